@@ -6,6 +6,7 @@ import { circleAdvice } from './circle.ts';
 import { type ContentTypeOptions, ContentTypes, type Form, jsonType } from './content-types.ts';
 import { CredentialReader } from './credentials.ts';
 import { ApiError, describeNetworkError, isUnreached, StreamError, statusError } from './errors.ts';
+import { proxyText } from './http-proxy.ts';
 import { type AccessOptions, type ClusterAccess, readAccess } from './kubeconfig.ts';
 import { readStatus } from './protobuf/encoding.ts';
 import { RateLimiter } from './rate-limiter.ts';
@@ -57,6 +58,8 @@ export class ApiClient {
   readonly #contentTypes: ContentTypes;
   readonly #userAgent: string;
   readonly #observer: (exchange: Exchange) => void;
+  /** ` through the proxy http://proxy:3128`, or nothing. */
+  readonly #way: string;
   /** Is appended to the error when the server cannot be reached. */
   readonly #advice: string;
   readonly #dispatchers = new Set<Dispatcher>();
@@ -72,6 +75,7 @@ export class ApiClient {
     );
     this.#userAgent = options.userAgent;
     this.#observer = options.observer ?? (() => {});
+    this.#way = access.proxy === undefined ? '' : ` through the proxy ${proxyText(access.proxy)}`;
     const advice = circleAdvice(access.server, options.environment ?? process.env);
     this.#advice = advice === undefined ? '' : `; ${advice}`;
   }
@@ -187,7 +191,7 @@ export class ApiClient {
       if (signal.aborted) throw signal.reason;
       over(undefined);
       this.#contentTypes.lost();
-      const words = `cannot reach ${origin}: ${describeNetworkError(error)}`;
+      const words = `cannot reach ${origin}${this.#way}: ${describeNetworkError(error)}`;
       if (isUnreached(error)) throw new Error(`${words}${this.#advice}`);
       throw new StreamError('cut', words);
     }
@@ -218,7 +222,7 @@ interface Message {
 
 interface RequestParts {
   readonly dispatcher: Dispatcher;
-  readonly headers: Record<string, string>;
+  readonly headers: Record<string, string | string[]>;
   readonly signal: AbortSignal;
 }
 
@@ -228,8 +232,13 @@ function createDispatcher(access: ClusterAccess, secureContext: SecureContext): 
     rejectUnauthorized: access.verification === 'verify',
     ...(access.tlsServerName === undefined ? {} : { servername: access.tlsServerName }),
   };
-  if (access.proxyUrl !== undefined) {
-    return new ProxyAgent({ uri: access.proxyUrl, requestTls: tls, allowH2: false });
+  if (access.proxy !== undefined) {
+    const { href: uri, protocol } = access.proxy;
+    // A proxy that speaks TLS is verified as the server is, as in Go's net/http. undici would also
+    // speak TLS to a SOCKS proxy that has such options.
+    const proxyTls = { secureContext, rejectUnauthorized: tls.rejectUnauthorized };
+    const options = protocol === 'https:' ? { proxyTls } : {};
+    return new ProxyAgent({ uri, requestTls: tls, ...options, allowH2: false });
   }
   const connect = buildConnector({
     ...tls,

@@ -4,13 +4,14 @@ import { createSecureContext, type SecureContext } from 'node:tls';
 import { isRawObject, type RawObject } from '../decode/field-reader.ts';
 import { loadAuthProvider } from './auth-provider.ts';
 import { ExecPlugin, type PluginOutput } from './exec-plugin.ts';
+import type { Headers } from './impersonation.ts';
 import { type ClusterAccess, describeFileError, type Material } from './kubeconfig.ts';
 
 /** The credentials of one request. */
 interface Credentials {
   /** It is the same object until something in it changes. */
   readonly secureContext: SecureContext;
-  readonly headers: Readonly<Record<string, string>>;
+  readonly headers: Headers;
 }
 
 interface TlsMaterial {
@@ -65,19 +66,18 @@ export class CredentialReader {
   }
 
   async #assemble(plugged: PluginOutput | undefined): Promise<Credentials> {
-    const { origin, ca, certificate, key, token, basic, impersonate } = this.#access;
+    const { origin, ca, certificate, key, token, basic, impersonation } = this.#access;
     const material = {
       ca: await this.#bytes(ca),
       certificate: plugged?.certificate ?? (await this.#bytes(certificate)),
       key: plugged?.key ?? (await this.#bytes(key)),
     };
-    const headers: Record<string, string> = {};
+    const headers: Record<string, Headers[string]> = { ...impersonation };
     const bearer = (await this.#bytes(token))?.toString('utf8').trim();
     if (bearer === '') throw new Error(`${origin}: the token is empty`);
     if (bearer !== undefined) headers.authorization = `Bearer ${bearer}`;
     else if (plugged?.authorization !== undefined) headers.authorization = plugged.authorization;
     else if (basic !== undefined) headers.authorization = basicAuthorization(basic);
-    if (impersonate !== undefined) headers['impersonate-user'] = impersonate;
     return { secureContext: this.#context(material), headers };
   }
 

@@ -11,6 +11,8 @@ import { isIPv6 } from 'node:net';
 import { dirname, isAbsolute, join } from 'node:path';
 import { parseDocument } from 'yaml';
 import { FieldReader, isRawObject, type RawObject } from '../decode/field-reader.ts';
+import { type Environment, parseProxyURL, proxyOfEnvironment } from './http-proxy.ts';
+import { type Headers, impersonationHeaders } from './impersonation.ts';
 
 /** Bytes given in the kubeconfig, or a file that holds them and may change. */
 export type Material = { readonly data: Buffer } | { readonly file: string };
@@ -23,13 +25,15 @@ export interface ClusterAccess {
   /** Undefined = the server's host name. */
   readonly tlsServerName: string | undefined;
   readonly verification: 'verify' | 'insecure';
-  readonly proxyUrl: string | undefined;
+  /** Requests go through it; undefined = to the server. */
+  readonly proxy: URL | undefined;
   readonly ca: Material | undefined;
   readonly certificate: Material | undefined;
   readonly key: Material | undefined;
   readonly token: Material | undefined;
   readonly basic: { readonly username: string; readonly password: string } | undefined;
-  readonly impersonate: string | undefined;
+  /** The headers that name whom requests are made for. */
+  readonly impersonation: Headers;
   /** The user entry with its `exec` or `auth-provider`, for client-node. */
   readonly plugin: RawObject | undefined;
 }
@@ -42,11 +46,18 @@ export interface AccessOptions {
   /** Default: where Kubernetes mounts the service account. */
   readonly serviceAccountDirectory?: string;
   /** Default: the environment of the process. */
-  readonly environment?: Readonly<Record<string, string | undefined>>;
+  readonly environment?: Environment;
 }
 
 /** Throws an Error of one line that names the file and the reason. */
 export function readAccess(options: AccessOptions): ClusterAccess {
+  const access = readWithoutEnvironment(options);
+  if (access.proxy !== undefined) return access;
+  const proxy = proxyOfEnvironment(access.server, options.environment ?? process.env);
+  return { ...access, proxy };
+}
+
+function readWithoutEnvironment(options: AccessOptions): ClusterAccess {
   const { kubeconfigPath, masterUrl } = options;
   if (kubeconfigPath !== '') return fromKubeconfig(kubeconfigPath, masterUrl);
   if (masterUrl !== '')
@@ -59,13 +70,13 @@ function anonymous(origin: string): Omit<ClusterAccess, 'server'> {
     origin,
     tlsServerName: undefined,
     verification: 'verify',
-    proxyUrl: undefined,
+    proxy: undefined,
     ca: undefined,
     certificate: undefined,
     key: undefined,
     token: undefined,
     basic: undefined,
-    impersonate: undefined,
+    impersonation: {},
     plugin: undefined,
   };
 }
@@ -118,7 +129,13 @@ function fromKubeconfig(path: string, masterUrl: string): ClusterAccess {
   const access = { ...readCluster(fields, cluster, path), ...readUser(fields, user, path) };
   const [problem] = fields.problems;
   if (problem !== undefined) throw new Error(`${origin}: ${problem.field} ${problem.reason}`);
-  return { origin, server: parseServer(origin, server), ...access };
+  const url = parseServer(origin, server);
+  if (url.protocol === 'https:' && access.verification === 'insecure' && access.ca !== undefined) {
+    // The words of client-go (transport.TLSConfigFor).
+    const reason = 'specifying a root certificates file with the insecure flag is not allowed';
+    throw new Error(`${origin}: insecure-skip-tls-verify: ${reason}`);
+  }
+  return { origin, server: url, ...access };
 }
 
 function parseKubeconfig(path: string): RawObject {
@@ -185,9 +202,18 @@ function readCluster(fields: FieldReader, cluster: RawObject, path: string) {
   return {
     tlsServerName: fields.text(cluster['tls-server-name'], 'tls-server-name') || undefined,
     verification: insecure === true ? ('insecure' as const) : ('verify' as const),
-    proxyUrl: fields.text(cluster['proxy-url'], 'proxy-url') || undefined,
+    proxy: readProxy(fields, fields.text(cluster['proxy-url'], 'proxy-url') ?? ''),
     ca: material(fields, cluster, 'certificate-authority', path),
   };
+}
+
+function readProxy(fields: FieldReader, text: string): URL | undefined {
+  if (text === '') return undefined;
+  try {
+    return parseProxyURL(text);
+  } catch (error) {
+    return fields.refuse('proxy-url', (error as Error).message);
+  }
 }
 
 function readUser(fields: FieldReader, user: RawObject, path: string) {
@@ -205,7 +231,7 @@ function readUser(fields: FieldReader, user: RawObject, path: string) {
       username === undefined
         ? undefined
         : { username, password: fields.text(user.password, 'password') ?? '' },
-    impersonate: fields.text(user.as, 'as') || undefined,
+    impersonation: impersonationHeaders(fields, user),
     plugin: plugin === undefined ? undefined : withAbsoluteCommand(user, path),
   };
 }

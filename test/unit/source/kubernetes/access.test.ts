@@ -1,6 +1,6 @@
 import { chmodSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
-import { type AddressInfo, connect } from 'node:net';
+import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import type { Exchange } from '../../../../src/source/kubernetes/client.ts';
@@ -8,6 +8,7 @@ import { readAccess } from '../../../../src/source/kubernetes/kubeconfig.ts';
 import { resources } from '../../../../src/state/change.ts';
 import { createAuthority } from '../../../fake/api-server-certificate.ts';
 import { until } from '../recorder.ts';
+import { startProxy } from './proxy.ts';
 import { change, hasty, populate, startServer, startSource, temporaryDirectory } from './setup.ts';
 
 const base64 = (text: string) => Buffer.from(text).toString('base64');
@@ -161,33 +162,66 @@ describe('access to the API server', () => {
     expect(server.lastHeaders.authorization).toBe('Bearer two');
   });
 
-  it('goes through the proxy of proxy-url', async () => {
+  it.each(['http', 'https', 'socks5'] as const)(
+    'goes through the proxy of proxy-url by %s',
+    async (scheme) => {
+      const server = await startServer({ tls: serverCertificate });
+      populate(server, 3);
+      const proxy = await startProxy(scheme, serverCertificate);
+      const config = kubeconfig(
+        server.url,
+        {
+          'certificate-authority-data': base64(authority.certificate),
+          'proxy-url': `${scheme}://127.0.0.1:${proxy.port}`,
+        },
+        {},
+      );
+      await startWith(server, config).converged();
+      expect(proxy.targets).toEqual(new Set([`127.0.0.1:${server.port}`]));
+    },
+  );
+
+  it('goes through the proxy that the environment names, with its password', async () => {
     const server = await startServer({ tls: serverCertificate });
     populate(server, 3);
-    const tunnels: string[] = [];
-    const proxy = createServer();
-    proxy.on('connect', (request, socket) => {
-      tunnels.push(request.url ?? '');
-      const [host = '', port = ''] = (request.url ?? '').split(':');
-      const target = connect(Number(port), host, () => {
-        socket.write('HTTP/1.1 200 OK\r\n\r\n');
-        target.pipe(socket).pipe(target);
-      });
-      for (const end of [socket, target]) end.on('error', () => socket.destroy());
-      onTestFinished(() => void target.destroy());
+    const proxy = await startProxy('http', serverCertificate);
+    const ca = { 'certificate-authority-data': base64(authority.certificate) };
+    const config = kubeconfig(`https://api.example:${server.port}`, ca, {});
+    const environment = { HTTPS_PROXY: `user:pass@127.0.0.1:${proxy.port}` };
+    await startWith(server, config, {}, { environment }).converged();
+    expect(proxy.targets).toEqual(new Set([`api.example:${server.port}`]));
+    expect(proxy.authorizations).toEqual(new Set([`Basic ${base64('user:pass')}`]));
+  });
+
+  it('names the proxy that cannot be reached, without its password', async () => {
+    const server = await startServer();
+    const { sink } = startSource(server, {
+      masterUrl: 'https://api.example:6443',
+      environment: { https_proxy: 'http://user:pass@127.0.0.1:1' },
     });
-    await new Promise<void>((resolve) => proxy.listen(0, '127.0.0.1', resolve));
-    onTestFinished(() => void proxy.close());
-    const config = kubeconfig(
-      server.url,
-      {
-        'certificate-authority-data': base64(authority.certificate),
-        'proxy-url': `http://127.0.0.1:${(proxy.address() as AddressInfo).port}`,
-      },
-      {},
-    );
-    await startWith(server, config).converged();
-    expect(new Set(tunnels)).toEqual(new Set([`127.0.0.1:${server.port}`]));
+    const reason =
+      'cannot reach https://api.example:6443 through the proxy http://127.0.0.1:1: connection refused (ECONNREFUSED)';
+    await until('said', () => sink.said().includes(`services watch: ${reason}`));
+  });
+
+  it('makes requests for the user, uid, groups and extra fields of the kubeconfig', async () => {
+    const server = await startServer();
+    populate(server, 1);
+    const user = {
+      as: 'Zoë',
+      'as-uid': 'uid-1',
+      'as-groups': ['system:masters', 'a b'],
+      'as-user-extra': { 'example.com/Key%': ['one', 'two'], ö: ['3'] },
+    };
+    await startWith(server, kubeconfig(server.url, {}, user)).converged();
+    // Node reads headers as Latin-1, and joins lines of one name.
+    expect(server.lastHeaders).toMatchObject({
+      'impersonate-user': Buffer.from('Zoë').toString('latin1'),
+      'impersonate-uid': 'uid-1',
+      'impersonate-group': 'system:masters, a b',
+      'impersonate-extra-example.com%2fkey%25': 'one, two',
+      'impersonate-extra-%c3%b6': '3',
+    });
   });
 
   it('keeps a path before the API', async () => {
@@ -343,6 +377,40 @@ describe('readAccess', () => {
       'no URL',
       kubeconfig('ftp://x', {}, {}),
       'kubeconfig FILE: the server "ftp://x" is no http or https address',
+    ],
+    [
+      'an authority that is not to be asked',
+      kubeconfig(url, { 'insecure-skip-tls-verify': true, 'certificate-authority': 'ca' }, {}),
+      'kubeconfig FILE: insecure-skip-tls-verify: specifying a root certificates file with the insecure flag is not allowed',
+    ],
+    [
+      'an authority in the file that is not to be asked',
+      kubeconfig(
+        url,
+        { 'insecure-skip-tls-verify': true, 'certificate-authority-data': 'eA==' },
+        {},
+      ),
+      'specifying a root certificates file with the insecure flag is not allowed',
+    ],
+    [
+      'a proxy of another kind',
+      kubeconfig(url, { 'proxy-url': 'ftp://user:pass@proxy' }, {}),
+      'kubeconfig FILE: proxy-url unsupported scheme "ftp", must be http, https, or socks5',
+    ],
+    [
+      'a proxy without a scheme',
+      kubeconfig(url, { 'proxy-url': 'proxy:3128' }, {}),
+      'kubeconfig FILE: proxy-url is no URL',
+    ],
+    [
+      'groups of nobody',
+      kubeconfig(url, {}, { 'as-groups': ['x'] }),
+      'kubeconfig FILE: as is missing: requesting uid, groups or user-extra without impersonating a user',
+    ],
+    [
+      'a group that is no header',
+      kubeconfig(url, {}, { as: 'x', 'as-groups': ['a', 'b\r\nImpersonate-Group: c'] }),
+      'kubeconfig FILE: as-groups[1] holds a control character, which no header can',
     ],
     [
       'a field of a wrong type',
