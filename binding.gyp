@@ -4,11 +4,7 @@
       "target_name": "fairlead",
       "sources": [
         "native/addon.cc",
-        "<!@(ls -1 native/binding/*.cc native/protocol/*.cc native/wire/*.cc)",
-        "<!@(ls -1 native/nft/*.cc native/nft/expr/*.cc native/conntrack/*.cc native/legacy/*.cc)",
-        "<!@(ls -1 native/ipvs/*.cc native/route/*.cc native/ipset/*.cc native/acct/*.cc native/nftrace/*.cc)",
-        "<!@(ls -1 native/bpf/*.cc native/local/*.cc)",
-        "<!@(ls -1 native/log/*.cc)",
+        "<!@(sh native/unity build/unity)",
       ],
       "include_dirs": ["native"],
       "defines": [

@@ -4,16 +4,14 @@
 #include <cstring>
 #include <string>
 
+#include "binding/type_error.h"
+
 namespace fairlead::binding {
 
 namespace {
 
 /** Longest wait of `drain`; longer ones are cut. NaN counts as 0. */
 constexpr double kDrainLongestMs = 60'000;
-
-void ThrowTypeError(Napi::Env env, const char* words) {
-  Napi::TypeError::New(env, words).ThrowAsJavaScriptException();
-}
 
 }  // namespace
 

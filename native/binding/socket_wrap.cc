@@ -5,6 +5,7 @@
 
 #include "acct/acct_family.h"
 #include "binding/completion.h"
+#include "binding/type_error.h"
 #include "bpf/bpf_family.h"
 #include "conntrack/conntrack_family.h"
 #include "ipset/ipset_family.h"
@@ -18,19 +19,15 @@ namespace fairlead::binding {
 
 namespace {
 
-struct Options {
+struct SocketOptions {
   std::string network_namespace;
   int receive_buffer_bytes = 0;
   std::string xtables_lock = "/run/xtables.lock";
 };
 
-void ThrowTypeError(Napi::Env env, const char* words) {
-  Napi::TypeError::New(env, words).ThrowAsJavaScriptException();
-}
-
 /** Nothing, with a pending exception, when the options are invalid. */
-std::optional<Options> ReadOptions(Napi::Env env, const Napi::Value& value) {
-  Options options;
+std::optional<SocketOptions> ReadSocketOptions(Napi::Env env, const Napi::Value& value) {
+  SocketOptions options;
   if (value.IsUndefined()) return options;
   if (!value.IsObject()) {
     ThrowTypeError(env, "Socket: options must be an object");
@@ -66,7 +63,7 @@ std::optional<Options> ReadOptions(Napi::Env env, const Napi::Value& value) {
 }
 
 /** The families that a socket serves. */
-Families MakeFamilies(const Options& options) {
+Families MakeFamilies(const SocketOptions& options) {
   Families families;
   families.push_back(std::make_unique<nft::NftFamily>(options.receive_buffer_bytes));
   families.push_back(std::make_unique<conntrack::ConntrackFamily>());
@@ -89,7 +86,7 @@ Napi::Function SocketWrap::Define(Napi::Env env) {
 }
 
 SocketWrap::SocketWrap(const Napi::CallbackInfo& info) : Napi::ObjectWrap<SocketWrap>(info) {
-  const auto options = ReadOptions(info.Env(), info[0]);
+  const auto options = ReadSocketOptions(info.Env(), info[0]);
   if (!options) return;
   completion_ = Completion::Start(info.Env(), options->network_namespace, MakeFamilies(*options));
 }

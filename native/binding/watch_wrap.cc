@@ -12,20 +12,20 @@ namespace fairlead::binding {
 
 namespace {
 
-struct Options {
+struct WatchOptions {
   std::string network_namespace;
   std::vector<nft::WatchedTable> tables;
 };
 
 /** Nothing when the options are invalid, or when an exception is pending. */
-std::optional<Options> ReadOptions(Napi::Env env, const Napi::Value& value) {
+std::optional<WatchOptions> ReadWatchOptions(Napi::Env env, const Napi::Value& value) {
   if (!value.IsObject()) return std::nullopt;
   const Napi::Object object = value.As<Napi::Object>();
   const Napi::Value netns = object.Get("netns");
   const Napi::Value tables = object.Get("tables");
   if (env.IsExceptionPending()) return std::nullopt;
   if (!(netns.IsString() || netns.IsUndefined()) || !tables.IsArray()) return std::nullopt;
-  Options options;
+  WatchOptions options;
   if (netns.IsString()) options.network_namespace = netns.As<Napi::String>().Utf8Value();
   const Napi::Array array = tables.As<Napi::Array>();
   for (std::uint32_t i = 0; i < array.Length(); ++i) {
@@ -51,7 +51,7 @@ Napi::Function WatchWrap::Define(Napi::Env env) {
 
 WatchWrap::WatchWrap(const Napi::CallbackInfo& info) : Napi::ObjectWrap<WatchWrap>(info) {
   const Napi::Env env = info.Env();
-  auto options = ReadOptions(env, info[0]);
+  auto options = ReadWatchOptions(env, info[0]);
   if (env.IsExceptionPending()) return;
   if (!options || !info[1].IsFunction()) {
     Napi::TypeError::New(env, "Watch: takes options with tables, and a function")
