@@ -1,10 +1,19 @@
 /** Objects that are strange but real: endpoints that are nodes, wrong ones, very large ones. */
 import { clusterIp, NODE_IP, nowhere } from '../lab/addresses.ts';
-import { DEFAULT_CLUSTER_CIDR, SERVER_PORT, service, slice, slices } from '../lab/objects.ts';
+import {
+  clientIpAffinity,
+  DEFAULT_CLUSTER_CIDR,
+  SERVER_PORT,
+  service,
+  slice,
+  slices,
+} from '../lab/objects.ts';
 import { answered, apply, at, connect, refused, remove, reset, type Story } from '../lab/story.ts';
 import {
+  external,
   externalLocal,
   frontends,
+  lb,
   NODE_PORT,
   reachable,
   unallocated,
@@ -13,7 +22,7 @@ import {
 } from './common.ts';
 import { hasOnePool, sharesNoPorts } from './differences.ts';
 
-const { clusterIp: toVip, loadBalancer, nodePort } = frontends;
+const { clusterIp: toVip, externalIp, loadBalancer, nodePort } = frontends;
 const podA = answered({ 'pod-a': 'node' });
 const both = answered({ 'pod-a': 'node', 'pod-b': 'node' });
 const other = clusterIp(11);
@@ -139,6 +148,37 @@ const longest = 'x'.repeat(253);
 const manyPorts = Array.from({ length: 2000 }, (_, n) => ({ name: `p${n}`, port: 1000 + n }));
 const manyEndpoints = Array.from({ length: 5000 }, (_, n) => ({ at: nowhere(n) }));
 
+/** All addresses, and not by a range of length 0. */
+const everybody = ['0.0.0.0/1', '128.0.0.0/1', '::/1', '8000::/1'];
+
+function digitNamed(spec: Record<string, unknown> = {}) {
+  return service('1-web', {
+    ports: [{ name: '80-tcp', port: 80, nodePort: NODE_PORT }],
+    vips: [lb],
+    externalIps: [external],
+    spec: { loadBalancerSourceRanges: everybody, ...spec },
+  });
+}
+
+const ofDigitNamed = { ports: [{ name: '80-tcp', port: SERVER_PORT }] };
+
+const names: readonly Story[] = [
+  {
+    name: 'The name of a Service may begin with a digit, with affinity and source ranges too',
+    covers: ['4.3', '5.2'],
+    steps: [
+      apply(digitNamed(), ...slices('1-web', [], ofDigitNamed)),
+      connect('client', toVip, refused),
+      apply(...slices('1-web', ['pod-a', 'pod-b'], ofDigitNamed)),
+      ...[toVip, nodePort, loadBalancer, externalIp].map((to) => connect('client', to, both)),
+      apply(digitNamed(clientIpAffinity(60)), ...slices('1-web', ['pod-a'], ofDigitNamed)),
+      ...[toVip, nodePort, loadBalancer, externalIp].map((to) => connect('client', to, podA)),
+      remove(digitNamed()),
+      connect('client', toVip, unallocated),
+    ],
+  },
+];
+
 const large: readonly Story[] = [
   {
     name: 'Names of 253 characters work',
@@ -208,4 +248,4 @@ const large: readonly Story[] = [
   },
 ];
 
-export const weirdStories: readonly Story[] = [...hostNetwork, ...invalid, ...large];
+export const weirdStories: readonly Story[] = [...hostNetwork, ...invalid, ...names, ...large];
