@@ -4,17 +4,21 @@
  */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath, pathToFileURL } from 'node:url';
-import { fieldTypes, rulesOf } from '../src/config/field-types.ts';
-import { type FieldPath, fieldPaths, fields } from '../src/config/fields/index.ts';
-import { type FlagGroup, flagGroups } from '../src/config/flag-spec.ts';
-import { type FlagName, flagNames, flagTable } from '../src/config/flag-table.ts';
-import { flagRules } from '../src/config/flag-types.ts';
-import { flagMeaning } from '../src/config/flags.ts';
-import { formerFlags } from '../src/config/former-flags.ts';
+import { flagMeaning, formerFlags } from '../src/config/flags.ts';
 import { ownRelease, proxyGates, stageIn } from '../src/config/gates.ts';
 import { shownDefault } from '../src/config/help.ts';
-import { defaultSettings } from '../src/config/settings.ts';
-import { fieldRules } from '../src/config/validate.ts';
+import {
+  type FieldPath,
+  fieldPaths,
+  flagKeys,
+  flagOf,
+  type SettingKey,
+  settingTable,
+} from '../src/config/settings/index.ts';
+import { type FlagGroup, flagGroups, type Setting } from '../src/config/settings/spec.ts';
+import { rulesOf } from '../src/config/types.ts';
+import { settingRules } from '../src/config/validate.ts';
+import { defaultSettings } from '../src/config/values.ts';
 import { kubernetesVersion } from '../src/config/version.ts';
 import { apiPage } from './api-page.ts';
 import { dashboard } from './dashboard/index.ts';
@@ -23,31 +27,30 @@ import { manPage } from './man-page.ts';
 import { code, notice, table } from './markdown.ts';
 import { metricsPage } from './metrics-page.ts';
 
-function flagRow(name: FlagName): string[] {
-  const spec = flagTable[name];
-  const shorthand = spec.shorthand === undefined ? '' : `${code(`-${spec.shorthand}`)}, `;
-  const field = spec.field === undefined ? '' : code(spec.field);
-  const rules = spec.field === undefined ? '' : fieldRules(spec.field);
+function flagRow(key: SettingKey): string[] {
+  const { shorthand, origin, deprecated, withConfig } = settingTable[key];
+  const short = shorthand === undefined ? '' : `${code(`-${shorthand}`)}, `;
+  const rules = settingRules(key);
   const marks = [
-    spec.own ? 'Not a flag of kube-proxy.' : '',
-    spec.deprecated === undefined ? '' : `Deprecated: ${spec.deprecated}`,
+    origin === 'own' ? 'Not a flag of kube-proxy.' : '',
+    deprecated === undefined ? '' : `Deprecated: ${deprecated}`,
     rules === '' ? '' : `Value: ${rules}.`,
   ].filter((mark) => mark !== '');
   return [
-    `${shorthand}${code(`--${name}`)}`,
-    flagRules(name).shown || 'bool',
-    code(shownDefault(name)),
-    spec.withConfig === 'kept' || name === 'config' ? 'yes' : 'no',
-    field,
-    [flagMeaning(spec), ...marks].join(' '),
+    `${short}${code(`--${flagOf(key)}`)}`,
+    rulesOf(key).shown || 'bool',
+    code(shownDefault(key)),
+    withConfig === 'kept' || key === '--config' ? 'yes' : 'no',
+    key.startsWith('--') ? '' : code(key),
+    [flagMeaning(key), ...marks].join(' '),
   ];
 }
 
 function flagsPage(): string {
   const head = ['Flag', 'Type', 'Default', 'With `--config`', 'Field of the file', 'Meaning'];
   const groups = (Object.keys(flagGroups) as FlagGroup[]).map((group) => {
-    const names = flagNames.filter((name) => flagTable[name].group === group);
-    return `## ${flagGroups[group]}\n\n${table(head, names.map(flagRow))}\n`;
+    const keys = [...flagKeys.values()].filter((key) => settingTable[key].group === group);
+    return `## ${flagGroups[group]}\n\n${table(head, keys.map(flagRow))}\n`;
   });
   const former = Object.entries(formerFlags).map(([name, hint]) => [code(`--${name}`), hint]);
   return `# Flags
@@ -77,29 +80,47 @@ function sectionOf(path: FieldPath): string {
   return path.includes('.') ? path.slice(0, path.indexOf('.')) : '';
 }
 
+/** Whether a change in the file takes effect while running; empty = the field has no effect. */
+function liveness({ meaning, origin, restart }: Setting): string {
+  if (origin === 'windows' || meaning.includes('without effect')) return '';
+  if (restart === undefined) return 'yes';
+  return restart === 'always' ? 'no' : 'not while its mode runs';
+}
+
 function fieldRow(path: FieldPath): string[] {
-  const spec = fields[path];
+  const spec = settingTable[path];
   const marks = {
     older: 'Gone from kube-proxy, where it is ignored.',
     own: 'Not a field of kube-proxy.',
     windows: 'For Windows nodes: accepted, without effect.',
   };
   const where = spec.boundsIn?.map((mode) => mode || 'empty').join(', ');
-  const rules = [fieldRules(path), where === undefined ? '' : `enforced in mode ${where}`];
+  const rules = [settingRules(path), where === undefined ? '' : `enforced in mode ${where}`];
   const zero = spec.keepsZero === true ? 'kept' : 'default';
   return [
     code(path),
-    fieldTypes[spec.type].name,
+    rulesOf(path).name,
     code(rulesOf(path).format(defaultSettings[path])),
     zero,
     rules.filter((rule) => rule !== '').join('; '),
+    spec.flag === undefined ? '' : code(`--${spec.flag}`),
+    liveness(spec),
     [spec.meaning, spec.origin === undefined ? '' : marks[spec.origin]].join(' ').trim(),
   ];
 }
 
 function configurationPage(): string {
-  const head = ['Field', 'Type', 'Default', '0 or false means', 'Bounds', 'Meaning'];
-  const sections = [...new Set(fieldPaths.map(sectionOf))].map((section) => {
+  const head = [
+    'Field',
+    'Type',
+    'Default',
+    '0 or false means',
+    'Bounds',
+    'Flag',
+    'Can change while running',
+    'Meaning',
+  ];
+  const sections = [...new Set(['', ...fieldPaths.map(sectionOf)])].map((section) => {
     const title = section === '' ? 'Fields outside sections' : `Section \`${section}\``;
     const rows = fieldPaths.filter((path) => sectionOf(path) === section).map(fieldRow);
     return `## ${title}\n\n${table(head, rows)}\n`;
@@ -145,6 +166,8 @@ nftables:
   \`iptables.masqueradeAll\`, iptables and userspace mode the rest of \`iptables\`. With an empty \`mode\`, and after
   falling back, a mode whose section gives nothing takes what the section of the requested mode
   gives (an empty \`mode\` counts as iptables).
+- A change of the file takes effect at once where the table says so; any other change ends the
+  process, so that its supervisor starts a new one.
 - The file has at most 1 MiB and one document.
 - \`fairlead config validate FILE\` checks a file; \`--write-config-to\` writes the effective one.
 

@@ -6,9 +6,9 @@ import {
   optionHeading,
   optionsAfter,
 } from '../src/config/commands.ts';
-import { type FlagGroup, flagGroups } from '../src/config/flag-spec.ts';
-import { type FlagName, flagNames, flagTable } from '../src/config/flag-table.ts';
-import { describeFlag, heading } from '../src/config/help.ts';
+import { describeFlag, flagsIn, heading } from '../src/config/help.ts';
+import type { SettingKey } from '../src/config/settings/index.ts';
+import { type FlagGroup, flagGroups } from '../src/config/settings/spec.ts';
 import { fairleadVersion } from '../src/config/version.ts';
 
 /** Escapes backslashes and hyphens, and points and quotes at the start of a line. */
@@ -25,17 +25,14 @@ function paragraph(term: string, text: string): string {
   return `.TP\n${term}\n${roff(text)}`;
 }
 
-function flag(name: FlagName): string {
-  return paragraph(bold(heading(name)), describeFlag(name));
+function flag(key: SettingKey): string {
+  return paragraph(bold(heading(key)), describeFlag(key));
 }
 
 /** The flags by group, without deprecated ones. */
 function options(): string {
   const groups = (Object.keys(flagGroups) as FlagGroup[]).map((group) => {
-    const names = flagNames.filter(
-      (name) => flagTable[name].group === group && flagTable[name].deprecated === undefined,
-    );
-    return `.SS ${roff(flagGroups[group])}\n${names.map(flag).join('\n')}`;
+    return `.SS ${roff(flagGroups[group])}\n${flagsIn(group).map(flag).join('\n')}`;
   });
   return groups.join('\n');
 }

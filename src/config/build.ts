@@ -1,7 +1,7 @@
 /** Makes the frozen Config out of validated settings: parses, converts units, resolves modes. */
 import { parseAddress, parseCIDR } from '../net/address.ts';
+import { cidrReading } from '../net/reading.ts';
 import type { ServiceLimits } from '../state/budget.ts';
-import { cidrWarnings } from './cidr-warnings.ts';
 import {
   addressKeywords,
   type Config,
@@ -12,19 +12,16 @@ import {
   type NodePortAddresses,
   type RequestedMode,
   type SourceConfig,
+  serviceLimitDefaults,
   type UserspaceConfig,
 } from './config.ts';
-import { toDocument } from './document.ts';
 import { toMs } from './duration.ts';
-import type { GivenSettings, Settings } from './fields/index.ts';
-import { serviceLimitDefaults } from './fields/limits.ts';
-import { flagNames } from './flag-table.ts';
 import type { ParsedFlags } from './flags.ts';
-import { deepFreeze } from './freeze.ts';
 import { type HostPort, splitHostPort } from './host-port.ts';
 import { resolveModes } from './mode-settings.ts';
-import { defaultSettings } from './settings.ts';
+import { type FieldPath, flagKeys, type GivenSettings, type Settings } from './settings/index.ts';
 import { checkBounds, checkPortRange } from './validate.ts';
+import { defaultSettings, toDocument } from './values.ts';
 import { kubernetesVersion } from './version.ts';
 
 interface BuildInput {
@@ -42,9 +39,9 @@ export function buildConfig(input: BuildInput): { config: Config; warnings: read
   const modes = resolveModes(settings, given);
   const userspace = resolveUserspace(settings);
   const config: Config = {
-    kubernetesVersion: reportedVersion(flags.value('version')),
+    kubernetesVersion: reportedVersion(flags.value('--version')),
     source: resolveSource(settings, flags),
-    ignoreOtherInstance: flags.value('ignore-other-instance'),
+    ignoreOtherInstance: flags.value('--ignore-other-instance'),
     hostnameOverride: settings.hostnameOverride.trim().toLowerCase(),
     bindAddress: must(parseAddress(settings.bindAddress), settings.bindAddress),
     healthzBindAddress: parseHostPort(settings.healthzBindAddress),
@@ -57,8 +54,8 @@ export function buildConfig(input: BuildInput): { config: Config; warnings: read
     iptables: { localhostNodePorts: settings['iptables.localhostNodePorts'] },
     connectTime: settings.connectTime as Config['connectTime'],
     connectTimeExcludedPods: settings.connectTimeExcludedPods,
-    ownTables: flags.value('own-tables'),
-    ipvs: { ...resolveIpvs(settings), counters: flags.value('ipvs-counters') },
+    ownTables: flags.value('--own-tables'),
+    ipvs: { ...resolveIpvs(settings), counters: flags.value('--ipvs-counters') },
     userspace: userspace.value,
     detectLocal: resolveDetectLocal(settings),
     nodePortAddresses: resolveNodePortAddresses(settings.nodePortAddresses),
@@ -74,9 +71,12 @@ export function buildConfig(input: BuildInput): { config: Config; warnings: read
       format: chosenFormat(given, flags),
       verbosity: settings['logging.verbosity'],
     },
-    configPath: flags.value('config') === '' ? undefined : flags.value('config'),
+    configPath: flags.value('--config') === '' ? undefined : flags.value('--config'),
     document: toDocument(settings),
-    flags: [...flagNames].sort().map((name) => ({ name, value: flags.text(name) })),
+    given: Object.keys(given),
+    flags: [...flagKeys]
+      .map(([name, key]) => ({ name, value: flags.text(key) }))
+      .sort((a, b) => (a.name < b.name ? -1 : 1)),
   };
   const warnings = [...modes.warnings, ...userspace.warnings, ...cidrWarnings(settings)];
   return { config: deepFreeze(config), warnings };
@@ -98,12 +98,12 @@ function parseHostPort(text: string): HostPort | undefined {
 }
 
 function resolveSource(settings: Settings, flags: ParsedFlags): SourceConfig {
-  const directory = flags.value('manifests');
+  const directory = flags.value('--manifests');
   if (directory !== '') return { kind: 'manifests', directory };
   return {
     kind: 'kubernetes',
     kubeconfigPath: settings['clientConnection.kubeconfig'],
-    masterUrl: flags.value('master'),
+    masterUrl: flags.value('--master'),
     contentTypes: {
       contentType: settings['clientConnection.contentType'],
       acceptContentTypes: settings['clientConnection.acceptContentTypes'],
@@ -199,7 +199,31 @@ function resolveConntrack(settings: Settings): ConntrackConfig {
 
 /** The format of the command line, else of the file. A value that does not exist is ignored. */
 export function chosenFormat(given: GivenSettings, flags: ParsedFlags): LogFormat {
-  const said = flags.isSet('logging-format') ? flags.value('logging-format') : undefined;
+  const said = flags.isSet('logging.format') ? flags.value('logging.format') : undefined;
   const format = said ?? given['logging.format'];
   return format === 'text' || format === 'json' ? format : 'auto';
+}
+
+/** Blocks that are taken as something else than they say. Of valid settings. */
+function cidrWarnings(settings: Settings): string[] {
+  const lists: readonly (readonly [FieldPath, readonly string[]])[] = [
+    ['clusterCIDR', settings.clusterCIDR.split(',')],
+    ['nodePortAddresses', settings.nodePortAddresses],
+    ['externalIPs.cidrs', settings['externalIPs.cidrs']],
+    ['ipvs.excludeCIDRs', settings['ipvs.excludeCIDRs']],
+  ];
+  return lists.flatMap(([field, texts]) =>
+    texts.flatMap((text) => {
+      const cidr = parseCIDR(text);
+      const reading = cidr && cidrReading(text, cidr);
+      return reading === undefined ? [] : [`${field}: ${text} is taken as ${reading}`];
+    }),
+  );
+}
+
+/** Freezes an object and all that it holds; bytes (address buffers) cannot be frozen and stay. */
+function deepFreeze<T>(value: T): T {
+  if (typeof value !== 'object' || value === null || ArrayBuffer.isView(value)) return value;
+  for (const part of Object.values(value)) deepFreeze(part);
+  return Object.freeze(value);
 }

@@ -1,6 +1,8 @@
 /** What changed between two configurations, and whether that can take effect while we run. */
 import { isDeepStrictEqual } from 'node:util';
 import type { Config, ModeName } from './config.ts';
+import { fieldPaths, settingTable } from './settings/index.ts';
+import type { Setting } from './settings/spec.ts';
 
 /** Fields by their names in the file, for the log. */
 export interface ConfigChanges {
@@ -10,54 +12,27 @@ export interface ConfigChanges {
   readonly restart: readonly string[];
 }
 
-type Effect =
-  | 'live'
-  | 'restart'
-  /** A section that only matters while its mode runs. */
-  | 'mode'
-  /** Made from other fields, or about the command line. */
-  | 'none';
-
-const effects: Readonly<Record<Exclude<keyof Config, 'modes'>, Effect>> = {
-  kubernetesVersion: 'none',
-  source: 'restart',
-  ignoreOtherInstance: 'none',
-  hostnameOverride: 'restart',
-  bindAddress: 'restart',
-  healthzBindAddress: 'restart',
-  metricsBindAddress: 'restart',
-  bindAddressHardFail: 'restart',
-  profiling: 'restart',
-  serviceMetrics: 'live',
-  mode: 'live',
-  ownTables: 'restart',
-  connectTime: 'live',
-  connectTimeExcludedPods: 'live',
-  iptables: 'mode',
-  ipvs: 'mode',
-  userspace: 'live',
-  detectLocal: 'live',
-  nodePortAddresses: 'live',
-  externalIPs: 'live',
-  serviceLimits: 'live',
-  oomScoreAdj: 'live',
-  conntrack: 'live',
-  featureGates: 'restart',
-  logging: 'restart',
-  configPath: 'none',
-  document: 'none',
-  flags: 'none',
-};
-
-/** What the file calls a field, where that is not the name in Config. */
-const fileNames: Readonly<Record<string, string>> = {
+/** What the file calls a part of Config, where that is not its name. */
+const fileNames: Readonly<Partial<Record<keyof Config, string>>> = {
   source: 'clientConnection',
   profiling: 'enableProfiling',
   detectLocal: 'detectLocalMode/detectLocal/clusterCIDR',
 };
 
-/** Fields whose fields are named one by one. */
-const sections: ReadonlySet<string> = new Set([
+/** Parts of Config that no field of the file makes, or that are made from other parts. */
+const notOfFile: ReadonlySet<string> = new Set<keyof Config>([
+  'kubernetesVersion',
+  'ignoreOtherInstance',
+  'ownTables',
+  'modes',
+  'given',
+  'configPath',
+  'document',
+  'flags',
+]);
+
+/** Parts whose fields are named one by one. */
+const sections: ReadonlySet<string> = new Set<keyof Config>([
   'conntrack',
   'externalIPs',
   'featureGates',
@@ -72,11 +47,12 @@ const sections: ReadonlySet<string> = new Set([
 export function configChanges(before: Config, after: Config, mode: ModeName): ConfigChanges {
   const live: string[] = [];
   const restart: string[] = [];
-  for (const key of Object.keys(effects) as (keyof typeof effects)[]) {
+  for (const key of Object.keys(after) as (keyof Config)[]) {
+    if (notOfFile.has(key)) continue;
     for (const name of changedIn(key, before[key], after[key])) {
-      const effect = name === 'logging.verbosity' ? 'live' : effects[key];
-      const isRestart = effect === 'restart' || (effect === 'mode' && key === mode);
-      if (effect !== 'none') (isRestart ? restart : live).push(name);
+      const needed = restartOf(name);
+      const isRestart = needed === 'always' || (needed === 'in its mode' && key === mode);
+      (isRestart ? restart : live).push(name);
     }
   }
   const { masqueradeMark: _, ...settingsBefore } = before.modes[mode];
@@ -85,9 +61,18 @@ export function configChanges(before: Config, after: Config, mode: ModeName): Co
   return { live, restart };
 }
 
-function changedIn(key: string, before: unknown, after: unknown): string[] {
+/** What the table says of a field, or of the first field of a section. */
+function restartOf(name: string): Setting['restart'] {
+  const [first = ''] = name.split('/');
+  const path =
+    fieldPaths.find((path) => path === first || first.startsWith(`${path}.`)) ??
+    fieldPaths.find((path) => path.startsWith(`${first}.`));
+  return path && settingTable[path].restart;
+}
+
+function changedIn(key: keyof Config, before: unknown, after: unknown): string[] {
   if (sections.has(key)) return fieldsChanged(key, before as object, after as object);
-  return isDeepStrictEqual(before, after) ? [] : [fileNames[key] ?? withoutUnit(key)];
+  return isDeepStrictEqual(before, after) ? [] : [fileNames[key] ?? key];
 }
 
 function fieldsChanged(section: string, before: object, after: object): string[] {

@@ -37,6 +37,29 @@ export interface ModeSettings {
   readonly fullSyncPeriodMs: number;
 }
 
+/**
+ * The limits that 0 stands for. The first three allow as many ports as an object has room for,
+ * which is 20,000: what a tenant can ask for otherwise is thousands of times more. Each port with
+ * session affinity makes the commits of all others slower (docs/decisions/0015).
+ */
+export const serviceLimitDefaults = {
+  frontends: 20_000,
+  endpoints: 250_000,
+  sourceRanges: 50_000,
+  affinityPorts: 1000,
+} as const;
+
+/**
+ * What 0 stands for in each mode: so many are planned in 50 ms, and committed well within 1 s. In
+ * mode iptables an endpoint is a chain and three rules, elsewhere an element or a real server.
+ */
+export const frontendEndpointDefaults = {
+  nftables: 10_000,
+  ipvs: 10_000,
+  iptables: 5000,
+  userspace: 10_000,
+} as const satisfies Record<ModeName, number>;
+
 /** How traffic that starts in one of this node's pods is told from other traffic. */
 export type DetectLocal =
   | { readonly kind: 'ClusterCIDR'; readonly cidrs: readonly CIDR[] }
@@ -163,6 +186,8 @@ export interface Config {
   readonly featureGates: Readonly<Record<string, boolean>>;
   readonly logging: LoggingConfig;
 
+  /** Paths of the fields that file or flags give; all others have their defaults. */
+  readonly given: readonly string[];
   /** The file to watch for changes; undefined = none was given. */
   readonly configPath: string | undefined;
   /** The public v1alpha1 form, for /configz: plain JSON, `primary` unexpanded. */

@@ -2,8 +2,7 @@
  * Durations as whole nanoseconds in a bigint: Go's text form, which kube-proxy's flags and file
  * use, and ISO 8601's, which the OVHcloud API uses. Nothing is rounded or clamped on the way in.
  */
-import { quote } from './go-values.ts';
-import { bad, good, type Parsed } from './parsed.ts';
+import { bad, good, type Parsed, quote } from './go-values.ts';
 
 const nsPerMs = 1_000_000n;
 const nsPerSecond = 1_000_000_000n;

@@ -3,10 +3,8 @@
  * accepted with a warning, as kube-proxy does; everything else that is wrong is an error, and all
  * errors are found in one go.
  */
-import { rulesOf } from './field-types.ts';
-import { type FieldPath, fieldPaths, fields, type GivenSettings } from './fields/index.ts';
 import { quote } from './go-values.ts';
-import { meansDefault, settingsFrom } from './settings.ts';
+import { type FieldPath, fieldPaths, type GivenSettings } from './settings/index.ts';
 import { nearest } from './spelling.ts';
 import {
   describeTree,
@@ -16,10 +14,9 @@ import {
   type Tree,
   type TreeMap,
 } from './tree.ts';
+import { rulesOf } from './types.ts';
+import { apiVersion, kind, meansDefault, settingsFrom } from './values.ts';
 import { parseYaml } from './yaml.ts';
-
-export const apiVersion = 'kubeproxy.config.k8s.io/v1alpha1';
-export const kind = 'KubeProxyConfiguration';
 
 interface DecodedFile {
   readonly ok: true;
@@ -186,7 +183,7 @@ function list(items: readonly string[]): string {
 }
 
 function isField(path: string): path is FieldPath {
-  return Object.hasOwn(fields, path);
+  return (fieldPaths as readonly string[]).includes(path);
 }
 
 function isSection(path: string): boolean {

@@ -1,20 +1,43 @@
 /** Reads a command line as kube-proxy does, that is as pflag does (behaviour document 1.1). */
-import { fields } from './fields/index.ts';
-import type { FlagSpec } from './flag-spec.ts';
-import { type FlagName, type FlagValue, flagNames, flagTable } from './flag-table.ts';
-import { bareValue, flagRules } from './flag-types.ts';
-import { formerFlags } from './former-flags.ts';
 import { quote } from './go-values.ts';
-import { defaultSettings } from './settings.ts';
+import {
+  flagKeys,
+  flagOf,
+  type SettingKey,
+  type SettingValue,
+  settingTable,
+} from './settings/index.ts';
 import { nearest } from './spelling.ts';
+import { bareValue, defaultOf, rulesOf } from './types.ts';
+
+/** Flags that kube-proxy once had, or has on Windows: unknown today, with what to do instead. */
+export const formerFlags: Readonly<Record<string, string>> = {
+  'udp-timeout': 'set udpIdleTimeout in a configuration file; it is for mode userspace only',
+  'proxy-port-range':
+    'portRange in a configuration file is checked, but no mode needs ports of its own',
+  'cleanup-iptables': 'use --cleanup',
+  'resource-container': 'let the supervisor put the process into its cgroup',
+  'log-dir': 'logs go to stderr; redirect them',
+  'log-file': 'logs go to stderr; redirect them',
+  logtostderr: 'logs go to stderr anyway; drop the flag',
+  alsologtostderr: 'logs go to stderr anyway; drop the flag',
+  stderrthreshold: 'logs go to stderr anyway; drop the flag',
+  'windows-service': 'it is for Windows nodes',
+  'source-vip': 'it is for Windows nodes',
+  'network-name': 'it is for Windows nodes',
+  'enable-dsr': 'it is for Windows nodes',
+  'root-hnsendpoint-name': 'it is for Windows nodes',
+  'forward-healthcheck-vip': 'it is for Windows nodes',
+};
 
 export interface ParsedFlags {
   readonly ok: true;
-  value<Name extends FlagName>(name: Name): FlagValue<Name>;
+  /** What the flag of a setting says; without one, the setting's default. */
+  value<Key extends SettingKey>(key: Key): SettingValue<Key>;
   /** Whether the flag stands on the command line, whatever its value. */
-  isSet(name: FlagName): boolean;
+  isSet(key: SettingKey): boolean;
   /** The value as text, as `--flagz` and the dump at -v=1 show it. */
-  text(name: FlagName): string;
+  text(key: SettingKey): string;
   /** Words that are no flags and not empty. */
   readonly words: readonly string[];
   /** Lines for stderr about deprecated flags. */
@@ -34,20 +57,9 @@ class FlagError extends Error {
   }
 }
 
-/** Default of a flag: its field's, or the one in the table. */
-export function flagDefault(name: FlagName): unknown {
-  const spec = flagTable[name];
-  if (spec.field !== undefined) return defaultSettings[spec.field];
-  if (spec.default === undefined) return flagRules(name).zero;
-  const parsed = flagRules(name).parse(spec.default);
-  if (!parsed.ok) throw new Error(`default of --${name}: ${parsed.error}`);
-  return parsed.value;
-}
-
-/** What a flag means: its own words, or its field's. */
-export function flagMeaning(spec: FlagSpec): string {
-  if (spec.meaning !== undefined) return spec.meaning;
-  return spec.field === undefined ? '' : fields[spec.field].meaning;
+/** What the flag of a setting means: its own words, or the field's. */
+export function flagMeaning(key: SettingKey): string {
+  return settingTable[key].flagMeaning ?? settingTable[key].meaning;
 }
 
 export function parseFlags(argv: readonly string[]): FlagsResult {
@@ -59,114 +71,111 @@ export function parseFlags(argv: readonly string[]): FlagsResult {
     return { ok: false, error: error.message, hint: error.hint };
   }
   const { values, words, warnings } = parser;
-  const value = (name: FlagName): unknown => values.get(name) ?? flagDefault(name);
+  const value = (key: SettingKey): unknown => values.get(key) ?? defaultOf(key);
   return {
     ok: true,
-    // The parser put in what the flag's type reads, which is what the table says.
-    value: <Name extends FlagName>(name: Name) => value(name) as FlagValue<Name>,
-    isSet: (name) => parser.set.has(name),
-    text: (name) => flagRules(name).format(value(name)),
+    // The parser put in what the setting's type reads, which is what the table says.
+    value: <Key extends SettingKey>(key: Key) => value(key) as SettingValue<Key>,
+    isSet: (key) => parser.set.has(key),
+    text: (key) => rulesOf(key).format(value(key)),
     words: words.filter((word) => word !== ''),
     warnings,
   };
 }
 
 class Parser {
-  readonly values = new Map<FlagName, unknown>();
-  readonly set = new Set<FlagName>();
+  readonly values = new Map<SettingKey, unknown>();
+  readonly set = new Set<SettingKey>();
   readonly words: string[] = [];
   readonly warnings: string[] = [];
-  private readonly argv: readonly string[];
-  private at = 0;
+  readonly #argv: readonly string[];
+  #at = 0;
 
   constructor(argv: readonly string[]) {
-    this.argv = argv;
+    this.#argv = argv;
   }
 
   run(): void {
-    while (this.at < this.argv.length) {
-      const word = this.argv[this.at]!;
-      this.at += 1;
+    while (this.#at < this.#argv.length) {
+      const word = this.#argv[this.#at]!;
+      this.#at += 1;
       if (word === '--') {
-        this.words.push(...this.argv.slice(this.at));
+        this.words.push(...this.#argv.slice(this.#at));
         return;
       }
-      if (word.startsWith('--')) this.long(word);
-      else if (word.startsWith('-') && word !== '-') this.short(word.slice(1));
+      if (word.startsWith('--')) this.#long(word);
+      else if (word.startsWith('-') && word !== '-') this.#short(word.slice(1));
       else this.words.push(word);
     }
   }
 
-  private long(word: string): void {
+  #long(word: string): void {
     const [, written = '', given] = /^--([^=]*)(?:=(.*))?$/s.exec(word) ?? [];
     if (written === '' || written.startsWith('-')) {
       throw new FlagError(`bad flag syntax: ${word}`);
     }
     const name = written.replaceAll('_', '-');
-    if (!isFlag(name)) throw unknownFlag(written, name);
-    this.assign(name, given ?? bareValue(flagTable[name]) ?? this.next(word));
+    const key = flagKeys.get(name);
+    if (key === undefined) throw unknownFlag(written, name);
+    this.#assign(key, given ?? bareValue(settingTable[key]) ?? this.#next(word));
   }
 
   /** Letters after one dash; the first that takes a value takes the rest of the word. */
-  private short(letters: string): void {
+  #short(letters: string): void {
     for (let rest = letters; rest !== ''; ) {
       const letter = rest[0]!;
-      const name = flagNames.find((known) => flagTable[known].shorthand === letter);
-      if (name === undefined) {
+      const key = [...flagKeys.values()].find((key) => settingTable[key].shorthand === letter);
+      if (key === undefined) {
         throw new FlagError(`unknown shorthand flag: '${letter}' in -${rest}`);
       }
-      const bare = bareValue(flagTable[name]);
+      const bare = bareValue(settingTable[key]);
       const after = rest.slice(1);
       if (after.length > 1 && after.startsWith('=')) {
-        this.assign(name, after.slice(1));
+        this.#assign(key, after.slice(1));
         return;
       }
       if (bare === undefined) {
-        this.assign(name, after === '' ? this.next(`'${letter}' in -${rest}`) : after);
+        this.#assign(key, after === '' ? this.#next(`'${letter}' in -${rest}`) : after);
         return;
       }
-      this.assign(name, bare);
+      this.#assign(key, bare);
       rest = after;
     }
   }
 
-  private next(flag: string): string {
-    const value = this.argv[this.at];
+  #next(flag: string): string {
+    const value = this.#argv[this.#at];
     if (value === undefined) throw new FlagError(`flag needs an argument: ${flag}`);
-    this.at += 1;
+    this.#at += 1;
     return value;
   }
 
-  private assign(name: FlagName, text: string): void {
-    const spec = flagTable[name];
-    const rules = flagRules(name);
-    const again = this.set.has(name);
-    this.set.add(name);
-    if (spec.deprecated !== undefined) {
-      this.warnings.push(`Flag --${name} has been deprecated, ${spec.deprecated}`);
+  #assign(key: SettingKey, text: string): void {
+    const { deprecated, shorthand, type } = settingTable[key];
+    const { join, parse } = rulesOf(key);
+    const flag = `--${flagOf(key)}`;
+    const again = this.set.has(key);
+    this.set.add(key);
+    if (deprecated !== undefined) {
+      this.warnings.push(`Flag ${flag} has been deprecated, ${deprecated}`);
     }
     // kube-proxy passes over an empty address without a word.
-    if (spec.type === 'ip' && text === '') return;
-    const parsed = rules.parse(text);
+    if (type === 'ip' && text === '') return;
+    const parsed = parse(text);
     if (!parsed.ok) {
-      const shown = spec.shorthand === undefined ? `--${name}` : `-${spec.shorthand}, --${name}`;
+      const shown = shorthand === undefined ? flag : `-${shorthand}, ${flag}`;
       throw new FlagError(
         `invalid argument ${quote(text)} for ${quote(shown)} flag: ${parsed.error}`,
       );
     }
-    const joined =
-      again && rules.join ? rules.join(this.values.get(name), parsed.value) : undefined;
-    this.values.set(name, joined ?? parsed.value);
+    const joined = again && join ? join(this.values.get(key), parsed.value) : undefined;
+    this.values.set(key, joined ?? parsed.value);
   }
-}
-
-function isFlag(name: string): name is FlagName {
-  return Object.hasOwn(flagTable, name);
 }
 
 function unknownFlag(written: string, name: string): FlagError {
   const former = Object.hasOwn(formerFlags, name) ? formerFlags[name] : undefined;
-  const guess = nearest(name, flagNames);
+  const guess = nearest(name, [...flagKeys.keys()]);
   const hint = former ?? (guess === undefined ? '' : `did you mean --${guess}?`);
   return new FlagError(`unknown flag: --${written}`, hint);
 }

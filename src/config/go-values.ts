@@ -2,7 +2,18 @@
  * Readers of values as Go's strconv and pflag read them, with their error texts, which operators
  * and scripts know (behaviour document 1.1).
  */
-import { bad, good, type Parsed } from './parsed.ts';
+/** The outcome of reading a text: a value, or what is wrong with the text (no field name in it). */
+export type Parsed<T> =
+  | { readonly ok: true; readonly value: T }
+  | { readonly ok: false; readonly error: string };
+
+export function good<T>(value: T): Parsed<T> {
+  return { ok: true, value };
+}
+
+export function bad(error: string): { readonly ok: false; readonly error: string } {
+  return { ok: false, error };
+}
 
 const escapes: Readonly<Record<string, string>> = {
   '\u0007': '\\a',

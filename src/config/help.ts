@@ -1,10 +1,10 @@
 /** The text of --help, which also stands before the error about a bad flag. */
 import { unbreakable, usage, wrap } from './commands.ts';
-import { type FlagGroup, flagGroups } from './flag-spec.ts';
-import { type FlagName, flagNames, flagTable } from './flag-table.ts';
-import { flagRules } from './flag-types.ts';
-import { flagDefault, flagMeaning } from './flags.ts';
-import { fieldRules } from './validate.ts';
+import { flagMeaning } from './flags.ts';
+import { flagKeys, flagOf, type SettingKey, settingTable } from './settings/index.ts';
+import { type FlagGroup, flagGroups } from './settings/spec.ts';
+import { defaultOf, isZero, rulesOf } from './types.ts';
+import { settingRules } from './validate.ts';
 
 const indent = ' '.repeat(10);
 
@@ -14,46 +14,45 @@ and configuration.
 `;
 
 /** `--v` is written `-v, --v level`. */
-export function heading(name: FlagName): string {
-  const { shorthand } = flagTable[name];
-  const { shown } = flagRules(name);
-  return `${shorthand === undefined ? '' : `-${shorthand}, `}--${name} ${shown}`.trimEnd();
+export function heading(key: SettingKey): string {
+  const { shorthand } = settingTable[key];
+  const short = shorthand === undefined ? '' : `-${shorthand}, `;
+  return `${short}--${flagOf(key)} ${rulesOf(key).shown}`.trimEnd();
 }
 
 /** The default as --help and the documentation show it; empty when it is the zero value. */
-export function shownDefault(name: FlagName): string {
-  const rules = flagRules(name);
-  const text = rules.format(flagDefault(name));
-  return text === rules.format(rules.zero) ? '' : text;
-}
-
-/** What a value must be, where the meaning does not say it. */
-function ruleSentence(name: FlagName): string {
-  const { field } = flagTable[name];
-  const rules = field === undefined ? '' : fieldRules(field);
-  return rules === '' ? '' : ` Value: ${rules}.`;
+export function shownDefault(key: SettingKey): string {
+  const standard = defaultOf(key);
+  return isZero(key, standard) ? '' : rulesOf(key).format(standard);
 }
 
 /** What a flag means, with its values and its default. */
-export function describeFlag(name: FlagName): string {
-  const standard = shownDefault(name);
-  const meaning = [flagMeaning(flagTable[name]), ruleSentence(name)].join('');
-  const own = flagTable[name].own ? ' Not a flag of kube-proxy.' : '';
-  const ending = standard === '' ? '' : ` (default${unbreakable}${standard})`;
-  return `${meaning}${own}${ending}`;
+export function describeFlag(key: SettingKey): string {
+  const rules = settingRules(key);
+  const standard = shownDefault(key);
+  const parts = [
+    flagMeaning(key),
+    rules === '' ? '' : ` Value: ${rules}.`,
+    settingTable[key].origin === 'own' ? ' Not a flag of kube-proxy.' : '',
+    standard === '' ? '' : ` (default${unbreakable}${standard})`,
+  ];
+  return parts.join('');
 }
 
-function describe(name: FlagName): string {
-  return `  ${heading(name)}\n${wrap(describeFlag(name), indent)}`;
+/** The flags of a group that are not deprecated. */
+export function flagsIn(group: FlagGroup): SettingKey[] {
+  return [...flagKeys.values()].filter(
+    (key) => settingTable[key].group === group && settingTable[key].deprecated === undefined,
+  );
 }
 
 /** Flags by group; deprecated ones are left out. */
 export function helpText(): string {
   const groups = (Object.keys(flagGroups) as FlagGroup[]).map((group) => {
-    const names = flagNames.filter(
-      (name) => flagTable[name].group === group && flagTable[name].deprecated === undefined,
+    const described = flagsIn(group).map(
+      (key) => `  ${heading(key)}\n${wrap(describeFlag(key), indent)}`,
     );
-    return `\n${flagGroups[group]}:\n${names.map(describe).join('\n')}\n`;
+    return `\n${flagGroups[group]}:\n${described.join('\n')}\n`;
   });
   return `${introduction}${usage()}${groups.join('')}`;
 }

@@ -5,20 +5,32 @@
 import { buildConfig, chosenFormat } from './build.ts';
 import { commandNames } from './commands.ts';
 import type { Config, LogFormat } from './config.ts';
-import { formatDocument, toDocument } from './document.ts';
-import { type FieldPath, fields, type GivenSettings, type Settings } from './fields/index.ts';
 import { decodeFile, type FileResult, type UnreadableFile } from './file.ts';
-import { droppedFlags, givenByFlags, settingsOfFlags, withLoggingFlags } from './flag-settings.ts';
-import { flagNames, flagTable } from './flag-table.ts';
 import { type ParsedFlags, parseFlags } from './flags.ts';
 import { resolveGates } from './gates.ts';
 import { quote } from './go-values.ts';
 import { helpText } from './help.ts';
-import { checkLogging } from './logging-rules.ts';
-import { withDefaults, withPlatformDefaults } from './settings.ts';
+import {
+  type FieldPath,
+  flagOf,
+  type GivenSettings,
+  type Settings,
+  settingTable,
+} from './settings/index.ts';
 import { nearest } from './spelling.ts';
 import { formatProblem, type Problem, shorten } from './tree.ts';
-import { aggregate, checkHostname, type Violation, validate } from './validate.ts';
+import { aggregate, checkHostname, checkLogging, type Violation, validate } from './validate.ts';
+import {
+  droppedFlags,
+  flagFields,
+  formatDocument,
+  givenByFlags,
+  settingsOfFlags,
+  toDocument,
+  withDefaults,
+  withLoggingFlags,
+  withPlatformDefaults,
+} from './values.ts';
 import { fairleadVersion, kubernetesVersion, versionText } from './version.ts';
 
 interface LoadEnvironment {
@@ -69,10 +81,10 @@ export function loadConfig(argv: readonly string[], env: LoadEnvironment): LoadR
     const failed = failure(flags.error, flags.hint === '' ? [] : [flags.hint], unconfigured);
     return { ...failed, text: `${helpText()}\n${failed.text}` };
   }
-  if (flags.value('help')) return { kind: 'print', text: helpText(), exitCode: 0 };
+  if (flags.value('--help')) return { kind: 'print', text: helpText(), exitCode: 0 };
   const misuse = findMisuse(flags);
   if (misuse !== undefined) return failure(misuse, hints(flags.words), unconfigured);
-  const version = versionAsked(flags.value('version'));
+  const version = versionAsked(flags.value('--version'));
   if (version !== undefined) return { kind: 'print', text: version, exitCode: 0 };
   const source = readSettings(flags, env);
   if (!source.ok) return source.failure;
@@ -84,7 +96,7 @@ function findMisuse(flags: ParsedFlags): string | undefined {
     const words = flags.words.map(quote).join(' ');
     return `"fairlead" does not take any arguments, got [${words}]`;
   }
-  if (flags.value('dry-run') && flags.value('init-only') && !flags.value('cleanup')) {
+  if (flags.value('--dry-run') && flags.value('--init-only') && !flags.value('--cleanup')) {
     return '--dry-run is for a start or for --cleanup, not for --init-only';
   }
   return undefined;
@@ -121,7 +133,7 @@ function readSettings(
   flags: ParsedFlags,
   env: LoadEnvironment,
 ): SettingsSource | { readonly ok: false; readonly failure: Failure } {
-  const path = flags.value('config');
+  const path = flags.value('--config');
   if (path === '') {
     const given = givenByFlags(flags);
     const locate = (field: FieldPath) => ({ field: flagFor(field, flags) ?? field, line: 0 });
@@ -135,7 +147,7 @@ function readSettings(
     const failed = failure(`failed complete: ${file.text}`, details, { path, format });
     return { ok: false, failure: failed };
   }
-  const dropped = droppedFlags(flags).map((name) => `--${name}`);
+  const dropped = droppedFlags(flags).map((key) => `--${flagOf(key)}`);
   const warnings = [...file.warnings];
   if (dropped.length > 0) {
     warnings.push(`ignored, because --config is given: ${dropped.join(', ')}`);
@@ -180,14 +192,8 @@ function sectionOf(field: string): string {
 
 /** The flag on the command line that set the field. */
 function flagFor(field: FieldPath, flags: ParsedFlags): string | undefined {
-  const suffix = /^(?:iptables|nftables|ipvs)\.(?:(min|max)SyncPeriod|syncPeriod)$/.exec(field);
-  const candidates = flagNames.filter((name) => {
-    if (flagTable[name].field === field) return true;
-    const wanted = suffix?.[1] === undefined ? '-sync-period' : `-${suffix[1]}-sync-period`;
-    return suffix !== null && new RegExp(`^(iptables|ipvs)${wanted}$`).test(name);
-  });
-  const name = candidates.find((candidate) => flags.isSet(candidate));
-  return name === undefined ? undefined : `--${name}`;
+  const setter = flagFields(flags).find((one) => one.field === field);
+  return setter && `--${flagOf(setter.flag)}`;
 }
 
 /** Everything after reading: platform defaults, node name, gates, all rules, and what to do. */
@@ -199,7 +205,7 @@ function complete(flags: ParsedFlags, source: SettingsSource): LoadResult {
     const details = stages
       .flatMap((stage) => stage.violations)
       .map(({ field, detail }) => formatProblem({ ...source.locate(field), text: detail }));
-    const path = flags.value('config');
+    const path = flags.value('--config');
     return failure(message, details, { path, format: formatOf(flags, source.given) });
   }
   const input = { settings, given: source.given, gates: gates.values, flags };
@@ -236,7 +242,7 @@ function resolveHostname(
   flags: ParsedFlags,
   settings: Settings,
 ): { readonly value: string; readonly violations: readonly Violation[] } {
-  const flag = flags.value('hostname-override');
+  const flag = flags.value('hostnameOverride');
   if (flag !== '') return { value: flag, violations: checkHostname(flag, 'hostname-override') };
   const value = settings.hostnameOverride;
   return { value, violations: checkHostname(value) };
@@ -252,22 +258,22 @@ function decide(
   config: Config,
   warnings: Warnings,
 ): LoadResult {
-  const path = flags.value('write-config-to');
+  const path = flags.value('--write-config-to');
   if (path !== '') {
     return { kind: 'write-config', path, text: formatDocument(toDocument(settings)), warnings };
   }
-  if (flags.value('cleanup')) {
-    const action = flags.value('dry-run') ? 'list' : 'remove';
+  if (flags.value('--cleanup')) {
+    const action = flags.value('--dry-run') ? 'list' : 'remove';
     return { kind: 'cleanup', config, action, warnings };
   }
-  if (flags.value('dry-run')) return { kind: 'dry-run', config, warnings };
-  return { kind: flags.value('init-only') ? 'init-only' : 'run', config, warnings };
+  if (flags.value('--dry-run')) return { kind: 'dry-run', config, warnings };
+  return { kind: flags.value('--init-only') ? 'init-only' : 'run', config, warnings };
 }
 
 /** Fields that are accepted and change nothing here. */
 function uselessFields(given: GivenSettings, mode: string): string[] {
   return (Object.keys(given) as FieldPath[]).flatMap((field) => {
-    const { origin } = fields[field];
+    const { origin } = settingTable[field];
     if (origin === 'windows') return [`${field} is for Windows nodes and has no effect here`];
     if (field === 'portRange') return [`${field} has no effect: no mode needs ports of its own`];
     if (origin === 'older' && mode !== 'userspace') {
@@ -283,7 +289,7 @@ const lineMax = 2000;
 /** What is done once, for somebody who waits for it, has no log. */
 function formatOf(flags: ParsedFlags, given: GivenSettings): LogFormat | undefined {
   const isOnce =
-    flags.value('cleanup') || flags.value('dry-run') || flags.value('write-config-to') !== '';
+    flags.value('--cleanup') || flags.value('--dry-run') || flags.value('--write-config-to') !== '';
   return isOnce ? undefined : chosenFormat(given, flags);
 }
 

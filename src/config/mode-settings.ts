@@ -6,9 +6,9 @@
  */
 import { type ModeName, type ModeSettings, modeNames } from './config.ts';
 import { toMs } from './duration.ts';
-import type { GivenSettings, Settings } from './fields/index.ts';
-import { masqueradeSection, syncSection } from './settings.ts';
+import type { GivenSettings, Settings } from './settings/index.ts';
 import { checkBounds, checkSyncPeriods } from './validate.ts';
+import { masqueradeSection, type SyncSection, syncSection } from './values.ts';
 
 /** kube-proxy's fixed longest time between two full syncs, in nanoseconds. */
 const fullSyncPeriodNs = 3_600_000_000_000n;
@@ -68,7 +68,7 @@ function resolveSyncSection(
   settings: Settings,
   given: GivenSettings,
   warn: Warn,
-): 'nftables' | 'iptables' | 'ipvs' {
+): SyncSection {
   const own = syncSection(mode);
   const asked = syncSection(settings.mode);
   if (own === asked) return own;
@@ -82,11 +82,7 @@ function resolveSyncSection(
   return wrong || gives(asked) ? asked : own;
 }
 
-function resolveFullSyncPeriod(
-  mode: ModeName,
-  section: 'nftables' | 'iptables' | 'ipvs',
-  settings: Settings,
-): bigint {
+function resolveFullSyncPeriod(mode: ModeName, section: SyncSection, settings: Settings): bigint {
   if (mode === 'ipvs') return settings['ipvs.syncPeriod'];
   const max = section === 'ipvs' ? 0n : settings[`${section}.maxSyncPeriod`];
   if (max > 0n) return max;

@@ -4,14 +4,13 @@
  */
 import { type CIDR, parseAddress, parseCIDR } from '../net/address.ts';
 import { addressKeywords, connectTimes, modeNames } from './config.ts';
-import { rulesOf } from './field-types.ts';
-import { type FieldPath, fields, type Settings } from './fields/index.ts';
-import type { Bounds } from './fields/spec.ts';
 import { quote } from './go-values.ts';
 import { splitHostPort } from './host-port.ts';
 import { selectorFault } from './label-selector.ts';
-import { parsePortRange } from './port-range.ts';
-import { syncSection } from './settings.ts';
+import { type FieldPath, type SettingKey, type Settings, settingTable } from './settings/index.ts';
+import type { Bounds } from './settings/spec.ts';
+import { rulesOf } from './types.ts';
+import { type SyncSection, syncSection } from './values.ts';
 
 /** One violated rule. */
 export interface Violation {
@@ -25,9 +24,25 @@ export interface Violation {
 
 const root = 'KubeProxyConfiguration';
 
+const goSections: Readonly<Record<string, string>> = {
+  conntrack: 'KubeProxyLinuxConfiguration.KubeProxyConntrackConfiguration',
+  iptables: 'KubeProxyIPTablesConfiguration',
+  ipvs: 'KubeProxyIPVSConfiguration',
+  nftables: 'KubeProxyNFTablesConfiguration',
+};
+
+/** kube-proxy's name of a field: that of Go's structures. */
+function errorPath(field: FieldPath): string {
+  const names = field.split('.').map((name, depth) => {
+    const isSection = depth === 0 && Object.hasOwn(goSections, name);
+    if (isSection) return goSections[name];
+    return name.replace(/^(?:tcp|udp|.)/, (start) => start.toUpperCase());
+  });
+  return `${root}.${settingTable[field].errorPath ?? names.join('.')}`;
+}
+
 function violation(field: FieldPath, type: string, detail: string, suffix = ''): Violation {
-  const path = `${root}.${fields[field].errorPath ?? field}${suffix}`;
-  return { field, detail, text: `${path}: ${type}: ${detail}` };
+  return { field, detail, text: `${errorPath(field)}${suffix}: ${type}: ${detail}` };
 }
 
 function invalid(field: FieldPath, value: string, detail: string, suffix = ''): Violation {
@@ -49,9 +64,9 @@ function describeBounds(bounds: Bounds): string {
   }
 }
 
-/** Bounds and further rules of a field in a few words, for --help and the documentation. */
-export function fieldRules(field: FieldPath): string {
-  const { bounds, rules } = fields[field];
+/** Bounds and further rules of a setting in a few words, for --help and the documentation. */
+export function settingRules(key: SettingKey): string {
+  const { bounds, rules } = settingTable[key];
   return [bounds === undefined ? '' : boundsInShort(bounds), rules ?? '']
     .filter((part) => part !== '')
     .join('; ');
@@ -82,7 +97,7 @@ function keepsBounds(bounds: Bounds, value: unknown): boolean {
 
 /** Checks the bounds of the table, whatever the mode. */
 export function checkBounds(settings: Settings, field: FieldPath): Violation[] {
-  const { bounds } = fields[field];
+  const { bounds } = settingTable[field];
   if (bounds === undefined || keepsBounds(bounds, settings[field])) return [];
   return [invalid(field, rulesOf(field).format(settings[field]), describeBounds(bounds))];
 }
@@ -90,7 +105,7 @@ export function checkBounds(settings: Settings, field: FieldPath): Violation[] {
 /** Checks the bounds of the table where they are enforced in the requested mode. */
 function bounded(settings: Settings, ...checked: readonly FieldPath[]): Violation[] {
   return checked
-    .filter((field) => fields[field].boundsIn?.includes(settings.mode) ?? true)
+    .filter((field) => settingTable[field].boundsIn?.includes(settings.mode) ?? true)
     .flatMap((field) => checkBounds(settings, field));
 }
 
@@ -155,10 +170,7 @@ function checkMode(mode: string): Violation[] {
 }
 
 /** Only the pair of the active mode is checked, under one name whatever the section. */
-export function checkSyncPeriods(
-  settings: Settings,
-  section: 'nftables' | 'iptables' | 'ipvs',
-): Violation[] {
+export function checkSyncPeriods(settings: Settings, section: SyncSection): Violation[] {
   const period = settings[`${section}.syncPeriod`];
   const min = settings[`${section}.minSyncPeriod`];
   const format = rulesOf(`${section}.syncPeriod`).format;
@@ -294,8 +306,11 @@ function checkUserspace(settings: Settings): Violation[] {
   return [...checkBounds(settings, 'udpIdleTimeout'), ...checkPortRange(settings.portRange)];
 }
 
+/** `30000-32767`, `30000+100` (the first and 100 more), one port, or nothing. */
 export function checkPortRange(text: string): Violation[] {
-  if (parsePortRange(text).ok) return [];
+  const [, first, sign, second = '0'] = /^(\d{1,6})(?:([-+])(\d{1,6}))?$/.exec(text.trim()) ?? [];
+  const last = sign === '-' ? Number(second) : Number(first) + Number(second);
+  if (text.trim() === '' || (Number(first) <= last && last <= 65535)) return [];
   const detail = 'must be a valid port range (e.g. 300-2000)';
   return [invalid('portRange', quote(text), detail)];
 }
@@ -304,4 +319,73 @@ export function checkPortRange(text: string): Violation[] {
 export function aggregate(texts: readonly string[]): string {
   const unique = [...new Set(texts)];
   return unique.length === 1 ? unique[0]! : `[${unique.join(', ')}]`;
+}
+
+function loggingViolation(field: FieldPath, type: string, detail: string, suffix = ''): Violation {
+  const path = `${field.replace('logging.', '')}${suffix}`;
+  const text = `${path}: ${type}: ${detail}`;
+  return { field, detail: `${type.replace('Invalid value: ', '')}: ${detail}`, text };
+}
+
+/**
+ * kube-proxy's rules for the logging section (behaviour document 2.8). They are checked before all
+ * others and their paths have no prefix, because logging is set up first.
+ */
+export function checkLogging(
+  settings: Settings,
+  gates: Readonly<Record<string, boolean>>,
+): Violation[] {
+  const format = settings['logging.format'];
+  const result: Violation[] = [];
+  if (format !== 'text' && format !== 'json') {
+    const type = `Invalid value: ${quote(format)}`;
+    result.push(loggingViolation('logging.format', type, 'Unsupported log format'));
+  }
+  if (format === 'json' && gates.LoggingBetaOptions !== true) {
+    const detail = 'Log format json is disabled, see LoggingBetaOptions feature';
+    result.push(loggingViolation('logging.format', 'Forbidden', detail));
+  }
+  for (const found of checkBounds(settings, 'logging.flushFrequency')) {
+    result.push({ ...found, text: `flushFrequency: Invalid value: ${found.detail}` });
+  }
+  return [...result, ...checkVModule(settings), ...checkAlphaOptions(settings, gates)];
+}
+
+function checkVModule(settings: Settings): Violation[] {
+  const field = 'logging.vmodule';
+  const items = settings[field];
+  const result: Violation[] = [];
+  if (items.length > 0 && settings['logging.format'] !== 'text') {
+    result.push(loggingViolation(field, 'Forbidden', 'Only supported for text log format'));
+  }
+  for (const [index, { filePattern }] of items.entries()) {
+    const at = `[${index}]`;
+    if (filePattern === '') {
+      result.push(loggingViolation(field, 'Required value', 'File pattern must not be empty', at));
+    }
+    if (/[=,]/.test(filePattern)) {
+      const detail = 'File pattern must not contain equal sign or comma';
+      result.push(loggingViolation(field, `Invalid value: ${quote(filePattern)}`, detail, at));
+    }
+  }
+  return result;
+}
+
+function checkAlphaOptions(
+  settings: Settings,
+  gates: Readonly<Record<string, boolean>>,
+): Violation[] {
+  if (gates.LoggingAlphaOptions === true) return [];
+  const used: FieldPath[] = [];
+  for (const format of ['text', 'json'] as const) {
+    if (settings[`logging.options.${format}.splitStream`]) {
+      used.push(`logging.options.${format}.splitStream`);
+    }
+    if (settings[`logging.options.${format}.infoBufferSize`].bytes !== 0) {
+      used.push(`logging.options.${format}.infoBufferSize`);
+    }
+  }
+  return used.map((field) =>
+    loggingViolation(field, 'Forbidden', 'Feature LoggingAlphaOptions is disabled'),
+  );
 }

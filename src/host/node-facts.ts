@@ -1,6 +1,5 @@
 /** What Services depend on of this node: its zone, its addresses, and where node ports are open. */
-import type { Config } from '../config/config.ts';
-import { frontendEndpointDefaults } from '../config/fields/limits.ts';
+import { type Config, frontendEndpointDefaults } from '../config/config.ts';
 import type { Environment, ModeFacts } from '../modes/mode.ts';
 import { type Address, type Family, formatAddress, isLoopback } from '../net/address.ts';
 import { difference, keysOf, type NodeSockets, noSockets } from '../state/node-sockets.ts';

@@ -1,6 +1,6 @@
 /** Finds the configuration in a ConfigMap, as kubeadm has it. */
-import { kind as configurationKind } from '../file.ts';
 import { child, type TreeEntry } from '../tree.ts';
+import { kind as configurationKind } from '../values.ts';
 import { parseYaml } from '../yaml.ts';
 
 /** What kubeadm calls it. */

@@ -1,17 +1,17 @@
 /** What an importer yields, and how it becomes a file: shared by all `config convert --from`. */
-import { formatDocument, toSparseDocument } from '../document.ts';
-import { rulesOf } from '../field-types.ts';
-import type { FieldPath, GivenSettings } from '../fields/index.ts';
 import { resolveGates } from '../gates.ts';
-import { checkLogging } from '../logging-rules.ts';
+import type { FieldPath, GivenSettings } from '../settings/index.ts';
+import { rulesOf } from '../types.ts';
+import { checkHostname, checkLogging, validate } from '../validate.ts';
 import {
   defaultSettings,
+  formatDocument,
   meansDefault,
   settingsFrom,
+  toSparseDocument,
   withDefaults,
   withPlatformDefaults,
-} from '../settings.ts';
-import { checkHostname, validate } from '../validate.ts';
+} from '../values.ts';
 
 /** Collects fields, and what was done with every part of the input. */
 export class Conversion {

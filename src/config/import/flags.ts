@@ -1,18 +1,22 @@
 /** From kube-proxy's command line, however it is written down, to a configuration file. */
-
-import { rulesOf } from '../field-types.ts';
-import { fieldPaths } from '../fields/index.ts';
+import { type ParsedFlags, parseFlags } from '../flags.ts';
+import {
+  fieldPaths,
+  flagOf,
+  type SettingKey,
+  settingKeys,
+  settingTable,
+} from '../settings/index.ts';
+import { child, type Tree } from '../tree.ts';
+import { rulesOf } from '../types.ts';
 import {
   type FlagField,
   flagFields,
   givenByFlags,
   listenAddresses,
   settingsOfFlags,
-} from '../flag-settings.ts';
-import { type FlagName, flagNames, flagTable } from '../flag-table.ts';
-import { type ParsedFlags, parseFlags } from '../flags.ts';
-import { withDefaults } from '../settings.ts';
-import { child, type Tree } from '../tree.ts';
+  withDefaults,
+} from '../values.ts';
 import { decodeText, parseYaml } from '../yaml.ts';
 import type { Conversion } from './conversion.ts';
 import { splitWords } from './words.ts';
@@ -97,7 +101,7 @@ export function importFlags(
     conversion.fail('flags', withHint(flags));
     return undefined;
   }
-  if (flags.isSet('config')) {
+  if (flags.isSet('--config')) {
     const text = 'kube-proxy takes nearly everything from that file; nothing is left to convert';
     conversion.fail('--config', text);
     return undefined;
@@ -107,12 +111,13 @@ export function importFlags(
   const settings = settingsOfFlags(flags, givenByFlags(flags));
   const addresses = listenAddresses(flags, settings);
   const fields = flagFields(flags).map((target) => ({ ...target, ...folded(target, addresses) }));
-  for (const name of flagNames.filter((name) => flags.isSet(name))) {
+  for (const flag of settingKeys.filter((key) => flags.isSet(key))) {
+    const name = flagOf(flag)!;
     const from = places.get(name) || `--${name}`;
-    const targets = fields.filter((target) => target.flag === name);
+    const targets = fields.filter((target) => target.flag === flag);
     for (const { field, value } of targets) conversion.take(from, field, value);
-    if (portFlags[name] !== undefined) takePort(from, name, addresses, conversion);
-    else if (targets.length === 0) conversion.note(from, whyNot(name));
+    if (portFlags[flag] !== undefined) takePort(from, flag, addresses, conversion);
+    else if (targets.length === 0) conversion.note(from, whyNot(flag));
   }
   return flags;
 }
@@ -149,9 +154,9 @@ function dropWrong(words: readonly FlagWord[], conversion: Conversion): readonly
   });
 }
 
-const portFlags: Readonly<Partial<Record<FlagName, AddressField>>> = {
-  'healthz-port': 'healthzBindAddress',
-  'metrics-port': 'metricsBindAddress',
+const portFlags: Readonly<Partial<Record<SettingKey, AddressField>>> = {
+  '--healthz-port': 'healthzBindAddress',
+  '--metrics-port': 'metricsBindAddress',
 };
 type AddressField = 'healthzBindAddress' | 'metricsBindAddress';
 type Addresses = Readonly<Record<AddressField, string>>;
@@ -165,11 +170,11 @@ function folded(target: FlagField, addresses: Addresses): { readonly value: unkn
 
 function takePort(
   from: string,
-  name: FlagName,
+  flag: SettingKey,
   addresses: Addresses,
   conversion: Conversion,
 ): void {
-  const field = portFlags[name];
+  const field = portFlags[flag];
   if (field === undefined) return;
   if (addresses[field] === '') conversion.take(from, field, '');
   else conversion.note(from, `counts where the address has no port; ${field}: ${addresses[field]}`);
@@ -179,10 +184,10 @@ function nameOf(word: string): string {
   return (/^--?([^=]+)/.exec(word)?.[1] ?? '').replaceAll('_', '-');
 }
 
-function whyNot(name: FlagName): string {
-  if (/^(?:iptables|ipvs)-.*sync-period$/.test(name)) {
+function whyNot(flag: SettingKey): string {
+  if (/^--(?:iptables|ipvs)-.*sync-period$/.test(flag)) {
     return 'left out: it has no effect in the mode that is asked for';
   }
-  if (flagTable[name].withConfig === 'kept') return 'stays a flag; it works beside --config';
+  if (settingTable[flag].withConfig === 'kept') return 'stays a flag; it works beside --config';
   return 'has no field in the file';
 }

@@ -4,7 +4,7 @@
  * not in it has its default.
  */
 import { parseIsoDuration } from '../duration.ts';
-import type { FieldPath } from '../fields/index.ts';
+import type { FieldPath } from '../settings/index.ts';
 import { child, describeTree, type Tree } from '../tree.ts';
 import { decodeText } from '../yaml.ts';
 import type { Conversion } from './conversion.ts';

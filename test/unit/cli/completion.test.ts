@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { completion } from '../../../src/cli/completion/index.ts';
 import { commandNames } from '../../../src/config/commands.ts';
-import { flagNames, flagTable } from '../../../src/config/flag-table.ts';
+import { flagKeys, settingTable } from '../../../src/config/settings/index.ts';
 
 /** There nothing is skipped. */
 const isCI = process.env.CI === 'true';
@@ -67,8 +67,8 @@ describe('in bash', () => {
 
   it('offers every flag that is not deprecated', () => {
     const offered = offers('fairlead --').map((word) => word.replace(/^--|=$/g, ''));
-    const current = flagNames.filter((name) => flagTable[name].deprecated === undefined);
-    expect(offered.sort()).toEqual([...current].sort());
+    const current = [...flagKeys].filter(([, key]) => settingTable[key].deprecated === undefined);
+    expect(offered.sort()).toEqual(current.map(([name]) => name).sort());
   });
 });
 

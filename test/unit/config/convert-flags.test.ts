@@ -76,10 +76,10 @@ describe('flags', () => {
     ['--feature-gates=ComponentFlagz=false,GracefulNodeShutdown=true --vmodule=a=1,b=2'],
     ['--detect-local-mode=BridgeInterface --pod-bridge-interface=br0 --hostname-override=Node'],
   ])('%s means the same as the file that it becomes', (line) => {
-    const { configPath: _, flags: __, ...byFlags } = configOf(load(line.split(' ')));
+    const { configPath: _, flags: __, given: _1, ...byFlags } = configOf(load(line.split(' ')));
     const { text } = convertFlags(line);
     const body = text.replaceAll(/^(?:apiVersion|kind): .*\n/gm, '');
-    const { configPath: ___, flags: ____, ...byFile } = configOf(loadFile(body));
+    const { configPath: ___, flags: ____, given: _2, ...byFile } = configOf(loadFile(body));
     expect(byFile).toEqual(byFlags);
     expect(text.split('\n')).toEqual(expect.arrayContaining(header.trim().split('\n')));
   });

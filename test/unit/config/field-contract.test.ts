@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
-import { rulesOf } from '../../../src/config/field-types.ts';
-import { type FieldPath, fieldPaths, fields } from '../../../src/config/fields/index.ts';
 import { decodeFile } from '../../../src/config/file.ts';
-import { defaultSettings, withDefaults } from '../../../src/config/settings.ts';
+import { type FieldPath, fieldPaths, settingTable } from '../../../src/config/settings/index.ts';
+import { rulesOf } from '../../../src/config/types.ts';
+import { defaultSettings, withDefaults } from '../../../src/config/values.ts';
 import { bytes, errorOf, header, loadFile } from './support.ts';
 
 /** Sections 2.2 to 2.6 and 2.8 of the behaviour document, and the older reference. */
@@ -248,7 +248,7 @@ describe.each(bounds)('bounds of %s with "%s"', (path, rest, within, beyond) => 
 });
 
 test('every field that has bounds stands in the table of bounds, but for logging’s', () => {
-  const bounded = fieldPaths.filter((path) => fields[path].bounds !== undefined);
+  const bounded = fieldPaths.filter((path) => settingTable[path].bounds !== undefined);
   const inTable = new Set(bounds.map(([path]) => path));
   // Its errors come before all others, see the rules of logging.
   expect(bounded.filter((path) => !inTable.has(path))).toEqual(['logging.flushFrequency']);
@@ -271,7 +271,7 @@ test('the fields are kube-proxy’s and the older reference’s, plus our own, w
     'serviceLimits.sourceRanges',
     'serviceLimits.affinityPorts',
   ]);
-  expect(fieldPaths.filter((path) => fields[path].origin === 'own')).toEqual(ours);
+  expect(fieldPaths.filter((path) => settingTable[path].origin === 'own')).toEqual(ours);
   expect(contract.filter(([path]) => !(fieldPaths as readonly string[]).includes(path))).toEqual(
     [],
   );

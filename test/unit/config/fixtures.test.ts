@@ -16,8 +16,16 @@ describe('the file that kubeadm writes', () => {
       '--kubeconfig=/var/lib/kube-proxy/kubeconfig.conf',
       '--cluster-cidr=10.244.0.0/16',
     ];
-    const { configPath, flags: _, modes, ...rest } = config;
-    const { configPath: __, flags: ___, modes: expectedModes, ...expected } = configOf(load(flags));
+    const provenance = { flags: [], given: [] };
+    const { configPath, modes, ...rest } = { ...config, ...provenance };
+    const {
+      configPath: _,
+      modes: expectedModes,
+      ...expected
+    } = {
+      ...configOf(load(flags)),
+      ...provenance,
+    };
     expect(warnings).toEqual([]);
     expect(configPath).toBe('kubeadm.yaml');
     expect(rest).toEqual(expected);

@@ -1,7 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { type FlagName, flagNames, flagTable } from '../../../src/config/flag-table.ts';
-import { parseFlags } from '../../../src/config/flags.ts';
-import { formerFlags } from '../../../src/config/former-flags.ts';
+import { formerFlags, parseFlags } from '../../../src/config/flags.ts';
+import { flagKeys, settingTable } from '../../../src/config/settings/index.ts';
 import { errorOf, load, running } from './support.ts';
 
 type Kind = 'string' | 'bool' | 'int32' | 'float32' | 'duration' | 'level' | 'list' | 'other';
@@ -153,7 +152,7 @@ function sampleOf(name: string, kind: Kind): Sample {
 
 function textOf(argv: readonly string[], name: string): string {
   const flags = parseFlags(argv);
-  return flags.ok ? flags.text(name as FlagName) : flags.error;
+  return flags.ok ? flags.text(flagKeys.get(name)!) : flags.error;
 }
 
 function shownName(name: string): string {
@@ -176,9 +175,9 @@ describe.each(contract)('--%s', (name, kind, standard) => {
 
   test('knows whether it was given', () => {
     const flags = parseFlags([`--${name}=${good}`]);
-    expect(flags.ok && flags.isSet(name as FlagName)).toBe(true);
+    expect(flags.ok && flags.isSet(flagKeys.get(name)!)).toBe(true);
     const none = parseFlags([]);
-    expect(none.ok && none.isSet(name as FlagName)).toBe(false);
+    expect(none.ok && none.isSet(flagKeys.get(name)!)).toBe(false);
   });
 
   test('takes underscores for hyphens', () => {
@@ -216,7 +215,7 @@ test.each(contract.filter(([name]) => !ending.includes(name)))(
 describe('the set of flags', () => {
   test('is kube-proxy’s, plus our own, which are marked', () => {
     const known = new Set([...contract.map(([name]) => name), 'config', 'help']);
-    const ours = flagNames.filter((name) => !known.has(name));
+    const ours = [...flagKeys.keys()].filter((name) => !known.has(name));
     expect(ours.sort()).toEqual([
       'connect-time',
       'connect-time-excluded-pods',
@@ -235,11 +234,12 @@ describe('the set of flags', () => {
       'service-metrics',
       'service-source-ranges-max',
     ]);
-    expect(flagNames.filter((name) => flagTable[name].own).sort()).toEqual(ours);
+    const marked = [...flagKeys].filter(([, key]) => settingTable[key].origin === 'own');
+    expect(marked.map(([name]) => name).sort()).toEqual(ours);
   });
 
   test('has every flag of the contract', () => {
-    const missing = contract.filter(([name]) => !(flagNames as readonly string[]).includes(name));
+    const missing = contract.filter(([name]) => !flagKeys.has(name));
     expect(missing).toEqual([]);
   });
 

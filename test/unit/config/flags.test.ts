@@ -41,18 +41,18 @@ describe('the syntax of flags', () => {
     'the verbosity is read from %s %s',
     (...argv) => {
       const flags = parseFlags(argv.filter((word) => word !== undefined));
-      expect(flags.ok && flags.value('v')).toBe(4);
+      expect(flags.ok && flags.value('logging.verbosity')).toBe(4);
     },
   );
 
   test('a boolean does not take the next word', () => {
     const flags = parseFlags(['--cleanup', 'false']);
-    expect(flags.ok && [flags.value('cleanup'), flags.words]).toEqual([true, ['false']]);
+    expect(flags.ok && [flags.value('--cleanup'), flags.words]).toEqual([true, ['false']]);
   });
 
   test('words after -- are no flags', () => {
     const flags = parseFlags(['--v=1', '--', '--v=2']);
-    expect(flags.ok && [flags.value('v'), flags.words]).toEqual([1, ['--v=2']]);
+    expect(flags.ok && [flags.value('logging.verbosity'), flags.words]).toEqual([1, ['--v=2']]);
   });
 
   test('a single dash is a word', () => {
@@ -62,7 +62,7 @@ describe('the syntax of flags', () => {
 
   test('the last of several values counts', () => {
     const flags = parseFlags(['--proxy-mode=ipvs', '--proxy-mode=nftables']);
-    expect(flags.ok && flags.value('proxy-mode')).toBe('nftables');
+    expect(flags.ok && flags.value('mode')).toBe('nftables');
   });
 
   test('lists, gates and patterns of several flags add up', () => {
@@ -75,14 +75,14 @@ describe('the syntax of flags', () => {
       '--vmodule=b=2',
     ]);
     if (!flags.ok) throw new Error(flags.error);
-    expect(flags.value('nodeport-addresses')).toEqual(['10.0.0.0/8', 'a,b', 'fd00::/8']);
-    expect(flags.value('feature-gates')).toEqual({ A: true, B: false });
-    expect(flags.text('vmodule')).toBe('a=1,b=2');
+    expect(flags.value('nodePortAddresses')).toEqual(['10.0.0.0/8', 'a,b', 'fd00::/8']);
+    expect(flags.value('featureGates')).toEqual({ A: true, B: false });
+    expect(flags.text('logging.vmodule')).toBe('a=1,b=2');
   });
 
   test('an empty address leaves the default', () => {
     const flags = parseFlags(['--bind-address=']);
-    expect(flags.ok && flags.value('bind-address')).toBe('0.0.0.0');
+    expect(flags.ok && flags.value('bindAddress')).toBe('0.0.0.0');
   });
 
   test('a misspelt flag is told its neighbour', () => {

@@ -1,10 +1,9 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { toDocument } from '../../../src/config/document.ts';
-import { rulesOf } from '../../../src/config/field-types.ts';
-import { type FieldPath, fieldPaths, fields } from '../../../src/config/fields/index.ts';
 import { type LoadResult, loadConfig } from '../../../src/config/load.ts';
-import { defaultSettings } from '../../../src/config/settings.ts';
+import { type FieldPath, fieldPaths, settingTable } from '../../../src/config/settings/index.ts';
+import { rulesOf } from '../../../src/config/types.ts';
+import { defaultSettings, toDocument } from '../../../src/config/values.ts';
 import { bytes, header } from './support.ts';
 
 /** What a mutated file must lead to: an error, or a start with a warning, that says these words. */
@@ -51,20 +50,23 @@ const wrongValues = {
   'bool-map': ['[a]', '{a: 1}', 'a'],
   vmodule: ['a=1', '[1]', '[{filePattern: 1}]', '{}'],
   quantity: ['"1 KB"', 'true', '[]', 'lots'],
+  ip: ['1', 'true', '[a]', '{a: b}'],
+  'ip-port': ['1', 'true', '[a]', '{a: b}'],
+  version: ['1'],
 } as const;
 
 function wrongType(index: number): Mutation {
   const path = fieldPaths[index % fieldPaths.length]!;
-  const value = pick(wrongValues[fields[path].type]);
+  const value = pick(wrongValues[settingTable[path].type]);
   const { text, line } = fileWith(path, value);
   const says = [`failed to decode: ${path} (line ${line}): `];
   return { name: `${path}: ${value}`, file: bytes(text), outcome: 'error', says };
 }
 
 function outOfBounds(index: number): Mutation {
-  const bounded = fieldPaths.filter((path) => fields[path].bounds !== undefined);
+  const bounded = fieldPaths.filter((path) => settingTable[path].bounds !== undefined);
   const path = bounded[index % bounded.length]!;
-  const { bounds, boundsIn, type } = fields[path];
+  const { bounds, boundsIn, type } = settingTable[path];
   const beyond = 1 + (random.next().value % 1000);
   const number =
     bounds?.kind === 'range' && beyond % 2 === 0 ? bounds.max + beyond : -1000 - beyond;

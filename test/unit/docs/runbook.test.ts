@@ -4,8 +4,7 @@ import { readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { commandNames, optionsAfter, wordsAfter } from '../../../src/config/commands.ts';
-import { fieldPaths } from '../../../src/config/fields/index.ts';
-import { flagNames } from '../../../src/config/flag-table.ts';
+import { fieldPaths, flagKeys } from '../../../src/config/settings/index.ts';
 import { tableLayout as ipvsLayout } from '../../../src/modes/ipvs/layout.ts';
 import { tableLayout as nftablesLayout } from '../../../src/modes/nftables/layout.ts';
 import { started } from '../app/running.ts';
@@ -62,7 +61,7 @@ function wrong([command = '', ...rest]: readonly string[]): string[] {
 }
 
 function isFlag(word: string): boolean {
-  return flagNames.some((name) => `--${name}` === word.split('=')[0]);
+  return [...flagKeys.keys()].some((name) => `--${name}` === word.split('=')[0]);
 }
 
 /** Alternatives of `grep -E 'a|b'` in lines that have `what`. */

@@ -1,0 +1,50 @@
+/** The table of all settings: kube-proxy's flags and fields, and our own. */
+import { serveSettings, sourceSettings } from './cluster.ts';
+import { ipvsSettings, modeSettings } from './modes.ts';
+import { loggingSettings, otherSettings } from './other.ts';
+import { runSettings } from './run.ts';
+import type { Setting, ValueByType } from './spec.ts';
+import { hostSettings, limitSettings, trafficSettings } from './traffic.ts';
+
+const table = {
+  ...runSettings,
+  ...sourceSettings,
+  ...serveSettings,
+  ...modeSettings,
+  ...ipvsSettings,
+  ...trafficSettings,
+  ...limitSettings,
+  ...hostSettings,
+  ...loggingSettings,
+  ...otherSettings,
+} as const;
+
+/** Where a field stands in the file, e.g. `iptables.syncPeriod`, or `--cleanup`: a flag alone. */
+export type SettingKey = keyof typeof table;
+/** Settings that a file has. */
+export type FieldPath = Exclude<SettingKey, `--${string}`>;
+
+/** The value of a setting. Durations are nanoseconds. */
+export type SettingValue<Key extends SettingKey> = ValueByType[(typeof table)[Key]['type']];
+
+export const settingTable: Readonly<Record<SettingKey, Setting>> = table;
+export const settingKeys = Object.keys(table) as readonly SettingKey[];
+export const fieldPaths = settingKeys.filter((key) => !key.startsWith('--')) as FieldPath[];
+
+/** A value for every field. */
+export type Settings = { readonly [Path in FieldPath]: SettingValue<Path> };
+/** Values for some fields: what a file or a command line gives. */
+export type GivenSettings = { readonly [Path in FieldPath]?: Settings[Path] };
+
+/** The flags by name, without hyphens. */
+export const flagKeys: ReadonlyMap<string, SettingKey> = new Map(
+  settingKeys.flatMap((key) => {
+    const name = flagOf(key);
+    return name === undefined ? [] : [[name, key] as const];
+  }),
+);
+
+/** The name of the flag that sets it; undefined = only a file can. */
+export function flagOf(key: SettingKey): string | undefined {
+  return key.startsWith('--') ? key.slice(2) : settingTable[key].flag;
+}

@@ -1,0 +1,196 @@
+import { modeNames } from '../config.ts';
+import {
+  bool,
+  duration,
+  grouped,
+  int32,
+  notNegative,
+  other,
+  positive,
+  string,
+  strings,
+} from './spec.ts';
+
+/** Requested modes that take their sync periods from the `iptables` section. */
+const iptablesLike = ['', 'iptables', 'userspace'] as const;
+
+const bit = {
+  default: '14',
+  keepsZero: true,
+  bounds: { kind: 'range', min: 0, max: 31 },
+} as const;
+const syncPeriodMeaning =
+  'Longest wait before a Service that the kernel has refused is tried again. /healthz and ' +
+  '/livez fail when a sync has been due for twice this time.';
+const alsoFullSync = (mode: string): string =>
+  `${syncPeriodMeaning} In ${mode} mode it is also the longest time between two full syncs.`;
+const masqueradeAll = 'Masquerade everything that is sent to a ClusterIP.';
+
+/** The periods of the section of some requested modes. */
+const period = (boundsIn: readonly string[], meaning = syncPeriodMeaning) =>
+  duration(meaning, {
+    default: '30s',
+    bounds: positive,
+    boundsIn,
+    rules: 'not below `minSyncPeriod`',
+    errorPath: 'SyncPeriod',
+  });
+const minPeriod = (boundsIn: readonly string[], standard?: '1s') =>
+  duration(
+    'Least time between two syncs; changes in between go together. ' +
+      "1s, which is kube-proxy's default, counts as none.",
+    {
+      ...(standard && { default: standard }),
+      bounds: notNegative,
+      boundsIn,
+      errorPath: 'MinSyncPeriod',
+    },
+  );
+const maxPeriod = (boundsIn: readonly string[]) =>
+  duration(
+    'Longest time between two full syncs, which compare the kernel with what should be there.',
+    {
+      bounds: notNegative,
+      boundsIn,
+      rules: 'not below `minSyncPeriod`; 0 = the default, 1h0m0s or `minSyncPeriod`',
+      errorPath: 'MaxSyncPeriod',
+      origin: 'own',
+      omitted: true,
+    },
+  );
+
+/** What carries the traffic, and how it is kept in sync. */
+export const modeSettings = grouped('mode', {
+  mode: string(
+    'What carries the traffic. Empty: nftables when the kernel can do it, else iptables. A ' +
+      'mode that the kernel cannot do falls back: nftables and ipvs to iptables, iptables to ' +
+      'userspace, which needs nothing but sockets and addresses.',
+    {
+      flag: 'proxy-mode',
+      offers: modeNames,
+      rules: 'nftables, ipvs, iptables, userspace or empty',
+      errorPath: 'Mode.ProxyMode',
+    },
+  ),
+  'nftables.masqueradeBit': int32(
+    'Bit of the packet mark that asks for masquerading, in nftables mode.',
+    { ...bit, boundsIn: ['nftables'] },
+  ),
+  'nftables.masqueradeAll': bool(masqueradeAll),
+  'nftables.syncPeriod': period(['nftables']),
+  'nftables.minSyncPeriod': minPeriod(['nftables'], '1s'),
+  'nftables.maxSyncPeriod': maxPeriod(['nftables']),
+  '--masquerade-all': bool('Masquerade everything that is sent to a ClusterIP, in every mode.'),
+  'iptables.masqueradeBit': int32(
+    'Bit of the packet mark that asks for masquerading, in iptables and ipvs mode.',
+    {
+      ...bit,
+      flag: 'iptables-masquerade-bit',
+      flagMeaning:
+        'Bit of the packet mark that asks for masquerading, in iptables and ipvs mode; ' +
+        'for mode nftables only a file can set it.',
+    },
+  ),
+  'iptables.masqueradeAll': bool(`${masqueradeAll} Also holds for ipvs mode.`),
+  'iptables.localhostNodePorts': bool(
+    'Let node ports answer on 127.0.0.1 too; iptables and userspace mode, IPv4 only.',
+    {
+      flag: 'iptables-localhost-nodeports',
+      default: 'true',
+      keepsZero: true,
+      restart: 'in its mode',
+    },
+  ),
+  'iptables.syncPeriod': period(iptablesLike, alsoFullSync('userspace')),
+  'iptables.minSyncPeriod': minPeriod(iptablesLike, '1s'),
+  'iptables.maxSyncPeriod': maxPeriod(iptablesLike),
+  '--iptables-sync-period': duration(
+    'Longest wait before a Service that the kernel has refused is tried again, in every mode but ' +
+      'ipvs. In mode userspace it is also the longest time between two full syncs. Above 0.',
+    { default: '30s' },
+  ),
+  '--iptables-min-sync-period': duration(
+    'Least time between two syncs, in every mode but ipvs. 0 and 1s: none.',
+    { default: '1s' },
+  ),
+  '--iptables-max-sync-period': duration(
+    'Longest time between two full syncs, in every mode but ipvs. ' +
+      '0: one hour, or the least time between two syncs where that is longer.',
+    { origin: 'own' },
+  ),
+  connectTime: other('string-or-off')(
+    'Whose TCP connections to Services get their endpoint when they are made, by eBPF, instead ' +
+      "of by rules: nobody's, those of processes in the node's network namespace, or those of " +
+      'pods too. What the kernel cannot do so, the rules do (docs/connect-time.md).',
+    {
+      flag: 'connect-time',
+      default: 'off',
+      rules: 'off, host or all',
+      origin: 'own',
+      omitted: true,
+    },
+  ),
+  connectTimeExcludedPods: string(
+    'Label selector of pods whose connections are left to the rules, such as ' +
+      '`security.istio.io/tlsMode` or `mesh=on,app!=web`: connectTime is for all others. It needs ' +
+      'the right to list and watch pods. Empty: none.',
+    {
+      flag: 'connect-time-excluded-pods',
+      rules: 'a label selector',
+      origin: 'own',
+      omitted: true,
+    },
+  ),
+  '--own-tables': bool(
+    'Let nobody else change or flush the tables of modes nftables and ipvs while this process ' +
+      'runs (Linux 6.9 and newer). Otherwise, changes are repaired.',
+    { default: 'true', withConfig: 'kept', origin: 'own' },
+  ),
+});
+
+const ipvsTimeout = (flag: string, meaning: string) =>
+  duration(`${meaning} 0: the kernel's value stays.`, {
+    flag,
+    bounds: notNegative,
+    boundsIn: ['ipvs'],
+    restart: 'in its mode',
+  });
+
+export const ipvsSettings = grouped('ipvs', {
+  'ipvs.syncPeriod': period(['ipvs'], alsoFullSync('ipvs')),
+  'ipvs.minSyncPeriod': minPeriod(['ipvs']),
+  '--ipvs-sync-period': duration('Longest time between two full syncs in mode ipvs. Above 0.', {
+    default: '30s',
+  }),
+  '--ipvs-min-sync-period': duration('Least time between two syncs in mode ipvs. 0 and 1s: none.', {
+    default: '1s',
+  }),
+  'ipvs.scheduler': string('How a virtual service chooses its destination. Empty: rr.', {
+    flag: 'ipvs-scheduler',
+    rules: 'a scheduler that the kernel has; asked at start',
+    restart: 'in its mode',
+  }),
+  'ipvs.excludeCIDRs': strings(
+    'Virtual services with an address in these blocks are never touched.',
+    {
+      flag: 'ipvs-exclude-cidrs',
+      rules: 'CIDRs; checked in ipvs mode',
+      errorPath: 'KubeProxyIPVSConfiguration.ExcludeCidrs',
+      restart: 'in its mode',
+    },
+  ),
+  'ipvs.strictARP': bool(
+    'Set arp_ignore to 1 and arp_announce to 2, so that only owners answer for a VIP.',
+    { flag: 'ipvs-strict-arp', restart: 'in its mode' },
+  ),
+  'ipvs.tcpTimeout': ipvsTimeout('ipvs-tcp-timeout', 'Idle timeout of TCP connections in IPVS.'),
+  'ipvs.tcpFinTimeout': ipvsTimeout(
+    'ipvs-tcpfin-timeout',
+    'Timeout of TCP connections in IPVS after a FIN.',
+  ),
+  'ipvs.udpTimeout': ipvsTimeout('ipvs-udp-timeout', 'Timeout of UDP exchanges in IPVS.'),
+  '--ipvs-counters': bool(
+    'Metrics of what each virtual service and each real server has carried.',
+    { withConfig: 'kept', origin: 'own' },
+  ),
+});

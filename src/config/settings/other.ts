@@ -1,0 +1,94 @@
+import { bool, duration, grouped, other, positive, string } from './spec.ts';
+
+const alpha = { rules: 'needs feature gate LoggingAlphaOptions', withConfig: 'kept' } as const;
+const splitStream = (format: 'text' | 'json') =>
+  bool(`Format ${format}: errors to stderr, the rest to stdout. Checked, without effect.`, {
+    ...alpha,
+    flag: `log-${format}-split-stream`,
+    omitted: true,
+    restart: 'always',
+  });
+const infoBufferSize = (format: 'text' | 'json') =>
+  other('quantity')(
+    `Format ${format}, split: how much of the rest may be buffered. Checked, without effect.`,
+    { ...alpha, flag: `log-${format}-info-buffer-size`, default: '0', restart: 'always' },
+  );
+
+export const loggingSettings = grouped('logging', {
+  'logging.format': string('How log lines look. Not given: text at a terminal, json elsewhere.', {
+    flag: 'logging-format',
+    offers: ['text', 'json'],
+    default: 'text',
+    rules: 'text or json',
+    withConfig: 'kept',
+    restart: 'always',
+  }),
+  'logging.flushFrequency': other('nanoseconds')(
+    'How long a log line may wait in a buffer. Checked, without effect: none waits.',
+    { flag: 'log-flush-frequency', default: '5s', bounds: positive, withConfig: 'kept' },
+  ),
+  'logging.verbosity': other('level')(
+    'How much is logged; 0 is least, 2 tells of syncs, 4 of every Service that changes.',
+    { flag: 'v', shorthand: 'v', withConfig: 'kept' },
+  ),
+  'logging.vmodule': other('vmodule')(
+    'Other levels for files of kube-proxy: list of filePattern and verbosity. ' +
+      'Checked, without effect.',
+    {
+      flag: 'vmodule',
+      rules: 'format text only; file patterns without = and comma',
+      withConfig: 'kept',
+      omitted: true,
+    },
+  ),
+  'logging.options.text.splitStream': splitStream('text'),
+  'logging.options.text.infoBufferSize': infoBufferSize('text'),
+  'logging.options.json.splitStream': splitStream('json'),
+  'logging.options.json.infoBufferSize': infoBufferSize('json'),
+});
+
+const ignored = (standard: string) =>
+  string('Accepted, without effect.', { default: standard, withConfig: 'kept' });
+
+const windows = { origin: 'windows' } as const;
+
+/** Gates, what mode userspace once needed, and what Windows nodes have. */
+export const otherSettings = grouped('other', {
+  featureGates: other('bool-map')('Switches for features, by name.', {
+    flag: 'feature-gates',
+    rules: 'known gates; a locked gate keeps its value',
+    errorPath: 'featureGates',
+    omitted: true,
+    restart: 'always',
+  }),
+  portRange: string(
+    'Host ports that rules of mode userspace once redirected to. Checked, and without effect: the ' +
+      'mode listens at the addresses and ports of Services themselves.',
+    {
+      rules: 'first-last, first+count or one port; enforced in mode userspace, else only warned of',
+      origin: 'older',
+    },
+  ),
+  udpIdleTimeout: duration(
+    'How long mode userspace keeps a UDP client at its endpoint while neither sends. A resolver ' +
+      'that answers later is not heard.',
+    {
+      default: '250ms',
+      bounds: positive,
+      boundsIn: ['userspace'],
+      errorPath: 'UDPIdleTimeout',
+      origin: 'older',
+    },
+  ),
+  windowsRunAsService: bool('Run under the service control manager.', {
+    ...windows,
+    omitted: true,
+  }),
+  'winkernel.networkName': string('Name of the HNS network.', windows),
+  'winkernel.sourceVip': string('Source address for NAT.', windows),
+  'winkernel.enableDSR': bool('Direct server return.', windows),
+  'winkernel.rootHnsEndpointName': string('Endpoint of the root network namespace.', windows),
+  'winkernel.forwardHealthCheckVip': bool('Forward the VIP of health checks.', windows),
+  '--boot-id-file': ignored('/proc/sys/kernel/random/boot_id'),
+  '--machine-id-file': ignored('/etc/machine-id,/var/lib/dbus/machine-id'),
+});

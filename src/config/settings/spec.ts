@@ -1,0 +1,124 @@
+/** The shape of the table of settings; the tables lie beside this file. */
+import type { Quantity, VModuleItem } from '../go-values.ts';
+
+/** What a setting holds, by the name of its type. Durations are nanoseconds. */
+export interface ValueByType {
+  string: string;
+  /** Of which `off` is a value, which is the boolean false in YAML 1.1. */
+  'string-or-off': string;
+  bool: boolean;
+  int32: number;
+  /** A log level, 0 to 2^31-1. */
+  level: number;
+  float32: number;
+  duration: bigint;
+  /** A duration that may also be written as a whole number of nanoseconds. */
+  nanoseconds: bigint;
+  strings: readonly string[];
+  'bool-map': Readonly<Record<string, boolean>>;
+  vmodule: readonly VModuleItem[];
+  quantity: Quantity;
+  ip: string;
+  /** `IP` or `IP:port`. */
+  'ip-port': string;
+  /** `true`, `false`, `raw` or a version to report. */
+  version: string;
+}
+export type ValueType = keyof ValueByType;
+
+/** Groups of --help, in its order. */
+export const flagGroups = {
+  run: 'Start and stop',
+  source: 'Kubernetes API',
+  serve: 'Addresses and servers',
+  mode: 'Mode and rules',
+  ipvs: 'Mode ipvs',
+  traffic: 'Local traffic and node ports',
+  limits: 'Limits of one Service',
+  host: 'Host',
+  logging: 'Logging',
+  other: 'Other',
+} as const;
+export type FlagGroup = keyof typeof flagGroups;
+
+/** Bounds that `validate.ts` enforces and the documentation prints. */
+export type Bounds =
+  | { readonly kind: 'range'; readonly min: number; readonly max: number }
+  | { readonly kind: 'not-negative' }
+  | { readonly kind: 'positive' };
+
+export interface Setting<Type extends ValueType = ValueType> {
+  readonly type: Type;
+  readonly meaning: string;
+  /** Default as one would write it for a flag; absent = the type's zero value. */
+  readonly default?: string;
+  /** older: gone from kube-proxy 1.36; own: Fairlead's; windows: accepted, without effect here. */
+  readonly origin?: 'older' | 'own' | 'windows';
+
+  /**
+   * An explicit 0 or false is kept (a pointer in kube-proxy). Without this, a zero value in a file
+   * means "not given" and becomes the default.
+   */
+  readonly keepsZero?: true;
+  readonly bounds?: Bounds;
+  /** The modes (as requested) in which `bounds` are enforced; absent = in all. */
+  readonly boundsIn?: readonly string[];
+  /** Rules beyond `bounds`, in words, for the documentation. */
+  readonly rules?: string;
+  /**
+   * kube-proxy's name of the field in its validation errors, below `KubeProxyConfiguration`, where
+   * it is not the one that `errorPath` makes of the path.
+   */
+  readonly errorPath?: string;
+  /** A configuration that is written leaves the field out when it holds its zero value. */
+  readonly omitted?: true;
+  /**
+   * A change in the file needs a new process: always, or while the mode of its section runs.
+   * Absent = it takes effect while running, or has no effect at all.
+   */
+  readonly restart?: 'always' | 'in its mode';
+
+  /** The flag's name; absent = there is none, or the setting is a flag alone. */
+  readonly flag?: string;
+  readonly group?: FlagGroup;
+  /** What the flag means, where that differs from the field. */
+  readonly flagMeaning?: string;
+  readonly shorthand?: string;
+  /** What shells offer as its value: these words, files, or directories. */
+  readonly offers?: readonly string[] | 'files' | 'directories';
+  /** Value when the flag stands without one. Booleans have `true`. */
+  readonly bare?: string;
+  /** The flag still counts when --config is given; the others are dropped then. */
+  readonly withConfig?: 'kept';
+  /** Text after "has been deprecated, "; the flag works and is hidden from --help. */
+  readonly deprecated?: string;
+}
+
+/** By the path of the field in the file, or by the flag with its hyphens. */
+export type SettingTable = Readonly<Record<string, Setting>>;
+
+type Details = Omit<Setting, 'type' | 'meaning' | 'group'>;
+
+function of<Type extends ValueType>(type: Type) {
+  return (meaning: string, details: Details = {}): Setting<Type> => ({ type, meaning, ...details });
+}
+
+/** Makers of settings, by type: what it means, then the rest. */
+export const string = of('string');
+export const bool = of('bool');
+export const int32 = of('int32');
+export const duration = of('duration');
+export const strings = of('strings');
+export const other = of;
+
+/** Puts the flags of a table into a group. */
+export function grouped<Table extends SettingTable>(group: FlagGroup, table: Table): Table {
+  const entries = Object.entries(table).map(([key, setting]) => {
+    const isFlag = key.startsWith('--') || setting.flag !== undefined;
+    return [key, isFlag ? { ...setting, group } : setting];
+  });
+  return Object.fromEntries(entries) as Table;
+}
+
+export const notNegative: Bounds = { kind: 'not-negative' };
+export const positive: Bounds = { kind: 'positive' };
