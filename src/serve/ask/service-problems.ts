@@ -8,6 +8,11 @@ import type { Seen } from '../../state/resolve.ts';
 import { whyIgnored } from '../../state/topology.ts';
 import type { EndpointSlice, Service } from '../../state/types.ts';
 import { failureText } from '../refusal-text.ts';
+import {
+  otherFamilyProblems,
+  serviceAddressProblems,
+  unknownNodeProblems,
+} from './endpoint-problems.ts';
 import type { Inside } from './inside.ts';
 import { forwardingKeys } from './port-state.ts';
 
@@ -24,7 +29,13 @@ export function serviceProblems(inside: Inside, { service, ports, excess }: Subj
   const slices = inside.state.slices(service.key);
   return [
     ...noEndpoints(slices),
-    ...ports.flatMap((port) => [...missingPort(port, slices), ...portProblems(port)]),
+    ...ports.flatMap((port) => [
+      ...otherFamilyProblems(port, slices),
+      ...missingPort(port, slices),
+      ...portProblems(port),
+    ]),
+    ...serviceAddressProblems(inside.state, slices),
+    ...unknownNodeProblems(service, slices),
     ...refusals(inside, service),
     ...excess.map((one) => `It asks for too much and gets a part: ${formatExcess(one)}.`),
   ];
@@ -32,7 +43,10 @@ export function serviceProblems(inside: Inside, { service, ports, excess }: Subj
 
 export function noEndpoints(slices: readonly EndpointSlice[]): string[] {
   if (slices.length === 0) {
-    return ['No EndpointSlice belongs to it: it has no selector, or nothing makes EndpointSlices.'];
+    return [
+      'No EndpointSlice with IP addresses belongs to it: it has no selector, nothing makes ' +
+        'EndpointSlices, or their label kubernetes.io/service-name or their addressType is wrong.',
+    ];
   }
   if (slices.some(({ length }) => length > 0)) return [];
   return ['Its EndpointSlices name no endpoint: its selector matches no pod.'];

@@ -114,7 +114,57 @@ export const riddles: readonly Riddle[] = [
     manifests: web() + node,
     to: 'default/web:80',
     outcome: 'rejected',
-    cause: 'No EndpointSlice belongs to it: it has no selector, or nothing makes EndpointSlices.',
+    cause:
+      'No EndpointSlice with IP addresses belongs to it: it has no selector, nothing makes ' +
+      'EndpointSlices, or their label kubernetes.io/service-name or their addressType is wrong.',
+  },
+  {
+    name: 'an endpoint is the ClusterIP of another Service',
+    manifests:
+      web() +
+      web()
+        .replaceAll('name: web', 'name: target')
+        .replace('10.96.0.1', '10.96.0.2')
+        .replace('nodePort: 30080', '')
+        .replace('203.0.113.80', '203.0.113.81') +
+      endpoints(here.replace('10.244.0.5', '10.96.0.2')) +
+      node,
+    to: '10.96.0.1:80',
+    outcome: 'endpoint',
+    cause:
+      'Endpoint 10.96.0.2 is not a pod: it is the ClusterIP of default/target, in ServiceCIDR 10.96.0.0/16.',
+  },
+  {
+    name: 'an endpoint lies in a ServiceCIDR',
+    manifests: web() + endpoints(here.replace('10.244.0.5', '10.96.7.7')) + node,
+    to: '10.96.0.1:80',
+    outcome: 'endpoint',
+    cause: 'Endpoint 10.96.7.7 is not a pod: it is in ServiceCIDR 10.96.0.0/16.',
+  },
+  {
+    name: 'endpoints name no node, and the policy is Local',
+    manifests:
+      web('externalTrafficPolicy: Local') +
+      endpoints(here.replace('nodeName: node-a, ', '')) +
+      node,
+    to: '192.168.7.7:30080',
+    from: 'outside',
+    outcome: 'dropped',
+    cause:
+      '1 of 1 endpoint names no node (nodeName): no node counts it as its own, and externalTrafficPolicy is Local.',
+  },
+  {
+    name: 'all EndpointSlices are of the other family',
+    manifests:
+      web() +
+      endpoints(here.replace('10.244.0.5', 'fd00::5')).replace(
+        'addressType: IPv4',
+        'addressType: IPv6',
+      ) +
+      node,
+    to: '10.96.0.1:80',
+    outcome: 'rejected',
+    cause: 'It has no endpoint of IPv4: all its EndpointSlices are of IPv6.',
   },
   {
     name: 'policy Local has no endpoint on this node',

@@ -39,6 +39,23 @@ function web(
   ];
 }
 
+/** The same, with endpoints that name another node. */
+function elsewhere(...of: Parameters<typeof web>): Change[] {
+  return web(...of).map((change) =>
+    change.kind === 'slice'
+      ? {
+          ...change,
+          slice: {
+            ...change.slice,
+            places: Array.from({ length: change.slice.length }, () => otherNode),
+          },
+        }
+      : change,
+  );
+}
+
+const otherNode = { node: 'node-b', zone: '' };
+
 /** The only port of ns/web. */
 async function port() {
   const { body } = await asked(app, 'service', '?namespace=ns&name=web');
@@ -147,7 +164,7 @@ describe('a Service', () => {
   it('says what policy Local keeps from endpoints', async () => {
     const outside = { type: 'NodePort', externalTrafficPolicy: 'Local' } as const;
     const ports = [{ name: 'http', protocol: 'TCP', port: 80, nodePort: 30080 }] as const;
-    await running(...web({ '10.244.0.2': ready }, { ...outside, ports }));
+    await running(...elsewhere({ '10.244.0.2': ready }, { ...outside, ports }));
     expect(await fates()).toEqual(['10.244.0.2: cluster; local: is on another node']);
     expect(await problems()).toEqual([
       'Port http 80/TCP in IPv4 drops connections from outside: externalTrafficPolicy is Local, and its only endpoint is not on this node and ready.',
@@ -158,7 +175,8 @@ describe('a Service', () => {
     [
       'without EndpointSlices',
       [{ kind: 'service', service: service() }],
-      'No EndpointSlice belongs to it: it has no selector, or nothing makes EndpointSlices.',
+      'No EndpointSlice with IP addresses belongs to it: it has no selector, nothing makes ' +
+        'EndpointSlices, or their label kubernetes.io/service-name or their addressType is wrong.',
     ],
     [
       'without endpoints',
@@ -180,7 +198,7 @@ describe('a Service', () => {
     ],
     [
       'with policy Local inside',
-      web({ '10.244.0.2': ready }, { internalTrafficPolicy: 'Local' }),
+      elsewhere({ '10.244.0.2': ready }, { internalTrafficPolicy: 'Local' }),
       'Port http 80/TCP in IPv4 drops connections: internalTrafficPolicy is Local, and its only endpoint is not on this node and ready.',
     ],
   ])('%s says so', async (_, changes, problem) => {

@@ -3,7 +3,10 @@ import type { Explanation } from '../../../ask/explanation.ts';
 import { apiVersion } from '../../../ask/schema.ts';
 import { guides, socketGuide } from '../../../modes/guides.ts';
 import { formatAddress, isLoopback } from '../../../net/address.ts';
+import type { ClusterState } from '../../../state/store.ts';
+import { objectKey } from '../../../state/types.ts';
 import { Pacer } from '../../../sync/clock.ts';
+import { serviceAddressProblems, unknownNodeProblems } from '../endpoint-problems.ts';
 import type { Inside } from '../inside.ts';
 import { Refusal } from '../refusal.ts';
 import { sliceMs } from '../services.ts';
@@ -35,7 +38,11 @@ export async function explanationOf(inside: Inside, query: URLSearchParams): Pro
       family: sync.family,
     },
     from: { kind, address: address && formatAddress(address.bytes), because },
-    warnings: [...warningsOf(scene, holder, desired), ...(await hurdlesOf(scene, holder))],
+    warnings: [
+      ...warningsOf(scene, holder, desired),
+      ...endpointWarnings(inside.state, holder),
+      ...(await hurdlesOf(scene, holder)),
+    ],
     service: holder && serviceOf(scene, holder),
     ...(holder === undefined ? await strayOf(scene, inForce, pacer) : await wayOf(scene, holder)),
   };
@@ -57,6 +64,19 @@ async function sceneOf(inside: Inside, query: URLSearchParams): Promise<Scene> {
   const isBySocket = setting.localhost === 'sockets' && isLoopback(target.address);
   const guide = isBySocket ? socketGuide : guides[inside.mode()];
   return { inside, engine, sync, setting, guide, target, client };
+}
+
+/** What its EndpointSlices say of endpoints that cannot work. */
+function endpointWarnings(state: ClusterState, holder: Holder | undefined): string[] {
+  if (holder === undefined) return [];
+  const { name, namespace } = holder.forwarding.servicePort;
+  const key = objectKey(namespace, name);
+  const service = state.service(key);
+  const slices = state.slices(key);
+  return [
+    ...serviceAddressProblems(state, slices),
+    ...(service === undefined ? [] : unknownNodeProblems(service, slices)),
+  ];
 }
 
 function serviceOf(scene: Scene, { forwarding, frontend }: Holder): Explanation['service'] {

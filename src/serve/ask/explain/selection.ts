@@ -4,6 +4,7 @@ import { choose, whyNot } from '../../../state/categorise.ts';
 import type { Seen } from '../../../state/resolve.ts';
 import { objectKey } from '../../../state/types.ts';
 import { Pacer } from '../../../sync/clock.ts';
+import { otherFamilyProblems } from '../endpoint-problems.ts';
 import { look } from '../service.ts';
 import { endpointRemarks, missingPort, noEndpoints } from '../service-problems.ts';
 import { sliceMs } from '../services.ts';
@@ -29,6 +30,7 @@ export function whyNone({ inside }: Scene, { forwarding, port, candidates }: See
   const { name, protocol } = port;
   const [reason] = [
     ...noEndpoints(slices),
+    ...otherFamilyProblems({ endpointCount, family }, slices),
     ...missingPort({ endpointCount, family, name, protocol }, slices),
   ];
   if (reason !== undefined) return reason;
