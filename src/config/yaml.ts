@@ -9,6 +9,8 @@ import {
   type Node,
   parseAllDocuments,
   Scalar,
+  type ScalarTag,
+  type Tags,
 } from 'yaml';
 import { type Problem, shorten, type Tree, type TreeEntry } from './tree.ts';
 
@@ -66,10 +68,27 @@ export function parseYaml(bytes: Uint8Array): YamlResult {
   }
 }
 
+/** Numbers in base 60, dates and the like are strings in kube-proxy's parser, too. */
+function isWanted(tag: Tags[number]): boolean {
+  if (typeof tag === 'string') return true;
+  const name = tag.tag.replace('tag:yaml.org,2002:', '');
+  return tag.format !== 'TIME' && /^(?:map|seq|str|null|bool|int|float)$/.test(name);
+}
+
+/** What Go's strconv reads besides. */
+const octal: ScalarTag = {
+  tag: 'tag:yaml.org,2002:int',
+  default: true,
+  test: /^0o[0-7_]+$/,
+  resolve: (text) => Number(text.replaceAll('_', '')),
+};
+
 function read(text: string): YamlResult {
   const lineCounter = new LineCounter();
   const documents = parseAllDocuments(text, {
-    schema: 'failsafe',
+    schema: 'yaml-1.1',
+    customTags: (tags) => [...tags.filter(isWanted), octal],
+    merge: false,
     uniqueKeys: false,
     prettyErrors: false,
     logLevel: 'silent',
@@ -122,7 +141,7 @@ class Walk {
       if (!target) throw new YamlError(line, `unknown anchor "${node.source}"`);
       return this.tree(target, depth + 1, line);
     }
-    if (isScalar(node)) return resolveScalar(node, line);
+    if (isScalar(node)) return scalarTree(node, line);
     if (isSeq(node)) {
       const items = node.items.map((item) => this.tree(item as Node | null, depth + 1, line));
       return { kind: 'list', line, items };
@@ -160,7 +179,7 @@ class Walk {
     const target = isAlias(node) ? node.resolve(this.document) : node;
     const line = node?.range ? this.lineOf(node.range[0]) : above;
     if (!isScalar(target)) throw new YamlError(line, 'a key must be a plain word');
-    const text = String(target.value ?? '');
+    const text = target.source ?? '';
     return { text, line, merges: text === '<<' && target.type === Scalar.PLAIN };
   }
 }
@@ -170,40 +189,10 @@ interface PairLike {
   readonly value: Node | null;
 }
 
-const nullTexts: readonly string[] = ['', '~', 'null', 'Null', 'NULL'];
-const boolForm = /^(?:(y|yes|true|on)|n|no|false|off)$/;
-const integerForm = /^[+-]?(?:0x[\da-fA-F_]+|0b[01_]+|0o[0-7_]+|\d[\d_]*)$/;
-const floatForm = /^[+-]?(?:(?:\d[\d_]*\.?[\d_]*|\.\d[\d_]*)(?:[eE][+-]?\d+)?)$/;
-const specialFloats: Readonly<Record<string, number>> = {
-  '.inf': Number.POSITIVE_INFINITY,
-  '+.inf': Number.POSITIVE_INFINITY,
-  '-.inf': Number.NEGATIVE_INFINITY,
-  '.nan': Number.NaN,
-};
-
-/** Gives a scalar its type; only a plain one (no quotes, no block) can be other than a string. */
-function resolveScalar(node: Scalar, line: number): Tree {
-  const text = String(node.value ?? '');
-  const string: Tree = { kind: 'string', line, value: text };
-  if (node.type !== Scalar.PLAIN || node.tag === 'tag:yaml.org,2002:str') return string;
-  if (nullTexts.includes(text)) return { kind: 'null', line };
-  // yes, Yes and YES count, yEs does not.
-  const oneCase = [text.toLowerCase(), text.toUpperCase()].includes(text);
-  const capitalised = text === `${text[0]?.toUpperCase()}${text.slice(1).toLowerCase()}`;
-  const special = oneCase || capitalised ? specialFloats[text.toLowerCase()] : undefined;
-  if (special !== undefined) return { kind: 'number', line, text, value: special };
-  const bool = oneCase || capitalised ? boolForm.exec(text.toLowerCase()) : null;
-  if (bool) return { kind: 'bool', line, value: bool[1] !== undefined };
-  const digits = text.replaceAll('_', '');
-  if (integerForm.test(text)) return { kind: 'number', line, text, value: readInteger(digits) };
-  if (floatForm.test(text)) return { kind: 'number', line, text, value: Number(digits) };
-  return string;
-}
-
-function readInteger(digits: string): number {
-  const negative = digits.startsWith('-');
-  const unsigned = digits.replace(/^[+-]/, '');
-  const octal = /^0[0-7]+$/.test(unsigned);
-  const value = Number(octal ? `0o${unsigned.slice(1)}` : unsigned);
-  return negative ? -value : value;
+/** Gives a scalar its type, which its tag or the schema has found. */
+function scalarTree({ value, source = '' }: Scalar, line: number): Tree {
+  if (value === null) return { kind: 'null', line };
+  if (typeof value === 'boolean') return { kind: 'bool', line, value };
+  if (typeof value === 'number') return { kind: 'number', line, text: source, value };
+  return { kind: 'string', line, value: String(value) };
 }
