@@ -1,4 +1,4 @@
-import { type Address, formatAddress } from '../net/address.ts';
+import { type Address, formatEndpoint } from '../net/address.ts';
 import type { Protocol } from '../net/protocol.ts';
 
 /** An address to listen on; `port` in host order, 1–65535. */
@@ -32,12 +32,7 @@ interface SplitTarget {
   readonly protocol: Protocol | undefined;
 }
 
-/** `host:port`, with brackets around a host that has colons. */
-export function joinHostPort(host: string, port: number): string {
-  return host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`;
-}
-
 /** The text that a listener's log line or a redirect shows. */
 export function formatHostPort(hostPort: HostPort): string {
-  return joinHostPort(formatAddress(hostPort.address.bytes), hostPort.port);
+  return formatEndpoint(hostPort.address.bytes, hostPort.port);
 }

@@ -3,9 +3,8 @@
  * document 1.3, 2.2, 2.3), and the public form of all (1.5).
  */
 import { stringify } from 'yaml';
-import { parseAddress } from '../net/address.ts';
+import { joinHostPort, parseAddress } from '../net/address.ts';
 import type { ParsedFlags } from './flags.ts';
-import { joinHostPort } from './host-port.ts';
 import {
   type FieldPath,
   fieldPaths,

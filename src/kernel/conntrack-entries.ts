@@ -1,5 +1,5 @@
 /** Entries of connection tracking, packed because a table may hold a million. */
-import { addressBytes, type Family, formatAddress } from '../net/address.ts';
+import { addressBytes, type Family, formatEndpoint } from '../net/address.ts';
 import { type EndpointKey, endpointKey } from '../net/endpoint-list.ts';
 import type { Protocol } from '../net/protocol.ts';
 import { IPPROTO } from './nft/constants.ts';
@@ -99,8 +99,7 @@ export class ConntrackEntries {
   }
 
   #peerText(index: number, peer: ConntrackPeer): string {
-    const address = formatAddress(this.address(index, peer));
-    return `${this.family === 'IPv4' ? address : `[${address}]`}:${this.port(index, peer)}`;
+    return formatEndpoint(this.address(index, peer), this.port(index, peer));
   }
 
   #at(index: number, peer: ConntrackPeer): number {

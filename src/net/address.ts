@@ -188,8 +188,12 @@ function longestZeroRun(words: readonly number[]): { start: number; length: numb
 
 /** `10.0.0.1:80`, `[fd00::1]:80` */
 export function formatEndpoint(bytes: Uint8Array, port: number): string {
-  const address = formatAddress(bytes);
-  return bytes.length === 4 ? `${address}:${port}` : `[${address}]:${port}`;
+  return joinHostPort(formatAddress(bytes), port);
+}
+
+/** `host:port`, with brackets around a host that has colons. */
+export function joinHostPort(host: string, port: number | string): string {
+  return host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`;
 }
 
 /**

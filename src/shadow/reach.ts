@@ -1,5 +1,5 @@
 /** What becomes of connections to a frontend: in this form both proxies are compared. */
-import { type CIDR, type Family, formatAddress, formatCIDR } from '../net/address.ts';
+import { type CIDR, type Family, formatCIDR, formatEndpoint } from '../net/address.ts';
 import type { EndpointList } from '../net/endpoint-list.ts';
 import { cidrsOf, mergeCIDRs } from '../net/interval.ts';
 import type { Protocol } from '../net/protocol.ts';
@@ -30,8 +30,7 @@ export function frontendText(
   protocol: Protocol,
 ): string {
   if (address === undefined) return `node port ${port}/${protocol}`;
-  const text = formatAddress(address);
-  return `${address.length === 4 ? text : `[${text}]`}:${port}/${protocol}`;
+  return `${formatEndpoint(address, port)}/${protocol}`;
 }
 
 /** A frontend as this version of Fairlead would serve it. */

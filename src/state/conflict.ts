@@ -1,4 +1,4 @@
-import { formatAddress } from '../net/address.ts';
+import { formatEndpoint } from '../net/address.ts';
 import type { Protocol } from '../net/protocol.ts';
 import { type Frontend, formatServicePortName, type ServicePortName } from './types.ts';
 
@@ -16,10 +16,7 @@ export function formatFrontend(
   frontend: Pick<Frontend, 'address' | 'port'>,
 ): string {
   if (frontend.address === undefined) return `${protocol} node port ${frontend.port}`;
-  const address = formatAddress(frontend.address.bytes);
-  return frontend.address.family === 'IPv4'
-    ? `${protocol} ${address}:${frontend.port}`
-    : `${protocol} [${address}]:${frontend.port}`;
+  return `${protocol} ${formatEndpoint(frontend.address.bytes, frontend.port)}`;
 }
 
 /** `web/shop:http does not get TCP 10.0.0.1:80, which web/cart holds`: for logs of the node. */

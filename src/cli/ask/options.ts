@@ -2,9 +2,9 @@
 import { readFileSync } from 'node:fs';
 import { type ParseArgsConfig, parseArgs } from 'node:util';
 import { askOptions, type CommandOption, outputs } from '../../config/commands.ts';
-import { joinHostPort, splitHostPort } from '../../config/host-port.ts';
+import { splitHostPort } from '../../config/host-port.ts';
 import { loadConfig } from '../../config/load.ts';
-import { formatAddress } from '../../net/address.ts';
+import { formatAddress, joinHostPort } from '../../net/address.ts';
 
 export type Output = (typeof outputs)[number] | 'table';
 

@@ -8,7 +8,7 @@ import {
   whatChanged,
 } from '../../ask/service-words.ts';
 import { namespaceOption } from '../../config/commands.ts';
-import { joinHostPort } from '../../config/host-port.ts';
+import { joinHostPort } from '../../net/address.ts';
 import { columns } from '../output.ts';
 import type { AskCommand } from './command.ts';
 import { UsageError } from './options.ts';

@@ -1,5 +1,5 @@
 /** What belongs to a Forwarding, as ipvsadm and nft name it. */
-import { formatAddress } from '../../net/address.ts';
+import { formatAddress, formatEndpoint } from '../../net/address.ts';
 import type { IPVSFrontend } from './frontends.ts';
 import { tableName } from './layout.ts';
 
@@ -9,7 +9,7 @@ export function describe(frontends: readonly IPVSFrontend[], scheduler: string):
   return frontends.flatMap((frontend) => {
     const { address, firewall, pool, port, protocol, sets, timeoutSeconds } = frontend;
     const text = formatAddress(address.bytes);
-    const at = address.family === 'IPv4' ? `${text}:${port}` : `[${text}]:${port}`;
+    const at = formatEndpoint(address.bytes, port);
     const persistent = timeoutSeconds === 0 ? '' : ` -p ${timeoutSeconds}`;
     const table = `${address.family === 'IPv4' ? 'ip' : 'ip6'} ${tableName}`;
     const key = `${text} . ${protocol.toLowerCase()} . ${port}`;

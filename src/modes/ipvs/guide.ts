@@ -1,7 +1,7 @@
 /** Which objects of this mode do what to the packets of a frontend. */
 import { NF_INET } from '../../kernel/nft/constants.ts';
 import type { Family } from '../../net/address.ts';
-import { cidrContains, formatAddress } from '../../net/address.ts';
+import { cidrContains, formatEndpoint } from '../../net/address.ts';
 import { sourceRangesTypes } from '../nft-table/source-ranges.ts';
 import {
   type ClientKind,
@@ -48,8 +48,7 @@ const options = { TCP: '-t', UDP: '-u', SCTP: '--sctp-service' } as const;
 function placesOf({ forwarding, frontend, address }: Destination): Places {
   const { affinityTimeoutSeconds, family, servicePort, sourceRanges } = forwarding;
   const { kind, port, treatment } = frontend;
-  const text = formatAddress(address.bytes);
-  const at = family === 'IPv4' ? `${text}:${port}` : `[${text}]:${port}`;
+  const at = formatEndpoint(address.bytes, port);
   const service = `ipvsadm -l ${options[servicePort.protocol]} ${at}`;
   const element = (set: string): string =>
     `${object(family, set)} { ${nftKey(address, servicePort.protocol, port)} }`;

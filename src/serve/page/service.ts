@@ -1,7 +1,7 @@
 /** The page of one Service. */
 import type { ServiceAnswer } from '../../ask/service.ts';
 import { conditionsOf, goesTo, portTitle } from '../../ask/service-words.ts';
-import { joinHostPort } from '../../config/host-port.ts';
+import { joinHostPort } from '../../net/address.ts';
 import { changesTable } from './changes.ts';
 import { type Content, type Html, html } from './html.ts';
 import { list, live, moment, pairs, table } from './parts.ts';

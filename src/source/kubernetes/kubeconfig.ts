@@ -7,9 +7,9 @@
  * users that need its plugins.
  */
 import { readFileSync } from 'node:fs';
-import { isIPv6 } from 'node:net';
 import { dirname, isAbsolute, join } from 'node:path';
 import { parseDocument } from 'yaml';
+import { joinHostPort } from '../../net/address.ts';
 import { FieldReader, isRawObject, type RawObject } from '../decode/field-reader.ts';
 import { type Environment, parseProxyURL, proxyOfEnvironment } from './http-proxy.ts';
 import { type Headers, impersonationHeaders } from './impersonation.ts';
@@ -95,7 +95,7 @@ function fromPod({
   }
   return {
     ...anonymous(origin),
-    server: parseServer(origin, `https://${isIPv6(host) ? `[${host}]` : host}:${port}`),
+    server: parseServer(origin, `https://${joinHostPort(host, port)}`),
     ca: { file: join(serviceAccountDirectory, 'ca.crt') },
     token: { file: join(serviceAccountDirectory, 'token') },
   };

@@ -1,5 +1,5 @@
 /** `-j DNAT --to-destination ADDRESS:PORT` (struct nf_nat_range2). */
-import { type Address, addressBytes, type Family, formatAddress } from '../../../net/address.ts';
+import { type Address, addressBytes, type Family, formatEndpoint } from '../../../net/address.ts';
 import { NF_NAT_RANGE } from '../../nft/constants.ts';
 import { type Codec, structure, viewOf } from '../codec.ts';
 
@@ -29,8 +29,7 @@ export const dnatCodec: Codec<DNATTarget> = {
     out.write('target', { name, revision, info });
   },
   print({ address, port }) {
-    const text = formatAddress(address.bytes);
-    return `-j DNAT --to-destination ${address.family === 'IPv4' ? text : `[${text}]`}:${port}`;
+    return `-j DNAT --to-destination ${formatEndpoint(address.bytes, port)}`;
   },
 };
 

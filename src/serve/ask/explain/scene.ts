@@ -1,5 +1,5 @@
 import type { Guide } from '../../../modes/passage.ts';
-import { formatAddress } from '../../../net/address.ts';
+import { formatEndpoint } from '../../../net/address.ts';
 import { type Forwarding, type Frontend, formatServicePortName } from '../../../state/types.ts';
 import type { FamilySync } from '../../../sync/family.ts';
 import type { Inside, RunningEngine, Setting } from '../inside.ts';
@@ -31,6 +31,5 @@ export function describeHolder({ servicePort }: Forwarding, { kind }: Frontend):
 
 /** `10.96.0.1:80`, `[fd00::1]:80` */
 export function targetText({ target: { address, port } }: Scene): string {
-  const text = formatAddress(address.bytes);
-  return address.family === 'IPv4' ? `${text}:${port}` : `[${text}]:${port}`;
+  return formatEndpoint(address.bytes, port);
 }
