@@ -186,6 +186,26 @@ ${table(['Gate', 'Stage', 'Default', 'Can be changed', 'kube-proxy by release', 
 `;
 }
 
+/** What becomes of each setting of an ipvs user. */
+function ipvsTable(): string {
+  const rows = fieldPaths.flatMap((path) => {
+    const { forIpvs } = settingTable[path];
+    return forIpvs === undefined ? [] : [[code(path), forIpvs.kept, forIpvs.nftables]];
+  });
+  return table(['Setting', "In Fairlead's mode ipvs", 'In mode nftables'], rows);
+}
+
+/** A page that people write, with what stands between two marks written anew. */
+function withSection(name: string, section: string, text: string): string {
+  const page = readFileSync(fileURLToPath(new URL(`../${name}`, import.meta.url)), 'utf8');
+  const start = `<!-- ${section}: written by scripts/docs.ts from src -->\n`;
+  const end = `<!-- ${section}: end -->\n`;
+  const [before, rest] = page.split(start);
+  const after = rest?.split(end)[1];
+  if (after === undefined) throw new Error(`${name} has no section ${section}`);
+  return `${before}${start}\n${text}\n\n${end}${after}`;
+}
+
 /** The text of each page by its path in the repository. */
 export const pages: Readonly<Record<string, string>> = {
   'docs/flags.md': flagsPage(),
@@ -194,6 +214,7 @@ export const pages: Readonly<Record<string, string>> = {
   'docs/metrics.md': metricsPage(),
   'docs/api.md': apiPage(),
   'docs/fairlead.8': manPage(),
+  'docs/migrating.md': withSection('docs/migrating.md', 'ipvs', ipvsTable()),
   'deploy/grafana/fairlead.json': dashboard(),
 };
 

@@ -35,6 +35,7 @@ export interface UnreadableFile {
   readonly text: string;
   /** What is wrong where. */
   readonly problems: readonly Problem[];
+  readonly warnings: readonly string[];
   /** The fields that could be read; undefined where the file has none. */
   readonly rest?: Pick<DecodedFile, 'given' | 'lines'>;
 }
@@ -50,12 +51,9 @@ export function decodeFile(bytes: Uint8Array): FileResult {
   const decoder = new Decoder();
   decoder.section(parsed.tree as TreeMap, '');
   const read = { given: settingsFrom(decoder.values), lines: decoder.lines };
-  if (decoder.problems.length > 0) return { ...failed(decoder.problems), rest: read };
-  return {
-    ok: true,
-    ...read,
-    warnings: [...parsed.warnings.map(formatProblem), ...decoder.leniencies()],
-  };
+  const warnings = [...parsed.warnings.map(formatProblem), ...decoder.leniencies()];
+  if (decoder.problems.length > 0) return { ...failed(decoder.problems), warnings, rest: read };
+  return { ok: true, ...read, warnings };
 }
 
 function failed(problems: readonly Problem[]): UnreadableFile {
@@ -63,6 +61,7 @@ function failed(problems: readonly Problem[]): UnreadableFile {
     ok: false,
     text: `failed to decode: ${problems.map(formatProblem).join(', ')}`,
     problems,
+    warnings: [],
   };
 }
 

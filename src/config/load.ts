@@ -70,6 +70,8 @@ export type LoadResult =
       readonly message: string;
       /** The problems one by one; empty when `message` says it all. */
       readonly problems: readonly string[];
+      /** What would have been warned of otherwise. */
+      readonly warnings: Warnings;
       /** The format of the log that the program would have had; undefined = no log. */
       readonly format: LogFormat | undefined;
       readonly exitCode: 1;
@@ -144,7 +146,11 @@ function readSettings(
     const problems = [...file.problems, ...problemsOfRest(flags, file)];
     const details = problems.length > 1 ? problems.map(formatProblem) : [];
     const format = formatOf(flags, file.rest?.given ?? {});
-    const failed = failure(`failed complete: ${file.text}`, details, { path, format });
+    const failed = failure(`failed complete: ${file.text}`, details, {
+      path,
+      format,
+      warnings: file.warnings,
+    });
     return { ok: false, failure: failed };
   }
   const dropped = droppedFlags(flags).map((key) => `--${flagOf(key)}`);
@@ -166,7 +172,7 @@ function readConfigFile(path: string, env: LoadEnvironment): FileResult {
     return decodeFile(env.readFile(path));
   } catch (error) {
     const text = `cannot be read: ${error instanceof Error ? error.message : String(error)}`;
-    return { ok: false, text, problems: [] };
+    return { ok: false, text, problems: [], warnings: [] };
   }
 }
 
@@ -199,6 +205,12 @@ function flagFor(field: FieldPath, flags: ParsedFlags): string | undefined {
 /** Everything after reading: platform defaults, node name, gates, all rules, and what to do. */
 function complete(flags: ParsedFlags, source: SettingsSource): LoadResult {
   const { gates, settings, stages } = check(flags, source.settings);
+  const warnings = [
+    ...flags.warnings,
+    ...source.warnings,
+    ...gates.warnings,
+    ...uselessFields(source.given, settings.mode),
+  ];
   const failed = stages.find((stage) => stage.violations.length > 0);
   if (failed) {
     const message = `${failed.name}: ${aggregate(failed.violations.map(({ text }) => text))}`;
@@ -206,17 +218,11 @@ function complete(flags: ParsedFlags, source: SettingsSource): LoadResult {
       .flatMap((stage) => stage.violations)
       .map(({ field, detail }) => formatProblem({ ...source.locate(field), text: detail }));
     const path = flags.value('--config');
-    return failure(message, details, { path, format: formatOf(flags, source.given) });
+    return failure(message, details, { path, format: formatOf(flags, source.given), warnings });
   }
   const input = { settings, given: source.given, gates: gates.values, flags };
-  const { config, warnings } = buildConfig(input);
-  return decide(flags, settings, config, [
-    ...flags.warnings,
-    ...source.warnings,
-    ...gates.warnings,
-    ...warnings,
-    ...uselessFields(source.given, settings.mode),
-  ]);
+  const built = buildConfig(input);
+  return decide(flags, settings, built.config, [...warnings, ...built.warnings]);
 }
 
 interface Stage {
@@ -297,20 +303,21 @@ interface FailureContext {
   /** Of the configuration file; '' = there is none. */
   readonly path: string;
   readonly format: LogFormat | undefined;
+  readonly warnings: Warnings;
 }
 
 /** The context when flags could not be read, so that the format of the log is not known. */
-const unconfigured: FailureContext = { path: '', format: 'auto' };
+const unconfigured: FailureContext = { path: '', format: 'auto', warnings: [] };
 
 /** The error in kube-proxy's words, then each problem on a line of its own with its place. */
 function failure(
   text: string,
   details: readonly string[],
-  { path, format }: FailureContext,
+  { path, format, warnings }: FailureContext,
 ): Failure {
   const message = shorten(text, lineMax);
   const problems = [...new Set(details)].map((detail) => shorten(detail, lineMax));
   const lines = [...(path === '' ? [] : [`in ${path}`]), ...problems].map((line) => `  ${line}\n`);
   const told = `Error: ${message}\n${lines.join('')}`;
-  return { kind: 'error', text: told, message, problems, format, exitCode: 1 };
+  return { kind: 'error', text: told, message, problems, warnings, format, exitCode: 1 };
 }

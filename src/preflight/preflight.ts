@@ -1,4 +1,5 @@
 /** All checks of a node before Fairlead is installed on it. Changes nothing for good. */
+import { modeAdvice } from '../config/advice.ts';
 import type { Config } from '../config/config.ts';
 import { isKernelError, isNotPermitted } from '../kernel/errors.ts';
 import type { Kernel } from '../kernel/kernel.ts';
@@ -32,6 +33,12 @@ export async function preflight({ config, kernel, machine }: PreflightOptions): 
   return [
     ...checkPrivileges(machine),
     ...asked,
+    ...modeAdvice(config).map(({ about, text, advice }) => ({
+      check: about,
+      level: 'ok' as const,
+      text,
+      advice,
+    })),
     ...(await answered('predecessors', () => checkPredecessors(kernel, [...registry.values()]))),
     ...(await answered('other agents', () => checkAgents(kernel))),
     ...(mode === undefined ? [] : checkSettings(config, mode, machine)),

@@ -1,4 +1,5 @@
 /** `fairlead config convert` and `fairlead config validate`, without their input and output. */
+import { modeAdvice } from '../advice.ts';
 import { loadConfig } from '../load.ts';
 import { unwrapConfigMap } from './config-map.ts';
 import { type CommandResult, Conversion, finish } from './conversion.ts';
@@ -28,8 +29,15 @@ export function validateFile(path: string, bytes: Uint8Array): CommandResult {
   const place = unwrapped.place === undefined ? path : `${unwrapped.place}, in ${path},`;
   const result = loadConfig([`--config=${path}`], { readFile: () => unwrapped.bytes });
   if (result.kind === 'error') {
-    return { text: '', notes: result.text.trimEnd().split('\n'), exitCode: 1 };
+    const { message, problems, warnings } = result;
+    const errors = problems.length === 0 ? [message] : problems;
+    const lines = [`Error: ${place} is not valid`, ...errors.map((error) => `  ${error}`)];
+    return { text: '', notes: [...warnings, ...lines], exitCode: 1 };
   }
-  const warnings = result.kind === 'run' ? result.warnings : [];
-  return { text: `${place} is valid\n`, notes: warnings, exitCode: 0 };
+  if (result.kind !== 'run') throw new Error(`--config leads to ${result.kind}`);
+  const advice = modeAdvice(result.config)
+    .filter(({ advice }) => advice !== '')
+    .map(({ about, text, advice }) => `${about} ${text}: ${advice}`);
+  const notes = [...result.warnings, ...advice];
+  return { text: `${place} is valid\n`, notes, exitCode: 0 };
 }

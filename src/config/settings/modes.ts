@@ -69,6 +69,12 @@ export const modeSettings = grouped('mode', {
       flag: 'proxy-mode',
       offers: modeNames,
       rules: 'nftables, ipvs, iptables, userspace or empty',
+      forIpvs: {
+        kept:
+          'Mode ipvs: Services are virtual services of IPVS; filters are in one table of nf_tables, ' +
+          'without ipset and iptables.',
+        nftables: 'Set it to nftables. Connections that IPVS carries end first.',
+      },
       errorPath: 'Mode.ProxyMode',
     },
   ),
@@ -86,12 +92,15 @@ export const modeSettings = grouped('mode', {
     {
       ...bit,
       flag: 'iptables-masquerade-bit',
+      forIpvs: { kept: 'Is used in mode ipvs, too.', nftables: '`nftables.masqueradeBit`' },
       flagMeaning:
         'Bit of the packet mark that asks for masquerading, in iptables and ipvs mode; ' +
         'for mode nftables only a file can set it.',
     },
   ),
-  'iptables.masqueradeAll': bool(`${masqueradeAll} Also holds for ipvs mode.`),
+  'iptables.masqueradeAll': bool(`${masqueradeAll} Also holds for ipvs mode.`, {
+    forIpvs: { kept: 'Is used in mode ipvs, too.', nftables: '`nftables.masqueradeAll`' },
+  }),
   'iptables.localhostNodePorts': bool(
     'Let node ports answer on 127.0.0.1 too; iptables and userspace mode, IPv4 only.',
     {
@@ -148,17 +157,32 @@ export const modeSettings = grouped('mode', {
   ),
 });
 
-const ipvsTimeout = (flag: string, meaning: string) =>
+const ipvsTimeout = (flag: string, meaning: string, instead: string) =>
   duration(`${meaning} 0: the kernel's value stays.`, {
     flag,
+    forIpvs: {
+      kept: 'Is set in IPVS, in whole seconds, rounded up.',
+      nftables: `No effect. Connection tracking has ${instead}.`,
+    },
     bounds: notNegative,
     boundsIn: ['ipvs'],
     restart: 'in its mode',
   });
 
 export const ipvsSettings = grouped('ipvs', {
-  'ipvs.syncPeriod': period(['ipvs'], alsoFullSync('ipvs')),
-  'ipvs.minSyncPeriod': minPeriod(['ipvs']),
+  'ipvs.syncPeriod': {
+    ...period(['ipvs'], alsoFullSync('ipvs')),
+    forIpvs: {
+      kept:
+        'Is the time between two full comparisons, and the longest wait before a Service that the ' +
+        'kernel has refused is tried again.',
+      nftables: '`nftables.syncPeriod`, and `nftables.maxSyncPeriod` for full comparisons.',
+    },
+  },
+  'ipvs.minSyncPeriod': {
+    ...minPeriod(['ipvs']),
+    forIpvs: { kept: 'Is kept; 1s counts as none.', nftables: '`nftables.minSyncPeriod`' },
+  },
   '--ipvs-sync-period': duration('Longest time between two full syncs in mode ipvs. Above 0.', {
     default: '30s',
   }),
@@ -167,6 +191,10 @@ export const ipvsSettings = grouped('ipvs', {
   }),
   'ipvs.scheduler': string('How a virtual service chooses its destination. Empty: rr.', {
     flag: 'ipvs-scheduler',
+    forIpvs: {
+      kept: 'Every scheduler that the kernel has. All weights are 1, as in kube-proxy.',
+      nftables: 'No effect: each connection gets an endpoint at random.',
+    },
     rules: 'a scheduler that the kernel has; asked at start',
     restart: 'in its mode',
   }),
@@ -174,6 +202,12 @@ export const ipvsSettings = grouped('ipvs', {
     'Virtual services with an address in these blocks are never touched.',
     {
       flag: 'ipvs-exclude-cidrs',
+      forIpvs: {
+        kept:
+          'Virtual services in these blocks are left alone. Others are touched only if Fairlead made ' +
+          'them, or if they are at an address of `kube-ipvs0`.',
+        nftables: 'No effect: mode nftables has no virtual services.',
+      },
       rules: 'CIDRs; checked in ipvs mode',
       errorPath: 'KubeProxyIPVSConfiguration.ExcludeCidrs',
       restart: 'in its mode',
@@ -181,14 +215,30 @@ export const ipvsSettings = grouped('ipvs', {
   ),
   'ipvs.strictARP': bool(
     'Set arp_ignore to 1 and arp_announce to 2, so that only owners answer for a VIP.',
-    { flag: 'ipvs-strict-arp', restart: 'in its mode' },
+    {
+      flag: 'ipvs-strict-arp',
+      forIpvs: {
+        kept: 'The two sysctls are set.',
+        nftables: 'Not needed: no address of a Service is put on a link.',
+      },
+      restart: 'in its mode',
+    },
   ),
-  'ipvs.tcpTimeout': ipvsTimeout('ipvs-tcp-timeout', 'Idle timeout of TCP connections in IPVS.'),
+  'ipvs.tcpTimeout': ipvsTimeout(
+    'ipvs-tcp-timeout',
+    'Idle timeout of TCP connections in IPVS.',
+    '`conntrack.tcpEstablishedTimeout`',
+  ),
   'ipvs.tcpFinTimeout': ipvsTimeout(
     'ipvs-tcpfin-timeout',
     'Timeout of TCP connections in IPVS after a FIN.',
+    '`conntrack.tcpCloseWaitTimeout`',
   ),
-  'ipvs.udpTimeout': ipvsTimeout('ipvs-udp-timeout', 'Timeout of UDP exchanges in IPVS.'),
+  'ipvs.udpTimeout': ipvsTimeout(
+    'ipvs-udp-timeout',
+    'Timeout of UDP exchanges in IPVS.',
+    '`conntrack.udpTimeout` and `conntrack.udpStreamTimeout`',
+  ),
   '--ipvs-counters': bool(
     'Metrics of what each virtual service and each real server has carried.',
     { withConfig: 'kept', origin: 'own' },

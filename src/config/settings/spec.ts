@@ -78,6 +78,14 @@ export interface Setting<Type extends ValueType = ValueType> {
    */
   readonly restart?: 'always' | 'in its mode';
 
+  /** What an ipvs user of kube-proxy should know of it. */
+  readonly forIpvs?: {
+    /** What becomes of it in our mode ipvs. */
+    readonly kept: string;
+    /** What takes its place in mode nftables. */
+    readonly nftables: string;
+  };
+
   /** The flag's name; absent = there is none, or the setting is a flag alone. */
   readonly flag?: string;
   readonly group?: FlagGroup;

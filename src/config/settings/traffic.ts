@@ -35,7 +35,14 @@ export const trafficSettings = grouped('traffic', {
       'object names first; `localhost`: 127.0.0.0/8 and ::1/128; `all`: 0.0.0.0/0 and ::/0. ' +
       'Loopback addresses that are named accept TCP from the node itself. ' +
       'Empty: all; in mode nftables, the primary ones.',
-    { flag: 'nodeport-addresses', rules: 'CIDRs, and the words primary, localhost and all' },
+    {
+      flag: 'nodeport-addresses',
+      rules: 'CIDRs, and the words primary, localhost and all',
+      forIpvs: {
+        kept: 'Empty means all addresses.',
+        nftables: 'Empty means the primary addresses of the node; set it to `[all]` for all.',
+      },
+    },
   ),
   'externalIPs.cidrs': strings(
     'External IPs of Services (spec.externalIPs) are served only in these blocks; of others a ' +

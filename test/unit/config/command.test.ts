@@ -63,6 +63,45 @@ describe('fairlead config', () => {
     expect(bad.stderr).toContain('\n  mode (line 3): "x": must be ');
   });
 
+  test('validate prints warnings with errors, and each of them once', async () => {
+    const file =
+      `${header}minsyncPeriod: 1s\nmode: x\nmode: z\noomScoreAdj: 2000\n` +
+      'winkernel: {enableDSR: true}\nfeatureGates: {NFTablesNetlink: false}\n';
+    expect((await run(['validate', 'bad'], { bad: file })).stderr.split('\n')).toEqual([
+      'Using lenient decoding as strict decoding failed: unknown fields, ignored: ' +
+        'minsyncPeriod (line 3)',
+      'Using lenient decoding as strict decoding failed: fields that stand twice, the last one ' +
+        'counts: mode (line 5)',
+      'Feature gate NFTablesNetlink is new in Kubernetes 1.37; kube-proxy 1.36 does not know it.',
+      'winkernel.enableDSR is for Windows nodes and has no effect here',
+      'Error: bad is not valid',
+      '  oomScoreAdj (line 6): 2000: must be within the range [-1000, 1000]',
+      expect.stringMatching(/^ {2}mode \(line 5\): "z": must be /),
+      '',
+    ]);
+    const unreadable = `${header}minsyncPeriod: 1s\nmode: 1\n`;
+    expect((await run(['validate', 'bad'], { bad: unreadable })).stderr.split('\n')).toEqual([
+      expect.stringMatching(/: unknown fields, ignored: minsyncPeriod /),
+      'Error: bad is not valid',
+      expect.stringMatching(/mode \(line 4\): must be a string, not the number 1/),
+      '',
+    ]);
+  });
+
+  test('validate advises on modes that are asked for, and on no other', async () => {
+    const noted = async (file: string) => {
+      const { exitCode, stderr } = await run(['validate', 'a'], { a: `${header}${file}` });
+      expect(exitCode).toBe(0);
+      return stderr;
+    };
+    expect(await noted('mode: ""\n')).toBe('');
+    expect(await noted('mode: nftables\n')).toBe('');
+    expect(await noted('mode: iptables\n')).toMatch(/^mode iptables is asked for; .*: consider /);
+    expect(await noted('mode: ipvs\nipvs: {strictARP: true}\n')).toMatch(
+      /^mode ipvs stays in Fairlead; .* gone in 1.43: docs\/migrating.md .*\n$/,
+    );
+  });
+
   test('- is standard input', async () => {
     expect(await run(['validate', '-'], { '-': header })).toMatchObject({
       exitCode: 0,

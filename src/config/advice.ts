@@ -1,0 +1,40 @@
+/** What `config validate` and `preflight` say of a configuration that is valid. Nothing is wrong. */
+import type { Config } from './config.ts';
+import { fieldPaths, settingTable } from './settings/index.ts';
+
+export interface Advice {
+  /** What it is about: `mode iptables`, `ipvs.scheduler`. */
+  readonly about: string;
+  readonly text: string;
+  /** What could be done; empty = nothing. */
+  readonly advice: string;
+}
+
+/** Of the mode that the configuration asks for in words. */
+export function modeAdvice({ mode, given }: Pick<Config, 'mode' | 'given'>): Advice[] {
+  if (!given.includes('mode')) return [];
+  if (mode === 'iptables') {
+    return [
+      {
+        about: 'mode iptables',
+        text: 'is asked for; from Kubernetes 1.37 on, kubeadm writes it for every new cluster',
+        advice:
+          'consider nftables, whose rules do not grow with Services and which kube-proxy takes by ' +
+          'default from 1.40 on (docs/migrating.md)',
+      },
+    ];
+  }
+  if (mode !== 'ipvs') return [];
+  const settings = fieldPaths.filter((path) => path !== 'mode' && given.includes(path));
+  return [
+    {
+      about: 'mode ipvs',
+      text: "stays in Fairlead; kube-proxy's is off by default from 1.40 on, and gone in 1.43",
+      advice: 'docs/migrating.md says what would take the place of each setting in mode nftables',
+    },
+    ...settings.flatMap((path) => {
+      const { forIpvs } = settingTable[path];
+      return forIpvs === undefined ? [] : [{ about: path, text: forIpvs.kept, advice: '' }];
+    }),
+  ];
+}
