@@ -103,3 +103,21 @@ test('preflight with arguments that no start would take ends with 2', async () =
     expect(program.words).toContain(words);
   }
 });
+
+test.each([
+  ['iptables', ['mode iptables']],
+  ['ipvs', ['mode ipvs', 'ipvs.scheduler', 'ipvs.strictARP']],
+])('preflight advises on mode %s without calling it wrong', async (mode, about) => {
+  const namespace = await createNamespace();
+  await namespace.run('ip', ['link', 'set', 'lo', 'up']);
+  const flags = [`--proxy-mode=${mode}`, '--ipvs-scheduler=lc', '--ipvs-strict-arp'];
+  const program = new Program(namespace, ['preflight', '-o', 'json', ...flags]);
+  expect(await program.exitCode).toBe(0);
+  const { findings } = JSON.parse(program.stdout) as Told;
+  const isAdvice =
+    /is asked for; from Kubernetes 1\.37 on|stays in Fairlead|scheduler that|sysctls are/;
+  const advice = findings.filter(({ text }) => isAdvice.test(text));
+  expect(advice.map(({ level, check }) => `${level} ${check}`)).toEqual(
+    about.map((check) => `ok ${check}`),
+  );
+});
