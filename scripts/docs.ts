@@ -20,6 +20,7 @@ import { rulesOf } from '../src/config/types.ts';
 import { settingRules } from '../src/config/validate.ts';
 import { defaultSettings } from '../src/config/values.ts';
 import { kubernetesVersion } from '../src/config/version.ts';
+import { addedFields, defaultsOf, fileFields, pathInV1alpha2 } from '../src/config/versions.ts';
 import { apiPage } from './api-page.ts';
 import { dashboard } from './dashboard/index.ts';
 import { logPage } from './log-page.ts';
@@ -109,6 +110,20 @@ function fieldRow(path: FieldPath): string[] {
   ];
 }
 
+/** Fields that v1alpha2 has elsewhere. */
+function movedFields(): string[][] {
+  return fieldPaths.flatMap((path) => {
+    const moved = pathInV1alpha2(path);
+    if (moved === path) return [];
+    const [instead] = [...fileFields.v1alpha2].find(([, { gives }]) => gives.includes(path)) ?? [];
+    return [[code(path), instead === undefined ? 'is dropped' : code(instead)]];
+  });
+}
+
+function changedDefault([path, value]: [string, unknown]): string {
+  return `| ${code(path)} | ${code(String(defaultSettings[path as FieldPath]))} | ${code(String(value))} |`;
+}
+
 function configurationPage(): string {
   const head = [
     'Field',
@@ -172,6 +187,26 @@ nftables:
 - \`fairlead config validate FILE\` checks a file; \`--write-config-to\` writes the effective one.
 
 ${sections.join('\n')}
+## v1alpha2
+
+Fairlead also reads \`apiVersion: kubeproxy.config.k8s.io/v1alpha2\`, as KEP-784 describes it. kube-proxy
+does not read it yet, up to 1.37, so that the names may still change. Everything that is written
+(\`--write-config-to\`, /configz) is v1alpha1. A field has the name, meaning and default that it has in
+v1alpha1, except for these:
+
+${table(['In v1alpha1', 'In v1alpha2'], movedFields())}
+
+| Default | In v1alpha1 | In v1alpha2 |
+| --- | --- | --- |
+${Object.entries(defaultsOf.v1alpha2).map(changedDefault).join('\n')}
+
+v1alpha2 has these fields besides:
+
+${table(
+  ['Field', 'Type', 'Meaning'],
+  addedFields.map(({ name, type, meaning }) => [code(name), type, meaning]),
+)}
+
 ## Feature gates
 
 Gates of other parts of Kubernetes 1.29 to 1.38 are accepted and change nothing here; any other

@@ -4,7 +4,7 @@
  * errors are found in one go.
  */
 import { quote } from './go-values.ts';
-import { type FieldPath, fieldPaths, type GivenSettings } from './settings/index.ts';
+import type { FieldPath, GivenSettings } from './settings/index.ts';
 import { nearest } from './spelling.ts';
 import {
   describeTree,
@@ -12,18 +12,29 @@ import {
   type Problem,
   shorten,
   type Tree,
+  type TreeEntry,
   type TreeMap,
 } from './tree.ts';
-import { rulesOf } from './types.ts';
-import { apiVersion, kind, meansDefault, settingsFrom } from './values.ts';
+import { rulesOfType } from './types.ts';
+import { apiVersion, group, kind } from './values.ts';
+import {
+  defaultsOf,
+  type FileField,
+  fileFields,
+  settle,
+  type Version,
+  versions,
+} from './versions.ts';
 import { parseYaml } from './yaml.ts';
 
 interface DecodedFile {
   readonly ok: true;
   /** Fields that the file gives; null and zero values that mean "default" are left out. */
   readonly given: GivenSettings;
-  /** Line of every field that stands in the file. */
-  readonly lines: ReadonlyMap<string, number>;
+  /** What the version of the file has for settings that are not given, where that is its own. */
+  readonly defaults: GivenSettings;
+  /** Where the file gives a setting. */
+  readonly locate: (setting: FieldPath) => Pick<Problem, 'field' | 'line'>;
   readonly warnings: readonly string[];
 }
 
@@ -37,7 +48,7 @@ export interface UnreadableFile {
   readonly problems: readonly Problem[];
   readonly warnings: readonly string[];
   /** The fields that could be read; undefined where the file has none. */
-  readonly rest?: Pick<DecodedFile, 'given' | 'lines'>;
+  readonly rest?: Omit<DecodedFile, 'ok' | 'warnings'>;
 }
 
 /** More unknown fields than this are counted, not listed. */
@@ -48,10 +59,16 @@ export function decodeFile(bytes: Uint8Array): FileResult {
   if (!parsed.ok) return failed(parsed.problems);
   const wrongKind = checkKind(parsed.tree);
   if (wrongKind) return failed([wrongKind]);
-  const decoder = new Decoder();
+  const version = versionOf(parsed.tree as TreeMap)!;
+  const decoder = new Decoder(fileFields[version]);
   decoder.section(parsed.tree as TreeMap, '');
-  const read = { given: settingsFrom(decoder.values), lines: decoder.lines };
-  const warnings = [...parsed.warnings.map(formatProblem), ...decoder.leniencies()];
+  const { given, places, warnings: notes } = settle(version, decoder.values);
+  const locate = (setting: FieldPath) => {
+    const field = places.get(setting) ?? setting;
+    return { field, line: decoder.lines.get(field) ?? 0 };
+  };
+  const read = { given, defaults: defaultsOf[version], locate };
+  const warnings = [...parsed.warnings.map(formatProblem), ...decoder.leniencies(), ...notes];
   if (decoder.problems.length > 0) return { ...failed(decoder.problems), warnings, rest: read };
   return { ok: true, ...read, warnings };
 }
@@ -77,7 +94,14 @@ function checkKind(tree: Tree): Problem | undefined {
     const text = `no kind in it: the file must be a mapping, not ${describeTree(tree)}`;
     return { field: '', line: tree.line, text };
   }
-  return checkWord(tree, 'kind', kind) ?? checkWord(tree, 'apiVersion', apiVersion);
+  const wrong = checkWord(tree, 'kind', kind);
+  return wrong ?? (versionOf(tree) ? undefined : checkWord(tree, 'apiVersion', apiVersion));
+}
+
+function versionOf({ entries }: TreeMap): Version | undefined {
+  const tree = entries.get('apiVersion')?.tree;
+  const written = tree?.kind === 'string' ? tree.value : '';
+  return versions.find((version) => written === `${group}/${version}`);
 }
 
 function checkWord(tree: TreeMap, key: 'kind' | 'apiVersion', wanted: string): Problem | undefined {
@@ -97,48 +121,60 @@ function checkWord(tree: TreeMap, key: 'kind' | 'apiVersion', wanted: string): P
 }
 
 class Decoder {
-  readonly values = new Map<FieldPath, unknown>();
+  readonly values = new Map<string, unknown>();
   readonly lines = new Map<string, number>();
   readonly problems: Problem[] = [];
-  private readonly unknown: string[] = [];
-  private readonly repeated: string[] = [];
+  readonly #fields: ReadonlyMap<string, FileField>;
+  readonly #unknown: string[] = [];
+  readonly #repeated: string[] = [];
+
+  constructor(fields: ReadonlyMap<string, FileField>) {
+    this.#fields = fields;
+  }
 
   section(tree: TreeMap, prefix: string): void {
     for (const { key, line } of tree.duplicates) {
-      this.repeated.push(`${shorten(prefix + key)} (line ${line})`);
+      this.#repeated.push(`${shorten(prefix + key)} (line ${line})`);
     }
     for (const [key, entry] of tree.entries) {
       if (prefix === '' && (key === 'apiVersion' || key === 'kind')) continue;
       const path = `${prefix}${key}`;
-      if (isField(path)) this.field(path, entry.tree, entry.line);
-      else if (isSection(path)) this.subsection(path, entry.tree, entry.line);
-      else this.reportUnknown(path, entry.line);
+      const field = this.#fields.get(path);
+      if (field) this.#field(path, field, entry);
+      else if (this.#isSection(path)) this.#subsection(path, entry.tree, entry.line);
+      else this.#reportUnknown(path, entry.line);
     }
   }
 
-  private field(path: FieldPath, tree: Tree, line: number): void {
-    this.lines.set(path, line);
-    if (tree.kind === 'null') return;
-    this.reportRepeats(tree, path);
-    const { decode, itemKeys } = rulesOf(path);
-    if (tree.kind === 'list' && itemKeys) this.items(tree.items, path, itemKeys);
-    const decoded = decode(tree);
-    if (!decoded.ok) this.problems.push({ field: path, line, text: decoded.error });
-    else if (!meansDefault(path, decoded.value)) this.values.set(path, decoded.value);
+  #isSection(path: string): boolean {
+    return [...this.#fields.keys()].some((field) => field.startsWith(`${path}.`));
   }
 
-  private items(items: readonly Tree[], path: string, known: readonly string[]): void {
+  #field(path: string, { type, keepsZero }: FileField, { tree, line }: TreeEntry): void {
+    this.lines.set(path, line);
+    if (tree.kind === 'null') return;
+    this.#reportRepeats(tree, path);
+    const { decode, format, itemKeys, zero } = rulesOfType(type);
+    if (tree.kind === 'list' && itemKeys) this.#items(tree.items, path, itemKeys);
+    const decoded = decode(tree);
+    if (!decoded.ok) this.problems.push({ field: path, line, text: decoded.error });
+    else if (keepsZero || format(decoded.value) !== format(zero)) {
+      this.values.set(path, decoded.value);
+    }
+  }
+
+  #items(items: readonly Tree[], path: string, known: readonly string[]): void {
     for (const [index, item] of items.entries()) {
       if (item.kind !== 'map') continue;
       const at = `${path}[${index}]`;
-      this.reportRepeats(item, at);
+      this.#reportRepeats(item, at);
       for (const [key, { line }] of item.entries) {
-        if (!known.includes(key)) this.reportUnknown(key, line, known, `${at}.`);
+        if (!known.includes(key)) this.#reportUnknown(key, line, known, `${at}.`);
       }
     }
   }
 
-  private subsection(path: string, tree: Tree, line: number): void {
+  #subsection(path: string, tree: Tree, line: number): void {
     if (tree.kind === 'map') this.section(tree, `${path}.`);
     else if (tree.kind !== 'null') {
       const text = `must be a mapping, not ${describeTree(tree)}`;
@@ -146,31 +182,31 @@ class Decoder {
     }
   }
 
-  private reportRepeats(tree: Tree, path: string): void {
+  #reportRepeats(tree: Tree, path: string): void {
     if (tree.kind !== 'map') return;
     for (const { key, line } of tree.duplicates) {
-      this.repeated.push(`${path}.${key} (line ${line})`);
+      this.#repeated.push(`${path}.${key} (line ${line})`);
     }
   }
 
-  private reportUnknown(
+  #reportUnknown(
     name: string,
     line: number,
-    known: readonly string[] = fieldPaths,
+    known: readonly string[] = [...this.#fields.keys()],
     prefix = '',
   ): void {
     // What is only counted needs no guess, which takes its time.
-    const guess = this.unknown.length < listedMax ? nearest(name, known) : undefined;
+    const guess = this.#unknown.length < listedMax ? nearest(name, known) : undefined;
     const hint = guess === undefined ? '' : `, did you mean ${guess}?`;
-    this.unknown.push(`${shorten(prefix + name)} (line ${line}${hint})`);
+    this.#unknown.push(`${shorten(prefix + name)} (line ${line}${hint})`);
   }
 
   /** What strict decoding would refuse. */
   leniencies(): string[] {
     const lines: string[] = [];
-    if (this.unknown.length > 0) lines.push(`unknown fields, ignored: ${list(this.unknown)}`);
-    if (this.repeated.length > 0) {
-      lines.push(`fields that stand twice, the last one counts: ${list(this.repeated)}`);
+    if (this.#unknown.length > 0) lines.push(`unknown fields, ignored: ${list(this.#unknown)}`);
+    if (this.#repeated.length > 0) {
+      lines.push(`fields that stand twice, the last one counts: ${list(this.#repeated)}`);
     }
     return lines.map((line) => `Using lenient decoding as strict decoding failed: ${line}`);
   }
@@ -179,12 +215,4 @@ class Decoder {
 function list(items: readonly string[]): string {
   const shown = items.slice(0, listedMax).join(', ');
   return items.length > listedMax ? `${shown} and ${items.length - listedMax} more` : shown;
-}
-
-function isField(path: string): path is FieldPath {
-  return (fieldPaths as readonly string[]).includes(path);
-}
-
-function isSection(path: string): boolean {
-  return fieldPaths.some((field) => field.startsWith(`${path}.`));
 }

@@ -160,10 +160,10 @@ function readSettings(
   }
   return {
     ok: true,
-    settings: withLoggingFlags(withDefaults(file.given), flags),
+    settings: withLoggingFlags(withDefaults({ ...file.defaults, ...file.given }), flags),
     given: file.given,
     warnings,
-    locate: (field) => ({ field, line: file.lines.get(field) ?? 0 }),
+    locate: file.locate,
   };
 }
 
@@ -184,11 +184,12 @@ function problemsOfRest(flags: ParsedFlags, { problems, rest }: UnreadableFile):
   if (rest === undefined) return [];
   const unread = problems.map(({ field }) => sectionOf(field));
   if (unread.includes('mode') || unread.includes('featureGates')) return [];
-  const { stages } = check(flags, withLoggingFlags(withDefaults(rest.given), flags));
+  const settings = withDefaults({ ...rest.defaults, ...rest.given });
+  const { stages } = check(flags, withLoggingFlags(settings, flags));
   return stages
     .flatMap((stage) => stage.violations)
-    .filter(({ field }) => !unread.includes(sectionOf(field)))
-    .map(({ field, detail }) => ({ field, line: rest.lines.get(field) ?? 0, text: detail }));
+    .map(({ field, detail }) => ({ ...rest.locate(field), text: detail }))
+    .filter(({ field }) => !unread.includes(sectionOf(field)));
 }
 
 /** `iptables` of `iptables.syncPeriod`; a field outside sections is its own. */
