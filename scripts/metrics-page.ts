@@ -42,6 +42,7 @@ function allMetrics(): Described[] {
     clock: systemClock,
     wanted: () => 'off',
     exclusion: () => undefined,
+    stale: () => ({ attached: 0 }),
     families: () => [],
     beside: () => undefined,
   });

@@ -115,7 +115,8 @@ export class App {
   /** Only what needs privileges beyond CAP_NET_ADMIN, and all checks (behaviour document 1.7). */
   initialise(signal: AbortSignal): Promise<void> {
     return this.#live(signal, 'strict', (ending) => {
-      return [this.#prepare(ending).then(() => this.end())];
+      const all = [this.#prepare(ending), this.#connectTime.initialise(this.#config)];
+      return [Promise.all(all).then(() => this.end())];
     });
   }
 

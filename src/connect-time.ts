@@ -1,5 +1,4 @@
 /** Connect-time translation as the configuration asks for it and the kernel can do it. */
-import { existsSync } from 'node:fs';
 import { isDeepStrictEqual } from 'node:util';
 import type { Config } from './config/config.ts';
 import { ExcludedPods, type ExcludedPodsOptions } from './excluded-pods.ts';
@@ -9,25 +8,30 @@ import {
   type ConnectTimePaths,
   type ConnectTimeWish,
   chooseConnectTime,
-  removeConnectTime,
 } from './modes/connect-time/choice.ts';
 import { connectTimeDirectory, type Placement } from './modes/connect-time/placement.ts';
 import type { Family } from './net/address.ts';
 import type { ClusterEvents } from './serve/cluster-events.ts';
+import type { StalePrograms as Stale } from './serve/connect-time-metrics.ts';
 import type { Logger } from './serve/log.ts';
+import { StalePrograms } from './stale-programs.ts';
 
 interface ConnectTimeOptions extends ExcludedPodsOptions {
   readonly connectTime?: ConnectTimePaths;
   readonly families: readonly Family[];
   readonly kernel: Kernel;
   readonly log: Logger;
-  readonly events: Pick<ClusterEvents, 'connectTimeLacks' | 'excludedPodsUnknown'>;
+  readonly events: Pick<
+    ClusterEvents,
+    'connectTimeLacks' | 'connectTimeStale' | 'excludedPodsUnknown'
+  >;
 }
 
 export class ConnectTime {
   readonly #options: ConnectTimeOptions;
   readonly #paths: ConnectTimePaths;
   readonly #excludedPods: ExcludedPods;
+  readonly #stale: StalePrograms;
   #chosen: ConnectTimeWish = { reach: 'off', excludes: false };
   #placement: Placement | undefined;
 
@@ -35,6 +39,7 @@ export class ConnectTime {
     this.#options = options;
     this.#paths = options.connectTime ?? { directory: connectTimeDirectory, cgroup: undefined };
     this.#excludedPods = new ExcludedPods(options);
+    this.#stale = new StalePrograms(options, this.#paths);
   }
 
   /** Undefined: only rules translate connections. */
@@ -58,6 +63,16 @@ export class ConnectTime {
     return excludes && reach === 'all' && this.excludedCgroups === undefined ? 'host' : reach;
   }
 
+  /** Attached programs that this process does not update, as last seen. */
+  get stale(): Stale {
+    return this.#stale.now;
+  }
+
+  /** The names of such programs, which the kernel is asked for now. */
+  findStale(): Promise<string[]> {
+    return this.#stale.find();
+  }
+
   /** Asks the kernel. What it lacks is logged and told to users; then only rules translate. */
   async choose(config: Pick<Config, 'connectTime' | 'connectTimeExcludedPods'>): Promise<void> {
     const { connectTime: reach, connectTimeExcludedPods: selector } = config;
@@ -68,6 +83,7 @@ export class ConnectTime {
 
   /** Ends what runs beside the engine. What is in the kernel stays. */
   close(): Promise<void> {
+    this.#stale.close();
     return this.#excludedPods.close();
   }
 
@@ -85,15 +101,12 @@ export class ConnectTime {
   }
 
   /** Before an engine starts: removes what an earlier one left, unless this one uses it. */
-  async starting(placement: Placement | undefined): Promise<void> {
-    const { directory } = this.#paths;
-    if (placement !== undefined || !existsSync(directory)) return;
-    const { kernel, log } = this.#options;
-    try {
-      await removeConnectTime(kernel, directory);
-      log.info({ directory }, 'Removed connect-time programs');
-    } catch (error) {
-      log.error({ err: (error as Error).message }, 'Could not remove connect-time programs');
-    }
+  starting(placement: Placement | undefined): Promise<void> {
+    return this.#stale.end(placement !== undefined);
+  }
+
+  /** What privileges are needed for: the process that comes after this one may have none. */
+  initialise({ connectTime }: Pick<Config, 'connectTime'>): Promise<void> {
+    return this.#stale.end(connectTime !== 'off');
   }
 }

@@ -66,7 +66,7 @@ export interface Present {
   /** Nodes were listed, so that this node is known if it exists. */
   readonly nodeListed: () => boolean;
   /** Whose connections are translated when they are made, and which pods are left out. */
-  readonly connectTime: () => Pick<ConnectTime, 'exclusion' | 'reach'>;
+  readonly connectTime: () => Pick<ConnectTime, 'exclusion' | 'findStale' | 'reach' | 'stale'>;
   /** Sockets that listen for node ports on the loopback address. */
   readonly localhostListeners: (family: Family) => number;
 }
@@ -104,6 +104,7 @@ export class Observers {
       families,
       wanted: () => present.connectTime().reach,
       exclusion: () => present.connectTime().exclusion,
+      stale: () => present.connectTime().stale,
       beside: (family) => present.engine()?.beside(family),
     });
     this.health = this.#makeHealth();

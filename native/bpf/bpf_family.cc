@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "bpf/attached.h"
 #include "bpf/elements.h"
 #include "bpf/installation.h"
 #include "protocol/dump_answer.h"
@@ -69,6 +70,9 @@ struct Doer {
     return At(op, [&](const Place& place) { return AddLinks(place, ReachOf(op)); });
   }
   std::expected<void, Refused> operator()(const op::BpfRemove& op) const { return At(op, Remove); }
+  std::expected<void, Refused> operator()(const op::BpfDetach& op) const {
+    return Whole(Detach(op.link, op.program));
+  }
 };
 
 struct Answerer {
@@ -90,6 +94,15 @@ struct Answerer {
     const auto place = ReadPlace(request.directory, request.family);
     if (!place) return std::unexpected(place.error());
     return Probe(*place, RoomOf(request), ReachOf(request));
+  }
+  Done operator()(const request::BpfAttachedGet& request) const {
+    const auto all = FindAttached(std::string(request.directory), std::string(request.cgroup));
+    if (!all) return std::unexpected(all.error());
+    for (const Attached& one : *all) {
+      out.Append(reply::BpfAttached{one.link, one.program, one.name, one.attach_type,
+                                    std::uint8_t{one.is_pinned}});
+    }
+    return {};
   }
 };
 

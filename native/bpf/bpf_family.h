@@ -10,9 +10,9 @@ namespace fairlead::bpf {
 
 using Op = std::variant<protocol::op::BpfMapsAdd, protocol::op::BpfElementsAdd,
                         protocol::op::BpfElementsDelete, protocol::op::BpfLinksAdd,
-                        protocol::op::BpfRemove>;
+                        protocol::op::BpfRemove, protocol::op::BpfDetach>;
 using Request = std::variant<protocol::request::BpfStateGet, protocol::request::BpfElementsDump,
-                             protocol::request::BpfProbe>;
+                             protocol::request::BpfProbe, protocol::request::BpfAttachedGet>;
 
 /**
  * Programs that translate connections when they are made, and their maps. It is no family of

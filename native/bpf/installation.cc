@@ -14,17 +14,13 @@
 #include <vector>
 
 #include "bpf/layout.h"
+#include "bpf/netns_cookie.h"
 
 namespace fairlead::bpf {
 
 namespace {
 
 using Failure = std::unexpected<SystemError>;
-
-// Older headers lack it.
-#ifndef SO_NETNS_COOKIE
-#define SO_NETNS_COOKIE 71
-#endif
 
 /** Maps by the name that programs call them. */
 using Maps = std::vector<std::pair<const char*, FileDescriptor>>;
@@ -33,18 +29,6 @@ using Maps = std::vector<std::pair<const char*, FileDescriptor>>;
 void RaiseMemoryLimit() noexcept {
   const rlimit unlimited{RLIM_INFINITY, RLIM_INFINITY};
   setrlimit(RLIMIT_MEMLOCK, &unlimited);
-}
-
-/** The calling thread's network namespace as the programs see it. Linux 5.14. */
-std::expected<std::uint64_t, SystemError> NetnsCookie() {
-  const FileDescriptor any(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-  if (!any.valid()) return Failure(SystemError::Last("opening a socket"));
-  std::uint64_t cookie = 0;
-  socklen_t length = sizeof(cookie);
-  if (getsockopt(any.get(), SOL_SOCKET, SO_NETNS_COOKIE, &cookie, &length) != 0) {
-    return Failure(SystemError::Last("getsockopt SO_NETNS_COOKIE (Linux 5.14)"));
-  }
-  return cookie;
 }
 
 bool IsOf(const std::string& path, long magic) noexcept {
@@ -256,8 +240,10 @@ Done Remove(const Place& place) {
       return Failure(SystemError::Last("removing " + path));
     }
   }
-  // The other family may have something there.
-  if (rmdir(place.directory.c_str()) != 0 && errno != ENOENT && errno != ENOTEMPTY) {
+  // The other family may have something there, or the folder may be a mount, perhaps in a root that
+  // is read-only.
+  if (rmdir(place.directory.c_str()) != 0 && errno != ENOENT && errno != ENOTEMPTY &&
+      errno != EBUSY && errno != EROFS) {
     return Failure(SystemError::Last("removing " + place.directory));
   }
   return {};
@@ -275,8 +261,11 @@ std::expected<States, SystemError> StateOf(const Place& place, const Room& room,
 
 Done Probe(const Place& place, const Room& room, const Reach& reach) {
   RaiseMemoryLimit();
-  if (!IsOf(ParentOf(place.directory), BPF_FS_MAGIC)) {
-    return Failure(SystemError{EMEDIUMTYPE, ParentOf(place.directory) + " is no bpf file system"});
+  // A container may have the folder alone, without what it is in.
+  const bool is_there = access(place.directory.c_str(), F_OK) == 0;
+  const std::string home = is_there ? place.directory : ParentOf(place.directory);
+  if (!IsOf(home, BPF_FS_MAGIC)) {
+    return Failure(SystemError{EMEDIUMTYPE, home + " is no bpf file system"});
   }
   if (!IsOf(reach.cgroup, CGROUP2_SUPER_MAGIC)) {
     return Failure(SystemError{EMEDIUMTYPE, reach.cgroup + " is no folder of cgroup2"});

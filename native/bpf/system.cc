@@ -3,6 +3,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -193,6 +194,72 @@ std::expected<Batch, SystemError> ReadElements(int map_fd, bool is_first, std::u
   if (Call(BPF_MAP_LOOKUP_BATCH, attr) == 0) return Batch{attr.batch.count, false};
   if (errno == ENOENT) return Batch{attr.batch.count, true};
   return Failure(SystemError::Last("reading elements"));
+}
+
+Opened OpenById(Kind kind, std::uint32_t id) {
+  bpf_attr attr = Zero();
+  // The three ids are one field of the union.
+  attr.prog_id = id;
+  const std::string number = std::to_string(id);
+  switch (kind) {
+    case Kind::kLink:
+      return Open(BPF_LINK_GET_FD_BY_ID, attr, "opening link " + number);
+    case Kind::kProgram:
+      return Open(BPF_PROG_GET_FD_BY_ID, attr, "opening program " + number);
+    case Kind::kMap:
+      return Open(BPF_MAP_GET_FD_BY_ID, attr, "opening map " + number);
+  }
+  return Failure(SystemError{EINVAL, "opening by id"});
+}
+
+std::expected<std::uint32_t, SystemError> NextLink(std::uint32_t id) {
+  bpf_attr attr = Zero();
+  attr.start_id = id;
+  if (Call(BPF_LINK_GET_NEXT_ID, attr) < 0) return Failure(SystemError::Last("listing links"));
+  return attr.next_id;
+}
+
+std::expected<ProgramFacts, SystemError> ProgramInfo(int fd) {
+  std::array<std::uint32_t, 32> maps{};
+  bpf_prog_info info;
+  std::memset(&info, 0, sizeof(info));
+  info.nr_map_ids = maps.size();
+  info.map_ids = Address(maps.data());
+  bpf_attr attr = Zero();
+  attr.info.bpf_fd = static_cast<std::uint32_t>(fd);
+  attr.info.info_len = sizeof(info);
+  attr.info.info = Address(&info);
+  if (Call(BPF_OBJ_GET_INFO_BY_FD, attr) < 0) {
+    return Failure(SystemError::Last("asking about a program"));
+  }
+  const std::size_t count = std::min<std::size_t>(info.nr_map_ids, maps.size());
+  const std::string name(info.name, strnlen(info.name, sizeof(info.name)));
+  return ProgramFacts{info.type, name, {maps.begin(), maps.begin() + count}};
+}
+
+std::expected<std::vector<std::uint32_t>, SystemError> EffectivePrograms(int cgroup_fd,
+                                                                         bpf_attach_type type) {
+  std::vector<std::uint32_t> ids(64);
+  bpf_attr attr = Zero();
+  attr.query.target_fd = static_cast<std::uint32_t>(cgroup_fd);
+  attr.query.attach_type = type;
+  attr.query.query_flags = BPF_F_QUERY_EFFECTIVE;
+  attr.query.prog_ids = Address(ids.data());
+  attr.query.prog_cnt = static_cast<std::uint32_t>(ids.size());
+  // ENOSPC: there are more, and those that fit are there.
+  if (Call(BPF_PROG_QUERY, attr) < 0 && errno != ENOSPC) {
+    return Failure(SystemError::Last("asking which programs are attached"));
+  }
+  ids.resize(std::min<std::size_t>(attr.query.prog_cnt, ids.size()));
+  return ids;
+}
+
+Done LookUp(int map_fd, const void* key, void* value) {
+  bpf_attr attr = Zero();
+  attr.map_fd = static_cast<std::uint32_t>(map_fd);
+  attr.key = Address(key);
+  attr.value = Address(value);
+  return Do(BPF_MAP_LOOKUP_ELEM, attr, "reading an element");
 }
 
 }  // namespace fairlead::bpf

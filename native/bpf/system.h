@@ -8,6 +8,7 @@
 #include <expected>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "base/file_descriptor.h"
 #include "base/system_error.h"
@@ -57,6 +58,31 @@ struct Batch {
 std::expected<Batch, SystemError> ReadElements(int map_fd, bool is_first, std::uint64_t& position,
                                                std::uint8_t* keys, std::uint8_t* values,
                                                std::uint32_t count);
+
+/** What has ids. Opening one needs CAP_SYS_ADMIN. */
+enum class Kind { kLink, kProgram, kMap };
+/** ENOENT when there is none with this id. */
+Opened OpenById(Kind kind, std::uint32_t id);
+/** The id of the next link of the machine after `id`; ENOENT: there is none. Linux 5.8. */
+std::expected<std::uint32_t, SystemError> NextLink(std::uint32_t id);
+
+struct ProgramFacts {
+  std::uint32_t type = 0;
+  std::string name;
+  /** The ids of maps that it uses; the first 32. */
+  std::vector<std::uint32_t> maps;
+};
+std::expected<ProgramFacts, SystemError> ProgramInfo(int fd);
+
+/**
+ * The ids of the programs that a process in this folder of cgroup2 meets at `type`, wherever they
+ * are attached. Needs CAP_NET_ADMIN.
+ */
+std::expected<std::vector<std::uint32_t>, SystemError> EffectivePrograms(int cgroup_fd,
+                                                                         bpf_attach_type type);
+
+/** Reads one element. `value` has room for what the map's information says. */
+Done LookUp(int map_fd, const void* key, void* value);
 
 }  // namespace fairlead::bpf
 

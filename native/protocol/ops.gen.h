@@ -559,6 +559,15 @@ struct BpfRemove {
       Field("directory", &BpfRemove::directory), Field("family", &BpfRemove::family)};
 };
 
+struct BpfDetach {
+  static constexpr std::uint32_t kCode = 197;
+  static constexpr const char* kName = "bpfDetach";
+  std::uint32_t link = 0;
+  std::uint32_t program = 0;
+  static constexpr std::tuple kFields{
+      Field("link", &BpfDetach::link), Field("program", &BpfDetach::program)};
+};
+
 }  // namespace op
 
 /** The schemas `kernelRequests` and `conntrackRequests`. */
@@ -771,6 +780,15 @@ struct BpfProbe {
       Field("endpointsMax", &BpfProbe::endpoints_max), Field("cgroup", &BpfProbe::cgroup),
       Field("all", &BpfProbe::all), Field("counts", &BpfProbe::counts),
       Field("excludes", &BpfProbe::excludes)};
+};
+
+struct BpfAttachedGet {
+  static constexpr std::uint32_t kCode = 203;
+  static constexpr const char* kName = "bpfAttachedGet";
+  std::string_view directory;
+  std::string_view cgroup;
+  static constexpr std::tuple kFields{
+      Field("directory", &BpfAttachedGet::directory), Field("cgroup", &BpfAttachedGet::cgroup)};
 };
 
 struct ConntrackDump {
@@ -1218,6 +1236,20 @@ struct BpfElements {
   std::span<const std::uint8_t> values;
   static constexpr std::tuple kFields{
       Field("keys", &BpfElements::keys), Field("values", &BpfElements::values)};
+};
+
+struct BpfAttached {
+  static constexpr std::uint32_t kCode = 210;
+  static constexpr const char* kName = "bpfAttached";
+  std::uint32_t link = 0;
+  std::uint32_t program = 0;
+  std::string_view name;
+  std::uint32_t attach_type = 0;
+  std::uint8_t is_pinned = 0;
+  static constexpr std::tuple kFields{
+      Field("link", &BpfAttached::link), Field("program", &BpfAttached::program),
+      Field("name", &BpfAttached::name), Field("attachType", &BpfAttached::attach_type),
+      Field("isPinned", &BpfAttached::is_pinned)};
 };
 
 struct ConntrackEntries {

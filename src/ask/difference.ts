@@ -32,8 +32,15 @@ const family = object({
 });
 
 export const diffSchema = answer('Diff', {
-  healthy: field(flag, 'There are no differences, nothing waits, and the kernel refuses nothing.'),
+  healthy: field(
+    flag,
+    'There are no differences, nothing waits, the kernel refuses nothing, and no program is stale.',
+  ),
   families: field(list(family), 'By family.'),
   setAside: field(count, 'Service ports that the kernel refuses.'),
+  stale: field(
+    list(text),
+    'Connect-time programs that no process updates, and that translate connections before all rules.',
+  ),
 });
 export type Diff = Infer<typeof diffSchema>;

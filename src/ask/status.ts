@@ -102,8 +102,20 @@ const conntrack = object({
 
 const connectTime = object({
   state: field(
-    oneOf('off', 'host', 'all', 'unavailable'),
-    'Whose connections are translated when they are made.',
+    oneOf('off', 'host', 'all', 'unavailable', 'stale', 'unknown'),
+    'Whose connections are translated when they are made; stale: by programs that no process updates; unknown: attached programs may be such.',
+  ),
+  stale: field(
+    object({
+      attached: field(count, 'How many programs of earlier processes are attached.'),
+      failure: maybe(text, 'Why they could not be removed.'),
+      unknown: maybe(text, 'Why it is not known whether there are any.'),
+      unidentified: maybe(
+        count,
+        'Attached programs that may be stale or of another agent: the process may not ask which.',
+      ),
+    }),
+    'Programs that no process updates.',
   ),
   maps: field(
     list(

@@ -2,14 +2,15 @@
  * `--cleanup`: removes the rules of every mode, ours and kube-proxy's, or with `--dry-run` says
  * which they are and how we know (behaviour document 1.6, 3.6).
  */
-import { existsSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { connectTimePaths } from '../host/cgroup.ts';
+import { hostFiles } from '../host/files.ts';
 import { deleteCounters, readCounters } from '../kernel/acct.ts';
 import { isAbsence, KernelError } from '../kernel/errors.ts';
 import type { Kernel } from '../kernel/kernel.ts';
 import { openKernel } from '../kernel/native-kernel.ts';
-import { removeConnectTime } from '../modes/connect-time/choice.ts';
-import { connectTimeDirectory } from '../modes/connect-time/placement.ts';
+import { endUnused } from '../modes/connect-time/attached.ts';
+import type { ConnectTimePaths } from '../modes/connect-time/choice.ts';
 import { availableModes } from '../modes/index.ts';
 import type { ProxyMode } from '../modes/mode.ts';
 import {
@@ -27,14 +28,15 @@ import {
 } from '../takeover/leftovers.ts';
 import { linkName, ownChain } from '../takeover/names.ts';
 import { removeLeftovers } from '../takeover/removal.ts';
+import { endingLines, listConnectTime } from './connect-time.ts';
 import { describeError } from './describe-error.ts';
 import { holdNamespaceForCleanup } from './instance.ts';
 
 export interface CleanupOptions {
   readonly kernel: Kernel;
   readonly modes: readonly ProxyMode[];
-  /** The folder of connect-time translation, if it is there. */
-  readonly connectTime?: string;
+  /** Where connect-time translation may be; absent: nowhere. */
+  readonly connectTime?: ConnectTimePaths;
   /** Takes lines without their end. */
   readonly print: (line: string) => void;
   /** Takes lines about what could not be done. */
@@ -61,7 +63,7 @@ export async function runCleanup(action: 'remove' | 'list', ignoreOther: boolean
   const options: CleanupOptions = {
     kernel,
     modes: availableModes(),
-    ...(existsSync(connectTimeDirectory) ? { connectTime: connectTimeDirectory } : {}),
+    connectTime: connectTimePaths(hostFiles()),
     print: (line) => process.stdout.write(`${line}\n`),
     complain: (line) => process.stderr.write(`fairlead: ${line}\n`),
   };
@@ -76,7 +78,7 @@ export async function runCleanup(action: 'remove' | 'list', ignoreOther: boolean
 export async function listCleanup(options: CleanupOptions): Promise<void> {
   const { connectTime, kernel, modes, print } = options;
   if (connectTime !== undefined) {
-    print(`directory ${connectTime}: only Fairlead uses this name, for connect-time translation`);
+    for (const line of await listConnectTime(kernel, connectTime)) print(line);
   }
   for (const mode of modes) {
     for (const { object, because } of await orNone(mode.owned(kernel))) {
@@ -123,8 +125,9 @@ export async function cleanUp(options: CleanupOptions): Promise<void> {
   };
   if (connectTime !== undefined) {
     await attempt(async () => {
-      await removeConnectTime(kernel, connectTime);
-      print(`removed directory ${connectTime}`);
+      const ending = await endUnused(kernel, connectTime, false);
+      for (const line of endingLines(ending, connectTime)) print(line);
+      if (ending.failure !== undefined) throw new Error(ending.failure);
     });
   }
   for (const mode of modes) {

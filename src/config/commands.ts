@@ -107,6 +107,17 @@ export const topOptions = {
   },
 } as const satisfies Readonly<Record<string, CommandOption>>;
 
+export const connectTimeOptions = {
+  server: askOptions.server,
+  config: askOptions.config,
+  'dry-run': { shown: '', meaning: 'Print what would be removed, and remove nothing.' },
+  'ignore-other-instance': {
+    shown: '',
+    meaning:
+      'Remove them although a Fairlead runs that uses them: it attaches them again within seconds.',
+  },
+} as const satisfies Readonly<Record<string, CommandOption>>;
+
 export const shells = ['bash', 'zsh', 'fish'] as const;
 export type Shell = (typeof shells)[number];
 
@@ -186,6 +197,16 @@ export const commands: readonly CommandSpec[] = [
     options: topOptions,
   },
   {
+    name: 'connect-time',
+    usage: 'connect-time remove [--dry-run] [--ignore-other-instance]',
+    meaning:
+      'Remove the programs of connect-time translation from this node, and no rules: before or ' +
+      'after going back to kube-proxy. Needs no running Fairlead, and refuses while one uses them. ' +
+      'Exit code: 0 none is left, 1 some may be left or are in use, 2 usage error.',
+    words: ['remove'],
+    options: connectTimeOptions,
+  },
+  {
     name: 'demo',
     usage: 'demo',
     meaning: 'Run a Service with three pods on this machine and scale it; needs no cluster.',
@@ -221,7 +242,7 @@ export const commands: readonly CommandSpec[] = [
 
 export const commandNames: readonly string[] = [...new Set(commands.map(({ name }) => name))];
 
-/** Commands that ask the process that runs on this node. */
+/** Commands that ask the process that runs on this node, or the node itself. */
 export const askNames: readonly string[] = [
   ...new Set(commands.flatMap(({ name, options }) => (options === undefined ? [] : [name]))),
 ];

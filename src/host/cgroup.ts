@@ -1,5 +1,6 @@
 /** Where this machine has what programs of the kernel are kept in and attached to. */
 import { statSync } from 'node:fs';
+import { basename, dirname } from 'node:path';
 import type { ConnectTimePaths } from '../modes/connect-time/choice.ts';
 import { connectTimeDirectory } from '../modes/connect-time/placement.ts';
 import type { HostFiles } from './files.ts';
@@ -12,24 +13,39 @@ export function connectTimePaths(
   host: HostFiles,
   numberOf: (path: string) => number | undefined = inodeOf,
 ): ConnectTimePaths {
-  const mounts = host.read('/proc/self/mountinfo') ?? '';
-  const cgroup = mounts
-    .split('\n')
-    .flatMap((line) => cgroupMount(line) ?? [])
-    .find((path) => numberOf(path) === rootNumber);
-  return { directory: connectTimeDirectory, cgroup };
+  const mounts = (host.read('/proc/self/mountinfo') ?? '').split('\n').flatMap(mountOf);
+  const groups = mounts.filter(({ type }) => type === 'cgroup2').map(({ at }) => at);
+  const pins = mounts.filter(({ type }) => type === 'bpf');
+  // A container cannot have a folder in /sys, so it has ours elsewhere.
+  const own = pins.find(({ root }) => root.endsWith(`/${basename(connectTimeDirectory)}`));
+  return {
+    directory: own?.at ?? connectTimeDirectory,
+    isMounted: own !== undefined || pins.some(({ at }) => at === dirname(connectTimeDirectory)),
+    cgroup: groups.find((path) => numberOf(path) === rootNumber),
+    anyCgroup: groups[0],
+  };
 }
 
-/** Where a line of proc_pid_mountinfo(5) mounts the cgroup2 hierarchy. */
-function cgroupMount(line: string): string | undefined {
+interface Mount {
+  readonly type: string;
+  /** What of the file system is mounted. */
+  readonly root: string;
+  readonly at: string;
+}
+
+/** A line of proc_pid_mountinfo(5). */
+function mountOf(line: string): Mount[] {
   const [place = '', type = ''] = line.split(' - ');
-  if (!type.startsWith('cgroup2 ')) return undefined;
-  // Blanks and the like are octal numbers.
-  return place
-    .split(' ')[4]
-    ?.replace(/\\([0-7]{3})/g, (_, digits: string) =>
-      String.fromCharCode(Number.parseInt(digits, 8)),
-    );
+  const [, , , root, at] = place.split(' ').map(unescaped);
+  if (root === undefined || at === undefined) return [];
+  return [{ type: type.split(' ', 1)[0]!, root, at }];
+}
+
+/** Blanks and the like are octal numbers. */
+function unescaped(text: string): string {
+  return text.replace(/\\([0-7]{3})/g, (_, digits: string) =>
+    String.fromCharCode(Number.parseInt(digits, 8)),
+  );
 }
 
 function inodeOf(path: string): number | undefined {

@@ -30,6 +30,8 @@ export const bpfOps = {
   bpfLinksAdd: { code: 195, fields: { ...place, ...reach } },
   /** Detaches the programs and removes the maps. What is not there is gone already. */
   bpfRemove: { code: 196, fields: place },
+  /** Detaches a link, by its id, as long as it has this program. One that has gone is detached. */
+  bpfDetach: { code: 197, fields: { link: 'u32', program: 'u32' } },
 } as const satisfies Schema;
 
 /** A buffer holds exactly one. */
@@ -44,6 +46,12 @@ export const bpfRequests = {
    * of cgroup2.
    */
   bpfProbe: { code: 202, fields: { ...place, ...room, ...reach } },
+  /**
+   * Our programs that are attached, of any version, for our network namespace: it needs no mount,
+   * but CAP_SYS_ADMIN. Without that, all programs that processes in the folder `cgroup` of cgroup2
+   * meet, which needs CAP_NET_ADMIN; empty: there is no such folder. EPERM: neither is allowed.
+   */
+  bpfAttachedGet: { code: 203, fields: { directory: 'string', cgroup: 'string' } },
 } as const satisfies Schema;
 
 /** Answers to `bpfRequests`, before `dumped`. */
@@ -51,6 +59,14 @@ export const bpfReplies = {
   /** Each is one of `BPFState`. */
   bpfState: { code: 208, fields: { maps: 'u8', links: 'u8' } },
   bpfElements: { code: 209, fields: { keys: 'bytes', values: 'bytes' } },
+  /**
+   * `link`, `program`: ids. Link 0: neither it nor `name` is known, and the program may be anybody's.
+   * `attachType`: enum bpf_attach_type. `isPinned`: its link has one of our pins in the folder.
+   */
+  bpfAttached: {
+    code: 210,
+    fields: { link: 'u32', program: 'u32', name: 'string', attachType: 'u32', isPinned: 'u8' },
+  },
 } as const satisfies Schema;
 
 /** Of `bpfState`. `incomplete`: some are missing, and the others are right. */

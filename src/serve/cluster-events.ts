@@ -65,6 +65,11 @@ export class ClusterEvents {
     this.#aboutNode('Warning', 'ConnectTimeUnavailable', lack);
   }
 
+  /** Programs of an earlier process translate connections to endpoints that may have gone. */
+  connectTimeStale(note: string): void {
+    this.#aboutNode('Warning', 'ConnectTimeStale', note);
+  }
+
   /** The configuration excludes pods from connect-time translation, and they cannot be watched. */
   excludedPodsUnknown(note: string): void {
     this.#aboutNode('Warning', 'ExcludedPodsUnknown', note);

@@ -6,6 +6,18 @@ import type { Family } from '../net/address.ts';
 import type { ProgrammedFamily } from '../state/frontends-by-service.ts';
 import { type Clock, Pacer } from '../sync/clock.ts';
 
+/** Programs of earlier processes. */
+export interface StalePrograms {
+  /** How many are attached. */
+  readonly attached: number;
+  /** Why they could not be removed. */
+  readonly failure?: string;
+  /** Why it is not known whether there are any. */
+  readonly unknown?: string;
+  /** How many programs are attached that may be stale, or another agent's. */
+  readonly unidentified?: number;
+}
+
 export interface ConnectTimeFacts {
   readonly clock: Clock;
   /** Whose connections are to be translated now. */
@@ -13,19 +25,24 @@ export interface ConnectTimeFacts {
   /** Undefined: no pods are to be excluded. */
   readonly exclusion: () => Exclusion | undefined;
   readonly families: () => readonly ProgrammedFamily[];
+  readonly stale: () => StalePrograms;
   /** Undefined: only rules translate connections. */
   readonly beside: (family: Family) => BesideRules | undefined;
 }
 
-const states = ['off', 'host', 'all', 'unavailable'] as const;
+const states = ['off', 'host', 'all', 'unavailable', 'stale', 'unknown'] as const;
 
 const sliceMs = 2;
 
 export function connectTimeState({
   beside,
   families,
+  stale,
   wanted,
-}: Pick<ConnectTimeFacts, 'beside' | 'families' | 'wanted'>): (typeof states)[number] {
+}: Pick<ConnectTimeFacts, 'beside' | 'families' | 'stale' | 'wanted'>): (typeof states)[number] {
+  const { attached, failure, unidentified = 0 } = stale();
+  if (attached > 0 || failure !== undefined) return 'stale';
+  if (unidentified > 0) return 'unknown';
   if (wanted() === 'off') return 'off';
   return families().some(({ family }) => beside(family) !== undefined) ? wanted() : 'unavailable';
 }
@@ -34,7 +51,7 @@ export function connectTimeMetrics(registry: Registry, facts: ConnectTimeFacts):
   const registers = [registry];
   new Gauge({
     name: 'fairlead_connect_time_state',
-    help: 'Whose connections are translated when they are made: the state that holds is 1; see --connect-time',
+    help: 'Whose connections are translated when they are made: the state that holds is 1; stale: by programs that no process updates; unknown: attached programs may be such; see --connect-time',
     labelNames: ['state'],
     registers,
     collect() {

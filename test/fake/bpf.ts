@@ -65,6 +65,10 @@ export class FakeBpf {
   readonly maps = new Map<string, Map<string, string>>();
   /** Attached programs, by folder and family. */
   readonly links = new Map<string, Link>();
+  /** Ids of links without a pin that we see, and the names of their programs. */
+  readonly strays = new Map<number, string>();
+  /** Why links cannot be listed, and not be detached. */
+  readonly forbidden: { list?: string; detach?: string } = {};
 
   run(op: BpfOp): Refusal[] {
     switch (op.kind) {
@@ -93,6 +97,13 @@ export class FakeBpf {
         this.links.delete(`${op.directory} ${op.family}`);
         for (const name of mapsOf(op.family)) this.maps.delete(`${op.directory}/${name}`);
         return [];
+      case 'bpfDetach':
+        if (this.forbidden.detach !== undefined) return [new Refusal(this.forbidden.detach)];
+        this.strays.delete(op.link);
+        for (const [i, at] of [...this.links.keys()].entries()) {
+          if (op.link === 100 + i) this.links.delete(at);
+        }
+        return [];
     }
   }
 
@@ -102,6 +113,12 @@ export class FakeBpf {
         return [{ kind: 'bpfState', maps: this.#mapsState(request), links: this.#link(request) }];
       case 'bpfElementsDump':
         return this.#dump(request);
+      case 'bpfAttachedGet': {
+        const { list: code } = this.forbidden;
+        if (code === undefined) return this.#attached(request.directory);
+        const subject = request.directory;
+        throw new KernelError({ operation: 'bpf.bpfAttachedGet', subject, code, words: code });
+      }
       case 'bpfProbe': {
         if (this.lack === undefined) return [];
         const subject = request.directory;
@@ -110,6 +127,18 @@ export class FakeBpf {
         });
       }
     }
+  }
+
+  #attached(directory: string): RecordOf<typeof bpfReplies>[] {
+    const about = { kind: 'bpfAttached', attachType: 10 } as const;
+    const pinned = [...this.links.keys()].map((at, i) => {
+      const isPinned = at.startsWith(`${directory} `) ? 1 : 0;
+      return { ...about, link: 100 + i, program: 100 + i, name: 'connect4', isPinned };
+    });
+    const strays = Array.from(this.strays, ([link, name]) => {
+      return { ...about, link, program: link, name, isPinned: 0 };
+    });
+    return [...pinned, ...strays];
   }
 
   /** The same for the same state. */

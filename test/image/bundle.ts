@@ -55,7 +55,9 @@ function specOf({ container, extraArgs = [], image, mounts, namespace }: RunOpti
   const capabilities = capabilitiesOf(context);
   const args = (container.args ?? []).map((word) => word.replace('$(NODE_NAME)', 'node'));
   const bound = Object.entries(mounts).map(([destination, source]) => {
-    return { destination, source, type: 'bind', options: ['rbind', 'ro'] };
+    const known = container.volumeMounts?.find(({ mountPath }) => mountPath === destination);
+    const mode = known === undefined || known.readOnly === true ? 'ro' : 'rw';
+    return { destination, source, type: 'bind', options: ['rbind', mode] };
   });
   return {
     ociVersion: '1.0.2',
@@ -76,7 +78,7 @@ function specOf({ container, extraArgs = [], image, mounts, namespace }: RunOpti
         ...['mount', 'ipc', 'uts', 'pid'].map((type) => ({ type })),
         { type: 'network', path: namespace.path },
       ],
-      ...(context.privileged === true ? {} : confinement(context)),
+      ...(context.privileged === true ? {} : confinement(context, capabilities)),
     },
   };
 }
@@ -102,20 +104,23 @@ function ownCapabilities(): string[] {
 }
 
 /** As container runtimes confine what is not privileged. */
-function confinement({ seccompProfile }: V1SecurityContext): object {
+function confinement(
+  { seccompProfile }: V1SecurityContext,
+  capabilities: readonly string[],
+): object {
   return {
     maskedPaths: ['/proc/kcore', '/proc/keys', '/proc/timer_list', '/sys/firmware'],
     readonlyPaths: ['/proc/bus', '/proc/fs', '/proc/irq', '/proc/sys', '/proc/sysrq-trigger'],
-    ...(seccompProfile?.type === 'RuntimeDefault' ? { seccomp: runtimeDefault() } : {}),
+    ...(seccompProfile?.type === 'RuntimeDefault' ? { seccomp: runtimeDefault(capabilities) } : {}),
   };
 }
 
 /** The list is that of the program that does the same without a container. */
-function runtimeDefault(): object {
+function runtimeDefault(capabilities: readonly string[]): object {
   const path = join(import.meta.dirname, '../process/native/runtime-default.c');
-  const names = [...readFileSync(path, 'utf8').matchAll(/ REFUSED\((\w+)\)/g)].map(
-    (match) => match[1]!,
-  );
+  const names = [...readFileSync(path, 'utf8').matchAll(/ REFUSED\((\w+)\)/g)]
+    .map((match) => match[1]!)
+    .filter((name) => !(name === 'bpf' && capabilities.includes('CAP_BPF')));
   return {
     defaultAction: 'SCMP_ACT_ALLOW',
     syscalls: [{ names, action: 'SCMP_ACT_ERRNO', errnoRet: 1 }],

@@ -1,11 +1,15 @@
 /** The image, made and run with exactly the security context that our DaemonSets ask for. */
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import type { V1Container } from '@kubernetes/client-node';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import type { V1Container, V1VolumeMount } from '@kubernetes/client-node';
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
+import { parse } from 'yaml';
+import { findAttached } from '../../src/modes/connect-time/attached.ts';
+import { askKernel } from '../lab/ask-kernel.ts';
+import { canTranslate, makeConnectTimePlace } from '../lab/connect-time.ts';
 import { Place, temporaryDirectory, until } from '../process/program.ts';
-import { containerOf } from '../unit/deploy/manifests.ts';
+import { containerOf, root } from '../unit/deploy/manifests.ts';
 import { type Running, runContainer } from './bundle.ts';
 import { type Image, makeImage, unpackImage } from './image.ts';
 
@@ -27,7 +31,14 @@ function files(): string[] {
 }
 
 /** Runs it on a node that has its Services from a directory, since there is no API server. */
-function run(place: Place, container: V1Container, configFolder = dirname(place.config)): Running {
+function run(
+  place: Place,
+  container: V1Container,
+  {
+    configFolder = dirname(place.config),
+    mounts = {},
+  }: { readonly configFolder?: string; readonly mounts?: Readonly<Record<string, string>> } = {},
+): Running {
   const lock = join(temporaryDirectory(), 'xtables.lock');
   writeFileSync(lock, '');
   return runContainer({
@@ -38,6 +49,7 @@ function run(place: Place, container: V1Container, configFolder = dirname(place.
       '/var/lib/kube-proxy': configFolder,
       '/manifests': place.manifests,
       '/run/xtables.lock': lock,
+      ...mounts,
     },
     extraArgs: ['--manifests=/manifests'],
   });
@@ -97,6 +109,63 @@ test.each(['kubeadm.yaml', 'kubeadm-hardened.yaml'])('%s: a Service is served', 
   await place.serves('pod-b');
 });
 
+/** With what kustomize's component adds, which is what the chart's `connectTime: true` adds. */
+function withConnectTime(container: V1Container): V1Container {
+  const path = join(root, 'deploy/kustomize/components/connect-time/kustomization.yaml');
+  const component = parse(readFileSync(path, 'utf8')) as { patches: { patch: string }[] };
+  const added = parse(component.patches[0]!.patch) as { path: string; value: V1VolumeMount }[];
+  const mounts = added.filter(({ path }) => path.endsWith('/volumeMounts/-'));
+  const volumeMounts = [...(container.volumeMounts ?? []), ...mounts.map(({ value }) => value)];
+  const { securityContext: context } = container;
+  const capabilities = { drop: ['ALL'], add: ['NET_ADMIN', 'BPF'] };
+  const securityContext = context?.privileged === true ? context : { ...context, capabilities };
+  return { ...container, volumeMounts, securityContext };
+}
+
+test.skipIf(!canTranslate()).each(['kubeadm.yaml', 'kubeadm-hardened.yaml'])(
+  '%s: connect-time programs end with the configuration, and with it and their mounts in one step',
+  async (name) => {
+    const place = await Place.make();
+    const paths = makeConnectTimePlace();
+    onTestFinished(() => paths.close());
+    // As DirectoryOrCreate makes it. The hierarchy is the machine's, of which only the root will do:
+    // with host, sockets of other network namespaces notice nothing.
+    mkdirSync(paths.directory);
+    const mounts = { '/host/bpf': paths.directory, '/host/cgroup': dirname(paths.cgroup) };
+    const attached = () =>
+      askKernel({ namespacePath: place.namespace.path }, async (kernel) => {
+        const found = await findAttached(kernel, { directory: '/nowhere', cgroup: undefined });
+        return found.kind === 'ours' ? found.programs.length : Number.NaN;
+      });
+    const main = containerOf(name, 'fairlead')!;
+    const configure = (connectTime: 'off' | 'host') => place.configure({ connectTime });
+
+    for (const end of ['with the mounts', 'without the mounts'] as const) {
+      configure('host');
+      const running = run(place, withConnectTime(main), { mounts });
+      await until(async () => (await attached()) === 6, 'programs are attached');
+      expect(readdirSync(paths.directory)).not.toEqual([]);
+      if (end === 'with the mounts') {
+        configure('off');
+        await until(async () => (await attached()) === 0, 'programs are detached');
+        expect(readdirSync(paths.directory)).toEqual([]);
+      }
+      running.stop();
+      expect(await running.exitCode, running.output()).toBe(0);
+    }
+
+    configure('off');
+    expect(await attached()).toBe(6);
+    const init = containerOf(name, 'init');
+    const next = run(place, init ?? main);
+    await until(async () => (await attached()) === 0, 'programs are detached');
+    if (init === undefined) next.stop();
+    expect(await next.exitCode, next.output()).toBe(0);
+    expect(next.output()).toContain('Detached connect-time programs that no process updates');
+  },
+  120_000,
+);
+
 test('without CAP_NET_ADMIN it says so in one sentence, and has done nothing', async () => {
   const place = await Place.make();
   const container = containerOf('kubeadm-hardened.yaml', 'fairlead')!;
@@ -112,7 +181,7 @@ test('without CAP_NET_ADMIN it says so in one sentence, and has done nothing', a
 test('without the key config.conf in the ConfigMap it says which file is missing', async () => {
   const place = await Place.make();
   const container = containerOf('kubeadm.yaml', 'fairlead')!;
-  const running = run(place, container, temporaryDirectory());
+  const running = run(place, container, { configFolder: temporaryDirectory() });
   expect(await running.exitCode).toBe(1);
   expect(running.output()).toMatch(/\/var\/lib\/kube-proxy\/config\.conf/);
   expect(running.output()).not.toMatch(/^ +at /m);

@@ -206,6 +206,8 @@ void AddBpf(std::vector<Bytes>& corpus) {
     corpus.push_back(
         Done(Buffer(request::BpfStateGet{directory, family, 4, 8, cgroup, 1, 1})));
     corpus.push_back(Probed(Buffer(request::BpfProbe{directory, family, 4, 8, cgroup, 0, 0})));
+    corpus.push_back(Done(Buffer(request::BpfAttachedGet{directory, cgroup})));
+    corpus.push_back(Done(Buffer(op::BpfDetach{1, 2})));
     Bytes dumped = Input(Buffer(request::BpfElementsDump{directory, map}));
     PutTurn(dumped, Turn::kAcknowledge);
     PutTurn(dumped, Turn::kBytes, Bytes(3));

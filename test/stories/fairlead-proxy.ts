@@ -160,7 +160,7 @@ class RunningFairlead implements MeasuredProxy {
       log: loggerTo({ write: (line) => this.#logged(JSON.parse(line)) }, 0),
       clock: systemClock,
       kernel,
-      conntrack: openConntrack({ netns: this.#node.namespacePath }),
+      conntrack: openConntrack(this.#namespace()),
       source: this.#source,
       interfaces: () => this.#interfaces,
       families: ['IPv4', 'IPv6'],
@@ -177,8 +177,13 @@ class RunningFairlead implements MeasuredProxy {
   }
 
   #openKernel(): Kernel {
-    const kernel = openKernel({ netns: this.#node.namespacePath });
+    const kernel = openKernel(this.#namespace());
     return this.#options.kernel?.(kernel) ?? kernel;
+  }
+
+  #namespace(): { netns?: string } {
+    const { namespacePath: netns } = this.#node;
+    return netns === '' ? {} : { netns };
   }
 
   async apply(objects: readonly KubernetesObject[]): Promise<void> {

@@ -15,8 +15,9 @@ volumeMounts:
   # What programs of iptables-legacy lock, while kube-proxy's rules are removed from there.
   - { name: xtables-lock, mountPath: /run/xtables.lock }
   {{- if .Values.connectTime }}
-  # What programs at connect are kept in, and what they are attached to.
-  - { name: bpf, mountPath: /sys/fs/bpf }
+  # What programs at connect are kept in, and what they are attached to. In /sys a container cannot
+  # have a folder of its own.
+  - { name: bpf, mountPath: /host/bpf }
   - { name: cgroup, mountPath: /host/cgroup, readOnly: true }
   {{- end }}
 {{- end }}

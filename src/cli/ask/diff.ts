@@ -9,13 +9,17 @@ export const diffCommand: AskCommand<'diff'> = {
     return {};
   },
   isHealthy: ({ healthy }) => healthy,
-  print: ({ families, setAside }, wide) => {
+  print: ({ families, setAside, stale }, wide) => {
     const what =
       setAside === 1
         ? '1 Service port: fairlead status names it'
         : `${setAside} Service ports: fairlead status names them`;
     const aside = setAside > 0 ? [`The kernel refuses ${what}.\n`] : [];
-    return [...families.map((family) => familyText(family, wide)), ...aside].join('\n');
+    const programs =
+      stale.length > 0
+        ? [`Connect-time programs of an earlier process are attached: ${stale.join(' ')}.\n`]
+        : [];
+    return [...families.map((one) => familyText(one, wide)), ...aside, ...programs].join('\n');
   },
 };
 

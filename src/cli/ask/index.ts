@@ -1,5 +1,6 @@
 /** The commands that ask the process of this node, or the node itself, by their names. */
 import { usage } from '../../config/commands.ts';
+import { runConnectTime } from '../connect-time.ts';
 import { type ExitCode, exitCodes } from '../exit-codes.ts';
 import { type AskIo, runAsk } from './command.ts';
 import { diffCommand } from './diff.ts';
@@ -18,6 +19,7 @@ const runs: Readonly<Record<string, Run>> = {
   diff: (args, io) => runAsk('diff', diffCommand, args, io),
   top: runTop,
   trace: runTrace,
+  'connect-time': runConnectTime,
   explain: (args, io) => runAsk('explain', explainCommand, args, io),
 };
 

@@ -38,7 +38,7 @@ function summary(status: Status): [string, string][] {
     ['Version', `${status.version}, like kube-proxy ${status.kubernetesVersion}`],
     ['Uptime', `${age(uptimeSeconds)}, since ${status.started}`],
     ['Mode', `${mode.name}: ${mode.because}`],
-    ...(connectTime.state === 'off'
+    ...(connectTime.state === 'off' && connectTime.stale.unknown === undefined
       ? []
       : [['Connect time', connectTimeText(status)] satisfies [string, string]]),
     ['Source', source.kind === 'manifests' ? `manifests in ${source.directory}` : server],
@@ -51,12 +51,17 @@ function summary(status: Status): [string, string][] {
   ];
 }
 
-function connectTimeText({ connectTime: { excludedPods, maps, state } }: Status): string {
+function staleText({ unknown }: Status['connectTime']['stale']): string[] {
+  if (unknown === undefined) return [];
+  return [`not known whether an earlier process left programs: ${unknown}`];
+}
+
+function connectTimeText({ connectTime: { excludedPods, maps, stale, state } }: Status): string {
   const texts = maps.map(
     ({ family, frontends, endpoints }) =>
       `${family} ${frontends} frontends, ${endpoints} endpoints`,
   );
-  return [state, ...texts, ...excludedText(excludedPods)].join('; ');
+  return [state, ...texts, ...excludedText(excludedPods), ...staleText(stale)].join('; ');
 }
 
 function excludedText(of: Status['connectTime']['excludedPods']): string[] {

@@ -10,8 +10,12 @@ import { askedOf, type Placement, type Reach, type Room, standardRoom } from './
 /** Where on this machine programs are pinned and attached. */
 export interface ConnectTimePaths {
   readonly directory: string;
+  /** The bpf file system with `directory` is mounted, whether or not the folder is there. */
+  readonly isMounted?: boolean;
   /** Undefined: the root of the cgroup2 hierarchy is mounted nowhere. */
   readonly cgroup: string | undefined;
+  /** A folder of that hierarchy in which programs of its root are met, too. */
+  readonly anyCgroup?: string | undefined;
   /** Default: `standardRoom`. */
   readonly room?: Room;
 }

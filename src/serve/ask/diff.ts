@@ -29,7 +29,9 @@ export async function diffOf(inside: Inside): Promise<Diff> {
     0,
   );
   const isSame = families.every((one) => one.differenceCount === 0 && one.waiting === 0);
-  return { apiVersion, kind: 'Diff', healthy: isSame && setAside === 0, families, setAside };
+  const stale = await inside.connectTime().findStale();
+  const healthy = isSame && setAside === 0 && stale.length === 0;
+  return { apiVersion, kind: 'Diff', healthy, families, setAside, stale };
 }
 
 async function compared(inside: Inside, engine: RunningEngine, sync: FamilySync): Promise<Family> {

@@ -17,6 +17,7 @@ import type { Forwarding, Frontend } from '../../state/types.ts';
 import type { Clock } from '../../sync/clock.ts';
 import type { Comparison } from '../../sync/comparison.ts';
 import type { FamilySync } from '../../sync/family.ts';
+import type { StalePrograms } from '../connect-time-metrics.ts';
 import type { ServiceCounters } from '../service-counters.ts';
 import type { Journal } from './journal.ts';
 
@@ -39,6 +40,9 @@ export interface Inside {
     /** Whose connections are to be translated when they are made. */
     readonly reach: Config['connectTime'];
     readonly exclusion: Exclusion | undefined;
+    readonly stale: StalePrograms;
+    /** Names of stale programs, which the kernel is asked for. */
+    findStale(): Promise<string[]>;
   };
   readonly health: { readonly healthy: boolean };
   /** Undefined until an engine runs. */

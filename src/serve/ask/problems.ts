@@ -16,6 +16,7 @@ export function problemsOf(facts: Facts, isKeepingUp: boolean): string[] {
     ...(isKeepingUp ? [] : ['A sync was asked for long ago and is not done.']),
     ...facts.watches.flatMap(watchProblem),
     ...starting(facts),
+    ...stale(facts.connectTime),
     ...(services.setAside > 0
       ? [`The kernel refuses ${counted(services.setAside, 'Service port')}.`]
       : []),
@@ -38,6 +39,15 @@ function watchProblem(watch: Facts['watches'][number]): string[] {
     return [`Nothing was heard of ${resource} for ${watch.silenceSeconds} s${because}.`];
   }
   return [];
+}
+
+/** They come before all rules, and lead to the endpoints of the past. */
+function stale({ state, stale: { attached, failure } }: Facts['connectTime']): string[] {
+  if (state !== 'stale') return [];
+  const programs = attached > 0 ? counted(attached, 'program') : 'programs';
+  return [
+    `Connect-time ${programs} of an earlier process translate connections and could not be removed: ${failure}.`,
+  ];
 }
 
 function starting({ families }: Facts): string[] {
@@ -63,6 +73,7 @@ export function remarksOf({ connectTime, families, mode }: Facts): string[] {
       return [`${family}: ${services} found no room beside the rules, which translate all of it.`];
     }),
     ...unexcluded(connectTime),
+    ...unidentified(connectTime),
     ...families.flatMap(({ family, lastDrift: drift }) => {
       if (drift === undefined || !isDrift(drift)) return [];
       const { missing, unwanted, wrong } = drift;
@@ -72,6 +83,12 @@ export function remarksOf({ connectTime, families, mode }: Facts): string[] {
       return [`${family} was changed in the kernel by ${who} and repaired: ${what}.`];
     }),
   ];
+}
+
+function unidentified({ stale }: Facts['connectTime']): string[] {
+  if (stale.unidentified === undefined) return [];
+  const programs = counted(stale.unidentified, 'attached program');
+  return [`Possibly connect-time programs of an earlier process: ${programs}.`];
 }
 
 function unexcluded({ excludedPods }: Facts['connectTime']): string[] {

@@ -96,9 +96,9 @@ function connectTimeOf({ connectTime, engine }: Inside): Status['connectTime'] {
       },
     ];
   });
-  const { exclusion, reach } = connectTime();
-  const state = connectTimeState({ beside, families, wanted: () => reach });
-  return { state, maps, ...(exclusion && { excludedPods: exclusion }) };
+  const { exclusion, reach, stale } = connectTime();
+  const state = connectTimeState({ beside, families, stale: () => stale, wanted: () => reach });
+  return { state, maps, stale, ...(exclusion && { excludedPods: exclusion }) };
 }
 
 function sourceOf({ config, source }: Inside): Status['source'] {

@@ -1,6 +1,9 @@
 /** Connect-time translation as the configuration asks for it and the kernel can do it. */
-import { expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import type { AppOptions } from '../../../src/app.ts';
+import type { Diff } from '../../../src/ask/difference.ts';
+import type { Status } from '../../../src/ask/status.ts';
+import type { ConnectTimePaths } from '../../../src/modes/connect-time/choice.ts';
 import type { Change } from '../../../src/state/change.ts';
 import { ready, service, slice } from '../state/build.ts';
 import { quiet } from '../sync/double.ts';
@@ -127,6 +130,8 @@ it('says how full the maps are, and what is left to the rules and why', async ()
     'fairlead_connect_time_state{state="host"} 0',
     'fairlead_connect_time_state{state="all"} 1',
     'fairlead_connect_time_state{state="unavailable"} 0',
+    'fairlead_connect_time_state{state="stale"} 0',
+    'fairlead_connect_time_state{state="unknown"} 0',
     'fairlead_connect_time_elements{ip_family="IPv4",map="frontends"} 1',
     'fairlead_connect_time_elements{ip_family="IPv4",map="endpoints"} 4',
     'fairlead_connect_time_elements_max{ip_family="IPv4",map="frontends"} 100',
@@ -148,4 +153,98 @@ it('sets nothing aside where the kernel has no memory for maps', async () => {
   const failures = app.logged.filter((msg) => msg.startsWith('Sync failed')).length;
   await app.clock.pass(60_000);
   expect(app.logged.filter((msg) => msg.startsWith('Sync failed'))).toHaveLength(failures);
+});
+
+describe('programs of an earlier process', () => {
+  const lookAgainMs = 60_000;
+  const state = async (app: Running): Promise<string | undefined> => {
+    const text = await (await app.get('metrics', '/metrics')).text();
+    return /fairlead_connect_time_state\{state="(\w+)"\} 1/.exec(text)?.[1];
+  };
+  const status = async (app: Running): Promise<Status> =>
+    (await (await app.get('metrics', '/fairlead/v1/status')).json()) as Status;
+  const diff = async (app: Running): Promise<Diff> =>
+    (await (await app.get('metrics', '/fairlead/v1/diff')).json()) as Diff;
+
+  async function among(
+    reach: 'off' | 'all',
+    set: (app: Running) => void,
+    paths: ConnectTimePaths = connectTime,
+  ): Promise<Running> {
+    const app = new Running(await configOf(manifests, `--connect-time=${reach}`));
+    app.kernel.bpf.strays.set(7, 'connect4').set(8, 'sendmsg4');
+    set(app);
+    await app.start({ connectTime: paths });
+    await serveWeb(app);
+    return app;
+  }
+
+  it.each(['off', 'all'] as const)('are detached by a start with %s', async (reach) => {
+    const app = await among(reach, () => {});
+    expect(app.kernel.bpf.strays.size).toBe(0);
+    expect(app.lines).toContainEqual(
+      expect.objectContaining({
+        level: 'info',
+        msg: 'Detached connect-time programs that no process updates',
+        programs: 'connect4 sendmsg4',
+      }),
+    );
+    expect(await state(app)).toBe(reach);
+    expect(await status(app)).toMatchObject({
+      healthy: true,
+      connectTime: { stale: { attached: 0 } },
+    });
+    expect(await diff(app)).toMatchObject({ healthy: true, stale: [] });
+  });
+
+  it('are reported everywhere while they cannot be detached, and tried again', async () => {
+    const app = await among('off', ({ kernel }) => {
+      kernel.bpf.forbidden.detach = 'EINVAL';
+    });
+    const reports = () =>
+      app.logged.filter((msg) => msg.endsWith('that no process updates are attached')).length;
+    expect(reports()).toBe(1);
+    expect(await state(app)).toBe('stale');
+    expect(await status(app)).toMatchObject({
+      healthy: false,
+      problems: [expect.stringContaining('Connect-time 2 programs')],
+    });
+    expect(await diff(app)).toMatchObject({ healthy: false, stale: ['connect4', 'sendmsg4'] });
+    await app.clock.pass(lookAgainMs);
+    expect(reports()).toBe(1);
+    delete app.kernel.bpf.forbidden.detach;
+    await app.clock.pass(lookAgainMs);
+    expect(await state(app)).toBe('off');
+    expect(await diff(app)).toMatchObject({ healthy: true, stale: [] });
+  });
+
+  it('may be anybody’s where the process may not ask whose, which is reported', async () => {
+    const app = await among('off', ({ kernel }) => {
+      kernel.bpf.strays.clear();
+      kernel.bpf.strays.set(0, '');
+    });
+    expect(await state(app)).toBe('unknown');
+    const { healthy, remarks } = await status(app);
+    expect({ healthy, remarks }).toEqual({
+      healthy: true,
+      remarks: ['Possibly connect-time programs of an earlier process: 1 attached program.'],
+    });
+    app.kernel.bpf.strays.clear();
+    await app.clock.pass(lookAgainMs);
+    expect(await state(app)).toBe('off');
+  });
+
+  it('are not looked for where that is not permitted, which is said once', async () => {
+    const forbid = ({ kernel }: Running): void => {
+      kernel.bpf.forbidden.list = 'EPERM';
+    };
+    const app = await among('off', forbid);
+    await app.clock.pass(2 * lookAgainMs);
+    const message = 'Could not check for connect-time programs of an earlier process';
+    expect(app.logged.filter((msg) => msg === message)).toHaveLength(1);
+    expect((await status(app)).connectTime.stale.unknown).toContain('EPERM');
+    // Where the folder is mounted, it has shown that there is nothing.
+    const mounted = await among('off', forbid, { ...connectTime, isMounted: true });
+    expect(mounted.logged).not.toContain(message);
+  });
 });

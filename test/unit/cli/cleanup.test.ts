@@ -37,28 +37,28 @@ function everything(): FakeKernel {
 }
 
 describe('connect-time translation', () => {
-  const connectTime = '/sys/fs/bpf/fairlead';
+  /** The folder is not mounted here. */
+  const connectTime = { directory: '/nowhere/fairlead', cgroup: undefined };
 
-  function withPrograms(): FakeKernel {
+  it('is listed, and removed, also where its folder is not to be seen', async () => {
     const kernel = new FakeKernel();
-    for (const family of [2, 10]) {
-      const place = { directory: connectTime, family };
-      const reach = { cgroup: '/cgroup', all: 1, counts: 0, excludes: 0 } as const;
-      const link = { kind: 'bpfLinksAdd', ...place, ...reach } as const;
-      const room = { frontendsMax: 100, endpointsMax: 100 };
-      kernel.foreign(batch({ kind: 'bpfMapsAdd', ...place, ...room }, link));
-    }
-    return kernel;
-  }
-
-  it('is listed, and removed', async () => {
-    const kernel = withPrograms();
+    kernel.bpf.strays.set(7, 'connect4');
     const { options, printed } = saying(kernel);
     await listCleanup({ ...options, connectTime });
-    expect(printed[0]).toContain(`directory ${connectTime}:`);
+    expect(printed[0]).toMatch(/^program connect4 \(id 7, link 7\): /);
     await cleanUp({ ...options, connectTime });
-    expect(printed).toContain(`removed directory ${connectTime}`);
-    expect(kernel.bpf.text()).toBe('');
+    expect(printed).toContain('detached program connect4 (id 7, link 7)');
+    expect(kernel.bpf.strays.size).toBe(0);
+  });
+
+  it('fails, and goes on with the rules, when a program cannot be detached', async () => {
+    const kernel = everything();
+    kernel.bpf.strays.set(7, 'connect4');
+    kernel.bpf.forbidden.detach = 'EINVAL';
+    const { complained, options } = saying(kernel);
+    await expect(cleanUp({ ...options, connectTime })).rejects.toThrow('tearing down');
+    expect(complained.join()).toContain('connect4');
+    expect(kernel.ruleset()).not.toContain('table ip fairlead');
   });
 });
 

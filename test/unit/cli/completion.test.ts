@@ -50,7 +50,7 @@ describe('in bash', () => {
     ['fairlead completion ', ['bash', 'zsh', 'fish', '--help']],
     ['fairlead completion zsh ', []],
     ['fairlead demo ', ['--help']],
-    ['fairlead help co', ['config', 'completion']],
+    ['fairlead help co', ['config', 'connect-time', 'completion']],
     ['fairlead --proxy-mode=', ['nftables', 'ipvs', 'iptables', 'userspace']],
     ['fairlead --proxy-mode=i', ['ipvs', 'iptables']],
     ['fairlead --proxy-mode i', ['ipvs', 'iptables']],

@@ -108,7 +108,7 @@ it("kustomize's component mounts what connect-time translation needs", () => {
   expect(name).toBe('fairlead');
   const hostPath = (name: string) => volumes.find((one) => one.name === name)?.hostPath?.path;
   const mounted = volumeMounts.map(({ mountPath, name }) => [mountPath, hostPath(name)]);
-  expect(mounted).toContainEqual(['/sys/fs/bpf', '/sys/fs/bpf']);
+  expect(mounted).toContainEqual(['/host/bpf', '/sys/fs/bpf/fairlead']);
   expect(mounted).toContainEqual(['/host/cgroup', '/sys/fs/cgroup']);
 });
 

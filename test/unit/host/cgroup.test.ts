@@ -19,3 +19,18 @@ it('is not misled by the part of it that a container sees as its root', () => {
   expect(cgroupOf({ '/sys/fs/cgroup': 4711, '/host/c group': 1 })).toBe('/host/c group');
   expect(cgroupOf({ '/sys/fs/cgroup': 4711 })).toBeUndefined();
 });
+
+it('names any part of the hierarchy, to ask what is met there', () => {
+  const host = { read: () => mounts, write: () => {} };
+  expect(connectTimePaths(host, () => 4711).anyCgroup).toBe('/sys/fs/cgroup');
+});
+
+it.each([
+  ['no bpf file system', '', '/sys/fs/bpf/fairlead', false],
+  ['that of the node', '40 30 0:40 / /sys/fs/bpf rw - bpf bpf rw', '/sys/fs/bpf/fairlead', true],
+  ['only our folder', '40 30 0:40 /fairlead /host/bpf rw - bpf bpf rw', '/host/bpf', true],
+  ['another folder', '40 30 0:40 /cilium /host/bpf rw - bpf bpf rw', '/sys/fs/bpf/fairlead', false],
+])('finds the folder of pins where %s is mounted', (_, line, directory, isMounted) => {
+  const host = { read: () => `${mounts}\n${line}`, write: () => {} };
+  expect(connectTimePaths(host, () => 1)).toMatchObject({ directory, isMounted });
+});

@@ -1,0 +1,136 @@
+/**
+ * `fairlead connect-time remove`: ends translation by the programs that are attached, and touches
+ * no rules. It needs no running Fairlead, and may run beside kube-proxy.
+ */
+import { connectTimeOptions, usage } from '../config/commands.ts';
+import { connectTimePaths } from '../host/cgroup.ts';
+import { hostFiles } from '../host/files.ts';
+import { findInstance, formatHolder } from '../host/instance-lock.ts';
+import type { Kernel } from '../kernel/kernel.ts';
+import { openKernel } from '../kernel/native-kernel.ts';
+import { type Ending, endUnused, findAttached, hasPins } from '../modes/connect-time/attached.ts';
+import type { ConnectTimePaths } from '../modes/connect-time/choice.ts';
+import { ask, RefusedError, UnreachableError } from './ask/client.ts';
+import { readOptions, UsageError } from './ask/options.ts';
+import { describeError } from './describe-error.ts';
+import { type ExitCode, exitCodes } from './exit-codes.ts';
+
+/** What is printed, and complained about. */
+interface Io {
+  readonly stdout: { write(text: string): unknown };
+  readonly stderr: { write(text: string): unknown };
+}
+
+const force = 'ignore-other-instance';
+
+/** `args` is what follows the word `connect-time`. */
+export async function runConnectTime(args: readonly string[], io: Io): Promise<ExitCode> {
+  try {
+    const { server, values, words } = readOptions(args, connectTimeOptions);
+    if (words.length !== 1 || words[0] !== 'remove') {
+      throw new UsageError(words.length === 0 ? 'remove?' : `unknown argument "${words.at(-1)}"`);
+    }
+    return await onNode(async (kernel, paths) => {
+      if (values['dry-run']) return list(kernel, paths, io);
+      if (!values[force]) await refuseWhileFed(server);
+      return remove(kernel, paths, io);
+    });
+  } catch (error) {
+    const isUsage = error instanceof UsageError;
+    const text = isUsage
+      ? `${usage('connect-time')}\nError: ${error.message}\n`
+      : `fairlead: ${describeError(error)}\n`;
+    io.stderr.write(text);
+    return isUsage ? exitCodes.usage : exitCodes.unhealthy;
+  }
+}
+
+async function onNode<T>(act: (kernel: Kernel, paths: ConnectTimePaths) => Promise<T>): Promise<T> {
+  const kernel = openKernel();
+  try {
+    return await act(kernel, connectTimePaths(hostFiles()));
+  } finally {
+    kernel.close();
+  }
+}
+
+/** Throws while a Fairlead of this network namespace updates the programs, or may. */
+async function refuseWhileFed(server: string): Promise<void> {
+  const found = await findInstance();
+  if (found.kind !== 'taken') return;
+  const state = await stateOf(server);
+  if (state === 'off' || state === 'unavailable' || state === 'stale') return;
+  const because = state === undefined ? 'does not say whether it uses' : 'uses';
+  throw new Error(
+    `a Fairlead runs here and ${because} the programs: ${formatHolder(found.holder)}. ` +
+      `Set connectTime: off in its configuration, or stop it, or give --${force}`,
+  );
+}
+
+/** The state of connect-time translation that a running Fairlead reports; undefined: no answer. */
+async function stateOf(server: string): Promise<string | undefined> {
+  try {
+    return (await ask(server, 'status', {})).connectTime.state;
+  } catch (error) {
+    if (error instanceof UnreachableError || error instanceof RefusedError) return undefined;
+    throw error;
+  }
+}
+
+async function remove(kernel: Kernel, paths: ConnectTimePaths, io: Io): Promise<ExitCode> {
+  const ending = await endUnused(kernel, paths, false);
+  const lines = endingLines(ending, paths);
+  for (const line of lines) io.stdout.write(`${line}\n`);
+  const failure = failureOf(ending);
+  if (failure !== undefined) throw new Error(failure);
+  if (lines.length === 0) io.stdout.write('nothing to remove\n');
+  return exitCodes.healthy;
+}
+
+/** Why it is not certain that all is removed. */
+function failureOf({ failure, unidentified, unknown }: Ending): string | undefined {
+  if (failure !== undefined) return failure;
+  if (unknown !== undefined) return `cannot ask which programs are attached: ${unknown}`;
+  if (unidentified === 0) return undefined;
+  return (
+    `${unidentified} programs are attached, and asking whose they are needs CAP_SYS_ADMIN, or the ` +
+    'bpf file system of the node at /sys/fs/bpf'
+  );
+}
+
+async function list(kernel: Kernel, paths: ConnectTimePaths, io: Io): Promise<ExitCode> {
+  const lines = await listConnectTime(kernel, paths);
+  for (const line of lines) io.stdout.write(`${line}\n`);
+  return exitCodes.healthy;
+}
+
+/** A line for each thing that would be removed. */
+export async function listConnectTime(kernel: Kernel, paths: ConnectTimePaths): Promise<string[]> {
+  const { directory } = paths;
+  const found = await findAttached(kernel, paths);
+  const programs = found.kind === 'ours' ? found.programs : [];
+  return [
+    ...(hasPins(paths)
+      ? [`directory ${directory}: only Fairlead uses this name, for connect-time translation`]
+      : []),
+    ...programs
+      .filter(({ isPinned }) => !isPinned)
+      .map(
+        ({ link, name, program }) =>
+          `program ${name} (id ${program}, link ${link}): its maps are those of connect-time translation`,
+      ),
+  ];
+}
+
+/** A line for each thing that was removed. */
+export function endingLines(
+  { detached, isFolderRemoved }: Ending,
+  { directory }: Pick<ConnectTimePaths, 'directory'>,
+): string[] {
+  return [
+    ...(isFolderRemoved ? [`removed directory ${directory}`] : []),
+    ...detached.map(({ link, name, program }) => {
+      return `detached program ${name} (id ${program}, link ${link})`;
+    }),
+  ];
+}
