@@ -69,8 +69,9 @@ wire::Taken TakeCounter(const wire::Message& message, protocol::RecordWriter& ou
 AcctFamily::AcctFamily() noexcept : NetlinkFamily(wire::NfnetlinkOptions()) {}
 
 std::expected<ByteBuffer, SystemError> AcctFamily::RunOps(wire::Socket& socket,
-                                                          std::span<const std::uint8_t> ops) {
-  return protocol::AttemptMessages<Op>(ops, socket, Encoder());
+                                                          std::span<const std::uint8_t> ops,
+                                                          std::uint32_t first_op) {
+  return protocol::AttemptMessages<Op>(ops, first_op, socket, Encoder());
 }
 
 std::expected<ByteBuffer, SystemError> AcctFamily::RunRequest(

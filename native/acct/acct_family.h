@@ -23,7 +23,8 @@ class AcctFamily : public protocol::NetlinkFamily<Op, Request> {
   std::expected<ByteBuffer, SystemError> RunRequest(wire::Socket& socket,
                                                     std::span<const std::uint8_t> buffer) override;
   std::expected<ByteBuffer, SystemError> RunOps(wire::Socket& socket,
-                                                std::span<const std::uint8_t> ops) override;
+                                                std::span<const std::uint8_t> ops,
+                                                std::uint32_t first_op) override;
 };
 
 }  // namespace fairlead::acct

@@ -129,11 +129,11 @@ void WriteFailure(std::uint32_t index, const Refused& refused, RecordWriter& out
                            static_cast<std::uint32_t>(refused.error.error), words});
 }
 
-ByteBuffer DoAll(std::span<const std::uint8_t> buffer) {
+ByteBuffer DoAll(std::span<const std::uint8_t> buffer, std::uint32_t first_op) {
   RecordWriter out;
   std::uint32_t taken = 0;
   protocol::RecordReader reader(buffer);
-  for (std::uint32_t index = 0; !reader.AtEnd(); ++index) {
+  for (std::uint32_t index = first_op; !reader.AtEnd(); ++index) {
     const auto record = reader.Next();
     const auto op = record ? protocol::ReadOneOf<Op>(*record, "op")
                            : std::expected<Op, protocol::BadRecord>(
@@ -156,10 +156,11 @@ bool BpfFamily::Handles(std::uint32_t code) const noexcept {
   return protocol::IsOneOf<Op>(code) || protocol::IsOneOf<Request>(code);
 }
 
-std::expected<ByteBuffer, SystemError> BpfFamily::Run(std::span<const std::uint8_t> buffer) {
+std::expected<ByteBuffer, SystemError> BpfFamily::Run(std::span<const std::uint8_t> buffer,
+                                                      std::uint32_t first_op) {
   const auto first = protocol::RecordReader(buffer).Next();
   const bool asks = first && protocol::IsOneOf<Request>(first->code);
-  return asks ? Answer(buffer) : DoAll(buffer);
+  return asks ? Answer(buffer) : DoAll(buffer, first_op);
 }
 
 }  // namespace fairlead::bpf

@@ -21,7 +21,8 @@ using Request = std::variant<protocol::request::BpfStateGet, protocol::request::
 class BpfFamily : public protocol::Family {
  public:
   bool Handles(std::uint32_t code) const noexcept override;
-  std::expected<ByteBuffer, SystemError> Run(std::span<const std::uint8_t> buffer) override;
+  std::expected<ByteBuffer, SystemError> Run(std::span<const std::uint8_t> buffer,
+                                             std::uint32_t first_op) override;
 };
 
 }  // namespace fairlead::bpf

@@ -8,10 +8,10 @@ namespace fairlead::conntrack {
 
 namespace {
 
-ByteBuffer Refuse(const protocol::BadRecord& error) {
+ByteBuffer Refuse(const protocol::BadRecord& error, std::uint32_t op = 0) {
   const std::string words = protocol::Words(error);
   protocol::RecordWriter out;
-  out.Append(protocol::reply::Failed{0, protocol::kUnknownIndex, EINVAL, words});
+  out.Append(protocol::reply::Failed{op, protocol::kUnknownIndex, EINVAL, words});
   return std::move(out.buffer());
 }
 
@@ -32,9 +32,10 @@ std::expected<R, protocol::BadRecord> ReadOnly(std::span<const std::uint8_t> buf
 ConntrackFamily::ConntrackFamily() noexcept : NetlinkFamily(wire::NfnetlinkOptions()) {}
 
 std::expected<ByteBuffer, SystemError> ConntrackFamily::RunOps(wire::Socket& socket,
-                                                               std::span<const std::uint8_t> ops) {
+                                                               std::span<const std::uint8_t> ops,
+                                                               std::uint32_t first_op) {
   const auto request = ReadOnly<DeleteRequest>(ops);
-  return request ? RunDelete(socket, *request) : Refuse(request.error());
+  return request ? RunDelete(socket, *request) : Refuse(request.error(), first_op);
 }
 
 std::expected<ByteBuffer, SystemError> ConntrackFamily::RunRequest(

@@ -19,7 +19,8 @@ class ConntrackFamily
   std::expected<ByteBuffer, SystemError> RunRequest(wire::Socket& socket,
                                                     std::span<const std::uint8_t> buffer) override;
   std::expected<ByteBuffer, SystemError> RunOps(wire::Socket& socket,
-                                                std::span<const std::uint8_t> ops) override;
+                                                std::span<const std::uint8_t> ops,
+                                                std::uint32_t first_op) override;
 
   /** kNone after the kernel has refused filters. */
   KernelFilter filter_ = KernelFilter::kWanted;

@@ -91,8 +91,9 @@ wire::Taken TakePorts(const wire::Message& message, protocol::RecordWriter& out)
 IpsetFamily::IpsetFamily() noexcept : NetlinkFamily(wire::NfnetlinkOptions()) {}
 
 std::expected<ByteBuffer, SystemError> IpsetFamily::RunOps(wire::Socket& socket,
-                                                           std::span<const std::uint8_t> ops) {
-  return protocol::AttemptMessages<Op>(ops, socket, Encoder());
+                                                           std::span<const std::uint8_t> ops,
+                                                           std::uint32_t first_op) {
+  return protocol::AttemptMessages<Op>(ops, first_op, socket, Encoder());
 }
 
 std::expected<ByteBuffer, SystemError> IpsetFamily::RunRequest(

@@ -28,12 +28,14 @@ IpvsFamily::IpvsFamily(int receive_buffer_bytes) noexcept
 // Each buffer asks for the number of the family, which changes when the module is loaded again.
 
 std::expected<ByteBuffer, SystemError> IpvsFamily::RunOps(wire::Socket& socket,
-                                                          std::span<const std::uint8_t> ops) {
+                                                          std::span<const std::uint8_t> ops,
+                                                          std::uint32_t first_op) {
   const auto family = ResolveFamily(socket);
   if (!family) return std::unexpected(family.error());
   if (family->id == 0) return RefusedOps(*family);
   return protocol::AttemptMessages<Op>(
-      ops, socket, [&family](const Op& op, std::uint32_t sequence, wire::MessageWriter& out) {
+      ops, first_op, socket,
+      [&family](const Op& op, std::uint32_t sequence, wire::MessageWriter& out) {
         return EncodeOp(op, {family->id, sequence}, out);
       });
 }

@@ -133,7 +133,8 @@ bool LegacyFamily::Handles(std::uint32_t code) const noexcept {
          code == LegacyChainDelete::kCode;
 }
 
-std::expected<ByteBuffer, SystemError> LegacyFamily::Run(std::span<const std::uint8_t> buffer) {
+std::expected<ByteBuffer, SystemError> LegacyFamily::Run(std::span<const std::uint8_t> buffer,
+                                                         std::uint32_t first_op) {
   protocol::RecordReader reader(buffer);
   const auto first = reader.Next();
   if (first && first->code == LegacyTablesDump::kCode) {
@@ -143,7 +144,7 @@ std::expected<ByteBuffer, SystemError> LegacyFamily::Run(std::span<const std::ui
   protocol::RecordWriter out;
   std::vector<Group> groups;
   reader = protocol::RecordReader(buffer);
-  for (std::uint32_t index = 0; !reader.AtEnd(); ++index) {
+  for (std::uint32_t index = first_op; !reader.AtEnd(); ++index) {
     const auto record = reader.Next();
     const auto collected = record ? Collect(*record, index, groups)
                                   : protocol::Checked(std::unexpected(record.error()));

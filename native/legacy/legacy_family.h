@@ -18,7 +18,8 @@ class LegacyFamily : public protocol::Family {
   explicit LegacyFamily(std::string lock) noexcept : lock_(std::move(lock)) {}
 
   bool Handles(std::uint32_t code) const noexcept override;
-  std::expected<ByteBuffer, SystemError> Run(std::span<const std::uint8_t> buffer) override;
+  std::expected<ByteBuffer, SystemError> Run(std::span<const std::uint8_t> buffer,
+                                             std::uint32_t first_op) override;
 
  private:
   std::string lock_;

@@ -124,12 +124,13 @@ std::expected<ByteBuffer, SystemError> CollectAnswers(wire::Socket& socket,
 }  // namespace
 
 std::expected<BatchWriter, BadOp> EncodeBatch(std::span<const std::uint8_t> ops,
-                                              std::uint32_t first_sequence) {
+                                              std::uint32_t first_sequence,
+                                              std::uint32_t first_op) {
   protocol::RecordReader reader(ops);
   BatchWriter batch(first_sequence);
   // An element in netlink is about three times as long as packed.
   batch.out().Reserve(3 * ops.size() + 4096);
-  for (std::uint32_t index = 0; !reader.AtEnd(); ++index) {
+  for (std::uint32_t index = first_op; !reader.AtEnd(); ++index) {
     batch.BeginOp(index);
     const auto record = reader.Next();
     const EncodeResult encoded =
@@ -144,10 +145,11 @@ std::expected<BatchWriter, BadOp> EncodeBatch(std::span<const std::uint8_t> ops,
 }
 
 std::expected<ByteBuffer, SystemError> RunBatch(wire::Socket& socket,
-                                                std::span<const std::uint8_t> ops) {
+                                                std::span<const std::uint8_t> ops,
+                                                std::uint32_t first_op) {
   const std::uint32_t first_sequence = socket.next_sequence();
   Stopwatch watch;
-  const auto batch = EncodeBatch(ops, first_sequence);
+  const auto batch = EncodeBatch(ops, first_sequence, first_op);
   if (!batch) {
     const BadOp& bad = batch.error();
     const std::string words = protocol::Words(bad.reason);

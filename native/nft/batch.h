@@ -21,16 +21,18 @@ using Op =
                  protocol::op::SetFlush, protocol::op::ElementsAdd, protocol::op::ElementsDelete,
                  protocol::op::XtRuleAdd, protocol::op::XtRuleInsert, protocol::op::ObjectDelete>;
 
-/** Encodes the ops as a transaction that is ready to send. */
+/** Encodes the ops, whose indices begin at `first_op`, as a transaction that is ready to send. */
 std::expected<BatchWriter, BadOp> EncodeBatch(std::span<const std::uint8_t> ops,
-                                              std::uint32_t first_sequence);
+                                              std::uint32_t first_sequence,
+                                              std::uint32_t first_op = 0);
 
 /**
  * Encodes and sends the ops, and reads the answers. On success the records are `committed`, and
  * `ruleHandle` for each op that asked for it; else one `failed` for each error.
  */
 std::expected<ByteBuffer, SystemError> RunBatch(wire::Socket& socket,
-                                                std::span<const std::uint8_t> ops);
+                                                std::span<const std::uint8_t> ops,
+                                                std::uint32_t first_op);
 
 }  // namespace fairlead::nft
 

@@ -17,8 +17,9 @@ NftFamily::NftFamily(int receive_buffer_bytes) noexcept
                                                                     : kReceiveBufferBytes)) {}
 
 std::expected<ByteBuffer, SystemError> NftFamily::RunOps(wire::Socket& socket,
-                                                         std::span<const std::uint8_t> ops) {
-  return RunBatch(socket, ops);
+                                                         std::span<const std::uint8_t> ops,
+                                                         std::uint32_t first_op) {
+  return RunBatch(socket, ops, first_op);
 }
 
 std::expected<ByteBuffer, SystemError> NftFamily::RunRequest(wire::Socket& socket,

@@ -58,7 +58,8 @@ bool NftraceFamily::Handles(std::uint32_t code) const noexcept {
   return protocol::IsOneOf<Request>(code);
 }
 
-std::expected<ByteBuffer, SystemError> NftraceFamily::Run(std::span<const std::uint8_t> buffer) {
+std::expected<ByteBuffer, SystemError> NftraceFamily::Run(std::span<const std::uint8_t> buffer,
+                                                          std::uint32_t) {
   const auto request = protocol::ReadRequest<Request>(buffer);
   if (!request) return protocol::RefuseDump(request.error());
   if (!socket_) {

@@ -18,7 +18,8 @@ namespace fairlead::nftrace {
 class NftraceFamily : public protocol::Family {
  public:
   bool Handles(std::uint32_t code) const noexcept override;
-  std::expected<ByteBuffer, SystemError> Run(std::span<const std::uint8_t> buffer) override;
+  std::expected<ByteBuffer, SystemError> Run(std::span<const std::uint8_t> buffer,
+                                             std::uint32_t first_op) override;
 
  private:
   std::optional<wire::Socket> socket_;

@@ -23,10 +23,11 @@ void WriteFailure(const wire::Pipeline::Failure& failure, RecordWriter& out) {
 }  // namespace
 
 std::expected<ByteBuffer, SystemError> AttemptAll(std::span<const std::uint8_t> ops,
-                                                  wire::Socket& socket, const AttemptOp& attempt) {
+                                                  std::uint32_t first_op, wire::Socket& socket,
+                                                  const AttemptOp& attempt) {
   wire::Pipeline pipeline(socket);
   RecordReader reader(ops);
-  for (std::uint32_t index = 0; !reader.AtEnd() && !pipeline.broken(); ++index) {
+  for (std::uint32_t index = first_op; !reader.AtEnd() && !pipeline.broken(); ++index) {
     const auto record = reader.Next();
     const Checked done =
         record ? attempt(*record, index, pipeline) : Checked(std::unexpected(record.error()));

@@ -20,12 +20,13 @@ using AttemptOp =
     std::function<Checked(const Record& record, std::uint32_t index, wire::Pipeline& pipeline)>;
 
 /**
- * Tries each op of the buffer. The answer holds a record `failed` for each failure, and a record
- * `attempted`. A SystemError means that nothing was sent. A system call that fails later becomes a
- * record `failed` without an op.
+ * Tries each op of the buffer; the first has the index `first_op`. The answer holds a record
+ * `failed` for each failure, and a record `attempted`. A SystemError means that nothing was sent. A
+ * system call that fails later becomes a record `failed` without an op.
  */
 std::expected<ByteBuffer, SystemError> AttemptAll(std::span<const std::uint8_t> ops,
-                                                  wire::Socket& socket, const AttemptOp& attempt);
+                                                  std::uint32_t first_op, wire::Socket& socket,
+                                                  const AttemptOp& attempt);
 
 /**
  * Tries an op that is one message. The op has one of the types of the variant Op. `encode` takes
@@ -46,8 +47,9 @@ Checked AttemptMessage(const Record& record, std::uint32_t index, wire::Pipeline
 /** AttemptAll for buffers that hold such ops only. */
 template <typename Op, typename Encode>
 std::expected<ByteBuffer, SystemError> AttemptMessages(std::span<const std::uint8_t> ops,
-                                                       wire::Socket& socket, const Encode& encode) {
-  return AttemptAll(ops, socket,
+                                                       std::uint32_t first_op, wire::Socket& socket,
+                                                       const Encode& encode) {
+  return AttemptAll(ops, first_op, socket,
                     [&](const Record& record, std::uint32_t index, wire::Pipeline& pipeline) {
                       return AttemptMessage<Op>(record, index, pipeline, encode);
                     });

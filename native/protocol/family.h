@@ -21,10 +21,12 @@ class Family {
 
   /**
    * Runs the ops or the request of the buffer. The answer holds records of `kernelReplies`
-   * (src/kernel/ops.ts). A SystemError means that nothing was sent, or that the answer could not be
+   * (src/kernel/ops.ts). `first_op` is the index of the buffer's first op: indices in the answer
+   * count from there. A SystemError means that nothing was sent, or that the answer could not be
    * received.
    */
-  virtual std::expected<ByteBuffer, SystemError> Run(std::span<const std::uint8_t> buffer) = 0;
+  virtual std::expected<ByteBuffer, SystemError> Run(std::span<const std::uint8_t> buffer,
+                                                     std::uint32_t first_op) = 0;
 };
 
 }  // namespace fairlead::protocol

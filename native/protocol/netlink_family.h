@@ -25,7 +25,8 @@ class NetlinkFamily : public Family {
     return IsOneOf<Op>(code) || IsOneOf<Request>(code);
   }
 
-  std::expected<ByteBuffer, SystemError> Run(std::span<const std::uint8_t> buffer) final {
+  std::expected<ByteBuffer, SystemError> Run(std::span<const std::uint8_t> buffer,
+                                             std::uint32_t first_op) final {
     if (!socket_) {
       auto opened = wire::Socket::Open(options_);
       if (!opened) return std::unexpected(opened.error());
@@ -33,7 +34,7 @@ class NetlinkFamily : public Family {
     }
     const auto first = RecordReader(buffer).Next();
     const bool asks = first && IsOneOf<Request>(first->code);
-    auto answer = asks ? RunRequest(*socket_, buffer) : RunOps(*socket_, buffer);
+    auto answer = asks ? RunRequest(*socket_, buffer) : RunOps(*socket_, buffer, first_op);
     if (!answer || socket_->out_of_step()) socket_.reset();
     return answer;
   }
@@ -44,7 +45,8 @@ class NetlinkFamily : public Family {
   virtual std::expected<ByteBuffer, SystemError> RunRequest(
       wire::Socket& socket, std::span<const std::uint8_t> buffer) = 0;
   virtual std::expected<ByteBuffer, SystemError> RunOps(wire::Socket& socket,
-                                                        std::span<const std::uint8_t> ops) = 0;
+                                                        std::span<const std::uint8_t> ops,
+                                                        std::uint32_t first_op) = 0;
 
  private:
   wire::SocketOptions options_;

@@ -44,25 +44,14 @@ Run TakeRun(const Families& families, const Family* family, std::span<const std:
   return run;
 }
 
-/** Adds `first` to the op indices of `answer`. Returns whether `answer` has failures. */
-bool Rebase(ByteBuffer& answer, std::uint32_t first) noexcept {
-  bool failed = false;
+bool HasFailure(const ByteBuffer& answer) noexcept {
   RecordReader reader(answer.bytes());
   while (!reader.AtEnd()) {
     const auto record = reader.Next();
     if (!record) break;
-    const bool is_failure = record->code == reply::Failed::kCode;
-    const bool names_op = is_failure || record->code == reply::RuleHandle::kCode;
-    if (!names_op || record->payload.size() < sizeof(first)) continue;
-    failed = failed || is_failure;
-    std::uint8_t* op = answer.data() + (record->payload.data() - answer.bytes().data());
-    std::uint32_t index;
-    std::memcpy(&index, op, sizeof(index));
-    if (index == kUnknownIndex) continue;
-    index += first;
-    std::memcpy(op, &index, sizeof(index));
+    if (record->code == reply::Failed::kCode) return true;
   }
-  return failed;
+  return false;
 }
 
 void Append(ByteBuffer& to, const ByteBuffer& from) noexcept {
@@ -84,17 +73,16 @@ std::expected<ByteBuffer, SystemError> RunInOrder(const Families& families,
     Family* family = FamilyOf(families, first->code);
     if (family == nullptr) return FailedReply(0, EINVAL, "record.code is not one of the schema");
     const Run run = TakeRun(families, family, buffer);
-    auto answer = family->Run(run.records);
-    // Most buffers are for one family. Their answer needs no new indices and no copy.
+    auto answer = family->Run(run.records, done);
+    // Most buffers are for one family. Their answer needs no copy.
     if (done == 0 && run.records.size() == buffer.size()) return answer;
     if (!answer) {
       if (done == 0) return answer;
       const SystemError& error = answer.error();
       answer = FailedReply(kUnknownIndex, error.error, error.call + ": " + strerror(error.error));
     }
-    const bool failed = Rebase(*answer, done);
     Append(answers, *answer);
-    if (failed) break;
+    if (HasFailure(*answer)) break;
     done += run.count;
     buffer = buffer.subspan(run.records.size());
   }

@@ -53,9 +53,10 @@ RouteFamily::RouteFamily(int receive_buffer_bytes) noexcept
                      .family_header_bytes = sizeof(ifinfomsg)}) {}
 
 std::expected<ByteBuffer, SystemError> RouteFamily::RunOps(wire::Socket& socket,
-                                                           std::span<const std::uint8_t> ops) {
+                                                           std::span<const std::uint8_t> ops,
+                                                           std::uint32_t first_op) {
   return protocol::AttemptAll(
-      ops, socket,
+      ops, first_op, socket,
       [&socket](const protocol::Record& record, std::uint32_t index, wire::Pipeline& to) {
         return protocol::IsOneOf<AddressesOp>(record.code)
                    ? TryAddresses(record, index, socket, to)

@@ -245,7 +245,7 @@ TEST("the family answers buffers that it cannot read") {
   CHECK(!family.Handles(protocol::request::GenerationGet::kCode));
   protocol::RecordWriter out;
   out.Append(DumpRequest{AF_UNSPEC, IPPROTO_UDP, 0, 0, 0, {}, 0});
-  const auto answer = family.Run(out.bytes());
+  const auto answer = family.Run(out.bytes(), 0);
   protocol::RecordReader reader(answer->bytes());
   const auto failed = protocol::Read<reply::Failed>(reader.Next()->payload);
   CHECK_EQUAL(failed->error, std::uint32_t{EINVAL});

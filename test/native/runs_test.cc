@@ -5,8 +5,15 @@
 #include <string>
 #include <vector>
 
+#include "acct/acct_family.h"
+#include "bpf/bpf_family.h"
 #include "check.h"
+#include "conntrack/conntrack_family.h"
+#include "ipset/ipset_family.h"
+#include "legacy/legacy_family.h"
+#include "nft/nft_family.h"
 #include "protocol/ops.gen.h"
+#include "route/route_family.h"
 
 namespace fairlead::test {
 
@@ -26,12 +33,13 @@ class OneCode : public protocol::Family {
 
   bool Handles(std::uint32_t code) const noexcept override { return code == code_; }
 
-  std::expected<ByteBuffer, SystemError> Run(std::span<const std::uint8_t> buffer) override {
+  std::expected<ByteBuffer, SystemError> Run(std::span<const std::uint8_t> buffer,
+                                             std::uint32_t first_op) override {
     log_.push_back(std::to_string(code_) + ": " + std::to_string(buffer.size()));
     if (fate_ == Fate::kBroken) return std::unexpected(SystemError{EIO, "send"});
     RecordWriter out;
     if (fate_ == Fate::kFailed) {
-      out.Append(reply::Failed{1, protocol::kUnknownIndex, ENOENT, "no"});
+      out.Append(reply::Failed{first_op + 1, protocol::kUnknownIndex, ENOENT, "no"});
       out.Append(reply::Failed{protocol::kUnknownIndex, protocol::kUnknownIndex, ENOBUFS, "lost"});
     } else {
       out.Append(reply::Attempted{static_cast<std::uint32_t>(buffer.size())});
@@ -113,6 +121,67 @@ TEST("a run with a failure is the last, and its ops count from the start of the 
   CHECK_EQUAL(Answer(world, Buffer(kLinkGone, kLinkGone, kLinkGone, kSet, kSet, kDelete)),
               "done 48; failed 4 no; failed ? lost; ");
   CHECK_EQUAL(world.Log(), "50: 48; 38: 40; ");
+}
+
+/** Of each kind of record that names an op, an answer to the second op of the run. */
+class NamesOps : public protocol::Family {
+ public:
+  bool Handles(std::uint32_t code) const noexcept override { return code == kTable; }
+
+  std::expected<ByteBuffer, SystemError> Run(std::span<const std::uint8_t>,
+                                             std::uint32_t first_op) override {
+    RecordWriter out;
+    out.Append(reply::RuleHandle{first_op + 1, 7});
+    out.Append(reply::RuleGone{first_op + 1, 5, {}});
+    return std::move(out.buffer());
+  }
+};
+
+TEST(
+    "handles and counters of rules name ops from the start of the buffer, whatever is before "
+    "them") {
+  World world;
+  world.families.pop_back();
+  world.families.push_back(std::make_unique<NamesOps>());
+  const Bytes mixed = Buffer(kLinkGone, kSet, kSet, kDelete, kDelete);
+  const auto answer = protocol::RunInOrder(world.families, mixed);
+  std::string ops;
+  protocol::RecordReader reader(answer->bytes());
+  while (!reader.AtEnd()) {
+    const auto record = reader.Next();
+    if (record->code == reply::RuleHandle::kCode) {
+      ops += "handle " + std::to_string(protocol::Read<reply::RuleHandle>(record->payload)->op);
+    } else if (record->code == reply::RuleGone::kCode) {
+      ops += ", gone " + std::to_string(protocol::Read<reply::RuleGone>(record->payload)->op);
+    }
+  }
+  CHECK_EQUAL(ops, "handle 4, gone 4");
+}
+
+TEST("each family counts its ops from the index that it is given") {
+  // Nothing of these reaches the kernel: the records are damaged, or name what there cannot be.
+  const Bytes damaged = FromHex("ffffffff");
+  const auto op_of = [](protocol::Family& family, std::span<const std::uint8_t> buffer) {
+    const auto answer = family.Run(buffer, 40);
+    if (!answer) return std::string(answer.error().call);
+    const auto record = protocol::RecordReader(answer->bytes()).Next();
+    if (record->code != reply::Failed::kCode) return std::string("no failure");
+    return std::to_string(protocol::Read<reply::Failed>(record->payload)->op);
+  };
+  legacy::LegacyFamily legacy("/dev/null");
+  CHECK_EQUAL(op_of(legacy, damaged), "40");
+  bpf::BpfFamily bpf;
+  CHECK_EQUAL(op_of(bpf, damaged), "40");
+  conntrack::ConntrackFamily conntrack;
+  CHECK_EQUAL(op_of(conntrack, damaged), "40");
+  nft::NftFamily nft(0);
+  CHECK_EQUAL(op_of(nft, damaged), "40");
+  route::RouteFamily route(0);
+  CHECK_EQUAL(op_of(route, damaged), "40");
+  acct::AcctFamily acct;
+  CHECK_EQUAL(op_of(acct, damaged), "40");
+  ipset::IpsetFamily ipset;
+  CHECK_EQUAL(op_of(ipset, damaged), "40");
 }
 
 TEST("a system call that fails in the first run rejects, in a later one it is a failure") {
