@@ -1,8 +1,27 @@
 import { expect, test } from 'vitest';
-import { loadAddon } from '../../../src/kernel/addon.ts';
+import { loadAddon, type Watch } from '../../../src/kernel/addon.ts';
 
 test('a missing build is an error that names the file and the command to run', () => {
   expect(() => loadAddon('/nowhere/fairlead.node')).toThrow(
     'the addon is not built: /nowhere/fairlead.node is missing; run `npm run build`',
   );
+});
+
+test('a method refuses objects of other classes, as V8 checks what it was made by', () => {
+  const { LineWriter, Socket, Watch } = loadAddon();
+  const socket = new Socket();
+  const watch = new Watch({ tables: [] }, () => {});
+  const disguised = Reflect.construct(Watch, [{ tables: [] }, () => {}], Socket) as Watch;
+  try {
+    const { submit } = Socket.prototype;
+    for (const self of [watch, disguised, Object.create(socket), {}]) {
+      expect(() => submit.call(self, new Uint8Array(8))).toThrow(TypeError);
+    }
+    expect(() => Watch.prototype.ignore.call(socket as never, 1)).toThrow(TypeError);
+    expect(() => LineWriter.prototype.push.call(watch as never, '')).toThrow(TypeError);
+  } finally {
+    socket.close();
+    watch.close();
+    Watch.prototype.close.call(disguised);
+  }
 });
