@@ -383,6 +383,13 @@ export const logTopics: Readonly<Record<string, readonly LogMessage[]>> = {
       'The kernel or the mode cannot protect these tables; changes by others are noticed and repaired.',
     ],
     [
+      'Failed to watch tables, comparing them now; retrying',
+      'warn',
+      'family, tables, err, retryMs',
+      'The kernel refused or ended the watch. Until it begins again, changes by others are found by audits alone.',
+      '`err` names the reason, often a limit of descriptors or memory.',
+    ],
+    [
       'Repaired rules that another program changed',
       'warn',
       'family, purpose, missing, wrong, unwanted, writers, program, pid',

@@ -1,7 +1,6 @@
 #include "binding/completion.h"
 
-#include <cstring>
-
+#include "binding/error.h"
 #include "binding/pending_submit.h"
 
 namespace fairlead::binding {
@@ -42,8 +41,7 @@ std::shared_ptr<Completion> Completion::Start(Napi::Env env, std::string network
   const auto started = completion->channel_.Start();
   if (started) return completion;
   napi_release_threadsafe_function(completion->function_, napi_tsfn_abort);
-  const std::string words = started.error().call + ": " + std::strerror(started.error().error);
-  Napi::Error::New(env, words).ThrowAsJavaScriptException();
+  napi_throw(env, ToError(env, started.error()));
   return nullptr;
 }
 

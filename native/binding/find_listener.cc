@@ -1,8 +1,6 @@
 #include "binding/find_listener.h"
 
-#include <cstring>
-#include <string>
-
+#include "binding/error.h"
 #include "local/listener.h"
 
 namespace fairlead::binding {
@@ -16,8 +14,7 @@ Napi::Value FindListener(const Napi::CallbackInfo& info) {
   }
   const auto found = local::FindListener(info[0].As<Napi::String>().Utf8Value());
   if (!found) {
-    const auto& [error, call] = found.error();
-    Napi::Error::New(env, call + std::string(": ") + std::strerror(error)).ThrowAsJavaScriptException();
+    napi_throw(env, ToError(env, found.error()));
     return env.Undefined();
   }
   if (!found->has_value()) return env.Undefined();

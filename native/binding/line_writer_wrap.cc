@@ -1,8 +1,9 @@
 #include "binding/line_writer_wrap.h"
 
 #include <chrono>
-#include <cstring>
-#include <string>
+#include <utility>
+
+#include "binding/error.h"
 
 #include "binding/type_error.h"
 
@@ -33,8 +34,7 @@ LineWriterWrap::LineWriterWrap(const Napi::CallbackInfo& info)
     writer_ = std::move(*writer);
     return;
   }
-  const std::string words = writer.error().call + ": " + std::strerror(writer.error().error);
-  Napi::Error::New(info.Env(), words).ThrowAsJavaScriptException();
+  napi_throw(info.Env(), ToError(info.Env(), writer.error()));
 }
 
 void LineWriterWrap::Push(const Napi::CallbackInfo& info) {

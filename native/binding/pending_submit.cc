@@ -1,6 +1,9 @@
 #include "binding/pending_submit.h"
 
+#include <cerrno>
 #include <cstring>
+
+#include "binding/error.h"
 
 namespace fairlead::binding {
 
@@ -36,23 +39,6 @@ napi_value ToUint8Array(napi_env env, ByteBuffer bytes) {
   if (array_buffer == nullptr) return nullptr;
   napi_create_typedarray(env, napi_uint8_array, size, array_buffer, 0, &array);
   return array;
-}
-
-napi_value ToString(napi_env env, const std::string& text) {
-  napi_value value = nullptr;
-  napi_create_string_utf8(env, text.data(), text.size(), &value);
-  return value;
-}
-
-napi_value ToError(napi_env env, const SystemError& failure) {
-  napi_value error = nullptr;
-  napi_value number = nullptr;
-  const std::string words = failure.call + ": " + std::strerror(failure.error);
-  napi_create_error(env, nullptr, ToString(env, words), &error);
-  napi_create_int32(env, failure.error, &number);
-  napi_set_named_property(env, error, "errno", number);
-  napi_set_named_property(env, error, "syscall", ToString(env, failure.call));
-  return error;
 }
 
 }  // namespace

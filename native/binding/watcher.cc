@@ -5,6 +5,8 @@
 #include <poll.h>
 #include <sys/eventfd.h>
 
+#include <cerrno>
+
 #include "binding/thread.h"
 
 namespace fairlead::binding {
@@ -32,8 +34,15 @@ Watcher::~Watcher() { Abandon(); }
 std::expected<void, SystemError> Watcher::Start() {
   closing_ = FileDescriptor(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!closing_.valid()) return std::unexpected(SystemError::Last("eventfd"));
-  const auto started =
-      StartThread(thread_, [](void* self) { static_cast<Watcher*>(self)->Run(); }, this);
+  const auto started = StartThread(
+      thread_,
+      [](void* self) {
+        pthread_setname_np(pthread_self(), "fairlead-watch");
+        auto* watcher = static_cast<Watcher*>(self);
+        const auto done = watcher->Run();
+        watcher->ended_(done ? std::nullopt : std::optional(done.error()));
+      },
+      this);
   started_ = started.has_value();
   return started;
 }
@@ -48,25 +57,27 @@ void Watcher::Abandon() noexcept {
   started_ = false;
 }
 
-void Watcher::Run() {
-  pthread_setname_np(pthread_self(), "fairlead-watch");
-  if (EnterNamespace(namespace_)) {
-    auto socket = wire::Socket::Open({.protocol = NETLINK_NETFILTER,
-                                      .group = NFNLGRP_NFTABLES,
-                                      .receive_buffer_bytes = kReceiveBufferBytes,
-                                      .family_header_bytes = sizeof(nfgenmsg)});
-    if (socket) Follow(*socket);
-  }
-  ended_();
+std::expected<void, SystemError> Watcher::Run() {
+  const auto entered = EnterNamespace(namespace_);
+  if (!entered) return entered;
+  auto socket = wire::Socket::Open({.protocol = NETLINK_NETFILTER,
+                                    .group = NFNLGRP_NFTABLES,
+                                    .receive_buffer_bytes = kReceiveBufferBytes,
+                                    .family_header_bytes = sizeof(nfgenmsg)});
+  if (!socket) return std::unexpected(socket.error());
+  return Follow(*socket);
 }
 
-void Watcher::Follow(wire::Socket& socket) {
+std::expected<void, SystemError> Watcher::Follow(wire::Socket& socket) {
   // Changes from before the socket was open are not known, so one is reported.
   changed_(reader_.committer());
-  while (Wait(&socket, -1)) {
+  for (;;) {
+    const auto ready = Wait(&socket, -1);
+    if (!ready) return std::unexpected(ready.error());
+    if (!*ready) return {};
     for (int count = 0; count < kDatagramsPerTurn; ++count) {
       const auto received = socket.Receive(0);
-      if (!received) return;
+      if (!received) return std::unexpected(received.error());
       if (received->outcome == wire::Socket::Outcome::kNothing) break;
       if (received->outcome == wire::Socket::Outcome::kOverrun) {
         reader_.TakeOverrun();
@@ -76,14 +87,19 @@ void Watcher::Follow(wire::Socket& socket) {
     }
     const bool changed = reader_.TakeChanged();
     if (changed) changed_(reader_.committer());
-    if (!Wait(nullptr, changed ? kRestAfterChangeMs : kRestMs)) return;
+    const auto rested = Wait(nullptr, changed ? kRestAfterChangeMs : kRestMs);
+    if (!rested) return std::unexpected(rested.error());
+    if (!*rested) return {};
   }
 }
 
-bool Watcher::Wait(const wire::Socket* socket, int timeout_ms) const noexcept {
+std::expected<bool, SystemError> Watcher::Wait(const wire::Socket* socket,
+                                               int timeout_ms) const noexcept {
   pollfd waits[] = {{closing_.get(), POLLIN, 0}, {socket ? socket->fd() : -1, POLLIN, 0}};
   // A signal may end the wait early, which does no harm.
-  static_cast<void>(::poll(waits, 2, timeout_ms));
+  if (::poll(waits, 2, timeout_ms) < 0 && errno != EINTR) {
+    return std::unexpected(SystemError::Last("poll netlink"));
+  }
   return (waits[0].revents & POLLIN) == 0;
 }
 

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <expected>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,15 +20,15 @@
 namespace fairlead::binding {
 
 /**
- * Owns the thread. The thread uses no Node-API. It calls `changed` at the start and for changes,
- * and `ended` last. It sleeps after each call, so that a burst of changes is reported as one.
- * Messages that the kernel had to drop meanwhile count as a change. Without a socket nothing is
- * ever reported, for example when the kernel has no nf_tables.
+ * Owns the thread. The thread uses no Node-API. It calls `changed` once when it watches, then for
+ * changes, and `ended` last, with the error that ended it; without one it was closed. It sleeps
+ * after each call, so that a burst of changes is reported as one. Messages that the kernel had to
+ * drop meanwhile count as a change.
  */
 class Watcher {
  public:
   using Changed = std::function<void(const nft::Committer& by)>;
-  using Ended = std::function<void()>;
+  using Ended = std::function<void(const std::optional<SystemError>& error)>;
 
   /** `network_namespace`: a path such as /run/netns/a; empty = the process's. */
   Watcher(std::string network_namespace, std::vector<nft::WatchedTable> tables, Changed changed,
@@ -46,10 +47,11 @@ class Watcher {
   void Abandon() noexcept;
 
  private:
-  void Run();
-  void Follow(wire::Socket& socket);
+  /** Until Close, or until a system call fails. */
+  std::expected<void, SystemError> Run();
+  std::expected<void, SystemError> Follow(wire::Socket& socket);
   /** Waits until the socket, if any, has a message. False after Close. */
-  bool Wait(const wire::Socket* socket, int timeout_ms) const noexcept;
+  std::expected<bool, SystemError> Wait(const wire::Socket* socket, int timeout_ms) const noexcept;
 
   const std::string namespace_;
   nft::ChangeReader reader_;

@@ -1,30 +1,34 @@
 #include "binding/watching.h"
 
-#include <cstring>
+#include <optional>
 #include <utility>
+
+#include "binding/error.h"
 
 namespace fairlead::binding {
 
 Watching::Watching(std::string network_namespace, std::vector<nft::WatchedTable> tables)
     : watcher_(
           std::move(network_namespace), std::move(tables),
-          [this](const nft::Committer& by) {
-            auto committer = std::make_unique<nft::Committer>(by);
-            // The queue is unbounded, so this fails only when the environment is gone.
-            if (napi_call_threadsafe_function(function_, committer.get(), napi_tsfn_nonblocking) ==
-                napi_ok) {
-              static_cast<void>(committer.release());
-            }
-          },
-          [this] {
+          [this](const nft::Committer& by) { Tell(by); },
+          [this](const std::optional<SystemError>& error) {
+            if (error) Tell(*error);
             static_cast<void>(napi_release_threadsafe_function(function_, napi_tsfn_release));
           }) {}
 
-bool Watching::CreateFunction(Napi::Env env, const Napi::Function& changed) {
+void Watching::Tell(Told told) {
+  auto owned = std::make_unique<Told>(std::move(told));
+  // The queue is unbounded, so this fails only when the environment is gone.
+  if (napi_call_threadsafe_function(function_, owned.get(), napi_tsfn_nonblocking) == napi_ok) {
+    static_cast<void>(owned.release());
+  }
+}
+
+bool Watching::CreateFunction(Napi::Env env, const Napi::Function& told) {
   auto share = std::make_unique<std::shared_ptr<Watching>>(shared_from_this());
-  const napi_status status = napi_create_threadsafe_function(
-      env, changed, nullptr, Napi::String::New(env, "fairlead.Watch"), 0, 1, share.get(),
-      OnFinalize, this, OnChanged, &function_);
+  const napi_status status =
+      napi_create_threadsafe_function(env, told, nullptr, Napi::String::New(env, "fairlead.Watch"),
+                                      0, 1, share.get(), OnFinalize, this, OnTold, &function_);
   if (status != napi_ok) return false;
   static_cast<void>(share.release());
   // The function does not keep the process alive.
@@ -33,34 +37,35 @@ bool Watching::CreateFunction(Napi::Env env, const Napi::Function& changed) {
   return true;
 }
 
-std::shared_ptr<Watching> Watching::Start(Napi::Env env, const Napi::Function& changed,
+std::shared_ptr<Watching> Watching::Start(Napi::Env env, const Napi::Function& told,
                                           std::string network_namespace,
                                           std::vector<nft::WatchedTable> tables) {
   auto watching = std::make_shared<Watching>(std::move(network_namespace), std::move(tables));
-  if (!watching->CreateFunction(env, changed)) {
+  if (!watching->CreateFunction(env, told)) {
     Napi::Error::New(env, "the environment is shutting down").ThrowAsJavaScriptException();
     return nullptr;
   }
   const auto started = watching->watcher_.Start();
   if (started) return watching;
   napi_release_threadsafe_function(watching->function_, napi_tsfn_abort);
-  const std::string words = started.error().call + ": " + std::strerror(started.error().error);
-  Napi::Error::New(env, words).ThrowAsJavaScriptException();
+  napi_throw(env, ToError(env, started.error()));
   return nullptr;
 }
 
 // Uses the C interface and ignores failed calls, as PendingSubmit does.
-void Watching::OnChanged(napi_env env, napi_value callback, void*, void* committer) {
-  const std::unique_ptr<nft::Committer> by(static_cast<nft::Committer*>(committer));
+void Watching::OnTold(napi_env env, napi_value callback, void*, void* told) {
+  const std::unique_ptr<Told> owned(static_cast<Told*>(told));
   if (env == nullptr || callback == nullptr) return;
   napi_value nothing = nullptr;
-  napi_value words[2] = {nullptr, nullptr};
-  if (napi_get_undefined(env, &nothing) != napi_ok ||
-      napi_create_string_utf8(env, by->program.data(), by->program.size(), &words[0]) != napi_ok ||
-      napi_create_uint32(env, by->pid, &words[1]) != napi_ok) {
+  if (napi_get_undefined(env, &nothing) != napi_ok) return;
+  const auto* error = std::get_if<SystemError>(owned.get());
+  const nft::Committer by = error ? nft::Committer() : std::get<nft::Committer>(*owned);
+  napi_value words[3] = {error ? ToError(env, *error) : nothing, nullptr, nullptr};
+  if (napi_create_string_utf8(env, by.program.data(), by.program.size(), &words[1]) != napi_ok ||
+      napi_create_uint32(env, by.pid, &words[2]) != napi_ok) {
     return;
   }
-  static_cast<void>(napi_call_function(env, nothing, callback, 2, words, nullptr));
+  static_cast<void>(napi_call_function(env, nothing, callback, 3, words, nullptr));
 }
 
 void Watching::OnFinalize(napi_env env, void* share, void* self) {

@@ -52,7 +52,10 @@ interface WatchOptions {
   readonly tables: readonly { readonly family: number; readonly table: string }[];
 }
 
-/** A thread of its own that waits for changes of nf_tables. It does not keep the process alive. */
+/**
+ * A thread of its own that waits for changes of nf_tables. It does not keep the process alive. It
+ * ends when a system call fails.
+ */
 export interface Watch {
   /** From now on changes from this netlink port are not told. */
   ignore(port: number): void;
@@ -69,10 +72,14 @@ export interface Addon {
   readonly findListener: (name: string) => Listener | undefined;
   readonly LineWriter: new (fd: number) => LineWriter;
   readonly Socket: new (options?: SocketOptions) => Socket;
-  /** `changed` is told who committed the last change: name and PID of a thread, or '' and 0. */
+  /**
+   * `told` gets who committed the last change: name and PID of a thread, or '' and 0. It is first
+   * called when the watch has begun. If the watch has ended without `close`, the last call has an
+   * Error with `errno` and `syscall`. Throws such an Error when no thread can be made.
+   */
   readonly Watch: new (
     options: WatchOptions,
-    changed: (program: string, pid: number) => void,
+    told: (error: Error | undefined, program: string, pid: number) => void,
   ) => Watch;
 }
 

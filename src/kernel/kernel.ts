@@ -1,4 +1,5 @@
 /** The interface to the kernel. The fake for tests implements it too. */
+import type { KernelError } from './errors.ts';
 import type { Reply, Request } from './ops.ts';
 
 /** One error that the kernel gave for a buffer of ops. */
@@ -76,6 +77,12 @@ export interface DumpResult {
   readonly consistent: boolean;
 }
 
+/** What a watch of tables calls. */
+export interface TableWatcher {
+  readonly changed: (by?: Committer) => void;
+  readonly ended: (error: KernelError) => void;
+}
+
 export interface Kernel {
   /**
    * Applies a buffer of ops (records of `kernelOps`) in its order. Consecutive ops of one schema
@@ -103,10 +110,10 @@ export interface Kernel {
   /**
    * Calls `changed` some milliseconds after others may have changed one of these tables or its
    * content; the generation tells for certain. Changes that follow each other fast are told
-   * together. `changed` is always called once at the start, because changes before that may be
-   * missed. Returns a function that ends it. Where the kernel does not notify, `changed` is never
-   * called.
+   * together. `changed` is first called when the watch has begun, because changes before that may
+   * be missed. When the kernel refuses it, or ends it later, `ended` is called once and nothing is
+   * watched any more. Neither is called before `watch` returns, with a function that ends it.
    */
-  watch(tables: readonly TableName[], changed: (by?: Committer) => void): () => void;
+  watch(tables: readonly TableName[], watcher: TableWatcher): () => void;
   close(): void;
 }

@@ -9,12 +9,12 @@ import { ipsetRequests } from './ipset-ops.ts';
 import { ipvsRequests } from './ipvs-ops.ts';
 import type {
   ApplyResult,
-  Committer,
   DumpResult,
   GoneRule,
   Kernel,
   KernelFailure,
   TableName,
+  TableWatcher,
 } from './kernel.ts';
 import { legacyRequests } from './legacy-ops.ts';
 import { nftraceRequests } from './nftrace-ops.ts';
@@ -28,7 +28,7 @@ import {
 } from './ops.ts';
 import { RecordWriter, readRecords, recordStarts } from './records.ts';
 import { routeRequests } from './route-ops.ts';
-import { submit } from './submit.ts';
+import { submit, systemCallError } from './submit.ts';
 
 export type KernelOptions = SocketOptions;
 
@@ -75,7 +75,7 @@ async function each(answer: Uint8Array, take: (record: Reply) => void): Promise<
   }
 }
 
-type Changed = (program: string, pid: number) => void;
+type Told = ConstructorParameters<Addon['Watch']>[1];
 type Failed = Extract<Reply, { kind: 'failed' }>;
 
 /**
@@ -92,7 +92,7 @@ class NativeKernel implements Kernel {
   readonly #writes: Socket;
   readonly #reads: Socket;
   readonly #namespace: string;
-  readonly #watch: (tables: readonly TableName[], changed: Changed) => Watch;
+  readonly #watch: (tables: readonly TableName[], told: Told) => Watch;
   readonly #watches = new Set<Watch>();
   /** Netlink port that the last transaction came from; 0 = none yet. */
   #port = 0;
@@ -103,7 +103,7 @@ class NativeKernel implements Kernel {
     this.#reads = new addon.Socket(options);
     this.#namespace = netns ?? 'this namespace';
     const within = netns === undefined ? {} : { netns };
-    this.#watch = (tables, changed) => new addon.Watch({ ...within, tables }, changed);
+    this.#watch = (tables, told) => new addon.Watch({ ...within, tables }, told);
   }
 
   async apply(ops: Uint8Array): Promise<ApplyResult> {
@@ -160,11 +160,22 @@ class NativeKernel implements Kernel {
     return port !== 0 && port === this.#port;
   }
 
-  watch(tables: readonly TableName[], changed: (by?: Committer) => void): () => void {
-    const watch = this.#watch(tables, (program, pid) => {
-      if (!this.#watches.has(watch)) return;
-      changed(program === '' ? undefined : { program, pid });
-    });
+  watch(tables: readonly TableName[], { changed, ended }: TableWatcher): () => void {
+    const end = (error: unknown): void => {
+      const subject = tables.map(({ table }) => `table ${table}`).join(', ');
+      ended(systemCallError(error, 'nft.watch', subject || this.#namespace));
+    };
+    let watch: Watch;
+    try {
+      watch = this.#watch(tables, (error, program, pid) => {
+        if (!this.#watches.has(watch)) return;
+        if (error === undefined) changed(program === '' ? undefined : { program, pid });
+        else if (this.#watches.delete(watch)) end(error);
+      });
+    } catch (error) {
+      const soon = setTimeout(end, 0, error);
+      return () => clearTimeout(soon);
+    }
     this.#watches.add(watch);
     watch.ignore(this.#port);
     return () => {

@@ -12,8 +12,13 @@ export async function submit(
   try {
     return await socket.submit(buffer);
   } catch (error) {
-    const { errno, message } = error as Error & { readonly errno?: number };
-    const code = errno === undefined ? 'EBADF' : errnoName(errno);
-    throw new KernelError({ operation, subject, code, words: message });
+    throw systemCallError(error, operation, subject);
   }
+}
+
+/** From an error of the addon. One without `errno` says that the socket is closed. */
+export function systemCallError(error: unknown, operation: string, subject: string): KernelError {
+  const { errno, message } = error as Error & { readonly errno?: number };
+  const code = errno === undefined ? 'EBADF' : errnoName(errno);
+  return new KernelError({ operation, subject, code, words: message });
 }

@@ -110,6 +110,13 @@ function logFamily(log: Logger, event: FamilyEvent): void {
       else log.info({ family, tables }, 'Watching tables that other programs can change');
       return;
     }
+    case 'unwatched': {
+      const tables = event.tables.map(({ table }) => table);
+      const { error, retryMs } = event;
+      const fields = { family, tables, err: error.message, retryMs };
+      log.warn(fields, 'Failed to watch tables, comparing them now; retrying');
+      return;
+    }
     case 'miscounted': {
       const { miscounts } = event;
       log.warn(

@@ -84,7 +84,10 @@ export class Audit {
 
   constructor(options: AuditOptions) {
     this.#options = options;
-    this.#watch = new Watch(options, (by) => this.#disturbed(by));
+    this.#watch = new Watch(options, {
+      changed: (by) => this.#disturbed(by),
+      ended: () => this.verify(),
+    });
     this.#checkAtMs = options.clock.now() + options.checkMs;
     this.#fullAtMs = options.clock.now() + options.fullMs;
   }

@@ -1,4 +1,5 @@
 /** Events of the sync loop, from which logs, metrics and health are made. */
+import type { KernelError } from '../kernel/errors.ts';
 import type { Committer, KernelFailure, TableName } from '../kernel/kernel.ts';
 import type { LeftToRules } from '../modes/beside.ts';
 import type { Drift, Miscount, RefusedAddress, RuleCount } from '../modes/mode.ts';
@@ -101,9 +102,17 @@ export type FamilyEvent = { readonly family: Family } & (
       readonly miscounts: readonly Miscount[];
     }
   | {
-      /** From now on these are the tables of ours that others can change. */
+      /** Other programs can change these tables of ours, and the kernel tells us when they do. */
       readonly kind: 'exposed';
       readonly tables: readonly TableName[];
+    }
+  | {
+      /** The watch of these tables could not begin, or has ended: an audit follows. */
+      readonly kind: 'unwatched';
+      readonly tables: readonly TableName[];
+      readonly error: KernelError;
+      /** Until the next attempt. */
+      readonly retryMs: number;
     }
   | ({
       /** A Service asks for an address that is this machine's own, and does not get it. */

@@ -1,38 +1,75 @@
+import type { KernelError } from '../kernel/errors.ts';
 import type { Committer, Kernel, TableName } from '../kernel/kernel.ts';
 import type { Planner } from '../modes/mode.ts';
+import { Backoff } from './backoff.ts';
+import type { Clock } from './clock.ts';
 import type { Observer } from './events.ts';
 
 export interface WatchOptions {
   readonly planner: Planner;
   readonly reader: Kernel;
+  readonly clock: Clock;
   readonly observer: Observer;
 }
 
-/** Watches those of our tables that others can change. */
+export interface WatchFollower {
+  /** A table may have changed: read the generation. */
+  readonly changed: (by?: Committer) => void;
+  /** Nothing is watched until another attempt succeeds: what changes now is reported by no one. */
+  readonly ended: () => void;
+}
+
+/** Before a watch that has ended is begun again. */
+const retryLimits = { firstMs: 250, secondMs: 1000, maxMs: 60_000 };
+
+/** Watches those of our tables that other programs can change. */
 export class Watch {
   readonly #options: WatchOptions;
-  readonly #changed: (by?: Committer) => void;
+  readonly #follower: WatchFollower;
+  readonly #backoff: Backoff;
   #tables: readonly TableName[] | undefined;
   #end = (): void => {};
 
-  constructor(options: WatchOptions, changed: (by?: Committer) => void) {
+  constructor(options: WatchOptions, follower: WatchFollower) {
     this.#options = options;
-    this.#changed = changed;
+    this.#follower = follower;
+    this.#backoff = new Backoff(retryLimits, options.clock);
   }
 
   /** Call it when the tables that others can change may be different from before. */
   update(): void {
-    const { observer, planner, reader } = this.#options;
+    const { observer, planner } = this.#options;
     const tables = planner.exposed;
     if (tables === undefined || tables.length === this.#tables?.length) return;
     this.#end();
-    this.#end = tables.length === 0 ? () => {} : reader.watch(tables, this.#changed);
     this.#tables = tables;
-    observer({ kind: 'exposed', family: planner.family, tables });
+    if (tables.length > 0) this.#begin(tables);
+    else observer({ kind: 'exposed', family: planner.family, tables });
   }
 
   end(): void {
     this.#end();
     this.#end = () => {};
+  }
+
+  #begin(tables: readonly TableName[]): void {
+    const { observer, planner, reader } = this.#options;
+    let isTold = false;
+    this.#end = reader.watch(tables, {
+      changed: (by) => {
+        if (!isTold) observer({ kind: 'exposed', family: planner.family, tables });
+        isTold = true;
+        this.#follower.changed(by);
+      },
+      ended: (error) => this.#ended(tables, error),
+    });
+  }
+
+  #ended(tables: readonly TableName[], error: KernelError): void {
+    const { clock, observer, planner } = this.#options;
+    const retryMs = this.#backoff.failed();
+    this.#end = clock.after(retryMs, () => this.#begin(tables));
+    observer({ kind: 'unwatched', family: planner.family, tables, error, retryMs });
+    this.#follower.ended();
   }
 }

@@ -3,10 +3,10 @@ import fc from 'fast-check';
 import { expect, it, vi } from 'vitest';
 import type {
   ApplyResult,
-  Committer,
   DumpResult,
   Kernel,
   TableName,
+  TableWatcher,
 } from '../../src/kernel/kernel.ts';
 import { kernelOps } from '../../src/kernel/ops.ts';
 import { readRecords } from '../../src/kernel/records.ts';
@@ -68,8 +68,8 @@ class GuardedKernel implements TroubledKernel {
     return this.#kernel.isOwn(port);
   }
 
-  watch(tables: readonly TableName[], changed: (by?: Committer) => void): () => void {
-    return this.#kernel.watch(tables, changed);
+  watch(tables: readonly TableName[], watcher: TableWatcher): () => void {
+    return this.#kernel.watch(tables, watcher);
   }
 
   close(): void {

@@ -1,9 +1,17 @@
 /** The kernel's notifications of changes by others. */
+import { mkdtempSync, rmSync, symlinkSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import type { Committer, Kernel } from '../../src/kernel/kernel.ts';
+import { openKernel } from '../../src/kernel/native-kernel.ts';
 import { NFPROTO } from '../../src/kernel/nft/constants.ts';
-import { createKernel, type Namespace } from './namespace.ts';
+import type { Planner } from '../../src/modes/mode.ts';
+import { systemClock } from '../../src/sync/clock.ts';
+import type { SyncEvent } from '../../src/sync/events.ts';
+import { Watch } from '../../src/sync/watch.ts';
+import { createKernel, createNamespace, type Namespace } from './namespace.ts';
 import { applied } from './ops.ts';
 
 const inTable = { family: NFPROTO.IPv4, table: 't' } as const;
@@ -17,8 +25,9 @@ class Told {
   private constructor(kernel: Kernel, namespace: Namespace) {
     this.kernel = kernel;
     this.namespace = namespace;
-    this.end = kernel.watch([inTable, { family: NFPROTO.IPv6, table: 'v6' }], (by) => {
-      this.all.push(by);
+    this.end = kernel.watch([inTable, { family: NFPROTO.IPv6, table: 'v6' }], {
+      changed: (by) => this.all.push(by),
+      ended: (error) => expect.unreachable(error.message),
     });
   }
 
@@ -85,6 +94,39 @@ describe('watching tables', () => {
     await told.until(2);
     await sleep(100);
     expect(told.all.length).toBeLessThanOrEqual((performance.now() - startMs) / 25 + 1);
+  });
+
+  it('says why it cannot begin, and begins once it can', async () => {
+    const namespace = await createNamespace();
+    const directory = mkdtempSync(join(tmpdir(), 'fairlead-watch-'));
+    onTestFinished(() => rmSync(directory, { recursive: true }));
+    const netns = join(directory, 'netns');
+    const kernel = openKernel({ netns });
+    onTestFinished(() => kernel.close());
+    const events: SyncEvent[] = [];
+    const changes: (Committer | undefined)[] = [];
+    let ends = 0;
+    const planner = { family: 'IPv4', exposed: [inTable] } as unknown as Planner;
+    const watch = new Watch(
+      { planner, reader: kernel, clock: systemClock, observer: (event) => events.push(event) },
+      {
+        changed: (by) => changes.push(by),
+        ended: () => {
+          ends += 1;
+        },
+      },
+    );
+    onTestFinished(() => watch.end());
+    watch.update();
+    await vi.waitUntil(() => ends > 0, 5000);
+    const error = expect.objectContaining({ code: 'ENOENT', operation: 'nft.watch' });
+    expect(events).toEqual([expect.objectContaining({ kind: 'unwatched', error })]);
+    expect(changes).toEqual([]);
+    symlinkSync(namespace.path, netns);
+    await vi.waitUntil(() => changes.length > 0, 10_000);
+    expect(events.at(-1)).toMatchObject({ kind: 'exposed', tables: [inTable] });
+    await namespace.run('nft', ['add', 'table', 'ip', 't']);
+    await vi.waitUntil(() => changes.at(-1)?.program === 'nft', 5000);
   });
 
   it('tells nothing after its end', async () => {

@@ -11,12 +11,12 @@ import { ipsetRequests } from '../../src/kernel/ipset-ops.ts';
 import { ipvsRequests } from '../../src/kernel/ipvs-ops.ts';
 import type {
   ApplyResult,
-  Committer,
   DumpResult,
   GoneRule,
   Kernel,
   KernelFailure,
   TableName,
+  TableWatcher,
 } from '../../src/kernel/kernel.ts';
 import { NFT_TABLE } from '../../src/kernel/nft/constants.ts';
 import {
@@ -81,7 +81,7 @@ const noRules = { made: new Map<number, number>(), gone: new Map<number, GoneRul
 
 interface Watch {
   readonly ids: readonly string[];
-  readonly changed: (by?: Committer) => void;
+  readonly changed: TableWatcher['changed'];
 }
 
 type SetOp = Extract<NftOp, { kind: 'elementsAdd' | 'elementsDelete' }>;
@@ -187,12 +187,13 @@ export class FakeKernel implements Kernel {
     return port === this.#port;
   }
 
-  watch(tables: readonly TableName[], changed: (by?: Committer) => void): () => void {
+  watch(tables: readonly TableName[], { changed }: TableWatcher): () => void {
     const watch: Watch = {
       ids: tables.map(({ family, table }) => tableId(family, table)),
       changed,
     };
     this.#watches.add(watch);
+    queueMicrotask(() => this.#watches.has(watch) && changed());
     return () => this.#watches.delete(watch);
   }
 

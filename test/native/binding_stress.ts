@@ -117,8 +117,8 @@ class Watches {
 
   step(): void {
     if (this.#watches.length < 3) {
-      const told = (): void => {
-        this.told += 1;
+      const told = (error?: Error): void => {
+        if (error === undefined) this.told += 1;
       };
       this.#watches.push(new this.#addon.Watch(watched, told));
     }

@@ -21,6 +21,7 @@ interface ReadManifest {
 export type ThreadMessage =
   /** Objects as JSON: they are parsed on this thread one by one. */
   | { readonly kind: 'objects'; readonly objects: readonly { json: string; line: number }[] }
+  /** The last message of a file that could be parsed. */
   | { readonly kind: 'problems'; readonly problems: readonly SourceProblem[] }
   | { readonly kind: 'error'; readonly line: number; readonly reason: string };
 
@@ -29,7 +30,7 @@ export interface ThreadOrder {
   readonly bytes: Uint8Array;
 }
 
-/** The objects of a file. Rejects with a ManifestError. `bytes` are not to be used afterwards. */
+/** The objects of a file. Rejects with a ManifestError, or because the thread ended. `bytes` are not to be used afterwards. */
 export async function readManifest(
   file: string,
   bytes: Buffer,
@@ -54,13 +55,18 @@ async function readOnThread(file: string, bytes: Buffer, pacer: Pacer): Promise<
   const texts: { json: string; line: number }[] = [];
   const problems: SourceProblem[] = [];
   let failure: ManifestError | undefined;
+  let isWhole = false;
   worker.on('message', (message: ThreadMessage) => {
     if (message.kind === 'objects') texts.push(...message.objects);
-    else if (message.kind === 'problems') problems.push(...message.problems);
-    else failure = new ManifestError(message.line, message.reason);
+    else if (message.kind === 'problems') {
+      problems.push(...message.problems);
+      isWhole = true;
+    } else failure = new ManifestError(message.line, message.reason);
   });
-  await once(worker, 'exit');
+  // Rejects with what the thread throws, or with what keeps it from starting.
+  const [code] = await once(worker, 'exit');
   if (failure !== undefined) throw failure;
+  if (!isWhole) throw new Error(`its thread has ended with code ${code}`);
   const found: RawManifest[] = [];
   for (const { json, line } of texts) {
     if (pacer.due) await pacer.rest();

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { KernelError } from '../../../src/kernel/errors.ts';
 import { quiet, refusal } from './double.ts';
 import { World } from './world.ts';
 
@@ -42,6 +43,56 @@ describe('the audit', () => {
       by: { program: 'nft', pid: 4711 },
     });
     await world.stop();
+    expect(world.kernel.watches.size).toBe(0);
+  });
+
+  it('compares at once when the watch ends, and begins it again ever later', async () => {
+    const world = await running(50);
+    expect(world.kinds('exposed')).toHaveLength(1);
+    world.kernel.watching = false;
+    world.kernel.meddle((objects) => objects.delete(`f ${port('web-7')}`));
+    const endWatch = (): void => {
+      const [watch] = world.kernel.watches;
+      world.kernel.watches.clear();
+      const error = { operation: 'nft.watch', subject: 'table toy', code: 'ENOMEM', words: 'no' };
+      watch!.ended(new KernelError(error));
+    };
+    endWatch();
+    await world.clock.pass(0);
+    expect(world.forwarded).toEqual(world.wanted);
+    expect(world.kinds('unwatched')).toMatchObject([{ retryMs: 250 }]);
+    await world.clock.pass(249);
+    expect(world.kernel.watches.size).toBe(0);
+    await world.clock.pass(1);
+    endWatch();
+    await world.clock.pass(999);
+    expect(world.kernel.watches.size).toBe(0);
+    world.kernel.watching = true;
+    await world.clock.pass(1);
+    expect(world.kinds('exposed')).toHaveLength(2);
+    await world.stop();
+    expect(world.kernel.watches.size).toBe(0);
+  });
+
+  it('says that it watches only once it does', async () => {
+    const world = new World();
+    world.kernel.watching = false;
+    await running(5, world);
+    expect(world.kernel.watches.size).toBe(1);
+    expect(world.kinds('exposed')).toEqual([]);
+    for (const watch of world.kernel.watches) watch.changed();
+    expect(world.kinds('exposed')).toHaveLength(1);
+    await world.stop();
+  });
+
+  it('does not begin a watch after the end', async () => {
+    const world = await running(5);
+    const [watch] = world.kernel.watches;
+    world.kernel.watches.clear();
+    const error = { operation: 'nft.watch', subject: 'table toy', code: 'ENOMEM', words: 'no' };
+    watch!.ended(new KernelError(error));
+    await world.stop();
+    await world.clock.pass(60_000);
     expect(world.kernel.watches.size).toBe(0);
   });
 

@@ -6,11 +6,11 @@
 import { KernelError } from '../../../src/kernel/errors.ts';
 import type {
   ApplyResult,
-  Committer,
   DumpResult,
   Kernel,
   KernelFailure,
   TableName,
+  TableWatcher,
 } from '../../../src/kernel/kernel.ts';
 import type { Batch, Drift, Environment, Observation, Planner } from '../../../src/modes/mode.ts';
 import { EndpointList } from '../../../src/net/endpoint-list.ts';
@@ -79,9 +79,8 @@ export async function quiet(): Promise<void> {
   for (let i = 0; i < 30; i += 1) await new Promise((resolve) => setImmediate(resolve));
 }
 
-interface Watch {
+interface Watch extends TableWatcher {
   readonly tables: readonly TableName[];
-  readonly changed: (by?: Committer) => void;
 }
 
 export class ToyKernel implements Kernel {
@@ -99,6 +98,8 @@ export class ToyKernel implements Kernel {
   /** What the planner notes changes in. */
   observed: ToyObservation | undefined;
   readonly watches = new Set<Watch>();
+  /** Whether a watch begins. */
+  watching = true;
   /** Each apply, and each observation, waits for its gate. */
   #gates = { writes: Promise.resolve(), reads: Promise.resolve() };
 
@@ -169,9 +170,10 @@ export class ToyKernel implements Kernel {
     return false;
   }
 
-  watch(tables: readonly TableName[], changed: (by?: Committer) => void): () => void {
-    const watch = { tables, changed };
+  watch(tables: readonly TableName[], watcher: TableWatcher): () => void {
+    const watch = { tables, ...watcher };
     this.watches.add(watch);
+    queueMicrotask(() => this.watches.has(watch) && this.watching && watch.changed());
     return () => this.watches.delete(watch);
   }
 
