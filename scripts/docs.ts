@@ -95,7 +95,7 @@ function fieldRow(path: FieldPath): string[] {
     own: 'Not a field of kube-proxy.',
     windows: 'For Windows nodes: accepted, without effect.',
   };
-  const where = spec.boundsIn?.map((mode) => mode || 'empty').join(', ');
+  const where = spec.checkedIn?.map((mode) => mode || 'empty').join(', ');
   const rules = [settingRules(path), where === undefined ? '' : `enforced in mode ${where}`];
   const zero = spec.keepsZero === true ? 'kept' : 'default';
   return [

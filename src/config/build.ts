@@ -20,7 +20,7 @@ import type { ParsedFlags } from './flags.ts';
 import { type HostPort, splitHostPort } from './host-port.ts';
 import { resolveModes } from './mode-settings.ts';
 import { type FieldPath, flagKeys, type GivenSettings, type Settings } from './settings/index.ts';
-import { checkBounds, checkPortRange } from './validate.ts';
+import { checkField } from './validate.ts';
 import { defaultSettings, toDocument } from './values.ts';
 import { kubernetesVersion } from './version.ts';
 
@@ -130,8 +130,8 @@ function resolveIpvs(settings: Settings): Omit<IpvsConfig, 'counters'> {
 /** Mode userspace may be fallen back to, so its fields are read whatever the mode. */
 function resolveUserspace(settings: Settings): { value: UserspaceConfig; warnings: string[] } {
   const warnings = [
-    ...checkBounds(settings, 'udpIdleTimeout'),
-    ...checkPortRange(settings.portRange),
+    ...checkField(settings, 'udpIdleTimeout'),
+    ...checkField(settings, 'portRange'),
   ].map(({ field, detail }) => `${field} is not used: ${detail}`);
   const idle = settings.udpIdleTimeout;
   return {

@@ -7,7 +7,7 @@
 import { type ModeName, type ModeSettings, modeNames } from './config.ts';
 import { toMs } from './duration.ts';
 import type { GivenSettings, Settings } from './settings/index.ts';
-import { checkBounds, checkSyncPeriods } from './validate.ts';
+import { checkField, checkSyncPeriods } from './validate.ts';
 import { masqueradeSection, type SyncSection, syncSection } from './values.ts';
 
 /** kube-proxy's fixed longest time between two full syncs, in nanoseconds. */
@@ -51,7 +51,7 @@ function resolveBit(mode: ModeName, settings: Settings, given: GivenSettings, wa
   const own = `${masqueradeSection(mode)}.masqueradeBit` as const;
   const asked = `${masqueradeSection(settings.mode)}.masqueradeBit` as const;
   if (own === asked) return settings[own];
-  const [wrong] = checkBounds(settings, own);
+  const [wrong] = checkField(settings, own);
   if (wrong) warn(`${own} is not used: ${wrong.detail}`);
   return (wrong ? undefined : given[own]) ?? given[asked] ?? settings[asked];
 }

@@ -1,3 +1,4 @@
+import { isHiddenVersion, isHostPort, isIP } from './checks.ts';
 import { bool, duration, grouped, int32, notNegative, other, positive, string } from './spec.ts';
 
 const replacedBy = (name: string): string =>
@@ -64,6 +65,7 @@ export const serveSettings = grouped('serve', {
       flag: 'bind-address',
       default: '0.0.0.0',
       rules: 'an IP address without brackets',
+      check: isIP,
       restart: 'always',
     },
   ),
@@ -75,6 +77,7 @@ export const serveSettings = grouped('serve', {
       flagMeaning: 'Where /healthz and /livez are served. Empty: nowhere.',
       default: '0.0.0.0:10256',
       rules: 'IP:port, port 1–65535; without a port, :10256 is added',
+      check: isHostPort,
       restart: 'always',
     },
   ),
@@ -90,6 +93,7 @@ export const serveSettings = grouped('serve', {
       flagMeaning: 'Where /metrics, /proxyMode and /configz are served. Empty: nowhere.',
       default: '127.0.0.1:10249',
       rules: 'IP:port, port 1–65535; without a port, :10249 is added',
+      check: isHostPort,
       restart: 'always',
     },
   ),
@@ -115,6 +119,7 @@ export const serveSettings = grouped('serve', {
     {
       flag: 'show-hidden-metrics-for-version',
       rules: 'empty or 1.35, the previous minor version',
+      check: isHiddenVersion,
     },
   ),
 });

@@ -1,4 +1,5 @@
 import { modeNames } from '../config.ts';
+import { areCIDRs, isConnectTime, isMode, isSelector } from './checks.ts';
 import {
   bool,
   duration,
@@ -17,7 +18,7 @@ const iptablesLike = ['', 'iptables', 'userspace'] as const;
 const bit = {
   default: '14',
   keepsZero: true,
-  bounds: { kind: 'range', min: 0, max: 31 },
+  bounds: { min: 0, max: 31 },
 } as const;
 const syncPeriodMeaning =
   'Longest wait before a Service that the kernel has refused is tried again. /healthz and ' +
@@ -27,31 +28,31 @@ const alsoFullSync = (mode: string): string =>
 const masqueradeAll = 'Masquerade everything that is sent to a ClusterIP.';
 
 /** The periods of the section of some requested modes. */
-const period = (boundsIn: readonly string[], meaning = syncPeriodMeaning) =>
+const period = (checkedIn: readonly string[], meaning = syncPeriodMeaning) =>
   duration(meaning, {
     default: '30s',
     bounds: positive,
-    boundsIn,
+    checkedIn,
     rules: 'not below `minSyncPeriod`',
     errorPath: 'SyncPeriod',
   });
-const minPeriod = (boundsIn: readonly string[], standard?: '1s') =>
+const minPeriod = (checkedIn: readonly string[], standard?: '1s') =>
   duration(
     'Least time between two syncs; changes in between go together. ' +
       "1s, which is kube-proxy's default, counts as none.",
     {
       ...(standard && { default: standard }),
       bounds: notNegative,
-      boundsIn,
+      checkedIn,
       errorPath: 'MinSyncPeriod',
     },
   );
-const maxPeriod = (boundsIn: readonly string[]) =>
+const maxPeriod = (checkedIn: readonly string[]) =>
   duration(
     'Longest time between two full syncs, which compare the kernel with what should be there.',
     {
       bounds: notNegative,
-      boundsIn,
+      checkedIn,
       rules: 'not below `minSyncPeriod`; 0 = the default, 1h0m0s or `minSyncPeriod`',
       errorPath: 'MaxSyncPeriod',
       origin: 'own',
@@ -69,6 +70,7 @@ export const modeSettings = grouped('mode', {
       flag: 'proxy-mode',
       offers: modeNames,
       rules: 'nftables, ipvs, iptables, userspace or empty',
+      check: isMode,
       forIpvs: {
         kept:
           'Mode ipvs: Services are virtual services of IPVS; filters are in one table of nf_tables, ' +
@@ -80,7 +82,7 @@ export const modeSettings = grouped('mode', {
   ),
   'nftables.masqueradeBit': int32(
     'Bit of the packet mark that asks for masquerading, in nftables mode.',
-    { ...bit, boundsIn: ['nftables'] },
+    { ...bit, checkedIn: ['nftables'] },
   ),
   'nftables.masqueradeAll': bool(masqueradeAll),
   'nftables.syncPeriod': period(['nftables']),
@@ -135,6 +137,7 @@ export const modeSettings = grouped('mode', {
       flag: 'connect-time',
       default: 'off',
       rules: 'off, host or all',
+      check: isConnectTime,
       origin: 'own',
       omitted: true,
     },
@@ -146,6 +149,7 @@ export const modeSettings = grouped('mode', {
     {
       flag: 'connect-time-excluded-pods',
       rules: 'a label selector',
+      check: isSelector,
       origin: 'own',
       omitted: true,
     },
@@ -165,7 +169,7 @@ const ipvsTimeout = (flag: string, meaning: string, instead: string) =>
       nftables: `No effect. Connection tracking has ${instead}.`,
     },
     bounds: notNegative,
-    boundsIn: ['ipvs'],
+    checkedIn: ['ipvs'],
     restart: 'in its mode',
   });
 
@@ -208,7 +212,9 @@ export const ipvsSettings = grouped('ipvs', {
           'them, or if they are at an address of `kube-ipvs0`.',
         nftables: 'No effect: mode nftables has no virtual services.',
       },
-      rules: 'CIDRs; checked in ipvs mode',
+      rules: 'CIDRs',
+      check: areCIDRs,
+      checkedIn: ['ipvs'],
       errorPath: 'KubeProxyIPVSConfiguration.ExcludeCidrs',
       restart: 'in its mode',
     },

@@ -1,3 +1,5 @@
+import type { Quantity } from '../go-values.ts';
+import { areVModules, isLogFormat, isPortRange, needsAlphaOptions } from './checks.ts';
 import { bool, duration, grouped, other, positive, string } from './spec.ts';
 
 const alpha = { rules: 'needs feature gate LoggingAlphaOptions', withConfig: 'kept' } as const;
@@ -5,13 +7,20 @@ const splitStream = (format: 'text' | 'json') =>
   bool(`Format ${format}: errors to stderr, the rest to stdout. Checked, without effect.`, {
     ...alpha,
     flag: `log-${format}-split-stream`,
+    check: needsAlphaOptions((isSplit: boolean) => isSplit),
     omitted: true,
     restart: 'always',
   });
 const infoBufferSize = (format: 'text' | 'json') =>
   other('quantity')(
     `Format ${format}, split: how much of the rest may be buffered. Checked, without effect.`,
-    { ...alpha, flag: `log-${format}-info-buffer-size`, default: '0', restart: 'always' },
+    {
+      ...alpha,
+      flag: `log-${format}-info-buffer-size`,
+      default: '0',
+      check: needsAlphaOptions(({ bytes }: Quantity) => bytes !== 0),
+      restart: 'always',
+    },
   );
 
 export const loggingSettings = grouped('logging', {
@@ -20,6 +29,7 @@ export const loggingSettings = grouped('logging', {
     offers: ['text', 'json'],
     default: 'text',
     rules: 'text or json',
+    check: isLogFormat,
     withConfig: 'kept',
     restart: 'always',
   }),
@@ -37,6 +47,7 @@ export const loggingSettings = grouped('logging', {
     {
       flag: 'vmodule',
       rules: 'format text only; file patterns without = and comma',
+      check: areVModules,
       withConfig: 'kept',
       omitted: true,
     },
@@ -65,7 +76,9 @@ export const otherSettings = grouped('other', {
     'Host ports that rules of mode userspace once redirected to. Checked, and without effect: the ' +
       'mode listens at the addresses and ports of Services themselves.',
     {
-      rules: 'first-last, first+count or one port; enforced in mode userspace, else only warned of',
+      rules: 'first-last, first+count or one port',
+      check: isPortRange,
+      checkedIn: ['userspace'],
       origin: 'older',
     },
   ),
@@ -75,7 +88,7 @@ export const otherSettings = grouped('other', {
     {
       default: '250ms',
       bounds: positive,
-      boundsIn: ['userspace'],
+      checkedIn: ['userspace'],
       errorPath: 'UDPIdleTimeout',
       origin: 'older',
     },

@@ -1,5 +1,6 @@
 /** The shape of the table of settings; the tables lie beside this file. */
 import type { Quantity, VModuleItem } from '../go-values.ts';
+import type { Bounds, Fault, Values } from './checks.ts';
 
 /** What a setting holds, by the name of its type. Durations are nanoseconds. */
 export interface ValueByType {
@@ -41,12 +42,6 @@ export const flagGroups = {
 } as const;
 export type FlagGroup = keyof typeof flagGroups;
 
-/** Bounds that `validate.ts` enforces and the documentation prints. */
-export type Bounds =
-  | { readonly kind: 'range'; readonly min: number; readonly max: number }
-  | { readonly kind: 'not-negative' }
-  | { readonly kind: 'positive' };
-
 export interface Setting<Type extends ValueType = ValueType> {
   readonly type: Type;
   readonly meaning: string;
@@ -61,10 +56,12 @@ export interface Setting<Type extends ValueType = ValueType> {
    */
   readonly keepsZero?: true;
   readonly bounds?: Bounds;
-  /** The modes (as requested) in which `bounds` are enforced; absent = in all. */
-  readonly boundsIn?: readonly string[];
-  /** Rules beyond `bounds`, in words, for the documentation. */
+  /** Finds what is wrong with a value besides its bounds. */
+  check?(value: ValueByType[Type], all: Values): readonly Fault[];
+  /** What `check` wants, in words, for the documentation. */
   readonly rules?: string;
+  /** The modes (as requested) in which bounds and check are enforced; absent = in all. */
+  readonly checkedIn?: readonly string[];
   /**
    * kube-proxy's name of the field in its validation errors, below `KubeProxyConfiguration`, where
    * it is not the one that `errorPath` makes of the path.
@@ -105,10 +102,14 @@ export interface Setting<Type extends ValueType = ValueType> {
 /** By the path of the field in the file, or by the flag with its hyphens. */
 export type SettingTable = Readonly<Record<string, Setting>>;
 
-type Details = Omit<Setting, 'type' | 'meaning' | 'group'>;
+type Details<Type extends ValueType> = Omit<Setting<Type>, 'type' | 'meaning' | 'group'>;
 
 function of<Type extends ValueType>(type: Type) {
-  return (meaning: string, details: Details = {}): Setting<Type> => ({ type, meaning, ...details });
+  return (meaning: string, details: Details<Type> = {}): Setting<Type> => ({
+    type,
+    meaning,
+    ...details,
+  });
 }
 
 /** Makers of settings, by type: what it means, then the rest. */
@@ -128,5 +129,5 @@ export function grouped<Table extends SettingTable>(group: FlagGroup, table: Tab
   return Object.fromEntries(entries) as Table;
 }
 
-export const notNegative: Bounds = { kind: 'not-negative' };
-export const positive: Bounds = { kind: 'positive' };
+export const notNegative: Bounds = { min: 0 };
+export const positive: Bounds = { min: 0, above: true };

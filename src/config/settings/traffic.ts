@@ -1,5 +1,13 @@
 import type { ServiceLimits } from '../../state/budget.ts';
 import { frontendEndpointDefaults, serviceLimitDefaults } from '../config.ts';
+import {
+  areCIDRs,
+  areClusterCIDRs,
+  areNamespaces,
+  areNodePortAddresses,
+  isDetectLocalMode,
+  isGivenIn,
+} from './checks.ts';
 import { bool, duration, grouped, int32, notNegative, string, strings } from './spec.ts';
 
 /** Which traffic is local, and which addresses are served. */
@@ -8,10 +16,12 @@ export const trafficSettings = grouped('traffic', {
     flag: 'detect-local-mode',
     offers: ['ClusterCIDR', 'NodeCIDR', 'BridgeInterface', 'InterfaceNamePrefix'],
     rules: 'ClusterCIDR, NodeCIDR, BridgeInterface, InterfaceNamePrefix or empty (ClusterCIDR)',
+    check: isDetectLocalMode,
   }),
   'detectLocal.bridgeInterface': string('Bridge that the pods are on. For mode BridgeInterface.', {
     flag: 'pod-bridge-interface',
     rules: 'not empty in mode BridgeInterface',
+    check: isGivenIn('BridgeInterface'),
     errorPath: 'DetectLocalConfiguration.InterfaceName',
   }),
   'detectLocal.interfaceNamePrefix': string(
@@ -19,6 +29,7 @@ export const trafficSettings = grouped('traffic', {
     {
       flag: 'pod-interface-name-prefix',
       rules: 'not empty in mode InterfaceNamePrefix',
+      check: isGivenIn('InterfaceNamePrefix'),
       errorPath: 'DetectLocalConfiguration.InterfacePrefix',
     },
   ),
@@ -27,6 +38,7 @@ export const trafficSettings = grouped('traffic', {
     {
       flag: 'cluster-cidr',
       rules: 'one CIDR, or one of each family separated by a comma; checked in mode ClusterCIDR',
+      check: areClusterCIDRs,
       errorPath: 'DetectLocalConfiguration.ClusterCIDRs',
     },
   ),
@@ -38,6 +50,7 @@ export const trafficSettings = grouped('traffic', {
     {
       flag: 'nodeport-addresses',
       rules: 'CIDRs, and the words primary, localhost and all',
+      check: areNodePortAddresses,
       forIpvs: {
         kept: 'Empty means all addresses.',
         nftables: 'Empty means the primary addresses of the node; set it to `[all]` for all.',
@@ -51,6 +64,7 @@ export const trafficSettings = grouped('traffic', {
     {
       flag: 'external-ip-cidrs',
       rules: 'CIDRs',
+      check: areCIDRs,
       errorPath: 'ExternalIPs.CIDRs',
       origin: 'own',
       omitted: true,
@@ -61,6 +75,7 @@ export const trafficSettings = grouped('traffic', {
     {
       flag: 'external-ip-namespaces',
       rules: 'names of namespaces',
+      check: areNamespaces,
       origin: 'own',
       omitted: true,
     },
@@ -134,7 +149,7 @@ export const hostSettings = grouped('host', {
     flag: 'oom-score-adj',
     default: '-999',
     keepsZero: true,
-    bounds: { kind: 'range', min: -1000, max: 1000 },
+    bounds: { min: -1000, max: 1000 },
     errorPath: 'KubeProxyLinuxConfiguration.OOMScoreAdj',
   }),
   'conntrack.maxPerCore': conntrackLimit(

@@ -66,13 +66,13 @@ function wrongType(index: number): Mutation {
 function outOfBounds(index: number): Mutation {
   const bounded = fieldPaths.filter((path) => settingTable[path].bounds !== undefined);
   const path = bounded[index % bounded.length]!;
-  const { bounds, boundsIn, type } = settingTable[path];
+  const { bounds, checkedIn, type } = settingTable[path];
   const beyond = 1 + (random.next().value % 1000);
   const number =
-    bounds?.kind === 'range' && beyond % 2 === 0 ? bounds.max + beyond : -1000 - beyond;
+    bounds?.max !== undefined && beyond % 2 === 0 ? bounds.max + beyond : -1000 - beyond;
   const value = type === 'int32' ? String(number) : `-${beyond}ms`;
   const { text, line } = fileWith(path, value);
-  const mode = `mode: "${boundsIn?.at(-1) ?? ''}"\n`;
+  const mode = `mode: "${checkedIn?.at(-1) ?? ''}"\n`;
   const shown = rulesOf(path).parse(value);
   const printed = shown.ok ? rulesOf(path).format(shown.value) : '';
   const says = [`\n  ${path} (line ${line}): ${printed}: must be `];
