@@ -187,7 +187,7 @@ test('A Service that has no room is left to the rules, and others go on beside t
   const { IPv4: address } = clusterIp(11);
   expect(await answersTo('node', 40)).toEqual(['pod-a', 'pod-b']);
   expect(await answers('node', { address, port: 80 }, 4)).toEqual(['pod-b']);
-  expect(told.filter(({ msg }) => /is left to them/.test(msg))).toHaveLength(2);
+  expect(told.filter(({ msg }) => /packet rules only/.test(msg))).toHaveLength(2);
   await proxy.apply([...web('pod-a'), service('other', { clusterIp: clusterIp(11) })]);
   await stop();
   await lab.node.run(['nft', 'flush', 'ruleset']);
