@@ -55,6 +55,14 @@ export const logTopics: Readonly<Record<string, readonly LogMessage[]>> = {
     ],
     ['Using proxy mode', 'info', 'mode, node', 'The mode that runs.'],
     [
+      'Could not read interfaces; keeping the last addresses',
+      'warn',
+      'err',
+      'The process or the machine lacks file descriptors or memory. Addresses are read again every 5 s.',
+      'Raise the limit that `err` names, or find who uses it up.',
+    ],
+    ['Read interfaces again', 'info', '', 'The addresses of this machine are known again.'],
+    [
       'Falling back to another mode',
       'warn',
       'from, to, reason',

@@ -5,7 +5,7 @@ import type { Config } from '../config/config.ts';
 import { fairleadVersion } from '../config/version.ts';
 import { connectTimePaths } from '../host/cgroup.ts';
 import { hostFiles } from '../host/files.ts';
-import { interfaceAddresses, ipv6Available } from '../host/interfaces.ts';
+import { interfaceAddresses, ipv6Available, steadyAddresses } from '../host/interfaces.ts';
 import { ipvsSettings } from '../host/ipvs.ts';
 import { nodeName } from '../host/node-name.ts';
 import { openConntrack } from '../kernel/conntrack.ts';
@@ -89,7 +89,11 @@ async function makeApp(config: Config, log: Logger, lines: LogDestination): Prom
     choice: await selectMode(config.mode, kernel, modes, ipvsSettings(config.ipvs)),
     conntrack: openConntrack(),
     ...clusterSource(config.source, name, (exchange) => app.metrics.requested(exchange)),
-    interfaces: interfaceAddresses,
+    interfaces: steadyAddresses(interfaceAddresses, {
+      failed: ({ message }) =>
+        log.warn({ err: message }, 'Could not read interfaces; keeping the last addresses'),
+      restored: () => log.info('Read interfaces again'),
+    }),
     families: ipv6Available(host) ? ['IPv4', 'IPv6'] : ['IPv4'],
     host,
     connectTime: connectTimePaths(host),

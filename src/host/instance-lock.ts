@@ -143,7 +143,8 @@ async function tryToListen(name: string): Promise<InstanceLock | 'taken' | Error
   server.maxConnections = 8;
   server.unref();
   return new Promise((resolve) => {
-    server.once('error', (error: NodeJS.ErrnoException) => {
+    // Later errors are of connections that could not be accepted, for lack of descriptors.
+    server.on('error', (error: NodeJS.ErrnoException) => {
       resolve(error.code === 'EADDRINUSE' ? 'taken' : error);
     });
     server.listen({ path: `\0${name}` }, () => resolve({ release: () => closed(server) }));

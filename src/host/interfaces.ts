@@ -28,6 +28,31 @@ export function interfaceAddresses(interfaces: Interfaces = networkInterfaces())
   });
 }
 
+/**
+ * Reads the addresses again and again. Where that fails (the system lacks descriptors or memory),
+ * the last ones hold: `failed` is called for the first failure in a row, `restored` after the last.
+ * Only the first call throws.
+ */
+export function steadyAddresses(
+  read: () => readonly Address[],
+  { failed, restored }: { readonly failed: (error: Error) => void; readonly restored: () => void },
+): () => readonly Address[] {
+  let last: readonly Address[] | undefined;
+  let isFailing = false;
+  return () => {
+    try {
+      last = read();
+      if (isFailing) restored();
+      isFailing = false;
+    } catch (error) {
+      if (last === undefined) throw error;
+      if (!isFailing) failed(error as Error);
+      isFailing = true;
+    }
+    return last;
+  };
+}
+
 /** Behaviour document 3.5. */
 export function ipv6Available(files: HostFiles): boolean {
   if (files.read('/proc/net/if_inet6') === undefined) return false;

@@ -1,6 +1,10 @@
 import { describe, expect, it } from 'vitest';
 import type { Config, DetectLocal, NodePortAddresses } from '../../../src/config/config.ts';
-import { interfaceAddresses, ipv6Available } from '../../../src/host/interfaces.ts';
+import {
+  interfaceAddresses,
+  ipv6Available,
+  steadyAddresses,
+} from '../../../src/host/interfaces.ts';
 import { localDetector } from '../../../src/host/local-detector.ts';
 import { NodeFacts } from '../../../src/host/node-facts.ts';
 import { nodeIPs } from '../../../src/host/node-ips.ts';
@@ -309,5 +313,36 @@ describe('the interfaces of this machine', () => {
   it('hold loopback', () => {
     const texts = interfaceAddresses().map(({ bytes }) => formatAddress(bytes));
     expect(texts).toContain('127.0.0.1');
+  });
+});
+
+describe('addresses that are read again and again', () => {
+  const shortage = new Error('uv_interface_addresses returned Unknown system error 24');
+
+  it('hold while they cannot be read, which is said once in a row', () => {
+    const said: string[] = [];
+    const results = [[address('10.0.0.1')], shortage, shortage, [address('10.0.0.2')], shortage];
+    const read = steadyAddresses(
+      () => {
+        const next = results.shift()!;
+        if (next instanceof Error) throw next;
+        return next;
+      },
+      { failed: ({ message }) => said.push(message), restored: () => said.push('restored') },
+    );
+    const texts = Array.from({ length: 5 }, () => read().map(({ bytes }) => formatAddress(bytes)));
+    const [first, second] = [['10.0.0.1'], ['10.0.0.2']];
+    expect(texts).toEqual([first, first, first, second, second]);
+    expect(said).toEqual([shortage.message, 'restored', shortage.message]);
+  });
+
+  it('are an error when the first reading fails', () => {
+    const read = steadyAddresses(
+      () => {
+        throw shortage;
+      },
+      { failed: () => {}, restored: () => {} },
+    );
+    expect(read).toThrow(shortage.message);
   });
 });
