@@ -15,6 +15,7 @@ import { connect } from './connect.ts';
 import { connectTime } from './connect-time.ts';
 import { counters } from './counters.ts';
 import { hostile } from './hostile.ts';
+import { idle } from './idle.ts';
 import { iptables } from './iptables.ts';
 import { ipvs } from './ipvs.ts';
 import { ipvsLoad } from './ipvs-load.ts';
@@ -44,6 +45,7 @@ const questions: Readonly<Record<string, (extent: Extent) => Promise<string>>> =
   'api-change': apiChange,
   'api-churn': apiChurn,
   memory,
+  idle,
   'api-server': apiServer,
   'api-storm': apiStorm,
   tenant,

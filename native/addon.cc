@@ -5,6 +5,7 @@
 #include "binding/line_writer_wrap.h"
 #include "binding/socket_wrap.h"
 #include "binding/watch_wrap.h"
+#include "loop/turn_meter.h"
 
 namespace {
 
@@ -12,6 +13,7 @@ Napi::Object Init(Napi::Env env, Napi::Object exports) {
   exports.Set("LineWriter", fairlead::binding::LineWriterWrap::Define(env));
   exports.Set("findListener", Napi::Function::New<fairlead::binding::FindListener>(env));
   exports.Set("Socket", fairlead::binding::SocketWrap::Define(env));
+  exports.Set("TurnMeter", fairlead::loop::TurnMeter::Define(env));
   exports.Set("Watch", fairlead::binding::WatchWrap::Define(env));
   return exports;
 }

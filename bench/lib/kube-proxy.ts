@@ -1,4 +1,4 @@
-/** kube-proxy in mode nftables, to compare with. You must provide its binary. */
+/** kube-proxy, to compare with. You must provide its binary. */
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -19,12 +19,17 @@ export class KubeProxy {
   readonly #child: ChildProcess;
   #before: Buckets = [];
 
-  constructor(binary: string, namespace: Namespace, kubeconfig: string) {
+  constructor(
+    binary: string,
+    namespace: Namespace,
+    kubeconfig: string,
+    mode: 'nftables' | 'iptables' = 'nftables',
+  ) {
     this.#namespace = namespace;
     const argv = [
       `--kubeconfig=${kubeconfig}`,
       '--kube-api-content-type=application/json',
-      '--proxy-mode=nftables',
+      `--proxy-mode=${mode}`,
       '--hostname-override=node-1',
       '--cluster-cidr=11.0.0.0/8',
       '--conntrack-max-per-core=0',
@@ -37,7 +42,11 @@ export class KubeProxy {
     });
   }
 
-  /** Resolves when the rules for `services` Services are in the kernel. */
+  get pid(): number {
+    return this.#child.pid!;
+  }
+
+  /** Mode nftables: resolves when the rules for `services` Services are in the kernel. */
   async programmed(services: number): Promise<void> {
     for (let i = 0; i < 120; i += 1) {
       await sleep(500);

@@ -3,9 +3,9 @@
  * and buckets (behaviour document 10.3), so that dashboards and alerts go on working. Ours begin
  * with `fairlead_`.
  */
-import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { Counter, Gauge, Histogram, Registry } from 'prom-client';
 import { ownRelease, proxyGates, stageIn } from '../config/gates.ts';
+import { loadAddon, type TurnMeter } from '../kernel/addon.ts';
 import type { ModeFacts } from '../modes/mode.ts';
 import type { Family } from '../net/address.ts';
 import type { Exchange } from '../source/kubernetes/client.ts';
@@ -43,11 +43,6 @@ interface MetricsSources {
   }>;
 }
 
-type EventLoopDelay = ReturnType<typeof monitorEventLoopDelay>;
-
-/** Period of the timer that measures; what is measured includes it. */
-const eventLoopResolutionMs = 10;
-
 const family = 'ip_family';
 
 /** The 0 comes from the way upstream merges its lists of buckets, and dashboards use it. */
@@ -79,7 +74,7 @@ export class Metrics {
   readonly conntrack = new ConntrackMetrics(this.registry);
   readonly localhost: LocalhostMetrics;
   readonly source: SourceMetrics;
-  readonly #eventLoop: EventLoopDelay;
+  readonly #turns: TurnMeter;
   readonly #kubeProxy: ReturnType<typeof kubeProxyMetrics>;
   readonly #own: ReturnType<typeof ownMetrics>;
   readonly #requests = new RequestMetrics(this.registry);
@@ -98,9 +93,8 @@ export class Metrics {
       service: changeMetrics(registry, 'service'),
       endpoint: changeMetrics(registry, 'endpoint'),
     };
-    this.#eventLoop = monitorEventLoopDelay({ resolution: eventLoopResolutionMs });
-    this.#eventLoop.enable();
-    eventLoopMetrics(registry, this.#eventLoop);
+    this.#turns = new (loadAddon().TurnMeter)();
+    eventLoopMetrics(registry, this.#turns);
     stateMetrics(registry, sources);
     buildMetrics(registry, sources.serverVersion);
     gateMetrics(registry, sources.featureGates);
@@ -137,7 +131,7 @@ export class Metrics {
 
   /** Stops measuring the event loop. */
   close(): void {
-    this.#eventLoop.disable();
+    this.#turns.close();
   }
 
   #observeFamily(event: FamilyEvent): void {
@@ -317,18 +311,17 @@ function gateMetrics(registry: Registry, gates: Readonly<Record<string, boolean>
   }
 }
 
-function eventLoopMetrics(registry: Registry, delay: EventLoopDelay): void {
+function eventLoopMetrics(registry: Registry, turns: TurnMeter): void {
   const gauge = new Gauge({
     name: 'fairlead_event_loop_delay_seconds',
-    help: 'How late the event loop was since the last scrape',
+    help: 'How long turns of the event loop took since the last scrape, without waiting',
     labelNames: ['percentile'],
     registers: [registry],
     collect: () => {
-      for (const percentile of [50, 99, 100]) {
-        const lateMs = delay.percentile(percentile) / 1e6 - eventLoopResolutionMs;
-        gauge.set({ percentile: String(percentile) }, Math.max(0, lateMs) / 1000);
+      const { p50, p99, longest } = turns.take();
+      for (const [percentile, ms] of Object.entries({ 50: p50, 99: p99, 100: longest })) {
+        gauge.set({ percentile }, ms / 1000);
       }
-      delay.reset();
     },
   });
 }

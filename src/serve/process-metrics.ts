@@ -31,9 +31,22 @@ export function buildMetrics(
   own.set({ version: fairleadVersion, node_version: process.version }, 1);
 }
 
-/** Metrics of the process and of Node, without gauges whose names end as only counters' should. */
+/** Period of the timer behind the library's measure of the event loop. */
+const eventLoopTimerMs = 3_600_000;
+
+/**
+ * Metrics of the process and of Node, without gauges whose names end as only counters' should, and
+ * without those for which a timer would wake an idle process all the time:
+ * `fairlead_event_loop_delay_seconds` needs none.
+ */
 export function processMetrics(registry: Registry): void {
-  collectDefaultMetrics({ register: registry });
+  collectDefaultMetrics({
+    register: registry,
+    eventLoopMonitoringPrecision: eventLoopTimerMs,
+  });
+  for (const what of ['min', 'max', 'mean', 'stddev', 'p50', 'p90', 'p99']) {
+    registry.removeSingleMetric(`nodejs_eventloop_lag_${what}_seconds`);
+  }
   for (const what of ['handles', 'requests', 'resources']) {
     registry.removeSingleMetric(`nodejs_active_${what}_total`);
   }

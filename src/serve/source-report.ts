@@ -9,6 +9,8 @@ import type { Logger } from './log.ts';
 export const staleAfterMs = 120_000;
 
 const checkMs = 1000;
+/** While all is well, a check comes when a watch could be silent for too long, or after this. */
+const wellCheckMs = 10_000;
 /** When a check is so late, the process was stopped, or the machine slept. */
 const lateMs = 10_000;
 /**
@@ -56,9 +58,19 @@ export class SourceReport {
       const nowMs = performance.now();
       if (nowMs - lastMs >= lateMs) fromMs = nowMs + firstTellMs;
       if (nowMs >= fromMs) this.check();
-      lastMs = nowMs;
-      await pause(checkMs, signal);
+      const waitMs = this.#nextCheckMs();
+      lastMs = nowMs + waitMs;
+      await pause(waitMs, signal);
     }
+  }
+
+  /** How long nothing can need a report. */
+  #nextCheckMs(): number {
+    const waitsMs = resources.map((resource) => {
+      const { missingMs, silenceMs = 0 } = this.#options.condition(resource);
+      return missingMs === undefined ? staleAfterMs - silenceMs : 0;
+    });
+    return Math.max(checkMs, Math.min(wellCheckMs, ...waitsMs));
   }
 
   /** Reports first lists that are missing and watches that are silent. */

@@ -1,4 +1,6 @@
-import { expect, test } from 'vitest';
+import { stat } from 'node:fs/promises';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { expect, onTestFinished, test } from 'vitest';
 import { loadAddon, type Watch } from '../../../src/kernel/addon.ts';
 
 test('a missing build is an error that names the file and the command to run', () => {
@@ -24,4 +26,21 @@ test('a method refuses objects of other classes, as V8 checks what it was made b
     watch.close();
     Watch.prototype.close.call(disguised);
   }
+});
+
+test('a turn of the event loop is measured without its waiting, and once', async () => {
+  const meter = new (loadAddon().TurnMeter)();
+  onTestFinished(() => meter.close());
+  await sleep(1);
+  meter.take();
+  const blockedMs = 30;
+  await stat('/');
+  const untilMs = performance.now() + blockedMs;
+  while (performance.now() < untilMs);
+  await sleep(1);
+  const { p50, p99, longest } = meter.take();
+  expect(longest).toBeGreaterThanOrEqual(blockedMs);
+  expect(p99).toBeLessThanOrEqual(longest);
+  expect(p50).toBeLessThanOrEqual(p99);
+  expect(meter.take()).toEqual({ p50: 0, p99: 0, longest: 0 });
 });

@@ -87,9 +87,28 @@ it('reads what has come before it complains, when the process was stopped', asyn
   const now = performance.now.bind(performance);
   vi.spyOn(performance, 'now').mockImplementation(() => now() + stoppedMs);
   conditions.services = { silenceMs: stoppedMs };
-  await vi.advanceTimersByTimeAsync(10_000);
+  await vi.advanceTimersByTimeAsync(19_000);
   expect(lines).toEqual([]);
   await vi.advanceTimersByTimeAsync(2000);
+  expect(lines.map(({ msg }) => msg)).toEqual(['Watch is silent']);
+  over.abort();
+  await running;
+});
+
+it('reports a silent watch when it has been silent for too long, though it rests until then', async () => {
+  vi.useFakeTimers();
+  onTestFinished(() => void vi.useRealTimers());
+  const { report, conditions, lines } = start();
+  const startedMs = performance.now();
+  const seconds = (): number => (performance.now() - startedMs) / 1000;
+  Object.defineProperty(conditions, 'services', { get: () => ({ silenceMs: 1000 * seconds() }) });
+  const checks = vi.spyOn(report, 'check');
+  const over = new AbortController();
+  const running = report.run(over.signal);
+  await vi.advanceTimersByTimeAsync(119_000);
+  expect(checks.mock.calls.length).toBeLessThan(15);
+  expect(lines).toEqual([]);
+  await vi.advanceTimersByTimeAsync(3000);
   expect(lines.map(({ msg }) => msg)).toEqual(['Watch is silent']);
   over.abort();
   await running;
