@@ -10,7 +10,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { openKernel } from '../src/kernel/native-kernel.ts';
 import { removeConnectTime } from '../src/modes/connect-time/choice.ts';
-import { standardRoom } from '../src/modes/connect-time/placement.ts';
+import { standardLeaseMs, standardRoom } from '../src/modes/connect-time/placement.ts';
 import { withConnectTime } from '../src/modes/connect-time/planner.ts';
 import type { ProxyMode } from '../src/modes/mode.ts';
 import { nftablesMode } from '../src/modes/nftables/mode.ts';
@@ -247,7 +247,14 @@ async function inPlace<T>(
   work: (place: ConnectTimePlace, mode: ProxyMode) => Promise<T>,
 ): Promise<T> {
   const place = makeConnectTimePlace();
-  const placement = { ...place, reach: 'all', excludes: false, room: standardRoom } as const;
+  const placement = {
+    ...place,
+    reach: 'all',
+    excludes: false,
+    room: standardRoom,
+    leaseMs: standardLeaseMs,
+    secret: new Uint8Array(16).fill(7),
+  } as const;
   const planner: ProxyMode['planner'] = (config, environment) => {
     const rules = nftablesMode.planner(config, environment);
     return withConnectTime(rules, placement, config, environment);

@@ -5,7 +5,7 @@
  */
 import { ConnectTimeBackend } from '../src/modes/connect-time/backend.ts';
 import { BoundedPlanner } from '../src/modes/connect-time/bounded-planner.ts';
-import { standardRoom } from '../src/modes/connect-time/placement.ts';
+import { standardLeaseMs, standardRoom } from '../src/modes/connect-time/placement.ts';
 import { ofServiceMax } from '../src/modes/connect-time/shares.ts';
 import { type ModeConfig, noPause } from '../src/modes/mode.ts';
 import { decodeChange, decodeContext } from '../src/source/decode.ts';
@@ -179,6 +179,8 @@ const placement = {
   reach: 'all',
   excludes: false,
   room: standardRoom,
+  secret: new Uint8Array(16).fill(7),
+  leaseMs: standardLeaseMs,
 } as const;
 const config: ModeConfig = {
   family: 'IPv4',

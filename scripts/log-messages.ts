@@ -612,6 +612,20 @@ export const logTopics: Readonly<Record<string, readonly LogMessage[]>> = {
       'If connect-time translation was on before: `fairlead connect-time remove --dry-run` on the node.',
     ],
     [
+      'Failed to renew the lease of connect-time programs',
+      'warn',
+      'family, leftMs, err',
+      'When the lease ends, in `leftMs`, the programs leave all connections to the rules. It is tried again before that.',
+      'Find out what `err` says. Where the maps do not follow, look for lines of failed syncs.',
+    ],
+    [
+      'Lease of connect-time programs expired; comparing maps to renew it',
+      'warn',
+      'family',
+      'The process or the machine stood still for longer than the lease. Rules translate connections until the comparison is over.',
+      'If it happens often: the process gets too little CPU time.',
+    ],
+    [
       'Connect-time map is full; Service is handled by packet rules only',
       'warn',
       'service, family, frontends, endpoints',

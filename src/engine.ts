@@ -3,6 +3,7 @@
  * and their loop. When the settings change, the engine ends and another one takes its place. It
  * adopts what it finds in the kernel, and writes the difference.
  */
+import { ConnectTimeLease } from './connect-time-lease.ts';
 import type { ConntrackObserver } from './conntrack/events.ts';
 import { ConntrackReconciler } from './conntrack/reconciler.ts';
 import type { EngineSettings } from './engine-settings.ts';
@@ -61,6 +62,7 @@ export class Engine {
   readonly #ruleset = new Ruleset();
   readonly #reconcilers: readonly ConntrackReconciler[];
   readonly #verification: Verification;
+  readonly #leases: ReadonlyMap<Family, ConnectTimeLease>;
   readonly #loop: SyncLoop;
   /** Families whose start is over: all that was desired has been in force once. */
   readonly #started = new Set<Family>();
@@ -84,6 +86,7 @@ export class Engine {
     this.families = made.map(({ sync }) => sync);
     this.#planners = new Map(made.map(({ planner }) => [planner.family, planner]));
     this.#verification = new Verification(this.families);
+    this.#leases = this.#makeLeases();
     this.#reconcilers = made.map(({ reconciler }) => reconciler);
     this.#loop = new SyncLoop({
       state,
@@ -211,6 +214,7 @@ export class Engine {
     } finally {
       stopReading();
       this.#verification.stop();
+      for (const lease of this.#leases.values()) lease.stop();
       await Promise.all(this.#reconcilers.map((reconciler) => reconciler.stop()));
     }
   }
@@ -248,10 +252,27 @@ export class Engine {
     return { planner, sync, reconciler };
   }
 
+  #makeLeases(): Map<Family, ConnectTimeLease> {
+    const { clock, kernel, settings } = this.#options;
+    const { connectTime: placement } = settings;
+    if (placement === undefined) return new Map();
+    const observer: Observer = (event) => this.#observe(event);
+    return new Map(
+      this.families.map((sync) => {
+        const { family } = sync;
+        const inStepAtMs = () => sync.inStepAtMs;
+        const verify = () => sync.audit.verify();
+        const of = { family, placement, kernel, clock, observer, inStepAtMs, verify };
+        return [family, new ConnectTimeLease(of)];
+      }),
+    );
+  }
+
   #observe(event: SyncEvent): void {
     this.#options.observer(event);
     if (!('family' in event)) return;
     this.#verification.observe(event);
+    this.#leases.get(event.family)?.observe(event);
     if (event.kind === 'done' && event.ok) this.#started.add(event.family);
   }
 

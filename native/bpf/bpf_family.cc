@@ -69,6 +69,11 @@ struct Doer {
   std::expected<void, Refused> operator()(const op::BpfLinksAdd& op) const {
     return At(op, [&](const Place& place) { return AddLinks(place, ReachOf(op)); });
   }
+  std::expected<void, Refused> operator()(const op::BpfLeaseExtend& op) const {
+    return At(op, [&](const Place& place) {
+      return ExtendLease(place, op.milliseconds, op.only_valid != 0);
+    });
+  }
   std::expected<void, Refused> operator()(const op::BpfRemove& op) const { return At(op, Remove); }
   std::expected<void, Refused> operator()(const op::BpfDetach& op) const {
     return Whole(Detach(op.link, op.program));

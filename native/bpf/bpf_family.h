@@ -10,7 +10,8 @@ namespace fairlead::bpf {
 
 using Op = std::variant<protocol::op::BpfMapsAdd, protocol::op::BpfElementsAdd,
                         protocol::op::BpfElementsDelete, protocol::op::BpfLinksAdd,
-                        protocol::op::BpfRemove, protocol::op::BpfDetach>;
+                        protocol::op::BpfRemove, protocol::op::BpfDetach,
+                        protocol::op::BpfLeaseExtend>;
 using Request = std::variant<protocol::request::BpfStateGet, protocol::request::BpfElementsDump,
                              protocol::request::BpfProbe, protocol::request::BpfAttachedGet>;
 

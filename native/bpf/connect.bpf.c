@@ -17,6 +17,7 @@ static void *(*const map_lookup)(void *map, const void *key) = (void *)BPF_FUNC_
 static long (*const map_update)(void *map, const void *key, const void *value, __u64 flags) =
     (void *)BPF_FUNC_map_update_elem;
 static __u32 (*const random_number)(void) = (void *)BPF_FUNC_get_prandom_u32;
+static __u64 (*const boot_time)(void) = (void *)BPF_FUNC_ktime_get_boot_ns;
 static __u64 (*const netns_cookie)(void *context) = (void *)BPF_FUNC_get_netns_cookie;
 static __u64 (*const socket_cookie)(void *context) = (void *)BPF_FUNC_get_socket_cookie;
 static __u64 (*const ancestor_cgroup)(int level) = (void *)BPF_FUNC_get_current_ancestor_cgroup_id;
@@ -32,9 +33,11 @@ struct map {
   __u32 unused;
 };
 struct map settings4 SECTION("maps"), frontends4 SECTION("maps"), endpoints4 SECTION("maps"),
-    peers4 SECTION("maps"), counts4 SECTION("maps"), excluded4 SECTION("maps");
+    peers4 SECTION("maps"), counts4 SECTION("maps"), excluded4 SECTION("maps"),
+    lease4 SECTION("maps");
 struct map settings6 SECTION("maps"), frontends6 SECTION("maps"), endpoints6 SECTION("maps"),
-    peers6 SECTION("maps"), counts6 SECTION("maps"), excluded6 SECTION("maps");
+    peers6 SECTION("maps"), counts6 SECTION("maps"), excluded6 SECTION("maps"),
+    lease6 SECTION("maps");
 
 /* The maps of one family. */
 struct maps {
@@ -44,15 +47,29 @@ struct maps {
   void *peers;
   void *counts;
   void *excluded;
+  void *lease;
 };
-#define MAPS4 ((struct maps){&settings4, &frontends4, &endpoints4, &peers4, &counts4, &excluded4})
-#define MAPS6 ((struct maps){&settings6, &frontends6, &endpoints6, &peers6, &counts6, &excluded6})
+#define MAPS4                                                                               \
+  ((struct maps){&settings4, &frontends4, &endpoints4, &peers4, &counts4, &excluded4, &lease4})
+#define MAPS6                                                                               \
+  ((struct maps){&settings6, &frontends6, &endpoints6, &peers6, &counts6, &excluded6, &lease6})
 
 INLINE int is_same(const struct endpoint *a, const struct endpoint *b) {
   const __u32 *left = a->address.words;
   const __u32 *right = b->address.words;
   return left[0] == right[0] && left[1] == right[1] && left[2] == right[2] &&
          left[3] == right[3] && a->port == b->port;
+}
+
+INLINE int is_same_pool(const struct pool_id *a, const struct pool_id *b) {
+  return a->words[0] == b->words[0] && a->words[1] == b->words[1];
+}
+
+/* Whether a process keeps the maps up to date, or did so until a moment ago. */
+INLINE int is_leased(struct maps maps) {
+  const __u32 zero = 0;
+  const struct lease *lease = map_lookup(maps.lease, &zero);
+  return lease && boot_time() < lease->end;
 }
 
 INLINE int is_on_node(struct bpf_sock_addr *context, const struct settings *settings) {
@@ -84,7 +101,7 @@ INLINE int choose(struct bpf_sock_addr *context, struct maps maps, const struct 
                   const struct endpoint *to, struct counted *chosen) {
   const struct pool *pool = find_pool(context, maps, settings, to, &chosen->frontend);
   if (!pool) return 0;
-  const __u64 id = pool->id;
+  const struct pool_id id = pool->id;
   const __u32 count = pool->count;
   if (count == 0) return 0;
   const __u32 index = random_number() % count;
@@ -96,7 +113,7 @@ INLINE int choose(struct bpf_sock_addr *context, struct maps maps, const struct 
   if (chosen->endpoint.port == 0) return 0;
 
   const struct pool *same_pool = map_lookup(maps.frontends, &chosen->frontend);
-  if (!same_pool || same_pool->id != id) return 0;
+  if (!same_pool || !is_same_pool(&same_pool->id, &id)) return 0;
   const struct group *same_group = map_lookup(maps.endpoints, &group_key);
   return same_group && is_same(&same_group->endpoints[in_group], &chosen->endpoint);
 }
@@ -138,6 +155,7 @@ INLINE int translate(struct bpf_sock_addr *context, struct maps maps, const stru
   if (context->type != kStream || context->protocol != IPPROTO_TCP) return 0;
   const struct settings *settings = map_lookup(maps.settings, &zero);
   if (!settings || (!settings->all && !is_on_node(context, settings))) return 0;
+  if (!is_leased(maps)) return 0;
   struct counted chosen;
   if (!choose(context, maps, settings, to, &chosen)) return 0;
   if (settings->excludes && is_excluded(context, maps, settings)) return 0;

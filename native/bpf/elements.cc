@@ -13,19 +13,19 @@ namespace {
 /** A bucket with more elements than a step takes could not be read (ENOSPC). */
 constexpr std::uint32_t kElementsAStep = 4096;
 
-struct OpenMap {
+struct PinnedMap {
   const MapShape& shape;
   FileDescriptor fd;
 };
 
-std::expected<OpenMap, SystemError> Open(MapAt at) {
+std::expected<PinnedMap, SystemError> Open(MapAt at) {
   const MapShape* shape = FindMap(at.name);
   if (shape == nullptr) {
     return std::unexpected(SystemError{EINVAL, "there is no map " + std::string(at.name)});
   }
-  auto fd = OpenPin(std::string(at.directory) + "/" + shape->name);
+  auto fd = OpenMap(std::string(at.directory) + "/" + shape->name, *shape);
   if (!fd) return std::unexpected(fd.error());
-  return OpenMap{*shape, std::move(*fd)};
+  return PinnedMap{*shape, std::move(*fd)};
 }
 
 std::unexpected<Refused> Unsent(SystemError error) {

@@ -1,15 +1,19 @@
 #include "bpf/installation.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
+#include <memory>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -47,7 +51,7 @@ bool IsShaped(const MapShape& shape, const Room& room, const bpf_map_info& info)
 std::expected<Maps, SystemError> OpenMaps(const Place& place) {
   Maps maps;
   for (const MapShape& shape : MapsOf(place.family)) {
-    auto map = OpenPin(place.PathOf(shape.name));
+    auto map = OpenMap(place.PathOf(shape.name), shape);
     if (!map) return Failure(map.error());
     maps.emplace_back(shape.name, std::move(*map));
   }
@@ -85,31 +89,56 @@ std::expected<settings, SystemError> WantedSettings(const Reach& reach) {
   return wanted;
 }
 
-const char* SettingsMap(std::uint8_t family) noexcept { return MapsOf(family).front().name; }
+const MapShape& SettingsMap(std::uint8_t family) noexcept { return MapsOf(family).front(); }
+
+const MapShape& LeaseMap(std::uint8_t family) noexcept {
+  return *FindMap(family == AF_INET ? "lease4" : "lease6");
+}
+
+/** The value of a map that has one, by the key 0. */
+template <typename Value>
+Done WriteOnly(int map_fd, const Value& value) {
+  const std::uint32_t zero = 0;
+  const auto written =
+      UpdateElements(map_fd, reinterpret_cast<const std::uint8_t*>(&zero),
+                     reinterpret_cast<const std::uint8_t*>(&value), 1);
+  if (!written) return Failure(written.error().error);
+  return {};
+}
+
+template <typename Value>
+std::expected<Value, SystemError> ReadOnly(int map_fd) {
+  Value found{};
+  const std::uint32_t zero = 0;
+  const Done read = LookUp(map_fd, &zero, &found);
+  if (!read) return Failure(read.error());
+  return found;
+}
+
+constexpr std::uint64_t kSecond = 1'000'000'000;
+constexpr std::uint64_t kMillisecond = 1'000'000;
+
+/** As bpf_ktime_get_boot_ns tells programs. */
+std::uint64_t SinceBoot() noexcept {
+  timespec now;
+  clock_gettime(CLOCK_BOOTTIME, &now);
+  return static_cast<std::uint64_t>(now.tv_sec) * kSecond +
+         static_cast<std::uint64_t>(now.tv_nsec);
+}
 
 Done WriteSettings(const Place& place, const Maps& maps, const settings& wanted) {
-  const std::uint32_t zero = 0;
   for (const auto& [name, map] : maps) {
-    if (std::strcmp(name, SettingsMap(place.family)) != 0) continue;
-    const auto written =
-        UpdateElements(map.get(), reinterpret_cast<const std::uint8_t*>(&zero),
-                       reinterpret_cast<const std::uint8_t*>(&wanted), 1);
-    if (!written) return Failure(written.error().error);
+    if (std::strcmp(name, SettingsMap(place.family).name) != 0) continue;
+    return WriteOnly(map.get(), wanted);
   }
   return {};
 }
 
 std::expected<settings, SystemError> ReadSettings(const Place& place) {
-  const auto map = OpenPin(place.PathOf(SettingsMap(place.family)));
+  const MapShape& shape = SettingsMap(place.family);
+  const auto map = OpenMap(place.PathOf(shape.name), shape);
   if (!map) return Failure(map.error());
-  settings found{};
-  std::uint32_t key = 0;
-  std::uint64_t position = 0;
-  const auto read =
-      ReadElements(map->get(), true, position, reinterpret_cast<std::uint8_t*>(&key),
-                   reinterpret_cast<std::uint8_t*>(&found), 1);
-  if (!read) return Failure(read.error());
-  return found;
+  return ReadOnly<settings>(map->get());
 }
 
 /** The link of a program, attached to the cgroup or not. */
@@ -187,13 +216,39 @@ bool HasSettings(const Place& place, const Reach& reach) {
   return wanted && found && std::memcmp(&*wanted, &*found, sizeof(settings)) == 0;
 }
 
-Done RemoveLink(const std::string& path) {
-  const auto link = OpenPin(path);
-  if (!link && link.error().error == ENOENT) return {};
-  // Before Linux 5.9 it ends with its last descriptor.
-  if (link) static_cast<void>(DetachLink(link->get()));
-  if (unlink(path.c_str()) != 0) return Failure(SystemError::Last("removing " + path));
+/** A pin of a map or of a link. */
+Done RemovePin(const std::string& path) {
+  const auto pin = OpenPin(path);
+  if (!pin && pin.error().error == ENOENT) return {};
+  // A map is no link. Before Linux 5.9 a link ends with its last descriptor.
+  if (pin) static_cast<void>(DetachLink(pin->get()));
+  if (unlink(path.c_str()) != 0 && errno != ENOENT) {
+    return Failure(SystemError::Last("removing " + path));
+  }
   return {};
+}
+
+/** The files of a folder; none where there is no folder. */
+std::expected<std::vector<std::string>, SystemError> FilesIn(const std::string& directory) {
+  struct Close {
+    void operator()(DIR* folder) const noexcept { closedir(folder); }
+  };
+  const std::unique_ptr<DIR, Close> folder(opendir(directory.c_str()));
+  std::vector<std::string> names;
+  if (folder == nullptr && errno == ENOENT) return names;
+  if (folder == nullptr) return Failure(SystemError::Last("reading " + directory));
+  errno = 0;
+  while (const dirent* entry = readdir(folder.get())) {
+    if (entry->d_type != DT_DIR) names.emplace_back(entry->d_name);
+    errno = 0;
+  }
+  if (errno != 0) return Failure(SystemError::Last("reading " + directory));
+  return names;
+}
+
+/** The last digit of a name says in every version which family the pin is of. */
+bool IsOfOther(std::string_view name, std::uint8_t family) noexcept {
+  return name.ends_with(family == AF_INET ? '6' : '4');
 }
 
 }  // namespace
@@ -229,16 +284,31 @@ Done AddLinks(const Place& place, const Reach& reach) {
   return WriteSettings(place, *maps, *wanted);
 }
 
+Done ExtendLease(const Place& place, std::uint32_t milliseconds, bool only_valid) {
+  const MapShape& shape = LeaseMap(place.family);
+  const auto map = OpenMap(place.PathOf(shape.name), shape);
+  if (!map) return Failure(map.error());
+  const auto held = ReadOnly<lease>(map->get());
+  if (!held) return Failure(held.error());
+  const std::uint64_t now = SinceBoot();
+  if (only_valid && held->end <= now) {
+    return Failure(SystemError{ETIME, "extending the lease of programs"});
+  }
+  return WriteOnly(map->get(), lease{now + milliseconds * kMillisecond});
+}
+
 Done Remove(const Place& place) {
   for (const Program& program : ProgramsOf(place.family)) {
-    const auto removed = RemoveLink(place.PathOf(program.name));
+    const auto removed = RemovePin(place.PathOf(program.name));
     if (!removed) return removed;
   }
-  for (const MapShape& shape : MapsOf(place.family)) {
-    const std::string path = place.PathOf(shape.name);
-    if (unlink(path.c_str()) != 0 && errno != ENOENT) {
-      return Failure(SystemError::Last("removing " + path));
-    }
+  // Another version may have pinned more, such as links of programs that this one does not know.
+  const auto rest = FilesIn(place.directory);
+  if (!rest) return Failure(rest.error());
+  for (const std::string& name : *rest) {
+    if (IsOfOther(name, place.family)) continue;
+    const auto removed = RemovePin(place.PathOf(name.c_str()));
+    if (!removed) return removed;
   }
   // The other family may have something there, or the folder may be a mount, perhaps in a root that
   // is read-only.

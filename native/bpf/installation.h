@@ -43,6 +43,12 @@ struct States {
 Done AddMaps(const Place& place, const Room& room);
 /** Attaches the programs, or replaces those of the links that are there. */
 Done AddLinks(const Place& place, const Reach& reach);
+/**
+ * Lets programs translate for so long from now. `only_valid`: ETIME when they do not translate at
+ * present, because the lease has run out.
+ */
+Done ExtendLease(const Place& place, std::uint32_t milliseconds, bool only_valid);
+
 /** Detaches the programs, and removes all pins of the family, and the folder when it is empty. */
 Done Remove(const Place& place);
 std::expected<States, SystemError> StateOf(const Place& place, const Room& room,

@@ -30,6 +30,19 @@ struct settings {
   __u32 excludes;
 };
 
+/**
+ * Until when programs translate, in nanoseconds since boot, time asleep included (CLOCK_BOOTTIME).
+ * The process that keeps the maps up to date moves it on.
+ */
+struct lease {
+  __u64 end;
+};
+
+/** What ids of pools depend on. Programs do not read it. */
+struct secret {
+  __u8 bytes[16];
+};
+
 /** What a frontend key names: `kind`. */
 enum { kAddressAndPort = 0, kNodePort = 1, kNodeAddress = 2 };
 
@@ -42,9 +55,14 @@ struct frontend {
   __u8 kind;
 };
 
+/** Bytes that no other pool of the node has. */
+struct pool_id {
+  __u64 words[2];
+};
+
 /** What a frontend leads to. */
 struct pool {
-  __u64 id;
+  struct pool_id id;
   /** 0: the frontend is left to the rules. */
   __u32 count;
   /** Of a node address: 1 = only for sockets of the node's network namespace. */
@@ -53,7 +71,7 @@ struct pool {
 
 /** Of a group: it holds the endpoints of a pool from index `number * kGroupSize` on. */
 struct group_key {
-  __u64 pool;
+  struct pool_id pool;
   __u32 number;
   __u32 unused;
 };

@@ -26,6 +26,8 @@ constexpr MapShape kMaps4[] = {
     {"counts4", BPF_MAP_TYPE_HASH, sizeof(counted), sizeof(__u64), kCountsMax, BPF_F_NO_PREALLOC},
     {"excluded4", BPF_MAP_TYPE_HASH, sizeof(excluded), sizeof(__u32), kExcludedMax,
      BPF_F_NO_PREALLOC},
+    {"lease4", BPF_MAP_TYPE_ARRAY, sizeof(__u32), sizeof(lease), 1, 0},
+    {"secret4", BPF_MAP_TYPE_ARRAY, sizeof(__u32), sizeof(secret), 1, 0},
 };
 
 constexpr MapShape kMaps6[] = {
@@ -38,6 +40,8 @@ constexpr MapShape kMaps6[] = {
     {"counts6", BPF_MAP_TYPE_HASH, sizeof(counted), sizeof(__u64), kCountsMax, BPF_F_NO_PREALLOC},
     {"excluded6", BPF_MAP_TYPE_HASH, sizeof(excluded), sizeof(__u32), kExcludedMax,
      BPF_F_NO_PREALLOC},
+    {"lease6", BPF_MAP_TYPE_ARRAY, sizeof(__u32), sizeof(lease), 1, 0},
+    {"secret6", BPF_MAP_TYPE_ARRAY, sizeof(__u32), sizeof(secret), 1, 0},
 };
 
 /** Sockets of IPv6 connect to IPv4 addresses too. */

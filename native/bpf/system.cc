@@ -152,6 +152,21 @@ Opened OpenPin(const std::string& path) {
   return Open(BPF_OBJ_GET, attr, "opening " + path);
 }
 
+Opened OpenMap(const std::string& path, const MapShape& shape) {
+  auto map = OpenPin(path);
+  if (!map) return map;
+  const auto info = MapInfo(map->get());
+  if (!info) return Failure(info.error());
+  if (info->type == shape.type && info->key_size == shape.key_bytes &&
+      info->value_size == shape.value_bytes) {
+    return map;
+  }
+  return Failure(SystemError{EPROTO, "opening " + path + ": keys of " +
+                                         std::to_string(info->key_size) + " bytes and values of " +
+                                         std::to_string(info->value_size) +
+                                         " are of another version"});
+}
+
 Done UpdateLink(int link_fd, int program_fd) {
   bpf_attr attr = Zero();
   attr.link_update.link_fd = static_cast<std::uint32_t>(link_fd);

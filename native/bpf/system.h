@@ -28,6 +28,12 @@ Done Pin(int fd, const std::string& path);
 /** ENOENT when there is none. */
 Opened OpenPin(const std::string& path);
 
+/**
+ * As `OpenPin`, for a map whose keys and values have the lengths of the shape: the kernel writes
+ * into a caller's buffer whatever length the map's values have. EPROTO: they have others.
+ */
+Opened OpenMap(const std::string& path, const MapShape& shape);
+
 /** Another program for a link, in one step. */
 Done UpdateLink(int link_fd, int program_fd);
 /** Connections notice it at once, and not when the last descriptor is closed. Linux 5.9. */

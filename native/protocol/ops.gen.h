@@ -568,6 +568,19 @@ struct BpfDetach {
       Field("link", &BpfDetach::link), Field("program", &BpfDetach::program)};
 };
 
+struct BpfLeaseExtend {
+  static constexpr std::uint32_t kCode = 198;
+  static constexpr const char* kName = "bpfLeaseExtend";
+  std::string_view directory;
+  std::uint8_t family = 0;
+  std::uint32_t milliseconds = 0;
+  std::uint8_t only_valid = 0;
+  static constexpr std::tuple kFields{
+      Field("directory", &BpfLeaseExtend::directory), Field("family", &BpfLeaseExtend::family),
+      Field("milliseconds", &BpfLeaseExtend::milliseconds),
+      Field("onlyValid", &BpfLeaseExtend::only_valid)};
+};
+
 }  // namespace op
 
 /** The schemas `kernelRequests` and `conntrackRequests`. */

@@ -32,6 +32,11 @@ export const bpfOps = {
   bpfRemove: { code: 196, fields: place },
   /** Detaches a link, by its id, as long as it has this program. One that has gone is detached. */
   bpfDetach: { code: 197, fields: { link: 'u32', program: 'u32' } },
+  /**
+   * Lets the programs of a family translate for so long from now, time asleep included; after that
+   * they leave all connections to the rules. `onlyValid`: 1 = ETIME when they do that at present.
+   */
+  bpfLeaseExtend: { code: 198, fields: { ...place, milliseconds: 'u32', onlyValid: 'u8' } },
 } as const satisfies Schema;
 
 /** A buffer holds exactly one. */

@@ -160,6 +160,10 @@ export class Metrics {
       case 'miscounted':
         own.miscounts.inc(label, event.miscounts.length);
         return;
+      case 'lease-late':
+      case 'lease-ended':
+        own.leases.inc(label);
+        return;
       case 'audited':
         own.audit.observe(label, event.durationMs / 1000);
         own.lastAudit.set(label, nowMs / 1000);
@@ -265,6 +269,12 @@ function ownMetrics(registry: Registry) {
     ),
     miscounts: new Counter(
       labelled('miscounts_total', 'Sets and maps found with a wrong number of elements'),
+    ),
+    leases: new Counter(
+      labelled(
+        'connect_time_lease_failures_total',
+        'Times that the lease of connect-time programs was not renewed when it was due',
+      ),
     ),
     audit: new Histogram({
       ...labelled(

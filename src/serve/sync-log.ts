@@ -140,6 +140,14 @@ function logFamily(log: Logger, event: FamilyEvent): void {
       else log.info(of, 'Service is in the connect-time map again');
       return;
     }
+    case 'lease-late': {
+      const { leftMs, reason: err } = event;
+      log.warn({ family, leftMs, err }, 'Failed to renew the lease of connect-time programs');
+      return;
+    }
+    case 'lease-ended':
+      log.warn({ family }, 'Lease of connect-time programs expired; comparing maps to renew it');
+      return;
     case 'audited':
       log.debug({ family, durationMs: event.durationMs }, 'Audit finished');
       return;

@@ -122,6 +122,17 @@ export type FamilyEvent = { readonly family: Family } & (
       /** There is no room for a Service beside the rules, or there is again. */
       readonly kind: 'left-to-rules';
     } & LeftToRules)
+  | {
+      /**
+       * The lease of connect-time programs was not renewed in time: `leftMs` later they leave all
+       * connections to the rules.
+       */
+      readonly kind: 'lease-late';
+      readonly reason: string;
+      readonly leftMs: number;
+    }
+  /** It has run out, and is renewed when the maps have been compared. */
+  | { readonly kind: 'lease-ended' }
   | { readonly kind: 'audited'; readonly durationMs: number }
 );
 

@@ -73,6 +73,9 @@ export class FamilySync {
   readonly #environment: PlannedEnvironment;
   readonly #requests: Requests;
   #phase: Phase = 'reading';
+  #inStepAtMs: number | undefined;
+  /** As the last event `done` said. */
+  #isWell = false;
 
   constructor(given: FamilySyncOptions) {
     const { planner, clock, environment, settings } = given;
@@ -127,6 +130,20 @@ export class FamilySync {
     const { sweepDue } = this.#options.planner;
     const isDue = this.#recovery.dueAtMs !== undefined || this.#hasWork || sweepDue;
     return this.#isListed && this.#requests.isWaiting && !isDue;
+  }
+
+  /**
+   * `Clock.now` when all that was desired was in force last, except for what was in quarantine, which
+   * must not be everything; now, if nothing waits.
+   */
+  get inStepAtMs(): number | undefined {
+    const isIdle =
+      this.#phase === 'live' &&
+      this.#isWell &&
+      this.#requests.isWaiting &&
+      this.#recovery.dueAtMs === undefined &&
+      !this.#hasWork;
+    return isIdle ? this.#options.clock.now() : this.#inStepAtMs;
   }
 
   get #isListed(): boolean {
@@ -329,6 +346,8 @@ export class FamilySync {
     const rules = planner.takeRuleCounts?.() ?? [];
     const { size } = this.#quarantine;
     const well = isContained && (size === 0 || size < this.desired.size);
+    this.#isWell = well;
+    if (well) this.#inStepAtMs = now;
     observer({ kind: 'done', family: this.family, purpose, ok, well, durationMs, rules });
     this.#requests.end(this.#hasWork || this.#recovery.dueAtMs !== undefined);
   }

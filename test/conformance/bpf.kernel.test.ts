@@ -1,6 +1,6 @@
 /** The programs and their maps in the real kernel, by the connections of this process. */
-import { rmSync, statSync } from 'node:fs';
-import { type AddressInfo, connect, createServer, type Server } from 'node:net';
+import { readdirSync, renameSync, rmSync, statSync } from 'node:fs';
+import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { afterAll, it as anyIt, beforeAll, beforeEach, describe, expect } from 'vitest';
 import { BPFState } from '../../src/kernel/bpf-ops.ts';
@@ -36,7 +36,7 @@ const loopback = { IPv4: '127.0.0.1', IPv6: '::1' } as const;
 /** Addresses for documentation, which nobody routes. */
 const service = { IPv4: '198.51.100.1', IPv6: '2001:db8::1' } as const;
 const room = { frontendsMax: 1024, endpointsMax: 32_768 };
-const pool = Uint8Array.of(1, 2, 3, 4, 5, 6, 7, 8);
+const pool = Uint8Array.from({ length: 16 }, (_, i) => i + 1);
 
 let place: ConnectTimePlace;
 let kernel: Kernel;
@@ -55,8 +55,15 @@ afterAll(() => {
 beforeEach(() => removeConnectTime(kernel, place.directory));
 
 /** Starts a server, and returns its port. `reached` is called for each connection. */
-async function serve(family: Family, reached = (): void => {}): Promise<number> {
-  const server = createServer((socket) => socket.on('error', () => {}).end());
+async function serve(
+  family: Family,
+  reached = (): void => {},
+  then: 'ends' | 'is kept open' = 'ends',
+): Promise<number> {
+  const server = createServer((socket) => {
+    socket.on('error', () => {});
+    if (then === 'ends') socket.end();
+  });
   server.on('connection', reached);
   servers.push(server);
   await new Promise<void>((resolve) => server.listen(0, loopback[family], resolve));
@@ -75,6 +82,22 @@ function peerOf(host: string, port: number): Promise<string> {
     );
     socket.on('error', ({ code }: NodeJS.ErrnoException) => resolve(String(code)));
   });
+}
+
+function connected(host: string, port: number): Promise<Socket> {
+  return new Promise((resolve, reject) => {
+    const socket = connect({ host, port }, () => resolve(socket));
+    socket.on('error', reject);
+  });
+}
+
+/** What getpeername says. Node asks once and remembers, so its handle is asked. */
+function peerNow(socket: Socket): string {
+  const peer = {} as { address: string; port: number };
+  (socket as unknown as { _handle: { getpeername(out: object): number } })._handle.getpeername(
+    peer,
+  );
+  return `${peer.address} ${peer.port}`;
 }
 
 async function apply(...ops: KernelOp[]): Promise<void> {
@@ -108,6 +131,14 @@ function removing(family: Family, map: string, keys: Uint8Array): KernelOp {
   };
 }
 
+function leasing(family: Family, milliseconds: number, onlyValid: 0 | 1 = 0): KernelOp {
+  const { directory } = place;
+  return {
+    kind: 'bpfLeaseExtend',
+    ...{ directory, family: families[family], milliseconds, onlyValid },
+  };
+}
+
 function groupKey(number: number): Uint8Array {
   const key = new Uint8Array(keyBytes.endpoints);
   writeGroupKey(key, 0, pool, number);
@@ -131,6 +162,7 @@ async function translate(
     ),
     ...frontends.map(([key, value]) => adding(family, 'frontends', key, value)),
     { kind: 'bpfLinksAdd', ...pinned(family) },
+    leasing(family, 3_600_000),
   );
 }
 
@@ -187,7 +219,7 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family) => {
     await translate(family, await serve(family), [
       [frontendKey(undefined, 30080), poolValue(pool, 1)],
       [nodeAddressKey(own), nodeAddressValue('everybody')],
-      [frontendKey(own, 30080), poolValue(new Uint8Array(8), 0)],
+      [frontendKey(own, 30080), poolValue(new Uint8Array(16), 0)],
     ]);
     expect(await peerOf(service[family], 30080)).not.toContain(service[family]);
   });
@@ -216,6 +248,68 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family) => {
     expect(await peerOf(service[family], 80)).not.toContain(service[family]);
     place.include(process.pid);
     expect(await peerOf(service[family], 80)).toBe(`${service[family]} 80`);
+  });
+
+  it('ends when nothing renews its lease, and the peers of open connections stay known', async () => {
+    const port = await serve(family, undefined, 'is kept open');
+    await translate(family, port, [clusterIP]);
+    const open = await connected(service[family], 80);
+    // It is over before it is read.
+    await apply(leasing(family, 0));
+    expect(await peerOf(service[family], 80)).not.toContain(service[family]);
+    expect(peerNow(open)).toBe(`${service[family]} 80`);
+    open.destroy();
+    expect(await kernel.apply(batch(leasing(family, 3_600_000, 1)))).toMatchObject({
+      failures: [{ op: 0, code: 'ETIME' }],
+    });
+    expect(await peerOf(service[family], 80)).not.toContain(service[family]);
+    await apply(leasing(family, 3_600_000), leasing(family, 3_600_000, 1));
+    expect(await peerOf(service[family], 80)).toBe(`${service[family]} 80`);
+  });
+
+  it('leaves connections to the rules until its lease begins', async () => {
+    await translate(family, await serve(family), [clusterIP]);
+    const digit = family === 'IPv4' ? 4 : 6;
+    rmSync(join(place.directory, `lease${digit}`));
+    await apply({ kind: 'bpfMapsAdd', ...pinned(family) });
+    await apply({ kind: 'bpfLinksAdd', ...pinned(family) });
+    expect(await peerOf(service[family], 80)).not.toContain(service[family]);
+  });
+
+  it('removes the pins of another version, and not those of the other family', async () => {
+    const other = family === 'IPv4' ? 'IPv6' : 'IPv4';
+    const [own, its] = family === 'IPv4' ? [4, 6] : [6, 4];
+    await translate(family, await serve(family), [clusterIP]);
+    const of = (name: string, digit: number): string => join(place.directory, `${name}${digit}`);
+    renameSync(of('connect', own), of('sendmsg', own));
+    renameSync(of('peers', own), join(place.directory, 'another'));
+    await apply({ kind: 'bpfMapsAdd', ...pinned(other) });
+    await apply({ kind: 'bpfRemove', directory: place.directory, family: families[family] });
+    const left = readdirSync(place.directory);
+    expect(left).toContain(`frontends${its}`);
+    expect(left.filter((name) => !name.endsWith(String(its)))).toEqual([]);
+    expect(await peerOf(service[family], 80)).not.toContain(service[family]);
+  });
+
+  it('refuses a map whose values have another length, and calls it wrong', async () => {
+    await translate(family, await serve(family), [clusterIP]);
+    const digit = family === 'IPv4' ? 4 : 6;
+    for (const name of ['settings', 'counts'] as const) {
+      rmSync(join(place.directory, `${name}${digit}`));
+      // Values of 80 bytes are longer than what is read of either.
+      renameSync(
+        join(place.directory, `endpoints${digit}`),
+        join(place.directory, `${name}${digit}`),
+      );
+      const request = { kind: 'bpfElementsDump', directory: place.directory } as const;
+      await expect(kernel.dump({ ...request, map: `${name}${digit}` })).rejects.toThrow(
+        'are of another version',
+      );
+      const { records } = await kernel.dump({ kind: 'bpfStateGet', ...pinned(family) });
+      expect(records).toMatchObject([{ maps: BPFState.wrong }]);
+      await apply({ kind: 'bpfRemove', directory: place.directory, family: families[family] });
+      await apply({ kind: 'bpfMapsAdd', ...pinned(family) });
+    }
   });
 
   it('ends when it is removed', async () => {
@@ -265,8 +359,10 @@ describe('maps', () => {
     const { records } = await kernel.dump(request as { kind: 'bpfElementsDump' } & typeof request);
     const read = records.flatMap((one) => {
       if (one.kind !== 'bpfElements') return [];
-      return Array.from({ length: one.keys.length / 16 }, (_, i) =>
-        Buffer.from(one.keys.subarray(16 * i, 16 * (i + 1))).toString('hex'),
+      return Array.from({ length: one.keys.length / keyBytes.endpoints }, (_, i) =>
+        Buffer.from(
+          one.keys.subarray(keyBytes.endpoints * i, keyBytes.endpoints * (i + 1)),
+        ).toString('hex'),
       );
     });
     expect(read.sort()).toEqual(keys.map((key) => Buffer.from(key).toString('hex')).sort());

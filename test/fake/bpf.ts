@@ -23,10 +23,12 @@ interface Link {
 
 /** Bytes of keys and values, as native/bpf/layout.h has them. */
 const shapes: Readonly<Record<string, readonly [key: number, value: number]>> = {
-  frontends: [20, 16],
-  endpoints: [16, 80],
+  frontends: [20, 24],
+  endpoints: [24, 80],
   counts: [40, 8],
   excluded: [8, 4],
+  secret: [4, 16],
+  lease: [4, 8],
 };
 
 const suffixes: Readonly<Record<number, string>> = { 2: '4', 10: '6' };
@@ -39,6 +41,7 @@ function mostIn(
 ): number {
   if (name.startsWith('counts')) return 2 ** 17;
   if (name.startsWith('excluded')) return 2 ** 12 + 1;
+  if (name.startsWith('secret') || name.startsWith('lease')) return 1;
   return name.startsWith('frontends') ? frontendsMax : endpointsMax;
 }
 
@@ -65,6 +68,10 @@ export class FakeBpf {
   readonly maps = new Map<string, Map<string, string>>();
   /** Attached programs, by folder and family. */
   readonly links = new Map<string, Link>();
+  /** When leases end, by folder and family, in milliseconds of `now`. */
+  readonly leases = new Map<string, number>();
+  /** Milliseconds since boot. */
+  now = (): number => 0;
   /** Ids of links without a pin that we see, and the names of their programs. */
   readonly strays = new Map<number, string>();
   /** Why links cannot be listed, and not be detached. */
@@ -95,8 +102,17 @@ export class FakeBpf {
         return [];
       case 'bpfRemove':
         this.links.delete(`${op.directory} ${op.family}`);
+        this.leases.delete(`${op.directory} ${op.family}`);
         for (const name of mapsOf(op.family)) this.maps.delete(`${op.directory}/${name}`);
         return [];
+      case 'bpfLeaseExtend': {
+        const at = `${op.directory} ${op.family}`;
+        this.#map(op.directory, `lease${suffixes[op.family]}`);
+        const endsAt = this.leases.get(at) ?? 0;
+        if (op.onlyValid !== 0 && endsAt <= this.now()) return [new Refusal('ETIME')];
+        this.leases.set(at, this.now() + op.milliseconds);
+        return [];
+      }
       case 'bpfDetach':
         if (this.forbidden.detach !== undefined) return [new Refusal(this.forbidden.detach)];
         this.strays.delete(op.link);

@@ -166,7 +166,8 @@ test(
 function linkState(kernel: Kernel): Promise<number[]> {
   const { directory } = place;
   const wanted = { reach: 'all', excludes: false, room: standardRoom } as const;
-  const asked = askedOf({ ...place, ...wanted }, false);
+  const secret = new Uint8Array(16);
+  const asked = askedOf({ ...place, ...wanted, secret, leaseMs: 1 }, false);
   const states = [2, 10].map(async (family) => {
     const request = { kind: 'bpfStateGet', directory, family, ...asked } as const;
     const { records } = await kernel.dump(request);

@@ -7,12 +7,13 @@ import type { Backend, Counts, Fixed, FixedRepair, Objects, Tables } from '../ba
 import { noCounts } from '../backend.ts';
 import type { Environment, Miscount, ModeConfig, Pause } from '../mode.ts';
 import { BatchWriter } from './batch-writer.ts';
-import { environmentElements } from './environment.ts';
-import { objectsOf, poolOf, type Setting } from './frontends.ts';
+import { type EnvironmentElement, environmentElements, environmentId } from './environment.ts';
+import { type ElementSetting, objectsOf, poolOf } from './frontends.ts';
 import { groupCount, keyBytes, mapNames, valueBytes } from './layout.ts';
 import { type ConnectTimeObjects, ConnectTimeObservation, isValue } from './observation.ts';
 import { isReadable, type PinnedStates, readPinned } from './pinned.ts';
 import type { Placement } from './placement.ts';
+import { poolIds } from './pool-ids.ts';
 
 export interface ConnectTimeTypes extends ConnectTimeObjects {
   readonly found: ConnectTimeObservation;
@@ -27,7 +28,7 @@ export class ConnectTimeBackend implements Backend<ConnectTimeTypes> {
   readonly tables: Tables<ConnectTimeTypes>;
   readonly #config: ModeConfig;
   readonly #placement: Placement;
-  readonly #setting: Setting;
+  readonly #setting: ElementSetting;
   /** The programs are not attached yet, so that no connection meets what is written. */
   #isStaged = false;
 
@@ -35,7 +36,7 @@ export class ConnectTimeBackend implements Backend<ConnectTimeTypes> {
     this.family = config.family;
     this.#config = config;
     this.#placement = placement;
-    this.#setting = { config, reach: placement.reach };
+    this.#setting = { config, reach: placement.reach, poolId: poolIds(placement.secret) };
     this.tables = {
       exposed: [],
       prepare: async () => {},
@@ -83,7 +84,7 @@ export class ConnectTimeBackend implements Backend<ConnectTimeTypes> {
     pause: Pause,
     begun: (found: ConnectTimeObservation) => void,
   ): Promise<ConnectTimeObservation> {
-    const found = new ConnectTimeObservation(this.family);
+    const found = new ConnectTimeObservation(this.family, this.#setting.poolId);
     begun(found);
     const { maps, links } = await this.#pinned(kernel);
     found.maps = maps;
@@ -127,6 +128,8 @@ export class ConnectTimeBackend implements Backend<ConnectTimeTypes> {
     drift: Counts,
   ): void {
     const wanted = environmentElements(environment);
+    const secret = this.#secret;
+    wanted.set(environmentId(secret), secret);
     for (const [id, one] of wanted) {
       const held = found.environment.get(id);
       if (isValue(held?.value, one.value)) continue;
@@ -134,10 +137,15 @@ export class ConnectTimeBackend implements Backend<ConnectTimeTypes> {
       writer.addOfEnvironment(one);
     }
     for (const [id, one] of found.environment) {
-      if (wanted.has(id)) continue;
+      // An array always has its elements.
+      if (wanted.has(id) || one.map === 'secret') continue;
       drift.unwanted += 1;
       writer.deleteOfEnvironment(one);
     }
+  }
+
+  get #secret(): EnvironmentElement {
+    return { map: 'secret', key: new Uint8Array(keyBytes.secret), value: this.#placement.secret };
   }
 
   /** Programs are attached when the maps are right. */

@@ -71,18 +71,20 @@ class Groups extends Elements {
   }
 }
 
-const sorts = ['endpoints', 'frontends', 'excluded'] as const satisfies Sort[];
+const sorts = ['endpoints', 'frontends', 'excluded', 'secret'] as const satisfies Sort[];
 
 function newElements() {
   return {
     endpoints: new Groups(),
     frontends: new SingleElements('frontends'),
     excluded: new SingleElements('excluded'),
+    secret: new SingleElements('secret'),
   };
 }
 
 /** What a batch does with elements, in this order. */
 const steps = [
+  ['add', 'secret'],
   ['add', 'excluded'],
   ['add', 'endpoints'],
   ['add', 'frontends'],

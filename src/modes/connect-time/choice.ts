@@ -1,11 +1,21 @@
 /** Finds out whether connections can be translated when they are made, and puts an end to it. */
+import { randomBytes } from 'node:crypto';
 import { isKernelError, KernelError } from '../../kernel/errors.ts';
 import type { ApplyResult, Kernel } from '../../kernel/kernel.ts';
 import { kernelOps } from '../../kernel/ops.ts';
 import { RecordWriter } from '../../kernel/records.ts';
 import type { Family } from '../../net/address.ts';
-import { addressFamily } from './layout.ts';
-import { askedOf, type Placement, type Reach, type Room, standardRoom } from './placement.ts';
+import { noPause } from '../mode.ts';
+import { addressFamily, keyBytes, mapNames, valueBytes } from './layout.ts';
+import {
+  askedOf,
+  type Placement,
+  type Reach,
+  type Room,
+  standardLeaseMs,
+  standardRoom,
+} from './placement.ts';
+import { readMap } from './read-map.ts';
 
 /** Where on this machine programs are pinned and attached. */
 export interface ConnectTimePaths {
@@ -18,6 +28,8 @@ export interface ConnectTimePaths {
   readonly anyCgroup?: string | undefined;
   /** Default: `standardRoom`. */
   readonly room?: Room;
+  /** Default: `standardLeaseMs`. */
+  readonly leaseMs?: number;
 }
 
 /** With `lack`, what the machine does not have: the rules translate all connections. */
@@ -39,18 +51,49 @@ export async function chooseConnectTime(
   kernel: Kernel,
 ): Promise<ConnectTimeChoice> {
   if (wanted === 'off') return { placement: undefined };
-  const { cgroup, directory, room = standardRoom } = paths;
+  const { cgroup, directory, leaseMs = standardLeaseMs, room = standardRoom } = paths;
   if (cgroup === undefined) {
     const lack =
       'the root of the cgroup2 hierarchy is not mounted (in a container: mount that of the host)';
     return { placement: undefined, lack };
   }
-  const placement: Placement = { directory, cgroup, reach: wanted, excludes, room };
+  const secret = (await readSecret(kernel, directory, families)) ?? newSecret();
+  const placement: Placement = {
+    ...{ directory, cgroup, reach: wanted, excludes, room, secret, leaseMs },
+  };
   for (const family of families) {
     const lack = await lackOf(kernel, placement, family);
     if (lack !== undefined) return { placement: undefined, lack };
   }
   return { placement };
+}
+
+/** See `poolIds`. */
+function newSecret(): Uint8Array {
+  return new Uint8Array(randomBytes(valueBytes.secret));
+}
+
+/** What an earlier process has left; undefined: nothing, or nothing that can be read. */
+async function readSecret(
+  kernel: Kernel,
+  directory: string,
+  families: readonly Family[],
+): Promise<Uint8Array | undefined> {
+  const sizes = { keyBytes: keyBytes.secret, valueBytes: valueBytes.secret };
+  let found: Uint8Array | undefined;
+  for (const family of families) {
+    const map = { directory, map: mapNames[family].secret, ...sizes };
+    try {
+      await readMap(kernel, map, noPause, (_, value) => {
+        // An array that nobody has written to has zeroes.
+        if (value.some((byte) => byte !== 0)) found ??= value;
+      });
+    } catch (error) {
+      // The maps of another version are made anew.
+      if (!isKernelError(error)) throw error;
+    }
+  }
+  return found;
 }
 
 async function lackOf(

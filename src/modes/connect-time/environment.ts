@@ -15,7 +15,7 @@ import {
 } from './layout.ts';
 
 export interface EnvironmentElement {
-  readonly map: 'frontends' | 'excluded';
+  readonly map: 'frontends' | 'excluded' | 'secret';
   readonly key: Uint8Array;
   readonly value: Uint8Array;
 }
@@ -25,7 +25,7 @@ export function environmentId({ key, map }: Pick<EnvironmentElement, 'key' | 'ma
 }
 
 export function isOfEnvironment(map: EnvironmentElement['map'], key: Uint8Array): boolean {
-  return map === 'excluded' || isNodeAddressKey(key);
+  return map !== 'frontends' || isNodeAddressKey(key);
 }
 
 /** By `environmentId`. */

@@ -4,8 +4,9 @@ import type { Forwarding, Frontend } from '../../state/types.ts';
 import type { ModeFrontend } from '../changes.ts';
 import { binary } from '../elements.ts';
 import type { ModeConfig } from '../mode.ts';
-import { frontendKey, groupCount, groupSize, poolId, poolValue } from './layout.ts';
+import { frontendKey, groupCount, groupSize, poolValue } from './layout.ts';
 import type { Reach, Room } from './placement.ts';
+import { type PoolId, poolIdBytes } from './pool-ids.ts';
 
 /** Why a frontend is left to the rules. */
 export type Reason =
@@ -21,6 +22,11 @@ export type Reason =
 export interface Setting {
   readonly config: Pick<ModeConfig, 'localDetector' | 'masqueradeAll'>;
   readonly reach: Reach;
+}
+
+/** What elements are made with. */
+export interface ElementSetting extends Setting {
+  readonly poolId: PoolId;
 }
 
 /** The pool that connections from inside the cluster get, or why the rules are to choose. */
@@ -83,17 +89,17 @@ export function poolObjectId(pool: string): string {
   return `pool ${pool}`;
 }
 
-const noPool = new Uint8Array(8);
+const noPool = new Uint8Array(poolIdBytes);
 
 /** Frontends come after their pools. */
-export function objectsOf(forwarding: Forwarding, setting: Setting): ConnectTimeObject[] {
+export function objectsOf(forwarding: Forwarding, setting: ElementSetting): ConnectTimeObject[] {
   const pools = new Map<'cluster' | 'local', PoolElements>();
   const frontends: FrontendElement[] = [];
   for (const frontend of forwarding.frontends) {
     const found = poolOf(forwarding, frontend, setting);
     const key = frontendKey(frontend.address, frontend.port);
     if (found === 'cluster' || found === 'local') {
-      const pool = pools.get(found) ?? poolElements(forwarding, found);
+      const pool = pools.get(found) ?? poolElements(forwarding, found, setting.poolId);
       pools.set(found, pool);
       frontends.push(frontendElement(key, poolValue(pool.pool, pool.endpoints.length)));
     } else if (shadowsNodePorts(forwarding, frontend)) {
@@ -132,7 +138,11 @@ function frontendElement(key: Uint8Array, value: Uint8Array): FrontendElement {
   return { kind: 'frontend', id: frontendId(key), key, value };
 }
 
-function poolElements(forwarding: Forwarding, pool: 'cluster' | 'local'): PoolElements {
+function poolElements(
+  forwarding: Forwarding,
+  pool: 'cluster' | 'local',
+  poolId: PoolId,
+): PoolElements {
   const id = poolId(forwarding, pool);
   return {
     kind: 'pool',

@@ -3,19 +3,28 @@
  * of the host, ports and addresses that of the network. IPv4 addresses have the form
  * ::ffff:10.96.0.1.
  */
-import { hash } from 'node:crypto';
 import { IPPROTO } from '../../kernel/nft/constants.ts';
 import { type Address, addressBytes, type Family } from '../../net/address.ts';
 import { type EndpointList, endpointBytes } from '../../net/endpoint-list.ts';
-import type { Forwarding } from '../../state/types.ts';
 import { binary } from '../elements.ts';
+import { poolIdBytes } from './pool-ids.ts';
 
 /** AF_INET, AF_INET6. */
 export const addressFamily = { IPv4: 2, IPv6: 10 } as const satisfies Record<Family, number>;
 
 export const mapNames = {
-  IPv4: { frontends: 'frontends4', endpoints: 'endpoints4', excluded: 'excluded4' },
-  IPv6: { frontends: 'frontends6', endpoints: 'endpoints6', excluded: 'excluded6' },
+  IPv4: {
+    frontends: 'frontends4',
+    endpoints: 'endpoints4',
+    excluded: 'excluded4',
+    secret: 'secret4',
+  },
+  IPv6: {
+    frontends: 'frontends6',
+    endpoints: 'endpoints6',
+    excluded: 'excluded6',
+    secret: 'secret6',
+  },
 } as const satisfies Record<Family, Record<string, string>>;
 
 /** So many endpoints of a pool are one element, because elements are what costs the kernel. */
@@ -23,11 +32,12 @@ export const groupSize = 4;
 
 const endpointLength = 20;
 
-export const keyBytes = { frontends: 20, endpoints: 16, excluded: 8 } as const;
+export const keyBytes = { frontends: 20, endpoints: 24, excluded: 8, secret: 4 } as const;
 export const valueBytes = {
-  frontends: 16,
+  frontends: 24,
   endpoints: groupSize * endpointLength,
   excluded: 4,
+  secret: 16,
 } as const;
 
 /** What a frontend key names. */
@@ -75,15 +85,8 @@ export function poolValue(id: Uint8Array, count: number): Uint8Array {
 /** `reach` of a loopback address is the node: in a pod it is the pod's own. */
 export function nodeAddressValue(reach: 'everybody' | 'node'): Uint8Array {
   const value = new Uint8Array(valueBytes.frontends);
-  if (reach === 'node') value[12] = 1;
+  if (reach === 'node') value[poolIdBytes + 4] = 1;
   return value;
-}
-
-const poolIdBytes = 8;
-
-/** Eight bytes that no other pool has: a digest, so that a restart needs to remember nothing. */
-export function poolId({ key }: Forwarding, pool: 'cluster' | 'local'): Uint8Array {
-  return hash('sha256', `${key} ${pool}`, 'buffer').subarray(0, poolIdBytes);
 }
 
 /** How many groups hold so many endpoints. */

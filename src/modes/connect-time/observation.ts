@@ -11,8 +11,9 @@ import type { Pause } from '../mode.ts';
 import type { SharedObject } from '../shared-objects.ts';
 import { type EnvironmentElement, environmentId, isOfEnvironment } from './environment.ts';
 import { type ConnectTimeObject, frontendId, poolObjectId } from './frontends.ts';
-import { keyBytes, mapNames, packedGroup, poolId, readGroupKey, valueBytes } from './layout.ts';
+import { keyBytes, mapNames, packedGroup, readGroupKey, valueBytes } from './layout.ts';
 import type { Pinned } from './pinned.ts';
+import type { PoolId } from './pool-ids.ts';
 import { readMap } from './read-map.ts';
 
 /** What the kernel holds. A pool: `binary` of the values of its groups by number, with gaps. */
@@ -39,10 +40,12 @@ export class ConnectTimeObservation implements Found<ConnectTimeObjects> {
   /** What is there because of the environment, by `environmentId`. */
   readonly environment = new Map<string, EnvironmentElement>();
   readonly #family: Family;
+  readonly #poolId: PoolId;
   readonly #held = new Map<string, HeldObject>();
 
-  constructor(family: Family) {
+  constructor(family: Family, poolId: PoolId) {
     this.#family = family;
+    this.#poolId = poolId;
   }
 
   get intact(): boolean {
@@ -63,7 +66,7 @@ export class ConnectTimeObservation implements Found<ConnectTimeObjects> {
   #orderOf(pool: 'cluster' | 'local', next: Forwarding): EndpointList {
     const list = next[pool];
     if (list.length < 2) return list;
-    const held = this.#held.get(poolObjectId(binary(poolId(next, pool))));
+    const held = this.#held.get(poolObjectId(binary(this.#poolId(next, pool))));
     return held?.kind === 'pool' ? listOf(this.#family, held) : list;
   }
 
@@ -92,7 +95,7 @@ export class ConnectTimeObservation implements Found<ConnectTimeObjects> {
       keyBytes: keyBytes[sort],
       valueBytes: valueBytes[sort],
     });
-    for (const map of ['frontends', 'excluded'] as const) {
+    for (const map of ['frontends', 'excluded', 'secret'] as const) {
       await readMap(kernel, shapeOf(map), pause, (key, value) => {
         const one = { map, key, value };
         if (isOfEnvironment(map, key)) this.environment.set(environmentId(one), one);

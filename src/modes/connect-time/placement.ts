@@ -20,6 +20,12 @@ export interface Room {
  */
 export const standardRoom: Room = { frontends: 2 ** 18, endpoints: 2 ** 20 };
 
+/**
+ * Default of `leaseMs`. Longer than a restart or an upgrade takes; for so long connections may go to
+ * endpoints of the past when nothing updates the maps any more.
+ */
+export const standardLeaseMs = 5 * 60_000;
+
 export interface Placement {
   /** A folder of a bpf file system, which has the pins. */
   readonly directory: string;
@@ -29,6 +35,10 @@ export interface Placement {
   /** Connections of excluded pods are left to the rules. */
   readonly excludes: boolean;
   readonly room: Room;
+  /** What ids of pools are keyed by; kept in the maps, so that the next process has the same. */
+  readonly secret: Uint8Array;
+  /** How long programs translate after the process has renewed the lease. */
+  readonly leaseMs: number;
 }
 
 /** What ops and requests ask for. */

@@ -3,6 +3,8 @@ import { describe, expect, it } from 'vitest';
 import type { AppOptions } from '../../../src/app.ts';
 import type { Diff } from '../../../src/ask/difference.ts';
 import type { Status } from '../../../src/ask/status.ts';
+import { kernelOps } from '../../../src/kernel/ops.ts';
+import { readRecords } from '../../../src/kernel/records.ts';
 import type { ConnectTimePaths } from '../../../src/modes/connect-time/choice.ts';
 import type { Change } from '../../../src/state/change.ts';
 import { ready, service, slice } from '../state/build.ts';
@@ -247,4 +249,73 @@ describe('programs of an earlier process', () => {
     const mounted = await among('off', forbid, { ...connectTime, isMounted: true });
     expect(mounted.logged).not.toContain(message);
   });
+});
+
+describe('the lease of the programs', () => {
+  async function leased(): Promise<Running> {
+    const app = await running('all');
+    app.kernel.bpf.now = () => app.clock.now();
+    return app;
+  }
+  const ends = ({ kernel }: Running): number[] => [...kernel.bpf.leases.values()];
+  const expired = 'Lease of connect-time programs expired; comparing maps to renew it';
+
+  it('is renewed long before it ends', async () => {
+    const app = await leased();
+    expect(ends(app)).toEqual([300_000, 300_000]);
+    for (let i = 0; i < 4; i += 1) await app.clock.pass(150_000);
+    for (const end of ends(app)) expect(end).toBeGreaterThan(600_000 + 240_000);
+    expect(app.logged).not.toContain(expired);
+  });
+
+  it('is renewed only after a comparison, when the process has stood still', async () => {
+    const app = await leased();
+    const frontends = app.kernel.bpf.maps.get('/nowhere/bpf/fairlead/frontends4')!;
+    const [key] = [...frontends.keys()].filter((one) => clusterIP.test(one));
+    app.kernel.bpf.now = () => app.clock.now() + 400_000;
+    const held: boolean[] = [];
+    const { leases } = app.kernel.bpf;
+    const set = leases.set.bind(leases);
+    leases.set = (at, end) => {
+      held.push(frontends.has(key!));
+      return set(at, end);
+    };
+    frontends.delete(key!);
+    await app.clock.pass(60_000);
+    expect(app.logged).toContain(expired);
+    expect(held.length).toBeGreaterThan(0);
+    expect(held).not.toContain(false);
+    for (const end of ends(app)) expect(end).toBeGreaterThan(app.kernel.bpf.now() + 200_000);
+  });
+
+  it('ends where the kernel takes no changes, which is logged', async () => {
+    const app = await leased();
+    app.kernel.bpf.elementsMax = -1;
+    const refused = app.kernel.apply.bind(app.kernel);
+    app.kernel.apply = async (ops) => {
+      const kinds = Array.from(readRecords(kernelOps, ops), ({ kind }) => kind);
+      if (kinds[0] === 'bpfLeaseExtend') return refused(ops);
+      const failure = { op: undefined, entry: undefined, code: 'EIO', message: 'broken' };
+      return { kind: 'failed', failures: [failure], partly: false };
+    };
+    app.source.say(grown(3));
+    await quiet();
+    for (let i = 0; i < 5; i += 1) await app.clock.pass(100_000);
+    expect(app.kernel.bpf.leases.get('/nowhere/bpf/fairlead 2')).toBeLessThanOrEqual(
+      app.clock.now(),
+    );
+    expect(app.logged).toContain('Failed to renew the lease of connect-time programs');
+  });
+});
+
+it('keeps the secret of its ids through a restart', async () => {
+  const app = await running('all');
+  const before = app.kernel.bpf.text();
+  await app.stop();
+  const again = new Running(await configOf(manifests, '--connect-time=all'));
+  await again.start({ connectTime, kernel: app.kernel });
+  await serveWeb(again);
+  expect(app.kernel.bpf.text()).toBe(before);
+  const other = await running('all');
+  expect(other.kernel.bpf.text()).not.toBe(before);
 });

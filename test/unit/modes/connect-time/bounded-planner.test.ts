@@ -6,6 +6,7 @@ import { BoundedPlanner } from '../../../../src/modes/connect-time/bounded-plann
 import { objectsOf, sizeOf } from '../../../../src/modes/connect-time/frontends.ts';
 import { groupCount, groupSize } from '../../../../src/modes/connect-time/layout.ts';
 import { type Room, standardRoom } from '../../../../src/modes/connect-time/placement.ts';
+import { poolIds } from '../../../../src/modes/connect-time/pool-ids.ts';
 import { ofServiceMax } from '../../../../src/modes/connect-time/shares.ts';
 import { type Drift, type Environment, noPause } from '../../../../src/modes/mode.ts';
 import type { Forwarding } from '../../../../src/state/types.ts';
@@ -25,8 +26,10 @@ const placement = {
   reach: 'all',
   excludes: false,
   room: { frontends: 32, endpoints: 40 },
+  secret: new Uint8Array(16).fill(7),
+  leaseMs: 300_000,
 } as const;
-const setting = { config, reach: placement.reach };
+const setting = { config, reach: placement.reach, poolId: poolIds(placement.secret) };
 
 let kernel: FakeKernel;
 let planner: BoundedPlanner;

@@ -16,6 +16,8 @@ const placement: Placement = {
   reach: 'all',
   excludes: true,
   room: standardRoom,
+  secret: new Uint8Array(16).fill(7),
+  leaseMs: 300_000,
 };
 
 /** Cgroups are excluded, and others when the environment changes otherwise. */
@@ -42,11 +44,14 @@ type Deed = 'detach' | 'delete' | 'overwrite' | 'add' | 'unpin';
 /** What another program does to maps and programs; `nth` chooses an element. */
 function meddleWithMaps({ bpf }: FakeKernel, deed: Deed, nth: number): void {
   const paths = [...bpf.maps.keys()];
-  const map = bpf.maps.get(paths[nth % Math.max(1, paths.length)] ?? '');
+  const path = paths[nth % Math.max(1, paths.length)] ?? '';
+  const map = bpf.maps.get(path);
   const key = map && [...map.keys()][nth % Math.max(1, map.size)];
   if (deed === 'detach') bpf.links.clear();
-  else if (deed === 'unpin') bpf.maps.delete(paths[nth % Math.max(1, paths.length)] ?? '');
+  else if (deed === 'unpin') bpf.maps.delete(path);
   else if (map === undefined || key === undefined) return;
+  // An array has its elements, and no others.
+  else if (path.includes('/secret') && deed !== 'overwrite') return;
   else if (deed === 'delete') map.delete(key);
   else if (deed === 'overwrite') map.set(key, map.get(key)!.replaceAll(/^../g, 'fe'));
   else map.set(key.replace(/^../, 'ab'), map.get(key)!);

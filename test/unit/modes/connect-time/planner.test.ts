@@ -26,6 +26,8 @@ const placement = {
   reach: 'all',
   excludes: true,
   room: standardRoom,
+  secret: new Uint8Array(16).fill(7),
+  leaseMs: 300_000,
 } as const;
 
 let kernel: FakeKernel;
@@ -89,19 +91,19 @@ function elements(map: 'frontends4' | 'endpoints4' | 'excluded4'): [string, stri
 function endpoints(): string[] {
   return elements('endpoints4').map(([key, value]) => {
     const group = new EndpointList('IPv4', packedGroup('IPv4', Buffer.from(value, 'hex')));
-    return `${Buffer.from(key, 'hex').readUInt32LE(8)} ${group.texts().join(' ')}`;
+    return `${Buffer.from(key, 'hex').readUInt32LE(16)} ${group.texts().join(' ')}`;
   });
 }
 
 it('has an element for each address, for the node port, and for an address that accepts it', async () => {
   await start(web('10.244.0.1', '10.244.0.2'));
-  const [pool] = elements('endpoints4').map(([key]) => key.slice(0, 16));
+  const [pool] = elements('endpoints4').map(([key]) => key.slice(0, 32));
   const two = `${pool}0200000000000000`;
   expect(elements('frontends4')).toEqual(
     [
       [`${hexOf('10.96.0.1')}00500600`, two],
       [`${'00'.repeat(16)}75800601`, two],
-      [`${hexOf('192.168.0.1')}00000002`, '00'.repeat(16)],
+      [`${hexOf('192.168.0.1')}00000002`, '00'.repeat(24)],
     ].sort(),
   );
   expect(endpoints()).toEqual(['0 10.244.0.1:8080 10.244.0.2:8080']);
@@ -167,7 +169,7 @@ it('keeps loopback addresses to the sockets of the node', async () => {
   await planner.environment({ ...environment, connectTimeAddresses }, noPause);
   expect(apply()).toBe('applied');
   const found = new Map(elements('frontends4'));
-  expect(found.get(`${hexOf('127.0.0.1')}00000002`)).toBe(`${'00'.repeat(12)}01000000`);
+  expect(found.get(`${hexOf('127.0.0.1')}00000002`)).toBe(`${'00'.repeat(20)}01000000`);
 });
 
 /** Numbers of cgroups that the map holds. */

@@ -1,0 +1,124 @@
+/**
+ * Renews the lease of connect-time programs of one family, as long as the maps follow what is in
+ * force. Without it the programs leave all connections to the rules.
+ */
+import { isKernelError } from './kernel/errors.ts';
+import type { Kernel } from './kernel/kernel.ts';
+import { kernelOps } from './kernel/ops.ts';
+import { RecordWriter } from './kernel/records.ts';
+import { addressFamily } from './modes/connect-time/layout.ts';
+import type { Placement } from './modes/connect-time/placement.ts';
+import type { Family } from './net/address.ts';
+import type { Clock } from './sync/clock.ts';
+import type { FamilyEvent, Observer } from './sync/events.ts';
+
+interface LeaseOptions {
+  readonly family: Family;
+  readonly placement: Placement;
+  readonly kernel: Kernel;
+  readonly clock: Clock;
+  readonly observer: Observer;
+  /** See `FamilySync.inStepAtMs`. */
+  readonly inStepAtMs: () => number | undefined;
+  /** Asks for a comparison of what the kernel holds; `audited` tells that it is over. */
+  readonly verify: () => void;
+}
+
+/** A lease is renewed so often before it ends. */
+const renewals = 10;
+
+export class ConnectTimeLease {
+  readonly #options: LeaseOptions;
+  readonly #periodMs: number;
+  /** It has run out: maps are to be compared before programs use them again. */
+  #isEnded = false;
+  #isBusy = false;
+  #isStopped = false;
+  #renewedAtMs = 0;
+  #cancel: (() => void) | undefined;
+
+  constructor(options: LeaseOptions) {
+    this.#options = options;
+    this.#periodMs = options.placement.leaseMs / renewals;
+  }
+
+  /** A comparison that is over lets the programs translate, whatever they did before. */
+  observe(event: FamilyEvent): void {
+    const isStarted = event.kind === 'done' && event.ok && event.purpose !== 'changes';
+    // It may have made the maps anew, and with them the lease.
+    const isCompared = event.kind === 'audited';
+    if (isStarted || isCompared) void this.#extend('whatever it is');
+  }
+
+  stop(): void {
+    this.#isStopped = true;
+    this.#cancel?.();
+  }
+
+  #wait(): void {
+    this.#cancel?.();
+    if (this.#isStopped) return;
+    this.#cancel = this.#options.clock.after(this.#periodMs, () => void this.#renew());
+  }
+
+  async #renew(): Promise<void> {
+    const { clock, inStepAtMs } = this.#options;
+    const now = clock.now();
+    const lagMs = now - (inStepAtMs() ?? Number.NEGATIVE_INFINITY);
+    // A change or a repair may be under way.
+    if (lagMs <= 2 * this.#periodMs) return this.#extend('if it is valid');
+    if (now - this.#renewedAtMs > this.#options.placement.leaseMs / 2) {
+      this.#tellLate('the maps do not follow what is desired');
+    }
+    this.#wait();
+  }
+
+  async #extend(when: 'if it is valid' | 'whatever it is'): Promise<void> {
+    if (this.#isBusy || this.#isStopped) return;
+    this.#isBusy = true;
+    const startedMs = this.#options.clock.now();
+    const failure = await this.#apply(when === 'if it is valid');
+    this.#isBusy = false;
+    if (this.#isStopped) return;
+    if (failure === undefined) {
+      this.#renewedAtMs = startedMs;
+      this.#isEnded = false;
+    } else if (failure.code === 'ETIME') this.#end();
+    else this.#tellLate(failure.message);
+    this.#wait();
+  }
+
+  async #apply(onlyValid: boolean): Promise<{ code: string; message: string } | undefined> {
+    const { family, kernel, placement } = this.#options;
+    const { directory, leaseMs: milliseconds } = placement;
+    const out = new RecordWriter(kernelOps, 256);
+    out.write('bpfLeaseExtend', {
+      directory,
+      family: addressFamily[family],
+      milliseconds,
+      onlyValid: onlyValid ? 1 : 0,
+    });
+    try {
+      const result = await kernel.apply(out.finish());
+      return result.kind === 'applied' ? undefined : result.failures[0];
+    } catch (error) {
+      if (isKernelError(error)) return error;
+      throw error;
+    }
+  }
+
+  /** This process or the machine has stood still for longer than the lease. */
+  #end(): void {
+    const { family, observer, verify } = this.#options;
+    if (!this.#isEnded) observer({ kind: 'lease-ended', family });
+    this.#isEnded = true;
+    verify();
+  }
+
+  #tellLate(reason: string): void {
+    const { clock, family, observer, placement } = this.#options;
+    const endsAtMs = this.#renewedAtMs + placement.leaseMs;
+    const leftMs = Math.max(0, Math.round(endsAtMs - clock.now()));
+    observer({ kind: 'lease-late', family, reason, leftMs });
+  }
+}
