@@ -1,4 +1,7 @@
 /** The process: its command line, and its exit code. */
 import { runCommand } from './cli/command.ts';
+import { allTaken } from './cli/terminal.ts';
 
-process.exit(await runCommand(process.argv.slice(2)));
+const code = await runCommand(process.argv.slice(2));
+await allTaken();
+process.exit(code);

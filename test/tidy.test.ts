@@ -200,6 +200,18 @@ describe('the source', () => {
     expect([...wrong, ...statics]).toEqual([]);
   });
 
+  it('prints in one place, which lets only printable text through', () => {
+    const allowed = /^src\/cli\/(demo\/|terminal\.ts)/;
+    const wrong = files('src/', '.ts').filter(
+      (path) =>
+        !allowed.test(path) &&
+        /process\.(stdout|stderr)\.?\b(?!\.isTTY)|\bconsole\./.test(
+          read(path).replace(/^ *(\/\/|\*|\/\*).*$/gm, ''),
+        ),
+    );
+    expect(wrong).toEqual([]);
+  });
+
   it('starts no program, except in the demo, and the credential plugin of a kubeconfig', () => {
     const allowed = /^src\/(cli\/demo\/|source\/kubernetes\/exec-plugin\.ts)/;
     const wrong = files('src/', '.ts').filter(

@@ -13,6 +13,7 @@ import { endUnused } from '../modes/connect-time/attached.ts';
 import type { ConnectTimePaths } from '../modes/connect-time/choice.ts';
 import { availableModes } from '../modes/index.ts';
 import type { ProxyMode } from '../modes/mode.ts';
+import { printable } from '../serve/printable.ts';
 import {
   findIPVSLeftovers,
   type IPVSLeftovers,
@@ -31,6 +32,7 @@ import { removeLeftovers } from '../takeover/removal.ts';
 import { endingLines, listConnectTime } from './connect-time.ts';
 import { describeError } from './describe-error.ts';
 import { holdNamespaceForCleanup } from './instance.ts';
+import { terminal } from './terminal.ts';
 
 export interface CleanupOptions {
   readonly kernel: Kernel;
@@ -64,8 +66,8 @@ export async function runCleanup(action: 'remove' | 'list', ignoreOther: boolean
     kernel,
     modes: availableModes(),
     connectTime: connectTimePaths(hostFiles()),
-    print: (line) => process.stdout.write(`${line}\n`),
-    complain: (line) => process.stderr.write(`fairlead: ${line}\n`),
+    print: (line) => terminal.stdout.write(`${printable(line)}\n`),
+    complain: (line) => terminal.stderr.write(`fairlead: ${line}\n`),
   };
   try {
     await (action === 'list' ? listCleanup(options) : cleanUp(options));

@@ -5,6 +5,7 @@ import { askNames, commandNames, type Shell, shells, usage } from '../config/com
 import { helpText } from '../config/help.ts';
 import { nearest } from '../config/spelling.ts';
 import { versionText } from '../config/version.ts';
+import { terminal } from './terminal.ts';
 
 /** Resolves to the exit code. Commands are loaded when they are asked for. */
 export async function runCommand(args: readonly string[]): Promise<number> {
@@ -16,9 +17,8 @@ export async function runCommand(args: readonly string[]): Promise<number> {
   switch (command) {
     case 'config': {
       const { runConfigCommand } = await import('./config.ts');
-      const { stdout, stderr } = process;
       const readStdin = (): Promise<Uint8Array> => buffer(process.stdin);
-      return runConfigCommand(rest, { stdout, stderr, readFile, readStdin });
+      return runConfigCommand(rest, { ...terminal, readFile, readStdin });
     }
     case 'demo': {
       const { onStage, runDemo } = await import('./demo/demo.ts');
@@ -47,7 +47,7 @@ export async function runCommand(args: readonly string[]): Promise<number> {
     default: {
       if (askNames.includes(command)) {
         const { runAskCommand } = await import('./ask/index.ts');
-        return runAskCommand(command, rest, process);
+        return runAskCommand(command, rest, terminal);
       }
       const { run } = await import('./run.ts');
       return run(command === 'run' ? args.slice(args[0] === 'run' ? 1 : 0) : args);
@@ -67,7 +67,7 @@ function isShell(word: string | undefined): word is Shell {
 }
 
 function print(text: string): number {
-  process.stdout.write(text);
+  terminal.stdout.write(text);
   return 0;
 }
 
@@ -78,6 +78,6 @@ function refuse(command: string, args: readonly string[]): number {
   const guess = wrong === undefined ? undefined : nearest(wrong, known);
   const hint = guess === undefined ? '' : `, did you mean ${guess}?`;
   const reason = wrong === undefined ? 'an argument is missing' : `unknown argument "${wrong}"`;
-  process.stderr.write(`${usage(command)}\nError: ${reason}${hint}\n`);
+  terminal.stderr.write(`${usage(command)}\nError: ${reason}${hint}\n`);
   return 1;
 }

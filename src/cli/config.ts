@@ -1,10 +1,11 @@
 /** `fairlead config`: convert other configurations into kube-proxy's, and check a file. */
 import { usage } from '../config/commands.ts';
 import { convert, type ImportSource, importSources, validateFile } from '../config/import/index.ts';
+import type { Terminal } from './terminal.ts';
 
 interface ConfigCommandIo {
-  readonly stdout: { write(text: string): unknown };
-  readonly stderr: { write(text: string): unknown };
+  readonly stdout: Pick<Terminal, 'write'>;
+  readonly stderr: Pick<Terminal, 'write'>;
   readonly readFile: (path: string) => Promise<Uint8Array>;
   readonly readStdin: () => Promise<Uint8Array>;
 }

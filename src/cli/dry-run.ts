@@ -17,16 +17,18 @@ import { type Finding, worst } from '../preflight/finding.ts';
 import { thisMachine } from '../preflight/machine.ts';
 import { checkPredecessors } from '../preflight/predecessors.ts';
 import { checkSettings } from '../preflight/settings.ts';
+import { printable } from '../serve/printable.ts';
 import type { ShadowCluster } from '../shadow/cluster.ts';
 import { type DryRun, dryRun } from '../sync/dry-run.ts';
 import { openCluster } from './open-cluster.ts';
+import { terminal } from './terminal.ts';
 
 /** So many Services are named, unless -v asks for all. */
 const namesMax = 20;
 
 /** Rejects when a start would. */
 export async function runDryRun(config: Config, warnings: readonly string[]): Promise<void> {
-  const print = (line: string): void => void process.stdout.write(`${line}\n`);
+  const print = (line: string): void => void terminal.stdout.write(`${printable(line)}\n`);
   for (const warning of warnings) print(`Warning: ${warning}`);
   const kernel = openKernel();
   try {

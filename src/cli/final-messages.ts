@@ -3,7 +3,8 @@
 import type { LogFormat } from '../config/config.ts';
 import { type LineWriter, loadAddon } from '../kernel/addon.ts';
 import { isText, type Logger, loggerTo } from '../serve/log.ts';
-import { printable } from '../serve/printable.ts';
+import { printableText } from '../serve/printable.ts';
+import { terminal } from './terminal.ts';
 
 const stderrFd = 2;
 const longestMs = 1000;
@@ -15,10 +16,10 @@ const longestMs = 1000;
 export function complain(text: string): void {
   const writer = openWriter();
   if (writer === undefined) {
-    process.stderr.write(text);
+    terminal.stderr.write(text);
     return;
   }
-  writer.push(text.split('\n').map(printable).join('\n'));
+  writer.push(printableText(text));
   writer.drain(longestMs);
 }
 

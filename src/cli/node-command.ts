@@ -6,6 +6,7 @@ import { loadConfig } from '../config/load.ts';
 import { describeError } from './describe-error.ts';
 import { exitCodes } from './exit-codes.ts';
 import { type Output, takeOutput } from './output.ts';
+import { terminal } from './terminal.ts';
 
 export interface NodeCommand {
   readonly config: Config;
@@ -33,12 +34,12 @@ export async function runOnNode(
   try {
     return await act({ ...loaded, output: taken.output });
   } catch (error) {
-    process.stderr.write(`fairlead: ${describeError(error)}\n`);
+    terminal.stderr.write(`fairlead: ${describeError(error)}\n`);
     return exitCodes.unhealthy;
   }
 }
 
 function misuse(text: string): number {
-  process.stderr.write(text);
+  terminal.stderr.write(text);
   return exitCodes.usage;
 }

@@ -6,6 +6,7 @@ import { nodeName } from '../host/node-name.ts';
 import type { ModeFacts } from '../modes/mode.ts';
 import { ShadowCluster } from '../shadow/cluster.ts';
 import { clusterSource } from './cluster-source.ts';
+import { terminal } from './terminal.ts';
 
 /** How long its lists are waited for. */
 const listsLongestMs = 60_000;
@@ -45,7 +46,7 @@ function follow(config: Config, cluster: ShadowCluster, signal: AbortSignal): Pr
     change: cluster.apply.bind(cluster),
     synced: cluster.synced.bind(cluster),
     problem: ({ subject, reason }: { subject: string; reason: string }) =>
-      void process.stderr.write(`fairlead: ${subject}: ${reason}\n`),
+      void terminal.stderr.write(`fairlead: ${subject}: ${reason}\n`),
     listed: () => {},
   };
   return source.run(sink, signal);

@@ -1,5 +1,6 @@
 /** `-o`: in which form a command prints what it has found. */
-import { stringify } from 'yaml';
+import { Document, visit } from 'yaml';
+import { isPrintable, printable, widthOf } from '../serve/printable.ts';
 
 export const outputs = ['text', 'json', 'yaml'] as const;
 export type Output = (typeof outputs)[number];
@@ -34,16 +35,43 @@ export function formatOutput(output: Output, value: unknown, text: () => string)
     case 'json':
       return `${JSON.stringify(value, null, 2)}\n`;
     case 'yaml':
-      return stringify(value);
+      return toYAML(value);
   }
 }
 
-/** Rows in columns that are as wide as what is in them; the last one is as long as it likes. */
+/**
+ * As YAML in printable characters that mean the same to every reader: strings with others are in
+ * double quotes, which know escapes.
+ */
+export function toYAML(value: unknown): string {
+  const document = new Document(value, { aliasDuplicateObjects: false });
+  visit(document, {
+    Scalar: (_, node) => {
+      if (typeof node.value !== 'string' || isPrintable(node.value)) return;
+      node.value = node.value.toWellFormed();
+      node.type = 'QUOTE_DOUBLE';
+    },
+  });
+  const text = document.toString({ lineWidth: 0 });
+  // Outside the Basic Multilingual Plane, YAML has no pairs of escapes.
+  return text.replace(/[\u{10000}-\u{10ffff}]/gu, (character) => {
+    if (isPrintable(character)) return character;
+    return `\\U${character.codePointAt(0)!.toString(16).padStart(8, '0')}`;
+  });
+}
+
+/**
+ * Rows in columns that are as wide as what is in them; the last one is as long as it likes. A cell
+ * is one line, whatever is in it.
+ */
 export function columns(rows: readonly (readonly string[])[]): string {
-  const widths = (rows[0] ?? []).map((_, i) => Math.max(...rows.map((row) => row[i]!.length)));
-  const lines = rows.map((row) => {
-    const cells = row.map((cell, i) => (i === row.length - 1 ? cell : cell.padEnd(widths[i]!)));
-    return `${cells.join('  ').trimEnd()}\n`;
+  const cells = rows.map((row) => row.map(printable));
+  const widths = (cells[0] ?? []).map((_, i) => Math.max(...cells.map((row) => widthOf(row[i]!))));
+  const lines = cells.map((row) => {
+    const padded = row.map((cell, i) => {
+      return i === row.length - 1 ? cell : cell + ' '.repeat(widths[i]! - widthOf(cell));
+    });
+    return `${padded.join('  ').trimEnd()}\n`;
   });
   return lines.join('');
 }

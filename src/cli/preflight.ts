@@ -6,16 +6,17 @@ import { preflight } from '../preflight/preflight.ts';
 import { exitCodes } from './exit-codes.ts';
 import { runOnNode } from './node-command.ts';
 import { columns, formatOutput } from './output.ts';
+import { terminal } from './terminal.ts';
 
 /** `args` is what follows the word `preflight`. Resolves to the exit code. */
 export function runPreflight(args: readonly string[]): Promise<number> {
   return runOnNode('preflight', args, async ({ config, warnings, output }) => {
-    for (const warning of warnings) process.stderr.write(`${warning}\n`);
+    for (const warning of warnings) terminal.stderr.write(`${warning}\n`);
     const kernel = openKernel();
     try {
       const findings = await preflight({ config, kernel, machine: thisMachine() });
       const result = worst(findings);
-      process.stdout.write(formatOutput(output, { result, findings }, () => textOf(findings)));
+      terminal.stdout.write(formatOutput(output, { result, findings }, () => textOf(findings)));
       return result === 'problem' ? exitCodes.unhealthy : exitCodes.healthy;
     } finally {
       kernel.close();

@@ -3,6 +3,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { type LoadResult, loadConfig } from '../config/load.ts';
 import { describeError } from './describe-error.ts';
 import { complain, complainInLog } from './final-messages.ts';
+import { terminal } from './terminal.ts';
 
 /** Resolves to the exit code. */
 export async function run(args: readonly string[]): Promise<number> {
@@ -35,7 +36,7 @@ async function act(
 ): Promise<number> {
   switch (result.kind) {
     case 'print':
-      process.stdout.write(result.text);
+      terminal.stdout.write(result.text);
       return 0;
     case 'error':
       if (result.format === undefined) complain(result.text);
@@ -45,9 +46,9 @@ async function act(
       }
       return 1;
     case 'write-config':
-      for (const warning of result.warnings) process.stderr.write(`${warning}\n`);
+      for (const warning of result.warnings) terminal.stderr.write(`${warning}\n`);
       writeFileSync(result.path, result.text);
-      process.stderr.write(`Wrote configuration to ${result.path}\n`);
+      terminal.stderr.write(`Wrote configuration to ${result.path}\n`);
       return 0;
     case 'cleanup': {
       const { runCleanup } = await import('./cleanup.ts');

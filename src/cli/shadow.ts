@@ -1,6 +1,5 @@
 /** `fairlead shadow`: what Fairlead would do otherwise than the kube-proxy that runs here. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { stringify } from 'yaml';
 import { usage } from '../config/commands.ts';
 import { parseDuration, toMs } from '../config/duration.ts';
 import { hostFiles } from '../host/files.ts';
@@ -8,6 +7,7 @@ import { ipv6Available } from '../host/interfaces.ts';
 import type { Kernel } from '../kernel/kernel.ts';
 import { openKernel } from '../kernel/native-kernel.ts';
 import type { Family } from '../net/address.ts';
+import { printable } from '../serve/printable.ts';
 import type { ShadowCluster } from '../shadow/cluster.ts';
 import type { Difference } from '../shadow/compare.ts';
 import { Settling } from '../shadow/settling.ts';
@@ -15,7 +15,9 @@ import { type Look, look, NothingProgrammedError } from '../shadow/shadow.ts';
 import { exitCodes } from './exit-codes.ts';
 import { type NodeCommand, runOnNode } from './node-command.ts';
 import { openCluster } from './open-cluster.ts';
-import { formatOutput, type Output } from './output.ts';
+import { formatOutput, type Output, toYAML } from './output.ts';
+import { Reader, realClock, surroundings } from './reader.ts';
+import { terminal } from './terminal.ts';
 
 const settleDefaultMs = 10_000;
 const lookAgainMs = 1000;
@@ -29,7 +31,7 @@ interface ShadowOptions {
 export function runShadow(args: readonly string[]): Promise<number> {
   const { options, rest } = takeOptions(args);
   if (typeof options === 'string') {
-    process.stderr.write(`${usage('shadow')}\nError: ${options}\n`);
+    terminal.stderr.write(`${usage('shadow')}\nError: ${options}\n`);
     return Promise.resolve(exitCodes.usage);
   }
   return runOnNode('shadow', rest, (input) => shadow(input, options));
@@ -65,13 +67,21 @@ async function shadow({ config, output }: NodeCommand, options: ShadowOptions): 
   const kernel = openKernel();
   const families: Family[] = ipv6Available(hostFiles()) ? ['IPv4', 'IPv6'] : ['IPv4'];
   const run = { kernel, cluster, families, settleMs: options.settleMs, signal: ending.signal };
+  const reader = options.isWatching
+    ? new Reader(terminal.stdout, realClock, surroundings())
+    : undefined;
+  reader?.signal.addEventListener('abort', () => ending.abort());
   try {
     if (options.isWatching) return await watch(run, output);
     const found = await once(run);
     const { differences, unread } = found;
-    process.stdout.write(formatOutput(output, found, () => textOf(found)));
+    terminal.stdout.write(formatOutput(output, found, () => textOf(found)));
     return differences.length + unread.length === 0 ? exitCodes.healthy : exitCodes.unhealthy;
   } finally {
+    reader?.close();
+    if (reader?.reason !== undefined) {
+      terminal.stderr.write(`fairlead: shadow: ${reader.reason}\n`);
+    }
     kernel.close();
     await close();
   }
@@ -128,7 +138,7 @@ async function watch(run: Run, output: Output): Promise<number> {
   const settling = new Settling(run.settleMs);
   const tell = (event: 'found' | 'gone', difference: Difference): void => {
     const told = { time: new Date().toISOString(), event, ...difference };
-    process.stdout.write(eventText(told, output));
+    terminal.stdout.write(eventText(told, output));
   };
   while (!run.signal.aborted) {
     const { differences } = (await lookOrWait(run, false)) ?? { differences: [] };
@@ -153,7 +163,7 @@ function eventText(told: Event, output: Output): string {
     case 'json':
       return `${JSON.stringify(told)}\n`;
     case 'yaml':
-      return `---\n${stringify(told)}`;
+      return `---\n${toYAML(told)}`;
   }
 }
 
@@ -166,7 +176,7 @@ function textOf({ compared, frontends, unread, unsettled, differences }: Result)
   const also = unsettled > 0 ? `, ${unsettled} more that have not lasted` : '';
   return [
     ...differences.map(lineOf),
-    ...unread.map((frontend) => `not compared: rules of ${frontend} cannot be read`),
+    ...unread.map((frontend) => printable(`not compared: rules of ${frontend} cannot be read`)),
     `Compared ${frontends} frontends with kube-proxy's ${where}: ` +
       `${differences.length} differences${also}`,
     '',
@@ -175,5 +185,5 @@ function textOf({ compared, frontends, unread, unsettled, differences }: Result)
 
 function lineOf({ family, service, text, frontends }: Difference): string {
   const whose = service === '' ? family : `${service} (${family})`;
-  return `${whose}: ${text} [${frontends.join(', ')}]`;
+  return printable(`${whose}: ${text} [${frontends.join(', ')}]`);
 }

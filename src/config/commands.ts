@@ -37,7 +37,11 @@ export const askOptions = {
     meaning: 'Print the whole answer as JSON or YAML (docs/api.md), or a table with more columns.',
     words: outputs,
   },
-  watch: { letter: 'w', shown: '', meaning: 'Ask every two seconds and print changes.' },
+  watch: {
+    letter: 'w',
+    shown: '',
+    meaning: 'Ask every two seconds and print changes, until nobody reads them.',
+  },
 } as const satisfies Readonly<Record<string, CommandOption>>;
 
 /** Of commands about Services. */

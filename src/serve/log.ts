@@ -70,12 +70,22 @@ function levelOf(verbosity: number): string {
   return verbosity >= 4 ? 'trace' : verbosity >= 2 ? 'debug' : 'info';
 }
 
-/** `12:00:00.123 warn  Service is refused by the kernel service=default/web err=…` */
+/**
+ * `12:00:00.123 warn  Service is refused by the kernel service=default/web err="…"`: a value with
+ * blanks, quotes or `=`, or that is empty, is in quotes, so that it cannot pass for other fields.
+ */
 export function readable(line: string): string {
   const { level, time, msg, ...rest } = JSON.parse(line) as Record<string, unknown>;
   const words = [String(time).slice(11, 23), String(level).padEnd(5), String(msg)];
   for (const [key, value] of Object.entries(rest)) {
-    words.push(`${key}=${typeof value === 'string' ? value : JSON.stringify(value)}`);
+    words.push(`${plain(key)}=${plain(value)}`);
   }
   return words.join(' ');
 }
+
+function plain(value: unknown): string {
+  return typeof value === 'string' && plainText.test(value) ? value : JSON.stringify(value);
+}
+
+/** Without blanks and controls, quotes and `=`. */
+const plainText = /^[^\s\p{C}"'`=]+$/u;

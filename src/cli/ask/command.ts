@@ -1,9 +1,11 @@
 /** The common part of commands that ask the running process: options, output, exit codes. */
-import { setTimeout as sleep } from 'node:timers/promises';
-import { stringify } from 'yaml';
 import type { Answer, EndpointName } from '../../ask/endpoints.ts';
 import { type CommandOption, usage } from '../../config/commands.ts';
 import { type ExitCode, exitCodes } from '../exit-codes.ts';
+import { toYAML } from '../output.ts';
+import { type Clock, Reader, realClock, type Surroundings, surroundings } from '../reader.ts';
+import type { Terminal } from '../terminal.ts';
+import { changedLines } from './changed-lines.ts';
 import { ask, type Query, RefusedError, UnreachableError } from './client.ts';
 import { type AskOptions, readOptions, UsageError } from './options.ts';
 
@@ -16,6 +18,8 @@ export interface AskCommand<Name extends EndpointName> {
   readonly query: (given: AskOptions) => Query<Name>;
   /** The answer as text for people; wide = with all columns. */
   readonly print: (answer: Answer<Name>, wide: boolean) => string;
+  /** The lines whose changes --watch prints. Default: those of `print`. */
+  readonly steadyLines?: (answer: Answer<Name>) => string[];
   /** How to read all pages, if an answer may be one of several. */
   readonly pages?: {
     /** The parameters that ask for the next page; undefined = this was the last one. */
@@ -27,17 +31,19 @@ export interface AskCommand<Name extends EndpointName> {
 }
 
 export interface AskIo {
-  readonly stdout: {
-    write(text: string): unknown;
-    readonly isTTY?: boolean;
-    readonly rows?: number;
-  };
-  readonly stderr: { write(text: string): unknown };
+  readonly stdout: Terminal;
+  readonly stderr: Terminal;
+  /** Default: those of the process. */
+  readonly clock?: Clock;
+  readonly surroundings?: Surroundings;
 }
 
 const watchMs = 2000;
-/** Clears a terminal and goes to its upper left corner. */
-export const clear = '\u001b[2J\u001b[H';
+
+/** Who reads what a command prints that goes on by itself. */
+export function readerOf({ stdout, clock = realClock, surroundings: given }: AskIo): Reader {
+  return new Reader(stdout, clock, given ?? surroundings());
+}
 
 /** `word` is the command's name. Resolves to the exit code. */
 export async function runAsk<Name extends EndpointName>(
@@ -49,17 +55,47 @@ export async function runAsk<Name extends EndpointName>(
   try {
     const given = readOptions(args, command.options);
     const query = command.query(given);
-    for (let before = ''; ; ) {
-      const answer = await askAll(given.server, command, query);
-      const text = render(command, answer, given);
-      if (text !== before) io.stdout.write(given.watch && io.stdout.isTTY ? clear + text : text);
-      before = text;
-      if (!given.watch) return isHealthy(command, answer) ? exitCodes.healthy : exitCodes.unhealthy;
-      await sleep(watchMs);
-    }
+    const answer = await askAll(given.server, command, query);
+    if (given.watch) return await watch(command, answer, given, io);
+    io.stdout.write(render(command, answer, given));
+    return codeOf(command, answer);
   } catch (error) {
     return explain(error, word, io);
   }
+}
+
+/** Prints `first`, and then what changes, until nobody reads any more. */
+async function watch<Name extends EndpointName>(
+  command: AskCommand<Name>,
+  first: Answer<Name>,
+  given: AskOptions,
+  io: AskIo,
+): Promise<ExitCode> {
+  const reader = readerOf(io);
+  const query = command.query(given);
+  const linesOf = command.steadyLines ?? ((answer) => command.print(answer, true).split('\n'));
+  const isTable = given.output === 'table' || given.output === 'wide';
+  let answer = first;
+  try {
+    io.stdout.redraw(render(command, answer, given));
+    for (let before = linesOf(answer); ; ) {
+      await reader.pause(watchMs);
+      if (reader.signal.aborted) break;
+      answer = await askAll(given.server, command, query);
+      const now = linesOf(answer);
+      const changes = changedLines(before, now, new Date().toISOString());
+      before = now;
+      if (io.stdout.isTTY && isTable) io.stdout.redraw(render(command, answer, given));
+      else if (changes === '' || io.stdout.isPending) continue;
+      else if (isTable) io.stdout.write(changes);
+      else
+        io.stdout.write((given.output === 'yaml' ? '---\n' : '') + render(command, answer, given));
+    }
+  } finally {
+    reader.close();
+  }
+  if (reader.reason !== undefined) io.stderr.write(`fairlead: --watch: ${reader.reason}\n`);
+  return codeOf(command, answer);
 }
 
 /** How often all pages are asked for, if the Service that one ended with has gone meanwhile. */
@@ -94,8 +130,12 @@ async function askPages<Name extends EndpointName>(
   return pages.join(all);
 }
 
-function isHealthy<Name extends EndpointName>(command: AskCommand<Name>, answer: Answer<Name>) {
-  return command.isHealthy?.(answer) ?? true;
+function codeOf<Name extends EndpointName>(
+  command: AskCommand<Name>,
+  answer: Answer<Name>,
+): ExitCode {
+  const isHealthy = command.isHealthy?.(answer) ?? true;
+  return isHealthy ? exitCodes.healthy : exitCodes.unhealthy;
 }
 
 function render<Name extends EndpointName>(
@@ -104,7 +144,7 @@ function render<Name extends EndpointName>(
   { output }: AskOptions,
 ): string {
   if (output === 'json') return `${JSON.stringify(answer, undefined, 2)}\n`;
-  if (output === 'yaml') return stringify(answer);
+  if (output === 'yaml') return toYAML(answer);
   return command.print(answer, output === 'wide');
 }
 

@@ -1,5 +1,6 @@
 /** `fairlead diff`: how the kernel differs from what is in force. */
 import type { Diff } from '../../ask/difference.ts';
+import { printable } from '../../serve/printable.ts';
 import { type AskCommand, noWords } from './command.ts';
 
 export const diffCommand: AskCommand<'diff'> = {
@@ -39,7 +40,7 @@ function familyText(family: Family, wide: boolean): string {
       ? [`and ${differenceCount - differences.length} more`]
       : [];
   return [`${family.family}: ${counts.join(', ')}`, ...lines, ...more]
-    .map((line) => `${line}\n`)
+    .map((line) => `${printable(line)}\n`)
     .join('');
 }
 

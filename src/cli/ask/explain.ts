@@ -1,6 +1,7 @@
 /** `fairlead explain`: what becomes of a packet, and why. */
 import type { Explanation } from '../../ask/explanation.ts';
 import { explainOptions } from '../../config/commands.ts';
+import { printable } from '../../serve/printable.ts';
 import type { AskCommand } from './command.ts';
 import { type AskOptions, onlyWord } from './options.ts';
 import { numbered, pairs } from './words.ts';
@@ -35,6 +36,6 @@ function summary({ from, outcome, summary, warnings }: Explanation): [string, st
 }
 
 function steps({ endpoints, steps: all }: Explanation, wide: boolean): string[] {
-  const list = wide && endpoints.length > 0 ? [`${endpoints.join('\n')}\n`] : [];
+  const list = wide && endpoints.length > 0 ? [`${endpoints.map(printable).join('\n')}\n`] : [];
   return [numbered(all), ...list];
 }

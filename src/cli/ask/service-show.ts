@@ -9,6 +9,7 @@ import {
 } from '../../ask/service-words.ts';
 import { namespaceOption } from '../../config/commands.ts';
 import { joinHostPort } from '../../net/address.ts';
+import { printable } from '../../serve/printable.ts';
 import { columns } from '../output.ts';
 import type { AskCommand } from './command.ts';
 import { UsageError } from './options.ts';
@@ -65,8 +66,8 @@ function portText(port: Port, wide: boolean): string {
   const moreFrontends = frontendCount - port.frontends.length;
   const rest = endpointCount - port.endpoints.length;
   return [
-    `${title}: ${state}, ${used} of ${endpointCount} endpoints used\n`,
-    ...port.remarks.map((remark) => `  ${remark}\n`),
+    `${printable(title)}: ${state}, ${used} of ${endpointCount} endpoints used\n`,
+    ...port.remarks.map((remark) => `  ${printable(remark)}\n`),
     indented(
       columns([['FRONTEND', 'AT', 'GOES TO'], ...port.frontends.map((one) => frontend(one, port))]),
     ),
@@ -74,7 +75,7 @@ function portText(port: Port, wide: boolean): string {
     ...(port.endpoints.length > 0 ? [indented(columns(endpoints(port, wide)))] : []),
     ...(rest > 0 ? [`  and ${rest} more\n`] : []),
     ...(port.kernel.length > 0 ? ['  IN THE KERNEL\n'] : []),
-    ...port.kernel.map((line) => `  ${line}\n`),
+    ...port.kernel.map((line) => `  ${printable(line)}\n`),
   ].join('');
 }
 

@@ -21,6 +21,26 @@ export const statusCommand: AskCommand<'status'> = {
     ];
     return parts.join('\n');
   },
+  steadyLines: (status) => {
+    // Without what changes all the time: ages, counts of connections, times of syncs.
+    const head = summary({ ...status, conntrack: undefined });
+    return [
+      ...pairs(head.filter(([name]) => name !== 'Uptime')).split('\n'),
+      ...status.families.map(({ family, inForce, lastSync, phase, repairs, waiting }) => {
+        const sync =
+          lastSync === undefined ? 'never synced' : lastSync.ok ? 'synced' : 'sync failed';
+        return `${family}: ${phase}, ${inForce} in force, ${waiting} waiting, ${sync}, ${repairs} repairs`;
+      }),
+      ...status.watches.map(({ failure, resource, state }) => {
+        return `watch of ${resource}: ${state}${failure === undefined ? '' : `, ${failure}`}`;
+      }),
+      ...setAside(status)
+        .slice(1)
+        .map(([name, family, , , before, error]) => {
+          return `set aside: ${name} of ${family}, before ${before}: ${error}`;
+        }),
+    ];
+  },
 };
 
 function summary(status: Status): [string, string][] {

@@ -1,11 +1,10 @@
 /** `fairlead top`: connections a second by Service and endpoint, and refusals by reason, live. */
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { Traffic } from '../../ask/traffic.ts';
 import { topOptions } from '../../config/commands.ts';
 import { type ExitCode, exitCodes } from '../exit-codes.ts';
 import { columns } from '../output.ts';
 import { ask, type Query } from './client.ts';
-import { type AskIo, clear, explain } from './command.ts';
+import { type AskIo, explain, readerOf } from './command.ts';
 import { type AskOptions, readOptions, UsageError } from './options.ts';
 import {
   type ItemRate,
@@ -34,20 +33,32 @@ const otherLines = 3;
 export async function runTop(args: readonly string[], io: AskIo): Promise<ExitCode> {
   try {
     const wanted = wantedOf(readOptions(args, topOptions));
-    let before = await askAll(wanted);
-    for (let told = 0; told < wanted.count; ) {
-      await sleep(wanted.intervalMs);
-      const after = await askAll(wanted);
-      const rates = ratesOf(before, after, wanted.sort);
-      before = after;
-      if (rates === undefined) continue;
-      tell(rates, wanted, io);
-      told += 1;
-    }
+    await follow(wanted, io);
     return exitCodes.healthy;
   } catch (error) {
     return explain(error, 'top', io);
   }
+}
+
+/** Until all intervals are over, or nobody reads any more. */
+async function follow(wanted: Wanted, io: AskIo): Promise<void> {
+  const reader = readerOf(io);
+  try {
+    let before = await askAll(wanted);
+    for (let told = 0; told < wanted.count; ) {
+      await reader.pause(wanted.intervalMs);
+      if (reader.signal.aborted) break;
+      const after = await askAll(wanted);
+      const rates = ratesOf(before, after, wanted.sort);
+      before = after;
+      if (rates === undefined) continue;
+      if (!io.stdout.isPending) tell(rates, wanted, io);
+      told += 1;
+    }
+  } finally {
+    reader.close();
+  }
+  if (reader.reason !== undefined) io.stderr.write(`fairlead: top: ${reader.reason}\n`);
 }
 
 /** Throws a UsageError. */
@@ -100,7 +111,7 @@ function tell(rates: Rates, { asJson }: Wanted, { stdout }: AskIo): void {
     ? Math.max(1, (stdout.rows ?? rowsDefault) - otherLines)
     : rowsDefault;
   const text = print(rates, rowsMax);
-  stdout.write(stdout.isTTY ? clear + text : `${text}\n`);
+  stdout.redraw(stdout.isTTY ? text : `${text}\n`);
 }
 
 function print({ items, time }: Rates, rowsMax: number): string {

@@ -1,6 +1,5 @@
 /** `fairlead trace`: what becomes of real packets, as the kernel reports it rule by rule. */
 import { randomBytes } from 'node:crypto';
-import { stringify } from 'yaml';
 import type { Explanation } from '../../ask/explanation.ts';
 import { apiVersion } from '../../ask/schema.ts';
 import type { Trace } from '../../ask/trace.ts';
@@ -16,6 +15,7 @@ import { probe } from '../../trace/probe.ts';
 import { type Target, targetText } from '../../trace/target.ts';
 import { NoTracingError, nothingCame, type TracedPacket, trace } from '../../trace/tracer.ts';
 import { type ExitCode, exitCodes } from '../exit-codes.ts';
+import { toYAML } from '../output.ts';
 import { ask, RefusedError, UnreachableError } from './client.ts';
 import { type AskIo, explain } from './command.ts';
 import type { AskOptions } from './options.ts';
@@ -46,7 +46,7 @@ export async function runTrace(args: readonly string[], io: AskIo): Promise<Exit
 }
 
 function written(found: Trace, output: AskOptions['output']): string {
-  return output === 'yaml' ? stringify(found) : `${JSON.stringify(found, undefined, 2)}\n`;
+  return output === 'yaml' ? toYAML(found) : `${JSON.stringify(found, undefined, 2)}\n`;
 }
 
 async function follow(wanted: Wanted, io: AskIo): Promise<Trace> {

@@ -1,7 +1,6 @@
 import { request } from 'node:http';
 import { afterEach, describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
-import { runAskCommand } from '../../../src/cli/ask/index.ts';
 import { askRoutes } from '../../../src/serve/ask/routes.ts';
 import type { Route } from '../../../src/serve/server.ts';
 import { resources } from '../../../src/state/change.ts';
@@ -157,21 +156,6 @@ describe('the command', () => {
     expect([code, stdout]).toEqual([2, '']);
     expect(stderr).toContain(`Error: ${reason}`);
     expect(stderr).toMatch(/^Usage:\n {2}fairlead status /);
-  });
-
-  it('asks again and again with --watch, and clears a terminal in between', async () => {
-    await running();
-    const written: string[] = [];
-    const write = (text: string): void => {
-      written.push(text);
-      if (written.length === 2) throw new Error('enough was seen');
-    };
-    const server = `--server=127.0.0.1:${app.config.metricsBindAddress!.port}`;
-    const io = { stdout: { write, isTTY: true }, stderr: { write } };
-    await expect(runAskCommand('status', ['-w', server], io)).rejects.toThrow('enough was seen');
-    const cleared = '\u001b[2J\u001b[HStatus:';
-    for (const text of written) expect(text.slice(0, cleared.length)).toBe(cleared);
-    expect(written[1]).not.toBe(written[0]);
   });
 
   it('says when nobody answers', async () => {

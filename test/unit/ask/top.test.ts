@@ -3,6 +3,8 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { describe, expect, it } from 'vitest';
 import { runTop } from '../../../src/cli/ask/top.ts';
+import { Terminal } from '../../../src/cli/terminal.ts';
+import { TestClock } from './test-clock.ts';
 import { item, reading } from './traffic.ts';
 
 /** A process that gives each question the next answer, the last one again and again. */
@@ -21,8 +23,10 @@ async function answering(...answers: readonly { status?: number; body: object }[
     let stdout = '';
     let stderr = '';
     const code = await runTop([...args, `--server=127.0.0.1:${port}`], {
-      stdout: { ...terminal, write: (text: string) => (stdout += text) },
-      stderr: { write: (text: string) => (stderr += text) },
+      stdout: new Terminal(() => ({ ...terminal, write: (text) => (stdout += text) })),
+      stderr: new Terminal(() => ({ write: (text) => (stderr += text) })),
+      clock: new TestClock(() => {}),
+      surroundings: { input: 'terminal', isOutputFile: false, onInputEnd: () => {} },
     });
     server.close();
     return { code, stdout, stderr };
@@ -34,8 +38,7 @@ const before = { body: reading('10:00:00', [{ ...item('web', 100, 10), endpoints
 const busy = { ...item('web', 300, 14), endpoints: undefined };
 const idle = { ...item('idle', 5), endpoints: undefined, namespace: 'ns-2' };
 
-// Each waits for an interval.
-describe.concurrent('fairlead top', () => {
+describe('fairlead top', () => {
   it('prints what each interval had, Services with traffic first', async () => {
     const { top } = await answering(before, { body: reading('10:00:02', [busy]) });
     const { code, stdout } = await top({}, '--count=1');
@@ -77,6 +80,16 @@ describe.concurrent('fairlead top', () => {
       seconds: 2,
       items: [{ namespace: 'ns', connectionsPerSecond: 100 }, { namespace: 'ns-2' }],
     });
+  });
+
+  it('ends when nobody reads it', async () => {
+    const readings = Array.from({ length: 9 }, (_, i) => ({
+      body: reading(`10:00:0${i}`, [busy]),
+    }));
+    const { top } = await answering(...readings);
+    const { code, stderr, stdout } = await top({ writableLength: 4096 });
+    expect([code, stdout]).toEqual([0, '']);
+    expect(stderr).toBe('fairlead: top: nobody has read its output for 10 s\n');
   });
 
   it('says why nothing is counted', async () => {

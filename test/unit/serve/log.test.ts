@@ -125,4 +125,23 @@ describe('the log', () => {
       /^\d\d:\d\d:\d\d\.\d{3} warn {2}Service is slow service=shop\/cart retryMs=5$/,
     );
   });
+
+  it('lets no value pass for another field', () => {
+    const text = (fields: object): string => {
+      let found = '';
+      const stream = { write: (line: string) => (found = readable(line)) };
+      loggerTo(stream, 0).warn(fields, 'M');
+      return found.slice(found.indexOf(' M ') + 3);
+    };
+    expect(text({ zone: 'a level=info' })).toBe('zone="a level=info"');
+    expect(text({ zone: 'a=b', next: 1 })).toBe('zone="a=b" next=1');
+    expect(text({ zone: 'say "x"' })).toBe('zone="say \\"x\\""');
+    expect(text({ zone: '', next: true })).toBe('zone="" next=true');
+    expect(text({ zone: 'a\tb\u00a0c' })).toBe('zone="a\\tb\u00a0c"');
+    expect(text({ 'a b=c': 'x' })).toBe('"a b=c"=x');
+    expect(text({ list: ['a b=c'] })).toBe('list=["a b=c"]');
+    expect(text({ address: '[fd00::1]:80', who: 'ns/web:http/TCP' })).toBe(
+      'address=[fd00::1]:80 who=ns/web:http/TCP',
+    );
+  });
 });

@@ -1,0 +1,110 @@
+/**
+ * Where commands print. Nothing else writes to standard output and error, so that all that reaches
+ * a terminal is printable: names, zones and messages in it come from objects that tenants write.
+ */
+import { isatty } from 'node:tty';
+import { printableText } from '../serve/printable.ts';
+
+/** A stream as Node's; only `write` is needed. */
+export interface OutputStream {
+  /** `taken` is called once the text, and all before it, has been taken. */
+  write(text: string, taken?: () => void): unknown;
+  readonly isTTY?: boolean;
+  readonly rows?: number;
+  /** Bytes that the reader has not taken. */
+  readonly writableLength?: number;
+  readonly on?: (event: 'error' | 'close', act: () => void) => unknown;
+}
+
+/** Clears a terminal and goes to its upper left corner. */
+const clear = '\u001b[2J\u001b[H';
+
+export class Terminal {
+  readonly #open: () => OutputStream;
+  #stream: OutputStream | undefined;
+  #isGone = false;
+  readonly #onGone: (() => void)[] = [];
+
+  /** `open` is called by the first use: asking Node for a stream changes the pipe behind it. */
+  constructor(open: () => OutputStream) {
+    this.#open = open;
+  }
+
+  /** Whatever is not printable is written as `\uXXXX`, but for tabs and newlines. */
+  write(text: string): void {
+    const stream = this.#opened();
+    if (!this.#isGone) stream.write(printableText(text));
+  }
+
+  /** The same in place of what is on the screen; what is no terminal gets the text alone. */
+  redraw(text: string): void {
+    if (this.isTTY) this.#opened().write(clear);
+    this.write(text);
+  }
+
+  get isTTY(): boolean {
+    return this.#opened().isTTY === true;
+  }
+
+  /** The lines of the screen; undefined = it is none. */
+  get rows(): number | undefined {
+    return this.#opened().rows;
+  }
+
+  /** Whether something waits for the reader to take it. */
+  get isPending(): boolean {
+    return !this.#isGone && (this.#stream?.writableLength ?? 0) > 0;
+  }
+
+  /** `act` is called when the reader has gone, at once when it has already. */
+  whenGone(act: () => void): void {
+    this.#opened();
+    if (this.#isGone) act();
+    else this.#onGone.push(act);
+  }
+
+  /** Nothing more is written, or waited for. */
+  abandon(): void {
+    this.#isGone = true;
+  }
+
+  /** Resolves when the reader has taken everything or has gone, or when `signal` aborts. */
+  async drained(signal: AbortSignal): Promise<void> {
+    if (!this.isPending || signal.aborted) return;
+    await new Promise<void>((resolve) => {
+      this.#stream?.write('', resolve);
+      this.whenGone(resolve);
+      signal.addEventListener('abort', () => resolve(), { once: true });
+    });
+  }
+
+  #opened(): OutputStream {
+    if (this.#stream !== undefined) return this.#stream;
+    const stream = this.#open();
+    this.#stream = stream;
+    const gone = (): void => {
+      this.#isGone = true;
+      for (const act of this.#onGone) act();
+    };
+    stream.on?.('error', gone);
+    stream.on?.('close', gone);
+    return stream;
+  }
+}
+
+/** So long the process waits for its reader, unless it was started at a terminal. */
+const untakenMaxMs = 600_000;
+
+/** Before the process ends: a pipe takes 64 KiB, and the rest only as it is read. */
+export async function allTaken(): Promise<void> {
+  const { stderr, stdout } = terminal;
+  if (!stdout.isPending && !stderr.isPending) return;
+  const signal = isatty(0) ? new AbortController().signal : AbortSignal.timeout(untakenMaxMs);
+  await Promise.all([stdout.drained(signal), stderr.drained(signal)]);
+}
+
+/** Of this process. */
+export const terminal = {
+  stdout: new Terminal(() => process.stdout),
+  stderr: new Terminal(() => process.stderr),
+} as const;

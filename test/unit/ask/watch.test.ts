@@ -1,0 +1,187 @@
+/** `--watch`: what it prints, and when it ends. Time is the test's. */
+import { afterEach, describe, expect, it } from 'vitest';
+import { changedLines } from '../../../src/cli/ask/changed-lines.ts';
+import { runAskCommand } from '../../../src/cli/ask/index.ts';
+import type { Surroundings } from '../../../src/cli/reader.ts';
+import { type OutputStream, Terminal } from '../../../src/cli/terminal.ts';
+import { resources } from '../../../src/state/change.ts';
+import { type Running, started, web } from '../app/running.ts';
+import { node, service } from '../state/build.ts';
+import { quiet } from '../sync/double.ts';
+import { TestClock } from './test-clock.ts';
+
+let app: Running;
+afterEach(() => app.stop());
+
+interface Situation {
+  readonly args?: readonly string[];
+  readonly command?: string;
+  readonly input?: Surroundings['input'];
+  readonly isOutputFile?: boolean;
+  readonly stream?: Partial<OutputStream>;
+  readonly beforePause?: (pause: number) => unknown;
+}
+
+interface Watched {
+  readonly code: number;
+  readonly written: readonly string[];
+  readonly stderr: string;
+  readonly nowMs: number;
+}
+
+let endInput = (): void => {};
+
+async function start(): Promise<void> {
+  app = await started('--manifests=/anywhere');
+  app.source.say(...web, { kind: 'node', node: node() });
+  app.source.listed(...resources);
+  await quiet();
+}
+
+async function watch(situation: Situation): Promise<Watched> {
+  const { args = ['-w'], command = 'status', input = 'none', isOutputFile = false } = situation;
+  const written: string[] = [];
+  let stderr = '';
+  const clock = new TestClock(situation.beforePause ?? (() => {}));
+  const server = `--server=127.0.0.1:${app.config.metricsBindAddress!.port}`;
+  const code = await runAskCommand(command, [...args, server], {
+    stdout: new Terminal(() => ({ write: (text) => written.push(text), ...situation.stream })),
+    stderr: new Terminal(() => ({ write: (text) => (stderr += text) })),
+    clock,
+    surroundings: {
+      input,
+      isOutputFile,
+      onInputEnd: (act) => {
+        endInput = act;
+      },
+    },
+  });
+  return { code, written, stderr, nowMs: clock.nowMs };
+}
+
+describe('--watch', () => {
+  it('prints only what has changed, with the time', async () => {
+    await start();
+    const { written } = await watch({
+      args: ['list', '-w'],
+      command: 'service',
+      input: 'pipe',
+      beforePause: async (pause) => {
+        if (pause === 3) {
+          const shop = service({ name: 'a-much-longer-name', clusterIPs: ['10.96.0.9'] });
+          app.source.say({ kind: 'service', service: shop });
+          await quiet();
+        }
+        if (pause === 6) endInput();
+      },
+    });
+    expect(written[0]).toMatch(/^NAMESPACE +NAME.*\nns +web /);
+    const time = String.raw`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z`;
+    const line = new RegExp(
+      `^${time} \\+ ns  a-much-longer-name  ClusterIP  10\\.96\\.0\\.9 [^\\n]*\\n$`,
+    );
+    expect(written.slice(1)).toEqual([expect.stringMatching(line)]);
+  });
+
+  it('prints nothing more while only ages change', async () => {
+    await start();
+    const { written } = await watch({ input: 'pipe', beforePause: endAt(5) });
+    expect(written.slice(1)).toEqual([]);
+    expect(written[0]).toMatch(/^Status:/);
+  });
+
+  it('draws a terminal anew each time', async () => {
+    await start();
+    const stream = { isTTY: true };
+    const { written } = await watch({ input: 'pipe', stream, beforePause: endAt(2) });
+    expect(written.filter((text) => text === '\u001b[2J\u001b[H')).toHaveLength(2);
+    expect(written.filter((text) => text.startsWith('Status:'))).toHaveLength(2);
+  });
+
+  it('ends when standard input ends, as it does when kubectl exec -i is cut', async () => {
+    await start();
+    const { code, nowMs, stderr } = await watch({ input: 'pipe', beforePause: endAt(3) });
+    expect([code, stderr]).toEqual([0, '']);
+    expect(nowMs).toBeLessThanOrEqual(6000);
+  });
+
+  it('ends when its output is closed', async () => {
+    await start();
+    let close = (): void => {};
+    const on = (event: string, act: () => void): void => {
+      if (event === 'error') close = act;
+    };
+    const { code, nowMs } = await watch({
+      input: 'terminal',
+      stream: { on },
+      beforePause: (pause) => {
+        if (pause === 2) close();
+      },
+    });
+    expect(code).toBe(0);
+    expect(nowMs).toBeLessThanOrEqual(4000);
+  });
+
+  it('ends when nobody takes its output for 10 s, and writes no more meanwhile', async () => {
+    await start();
+    const { nowMs, stderr, written } = await watch({
+      input: 'terminal',
+      stream: { writableLength: 4096 },
+    });
+    expect(nowMs).toBe(10_000);
+    expect(written).toHaveLength(1);
+    expect(stderr).toBe('fairlead: --watch: nobody has read its output for 10 s\n');
+  });
+
+  it('ends after ten minutes where nothing tells whether it has a reader', async () => {
+    await start();
+    const { nowMs, stderr } = await watch({ input: 'none' });
+    expect(nowMs).toBe(600_000);
+    expect(stderr).toContain('kubectl exec -i');
+  });
+
+  it.each([
+    ['terminal', false],
+    ['none', true],
+  ] as const)('goes on with input %s and output to a file: %s', async (input, isOutputFile) => {
+    await start();
+    const situation = { input, isOutputFile, beforePause: stopAt(600) };
+    await expect(watch(situation)).rejects.toThrow('seen enough');
+  });
+
+  it('holds a pipe that has ended from the beginning for no input', async () => {
+    await start();
+    const beforePause = (pause: number): void => {
+      if (pause === 1) endInput();
+    };
+    const { nowMs } = await watch({ input: 'pipe', beforePause });
+    expect(nowMs).toBe(600_000);
+  });
+});
+
+describe('changed lines', () => {
+  const time = 'T';
+
+  it('are those that have gone and those that are new', () => {
+    expect(changedLines(['a', 'b', 'c'], ['a', 'd', 'c'], time)).toBe('T - b\nT + d\n');
+    expect(changedLines(['a'], ['a'], time)).toBe('');
+  });
+
+  it('are counted, and are none where only columns have moved', () => {
+    expect(changedLines(['a', 'a'], ['a'], time)).toBe('T - a\n');
+    expect(changedLines(['x  y'], ['x      y  '], time)).toBe('');
+    expect(changedLines([''], [], time)).toBe('');
+  });
+});
+
+function endAt(last: number) {
+  return (pause: number): void => {
+    if (pause === last) endInput();
+  };
+}
+
+function stopAt(last: number) {
+  return (pause: number): void => {
+    if (pause === last) throw new Error('seen enough');
+  };
+}
