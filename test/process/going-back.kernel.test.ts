@@ -1,6 +1,10 @@
 /** kube-proxy serves again: docs/decisions/0016-behind-kube-proxy.md. */
+import { resolve } from 'node:path';
 import { expect, test } from 'vitest';
-import { Place } from './program.ts';
+import { canTranslate } from '../lab/connect-time.ts';
+import { inForce, Place } from './program.ts';
+
+const main = resolve(import.meta.dirname, '..', '..', 'src', 'main.ts');
 
 test('what it leaves translates nothing that kube-proxy translates in older chains', async () => {
   const place = await Place.make();
@@ -30,3 +34,34 @@ test('what it leaves translates nothing that kube-proxy translates in older chai
   );
   await place.serves('pod-a', 'pod-b');
 });
+
+/** `fairlead connect-time remove`: what it prints, or the error with what it complains about. */
+function removal(place: Place, ...options: readonly string[]): Promise<string> {
+  return place.namespace.run(process.execPath, [main, 'connect-time', 'remove', ...options]);
+}
+
+test('connect-time remove refuses while a Fairlead runs that does not deny using programs', async () => {
+  const place = await Place.make();
+  place.configure({ metricsBindAddress: '127.0.0.1:10777' });
+  const program = place.start();
+  await program.told(inForce, 2);
+  await expect(removal(place)).rejects.toThrow(
+    'does not say whether it uses the programs: process ',
+  );
+});
+
+test.skipIf(!canTranslate())(
+  'connect-time remove runs beside a Fairlead that uses none',
+  async () => {
+    const place = await Place.make();
+    const program = place.start();
+    await program.told(inForce, 2);
+    expect(await removal(place)).toBe('nothing to remove\n');
+    place.configure({ metricsBindAddress: '127.0.0.1:10777' });
+    program.kill('SIGTERM');
+    expect(await program.exitCode).toBe(0);
+    const mute = place.start();
+    await mute.told(inForce, 2);
+    expect(await removal(place, '--ignore-other-instance')).toBe('nothing to remove\n');
+  },
+);
