@@ -15,6 +15,7 @@ import {
   readGroupKey,
   valueBytes,
 } from '../../src/modes/connect-time/layout.ts';
+import { poolIdBytes } from '../../src/modes/connect-time/pool-ids.ts';
 import { readMap } from '../../src/modes/connect-time/read-map.ts';
 import { noPause } from '../../src/modes/mode.ts';
 import { EndpointList } from '../../src/net/endpoint-list.ts';
@@ -76,24 +77,29 @@ async function heldOf(
   kernel: Kernel,
   family: keyof typeof mapNames,
 ): Promise<[string, string[]][]> {
-  const found = new Map<string, string[]>();
-  const read = async (
+  const frontends = new Map<string, string>();
+  const pools = new Map<string, string[]>();
+  const read = (
     kind: 'frontends' | 'endpoints',
-    told: (key: Uint8Array, value: Uint8Array) => readonly [key: string, values: string[]],
-  ) => {
+    take: (key: Uint8Array, value: Uint8Array) => void,
+  ): Promise<void> => {
     const map = mapNames[family][kind];
     const sizes = { keyBytes: keyBytes[kind], valueBytes: valueBytes[kind] };
-    await readMap(kernel, { directory: place.directory, map, ...sizes }, noPause, (key, value) => {
-      const [name, values] = told(key, value);
-      found.set(`${map} ${name}`, [...(found.get(`${map} ${name}`) ?? []), ...values]);
-    });
+    return readMap(kernel, { directory: place.directory, map, ...sizes }, noPause, take);
   };
-  await read('frontends', (key, value) => [hex(key), [hex(value)]]);
-  await read('endpoints', (key, value) => [
-    Buffer.from(readGroupKey(key).pool, 'latin1').toString('hex'),
-    new EndpointList(family, packedGroup(family, value)).texts(),
+  await read('frontends', (key, value) => frontends.set(hex(key), hex(value)));
+  await read('endpoints', (key, value) => {
+    const pool = Buffer.from(readGroupKey(key).pool, 'latin1').toString('hex');
+    const endpoints = new EndpointList(family, packedGroup(family, value)).texts();
+    pools.set(pool, [...(pools.get(pool) ?? []), ...endpoints]);
+  });
+  // What is removed by hand comes back with other ids.
+  const idLength = 2 * poolIdBytes;
+  const led = Array.from(frontends, ([key, value]): [string, string[]] => [
+    `${family} ${key}`,
+    [value.slice(idLength), ...(pools.get(value.slice(0, idLength)) ?? [])],
   ]);
-  return [...found];
+  return [...led, [`${family} pools`, [String(pools.size)]]];
 }
 
 function hex(bytes: Uint8Array): string {
