@@ -5,7 +5,7 @@
  * server; without them a fake one serves.
  */
 import { spawn } from 'node:child_process';
-import { readdirSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { buildProduct, withCluster } from './lib/api-rig.ts';
 import type { Extent } from './lib/extent.ts';
@@ -109,6 +109,8 @@ async function product(
   mode: string,
   forMs: number,
 ): Promise<Idle | string> {
+  // Another mode would run in its place.
+  if (mode === 'ipvs' && !existsSync('/proc/net/ip_vs')) return 'does not run here';
   const running = new Product(namespace, kubeconfig, [`--proxy-mode=${mode}`], { isProbed: false });
   try {
     await running.programmedMs;
