@@ -1,4 +1,5 @@
 /** The program itself, from its command line to its exit code, in a network namespace. */
+import { readdirSync, readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import {
   addresses,
@@ -36,6 +37,25 @@ test('a changed file takes effect, is refused, or ends the process', async () =>
   const err = "content of the proxy server's configuration file was updated";
   expect(program.lines.at(-1)).toMatchObject({ level: 'fatal', err, msg: 'Exiting' });
   expect(await place.ruleset()).toBe(after);
+});
+
+test('tools call the process fairlead: ps, ss, and nft in the owner of its table', async () => {
+  const place = await Place.make();
+  const program = place.start();
+  await program.told(inForce, 2);
+  const { pid } = program;
+  const name = readFileSync(`/proc/${pid}/comm`, 'utf8').trim();
+  expect(name).toBe('fairlead');
+  const threads = readdirSync(`/proc/${pid}/task`);
+  const names = threads.map((id) => readFileSync(`/proc/${pid}/task/${id}/comm`, 'utf8').trim());
+  expect(names).not.toContain('MainThread');
+  const sockets = await place.namespace.run('ss', ['-xlpH']);
+  expect(sockets).toMatch(new RegExp(`@fairlead .*\\(\\("fairlead",pid=${pid},`));
+  const table = await place.namespace.run('nft', ['-a', 'list', 'table', 'ip', 'fairlead']);
+  // Where the kernel knows owners of tables, nft names them.
+  const hasOwner = table.includes('flags owner');
+  if (hasOwner) expect(table).toMatch(/^table ip fairlead \{ # .*progname fairlead$/m);
+  expect(await place.namespace.run('ps', ['-o', 'comm=', '-p', String(pid)])).toBe('fairlead\n');
 });
 
 test('SIGHUP reads the file again; SIGTERM ends the process, and the rules stay', async () => {
