@@ -293,6 +293,7 @@ export class App {
         this.#options.log.info({ resource }, 'First list complete');
         this.#state.markSynced(resource);
         this.#listed.add(resource);
+        this.#observers.http.changed();
         this.#wakeup.wake();
         this.#runner.engine?.wake();
       },
@@ -302,6 +303,7 @@ export class App {
 
   #nodeChanged(before: Node | undefined): void {
     this.#wakeup.wake();
+    this.#observers.http.changed();
     tellNodeChange(before, this.#state.node, {
       log: this.#options.log,
       config: this.#config,

@@ -18,6 +18,10 @@ import { conntrackLog } from './serve/conntrack-log.ts';
 import { watchConntrack } from './serve/conntrack-watch.ts';
 import { makeRecorder } from './serve/event-recorder.ts';
 import { ProxyHealth } from './serve/health.ts';
+import { HttpThread } from './serve/http/http-thread.ts';
+import { openThread } from './serve/http/open-thread.ts';
+import type { SharedMemory } from './serve/http/shared-memory.ts';
+import type { Wire, WireEvents } from './serve/http/wire.ts';
 import { kernelMetrics } from './serve/kernel-metrics.ts';
 import { localhostReport } from './serve/localhost-report.ts';
 import type { Logger } from './serve/log.ts';
@@ -51,7 +55,12 @@ export interface ObserversOptions {
   readonly host?: HostFiles;
   /** Opens the connection for events to the API server. Absent with manifests. */
   readonly openEvents?: EventRecorderOptions['open'];
+  /** Starts what answers HTTP. Default: a thread of its own. */
+  readonly openHttp?: HttpOpener;
 }
+
+/** See `HttpThread`. Only a server on this thread needs `health`. */
+export type HttpOpener = (memory: SharedMemory, events: WireEvents, health: ProxyHealth) => Wire;
 
 /** The present state of the process. */
 export interface Present {
@@ -74,6 +83,8 @@ export interface Present {
 export class Observers {
   readonly metrics: Metrics;
   readonly health: ProxyHealth;
+  /** Answers HTTP. */
+  readonly http: HttpThread;
   readonly events: ClusterEvents;
   readonly serviceHealth: ServiceHealth;
   readonly journal: Journal;
@@ -108,6 +119,7 @@ export class Observers {
       beside: (family) => present.engine()?.beside(family),
     });
     this.health = this.#makeHealth();
+    this.http = this.#makeHttp();
     this.#sourceReport = new SourceReport({ log, condition: this.#condition });
     this.#recorder = makeRecorder(options, this.metrics.lifecycle);
     this.events = new ClusterEvents({
@@ -135,6 +147,7 @@ export class Observers {
     if (event.kind === 'queued') this.health.queued(event.family);
     if (event.kind === 'done' && event.well) this.health.updated(event.family);
     if (event.kind === 'done' && event.ok) this.serviceHealth.inForce(event.family);
+    if (event.kind === 'queued' || event.kind === 'done') this.http.changed();
     this.metrics.observe(event);
     this.journal.observe(event);
     this.#reporter.sync(event);
@@ -163,6 +176,7 @@ export class Observers {
 
   close(): void {
     this.serviceHealth.close();
+    this.http.close();
     this.#reporter.close();
     this.metrics.close();
   }
@@ -202,13 +216,25 @@ export class Observers {
     });
   }
 
+  #makeHttp(): HttpThread {
+    const { log, openHttp = openThread } = this.#options;
+    const http = new HttpThread({
+      open: (memory, events) => openHttp(memory, events, this.health),
+      facts: () => this.health.facts(),
+      ended: (error) =>
+        log.error({ err: error.message }, 'HTTP thread ended, starting another one'),
+    });
+    this.metrics.probed = () => http.memory.takeCounts();
+    return http;
+  }
+
   #makeServiceHealth(): ServiceHealth {
     const { clock, families } = this.#options;
     const { engine, state } = this.#present;
     return new ServiceHealth({
       state,
       clock,
-      healthy: () => this.health.healthy,
+      http: this.http,
       families,
       addresses: (family) => engine()?.listeningAddresses(family) ?? [],
       observer: (event) => this.#reporter.serviceHealth(event),
@@ -216,7 +242,7 @@ export class Observers {
   }
 
   #serve(signal: AbortSignal): Promise<void>[] {
-    const { events, health, journal, metrics } = this;
+    const { events, health, http, journal, metrics } = this;
     const { config, connectTime, engine, fallbacks, state } = this.#present;
     const { clock, conntrack, host, kernel, log, nodeName, source } = this.#options;
     const mode = () => this.#present.mode().name;
@@ -239,6 +265,6 @@ export class Observers {
       conntrack: new RecentDumps(conntrack, clock),
       ...(host && { host }),
     };
-    return runServers({ config, mode, health, metrics, inside, log, failed }, signal);
+    return runServers({ config, mode, http, metrics, inside, log, failed }, signal);
   }
 }

@@ -2,7 +2,8 @@
 import { promisify } from 'node:util';
 import { gzip } from 'node:zlib';
 import type { Registry } from 'prom-client';
-import type { Asked, Reply } from './server.ts';
+import { acceptsGzip } from './accepts-gzip.ts';
+import type { Asked, Reply } from './reply.ts';
 
 /** Not on the event loop: a thread of libuv's does it. */
 const compress = promisify(gzip);
@@ -10,15 +11,7 @@ const compress = promisify(gzip);
 export async function exposition(registry: Registry, asked: Asked): Promise<Reply> {
   const text = await registry.metrics();
   const headers = { 'Content-Type': registry.contentType, Vary: 'Accept-Encoding' };
-  if (!takesGzip(asked.acceptEncoding)) return { status: 200, headers, body: text };
+  if (!acceptsGzip(asked.acceptEncoding)) return { status: 200, headers, body: text };
   const body = await compress(text);
   return { status: 200, headers: { ...headers, 'Content-Encoding': 'gzip' }, body };
-}
-
-/** `gzip`, alone or among others, unless its weight is 0. */
-function takesGzip(acceptEncoding: string): boolean {
-  return acceptEncoding.split(',').some((one) => {
-    const [coding = '', weight = ''] = one.split(';').map((part) => part.trim().toLowerCase());
-    return coding === 'gzip' && !/^q=0(\.0*)?$/.test(weight);
-  });
 }

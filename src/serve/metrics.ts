@@ -15,6 +15,7 @@ import type { Forwarding } from '../state/types.ts';
 import type { FamilyEvent, SyncEvent } from '../sync/events.ts';
 import { exponential } from './buckets.ts';
 import { ConntrackMetrics } from './conntrack-metrics.ts';
+import type { Counted } from './http/shared-memory.ts';
 import { LifecycleMetrics } from './lifecycle-metrics.ts';
 import { LocalhostMetrics } from './localhost-metrics.ts';
 import { ModeMetrics } from './mode-metrics.ts';
@@ -84,7 +85,7 @@ export class Metrics {
   constructor(sources: MetricsSources) {
     const { registry } = this;
     processMetrics(registry);
-    this.#kubeProxy = kubeProxyMetrics(registry);
+    this.#kubeProxy = kubeProxyMetrics(registry, () => this.#countProbes());
     this.#own = ownMetrics(registry);
     this.source = new SourceMetrics(registry, sources.condition);
     this.localhost = new LocalhostMetrics(registry, sources);
@@ -119,14 +120,19 @@ export class Metrics {
     total.inc();
   }
 
-  /** The health server answered. */
-  probed(probe: 'healthz' | 'livez', status: number): void {
-    this.#kubeProxy[probe].inc({ code: String(status) });
-  }
+  /** The health server has answered so often since it was asked last. */
+  probed: () => readonly { readonly counted: Counted; readonly count: number }[] = () => [];
 
   observe(event: SyncEvent): void {
     if ('family' in event) this.#observeFamily(event);
     else this.#own.serviceProblems.inc({ kind: event.kind });
+  }
+
+  /** When metrics are read: the HTTP thread counts its answers by itself. */
+  #countProbes(): void {
+    for (const { count, counted } of this.probed()) {
+      if (count > 0) this.#kubeProxy[counted.probe].inc({ code: String(counted.status) }, count);
+    }
   }
 
   /** Stops measuring the event loop. */
@@ -205,7 +211,7 @@ export class Metrics {
   }
 }
 
-function kubeProxyMetrics(registry: Registry) {
+function kubeProxyMetrics(registry: Registry, countProbes: () => void) {
   const registers = [registry];
   const named = (name: string, help: string) => ({
     name: `kubeproxy_${name}`,
@@ -216,8 +222,8 @@ function kubeProxyMetrics(registry: Registry) {
     new Histogram({ ...named(name, help), labelNames: [family], buckets });
   const gauge = (name: string, help: string) =>
     new Gauge({ ...named(name, help), labelNames: [family] });
-  const counter = (name: string, help: string, label: string) =>
-    new Counter({ ...named(name, help), labelNames: [label] });
+  const probes = (name: string, help: string) =>
+    new Counter({ ...named(name, help), labelNames: ['code'], collect: countProbes });
   const rules = 'sync_proxy_rules';
   return {
     sync: histogram(`${rules}_duration_seconds`, 'Duration of a sync', exponential),
@@ -228,8 +234,8 @@ function kubeProxyMetrics(registry: Registry) {
     ),
     lastSync: gauge(`${rules}_last_timestamp_seconds`, 'When the last sync succeeded'),
     lastQueued: gauge(`${rules}_last_queued_timestamp_seconds`, 'When a sync was last asked for'),
-    healthz: counter('proxy_healthz_total', 'Answers of /healthz by status', 'code'),
-    livez: counter('proxy_livez_total', 'Answers of /livez by status', 'code'),
+    healthz: probes('proxy_healthz_total', 'Answers of /healthz by status'),
+    livez: probes('proxy_livez_total', 'Answers of /livez by status'),
   };
 }
 

@@ -4,7 +4,7 @@
  */
 import { Counter, Gauge, Registry } from 'prom-client';
 import { exposition } from './exposition.ts';
-import { type Asked, type Reply, textHeaders } from './server.ts';
+import { type Asked, type Reply, textHeaders } from './reply.ts';
 
 const check = { name: 'ping', type: 'healthz' } as const;
 

@@ -1,7 +1,8 @@
 /** CPU profiles, with `enableProfiling` (behaviour document 10.4). */
 import { Session } from 'node:inspector/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type Asked, jsonHeaders, type Reply, type Routes, textHeaders } from './server.ts';
+import { forThisNode } from './ask/admission.ts';
+import { type Asked, jsonHeaders, type Reply, type Routes, textHeaders } from './reply.ts';
 
 const secondsDefault = 30;
 const secondsMax = 300;
@@ -13,7 +14,7 @@ const index = `Profiles of V8, for the Performance panel of Chrome's developer t
 /** The paths are those of pprof, and the format of profiles is V8's. */
 export function profileRoutes(): Routes {
   const underWay = { profile: false };
-  return {
+  return forThisNode({
     '/debug/pprof': () => ({ status: 302, headers: { Location: '/debug/pprof/' }, body: '' }),
     '/debug/pprof/': () => ({ status: 200, headers: textHeaders, body: index }),
     '/debug/pprof/profile': async (asked) => {
@@ -25,7 +26,7 @@ export function profileRoutes(): Routes {
         underWay.profile = false;
       }
     },
-  };
+  });
 }
 
 async function profile({ query }: Asked): Promise<Reply> {

@@ -1,28 +1,11 @@
-/** The routes of the two servers (behaviour document 10.1 and 10.4). */
+/** The routes of the metrics server (behaviour document 10.4). */
 import type { Config } from '../config/config.ts';
 import type { ModeName } from '../modes/mode.ts';
 import { exposition } from './exposition.ts';
-import type { ProxyHealth } from './health.ts';
 import type { Metrics } from './metrics.ts';
 import { Ping } from './ping.ts';
-import { jsonHeaders, type Reply, type Route, type Routes, textHeaders } from './server.ts';
+import { jsonHeaders, type Route, type Routes, textHeaders } from './reply.ts';
 import { flagz, type Page, servePage, statusz } from './zpages.ts';
-
-/** For load balancers and the kubelet; port 10256 unless configured otherwise. */
-export function healthRoutes(health: ProxyHealth, metrics: Metrics): Routes {
-  const counted = (probe: 'healthz' | 'livez', reply: Reply): Reply => {
-    metrics.probed(probe, reply.status);
-    return reply;
-  };
-  return {
-    '/healthz': async () => {
-      await health.firstWord();
-      return counted('healthz', health.healthz());
-    },
-    '/livez': () => counted('livez', health.livez()),
-    '/readyz': () => health.readyz(),
-  };
-}
 
 /** For Prometheus and people; port 10249 unless configured otherwise. */
 export function metricsRoutes(

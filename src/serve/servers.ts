@@ -4,19 +4,19 @@ import type { ModeName } from '../modes/mode.ts';
 import type { Inside } from './ask/inside.ts';
 import { askRoutes } from './ask/routes.ts';
 import { debugRoutes } from './debug.ts';
-import type { ProxyHealth } from './health.ts';
+import type { HttpThread } from './http/http-thread.ts';
 import { type Logger, setVerbosity } from './log.ts';
 import type { Metrics } from './metrics.ts';
 import { pageRoutes } from './page/routes.ts';
 import { profileRoutes } from './profile.ts';
-import { healthRoutes, metricsRoutes } from './routes.ts';
+import { metricsRoutes } from './routes.ts';
 import { serve } from './server.ts';
 
 interface ServersOptions {
   /** The present configuration. What is served follows it; where it is served does not. */
   readonly config: () => Config;
   readonly mode: () => ModeName;
-  readonly health: ProxyHealth;
+  readonly http: HttpThread;
   readonly metrics: Metrics;
   readonly inside: Inside;
   readonly log: Logger;
@@ -24,17 +24,20 @@ interface ServersOptions {
   readonly failed: (server: 'healthz' | 'metrics', error: Error) => void;
 }
 
+/** Metrics are made for all who wait, and profiles take as long as they are asked for. */
+const handling = { '/metrics': 'shared', '/debug/pprof/profile': 'long' } as const;
+
 /**
  * Until `signal` aborts. Rejects when a server can't bind and the configuration calls that fatal.
  */
 export function runServers(options: ServersOptions, signal: AbortSignal): Promise<void>[] {
-  const { config, health, inside, log, metrics, mode } = options;
+  const { config, http, inside, log, metrics, mode } = options;
   const { bindAddressHardFail, healthzBindAddress, metricsBindAddress, profiling } = config();
   const debug = profiling
     ? { ...debugRoutes((verbosity) => setVerbosity(log, verbosity)), ...profileRoutes() }
     : {};
   const servers = [
-    ['healthz', healthzBindAddress, healthRoutes(health, metrics)],
+    ['healthz', healthzBindAddress, 'probes'],
     [
       'metrics',
       metricsBindAddress,
@@ -55,6 +58,6 @@ export function runServers(options: ServersOptions, signal: AbortSignal): Promis
       if (!told) options.failed(name, error);
       told = true;
     };
-    return [serve({ at, routes, onBindFailure, problem }, signal)];
+    return [serve({ http, at, routes, handling, onBindFailure, problem }, signal)];
   });
 }

@@ -4,7 +4,6 @@
  * address of either family. When the Service lacks that family, the answer is about the family that
  * it has.
  */
-import { createServer, type Server } from 'node:http';
 import { type Address, type Family, formatAddress } from '../net/address.ts';
 import { Pacer } from '../source/pacer.ts';
 import { countLocalReady } from '../state/local-ready.ts';
@@ -12,8 +11,7 @@ import { healthCheckNodePort } from '../state/policy.ts';
 import type { ClusterState } from '../state/store.ts';
 import { Backoff } from '../sync/backoff.ts';
 import type { Clock } from '../sync/clock.ts';
-import { Connections } from './connections.ts';
-import { jsonHeaders } from './server.ts';
+import type { HttpThread, Listening } from './http/http-thread.ts';
 
 /** About the Service `namespace/name`. */
 export type ServiceHealthEvent = { readonly service: string; readonly port: number } & (
@@ -24,8 +22,8 @@ export type ServiceHealthEvent = { readonly service: string; readonly port: numb
 interface ServiceHealthOptions {
   readonly state: ClusterState;
   readonly clock: Clock;
-  /** Whether the proxy is healthy. Whether the node is eligible does not matter. */
-  readonly healthy: () => boolean;
+  /** It answers; whether the proxy is healthy, it knows. */
+  readonly http: Pick<HttpThread, 'listen' | 'takeSlot' | 'giveSlot' | 'memory'>;
   /** What this machine can do. */
   readonly families: readonly Family[];
   /** Where to listen. */
@@ -42,8 +40,6 @@ interface Wanted {
   readonly hosts: readonly string[];
 }
 
-/** The most connections to all health-check node ports together. */
-const connectionsMax = 1024;
 const anyHost = { IPv4: '0.0.0.0', IPv6: '::' } as const;
 /** How often to retry a port that another program has, and may keep for long. */
 const retryLimits = { firstMs: 1000, secondMs: 5000, maxMs: 60_000 };
@@ -61,7 +57,6 @@ export class ServiceHealth {
    */
   readonly #hosts = both(() => ({ IPv4: '', IPv6: '' }));
   readonly #pacer = new Pacer();
-  readonly #connections = new Connections(connectionsMax);
   #isClosed = false;
 
   constructor(options: ServiceHealthOptions) {
@@ -146,12 +141,11 @@ export class ServiceHealth {
 
   #open(wanted: Wanted): HealthPort {
     const { service, family, port } = wanted;
-    const { clock, healthy, observer } = this.#options;
+    const { clock, http, observer } = this.#options;
     return new HealthPort(wanted, {
       clock,
-      healthy,
+      http,
       pacer: this.#pacer,
-      connections: this.#connections,
       opened: () => observer({ kind: 'opened', service, family, port }),
       failed: (error, retryMs) => observer({ kind: 'failed', service, port, error, retryMs }),
     });
@@ -177,10 +171,9 @@ export class ServiceHealth {
   }
 }
 
-interface HealthPortOptions extends Pick<ServiceHealthOptions, 'clock' | 'healthy'> {
+interface HealthPortOptions extends Pick<ServiceHealthOptions, 'clock' | 'http'> {
   /** Shared by all ports, as thousands may be opened at once. */
   readonly pacer: Pacer;
-  readonly connections: Connections;
   readonly opened: () => void;
   readonly failed: (error: Error, retryMs: number) => void;
 }
@@ -190,9 +183,10 @@ class HealthPort {
   readonly #wanted: Wanted;
   readonly #options: HealthPortOptions;
   readonly #backoff: Backoff;
-  #localEndpoints = 0;
+  /** Where the thread finds the number of endpoints. */
+  readonly #slot: number | undefined;
   #about: Family;
-  #servers: readonly Server[] = [];
+  #listeners: readonly Listening[] = [];
   #cancelRetry = (): void => {};
   #isClosed = false;
 
@@ -201,6 +195,7 @@ class HealthPort {
     this.#options = options;
     this.#about = wanted.family;
     this.#backoff = new Backoff(retryLimits, options.clock);
+    this.#slot = options.http.takeSlot();
     void this.#listen();
   }
 
@@ -220,76 +215,60 @@ class HealthPort {
   /** Endpoints of family `about` on this node that are ready. */
   report(about: Family, localEndpoints: number): void {
     this.#about = about;
-    this.#localEndpoints = localEndpoints;
+    if (this.#slot !== undefined)
+      this.#options.http.memory.setEndpoints(this.#slot, localEndpoints);
   }
 
   close(): void {
     this.#isClosed = true;
     this.#cancelRetry();
-    this.#closeServers();
+    this.#closeListeners();
+    if (this.#slot !== undefined) this.#options.http.giveSlot(this.#slot);
   }
 
   async #listen(): Promise<void> {
     const { pacer } = this.#options;
     if (pacer.due) await pacer.rest();
     if (this.#isClosed) return;
-    const { hosts } = this.#wanted;
-    const servers = hosts.map(() => this.#makeServer());
-    this.#servers = servers;
-    const bound = await Promise.allSettled(servers.map((one, i) => this.#bind(one, hosts[i]!)));
-    if (this.#isClosed) return close(servers);
-    const failure = bound.find(({ status }) => status === 'rejected');
-    if (failure?.status === 'rejected') return this.#failed(failure.reason as Error, servers);
-    for (const server of servers) server.on('error', (error) => this.#failed(error, servers));
-    if (hosts.length > 0) this.#options.opened();
+    const waiting = new Set(this.#wanted.hosts);
+    // A thread that took over opens again what was open.
+    const opened = (host: string): void => {
+      if (waiting.delete(host) && waiting.size === 0) this.#options.opened();
+    };
+    this.#listeners = [];
+    for (const host of this.#wanted.hosts) this.#open(host, () => opened(host));
   }
 
-  #bind(server: Server, host: string): Promise<void> {
-    const ipv6Only = this.#wanted.family === 'IPv6';
-    return new Promise((resolve, reject) => {
-      server.once('error', reject);
-      server.listen({ host, port: this.#wanted.port, ipv6Only }, () => {
-        server.off('error', reject);
-        resolve();
-      });
+  #open(host: string, opened: () => void): void {
+    const { family, port, service } = this.#wanted;
+    const [namespace = '', name = ''] = service.split('/');
+    const slot = this.#slot;
+    if (slot === undefined) {
+      this.#failed(new Error('there are too many health-check node ports'));
+      return;
+    }
+    const all = this.#listeners;
+    const listener = this.#options.http.listen({
+      place: { host, port, ipv6Only: family === 'IPv6' },
+      group: 'service health',
+      answers: { kind: 'service', namespace, name, slot },
+      opened,
+      failed: (error) => {
+        if (this.#listeners.includes(listener)) this.#failed(error);
+      },
     });
+    this.#listeners = [...all, listener];
   }
 
-  #failed(error: Error, servers: readonly Server[]): void {
-    if (servers !== this.#servers) return;
-    this.#closeServers();
+  #failed(error: Error): void {
+    this.#closeListeners();
     const retryMs = this.#backoff.failed();
     this.#cancelRetry = this.#options.clock.after(retryMs, () => void this.#listen());
     this.#options.failed(error, retryMs);
   }
 
-  #closeServers(): void {
-    close(this.#servers);
-    this.#servers = [];
-  }
-
-  #makeServer(): Server {
-    const [namespace, name] = this.#wanted.service.split('/');
-    const server = createServer((_request, response) => {
-      const localEndpoints = this.#localEndpoints;
-      const serviceProxyHealthy = this.#options.healthy();
-      const body = { service: { namespace, name }, localEndpoints, serviceProxyHealthy };
-      const headers = {
-        ...jsonHeaders,
-        'X-Load-Balancing-Endpoint-Weight': String(localEndpoints),
-      };
-      response
-        .writeHead(localEndpoints > 0 && serviceProxyHealthy ? 200 : 503, headers)
-        .end(JSON.stringify(body, undefined, '\t'));
-    });
-    this.#options.connections.bound(server);
-    return server;
-  }
-}
-
-function close(servers: readonly Server[]): void {
-  for (const server of servers) {
-    server.close();
-    server.closeAllConnections();
+  #closeListeners(): void {
+    for (const listener of this.#listeners) listener.close();
+    this.#listeners = [];
   }
 }

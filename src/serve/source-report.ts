@@ -3,10 +3,8 @@
 import { pause } from '../source/kubernetes/backoff.ts';
 import type { Condition, ListAttempt, ListWay, Watched } from '../source/source.ts';
 import { type Resource, resources } from '../state/change.ts';
+import { staleAfterMs } from './health-answer.ts';
 import type { Logger } from './log.ts';
-
-/** Servers send bookmarks once a minute, and a silent watch is replaced after 90 s. */
-export const staleAfterMs = 120_000;
 
 const checkMs = 1000;
 /** While all is well, a check comes when a watch could be silent for too long, or after this. */

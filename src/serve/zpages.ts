@@ -1,7 +1,7 @@
 /** /flagz and /statusz, as text for people or as JSON or YAML for programs (KEP-4828, KEP-4827). */
 import { stringify } from 'yaml';
 import { fairleadVersion } from '../config/version.ts';
-import { jsonHeaders, type Reply, textHeaders } from './server.ts';
+import { jsonHeaders, type Reply, textHeaders } from './reply.ts';
 
 type Fields = Readonly<Record<string, unknown>>;
 

@@ -66,8 +66,11 @@ function happen({ app: { metrics } }: Running): void {
   conntrack.observe({ ...flows, kind: 'reconciled', durationMs: 1, examined: 0, deleted });
   conntrack.observe({ ...flows, kind: 'failed', error: new Error('EPERM'), retryMs: undefined });
   metrics.requested({ method: 'GET', host: '192.0.2.1:6443', status: 200, durationMs: 3 });
-  metrics.probed('healthz', 200);
-  metrics.probed('livez', 200);
+  metrics.probed = () => [
+    { counted: { probe: 'healthz', status: 200 }, count: 1 },
+
+    { counted: { probe: 'livez', status: 200 }, count: 1 },
+  ];
   metrics.observe({
     kind: 'committed',
     family,

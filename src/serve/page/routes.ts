@@ -1,13 +1,13 @@
 /** The page for people, at `/`. It shows the answers that programs get, to the same askers. */
 import { endpoints } from '../../ask/endpoints.ts';
+import { admit } from '../ask/admission.ts';
 import { changeListOf } from '../ask/changes.ts';
 import type { Inside } from '../ask/inside.ts';
 import { numberOf, Refusal } from '../ask/refusal.ts';
-import { admit } from '../ask/routes.ts';
 import { serviceOf } from '../ask/service.ts';
 import { servicesOf } from '../ask/services.ts';
 import { statusOf } from '../ask/status.ts';
-import { type Asked, type Reply, type Routes, textHeaders } from '../server.ts';
+import { type Asked, type Reply, type Routes, textHeaders } from '../reply.ts';
 import { changesMost, changesSection, changesShown } from './changes.ts';
 import { html } from './html.ts';
 import { contentSecurityPolicy } from './look.ts';

@@ -11,6 +11,7 @@ import { loggerTo } from '../../../src/serve/log.ts';
 import type { Condition, Source, SourceSink } from '../../../src/source/source.ts';
 import { type Change, resources } from '../../../src/state/change.ts';
 import { FakeConntrack } from '../../fake/conntrack.ts';
+import { openHere } from '../../fake/http-here.ts';
 import { FakeKernel } from '../../fake/kernel.ts';
 import { FakeLookup } from '../../fake/lookup.ts';
 import { address, ready, service, slice } from '../state/build.ts';
@@ -136,6 +137,7 @@ export class Running {
       source: this.source,
       interfaces: () => [address('127.0.0.1'), address('192.168.7.7')],
       families: ['IPv4', 'IPv6'],
+      openHttp: openHere,
     };
   }
 

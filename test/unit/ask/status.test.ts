@@ -2,7 +2,7 @@ import { request } from 'node:http';
 import { afterEach, describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
 import { askRoutes } from '../../../src/serve/ask/routes.ts';
-import type { Route } from '../../../src/serve/server.ts';
+import type { Route } from '../../../src/serve/reply.ts';
 import { resources } from '../../../src/state/change.ts';
 import { type Running, started, web } from '../app/running.ts';
 import { node, ready, service, slice } from '../state/build.ts';
@@ -95,7 +95,7 @@ describe('who asks', () => {
   function ask(peer: string, host: string): ReturnType<Route> {
     const inside = {} as Parameters<typeof askRoutes>[0];
     const route = askRoutes(inside)['/fairlead/v1/status']!;
-    return route({ ...plain, peer, host, body: async () => '' });
+    return route({ ...plain, peer, host, body: '' });
   }
 
   it.each([

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { ProxyHealth, rfc3339Nano } from '../../../src/serve/health.ts';
+import { ProxyHealth } from '../../../src/serve/health.ts';
+import { rfc3339Nano } from '../../../src/serve/health-answer.ts';
 import type { Condition } from '../../../src/source/source.ts';
 import type { Resource } from '../../../src/state/change.ts';
 import type { Node } from '../../../src/state/types.ts';
@@ -43,49 +44,34 @@ describe('a clock that is set', () => {
     health.updated('IPv4');
     health.queued('IPv4');
     time.jumpedMs += jumpMs;
-    expect(health.livez().status).toBe(200);
+    expect(health.answer('/livez').status).toBe(200);
     time.ms += 60_000;
-    expect(health.livez().status).toBe(503);
-    expect(JSON.parse(health.livez().body).currentTime).toBe(rfc3339Nano(time.ms + jumpMs));
+    expect(health.answer('/livez').status).toBe(503);
+    expect(JSON.parse(health.answer('/livez').body).currentTime).toBe(
+      rfc3339Nano(time.ms + jumpMs),
+    );
     time.jumpedMs -= 2 * jumpMs;
-    expect(health.livez().status).toBe(503);
+    expect(health.answer('/livez').status).toBe(503);
     health.updated('IPv4');
-    expect(health.livez().status).toBe(200);
+    expect(health.answer('/livez').status).toBe(200);
   });
 });
 
 describe('/readyz', () => {
   it('is well once every family that was asked for a sync had its first one', () => {
     const { health, seen, time } = healthAt();
-    expect(health.readyz().status).toBe(503);
+    expect(health.answer('/readyz').status).toBe(503);
     health.queued('IPv4');
     health.queued('IPv6');
     health.updated('IPv4');
-    expect(health.readyz().status).toBe(503);
+    expect(health.answer('/readyz').status).toBe(503);
     health.updated('IPv6');
-    expect(health.readyz()).toEqual(health.livez());
+    expect(health.answer('/readyz')).toEqual(health.answer('/livez'));
     seen.node = node({ deleted: true });
-    expect(health.readyz().status).toBe(200);
+    expect(health.answer('/readyz').status).toBe(200);
     health.queued('IPv6');
     time.ms += 60_000;
-    expect(health.readyz().status).toBe(503);
-  });
-});
-
-describe('the first word about the node', () => {
-  it('is waited for, but not for long', async () => {
-    const { health, seen } = healthAt();
-    seen.listed = false;
-    const began = performance.now();
-    const early = health.firstWord().then(() => performance.now() - began);
-    setTimeout(() => {
-      seen.listed = true;
-    }, 200);
-    expect(await early).toBeGreaterThan(150);
-    expect(await early).toBeLessThan(700);
-    seen.listed = false;
-    await health.firstWord();
-    expect(performance.now() - began).toBeGreaterThan(800);
+    expect(health.answer('/readyz').status).toBe(503);
   });
 });
 
@@ -97,7 +83,7 @@ describe('/healthz', () => {
     time.ms += 1500;
     health.updated('IPv4');
     time.ms += 250;
-    expect(health.healthz()).toEqual({
+    expect(health.answer('/healthz')).toEqual({
       status: 200,
       headers: { 'Content-Type': 'application/json', 'X-Content-Type-Options': 'nosniff' },
       body:
@@ -110,8 +96,8 @@ describe('/healthz', () => {
 
   it('is well, without a status, before any family has said a word', () => {
     const { health } = healthAt();
-    expect(health.healthz().status).toBe(200);
-    expect(health.healthz().body).toBe(
+    expect(health.answer('/healthz').status).toBe(200);
+    expect(health.answer('/healthz').body).toBe(
       '{"lastUpdated":"2026-01-02T03:04:05Z","currentTime":"2026-01-02T03:04:05Z",' +
         '"nodeEligible":true,"healthy":true}',
     );
@@ -125,10 +111,10 @@ describe('/healthz', () => {
     time.ms += 30_000;
     health.queued('IPv4');
     time.ms += 29_999;
-    expect(health.healthz().status).toBe(200);
+    expect(health.answer('/healthz').status).toBe(200);
     time.ms += 1;
     health.updated('IPv6');
-    const { status, body } = health.healthz();
+    const { status, body } = health.answer('/healthz');
     expect(status).toBe(503);
     expect(JSON.parse(body)).toEqual({
       lastUpdated: '2026-01-02T03:05:15Z',
@@ -141,23 +127,23 @@ describe('/healthz', () => {
       },
     });
     health.updated('IPv4');
-    expect(health.healthz().status).toBe(200);
+    expect(health.answer('/healthz').status).toBe(200);
   });
 
   it('shows when the last update really was only while it is ill', () => {
     const { health, time, seen } = healthAt();
     health.updated('IPv4');
     time.ms += 5000;
-    expect(JSON.parse(health.healthz().body).lastUpdated).toBe('2026-01-02T03:04:10Z');
+    expect(JSON.parse(health.answer('/healthz').body).lastUpdated).toBe('2026-01-02T03:04:10Z');
     seen.node = node({ deleted: true });
-    expect(JSON.parse(health.healthz().body).lastUpdated).toBe('2026-01-02T03:04:05Z');
+    expect(JSON.parse(health.answer('/healthz').body).lastUpdated).toBe('2026-01-02T03:04:05Z');
   });
 
   it('never becomes stale while nothing is asked for', () => {
     const { health, time } = healthAt();
     health.updated('IPv4');
     time.ms += 86_400_000;
-    expect(health.healthz().status).toBe(200);
+    expect(health.answer('/healthz').status).toBe(200);
   });
 
   it.each([
@@ -169,7 +155,7 @@ describe('/healthz', () => {
     const { health, seen } = healthAt();
     seen.node = known;
     health.updated('IPv4');
-    const reply = health.healthz();
+    const reply = health.answer('/healthz');
     expect(reply.status).toBe(status);
     expect(JSON.parse(reply.body)).toMatchObject({ nodeEligible: status === 200, healthy: true });
   });
@@ -180,7 +166,7 @@ describe('a first list that is missing', () => {
     const { health, conditions } = healthAt();
     conditions.services = { missingMs: 12_345, failure: 'Unauthorized' };
     conditions.servicecidrs = { missingMs: 20 };
-    for (const { status, body } of [health.healthz(), health.livez()]) {
+    for (const { status, body } of [health.answer('/healthz'), health.answer('/livez')]) {
       expect(status).toBe(200);
       expect(JSON.parse(body)).toMatchObject({
         missingLists: {
@@ -191,7 +177,7 @@ describe('a first list that is missing', () => {
     }
     conditions.services = {};
     conditions.servicecidrs = {};
-    expect(health.livez().body).not.toContain('missingLists');
+    expect(health.answer('/livez').body).not.toContain('missingLists');
   });
 });
 
@@ -200,7 +186,7 @@ describe('a watch that has been silent for too long', () => {
     const { health, silence } = healthAt();
     silence.services = 120_000;
     silence.endpointslices = 120_001;
-    for (const reply of [health.healthz(), health.livez()]) {
+    for (const reply of [health.answer('/healthz'), health.answer('/livez')]) {
       expect(reply.status).toBe(200);
       const body = JSON.parse(reply.body);
       expect(body).toMatchObject({ healthy: true, staleWatches: { endpointslices: 120.001 } });
@@ -211,28 +197,31 @@ describe('a watch that has been silent for too long', () => {
   it('is not mentioned once it speaks again', () => {
     const { health, silence } = healthAt();
     silence.nodes = 500_000;
-    expect(health.livez().body).toContain('"staleWatches":{"nodes":500}');
+    expect(health.answer('/livez').body).toContain('"staleWatches":{"nodes":500}');
     silence.nodes = 10;
-    expect(health.livez().body).not.toContain('staleWatches');
+    expect(health.answer('/livez').body).not.toContain('staleWatches');
   });
 });
 
 describe('a Service that asks for too much', () => {
   it('is counted, and nothing is ill for it', () => {
     const { health, seen } = healthAt();
-    expect(health.livez().body).not.toContain('servicesOverLimit');
+    expect(health.answer('/livez').body).not.toContain('servicesOverLimit');
     seen.overLimit = 2;
-    expect(health.healthz().status).toBe(200);
-    expect(JSON.parse(health.livez().body)).toMatchObject({ healthy: true, servicesOverLimit: 2 });
+    expect(health.answer('/healthz').status).toBe(200);
+    expect(JSON.parse(health.answer('/livez').body)).toMatchObject({
+      healthy: true,
+      servicesOverLimit: 2,
+    });
   });
 });
 
 describe('a node that gets more changes than it can write', () => {
   it('says how far it is behind, and is not ill for it', () => {
     const { health, seen } = healthAt();
-    expect(health.livez().body).not.toContain('behindSeconds');
+    expect(health.answer('/livez').body).not.toContain('behindSeconds');
     seen.behindMs = 3210;
-    for (const reply of [health.healthz(), health.livez()]) {
+    for (const reply of [health.answer('/healthz'), health.answer('/livez')]) {
       expect(reply.status).toBe(200);
       expect(JSON.parse(reply.body)).toMatchObject({ healthy: true, behindSeconds: 3.21 });
     }
@@ -243,7 +232,7 @@ describe('/livez', () => {
   it('does not know of nodes', () => {
     const { health } = healthAt(node({ deleted: true }));
     health.updated('IPv4');
-    const { status, body } = health.livez();
+    const { status, body } = health.answer('/livez');
     expect(status).toBe(200);
     expect(Object.keys(JSON.parse(body))).toEqual([
       'lastUpdated',
@@ -257,7 +246,7 @@ describe('/livez', () => {
     const { health, time } = healthAt();
     health.queued('IPv4');
     time.ms += 60_000;
-    const { status, body } = health.livez();
+    const { status, body } = health.answer('/livez');
     expect(status).toBe(503);
     expect(JSON.parse(body).lastUpdated).toBe('0001-01-01T00:00:00Z');
   });

@@ -7,8 +7,10 @@ import { fairleadVersion } from '../../../src/config/version.ts';
 import { ProxyHealth } from '../../../src/serve/health.ts';
 import { Metrics } from '../../../src/serve/metrics.ts';
 import { profileRoutes } from '../../../src/serve/profile.ts';
-import { healthRoutes, metricsRoutes } from '../../../src/serve/routes.ts';
-import { type Routes, serve } from '../../../src/serve/server.ts';
+import type { Routes } from '../../../src/serve/reply.ts';
+import { metricsRoutes } from '../../../src/serve/routes.ts';
+import { serve } from '../../../src/serve/server.ts';
+import { httpHere } from '../../fake/http-here.ts';
 import { address, node } from '../state/build.ts';
 
 const ends: (() => Promise<unknown> | undefined)[] = [];
@@ -26,16 +28,23 @@ async function freePort(): Promise<number> {
 }
 
 /** Serves on a free port of loopback; resolves to the URL when it answers. */
-async function serving(routes: Routes): Promise<string> {
+async function serving(routes: Routes | 'probes', http = newHttp()): Promise<string> {
   const port = await freePort();
   const stop = new AbortController();
   const at = { address: address('127.0.0.1'), port };
-  const running = serve({ at, routes, onBindFailure: 'fail', problem: () => {} }, stop.signal);
+  const options = { http, at, routes, onBindFailure: 'fail', problem: () => {} } as const;
+  const running = serve(options, stop.signal);
   ends.push(() => {
     stop.abort();
     return running;
   });
   return `http://127.0.0.1:${port}`;
+}
+
+function newHttp(...told: Parameters<typeof httpHere>): ReturnType<typeof httpHere> {
+  const http = httpHere(...told);
+  ends.push(async () => http.close());
+  return http;
 }
 
 async function get(url: string, method = 'GET') {
@@ -77,7 +86,9 @@ describe('the health server', () => {
       overLimit: () => 0,
       behindMs: () => 0,
     });
-    const url = await serving(healthRoutes(health, metrics));
+    const http = newHttp({ answer: (path) => health.answer(path) });
+    metrics.probed = () => http.memory.takeCounts();
+    const url = await serving('probes', http);
     const headers = { 'content-type': 'application/json', ...nosniff };
     const well = '{"lastUpdated":"1970-01-01T00:00:00Z","currentTime":"1970-01-01T00:00:00Z"';
     expect(await get(`${url}/healthz`)).toEqual({
@@ -294,6 +305,7 @@ describe('an address that is taken', () => {
     });
     const running = serve(
       {
+        http: newHttp(),
         at: { address: address('127.0.0.1'), port },
         routes: { '/': () => ({ status: 200, headers: {}, body: 'here' }) },
         onBindFailure: 'retry',
@@ -331,7 +343,8 @@ describe('an address that is taken', () => {
     const { port, free } = await occupied();
     ends.push(free);
     const at = { address: address('127.0.0.1'), port };
-    const options = { at, routes: {}, onBindFailure: 'fail', problem: () => {} } as const;
+    const http = newHttp();
+    const options = { http, at, routes: {}, onBindFailure: 'fail', problem: () => {} } as const;
     await expect(serve(options, new AbortController().signal)).rejects.toThrow(
       `cannot serve on 127.0.0.1:${port}`,
     );

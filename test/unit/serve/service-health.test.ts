@@ -6,6 +6,7 @@ import type { Address, Family } from '../../../src/net/address.ts';
 import { ServiceHealth } from '../../../src/serve/service-health.ts';
 import { ClusterState } from '../../../src/state/store.ts';
 import type { Service } from '../../../src/state/types.ts';
+import { httpHere } from '../../fake/http-here.ts';
 import {
   address,
   draining,
@@ -59,10 +60,11 @@ class World {
 
   constructor(families: readonly Family[] = ['IPv4', 'IPv6']) {
     this.#families = families;
+    const http = httpHere({ healthy: () => this.healthy });
     this.#health = new ServiceHealth({
       state: this.state,
       clock: this.clock,
-      healthy: () => this.healthy,
+      http,
       families,
       addresses: (family) => this.addresses[family],
       observer: (event) => {
@@ -70,7 +72,10 @@ class World {
         this.told.push(`${event.service} ${event.port} ${event.kind} ${how}`);
       },
     });
-    onTestFinished(() => this.#health.close());
+    onTestFinished(() => {
+      this.#health.close();
+      http.close();
+    });
   }
 
   async sync(...names: string[]): Promise<void> {

@@ -1,0 +1,52 @@
+/** Who may ask: programs on this machine, and no page of another site in a browser on it. */
+import { isIP } from 'node:net';
+import { splitHostPort } from '../../config/host-port.ts';
+import { type Asked, type Routes, textHeaders } from '../reply.ts';
+import { Refusal } from './refusal.ts';
+
+/** Throws a Refusal unless the asker may have an answer, and all parameters are known. */
+export function admit(asked: Asked, known: readonly string[]): void {
+  admitAsker(asked);
+  const { method, query } = asked;
+  if (method !== 'GET') throw new Refusal(405, `method ${method} is not allowed: GET`);
+  const unknown = [...query.keys()].find((key) => !known.includes(key));
+  if (unknown !== undefined) throw new Refusal(400, `there is no parameter "${unknown}"`);
+}
+
+/** The same routes, which answer nobody else than `admit` does. */
+export function forThisNode(routes: Routes): Routes {
+  const guarded = Object.entries(routes).map(([path, route]) => {
+    return [path, (asked: Asked) => refusalOf(asked) ?? route(asked)] as const;
+  });
+  return Object.fromEntries(guarded);
+}
+
+function refusalOf(asked: Asked) {
+  try {
+    admitAsker(asked);
+    return undefined;
+  } catch (error) {
+    if (!(error instanceof Refusal)) throw error;
+    return { status: error.status, headers: textHeaders, body: `${error.message}\n` };
+  }
+}
+
+function admitAsker({ host, peer }: Asked): void {
+  if (!isLoopbackText(peer)) {
+    throw new Refusal(403, `answers are for this node: ${peer} is no loopback address`);
+  }
+  // A page of another site may resolve its own name to this server (DNS rebinding). It can't have
+  // an address as its name.
+  if (!isAddressed(host)) {
+    throw new Refusal(403, `the Host header must be an address or localhost, not "${host}"`);
+  }
+}
+
+function isLoopbackText(address: string): boolean {
+  return /^(::ffff:)?127\./i.test(address) || address === '::1';
+}
+
+function isAddressed(host: string): boolean {
+  const name = splitHostPort(host)?.host ?? host.replace(/^\[(.*)\]$/, '$1');
+  return name.toLowerCase() === 'localhost' || isIP(name) !== 0;
+}

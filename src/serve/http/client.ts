@@ -1,0 +1,268 @@
+/** One connection: it reads a request, gets an answer, and only then reads the next one. */
+import type { Socket } from 'node:net';
+import type { Reply } from '../reply.ts';
+import type { Budget } from './budget.ts';
+import { type Member, peerOf } from './crowd.ts';
+import { Payload, type Payloads } from './payloads.ts';
+import { replyHead } from './reply-head.ts';
+import { type HttpRequest, RequestReader } from './request-reader.ts';
+
+/** How long a connection may be silent between two requests. */
+const idleMs = 5000;
+/** How long a request may take to come. */
+const receiveMs = 10_000;
+/** How long a client may take to read an answer. */
+const sendMs = 60_000;
+/** How long a client may go on sending after its last answer. */
+const lingerMs = 1000;
+const lingerBytesMax = 256 * 1024;
+
+export interface ClientOptions {
+  readonly socket: Socket;
+  /** Bytes of requests that wait, of all connections. */
+  readonly held: Budget;
+  readonly payloads: Payloads;
+  /** Milliseconds, monotonic. */
+  readonly now: () => number;
+  readonly wallMs: () => number;
+  /** A request is complete. The next one is not read before `reply`. */
+  readonly asked: (client: Client) => void;
+  readonly closed: (client: Client) => void;
+}
+
+type State =
+  /** Waits for a request, or for the rest of it. */
+  | 'reading'
+  /** Has a request that is not answered. */
+  | 'asking'
+  | 'sending'
+  /** Is closed when the other side closes, or soon. */
+  | 'closing'
+  | 'closed';
+
+export class Client implements Member {
+  readonly peer: string;
+  /** As the socket says it. */
+  readonly address: string;
+  readonly #options: ClientOptions;
+  readonly #reader = new RequestReader();
+  #state: State = 'reading';
+  #request: HttpRequest | undefined;
+  /** What came after the request that is being answered. */
+  #rest: Buffer | undefined;
+  #heldBytes = 0;
+  #isLast = false;
+  #payload: Payload | undefined;
+  #lingeredBytes = 0;
+  #deadlineMs: number;
+  #answered = 0;
+
+  constructor(options: ClientOptions) {
+    this.#options = options;
+    const { now, socket } = options;
+    this.address = socket.remoteAddress ?? '';
+    this.peer = peerOf(this.address);
+    this.#deadlineMs = now() + receiveMs;
+    socket.on('data', (piece: Buffer) => this.#data(piece));
+    socket.on('end', () => this.#ended());
+    socket.on('error', () => this.destroy());
+    socket.on('close', () => this.destroy());
+  }
+
+  /** The request that waits for an answer. */
+  get request(): HttpRequest {
+    return this.#request!;
+  }
+
+  get isAsking(): boolean {
+    return this.#state === 'asking';
+  }
+
+  /** How many requests were answered. */
+  get answered(): number {
+    return this.#answered;
+  }
+
+  /** The request may wait for its answer so long. */
+  await(ms: number): void {
+    this.#deadlineMs = this.#options.now() + ms;
+  }
+
+  reply(reply: Reply, shared?: Payload): void {
+    if (this.#state !== 'asking') return;
+    const { keepAlive, method } = this.request;
+    this.#isLast ||= !keepAlive;
+    this.#send(reply, shared ?? new Payload(bytesOf(reply.body)), method === 'HEAD');
+  }
+
+  /** Closes a connection that takes too long. `unanswered` is given to one that asks. */
+  check(nowMs: number, unanswered: Reply): void {
+    if (nowMs < this.#deadlineMs) return;
+    if (this.#state === 'asking') {
+      this.#isLast = true;
+      this.reply(unanswered);
+    } else if (this.#state === 'reading' && this.#reader.begun) {
+      this.#refuse(408, 'the request took too long');
+    } else {
+      this.destroy();
+    }
+  }
+
+  destroy(): void {
+    if (this.#state === 'closed') return;
+    this.#state = 'closed';
+    this.#rest = undefined;
+    this.#hold(0);
+    this.#sent();
+    this.#options.socket.destroy();
+    this.#options.closed(this);
+  }
+
+  #data(piece: Buffer): void {
+    if (this.#state === 'reading') {
+      this.#read(piece);
+    } else if (this.#state === 'closing') {
+      this.#lingeredBytes += piece.length;
+      if (this.#lingeredBytes > lingerBytesMax) this.destroy();
+    } else {
+      // The socket is not read in these states; where it cannot be told so, this is the last one.
+      this.#isLast = true;
+    }
+  }
+
+  #read(piece: Buffer): void {
+    const isFirst = !this.#reader.begun;
+    const progress = this.#reader.push(piece);
+    switch (progress.kind) {
+      case 'refused':
+        this.#refuse(progress.status, progress.reason);
+        return;
+      case 'more':
+        if (!this.#hold(this.#reader.heldBytes)) {
+          this.#refuse(503, 'too many requests are incomplete');
+          return;
+        }
+        if (isFirst) this.#deadlineMs = this.#options.now() + receiveMs;
+        if (progress.continues) this.#options.socket.write('HTTP/1.1 100 Continue\r\n\r\n');
+        return;
+      case 'request':
+        this.#setReading(false);
+        this.#state = 'asking';
+        this.#request = progress.request;
+        this.#keep(piece.subarray(progress.used));
+        this.#options.asked(this);
+        return;
+    }
+  }
+
+  /** Keeps what came after the request, while there is room for it. */
+  #keep(rest: Buffer): void {
+    if (rest.length > 0 && this.#hold(rest.buffer.byteLength)) {
+      this.#rest = rest;
+      return;
+    }
+    if (rest.length > 0) this.#isLast = true;
+    this.#hold(0);
+  }
+
+  /** The connection holds so many bytes from now on. False: there is no room, and nothing changes. */
+  #hold(bytes: number): boolean {
+    const isTaken = this.#options.held.take(bytes - this.#heldBytes);
+    if (isTaken) this.#heldBytes = bytes;
+    return isTaken;
+  }
+
+  #refuse(status: number, reason: string): void {
+    this.#hold(0);
+    this.#isLast = true;
+    const headers = { 'Content-Type': 'text/plain; charset=utf-8' };
+    const reply = { status, headers, body: `${reason}\n` };
+    this.#send(reply, new Payload(bytesOf(reply.body)), false);
+  }
+
+  #send({ headers, status }: Reply, payload: Payload, isHead: boolean): void {
+    const { now, payloads, socket, wallMs } = this.#options;
+    this.#state = 'sending';
+    this.#deadlineMs = now() + sendMs;
+    const keepAliveSeconds = this.#isLast ? undefined : idleMs / 1000;
+    const bodyBytes = payload.bytes.length;
+    const head = replyHead({ status, headers, bodyBytes, keepAliveSeconds, wallMs: wallMs() });
+    this.#payload = payload;
+    payloads.sending(payload, this);
+    if (isHead || bodyBytes === 0) {
+      socket.write(head, 'latin1', () => this.#flushed());
+      return;
+    }
+    socket.cork();
+    socket.write(head, 'latin1');
+    socket.write(payload.bytes, () => this.#flushed());
+    socket.uncork();
+  }
+
+  #sent(): void {
+    if (this.#payload === undefined) return;
+    this.#options.payloads.done(this.#payload, this);
+    this.#payload = undefined;
+  }
+
+  #flushed(): void {
+    if (this.#state !== 'sending') return;
+    this.#sent();
+    this.#answered += 1;
+    this.#request = undefined;
+    const { now, socket } = this.#options;
+    if (this.#isLast) {
+      this.#rest = undefined;
+      this.#hold(0);
+      this.#state = 'closing';
+      this.#deadlineMs = now() + lingerMs;
+      socket.end();
+      // Bytes that nobody has read would make the kernel reset the connection before the client
+      // has read the answer.
+      this.#setReading(true);
+      return;
+    }
+    this.#state = 'reading';
+    this.#deadlineMs = now() + idleMs;
+    const rest = this.#rest;
+    this.#rest = undefined;
+    if (rest !== undefined) this.#read(rest);
+    if (this.#isReading) this.#setReading(true);
+  }
+
+  get #isReading(): boolean {
+    return this.#state === 'reading' || this.#state === 'closing';
+  }
+
+  #ended(): void {
+    // A client may close its side and still wait for the answer.
+    if (this.#isReading) this.destroy();
+    else this.#isLast = true;
+  }
+
+  #setReading(isReading: boolean): void {
+    const { socket } = this.#options;
+    const handle = (socket as { _handle?: Handle | null })._handle;
+    if (handle?.readStop === undefined) {
+      // `pause` alone would read another 64 KiB of each connection.
+      if (isReading) socket.resume();
+      else socket.pause();
+      return;
+    }
+    if (handle.reading === isReading) return;
+    handle.reading = isReading;
+    if (isReading) handle.readStart?.();
+    else handle.readStop();
+  }
+}
+
+/** What Node's sockets are made of; `reading` is Node's own note. */
+interface Handle {
+  reading?: boolean;
+  readStart?(): number;
+  readStop?(): number;
+}
+
+function bytesOf(body: string | Uint8Array): Uint8Array {
+  return typeof body === 'string' ? Buffer.from(body) : body;
+}

@@ -1,0 +1,65 @@
+/** How many connections there may be, and whose is closed when there are too many. */
+
+export interface Member {
+  /** Who holds the connection: see `peerOf`. */
+  readonly peer: string;
+  destroy(): void;
+}
+
+/**
+ * The connections of some ports, `max` at most. Anybody who reaches a port can open connections and
+ * send nothing: these must not use up the file descriptors that netlink, the API server and other
+ * probes need. When there are too many, the oldest of the peer that has most is closed, so that
+ * others keep theirs.
+ */
+export class Crowd {
+  readonly #max: number;
+  /** The oldest first. */
+  readonly #members = new Set<Member>();
+  readonly #byPeer = new Map<string, number>();
+
+  constructor(max: number) {
+    this.#max = max;
+  }
+
+  get size(): number {
+    return this.#members.size;
+  }
+
+  add(member: Member): void {
+    this.#members.add(member);
+    this.#count(member.peer, 1);
+    if (this.#members.size <= this.#max) return;
+    const most = Math.max(...this.#byPeer.values());
+    for (const one of this.#members) {
+      if (this.#byPeer.get(one.peer) !== most) continue;
+      this.delete(one);
+      one.destroy();
+      return;
+    }
+  }
+
+  delete(member: Member): void {
+    if (this.#members.delete(member)) this.#count(member.peer, -1);
+  }
+
+  #count(peer: string, change: number): void {
+    const count = (this.#byPeer.get(peer) ?? 0) + change;
+    if (count === 0) this.#byPeer.delete(peer);
+    else this.#byPeer.set(peer, count);
+  }
+}
+
+/**
+ * Who is behind an address: for IPv6 its first 64 bits, because who has one address of such a block
+ * mostly has them all.
+ */
+export function peerOf(address: string): string {
+  const plain = address.replace(/^::ffff:(?=\d+\.)/i, '');
+  if (!plain.includes(':')) return plain;
+  const [before = '', after] = plain.split('%', 1)[0]!.split('::');
+  const groups = before === '' ? [] : before.split(':');
+  const rest = after ? after.split(':') : [];
+  while (after !== undefined && groups.length + rest.length < 8) groups.push('0');
+  return [...groups, ...rest].slice(0, 4).join(':');
+}

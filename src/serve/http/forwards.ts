@@ -1,0 +1,200 @@
+/** Requests that the event loop answers: some at a time, and one for all where one answer does. */
+import { acceptsGzip } from '../accepts-gzip.ts';
+import { type Reply, textHeaders } from '../reply.ts';
+import type { Client } from './client.ts';
+import { Payload } from './payloads.ts';
+import { Turns } from './turns.ts';
+import type { ForwardedRequest, Handling } from './wire.ts';
+
+/** How many requests of each handling the event loop has at a time. */
+const atOnce = { each: 4, long: 2 } as const;
+/** How many the event loop gets in a second. */
+const perSecond = 200;
+/** How long an answer is waited for. Profiles take 300 s. */
+const answerMs = { each: 60_000, shared: 60_000, long: 330_000 } as const;
+/** A shared answer is made again after this time at the soonest. */
+const sharedEveryMs = 1000;
+
+export const noAnswer: Reply = {
+  status: 503,
+  headers: textHeaders,
+  body: 'the proxy did not answer in time\n',
+};
+
+interface ForwardsOptions {
+  readonly now: () => number;
+  readonly send: (request: ForwardedRequest) => void;
+}
+
+/** A request that the event loop has. */
+interface Pending {
+  readonly sinceMs: number;
+  readonly handling: Handling;
+  readonly replied: (reply: Reply) => void;
+}
+
+interface Waiting {
+  readonly client: Client;
+  readonly listener: number;
+}
+
+/** Those who wait for the same answer. */
+interface SharedAnswer {
+  readonly waiting: Set<Client>;
+  startedMs: number;
+  isUnderWay: boolean;
+  timer: NodeJS.Timeout | undefined;
+}
+
+export class Forwards {
+  readonly #options: ForwardsOptions;
+  readonly #lanes: Record<'each' | 'long', Turns<Waiting>>;
+  readonly #pending = new Map<number, Pending>();
+  /** By listener and path. */
+  readonly #shared = new Map<string, SharedAnswer>();
+  #lastId = 0;
+
+  constructor(options: ForwardsOptions) {
+    this.#options = options;
+    this.#lanes = { each: this.#lane('each'), long: this.#lane('long') };
+  }
+
+  /** Requests that the event loop has and has not answered. */
+  get underWay(): number {
+    return this.#pending.size;
+  }
+
+  add(client: Client, listener: number, handling: Handling): void {
+    client.await(answerMs[handling]);
+    if (handling === 'shared') this.#share(client, listener);
+    else this.#lanes[handling].add(client.peer, { client, listener });
+  }
+
+  replied(id: number, reply: Reply): void {
+    const pending = this.#pending.get(id);
+    this.#pending.delete(id);
+    pending?.replied(reply);
+    this.#wake();
+  }
+
+  /** Gives up waiting for answers that do not come. */
+  check(nowMs: number): void {
+    for (const [id, { handling, replied, sinceMs }] of this.#pending) {
+      if (nowMs - sinceMs < answerMs[handling]) continue;
+      this.#pending.delete(id);
+      replied(noAnswer);
+    }
+    this.#wake();
+  }
+
+  closeListener(listener: number): void {
+    for (const [key, shared] of this.#shared) {
+      if (!key.startsWith(`${listener} `)) continue;
+      clearTimeout(shared.timer);
+      this.#shared.delete(key);
+    }
+  }
+
+  close(): void {
+    for (const lane of Object.values(this.#lanes)) lane.close();
+    for (const { timer } of this.#shared.values()) clearTimeout(timer);
+  }
+
+  #lane(handling: 'each' | 'long'): Turns<Waiting> {
+    const { now } = this.#options;
+    const isReady = (): boolean => {
+      const under = [...this.#pending.values()].filter((one) => one.handling === handling);
+      return under.length < atOnce[handling];
+    };
+    const take = ({ client, listener }: Waiting): void => {
+      if (!client.isAsking) return;
+      this.#ask(client, listener, handling, (reply) => client.reply(reply));
+    };
+    return new Turns({ perTurn: atOnce[handling], perSecond, now, isReady, take });
+  }
+
+  #wake(): void {
+    for (const lane of Object.values(this.#lanes)) lane.wake();
+  }
+
+  #ask(
+    client: Client,
+    listener: number,
+    handling: Handling,
+    replied: (reply: Reply) => void,
+  ): void {
+    const { body, host, method, target } = client.request;
+    const { accept, acceptEncoding } = client.request;
+    const [path, query] = splitTarget(target);
+    this.#lastId += 1;
+    const id = this.#lastId;
+    const peer = client.address;
+    this.#pending.set(id, { sinceMs: this.#options.now(), handling, replied });
+    const asked = { method, path, query, peer, host, accept, body };
+    // A shared answer is compressed here, for those who take it so.
+    const encoding = handling === 'shared' ? '' : acceptEncoding;
+    this.#options.send({ id, listener, ...asked, acceptEncoding: encoding });
+  }
+
+  #share(client: Client, listener: number): void {
+    const key = `${listener} ${splitTarget(client.request.target)[0]}`;
+    let shared = this.#shared.get(key);
+    if (shared === undefined) {
+      const startedMs = Number.NEGATIVE_INFINITY;
+      shared = { waiting: new Set(), startedMs, isUnderWay: false, timer: undefined };
+      this.#shared.set(key, shared);
+    }
+    shared.waiting.add(client);
+    this.#start(shared, listener);
+  }
+
+  #start(shared: SharedAnswer, listener: number): void {
+    if (shared.isUnderWay || shared.timer !== undefined) return;
+    for (const one of shared.waiting) if (!one.isAsking) shared.waiting.delete(one);
+    const [first] = shared.waiting;
+    if (first === undefined) return;
+    const waitMs = shared.startedMs + sharedEveryMs - this.#options.now();
+    if (waitMs > 0) {
+      shared.timer = setTimeout(() => {
+        shared.timer = undefined;
+        this.#start(shared, listener);
+      }, Math.ceil(waitMs));
+      return;
+    }
+    shared.startedMs = this.#options.now();
+    shared.isUnderWay = true;
+    this.#ask(first, listener, 'shared', (reply) => {
+      shared.isUnderWay = false;
+      const waiting = [...shared.waiting];
+      shared.waiting.clear();
+      give(reply, waiting);
+      this.#start(shared, listener);
+    });
+  }
+}
+
+/** The path, and what follows the `?`. */
+export function splitTarget(target: string): [path: string, query: string] {
+  const at = target.indexOf('?');
+  return at < 0 ? [target, ''] : [target.slice(0, at), target.slice(at + 1)];
+}
+
+/** Gives all the same answer, compressed where they take it so. */
+function give(reply: Reply, waiting: readonly Client[]): void {
+  const asking = waiting.filter((client) => client.isAsking);
+  const takeGzip = asking.filter((client) => acceptsGzip(client.request.acceptEncoding));
+  const bytes = typeof reply.body === 'string' ? Buffer.from(reply.body) : reply.body;
+  const headers = { ...reply.headers, Vary: 'Accept-Encoding' };
+  const plain = new Payload(bytes);
+  for (const client of asking) {
+    if (!takeGzip.includes(client)) client.reply({ ...reply, headers }, plain);
+  }
+  if (takeGzip.length === 0) return;
+  process.getBuiltinModule('node:zlib').gzip(bytes, (error, compressed) => {
+    const payload = error === null ? new Payload(compressed) : plain;
+    const coding = error === null ? { 'Content-Encoding': 'gzip' } : {};
+    for (const client of takeGzip) {
+      client.reply({ ...reply, headers: { ...headers, ...coding } }, payload);
+    }
+  });
+}

@@ -1,0 +1,225 @@
+/**
+ * The server of all HTTP ports. It runs on a thread of its own, so that what comes from the network
+ * never holds up the event loop, and answers probes itself. Of each connection it reads one request
+ * at a time. Peers take turns, and the number of requests in a second is bounded.
+ */
+import type { Server, Socket } from 'node:net';
+import { type ProbePath, probePaths } from '../health-answer.ts';
+import { jsonHeaders, notFound, type Reply } from '../reply.ts';
+import { Budget } from './budget.ts';
+import { Client } from './client.ts';
+import { Crowd } from './crowd.ts';
+import { Forwards, noAnswer, splitTarget } from './forwards.ts';
+import { Payloads } from './payloads.ts';
+import type { Probes } from './probes.ts';
+import type { SharedMemory } from './shared-memory.ts';
+import { Turns } from './turns.ts';
+import type { Answers, FromThread, Group, Place, ToThread } from './wire.ts';
+
+/** The most connections to the ports of a group together. */
+export const connectionsMax: Readonly<Record<Group, number>> = {
+  healthz: 256,
+  metrics: 256,
+  'service health': 1024,
+};
+/** Bytes of requests that are incomplete, or wait for their turn, of all connections. */
+const heldBytesMax = 4 * 1024 * 1024;
+/** Bytes of answers that clients have not read, of all connections. */
+const unreadBytesMax = 16 * 1024 * 1024;
+/** Requests of all connections together. */
+export const requestsPerTurn = 64;
+const requestsPerSecond = 4000;
+const tickMs = 1000;
+
+/** Load balancers wait for an answer for at least a second. */
+const firstWordMs = 800;
+const firstWordStepMs = 20;
+
+interface HttpServerOptions {
+  readonly send: (message: FromThread) => void;
+  readonly probes: Probes;
+  readonly memory: SharedMemory;
+  /** Milliseconds, monotonic. */
+  readonly now: () => number;
+}
+
+interface Listener {
+  readonly id: number;
+  readonly answers: Answers;
+  readonly server: Server;
+  readonly clients: Set<Client>;
+}
+
+export class HttpServer {
+  readonly #options: HttpServerOptions;
+  readonly #listeners = new Map<number, Listener>();
+  readonly #crowds: Readonly<Record<Group, Crowd>> = {
+    healthz: new Crowd(connectionsMax.healthz),
+    metrics: new Crowd(connectionsMax.metrics),
+    'service health': new Crowd(connectionsMax['service health']),
+  };
+  readonly #held = new Budget(heldBytesMax);
+  readonly #payloads = new Payloads(unreadBytesMax);
+  readonly #turns: Turns<{ readonly client: Client; readonly listener: Listener }>;
+  readonly #forwards: Forwards;
+  readonly #ticking: NodeJS.Timeout;
+
+  constructor(options: HttpServerOptions) {
+    this.#options = options;
+    const { now, send } = options;
+    this.#turns = new Turns({
+      perTurn: requestsPerTurn,
+      perSecond: requestsPerSecond,
+      now,
+      take: ({ client, listener }) => this.#answer(client, listener),
+    });
+    this.#forwards = new Forwards({ now, send: (request) => send({ kind: 'request', request }) });
+    this.#ticking = setInterval(() => this.#tick(), tickMs);
+  }
+
+  receive(message: ToThread): void {
+    switch (message.kind) {
+      case 'open':
+        this.#open(message.listener, message.place, message.group, message.answers);
+        return;
+      case 'close':
+        this.#close(message.listener);
+        return;
+      case 'reply':
+        this.#forwards.replied(message.id, message.reply);
+        return;
+    }
+  }
+
+  close(): void {
+    clearInterval(this.#ticking);
+    this.#turns.close();
+    this.#forwards.close();
+    for (const id of [...this.#listeners.keys()]) this.#close(id);
+  }
+
+  /** What connections hold now. */
+  get use() {
+    return {
+      connections: Object.values(this.#crowds).reduce((sum, { size }) => sum + size, 0),
+      heldBytes: this.#held.used,
+      unreadBytes: this.#payloads.bytes,
+      underWay: this.#forwards.underWay,
+    };
+  }
+
+  #open(id: number, place: Place, group: Group, answers: Answers): void {
+    const { send } = this.#options;
+    const net = process.getBuiltinModule('node:net');
+    const server = net.createServer({ allowHalfOpen: true, noDelay: true });
+    const listener = { id, answers, server, clients: new Set<Client>() };
+    this.#listeners.set(id, listener);
+    server.on('connection', (socket) => this.#connected(listener, group, socket));
+    server.on('error', (error: NodeJS.ErrnoException) => {
+      if (this.#listeners.get(id) !== listener) return;
+      this.#close(id);
+      send({ kind: 'failed', listener: id, message: error.message, code: error.code });
+    });
+    server.listen(place, () => send({ kind: 'opened', listener: id }));
+  }
+
+  #close(id: number): void {
+    const listener = this.#listeners.get(id);
+    if (listener === undefined) return;
+    this.#listeners.delete(id);
+    this.#forwards.closeListener(id);
+    listener.server.close();
+    for (const client of [...listener.clients]) client.destroy();
+  }
+
+  #connected(listener: Listener, group: Group, socket: Socket): void {
+    const crowd = this.#crowds[group];
+    const client = new Client({
+      socket,
+      held: this.#held,
+      payloads: this.#payloads,
+      now: this.#options.now,
+      wallMs: () => Date.now(),
+      asked: (one) => {
+        one.await(Number.POSITIVE_INFINITY);
+        this.#turns.add(one.peer, { client: one, listener });
+      },
+      closed: (one) => {
+        crowd.delete(one);
+        listener.clients.delete(one);
+      },
+    });
+    listener.clients.add(client);
+    crowd.add(client);
+  }
+
+  #answer(client: Client, { answers, id }: Listener): void {
+    if (!client.isAsking) return;
+    const [path] = splitTarget(client.request.target);
+    switch (answers.kind) {
+      case 'probes':
+        this.#probe(client, path);
+        return;
+      case 'service':
+        client.reply(this.#serviceHealth(answers));
+        return;
+      case 'paths': {
+        const handling = Object.hasOwn(answers.paths, path) ? answers.paths[path] : undefined;
+        if (handling === undefined) client.reply(notFound);
+        else this.#forwards.add(client, id, handling);
+        return;
+      }
+    }
+  }
+
+  #probe(client: Client, path: string): void {
+    if (!probePaths.includes(path)) {
+      client.reply(notFound);
+      return;
+    }
+    const { memory, probes } = this.#options;
+    const answer = (): void => {
+      if (!client.isAsking) return;
+      const reply = probes.answer(path as ProbePath);
+      if (path === '/healthz') memory.count('healthz', reply.status);
+      if (path === '/livez') memory.count('livez', reply.status);
+      client.reply(reply);
+    };
+    if (path === '/healthz') this.#onFirstWord(answer, 0);
+    else answer();
+  }
+
+  /**
+   * Calls when it is known whether this Node exists, or soon in any case. Right after the start it
+   * is not known, and rules of an earlier process serve: a load balancer that got a "no" would move
+   * connections to other nodes, which do not know them.
+   */
+  #onFirstWord(call: () => void, waitedMs: number): void {
+    if (waitedMs >= firstWordMs || this.#options.probes.nodeListed) call();
+    else {
+      const next = waitedMs + firstWordStepMs;
+      setTimeout(() => this.#onFirstWord(call, next), firstWordStepMs);
+    }
+  }
+
+  #serviceHealth({ name, namespace, slot }: Extract<Answers, { kind: 'service' }>): Reply {
+    const { memory, probes } = this.#options;
+    const localEndpoints = memory.endpoints(slot);
+    const serviceProxyHealthy = probes.healthy;
+    const body = { service: { namespace, name }, localEndpoints, serviceProxyHealthy };
+    return {
+      status: localEndpoints > 0 && serviceProxyHealthy ? 200 : 503,
+      headers: { ...jsonHeaders, 'X-Load-Balancing-Endpoint-Weight': String(localEndpoints) },
+      body: JSON.stringify(body, undefined, '\t'),
+    };
+  }
+
+  #tick(): void {
+    const nowMs = this.#options.now();
+    this.#options.probes.tick();
+    this.#forwards.check(nowMs);
+    for (const { clients } of this.#listeners.values()) {
+      for (const client of [...clients]) client.check(nowMs, noAnswer);
+    }
+  }
+}

@@ -1,0 +1,162 @@
+/**
+ * The HTTP thread, as the event loop uses it: it opens ports and answers what is forwarded. When
+ * the thread ends, another one takes over all ports.
+ */
+import type { HealthFacts } from '../health-answer.ts';
+import { type Reply, type Routes, textHeaders } from '../reply.ts';
+import { SharedMemory, slotsMax } from './shared-memory.ts';
+import type {
+  Answers,
+  ForwardedRequest,
+  FromThread,
+  Group,
+  Place,
+  Wire,
+  WireEvents,
+} from './wire.ts';
+
+const beatMs = 1000;
+const restartMs = 1000;
+
+export interface ListenOptions {
+  readonly place: Place;
+  readonly group: Group;
+  readonly answers: Answers;
+  /** Answers the paths of `answers`. */
+  readonly routes?: Routes;
+  readonly opened: () => void;
+  /** It could not listen, or cannot any more: it is closed. */
+  readonly failed: (error: Error & { readonly code?: string }) => void;
+}
+
+export interface Listening {
+  close(): void;
+}
+
+interface HttpThreadOptions {
+  /** Starts the thread. */
+  readonly open: (memory: SharedMemory, events: WireEvents) => Wire;
+  /** What probes are answered from, now. */
+  readonly facts: () => HealthFacts;
+  /** The thread has ended, and another one is started. */
+  readonly ended: (error: Error) => void;
+}
+
+export class HttpThread {
+  readonly memory = new SharedMemory();
+  readonly #options: HttpThreadOptions;
+  readonly #listeners = new Map<number, ListenOptions>();
+  #lastListener = 0;
+  /** Slots of the memory that are not used, of those below `#firstNewSlot`. */
+  readonly #freeSlots: number[] = [];
+  #firstNewSlot = 0;
+  #wire: Wire | undefined;
+  #beating: NodeJS.Timeout | undefined;
+  #restarting: NodeJS.Timeout | undefined;
+  #isClosed = false;
+
+  constructor(options: HttpThreadOptions) {
+    this.#options = options;
+  }
+
+  listen(options: ListenOptions): Listening {
+    this.#lastListener += 1;
+    const listener = this.#lastListener;
+    this.#listeners.set(listener, options);
+    if (!this.#isClosed && this.#restarting === undefined) {
+      if (this.#wire === undefined) this.#start();
+      else this.#open(listener, options);
+    }
+    return {
+      close: () => {
+        if (this.#listeners.delete(listener)) this.#wire?.send({ kind: 'close', listener });
+      },
+    };
+  }
+
+  /** What probes are answered from has changed. */
+  changed(): void {
+    if (this.#wire !== undefined) this.memory.publish(this.#options.facts());
+  }
+
+  /** A slot of the shared memory; undefined: all are used. */
+  takeSlot(): number | undefined {
+    const slot = this.#freeSlots.pop();
+    if (slot !== undefined) return slot;
+    if (this.#firstNewSlot === slotsMax) return undefined;
+    this.#firstNewSlot += 1;
+    return this.#firstNewSlot - 1;
+  }
+
+  giveSlot(slot: number): void {
+    this.memory.setEndpoints(slot, 0);
+    this.#freeSlots.push(slot);
+  }
+
+  close(): void {
+    this.#isClosed = true;
+    this.#stop();
+    clearTimeout(this.#restarting);
+    this.#listeners.clear();
+  }
+
+  #start(): void {
+    this.#restarting = undefined;
+    this.memory.publish(this.#options.facts());
+    this.#wire = this.#options.open(this.memory, {
+      received: (message) => this.#received(message),
+      ended: (error) => this.#ended(error),
+    });
+    this.#beating = setInterval(() => {
+      this.memory.beat();
+      this.changed();
+    }, beatMs).unref();
+    for (const [listener, options] of this.#listeners) this.#open(listener, options);
+  }
+
+  #stop(): void {
+    clearInterval(this.#beating);
+    this.#wire?.close();
+    this.#wire = undefined;
+  }
+
+  #open(listener: number, { answers, group, place }: ListenOptions): void {
+    this.#wire?.send({ kind: 'open', listener, place, group, answers });
+  }
+
+  #ended(error: Error): void {
+    this.#stop();
+    if (this.#isClosed) return;
+    this.#options.ended(error);
+    this.#restarting = setTimeout(() => this.#start(), restartMs);
+  }
+
+  #received(message: FromThread): void {
+    if (message.kind === 'request') {
+      void this.#answer(message.request, this.#wire);
+      return;
+    }
+    const options = this.#listeners.get(message.listener);
+    if (options === undefined) return;
+    if (message.kind === 'opened') options.opened();
+    else {
+      this.#listeners.delete(message.listener);
+      options.failed(Object.assign(new Error(message.message), { code: message.code ?? '' }));
+    }
+  }
+
+  async #answer(request: ForwardedRequest, wire: Wire | undefined): Promise<void> {
+    const reply = await this.#replyTo(request);
+    if (wire === this.#wire) wire?.send({ kind: 'reply', id: request.id, reply });
+  }
+
+  async #replyTo({ listener, path, query, ...asked }: ForwardedRequest): Promise<Reply> {
+    try {
+      const route = this.#listeners.get(listener)?.routes?.[path];
+      if (route === undefined) throw new Error(`nobody answers ${path} any more`);
+      return await route({ ...asked, query: new URLSearchParams(query) });
+    } catch (error) {
+      return { status: 500, headers: textHeaders, body: `${(error as Error).message}\n` };
+    }
+  }
+}

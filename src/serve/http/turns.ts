@@ -1,0 +1,85 @@
+/** Hands out work at a bounded pace, to peers in turns. */
+import { FairQueue } from './fair-queue.ts';
+
+interface TurnsOptions<T> {
+  /** The most items in one turn of the event loop. */
+  readonly perTurn: number;
+  /** The most items in a second; a tenth of it may come together. */
+  readonly perSecond: number;
+  /** Milliseconds, monotonic. */
+  readonly now: () => number;
+  /** Whether another item may be taken. `wake` is called when that changes. */
+  readonly isReady?: () => boolean;
+  readonly take: (item: T) => void;
+}
+
+export class Turns<T> {
+  readonly #options: TurnsOptions<T>;
+  readonly #queue = new FairQueue<T>();
+  readonly #creditMax: number;
+  #credit: number;
+  #creditAtMs: number;
+  #cancel: (() => void) | undefined;
+
+  constructor(options: TurnsOptions<T>) {
+    this.#options = options;
+    this.#creditMax = Math.max(1, options.perSecond / 10);
+    this.#credit = this.#creditMax;
+    this.#creditAtMs = options.now();
+  }
+
+  get waiting(): number {
+    return this.#queue.size;
+  }
+
+  add(peer: string, item: T): void {
+    this.#queue.add(peer, item);
+    this.wake();
+  }
+
+  remove(peer: string, item: T): void {
+    this.#queue.remove(peer, item);
+  }
+
+  wake(): void {
+    if (this.#cancel !== undefined || this.#queue.size === 0 || !this.#isReady) return;
+    this.#refill();
+    if (this.#credit >= 1) {
+      const next = setImmediate(() => this.#turn());
+      this.#cancel = () => clearImmediate(next);
+      return;
+    }
+    const waitMs = ((1 - this.#credit) * 1000) / this.#options.perSecond;
+    const timer = setTimeout(() => this.#turn(), Math.ceil(waitMs));
+    this.#cancel = () => clearTimeout(timer);
+  }
+
+  close(): void {
+    this.#cancel?.();
+  }
+
+  get #isReady(): boolean {
+    return this.#options.isReady?.() ?? true;
+  }
+
+  #refill(): void {
+    const { now, perSecond } = this.#options;
+    const nowMs = now();
+    const earned = ((nowMs - this.#creditAtMs) * perSecond) / 1000;
+    this.#credit = Math.min(this.#creditMax, this.#credit + earned);
+    this.#creditAtMs = nowMs;
+  }
+
+  #turn(): void {
+    this.#cancel = undefined;
+    this.#refill();
+    const { perTurn, take } = this.#options;
+    for (let taken = 0; taken < perTurn && this.#credit >= 1 && this.#isReady; taken += 1) {
+      const item = this.#queue.next();
+      if (item === undefined) break;
+      this.#credit -= 1;
+      take(item);
+    }
+    this.wake();
+  }
+}

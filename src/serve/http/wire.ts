@@ -1,0 +1,79 @@
+/** What the event loop and the HTTP thread say to each other. */
+import type { Reply } from '../reply.ts';
+
+/** Ports that share a limit of connections. */
+export type Group = 'healthz' | 'metrics' | 'service health';
+
+/**
+ * How requests for a path are handled: `each` by itself, some at a time; `shared`: one answer for
+ * all who wait, once a second at most; `long`: it takes long, and holds up no other.
+ */
+export type Handling = 'each' | 'shared' | 'long';
+
+export type Answers =
+  /** The thread answers /healthz, /livez and /readyz. */
+  | { readonly kind: 'probes' }
+  /** The event loop answers these paths. */
+  | { readonly kind: 'paths'; readonly paths: Readonly<Record<string, Handling>> }
+  /** The thread answers any path with what `slot` of the shared memory says. */
+  | {
+      readonly kind: 'service';
+      readonly namespace: string;
+      readonly name: string;
+      readonly slot: number;
+    };
+
+export interface Place {
+  /** An address; absent: all of this machine. */
+  readonly host?: string;
+  readonly port: number;
+  readonly ipv6Only?: boolean;
+}
+
+export type ToThread =
+  | {
+      readonly kind: 'open';
+      readonly listener: number;
+      readonly place: Place;
+      readonly group: Group;
+      readonly answers: Answers;
+    }
+  | { readonly kind: 'close'; readonly listener: number }
+  | { readonly kind: 'reply'; readonly id: number; readonly reply: Reply };
+
+export interface ForwardedRequest {
+  readonly id: number;
+  readonly listener: number;
+  readonly path: string;
+  readonly method: string;
+  /** What follows the `?`. */
+  readonly query: string;
+  readonly peer: string;
+  readonly host: string;
+  readonly accept: string;
+  readonly acceptEncoding: string;
+  readonly body: string;
+}
+
+export type FromThread =
+  | { readonly kind: 'opened'; readonly listener: number }
+  /** It could not listen, or cannot any more: it is closed. */
+  | {
+      readonly kind: 'failed';
+      readonly listener: number;
+      readonly message: string;
+      readonly code: string | undefined;
+    }
+  | { readonly kind: 'request'; readonly request: ForwardedRequest };
+
+/** The thread as the event loop sees it. */
+export interface Wire {
+  send(message: ToThread): void;
+  close(): void;
+}
+
+export interface WireEvents {
+  readonly received: (message: FromThread) => void;
+  /** The thread has ended without having been asked to. */
+  readonly ended: (error: Error) => void;
+}

@@ -1,0 +1,47 @@
+/** What the HTTP servers are asked, and what they answer. */
+
+export interface Reply {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: string | Uint8Array;
+}
+
+export interface TextReply extends Reply {
+  readonly body: string;
+}
+
+export interface Asked {
+  readonly method: string;
+  readonly query: URLSearchParams;
+  /** The address of who asks; empty = gone meanwhile. */
+  readonly peer: string;
+  /** The Host header; empty = none. */
+  readonly host: string;
+  /** The Accept header; empty = none. */
+  readonly accept: string;
+  /** The Accept-Encoding header; empty = none. */
+  readonly acceptEncoding: string;
+  /** The body of the request, of which a kilobyte is kept. */
+  readonly body: string;
+}
+
+export type Route = (asked: Asked) => Reply | Promise<Reply>;
+
+/** Routes by path. Each answers any method, unless it checks the method. Other paths are 404. */
+export type Routes = Readonly<Record<string, Route>>;
+
+export const jsonHeaders = {
+  'Content-Type': 'application/json',
+  'X-Content-Type-Options': 'nosniff',
+} as const;
+
+export const textHeaders = {
+  'Content-Type': 'text/plain; charset=utf-8',
+  'X-Content-Type-Options': 'nosniff',
+} as const;
+
+export const notFound: TextReply = {
+  status: 404,
+  headers: textHeaders,
+  body: '404 page not found\n',
+};

@@ -1,0 +1,61 @@
+/** The HTTP server on the thread of the test, which sees at once what the test changes. */
+import type { HttpOpener } from '../../src/observers.ts';
+import type { ProbePath } from '../../src/serve/health-answer.ts';
+import { HttpServer } from '../../src/serve/http/http-server.ts';
+import { HttpThread } from '../../src/serve/http/http-thread.ts';
+import type { Probes } from '../../src/serve/http/probes.ts';
+import type { SharedMemory } from '../../src/serve/http/shared-memory.ts';
+import type { Wire, WireEvents } from '../../src/serve/http/wire.ts';
+import type { TextReply } from '../../src/serve/reply.ts';
+
+interface Told {
+  readonly answer?: (path: ProbePath) => TextReply;
+  readonly healthy?: () => boolean;
+  readonly nodeListed?: () => boolean;
+}
+
+export const openHere: HttpOpener = (memory, events, health) =>
+  served(memory, events, {
+    answer: (path) => health.answer(path),
+    healthy: () => health.healthy,
+    nodeListed: () => health.nodeListed,
+  });
+
+/** Without a proxy: what probes are answered is told. */
+export function httpHere(told: Told = {}): HttpThread {
+  return new HttpThread({
+    open: (memory, events) => served(memory, events, told),
+    facts: () => noFacts,
+    ended: (error) => {
+      throw error;
+    },
+  });
+}
+
+export const noFacts = {
+  monotonicMs: 0,
+  timeoutMs: 60_000,
+  families: [],
+  nodeEligible: true,
+  nodeListed: true,
+  lists: [],
+  overLimit: 0,
+  behindMs: 0,
+} as const;
+
+function served(memory: SharedMemory, { received }: WireEvents, told: Told): Wire {
+  const { answer, healthy = () => true, nodeListed = () => true } = told;
+  const probes: Probes = {
+    answer: answer ?? (() => ({ status: 200, headers: {}, body: '' })),
+    get healthy() {
+      return healthy();
+    },
+    get nodeListed() {
+      return nodeListed();
+    },
+    tick: () => {},
+  };
+  const now = () => performance.now();
+  const server = new HttpServer({ send: received, probes, memory, now });
+  return { send: (message) => server.receive(message), close: () => server.close() };
+}
