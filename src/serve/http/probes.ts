@@ -1,7 +1,7 @@
 /** Answers of probes, made on the HTTP thread from the shared memory. */
 import { isHealthy, type Moment, type ProbePath, probeAnswer } from '../health-answer.ts';
 import type { TextReply } from '../reply.ts';
-import type { SharedMemory } from './shared-memory.ts';
+import { machineMs, type SharedMemory } from './shared-memory.ts';
 
 /** What the server needs to know to answer probes. */
 export interface Probes {
@@ -18,29 +18,28 @@ const tickMsMax = 2000;
 
 export class MemoryProbes implements Probes {
   readonly #memory: SharedMemory;
-  readonly #monotonicMs: () => number;
+  readonly #now: () => number;
   #beats: number;
   #tickAtMs: number;
   #loopSilentMs = 0;
 
-  /** `monotonicMs` is the clock of the facts. */
-  constructor(memory: SharedMemory, monotonicMs: () => number) {
+  constructor(memory: SharedMemory, now = machineMs) {
     this.#memory = memory;
-    this.#monotonicMs = monotonicMs;
+    this.#now = now;
     this.#beats = memory.beats;
-    this.#tickAtMs = monotonicMs();
+    this.#tickAtMs = now();
   }
 
   answer(path: ProbePath): TextReply {
-    return probeAnswer(path, this.#memory.facts(), this.#moment());
+    return probeAnswer(path, this.#memory.published().facts, this.#moment());
   }
 
   get healthy(): boolean {
-    return isHealthy(this.#memory.facts(), this.#moment());
+    return isHealthy(this.#memory.published().facts, this.#moment());
   }
 
   get nodeListed(): boolean {
-    return this.#memory.facts().nodeListed;
+    return this.#memory.published().facts.nodeListed;
   }
 
   /**
@@ -48,7 +47,7 @@ export class MemoryProbes implements Probes {
    * run: when the whole process was stopped, or the machine slept, nothing is wrong with the loop.
    */
   tick(): void {
-    const nowMs = this.#monotonicMs();
+    const nowMs = this.#now();
     const passedMs = Math.min(tickMsMax, nowMs - this.#tickAtMs);
     this.#tickAtMs = nowMs;
     const { beats } = this.#memory;
@@ -59,14 +58,8 @@ export class MemoryProbes implements Probes {
   #moment(): Moment {
     return {
       wallMs: Date.now(),
-      elapsedMs: Math.max(0, this.#monotonicMs() - this.#memory.facts().monotonicMs),
+      elapsedMs: Math.max(0, this.#now() - this.#memory.published().atMs),
       loopSilentMs: this.#loopSilentMs,
     };
   }
-}
-
-/** Milliseconds by a monotonic clock that is the same for all threads. */
-export function threadlessMs(): number {
-  const [seconds, nanoseconds] = process.hrtime();
-  return seconds * 1000 + nanoseconds / 1e6;
 }

@@ -29,12 +29,24 @@ export const slotsMax = 1 << 17;
 /** So many attempts to read facts that are being written. */
 const attemptsMax = 1000;
 
+/** Facts, and when they were published, by `machineMs`. */
+interface Published {
+  readonly facts: HealthFacts;
+  readonly atMs: number;
+}
+
+/** Milliseconds by a monotonic clock that is the same for all threads. */
+export function machineMs(): number {
+  const [seconds, nanoseconds] = process.hrtime();
+  return seconds * 1000 + nanoseconds / 1e6;
+}
+
 export class SharedMemory {
   readonly parts: MemoryParts;
   readonly #words: Int32Array;
   readonly #facts: Uint8Array;
   readonly #endpoints: Int32Array;
-  #read: { readonly version: number; readonly facts: HealthFacts } | undefined;
+  #read: { readonly version: number; readonly published: Published } | undefined;
 
   constructor(parts: MemoryParts = newParts()) {
     this.parts = parts;
@@ -54,7 +66,7 @@ export class SharedMemory {
 
   /** The version is odd while facts are written. */
   publish(facts: HealthFacts): void {
-    const bytes = textOf(facts);
+    const bytes = textOf({ facts, atMs: machineMs() });
     Atomics.add(this.#words, word.version, 1);
     this.#facts.set(bytes);
     Atomics.store(this.#words, word.length, bytes.length);
@@ -62,18 +74,18 @@ export class SharedMemory {
   }
 
   /** The facts that were published last. Throws before there are any. */
-  facts(): HealthFacts {
+  published(): Published {
     for (let attempt = 0; attempt < attemptsMax; attempt += 1) {
       const version = Atomics.load(this.#words, word.version);
       if (this.#read?.version === version) break;
       if (version % 2 !== 0) continue;
       const bytes = Buffer.from(this.#facts.subarray(0, Atomics.load(this.#words, word.length)));
       if (Atomics.load(this.#words, word.version) !== version) continue;
-      this.#read = { version, facts: JSON.parse(bytes.toString('utf8')) };
+      this.#read = { version, published: JSON.parse(bytes.toString('utf8')) };
       break;
     }
     if (this.#read === undefined) throw new Error('no facts about health were published');
-    return this.#read.facts;
+    return this.#read.published;
   }
 
   count(probe: Counted['probe'], status: number): void {
@@ -107,9 +119,9 @@ function newParts(): MemoryParts {
 }
 
 /** Without reasons, if these are too long. */
-function textOf(facts: HealthFacts): Buffer {
-  const bytes = Buffer.from(JSON.stringify(facts));
+function textOf({ atMs, facts }: Published): Buffer {
+  const bytes = Buffer.from(JSON.stringify({ atMs, facts }));
   if (bytes.length <= factsBytesMax) return bytes;
   const lists = facts.lists.map((list) => ({ ...list, failure: 'too long to be shown' }));
-  return Buffer.from(JSON.stringify({ ...facts, lists }));
+  return Buffer.from(JSON.stringify({ atMs, facts: { ...facts, lists } }));
 }
