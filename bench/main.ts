@@ -23,6 +23,7 @@ import type { Extent } from './lib/extent.ts';
 import { load } from './load.ts';
 import { loading } from './loading.ts';
 import { memory } from './memory.ts';
+import { probes } from './probes.ts';
 import { repair } from './repair.ts';
 import { sourceRanges } from './source-ranges.ts';
 import { tenant } from './tenant.ts';
@@ -51,6 +52,7 @@ const questions: Readonly<Record<string, (extent: Extent) => Promise<string>>> =
   tenant,
   turns,
   hostile,
+  probes,
   ask: askQuestion,
 };
 

@@ -660,6 +660,13 @@ export const logTopics: Readonly<Record<string, readonly LogMessage[]>> = {
   ]),
   'Log and servers': rows([
     [
+      'HTTP thread ended; starting another one',
+      'error',
+      'err',
+      'The thread that answers health, metrics and questions ended. Services are not affected.',
+      'Report `err`.',
+    ],
+    [
       'Server failed',
       'error',
       'err',

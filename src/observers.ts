@@ -222,7 +222,7 @@ export class Observers {
       open: (memory, events) => openHttp(memory, events, this.health),
       facts: () => this.health.facts(),
       ended: (error) =>
-        log.error({ err: error.message }, 'HTTP thread ended, starting another one'),
+        log.error({ err: error.message }, 'HTTP thread ended; starting another one'),
     });
     this.metrics.probed = () => http.memory.takeCounts();
     return http;

@@ -48,7 +48,7 @@ function untilClosed(options: ServeOptions, signal: AbortSignal): Promise<void> 
   const { at, handling, http, routes } = options;
   return new Promise((resolve, reject) => {
     const listening = http.listen({
-      place: placeOf(at),
+      place: placeFor(at),
       ...(routes === 'probes'
         ? { group: 'healthz', answers: { kind: 'probes' } }
         : { group: 'metrics', answers: answersOf(routes, handling), routes }),
@@ -67,7 +67,7 @@ function untilClosed(options: ServeOptions, signal: AbortSignal): Promise<void> 
 }
 
 /** As Go does: a wildcard of either family means both, where the host has both. */
-function placeOf({ address, port }: HostPort): Place {
+function placeFor({ address, port }: HostPort): Place {
   const isWildcard = address.bytes.every((byte) => byte === 0);
   return isWildcard ? { port } : { host: formatAddress(address.bytes), port };
 }

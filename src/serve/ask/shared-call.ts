@@ -1,4 +1,4 @@
-/** Makes of a function one that runs once at a time: who calls it meanwhile gets the same result. */
+/** Makes a function run once at a time: callers in the meantime get the same result. */
 export function sharedCall<T>(call: () => Promise<T>): () => Promise<T> {
   const underWay: { result: Promise<T> | undefined } = { result: undefined };
   return () => {

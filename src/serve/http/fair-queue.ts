@@ -1,4 +1,4 @@
-/** Things that wait, by the peer that they belong to: peers take turns, whatever each has waiting. */
+/** Waiting items by peer: peers take turns, however much each of them has waiting. */
 export class FairQueue<T> {
   /** The peer whose turn is next comes first. */
   readonly #waiting = new Map<string, T[]>();

@@ -48,7 +48,7 @@ interface SharedAnswer {
 
 export class Forwards {
   readonly #options: ForwardsOptions;
-  readonly #lanes: Record<'each' | 'long', Turns<Waiting>>;
+  readonly #queues: Record<'each' | 'long', Turns<Waiting>>;
   readonly #pending = new Map<number, Pending>();
   /** By listener and path. */
   readonly #shared = new Map<string, SharedAnswer>();
@@ -56,7 +56,7 @@ export class Forwards {
 
   constructor(options: ForwardsOptions) {
     this.#options = options;
-    this.#lanes = { each: this.#lane('each'), long: this.#lane('long') };
+    this.#queues = { each: this.#queue('each'), long: this.#queue('long') };
   }
 
   /** Requests that the event loop has and has not answered. */
@@ -67,7 +67,7 @@ export class Forwards {
   add(client: Client, listener: number, handling: Handling): void {
     client.await(answerMs[handling]);
     if (handling === 'shared') this.#share(client, listener);
-    else this.#lanes[handling].add(client.peer, { client, listener });
+    else this.#queues[handling].add(client.peer, { client, listener });
   }
 
   replied(id: number, reply: Reply): void {
@@ -96,11 +96,11 @@ export class Forwards {
   }
 
   close(): void {
-    for (const lane of Object.values(this.#lanes)) lane.close();
+    for (const queue of Object.values(this.#queues)) queue.close();
     for (const { timer } of this.#shared.values()) clearTimeout(timer);
   }
 
-  #lane(handling: 'each' | 'long'): Turns<Waiting> {
+  #queue(handling: 'each' | 'long'): Turns<Waiting> {
     const { now } = this.#options;
     const isReady = (): boolean => {
       const under = [...this.#pending.values()].filter((one) => one.handling === handling);
@@ -114,7 +114,7 @@ export class Forwards {
   }
 
   #wake(): void {
-    for (const lane of Object.values(this.#lanes)) lane.wake();
+    for (const queue of Object.values(this.#queues)) queue.wake();
   }
 
   #ask(

@@ -148,10 +148,14 @@ it('knows after a restart what was excluded, and writes nothing', async () => {
     'fairlead_connect_time_state{state="all"} 1',
   ]);
   again.pods.say('aa');
-  await vi.waitFor(async () => {
-    const found = await metrics(again.app, 'fairlead_connect_time_excluded_pods');
-    expect(found).toEqual(['fairlead_connect_time_excluded_pods{cgroup="found"} 1']);
-  });
+  // Metrics are made once a second.
+  await vi.waitFor(
+    async () => {
+      const found = await metrics(again.app, 'fairlead_connect_time_excluded_pods');
+      expect(found).toEqual(['fairlead_connect_time_excluded_pods{cgroup="found"} 1']);
+    },
+    { timeout: 10_000 },
+  );
   await quiet();
   // The lease of each family.
   expect(app.kernel.writes).toBe(writes + 2);
