@@ -344,8 +344,7 @@ export class FamilySync {
     this.#reports.tellOf(planner);
     const durationMs = now - startedMs;
     const rules = planner.takeRuleCounts?.() ?? [];
-    const { size } = this.#quarantine;
-    const well = isContained && (size === 0 || size < this.desired.size);
+    const well = isContained && !isMostlyRefused(this.#quarantine.size, this.desired.size);
     this.#isWell = well;
     if (well) this.#inStepAtMs = now;
     observer({ kind: 'done', family: this.family, purpose, ok, well, durationMs, rules });
@@ -414,4 +413,17 @@ export class FamilySync {
     const retryMs = quarantined.retryAtMs - quarantined.failedAtMs;
     this.#options.observer({ kind: 'quarantined', family: this.family, quarantined, retryMs });
   }
+}
+
+/** Fewer refused Service ports say nothing about the node. */
+const refusedMin = 10;
+
+/**
+ * Whether the kernel refuses so much that the node, not the Services, is to blame: everything, or
+ * more than half. What a Service asks for is checked before, so nobody can make the kernel refuse
+ * it; ports that mode userspace cannot serve are few.
+ */
+export function isMostlyRefused(refused: number, desired: number): boolean {
+  if (refused === 0) return false;
+  return refused >= desired || (refused >= refusedMin && 2 * refused > desired);
 }

@@ -9,6 +9,7 @@ import { join } from 'node:path';
 import { loadConfig } from '../../src/config/load.ts';
 import { replies } from '../../src/kernel/ops.ts';
 import { RecordError, readRecords } from '../../src/kernel/records.ts';
+import { bodyBytesMax, headBytesMax, RequestReader } from '../../src/serve/http/request-reader.ts';
 import { decodeChosenPod } from '../../src/source/decode/chosen-pod.ts';
 import { decodeContext, kindOf } from '../../src/source/decode.ts';
 import { Delivery } from '../../src/source/kubernetes/delivery.ts';
@@ -55,6 +56,7 @@ export const boundaries: Readonly<Record<string, (input: Buffer, random: Random)
   'configuration files': configurationFile,
   kubeconfigs: kubeconfig,
   'answers of the addon': answers,
+  'HTTP requests': httpRequests,
 };
 
 export interface FuzzResult {
@@ -122,6 +124,36 @@ function listBodies(input: Buffer, random: Random): void {
     const raw = tryParse(item);
     if (raw !== undefined) for (const resource of watched) deliver(resource, raw);
   }
+}
+
+/**
+ * Bytes of a connection to one of our ports. Other pieces of the same bytes must give the same
+ * requests, and what is kept of an incomplete one is bounded.
+ */
+function httpRequests(input: Buffer, random: Random): void {
+  const read = (parts: readonly Buffer[]): string[] => {
+    const found: string[] = [];
+    const reader = new RequestReader();
+    for (const part of parts) {
+      for (let rest = part; rest.length > 0; ) {
+        const progress = reader.push(rest);
+        assert(reader.heldBytes <= headBytesMax + bodyBytesMax, 'too much is kept of a request');
+        if (progress.kind === 'refused') {
+          assert(progress.status >= 400 && progress.status < 600, 'refused with an odd status');
+          return [...found, `refused ${progress.status}`];
+        }
+        if (progress.kind === 'more') break;
+        const { request, used } = progress;
+        assert(used > 0 && used <= rest.length, 'a request took more bytes than there were');
+        assert(request.body.length <= bodyBytesMax, 'the body is too long');
+        found.push(JSON.stringify(request));
+        rest = rest.subarray(used);
+      }
+    }
+    return [...found, reader.begun ? 'begun' : 'between'];
+  };
+  const [whole, cut] = [read([input]), read(pieces(input, random))];
+  assert(whole.join('\n') === cut.join('\n'), `whole: ${whole}\ncut: ${cut}`);
 }
 
 /** Other pieces of the same bytes must give the same frames. Each is an event or is refused. */

@@ -218,7 +218,7 @@ test.each([
   const endMs = performance.now() + paced(15_000);
   while (!told() && performance.now() < endMs) await sleep(50);
   expect(lines).toContainEqual(
-    expect.objectContaining({ family: 'IPv4', msg: expect.stringContaining('is repaired') }),
+    expect.objectContaining({ family: 'IPv4', msg: 'Repaired rules that another program changed' }),
   );
   expect(await answers('IPv4')).toEqual(podsAB);
   const after = (await lab.node.run(['iptables-nft-save', '-t', 'nat'])).split('\n');

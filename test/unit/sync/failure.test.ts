@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { SyncEvent } from '../../../src/sync/events.ts';
+import { isMostlyRefused } from '../../../src/sync/family.ts';
 import { cidr } from '../state/build.ts';
 import { quiet, refusal, ToyKernel, type ToyOp } from './double.ts';
 import { World, webService } from './world.ts';
@@ -41,6 +42,18 @@ describe('a Service that the kernel refuses', () => {
       },
     ]);
     await world.stop();
+  });
+
+  it.each([
+    [0, 0, false],
+    [1, 1, true],
+    [4, 5, false],
+    [9, 10, false],
+    [10, 20, false],
+    [11, 20, true],
+    [9999, 10_000, true],
+  ])('%i of %i refused Service ports make the node unhealthy: %s', (refused, all, unhealthy) => {
+    expect(isMostlyRefused(refused, all)).toBe(unhealthy);
   });
 
   it('keeps what it had in force while its new form is refused', async () => {
