@@ -22,7 +22,7 @@ import {
   withClaim,
   withoutClaim,
 } from './contest.ts';
-import { Neighbours, type NodePortKey } from './neighbours.ts';
+import { type Keeper, Neighbours, type NodePortKey, pending } from './neighbours.ts';
 import { type NodeSockets, noSockets } from './node-sockets.ts';
 import {
   type Forwarding,
@@ -160,7 +160,7 @@ export class Claims {
     const nodePort = nodePortNear(family, protocol, frontend, sockets);
     if (nodePort !== undefined && isListening(protocol, frontend, sockets)) return proxy;
     const keeper = nodePort && this.#keeperOf(nodePort, objectKey(namespace, name));
-    if (keeper) return keeper;
+    if (keeper !== undefined && keeper !== pending) return keeper;
     const entry = this.#entries.get(claimKey(family, protocol, frontend));
     return entry && bestOf(entry).service;
   }
@@ -216,14 +216,13 @@ export class Claims {
     const isOurs = isListening(loser.protocol, frontend, sockets);
     const keeper = isOurs ? proxy : this.#keeperOf(nodePort, name);
     near.add(nodePort);
-    if (this.#neighbours.note(nodePort, name, keeper)) {
-      conflicts.push({ loser, frontend, holder: keeper! });
-    }
+    const holder = this.#neighbours.note(nodePort, name, keeper);
+    if (holder !== undefined) conflicts.push({ loser, frontend, holder });
     return keeper !== undefined;
   }
 
-  /** Which other Service holds the number of a node port; '' = one that has to give it up. */
-  #keeperOf(nodePort: NodePortKey, name: string): string | undefined {
+  /** Which other Service keeps the number of a node port from this one. */
+  #keeperOf(nodePort: NodePortKey, name: string): Keeper | undefined {
     const entry = this.#entries.get(nodePort);
     const best = entry && bestOf(entry).service;
     if (best !== undefined && best !== name) return best;
@@ -231,7 +230,7 @@ export class Claims {
       if (service !== name) return service;
     }
     const holder = entry && holderOf(entry);
-    return holder === undefined || holder.service === name ? undefined : '';
+    return holder === undefined || holder.service === name ? undefined : pending;
   }
 
   #recheck(nodePort: ClaimKey, again: Set<string>): void {

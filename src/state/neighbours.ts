@@ -8,9 +8,15 @@
 /** Identifies a node port: its family, protocol and number. */
 export type NodePortKey = string;
 
+/** The port still has another holder, which must give it up first. */
+export const pending = Symbol('pending');
+
+/** Who keeps a port from a Service: the key of another Service, or this process, or `pending`. */
+export type Keeper = string | typeof pending;
+
 interface Neighbour {
-  /** Who keeps the port from it, as reported; undefined = nobody; '' = somebody, for the moment. */
-  keeper: string | undefined;
+  /** Undefined: no other Service keeps the port from it. */
+  keeper: Keeper | undefined;
   /** Its claim there may be in force. */
   inside: boolean;
 }
@@ -22,14 +28,16 @@ export class Neighbours {
   /** Node ports that each Service is a neighbour of. */
   readonly #of = new Map<string, ReadonlySet<NodePortKey>>();
 
-  /** Records who keeps the port from a Service. Returns whether that must be reported. */
-  note(key: NodePortKey, service: string, keeper: string | undefined): boolean {
+  /**
+   * Records who keeps the port from a Service. Returns that keeper if it must be reported: it is
+   * known, and was not reported before.
+   */
+  note(key: NodePortKey, service: string, keeper: Keeper | undefined): string | undefined {
     const all = this.#at.get(key) ?? new Map<string, Neighbour>();
     this.#at.set(key, all);
     const known = all.get(service);
-    const isNews = keeper !== undefined && keeper !== '' && keeper !== known?.keeper;
     all.set(service, { keeper, inside: keeper === undefined || known?.inside === true });
-    return isNews;
+    return keeper === pending || keeper === known?.keeper ? undefined : keeper;
   }
 
   /**
@@ -61,7 +69,7 @@ export class Neighbours {
   }
 
   /** Services for which it has changed whether somebody keeps the port from them. */
-  *changed(key: NodePortKey, keeperOf: (service: string) => string | undefined): Generator<string> {
+  *changed(key: NodePortKey, keeperOf: (service: string) => Keeper | undefined): Generator<string> {
     for (const [service, { inside }] of this.#at.get(key) ?? nobody) {
       if ((keeperOf(service) === undefined) !== inside) yield service;
     }
