@@ -85,6 +85,7 @@ async function overtaken(): Promise<string> {
     },
   };
   const desired = new Desired({
+    claims: new Claims(),
     state,
     families: [family as FamilySync],
     context: () => ({ ...context, limits: noLimits }),

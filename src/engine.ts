@@ -16,9 +16,10 @@ import { withConnectTime } from './modes/connect-time/planner.ts';
 import type { Environment, ModeConfig, Planner, ProxyMode } from './modes/mode.ts';
 import type { LocalhostListeners } from './modes/sockets/localhost.ts';
 import { type Address, type Family, isLoopback } from './net/address.ts';
+import { Claims, type ReadonlyClaims } from './state/claims.ts';
 import type { ResolveContext } from './state/resolve.ts';
 import type { ClusterState } from './state/store.ts';
-import type { Forwarding, Frontend } from './state/types.ts';
+import type { Forwarding } from './state/types.ts';
 import type { Clock } from './sync/clock.ts';
 import { type Comparison, compare } from './sync/comparison.ts';
 import type { Observer, SyncEvent } from './sync/events.ts';
@@ -63,6 +64,7 @@ export class Engine {
   readonly #reconcilers: readonly ConntrackReconciler[];
   readonly #verification: Verification;
   readonly #leases: ReadonlyMap<Family, ConnectTimeLease>;
+  readonly #claims = new Claims();
   readonly #loop: SyncLoop;
   /** Families whose start is over: all that was desired has been in force once. */
   readonly #started = new Set<Family>();
@@ -90,6 +92,7 @@ export class Engine {
     this.#reconcilers = made.map(({ reconciler }) => reconciler);
     this.#loop = new SyncLoop({
       state,
+      claims: this.#claims,
       families: this.families,
       context: () => this.#facts.context,
       environment: (family) => this.#facts.environment(family),
@@ -128,14 +131,9 @@ export class Engine {
     return this.#facts.context;
   }
 
-  /** See `Claims.holderOf`. */
-  holderOf(forwarding: Forwarding, frontend: Frontend): string | undefined {
-    return this.#loop.holderOf(forwarding, frontend);
-  }
-
-  /** See `Claims.claimantOf`. */
-  claimantOf(...of: Parameters<SyncLoop['claimantOf']>): string | undefined {
-    return this.#loop.claimantOf(...of);
+  /** Which Service holds each frontend. */
+  get claims(): ReadonlyClaims {
+    return this.#claims;
   }
 
   /** What the family's rules depend on; undefined: it is not served. */

@@ -6,6 +6,7 @@ import type { Environment, ModeConfig, ProxyMode } from '../../src/modes/mode.ts
 import { nftablesMode } from '../../src/modes/nftables/mode.ts';
 import { parseCIDR } from '../../src/net/address.ts';
 import type { Change } from '../../src/state/change.ts';
+import { Claims } from '../../src/state/claims.ts';
 import { ClusterState } from '../../src/state/store.ts';
 import { systemClock } from '../../src/sync/clock.ts';
 import type { SyncEvent } from '../../src/sync/events.ts';
@@ -71,6 +72,7 @@ export class Rig {
     });
     this.#sync = sync;
     this.#loop = new SyncLoop({
+      claims: new Claims(),
       state: this.state,
       families: [sync],
       context: () => ({ zone: '', nodeAddresses: [], externalIPsEnabled: true }),

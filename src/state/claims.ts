@@ -45,6 +45,9 @@ export interface ClaimResult {
   readonly concede: () => Generator<undefined, readonly string[]>;
 }
 
+/** Tells who holds frontends. */
+export type ReadonlyClaims = Pick<Claims, 'holderOf' | 'claimantOf'>;
+
 /** What a Service wants to hold. */
 interface Want {
   readonly frontend: Frontend;
@@ -154,11 +157,12 @@ export class Claims {
   holderOf(
     { family, servicePort }: Forwarding,
     frontend: Frontend,
-    sockets: NodeSockets = noSockets,
+    sockets: NodeSockets | undefined,
   ): string | undefined {
     const { name, namespace, protocol } = servicePort;
-    const nodePort = nodePortNear(family, protocol, frontend, sockets);
-    if (nodePort !== undefined && isListening(protocol, frontend, sockets)) return proxy;
+    const known = sockets ?? noSockets;
+    const nodePort = nodePortNear(family, protocol, frontend, known);
+    if (nodePort !== undefined && isListening(protocol, frontend, known)) return proxy;
     const keeper = nodePort && this.#keeperOf(nodePort, objectKey(namespace, name));
     if (keeper !== undefined && keeper !== pending) return keeper;
     const entry = this.#entries.get(claimKey(family, protocol, frontend));

@@ -2,19 +2,21 @@
 
 import type { Family } from '../net/address.ts';
 import type { Excess } from '../state/budget.ts';
-import { type ClaimResult, Claims } from '../state/claims.ts';
+import type { ClaimResult, Claims } from '../state/claims.ts';
 import { externalIPNotices, formatExternalIPNotice } from '../state/external-ips.ts';
 import { noSockets } from '../state/node-sockets.ts';
 import { type ResolveContext, resolveInSteps } from '../state/resolve.ts';
 import type { ClusterState } from '../state/store.ts';
 import type { TriggerTime } from '../state/trigger-times.ts';
-import type { Forwarding, Frontend, Service } from '../state/types.ts';
+import type { Forwarding, Service } from '../state/types.ts';
 import type { Clock } from './clock.ts';
 import type { Observer } from './events.ts';
 import type { FamilySync } from './family.ts';
 
 export interface DesiredOptions {
   readonly state: ClusterState;
+  /** Which Service holds each frontend. Nothing else changes it. */
+  readonly claims: Claims;
   readonly families: readonly FamilySync[];
   /** The present context of Forwardings: all that they depend on besides Services and slices. */
   readonly context: () => ResolveContext;
@@ -29,7 +31,6 @@ const noTimes: readonly number[] = [];
 
 export class Desired {
   readonly #options: DesiredOptions;
-  readonly #claims = new Claims();
   /** Keys of the Forwardings of each Service that has any. */
   readonly #keys: Readonly<Record<Family, Map<string, readonly string[]>>> = {
     IPv4: new Map(),
@@ -49,30 +50,20 @@ export class Desired {
     return this.#excess.size;
   }
 
-  /** See `Claims.holderOf`. */
-  holderOf(forwarding: Forwarding, frontend: Frontend): string | undefined {
-    return this.#claims.holderOf(forwarding, frontend, this.#options.context().nodeSockets);
-  }
-
-  /** See `Claims.claimantOf`. */
-  claimantOf(...of: Parameters<Claims['claimantOf']>): string | undefined {
-    return this.#claims.claimantOf(...of);
-  }
-
   /**
    * Resolves one Service again and tells the families. Between its steps other Services may be
    * refreshed, but not this one. The families are told in one step. Returns Services to refresh
    * next, because their claims have changed. A Service that can't be resolved keeps what it has.
    */
   *refresh(name: string, receivedMs: number): Generator<undefined, readonly string[]> {
-    const { observer, state } = this.#options;
+    const { claims, observer, state } = this.#options;
     const service = state.service(name);
     const triggers = state.takeTriggerTimes(name);
     if (service === undefined) {
       this.#excess.delete(name);
       this.#notices.delete(name);
       this.#want(name, [], triggers, receivedMs);
-      return yield* this.#claims.release(name);
+      return yield* claims.release(name);
     }
     try {
       const { forwardings, conflicts, concede } = yield* this.#resolve(service);
@@ -89,13 +80,13 @@ export class Desired {
   }
 
   *#resolve(service: Service): Generator<undefined, ClaimResult> {
-    const { state, context } = this.#options;
+    const { claims, state, context } = this.#options;
     const slices = state.slices(service.key);
     const known = context();
     const { forwardings, excess } = yield* resolveInSteps(service, slices, known);
     this.#noteExcess(service.key, excess);
     this.#noteExternalIPs(service, known);
-    return yield* this.#claims.claim(service, forwardings, known.nodeSockets);
+    return yield* claims.claim(service, forwardings, known.nodeSockets);
   }
 
   /** Reports an excess that is new or has changed. */

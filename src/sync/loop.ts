@@ -4,7 +4,6 @@
  */
 import type { Environment } from '../modes/mode.ts';
 import type { Family } from '../net/address.ts';
-import type { Forwarding, Frontend } from '../state/types.ts';
 import { type Clock, isDue, Pacer, Wakeup } from './clock.ts';
 import { Desired, type DesiredOptions } from './desired.ts';
 import type { FamilySync } from './family.ts';
@@ -62,16 +61,6 @@ export class SyncLoop {
   /** Services that ask for more than one Service gets. */
   get overLimit(): number {
     return this.#desired.overLimit;
-  }
-
-  /** See `Claims.holderOf`. */
-  holderOf(forwarding: Forwarding, frontend: Frontend): string | undefined {
-    return this.#desired.holderOf(forwarding, frontend);
-  }
-
-  /** See `Claims.claimantOf`. */
-  claimantOf(...of: Parameters<Desired['claimantOf']>): string | undefined {
-    return this.#desired.claimantOf(...of);
   }
 
   /** All that `wake` announced is in force in every family (see `FamilySync.upToDate`). */

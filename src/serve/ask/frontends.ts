@@ -8,12 +8,13 @@ type Shown = ServiceAnswer['ports'][number]['frontends'][number];
 
 /** `held`: keys of the frontends that are in force for the Service. */
 export function shownFrontend(
-  engine: Pick<RunningEngine, 'holderOf'>,
+  engine: Pick<RunningEngine, 'claims' | 'context'>,
   forwarding: Forwarding,
   frontend: Frontend,
   held: ReadonlySet<FrontendKey>,
 ): Shown {
   const { address, kind, pool, port, treatment } = frontend;
+  const { claims, context } = engine;
   const isHeld = held.has(frontendKey(frontend));
   return {
     kind,
@@ -21,6 +22,6 @@ export function shownFrontend(
     port,
     treatment,
     pool,
-    ...(isHeld ? {} : { heldBy: engine.holderOf(forwarding, frontend) }),
+    ...(isHeld ? {} : { heldBy: claims.holderOf(forwarding, frontend, context.nodeSockets) }),
   };
 }

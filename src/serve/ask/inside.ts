@@ -10,10 +10,10 @@ import type { Family } from '../../net/address.ts';
 import type { Lookup } from '../../source/lookup.ts';
 import type { Condition, ServerVersion } from '../../source/source.ts';
 import type { Resource } from '../../state/change.ts';
-import type { Claims } from '../../state/claims.ts';
+import type { ReadonlyClaims } from '../../state/claims.ts';
 import type { ResolveContext } from '../../state/resolve.ts';
 import type { ClusterState } from '../../state/store.ts';
-import type { Forwarding, Frontend } from '../../state/types.ts';
+import type { Forwarding } from '../../state/types.ts';
 import type { Clock } from '../../sync/clock.ts';
 import type { Comparison } from '../../sync/comparison.ts';
 import type { FamilySync } from '../../sync/family.ts';
@@ -79,8 +79,6 @@ export interface RunningEngine {
   readonly context: ResolveContext;
   /** See `Planner.describe`. */
   describe(forwarding: Forwarding): readonly string[];
-  /** See `Claims.holderOf`. */
-  holderOf(forwarding: Forwarding, frontend: Frontend): string | undefined;
-  /** See `Claims.claimantOf`. */
-  claimantOf(...of: Parameters<Claims['claimantOf']>): string | undefined;
+  /** Which Service holds each frontend. */
+  readonly claims: ReadonlyClaims;
 }

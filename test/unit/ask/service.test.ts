@@ -227,6 +227,25 @@ describe('a Service', () => {
     expect(stdout).toMatch(/externalIP +192\.0\.2\.1:80 +not this Service: ns\/web has it\n/);
   });
 
+  it('that asks for a node port at an address of this machine names the Service of the node port', async () => {
+    const port = { name: 'http', protocol: 'TCP', port: 30080, nodePort: 0 } as const;
+    const late = service({
+      ...{ name: 'late', clusterIPs: ['10.96.0.9'], externalIPs: ['192.168.7.7'] },
+      ports: [port],
+    });
+    await running(
+      ...web(
+        { '10.244.0.2': ready },
+        { type: 'NodePort', ports: [{ ...port, port: 80, nodePort: 30080 }] },
+      ),
+      { kind: 'service', service: late },
+      { kind: 'slice', slice: slice({ '10.244.0.5': ready }, { key: 'ns/l', service: 'ns/late' }) },
+    );
+    expect(await problems('late')).toEqual([
+      'Port http 30080/TCP in IPv4 does not get externalIP 192.168.7.7:30080, which ns/web holds.',
+    ]);
+  });
+
   it('that the kernel refuses is set aside, with its words', async () => {
     await running();
     app.kernel.failNext({ code: 'EINVAL', forKey: '10.96.0.1', times: Number.POSITIVE_INFINITY });

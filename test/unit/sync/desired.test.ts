@@ -1,4 +1,5 @@
 import { expect, it } from 'vitest';
+import { Claims } from '../../../src/state/claims.ts';
 import { keysOf, noSockets } from '../../../src/state/node-sockets.ts';
 import type { ResolveContext } from '../../../src/state/resolve.ts';
 import { finish } from '../../../src/state/steps.ts';
@@ -13,6 +14,7 @@ class Rig {
   context: ResolveContext = context;
   readonly #events: SyncEvent[] = [];
   readonly #desired = new Desired({
+    claims: new Claims(),
     state: this.state,
     families: [],
     context: () => this.context,

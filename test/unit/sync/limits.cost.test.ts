@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { type Excess, noLimits, type ServiceLimits } from '../../../src/state/budget.ts';
+import { Claims } from '../../../src/state/claims.ts';
 import { finish } from '../../../src/state/steps.ts';
 import { ClusterState } from '../../../src/state/store.ts';
 import type { Forwarding, Service } from '../../../src/state/types.ts';
@@ -27,6 +28,7 @@ class Rig {
       },
     };
     this.desired = new Desired({
+      claims: new Claims(),
       state,
       families: [family as FamilySync],
       context: () => ({ ...context, limits: this.limits }),

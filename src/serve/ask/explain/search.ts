@@ -51,7 +51,7 @@ export async function searchBoth(
 function claimed({ engine, inside, sync, target }: Parameters<typeof searchBoth>[0]) {
   const { address, port } = target;
   for (const protocol of target.protocol === undefined ? protocols : [target.protocol]) {
-    const key = engine.claimantOf(sync.family, protocol, { address, port });
+    const key = engine.claims.claimantOf(sync.family, protocol, { address, port });
     const service = key === undefined ? undefined : inside.state.service(key);
     for (const one of service?.ports ?? []) {
       if (one.protocol !== protocol) continue;
