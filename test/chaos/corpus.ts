@@ -94,6 +94,18 @@ function answers(): Buffer {
   return Buffer.from(out.finish());
 }
 
+const httpRequests: readonly string[] = [
+  'GET /livez HTTP/1.1\r\nHost: 192.0.2.1:10256\r\n\r\n',
+  'GET /metrics HTTP/1.1\r\nHost: localhost\r\nAccept: */*\r\nAccept-Encoding: gzip;q=1, br\r\nConnection: close\r\n\r\n'.repeat(
+    3,
+  ),
+  'HEAD / HTTP/1.0\r\nConnection: keep-alive\r\n\r\nGET /healthz?x=1 HTTP/1.1\r\nhost: [::1]\r\n\r\n',
+  'PUT /debug/flags/v HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\nExpect: 100-continue\r\n\r\n4',
+  'PUT /debug/flags/v HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n1;a=b\r\n4\r\n0\r\nT: x\r\n\r\n',
+  `GET / HTTP/1.1\r\nHost: a\r\nX: ${'x'.repeat(2000)}\r\n\r\n`,
+  'GET http://localhost/livez HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n',
+];
+
 const texts: Readonly<Record<string, readonly string[]>> = {
   'watch lines': [
     [...events, error].map((event) => JSON.stringify(event)).join('\n'),
@@ -116,17 +128,8 @@ const texts: Readonly<Record<string, readonly string[]>> = {
     JSON.stringify(config),
     `${stringify(config)}nftables: &n\n  syncPeriod: *n\n`,
   ],
-  'HTTP requests': [
-    'GET /livez HTTP/1.1\r\nHost: 192.0.2.1:10256\r\n\r\n',
-    'GET /metrics HTTP/1.1\r\nHost: localhost\r\nAccept: */*\r\nAccept-Encoding: gzip;q=1, br\r\nConnection: close\r\n\r\n'.repeat(
-      3,
-    ),
-    'HEAD / HTTP/1.0\r\nConnection: keep-alive\r\n\r\nGET /healthz?x=1 HTTP/1.1\r\nhost: [::1]\r\n\r\n',
-    'PUT /debug/flags/v HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\nExpect: 100-continue\r\n\r\n4',
-    'PUT /debug/flags/v HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n1;a=b\r\n4\r\n0\r\nT: x\r\n\r\n',
-    `GET / HTTP/1.1\r\nHost: a\r\nX: ${'x'.repeat(2000)}\r\n\r\n`,
-    'GET http://localhost/livez HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n',
-  ],
+  'HTTP requests': httpRequests,
+  'HTTP ports': httpRequests,
   kubeconfigs: [
     stringify(kubeconfig),
     JSON.stringify(kubeconfig),

@@ -4,12 +4,15 @@
  */
 import { isUtf8 } from 'node:buffer';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { loadConfig } from '../../src/config/load.ts';
 import { replies } from '../../src/kernel/ops.ts';
 import { RecordError, readRecords } from '../../src/kernel/records.ts';
+import { debugRoutes } from '../../src/serve/debug.ts';
 import { bodyBytesMax, headBytesMax, RequestReader } from '../../src/serve/http/request-reader.ts';
+import type { Answers } from '../../src/serve/http/wire.ts';
 import { decodeChosenPod } from '../../src/source/decode/chosen-pod.ts';
 import { decodeContext, kindOf } from '../../src/source/decode.ts';
 import { Delivery } from '../../src/source/kubernetes/delivery.ts';
@@ -28,6 +31,7 @@ import { Pacer } from '../../src/source/pacer.ts';
 import type { SourceProblem, Watched } from '../../src/source/source.ts';
 import { resources } from '../../src/state/change.ts';
 import { ClusterState } from '../../src/state/store.ts';
+import { httpHere } from '../fake/http-here.ts';
 import { corpora } from './corpus.ts';
 import { Mutator } from './mutator.ts';
 import { Random } from './random.ts';
@@ -57,6 +61,7 @@ export const boundaries: Readonly<Record<string, (input: Buffer, random: Random)
   kubeconfigs: kubeconfig,
   'answers of the addon': answers,
   'HTTP requests': httpRequests,
+  'HTTP ports': httpPorts,
 };
 
 export interface FuzzResult {
@@ -154,6 +159,54 @@ function httpRequests(input: Buffer, random: Random): void {
   };
   const [whole, cut] = [read([input]), read(pieces(input, random))];
   assert(whole.join('\n') === cut.join('\n'), `whole: ${whole}\ncut: ${cut}`);
+}
+
+const portAnswers: readonly Answers[] = [
+  { kind: 'probes' },
+  { kind: 'service', namespace: 'ns', name: 'web', slot: 0 },
+  {
+    kind: 'paths',
+    paths: { '/metrics': 'each', '/debug/flags': 'each', '/debug/flags/v': 'each' },
+  },
+];
+
+/** A port of each kind must answer what it understands, and end the connection after the rest. */
+async function httpPorts(input: Buffer, random: Random): Promise<void> {
+  const http = httpHere();
+  const path = `\0fairlead-fuzz-${process.pid}-${performance.now()}`;
+  const routes = {
+    ...debugRoutes(() => {}),
+    '/metrics': () => ({ status: 200, headers: {}, body: 'metrics' }),
+  };
+  const answers = random.pick(portAnswers);
+  try {
+    // An abstract name instead of an address, so that no free port is needed.
+    const place = { path } as unknown as { port: number };
+    await new Promise<void>((opened, failed) => {
+      http.listen({ place, group: 'metrics', answers, routes, opened, failed });
+    });
+    const text = await sentTo(path, pieces(input, random));
+    assert(text === '' || text.startsWith('HTTP/1.1 '), `answers ${JSON.stringify(text)}`);
+    assert(!text.includes('HTTP/1.1 500 '), `fails: ${text}`);
+  } finally {
+    http.close();
+  }
+}
+
+/** Resolves to the answers, when the other side has closed the connection. */
+function sentTo(path: string, parts: readonly Buffer[]): Promise<string> {
+  return new Promise((resolve) => {
+    let text = '';
+    const socket = connect({ path });
+    socket.setEncoding('latin1');
+    socket.on('data', (part) => {
+      text += String(part);
+    });
+    socket.on('error', () => {});
+    socket.on('close', () => resolve(text));
+    for (const part of parts) socket.write(part);
+    socket.end();
+  });
 }
 
 /** Other pieces of the same bytes must give the same frames. Each is an event or is refused. */

@@ -13,10 +13,12 @@ const idleMs = 5000;
 const receiveMs = 10_000;
 /** How long a client may take to read an answer. */
 const sendMs = 60_000;
+/** So much may come after a request before it is answered. */
+const aheadBytesMax = 16 * 1024;
 /** How long a client may go on sending after its last answer. */
 const lingerMs = 1000;
 const lingerBytesMax = 128 * 1024;
-/** Smaller pieces are left to the garbage collector; they may share a buffer with others. */
+/** Smaller pieces are left to the garbage collector. */
 const releasedBytesMin = 16 * 1024;
 
 export interface ClientOptions {
@@ -54,6 +56,7 @@ export class Client implements Member {
   #rest: Buffer | undefined;
   #heldBytes = 0;
   #isLast = false;
+  #isAhead = false;
   #payload: Payload | undefined;
   #lingeredBytes = 0;
   #deadlineMs: number;
@@ -123,7 +126,7 @@ export class Client implements Member {
   #data(piece: Buffer): void {
     if (this.#state === 'reading') {
       this.#read(piece);
-      if (this.#rest === undefined) release(piece);
+      release(piece);
     } else if (this.#state === 'closing') {
       this.#lingeredBytes += piece.length;
       release(piece);
@@ -159,14 +162,19 @@ export class Client implements Member {
     }
   }
 
-  /** Keeps what came after the request, while there is room for it. */
+  /**
+   * Keeps what came after the request, in a copy. A client that is far ahead is a flood: it gets
+   * this answer, and nothing of it is read any more.
+   */
   #keep(rest: Buffer): void {
-    if (rest.length > 0 && this.#hold(rest.buffer.byteLength)) {
-      this.#rest = rest;
-      return;
+    if (rest.length === 0) this.#hold(0);
+    else if (rest.length <= aheadBytesMax && this.#hold(rest.length))
+      this.#rest = Buffer.from(rest);
+    else {
+      this.#hold(0);
+      this.#isLast = true;
+      this.#isAhead = true;
     }
-    if (rest.length > 0) this.#isLast = true;
-    this.#hold(0);
   }
 
   /** The connection holds this many bytes from now on. False: no room; nothing changes. */
@@ -223,18 +231,15 @@ export class Client implements Member {
       socket.end();
       // Bytes that nobody has read would make the kernel reset the connection before the client
       // has read the answer.
-      this.#setReading(true);
+      if (!this.#isAhead) this.#setReading(true);
       return;
     }
     this.#state = 'reading';
     this.#deadlineMs = now() + idleMs;
     const rest = this.#rest;
     this.#rest = undefined;
-    if (rest !== undefined) {
-      this.#read(rest);
-      if (this.#rest === undefined) release(rest);
-    }
-    if (this.#isReading) this.#setReading(true);
+    if (rest !== undefined) this.#read(rest);
+    if (this.#state === 'reading') this.#setReading(true);
   }
 
   get #isReading(): boolean {
@@ -247,26 +252,25 @@ export class Client implements Member {
     else this.#isLast = true;
   }
 
+  /** What arrives while the socket is not read stays in the kernel. */
   #setReading(isReading: boolean): void {
     const { socket } = this.#options;
-    const handle = (socket as { _handle?: Handle | null })._handle;
-    if (handle?.readStop === undefined) {
-      // `pause` alone would read another 64 KiB of each connection.
-      if (isReading) socket.resume();
-      else socket.pause();
+    if (isReading) {
+      socket.resume();
       return;
     }
-    if (handle.reading === isReading) return;
-    handle.reading = isReading;
-    if (isReading) handle.readStart?.();
-    else handle.readStop();
+    socket.pause();
+    // `pause` alone would read another 64 KiB of each connection.
+    const handle = (socket as { _handle?: Handle | null })._handle;
+    if (handle?.readStop === undefined) return;
+    handle.reading = false;
+    handle.readStop();
   }
 }
 
 /** What Node's sockets are made of; `reading` is Node's own note. */
 interface Handle {
   reading?: boolean;
-  readStart?(): number;
   readStop?(): number;
 }
 
@@ -276,7 +280,10 @@ interface Handle {
  */
 function release(piece: Buffer): void {
   const { buffer } = piece;
-  if (buffer.byteLength >= releasedBytesMin && buffer instanceof ArrayBuffer) buffer.transfer(0);
+  const isAlone = piece.length === buffer.byteLength;
+  if (isAlone && piece.length >= releasedBytesMin && buffer instanceof ArrayBuffer) {
+    buffer.transfer(0);
+  }
 }
 
 function bytesOf(body: string | Uint8Array): Uint8Array {

@@ -111,7 +111,8 @@ export class HttpServer {
   #open(id: number, place: Place, group: Group, answers: Answers): void {
     const { send } = this.#options;
     const net = process.getBuiltinModule('node:net');
-    const server = net.createServer({ allowHalfOpen: true, noDelay: true });
+    // Without a high-water mark, a paused socket reads nothing ahead.
+    const server = net.createServer({ allowHalfOpen: true, noDelay: true, highWaterMark: 0 });
     const listener = { id, answers, server, clients: new Set<Client>() };
     this.#listeners.set(id, listener);
     server.on('connection', (socket) => this.#connected(listener, group, socket));

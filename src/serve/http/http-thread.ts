@@ -150,7 +150,7 @@ export class HttpThread {
     if (wire === this.#wire) wire?.send({ kind: 'reply', id: request.id, reply });
   }
 
-  async #replyTo({ listener, path, query, ...asked }: ForwardedRequest): Promise<Reply> {
+  async #replyTo({ id: _, listener, path, query, ...asked }: ForwardedRequest): Promise<Reply> {
     try {
       const route = this.#listeners.get(listener)?.routes?.[path];
       if (route === undefined) throw new Error(`nobody answers ${path} any more`);

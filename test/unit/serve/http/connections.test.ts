@@ -1,0 +1,414 @@
+/** What a connection may do, and what it may not take from others. */
+import type { Socket } from 'node:net';
+import { describe, expect, it, onTestFinished, vi } from 'vitest';
+import { Budget } from '../../../../src/serve/http/budget.ts';
+import { Client } from '../../../../src/serve/http/client.ts';
+import { Crowd, peerOf } from '../../../../src/serve/http/crowd.ts';
+import { Forwards } from '../../../../src/serve/http/forwards.ts';
+import { Payload, Payloads } from '../../../../src/serve/http/payloads.ts';
+import { Turns } from '../../../../src/serve/http/turns.ts';
+import type { Routes } from '../../../../src/serve/reply.ts';
+import { get, opened, probes, Raw } from './ports.ts';
+
+const ok = { status: 200, headers: {}, body: 'well' };
+
+/** A route that answers when it is told to. */
+function held() {
+  const waiting: (() => void)[] = [];
+  let most = 0;
+  let asked = 0;
+  const routes: Routes = {
+    '/each': async () => {
+      asked += 1;
+      await new Promise<void>((resolve) => {
+        waiting.push(resolve);
+        most = Math.max(most, waiting.length);
+      });
+      return ok;
+    },
+  };
+  return {
+    routes,
+    release: () => {
+      for (const resolve of waiting.splice(0)) resolve();
+    },
+    get asked() {
+      return asked;
+    },
+    get most() {
+      return most;
+    },
+  };
+}
+
+function paths(routes: Routes, handling: 'each' | 'shared') {
+  const handled = Object.fromEntries(Object.keys(routes).map((path) => [path, handling]));
+  return { group: 'metrics', answers: { kind: 'paths', paths: handled }, routes } as const;
+}
+
+async function turns(count: number): Promise<void> {
+  for (let i = 0; i < count; i += 1) await new Promise((resolve) => setImmediate(resolve));
+}
+
+describe('a connection', () => {
+  it('gets its answers in order, one request at a time, however many it sends', async () => {
+    const route = held();
+    const raw = new Raw(await opened(paths(route.routes, 'each')));
+    raw.send(get('/each').repeat(5));
+    for (let answered = 1; answered <= 5; answered += 1) {
+      while (route.asked < answered) await turns(1);
+      await turns(20);
+      expect(route.asked).toBe(answered);
+      route.release();
+      await raw.answered(answered);
+    }
+    expect(raw.statuses).toEqual([200, 200, 200, 200, 200]);
+  });
+
+  it('is not read while its request is answered', async () => {
+    const net = process.getBuiltinModule('node:net');
+    const sockets: Socket[] = [];
+    const { createServer } = net;
+    const spy = vi.spyOn(net, 'createServer').mockImplementation((...args: unknown[]) => {
+      const server = Reflect.apply(createServer, net, args) as ReturnType<typeof createServer>;
+      return server.on('connection', (socket) => sockets.push(socket));
+    });
+    onTestFinished(() => spy.mockRestore());
+    const route = held();
+    const raw = new Raw(await opened(paths(route.routes, 'each')));
+    raw.send(get('/each').repeat(200_000));
+    while (route.asked < 1) await turns(1);
+    await turns(500);
+    // One piece, which held the request. All of it has 7.6 MB.
+    expect(sockets.map(({ bytesRead }) => bytesRead <= 64 * 1024)).toEqual([true]);
+    route.release();
+    await raw.closed;
+  });
+
+  it('that is far ahead gets one answer, and is closed', async () => {
+    const raw = new Raw(await opened(probes));
+    raw.send(get('/livez').repeat(5000));
+    await raw.closed;
+    expect(raw.statuses.length).toBeLessThanOrEqual(1);
+  });
+
+  it('is kept for another request, closed when asked to, and answers HEAD without a body', async () => {
+    const port = await opened(probes, { answer: () => ({ ...ok, body: 'body' }) });
+    const raw = new Raw(port).send(get('/livez'));
+    await raw.answered(1);
+    raw.send('HEAD /livez HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n');
+    await raw.closed;
+    expect(raw.statuses).toEqual([200, 200]);
+    expect(raw.text.match(/Content-Length: 4\r\n/g)).toHaveLength(2);
+    expect(raw.text.match(/\r\n\r\nbody/g)).toHaveLength(1);
+    expect(raw.text.endsWith('\r\n\r\n')).toBe(true);
+  });
+
+  it('may be closed on one side while the answer is made', async () => {
+    const route = held();
+    const raw = new Raw(await opened(paths(route.routes, 'each')));
+    raw.socket.end(get('/each'));
+    while (route.asked < 1) await turns(1);
+    route.release();
+    await raw.closed;
+    expect(raw.statuses).toEqual([200]);
+  });
+
+  it.each([
+    ['\x16\x03\x01\x02', 400],
+    [get('/livez', `X-Long: ${'x'.repeat(64 * 1024)}\r\n`), 431],
+    [
+      `POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n${'400\r\n'}${'x'.repeat(1024)}`.concat(
+        '\r\n',
+        `400\r\n${'x'.repeat(1024)}\r\n`.repeat(70),
+      ),
+      413,
+    ],
+  ])('that sends what is refused gets the reason, and is closed: %#', async (text, status) => {
+    const raw = new Raw(await opened(probes)).send(text);
+    await raw.closed;
+    expect(raw.statuses).toEqual([status]);
+    expect(raw.text).toContain('Connection: close\r\n');
+  });
+
+  it('sends its body when it is told to go on', async () => {
+    const port = await opened(paths({ '/put': ({ body }) => ({ ...ok, body }) }, 'each'));
+    const head =
+      'PUT /put HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n';
+    const raw = new Raw(port).send(head);
+    while (!raw.text.includes('100 Continue')) await turns(1);
+    raw.send('42');
+    await raw.answered(2);
+    while (!raw.text.endsWith('42')) await turns(1);
+    expect(raw.statuses).toEqual([100, 200]);
+  });
+});
+
+/** A socket that takes what is written when it is told to. */
+function paper(options: { held?: Budget; now: () => number; asked?: (client: Client) => void }) {
+  const listeners = new Map<string, (piece?: Buffer) => void>();
+  const written: string[] = [];
+  const flushes: (() => void)[] = [];
+  let isDestroyed = false;
+  const socket = {
+    remoteAddress: '192.0.2.1',
+    on: (name: string, call: () => void) => listeners.set(name, call),
+    cork: () => {},
+    uncork: () => {},
+    pause: () => {},
+    resume: () => {},
+    end: () => {},
+    write: (text: string | Uint8Array, ...rest: unknown[]) => {
+      written.push(Buffer.from(text).toString());
+      const flushed = rest.at(-1);
+      if (typeof flushed === 'function') flushes.push(flushed as () => void);
+      return true;
+    },
+    destroy: () => {
+      isDestroyed = true;
+    },
+  };
+  const { asked = () => {}, held = new Budget(1000), now } = options;
+  const client = new Client({
+    socket: socket as unknown as ConstructorParameters<typeof Client>[0]['socket'],
+    held,
+    payloads: new Payloads(1000),
+    now,
+    wallMs: () => 0,
+    asked,
+    closed: () => {},
+  });
+  const push = (text: string): void => listeners.get('data')!(Buffer.from(text));
+  const flush = (): void => {
+    for (const call of flushes.splice(0)) call();
+  };
+  return { client, push, flush, written, held, isDestroyed: () => isDestroyed };
+}
+
+describe('a slow connection', () => {
+  const unanswered = { status: 503, headers: {}, body: '' };
+
+  it('that says nothing, or stops within a request, is closed', () => {
+    const time = { ms: 0 };
+    const now = () => time.ms;
+    const [silent, half] = [paper({ now }), paper({ now })];
+    half.push('GET / HT');
+    time.ms = 9999;
+    for (const { client } of [silent, half]) client.check(time.ms, unanswered);
+    expect([silent.isDestroyed(), half.written]).toEqual([false, []]);
+    time.ms = 10_000;
+    for (const { client } of [silent, half]) client.check(time.ms, unanswered);
+    expect(silent.isDestroyed()).toBe(true);
+    expect(half.written[0]).toMatch(/^HTTP\/1.1 408 /);
+  });
+
+  it('that drips a request does not get more time by each drop', () => {
+    const time = { ms: 0 };
+    const { client, push, written } = paper({ now: () => time.ms });
+    push('G');
+    for (time.ms = 1000; time.ms < 10_000; time.ms += 1000) push('E');
+    client.check(10_000, unanswered);
+    expect(written[0]).toMatch(/^HTTP\/1.1 408 /);
+  });
+
+  it('that does not read its answer is closed', () => {
+    const time = { ms: 0 };
+    const { client, push, isDestroyed } = paper({ now: () => time.ms });
+    push(get('/'));
+    client.reply(ok);
+    client.check(59_999, unanswered);
+    expect(isDestroyed()).toBe(false);
+    client.check(60_000, unanswered);
+    expect(isDestroyed()).toBe(true);
+  });
+
+  it('is told when the proxy does not answer', () => {
+    const { client, push, written } = paper({ now: () => 0 });
+    push(get('/'));
+    client.await(60_000);
+    client.check(60_000, unanswered);
+    expect(written[0]).toMatch(/^HTTP\/1.1 503 /);
+  });
+
+  it('holds no more of requests than all may together, and gives it back', () => {
+    const held = new Budget(1000);
+    const now = () => 0;
+    const [one, two] = [paper({ held, now }), paper({ held, now })];
+    one.push(`GET /${'x'.repeat(900)}`);
+    expect(held.used).toBe(905);
+    two.push(`GET /${'x'.repeat(900)}`);
+    expect(two.written[0]).toMatch(/^HTTP\/1.1 503 /);
+    one.client.destroy();
+    two.client.destroy();
+    expect(held.used).toBe(0);
+  });
+});
+
+describe('the event loop', () => {
+  it('gets some requests at a time, and none of a connection that is gone', async () => {
+    const route = held();
+    const port = await opened(paths(route.routes, 'each'));
+    const raws = Array.from({ length: 12 }, () => new Raw(port).send(get('/each')));
+    while (route.asked < 4) await turns(1);
+    await turns(50);
+    expect(route.asked).toBe(4);
+    for (const raw of raws.slice(6)) raw.socket.destroy();
+    await Promise.all(raws.slice(6).map(({ closed }) => closed));
+    for (let i = 0; i < 6; i += 1) {
+      route.release();
+      await turns(50);
+    }
+    await Promise.all(raws.slice(0, 6).map((raw) => raw.answered(1)));
+    expect(route.most).toBeLessThanOrEqual(4);
+  });
+
+  it('makes one answer for all who wait for a shared one', async () => {
+    let made = 0;
+    let finish = (): void => {};
+    const routes: Routes = {
+      '/metrics': async () => {
+        made += 1;
+        const text = `text ${made}`;
+        await new Promise<void>((resolve) => {
+          finish = resolve;
+        });
+        return { ...ok, body: text };
+      },
+    };
+    const port = await opened(paths(routes, 'shared'));
+    const raws = Array.from({ length: 20 }, () => new Raw(port).send(get('/metrics')));
+    while (made < 1) await turns(1);
+    await turns(50);
+    expect(made).toBe(1);
+    finish();
+    await Promise.all(raws.map((raw) => raw.answered(1)));
+    for (const raw of raws) {
+      while (!raw.text.endsWith('text 1')) await turns(1);
+    }
+    expect(made).toBe(1);
+    raws[0]!.send(get('/metrics'));
+    while (made < 2) await turns(1);
+    finish();
+    expect(await raws[0]!.answered(2)).toEqual([200, 200]);
+  });
+
+  it('makes a shared answer once a second at most', () => {
+    const sent: number[] = [];
+    const forwards = new Forwards({ now: () => 0, send: ({ id }) => sent.push(id) });
+    onTestFinished(() => forwards.close());
+    const asking = () => {
+      const { client, push } = paper({ now: () => 0 });
+      push(get('/metrics'));
+      forwards.add(client, 1, 'shared');
+      return client;
+    };
+    const first = asking();
+    expect(sent).toEqual([1]);
+    forwards.replied(1, ok);
+    expect(first.isAsking).toBe(false);
+    expect(asking().isAsking).toBe(true);
+    expect(sent).toEqual([1]);
+  });
+
+  it('is waited for in vain no longer than a minute', () => {
+    const forwards = new Forwards({ now: () => 0, send: () => {} });
+    onTestFinished(() => forwards.close());
+    const { client, push, written } = paper({ now: () => 0 });
+    push(get('/metrics'));
+    forwards.add(client, 1, 'shared');
+    forwards.check(59_999);
+    expect([forwards.underWay, written]).toEqual([1, []]);
+    forwards.check(60_000);
+    expect(forwards.underWay).toBe(0);
+    expect(written[0]).toMatch(/^HTTP\/1.1 503 /);
+  });
+});
+
+describe('peers', () => {
+  it('take turns, and no turn of the loop has more than its number', async () => {
+    const taken: string[][] = [];
+    let now: string[] = [];
+    const queue = new Turns<string>({
+      perTurn: 4,
+      perSecond: 1000,
+      now: () => 0,
+      take: (item) => now.push(item),
+    });
+    for (let i = 0; i < 10; i += 1) queue.add('flood', `flood ${i}`);
+    queue.add('kubelet', 'probe');
+    while (queue.waiting > 0) {
+      await turns(1);
+      taken.push(now);
+      now = [];
+    }
+    expect(taken.flat().indexOf('probe')).toBe(1);
+    expect(Math.max(...taken.map(({ length }) => length))).toBe(4);
+  });
+
+  it('get so many requests a second', async () => {
+    const time = { ms: 0 };
+    const taken: number[] = [];
+    const queue = new Turns<number>({
+      perTurn: 100,
+      perSecond: 50,
+      now: () => time.ms,
+      take: (item) => taken.push(item),
+    });
+    for (let i = 0; i < 100; i += 1) queue.add('a', i);
+    await turns(5);
+    expect(taken).toHaveLength(5);
+    time.ms = 100;
+    while (taken.length < 10) await new Promise((resolve) => setTimeout(resolve, 5));
+    await turns(5);
+    expect(taken).toHaveLength(10);
+    queue.close();
+  });
+
+  it('lose their own connections when there are too many, the oldest first', () => {
+    const crowd = new Crowd(4);
+    const closed: string[] = [];
+    const member = (peer: string, name: string) => ({
+      peer,
+      destroy: () => closed.push(name),
+    });
+    crowd.add(member('kubelet', 'probe'));
+    for (let i = 0; i < 6; i += 1) crowd.add(member('flood', `flood ${i}`));
+    expect(closed).toEqual(['flood 0', 'flood 1', 'flood 2']);
+    const many = new Crowd(2);
+    for (let i = 0; i < 4; i += 1) many.add(member(`peer ${i}`, `of peer ${i}`));
+    expect(closed.slice(3)).toEqual(['of peer 0', 'of peer 1']);
+    expect([crowd.size, many.size]).toEqual([4, 2]);
+  });
+
+  it.each([
+    ['192.0.2.1', '192.0.2.1'],
+    ['::ffff:192.0.2.1', '192.0.2.1'],
+    ['2001:db8:1:2:3:4:5:6', '2001:db8:1:2'],
+    ['2001:db8::6', '2001:db8:0:0'],
+    ['fe80::1%eth0', 'fe80:0:0:0'],
+    ['::1', '0:0:0:0'],
+  ])('%s are %s', (address, peer) => {
+    expect(peerOf(address)).toBe(peer);
+  });
+});
+
+describe('answers that are not read', () => {
+  it('are bounded: those who have had one for longest are disconnected', () => {
+    const payloads = new Payloads(100);
+    const closed: string[] = [];
+    const reader = (name: string) => ({ destroy: () => closed.push(name) });
+    const shared = new Payload(Buffer.alloc(60));
+    payloads.sending(shared, reader('first'));
+    payloads.sending(shared, reader('second'));
+    expect(payloads.bytes).toBe(60);
+    const next = new Payload(Buffer.alloc(50));
+    const last = reader('third');
+    payloads.sending(next, last);
+    expect([closed, payloads.bytes]).toEqual([['first', 'second'], 50]);
+    payloads.done(next, last);
+    expect(payloads.bytes).toBe(0);
+    // One answer is never too large.
+    payloads.sending(new Payload(Buffer.alloc(1000)), last);
+    expect(closed).toHaveLength(2);
+  });
+});

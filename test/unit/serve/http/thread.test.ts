@@ -1,0 +1,225 @@
+/** The HTTP thread beside an event loop. */
+import { Worker } from 'node:worker_threads';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import type { HealthFacts } from '../../../../src/serve/health-answer.ts';
+import { HttpThread, type Listening } from '../../../../src/serve/http/http-thread.ts';
+import { openThread } from '../../../../src/serve/http/open-thread.ts';
+import { MemoryProbes } from '../../../../src/serve/http/probes.ts';
+import { machineMs, SharedMemory } from '../../../../src/serve/http/shared-memory.ts';
+import type { Wire, WireEvents } from '../../../../src/serve/http/wire.ts';
+import { noFacts } from '../../../fake/http-here.ts';
+import { freePort } from '../../app/running.ts';
+
+class World {
+  facts: HealthFacts = { ...noFacts, monotonicMs: 0 };
+  readonly ended: string[] = [];
+  readonly threads: { wire: Wire; events: WireEvents }[] = [];
+  readonly http = new HttpThread({
+    open: (memory, events) => {
+      const wire = openThread(memory, events);
+      this.threads.push({ wire, events });
+      return wire;
+    },
+    facts: () => this.facts,
+    ended: (error) => this.ended.push(error.message),
+  });
+  /** Is called whenever the port is open. */
+  opened = (): void => {};
+
+  constructor() {
+    onTestFinished(() => this.http.close());
+  }
+
+  async probes(): Promise<number> {
+    const port = await freePort();
+    await new Promise<void>((resolve, reject) => {
+      this.opened = resolve;
+      this.listen(port, reject);
+    });
+    return port;
+  }
+
+  listen(port: number, failed: (error: Error) => void): Listening {
+    const place = { host: '127.0.0.1', port };
+    const opened = (): void => this.opened();
+    return this.http.listen({
+      place,
+      group: 'healthz',
+      answers: { kind: 'probes' },
+      opened,
+      failed,
+    });
+  }
+}
+
+async function get(port: number, path: string) {
+  const response = await fetch(`http://127.0.0.1:${port}${path}`);
+  return { status: response.status, body: await response.json() };
+}
+
+describe('the thread', () => {
+  it('answers probes while the event loop is held up', async () => {
+    const port = await new World().probes();
+    const answer = new Int32Array(new SharedArrayBuffer(4));
+    const asker = new Worker(
+      `const { workerData: { answer, port } } = require('node:worker_threads');
+       fetch('http://127.0.0.1:' + port + '/livez').then(({ status }) => {
+         Atomics.store(answer, 0, status);
+         Atomics.notify(answer, 0);
+       });`,
+      { eval: true, workerData: { answer, port } },
+    );
+    // This thread does nothing else until the answer is there.
+    expect(Atomics.wait(answer, 0, 0, 20_000)).not.toBe('timed-out');
+    expect(Atomics.load(answer, 0)).toBe(200);
+    await asker.terminate();
+  });
+
+  it('knows what has changed, and counts its answers', async () => {
+    const world = new World();
+    const port = await world.probes();
+    expect((await get(port, '/healthz')).status).toBe(200);
+    world.facts = { ...world.facts, nodeEligible: false };
+    world.http.changed();
+    expect(await get(port, '/healthz')).toMatchObject({
+      status: 503,
+      body: { nodeEligible: false, healthy: true },
+    });
+    expect((await get(port, '/livez')).status).toBe(200);
+    const counts = world.http.memory.takeCounts().map(({ count }) => count);
+    expect(counts).toEqual([1, 1, 1, 0]);
+    const none = world.http.memory.takeCounts().map(({ count }) => count);
+    expect(none).toEqual([0, 0, 0, 0]);
+  });
+
+  it('says that it cannot listen, and why', async () => {
+    const world = new World();
+    const port = await world.probes();
+    const error = await new Promise<Error>((failed) => world.listen(port, failed));
+    expect(error).toMatchObject({ code: 'EADDRINUSE' });
+    expect(error.message).toContain('address already in use');
+  });
+
+  it('is started again when it has ended, with the same ports', async () => {
+    const world = new World();
+    const port = await world.probes();
+    const again = new Promise<void>((resolve) => {
+      world.opened = resolve;
+    });
+    const [{ events, wire } = expect.fail('no thread')] = world.threads;
+    wire.close();
+    events.ended(new Error('out of memory'));
+    await again;
+    expect([world.ended, world.threads.length]).toEqual([['out of memory'], 2]);
+    expect((await get(port, '/livez')).status).toBe(200);
+  });
+
+  it('hands on what the event loop must answer', async () => {
+    const world = new World();
+    const port = await freePort();
+    const asked: object[] = [];
+    await new Promise<void>((opened, failed) => {
+      world.http.listen({
+        place: { host: '127.0.0.1', port },
+        group: 'metrics',
+        answers: { kind: 'paths', paths: { '/a': 'each', '/b': 'each' } },
+        routes: {
+          '/a': async ({ query, ...rest }) => {
+            asked.push({ ...rest, query: query.get('x') });
+            return { status: 200, headers: { 'X-A': 'a' }, body: Uint8Array.of(49) };
+          },
+          '/b': () => {
+            throw new Error('it failed');
+          },
+        },
+        opened,
+        failed,
+      });
+    });
+    const url = `http://127.0.0.1:${port}`;
+    const headers = { accept: 'text/x', 'accept-encoding': 'br' };
+    const response = await fetch(`${url}/a?x=1`, { method: 'PUT', body: 'body', headers });
+    expect([response.headers.get('x-a'), await response.text()]).toEqual(['a', '1']);
+    expect(asked).toEqual([
+      {
+        method: 'PUT',
+        query: '1',
+        peer: '127.0.0.1',
+        host: `127.0.0.1:${port}`,
+        accept: 'text/x',
+        acceptEncoding: 'br',
+        body: 'body',
+      },
+    ]);
+    const failed = await fetch(`${url}/b`);
+    expect([failed.status, await failed.text()]).toEqual([500, 'it failed\n']);
+    const absent = await fetch(`${url}/toString`);
+    expect([absent.status, await absent.text()]).toEqual([404, '404 page not found\n']);
+  });
+});
+
+describe('an event loop that does not turn', () => {
+  function watched() {
+    const time = { ms: machineMs() };
+    const memory = new SharedMemory();
+    memory.publish(noFacts);
+    const probes = new MemoryProbes(memory, () => time.ms);
+    return {
+      memory,
+      probes,
+      pass: (seconds: number, isTurning: boolean) => {
+        for (let i = 0; i < seconds; i += 1) {
+          time.ms += 1000;
+          if (isTurning) memory.beat();
+          probes.tick();
+        }
+      },
+      jump: (ms: number) => {
+        time.ms += ms;
+        probes.tick();
+      },
+    };
+  }
+
+  it('makes the proxy unhealthy after 30 s, until it turns again', () => {
+    const { pass, probes } = watched();
+    pass(100, true);
+    pass(29, false);
+    expect(probes.answer('/livez').status).toBe(200);
+    pass(1, false);
+    expect([probes.healthy, probes.answer('/livez').status]).toEqual([false, 503]);
+    expect(JSON.parse(probes.answer('/livez').body)).toMatchObject({
+      healthy: false,
+      eventLoopStuckSeconds: 30,
+    });
+    pass(1, true);
+    expect([probes.healthy, probes.answer('/livez').status]).toEqual([true, 200]);
+  });
+
+  it('is not blamed when the whole process was stopped', () => {
+    const { jump, probes } = watched();
+    jump(3_600_000);
+    expect(probes.answer('/livez').status).toBe(200);
+  });
+});
+
+describe('the memory', () => {
+  it('shows a sync that is not done in time, also while nothing new is published', () => {
+    const time = { ms: machineMs() };
+    const memory = new SharedMemory();
+    const family = { family: 'IPv4', queuedMs: 1000 };
+    memory.publish({ ...noFacts, monotonicMs: 1000, families: [family] });
+    const probes = new MemoryProbes(memory, () => time.ms);
+    time.ms += 59_000;
+    expect(probes.healthy).toBe(true);
+    time.ms += 1100;
+    expect(probes.healthy).toBe(false);
+  });
+
+  it('holds reasons of any length', () => {
+    const memory = new SharedMemory();
+    const lists = [{ resource: 'services', missingMs: 1, failure: 'x'.repeat(100_000) }];
+    memory.publish({ ...noFacts, lists });
+    expect(memory.published().facts.lists[0]?.failure).toBe('too long to be shown');
+  });
+});
