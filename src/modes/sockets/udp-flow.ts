@@ -47,7 +47,7 @@ export class UDPFlow {
     if (this.#state === 'ended') return;
     this.#state = 'ended';
     clearTimeout(this.#idle);
-    this.#socket.close();
+    close(this.#socket);
     this.#options.ended();
   }
 
@@ -57,5 +57,13 @@ export class UDPFlow {
     const waiting = this.#waiting;
     this.#waiting = [];
     for (const message of waiting) this.#socket.send(message);
+  }
+}
+
+function close(socket: Socket): void {
+  try {
+    socket.close();
+  } catch {
+    // It is closed already: it could not be opened, for lack of descriptors or memory.
   }
 }

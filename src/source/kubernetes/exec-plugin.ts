@@ -95,9 +95,10 @@ export class ExecPlugin {
       };
       const seconds = this.#timeoutMs / 1000;
       const timer = setTimeout(() => fail(`it has not ended after ${seconds} s`), this.#timeoutMs);
+      // First: where it cannot be started for lack of descriptors, it has no streams.
+      child.once('error', ({ message }) => fail(message));
       const stdout = collect(child.stdout, () => fail('it prints too much'));
       const stderr = collect(child.stderr, () => {});
-      child.once('error', ({ message }) => fail(message));
       child.once('close', (code, signal) => {
         clearTimeout(timer);
         this.#child = undefined;
@@ -117,10 +118,10 @@ function environmentOf(fields: FieldReader, value: unknown): Record<string, stri
 }
 
 /** Collects the stream as text. `overflow` is called when it is longer than a credential can be. */
-function collect(stream: Readable, overflow: () => void): () => string {
+function collect(stream: Readable | undefined, overflow: () => void): () => string {
   const parts: Buffer[] = [];
   let length = 0;
-  stream.on('data', (part: Buffer) => {
+  stream?.on('data', (part: Buffer) => {
     length += part.length;
     if (length <= outputBytesMax) parts.push(part);
     else overflow();

@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process';
 import { chmodSync, existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
@@ -39,6 +40,19 @@ function isRunning(pid: number): boolean {
 }
 
 describe('an exec plugin', () => {
+  it('that finds no descriptor left is an error like others', () => {
+    const path = join(import.meta.dirname, '../../../../src/source/kubernetes/exec-plugin.ts');
+    const script = `import { openSync } from 'node:fs';
+      import { ExecPlugin } from ${JSON.stringify(path)};
+      const reader = new ExecPlugin({ command: 'true', apiVersion: 'v1' }, 10_000);
+      try { for (;;) openSync('/dev/null'); } catch {}
+      const said = await reader.read().catch(({ message }) => message);
+      console.log(said);`;
+    const node = [process.execPath, '--input-type=module', '--eval', script];
+    const said = execFileSync('prlimit', ['--nofile=64', ...node], { encoding: 'utf8' });
+    expect(said).toContain('EMFILE');
+  });
+
   it('is told its arguments, its environment and that nobody can be asked', async () => {
     const { reader } = plugin(
       `printf '%s' '{"status":{"token":"'"$1-$COLOUR"'-'$(printf %s "$KUBERNETES_EXEC_INFO" | base64 -w0)'"}}'`,
