@@ -55,6 +55,13 @@ export const logTopics: Readonly<Record<string, readonly LogMessage[]>> = {
     ],
     ['Using proxy mode', 'info', 'mode, node', 'The mode that runs.'],
     [
+      'Could not read sysctl; taking it as it was',
+      'warn',
+      'err',
+      'The process or the machine lacks file descriptors or memory.',
+      'Raise the limit that `err` names, or find who uses it up.',
+    ],
+    [
       'Could not read interfaces; keeping the last addresses',
       'warn',
       'err',
@@ -349,6 +356,13 @@ export const logTopics: Readonly<Record<string, readonly LogMessage[]>> = {
       'info',
       'family, servicePort',
       'The node port answers at the loopback address now.',
+    ],
+    [
+      'Refused client of a socket: too many file descriptors',
+      'warn',
+      'frontend, client, bound, descriptorsMax',
+      'A connection was closed or a datagram dropped: all sockets, those of one frontend or of one client use as many descriptors as they may.',
+      'Find what `client` does, or endpoints that lead back to a node port; raise the limit of open files if there are really so many clients.',
     ],
   ]),
   'The kernel': rows([

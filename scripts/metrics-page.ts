@@ -2,6 +2,7 @@
 import type { Registry } from 'prom-client';
 import type { Kernel } from '../src/kernel/kernel.ts';
 import { availableModes } from '../src/modes/index.ts';
+import { Descriptors } from '../src/modes/sockets/descriptors.ts';
 import { affinityMetrics } from '../src/serve/affinity-metrics.ts';
 import { connectTimeMetrics } from '../src/serve/connect-time-metrics.ts';
 import { conntrackTableMetrics } from '../src/serve/conntrack-metrics.ts';
@@ -10,6 +11,7 @@ import { logMetrics } from '../src/serve/log-metrics.ts';
 import { Metrics } from '../src/serve/metrics.ts';
 import { Ping } from '../src/serve/ping.ts';
 import { serviceMetrics } from '../src/serve/service-metrics.ts';
+import { socketMetrics } from '../src/serve/socket-metrics.ts';
 import { systemClock } from '../src/sync/clock.ts';
 import { code, notice, table } from './markdown.ts';
 
@@ -48,6 +50,7 @@ function allMetrics(): Described[] {
   });
   serviceMetrics(registry, { read: async () => undefined });
   logMetrics(registry, { leftOut: 0 });
+  socketMetrics(registry, new Descriptors());
   const found = new Map<string, Described>();
   const note = (from: Registry): void => {
     // The library returns the metrics themselves, which have more fields than their declared type.

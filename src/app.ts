@@ -12,6 +12,7 @@ import { ModeRunner } from './mode-runner.ts';
 import type { ConnectTimePaths } from './modes/connect-time/choice.ts';
 import { type Fallback, type ModeChoice, type ModeRegistry, selectMode } from './modes/index.ts';
 import type { ModeName, ProxyMode } from './modes/mode.ts';
+import type { Descriptors, NoRoom } from './modes/sockets/descriptors.ts';
 import { LocalhostListeners } from './modes/sockets/localhost.ts';
 import type { Address } from './net/address.ts';
 import { tellNodeChange } from './node-changes.ts';
@@ -36,6 +37,8 @@ export interface AppOptions extends ObserversOptions {
   readonly watchPods?: WatchPods;
   /** The loopback addresses of this process are the node's; default: no. */
   readonly ownsLoopback?: boolean;
+  /** The file descriptors that sockets share, also those of modes. */
+  readonly descriptors?: Descriptors;
   readonly modes: ModeRegistry;
   /** With which of them the kernel can do what the configuration asks for. */
   readonly choice: ModeChoice;
@@ -53,6 +56,8 @@ export class App {
   /** What programs the kernel. */
   readonly #runner: ModeRunner;
   #config: Config;
+  /** As last read. */
+  #isLiberal = false;
   /** As last accepted: its pod CIDRs may say what a local pod is. */
   #node: Node | undefined;
   /** How it came to the mode that runs. */
@@ -77,7 +82,9 @@ export class App {
       connectTime: () => this.#connectTime,
     });
     const { events, localhost, source } = this.#observers;
-    this.#localhost = options.ownsLoopback ? new LocalhostListeners(localhost) : undefined;
+    this.#localhost = options.ownsLoopback
+      ? new LocalhostListeners(localhost, options.descriptors)
+      : undefined;
     this.#connectTime = new ConnectTime({
       ...options,
       events,
@@ -94,6 +101,11 @@ export class App {
 
   get metrics(): Metrics {
     return this.#observers.metrics;
+  }
+
+  /** A client of a socket found no room. */
+  noRoom(noRoom: NoRoom): void {
+    this.#observers.noRoom(noRoom);
   }
 
   /** All that the source has said so far is in force in the kernel, or in quarantine. */
@@ -260,17 +272,27 @@ export class App {
   }
 
   #engineSettings(mode: ProxyMode): EngineSettings {
-    const { families, host } = this.#options;
-    const isLiberal = host !== undefined && isConntrackLiberal(host);
+    const { families } = this.#options;
     const { placement } = this.#connectTime;
     return engineSettings({
       config: this.#config,
       node: this.#node,
       mode,
       families,
-      isLiberal,
+      isLiberal: this.#readLiberal(),
       connectTime: placement,
     });
+  }
+
+  /** Where it cannot be read, for lack of descriptors or memory, it is as it was. */
+  #readLiberal(): boolean {
+    const { host, log } = this.#options;
+    try {
+      this.#isLiberal = host !== undefined && isConntrackLiberal(host);
+    } catch (error) {
+      log.warn({ err: (error as Error).message }, 'Could not read sysctl; taking it as it was');
+    }
+    return this.#isLiberal;
   }
 
   /** Rules follow what has changed. Without any pod CIDR, the last ones hold. */

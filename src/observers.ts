@@ -9,6 +9,7 @@ import type { Conntrack } from './kernel/conntrack.ts';
 import type { Kernel } from './kernel/kernel.ts';
 import type { Fallback } from './modes/index.ts';
 import type { ProxyMode } from './modes/mode.ts';
+import type { NoRoom } from './modes/sockets/descriptors.ts';
 import type { LocalhostEvent } from './modes/sockets/localhost.ts';
 import type { Family } from './net/address.ts';
 import { Journal } from './serve/ask/journal.ts';
@@ -151,6 +152,10 @@ export class Observers {
     this.metrics.observe(event);
     this.journal.observe(event);
     this.#reporter.sync(event);
+  }
+
+  noRoom(noRoom: NoRoom): void {
+    this.#reporter.noRoom(noRoom);
   }
 
   /** Takes what the source reports besides objects. */

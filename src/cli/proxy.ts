@@ -8,12 +8,15 @@ import { hostFiles } from '../host/files.ts';
 import { interfaceAddresses, ipv6Available, steadyAddresses } from '../host/interfaces.ts';
 import { ipvsSettings } from '../host/ipvs.ts';
 import { nodeName } from '../host/node-name.ts';
+import { openFilesMax } from '../host/open-files.ts';
 import { openConntrack } from '../kernel/conntrack.ts';
 import { openKernel } from '../kernel/native-kernel.ts';
 import { builtModes, selectMode } from '../modes/index.ts';
+import { Descriptors } from '../modes/sockets/descriptors.ts';
 import { createLogger, type Logger } from '../serve/log.ts';
 import type { LogDestination } from '../serve/log-destination.ts';
 import { logMetrics } from '../serve/log-metrics.ts';
+import { socketMetrics } from '../serve/socket-metrics.ts';
 import { systemClock } from '../sync/clock.ts';
 import { clusterSource } from './cluster-source.ts';
 import { ConfigFile, type Seen } from './config-file.ts';
@@ -78,7 +81,8 @@ async function makeApp(config: Config, log: Logger, lines: LogDestination): Prom
   const name = nodeName(config.hostnameOverride);
   const host = hostFiles();
   const kernel = openKernel();
-  const modes = builtModes();
+  const descriptors = new Descriptors(openFilesMax(host), (noRoom) => app.noRoom(noRoom));
+  const modes = builtModes(descriptors);
   const app: App = new App({
     config,
     nodeName: name,
@@ -98,8 +102,10 @@ async function makeApp(config: Config, log: Logger, lines: LogDestination): Prom
     host,
     connectTime: connectTimePaths(host),
     ownsLoopback: true,
+    descriptors,
   });
   logMetrics(app.metrics.registry, lines);
+  socketMetrics(app.metrics.registry, descriptors);
   return app;
 }
 

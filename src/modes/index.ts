@@ -6,13 +6,14 @@ import { iptablesMode } from './iptables/mode.ts';
 import { ipvsMode } from './ipvs/mode.ts';
 import { defaultIPVSSettings, type IPVSSettings, type ModeName, type ProxyMode } from './mode.ts';
 import { nftablesMode } from './nftables/mode.ts';
+import type { Descriptors } from './sockets/descriptors.ts';
 import { userspaceMode } from './userspace/mode.ts';
 
 export type ModeRegistry = ReadonlyMap<ModeName, ProxyMode>;
 
 /** Every mode of this build, best first. Each call makes those anew that have sockets or counts. */
-export function builtModes(): ModeRegistry {
-  const modes = [nftablesMode, ipvsMode, iptablesMode(), userspaceMode()];
+export function builtModes(descriptors?: Descriptors): ModeRegistry {
+  const modes = [nftablesMode, ipvsMode, iptablesMode(), userspaceMode(descriptors)];
   return new Map(modes.map((mode) => [mode.name, mode]));
 }
 

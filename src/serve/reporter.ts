@@ -1,5 +1,7 @@
 /** Tells log and users about Services and other objects, within limits. */
+import type { NoRoom } from '../modes/sockets/descriptors.ts';
 import type { SourceProblem } from '../source/source.ts';
+import { formatFrontend } from '../state/conflict.ts';
 import type { ServicePortName } from '../state/types.ts';
 import type { Clock } from '../sync/clock.ts';
 import type { SyncEvent } from '../sync/events.ts';
@@ -52,6 +54,14 @@ export class Reporter {
   serviceHealth(event: ServiceHealthEvent): void {
     const kind = `health-check port ${event.kind}`;
     if (this.#limiter.admits(event.service, kind)) this.#tellServiceHealth(event);
+  }
+
+  /** A client of a socket. */
+  noRoom({ bound, client, frontend, max }: NoRoom): void {
+    const at = formatFrontend(frontend.protocol, frontend);
+    if (!this.#limiter.admits(at, `no room: ${bound}`)) return;
+    const fields = { frontend: at, client, bound, descriptorsMax: max };
+    this.#options.log.warn(fields, 'Refused client of a socket: too many file descriptors');
   }
 
   /** Tells what was left out up to now. */

@@ -2,6 +2,7 @@
 import { connect, type Socket } from 'node:net';
 import { formatAddress } from '../../net/address.ts';
 import type { EndpointList } from '../../net/endpoint-list.ts';
+import type { Claim } from './descriptors.ts';
 
 /** How long an endpoint may take to answer; then the next one is tried. */
 const dialTimeoutsMs = [250, 500, 1000, 2000] as const;
@@ -16,16 +17,18 @@ export interface Endpoint {
 }
 
 /**
- * Whether this process itself listens at the endpoint. Connections to such an endpoint are refused:
- * they could go round without end. (Rules of the kernel translate only once, too.)
+ * Whether a connection of the client to this endpoint could go round without end. It is not made.
+ * (Rules of the kernel translate only once, too.)
  */
-export type IsOwn = (endpoint: Endpoint) => boolean;
+export type LeadsBack = (endpoint: Endpoint, client: string) => boolean;
 
 interface Carrying {
   /** Chooses for each attempt; `attempt` counts from 0. */
   readonly choose: (attempt: number) => Endpoint | undefined;
-  readonly isOwn: IsOwn;
+  readonly leadsBack: (endpoint: Endpoint) => boolean;
   readonly connections: Connections;
+  /** Two descriptors, which are given back when the client and the last server are closed. */
+  readonly claim: Claim;
   /** The client is joined to this endpoint. */
   readonly joined: (endpoint: Endpoint) => void;
 }
@@ -64,16 +67,22 @@ export class Connections {
 }
 
 /** Finds an endpoint that answers, and joins it to the client; without one the client is reset. */
-export function carry(client: Socket, { choose, isOwn, connections, joined }: Carrying): void {
+export function carry(client: Socket, carrying: Carrying): void {
+  const { choose, leadsBack, connections, claim, joined } = carrying;
+  client.once('close', () => claim.giveBack());
   const attempt = (count: number): void => {
-    if (client.destroyed) return;
+    if (client.destroyed) {
+      claim.giveBack();
+      return;
+    }
     const timeoutMs = dialTimeoutsMs[count];
     const endpoint = timeoutMs === undefined ? undefined : choose(count);
     if (endpoint === undefined || timeoutMs === undefined) {
       client.resetAndDestroy();
+      claim.giveBack();
       return;
     }
-    if (isOwn(endpoint)) {
+    if (leadsBack(endpoint)) {
       attempt(count + 1);
       return;
     }
@@ -89,6 +98,7 @@ export function carry(client: Socket, { choose, isOwn, connections, joined }: Ca
     server.once('connect', () => {
       clearTimeout(timer);
       server.off('close', failed);
+      server.once('close', () => claim.giveBack());
       joined(endpoint);
       if (client.destroyed) server.resetAndDestroy();
       else join(client, server);

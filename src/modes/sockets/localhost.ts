@@ -6,6 +6,7 @@
 import { type Family, formatAddress, parseAddress } from '../../net/address.ts';
 import type { Forwarding, ServicePortName } from '../../state/types.ts';
 import type { ModeConfig } from '../mode.ts';
+import type { Descriptors } from './descriptors.ts';
 import { type ServedFrontend, sameFrontend, servedFrontends } from './frontends.ts';
 import { Switchboard } from './switchboard.ts';
 
@@ -35,7 +36,7 @@ const retryMs = 10_000;
 const loopback = { IPv4: parseAddress('127.0.0.1')!, IPv6: parseAddress('::1')! } as const;
 
 export class LocalhostListeners {
-  readonly #sockets = new Switchboard();
+  readonly #sockets: Switchboard;
   readonly #observer: (event: LocalhostEvent) => void;
   /** By frontend id, as the keys of all that follow. */
   readonly #wanted = new Map<string, Wanted>();
@@ -45,7 +46,8 @@ export class LocalhostListeners {
   readonly #stale = new Set<string>();
   #retry: NodeJS.Timeout | undefined;
 
-  constructor(observer: (event: LocalhostEvent) => void) {
+  constructor(observer: (event: LocalhostEvent) => void, descriptors?: Descriptors) {
+    this.#sockets = new Switchboard(descriptors);
     this.#observer = observer;
   }
 

@@ -8,6 +8,7 @@ import type { Protocol } from '../../net/protocol.ts';
 import { formatFrontend } from '../../state/conflict.ts';
 import { Balancer } from './balancer.ts';
 import { Connections, type Endpoint } from './connection.ts';
+import { type Claim, Descriptors } from './descriptors.ts';
 import { frontendId, type ServedFrontend } from './frontends.ts';
 import type { Listener } from './listener.ts';
 import { Memories } from './memory.ts';
@@ -43,9 +44,16 @@ function refusalOf(frontend: ServedFrontend, error: NodeJS.ErrnoException): Refu
 
 export class Switchboard {
   readonly #listeners = new Map<string, Listener>();
+  /** Those of listeners, with the same keys. */
+  readonly #claims = new Map<string, Claim>();
+  readonly #descriptors: Descriptors;
   readonly #connections = new Connections();
   readonly #memories = new Memories();
   readonly traffic = new Traffic();
+
+  constructor(descriptors = new Descriptors()) {
+    this.#descriptors = descriptors;
+  }
 
   get(id: string): ServedFrontend | undefined {
     return this.#listeners.get(id)?.frontend;
@@ -65,10 +73,14 @@ export class Switchboard {
       const message = 'there are no sockets for SCTP';
       return { code: 'EPROTONOSUPPORT', message, isLasting: true };
     }
+    const claim = this.#descriptors.listen();
+    if (claim === undefined) return this.#noRoom(frontend);
     try {
       this.#listeners.set(frontend.id, await this.#listen(frontend, frontend.protocol));
+      this.#claims.set(frontend.id, claim);
       return undefined;
     } catch (error) {
+      claim.giveBack();
       return refusalOf(frontend, error as NodeJS.ErrnoException);
     }
   }
@@ -80,6 +92,8 @@ export class Switchboard {
   close(id: string): void {
     this.#listeners.get(id)?.close();
     this.#listeners.delete(id);
+    this.#claims.get(id)?.giveBack();
+    this.#claims.delete(id);
   }
 
   /** Whether there are connections to this address. */
@@ -93,16 +107,28 @@ export class Switchboard {
     this.#connections.endAll();
   }
 
+  #noRoom({ protocol, ...at }: ServedFrontend): Refusal {
+    const { all } = this.#descriptors.max;
+    const words = `sockets may use ${all} file descriptors, and do: raise the limit of open files`;
+    const message = `listen on ${formatFrontend(protocol, at)}: ${words}`;
+    return { code: 'EMFILE', message, isLasting: false };
+  }
+
   async #listen(frontend: ServedFrontend, protocol: Exclude<Protocol, 'SCTP'>): Promise<Listener> {
-    const isOwn = ({ pool, index }: Endpoint): boolean => {
-      const address = { family: pool.family, bytes: pool.address(index) };
-      return this.#listeners.has(frontendId(address, protocol, pool.port(index)));
-    };
+    const [connections, descriptors] = [this.#connections, this.#descriptors];
     const balancer = new Balancer(frontend, this.#memories, this.traffic);
+    const leadsBack = ({ pool, index }: Endpoint, client: string): boolean => {
+      const address = { family: pool.family, bytes: pool.address(index) };
+      const port = pool.port(index);
+      if (this.#listeners.has(frontendId(address, protocol, port))) return true;
+      // To the node that the client is, whose node port leads here.
+      const isSamePort = balancer.frontend.rank === 'node port' && port === frontend.port;
+      return isSamePort && client === formatAddress(address.bytes);
+    };
     try {
       return protocol === 'TCP'
-        ? await TCPListener.open(balancer, this.#connections, isOwn)
-        : await UDPListener.open(balancer, isOwn);
+        ? await TCPListener.open(balancer, { connections, descriptors, leadsBack })
+        : await UDPListener.open(balancer, { descriptors, leadsBack });
     } catch (error) {
       balancer.close();
       throw error;

@@ -2,36 +2,43 @@ import { once } from 'node:events';
 import { createServer, type Server, type Socket } from 'node:net';
 import { formatAddress } from '../../net/address.ts';
 import type { Balancer } from './balancer.ts';
-import { type Connections, carry, type Endpoint, type IsOwn, keepAliveMs } from './connection.ts';
+import {
+  type Connections,
+  carry,
+  type Endpoint,
+  keepAliveMs,
+  type LeadsBack,
+} from './connection.ts';
+import type { Descriptors } from './descriptors.ts';
 import type { ServedFrontend } from './frontends.ts';
 import type { Listener } from './listener.ts';
 
 /** As many as the kernel allows (net.core.somaxconn). */
 const backlog = 65_535;
 
+interface Shared {
+  readonly connections: Connections;
+  readonly descriptors: Descriptors;
+  readonly leadsBack: LeadsBack;
+}
+
 /** Accepts connections to one frontend. They go on when it is closed. */
 export class TCPListener implements Listener {
-  readonly #connections: Connections;
-  readonly #isOwn: IsOwn;
+  readonly #shared: Shared;
   readonly #balancer: Balancer;
   readonly #server: Server;
 
-  private constructor(balancer: Balancer, connections: Connections, isOwn: IsOwn) {
+  private constructor(balancer: Balancer, shared: Shared) {
     this.#balancer = balancer;
-    this.#connections = connections;
-    this.#isOwn = isOwn;
+    this.#shared = shared;
     const options = { noDelay: true, keepAlive: true, keepAliveInitialDelay: keepAliveMs };
     this.#server = createServer({ ...options, allowHalfOpen: true, pauseOnConnect: true });
     this.#server.on('connection', (client) => this.#accept(client));
   }
 
   /** Rejects with the error of the system call. */
-  static async open(
-    balancer: Balancer,
-    connections: Connections,
-    isOwn: IsOwn,
-  ): Promise<TCPListener> {
-    const listener = new TCPListener(balancer, connections, isOwn);
+  static async open(balancer: Balancer, shared: Shared): Promise<TCPListener> {
+    const listener = new TCPListener(balancer, shared);
     const { frontend } = listener;
     const server = listener.#server;
     const host = formatAddress(frontend.address.bytes);
@@ -56,12 +63,26 @@ export class TCPListener implements Listener {
   }
 
   #accept(client: Socket): void {
-    this.#connections.addClient(client);
     const { remoteAddress = '' } = client;
     const balancer = this.#balancer;
+    const { connections, descriptors, leadsBack } = this.#shared;
+    const { frontend } = balancer;
+    const claim = descriptors.take({ frontend, client: remoteAddress, count: 2 });
+    if (claim === undefined) {
+      client.on('error', () => {});
+      client.resetAndDestroy();
+      return;
+    }
+    connections.addClient(client);
     const choose = (attempt: number): Endpoint | undefined =>
       attempt === 0 ? balancer.first(remoteAddress) : balancer.another(remoteAddress);
     const joined = (endpoint: Endpoint): void => balancer.joined(endpoint);
-    carry(client, { choose, isOwn: this.#isOwn, connections: this.#connections, joined });
+    carry(client, {
+      choose,
+      leadsBack: (endpoint) => leadsBack(endpoint, remoteAddress),
+      connections,
+      claim,
+      joined,
+    });
   }
 }

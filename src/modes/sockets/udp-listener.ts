@@ -3,30 +3,36 @@ import { once } from 'node:events';
 import { formatAddress } from '../../net/address.ts';
 import type { EndpointKey } from '../../net/endpoint-list.ts';
 import type { Balancer } from './balancer.ts';
-import type { IsOwn } from './connection.ts';
+import type { LeadsBack } from './connection.ts';
+import type { Descriptors } from './descriptors.ts';
 import type { ServedFrontend } from './frontends.ts';
 import type { Listener } from './listener.ts';
 import { UDPFlow } from './udp-flow.ts';
 
+interface Shared {
+  readonly descriptors: Descriptors;
+  readonly leadsBack: LeadsBack;
+}
+
 /** Receives datagrams to one frontend. Its flows end with it. */
 export class UDPListener implements Listener {
-  readonly #isOwn: IsOwn;
+  readonly #shared: Shared;
   readonly #balancer: Balancer;
   readonly #socket: Socket;
   /** By address and port of the client. */
   readonly #flows = new Map<string, UDPFlow>();
   #isOpen = true;
 
-  private constructor(balancer: Balancer, isOwn: IsOwn) {
+  private constructor(balancer: Balancer, shared: Shared) {
     this.#balancer = balancer;
-    this.#isOwn = isOwn;
+    this.#shared = shared;
     this.#socket = newSocket(balancer.frontend);
     this.#socket.on('message', (message, from) => this.#take(message, from));
   }
 
   /** Rejects with the error of the system call. */
-  static async open(balancer: Balancer, isOwn: IsOwn): Promise<UDPListener> {
-    const listener = new UDPListener(balancer, isOwn);
+  static async open(balancer: Balancer, shared: Shared): Promise<UDPListener> {
+    const listener = new UDPListener(balancer, shared);
     const { frontend } = balancer;
     const socket = listener.#socket;
     const address = formatAddress(frontend.address.bytes);
@@ -71,15 +77,22 @@ export class UDPListener implements Listener {
   }
 
   #begin(id: string, { address, port }: RemoteInfo): UDPFlow | undefined {
+    const { frontend } = this;
+    const { descriptors, leadsBack } = this.#shared;
     const endpoint = this.#balancer.first(address);
-    if (endpoint === undefined || this.#isOwn(endpoint)) return undefined;
+    if (endpoint === undefined || leadsBack(endpoint, address)) return undefined;
+    const claim = descriptors.take({ frontend, client: address, count: 1 });
+    if (claim === undefined) return undefined;
     this.#balancer.joined(endpoint);
-    const flow = new UDPFlow(newSocket(this.frontend), endpoint, {
-      idleMs: this.frontend.udpIdleTimeoutMs,
+    const flow = new UDPFlow(newSocket(frontend), endpoint, {
+      idleMs: frontend.udpIdleTimeoutMs,
       answered: (message) => {
         if (this.#isOpen) this.#socket.send(message, port, address);
       },
-      ended: () => this.#flows.delete(id),
+      ended: () => {
+        claim.giveBack();
+        this.#flows.delete(id);
+      },
     });
     this.#flows.set(id, flow);
     return flow;

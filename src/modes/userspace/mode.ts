@@ -1,6 +1,7 @@
 import type { Kernel } from '../../kernel/kernel.ts';
 import type { OwnedObject, ProxyMode } from '../mode.ts';
 import { ModePlanner } from '../planner.ts';
+import type { Descriptors } from '../sockets/descriptors.ts';
 import { Switchboard } from '../sockets/switchboard.ts';
 import { UserspaceBackend } from './backend.ts';
 import { linkName } from './layout.ts';
@@ -8,8 +9,8 @@ import { deleteLink, hasLink, probe } from './link.ts';
 import { addressesOf } from './observation.ts';
 
 /** Each mode that this makes has sockets of its own. */
-export function userspaceMode(): ProxyMode {
-  const switchboard = new Switchboard();
+export function userspaceMode(descriptors?: Descriptors): ProxyMode {
+  const switchboard = new Switchboard(descriptors);
   return {
     name: 'userspace',
     link: linkName,
