@@ -646,10 +646,17 @@ export const logTopics: Readonly<Record<string, readonly LogMessage[]>> = {
       'The Service works; its connections are not translated at connect time.',
     ],
     [
+      'Pool id is in use by another Service; Service is handled by packet rules only',
+      'warn',
+      'service, family',
+      'Its ids in the connect-time maps would be those of another Service, which keeps them. The Service works; its connections are not translated at connect time.',
+      'This does not happen by chance. Find out who made the Service.',
+    ],
+    [
       'Service is in the connect-time map again',
       'info',
       'service, family, frontends, endpoints',
-      'There is room for the Service again.',
+      'There is a place for the Service again.',
     ],
     [
       'Read the pods to exclude from connect-time translation',

@@ -28,12 +28,14 @@ export interface Exclusion {
   readonly failure: string | undefined;
 }
 
-/** A Service for which there is no room beside the rules. */
+/** A Service that is left to the rules alone, or no longer. */
 export interface LeftToRules extends Elements {
   /** `namespace/name`. */
   readonly service: string;
   /** False: there is room again. */
   readonly isLeft: boolean;
+  /** It is left because a pool of it would have the id of another pool. */
+  readonly isContested: boolean;
 }
 
 /** What a planner does because of maps beside the rules, where there are any. */

@@ -134,9 +134,14 @@ function logFamily(log: Logger, event: FamilyEvent): void {
       return;
     }
     case 'left-to-rules': {
-      const { service, isLeft, frontends, endpoints } = event;
+      const { service, isContested, isLeft, frontends, endpoints } = event;
       const of = { service, family, frontends, endpoints };
-      if (isLeft) log.warn(of, 'Connect-time map is full; Service is handled by packet rules only');
+      if (isContested) {
+        const words =
+          'Pool id is in use by another Service; Service is handled by packet rules only';
+        log.warn({ service, family }, words);
+      } else if (isLeft)
+        log.warn(of, 'Connect-time map is full; Service is handled by packet rules only');
       else log.info(of, 'Service is in the connect-time map again');
       return;
     }

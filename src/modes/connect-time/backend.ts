@@ -13,7 +13,7 @@ import { groupCount, keyBytes, mapNames, valueBytes } from './layout.ts';
 import { type ConnectTimeObjects, ConnectTimeObservation, isValue } from './observation.ts';
 import { isReadable, type PinnedStates, readPinned } from './pinned.ts';
 import type { Placement } from './placement.ts';
-import { poolIds } from './pool-ids.ts';
+import { type PoolId, poolIds } from './pool-ids.ts';
 
 export interface ConnectTimeTypes extends ConnectTimeObjects {
   readonly found: ConnectTimeObservation;
@@ -32,11 +32,15 @@ export class ConnectTimeBackend implements Backend<ConnectTimeTypes> {
   /** The programs are not attached yet, so that no connection meets what is written. */
   #isStaged = false;
 
-  constructor(config: ModeConfig, placement: Placement) {
+  constructor(
+    config: ModeConfig,
+    placement: Placement,
+    poolId: PoolId = poolIds(placement.secret),
+  ) {
     this.family = config.family;
     this.#config = config;
     this.#placement = placement;
-    this.#setting = { config, reach: placement.reach, poolId: poolIds(placement.secret) };
+    this.#setting = { config, reach: placement.reach, poolId };
     this.tables = {
       exposed: [],
       prepare: async () => {},
@@ -50,8 +54,12 @@ export class ConnectTimeBackend implements Backend<ConnectTimeTypes> {
     };
   }
 
+  get poolId(): PoolId {
+    return this.#setting.poolId;
+  }
+
   twin(): ConnectTimeBackend {
-    return new ConnectTimeBackend(this.#config, this.#placement);
+    return new ConnectTimeBackend(this.#config, this.#placement, this.poolId);
   }
 
   describe(forwarding: Forwarding): readonly string[] {

@@ -21,6 +21,7 @@ import { ModePlanner } from '../planner.ts';
 import type { ConnectTimeBackend, ConnectTimeTypes } from './backend.ts';
 import { poolOf, type Reason, type Setting, shadowsNodePorts, sizeOf } from './frontends.ts';
 import type { Placement } from './placement.ts';
+import { PoolOwners } from './pool-owners.ts';
 import { effortOf, nothing, Shares, type Size } from './shares.ts';
 
 /** A Service: all its ports are in the maps, or none of them. */
@@ -48,6 +49,7 @@ const fullCodes: ReadonlySet<string> = new Set(['E2BIG', 'ENOMEM', 'ENOSPC']);
 export class BoundedPlanner extends ModePlanner<ConnectTimeTypes> {
   readonly #options: BoundedPlannerOptions;
   readonly #shares: Shares;
+  readonly #owners: PoolOwners;
   /** By key. */
   readonly #services = new Map<string, Entry>();
   /** Services that are left to the rules. */
@@ -75,14 +77,17 @@ export class BoundedPlanner extends ModePlanner<ConnectTimeTypes> {
     this.#options = options;
     this.#environment = options.environment;
     this.#shares = new Shares(options.placement.room);
+    this.#owners = new PoolOwners(options.setting, options.backend.poolId);
   }
 
   get use(): BesideUse {
     return { used: this.#shares.used, limit: this.#shares.limit, left: this.#left.size };
   }
 
-  reasonOf(forwarding: Forwarding): Reason | 'no room' | undefined {
-    if (!this.holds(keyOf(forwarding))) return 'no room';
+  reasonOf(forwarding: Forwarding): Reason | 'no room' | 'pool id' | undefined {
+    const entry = this.#services.get(keyOf(forwarding));
+    if (entry?.isIn !== true)
+      return entry !== undefined && this.#isContested(entry) ? 'pool id' : 'no room';
     for (const frontend of forwarding.frontends) {
       const pool = poolOf(forwarding, frontend, this.#options.setting);
       if (pool !== 'cluster' && pool !== 'local') return pool;
@@ -119,12 +124,18 @@ export class BoundedPlanner extends ModePlanner<ConnectTimeTypes> {
     this.#replace(entry, previous, next);
     if (!isIn) {
       if (this.#mayEnter(entry)) this.#admit(entry);
-    } else if (this.#shares.fits(namespace, size, entry.size)) {
+    } else if (
+      this.#shares.fits(namespace, size, entry.size) &&
+      this.#owners.replace(previous, next)
+    ) {
       this.#shares.move(namespace, size, entry.size);
       super.change(previous, next);
     } else {
       this.#shares.move(namespace, size, nothing);
-      if (previous !== undefined) super.change(previous, undefined);
+      if (previous !== undefined) {
+        this.#owners.remove(previous);
+        super.change(previous, undefined);
+      }
       this.#leave(entry);
       for (const one of entry.forwardings) if (one !== next) super.change(one, undefined);
     }
@@ -143,15 +154,16 @@ export class BoundedPlanner extends ModePlanner<ConnectTimeTypes> {
     this.#changed = new Map();
     const batch = super.take();
     if (this.#shares.taken()) this.#tryAgain();
+    const leaving = this.#owners.taken();
     if (batch === undefined) {
-      this.#landed(changed);
+      this.#landed(changed, leaving);
       return undefined;
     }
     return {
       ...batch,
       committed: (result) => {
         batch.committed?.(result);
-        this.#landed(changed);
+        this.#landed(changed, leaving);
       },
       refused: (failures) => this.#refused(failures),
     };
@@ -198,7 +210,9 @@ export class BoundedPlanner extends ModePlanner<ConnectTimeTypes> {
       if (isLeft === this.#told.has(service)) continue;
       if (isLeft) this.#told.add(service);
       else this.#told.delete(service);
-      if (entry !== undefined) left.push({ service, isLeft, ...entry.size });
+      if (entry === undefined) continue;
+      const isContested = isLeft && this.#isContested(entry);
+      left.push({ service, isLeft, isContested, ...entry.size });
     }
     this.#untold.clear();
     return left;
@@ -234,10 +248,16 @@ export class BoundedPlanner extends ModePlanner<ConnectTimeTypes> {
   }
 
   /** With some more than it needs: else an endpoint that comes and goes would move it each time. */
-  #mayEnter({ namespace, size }: Entry): boolean {
+  #mayEnter({ forwardings, namespace, size }: Entry): boolean {
     const frontends = Math.floor(size.frontends * 1.125);
     const endpoints = Math.floor(size.endpoints * 1.125);
-    return this.#shares.fits(namespace, nothing, { frontends, endpoints });
+    const fits = this.#shares.fits(namespace, nothing, { frontends, endpoints });
+    return fits && this.#owners.areFree(forwardings);
+  }
+
+  /** Whether one of its pools would have the id of another pool. */
+  #isContested({ forwardings }: Entry): boolean {
+    return !this.#owners.areFree(forwardings);
   }
 
   #admit(entry: Entry): void {
@@ -247,14 +267,20 @@ export class BoundedPlanner extends ModePlanner<ConnectTimeTypes> {
   }
 
   #enter(entry: Entry): void {
-    for (const one of entry.forwardings) this.#cover(one, -1);
+    for (const one of entry.forwardings) {
+      this.#cover(one, -1);
+      this.#owners.add(one);
+    }
     entry.isIn = true;
     this.#left.delete(entry.service);
     this.#note(entry.service, true);
   }
 
   #leave(entry: Entry): void {
-    for (const one of entry.forwardings) this.#cover(one, 1);
+    for (const one of entry.forwardings) {
+      this.#cover(one, 1);
+      this.#owners.remove(one);
+    }
     entry.isIn = false;
     this.#left.add(entry.service);
     this.#note(entry.service, false);
@@ -271,7 +297,9 @@ export class BoundedPlanner extends ModePlanner<ConnectTimeTypes> {
     this.#untold.add(service);
   }
 
-  #landed(changed: ReadonlyMap<string, boolean | undefined>): void {
+  #landed(changed: ReadonlyMap<string, boolean | undefined>, freed: readonly string[]): void {
+    this.#owners.free(freed);
+    if (freed.length > 0) this.#tryAgain();
     for (const [service, isIn] of changed) {
       if (isIn === undefined) this.#inForce.delete(service);
       else this.#inForce.set(service, isIn);
@@ -294,16 +322,19 @@ export class BoundedPlanner extends ModePlanner<ConnectTimeTypes> {
     this.#services.clear();
     this.#left.clear();
     this.#shares.clear();
+    this.#owners.clear();
     this.#covered.clear();
     this.#changed = new Map();
     this.#candidates = undefined;
   }
 
   #resume(entry: Entry): void {
-    const { namespace, service, size } = entry;
+    const { forwardings, namespace, service, size } = entry;
     const isIn = this.#inForce.get(service) ?? this.#shares.fits(namespace, nothing, size);
-    if (isIn) this.#shares.move(namespace, nothing, size);
-    else this.#leave(entry);
+    if (isIn && this.#owners.areFree(forwardings)) {
+      this.#shares.move(namespace, nothing, size);
+      for (const one of forwardings) this.#owners.add(one);
+    } else this.#leave(entry);
   }
 
   /** Leaves the largest to the rules until the rest fits. */

@@ -109,16 +109,24 @@ export function objectsOf(forwarding: Forwarding, setting: ElementSetting): Conn
   return [...pools.values(), ...frontends];
 }
 
+/** The pools that are in the maps because of it. */
+export function poolsOf(forwarding: Forwarding, setting: Setting): Set<'cluster' | 'local'> {
+  const pools = new Set<'cluster' | 'local'>();
+  for (const frontend of forwarding.frontends) {
+    const found = poolOf(forwarding, frontend, setting);
+    if (found === 'cluster' || found === 'local') pools.add(found);
+  }
+  return pools;
+}
+
 /** How much room the maps need for it. */
 export function sizeOf(forwarding: Forwarding, setting: Setting): Room {
-  const pools = new Set<'cluster' | 'local'>();
+  const pools = poolsOf(forwarding, setting);
   let frontends = 0;
   for (const frontend of forwarding.frontends) {
     const found = poolOf(forwarding, frontend, setting);
-    if (found === 'cluster' || found === 'local') {
-      pools.add(found);
-      frontends += 1;
-    } else if (shadowsNodePorts(forwarding, frontend)) frontends += 1;
+    if (found === 'cluster' || found === 'local') frontends += 1;
+    else if (shadowsNodePorts(forwarding, frontend)) frontends += 1;
   }
   let endpoints = 0;
   for (const pool of pools) endpoints += groupSize * groupCount(forwarding[pool].length);

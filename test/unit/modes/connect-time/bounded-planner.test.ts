@@ -4,9 +4,15 @@ import { beforeEach, describe, expect, it } from 'vitest';
 import { ConnectTimeBackend } from '../../../../src/modes/connect-time/backend.ts';
 import { BoundedPlanner } from '../../../../src/modes/connect-time/bounded-planner.ts';
 import { objectsOf, sizeOf } from '../../../../src/modes/connect-time/frontends.ts';
-import { groupCount, groupSize } from '../../../../src/modes/connect-time/layout.ts';
+import {
+  frontendKey,
+  groupCount,
+  groupSize,
+  mapNames,
+  packedGroup,
+} from '../../../../src/modes/connect-time/layout.ts';
 import { type Room, standardRoom } from '../../../../src/modes/connect-time/placement.ts';
-import { poolIds } from '../../../../src/modes/connect-time/pool-ids.ts';
+import { poolIdBytes, poolIds } from '../../../../src/modes/connect-time/pool-ids.ts';
 import { ofServiceMax } from '../../../../src/modes/connect-time/shares.ts';
 import { type Drift, type Environment, noPause } from '../../../../src/modes/mode.ts';
 import type { Forwarding } from '../../../../src/state/types.ts';
@@ -83,6 +89,10 @@ function apply(): string {
   return [...outcomes].join() || 'applied';
 }
 
+function hex(bytes: Uint8Array): string {
+  return Buffer.from(bytes).toString('hex');
+}
+
 const numbers = new Map<string, number>();
 
 /** Each Service has addresses of its own, which begin with this. */
@@ -137,12 +147,14 @@ describe('a Service that does not fit', () => {
   it('is told once, and when it comes in again', () => {
     want('a/large', 30);
     const size = { service: 'a/large', frontends: 1, endpoints: 32 };
-    expect(planner.takeLeft()).toEqual([{ ...size, isLeft: true }]);
+    expect(planner.takeLeft()).toEqual([{ ...size, isLeft: true, isContested: false }]);
     want('b/small', 3);
     want('a/large', 31);
     expect(planner.takeLeft()).toEqual([]);
     want('a/large', 10);
-    expect(planner.takeLeft()).toEqual([{ ...size, endpoints: 12, isLeft: false }]);
+    expect(planner.takeLeft()).toEqual([
+      { ...size, endpoints: 12, isLeft: false, isContested: false },
+    ]);
   });
 
   it('leaves no part of it behind when it has grown', () => {
@@ -269,6 +281,78 @@ function expected(): ReturnType<typeof elements> {
   const node = elements().frontends4.filter((key) => key.endsWith('00000002'));
   return { frontends4: [...all.frontends4, ...node].sort(), endpoints4: all.endpoints4.sort() };
 }
+
+/** Where a connection to the Service's ClusterIP ends, as the programs choose; none: by rules. */
+function reachedFrom(key: string): string[] {
+  const maps = kernel.bpf.maps;
+  const { address: at, port } = sized(key, 1).frontends[0]!;
+  const { frontends, endpoints } = mapNames.IPv4;
+  const value = maps.get(`${placement.directory}/${frontends}`)?.get(hex(frontendKey(at, port)));
+  if (value === undefined) return [];
+  const pool = value.slice(0, 2 * poolIdBytes);
+  const groups = [...maps.get(`${placement.directory}/${endpoints}`)!];
+  return groups.flatMap(([id, group]) =>
+    id.startsWith(pool)
+      ? [[...packedGroup('IPv4', Buffer.from(group, 'hex')).subarray(0, 4)].join('.')]
+      : [],
+  );
+}
+
+describe('two pools of one id', () => {
+  beforeEach(async () => {
+    // Whatever the Service, as if all names had one digest.
+    const one = new Uint8Array(poolIdBytes).fill(9);
+    const backend = new ConnectTimeBackend(config, placement, () => one);
+    planner = new BoundedPlanner({ backend, environment, placement, setting });
+    await recover();
+  });
+
+  it('belong to the first, and the second is left to the rules', () => {
+    want('a/first', 1);
+    want('b/second', 1);
+    expect(reachedFrom('a/first')).toEqual([`10.244.${numberOf('a/first')}.1`]);
+    expect(reachedFrom('b/second')).toEqual([]);
+    expect(planner.reasonOf(inForce.get('b/second')!)).toBe('pool id');
+    expect(planner.takeLeft()).toEqual([
+      { service: 'b/second', isLeft: true, isContested: true, frontends: 1, endpoints: 4 },
+    ]);
+  });
+
+  it('stay with the first when endpoints of both change', () => {
+    want('a/first', 1);
+    want('b/second', 1);
+    want('b/second', 2);
+    want('a/first', 2);
+    expect(reachedFrom('a/first')).toEqual([`10.244.${numberOf('a/first')}.1`]);
+    expect(reachedFrom('b/second')).toEqual([]);
+  });
+
+  it('lead to the second only after a batch has removed the first', () => {
+    want('a/first', 1);
+    want('b/second', 1);
+    change('a/first', undefined);
+    const removing = planner.take()!;
+    const result = kernel.applyNow(removing.ops);
+    if (result.kind !== 'applied') throw new Error('refused');
+    expect([reachedFrom('a/first'), reachedFrom('b/second')]).toEqual([[], []]);
+    change('b/second', sized('b/second', 2));
+    expect(planner.holds('b/second')).toBe(false);
+    removing.committed?.(result);
+    expect(apply()).toBe('applied');
+    expect(reachedFrom('a/first')).toEqual([]);
+    expect(reachedFrom('b/second')).toEqual([`10.244.${numberOf('b/second')}.1`]);
+    expect(planner.reasonOf(inForce.get('b/second')!)).toBeUndefined();
+  });
+
+  it('keep their owner after a recovery and an audit', async () => {
+    want('a/first', 1);
+    want('b/second', 1);
+    expect(await recover()).toMatch(/applied$/);
+    expect(await audit()).toMatch(/applied$/);
+    expect(reachedFrom('a/first')).toEqual([`10.244.${numberOf('a/first')}.1`]);
+    expect(reachedFrom('b/second')).toEqual([]);
+  });
+});
 
 describe('in any life', () => {
   it('has all of a Service or nothing, and never more than there is room for', () =>
