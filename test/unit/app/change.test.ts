@@ -133,6 +133,32 @@ describe('a changed configuration', () => {
     expect(app.kernel.ruleset()).not.toContain('--ctstate INVALID');
   });
 
+  it('goes into force without a descriptor to read sysctls with, which stay as they were', async () => {
+    const path = '/proc/sys/net/netfilter/nf_conntrack_tcp_be_liberal';
+    const files = hostFiles(machineRoot({ [path]: '1\n', '/proc/self/oom_score_adj': '0\n' }));
+    let isShort = false;
+    const read = (of: string): string | undefined => {
+      if (isShort && of === path) throw new Error('EMFILE: too many open files');
+      return files.read(of);
+    };
+    const quietly = ['--conntrack-max-per-core=0', '--conntrack-tcp-timeout-established=0'];
+    const others = ['--conntrack-tcp-timeout-close-wait=0', '--iptables-localhost-nodeports=false'];
+    const flags = [manifests, '--proxy-mode=iptables', ...quietly, ...others];
+    const app = new Running(await configOf(...flags));
+    await app.start({ host: { ...files, read } });
+    onTestFinished(() => app.stop());
+    await quiet();
+    app.source.say(...objects);
+    app.source.listed(...resources);
+    await quiet();
+    isShort = true;
+    await app.app.reconfigure(await configOf(...flags, '--masquerade-all'));
+    await quiet();
+    await app.clock.pass(5000);
+    expect(app.logged).toContain('Could not read sysctl; taking it as it was');
+    expect(app.kernel.ruleset()).not.toContain('--ctstate INVALID');
+  });
+
   it('is refused when it does not fit the node', async () => {
     const app = await running(await configOf(manifests));
     const before = app.kernel.ruleset();
