@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { freePort } from '../unit/app/running.ts';
+import { freePort } from '../unit/free-port.ts';
 
 /** What a query came to. */
 export interface Sample {

@@ -1,6 +1,4 @@
 /** The whole proxy on doubles of the kernel, the source and the clock. */
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { expect, onTestFinished } from 'vitest';
 import { App, type AppOptions } from '../../../src/app.ts';
 import type { Config } from '../../../src/config/config.ts';
@@ -14,6 +12,7 @@ import { FakeConntrack } from '../../fake/conntrack.ts';
 import { openHere } from '../../fake/http-here.ts';
 import { FakeKernel } from '../../fake/kernel.ts';
 import { FakeLookup } from '../../fake/lookup.ts';
+import { freePort } from '../free-port.ts';
 import { address, ready, service, slice } from '../state/build.ts';
 import { quiet, ToyClock } from '../sync/double.ts';
 
@@ -75,14 +74,6 @@ export async function configOf(...flags: string[]): Promise<Config> {
   });
   if (result.kind !== 'run') throw new Error(JSON.stringify(result));
   return result.config;
-}
-
-export async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await new Promise((resolve) => server.once('listening', resolve));
-  const { port } = server.address() as AddressInfo;
-  await new Promise((resolve) => server.close(resolve));
-  return port;
 }
 
 export class Running {

@@ -11,6 +11,7 @@ import type { Routes } from '../../../src/serve/reply.ts';
 import { metricsRoutes } from '../../../src/serve/routes.ts';
 import { serve } from '../../../src/serve/server.ts';
 import { httpHere } from '../../fake/http-here.ts';
+import { freePort } from '../free-port.ts';
 import { address, node } from '../state/build.ts';
 
 const ends: (() => Promise<unknown> | undefined)[] = [];
@@ -18,14 +19,6 @@ const ends: (() => Promise<unknown> | undefined)[] = [];
 afterEach(async () => {
   for (const end of ends.splice(0)) await end();
 });
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await new Promise((resolve) => server.once('listening', resolve));
-  const { port } = server.address() as AddressInfo;
-  await new Promise((resolve) => server.close(resolve));
-  return port;
-}
 
 /** Serves on a free port of loopback; resolves to the URL when it answers. */
 async function serving(routes: Routes | 'probes', http = newHttp()): Promise<string> {

@@ -7,6 +7,7 @@ import { ServiceHealth } from '../../../src/serve/service-health.ts';
 import { ClusterState } from '../../../src/state/store.ts';
 import type { Service } from '../../../src/state/types.ts';
 import { httpHere } from '../../fake/http-here.ts';
+import { freePort } from '../free-port.ts';
 import {
   address,
   draining,
@@ -23,13 +24,6 @@ async function listening(port = 0): Promise<Server> {
   await new Promise((resolve) => server.once('listening', resolve));
   onTestFinished(() => void server.close());
   return server;
-}
-
-async function freePort(): Promise<number> {
-  const server = await listening();
-  const { port } = server.address() as AddressInfo;
-  await new Promise((resolve) => server.close(resolve));
-  return port;
 }
 
 const clusterIPs = ['10.96.0.1', 'fd00::1'];

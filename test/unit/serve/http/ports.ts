@@ -3,7 +3,7 @@ import { connect, type Socket } from 'node:net';
 import { onTestFinished } from 'vitest';
 import type { ListenOptions } from '../../../../src/serve/http/http-thread.ts';
 import { httpHere } from '../../../fake/http-here.ts';
-import { freePort } from '../../app/running.ts';
+import { freePort } from '../../free-port.ts';
 
 type Told = Parameters<typeof httpHere>[0];
 type What = Pick<ListenOptions, 'answers' | 'group' | 'routes'>;

@@ -8,7 +8,7 @@ import { MemoryProbes } from '../../../../src/serve/http/probes.ts';
 import { machineMs, SharedMemory } from '../../../../src/serve/http/shared-memory.ts';
 import type { Wire, WireEvents } from '../../../../src/serve/http/wire.ts';
 import { noFacts } from '../../../fake/http-here.ts';
-import { freePort } from '../../app/running.ts';
+import { freePort } from '../../free-port.ts';
 
 class World {
   facts: HealthFacts = { ...noFacts, monotonicMs: 0 };
