@@ -8,6 +8,7 @@ import type { ProxyMode } from '../modes/mode.ts';
 import { checkAgents } from './agents.ts';
 import { checkConntrack } from './conntrack.ts';
 import { type Finding, problem } from './finding.ts';
+import { checkKernelClients } from './kernel-clients.ts';
 import type { Machine } from './machine.ts';
 import { checkModes } from './modes.ts';
 import { checkPorts } from './ports.ts';
@@ -43,6 +44,7 @@ export async function preflight({ config, kernel, machine }: PreflightOptions): 
     ...(await answered('other agents', () => checkAgents(kernel))),
     ...(mode === undefined ? [] : checkSettings(config, mode, machine)),
     ...checkReliances(machine),
+    ...checkKernelClients(config, machine),
     ...checkConntrack(config, machine),
     ...checkPorts(config, machine),
   ];
