@@ -125,7 +125,7 @@ const connectTime = object({
         frontendsMax: field(count, 'The most that it may hold at present.'),
         endpoints: field(count, 'Endpoints in the map.'),
         endpointsMax: field(count, 'The most that it may hold at present.'),
-        withoutRoom: field(count, 'Services for which there is no room: rules do it all.'),
+        withoutRoom: field(count, 'Services without a place in the maps: rules do it all.'),
       }),
     ),
     'How full the maps are, by family.',

@@ -13,7 +13,7 @@ export interface BesideUse {
   readonly used: Elements;
   /** The most that is used at present. */
   readonly limit: Elements;
-  /** Services for which there is no room. */
+  /** Services that are left to the rules, for want of room or of a pool id of their own. */
   readonly left: number;
 }
 

@@ -70,7 +70,7 @@ export function remarksOf({ connectTime, families, mode }: Facts): string[] {
     ...connectTime.maps.flatMap(({ family, withoutRoom }) => {
       if (withoutRoom === 0) return [];
       const services = counted(withoutRoom, 'Service');
-      return [`${family}: ${services} found no room beside the rules, which translate all of it.`];
+      return [`${family}: ${services} without a place in connect-time maps; rules do it all.`];
     }),
     ...unexcluded(connectTime),
     ...unidentified(connectTime),
