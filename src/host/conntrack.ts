@@ -1,6 +1,6 @@
 /** Size and timeouts of connection tracking (behaviour document 3.4). */
 import { cpus } from 'node:os';
-import type { ConntrackConfig } from '../config/config.ts';
+import type { Config, ConntrackConfig } from '../config/config.ts';
 import type { Sysctl } from '../modes/sysctl.ts';
 import type { HostFiles } from './files.ts';
 
@@ -28,8 +28,20 @@ export function conntrackMax(
   return Math.max(Math.min(maxPerCore * cores, maxCap), min);
 }
 
-/** The settings that the configuration asks for; 0 leaves a setting alone. */
-export function conntrackSysctls(config: ConntrackConfig, files: HostFiles): Sysctl[] {
+/** Whether somebody has chosen the limit of entries. Our default never lowers the machine's. */
+export function isLimitGiven({ given }: Pick<Config, 'given'>): boolean {
+  return given.includes('conntrack.maxPerCore') || given.includes('conntrack.min');
+}
+
+/**
+ * The settings that the configuration asks for; 0 leaves a setting alone. `limit`: whether a higher
+ * limit of entries is as good as the one that is asked for.
+ */
+export function conntrackSysctls(
+  config: ConntrackConfig,
+  files: HostFiles,
+  limit: 'exact' | 'at least',
+): Sysctl[] {
   const wanted: Sysctl[] = [];
   const want = (path: string, value: number, instead: string, atLeast = false): void => {
     const purpose = 'set conntrack parameters from kube-proxy configuration';
@@ -38,7 +50,7 @@ export function conntrackSysctls(config: ConntrackConfig, files: HostFiles): Sys
   };
   const max = conntrackMax(config, coresOf(files));
   if (max !== undefined) {
-    want(maxPath, max, 'maxPerCore: 0');
+    want(maxPath, max, 'maxPerCore: 0', limit === 'at least');
     want(hashSizePath, Math.floor(max / entriesPerBucket), 'maxPerCore: 0', true);
   }
   if (config.tcpBeLiberal) want(liberalPath, 1, 'tcpBeLiberal: false');

@@ -3,7 +3,7 @@ import { release } from 'node:os';
 import type { Config } from '../config/config.ts';
 import type { ModeFacts } from '../modes/mode.ts';
 import type { Sysctl } from '../modes/sysctl.ts';
-import { conntrackSysctls, hasConntrack } from './conntrack.ts';
+import { conntrackSysctls, hasConntrack, isLimitGiven } from './conntrack.ts';
 import type { HostFiles } from './files.ts';
 import { hasLocalhostNodePorts } from './localhost-node-ports.ts';
 
@@ -37,10 +37,13 @@ export function sysctlsOf(
   kernel = release(),
 ): readonly Sysctl[] {
   const { strictARP } = config.ipvs;
+  const limit = isLimitGiven(config) ? 'exact' : 'at least';
   const localhostNodePorts = hasLocalhostNodePorts(config, 'IPv4');
   return [
     // A mode with sockets needs no connection tracking, and its kernel may have none.
-    ...(mode.translates || hasConntrack(host) ? conntrackSysctls(config.conntrack, host) : []),
+    ...(mode.translates || hasConntrack(host)
+      ? conntrackSysctls(config.conntrack, host, limit)
+      : []),
     ...(mode.sysctls?.({ strictARP, localhostNodePorts, kernel }) ?? []),
   ];
 }

@@ -1,6 +1,6 @@
 /** Checks whether connection tracking has room for more connections. */
 import type { Config } from '../config/config.ts';
-import { conntrackMax, conntrackUse, coresOf } from '../host/conntrack.ts';
+import { conntrackMax, conntrackUse, coresOf, isLimitGiven } from '../host/conntrack.ts';
 import { type Finding, ok, warning } from './finding.ts';
 import type { Machine } from './machine.ts';
 
@@ -11,14 +11,18 @@ const fullPercent = 75;
 /** The share of memory that a full table may take without a warning. */
 const memoryPercent = 10;
 
-export function checkConntrack(config: Pick<Config, 'conntrack'>, machine: Machine): Finding[] {
+export function checkConntrack(
+  config: Pick<Config, 'conntrack' | 'given'>,
+  machine: Machine,
+): Finding[] {
   const check = 'conntrack capacity';
   const host = { read: machine.read, write: () => {} };
   const present = conntrackUse(host);
   if (present === undefined) {
     return [ok(check, 'connection tracking is not loaded yet: nothing is in it')];
   }
-  const max = conntrackMax(config.conntrack, coresOf(host)) ?? present.limit;
+  const wanted = conntrackMax(config.conntrack, coresOf(host)) ?? present.limit;
+  const max = isLimitGiven(config) ? wanted : Math.max(wanted, present.limit);
   const percent = Math.round((100 * present.entries) / max);
   const use = `${present.entries} of ${max} entries in use (${percent} %)`;
   const memory = memoryOf(max, machine);

@@ -10,7 +10,7 @@ import {
 } from '../../../src/host/sysctls.ts';
 import { nftablesMode } from '../../../src/modes/nftables/mode.ts';
 import { userspaceMode } from '../../../src/modes/userspace/mode.ts';
-import { configOf, loadFile } from '../config/support.ts';
+import { configOf, load, loadFile } from '../config/support.ts';
 import { contentOf, machine, machineRoot } from './machine.ts';
 
 const sysctls = '/proc/sys/net/netfilter';
@@ -50,7 +50,7 @@ function changes(
   const root = machineRoot({ ...kernelDefaults, ...files });
   const told: SettingChange[] = [];
   const host = hostFiles(root);
-  const sysctls = conntrackSysctls({ ...leaveAlone, ...config }, host);
+  const sysctls = conntrackSysctls({ ...leaveAlone, ...config }, host, 'exact');
   setSysctls(sysctls, host, { set: (change) => told.push(change) });
   const written = told.map(({ path }) => [path.split('/').pop()!, contentOf(root, path)]);
   expect(told.map(({ to }) => to)).toEqual(written.map(([, text]) => text));
@@ -87,6 +87,26 @@ describe('the limit of connections', () => {
     expect(changes({ maxPerCore: 32_768 }, { [hashsize]: '65536\n' })).toEqual({
       nf_conntrack_max: '229376',
     });
+  });
+});
+
+describe('a limit of connections that is above the wanted one', () => {
+  const maxPath = `${sysctls}/nf_conntrack_max`;
+  const large = { ...kernelDefaults, [maxPath]: '2000000\n', [hashsize]: '500000\n' };
+
+  it.each([
+    ['by default', [], undefined, '2000000'],
+    ['by other settings', ['--conntrack-udp-timeout=30s'], undefined, '2000000'],
+    ['by a flag', ['--conntrack-max-per-core=32768'], undefined, '229376'],
+    ['by the floor', ['--conntrack-min=131072'], undefined, '229376'],
+    ['by a file', [], 'conntrack: {maxPerCore: 32768}\n', '229376'],
+    ['by a file that leaves it out', [], 'conntrack: {maxPerCore: null, min: null}\n', '2000000'],
+  ])('%s becomes', (_by, flags, file, limit) => {
+    const root = machineRoot(large);
+    const host = hostFiles(root);
+    const wanted = sysctlsOf(configOf(load(flags, file)), nftablesMode, host);
+    setSysctls(wanted, host, { set: () => {} });
+    expect(contentOf(root, maxPath).trim()).toBe(limit);
   });
 });
 
