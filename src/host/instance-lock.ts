@@ -48,6 +48,8 @@ export interface InstanceLockOptions {
 }
 
 const lockName = 'fairlead';
+/** CAP_NET_ADMIN of linux/capability.h, as in a mask. */
+const netAdmin = 1n << 12n;
 const pauseMs = 100;
 /** How long to wait for a holder's answer. */
 const answerMs = 1000;
@@ -117,12 +119,29 @@ export function formatHolder({ pid, words }: Holder): string {
 
 /**
  * Why the holder cannot be a Fairlead; undefined = it may be one. Any program of the network
- * namespace can take the name, even without privileges, and must not keep us from starting.
+ * namespace can take the name, even without privileges, and must not keep us from starting. A
+ * holder whose capabilities we cannot see may be one.
  */
 function foreignHolder({ pid, uid }: Listener): string | undefined {
-  if (uid === 0 || uid === process.geteuid?.()) return undefined;
   const who = pid === 0 ? 'a process of another PID namespace' : `process ${pid}`;
-  return `the name of the lock is taken by ${who} of user ${uid}, which can be no Fairlead`;
+  const taken = `the name of the lock is taken by ${who} of user ${uid}`;
+  if (uid !== 0 && uid !== process.geteuid?.()) return `${taken}, which can be no Fairlead`;
+  // Of two without the capability, neither changes anything, and either may be one.
+  if (pid !== 0 && administersNet(pid) === false && administersNet('self') === true) {
+    return `${taken} without CAP_NET_ADMIN, which can be no Fairlead`;
+  }
+  return undefined;
+}
+
+/** Whether a process has CAP_NET_ADMIN in force; undefined where that cannot be read. */
+function administersNet(pid: number | 'self'): boolean | undefined {
+  try {
+    const status = readFileSync(`/proc/${pid}/status`, 'utf8');
+    const effective = /^CapEff:\s*([0-9a-f]+)$/m.exec(status)?.[1];
+    return effective === undefined ? undefined : (BigInt(`0x${effective}`) & netAdmin) !== 0n;
+  } catch {
+    return undefined;
+  }
 }
 
 function lookUp(name: string, findListener: NonNullable<InstanceLockOptions['findListener']>) {
