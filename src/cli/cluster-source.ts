@@ -4,7 +4,7 @@ import { fairleadVersion } from '../config/version.ts';
 import { ApiClient, type ClientOptions, type Exchange } from '../source/kubernetes/client.ts';
 import { podWatch } from '../source/kubernetes/pods.ts';
 import { KubernetesSource } from '../source/kubernetes/source.ts';
-import { ManifestSource } from '../source/manifests/source.ts';
+import { checkDirectory, ManifestSource } from '../source/manifests/source.ts';
 import type { WatchPods } from '../source/pods.ts';
 import type { Source } from '../source/source.ts';
 
@@ -16,6 +16,16 @@ interface ClusterSource {
   readonly watchPods?: WatchPods;
 }
 
+/**
+ * Rejects with an Error of one line when a source can never work: a kubeconfig that is not there,
+ * no cluster at all. It does not ask the API server, which may come later.
+ */
+export async function checkSource(source: SourceConfig): Promise<void> {
+  if (source.kind === 'manifests') return checkDirectory(source.directory);
+  const client = await ApiClient.open({ ...accessOf(source), observer: () => {} });
+  await client.close();
+}
+
 /** `nodeName`: whose Node is delivered. `observer` is told of each request. */
 export function clusterSource(
   source: SourceConfig,
@@ -25,13 +35,18 @@ export function clusterSource(
   if (source.kind === 'manifests') {
     return { source: new ManifestSource({ directory: source.directory, nodeName }) };
   }
-  const { kubeconfigPath, masterUrl, contentTypes, qps, burst } = source;
-  const userAgent = `fairlead/${fairleadVersion.slice(1)}`;
-  const access = { kubeconfigPath, masterUrl, contentTypes, qps, burst };
-  const options: ClientOptions = { ...access, userAgent, observer };
+  const options: ClientOptions = { ...accessOf(source), observer };
   return {
     source: new KubernetesSource({ ...options, nodeName }),
     openEvents: () => ApiClient.open(options),
     watchPods: podWatch({ ...options, nodeName }),
   };
+}
+
+function accessOf(
+  source: Extract<SourceConfig, { kind: 'kubernetes' }>,
+): Omit<ClientOptions, 'observer'> {
+  const { kubeconfigPath, masterUrl, contentTypes, qps, burst } = source;
+  const userAgent = `fairlead/${fairleadVersion.slice(1)}`;
+  return { kubeconfigPath, masterUrl, contentTypes, qps, burst, userAgent };
 }

@@ -1,6 +1,7 @@
 /** Which command is asked for, and its arguments. */
 import { readFile } from 'node:fs/promises';
 import { buffer } from 'node:stream/consumers';
+import { isatty } from 'node:tty';
 import { askNames, commandNames, type Shell, shells, usage } from '../config/commands.ts';
 import { helpText } from '../config/help.ts';
 import { nearest } from '../config/spelling.ts';
@@ -9,6 +10,7 @@ import { terminal } from './terminal.ts';
 
 /** Resolves to the exit code. Commands are loaded when they are asked for. */
 export async function runCommand(args: readonly string[]): Promise<number> {
+  if (args.length === 0 && isTrial()) return help([]);
   const [command = 'run', ...rest] = args;
   const asksForHelp = rest.some((word) => word === '-h' || word === '--help');
   if (command !== 'run' && commandNames.includes(command) && asksForHelp) {
@@ -53,6 +55,12 @@ export async function runCommand(args: readonly string[]): Promise<number> {
       return run(command === 'run' ? args.slice(args[0] === 'run' ? 1 : 0) : args);
     }
   }
+}
+
+/** Somebody at a terminal sees what happens, outside of any cluster. */
+function isTrial(): boolean {
+  // Not `process.stderr.isTTY`: that makes a pipe non-blocking, which others share.
+  return isatty(1) && isatty(2) && (process.env.KUBERNETES_SERVICE_HOST ?? '') === '';
 }
 
 function help(args: readonly string[]): number {

@@ -18,7 +18,7 @@ import type { LogDestination } from '../serve/log-destination.ts';
 import { logMetrics } from '../serve/log-metrics.ts';
 import { socketMetrics } from '../serve/socket-metrics.ts';
 import { systemClock } from '../sync/clock.ts';
-import { clusterSource } from './cluster-source.ts';
+import { checkSource, clusterSource } from './cluster-source.ts';
 import { ConfigFile, type Seen } from './config-file.ts';
 import { logForNode } from './final-messages.ts';
 import { holdNamespace } from './instance.ts';
@@ -40,6 +40,8 @@ export async function runProxy(input: ProxyInput): Promise<void> {
   const { log, lines } = startLog(input);
   const stop = stopSignal(log);
   try {
+    // Nothing of the machine changes for a start that can never serve anything.
+    await checkSource(input.config.source);
     await holdNamespace(log, { ignoreOther: input.config.ignoreOtherInstance, signal: stop });
     const app = await makeApp(input.config, log, lines);
     const ended = new AbortController();
@@ -58,6 +60,7 @@ export async function runProxy(input: ProxyInput): Promise<void> {
 /** `--init-only` (behaviour document 1.7). */
 export async function initialise(input: ProxyInput): Promise<void> {
   const { log, lines } = startLog(input);
+  await checkSource(input.config.source);
   const app = await makeApp(input.config, log, lines);
   await app.initialise(stopSignal(log));
   log.info('System initialized and --init-only specified');

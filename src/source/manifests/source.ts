@@ -1,5 +1,5 @@
 import type { BigIntStats } from 'node:fs';
-import { stat } from 'node:fs/promises';
+import { readdir, stat } from 'node:fs/promises';
 import { isDeepStrictEqual } from 'node:util';
 import { type Resource, resources } from '../../state/change.ts';
 import { type DecodeContext, decodeContext, goneChange } from '../decode.ts';
@@ -21,6 +21,17 @@ interface ManifestSourceOptions {
   readonly nodeName: string;
   /** How often files are checked without an event. Default 2000. */
   readonly rescanMs?: number;
+}
+
+/** Rejects with the reason when a directory of manifests cannot be read. */
+export async function checkDirectory(path: string): Promise<void> {
+  await readdir(path).catch((error: unknown) => {
+    throw unreadable(path, describe(error));
+  });
+}
+
+function unreadable(path: string, reason: string): Error {
+  return new Error(`manifests directory ${path}: ${reason}`);
 }
 
 /**
@@ -102,7 +113,7 @@ export class ManifestSource implements Source {
       return state === 'unsettled';
     } catch (error) {
       const reason = describe(error);
-      if (onOutage === 'fail') throw new Error(`manifests directory ${this.#path}: ${reason}`);
+      if (onOutage === 'fail') throw unreadable(this.#path, reason);
       this.#report(sink, `${reason}; what was read last stays in force`);
       return false;
     }
