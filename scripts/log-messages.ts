@@ -175,9 +175,9 @@ export const logTopics: Readonly<Record<string, readonly LogMessage[]>> = {
     [
       'Exiting',
       'fatal',
-      'err, problems',
+      'err',
       'The process cannot run, for the reason in `err`.',
-      'Correct what `err` and `problems` name.',
+      'Correct what `err` names.',
     ],
     [
       'Unexpected error; exiting',

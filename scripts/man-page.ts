@@ -43,7 +43,7 @@ const exitCodes = [
     '1',
     'Failure; the last line of standard error says why. For a command that asks the running process: the answer names a problem.',
   ],
-  ['2', 'For a command that asks the running process: wrong usage.'],
+  ['2', 'Wrong usage: standard error says what is wrong, as text.'],
   ['3', 'For a command that asks the running process: no process answers.'],
 ] as const;
 

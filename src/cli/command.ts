@@ -6,6 +6,7 @@ import { askNames, commandNames, type Shell, shells, usage } from '../config/com
 import { helpText } from '../config/help.ts';
 import { nearest } from '../config/spelling.ts';
 import { versionText } from '../config/version.ts';
+import { exitCodes } from './exit-codes.ts';
 import { terminal } from './terminal.ts';
 
 /** Resolves to the exit code. Commands are loaded when they are asked for. */
@@ -87,5 +88,5 @@ function refuse(command: string, args: readonly string[]): number {
   const hint = guess === undefined ? '' : `, did you mean ${guess}?`;
   const reason = wrong === undefined ? 'an argument is missing' : `unknown argument "${wrong}"`;
   terminal.stderr.write(`${usage(command)}\nError: ${reason}${hint}\n`);
-  return 1;
+  return exitCodes.usage;
 }

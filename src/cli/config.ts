@@ -1,6 +1,7 @@
 /** `fairlead config`: convert other configurations into kube-proxy's, and check a file. */
 import { usage } from '../config/commands.ts';
 import { convert, type ImportSource, importSources, validateFile } from '../config/import/index.ts';
+import { exitCodes } from './exit-codes.ts';
 import type { Terminal } from './terminal.ts';
 
 interface ConfigCommandIo {
@@ -25,7 +26,7 @@ export async function runConfigCommand(
   const request = readRequest(args);
   if (request.kind === 'misuse') {
     io.stderr.write(`${usage('config')}\nError: ${request.reason}\n`);
-    return 1;
+    return exitCodes.usage;
   }
   const isInput = request.path === standardInput;
   const path = isInput ? 'standard input' : request.path;

@@ -23,17 +23,10 @@ export function complain(text: string): void {
   writer.drain(longestMs);
 }
 
-/**
- * Says why the process ends: as a line of its log where that is JSON, else as `text`. `problems`
- * are the single problems, where they are known.
- */
-export function complainInLog(
-  format: LogFormat,
-  text: string,
-  { err, problems }: { readonly err: string; readonly problems?: readonly string[] },
-): void {
+/** Says why the process ends: as a line of its log where that is JSON, else as `text`. */
+export function complainInLog(format: LogFormat, text: string, err: string): void {
   if (isText(format)) complain(text);
-  else loggerTo({ write: complain }, 0).fatal({ err, problems }, 'Exiting');
+  else loggerTo({ write: complain }, 0).fatal({ err }, 'Exiting');
 }
 
 /** Undefined when the addon does not load, which is then the error to report. */

@@ -18,13 +18,13 @@ export async function run(args: readonly string[]): Promise<number> {
   } catch (error) {
     const err = describeError(error);
     const text = `fairlead: ${err}\n`;
-    if (hasLog(result)) complainInLog(result.config.logging.format, text, { err });
+    if (hasLog(result)) complainInLog(result.config.logging.format, text, err);
     else complain(text);
     return 1;
   }
 }
 
-/** What proxies has one; what is asked for by people at a terminal has not. */
+/** Only a process that is to run as a proxy, and is configured, has a log. */
 function hasLog(result: LoadResult): result is Extract<LoadResult, { kind: 'run' | 'init-only' }> {
   return result.kind === 'run' || result.kind === 'init-only';
 }
@@ -39,12 +39,8 @@ async function act(
       terminal.stdout.write(result.text);
       return 0;
     case 'error':
-      if (result.format === undefined) complain(result.text);
-      else {
-        const { message: err, problems } = result;
-        complainInLog(result.format, result.text, { err, problems });
-      }
-      return 1;
+      complain(result.text);
+      return result.exitCode;
     case 'write-config':
       for (const warning of result.warnings) terminal.stderr.write(`${warning}\n`);
       writeFileSync(result.path, result.text);

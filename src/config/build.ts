@@ -198,7 +198,7 @@ function resolveConntrack(settings: Settings): ConntrackConfig {
 }
 
 /** The format of the command line, else of the file. A value that does not exist is ignored. */
-export function chosenFormat(given: GivenSettings, flags: ParsedFlags): LogFormat {
+function chosenFormat(given: GivenSettings, flags: ParsedFlags): LogFormat {
   const said = flags.isSet('logging.format') ? flags.value('logging.format') : undefined;
   const format = said ?? given['logging.format'];
   return format === 'text' || format === 'json' ? format : 'auto';

@@ -2,9 +2,9 @@
  * Turns a command line into what the program should do (behaviour document 1.3 to 1.8). Pure: files
  * are read through `env`, and nothing is printed.
  */
-import { buildConfig, chosenFormat } from './build.ts';
+import { buildConfig } from './build.ts';
 import { commandNames } from './commands.ts';
-import type { Config, LogFormat } from './config.ts';
+import type { Config } from './config.ts';
 import { decodeFile, type FileResult, type UnreadableFile } from './file.ts';
 import { type ParsedFlags, parseFlags } from './flags.ts';
 import { resolveGates } from './gates.ts';
@@ -72,9 +72,8 @@ export type LoadResult =
       readonly problems: readonly string[];
       /** What would have been warned of otherwise. */
       readonly warnings: Warnings;
-      /** The format of the log that the program would have had; undefined = no log. */
-      readonly format: LogFormat | undefined;
-      readonly exitCode: 1;
+      /** 1: the configuration file cannot be used; 2: the command line cannot. */
+      readonly exitCode: 1 | 2;
     };
 
 export function loadConfig(argv: readonly string[], env: LoadEnvironment): LoadResult {
@@ -145,13 +144,8 @@ function readSettings(
   if (!file.ok) {
     const problems = [...file.problems, ...problemsOfRest(flags, file)];
     const details = problems.length > 1 ? problems.map(formatProblem) : [];
-    const format = formatOf(flags, file.rest?.given ?? {});
-    const failed = failure(`failed complete: ${file.text}`, details, {
-      path,
-      format,
-      warnings: file.warnings,
-    });
-    return { ok: false, failure: failed };
+    const context = { path, warnings: file.warnings };
+    return { ok: false, failure: failure(`failed complete: ${file.text}`, details, context) };
   }
   const dropped = droppedFlags(flags).map((key) => `--${flagOf(key)}`);
   const warnings = [...file.warnings];
@@ -218,8 +212,7 @@ function complete(flags: ParsedFlags, source: SettingsSource): LoadResult {
     const details = stages
       .flatMap((stage) => stage.violations)
       .map(({ field, detail }) => formatProblem({ ...source.locate(field), text: detail }));
-    const path = flags.value('--config');
-    return failure(message, details, { path, format: formatOf(flags, source.given), warnings });
+    return failure(message, details, { path: flags.value('--config'), warnings });
   }
   const input = { settings, given: source.given, gates: gates.values, flags };
   const built = buildConfig(input);
@@ -293,32 +286,25 @@ function uselessFields(given: GivenSettings, mode: string): string[] {
 /** Characters of a line; values of a megabyte are quoted in it. */
 const lineMax = 2000;
 
-/** What is done once, for somebody who waits for it, has no log. */
-function formatOf(flags: ParsedFlags, given: GivenSettings): LogFormat | undefined {
-  const isOnce =
-    flags.value('--cleanup') || flags.value('--dry-run') || flags.value('--write-config-to') !== '';
-  return isOnce ? undefined : chosenFormat(given, flags);
-}
-
 interface FailureContext {
   /** Of the configuration file; '' = there is none. */
   readonly path: string;
-  readonly format: LogFormat | undefined;
   readonly warnings: Warnings;
 }
 
-/** The context when flags could not be read, so that the format of the log is not known. */
-const unconfigured: FailureContext = { path: '', format: 'auto', warnings: [] };
+/** The context when flags could not be read. */
+const unconfigured: FailureContext = { path: '', warnings: [] };
 
 /** The error in kube-proxy's words, then each problem on a line of its own with its place. */
 function failure(
   text: string,
   details: readonly string[],
-  { path, format, warnings }: FailureContext,
+  { path, warnings }: FailureContext,
 ): Failure {
   const message = shorten(text, lineMax);
   const problems = [...new Set(details)].map((detail) => shorten(detail, lineMax));
   const lines = [...(path === '' ? [] : [`in ${path}`]), ...problems].map((line) => `  ${line}\n`);
   const told = `Error: ${message}\n${lines.join('')}`;
-  return { kind: 'error', text: told, message, problems, warnings, format, exitCode: 1 };
+  const exitCode = path === '' ? 2 : 1;
+  return { kind: 'error', text: told, message, problems, warnings, exitCode };
 }

@@ -57,19 +57,29 @@ describe('the command line', () => {
     [['help', 'config', 'convert'], 'unknown argument "convert"'],
   ])('%j is refused', (args, reason) => {
     const { status, stdout, stderr } = fairlead(...args);
-    expect([status, stdout]).toEqual([1, '']);
+    expect([status, stdout]).toEqual([2, '']);
     expect(stderr).toContain(`Error: ${reason}`);
   });
 
   it.each([
-    [['confg'], '"fairlead" does not take any arguments, got ["confg"]', /^did you mean fairlead/],
-    [['run', 'fast'], '"fairlead" does not take any arguments, got ["fast"]', /^commands come/],
-    [['--clutser-cidr=x'], 'unknown flag: --clutser-cidr', /^did you mean --cluster-cidr\?/],
-  ])('%j is refused in the form of the log', (args, err, hint) => {
-    const { status, stderr } = fairlead(...args);
-    expect(status).toBe(1);
-    const problems = [expect.stringMatching(hint)];
-    expect(JSON.parse(stderr)).toMatchObject({ level: 'fatal', err, problems });
+    [['confg'], '"fairlead" does not take any arguments, got ["confg"]', 'did you mean fairlead'],
+    [
+      ['run', 'fast'],
+      '"fairlead" does not take any arguments, got ["fast"]',
+      'commands come first',
+    ],
+    [['--clutser-cidr=x'], 'unknown flag: --clutser-cidr', 'did you mean --cluster-cidr?'],
+    [['--porxy-mode', 'x'], 'unknown flag: --porxy-mode', 'did you mean --proxy-mode?'],
+    [['--cleanup=maybe'], 'invalid argument "maybe" for "--cleanup" flag: ', ''],
+    [['--init-only', '--dry-run'], '--dry-run is for a start or for --cleanup', ''],
+    [['config', 'validate'], 'name one file', ''],
+    [['status', '--porxy-mode=x'], "Unknown option '--porxy-mode'", ''],
+  ])('%j is wrong usage: text also where no terminal is, and code 2', (args, error, hint) => {
+    const { status, stdout, stderr } = fairlead(...args);
+    expect([status, stdout]).toEqual([2, '']);
+    expect(stderr).toContain(`Error: ${error}`);
+    expect(stderr).toContain(hint);
+    expect(stderr).not.toContain('"level"');
   });
 
   it('reads a configuration from standard input', () => {
@@ -83,12 +93,6 @@ describe('the command line', () => {
     const { status, stdout, stderr } = fairlead('--help');
     expect([status, stderr]).toEqual([0, '']);
     expect(stdout).toContain('--manifests');
-  });
-
-  it('fails with the reason after a wrong flag', () => {
-    const { status, stdout, stderr } = fairlead('--cleanup=maybe');
-    expect([status, stdout]).toEqual([1, '']);
-    expect(JSON.parse(stderr).err).toMatch(/^invalid argument "maybe" for "--cleanup" flag: /);
   });
 
   it('knows the command config', () => {
@@ -105,25 +109,25 @@ describe('the command line', () => {
     rmSync(folder, { recursive: true });
   });
 
-  it('says what is wrong as a line of the log, where nobody sits before it', () => {
-    const { status, stderr } = fairlead('--proxy-mode=x', '--oom-score-adj=-2000');
-    expect(status).toBe(1);
-    expect(JSON.parse(stderr)).toEqual({
-      level: 'fatal',
-      time: expect.stringMatching(/Z$/),
-      err: expect.stringMatching(/^failed validate: \[KubeProxyConfiguration\..*\]$/),
-      problems: [
-        expect.stringMatching(/^--oom-score-adj: -2000: /),
-        expect.stringMatching(/^--proxy-mode: "x": /),
-      ],
-      msg: 'Exiting',
-    });
-  });
+  it.each([['--logging-format=json'], ['--logging-format=text'], ['--cleanup'], ['--init-only']])(
+    'names each wrong value on a line, with %s',
+    (flag) => {
+      const { status, stderr } = fairlead('--proxy-mode=x', '--oom-score-adj=-2000', flag);
+      expect(status).toBe(2);
+      const lines = stderr.split('\n');
+      expect(lines[0]).toMatch(/^Error: failed validate: \[KubeProxyConfiguration\..*\]$/);
+      expect(lines.slice(1)).toEqual([
+        expect.stringMatching(/^ {2}--oom-score-adj: -2000: /),
+        expect.stringMatching(/^ {2}--proxy-mode: "x": /),
+        '',
+      ]);
+    },
+  );
 
-  it.each([['--logging-format=text'], ['--cleanup']])('says it to people with %s', (flag) => {
-    const { status, stderr } = fairlead('--proxy-mode=x', flag);
+  it('names what is wrong with a configuration file, with code 1', () => {
+    const { status, stderr } = fairlead('--config=/nowhere/config.yaml');
     expect(status).toBe(1);
-    expect(stderr).toMatch(/^Error: failed validate: .*\n {2}--proxy-mode: "x": .*\n$/);
+    expect(stderr).toMatch(/^Error: failed complete: cannot be read: .*\n {2}in \/nowhere\/config/);
   });
 
   it('says in one line that a file cannot be written', () => {

@@ -166,7 +166,7 @@ describe('fairlead config', () => {
     [['convert', '--from', 'flags', 'f', '--to=g'], 'unknown flag: --to=g'],
   ])('%j is misuse', async (args, reason) => {
     const { exitCode, stdout, stderr } = await run(args);
-    expect({ exitCode, stdout }).toEqual({ exitCode: 1, stdout: '' });
+    expect({ exitCode, stdout }).toEqual({ exitCode: 2, stdout: '' });
     expect(stderr).toMatch(/^Usage:\n/);
     expect(stderr).toContain(`\nError: ${reason}\n`);
   });

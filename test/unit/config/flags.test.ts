@@ -94,7 +94,7 @@ describe('the syntax of flags', () => {
 describe('the outcome of a command line', () => {
   test('the usage stands before the error about a flag', () => {
     const result = load(['--foo']);
-    expect(result).toMatchObject({ kind: 'error', exitCode: 1, message: 'unknown flag: --foo' });
+    expect(result).toMatchObject({ kind: 'error', exitCode: 2, message: 'unknown flag: --foo' });
     expect(errorOf(result).startsWith('fairlead is')).toBe(true);
     expect(errorOf(result).endsWith('\nError: unknown flag: --foo\n')).toBe(true);
   });
