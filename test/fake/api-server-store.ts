@@ -4,6 +4,7 @@
  */
 import type { Watched } from '../../src/source/source.ts';
 import { resources } from '../../src/state/change.ts';
+import { Random } from '../chaos/random.ts';
 
 export type Raw = Record<string, unknown>;
 
@@ -59,6 +60,8 @@ export class FakeStore {
    */
   version = 1_000_000;
   readonly #historyMax: number;
+  /** Versions have gaps, as in etcd; the same ones in each run. */
+  readonly #gaps = new Random(1);
   readonly #shelves = new Map(
     served.map((resource) => [
       resource,
@@ -155,7 +158,7 @@ export class FakeStore {
   }
 
   #next(): number {
-    this.version += 1 + Math.floor(Math.random() * 3);
+    this.version += 1 + this.#gaps.below(3);
     return this.version;
   }
 

@@ -84,6 +84,8 @@ export class FakeApiServer {
   /** Snapshots that continue tokens stand for. */
   readonly #pages = new Map<string, { objects: StoredObject[]; version: number }>();
 
+  #nextPage = 0;
+
   constructor(options: FakeApiServerOptions = {}) {
     this.#options = options;
     this.store = new FakeStore(options.historyMax);
@@ -277,7 +279,7 @@ export class FakeApiServer {
     const page = limit > 0 ? snapshot.objects.slice(0, limit) : snapshot.objects;
     let next = '';
     if (page.length < snapshot.objects.length) {
-      next = Buffer.from(`${resource} ${snapshot.version} ${Math.random()}`).toString('base64');
+      next = Buffer.from(`${resource} ${snapshot.version} ${this.#nextPage++}`).toString('base64');
       const objects = snapshot.objects.slice(page.length);
       this.#pages.set(next, { objects, version: snapshot.version });
     }

@@ -39,8 +39,9 @@ export const POD_A_IP = dual('10.244.1.2', 'fd00:244:1::2');
 export const POD_B_IP = dual('10.244.1.3', 'fd00:244:1::3');
 export const POD_C_IP = dual('10.244.2.2', 'fd00:244:2::2');
 export const CLIENT_IP = dual('198.51.100.10', '2001:db8:51::10');
-/** A second address of the client, outside 198.51.100.0/28 and 2001:db8:51::/123. */
+/** Further addresses of the client, outside 198.51.100.0/28 and 2001:db8:51::/123. */
 export const CLIENT_OTHER_IP = dual('198.51.100.20', '2001:db8:51::20');
+export const CLIENT_THIRD_IP = dual('198.51.100.30', '2001:db8:51::30');
 export const ROUTER_LAN_IP = dual('192.168.10.254', 'fd00:10::fe');
 export const ROUTER_SECOND_LAN_IP = dual('192.168.20.254', 'fd00:20::fe');
 export const ROUTER_CLIENT_IP = dual('198.51.100.1', '2001:db8:51::1');
@@ -83,7 +84,7 @@ const OWNED: Readonly<Record<ActorName, readonly DualAddresses[]>> = {
   'pod-b': [POD_B_IP],
   node2: [NODE2_IP, NODE2_POD_GATEWAY],
   'pod-c': [POD_C_IP],
-  client: [CLIENT_IP, CLIENT_OTHER_IP],
+  client: [CLIENT_IP, CLIENT_OTHER_IP, CLIENT_THIRD_IP],
 };
 
 /** The first address of an actor: what a Node's or a pod's status would say. */

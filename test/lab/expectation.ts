@@ -14,6 +14,7 @@ export interface Verdict {
 export function judge(expectation: Expectation, tally: Tally): Verdict {
   const outcomes = tally.map(({ outcome }) => outcome);
   if (expectation.kind === 'answered') return judgeAnswers(expectation, outcomes);
+  if (expectation.kind === 'some-reset') return judgeSomeReset(expectation.by, outcomes);
   const wrong = outcomes.filter((outcome) => !matches(expectation, outcome));
   return { problems: wrong.map(describeOutcome), missing: [] };
 }
@@ -28,7 +29,7 @@ export function mergeTallies(a: Tally, b: Tally): Tally {
   return Array.from(counts, ([key, count]) => ({ count, outcome: JSON.parse(key) as Outcome }));
 }
 
-type NotAnswered = Exclude<Expectation, { kind: 'answered' }>;
+type NotAnswered = Exclude<Expectation, { kind: 'answered' | 'some-reset' }>;
 
 function matches(expectation: NotAnswered, outcome: Outcome): boolean {
   switch (expectation.kind) {
@@ -75,6 +76,14 @@ function judgeAnswers(
   }
   const missing = spread === 'every' ? Object.keys(by).filter((server) => !seen.has(server)) : [];
   return { problems, missing };
+}
+
+function judgeSomeReset(server: string, outcomes: readonly Outcome[]): Verdict {
+  const isExpected = (outcome: Outcome): boolean =>
+    outcome.kind === 'reset' || (outcome.kind === 'answered' && isServer(server, outcome));
+  const problems = outcomes.filter((outcome) => !isExpected(outcome)).map(describeOutcome);
+  const wasReset = outcomes.some(({ kind }) => kind === 'reset');
+  return { problems: wasReset ? problems : [...problems, 'no connection was reset'], missing: [] };
 }
 
 function isServer(expected: string, { by, port }: Answered): boolean {
@@ -126,6 +135,8 @@ export function describeExpectation(expectation: Expectation): string {
     }
     case 'unreachable':
       return `ICMP ${expectation.icmp}`;
+    case 'some-reset':
+      return `reset at least once, otherwise answered by ${expectation.by}`;
     case 'refused':
       return 'refused by a reset or ICMP port-unreachable';
     default:

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type ActorName, actorAt, FAMILIES, type Family, hostPort } from './addresses.ts';
+import { type ActorName, actorAt, FAMILIES, type Family, familyOf, hostPort } from './addresses.ts';
 import { describeExpectation, describeTally, judge, mergeTallies } from './expectation.ts';
 import type { Lab } from './lab.ts';
 import { BASELINE, DEFAULT_CLUSTER_CIDR, type KubernetesObject, keyOf } from './objects.ts';
@@ -201,7 +201,10 @@ class StoryRun {
     let tally: Tally = [];
     let total = 0;
     do {
-      tally = mergeTallies(tally, await this.#lab.actors[step.actor].connect(attempt, round));
+      for (const from of sourcesOf(step, attempt)) {
+        const made = await this.#lab.actors[step.actor].connect({ ...attempt, from }, round);
+        tally = mergeTallies(tally, made);
+      }
       total += round;
       const { problems, missing } = judge(step.expect, tally);
       if (problems.length > 0) break;
@@ -247,6 +250,13 @@ function attemptOf(step: Extract<Step, { do: 'connect' | 'open' }>, family: Fami
   return { protocol: step.to.protocol, to, from, timeoutMs };
 }
 
+/** The sources of the attempts of one step. */
+function sourcesOf({ from }: Extract<Step, { do: 'connect' }>, attempt: Attempt) {
+  if (from?.each === undefined) return [attempt.from ?? {}];
+  const family = familyOf(attempt.to.address);
+  return from.each.map((addresses) => ({ ...attempt.from, address: addresses[family]! }));
+}
+
 function defaultConnections({ from, expect }: Extract<Step, { do: 'connect' }>): number {
   // One source port makes one connection at a time.
   if (from?.port !== undefined) return 1;
@@ -281,7 +291,8 @@ function describeStep(step: Step): string {
       const { addresses, port, protocol } = step.to;
       const where = FAMILIES.flatMap((family) => addresses[family] ?? []);
       const what = step.do === 'open' ? `open ${step.flow}` : 'connect';
-      const from = Object.values(step.from?.addresses ?? {}).join(' and ');
+      const sources = step.from?.each ?? [step.from?.addresses ?? {}];
+      const from = sources.flatMap((addresses) => Object.values(addresses)).join(' and ');
       const actor = from === '' ? step.actor : `${step.actor} (${from})`;
       const to = where.map((address) => hostPort(address, port)).join(' and ');
       return `${what} from ${actor} to ${to} ${protocol}: ${describeExpectation(step.expect)}`;

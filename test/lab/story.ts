@@ -53,6 +53,8 @@ export type Expectation =
   /** every: each of `by` and no other answers; one: always the same of `by`; any: only `by`. */
   | { readonly kind: 'answered'; readonly by: Answers; readonly spread: 'every' | 'one' | 'any' }
   | { readonly kind: 'reset' }
+  /** At least one connection is reset; `by` may answer others. */
+  | { readonly kind: 'some-reset'; readonly by: ActorName }
   | { readonly kind: 'unreachable'; readonly icmp: IcmpReason }
   /** Either of the two above: for modes that refuse in different ways. */
   | { readonly kind: 'refused' }
@@ -61,7 +63,12 @@ export type Expectation =
 
 export interface ConnectOptions {
   /** Explicit ports are below 10000 or above 29999: the agents use those between. */
-  readonly from?: { readonly addresses?: Addresses; readonly port?: number };
+  readonly from?: {
+    readonly addresses?: Addresses;
+    readonly port?: number;
+    /** In place of `addresses`: connections come from each of them, and are judged together. */
+    readonly each?: readonly Addresses[];
+  };
   /** The least number of connections. More are made while an expected server has not answered. */
   readonly connections?: number;
   readonly families?: readonly Family[];
@@ -154,6 +161,15 @@ export function answeredByAny(by: Answers): Expectation {
 }
 
 export const reset: Expectation = { kind: 'reset' };
+
+/**
+ * The clients are no longer bound to `server`: a new endpoint is chosen for each, which resets the
+ * connection, or may be the same server by chance.
+ */
+export function chosenAgain(server: ActorName): Expectation {
+  return { kind: 'some-reset', by: server };
+}
+
 export const refused: Expectation = { kind: 'refused' };
 export const closed: Expectation = { kind: 'closed' };
 export const silence: Expectation = { kind: 'silence' };

@@ -2,6 +2,7 @@ import {
   type ActorName,
   CLIENT_IP,
   CLIENT_OTHER_IP,
+  CLIENT_THIRD_IP,
   type DualAddresses,
   EXTERNAL_CIDR,
   LB_CIDR,
@@ -166,8 +167,10 @@ function actorLines(actor: ActorName): string[] {
         ...up('eth0'),
         ...address('eth0', CLIENT_IP),
         ...address('eth0', CLIENT_OTHER_IP),
+        ...address('eth0', CLIENT_THIRD_IP),
         // Without this, IPv6 would prefer the newest address as a source.
         `addr change ${CLIENT_OTHER_IP.IPv6}/64 dev eth0 nodad preferred_lft 0`,
+        `addr change ${CLIENT_THIRD_IP.IPv6}/64 dev eth0 nodad preferred_lft 0`,
         ...route(DEFAULT_ROUTE, ROUTER_CLIENT_IP),
       ];
     case 'pod-a':

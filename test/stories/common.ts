@@ -37,8 +37,8 @@ export const externalLocal = { externalTrafficPolicy: 'Local' };
 export const internalLocal = { internalTrafficPolicy: 'Local' };
 
 /**
- * So many endpoints of `web` that lead nowhere that a client is chosen another one only by
- * remembering it: what is answered then is no luck, and what is reset is none either.
+ * So many endpoints of `web` that lead nowhere that a client that is not remembered hardly ever gets
+ * its former endpoint again.
  */
 export const endlessNowhere: readonly KubernetesObject[] = slices(
   'web',

@@ -12,7 +12,7 @@ import { runStory } from '../lab/run-story.ts';
 import type { Expectation, Step, Story } from '../lab/story.ts';
 import { fairleadInside } from './fairlead-inside.ts';
 import { fairlead } from './fairlead-proxy.ts';
-import { luck, withFewerEndpoints } from './fewer.ts';
+import { withFewerEndpoints } from './fewer.ts';
 import { firstStories, stories } from './index.ts';
 import { toldToIptables } from './iptables-told.ts';
 import { portOfAnother } from './node-port.ts';
@@ -95,7 +95,6 @@ export function connectTimeStories(mode: ModeName): void {
   for (const one of told) {
     const story = toldTo(mode, one);
     if (story === undefined) continue;
-    const options = mode === 'nftables' ? {} : luck;
-    test(story.name, options, () => runStory(lab, translating(mode, place), story));
+    test(story.name, () => runStory(lab, translating(mode, place), story));
   }
 }

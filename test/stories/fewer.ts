@@ -3,11 +3,8 @@ import type { KubernetesObject } from '../lab/objects.ts';
 import type { Step, Story } from '../lab/story.ts';
 import { endlessNowhere } from './common.ts';
 
-/** Of those that lead nowhere. It is then more often luck that a client is chosen one again. */
+/** Of those that lead nowhere. */
 const endpointsMax = 2000;
-
-/** How such a story is to be run: what luck made fail, it does not make fail twice. */
-export const luck = { retry: 1 };
 
 const fewer = new Map<KubernetesObject, KubernetesObject>(
   endlessNowhere.map((slice) => {

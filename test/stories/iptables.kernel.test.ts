@@ -3,7 +3,6 @@ import { afterAll, beforeAll, test } from 'vitest';
 import { createLab, type Lab } from '../lab/lab.ts';
 import { runStory } from '../lab/run-story.ts';
 import { fairlead } from './fairlead-proxy.ts';
-import { luck } from './fewer.ts';
 import { chosenStories } from './index.ts';
 import { toldToIptables } from './iptables-told.ts';
 
@@ -15,5 +14,5 @@ afterAll(() => lab.close());
 
 // An endpoint with session affinity is a chain and a list of the kernel's.
 for (const story of chosenStories()) {
-  test(story.name, luck, () => runStory(lab, fairlead('iptables'), toldToIptables(story)));
+  test(story.name, () => runStory(lab, fairlead('iptables'), toldToIptables(story)));
 }

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, test } from 'vitest';
 import { createLab, type Lab } from '../lab/lab.ts';
 import { runStory } from '../lab/run-story.ts';
 import { fairlead } from './fairlead-proxy.ts';
-import { luck, withFewerEndpoints } from './fewer.ts';
+import { withFewerEndpoints } from './fewer.ts';
 import { chosenStories } from './index.ts';
 
 let lab: Lab;
@@ -24,5 +24,5 @@ async function dump(): Promise<string> {
 // The kernel looks through all real servers of a virtual service for each that it adds.
 for (const story of chosenStories()) {
   const fewer = withFewerEndpoints(story);
-  test(story.name, luck, () => runStory(lab, fairlead('ipvs'), fewer, { dump }));
+  test(story.name, () => runStory(lab, fairlead('ipvs'), fewer, { dump }));
 }

@@ -3,7 +3,6 @@ import { afterAll, beforeAll, test } from 'vitest';
 import { createLab, type Lab } from '../lab/lab.ts';
 import { runStory } from '../lab/run-story.ts';
 import { fairleadInside } from './fairlead-inside.ts';
-import { luck } from './fewer.ts';
 import { chosenStories } from './index.ts';
 import { portOfAnother } from './node-port.ts';
 import { toldToUserspace } from './userspace-told.ts';
@@ -28,5 +27,5 @@ for (const story of chosenStories()) {
   if (story.name === portOfAnother) continue;
   const { told, difference } = toldToUserspace(story);
   const options = { dump, ...(difference === undefined ? {} : { difference }) };
-  test(story.name, luck, () => runStory(lab, fairleadInside('userspace'), told, options));
+  test(story.name, () => runStory(lab, fairleadInside('userspace'), told, options));
 }

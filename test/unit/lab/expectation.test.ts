@@ -6,6 +6,7 @@ import {
   answered,
   answeredByAny,
   answeredByOne,
+  chosenAgain,
   closed,
   type Expectation,
   refused,
@@ -115,6 +116,16 @@ describe('attempts without an answer', () => {
     const verdict = judge(answered({ 'pod-a': 'own' }), once(outcomes.answer, outcomes.silence));
     expect(verdict.problems).toEqual(['silence']);
   });
+});
+
+test('Clients are bound to a server no longer when one of them is reset', () => {
+  const reached = by('pod-a', OWN);
+  const wasReset: Outcome = { kind: 'reset' };
+  expect(judge(chosenAgain('pod-a'), once(reached, wasReset))).toEqual(NOTHING_WRONG);
+  expect(judge(chosenAgain('pod-a'), once(reached, reached)).problems).toEqual([
+    'no connection was reset',
+  ]);
+  expect(judge(chosenAgain('pod-a'), once(by('pod-b', OWN), wasReset)).problems).toHaveLength(1);
 });
 
 test('Equal outcomes of two rounds are counted together', () => {
