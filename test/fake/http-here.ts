@@ -53,9 +53,16 @@ function served(memory: SharedMemory, { received }: WireEvents, told: Told): Wir
     get nodeListed() {
       return nodeListed();
     },
+    refresh: (call) => call(),
+    isWaiting: false,
     tick: () => {},
   };
   const now = () => performance.now();
   const server = new HttpServer({ send: received, probes, memory, now });
-  return { send: (message) => server.receive(message), close: () => server.close() };
+  return {
+    send: (message) => {
+      if (message.kind !== 'refreshed') server.receive(message);
+    },
+    close: () => server.close(),
+  };
 }

@@ -29,6 +29,7 @@ const unreadBytesMax = 16 * 1024 * 1024;
 /** Requests of all connections together. */
 export const requestsPerTurn = 64;
 const requestsPerSecond = 4000;
+/** How often timeouts are looked at while there are connections. */
 const tickMs = 1000;
 
 /** Load balancers wait for an answer for at least a second. */
@@ -62,7 +63,7 @@ export class HttpServer {
   readonly #payloads = new Payloads(unreadBytesMax);
   readonly #turns: Turns<{ readonly client: Client; readonly listener: Listener }>;
   readonly #forwards: Forwards;
-  readonly #ticking: NodeJS.Timeout;
+  #ticking: NodeJS.Timeout | undefined;
 
   constructor(options: HttpServerOptions) {
     this.#options = options;
@@ -74,10 +75,9 @@ export class HttpServer {
       take: ({ client, listener }) => this.#answer(client, listener),
     });
     this.#forwards = new Forwards({ now, send: (request) => send({ kind: 'request', request }) });
-    this.#ticking = setInterval(() => this.#tick(), tickMs);
   }
 
-  receive(message: ToThread): void {
+  receive(message: Exclude<ToThread, { kind: 'refreshed' }>): void {
     switch (message.kind) {
       case 'open':
         this.#open(message.listener, message.place, message.group, message.answers);
@@ -152,6 +152,7 @@ export class HttpServer {
     });
     listener.clients.add(client);
     crowd.add(client);
+    this.#ticking ??= setInterval(() => this.#tick(), tickMs);
   }
 
   #answer(client: Client, { answers, id }: Listener): void {
@@ -162,7 +163,7 @@ export class HttpServer {
         this.#probe(client, path);
         return;
       case 'service':
-        client.reply(this.#serviceHealth(answers));
+        this.#options.probes.refresh(() => client.reply(this.#serviceHealth(answers)));
         return;
       case 'paths': {
         const handling = Object.hasOwn(answers.paths, path) ? answers.paths[path] : undefined;
@@ -186,8 +187,8 @@ export class HttpServer {
       if (path === '/livez') memory.count('livez', reply.status);
       client.reply(reply);
     };
-    if (path === '/healthz') this.#onFirstWord(answer, 0);
-    else answer();
+    if (path === '/healthz') probes.refresh(() => this.#onFirstWord(answer, 0));
+    else probes.refresh(answer);
   }
 
   /**
@@ -222,5 +223,9 @@ export class HttpServer {
     for (const { clients } of this.#listeners.values()) {
       for (const client of [...clients]) client.check(nowMs, noAnswer);
     }
+    const { connections, underWay } = this.use;
+    if (connections > 0 || underWay > 0 || this.#options.probes.isWaiting) return;
+    clearInterval(this.#ticking);
+    this.#ticking = undefined;
   }
 }

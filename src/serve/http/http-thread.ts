@@ -15,7 +15,6 @@ import type {
   WireEvents,
 } from './wire.ts';
 
-const beatMs = 1000;
 const restartMs = 1000;
 
 export interface ListenOptions {
@@ -51,7 +50,6 @@ export class HttpThread {
   readonly #freeSlots: number[] = [];
   #firstNewSlot = 0;
   #wire: Wire | undefined;
-  #beating: NodeJS.Timeout | undefined;
   #restarting: NodeJS.Timeout | undefined;
   #isClosed = false;
 
@@ -107,15 +105,10 @@ export class HttpThread {
       received: (message) => this.#received(message),
       ended: (error) => this.#ended(error),
     });
-    this.#beating = setInterval(() => {
-      this.memory.beat();
-      this.changed();
-    }, beatMs).unref();
     for (const [listener, options] of this.#listeners) this.#open(listener, options);
   }
 
   #stop(): void {
-    clearInterval(this.#beating);
     this.#wire?.close();
     this.#wire = undefined;
   }
@@ -134,6 +127,11 @@ export class HttpThread {
   #received(message: FromThread): void {
     if (message.kind === 'request') {
       void this.#answer(message.request, this.#wire);
+      return;
+    }
+    if (message.kind === 'refresh') {
+      this.changed();
+      this.#wire?.send({ kind: 'refreshed' });
       return;
     }
     const options = this.#listeners.get(message.listener);

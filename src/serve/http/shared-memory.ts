@@ -22,7 +22,7 @@ const countedAnswers = [
 export type Counted = (typeof countedAnswers)[number];
 
 /** Indexes of 32-bit words. */
-const word = { version: 0, length: 1, beats: 2, counts: 4 } as const;
+const word = { version: 0, length: 1, counts: 2 } as const;
 const factsBytesMax = 64 * 1024;
 /** One for each health-check node port of each family, and for those that wait for a port. */
 export const slotsMax = 1 << 17;
@@ -53,15 +53,6 @@ export class SharedMemory {
     this.#words = new Int32Array(parts.words);
     this.#facts = new Uint8Array(parts.facts);
     this.#endpoints = new Int32Array(parts.endpoints);
-  }
-
-  /** The event loop turns. */
-  beat(): void {
-    Atomics.add(this.#words, word.beats, 1);
-  }
-
-  get beats(): number {
-    return Atomics.load(this.#words, word.beats);
   }
 
   /** The version is odd while facts are written. */

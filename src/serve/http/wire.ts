@@ -39,7 +39,9 @@ export type ToThread =
       readonly answers: Answers;
     }
   | { readonly kind: 'close'; readonly listener: number }
-  | { readonly kind: 'reply'; readonly id: number; readonly reply: Reply };
+  | { readonly kind: 'reply'; readonly id: number; readonly reply: Reply }
+  /** The event loop turns, and has published what probes are answered from. */
+  | { readonly kind: 'refreshed' };
 
 export interface ForwardedRequest {
   readonly id: number;
@@ -64,7 +66,9 @@ export type FromThread =
       readonly message: string;
       readonly code: string | undefined;
     }
-  | { readonly kind: 'request'; readonly request: ForwardedRequest };
+  | { readonly kind: 'request'; readonly request: ForwardedRequest }
+  /** A probe is to be answered. */
+  | { readonly kind: 'refresh' };
 
 /** The thread as the event loop sees it. */
 export interface Wire {

@@ -1,6 +1,6 @@
 /** The HTTP thread beside an event loop. */
 import { Worker } from 'node:worker_threads';
-import { describe, expect, it, onTestFinished } from 'vitest';
+import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import type { HealthFacts } from '../../../../src/serve/health-answer.ts';
 import { HttpThread, type Listening } from '../../../../src/serve/http/http-thread.ts';
 import { openThread } from '../../../../src/serve/http/open-thread.ts';
@@ -163,14 +163,15 @@ describe('an event loop that does not turn', () => {
     const time = { ms: machineMs() };
     const memory = new SharedMemory();
     memory.publish(noFacts);
-    const probes = new MemoryProbes(memory, () => time.ms);
+    const asked: number[] = [];
+    const ask = (): void => void asked.push(time.ms);
+    const probes = new MemoryProbes(memory, { ask, now: () => time.ms });
     return {
-      memory,
+      asked,
       probes,
-      pass: (seconds: number, isTurning: boolean) => {
+      pass: (seconds: number) => {
         for (let i = 0; i < seconds; i += 1) {
           time.ms += 1000;
-          if (isTurning) memory.beat();
           probes.tick();
         }
       },
@@ -181,25 +182,78 @@ describe('an event loop that does not turn', () => {
     };
   }
 
-  it('makes the proxy unhealthy after 30 s, until it turns again', () => {
+  it('makes the proxy unhealthy 30 s after the first probe that it did not notice', () => {
     const { pass, probes } = watched();
-    pass(100, true);
-    pass(29, false);
+    pass(100);
+    expect([probes.answer('/livez').status, probes.isWaiting]).toEqual([200, false]);
+    probes.refresh(() => {});
+    pass(29);
     expect(probes.answer('/livez').status).toBe(200);
-    pass(1, false);
+    pass(1);
     expect([probes.healthy, probes.answer('/livez').status]).toEqual([false, 503]);
     expect(JSON.parse(probes.answer('/livez').body)).toMatchObject({
       healthy: false,
       eventLoopStuckSeconds: 30,
     });
-    pass(1, true);
+    probes.turned();
     expect([probes.healthy, probes.answer('/livez').status]).toEqual([true, 200]);
   });
 
   it('is not blamed when the whole process was stopped', () => {
     const { jump, probes } = watched();
+    jump(1000);
+    probes.refresh(() => {});
     jump(3_600_000);
-    expect(probes.answer('/livez').status).toBe(200);
+    expect([probes.isWaiting, probes.answer('/livez').status]).toEqual([true, 200]);
+  });
+
+  it('is asked when probes come, at most once a second, and not again before it has answered', () => {
+    const { asked, jump, probes } = watched();
+    const answered: number[] = [];
+    const probe = (id: number): void => probes.refresh(() => answered.push(id));
+    probe(1);
+    expect([asked.length, answered]).toEqual([0, [1]]);
+    jump(1000);
+    probe(2);
+    probe(3);
+    expect([asked.length, answered]).toEqual([1, [1]]);
+    probes.turned();
+    probe(4);
+    jump(999);
+    probe(5);
+    expect([asked.length, answered]).toEqual([1, [1, 2, 3, 4, 5]]);
+    jump(1);
+    probe(6);
+    jump(10_000);
+    // It does not answer: probes no longer wait for it.
+    probe(7);
+    expect([asked.length, answered]).toEqual([2, [1, 2, 3, 4, 5, 7]]);
+    probes.turned();
+  });
+
+  it('publishes what is true when a probe comes, without a timer', async () => {
+    const world = new World();
+    const port = await world.probes();
+    world.facts = { ...world.facts, nodeEligible: false };
+    // Facts of the start are new enough for a second.
+    while ((await get(port, '/healthz')).status !== 503);
+  });
+
+  it('delays a probe by 50 ms at most', () => {
+    vi.useFakeTimers();
+    onTestFinished(() => void vi.useRealTimers());
+    const { jump, probes } = watched();
+    let answered = 0;
+    jump(1000);
+    probes.refresh(() => {
+      answered += 1;
+    });
+    vi.advanceTimersByTime(49);
+    expect(answered).toBe(0);
+    vi.advanceTimersByTime(1);
+    expect([answered, probes.isWaiting]).toEqual([1, true]);
+    probes.turned();
+    expect([answered, probes.isWaiting]).toEqual([1, false]);
   });
 });
 
@@ -209,7 +263,7 @@ describe('the memory', () => {
     const memory = new SharedMemory();
     const family = { family: 'IPv4', queuedMs: 1000 };
     memory.publish({ ...noFacts, monotonicMs: 1000, families: [family] });
-    const probes = new MemoryProbes(memory, () => time.ms);
+    const probes = new MemoryProbes(memory, { ask: () => {}, now: () => time.ms });
     time.ms += 59_000;
     expect(probes.healthy).toBe(true);
     time.ms += 1100;
