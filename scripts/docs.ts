@@ -22,6 +22,7 @@ import { defaultSettings } from '../src/config/values.ts';
 import { kubernetesVersion } from '../src/config/version.ts';
 import { addedFields, defaultsOf, fileFields, pathInV1alpha2 } from '../src/config/versions.ts';
 import { apiPage } from './api-page.ts';
+import { chartPages } from './chart-docs.ts';
 import { dashboard } from './dashboard/index.ts';
 import { logPage } from './log-page.ts';
 import { manPage } from './man-page.ts';
@@ -251,6 +252,7 @@ export const pages: Readonly<Record<string, string>> = {
   'docs/fairlead.8': manPage(),
   'docs/migrating.md': withSection('docs/migrating.md', 'ipvs', ipvsTable()),
   'deploy/grafana/fairlead.json': dashboard(),
+  ...chartPages(new URL('..', import.meta.url)),
 };
 
 function main(mode: 'write' | 'check'): void {

@@ -1,13 +1,17 @@
 // Renders the chart as `helm template` does, with the libraries that Helm uses: text/template,
 // sprig, and gojsonschema for values.schema.json.
 //
-//	render CHART NAMESPACE [VALUES.yaml | KEY.KEY=TEXT]...
+//	render [OPTION]... CHART NAMESPACE [VALUES.yaml | KEY.KEY=YAML]...
+//
+// Options: --release NAME; --nodes NAME,NAME for what `lookup` finds of the cluster; --notes to
+// render NOTES.txt instead of the objects.
 package main
 
 import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -22,11 +26,22 @@ import (
 
 type values = map[string]interface{}
 
+type options struct {
+	release string
+	nodes   string
+	notes   bool
+}
+
 func main() {
-	if len(os.Args) < 3 {
-		fail(errors.New("usage: render CHART NAMESPACE [VALUES.yaml | KEY.KEY=TEXT]..."))
+	var given options
+	flag.StringVar(&given.release, "release", "fairlead", "name of the release")
+	flag.StringVar(&given.nodes, "nodes", "", "names of the cluster's nodes")
+	flag.BoolVar(&given.notes, "notes", false, "render NOTES.txt")
+	flag.Parse()
+	if flag.NArg() < 2 {
+		fail(errors.New("usage: render [OPTION]... CHART NAMESPACE [VALUES.yaml | KEY.KEY=YAML]..."))
 	}
-	text, err := render(os.Args[1], os.Args[2], os.Args[3:])
+	text, err := render(given, flag.Arg(0), flag.Arg(1), flag.Args()[2:])
 	if err != nil {
 		fail(err)
 	}
@@ -38,7 +53,7 @@ func fail(err error) {
 	os.Exit(1)
 }
 
-func render(chart, namespace string, overrides []string) (string, error) {
+func render(given options, chart, namespace string, overrides []string) (string, error) {
 	merged, err := readValues(chart, overrides)
 	if err != nil {
 		return "", err
@@ -50,17 +65,22 @@ func render(chart, namespace string, overrides []string) (string, error) {
 	data := values{
 		"Values":  merged,
 		"Files":   files{chart},
-		"Release": values{"Name": "fairlead", "Namespace": namespace, "Service": "Helm"},
+		"Release": values{"Name": given.release, "Namespace": namespace, "Service": "Helm"},
 		"Chart":   values{"Name": about["name"], "Version": about["version"], "AppVersion": about["appVersion"]},
 	}
-	templates, err := filepath.Glob(filepath.Join(chart, "templates", "*"))
+	folder := filepath.Join(chart, "templates")
+	templates, err := filesIn(folder)
 	if err != nil {
 		return "", err
 	}
-	sort.Strings(templates)
-	set, err := parse(templates)
+	set, err := parse(folder, templates, lookup(given.nodes))
 	if err != nil {
 		return "", err
+	}
+	if given.notes {
+		var out bytes.Buffer
+		err := set.ExecuteTemplate(&out, "NOTES.txt", data)
+		return out.String(), err
 	}
 	var documents []string
 	for _, file := range templates {
@@ -68,7 +88,7 @@ func render(chart, namespace string, overrides []string) (string, error) {
 			continue
 		}
 		var out bytes.Buffer
-		if err := set.ExecuteTemplate(&out, filepath.Base(file), data); err != nil {
+		if err := set.ExecuteTemplate(&out, file, data); err != nil {
 			return "", err
 		}
 		if text := strings.TrimSpace(out.String()); text != "" {
@@ -90,8 +110,38 @@ func (of files) Get(name string) string {
 	return string(text)
 }
 
+// filesIn returns the paths of all files in a folder, without the folder, in order.
+func filesIn(folder string) ([]string, error) {
+	var found []string
+	err := filepath.Walk(folder, func(path string, info os.FileInfo, err error) error {
+		if err != nil || info.IsDir() {
+			return err
+		}
+		name, err := filepath.Rel(folder, path)
+		found = append(found, name)
+		return err
+	})
+	sort.Strings(found)
+	return found, err
+}
+
+// lookup returns Helm's function of that name for a cluster that has only these nodes.
+func lookup(nodes string) func(string, string, string, string) values {
+	return func(apiVersion, kind, namespace, name string) values {
+		if nodes == "" || apiVersion != "v1" || kind != "Node" {
+			return values{}
+		}
+		var items []interface{}
+		for _, node := range strings.Split(nodes, ",") {
+			labels := values{"kubernetes.io/os": "linux"}
+			items = append(items, values{"metadata": values{"name": node, "labels": labels}})
+		}
+		return values{"items": items}
+	}
+}
+
 // parse reads the templates. They may use sprig, and the functions of Helm that this chart uses.
-func parse(paths []string) (*template.Template, error) {
+func parse(folder string, names []string, lookup interface{}) (*template.Template, error) {
 	set := template.New("chart").Option("missingkey=zero").Funcs(sprig.TxtFuncMap())
 	set.Funcs(template.FuncMap{
 		"include": func(name string, data interface{}) (string, error) {
@@ -103,13 +153,14 @@ func parse(paths []string) (*template.Template, error) {
 			text, err := yaml.Marshal(value)
 			return strings.TrimSuffix(string(text), "\n"), err
 		},
+		"lookup": lookup,
 	})
-	for _, file := range paths {
-		text, err := os.ReadFile(file)
+	for _, name := range names {
+		text, err := os.ReadFile(filepath.Join(folder, name))
 		if err != nil {
 			return nil, err
 		}
-		if _, err := set.New(filepath.Base(file)).Parse(string(text)); err != nil {
+		if _, err := set.New(name).Parse(string(text)); err != nil {
 			return nil, err
 		}
 	}
@@ -124,7 +175,11 @@ func readValues(chart string, overrides []string) (values, error) {
 	for _, override := range overrides {
 		var next values
 		if key, text, isPair := strings.Cut(override, "="); isPair {
-			next = nested(strings.Split(key, "."), text)
+			var value interface{}
+			if err := yaml.Unmarshal([]byte(text), &value); err != nil {
+				return nil, fmt.Errorf("%s: %w", override, err)
+			}
+			next = nested(strings.Split(key, "."), value)
 		} else if next, err = readYAML(override); err != nil {
 			return nil, err
 		}
@@ -133,15 +188,20 @@ func readValues(chart string, overrides []string) (values, error) {
 	return merged, check(filepath.Join(chart, "values.schema.json"), merged)
 }
 
-func nested(keys []string, text string) values {
+func nested(keys []string, value interface{}) values {
 	if len(keys) == 1 {
-		return values{keys[0]: text}
+		return values{keys[0]: value}
 	}
-	return values{keys[0]: nested(keys[1:], text)}
+	return values{keys[0]: nested(keys[1:], value)}
 }
 
+// merge sets the values of from. As in Helm, null removes what was there.
 func merge(into, from values) {
 	for key, value := range from {
+		if value == nil {
+			delete(into, key)
+			continue
+		}
 		inner, isMap := value.(values)
 		if outer, exists := into[key].(values); isMap && exists {
 			merge(outer, inner)

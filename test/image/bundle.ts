@@ -62,7 +62,7 @@ function specOf({ container, extraArgs = [], image, mounts, namespace }: RunOpti
   return {
     ociVersion: '1.0.2',
     process: {
-      user: { uid: 0, gid: 0 },
+      user: { uid: context.runAsUser ?? 0, gid: context.runAsUser ?? 0 },
       cwd: '/',
       args: [...entrypoint, ...args, ...extraArgs],
       env,

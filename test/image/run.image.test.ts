@@ -2,14 +2,14 @@
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import type { V1Container, V1VolumeMount } from '@kubernetes/client-node';
+import type { V1Container, V1Pod, V1VolumeMount } from '@kubernetes/client-node';
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { parse } from 'yaml';
 import { findAttached } from '../../src/modes/connect-time/attached.ts';
 import { askKernel } from '../lab/ask-kernel.ts';
 import { canTranslate, makeConnectTimePlace } from '../lab/connect-time.ts';
 import { Place, temporaryDirectory, until } from '../process/program.ts';
-import { containerOf, root } from '../unit/deploy/manifests.ts';
+import { containerOf, objectOf, root } from '../unit/deploy/manifests.ts';
 import { type Running, runContainer } from './bundle.ts';
 import { type Image, makeImage, unpackImage } from './image.ts';
 
@@ -37,7 +37,12 @@ function run(
   {
     configFolder = dirname(place.config),
     mounts = {},
-  }: { readonly configFolder?: string; readonly mounts?: Readonly<Record<string, string>> } = {},
+    extraArgs = ['--manifests=/manifests'],
+  }: {
+    readonly configFolder?: string;
+    readonly mounts?: Readonly<Record<string, string>>;
+    readonly extraArgs?: readonly string[];
+  } = {},
 ): Running {
   const lock = join(temporaryDirectory(), 'xtables.lock');
   writeFileSync(lock, '');
@@ -51,7 +56,7 @@ function run(
       '/run/xtables.lock': lock,
       ...mounts,
     },
-    extraArgs: ['--manifests=/manifests'],
+    extraArgs,
   });
 }
 
@@ -107,6 +112,21 @@ test.each(['kubeadm.yaml', 'kubeadm-hardened.yaml'])('%s: a Service is served', 
   expect(await running.exitCode, running.output()).toBe(0);
   expect(running.output()).not.toMatch(/"level":"(warn|error)"/);
   await place.serves('pod-b');
+});
+
+test("a pod of `helm test` says by its exit code whether its node's Fairlead is healthy", async () => {
+  const place = await Place.make();
+  const pod = objectOf<V1Pod>('hardened-connect-time.yaml', 'Pod');
+  const container = pod.spec!.containers[0]!;
+  const unreachable = run(place, container, { extraArgs: [] });
+  expect(await unreachable.exitCode, unreachable.output()).toBe(3);
+  const running = run(place, containerOf('kubeadm.yaml', 'fairlead')!);
+  await place.serves('pod-a', 'pod-b');
+  await until(async () => (await place.ask('/readyz')).status === 200, 'it is ready');
+  const healthy = run(place, container, { extraArgs: [] });
+  expect(await healthy.exitCode, healthy.output()).toBe(0);
+  running.stop();
+  expect(await running.exitCode, running.output()).toBe(0);
 });
 
 /** With what kustomize's component adds, which is what the chart's `connectTime: true` adds. */

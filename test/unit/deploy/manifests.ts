@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import type { V1Container, V1DaemonSet } from '@kubernetes/client-node';
 import { parseAllDocuments } from 'yaml';
+import { problemsOf } from './schema.ts';
 
 export const root: string = resolve(import.meta.dirname, '../../..');
 
@@ -19,14 +20,50 @@ export interface Manifest {
   readonly [field: string]: unknown;
 }
 
+/** What Helm would install for values that the manifests do not use. */
+export const rendered = ['everything.yaml', 'hardened-connect-time.yaml', 'eks.yaml'] as const;
+
 export function readManifest(name: string): Manifest[] {
-  const text = readFileSync(join(root, 'deploy/manifests', name), 'utf8');
+  const isShipped = (manifests as readonly string[]).includes(name);
+  const folder = isShipped ? 'deploy/manifests' : 'test/unit/deploy/rendered';
+  const text = readFileSync(join(root, folder, name), 'utf8');
   return parseAllDocuments(text).map((document) => document.toJS() as Manifest);
+}
+
+/** The API types of objects that each API server has. */
+const types: Readonly<Record<string, string>> = {
+  'apps/v1 DaemonSet': 'V1DaemonSet',
+  'v1 ConfigMap': 'V1ConfigMap',
+  'v1 Pod': 'V1Pod',
+  'v1 Service': 'V1Service',
+  'v1 ServiceAccount': 'V1ServiceAccount',
+  'rbac.authorization.k8s.io/v1 ClusterRole': 'V1ClusterRole',
+  'rbac.authorization.k8s.io/v1 ClusterRoleBinding': 'V1ClusterRoleBinding',
+};
+const others = [
+  'monitoring.coreos.com/v1 PodMonitor',
+  'monitoring.coreos.com/v1 PrometheusRule',
+  'security.openshift.io/v1 SecurityContextConstraints',
+];
+
+/** The fields that the API does not know, and kinds that are not expected. */
+export function unknownFields(object: Manifest): string[] {
+  const kind = `${object.apiVersion} ${object.kind}`;
+  const type = types[kind];
+  if (type !== undefined) return problemsOf(object, type);
+  return others.includes(kind) ? [] : [`${kind} is not expected`];
+}
+
+/** The only object of this kind. */
+export function objectOf<T>(name: string, kind: string): T {
+  const found = readManifest(name).filter((object) => object.kind === kind);
+  if (found.length !== 1) throw new Error(`${name} has ${found.length} objects of kind ${kind}`);
+  return found[0] as unknown as T;
 }
 
 /** Its DaemonSet's container that runs, or the one that comes before. */
 export function containerOf(name: string, of: 'init' | 'fairlead'): V1Container | undefined {
-  const set = readManifest(name).find(({ kind }) => kind === 'DaemonSet') as unknown as V1DaemonSet;
+  const set = objectOf<V1DaemonSet>(name, 'DaemonSet');
   const { containers, initContainers = [] } = set.spec!.template.spec!;
   return [...initContainers, ...containers].find((container) => container.name === of);
 }

@@ -1,0 +1,162 @@
+/** What the chart renders for values that the manifests do not use (scripts/manifests). */
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import type { V1DaemonSet, V1ObjectMeta, V1Pod } from '@kubernetes/client-node';
+import { describe, expect, it } from 'vitest';
+import { parse } from 'yaml';
+import { documentedValues } from '../../../scripts/chart-docs.ts';
+import { loadConfig } from '../../../src/config/load.ts';
+import { containerOf, objectOf, readManifest, rendered, root, unknownFields } from './manifests.ts';
+
+const chart = join(root, 'deploy/chart');
+const read = (name: string): string => readFileSync(join(chart, name), 'utf8');
+
+describe.each(rendered)('%s', (name) => {
+  const objects = readManifest(name);
+
+  it('has no field that the API does not know', () => {
+    expect(objects.flatMap(unknownFields)).toEqual([]);
+  });
+
+  it('has the recommended labels on each object, and a DaemonSet that selects its pods', () => {
+    for (const { metadata } of objects) {
+      expect(metadata).toMatchObject({
+        labels: {
+          'app.kubernetes.io/name': expect.any(String),
+          'app.kubernetes.io/instance': expect.any(String),
+          'app.kubernetes.io/managed-by': 'Helm',
+        },
+      });
+    }
+    const { selector, template } = objectOf<V1DaemonSet>(name, 'DaemonSet').spec!;
+    expect(template.metadata!.labels).toMatchObject(selector.matchLabels!);
+    const tests = objects.filter(({ kind }) => kind === 'Pod') as unknown as V1Pod[];
+    for (const { metadata } of tests) {
+      expect(metadata!.labels).not.toMatchObject(selector.matchLabels!);
+    }
+  });
+});
+
+describe('everything.yaml', () => {
+  const name = 'everything.yaml';
+  const values = parse(read('ci/everything-values.yaml')) as Record<string, unknown>;
+
+  it('uses every value that adds something', () => {
+    const pathsIn = (value: unknown, path: string): string[] =>
+      typeof value === 'object' && value !== null && !Array.isArray(value)
+        ? Object.entries(value).flatMap(([key, inner]) => [
+            ...pathsIn(inner, path === '' ? key : `${path}.${key}`),
+            path,
+          ])
+        : [path];
+    const used = new Set(pathsIn(values, ''));
+    const shared = ['profile', 'connectTime', 'excludedPods', 'rbac.create', 'readinessProbe'];
+    const defaults = ['serviceAccount.create', 'monitoring.metricsReachable', 'test.enabled'];
+    const elsewhere = [...shared, ...defaults, 'openshift.securityContextConstraints'];
+    const unused = documentedValues(read('values.yaml'))
+      .filter(({ path, shown }) => shown !== undefined && !used.has(path))
+      .map(({ path }) => path)
+      .filter((path) => !elsewhere.includes(path) && path !== 'monitoring.podMonitor.relabelings');
+    expect(unused).toEqual([]);
+  });
+
+  it('has an image by digest, and the additions of the values', () => {
+    const { image, env, args, volumeMounts } = containerOf(name, 'fairlead')!;
+    expect(image).toMatch(/^registry\.example\/net\/fairlead@sha256:[0-9a-f]{64}$/);
+    expect(env).toContainEqual({ name: 'HTTPS_PROXY', value: 'http://proxy.example:3128' });
+    expect(args).toContain('--v=4');
+    expect(volumeMounts).toContainEqual(expect.objectContaining({ mountPath: '/etc/ssl/certs' }));
+    const { spec, metadata } = objectOf<V1DaemonSet>(name, 'DaemonSet').spec!.template;
+    expect(spec).toMatchObject({
+      imagePullSecrets: [{ name: 'registry' }],
+      initContainers: [{ name: 'wait' }],
+      dnsPolicy: 'None',
+      serviceAccountName: 'proxy',
+      terminationGracePeriodSeconds: 10,
+    });
+    expect(metadata!.labels).toMatchObject({ team: 'network', mesh: 'none' });
+    expect(metadata!.annotations).toMatchObject({ 'example.com/logs': 'keep' });
+  });
+
+  it('probes the ports of its configuration, which Fairlead accepts', () => {
+    const { args, readinessProbe, livenessProbe, startupProbe } = containerOf(name, 'fairlead')!;
+    const { data } = objectOf<{ data: Record<string, string> }>(name, 'ConfigMap');
+    const result = loadConfig(args!, { readFile: () => Buffer.from(data['proxy.yaml']!) });
+    expect(args).toContain('--config=/etc/fairlead/proxy.yaml');
+    expect(result).toMatchObject({ kind: 'run' });
+    if (result.kind !== 'run') return;
+    const port = result.config.healthzBindAddress!.port;
+    expect(readinessProbe?.httpGet?.port).toBe(port);
+    expect(livenessProbe?.httpGet?.port).toBe(port);
+    expect(startupProbe).toBeUndefined();
+  });
+
+  it('has a PodMonitor for a declared port, which labels targets with the name of the node', () => {
+    const { metadata, spec } = objectOf<{
+      metadata: V1ObjectMeta;
+      spec: { podMetricsEndpoints: { port: string; relabelings: object[] }[] };
+    }>(name, 'PodMonitor');
+    expect(metadata.labels).toMatchObject({ release: 'kube-prometheus-stack' });
+    const [{ port, relabelings } = { port: '', relabelings: [] }] = spec.podMetricsEndpoints;
+    const declared = containerOf(name, 'fairlead')!.ports!.map((one) => one.name);
+    expect(declared).toContain(port);
+    expect(relabelings).toContainEqual({
+      sourceLabels: ['__meta_kubernetes_pod_node_name'],
+      targetLabel: 'node',
+    });
+  });
+
+  it('asks the status of each node in a test, up to maxNodes', () => {
+    const pod = objectOf<V1Pod>(name, 'Pod');
+    expect(pod.metadata!.annotations).toMatchObject({ 'helm.sh/hook': 'test' });
+    expect(pod.spec).toMatchObject({ nodeName: 'n1', hostNetwork: true, restartPolicy: 'Never' });
+    const [container] = pod.spec!.containers;
+    expect(container!.args).toEqual(['status', '--server', '127.0.0.1:11249']);
+    expect(container!.image).toBe(containerOf(name, 'fairlead')!.image);
+  });
+
+  it("names the runbook's address in all alerts", () => {
+    const { spec } = objectOf<{ spec: unknown }>(name, 'PrometheusRule');
+    const text = JSON.stringify(spec);
+    expect(text).toContain('"runbook_url":"https://docs.example/runbook#');
+    expect(text).not.toContain('"runbook_url":"docs/');
+  });
+});
+
+it('mounts of the node only its own folder of /sys/fs/bpf', () => {
+  const { volumes } = objectOf<V1DaemonSet>('hardened-connect-time.yaml', 'DaemonSet').spec!
+    .template.spec!;
+  const paths = volumes!.flatMap(({ hostPath }) => hostPath?.path ?? []);
+  expect(paths.sort()).toEqual(['/run/xtables.lock', '/sys/fs/bpf/fairlead', '/sys/fs/cgroup']);
+});
+
+it('on EKS it reads the configuration and the kubeconfig where its ConfigMaps have them', () => {
+  const { args, volumeMounts } = containerOf('eks.yaml', 'fairlead')!;
+  expect(args).toContain('--config=/var/lib/kube-proxy-config/config');
+  const { volumes } = objectOf<V1DaemonSet>('eks.yaml', 'DaemonSet').spec!.template.spec!;
+  const mapAt = (path: string) => {
+    const mount = volumeMounts!.find(({ mountPath }) => mountPath === path);
+    return volumes!.find(({ name }) => name === mount?.name)?.configMap?.name;
+  };
+  expect(mapAt('/var/lib/kube-proxy-config')).toBe('kube-proxy-config');
+  expect(mapAt('/var/lib/kube-proxy')).toBe('kube-proxy');
+});
+
+it('documents each value, and each has a type', () => {
+  const values = documentedValues(read('values.yaml'));
+  const bare = values.filter(({ meaning, shown }) => shown !== undefined && meaning === '');
+  expect(values.length).toBeGreaterThan(50);
+  expect(bare).toEqual([]);
+  interface Schema {
+    readonly properties?: Readonly<Record<string, Schema>>;
+    readonly [key: string]: unknown;
+  }
+  const schema = JSON.parse(read('values.schema.json')) as Schema;
+  for (const { path, shown } of values) {
+    const place = path
+      .split('.')
+      .reduce<Schema | undefined>((at, name) => at?.properties?.[name], schema);
+    expect(place, path).toBeDefined();
+    if (shown !== undefined) expect(place, path).toHaveProperty('description');
+  }
+});
