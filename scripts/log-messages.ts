@@ -585,6 +585,13 @@ export const logTopics: Readonly<Record<string, readonly LogMessage[]>> = {
       'Mount what `err` names, or set `connectTime: off`.',
     ],
     [
+      'Mounts of ClusterIPs may hang on this kernel',
+      'warn',
+      'clients',
+      'These clients inside the kernel may keep the address of an endpoint, also when its pod is replaced.',
+      'Annotate Services that are mounted with `fairlead.io/connect-time: "off"`, or update the kernel.',
+    ],
+    [
       'Removed connect-time programs',
       'info',
       'directory',

@@ -2,6 +2,8 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Config } from './config/config.ts';
 import { ExcludedPods, type ExcludedPodsOptions } from './excluded-pods.ts';
+import type { HostFiles } from './host/files.ts';
+import { clientsAtRisk, type KernelClient } from './host/kernel-clients.ts';
 import type { Kernel } from './kernel/kernel.ts';
 import type { Exclusion } from './modes/beside.ts';
 import {
@@ -19,6 +21,8 @@ import { StalePrograms } from './stale-programs.ts';
 interface ConnectTimeOptions extends ExcludedPodsOptions {
   readonly connectTime?: ConnectTimePaths;
   readonly families: readonly Family[];
+  /** Absent: nothing is known of the kernel's version. */
+  readonly host?: Pick<HostFiles, 'read'>;
   readonly kernel: Kernel;
   readonly log: Logger;
   readonly events: Pick<
@@ -34,6 +38,7 @@ export class ConnectTime {
   readonly #stale: StalePrograms;
   #chosen: ConnectTimeWish = { reach: 'off', excludes: false };
   #placement: Placement | undefined;
+  #kernelClients: readonly KernelClient[] = [];
 
   constructor(options: ConnectTimeOptions) {
     this.#options = options;
@@ -63,6 +68,11 @@ export class ConnectTime {
     return excludes && reach === 'all' && this.excludedCgroups === undefined ? 'host' : reach;
   }
 
+  /** Clients inside the kernel that may keep the addresses of endpoints. */
+  get kernelClients(): readonly KernelClient[] {
+    return this.#kernelClients;
+  }
+
   /** Attached programs that this process does not update, as last seen. */
   get stale(): Stale {
     return this.#stale.now;
@@ -88,10 +98,14 @@ export class ConnectTime {
   }
 
   async #place(wish: ConnectTimeWish): Promise<void> {
-    const { events, families, kernel, log } = this.#options;
+    const { events, families, host, kernel, log } = this.#options;
     const { placement, lack } = await chooseConnectTime(wish, this.#paths, families, kernel);
     this.#chosen = wish;
     this.#placement = placement;
+    this.#kernelClients = placement && host ? clientsAtRisk(host) : [];
+    if (this.#kernelClients.length > 0) {
+      log.warn({ clients: this.#kernelClients }, 'Mounts of ClusterIPs may hang on this kernel');
+    }
     if (lack === undefined) return;
     log.warn(
       { connectTime: wish.reach, err: lack },

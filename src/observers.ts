@@ -76,7 +76,10 @@ export interface Present {
   /** Nodes were listed, so that this node is known if it exists. */
   readonly nodeListed: () => boolean;
   /** Whose connections are translated when they are made, and which pods are left out. */
-  readonly connectTime: () => Pick<ConnectTime, 'exclusion' | 'findStale' | 'reach' | 'stale'>;
+  readonly connectTime: () => Pick<
+    ConnectTime,
+    'exclusion' | 'findStale' | 'kernelClients' | 'reach' | 'stale'
+  >;
   /** Sockets that listen for node ports on the loopback address. */
   readonly localhostListeners: (family: Family) => number;
 }

@@ -139,6 +139,10 @@ const connectTime = object({
     }),
     'Pods whose connections are left to the rules. Absent: no pods are to be.',
   ),
+  kernelClients: maybe(
+    list(text),
+    'Clients of this kernel (NFS, SMB, Ceph) that may keep the address of an endpoint. Absent: none.',
+  ),
 });
 
 export const statusSchema = answer('Status', {

@@ -41,6 +41,8 @@ export interface Inside {
     readonly reach: Config['connectTime'];
     readonly exclusion: Exclusion | undefined;
     readonly stale: StalePrograms;
+    /** Clients inside the kernel that may keep the addresses of endpoints. */
+    readonly kernelClients: readonly string[];
     /** Names of stale programs, which the kernel is asked for. */
     findStale(): Promise<string[]>;
   };

@@ -96,9 +96,15 @@ function connectTimeOf({ connectTime, engine }: Inside): Status['connectTime'] {
       },
     ];
   });
-  const { exclusion, reach, stale } = connectTime();
+  const { exclusion, kernelClients, reach, stale } = connectTime();
   const state = connectTimeState({ beside, families, stale: () => stale, wanted: () => reach });
-  return { state, maps, stale, ...(exclusion && { excludedPods: exclusion }) };
+  return {
+    state,
+    maps,
+    stale,
+    ...(exclusion && { excludedPods: exclusion }),
+    ...(kernelClients.length > 0 && { kernelClients: [...kernelClients] }),
+  };
 }
 
 function sourceOf({ config, source }: Inside): Status['source'] {
