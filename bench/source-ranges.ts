@@ -147,6 +147,7 @@ function tenant({ ranges, ports }: Case, round: number, index = 0): Change {
     healthCheckNodePort: 0,
     affinityTimeoutSeconds: 0,
     rulesOnly: false,
+    awaitedLoadBalancer: undefined,
     ports: Array.from({ length: ports }, (_, i) => ({
       name: `p${i}`,
       protocol: 'TCP' as const,

@@ -10,6 +10,7 @@ import { ipvsMetrics } from '../src/serve/ipvs-metrics.ts';
 import { logMetrics } from '../src/serve/log-metrics.ts';
 import { Metrics } from '../src/serve/metrics.ts';
 import { Ping } from '../src/serve/ping.ts';
+import { problemMetrics } from '../src/serve/problem-metrics.ts';
 import { serviceMetrics } from '../src/serve/service-metrics.ts';
 import { socketMetrics } from '../src/serve/socket-metrics.ts';
 import { systemClock } from '../src/sync/clock.ts';
@@ -49,6 +50,11 @@ function allMetrics(): Described[] {
     beside: () => undefined,
   });
   serviceMetrics(registry, { read: async () => undefined });
+  problemMetrics(registry, {
+    catchUp: async () => {},
+    healthy: () => true,
+    counts: () => ({ services: 0, byReason: new Map() }),
+  });
   logMetrics(registry, { leftOut: 0 });
   socketMetrics(registry, new Descriptors());
   const found = new Map<string, Described>();

@@ -253,7 +253,7 @@ export class App {
   }
 
   #makeRunner(mode: ProxyMode): ModeRunner {
-    const { conntrack, journal, metrics, serviceHealth, takeover } = this.#observers;
+    const { conntrack, journal, metrics, serviceHealth, takeover, verdicts } = this.#observers;
     return new ModeRunner(mode, {
       ...this.#options,
       settings: (of) => this.#engineSettings(of),
@@ -263,7 +263,10 @@ export class App {
       observer: (event) => this.#observers.sync(event),
       conntrackObserver: conntrack,
       changed: (...change) => journal.recent.changed(...change),
-      resolved: (service) => serviceHealth.resolved(service),
+      resolved: (service) => {
+        serviceHealth.resolved(service);
+        verdicts.resolved(service);
+      },
       takeoverObserver: takeover,
       localhost: this.#localhost,
       excludedCgroups: () => this.#connectTime.excludedCgroups,

@@ -13,6 +13,8 @@ import type { NoRoom } from './modes/sockets/descriptors.ts';
 import type { LocalhostEvent } from './modes/sockets/localhost.ts';
 import type { Family } from './net/address.ts';
 import { Journal } from './serve/ask/journal.ts';
+import { statusNow } from './serve/ask/status.ts';
+import { Verdicts } from './serve/ask/verdicts.ts';
 import { ClusterEvents } from './serve/cluster-events.ts';
 import { connectTimeMetrics } from './serve/connect-time-metrics.ts';
 import { conntrackLog } from './serve/conntrack-log.ts';
@@ -28,6 +30,7 @@ import { localhostReport } from './serve/localhost-report.ts';
 import type { Logger } from './serve/log.ts';
 import { Metrics } from './serve/metrics.ts';
 import { countersOf } from './serve/nfacct-metrics.ts';
+import { problemMetrics } from './serve/problem-metrics.ts';
 import { Reporter } from './serve/reporter.ts';
 import { runServers } from './serve/servers.ts';
 import type { ServiceCounters } from './serve/service-counters.ts';
@@ -92,6 +95,7 @@ export class Observers {
   readonly events: ClusterEvents;
   readonly serviceHealth: ServiceHealth;
   readonly journal: Journal;
+  readonly verdicts: Verdicts;
   readonly conntrack: ConntrackObserver;
   readonly localhost: (event: LocalhostEvent) => void;
   readonly takeover: (event: TakeoverEvent) => void;
@@ -109,6 +113,7 @@ export class Observers {
     const { clock, kernel, log, nodeName } = options;
     const { config, mode, state } = present;
     this.journal = new Journal(options);
+    this.verdicts = new Verdicts({ clock, engine: present.engine, state });
     this.metrics = this.#makeMetrics();
     const families = this.#families;
     const connectTime = () => present.engine()?.connectTime;
@@ -250,7 +255,7 @@ export class Observers {
   }
 
   #serve(signal: AbortSignal): Promise<void>[] {
-    const { events, health, http, journal, metrics } = this;
+    const { events, health, http, journal, metrics, verdicts } = this;
     const { config, connectTime, engine, fallbacks, state } = this.#present;
     const { clock, conntrack, host, kernel, log, nodeName, source } = this.#options;
     const mode = () => this.#present.mode().name;
@@ -261,6 +266,7 @@ export class Observers {
       nodeName,
       state,
       journal,
+      verdicts,
       source,
       config,
       mode,
@@ -273,6 +279,11 @@ export class Observers {
       conntrack: new RecentDumps(conntrack, clock),
       ...(host && { host }),
     };
+    problemMetrics(metrics.registry, {
+      catchUp: verdicts.catchUp,
+      counts: () => verdicts.counts,
+      healthy: () => statusNow(inside).healthy,
+    });
     return runServers({ config, mode, http, metrics, inside, log, failed }, signal);
   }
 }

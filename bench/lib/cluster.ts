@@ -53,6 +53,7 @@ function service(index: number, { outside = false, sticky = false }: Size): Serv
     healthCheckNodePort: 0,
     affinityTimeoutSeconds: sticky ? 10_800 : 0,
     rulesOnly: false,
+    awaitedLoadBalancer: undefined,
     ports: [{ name: 'http', protocol: 'TCP', port: 80, nodePort: outside ? 20_000 + index : 0 }],
   };
 }

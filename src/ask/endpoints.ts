@@ -1,6 +1,7 @@
 /** What can be asked of the running process, by HTTP GET on the metrics server. */
 import { diffSchema } from './difference.ts';
 import { explanationSchema } from './explanation.ts';
+import { problemsSchema } from './problems.ts';
 import type { Infer, Schema } from './schema.ts';
 import { changeListSchema, serviceListSchema, serviceSchema } from './service.ts';
 import { statusSchema } from './status.ts';
@@ -32,8 +33,7 @@ export const endpoints = {
       name: 'Only Services of this name. In it, `*` stands for any characters and `?` for one.',
       labelSelector:
         'Only Services with these labels, written as for `kubectl get -l`. Labels are not kept: the question is passed to the API server, or the files are read again.',
-      state:
-        '`unhealthy`: only Services that are not in force, or that have a port without an endpoint that can be used.',
+      state: '`unhealthy`: only Services that have problems on this node.',
       limit: 'The most Services of one answer: 1 to 1000. Default: 500.',
       continue: 'The field `continue` of the page before.',
     },
@@ -51,6 +51,16 @@ export const endpoints = {
         'The most endpoints in the answer, of all ports together: 1 to 10000. Default: 500.',
     },
     answer: serviceSchema,
+  },
+  problems: {
+    path: `${prefix}/problems`,
+    meaning: 'All that is wrong on this node: with the proxy, and with which Services.',
+    query: {
+      namespace: 'Only Services of this namespace. Counts are of all.',
+      limit: 'The most Services of one answer: 1 to 1000. Default: 500.',
+      continue: 'The field `continue` of the page before.',
+    },
+    answer: problemsSchema,
   },
   changes: {
     path: `${prefix}/changes`,

@@ -1,5 +1,6 @@
 /** Texts about a Service's ports, for terminal and page. */
-import type { ServiceAnswer } from './service.ts';
+import { reasonWords } from './problem-reasons.ts';
+import type { ServiceAnswer, ServiceList } from './service.ts';
 import { counted } from './words.ts';
 
 type Port = ServiceAnswer['ports'][number];
@@ -7,6 +8,16 @@ type Port = ServiceAnswer['ports'][number];
 /** `http 80/TCP`. */
 export function portTitle({ name, port, protocol }: Pick<Port, 'name' | 'port' | 'protocol'>) {
   return `${name === '' ? '' : `${name} `}${port}/${protocol}`;
+}
+
+/** `in force`, or what is wrong: `no endpoints, address taken`. */
+export function stateWords({
+  reasons,
+  state,
+}: Pick<ServiceList['items'][number], 'reasons' | 'state'>): string {
+  if (reasons.length === 0) return state;
+  const words = reasons.map(reasonWords).join(', ');
+  return state === 'waiting' ? `${words} (waiting)` : words;
 }
 
 /** Where connections to a frontend go. */

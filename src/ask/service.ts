@@ -1,4 +1,6 @@
 /** The Services of this node's proxy: a list of them, and all about one. */
+
+import { reasonNames } from './problem-reasons.ts';
 import {
   answer,
   count,
@@ -21,6 +23,8 @@ const state = oneOf('in force', 'waiting', 'set aside');
 const stateMeaning =
   '`waiting`: a change is not in the kernel yet. `set aside`: the kernel refused it, and it is tried again.';
 
+const reasons = list(oneOf(...reasonNames));
+
 const port = object({
   name: field(text, 'Empty for a port without a name.'),
   protocol: field(protocolName, 'Its protocol.'),
@@ -38,6 +42,7 @@ const listed = object({
   endpoints: field(count, 'Endpoints that its EndpointSlices name, in all families.'),
   used: field(count, 'Endpoints that connections may reach, for the port that has the fewest.'),
   state: field(state, stateMeaning),
+  reasons: field(reasons, 'Why it has problems on this node; empty: it has none.'),
 });
 
 export const serviceListSchema = answer('ServiceList', {
@@ -139,6 +144,7 @@ export const serviceSchema = answer('Service', {
     list(text),
     'What is wrong with it, or with the ports shown, on this node; in sentences.',
   ),
+  reasons: field(reasons, 'The reasons of the problems, each once.'),
   portCount: field(
     count,
     'Ports, counted once for each family. With parameter `port`, only those that match it.',

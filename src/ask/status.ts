@@ -181,6 +181,7 @@ export const statusSchema = answer('Status', {
       waiting: field(count, 'Services that have changed and are not resolved yet.'),
       setAside: field(count, 'Service ports that the kernel refuses.'),
       overLimit: field(count, 'Services that exceed a limit, and are served in part.'),
+      withProblems: field(count, 'Services that have problems, which `problems` answers with.'),
     }),
     'Counts of Services.',
   ),

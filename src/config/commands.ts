@@ -57,6 +57,7 @@ export const listOptions = {
     shown: 'LABELS',
     meaning: 'Only Services with these labels (app=web,tier!=db), as the API server selects them.',
   },
+  problems: { shown: '', meaning: 'Only Services that have problems on this node.' },
 } as const satisfies Readonly<Record<string, CommandOption>>;
 
 export const explainOptions = {
@@ -151,10 +152,10 @@ export const commands: readonly CommandSpec[] = [
   },
   {
     name: 'service',
-    usage: 'service list [-n NAMESPACE] [-l LABELS] [NAME]',
+    usage: 'service list [-n NAMESPACE] [-l LABELS] [--problems] [NAME]',
     meaning:
-      'List the Services of this node: endpoints in use, all endpoints, and whether the kernel ' +
-      'state is complete. NAME may contain * and ?.',
+      'List the Services of this node: endpoints in use, all endpoints, and what is wrong with ' +
+      'each, or whether it is in force. NAME may contain * and ?.',
     words: ['list', 'show'],
     options: listOptions,
   },
@@ -164,6 +165,14 @@ export const commands: readonly CommandSpec[] = [
     meaning:
       'Show a Service on this node: frontends, endpoints, which endpoints are in use and why the ' +
       'others are not, and recent changes. Exit code: 1 if the Service has a problem.',
+    options: namespaceOption,
+  },
+  {
+    name: 'problems',
+    usage: 'problems [-n NAMESPACE] [options]',
+    meaning:
+      'List all that is wrong on this node: with the proxy, and with Services, each with its ' +
+      'reason. Exit code: 0 nothing, 1 a problem, 2 usage error, 3 not reachable.',
     options: namespaceOption,
   },
   {

@@ -66,6 +66,7 @@ const countedAs: { readonly [K in Change['kind']]?: 'service' | 'endpoint' } = {
   'service-gone': 'service',
   'service-unserved': 'service',
   slice: 'endpoint',
+  'slice-unused': 'endpoint',
   'slice-gone': 'endpoint',
 };
 

@@ -6,7 +6,7 @@
 
 import type { Change, Resource } from '../state/change.ts';
 import { objectKey } from '../state/types.ts';
-import { decodeEndpointSlice } from './decode/endpoint-slice.ts';
+import { decodeEndpointSlice, decodeUnusedSlice } from './decode/endpoint-slice.ts';
 import { isRawObject } from './decode/field-reader.ts';
 import { decodeNode } from './decode/node.ts';
 import { decodeService, decodeUnserved } from './decode/service.ts';
@@ -57,7 +57,9 @@ export function decodeChange(
     }
     case 'endpointslices': {
       const { record: slice, problems } = decodeEndpointSlice(raw, strings, nodeName);
-      return { change: slice && { kind: 'slice', slice }, problems };
+      if (slice !== undefined) return { change: { kind: 'slice', slice }, problems };
+      const unused = decodeUnusedSlice(raw);
+      return { change: unused && { kind: 'slice-unused', unused }, problems };
     }
     case 'nodes': {
       const { record: node, problems } = decodeNode(raw);
@@ -92,6 +94,8 @@ export function keyOfChange(change: Change): string {
       return change.unserved.key;
     case 'slice':
       return change.slice.key;
+    case 'slice-unused':
+      return change.unused.key;
     case 'node':
       return change.node.name;
     case 'service-cidr':

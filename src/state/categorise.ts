@@ -88,10 +88,20 @@ function fallback(
     : { takes: second, standard: 'serving', topology };
 }
 
-/** Why this pool does not take an endpoint with these flags; undefined = it does. */
-export function whyNot(flag: number, choice: Choice, pool: keyof Choices): string | undefined {
+/**
+ * Why this pool does not take an endpoint with these flags; undefined = it does. `isNodeless`: its
+ * EndpointSlice does not say on which node it is.
+ */
+export function whyNot(
+  flag: number,
+  choice: Choice,
+  pool: keyof Choices,
+  isNodeless: boolean,
+): string | undefined {
   if (choice.takes(flag)) return undefined;
-  if (pool === 'local' && (flag & EndpointFlag.local) === 0) return 'is on another node';
+  if (pool === 'local' && (flag & EndpointFlag.local) === 0) {
+    return isNodeless ? 'is on an unknown node: it has no nodeName' : 'is on another node';
+  }
   const isTerminating = (flag & EndpointFlag.terminating) !== 0;
   if ((flag & EndpointFlag.ready) === 0) {
     if (!isTerminating) return 'is not ready';

@@ -1,5 +1,12 @@
 /** What a source tells of the cluster. */
-import type { EndpointSlice, Node, Service, ServiceCIDR, UnservedService } from './types.ts';
+import type {
+  EndpointSlice,
+  Node,
+  Service,
+  ServiceCIDR,
+  UnservedService,
+  UnusedSlice,
+} from './types.ts';
 
 export const resources = ['services', 'endpointslices', 'nodes', 'servicecidrs'] as const;
 export type Resource = (typeof resources)[number];
@@ -11,6 +18,8 @@ export type Change =
   /** It is there, and this proxy has nothing to do for it. */
   | { readonly kind: 'service-unserved'; readonly unserved: UnservedService }
   | { readonly kind: 'slice'; readonly slice: EndpointSlice }
+  /** It is there for a Service, and has nothing that can be used. */
+  | { readonly kind: 'slice-unused'; readonly unused: UnusedSlice }
   | { readonly kind: 'slice-gone'; readonly key: string }
   | { readonly kind: 'node'; readonly node: Node }
   | { readonly kind: 'node-gone'; readonly name: string }

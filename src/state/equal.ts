@@ -52,6 +52,7 @@ export function sameService(a: Service, b: Service): boolean {
     a.healthCheckNodePort === b.healthCheckNodePort &&
     a.affinityTimeoutSeconds === b.affinityTimeoutSeconds &&
     a.rulesOnly === b.rulesOnly &&
+    a.awaitedLoadBalancer === b.awaitedLoadBalancer &&
     sameList(a.clusterIPs, b.clusterIPs, sameAddress) &&
     sameList(a.externalIPs, b.externalIPs, sameAddress) &&
     sameList(a.loadBalancerIPs, b.loadBalancerIPs, sameAddress) &&

@@ -9,7 +9,15 @@ import type { Change, Resource } from './change.ts';
 import { sameService, sameSlice } from './equal.ts';
 import type { AddressKeys } from './node-sockets.ts';
 import { type TriggerTime, TriggerTimes } from './trigger-times.ts';
-import type { EndpointSlice, Node, Service, ServiceCIDR, UnservedService } from './types.ts';
+import type {
+  EndpointSlice,
+  Node,
+  Service,
+  ServiceCIDR,
+  UnservedService,
+  UnusedSlice,
+} from './types.ts';
+import { UnusedSlices } from './unused-slices.ts';
 
 const noSlices: readonly EndpointSlice[] = [];
 
@@ -25,6 +33,7 @@ export class ClusterState {
   #serviceCount = 0;
   readonly #unserved = new Map<string, UnservedService>();
   readonly #slices = new Map<string, EndpointSlice>();
+  readonly #unused = new UnusedSlices();
   readonly #serviceCIDRObjects = new Map<string, ServiceCIDR>();
   #serviceCIDRs: Readonly<Record<Family, readonly CIDR[]>> = { IPv4: [], IPv6: [] };
   #node: Node | undefined;
@@ -122,6 +131,11 @@ export class ClusterState {
     for (const [key, { service }] of this.#known) if (service !== undefined) yield key;
   }
 
+  /** Keys that slices name, and no Service here has. */
+  *keysWithSlicesAlone(): Generator<string> {
+    for (const [key, { service }] of this.#known) if (service === undefined) yield key;
+  }
+
   /** Services that are there and that this proxy does not serve, by key. */
   get unserved(): ReadonlyMap<string, UnservedService> {
     return this.#unserved;
@@ -134,6 +148,11 @@ export class ClusterState {
   /** Slices that name the Service, whether or not it is known, in any order. */
   slices(key: string): readonly EndpointSlice[] {
     return this.#known.get(key)?.slices ?? noSlices;
+  }
+
+  /** Slices that seem to be for the Service and cannot be used. */
+  unusedSlices(key: string): readonly UnusedSlice[] {
+    return this.#unused.of(key);
   }
 
   /** This node as last seen; with `deleted` set when it has gone. */
@@ -156,8 +175,10 @@ export class ClusterState {
         return this.#setUnserved(change.unserved);
       case 'slice':
         return this.#setSlice(change.slice);
+      case 'slice-unused':
+        return this.#setUnused(change.unused);
       case 'slice-gone':
-        return this.#deleteSlice(change.key);
+        return this.#deleteUnused(change.key) || this.#deleteSlice(change.key);
       case 'node':
         return this.#setNode(change.node);
       case 'node-gone':
@@ -198,8 +219,22 @@ export class ClusterState {
     return true;
   }
 
+  /** The Service is dirty because its problems may be others. */
+  #setUnused(unused: UnusedSlice): boolean {
+    const isNew = this.#unused.set(unused);
+    if (isNew) this.touch(unused.service);
+    return this.#deleteSlice(unused.key) || isNew;
+  }
+
+  #deleteUnused(key: string): boolean {
+    const service = this.#unused.delete(key);
+    if (service !== undefined) this.touch(service);
+    return service !== undefined;
+  }
+
   #setSlice(slice: EndpointSlice): boolean {
     const { key, service } = slice;
+    this.#deleteUnused(key);
     let previous = this.#slices.get(key);
     if (previous !== undefined && sameSlice(previous, slice)) return false;
     if (previous !== undefined && previous.service !== service) {

@@ -34,6 +34,11 @@ export interface Service {
   readonly affinityTimeoutSeconds: number;
   /** Its connections are never translated when they are made, but by rules. */
   readonly rulesOnly: boolean;
+  /**
+   * Of type LoadBalancer, and its status names no load balancer: its loadBalancerClass, empty
+   * without one. Undefined: it waits for none.
+   */
+  readonly awaitedLoadBalancer: string | undefined;
   readonly ports: readonly ServicePort[];
 }
 
@@ -94,6 +99,16 @@ export interface EndpointSlice {
   readonly places: readonly Place[] | undefined;
   /** endpoints.kubernetes.io/last-change-trigger-time, milliseconds since the epoch. */
   readonly triggerTimeMs: number | undefined;
+}
+
+/** An EndpointSlice that is not used, although it seems to be for a Service. */
+export interface UnusedSlice {
+  /** `namespace/name` */
+  readonly key: string;
+  /** Key of the Service. */
+  readonly service: string;
+  /** `its addressType is FQDN`: why not. */
+  readonly because: string;
 }
 
 /** Equal ones are mostly one object: there are as many as nodes. */

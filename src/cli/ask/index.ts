@@ -5,6 +5,7 @@ import { type ExitCode, exitCodes } from '../exit-codes.ts';
 import { type AskIo, runAsk } from './command.ts';
 import { diffCommand } from './diff.ts';
 import { explainCommand } from './explain.ts';
+import { problemsCommand } from './problems.ts';
 import { listCommand } from './service-list.ts';
 import { showCommand } from './service-show.ts';
 import { statusCommand } from './status.ts';
@@ -16,6 +17,7 @@ type Run = (args: readonly string[], io: AskIo) => Promise<ExitCode>;
 const runs: Readonly<Record<string, Run>> = {
   status: (args, io) => runAsk('status', statusCommand, args, io),
   service: runService,
+  problems: (args, io) => runAsk('problems', problemsCommand, args, io),
   diff: (args, io) => runAsk('diff', diffCommand, args, io),
   top: runTop,
   trace: runTrace,

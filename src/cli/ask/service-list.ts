@@ -1,6 +1,7 @@
 /** `fairlead service list`: the Services of this node's proxy. */
 
 import type { ServiceList } from '../../ask/service.ts';
+import { stateWords } from '../../ask/service-words.ts';
 import { listOptions } from '../../config/commands.ts';
 import { columns } from '../output.ts';
 import type { AskCommand } from './command.ts';
@@ -20,6 +21,7 @@ export const listCommand: AskCommand<'services'> = {
       ...(name && { name }),
       ...(namespace && { namespace }),
       ...(labelSelector && { labelSelector }),
+      ...(values.problems === undefined ? {} : { state: 'unhealthy' }),
     };
   },
   pages: {
@@ -44,7 +46,7 @@ function byName(a: Item, b: Item): number {
 }
 
 function row(item: Item): string[] {
-  const { clusterIPs, endpoints, name, namespace, state, type, used } = item;
+  const { clusterIPs, endpoints, name, namespace, type, used } = item;
   const ports = item.ports.map(({ nodePort, port, protocol }) => {
     return `${port}${nodePort === undefined ? '' : `:${nodePort}`}/${protocol}`;
   });
@@ -56,7 +58,7 @@ function row(item: Item): string[] {
     clusterIPs.join(','),
     shown.join(','),
     `${used}/${endpoints}`,
-    state,
+    stateWords(item),
   ];
 }
 

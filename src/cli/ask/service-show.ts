@@ -29,7 +29,7 @@ export const showCommand: AskCommand<'service'> = {
     const [name = '', namespace = values.namespace] = subject.split('/', 2).reverse();
     return { name, ...(namespace && { namespace }), ...(port && { port }) };
   },
-  isHealthy: ({ problems, state }) => problems.length === 0 && state !== 'set aside',
+  isHealthy: ({ problems }) => problems.length === 0,
   print: (service, wide) => {
     const parts = [pairs(head(service)), ...service.ports.map((port) => portText(port, wide))];
     const rest = service.portCount - service.ports.length;

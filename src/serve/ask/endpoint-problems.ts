@@ -1,4 +1,4 @@
-/** What EndpointSlices say of endpoints that cannot work, each a sentence. */
+/** What EndpointSlices say that cannot work, whatever the ports. */
 import { counted } from '../../ask/words.ts';
 import {
   type Address,
@@ -10,43 +10,135 @@ import {
   formatCIDR,
 } from '../../net/address.ts';
 import { sameBytes } from '../../net/bytes.ts';
+import { isNear } from '../../net/near.ts';
+import type { Seen } from '../../state/resolve.ts';
 import type { ClusterState } from '../../state/store.ts';
 import type { EndpointSlice, Service } from '../../state/types.ts';
+import type { RunningEngine } from './inside.ts';
+import type { Problem } from './service-problems.ts';
 
-/** The most endpoints that are named. */
+/** The most endpoints, or slices, that are named. */
 const namedMax = 3;
 
-/**
- * Endpoints in a ServiceCIDR. A packet is translated once, so it would have to be for a pod: what
- * is sent to the address of another Service is rejected or lost.
- */
-export function serviceAddressProblems(
+/** There is no slice of it, or none names an endpoint. */
+export function emptyProblem(
   state: ClusterState,
-  slices: readonly EndpointSlice[],
-): string[] {
-  const found = new Map<string, { readonly address: Address; readonly block: CIDR }>();
-  for (const address of addressesOf(slices)) {
-    if (found.size === namedMax) break;
-    const block = state.serviceCIDRs(address.family).find((one) => cidrContains(one, address));
-    if (block !== undefined) found.set(formatAddress(address.bytes), { address, block });
+  { key, name, namespace }: Pick<Service, 'key' | 'name' | 'namespace'>,
+): Problem | undefined {
+  const slices = state.slices(key);
+  if (slices.some(({ length }) => length > 0)) return undefined;
+  if (slices.length > 0) {
+    return {
+      reason: 'no_endpoints',
+      text: () => 'Its EndpointSlices name no endpoint: its selector matches no pod.',
+    };
   }
-  return Array.from(found, ([text, { address, block }]) => {
-    const owner = clusterIPOwner(state, address);
-    const whose = owner === undefined ? 'in' : `the ClusterIP of ${owner}, in`;
+  const unused = state.unusedSlices(key);
+  if (unused.length > 0) {
+    const text = () => {
+      const named = unused.slice(0, namedMax).map((one) => `${one.key} (${one.because})`);
+      const more = unused.length - named.length;
+      const list = named.join(', ') + (more > 0 ? ` and ${counted(more, 'other')}` : '');
+      return `None of its EndpointSlices can be used: ${list}.`;
+    };
+    return { reason: 'unused_slices', text };
+  }
+  const text = () => {
+    const near = slicesOfNearName(state, namespace, name);
+    const meant =
+      near === undefined
+        ? ''
+        : ` EndpointSlice ${near.slice} is of ${near.service}, which is no Service here: its ` +
+          'label kubernetes.io/service-name may be mistyped.';
     return (
-      `Endpoint ${text} is not a pod: it is ${whose} ServiceCIDR ${formatCIDR(block)}. ` +
-      'Connections to it fail, because a packet is translated only once.'
+      'No EndpointSlice belongs to it: it has no selector, nothing makes EndpointSlices, or none ' +
+      `has the label kubernetes.io/service-name: ${name}.${meant}`
     );
-  });
+  };
+  return { reason: 'no_slices', text };
 }
 
-function* addressesOf(slices: readonly EndpointSlice[]): Generator<Address> {
-  for (const { addresses, family, length } of slices) {
-    const stride = addressBytes[family];
-    for (let i = 0; i < length; i += 1) {
-      const text = addresses.slice(i * stride, (i + 1) * stride);
-      yield { family, bytes: Buffer.from(text, 'latin1') };
+/** A slice of a Service that is not there, and is called nearly as this one. */
+function slicesOfNearName(state: ClusterState, namespace: string, name: string) {
+  const prefix = `${namespace}/`;
+  for (const key of state.keysWithSlicesAlone()) {
+    if (!key.startsWith(prefix)) continue;
+    const at = (index: number) => key.charCodeAt(prefix.length + index);
+    if (!isNear(key.length - prefix.length, at, name, 2)) continue;
+    return { service: key, slice: state.slices(key)[0]!.key };
+  }
+  return undefined;
+}
+
+/**
+ * Endpoints that are addresses of Services. A packet is translated once, so it would have to be for
+ * a pod: what is sent to the address of another Service is rejected or lost.
+ */
+export function serviceAddressProblems(
+  { claims }: Pick<RunningEngine, 'claims'>,
+  state: ClusterState,
+  service: string,
+  seen: readonly Seen[],
+): Problem[] {
+  const found = new Map<string, () => string>();
+  for (const slice of state.slices(service)) addInBlocks(state, slice, found);
+  for (const one of seen) {
+    const { family } = one.forwarding;
+    if (state.serviceCIDRs(family).length === 0) addClaimed(claims, service, one, found);
+  }
+  return Array.from(found.values(), (text) => ({ reason: 'service_address', text }));
+}
+
+type Found = Map<string, () => string>;
+
+function addInBlocks(state: ClusterState, slice: EndpointSlice, found: Found): void {
+  const { addresses, family, length } = slice;
+  const stride = addressBytes[family];
+  const blocks = state.serviceCIDRs(family);
+  if (blocks.length === 0) return;
+  const bytes = new Uint8Array(stride);
+  const address: Address = { family, bytes };
+  for (let i = 0; i < length && found.size < namedMax; i += 1) {
+    for (let b = 0; b < stride; b += 1) bytes[b] = addresses.charCodeAt(i * stride + b);
+    for (const block of blocks) {
+      if (!cidrContains(block, address)) continue;
+      const own: Address = { family, bytes: bytes.slice() };
+      found.set(formatAddress(own.bytes), () => inBlockText(state, own, block));
     }
+  }
+}
+
+function inBlockText(state: ClusterState, address: Address, block: CIDR): string {
+  const owner = clusterIPOwner(state, address);
+  const whose = owner === undefined ? 'in' : `the ClusterIP of ${owner}, in`;
+  const what = `${whose} ServiceCIDR ${formatCIDR(block)}`;
+  return notAPod(formatAddress(address.bytes), what);
+}
+
+function notAPod(endpoint: string, what: string): string {
+  return (
+    `Endpoint ${endpoint} is not a pod: it is ${what}. ` +
+    'Connections to it fail, because a packet is translated only once.'
+  );
+}
+
+/** So many endpoints of a port are looked up where no ServiceCIDR is known. */
+const claimedMax = 100;
+
+function addClaimed(
+  claims: RunningEngine['claims'],
+  service: string,
+  { candidates: { endpoints }, port: { protocol } }: Seen,
+  found: Found,
+): void {
+  const { family, length } = endpoints;
+  for (let i = 0; i < Math.min(length, claimedMax) && found.size < namedMax; i += 1) {
+    const bytes = endpoints.address(i);
+    const port = endpoints.port(i);
+    const owner = claims.claimantOf(family, protocol, { address: { family, bytes }, port });
+    if (owner === undefined || owner === service) continue;
+    const text = formatAddress(bytes);
+    found.set(text, () => notAPod(text, `an address of ${owner} (port ${port})`));
   }
 }
 
@@ -62,7 +154,7 @@ function clusterIPOwner(state: ClusterState, { bytes }: Address): string | undef
 export function unknownNodeProblems(
   { externalTrafficPolicy, internalTrafficPolicy, type }: Service,
   slices: readonly EndpointSlice[],
-): string[] {
+): Problem[] {
   const policies = [
     ...(internalTrafficPolicy === 'Local' ? ['internalTrafficPolicy'] : []),
     ...(externalTrafficPolicy === 'Local' && type !== 'ClusterIP' ? ['externalTrafficPolicy'] : []),
@@ -70,26 +162,49 @@ export function unknownNodeProblems(
   if (policies.length === 0) return [];
   let all = 0;
   let unknown = 0;
-  for (const { length, places } of slices) {
-    all += length;
-    for (let i = 0; i < length; i += 1) if (!places?.[i]?.node) unknown += 1;
+  for (const slice of slices) {
+    all += slice.length;
+    for (let i = 0; i < slice.length; i += 1) if (!hasNode(slice, i)) unknown += 1;
   }
   if (unknown === 0) return [];
-  const [names, without] = unknown === 1 ? ['names', 'it'] : ['name', 'them'];
-  return [
-    `${unknown} of ${counted(all, 'endpoint')} ${names} no node (nodeName): no node counts ` +
-      `${without} as its own, and ${policies.join(' and ')} is Local.`,
-  ];
+  const text = () => {
+    const [names, without] = unknown === 1 ? ['names', 'it'] : ['name', 'them'];
+    return (
+      `${unknown} of ${counted(all, 'endpoint')} ${names} no node (nodeName): no node counts ` +
+      `${without} as its own, and ${policies.join(' and ')} is Local.`
+    );
+  };
+  return [{ reason: 'unknown_node', text }];
+}
+
+/** Whether an endpoint's address is of those that name no node. */
+export function nodeless(slices: readonly EndpointSlice[]): (address: Uint8Array) => boolean {
+  const known = new Set<string>();
+  for (const slice of slices) {
+    const stride = addressBytes[slice.family];
+    for (let i = 0; i < slice.length; i += 1) {
+      if (!hasNode(slice, i)) known.add(slice.addresses.slice(i * stride, (i + 1) * stride));
+    }
+  }
+  if (known.size === 0) return () => false;
+  return (address) => known.has(Buffer.from(address).toString('latin1'));
+}
+
+function hasNode({ places }: EndpointSlice, index: number): boolean {
+  return (places?.[index]?.node ?? '') !== '';
 }
 
 /** A family without endpoints whose Service has endpoints of the other family. */
-export function otherFamilyProblems(
-  { endpointCount, family }: { readonly endpointCount: number; readonly family: Family },
+export function otherFamilyProblem(
+  family: Family,
   slices: readonly EndpointSlice[],
-): string[] {
+): Problem | undefined {
   const withEndpoints = slices.filter(({ length }) => length > 0);
-  if (endpointCount > 0 || withEndpoints.length === 0) return [];
-  if (withEndpoints.some((slice) => slice.family === family)) return [];
+  if (withEndpoints.length === 0) return undefined;
+  if (withEndpoints.some((slice) => slice.family === family)) return undefined;
   const other = family === 'IPv4' ? 'IPv6' : 'IPv4';
-  return [`It has no endpoint of ${family}: all its EndpointSlices are of ${other}.`];
+  const isEmpty = slices.some((slice) => slice.family === family);
+  const all = isEmpty ? 'endpoints' : 'EndpointSlices';
+  const text = () => `It has no endpoint of ${family}: all its ${all} are of ${other}.`;
+  return { reason: 'other_family', text };
 }

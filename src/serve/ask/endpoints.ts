@@ -41,18 +41,19 @@ export class EndpointsSaid {
     for (let i = 0; i < flags.length && shown.length < most; i += 1) {
       if (pacer.spent) await pacer.rest();
       const flag = flags[i]!;
+      const place = this.#saidOf(endpoints.address(i), flag);
       const inUse = pools.flatMap((pool) => choices[pool] ?? []);
       const usedBy = pools.filter((pool) => choices[pool]?.takes(flag));
       const why = pools.flatMap((pool) => {
         const choice = choices[pool];
-        const reason = choice && whyNot(flag, choice, pool);
+        const reason = choice && whyNot(flag, choice, pool, place.node === undefined);
         return reason === undefined ? [] : [{ pool, reason }];
       });
       shown.push({
         address: formatAddress(endpoints.address(i)),
         port: endpoints.port(i),
         ...conditions(flag),
-        ...this.#saidOf(endpoints.address(i), flag),
+        ...place,
         usedBy,
         ...(usedBy.length === inUse.length ? {} : { because: because(why, inUse.length) }),
       });

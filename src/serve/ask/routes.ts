@@ -8,6 +8,7 @@ import { diffOf } from './diff.ts';
 import { explanationOf } from './explain/explanation.ts';
 import type { Inside } from './inside.ts';
 import { pacedJson } from './paced-json.ts';
+import { problemListOf } from './problem-list.ts';
 import { Refusal } from './refusal.ts';
 import { serviceOf } from './service.ts';
 import { servicesOf, sliceMs } from './services.ts';
@@ -26,6 +27,7 @@ const plainAnswers: Omit<Answers, 'diff'> = {
   status: statusOf,
   services: servicesOf,
   service: serviceOf,
+  problems: problemListOf,
   changes: changeListOf,
   traffic: trafficOf,
   explain: explanationOf,

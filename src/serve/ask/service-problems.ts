@@ -1,146 +1,190 @@
-/** What is wrong with a Service, and what decides about its endpoints, each a sentence. */
-import type { ServiceAnswer } from '../../ask/service.ts';
+/** What is wrong with a Service on this node. There is no other notion of that. */
+import { type ProblemReason, reasonNames } from '../../ask/problem-reasons.ts';
 import { portTitle } from '../../ask/service-words.ts';
 import { counted } from '../../ask/words.ts';
+import { type Family, formatAddress } from '../../net/address.ts';
 import { type Excess, formatExcess } from '../../state/budget.ts';
-import { choose } from '../../state/categorise.ts';
+import { frontendKey } from '../../state/frontend-key.ts';
 import type { Seen } from '../../state/resolve.ts';
-import { whyIgnored } from '../../state/topology.ts';
-import type { EndpointSlice, Service } from '../../state/types.ts';
+import type { EndpointSlice, Forwarding, Frontend, Service } from '../../state/types.ts';
 import { failureText } from '../refusal-text.ts';
 import {
-  otherFamilyProblems,
+  emptyProblem,
+  otherFamilyProblem,
   serviceAddressProblems,
   unknownNodeProblems,
 } from './endpoint-problems.ts';
-import type { Inside } from './inside.ts';
+import type { Inside, RunningEngine } from './inside.ts';
 import { forwardingKeys } from './port-state.ts';
 
-type Port = ServiceAnswer['ports'][number];
+export interface Problem {
+  readonly reason: ProblemReason;
+  /** A sentence for people. */
+  readonly text: () => string;
+}
 
-interface Subject {
+/** A Service as the resolver sees it. */
+export interface Subject {
   readonly service: Service;
-  readonly ports: readonly Port[];
+  /** Its ports, or those that a question is about. */
+  readonly seen: readonly Seen[];
   readonly excess: readonly Excess[];
 }
 
-/** Why connections to it may fail. */
-export function serviceProblems(inside: Inside, { service, ports, excess }: Subject): string[] {
-  const slices = inside.state.slices(service.key);
+/** The parts of `Inside` that decide. */
+type Known = Pick<Inside, 'state' | 'engine'>;
+
+/**
+ * Why connections to it may fail, or a part of it is not served. Lists, metrics, the page, commands
+ * and their exit codes all ask this function.
+ */
+export function problemsOf(known: Known, subject: Subject): Problem[] {
+  return [...ownProblems(known, subject), ...refusals(known, subject.service)];
+}
+
+/** Those that change only when the Service is resolved: all but refusals by the kernel. */
+export function ownProblems({ engine, state }: Known, subject: Subject): Problem[] {
+  const { excess, seen, service } = subject;
+  const running = engine();
+  const slices = state.slices(service.key);
+  const empty = emptyProblem(state, service);
   return [
-    ...noEndpoints(slices),
-    ...ports.flatMap((port) => [
-      ...otherFamilyProblems(port, slices),
-      ...missingPort(port, slices),
-      ...portProblems(port),
-    ]),
-    ...serviceAddressProblems(inside.state, slices),
+    ...(empty === undefined ? [] : [empty]),
+    ...familyProblems(seen, slices),
+    ...(running === undefined
+      ? []
+      : [
+          ...seen.flatMap((one) => lostProblems(running, state.isDirty(service.key), one)),
+          ...serviceAddressProblems(running, state, service.key, seen),
+        ]),
+    ...seen.flatMap((one) => portProblems(one, slices)),
     ...unknownNodeProblems(service, slices),
-    ...refusals(inside, service),
-    ...excess.map((one) => `It asks for too much and gets a part: ${formatExcess(one)}.`),
+    ...loadBalancerProblems(service),
+    ...excess.map((one): Problem => {
+      const text = () => `It asks for too much and gets a part: ${formatExcess(one)}.`;
+      return { reason: 'over_limit', text };
+    }),
   ];
 }
 
-export function noEndpoints(slices: readonly EndpointSlice[]): string[] {
-  if (slices.length === 0) {
-    return [
-      'No EndpointSlice with IP addresses belongs to it: it has no selector, nothing makes ' +
-        'EndpointSlices, or their label kubernetes.io/service-name or their addressType is wrong.',
-    ];
-  }
-  if (slices.some(({ length }) => length > 0)) return [];
-  return ['Its EndpointSlices name no endpoint: its selector matches no pod.'];
+/** The reasons of the problems, each once. */
+export function reasonsIn(problems: readonly Problem[]): readonly ProblemReason[] {
+  return reasonNames.filter((name) => problems.some(({ reason }) => reason === name));
 }
 
-function portProblems(port: Port): string[] {
-  const of = `Port ${portTitle(port)} in ${port.family}`;
-  const lost = port.frontends.flatMap(({ address, heldBy, kind, port: number }) => {
-    if (heldBy === undefined) return [];
-    return [`${of} does not get ${kind} ${address ?? '*'}:${number}, which ${heldBy} holds.`];
-  });
-  const treatments = new Set(port.frontends.map(({ treatment }) => treatment));
-  const { endpointCount } = port;
+function familyProblems(seen: readonly Seen[], slices: readonly EndpointSlice[]): Problem[] {
+  const families = new Set<Family>(seen.map(({ forwarding }) => forwarding.family));
+  return [...families].flatMap((family) => otherFamilyProblem(family, slices) ?? []);
+}
+
+function loadBalancerProblems({ awaitedLoadBalancer: name }: Service): Problem[] {
+  if (name === undefined) return [];
+  const whose = name === '' ? 'no load balancer' : `no load balancer of class "${name}"`;
+  const which =
+    name === ''
+      ? 'the cluster has none, or it has not come to it yet'
+      : 'no controller of that class runs, or it has not come to it yet';
+  const text = () =>
+    `It is of type LoadBalancer and has no address for clients outside: ${whose} has given it one (${which}).`;
+  return [{ reason: 'no_load_balancer', text }];
+}
+
+/** The most frontends of a port that are named. */
+const lostMax = 50;
+
+/** While the Service waits to be resolved, what it holds is not decided. */
+function lostProblems(engine: RunningEngine, isDirty: boolean, { forwarding, port }: Seen) {
+  const { family, frontends } = forwarding;
+  const desired = desiredOf(engine, forwarding);
+  if (isDirty || desired === undefined || desired.frontends.length === frontends.length) return [];
+  const held = new Set(desired.frontends.map(frontendKey));
+  const lost: Problem[] = [];
+  for (const frontend of frontends) {
+    if (lost.length === lostMax) break;
+    if (held.has(frontendKey(frontend))) continue;
+    const holder = engine.claims.holderOf(forwarding, frontend, engine.context.nodeSockets);
+    if (holder === undefined) continue;
+    const at = addressOf(frontend);
+    const text = () =>
+      `Port ${portTitle(port)} in ${family} does not get ${frontend.kind} ${at}, which ${holder} holds.`;
+    lost.push({ reason: 'address_taken', text });
+  }
+  return lost;
+}
+
+function desiredOf({ families }: RunningEngine, { family, key }: Forwarding) {
+  return families.find((one) => one.family === family)?.desired.get(key);
+}
+
+function addressOf({ address, port }: Frontend): string {
+  return `${address === undefined ? '*' : formatAddress(address.bytes)}:${port}`;
+}
+
+/** Why a port has no endpoint that can be used; the first reason alone. */
+function portProblems(seen: Seen, slices: readonly EndpointSlice[]): Problem[] {
+  const missing = missingPort(seen, slices);
+  if (missing !== undefined) return [missing];
+  const { candidates, forwarding, port } = seen;
+  const endpointCount = candidates.endpoints.length;
+  if (endpointCount === 0) return [];
+  const { family, frontends, healthCheckNodePort, local } = forwarding;
+  const of = `Port ${portTitle(port)} in ${family}`;
   const none =
     endpointCount === 1
       ? 'its only endpoint is not'
       : `none of its ${counted(endpointCount, 'endpoint')} is`;
-  return [
-    ...lost,
-    ...(treatments.has('reject') && endpointCount > 0
-      ? [`${of} refuses connections: ${none} ready.`]
-      : []),
-    ...(treatments.has('drop')
-      ? [
-          `${of} drops connections: internalTrafficPolicy is Local, and ${none} on this node and ready.`,
-        ]
-      : []),
-    ...(treatments.has('external-local') && port.local === 0
-      ? [
-          `${of} drops connections from outside: externalTrafficPolicy is Local, and ${none} on this node and ready.`,
-        ]
-      : []),
-  ];
+  const has = (treatment: Frontend['treatment']): boolean =>
+    frontends.some((frontend) => frontend.treatment === treatment);
+  if (has('reject')) {
+    return [{ reason: 'not_ready', text: () => `${of} refuses connections: ${none} ready.` }];
+  }
+  const problems: Problem[] = [];
+  if (has('drop')) {
+    const text = () =>
+      `${of} drops connections: internalTrafficPolicy is Local, and ${none} on this node and ready.`;
+    problems.push({ reason: 'no_local_endpoints', text });
+  }
+  // Load balancers ask the health check node port, and send nothing to a node without endpoints.
+  if (has('external-local') && local.length === 0 && healthCheckNodePort === 0) {
+    const text = () =>
+      `${of} drops connections from outside: externalTrafficPolicy is Local, and ${none} on this node and ready.`;
+    problems.push({ reason: 'no_local_endpoints', text });
+  }
+  return problems;
 }
 
-function refusals(inside: Inside, service: Service): string[] {
+function refusals({ engine }: Known, service: Service): Problem[] {
   const keys = new Set(forwardingKeys(service));
-  return (inside.engine()?.families ?? []).flatMap(({ family, quarantined }) =>
+  return (engine()?.families ?? []).flatMap(({ family, quarantined }) =>
     Array.from(quarantined)
       .filter(({ key }) => keys.has(key))
-      .map(({ failure, inForce, key }) => {
+      .map(({ failure, inForce, key }): Problem => {
         const before =
           inForce === undefined ? 'nothing of it is in force' : 'it is as it was before';
-        return `The kernel refuses ${key} in ${family}: ${failureText(failure)}; ${before}.`;
+        const text = () =>
+          `The kernel refuses ${key} in ${family}: ${failureText(failure)}; ${before}.`;
+        return { reason: 'refused_by_kernel', text };
       }),
   );
 }
 
-/** What decides about a port's endpoints. */
-export function portRemarks(seen: Seen, zone: string): string[] {
-  const { external, internal } = seen.policy;
-  return [
-    ...(internal === 'Local' ? ['Pods of this node reach endpoints of this node only.'] : []),
-    ...(external === 'Local'
-      ? ['From outside, endpoints of this node only are reached, and see the client’s address.']
-      : []),
-    ...endpointRemarks(seen, zone),
-  ];
-}
-
-/** What the endpoints themselves decide: topology, hints, readiness. */
-export function endpointRemarks({ candidates, policy }: Seen, zone: string): string[] {
-  const { flags } = candidates;
-  const { cluster, local } = choose(flags, policy);
-  const ignored = cluster && whyIgnored(flags, zone);
-  const isLast = [cluster, local].some((choice) => {
-    return choice?.standard === 'serving' && flags.some(choice.takes);
-  });
-  return [
-    ...(cluster?.topology === 'SameNode' ? ['Hints choose endpoints for this node.'] : []),
-    ...(cluster?.topology === 'SameZone' ? [`Hints choose endpoints for zone ${zone}.`] : []),
-    ...(ignored === undefined ? [] : [`Hints are ignored: ${ignored}.`]),
-    ...(isLast ? ['Where none is ready, endpoints are used that terminate and still serve.'] : []),
-  ];
-}
-
 /** Finds the most frequent mistake: the names of ports differ. */
 export function missingPort(
-  {
-    endpointCount,
-    family,
-    name,
-    protocol,
-  }: Pick<Port, 'endpointCount' | 'family' | 'name' | 'protocol'>,
+  { candidates, forwarding: { family }, port: { name, protocol } }: Seen,
   all: readonly EndpointSlice[],
-): string[] {
+): Problem | undefined {
+  if (candidates.endpoints.length > 0) return undefined;
   const slices = all.filter((slice) => slice.family === family && slice.length > 0);
-  if (endpointCount > 0 || slices.length === 0) return [];
-  const known = firstPorts(slices);
-  const offered = known.length === 0 ? 'no port' : known.join(', ');
-  return [
-    `No EndpointSlice of ${family} has a port named "${name}" for ${protocol}, they have ` +
-      `${offered}: targetPort may name a port that no container has.`,
-  ];
+  if (slices.length === 0) return undefined;
+  const text = () => {
+    const known = firstPorts(slices);
+    const offered = known.length === 0 ? 'no port' : known.join(', ');
+    return (
+      `No EndpointSlice of ${family} has a port named "${name}" for ${protocol}, they have ` +
+      `${offered}: targetPort may name a port that no container has.`
+    );
+  };
+  return { reason: 'port_name', text };
 }
 
 /** The first few distinct values. */

@@ -3,7 +3,7 @@ import { apiVersion } from '../../ask/schema.ts';
 import type { ServiceAnswer } from '../../ask/service.ts';
 import { formatCIDR } from '../../net/address.ts';
 import { frontendKey } from '../../state/frontend-key.ts';
-import { type Resolved, resolveInSteps, type Seen } from '../../state/resolve.ts';
+import type { Seen } from '../../state/resolve.ts';
 import type { ClusterState } from '../../state/store.ts';
 import type { Forwarding, Service } from '../../state/types.ts';
 import { Pacer } from '../../sync/clock.ts';
@@ -11,9 +11,11 @@ import { shownChange } from './changes.ts';
 import { EndpointsSaid } from './endpoints.ts';
 import { shownFrontend } from './frontends.ts';
 import type { Inside } from './inside.ts';
+import { look } from './look.ts';
+import { portRemarks } from './port-remarks.ts';
 import { States } from './port-state.ts';
 import { numberOf, Refusal } from './refusal.ts';
-import { portRemarks, serviceProblems } from './service-problems.ts';
+import { problemsOf, reasonsIn } from './service-problems.ts';
 import { sliceMs, texts } from './services.ts';
 
 const endpointLimits = { standard: 500, most: 10_000 };
@@ -40,12 +42,16 @@ export async function serviceOf(inside: Inside, query: URLSearchParams): Promise
     left -= port.endpoints.length;
     ports.push(port);
   }
+  const { excess } = resolved;
+  inside.verdicts.judge({ service, seen, excess });
+  const problems = problemsOf(inside, { service, seen: asked, excess });
   return {
     apiVersion,
     kind: 'Service',
     ...headOf(service),
     state: states.of(service),
-    problems: serviceProblems(inside, { service, ports, excess: resolved.excess }),
+    problems: problems.map(({ text }) => text()),
+    reasons: reasonsIn(problems),
     portCount: asked.length,
     ports,
     changes: changesOf(inside, service),
@@ -89,27 +95,6 @@ export function absence(state: ClusterState, key: string): string {
     `this proxy serves no Service ${key}: there is none of that name, or its label ` +
     'service.kubernetes.io/service-proxy-name gives it to another'
   );
-}
-
-/** Resolves the Service as its next change would be, and records what the resolver sees. */
-export async function look(
-  inside: Inside,
-  service: Service,
-  pacer: Pacer,
-): Promise<{ readonly resolved: Resolved; readonly seen: readonly Seen[] }> {
-  const engine = inside.engine();
-  if (engine === undefined) throw new Refusal(503, 'the proxy is starting: ask again soon');
-  const seen: Seen[] = [];
-  const families = engine.families.map(({ family }) => family);
-  const slices = inside.state.slices(service.key);
-  const steps = resolveInSteps(service, slices, engine.context, (one) => {
-    if (families.includes(one.forwarding.family)) seen.push(one);
-  });
-  for (;;) {
-    const { done, value } = steps.next();
-    if (done) return { resolved: value, seen };
-    if (pacer.spent) await pacer.rest();
-  }
 }
 
 function headOf(service: Service) {

@@ -22,8 +22,10 @@ export async function servicesOf(inside: Inside, query: URLSearchParams): Promis
   const limit = numberOf(query, 'limit', limits);
   const namespace = query.get('namespace');
   const name = query.get('name');
-  const isOnlyTroubled = isNotWellAsked(query);
+  const isOnlyTroubled = isTroubleAsked(query);
   const selected = await selectedBy(inside, query.get('labelSelector'), namespace);
+  await inside.verdicts.catchUp();
+  const { troubled } = inside.verdicts;
   const states = new States(inside);
   const pacer = new Pacer(inside.clock, sliceMs);
   const items: ServiceList['items'][number][] = [];
@@ -35,8 +37,9 @@ export async function servicesOf(inside: Inside, query: URLSearchParams): Promis
     if (namespace !== null && service.namespace !== namespace) continue;
     if (selected?.has(key) === false) continue;
     if (name !== null && !matchesGlob(service.name, name)) continue;
-    const item = itemOf(inside, service, states);
-    if (isOnlyTroubled && isHealthy(item)) continue;
+    const reasons = troubled.get(key) ?? [];
+    if (isOnlyTroubled && reasons.length === 0) continue;
+    const item = { ...itemOf(inside, service, states), reasons };
     if (items.length === limit) return { apiVersion, kind: 'ServiceList', items, continue: last };
     items.push(item);
     last = key;
@@ -54,14 +57,10 @@ async function selectedBy(
   return lookedUp((signal) => source.lookup.servicesWith(selector, namespace ?? '', signal));
 }
 
-function isNotWellAsked(query: URLSearchParams): boolean {
+function isTroubleAsked(query: URLSearchParams): boolean {
   const state = query.get('state');
   if (state === null || state === 'unhealthy') return state !== null;
   throw new Refusal(400, `state must be unhealthy, not "${state}"`);
-}
-
-function isHealthy({ state, used }: ServiceList['items'][number]): boolean {
-  return state === 'in force' && used > 0;
 }
 
 /** The keys of the Services after the one called `last`. Services keep their order. */
@@ -76,7 +75,7 @@ function* keysAfter({ state }: Inside, last: string | null): Generator<string> {
   }
 }
 
-function itemOf(inside: Inside, service: Service, states: States): ServiceList['items'][number] {
+function itemOf(inside: Inside, service: Service, states: States) {
   const { clusterIPs, externalIPs, key, loadBalancerIPs, name, namespace, ports, type } = service;
   const endpoints = inside.state.slices(key).reduce((sum, { length }) => sum + length, 0);
   const keys = forwardingKeys(service);

@@ -17,7 +17,13 @@ import { type Facts, problemsOf, remarksOf } from './problems.ts';
 /** The most Service ports in quarantine that the answer lists. */
 const asideMax = 100;
 
-export function statusOf(inside: Inside): Status {
+export async function statusOf(inside: Inside): Promise<Status> {
+  await inside.verdicts.catchUp();
+  return statusNow(inside);
+}
+
+/** With what is known of the problems of Services without looking again. */
+export function statusNow(inside: Inside): Status {
   const { clock, host, nodeName, state } = inside;
   const engine = inside.engine();
   const families = engine?.families ?? [];
@@ -41,6 +47,7 @@ export function statusOf(inside: Inside): Status {
       waiting: state.dirtyCount,
       setAside: aside.length,
       overLimit: engine?.overLimit ?? 0,
+      withProblems: inside.verdicts.counts.services,
     },
     setAside: aside.slice(0, asideMax).map(({ sync, entry }) => asideOf(sync, entry, clock.now())),
     connectTime: connectTimeOf(inside),

@@ -55,7 +55,7 @@ async function frontPage(inside: Inside, query: URLSearchParams): Promise<string
   const limit = numberOf(query, 'changes', { standard: changesShown, most: changesMost });
   const changes = changeListOf(inside, new URLSearchParams({ limit: String(limit) }));
   const services = await servicesOf(inside, listQuery(wanted));
-  const status = statusOf(inside);
+  const status = await statusOf(inside);
   const nowMs = inside.clock.wallMs();
   return documentOf({
     title: `${status.node}: ${status.healthy ? 'healthy' : 'unhealthy'} · Fairlead`,

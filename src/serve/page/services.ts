@@ -1,5 +1,6 @@
 /** The list of Services, a hundred on each page, and its search form. */
 import type { ServiceList } from '../../ask/service.ts';
+import { stateWords } from '../../ask/service-words.ts';
 import { type Content, type Html, html } from './html.ts';
 import { live, table } from './parts.ts';
 
@@ -49,7 +50,7 @@ function searchForm({ namespace, q, state }: Wanted): Html {
   return html`<form action="/" role="search" aria-label="Services">
 <label>Namespace <input name="namespace" value="${namespace}" autocomplete="off"></label>
 <label>Part of the name <input name="q" type="search" value="${q}" autocomplete="off"></label>
-<label>State <select name="state">${option('', 'all')}${option('unhealthy', 'unhealthy')}</select></label>
+<label>State <select name="state">${option('', 'all')}${option('unhealthy', 'with problems')}</select></label>
 <button>Show</button>
 ${isAll ? undefined : html`<a href="/#services">Show all</a>`}
 </form>
@@ -94,10 +95,9 @@ function portsText({ ports }: Item): string {
   return [...texts, ...(ports.length > portsShown ? ['…'] : [])].join(' ');
 }
 
-function stateOf({ state, used }: Item): Content {
-  if (state === 'set aside') return html`<span class="bad">set aside</span>`;
-  if (used === 0) return html`<span class="bad">no endpoint</span>`;
-  return state;
+function stateOf(item: Item): Content {
+  const words = stateWords(item);
+  return item.reasons.length === 0 ? words : html`<span class="bad">${words}</span>`;
 }
 
 function pages(wanted: Wanted, { continue: next }: ServiceList): Content {

@@ -9,9 +9,10 @@ type Change = ChangeList['items'][number];
 
 export function verdict(status: Status, last: Change | undefined, nowMs: number): Html {
   const { problems, remarks, setAside, healthy } = status;
+  const troubled = troubledServices(status);
   const sentence = healthy
-    ? html`<strong class="good">Healthy.</strong> ${summary(status)}${lastChange(last, nowMs)}.`
-    : html`<strong class="bad">Unhealthy.</strong> ${problems[0]}`;
+    ? html`<strong class="good">Proxy healthy.</strong> ${summary(status)}${lastChange(last, nowMs)}.`
+    : html`<strong class="bad">Proxy unhealthy.</strong> ${problems[0]}${troubled && [' ', troubled, '.']}`;
   return live('status', [
     html`<p class="verdict${healthy ? '' : ' bad'}">${sentence}</p>`,
     problems.length > 1 ? list(problems.slice(1)) : undefined,
@@ -20,13 +21,24 @@ export function verdict(status: Status, last: Change | undefined, nowMs: number)
   ]);
 }
 
-function summary({ families, services }: Status): string {
+function summary(status: Status): Content {
+  const { families, services } = status;
   const { known } = services;
   const waiting = Math.max(services.waiting, ...families.map((family) => family.waiting));
-  if (waiting > 0) return `${waiting.toLocaleString('en')} of ${counted(known, 'Service')} wait`;
+  const wait = `${waiting.toLocaleString('en')} of ${counted(known, 'Service')} wait`;
+  const troubled = troubledServices(status);
+  if (troubled !== undefined) return waiting > 0 ? [troubled, `; ${wait}`] : troubled;
+  if (waiting > 0) return wait;
   return known === 1
     ? 'The only Service is in force'
     : `All ${counted(known, 'Service')} are in force`;
+}
+
+/** `6 Services have problems`; undefined: none has. */
+function troubledServices({ services: { withProblems } }: Status): Html | undefined {
+  if (withProblems === 0) return undefined;
+  const text = `${counted(withProblems, 'Service')} ${withProblems === 1 ? 'has' : 'have'} problems`;
+  return html`<a href="/?state=unhealthy#services">${text}</a>`;
 }
 
 function lastChange(change: Change | undefined, nowMs: number): string {

@@ -1,7 +1,12 @@
 import { type Family, parseIPv4Number } from '../../net/address.ts';
 import { protocols } from '../../net/protocol.ts';
 import { specialUse } from '../../net/special-address.ts';
-import { type EndpointSlice, objectKey, type SlicePort } from '../../state/types.ts';
+import {
+  type EndpointSlice,
+  objectKey,
+  type SlicePort,
+  type UnusedSlice,
+} from '../../state/types.ts';
 import type { Interner } from '../interner.ts';
 import { readAddress } from './addresses.ts';
 import {
@@ -13,7 +18,12 @@ import {
   ReadEndpoints,
 } from './endpoint-columns.ts';
 import { type Decoded, type FieldReader, open, type RawObject, show } from './field-reader.ts';
-import { headlessLabel, serviceNameLabel, triggerTimeAnnotation } from './names.ts';
+import {
+  headlessLabel,
+  isNearServiceName,
+  serviceNameLabel,
+  triggerTimeAnnotation,
+} from './names.ts';
 
 const families = ['IPv4', 'IPv6'] as const;
 
@@ -51,6 +61,27 @@ export function decodeEndpointSlice(
     triggerTimeMs: decodeTriggerTime(fields, opened.metadata),
   };
   return { record, problems: fields.problems };
+}
+
+/** A slice that is not used, and the Service that it seems to be for; undefined: there is none. */
+export function decodeUnusedSlice(raw: unknown): UnusedSlice | undefined {
+  const opened = open('EndpointSlice', raw, 'namespaced');
+  if (opened.id === undefined || opened.labels[headlessLabel] !== undefined) return undefined;
+  const { id, labels } = opened;
+  const name = labels[serviceNameLabel];
+  const isOf = (service: unknown, because: string): UnusedSlice | undefined => {
+    if (typeof service !== 'string' || service === '') return undefined;
+    return { key: id.key, service: objectKey(id.namespace, service), because };
+  };
+  if (name === undefined) {
+    const near = Object.keys(labels).find((key) => {
+      return isNearServiceName(key.length, (index) => key.charCodeAt(index));
+    });
+    if (near === undefined) return undefined;
+    return isOf(labels[near], `its label is ${show(near)} instead of ${show(serviceNameLabel)}`);
+  }
+  if (opened.raw.addressType !== 'FQDN') return undefined;
+  return isOf(name, 'its addressType is FQDN, and a proxy needs addresses');
 }
 
 function decodeServiceName(fields: FieldReader, labels: RawObject): string | undefined {

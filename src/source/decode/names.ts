@@ -1,3 +1,5 @@
+import { isNear } from '../../net/near.ts';
+
 /** The labels and annotations that are read, of any object. */
 export const headlessLabel = 'service.kubernetes.io/headless';
 export const proxyNameLabel = 'service.kubernetes.io/service-proxy-name';
@@ -15,6 +17,20 @@ export const labelNames: readonly string[] = [
   serviceNameLabel,
   zoneLabel,
 ];
+
+/** `service-name` */
+const nameOfLabel = serviceNameLabel.slice(serviceNameLabel.indexOf('/') + 1);
+
+/**
+ * Whether a label was probably meant to be `kubernetes.io/service-name`, and is another one. `at`
+ * gives the characters of its text.
+ */
+export function isNearServiceName(length: number, at: (index: number) => number): boolean {
+  const from = length - nameOfLabel.length;
+  const hasItsEnd = from >= 0 && isNear(nameOfLabel.length, (i) => at(from + i), nameOfLabel, 0);
+  if (!hasItsEnd && !isNear(length, at, serviceNameLabel, 2)) return false;
+  return !isNear(length, at, serviceNameLabel, 0);
+}
 
 export const annotationNames: readonly string[] = [
   triggerTimeAnnotation,

@@ -77,6 +77,8 @@ export function decodeService(raw: unknown, strings: Interner): Decoded<Service>
     ),
     affinityTimeoutSeconds: decodeAffinity(fields, spec),
     rulesOnly: decodeRulesOnly(fields, opened.metadata),
+    awaitedLoadBalancer:
+      type === 'LoadBalancer' ? decodeAwaited(fields, spec, opened.raw.status) : undefined,
     ports: strings.records(decodePorts(fields, spec.ports)),
   };
   return { record, problems: fields.problems };
@@ -185,6 +187,14 @@ function decodeIngress(fields: FieldReader, rawStatus: unknown, own: readonly Ad
   }
   fields.outside();
   return distinct(addresses);
+}
+
+/** The class of load balancers that a Service waits for; see `Service.awaitedLoadBalancer`. */
+function decodeAwaited(fields: FieldReader, spec: RawObject, rawStatus: unknown) {
+  const loadBalancer = isRawObject(rawStatus) ? rawStatus.loadBalancer : undefined;
+  const ingress = isRawObject(loadBalancer) ? loadBalancer.ingress : undefined;
+  if (Array.isArray(ingress) && ingress.length > 0) return undefined;
+  return fields.text(spec.loadBalancerClass, 'spec.loadBalancerClass') ?? '';
 }
 
 /** A Service is served in the families that it has a ClusterIP of (5.1). */

@@ -1,5 +1,5 @@
 /** Broken clusters: what is in them, and a question whose answer names what is wrong. */
-
+import type { ProblemReason } from '../../../src/ask/problem-reasons.ts';
 import { NF_INET, VERDICT } from '../../../src/kernel/nft/constants.ts';
 import { nftOps } from '../../../src/kernel/ops.ts';
 import { RecordWriter } from '../../../src/kernel/records.ts';
@@ -23,11 +23,13 @@ export interface Riddle {
   /** What the answer says. */
   readonly outcome: 'endpoint' | 'rejected' | 'dropped' | 'nobody' | 'refused';
   readonly cause: string;
+  /** The problems of Service default/web; default: none. */
+  readonly reasons?: readonly ProblemReason[];
   /** In the kernel's words. */
   readonly object?: string;
 }
 
-const node = `
+export const node = `
 apiVersion: v1
 kind: Node
 metadata: { name: node-a, labels: { topology.kubernetes.io/zone: zone-a } }
@@ -95,6 +97,7 @@ export const riddles: readonly Riddle[] = [
   {
     name: 'the port of the slice has another name',
     manifests: web() + endpoints(here, '{ name: web, port: 8080 }') + node,
+    reasons: ['port_name'],
     to: '10.96.0.1:80',
     outcome: 'rejected',
     cause:
@@ -105,6 +108,7 @@ export const riddles: readonly Riddle[] = [
   {
     name: 'the selector matches nothing',
     manifests: web() + endpoints('  []') + node,
+    reasons: ['no_endpoints'],
     to: 'default/web:http',
     outcome: 'rejected',
     cause: 'Its EndpointSlices name no endpoint: its selector matches no pod.',
@@ -112,11 +116,12 @@ export const riddles: readonly Riddle[] = [
   {
     name: 'nobody makes EndpointSlices',
     manifests: web() + node,
+    reasons: ['no_slices'],
     to: 'default/web:80',
     outcome: 'rejected',
     cause:
-      'No EndpointSlice with IP addresses belongs to it: it has no selector, nothing makes ' +
-      'EndpointSlices, or their label kubernetes.io/service-name or their addressType is wrong.',
+      'No EndpointSlice belongs to it: it has no selector, nothing makes EndpointSlices, or none ' +
+      'has the label kubernetes.io/service-name: web.',
   },
   {
     name: 'an endpoint is the ClusterIP of another Service',
@@ -129,6 +134,7 @@ export const riddles: readonly Riddle[] = [
         .replace('203.0.113.80', '203.0.113.81') +
       endpoints(here.replace('10.244.0.5', '10.96.0.2')) +
       node,
+    reasons: ['service_address'],
     to: '10.96.0.1:80',
     outcome: 'endpoint',
     cause:
@@ -137,6 +143,7 @@ export const riddles: readonly Riddle[] = [
   {
     name: 'an endpoint lies in a ServiceCIDR',
     manifests: web() + endpoints(here.replace('10.244.0.5', '10.96.7.7')) + node,
+    reasons: ['service_address'],
     to: '10.96.0.1:80',
     outcome: 'endpoint',
     cause: 'Endpoint 10.96.7.7 is not a pod: it is in ServiceCIDR 10.96.0.0/16.',
@@ -147,6 +154,7 @@ export const riddles: readonly Riddle[] = [
       web('externalTrafficPolicy: Local') +
       endpoints(here.replace('nodeName: node-a, ', '')) +
       node,
+    reasons: ['no_local_endpoints', 'unknown_node'],
     to: '192.168.7.7:30080',
     from: 'outside',
     outcome: 'dropped',
@@ -162,6 +170,7 @@ export const riddles: readonly Riddle[] = [
         'addressType: IPv6',
       ) +
       node,
+    reasons: ['other_family'],
     to: '10.96.0.1:80',
     outcome: 'rejected',
     cause: 'It has no endpoint of IPv4: all its EndpointSlices are of IPv6.',
@@ -169,6 +178,7 @@ export const riddles: readonly Riddle[] = [
   {
     name: 'policy Local has no endpoint on this node',
     manifests: web('externalTrafficPolicy: Local') + endpoints(there) + node,
+    reasons: ['no_local_endpoints'],
     to: '192.168.7.7:30080',
     from: 'outside',
     outcome: 'dropped',
@@ -180,6 +190,7 @@ export const riddles: readonly Riddle[] = [
   {
     name: 'internal policy Local has no endpoint on this node',
     manifests: web('internalTrafficPolicy: Local') + endpoints(there) + node,
+    reasons: ['no_local_endpoints'],
     to: '10.96.0.1:80',
     outcome: 'dropped',
     cause: 'internalTrafficPolicy is Local',
@@ -202,6 +213,7 @@ export const riddles: readonly Riddle[] = [
       web().replaceAll('name: web', 'name: old').replace('nodePort: 30080', '') +
       endpoints(here) +
       node,
+    reasons: ['address_taken'],
     to: 'default/web:80',
     outcome: 'rejected',
     cause: 'default/web asks for 10.96.0.1:80, but default/old has it: its claim is better.',
@@ -241,6 +253,7 @@ export const riddles: readonly Riddle[] = [
   {
     name: 'no endpoint is ready',
     manifests: web() + endpoints(conditioned('ready: false')) + node,
+    reasons: ['not_ready'],
     to: '10.96.0.1:80',
     outcome: 'rejected',
     cause: 'Its only endpoint is not ready.',
@@ -349,6 +362,7 @@ export const riddles: readonly Riddle[] = [
     kernel: (kernel) => {
       kernel.failNext({ code: 'ENOSPC', forKey: '10.96.0.1', times: Number.POSITIVE_INFINITY });
     },
+    reasons: ['refused_by_kernel'],
     to: '10.96.0.1:80',
     outcome: 'nobody',
     cause: 'The kernel refuses default/web:http (tried once): ',

@@ -12,7 +12,7 @@ const resourceOf: Readonly<Record<string, (typeof resources)[number]>> = {
   ServiceCIDR: 'servicecidrs',
 };
 
-function changesOf(manifests: string): Change[] {
+export function changesOf(manifests: string): Change[] {
   const context = decodeContext('node-a');
   return parseAllDocuments(manifests).flatMap((document) => {
     const raw = document.toJS();

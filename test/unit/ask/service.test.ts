@@ -175,8 +175,8 @@ describe('a Service', () => {
     [
       'without EndpointSlices',
       [{ kind: 'service', service: service() }],
-      'No EndpointSlice with IP addresses belongs to it: it has no selector, nothing makes ' +
-        'EndpointSlices, or their label kubernetes.io/service-name or their addressType is wrong.',
+      'No EndpointSlice belongs to it: it has no selector, nothing makes ' +
+        'EndpointSlices, or none has the label kubernetes.io/service-name: web.',
     ],
     [
       'without endpoints',
@@ -312,7 +312,7 @@ describe('the list of Services', () => {
     expect(code).toBe(0);
     expect(stdout.split('\n').map((line) => line.split(/ {2,}/))).toEqual([
       ['NAMESPACE', 'NAME', 'TYPE', 'CLUSTER-IP', 'PORTS', 'USED', 'STATE'],
-      ['a', 'api', 'ClusterIP', '10.96.0.8', '80/TCP', '0/0', 'in force'],
+      ['a', 'api', 'ClusterIP', '10.96.0.8', '80/TCP', '0/0', 'no slices'],
       ['ns', 'web', 'ClusterIP', '10.96.0.1', '80/TCP', '1/2', 'in force'],
       [''],
     ]);

@@ -53,6 +53,7 @@ export function service(fields: ServiceFields = {}): Service {
     healthCheckNodePort: 0,
     affinityTimeoutSeconds: 0,
     rulesOnly: false,
+    awaitedLoadBalancer: undefined,
     ports: [http],
     ...fields,
     clusterIPs: (fields.clusterIPs ?? ['10.96.0.1']).map(address),

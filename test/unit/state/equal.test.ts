@@ -75,6 +75,7 @@ describe('sameService', () => {
   it.each<Partial<Service>>([
     { uid: 'another' },
     { rulesOnly: true },
+    { awaitedLoadBalancer: '' },
     { createdMs: 1 },
     { type: 'NodePort' },
     { clusterIPs: [address('10.96.0.2')] },

@@ -25,6 +25,9 @@ const change: fc.Arbitrary<Change> = fc.oneof(
   fc
     .record({ key: keyNames, service: keyNames, endpoints })
     .map(({ endpoints: all, ...fields }): Change => ({ kind: 'slice', slice: slice(all, fields) })),
+  fc
+    .record({ key: keyNames, service: keyNames, because: fc.constantFrom('FQDN', 'label') })
+    .map((unused): Change => ({ kind: 'slice-unused', unused })),
   names.map((name): Change => ({ kind: 'slice-gone', key: `ns/${name}` })),
   fc
     .record({ zone: fc.constantFrom('', 'zone-a', 'zone-b') })
@@ -50,6 +53,8 @@ function subject(of: Change): string {
       return `service ${of.unserved.key}`;
     case 'slice':
       return `slice ${of.slice.key}`;
+    case 'slice-unused':
+      return `slice ${of.unused.key}`;
     case 'slice-gone':
       return `slice ${of.key}`;
     case 'node':
@@ -69,6 +74,7 @@ function contents(state: ClusterState): unknown {
   return {
     services: [...state.serviceKeys()].sort().map((key) => state.service(key)),
     slices: keys.map((key) => state.slices(key).toSorted((x, y) => (x.key < y.key ? -1 : 1))),
+    unused: keys.map((key) => state.unusedSlices(key).toSorted((x, y) => (x.key < y.key ? -1 : 1))),
     zone: state.node?.zone,
     v4: state.serviceCIDRs('IPv4'),
     v6: state.serviceCIDRs('IPv6'),
@@ -114,7 +120,8 @@ describe('ClusterState', () => {
           state.apply({ kind: 'service-cidr-gone', name });
         }
         const { zone, ...rest } = contents(state) as { zone: string };
-        expect(rest).toEqual({ services: [], slices: [[], [], []], v4: [], v6: [] });
+        const none = [[], [], []];
+        expect(rest).toEqual({ services: [], slices: none, unused: none, v4: [], v6: [] });
         expect(state.unserved.size).toBe(0);
       }),
     );

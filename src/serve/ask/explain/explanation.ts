@@ -3,7 +3,7 @@ import type { Explanation } from '../../../ask/explanation.ts';
 import { apiVersion } from '../../../ask/schema.ts';
 import { guides, socketGuide } from '../../../modes/guides.ts';
 import { formatAddress, isLoopback } from '../../../net/address.ts';
-import type { ClusterState } from '../../../state/store.ts';
+import type { Seen } from '../../../state/resolve.ts';
 import { objectKey } from '../../../state/types.ts';
 import { Pacer } from '../../../sync/clock.ts';
 import { serviceAddressProblems, unknownNodeProblems } from '../endpoint-problems.ts';
@@ -15,6 +15,7 @@ import { hurdlesOf } from './hurdles.ts';
 import { readTarget } from './question.ts';
 import type { Scene } from './scene.ts';
 import { type Holder, searchBoth } from './search.ts';
+import { seenOf } from './selection.ts';
 import { isInForce, warningsOf } from './standing.ts';
 import { strayOf } from './stray.ts';
 import { wayOf } from './way.ts';
@@ -26,6 +27,7 @@ export async function explanationOf(inside: Inside, query: URLSearchParams): Pro
   const pacer = new Pacer(inside.clock, sliceMs);
   const { inForce, desired } = await searchBoth(scene, pacer);
   const { holder } = inForce;
+  const seen = holder && (await seenOf(scene, holder));
   const protocol = holder?.forwarding.servicePort.protocol ?? target.protocol ?? 'TCP';
   const { address, because, kind } = client;
   return {
@@ -40,11 +42,13 @@ export async function explanationOf(inside: Inside, query: URLSearchParams): Pro
     from: { kind, address: address && formatAddress(address.bytes), because },
     warnings: [
       ...warningsOf(scene, holder, desired),
-      ...endpointWarnings(inside.state, holder),
+      ...endpointWarnings(scene, seen),
       ...(await hurdlesOf(scene, holder)),
     ],
     service: holder && serviceOf(scene, holder),
-    ...(holder === undefined ? await strayOf(scene, inForce, pacer) : await wayOf(scene, holder)),
+    ...(holder === undefined
+      ? await strayOf(scene, inForce, pacer)
+      : await wayOf(scene, holder, seen)),
   };
 }
 
@@ -67,16 +71,17 @@ async function sceneOf(inside: Inside, query: URLSearchParams): Promise<Scene> {
 }
 
 /** What its EndpointSlices say of endpoints that cannot work. */
-function endpointWarnings(state: ClusterState, holder: Holder | undefined): string[] {
-  if (holder === undefined) return [];
-  const { name, namespace } = holder.forwarding.servicePort;
+function endpointWarnings({ engine, inside }: Scene, seen: Seen | undefined): string[] {
+  if (seen === undefined) return [];
+  const { name, namespace } = seen.forwarding.servicePort;
   const key = objectKey(namespace, name);
-  const service = state.service(key);
-  const slices = state.slices(key);
-  return [
-    ...serviceAddressProblems(state, slices),
-    ...(service === undefined ? [] : unknownNodeProblems(service, slices)),
+  const service = inside.state.service(key);
+  if (service === undefined) return [];
+  const problems = [
+    ...serviceAddressProblems(engine, inside.state, key, [seen]),
+    ...unknownNodeProblems(service, inside.state.slices(key)),
   ];
+  return problems.map(({ text }) => text());
 }
 
 function serviceOf(scene: Scene, { forwarding, frontend }: Holder): Explanation['service'] {

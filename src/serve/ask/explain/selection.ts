@@ -4,9 +4,10 @@ import { choose, whyNot } from '../../../state/categorise.ts';
 import type { Seen } from '../../../state/resolve.ts';
 import { objectKey } from '../../../state/types.ts';
 import { Pacer } from '../../../sync/clock.ts';
-import { otherFamilyProblems } from '../endpoint-problems.ts';
-import { look } from '../service.ts';
-import { endpointRemarks, missingPort, noEndpoints } from '../service-problems.ts';
+import { emptyProblem, nodeless, otherFamilyProblem } from '../endpoint-problems.ts';
+import { look } from '../look.ts';
+import { endpointRemarks } from '../port-remarks.ts';
+import { missingPort } from '../service-problems.ts';
 import { sliceMs } from '../services.ts';
 import type { Scene } from './scene.ts';
 import type { Holder } from './search.ts';
@@ -23,17 +24,17 @@ export async function seenOf(
 }
 
 /** Why there is no endpoint that can be used: a sentence. */
-export function whyNone({ inside }: Scene, { forwarding, port, candidates }: Seen): string {
-  const { family, servicePort } = forwarding;
-  const slices = inside.state.slices(objectKey(servicePort.namespace, servicePort.name));
-  const { length: endpointCount } = candidates.endpoints;
-  const { name, protocol } = port;
-  const [reason] = [
-    ...noEndpoints(slices),
-    ...otherFamilyProblems({ endpointCount, family }, slices),
-    ...missingPort({ endpointCount, family, name, protocol }, slices),
-  ];
-  if (reason !== undefined) return reason;
+export function whyNone({ inside }: Scene, seen: Seen): string {
+  const { family, servicePort } = seen.forwarding;
+  const { name, namespace } = servicePort;
+  const key = objectKey(namespace, name);
+  const slices = inside.state.slices(key);
+  const { length: endpointCount } = seen.candidates.endpoints;
+  const problem =
+    emptyProblem(inside.state, { key, name, namespace }) ??
+    (endpointCount > 0 ? undefined : otherFamilyProblem(family, slices)) ??
+    missingPort(seen, slices);
+  if (problem !== undefined) return problem.text();
   if (endpointCount === 0) return `It has no endpoint of ${family}.`;
   if (endpointCount === 1) return 'Its only endpoint is not ready.';
   return `None of its ${counted(endpointCount, 'endpoint')} is ready.`;
@@ -41,12 +42,14 @@ export function whyNone({ inside }: Scene, { forwarding, port, candidates }: See
 
 /** What decided about the endpoints of a pool, in sentences. */
 export function selectionOf(scene: Scene, seen: Seen, pool: 'cluster' | 'local'): string[] {
-  const { flags } = seen.candidates;
+  const { endpoints, flags } = seen.candidates;
   const choice = choose(flags, seen.policy)[pool];
   if (choice === undefined) return [];
+  const { name, namespace } = seen.forwarding.servicePort;
+  const isNodeless = nodeless(scene.inside.state.slices(objectKey(namespace, name)));
   const reasons = new Map<string, number>();
-  for (const flag of flags) {
-    const reason = whyNot(flag, choice, pool);
+  for (let i = 0; i < flags.length; i += 1) {
+    const reason = whyNot(flags[i]!, choice, pool, isNodeless(endpoints.address(i)));
     if (reason !== undefined) reasons.set(reason, (reasons.get(reason) ?? 0) + 1);
   }
   const left = Array.from(reasons, ([reason, count]) => {

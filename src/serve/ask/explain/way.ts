@@ -10,7 +10,7 @@ import type { Forwarding } from '../../../state/types.ts';
 import { admissionOf } from './admission.ts';
 import { describeHolder, type Scene, targetText } from './scene.ts';
 import type { Holder } from './search.ts';
-import { seenOf, selectionOf, whyNone } from './selection.ts';
+import { selectionOf, whyNone } from './selection.ts';
 
 export type Step = Explanation['steps'][number];
 
@@ -21,7 +21,7 @@ const listedMax = 500;
 /** The most endpoints that a step names. */
 const namedMax = 4;
 
-export async function wayOf(scene: Scene, holder: Holder): Promise<Answer> {
+export async function wayOf(scene: Scene, holder: Holder, seen: Seen | undefined): Promise<Answer> {
   const { forwarding, frontend } = holder;
   const { client, guide, setting, target } = scene;
   const way = guide.way(setting.config, { ...holder, address: target.address }, client.kind);
@@ -32,7 +32,6 @@ export async function wayOf(scene: Scene, holder: Holder): Promise<Answer> {
     steps.push({ text: admission.text, object: way.places.sourceRanges });
     if (!admission.isIn) return { outcome: 'dropped', ...end(subject, admission.text, steps) };
   }
-  const seen = await seenOf(scene, holder);
   if (way.end !== 'endpoint') {
     const because = refusalOf(scene, holder, seen);
     const text = `The packet is ${way.end}. ${because}`;

@@ -2,7 +2,7 @@
  * The fields that `src/source/decode` reads, with their numbers in the published generated.proto
  * of Kubernetes. All other fields are skipped.
  */
-import { annotationNames, labelNames } from '../../decode/names.ts';
+import { annotationNames, isNearServiceName, labelNames } from '../../decode/names.ts';
 import type { Watched } from '../../source.ts';
 import {
   common,
@@ -31,6 +31,13 @@ export const objectMeta = message(...ofEach);
 
 const metadata = nested(1, 'metadata', objectMeta);
 const serviceMeta = message(...ofEach, text(5, 'uid'), time(8, 'creationTimestamp'));
+const sliceMeta = message(
+  text(1, 'name'),
+  common(3, 'namespace'),
+  text(6, 'resourceVersion'),
+  entries(11, 'labels', labelNames, isNearServiceName),
+  entries(12, 'annotations', annotationNames),
+);
 const podMeta = message(...ofEach, text(5, 'uid'));
 const nodeMeta = message(...ofEach, time(9, 'deletionTimestamp'));
 
@@ -56,6 +63,7 @@ const serviceSpec = message(
   nested(14, 'sessionAffinityConfig', message(nested(1, 'clientIP', clientIPConfig))),
   repeated(text(18, 'clusterIPs')),
   repeated(common(19, 'ipFamilies')),
+  text(21, 'loadBalancerClass'),
   common(22, 'internalTrafficPolicy'),
 );
 
@@ -99,7 +107,7 @@ const endpointPort = message(common(1, 'name'), common(2, 'protocol'), int32(3, 
 
 /** Endpoints are read as positions, because their family comes after them. */
 const endpointSlice = message(
-  metadata,
+  nested(1, 'metadata', sliceMeta),
   repeated(position(2, 'endpoints')),
   repeated(nested(3, 'ports', endpointPort)),
   common(4, 'addressType'),

@@ -80,15 +80,26 @@ export function repeated([tag, { name, take }]: Definition): Definition {
 const entryKey = (1 << 3) | delimited;
 const entryValue = (2 << 3) | delimited;
 
-/** The entries of a map of strings that have these keys. No strings are made of the others. */
-export function entries(number: number, name: string, keys: readonly string[]): Definition {
+/** Whether a key is wanted that is not known beforehand. */
+export type IsWanted = (length: number, at: (index: number) => number) => boolean;
+
+/**
+ * The entries of a map of strings that have these keys, or others that are wanted. No strings are
+ * made of the rest.
+ */
+export function entries(
+  number: number,
+  name: string,
+  keys: readonly string[],
+  isWanted?: IsWanted,
+): Definition {
   const take = (reader: WireReader, found: Found): void => {
     const outer = reader.enter();
     let key: string | undefined;
     let value: number | undefined;
     while (reader.at < reader.end) {
       const tag = reader.tag();
-      if (tag === entryKey) key = oneOf(keys, reader);
+      if (tag === entryKey) key = oneOf(keys, reader, isWanted);
       else if (tag === entryValue) value = reader.at;
       if (tag !== entryKey) reader.skip(tag);
     }
@@ -106,8 +117,12 @@ function textAt(reader: WireReader, at: number): string {
   return reader.text();
 }
 
-/** Reads a string that may be one of the keys, in ASCII; undefined when it is another one. */
-function oneOf(keys: readonly string[], reader: WireReader): string | undefined {
+/** Reads a string that may be one of the keys, in ASCII; undefined when it is not wanted. */
+function oneOf(
+  keys: readonly string[],
+  reader: WireReader,
+  isWanted?: IsWanted,
+): string | undefined {
   const length = reader.length();
   const from = reader.at;
   reader.at += length;
@@ -118,6 +133,7 @@ function oneOf(keys: readonly string[], reader: WireReader): string | undefined 
     while (i < length && bytes[from + i] === key.charCodeAt(i)) i += 1;
     if (i === length) return key;
   }
+  if (isWanted?.(length, (i) => bytes[from + i]!)) return bytes.toString('utf8', from, reader.at);
   return undefined;
 }
 

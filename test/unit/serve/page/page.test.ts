@@ -32,14 +32,14 @@ async function refused(name: string): Promise<void> {
 describe('the page', () => {
   it('says in its first sentence that all is well', async () => {
     await running();
-    expect((await opened()).texts('p')[0]).toBe('Healthy. The only Service is in force.');
+    expect((await opened()).texts('p')[0]).toBe('Proxy healthy. The only Service is in force.');
     app.source.say({ kind: 'service', service: service({ externalIPs: ['203.0.113.1'] }) });
     await quiet();
     const document = await opened();
     expect(document.texts('title')).toEqual(['node-a: healthy · Fairlead']);
     expect(document.texts('h1')).toEqual(['Fairlead on node-a']);
     expect(document.texts('p')[0]).toMatch(
-      /^Healthy\. The only Service is in force; the last change, \d+s ago, took \d+ ms\.$/,
+      /^Proxy healthy\. The only Service is in force; the last change, \d+s ago, took \d+ ms\.$/,
     );
     expect(document.rows('Families')).toMatchObject([
       { Family: 'IPv4', Phase: 'live', 'Ports in force': '1' },
@@ -52,7 +52,9 @@ describe('the page', () => {
     await refused('other');
     const document = await opened();
     expect(document.texts('title')).toEqual(['node-a: unhealthy · Fairlead']);
-    expect(document.texts('p')[0]).toBe('Unhealthy. The kernel refuses 1 Service port.');
+    expect(document.texts('p')[0]).toBe(
+      'Proxy unhealthy. The kernel refuses 1 Service port. 1 Service has problems.',
+    );
     expect(document.rows('Refused by the kernel')).toMatchObject([
       { 'Service port': 'ns/other:http/TCP', Family: 'IPv4', 'In force': 'nothing' },
     ]);
@@ -111,7 +113,7 @@ describe('the Services', () => {
     await withMany(20);
     const document = await opened(query);
     expect(document.rows('Services')).toHaveLength(count);
-    if (count === 1) expect(document.rows('Services')[0]!.State).toBe('no endpoint');
+    if (count === 1) expect(document.rows('Services')[0]!.State).toBe('not ready');
     const given = new URLSearchParams(query);
     for (const input of document.all('input')) {
       const value = given.get(attribute(input, 'name')!) ?? '';

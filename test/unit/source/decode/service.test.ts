@@ -43,6 +43,7 @@ describe('decodeService', () => {
       healthCheckNodePort: 0,
       affinityTimeoutSeconds: 0,
       rulesOnly: false,
+      awaitedLoadBalancer: undefined,
       ports: [{ name: 'http', protocol: 'TCP', port: 80, nodePort: 0 }],
     });
   });
@@ -78,6 +79,7 @@ describe('decodeService', () => {
       healthCheckNodePort: 30_100,
       affinityTimeoutSeconds: 60,
       rulesOnly: true,
+      awaitedLoadBalancer: '',
       ports: [{ name: '', protocol: 'UDP', port: 53, nodePort: 30_053 }],
     });
     expect(texts(record!.clusterIPs)).toEqual(['10.96.0.10', 'fd00::10']);

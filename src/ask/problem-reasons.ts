@@ -1,0 +1,27 @@
+/** What can be wrong with a Service on a node: stable words for programs, and what they mean. */
+export const problemReasons = {
+  no_slices: 'No EndpointSlice belongs to it.',
+  unused_slices:
+    'Its EndpointSlices cannot be used: their addressType is FQDN, or their label is mistyped.',
+  no_endpoints: 'Its EndpointSlices name no endpoint.',
+  other_family: 'It has a ClusterIP of a family, and endpoints of the other family only.',
+  port_name: 'Its EndpointSlices have no port with the name and protocol of a port of it.',
+  not_ready: 'A port of it has endpoints, and none is ready.',
+  no_local_endpoints: 'A traffic policy is Local, and this node has no endpoint that can be used.',
+  unknown_node: 'A traffic policy is Local, and endpoints name no node.',
+  service_address: 'An endpoint is the address of a Service, not of a pod.',
+  no_load_balancer: 'It is of type LoadBalancer, and no load balancer has given it an address.',
+  address_taken: 'Another Service, or this proxy, has an address and port that it asks for.',
+  refused_by_kernel: 'The kernel refuses a port of it.',
+  over_limit: 'It asks for more than one Service gets.',
+} as const satisfies Readonly<Record<string, string>>;
+
+export type ProblemReason = keyof typeof problemReasons;
+
+/** In the order in which they are shown and counted. */
+export const reasonNames = Object.keys(problemReasons) as readonly ProblemReason[];
+
+/** `no endpoints`: a reason in a table. */
+export function reasonWords(reason: ProblemReason): string {
+  return reason.replaceAll('_', ' ');
+}

@@ -1,0 +1,64 @@
+/** Answers `/fairlead/v1/problems`. */
+import type { ProblemList } from '../../ask/problems.ts';
+import { apiVersion } from '../../ask/schema.ts';
+import { Pacer } from '../../sync/clock.ts';
+import type { Inside } from './inside.ts';
+import { look } from './look.ts';
+import { numberOf } from './refusal.ts';
+import { problemsOf } from './service-problems.ts';
+import { sliceMs } from './services.ts';
+import { statusOf } from './status.ts';
+
+const limits = { standard: 500, most: 1000 };
+
+type Item = ProblemList['items'][number];
+
+export async function problemListOf(inside: Inside, query: URLSearchParams): Promise<ProblemList> {
+  const limit = numberOf(query, 'limit', limits);
+  const namespace = query.get('namespace');
+  const after = query.get('continue') ?? '';
+  const { problems: proxy, services } = await statusOf(inside);
+  const { node, healthy, reasons } = totals(inside, proxy);
+  const keys = [...inside.verdicts.troubled.keys()].filter((key) => key > after).sort();
+  const head = { apiVersion, kind: 'ProblemList', node, healthy, proxy } as const;
+  const counts = { known: services.known, withProblems: services.withProblems };
+  const pacer = new Pacer(inside.clock, sliceMs);
+  const items: Item[] = [];
+  let last = '';
+  for (const key of keys) {
+    if (namespace !== null && !key.startsWith(`${namespace}/`)) continue;
+    if (items.length === limit) {
+      return { ...head, services: counts, reasons, items, continue: last };
+    }
+    const item = await itemOf(inside, key, pacer);
+    if (item !== undefined) items.push(item);
+    last = key;
+  }
+  return { ...head, services: counts, reasons, items };
+}
+
+function totals({ nodeName, verdicts }: Inside, proxy: readonly string[]) {
+  const { byReason, services } = verdicts.counts;
+  const reasons = Array.from(byReason, ([reason, count]) => ({ reason, services: count }));
+  return {
+    node: nodeName,
+    healthy: proxy.length === 0 && services === 0,
+    reasons: reasons.filter((one) => one.services > 0),
+  };
+}
+
+/** Undefined: it has gone, or has none any more. */
+async function itemOf(inside: Inside, key: string, pacer: Pacer): Promise<Item | undefined> {
+  const service = inside.state.service(key);
+  if (service === undefined) return undefined;
+  const { resolved, seen } = await look(inside, service, pacer);
+  if (pacer.spent) await pacer.rest();
+  const problems = problemsOf(inside, { service, seen, excess: resolved.excess });
+  if (problems.length === 0) return undefined;
+  const { name, namespace } = service;
+  return {
+    namespace,
+    name,
+    problems: problems.map(({ reason, text }) => ({ reason, text: text() })),
+  };
+}

@@ -1,0 +1,128 @@
+/**
+ * Which Services have problems, kept so that nobody walks through all of them: a Service is judged
+ * when it was resolved again and somebody asks. The judgement itself is `problemsOf`.
+ */
+import { type ProblemReason, reasonNames } from '../../ask/problem-reasons.ts';
+import type { Family } from '../../net/address.ts';
+import { objectKey } from '../../state/types.ts';
+import { Pacer } from '../../sync/clock.ts';
+import type { Inside } from './inside.ts';
+import { look } from './look.ts';
+import { ownProblems, type Problem, type Subject } from './service-problems.ts';
+import { sharedCall } from './shared-call.ts';
+
+type Known = Pick<Inside, 'clock' | 'engine' | 'state'>;
+
+/** A judgement gives way to changes after so long in one turn of the event loop. */
+const sliceMs = 0.25;
+
+const families = ['IPv4', 'IPv6'] as const satisfies readonly Family[];
+
+export class Verdicts {
+  readonly #known: Known;
+  /** Services that were resolved, or have gone, since they were judged. */
+  readonly #unjudged = new Set<string>();
+  /** By Service, a bit for each reason that it has; none where there is none. */
+  readonly #reasons = new Map<string, number>();
+  /** How many Services have each reason. */
+  readonly #counts: number[] = reasonNames.map(() => 0);
+  /** What all Services were judged with. */
+  #blocks: readonly unknown[] = [];
+
+  constructor(known: Known) {
+    this.#known = known;
+  }
+
+  /** The Service was resolved, or is gone. */
+  resolved(service: string): void {
+    this.#unjudged.add(service);
+  }
+
+  /** Judges what has changed. Callers at the same time share the work. */
+  readonly catchUp: () => Promise<void> = sharedCall(() => this.#catchUp());
+
+  /** The reasons of a Service, as of the last `catchUp`. */
+  reasonsOf(service: string): readonly ProblemReason[] {
+    return this.#namesOf(service, this.#refused());
+  }
+
+  /** The reasons of every Service that has any, as of the last `catchUp`. */
+  get troubled(): ReadonlyMap<string, readonly ProblemReason[]> {
+    const refused = this.#refused();
+    const keys = new Set([...this.#reasons.keys(), ...refused]);
+    return new Map(Array.from(keys, (key) => [key, this.#namesOf(key, refused)]));
+  }
+
+  /** How many Services have problems, in all and by reason, as of the last `catchUp`. */
+  get counts(): {
+    readonly services: number;
+    readonly byReason: ReadonlyMap<ProblemReason, number>;
+  } {
+    const refused = this.#refused();
+    const byReason = new Map(reasonNames.map((name, i) => [name, this.#counts[i]!]));
+    byReason.set('refused_by_kernel', refused.size);
+    const others = Array.from(refused).filter((key) => !this.#reasons.has(key));
+    return { services: this.#reasons.size + others.length, byReason };
+  }
+
+  /** Judges a Service of which all ports were looked at. */
+  judge(subject: Subject): void {
+    this.#keep(subject.service.key, ownProblems(this.#known, subject));
+  }
+
+  async #catchUp(): Promise<void> {
+    const { clock, engine, state } = this.#known;
+    if (engine() === undefined) return;
+    const blocks = families.map((family) => state.serviceCIDRs(family));
+    if (blocks.some((one, i) => one !== this.#blocks[i])) {
+      this.#blocks = blocks;
+      for (const key of state.serviceKeys()) this.#unjudged.add(key);
+    }
+    const pacer = new Pacer(clock, sliceMs);
+    for (const key of Array.from(this.#unjudged)) {
+      if (engine() === undefined) return;
+      this.#unjudged.delete(key);
+      const service = state.service(key);
+      if (service === undefined) {
+        this.#keep(key, []);
+        continue;
+      }
+      const { resolved, seen } = await look(this.#known, service, pacer);
+      // It may have changed while others had their turn; then it will be judged again.
+      if (state.service(key) !== service) continue;
+      this.judge({ service, seen, excess: resolved.excess });
+      if (pacer.spent) await pacer.rest();
+    }
+  }
+
+  #keep(service: string, problems: readonly Problem[]): void {
+    let bits = 0;
+    for (const { reason } of problems) bits |= 1 << reasonNames.indexOf(reason);
+    const before = this.#reasons.get(service) ?? 0;
+    if (bits === before) return;
+    for (let i = 0; i < this.#counts.length; i += 1) {
+      this.#counts[i]! += ((bits >> i) & 1) - ((before >> i) & 1);
+    }
+    if (bits === 0) this.#reasons.delete(service);
+    else this.#reasons.set(service, bits);
+  }
+
+  #namesOf(service: string, refused: ReadonlySet<string>): readonly ProblemReason[] {
+    const bits = this.#reasons.get(service) ?? 0;
+    return reasonNames.filter((reason, i) => {
+      return reason === 'refused_by_kernel' ? refused.has(service) : ((bits >> i) & 1) !== 0;
+    });
+  }
+
+  /** Services of which the kernel refuses a port: there are few. */
+  #refused(): ReadonlySet<string> {
+    const refused = new Set<string>();
+    for (const { quarantined } of this.#known.engine()?.families ?? []) {
+      for (const { forwarding } of quarantined) {
+        const { name, namespace } = forwarding.servicePort;
+        refused.add(objectKey(namespace, name));
+      }
+    }
+    return refused;
+  }
+}
