@@ -1,16 +1,11 @@
 /** Whether the proxy is healthy and how many Services have problems, for Prometheus. */
 import { Gauge, type Registry } from 'prom-client';
-import type { ProblemReason } from '../ask/problem-reasons.ts';
+import type { Judgements } from './ask/problem.ts';
 
-export interface ProblemSources {
-  /** Judges what has changed since the last call, and no more. */
-  catchUp(): Promise<void>;
+export interface ProblemSources extends Pick<Judgements, 'catchUp'> {
   /** What `fairlead status` says of the proxy. */
   healthy(): boolean;
-  counts(): {
-    readonly services: number;
-    readonly byReason: ReadonlyMap<ProblemReason, number>;
-  };
+  counts(): Judgements['counts'];
 }
 
 export function problemMetrics(registry: Registry, sources: ProblemSources): void {

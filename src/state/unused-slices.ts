@@ -1,4 +1,4 @@
-/** EndpointSlices that are not used although they seem to be for a Service, so that it can be said. */
+/** EndpointSlices that are not used although they seem to be for a Service: they can be named. */
 import type { UnusedSlice } from './types.ts';
 
 /** The most that are kept: they are mistakes, and one writer may make many. */

@@ -15,7 +15,7 @@ import type { Seen } from '../../state/resolve.ts';
 import type { ClusterState } from '../../state/store.ts';
 import type { EndpointSlice, Service } from '../../state/types.ts';
 import type { RunningEngine } from './inside.ts';
-import type { Problem } from './service-problems.ts';
+import type { Problem } from './problem.ts';
 
 /** The most endpoints, or slices, that are named. */
 const namedMax = 3;

@@ -20,14 +20,14 @@ import type { FamilySync } from '../../sync/family.ts';
 import type { StalePrograms } from '../connect-time-metrics.ts';
 import type { ServiceCounters } from '../service-counters.ts';
 import type { Journal } from './journal.ts';
-import type { Verdicts } from './verdicts.ts';
+import type { Judgements } from './problem.ts';
 
 export interface Inside {
   readonly clock: Clock;
   readonly nodeName: string;
   readonly state: ClusterState;
   readonly journal: Journal;
-  readonly verdicts: Verdicts;
+  readonly verdicts: Judgements;
   readonly source: {
     condition(resource: Resource): Condition;
     server(): string | undefined;

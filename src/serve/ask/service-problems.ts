@@ -3,7 +3,7 @@ import { type ProblemReason, reasonNames } from '../../ask/problem-reasons.ts';
 import { portTitle } from '../../ask/service-words.ts';
 import { counted } from '../../ask/words.ts';
 import { type Family, formatAddress } from '../../net/address.ts';
-import { type Excess, formatExcess } from '../../state/budget.ts';
+import { formatExcess } from '../../state/budget.ts';
 import { frontendKey } from '../../state/frontend-key.ts';
 import type { Seen } from '../../state/resolve.ts';
 import type { EndpointSlice, Forwarding, Frontend, Service } from '../../state/types.ts';
@@ -16,20 +16,7 @@ import {
 } from './endpoint-problems.ts';
 import type { Inside, RunningEngine } from './inside.ts';
 import { forwardingKeys } from './port-state.ts';
-
-export interface Problem {
-  readonly reason: ProblemReason;
-  /** A sentence for people. */
-  readonly text: () => string;
-}
-
-/** A Service as the resolver sees it. */
-export interface Subject {
-  readonly service: Service;
-  /** Its ports, or those that a question is about. */
-  readonly seen: readonly Seen[];
-  readonly excess: readonly Excess[];
-}
+import type { Problem, Subject } from './problem.ts';
 
 /** The parts of `Inside` that decide. */
 type Known = Pick<Inside, 'state' | 'engine'>;

@@ -8,7 +8,8 @@ import { objectKey } from '../../state/types.ts';
 import { Pacer } from '../../sync/clock.ts';
 import type { Inside } from './inside.ts';
 import { look } from './look.ts';
-import { ownProblems, type Problem, type Subject } from './service-problems.ts';
+import type { Judgements, Problem, Subject } from './problem.ts';
+import { ownProblems } from './service-problems.ts';
 import { sharedCall } from './shared-call.ts';
 
 type Known = Pick<Inside, 'clock' | 'engine' | 'state'>;
@@ -18,7 +19,7 @@ const sliceMs = 0.25;
 
 const families = ['IPv4', 'IPv6'] as const satisfies readonly Family[];
 
-export class Verdicts {
+export class Verdicts implements Judgements {
   readonly #known: Known;
   /** Services that were resolved, or have gone, since they were judged. */
   readonly #unjudged = new Set<string>();
@@ -38,26 +39,15 @@ export class Verdicts {
     this.#unjudged.add(service);
   }
 
-  /** Judges what has changed. Callers at the same time share the work. */
   readonly catchUp: () => Promise<void> = sharedCall(() => this.#catchUp());
 
-  /** The reasons of a Service, as of the last `catchUp`. */
-  reasonsOf(service: string): readonly ProblemReason[] {
-    return this.#namesOf(service, this.#refused());
-  }
-
-  /** The reasons of every Service that has any, as of the last `catchUp`. */
   get troubled(): ReadonlyMap<string, readonly ProblemReason[]> {
     const refused = this.#refused();
     const keys = new Set([...this.#reasons.keys(), ...refused]);
     return new Map(Array.from(keys, (key) => [key, this.#namesOf(key, refused)]));
   }
 
-  /** How many Services have problems, in all and by reason, as of the last `catchUp`. */
-  get counts(): {
-    readonly services: number;
-    readonly byReason: ReadonlyMap<ProblemReason, number>;
-  } {
+  get counts(): Judgements['counts'] {
     const refused = this.#refused();
     const byReason = new Map(reasonNames.map((name, i) => [name, this.#counts[i]!]));
     byReason.set('refused_by_kernel', refused.size);
@@ -65,7 +55,6 @@ export class Verdicts {
     return { services: this.#reasons.size + others.length, byReason };
   }
 
-  /** Judges a Service of which all ports were looked at. */
   judge(subject: Subject): void {
     this.#keep(subject.service.key, ownProblems(this.#known, subject));
   }
