@@ -77,7 +77,8 @@ export function chartReadme(valuesText: string): string {
 <!-- Written by scripts/docs.ts from values.yaml; do not edit. -->
 
 The chart installs Fairlead as a DaemonSet, in place of kube-proxy. Read
-[how to migrate](../../docs/migrating.md) first.
+[how to migrate](../../docs/migrating.md) first. [docs/install](../../docs/install/README.md) has a
+page for each distribution.
 
 ${'```'}
 helm install fairlead fairlead-VERSION.tgz --namespace kube-system \\
@@ -94,7 +95,8 @@ ${'```'}
 | \`values-hardened.yaml\` | in addition to any of them: no privileges while it runs |
 
 - An upgrade of the chart replaces pods in turns. A pod that does not become ready (\`/readyz\`:
-  programmed and verified) stops the rollout. \`helm rollback\` is the way back.
+  programmed and verified) stops the rollout. \`helm rollback\` is the way back
+  ([docs/releases.md](../../docs/releases.md)).
 - A canary is a second release with another name and a \`nodeSelector\`, while the \`affinity\` of the
   first one avoids these nodes.
 - Rules stay in the kernel when pods end, so that an uninstall interrupts nothing. Another

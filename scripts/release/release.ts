@@ -73,7 +73,7 @@ class Release {
   }
 
   make(notes: string): void {
-    this.#write('release-notes.md', notes);
+    this.#write('release-notes.txt', notes);
     const { packages, index } = this.#putImages();
     const chart = this.#putChart(index);
     this.#putManifests(index);

@@ -6,8 +6,13 @@ import { readManifest, root } from './manifests.ts';
 
 interface Rule {
   readonly alert?: string;
+  readonly expr: string;
   readonly labels?: { readonly severity?: string };
-  readonly annotations?: { readonly summary?: string; readonly runbook_url?: string };
+  readonly annotations?: {
+    readonly summary?: string;
+    readonly description?: string;
+    readonly runbook_url?: string;
+  };
 }
 
 interface Rules {
@@ -25,15 +30,33 @@ const read = (path: string): unknown => parse(readFileSync(join(root, path), 'ut
 const rules = read('deploy/chart/rules.yaml') as Rules;
 const alerts = rules.groups.flatMap((group) => group.rules).filter(({ alert }) => alert);
 
-it('alerts say how bad it is, what it is, and where the runbook has it', () => {
+it('alerts have a severity, a summary, a description, and a section of the runbook', () => {
   const incomplete = alerts.filter(
     ({ labels, annotations }) =>
       !/^(warning|critical)$/.test(labels?.severity ?? '') ||
       annotations?.summary === undefined ||
+      annotations.description === undefined ||
       !annotations.runbook_url?.startsWith('docs/runbook.md#'),
   );
   expect(alerts.length).toBeGreaterThan(10);
   expect(incomplete).toEqual([]);
+});
+
+it('rules keep the cluster, and the node if they are about one', () => {
+  const groupings = rules.groups
+    .flatMap((group) => group.rules)
+    .flatMap(({ expr }) => expr.match(/\b(by|on) \([^)]*\)/g) ?? []);
+  expect(groupings.length).toBeGreaterThan(20);
+  const incomplete = groupings.filter(
+    (text) => !/cluster, job, node, instance/.test(text) && text !== 'by (cluster, job)',
+  );
+  expect(incomplete).toEqual([]);
+  const unnamed = alerts.filter(
+    ({ annotations }) =>
+      /\$labels\.(node|instance)/.test(annotations!.summary!) &&
+      !annotations!.summary!.includes('{{ or $labels.node $labels.instance }}'),
+  );
+  expect(unnamed).toEqual([]);
 });
 
 it('each alert has a test in which it fires', () => {

@@ -1,7 +1,9 @@
 /** A release of two tiny images, made twice and verified as its users would. */
-import { execFileSync } from 'node:child_process';
+import { execFileSync, spawnSync } from 'node:child_process';
 import { createHash, generateKeyPairSync, verify } from 'node:crypto';
 import {
+  appendFileSync,
+  cpSync,
   mkdirSync,
   mkdtempSync,
   readdirSync,
@@ -260,6 +262,23 @@ describe('checksums and signatures', () => {
   });
 });
 
+it('is verified by the commands of docs/releases.md, and not after a change', () => {
+  const page = readFileSync(join(root, 'docs/releases.md'), 'utf8');
+  const script = /## Verifying a release[^#]*?```sh\n([^`]+)```/.exec(page)![1]!;
+  const copy = join(folder, 'verified');
+  cpSync(join(folder, 'first'), copy, { recursive: true });
+  const commands = script.replaceAll('/tmp/', `${folder}/`);
+  const env = { ...process.env, KEY: made('cosign.pub') };
+  const check = () => spawnSync('sh', ['-ec', commands], { cwd: copy, env, encoding: 'utf8' });
+  expect(check()).toMatchObject({ status: 0 });
+  appendFileSync(join(copy, 'release-notes.txt'), 'changed');
+  expect(check()).toMatchObject({ status: 1 });
+  cpSync(join(folder, 'first'), copy, { recursive: true });
+  appendFileSync(join(copy, 'SHA256SUMS'), '\n');
+  expect(check().status).not.toBe(0);
+  expect(check().stdout).toContain('Verification failure');
+});
+
 describe('provenance', () => {
   const statement = () => JSON.parse(read(`fairlead-${version}.provenance.json`).toString());
 
@@ -311,6 +330,13 @@ describe('provenance', () => {
     const signature = Buffer.from(envelope.signatures[0].sig, 'base64');
     expect(verify('sha256', encoded, publicKey, signature)).toBe(true);
   });
+});
+
+it('the unit of systemd starts the program as the image does', () => {
+  const unit = readFileSync(join(root, 'deploy/systemd/fairlead.service'), 'utf8');
+  const { env } = image('0');
+  for (const entry of env) expect(unit).toContain(`Environment="${entry}"\n`);
+  expect(unit).toContain('ExecStart=/usr/local/bin/fairlead ');
 });
 
 describe('release notes', () => {
