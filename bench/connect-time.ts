@@ -10,9 +10,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { openKernel } from '../src/kernel/native-kernel.ts';
 import { removeConnectTime } from '../src/modes/connect-time/choice.ts';
-import { standardLeaseMs, standardRoom } from '../src/modes/connect-time/placement.ts';
-import { withConnectTime } from '../src/modes/connect-time/planner.ts';
-import type { ProxyMode } from '../src/modes/mode.ts';
+import {
+  type Placement,
+  standardLeaseMs,
+  standardRoom,
+} from '../src/modes/connect-time/placement.ts';
 import { nftablesMode } from '../src/modes/nftables/mode.ts';
 import {
   type ConnectTimePlace,
@@ -75,7 +77,7 @@ interface Path {
 }
 
 async function measurePaths(size: Size): Promise<string[][]> {
-  return inPlace(async (place, mode) => {
+  return inPlace(async (place, placement) => {
     const stage = new Stage([buildLoad(), 'serve', port]);
     try {
       await stage.ready();
@@ -90,7 +92,9 @@ async function measurePaths(size: Size): Promise<string[][]> {
             { name: 'rules', to: target },
           ]);
         },
-        mode,
+        nftablesMode,
+        undefined,
+        placement,
       );
       if (size.services <= theirServicesMax) {
         stage.node.run('nft', ['flush', 'ruleset']);
@@ -178,7 +182,7 @@ async function measureBoth(): Promise<string> {
   const changed = { both: [] as number[], rules: [] as number[] };
   for (let run = 0; run < loads; run += 1) {
     for (const paths of ['rules', 'both'] as const) {
-      await inPlace((_, both) =>
+      await inPlace((_, placement) =>
         inNamespace('load', (namespace) =>
           withRig(
             namespace,
@@ -186,7 +190,9 @@ async function measureBoth(): Promise<string> {
               loaded[paths].push(await timed(() => rig.load(changes(loadSize))));
               if (run === 0) changed[paths].push(...(await replacedMs(rig)));
             },
-            paths === 'both' ? both : nftablesMode,
+            nftablesMode,
+            undefined,
+            paths === 'both' ? placement : undefined,
           ),
         ),
       );
@@ -216,7 +222,7 @@ async function replacedMs(rig: Rig): Promise<number[]> {
 
 /** What the kernel says that the maps of IPv4 take. */
 async function measureMemory(): Promise<string> {
-  const bytes = await inPlace((place, mode) =>
+  const bytes = await inPlace((place, placement) =>
     inNamespace('memory', (namespace) =>
       withRig(
         namespace,
@@ -226,7 +232,9 @@ async function measureMemory(): Promise<string> {
           await rig.changeAll(changes(memorySize));
           return mapBytes(place) - before;
         },
-        mode,
+        nftablesMode,
+        undefined,
+        placement,
       ),
     ),
   );
@@ -242,9 +250,9 @@ function mapBytes({ directory }: ConnectTimePlace): number {
   return sizes.reduce((sum, size) => sum + size, 0);
 }
 
-/** A place for programs and maps, and mode nftables with connect-time translation there. */
+/** A place for programs and maps. */
 async function inPlace<T>(
-  work: (place: ConnectTimePlace, mode: ProxyMode) => Promise<T>,
+  work: (place: ConnectTimePlace, placement: Placement) => Promise<T>,
 ): Promise<T> {
   const place = makeConnectTimePlace();
   const placement = {
@@ -255,12 +263,8 @@ async function inPlace<T>(
     leaseMs: standardLeaseMs,
     secret: new Uint8Array(16).fill(7),
   } as const;
-  const planner: ProxyMode['planner'] = (config, environment) => {
-    const rules = nftablesMode.planner(config, environment);
-    return withConnectTime(rules, placement, config, environment);
-  };
   try {
-    return await work(place, { ...nftablesMode, planner });
+    return await work(place, placement);
   } finally {
     const kernel = openKernel();
     await removeConnectTime(kernel, place.directory).finally(() => kernel.close());

@@ -3,11 +3,12 @@
  * it? It measures reading, resolving and claiming, without a kernel. Each object is compared with
  * one of a quarter of its size.
  */
+import { Admission } from '../src/modes/connect-time/admission.ts';
 import { ConnectTimeBackend } from '../src/modes/connect-time/backend.ts';
-import { BoundedPlanner } from '../src/modes/connect-time/bounded-planner.ts';
+import { ofServiceMax } from '../src/modes/connect-time/map-room.ts';
 import { standardLeaseMs, standardRoom } from '../src/modes/connect-time/placement.ts';
-import { ofServiceMax } from '../src/modes/connect-time/shares.ts';
 import { type ModeConfig, noPause } from '../src/modes/mode.ts';
+import { ModePlanner } from '../src/modes/planner.ts';
 import { decodeChange, decodeContext } from '../src/source/decode.ts';
 import { type Excess, noLimits } from '../src/state/budget.ts';
 import { Claims } from '../src/state/claims.ts';
@@ -136,11 +137,18 @@ async function moved(): Promise<string> {
   const forwardings = resolve(service, slices(all, each), context);
   // An eighth less, and it comes in again.
   const few = Math.floor(frontends / 1.125);
-  const planner = new BoundedPlanner({
-    backend: new ConnectTimeBackend(config, placement),
-    environment: { serviceCIDRs: [], nodePortAddresses: 'all' },
-    placement,
+  const backend = new ConnectTimeBackend(config, placement);
+  const planner = new ModePlanner(backend, { serviceCIDRs: [], nodePortAddresses: 'all' });
+  const desired = new Map<string, Forwarding>();
+  const admission = new Admission({
+    room: placement.room,
     setting: { config, reach: placement.reach },
+    poolId: backend.poolId,
+    desire: (key, next) => {
+      planner.change(desired.get(key), next);
+      if (next === undefined) desired.delete(key);
+      else desired.set(key, next);
+    },
   });
   await planner.reset([], noPause);
   let longestMs = 0;
@@ -150,18 +158,17 @@ async function moved(): Promise<string> {
     longestMs = Math.max(longestMs, performance.now() - startMs);
   };
   const write = (): void => {
-    do timed(() => planner.take()?.committed?.({ kind: 'applied' }));
-    while (planner.unfinished);
+    timed(() => planner.take()?.committed?.({ kind: 'applied' }));
+    timed(() => admission.settled(desired));
+    timed(() => planner.take()?.committed?.({ kind: 'applied' }));
   };
   const told = new Set<boolean>();
   const change = (some: readonly Forwarding[], what: 'added' | 'removed'): void => {
     for (const one of some) {
-      timed(() =>
-        what === 'added' ? planner.change(undefined, one) : planner.change(one, undefined),
-      );
+      timed(() => admission.changed(one, what === 'added' ? one : undefined));
     }
     write();
-    told.add(planner.holds(service.key));
+    told.add(admission.holds(service.key));
   };
   change(forwardings.slice(0, few), 'added');
   longestMs = 0;

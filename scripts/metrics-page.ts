@@ -47,7 +47,7 @@ function allMetrics(): Described[] {
     exclusion: () => undefined,
     stale: () => ({ attached: 0 }),
     families: () => [],
-    beside: () => undefined,
+    maps: () => undefined,
   });
   serviceMetrics(registry, { read: async () => undefined });
   problemMetrics(registry, {

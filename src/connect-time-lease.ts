@@ -1,6 +1,6 @@
 /**
- * Renews the lease of connect-time programs of one family, as long as the maps follow what is in
- * force. Without it the programs leave all connections to the rules.
+ * Renews the lease of connect-time programs of one family, as long as the rules and the maps are as
+ * desired. Without it the programs leave all connections to the rules.
  */
 import { isKernelError } from './kernel/errors.ts';
 import type { Kernel } from './kernel/kernel.ts';
@@ -18,7 +18,7 @@ interface LeaseOptions {
   readonly kernel: Kernel;
   readonly clock: Clock;
   readonly observer: Observer;
-  /** See `FamilySync.inStepAtMs`. */
+  /** `Clock.now` when rules and maps were last as desired; undefined: never. */
   readonly inStepAtMs: () => number | undefined;
   /** Asks for a comparison of what the kernel holds; `audited` tells that it is over. */
   readonly verify: () => void;
@@ -47,7 +47,15 @@ export class ConnectTimeLease {
     const isStarted = event.kind === 'done' && event.ok && event.purpose !== 'changes';
     // It may have made the maps anew, and with them the lease.
     const isCompared = event.kind === 'audited';
-    if (isStarted || isCompared) void this.#extend('whatever it is');
+    if (!isStarted && !isCompared) return;
+    if (this.#isInStep) void this.#extend('whatever it is');
+    else this.#wait();
+  }
+
+  /** A change or a repair may be under way. */
+  get #isInStep(): boolean {
+    const { clock, inStepAtMs } = this.#options;
+    return clock.now() - (inStepAtMs() ?? Number.NEGATIVE_INFINITY) <= 2 * this.#periodMs;
   }
 
   stop(): void {
@@ -62,11 +70,8 @@ export class ConnectTimeLease {
   }
 
   async #renew(): Promise<void> {
-    const { clock, inStepAtMs } = this.#options;
-    const now = clock.now();
-    const lagMs = now - (inStepAtMs() ?? Number.NEGATIVE_INFINITY);
-    // A change or a repair may be under way.
-    if (lagMs <= 2 * this.#periodMs) return this.#extend('if it is valid');
+    if (this.#isInStep) return this.#extend('if it is valid');
+    const now = this.#options.clock.now();
     if (now - this.#renewedAtMs > this.#options.placement.leaseMs / 2) {
       this.#tellLate('the maps do not follow what is desired');
     }

@@ -5,12 +5,12 @@ import { ExcludedPods, type ExcludedPodsOptions } from './excluded-pods.ts';
 import type { HostFiles } from './host/files.ts';
 import { clientsAtRisk, type KernelClient } from './host/kernel-clients.ts';
 import type { Kernel } from './kernel/kernel.ts';
-import type { Exclusion } from './modes/beside.ts';
 import {
   type ConnectTimePaths,
   type ConnectTimeWish,
   chooseConnectTime,
 } from './modes/connect-time/choice.ts';
+import type { Exclusion } from './modes/connect-time/facts.ts';
 import { connectTimeDirectory, type Placement } from './modes/connect-time/placement.ts';
 import type { Family } from './net/address.ts';
 import type { ClusterEvents } from './serve/cluster-events.ts';

@@ -18,6 +18,8 @@ export interface EngineSettings {
   readonly families: readonly ModeConfig[];
   readonly facts: NodeFactsSettings;
   readonly sync: SyncSettings;
+  /** How the maps of connect-time translation are kept in sync. */
+  readonly mapSync: SyncSettings;
   /** Undefined: only rules translate connections. */
   readonly connectTime: Placement | undefined;
   /** Families in which sockets beside the mode serve node ports on the loopback address. */
@@ -50,6 +52,8 @@ export function engineSettings(options: EngineSettingsOptions): EngineSettings {
       serviceLimits: config.serviceLimits,
     },
     sync: syncSettings(config, mode),
+    // They follow the rules, which keep the pace. No generation tells what others did to them.
+    mapSync: { ...syncSettings(config, { ...mode, hasGeneration: false }), minSyncPeriodMs: 0 },
     connectTime: options.connectTime,
     localhost: options.families.filter((family) => listensOnLocalhost(config, mode, family)),
   };

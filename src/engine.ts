@@ -1,18 +1,17 @@
 /**
  * What runs for one set of settings: a planner, a sync and a conntrack reconciler for each family,
- * and their loop. When the settings change, the engine ends and another one takes its place. It
- * adopts what it finds in the kernel, and writes the difference.
+ * their loop, and the maps of connect-time translation. When the settings change, the engine ends
+ * and another one takes its place, which adopts what it finds in the kernel.
  */
-import { ConnectTimeLease } from './connect-time-lease.ts';
+import { ConnectTimeMaps } from './connect-time-maps.ts';
 import type { ConntrackObserver } from './conntrack/events.ts';
 import { ConntrackReconciler } from './conntrack/reconciler.ts';
 import type { EngineSettings } from './engine-settings.ts';
 import { NodeFacts } from './host/node-facts.ts';
 import type { Conntrack } from './kernel/conntrack.ts';
 import type { Kernel } from './kernel/kernel.ts';
-import type { BesideRules } from './modes/beside.ts';
+import type { MapView } from './modes/connect-time/facts.ts';
 import type { Placement } from './modes/connect-time/placement.ts';
-import { withConnectTime } from './modes/connect-time/planner.ts';
 import type { Environment, ModeConfig, Planner, ProxyMode } from './modes/mode.ts';
 import type { LocalhostListeners } from './modes/sockets/localhost.ts';
 import { type Address, type Family, isLoopback } from './net/address.ts';
@@ -63,7 +62,7 @@ export class Engine {
   readonly #ruleset = new Ruleset();
   readonly #reconcilers: readonly ConntrackReconciler[];
   readonly #verification: Verification;
-  readonly #leases: ReadonlyMap<Family, ConnectTimeLease>;
+  readonly #maps: ReadonlyMap<Family, ConnectTimeMaps>;
   readonly #claims = new Claims();
   readonly #loop: SyncLoop;
   /** Families whose start is over: all that was desired has been in force once. */
@@ -88,7 +87,7 @@ export class Engine {
     this.families = made.map(({ sync }) => sync);
     this.#planners = new Map(made.map(({ planner }) => [planner.family, planner]));
     this.#verification = new Verification(this.families);
-    this.#leases = this.#makeLeases();
+    this.#maps = new Map(made.flatMap(({ maps }) => (maps ? [[maps.family, maps]] : [])));
     this.#reconcilers = made.map(({ reconciler }) => reconciler);
     this.#loop = new SyncLoop({
       state,
@@ -107,7 +106,8 @@ export class Engine {
   get upToDate(): boolean {
     const { localhost } = this.#options;
     const isIdle = this.#reconcilers.every(({ idle }) => idle) && (localhost?.idle ?? true);
-    return this.#loop.upToDate && isIdle;
+    const areMapsUpToDate = [...this.#maps.values()].every(({ upToDate }) => upToDate);
+    return this.#loop.upToDate && areMapsUpToDate && isIdle;
   }
 
   /** The number of Services that exceed a limit, and are served in part. */
@@ -120,10 +120,9 @@ export class Engine {
     return this.#options.settings.connectTime;
   }
 
-  /** The maps beside the rules; undefined: there are none. */
-  beside(family: Family): BesideRules | undefined {
-    const planner = this.#planners.get(family);
-    return planner?.use && planner;
+  /** The maps of connect-time translation; undefined: there are none. */
+  maps(family: Family): MapView | undefined {
+    return this.#maps.get(family);
   }
 
   /** What Forwardings depend on besides Services and slices. */
@@ -150,7 +149,10 @@ export class Engine {
   /** What the kernel holds of a Forwarding that is in force; see `Planner.describe`. */
   describe(forwarding: Forwarding): readonly string[] {
     const { family } = forwarding;
-    const held = this.#planners.get(family)?.describe(forwarding) ?? [];
+    const held = [
+      ...(this.#planners.get(family)?.describe(forwarding) ?? []),
+      ...(this.#maps.get(family)?.describe(forwarding) ?? []),
+    ];
     const config = this.#config(family);
     if (config === undefined || this.#localhostBy(config) !== 'sockets') return held;
     return [...held, ...(this.#options.localhost?.describe(config, forwarding) ?? [])];
@@ -173,7 +175,7 @@ export class Engine {
     const planner = this.#planners.get(family);
     const sync = this.families.find((one) => one.family === family);
     if (planner === undefined || sync === undefined) return undefined;
-    return compare({
+    const rules = await compare({
       planner: () => planner.twin(),
       inForce: () => sync.inForce,
       clock,
@@ -181,6 +183,9 @@ export class Engine {
       ruleset: this.#ruleset,
       sliceMs: comparisonSliceMs,
     });
+    const maps = await this.#maps.get(family)?.compare(comparisonSliceMs);
+    if (rules === undefined || maps === undefined) return rules;
+    return { ...rules, differences: [...rules.differences, ...maps.differences] };
   }
 
   /** The addresses at which sockets for node ports listen. */
@@ -207,12 +212,16 @@ export class Engine {
     // An engine before this one may have resolved some, which are no longer dirty.
     for (const key of state.serviceKeys()) state.touch(key);
     const stopReading = this.#keepReadingInterfaces();
+    const maps = [...this.#maps.values()];
+    const mapRuns = maps.map((one) => one.run());
     try {
-      await this.#loop.run(signal);
+      // Maps run for longer than the rules, unless something is wrong with them.
+      await Promise.race([this.#loop.run(signal), ...mapRuns]);
     } finally {
       stopReading();
       this.#verification.stop();
-      for (const lease of this.#leases.values()) lease.stop();
+      await Promise.all(maps.map((one) => one.stop()));
+      await Promise.all(mapRuns);
       await Promise.all(this.#reconcilers.map((reconciler) => reconciler.stop()));
     }
   }
@@ -223,9 +232,9 @@ export class Engine {
     const isOnLocalhost = settings.localhost.includes(family);
     const environment = this.#facts.environment(family);
     const reconciler = this.#makeReconciler(family);
-    const rules = mode.planner(config, environment);
-    const planner = withConnectTime(rules, settings.connectTime, config, environment);
-    const sync = new FamilySync({
+    const planner = mode.planner(config, environment);
+    const maps = this.#makeMaps(config, environment, () => sync.inStepAtMs);
+    const sync: FamilySync = new FamilySync({
       planner,
       environment,
       kernel,
@@ -238,40 +247,41 @@ export class Engine {
         moving: () => reconciler.moving(),
         upToDate: (addresses) => {
           reconciler.upToDate(addresses);
+          maps?.upToDateWith(this.#facts.environment(family));
           localhost?.upToDate(family);
         },
         changed: (previous, next, cause) => {
+          maps?.changed(previous, next);
           reconciler.changed(previous, next);
           if (isOnLocalhost) localhost?.changed(config, previous, next);
           if (this.#started.has(family)) this.#options.changed(previous, next, cause);
         },
       },
     });
-    return { planner, sync, reconciler };
+    return { planner, sync, reconciler, maps };
   }
 
-  #makeLeases(): Map<Family, ConnectTimeLease> {
+  #makeMaps(
+    config: ModeConfig,
+    environment: Environment,
+    rulesInStepAtMs: () => number | undefined,
+  ): ConnectTimeMaps | undefined {
     const { clock, kernel, settings } = this.#options;
-    const { connectTime: placement } = settings;
-    if (placement === undefined) return new Map();
-    const observer: Observer = (event) => this.#observe(event);
-    return new Map(
-      this.families.map((sync) => {
-        const { family } = sync;
-        const inStepAtMs = () => sync.inStepAtMs;
-        const verify = () => sync.audit.verify();
-        const of = { family, placement, kernel, clock, observer, inStepAtMs, verify };
-        return [family, new ConnectTimeLease(of)];
-      }),
-    );
+    const { connectTime: placement, mapSync } = settings;
+    if (placement === undefined) return undefined;
+    return new ConnectTimeMaps({
+      ...{ config, placement, environment, kernel, clock, settings: mapSync, rulesInStepAtMs },
+      observer: (event) => this.#observe(event),
+    });
   }
 
   #observe(event: SyncEvent): void {
     this.#options.observer(event);
     if (!('family' in event)) return;
     this.#verification.observe(event);
-    this.#leases.get(event.family)?.observe(event);
-    if (event.kind === 'done' && event.ok) this.#started.add(event.family);
+    if (event.kind !== 'done' || !event.ok) return;
+    this.#started.add(event.family);
+    this.#maps.get(event.family)?.listed();
   }
 
   #makeReconciler(family: Family): ConntrackReconciler {

@@ -6,8 +6,8 @@
 import { isDeepStrictEqual } from 'node:util';
 import { PodCgroups } from './host/pod-cgroups.ts';
 import type { Kernel } from './kernel/kernel.ts';
-import type { Exclusion } from './modes/beside.ts';
 import { readExcluded } from './modes/connect-time/excluded.ts';
+import type { Exclusion } from './modes/connect-time/facts.ts';
 import { excludedMax } from './modes/connect-time/layout.ts';
 import type { Placement } from './modes/connect-time/placement.ts';
 import type { Family } from './net/address.ts';

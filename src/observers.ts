@@ -125,7 +125,7 @@ export class Observers {
       wanted: () => present.connectTime().reach,
       exclusion: () => present.connectTime().exclusion,
       stale: () => present.connectTime().stale,
-      beside: (family) => present.engine()?.beside(family),
+      maps: (family) => present.engine()?.maps(family),
     });
     this.health = this.#makeHealth();
     this.http = this.#makeHttp();

@@ -1,7 +1,9 @@
 /** State, sync loop, a mode and the kernel, wired as in the app, around an in-process source. */
 import { setTimeout as sleep } from 'node:timers/promises';
+import { ConnectTimeMaps } from '../../src/connect-time-maps.ts';
 import type { ApplyResult, DumpResult, Kernel } from '../../src/kernel/kernel.ts';
 import { openKernel } from '../../src/kernel/native-kernel.ts';
+import type { Placement } from '../../src/modes/connect-time/placement.ts';
 import type { Environment, ModeConfig, ProxyMode } from '../../src/modes/mode.ts';
 import { nftablesMode } from '../../src/modes/nftables/mode.ts';
 import { parseCIDR } from '../../src/net/address.ts';
@@ -41,16 +43,18 @@ export class Rig {
   readonly #loop: SyncLoop;
   readonly #sync: FamilySync;
   readonly #kernel: RefusingOnce;
+  /** Connect-time translation as well. */
+  readonly #maps: ConnectTimeMaps | undefined;
   #environment: Environment;
   readonly #abort = new AbortController();
-  readonly #running: Promise<void>;
+  readonly #running: Promise<unknown>;
   /** The longest time of one batch, from the call to the kernel's answer; ms. */
   longestCommitMs = 0;
   /** The time of all batches together; ms. */
   commitsMs = 0;
   #listener: (event: SyncEvent) => void = () => {};
 
-  constructor(kernel: Kernel, mode: ProxyMode, initial = environment) {
+  constructor(kernel: Kernel, mode: ProxyMode, initial = environment, placement?: Placement) {
     this.#environment = initial;
     this.#kernel = new RefusingOnce(kernel);
     const observer = (event: SyncEvent): void => {
@@ -60,7 +64,15 @@ export class Rig {
       }
       this.#listener(event);
     };
-    const sync = new FamilySync({
+    const maps =
+      placement &&
+      new ConnectTimeMaps({
+        ...{ config, placement, environment: initial, kernel, clock: systemClock, settings },
+        observer,
+        rulesInStepAtMs: () => sync.inStepAtMs,
+      });
+    this.#maps = maps;
+    const sync: FamilySync = new FamilySync({
       planner: mode.planner(config, initial),
       environment: initial,
       kernel: this.#kernel,
@@ -69,6 +81,11 @@ export class Rig {
       ruleset: new Ruleset(),
       observer,
       settings,
+      follower: {
+        moving: () => {},
+        changed: (previous, next) => maps?.changed(previous, next),
+        upToDate: () => maps?.upToDateWith(this.#environment),
+      },
     });
     this.#sync = sync;
     this.#loop = new SyncLoop({
@@ -81,7 +98,7 @@ export class Rig {
       observer,
       sliceMs: settings.sliceMs,
     });
-    this.#running = this.#loop.run(this.#abort.signal);
+    this.#running = Promise.all([this.#loop.run(this.#abort.signal), maps?.run()]);
   }
 
   /** Delivers the first list of everything; resolves when the kernel has acknowledged it. */
@@ -106,7 +123,7 @@ export class Rig {
   async changeAll(changes: Iterable<Change>): Promise<void> {
     for (const change of changes) this.state.apply(change);
     this.#loop.wake();
-    while (!this.#loop.upToDate) await sleep(1);
+    while (!this.#isUpToDate) await sleep(1);
   }
 
   /** Replaces the environment; resolves when it is in force. */
@@ -114,7 +131,7 @@ export class Rig {
     this.#environment = next;
     this.#loop.wake();
     do await sleep(1);
-    while (!this.#loop.upToDate);
+    while (!this.#isUpToDate);
   }
 
   /** Resolves after the next audit, which reads and compares everything. */
@@ -148,14 +165,23 @@ export class Rig {
 
   async close(): Promise<void> {
     this.#abort.abort();
+    await this.#maps?.stop();
     await this.#running;
   }
 
+  get #isUpToDate(): boolean {
+    return this.#loop.upToDate && (this.#maps?.upToDate ?? true);
+  }
+
+  /** Resolves when the rules, and the maps where there are any, have followed. */
   #done(purpose: 'start' | 'changes'): Promise<void> {
     return new Promise((resolve, reject) => {
       this.#listener = (event) => {
-        if (event.kind === 'failed') reject(new Error(JSON.stringify(event)));
-        if (event.kind === 'done' && event.purpose === purpose) resolve();
+        const its = event.kind === 'connect-time' ? event.of : event;
+        if (its.kind === 'failed') reject(new Error(JSON.stringify(event)));
+        if (its.kind !== 'done' || its.purpose !== purpose) return;
+        if (event.kind === 'done') this.#maps?.listed();
+        if (its !== event || this.#maps === undefined) resolve();
       };
     });
   }
@@ -208,9 +234,10 @@ export async function withRig<T>(
   work: (rig: Rig) => Promise<T>,
   mode: ProxyMode = nftablesMode,
   initial?: Environment,
+  placement?: Placement,
 ): Promise<T> {
   const kernel = openKernel({ netns: namespace.path });
-  const rig = new Rig(kernel, mode, initial);
+  const rig = new Rig(kernel, mode, initial, placement);
   try {
     return await work(rig);
   } finally {

@@ -2,7 +2,7 @@
 import { setImmediate } from 'node:timers/promises';
 import { acctRequests } from './acct-ops.ts';
 import { type Addon, loadAddon, type Socket, type SocketOptions, type Watch } from './addon.ts';
-import { bpfRequests } from './bpf-ops.ts';
+import { bpfOps, bpfRequests } from './bpf-ops.ts';
 import { errnoName } from './errno.ts';
 import { KernelError } from './errors.ts';
 import { ipsetRequests } from './ipset-ops.ts';
@@ -91,6 +91,9 @@ class NativeKernel implements Kernel {
   /** Its own thread and socket, so that a long dump does not hold up a transaction. */
   readonly #writes: Socket;
   readonly #reads: Socket;
+  /** The thread for batches of bpf(2), which wait for no transaction; made with the first. */
+  #maps: Socket | undefined;
+  readonly #openSocket: () => Socket;
   readonly #namespace: string;
   readonly #watch: (tables: readonly TableName[], told: Told) => Watch;
   readonly #watches = new Set<Watch>();
@@ -99,8 +102,9 @@ class NativeKernel implements Kernel {
 
   constructor(addon: Addon, options: KernelOptions) {
     const { netns } = options;
-    this.#writes = new addon.Socket(options);
-    this.#reads = new addon.Socket(options);
+    this.#openSocket = () => new addon.Socket(options);
+    this.#writes = this.#openSocket();
+    this.#reads = this.#openSocket();
     this.#namespace = netns ?? 'this namespace';
     const within = netns === undefined ? {} : { netns };
     this.#watch = (tables, told) => new addon.Watch({ ...within, tables }, told);
@@ -108,7 +112,7 @@ class NativeKernel implements Kernel {
 
   async apply(ops: Uint8Array): Promise<ApplyResult> {
     if (ops.length === 0) return { kind: 'applied' };
-    const answer = await submit(this.#writes, ops, 'kernel.apply', this.#namespace);
+    const answer = await submit(this.#socketFor(ops), ops, 'kernel.apply', this.#namespace);
     const failures: KernelFailure[] = [];
     let partly = false;
     const handles = new Map<number, number>();
@@ -187,8 +191,15 @@ class NativeKernel implements Kernel {
   close(): void {
     this.#writes.close();
     this.#reads.close();
+    this.#maps?.close();
     for (const watch of this.#watches) watch.close();
     this.#watches.clear();
+  }
+
+  #socketFor(ops: Uint8Array): Socket {
+    if (!isOfBpf(ops)) return this.#writes;
+    this.#maps ??= this.#openSocket();
+    return this.#maps;
   }
 
   #sentFrom(port: number): void {
@@ -196,6 +207,13 @@ class NativeKernel implements Kernel {
     this.#port = port;
     for (const watch of this.#watches) watch.ignore(port);
   }
+}
+
+const bpfCodes: ReadonlySet<number> = new Set(Object.values(bpfOps).map(({ code }) => code));
+
+/** Batches of bpf(2) have no other ops. */
+function isOfBpf(ops: Uint8Array): boolean {
+  return bpfCodes.has(new DataView(ops.buffer, ops.byteOffset).getUint32(0, true));
 }
 
 function toFailure(reply: Failed): KernelFailure {

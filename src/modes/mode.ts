@@ -8,7 +8,6 @@ import type { ApplyResult, Kernel, KernelFailure, TableName } from '../kernel/ke
 import type { MissingFeature } from '../kernel/nft/probe.ts';
 import type { Address, CIDR, Family } from '../net/address.ts';
 import type { Forwarding, ServicePortName } from '../state/types.ts';
-import type { BesideRules } from './beside.ts';
 import type { Sysctl, SysctlWishes } from './sysctl.ts';
 import type { Count } from './traffic-counts.ts';
 
@@ -100,8 +99,6 @@ export interface Batch {
   culprits(failure: KernelFailure): readonly string[];
   /** Call it when the kernel has applied the batch, before the next one is taken. */
   committed?(result: Extract<ApplyResult, { kind: 'applied' }>): void;
-  /** Call it when the kernel has refused some of it. True: nobody is to blame. */
-  refused?(failures: readonly KernelFailure[]): boolean;
 }
 
 /** How what the kernel held differed from what was wanted. */
@@ -173,7 +170,7 @@ export const noPause: Pause = () => undefined;
  * Plans the batches of one family. It remembers what it has put into batches: apply every batch
  * that was taken, in order, or call `reset`.
  */
-export interface Planner extends BesideRules {
+export interface Planner {
   readonly family: Family;
   /** Bytes of ops waiting to be taken. */
   readonly pendingBytes: number;

@@ -1,7 +1,7 @@
 /** Whether connections are translated when they are made, and what is left to the rules. */
 import { Gauge, type Registry } from 'prom-client';
 import type { Config } from '../config/config.ts';
-import type { BesideRules, BesideUse, Exclusion } from '../modes/beside.ts';
+import type { Exclusion, MapUse, MapView } from '../modes/connect-time/facts.ts';
 import type { Family } from '../net/address.ts';
 import type { ProgrammedFamily } from '../state/frontends-by-service.ts';
 import { type Clock, Pacer } from '../sync/clock.ts';
@@ -27,7 +27,7 @@ export interface ConnectTimeFacts {
   readonly families: () => readonly ProgrammedFamily[];
   readonly stale: () => StalePrograms;
   /** Undefined: only rules translate connections. */
-  readonly beside: (family: Family) => BesideRules | undefined;
+  readonly maps: (family: Family) => MapView | undefined;
 }
 
 const states = ['off', 'host', 'all', 'unavailable', 'stale', 'unknown'] as const;
@@ -35,16 +35,16 @@ const states = ['off', 'host', 'all', 'unavailable', 'stale', 'unknown'] as cons
 const sliceMs = 2;
 
 export function connectTimeState({
-  beside,
   families,
+  maps,
   stale,
   wanted,
-}: Pick<ConnectTimeFacts, 'beside' | 'families' | 'stale' | 'wanted'>): (typeof states)[number] {
+}: Pick<ConnectTimeFacts, 'families' | 'maps' | 'stale' | 'wanted'>): (typeof states)[number] {
   const { attached, failure, unidentified = 0 } = stale();
   if (attached > 0 || failure !== undefined) return 'stale';
   if (unidentified > 0) return 'unknown';
   if (wanted() === 'off') return 'off';
-  return families().some(({ family }) => beside(family) !== undefined) ? wanted() : 'unavailable';
+  return families().some(({ family }) => maps(family) !== undefined) ? wanted() : 'unavailable';
 }
 
 export function connectTimeMetrics(registry: Registry, facts: ConnectTimeFacts): void {
@@ -101,10 +101,10 @@ function excludedMetric(registry: Registry, { exclusion }: ConnectTimeFacts): vo
 
 function useMetric(
   registry: Registry,
-  { beside, families }: ConnectTimeFacts,
+  { families, maps }: ConnectTimeFacts,
   name: string,
   help: string,
-  value: (use: BesideUse) => BesideUse['used'],
+  value: (use: MapUse) => MapUse['used'],
 ): void {
   new Gauge({
     name: `fairlead_connect_time_${name}`,
@@ -114,7 +114,7 @@ function useMetric(
     collect() {
       this.reset();
       for (const { family } of families()) {
-        const use = beside(family)?.use;
+        const use = maps(family)?.use;
         if (use === undefined) continue;
         for (const map of ['frontends', 'endpoints'] as const) {
           this.set({ ip_family: family, map }, value(use)[map]);
@@ -124,12 +124,12 @@ function useMetric(
   });
 }
 
-async function reasons({ beside, clock }: ConnectTimeFacts, { family, inForce }: ProgrammedFamily) {
+async function reasons({ clock, maps }: ConnectTimeFacts, { family, inForce }: ProgrammedFamily) {
   const byReason = new Map<string, number>();
   const pacer = new Pacer(clock, sliceMs);
-  const maps = beside(family);
-  for (const forwarding of maps === undefined ? [] : inForce.values()) {
-    const reason = maps?.reasonOf?.(forwarding);
+  const own = maps(family);
+  for (const forwarding of own === undefined ? [] : inForce.values()) {
+    const reason = own?.reasonOf(forwarding);
     if (reason !== undefined) byReason.set(reason, (byReason.get(reason) ?? 0) + 1);
     if (pacer.spent) await pacer.rest();
   }

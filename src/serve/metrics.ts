@@ -158,6 +158,12 @@ export class Metrics {
       case 'failed':
         this.#modes.failed(event);
         return;
+      case 'connect-time':
+        // Syncs and audits are those of the rules.
+        if (event.of.kind === 'drift' || event.of.kind === 'miscounted') {
+          this.#observeFamily(event.of);
+        }
+        return;
       case 'drift':
         if (event.purpose === 'start') return;
         for (const kind of ['missing', 'wrong', 'unwanted'] as const) {

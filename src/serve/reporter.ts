@@ -36,7 +36,7 @@ export class Reporter {
 
   sync(event: SyncEvent): void {
     const service = serviceOf(event);
-    if (service !== undefined && !this.#limiter.admits(service, event.kind)) return;
+    if (service !== undefined && !this.#limiter.admits(service, kindOf(event))) return;
     this.#options.events.observe(event);
     this.#logSync(event);
   }
@@ -93,9 +93,15 @@ function serviceOf(event: SyncEvent): string | undefined {
     case 'restored':
     case 'address-refused':
       return keyOf(event.servicePort);
+    case 'connect-time':
+      return serviceOf(event.of);
     default:
       return undefined;
   }
+}
+
+function kindOf(event: SyncEvent): string {
+  return event.kind === 'connect-time' ? `${event.kind} ${event.of.kind}` : event.kind;
 }
 
 function keyOf({ namespace, name }: ServicePortName): string {

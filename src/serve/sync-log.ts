@@ -4,7 +4,7 @@ import { formatExcess } from '../state/budget.ts';
 import { formatConflict } from '../state/conflict.ts';
 import { formatExternalIPNotice } from '../state/external-ips.ts';
 import type { ServicePortName } from '../state/types.ts';
-import type { FamilyEvent, Observer, ServiceEvent, SyncEvent } from '../sync/events.ts';
+import type { FamilyEvent, MapEvent, Observer, ServiceEvent, SyncEvent } from '../sync/events.ts';
 import type { Logger } from './log.ts';
 import { failureText, refusalText } from './refusal-text.ts';
 
@@ -153,8 +153,69 @@ function logFamily(log: Logger, event: FamilyEvent): void {
     case 'lease-ended':
       log.warn({ family }, 'Lease of connect-time programs expired; comparing maps to renew it');
       return;
+    case 'connect-time':
+      logMaps(log, event.of);
+      return;
     case 'audited':
       log.debug({ family, durationMs: event.durationMs }, 'Audit finished');
+      return;
+  }
+}
+
+/** About the maps of connect-time translation. Whatever happens to them, the rules serve. */
+function logMaps(log: Logger, event: MapEvent): void {
+  const { family } = event;
+  switch (event.kind) {
+    case 'committed': {
+      const { applyMs, bytes, forwardings, purpose, writes } = event;
+      log.debug(
+        { family, purpose, forwardings, writes, bytes, applyMs },
+        'Updated connect-time maps',
+      );
+      return;
+    }
+    case 'failed': {
+      const { failures, purpose, retryMs } = event;
+      const err = failures[0] && failureText(failures[0]);
+      if (retryMs === undefined) return;
+      log.warn(
+        { family, purpose, err, retryMs },
+        'Failed to update connect-time maps; packet rules handle what they lack',
+      );
+      return;
+    }
+    case 'quarantined': {
+      const { quarantined, retryMs } = event;
+      const { attempts, failure, forwarding } = quarantined;
+      log.warn(
+        { ...named(forwarding.servicePort), family, err: failureText(failure), attempts, retryMs },
+        'Kernel rejected Service port in connect-time maps; packet rules handle it',
+      );
+      return;
+    }
+    case 'restored': {
+      const { attempts, servicePort } = event;
+      log.info(
+        { ...named(servicePort), family, attempts },
+        'Service port is in the connect-time maps again',
+      );
+      return;
+    }
+    case 'drift': {
+      const { drift, purpose } = event;
+      if (purpose === 'start')
+        log.debug({ family, ...drift }, 'Updated connect-time maps at start');
+      else if (purpose === 'audit')
+        log.warn(
+          { family, ...drift },
+          'Repaired connect-time maps that differ from what was programmed',
+        );
+      return;
+    }
+    case 'miscounted':
+      logFamily(log, event);
+      return;
+    default:
       return;
   }
 }

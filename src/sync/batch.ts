@@ -261,8 +261,7 @@ export class Applier {
     { failures, partly }: Extract<ApplyResult, { kind: 'failed' }>,
   ): Failure {
     const culprits = new Set(failures.flatMap((failure) => batch.culprits(failure)));
-    const isBlameless = batch.refused?.(failures) === true || failures.some(deniesAll);
-    if (isBlameless) return { lost: changes, culprits: [], failures, partly };
+    if (failures.some(deniesAll)) return { lost: changes, culprits: [], failures, partly };
     return { ...this.#blame(culprits, changes, failures), partly };
   }
 

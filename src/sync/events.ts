@@ -1,7 +1,7 @@
 /** Events of the sync loop, from which logs, metrics and health are made. */
 import type { KernelError } from '../kernel/errors.ts';
 import type { Committer, KernelFailure, TableName } from '../kernel/kernel.ts';
-import type { LeftToRules } from '../modes/beside.ts';
+import type { LeftToRules } from '../modes/connect-time/facts.ts';
 import type { Drift, Miscount, RefusedAddress, RuleCount } from '../modes/mode.ts';
 import type { Family } from '../net/address.ts';
 import type { Excess } from '../state/budget.ts';
@@ -43,6 +43,9 @@ export type ServiceEvent =
       readonly service: string;
       readonly excess: Excess;
     };
+
+/** What a sync of maps tells, as that of rules does. */
+export type MapEvent = Exclude<FamilyEvent, { kind: 'connect-time' }>;
 
 export type FamilyEvent = { readonly family: Family } & (
   | {
@@ -119,9 +122,11 @@ export type FamilyEvent = { readonly family: Family } & (
       readonly kind: 'address-refused';
     } & RefusedAddress)
   | ({
-      /** There is no room for a Service beside the rules, or there is again. */
+      /** A Service has no room in the maps of connect-time translation, or has it again. */
       readonly kind: 'left-to-rules';
     } & LeftToRules)
+  /** About the maps of connect-time translation, which a sync of their own keeps. */
+  | { readonly kind: 'connect-time'; readonly of: MapEvent }
   | {
       /**
        * The lease of connect-time programs was not renewed in time: `leftMs` later they leave all

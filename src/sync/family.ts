@@ -159,13 +159,11 @@ export class FamilySync {
   }
 
   get #hasWork(): boolean {
-    return (
-      this.#changes.any || this.#environment.isDue || this.#options.planner.unfinished === true
-    );
+    return this.#changes.any || this.#environment.isDue;
   }
 
   /** Changes what is desired; undefined = no longer desired. It takes effect with `wake`. */
-  setDesired(key: string, next: Forwarding | undefined, cause: Cause): void {
+  setDesired(key: string, next: Forwarding | undefined, cause: Cause | undefined): void {
     this.#changes.setDesired(key, next);
     this.#quarantine.changed(key);
     if (!this.#quarantine.holds(key)) this.#changes.mark(key, cause);

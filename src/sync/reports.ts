@@ -34,9 +34,6 @@ export class Reports {
     for (const refused of planner.takeRefused?.() ?? []) {
       this.tell({ kind: 'address-refused', family, ...refused });
     }
-    for (const one of planner.takeLeft?.() ?? []) {
-      this.tell({ kind: 'left-to-rules', family, ...one });
-    }
   }
 
   /** Holds events back until `release`. */

@@ -167,7 +167,7 @@ test('Node ports answer on loopback addresses that are named, to the node alone'
   }
 });
 
-test('A Service that has no room is left to the rules, and others go on beside them', async () => {
+test('A Service that has no room is left to the rules, and other Services are in the maps', async () => {
   await serving('pod-a', 'pod-b');
   const names = ['http', 'other'];
   const large = [
@@ -181,7 +181,7 @@ test('A Service that has no room is left to the rules, and others go on beside t
   ] as const;
   const told: LogLine[] = [];
   const proxy = await start([...large, ...other], {
-    room: { frontends: 100, endpoints: 3 * groupSize },
+    room: { frontends: 100, endpoints: 2 * groupSize - 1 },
     log: (line) => told.push(line),
   });
   const { IPv4: address } = clusterIp(11);

@@ -1,4 +1,4 @@
-/** Connect-time translation for one family, beside the rules of whatever mode runs. */
+/** Connect-time translation for one family, in addition to the rules of any mode. */
 import type { Kernel } from '../../kernel/kernel.ts';
 import type { Family } from '../../net/address.ts';
 import { formatFrontend } from '../../state/conflict.ts';
@@ -29,8 +29,6 @@ export class ConnectTimeBackend implements Backend<ConnectTimeTypes> {
   readonly #config: ModeConfig;
   readonly #placement: Placement;
   readonly #setting: ElementSetting;
-  /** The programs are not attached yet, so that no connection meets what is written. */
-  #isStaged = false;
 
   constructor(
     config: ModeConfig,
@@ -44,12 +42,6 @@ export class ConnectTimeBackend implements Backend<ConnectTimeTypes> {
     this.tables = {
       exposed: [],
       prepare: async () => {},
-      stage: (found) => this.#stage(found),
-      hook: (writer) => {
-        this.#isStaged = false;
-        writer.link();
-        return [];
-      },
       miscounts: (kernel) => this.#miscounts(kernel),
     };
   }
@@ -120,7 +112,7 @@ export class ConnectTimeBackend implements Backend<ConnectTimeTypes> {
       found.clear();
       found.links = 'absent';
     }
-    if (found.links !== 'right' && !this.#isStaged) {
+    if (found.links !== 'right') {
       drift[found.links === 'absent' ? 'missing' : 'wrong'] += 1;
     }
     if (isAnew || !fixed.isEnvironmentWritten) {
@@ -158,20 +150,14 @@ export class ConnectTimeBackend implements Backend<ConnectTimeTypes> {
 
   /** Programs are attached when the maps are right. */
   async #prune(found: ConnectTimeObservation, writer: BatchWriter): Promise<number> {
-    if (found.links !== 'right' && !this.#isStaged) writer.link();
+    if (found.links !== 'right') writer.link();
     return 0;
-  }
-
-  /** Stages unless programs are attached, so that connections meet what was found. */
-  #stage({ links }: ConnectTimeObservation): boolean {
-    this.#isStaged = links === 'absent';
-    return this.#isStaged;
   }
 
   /** Whether somebody has detached the programs. */
   async #miscounts(kernel: Kernel): Promise<readonly Miscount[]> {
     const { links } = await this.#pinned(kernel);
-    if (links === 'right' || this.#isStaged) return [];
+    if (links === 'right') return [];
     return [{ object: `programs in ${this.#placement.directory}`, expected: 1, counted: 0 }];
   }
 

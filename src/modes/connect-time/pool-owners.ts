@@ -1,6 +1,6 @@
 /**
  * Which Forwarding has which id of a pool. Ids are digests, so two pools might have one id, and
- * connections of one tenant would reach endpoints of another. The second one gets nothing.
+ * connections of one tenant would reach endpoints of another. The second one is left out.
  */
 import type { Forwarding } from '../../state/types.ts';
 import { binary } from '../elements.ts';
@@ -10,7 +10,7 @@ import type { PoolId } from './pool-ids.ts';
 interface Owner {
   readonly key: string;
   readonly pool: 'cluster' | 'local';
-  /** The next batch deletes its elements. */
+  /** The kernel may have elements of it, which are to be deleted. */
   isLeaving: boolean;
 }
 
@@ -19,7 +19,8 @@ export class PoolOwners {
   readonly #poolId: PoolId;
   /** By `binary` of the id. */
   readonly #owners = new Map<string, Owner>();
-  readonly #leaving = new Set<string>();
+  /** Ids that are to be deleted, by key of the Forwarding that had them. */
+  readonly #leaving = new Map<string, Set<string>>();
 
   constructor(setting: Setting, poolId: PoolId) {
     this.#setting = setting;
@@ -42,21 +43,24 @@ export class PoolOwners {
 
   /** Only of what is free. */
   add(forwarding: Forwarding): void {
+    const { key } = forwarding;
     for (const pool of poolsOf(forwarding, this.#setting)) {
       const id = this.#idOf(forwarding, pool);
-      this.#owners.set(id, { key: forwarding.key, pool, isLeaving: false });
-      this.#leaving.delete(id);
+      this.#owners.set(id, { key, pool, isLeaving: false });
+      this.#leaving.get(key)?.delete(id);
     }
   }
 
-  /** An id stays with its owner until a batch has deleted what it leads to. */
+  /** An id stays with its owner until it is known that the kernel has nothing of it. */
   remove(forwarding: Forwarding): void {
+    const { key } = forwarding;
     for (const pool of poolsOf(forwarding, this.#setting)) {
       const id = this.#idOf(forwarding, pool);
       const owner = this.#owners.get(id);
       if (owner === undefined || !isOf(owner, forwarding, pool)) continue;
       owner.isLeaving = true;
-      this.#leaving.add(id);
+      const leaving = this.#leaving.get(key) ?? new Set();
+      this.#leaving.set(key, leaving.add(id));
     }
   }
 
@@ -71,21 +75,26 @@ export class PoolOwners {
     return true;
   }
 
-  /** A batch is taken. Returns the ids that are free when it is in force. */
-  taken(): readonly string[] {
-    const ids = [...this.#leaving];
-    this.#leaving.clear();
-    return ids;
+  /** The kernel has this of the Forwarding. Returns whether ids have become free. */
+  settle(key: string, held: Forwarding | undefined): boolean {
+    const leaving = this.#leaving.get(key);
+    if (leaving === undefined) return false;
+    const pools = held === undefined ? new Set() : poolsOf(held, this.#setting);
+    let isAnyFree = false;
+    for (const id of leaving) {
+      const owner = this.#owners.get(id);
+      if (owner !== undefined && pools.has(owner.pool)) continue;
+      if (owner?.isLeaving === true) this.#owners.delete(id);
+      leaving.delete(id);
+      isAnyFree = true;
+    }
+    if (leaving.size === 0) this.#leaving.delete(key);
+    return isAnyFree;
   }
 
-  /** That batch is in force. Ids that their owners have taken back stay theirs. */
-  free(ids: readonly string[]): void {
-    for (const id of ids) if (this.#owners.get(id)?.isLeaving) this.#owners.delete(id);
-  }
-
-  clear(): void {
-    this.#owners.clear();
-    this.#leaving.clear();
+  /** Whether ids of the Forwarding are to be deleted. */
+  isLeaving(key: string): boolean {
+    return (this.#leaving.get(key)?.size ?? 0) > 0;
   }
 
   #idOf(forwarding: Forwarding, pool: 'cluster' | 'local'): string {
@@ -93,7 +102,6 @@ export class PoolOwners {
   }
 
   #hasSamePools(previous: Forwarding, next: Forwarding): boolean {
-    if (previous.key !== next.key) return false;
     const before = poolsOf(previous, this.#setting);
     const after = poolsOf(next, this.#setting);
     return before.size === after.size && [...before].every((pool) => after.has(pool));

@@ -3,7 +3,7 @@ import type { Config } from '../../config/config.ts';
 import type { HostFiles } from '../../host/files.ts';
 import type { Conntrack } from '../../kernel/conntrack.ts';
 import type { Kernel } from '../../kernel/kernel.ts';
-import type { BesideRules, Exclusion } from '../../modes/beside.ts';
+import type { Exclusion, MapView } from '../../modes/connect-time/facts.ts';
 import type { Fallback } from '../../modes/index.ts';
 import type { Environment, ModeConfig, ModeName } from '../../modes/mode.ts';
 import type { Family } from '../../net/address.ts';
@@ -77,8 +77,8 @@ export interface RunningEngine {
   compare(family: Family): Promise<Comparison | undefined>;
   /** The number of Services that exceed a limit, and are served in part. */
   readonly overLimit: number;
-  /** The maps beside the rules; undefined: there are none. */
-  beside(family: Family): BesideRules | undefined;
+  /** The maps of connect-time translation; undefined: there are none. */
+  maps(family: Family): MapView | undefined;
   /** What Forwardings depend on besides Services and slices. */
   readonly context: ResolveContext;
   /** See `Planner.describe`. */

@@ -86,10 +86,10 @@ function modeOf({ config, fallbacks, mode }: Inside): Status['mode'] {
 }
 
 function connectTimeOf({ connectTime, engine }: Inside): Status['connectTime'] {
-  const beside = (family: Family) => engine()?.beside(family);
+  const maps = (family: Family) => engine()?.maps(family);
   const families = () => engine()?.families ?? [];
-  const maps = families().flatMap(({ family }) => {
-    const use = beside(family)?.use;
+  const uses = families().flatMap(({ family }) => {
+    const use = maps(family)?.use;
     if (use === undefined) return [];
     const { left, limit, used } = use;
     return [
@@ -104,10 +104,10 @@ function connectTimeOf({ connectTime, engine }: Inside): Status['connectTime'] {
     ];
   });
   const { exclusion, kernelClients, reach, stale } = connectTime();
-  const state = connectTimeState({ beside, families, stale: () => stale, wanted: () => reach });
+  const state = connectTimeState({ families, maps, stale: () => stale, wanted: () => reach });
   return {
     state,
-    maps,
+    maps: uses,
     stale,
     ...(exclusion && { excludedPods: exclusion }),
     ...(kernelClients.length > 0 && { kernelClients: [...kernelClients] }),

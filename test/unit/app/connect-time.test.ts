@@ -108,14 +108,14 @@ const other: readonly Change[] = [
 
 it('leaves a Service that has no room to the rules, which have it all', async () => {
   const app = await running('all', { connectTime: small });
-  app.source.say(grown(15), ...other);
+  app.source.say(grown(25), ...other);
   await quiet();
   expect(app.app.upToDate).toBe(true);
   expect(app.kernel.bpf.text()).not.toMatch(clusterIP);
   expect(app.kernel.bpf.text()).toMatch(/ffff0a600002/);
   expect(app.services.join()).toContain('10.96.0.1');
   const told = app.lines.filter(({ msg }) => String(msg).includes('packet rules only'));
-  expect(told).toMatchObject([{ service: 'ns/web', family: 'IPv4', frontends: 1, endpoints: 16 }]);
+  expect(told).toMatchObject([{ service: 'ns/web', family: 'IPv4', frontends: 1, endpoints: 28 }]);
   app.source.say(grown(2));
   await quiet();
   expect(app.kernel.bpf.text()).toMatch(clusterIP);
@@ -125,7 +125,7 @@ it('leaves a Service that has no room to the rules, which have it all', async ()
 it('says how full the maps are, and what is left to the rules and why', async () => {
   const app = await running('all', { connectTime: small });
   const sticky = { name: 'sticky', affinityTimeoutSeconds: 60, clusterIPs: ['10.96.0.3'] };
-  app.source.say(grown(15), ...other, { kind: 'service', service: service(sticky) });
+  app.source.say(grown(25), ...other, { kind: 'service', service: service(sticky) });
   await quiet();
   const text = await (await app.get('metrics', '/metrics')).text();
   const lines = text.split('\n').filter((line) => line.startsWith('fairlead_connect_time'));

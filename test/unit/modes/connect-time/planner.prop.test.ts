@@ -1,13 +1,13 @@
-/** Any life of a cluster, with connect-time translation beside the rules of mode nftables. */
+/** Any life of a cluster, in the maps of connect-time translation. */
 import fc from 'fast-check';
+import { ConnectTimeBackend } from '../../../../src/modes/connect-time/backend.ts';
 import { type Placement, standardRoom } from '../../../../src/modes/connect-time/placement.ts';
-import { withConnectTime } from '../../../../src/modes/connect-time/planner.ts';
 import type { Environment, ProxyMode } from '../../../../src/modes/mode.ts';
 import { nftablesMode } from '../../../../src/modes/nftables/mode.ts';
+import { ModePlanner } from '../../../../src/modes/planner.ts';
 import type { Family } from '../../../../src/net/address.ts';
 import type { FakeKernel } from '../../../fake/kernel.ts';
 import type { Subject } from '../nftables/life.ts';
-import { meddle as meddleWithRules, meddlings as withRules } from '../nftables/meddler.ts';
 import { describePlanner } from '../planner-laws.ts';
 
 const placement: Placement = {
@@ -27,16 +27,16 @@ function excluding(environment: Environment): Environment {
 }
 
 const planner: ProxyMode['planner'] = (config, environment) => {
-  const rules = nftablesMode.planner(config, environment);
-  const both = withConnectTime(rules, placement, config, excluding(environment));
-  const told = both.environment.bind(both);
-  both.environment = (next, pause) => told(excluding(next), pause);
-  return both;
+  const backend = new ConnectTimeBackend(config, placement);
+  const maps = new ModePlanner(backend, excluding(environment));
+  const told = maps.environment.bind(maps);
+  maps.environment = (next, pause) => told(excluding(next), pause);
+  return maps;
 };
 
 const subject: Subject = {
   mode: { ...nftablesMode, planner },
-  meaning: (kernel) => `${kernel.ruleset()}\n${kernel.bpf.text()}`,
+  meaning: (kernel) => kernel.bpf.text(),
 };
 
 type Deed = 'detach' | 'delete' | 'overwrite' | 'add' | 'unpin';
@@ -57,24 +57,18 @@ function meddleWithMaps({ bpf }: FakeKernel, deed: Deed, nth: number): void {
   else map.set(key.replace(/^../, 'ab'), map.get(key)!);
 }
 
-type Meddling =
-  | { readonly rules: Parameters<typeof meddleWithRules>[2] }
-  | { readonly deed: Deed; readonly nth: number };
-
-const meddlings: fc.Arbitrary<Meddling> = fc.oneof(
-  fc.record({ rules: withRules }),
-  fc.record({
-    deed: fc.constantFrom<Deed[]>('detach', 'delete', 'overwrite', 'add', 'unpin'),
-    nth: fc.nat(20),
-  }),
-);
-
-function meddle(kernel: FakeKernel, family: Family, meddling: Meddling): void {
-  if ('rules' in meddling) meddleWithRules(kernel, family, meddling.rules);
-  else meddleWithMaps(kernel, meddling.deed, meddling.nth);
+interface Meddling {
+  readonly deed: Deed;
+  readonly nth: number;
 }
 
-// The rules have their own lives: these are about the two together.
-fc.configureGlobal({ numRuns: 25 });
+const meddlings: fc.Arbitrary<Meddling> = fc.record({
+  deed: fc.constantFrom<Deed[]>('detach', 'delete', 'overwrite', 'add', 'unpin'),
+  nth: fc.nat(20),
+});
 
-describePlanner('connect-time translation beside NFTablesPlanner', subject, { meddle, meddlings });
+function meddle(kernel: FakeKernel, _family: Family, { deed, nth }: Meddling): void {
+  meddleWithMaps(kernel, deed, nth);
+}
+
+describePlanner('the planner of connect-time translation', subject, { meddle, meddlings });

@@ -2,11 +2,11 @@
 import { beforeEach, expect, it } from 'vitest';
 import { kernelOps } from '../../../../src/kernel/ops.ts';
 import { readRecords } from '../../../../src/kernel/records.ts';
+import { ConnectTimeBackend } from '../../../../src/modes/connect-time/backend.ts';
 import { packedGroup } from '../../../../src/modes/connect-time/layout.ts';
 import { standardRoom } from '../../../../src/modes/connect-time/placement.ts';
-import { withConnectTime } from '../../../../src/modes/connect-time/planner.ts';
 import { type Environment, noPause, type Planner } from '../../../../src/modes/mode.ts';
-import { nftablesMode } from '../../../../src/modes/nftables/mode.ts';
+import { ModePlanner } from '../../../../src/modes/planner.ts';
 import { EndpointList } from '../../../../src/net/endpoint-list.ts';
 import { inOrderOf } from '../../../../src/state/pool.ts';
 import type { Forwarding } from '../../../../src/state/types.ts';
@@ -38,7 +38,7 @@ beforeEach(() => {
 });
 
 function newPlanner(): Planner {
-  return withConnectTime(nftablesMode.planner(config, environment), placement, config, environment);
+  return new ModePlanner(new ConnectTimeBackend(config, placement), environment);
 }
 
 async function start(...wanted: Forwarding[]): Promise<void> {
@@ -206,15 +206,6 @@ it('makes a map that an earlier version did not have, keeps the others, and link
   expect(kinds).toEqual(['bpfMapsAdd', 'bpfLinksAdd']);
   expect(kernel.applyNow(batch.ops).kind).toBe('applied');
   expect((await planner.observe(kernel, noPause)).intact).toBe(true);
-});
-
-it('keeps the rules first in a batch: what they refuse is not done beside them', async () => {
-  await start(web('10.244.0.1'));
-  const before = kernel.bpf.text();
-  kernel.failNext({ code: 'ENOMEM' });
-  planner.change(web('10.244.0.1'), web('10.244.0.9'));
-  expect(apply()).toMatch(/^ENOMEM/);
-  expect(kernel.bpf.text()).toBe(before);
 });
 
 it('takes over what another process has left, in its order, without a write', async () => {

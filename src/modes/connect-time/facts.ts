@@ -1,0 +1,40 @@
+/** What answers, metrics and logs say about connect-time translation. */
+import type { Forwarding } from '../../state/types.ts';
+import type { Room } from './placement.ts';
+
+/** How full the maps of one family are. */
+export interface MapUse {
+  readonly used: Room;
+  /** The most that may be used at present. */
+  readonly limit: Room;
+  /** Services that packet rules handle alone, because they have no room or no pool id. */
+  readonly left: number;
+}
+
+/** The pods of this node whose connections only packet rules handle, because of their labels. */
+export interface Exclusion {
+  readonly selector: string;
+  /** How many pods it selects; undefined if that is not known yet, or cannot be. */
+  readonly pods: number | undefined;
+  /** How many of them have a cgroup, and are excluded. */
+  readonly excluded: number;
+  /** Why they are not known. */
+  readonly failure: string | undefined;
+}
+
+/** A Service that only packet rules handle from now on, or no longer. */
+export interface LeftToRules extends Room {
+  /** `namespace/name`. */
+  readonly service: string;
+  /** False: it is in the maps again. */
+  readonly isLeft: boolean;
+  /** It is left out because one of its pools would have the id of another pool. */
+  readonly isContested: boolean;
+}
+
+/** The maps of one family, as others see them. */
+export interface MapView {
+  readonly use: MapUse;
+  /** Why only packet rules handle some frontend of it; undefined: the maps have them all. */
+  reasonOf(forwarding: Forwarding): string | undefined;
+}

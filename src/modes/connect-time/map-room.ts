@@ -1,0 +1,108 @@
+/** How much of the maps of one family is used. */
+import type { Room } from './placement.ts';
+
+export const nothing: Room = { frontends: 0, endpoints: 0 };
+
+/**
+ * The most that one Service may have in the maps of a family, so that no Service fills them alone.
+ * A Service gets in and out in one turn of the event loop: a frontend costs 10 to 20 µs there, an
+ * endpoint a 64th of that.
+ */
+export const ofServiceMax: Room = { frontends: 2 ** 9, endpoints: 2 ** 15 };
+
+const sorts = ['frontends', 'endpoints'] as const;
+
+/** What one Forwarding takes. */
+interface Claim {
+  /** What the maps are to have of it. */
+  readonly desired: Room;
+  /** The most that the kernel may have of it until it is settled. */
+  readonly held: Room;
+}
+
+export class MapRoom {
+  readonly #most: Room;
+  #limit: Room;
+  #used: Room = nothing;
+  /** By key of the Forwarding. */
+  readonly #claims = new Map<string, Claim>();
+
+  constructor(most: Room) {
+    this.#most = most;
+    this.#limit = most;
+  }
+
+  /** What is desired, and what the kernel has not deleted yet: a batch adds before it deletes. */
+  get used(): Room {
+    return this.#used;
+  }
+
+  get limit(): Room {
+    return this.#limit;
+  }
+
+  get isOver(): boolean {
+    return sorts.some((sort) => this.#used[sort] > this.#limit[sort]);
+  }
+
+  /** Whether a Service may grow. One that does not become larger always fits. */
+  fits(from: Room, to: Room): boolean {
+    return sorts.every((sort) => {
+      const more = to[sort] - from[sort];
+      if (more <= 0) return true;
+      return to[sort] <= ofServiceMax[sort] && this.#used[sort] + more <= this.#limit[sort];
+    });
+  }
+
+  /** From now on so much is desired of the Forwarding. */
+  desire(key: string, size: Room): void {
+    const { desired, held } = this.#claims.get(key) ?? { desired: nothing, held: nothing };
+    this.#set(key, { desired: size, held: larger(desired, held) });
+  }
+
+  /** The kernel has so much of it, and nothing is in flight. Returns whether that is all. */
+  settle(key: string, size: Room): boolean {
+    const desired = this.#claims.get(key)?.desired ?? nothing;
+    this.#set(key, { desired, held: size });
+    return sorts.every((sort) => desired[sort] === size[sort]);
+  }
+
+  /** The kernel had no room or no memory: from now on half of what is used may be used. */
+  halve(): void {
+    this.#limit = {
+      frontends: Math.floor(this.#used.frontends / 2),
+      endpoints: Math.floor(this.#used.endpoints / 2),
+    };
+  }
+
+  /** Lets twice as much be used, but no more than there is. */
+  double(): void {
+    this.#limit = {
+      frontends: Math.min(this.#most.frontends, 2 * this.#limit.frontends + 1),
+      endpoints: Math.min(this.#most.endpoints, 2 * this.#limit.endpoints + 1),
+    };
+  }
+
+  #set(key: string, claim: Claim): void {
+    const before = this.#claims.get(key);
+    const size = larger(claim.desired, claim.held);
+    this.#used = moved(this.#used, before && larger(before.desired, before.held), size);
+    if (size.frontends + size.endpoints === 0) this.#claims.delete(key);
+    else this.#claims.set(key, claim);
+  }
+}
+
+function larger(a: Room, b: Room): Room {
+  return {
+    frontends: Math.max(a.frontends, b.frontends),
+    endpoints: Math.max(a.endpoints, b.endpoints),
+  };
+}
+
+/** The sum of `size`, less `from` and plus `to`. */
+export function moved(size: Room, from: Room = nothing, to: Room = nothing): Room {
+  return {
+    frontends: size.frontends - from.frontends + to.frontends,
+    endpoints: size.endpoints - from.endpoints + to.endpoints,
+  };
+}

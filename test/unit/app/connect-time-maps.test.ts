@@ -1,0 +1,501 @@
+/** Maps that follow the rules, with little room, in a kernel in memory. */
+import fc from 'fast-check';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { ConnectTimeMaps } from '../../../src/connect-time-maps.ts';
+import { objectsOf, sizeOf } from '../../../src/modes/connect-time/frontends.ts';
+import {
+  frontendKey,
+  groupCount,
+  groupSize,
+  mapNames,
+  packedGroup,
+} from '../../../src/modes/connect-time/layout.ts';
+import { ofServiceMax } from '../../../src/modes/connect-time/map-room.ts';
+import { type Room, standardRoom } from '../../../src/modes/connect-time/placement.ts';
+import { type PoolId, poolIdBytes, poolIds } from '../../../src/modes/connect-time/pool-ids.ts';
+import type { Environment } from '../../../src/modes/mode.ts';
+import type { Forwarding } from '../../../src/state/types.ts';
+import type { FamilyEvent, SyncEvent } from '../../../src/sync/events.ts';
+import { FakeKernel } from '../../fake/kernel.ts';
+import { config } from '../modes/config.ts';
+import { address, ready, resolveOne, service, slice } from '../state/build.ts';
+import { quiet, ToyClock } from '../sync/double.ts';
+import { testSettings } from '../sync/world.ts';
+
+const nodeAddress = '192.168.0.1';
+const environment: Environment = {
+  serviceCIDRs: [],
+  nodePortAddresses: 'all',
+  connectTimeAddresses: [address(nodeAddress)],
+};
+const placement = {
+  directory: '/bpf/fairlead',
+  cgroup: '/cgroup',
+  reach: 'all',
+  excludes: false,
+  room: { frontends: 32, endpoints: 40 },
+  secret: new Uint8Array(16).fill(7),
+  leaseMs: 300_000,
+} as const;
+const setting = { config, reach: placement.reach, poolId: poolIds(placement.secret) };
+const auditMs = 30_000;
+const settings = { ...testSettings, audit: { checkMs: 5000, fullMs: auditMs, restFactor: 20 } };
+
+let kernel: FakeKernel;
+let clock: ToyClock;
+let maps: ConnectTimeMaps;
+let running: Promise<void>;
+let events: SyncEvent[];
+/** By `namespace/name`: the rules that are in force. */
+let rules: Map<string, Forwarding>;
+
+interface Life {
+  readonly room?: Room;
+  readonly poolId?: PoolId;
+  readonly kernel?: FakeKernel;
+}
+
+/** A process starts, and has the rules in force. */
+async function start(life: Life = {}): Promise<void> {
+  kernel = life.kernel ?? new FakeKernel();
+  clock = new ToyClock();
+  events = [];
+  maps = new ConnectTimeMaps({
+    ...{ config, environment, kernel, clock, settings },
+    placement: { ...placement, room: life.room ?? placement.room },
+    observer: (event) => events.push(event),
+    rulesInStepAtMs: () => clock.now(),
+    ...(life.poolId && { poolId: life.poolId }),
+  });
+  running = maps.run();
+  for (const one of rules.values()) maps.changed(undefined, one);
+  maps.upToDateWith(environment);
+  await quiet();
+  maps.listed();
+  await quiet();
+}
+
+async function end(): Promise<void> {
+  const stopped = maps.stop();
+  await clock.pass(5000);
+  await stopped;
+  await running;
+}
+
+beforeEach(async () => {
+  rules = new Map();
+  await start();
+});
+afterEach(end);
+
+/** The rules of a Service are in force from now on. */
+function change(key: string, next: Forwarding | undefined): void {
+  const previous = rules.get(key);
+  if (next === undefined) rules.delete(key);
+  else rules.set(key, next);
+  maps.changed(previous, next);
+}
+
+/** All that is in force has been told. */
+async function settle(): Promise<void> {
+  maps.upToDateWith(environment);
+  await quiet();
+}
+
+async function want(key: string, count: number, frontends?: number): Promise<void> {
+  change(key, sized(key, count, frontends));
+  await settle();
+}
+
+function told<K extends FamilyEvent['kind']>(kind: K): Extract<FamilyEvent, { kind: K }>[] {
+  return events.filter((event): event is Extract<FamilyEvent, { kind: K }> => event.kind === kind);
+}
+
+/** What the sync of the maps told of this kind. */
+function toldOfMaps(kind: FamilyEvent['kind']): FamilyEvent[] {
+  return told('connect-time').flatMap(({ of }) => (of.kind === kind ? [of] : []));
+}
+
+function left(): Pick<Extract<FamilyEvent, { kind: 'left-to-rules' }>, 'service' | 'isLeft'>[] {
+  const reports = told('left-to-rules').map(({ family: _, kind: __, ...one }) => one);
+  events = [];
+  return reports;
+}
+
+function hex(bytes: Uint8Array): string {
+  return Buffer.from(bytes).toString('hex');
+}
+
+const numbers = new Map<string, number>();
+
+/** Each Service has addresses of its own, which begin with this. */
+function numberOf(key: string): number {
+  const number = numbers.get(key) ?? numbers.size + 1;
+  numbers.set(key, number);
+  return number;
+}
+
+/** With a ClusterIP, `count` endpoints, and so many external addresses. */
+function sized(key: string, count: number, frontends = 0, first?: string): Forwarding {
+  const [namespace, name] = key.split('/') as [string, string];
+  const number = numberOf(key);
+  const externalIPs = Array.from({ length: frontends }, (_, i) =>
+    i === 0 && first !== undefined ? first : `198.${51 + (i >> 8)}.${number}.${i & 255}`,
+  );
+  const of = service({ namespace, name, clusterIPs: [`10.96.0.${number}`], externalIPs });
+  const endpoints = Array.from({ length: count }, (_, i) => [`10.244.${number}.${i + 1}`, ready]);
+  return resolveOne(of, [slice(Object.fromEntries(endpoints), { service: key, key: `${key}-1` })]);
+}
+
+function elements(): Record<'frontends4' | 'endpoints4', string[]> {
+  const keys = (map: string) => [...kernel.bpf.maps.get(`${placement.directory}/${map}`)!.keys()];
+  return { frontends4: keys('frontends4').sort(), endpoints4: keys('endpoints4').sort() };
+}
+
+/** The Services that are in the maps. */
+function held(): string[] {
+  const out = ['no room', 'pool id', 'refused'];
+  return [...rules].flatMap(([key, one]) => (out.includes(maps.reasonOf(one) ?? '') ? [] : [key]));
+}
+
+describe('a Service that does not fit', () => {
+  it('is left to the rules, and no other Service is', async () => {
+    await want('a/large', 50);
+    await want('b/small', 3);
+    expect(held()).toEqual(['b/small']);
+    expect(elements().endpoints4).toHaveLength(1);
+    expect(maps.describe(rules.get('a/large')!)).toEqual([]);
+    expect(maps.describe(rules.get('b/small')!)).toHaveLength(1);
+    expect(maps.use).toEqual({
+      used: { frontends: 1, endpoints: 4 },
+      limit: placement.room,
+      left: 1,
+    });
+  });
+
+  it('is reported once, and when it comes in again', async () => {
+    await want('a/large', 50);
+    const size = { service: 'a/large', frontends: 1, endpoints: 52 };
+    expect(left()).toEqual([{ ...size, isLeft: true, isContested: false }]);
+    await want('b/small', 3);
+    await want('a/large', 51);
+    expect(left()).toEqual([]);
+    await want('a/large', 10);
+    expect(left()).toEqual([{ ...size, endpoints: 12, isLeft: false, isContested: false }]);
+  });
+
+  it('leaves no part of it behind when it has grown', async () => {
+    await want('a/large', 40);
+    expect(elements().endpoints4).toHaveLength(10);
+    await want('a/large', 41);
+    expect(elements()).toEqual({ frontends4: [expect.any(String)], endpoints4: [] });
+  });
+
+  it('comes in when another Service has gone', async () => {
+    await want('a/one', 32);
+    await want('b/two', 15);
+    await want('c/three', 3);
+    expect(held()).toEqual(['a/one', 'c/three']);
+    change('a/one', undefined);
+    await settle();
+    expect(held()).toEqual(['b/two', 'c/three']);
+    expect(elements().endpoints4).toHaveLength(5);
+  });
+
+  it('does not let node ports be found at an address that is its own', async () => {
+    const nodePortsAt = (): number =>
+      elements().frontends4.filter((key) => key.endsWith('00000002')).length;
+    expect(nodePortsAt()).toBe(1);
+    change('a/large', sized('a/large', 50, 1, nodeAddress));
+    await settle();
+    expect(nodePortsAt()).toBe(0);
+    await want('a/large', 1);
+    expect(nodePortsAt()).toBe(1);
+  });
+});
+
+describe('a tenant', () => {
+  it('cannot fill the maps by one Service, however large the maps are', async () => {
+    await end();
+    await start({ room: standardRoom });
+    const most = ofServiceMax.frontends - 1; // The ClusterIP is one more.
+    await want('a/web', 1, 100);
+    await want('b/web', 1, 3);
+    for (const [frontends, isIn] of [
+      [most, true],
+      [most + 1, false],
+      [most, false],
+      [400, true],
+    ] as const) {
+      await want('a/web', 1, frontends);
+      expect([frontends, held().includes('a/web')]).toEqual([frontends, isIn]);
+      expect(elements()).toEqual(expected());
+    }
+    expect(held()).toContain('b/web');
+  });
+
+  it('that fills the maps with many Services leaves others to the rules, and breaks nothing', async () => {
+    await want('modest/early', 4);
+    for (let i = 0; i < 100; i += 1) await want(`greedy/${i}`, 4);
+    await want('modest/late', 4);
+    expect(elements().endpoints4).toHaveLength(placement.room.endpoints / groupSize);
+    expect(held()).toContain('modest/early');
+    expect(maps.reasonOf(rules.get('modest/late')!)).toBe('no room');
+    expect(toldOfMaps('failed')).toEqual([]);
+    for (let i = 0; i < 100; i += 1) change(`greedy/${i}`, undefined);
+    await settle();
+    expect(held()).toEqual(['modest/early', 'modest/late']);
+  });
+
+  it('that fills the map of frontends is treated like one that fills the map of endpoints', async () => {
+    await want('greedy/web', 1, 40);
+    await want('modest/web', 1, 3);
+    expect(held()).toEqual(['modest/web']);
+  });
+});
+
+describe('a kernel without memory', () => {
+  it('is asked for half, and for more by the audits that follow', async () => {
+    for (const name of ['a', 'b', 'c', 'd']) await want(`${name}/web`, 2);
+    kernel.bpf.elementsMax = 5;
+    await want('e/web', 2);
+    await clock.pass(5000);
+    expect(toldOfMaps('failed').length).toBeGreaterThan(0);
+    expect(left().some(({ isLeft }) => isLeft)).toBe(true);
+    expect(elements().frontends4.length).toBeLessThanOrEqual(5);
+    expect(elements()).toEqual(expected());
+    kernel.bpf.elementsMax = Number.POSITIVE_INFINITY;
+    await clock.pass(5 * auditMs);
+    expect(held()).toHaveLength(5);
+    expect(elements()).toEqual(expected());
+  });
+});
+
+describe('maps that follow the rules', () => {
+  it('lose an endpoint that has gone without waiting for a timer', async () => {
+    await want('a/web', 3);
+    const [before] = [...endpointValues()];
+    change('a/web', sized('a/web', 1));
+    await quiet();
+    expect([...endpointValues()]).not.toEqual([before]);
+    expect(reachedFrom('a/web')).toEqual([`10.244.${numberOf('a/web')}.1`]);
+  });
+
+  it('have the last change of the rules when they are stopped right after it', async () => {
+    await want('a/web', 1);
+    change('a/web', sized('a/web', 0));
+    await end();
+    expect(elements().endpoints4).toEqual([]);
+    await start({ kernel });
+  });
+
+  it('end where the kernel refuses everything', async () => {
+    await want('a/web', 1);
+    const apply = kernel.apply.bind(kernel);
+    kernel.apply = async () => {
+      const failure = { op: undefined, entry: undefined, code: 'EIO', message: 'broken' };
+      return { kind: 'failed', failures: [failure], partly: false };
+    };
+    change('a/web', sized('a/web', 2));
+    await end();
+    kernel.apply = apply;
+    await start({ kernel });
+    expect(elements()).toEqual(expected());
+  });
+
+  it('are written by a restart only where they differ', async () => {
+    for (const key of ['a/web', 'b/web']) await want(key, 5, 2);
+    await end();
+    await start({ kernel });
+    expect(toldOfMaps('committed')).toEqual([]);
+    await end();
+    rules.delete('a/web');
+    await start({ kernel });
+    expect(elements()).toEqual(expected());
+  });
+
+  it('stay as an earlier process has left them until the rules are in force', async () => {
+    await want('a/web', 5);
+    await end();
+    const before = kernel.bpf.text();
+    const later = new ConnectTimeMaps({
+      ...{ config, environment, kernel, clock, placement, settings },
+      observer: () => {},
+      rulesInStepAtMs: () => undefined,
+    });
+    const run = later.run();
+    later.changed(undefined, sized('a/web', 1));
+    await clock.pass(60_000);
+    expect(kernel.bpf.text()).toBe(before);
+    await later.stop();
+    await run;
+    await start({ kernel });
+  });
+});
+
+function* endpointValues(): Generator<string> {
+  yield* kernel.bpf.maps.get(`${placement.directory}/endpoints4`)!.values();
+}
+
+const keys = ['a/1', 'a/2', 'a/3', 'b/1', 'b/2', 'c/1'] as const;
+const deeds = fc.array(
+  fc.oneof(
+    {
+      weight: 8,
+      arbitrary: fc.record({
+        key: fc.constantFrom(...keys),
+        endpoints: fc.nat(24),
+        frontends: fc.nat(20),
+      }),
+    },
+    { weight: 3, arbitrary: fc.record({ gone: fc.constantFrom(...keys) }) },
+    { weight: 4, arbitrary: fc.constantFrom('settle', 'refuse', 'audit', 'restart') },
+  ),
+  { maxLength: 40 },
+);
+
+/** The restart lets in others than were in the maps, which are full. */
+const restartedFull: typeof deeds extends fc.Arbitrary<infer Deeds> ? Deeds : never = [
+  { key: 'a/3', endpoints: 0, frontends: 0 },
+  { key: 'a/1', endpoints: 0, frontends: 17 },
+  { key: 'c/1', endpoints: 1, frontends: 14 },
+  { key: 'a/3', endpoints: 1, frontends: 15 },
+  'restart',
+];
+
+/** What is in force of Services that are in the maps. */
+function expected(): ReturnType<typeof elements> {
+  const all = { frontends4: [] as string[], endpoints4: [] as string[] };
+  for (const key of held()) {
+    for (const object of objectsOf(rules.get(key)!, setting)) {
+      if (object.kind === 'frontend') all.frontends4.push(hex(object.key));
+      else {
+        for (let i = 0; i < groupCount(object.endpoints.length); i += 1) {
+          const number = Buffer.alloc(8);
+          number.writeUInt32LE(i);
+          all.endpoints4.push(hex(object.pool) + hex(number));
+        }
+      }
+    }
+  }
+  const node = elements().frontends4.filter((key) => key.endsWith('00000002'));
+  return { frontends4: [...all.frontends4, ...node].sort(), endpoints4: all.endpoints4.sort() };
+}
+
+/** Where a connection to the Service's ClusterIP ends, as the programs choose; none: by rules. */
+function reachedFrom(key: string): string[] {
+  const inMemory = kernel.bpf.maps;
+  const { address: at, port } = sized(key, 1).frontends[0]!;
+  const { frontends, endpoints } = mapNames.IPv4;
+  const path = `${placement.directory}/${frontends}`;
+  const value = inMemory.get(path)?.get(hex(frontendKey(at, port)));
+  if (value === undefined) return [];
+  const pool = value.slice(0, 2 * poolIdBytes);
+  const groups = [...inMemory.get(`${placement.directory}/${endpoints}`)!];
+  return groups.flatMap(([id, group]) =>
+    id.startsWith(pool)
+      ? [[...packedGroup('IPv4', Buffer.from(group, 'hex')).subarray(0, 4)].join('.')]
+      : [],
+  );
+}
+
+describe('two pools of one id', () => {
+  /** Whatever the Service, as if all names had one digest. */
+  const poolId: PoolId = () => new Uint8Array(poolIdBytes).fill(9);
+  const endpointOf = (key: string): string => `10.244.${numberOf(key)}.1`;
+
+  beforeEach(async () => {
+    await end();
+    await start({ poolId });
+  });
+
+  it('belong to the first, and the second is left to the rules', async () => {
+    await want('a/first', 1);
+    await want('b/second', 1);
+    expect(reachedFrom('a/first')).toEqual([endpointOf('a/first')]);
+    expect(reachedFrom('b/second')).toEqual([]);
+    expect(maps.reasonOf(rules.get('b/second')!)).toBe('pool id');
+    expect(left()).toEqual([
+      { service: 'b/second', isLeft: true, isContested: true, frontends: 1, endpoints: 4 },
+    ]);
+  });
+
+  it('stay with the first when endpoints of both change', async () => {
+    await want('a/first', 1);
+    await want('b/second', 1);
+    await want('b/second', 2);
+    await want('a/first', 2);
+    expect(reachedFrom('a/first')).toEqual([endpointOf('a/first')]);
+    expect(reachedFrom('b/second')).toEqual([]);
+  });
+
+  it('lead to the second only after a batch has removed the first', async () => {
+    await want('a/first', 1);
+    await want('b/second', 1);
+    const seen = new Set<string>();
+    const apply = kernel.apply.bind(kernel);
+    kernel.apply = async (ops) => {
+      const result = await apply(ops);
+      seen.add(`${reachedFrom('a/first')} ${reachedFrom('b/second')}`);
+      return result;
+    };
+    change('a/first', undefined);
+    change('b/second', sized('b/second', 2));
+    await settle();
+    expect([...seen]).toEqual([' ', ` ${endpointOf('b/second')}`]);
+    expect(maps.reasonOf(rules.get('b/second')!)).toBeUndefined();
+  });
+
+  it('keep their owner after a restart and an audit', async () => {
+    await want('a/first', 1);
+    await want('b/second', 1);
+    await end();
+    await start({ poolId, kernel });
+    await clock.pass(2 * auditMs);
+    expect(reachedFrom('a/first')).toEqual([endpointOf('a/first')]);
+    expect(reachedFrom('b/second')).toEqual([]);
+  });
+});
+
+describe('in any life', () => {
+  it('has all of a Service or nothing, and never more than there is room for', () =>
+    fc.assert(
+      fc.asyncProperty(deeds, async (plot) => {
+        await end();
+        rules = new Map();
+        await start();
+        for (const deed of plot) {
+          if (deed === 'refuse') kernel.failNext({ code: 'EIO' });
+          else if (deed === 'audit') await clock.pass(2 * auditMs);
+          else if (deed === 'restart') {
+            await end();
+            await start({ kernel });
+          } else if (deed === 'settle') await settle();
+          else if ('gone' in deed) {
+            if (rules.has(deed.gone)) change(deed.gone, undefined);
+            continue;
+          } else {
+            change(deed.key, sized(deed.key, deed.endpoints, deed.frontends));
+            continue;
+          }
+          await settle();
+          // A Service that was refused is tried again.
+          await clock.pass(4 * auditMs);
+          expect(elements()).toEqual(expected());
+        }
+      }),
+      { numRuns: 60, examples: [[restartedFull]] },
+    ));
+
+  it('counts what the maps hold', () => {
+    for (const key of keys) {
+      const forwarding = sized(key, 7, 3);
+      const objects = objectsOf(forwarding, setting);
+      const pools = objects.flatMap((one) => (one.kind === 'pool' ? [one.endpoints.length] : []));
+      expect(sizeOf(forwarding, setting)).toEqual({
+        frontends: objects.length - pools.length,
+        endpoints: pools.reduce((sum, length) => sum + groupSize * groupCount(length), 0),
+      });
+    }
+  });
+});
