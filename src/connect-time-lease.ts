@@ -32,7 +32,8 @@ export class ConnectTimeLease {
   readonly #periodMs: number;
   /** It has run out: maps are to be compared before programs use them again. */
   #isEnded = false;
-  #isBusy = false;
+  /** A renewal that is under way. */
+  #renewal: Promise<void> | undefined;
   #isStopped = false;
   #renewedAtMs = 0;
   #cancel: (() => void) | undefined;
@@ -58,9 +59,16 @@ export class ConnectTimeLease {
     return clock.now() - (inStepAtMs() ?? Number.NEGATIVE_INFINITY) <= 2 * this.#periodMs;
   }
 
-  stop(): void {
+  /** Whether a renewal is under way. */
+  get isRenewing(): boolean {
+    return this.#renewal !== undefined;
+  }
+
+  /** Resolves when a renewal that is under way is over. */
+  async stop(): Promise<void> {
     this.#isStopped = true;
     this.#cancel?.();
+    await this.#renewal;
   }
 
   #wait(): void {
@@ -79,11 +87,15 @@ export class ConnectTimeLease {
   }
 
   async #extend(when: 'if it is valid' | 'whatever it is'): Promise<void> {
-    if (this.#isBusy || this.#isStopped) return;
-    this.#isBusy = true;
+    if (this.isRenewing || this.#isStopped) return;
+    this.#renewal = this.#renewNow(when === 'if it is valid');
+    await this.#renewal;
+    this.#renewal = undefined;
+  }
+
+  async #renewNow(onlyValid: boolean): Promise<void> {
     const startedMs = this.#options.clock.now();
-    const failure = await this.#apply(when === 'if it is valid');
-    this.#isBusy = false;
+    const failure = await this.#apply(onlyValid);
     if (this.#isStopped) return;
     if (failure === undefined) {
       this.#renewedAtMs = startedMs;

@@ -100,9 +100,9 @@ export class ConnectTimeMaps implements MapView {
     return isRefused ? 'refused' : undefined;
   }
 
-  /** All that is to be in the maps is, except for what the kernel refuses. */
+  /** All that is to be in the maps is, except for what the kernel refuses. No op is under way. */
   get upToDate(): boolean {
-    return this.#sync.upToDate;
+    return this.#sync.upToDate && !this.#lease.isRenewing;
   }
 
   /** See `Planner.describe`; nothing for what the maps do not have. */
@@ -169,8 +169,8 @@ export class ConnectTimeMaps implements MapView {
         };
       });
     }
-    this.#lease.stop();
     this.#abort.abort();
+    await this.#lease.stop();
   }
 
   #wake(): void {

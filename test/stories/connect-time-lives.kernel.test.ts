@@ -237,12 +237,16 @@ test('Connections are counted beside those of the rules, through changes and res
 
 test('What somebody removes comes back', async () => {
   await serving('pod-a');
-  await start(web('pod-a'));
+  const repairs = new Set<unknown>();
+  const areRepaired = Promise.withResolvers<void>();
+  const log = ({ family, msg }: LogLine): void => {
+    if (msg.startsWith('Repaired connect-time maps')) repairs.add(family);
+    if (repairs.size === FAMILIES.length) areRepaired.resolve();
+  };
+  await start(web('pod-a'), { log });
   const kernel = openKernel();
   await removeConnectTime(kernel, place.directory).finally(() => kernel.close());
-  const endMs = performance.now() + paced(15_000);
-  while (!existsSync(place.directory) && performance.now() < endMs) await sleep(50);
-  await sleep(200);
+  await areRepaired.promise;
   await stop();
   await lab.node.run(['nft', 'flush', 'ruleset']);
   expect(await answersTo('pod-b')).toEqual(['pod-a']);
