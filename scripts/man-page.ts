@@ -1,11 +1,7 @@
 /** Makes the manual page from the tables of commands and flags, in roff with man macros. */
-import {
-  askOptions,
-  commandNames,
-  commands,
-  optionHeading,
-  optionsAfter,
-} from '../src/config/commands.ts';
+import { type Command, fullName } from '../src/cli/command.ts';
+import { shownCommands } from '../src/cli/commands.ts';
+import { flagHeading, usageOf } from '../src/cli/help.ts';
 import { describeFlag, flagsIn, heading } from '../src/config/help.ts';
 import type { SettingKey } from '../src/config/settings/index.ts';
 import { type FlagGroup, flagGroups } from '../src/config/settings/spec.ts';
@@ -41,7 +37,7 @@ const exitCodes = [
   ['0', 'Success, or the process was told to end.'],
   [
     '1',
-    'Failure; the last line of standard error says why. For a command that asks the running process: the answer names a problem.',
+    'Failure; the last line of standard error says why. For a command that asks the running process: the answer names a problem, or what was asked for does not exist.',
   ],
   ['2', 'Wrong usage: standard error says what is wrong, as text.'],
   ['3', 'For a command that asks the running process: no process answers.'],
@@ -52,21 +48,26 @@ const files = [
   ['/run/xtables.lock', 'Held while tables of iptables-legacy are replaced.'],
 ] as const;
 
+/** A command: usage, meaning, flags, examples. */
+function commandSection(command: Command): string {
+  const { examples, exitCodes, flags = {}, meaning = command.summary, takesRunFlags } = command;
+  const own = Object.entries(flags)
+    .filter(([, { isHidden }]) => !isHidden)
+    .map(([name, one]) => paragraph(bold(flagHeading(name, one)), one.meaning));
+  const also = takesRunFlags ? ['.PP\nAlso takes the flags of section OPTIONS.'] : [];
+  const codes = exitCodes === undefined ? [] : [`.PP\n${roff(`Exit codes: ${exitCodes}.`)}`];
+  const lines = examples.map((line) => roff(line)).join('\n');
+  return [
+    `.SS ${roff(fullName(command))}`,
+    `${bold(usageOf(command))}\n.PP\n${roff(meaning)}`,
+    ...own,
+    ...also,
+    ...codes,
+    `.PP\n.nf\n.RS\n${lines}\n.RE\n.fi`,
+  ].join('\n');
+}
+
 export function manPage(): string {
-  const described = commands.map((command) => {
-    return paragraph(bold(`fairlead ${command.usage}`), command.meaning);
-  });
-  const asking = Object.entries(askOptions).map(([name, option]) => {
-    return paragraph(bold(optionHeading(name, option)), option.meaning);
-  });
-  const shared: readonly object[] = Object.values(askOptions);
-  const own = commandNames.flatMap((command) =>
-    Object.entries(optionsAfter(command))
-      .filter(([, option]) => !shared.includes(option))
-      .map(([name, option]) =>
-        paragraph(bold(`fairlead ${command} ${optionHeading(name, option)}`), option.meaning),
-      ),
-  );
   const list = (rows: readonly (readonly [string, string])[]): string =>
     rows.map(([term, text]) => paragraph(bold(term), text)).join('\n');
   return `.\\" Written by scripts/docs.ts from src; do not edit.
@@ -86,9 +87,7 @@ kube-proxy's ports, and talks to the kernel by netlink.`)}
 ${roff(`When it ends the rules stay in force, and the next process takes them over. SIGHUP reads the
 configuration file again; SIGTERM and SIGINT end the process.`)}
 .SH COMMANDS
-${described.join('\n')}
-.SS Options of commands that ask the running process
-${[...asking, ...own].join('\n')}
+${shownCommands.map(commandSection).join('\n')}
 .SH OPTIONS
 ${roff('With --config the file counts, and most flags do not. Booleans are switched off with --flag=false.')}
 ${options()}

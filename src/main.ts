@@ -1,5 +1,5 @@
 /** The process: its command line, and its exit code. */
-import { runCommand } from './cli/command.ts';
+import { runCommand } from './cli/run-command.ts';
 import { allTaken } from './cli/terminal.ts';
 import { nameProcess } from './host/process-name.ts';
 

@@ -1,6 +1,7 @@
 /** What can be asked of the running process, by HTTP GET on the metrics server. */
 import { diffSchema } from './difference.ts';
 import { explanationSchema } from './explanation.ts';
+import { pathOf } from './paths.ts';
 import { problemsSchema } from './problems.ts';
 import type { Infer, Schema } from './schema.ts';
 import { changeListSchema, serviceListSchema, serviceSchema } from './service.ts';
@@ -15,18 +16,16 @@ interface Endpoint {
   readonly answer: Schema<object>;
 }
 
-const prefix = '/fairlead/v1';
-
-/** A new endpoint needs an entry here and an answer in `src/serve/ask`. */
+/** A new endpoint needs an entry here, with the path of its name, and an answer in `src/serve/ask`. */
 export const endpoints = {
   status: {
-    path: `${prefix}/status`,
+    path: pathOf('status'),
     meaning: 'How the proxy of this node is doing.',
     query: {},
     answer: statusSchema,
   },
   services: {
-    path: `${prefix}/services`,
+    path: pathOf('services'),
     meaning: 'The Services that this proxy serves, page by page.',
     query: {
       namespace: 'Only Services of this namespace.',
@@ -40,11 +39,13 @@ export const endpoints = {
     answer: serviceListSchema,
   },
   service: {
-    path: `${prefix}/service`,
+    path: pathOf('service'),
     meaning: 'All about one Service: what it means on this node, and why.',
     query: {
       name: 'Its name.',
-      namespace: 'Its namespace. Needed only if several namespaces have a Service of that name.',
+      namespace:
+        'Its namespace. Without it: the only Service of that name, else that of namespace default.',
+      address: 'One of its addresses, in place of its name.',
       port: 'Only ports of this name or number.',
       ports: 'The most ports in the answer: 1 to 500. Default: 50.',
       endpoints:
@@ -53,7 +54,7 @@ export const endpoints = {
     answer: serviceSchema,
   },
   problems: {
-    path: `${prefix}/problems`,
+    path: pathOf('problems'),
     meaning: 'All that is wrong on this node: with the proxy, and with which Services.',
     query: {
       namespace: 'Only Services of this namespace. Counts are of all.',
@@ -63,28 +64,28 @@ export const endpoints = {
     answer: problemsSchema,
   },
   changes: {
-    path: `${prefix}/changes`,
+    path: pathOf('changes'),
     meaning: 'What has changed in the kernel lately: the last thousand changes are remembered.',
     query: { limit: 'The most changes in the answer: 1 to 1000. Default: 100.' },
     answer: changeListSchema,
   },
   explain: {
-    path: `${prefix}/explain`,
+    path: pathOf('explain'),
     meaning: 'What becomes of a packet to an address and port, and why.',
     query: {
-      to: '`ADDRESS:PORT`, or `NAMESPACE/NAME:PORT` with the number or name of a port of a Service; `/TCP`, `/UDP` or `/SCTP` may follow.',
+      to: '`ADDRESS:PORT`, or `[NAMESPACE/]NAME:PORT` with the number or name of a port of a Service; `/TCP`, `/UDP` or `/SCTP` may follow. Without it, an address means TCP; of a port with several protocols each is explained (`also`).',
       from: 'The client: an address, `pod` (the default), `node`, `outside` or `pod/NAMESPACE/NAME`. The address of a pod comes from the API server, or from EndpointSlices if Fairlead may not get pods.',
     },
     answer: explanationSchema,
   },
   diff: {
-    path: `${prefix}/diff`,
+    path: pathOf('diff'),
     meaning: 'How the kernel differs from what is in force. The kernel is read and not written.',
     query: {},
     answer: diffSchema,
   },
   traffic: {
-    path: `${prefix}/traffic`,
+    path: pathOf('traffic'),
     meaning:
       'Connections and refusals by Service port, where they are counted (`--service-metrics`). The kernel is read every two seconds at most.',
     query: {

@@ -18,7 +18,7 @@ export const stepSchema = object({
   object: maybe(text, 'The rule or object in the kernel that does it, as its tool lists it.'),
 });
 
-export const explanationSchema = answer('Explanation', {
+const explained = {
   to: field(
     object({
       address: field(text, 'The address.'),
@@ -65,6 +65,18 @@ export const explanationSchema = answer('Explanation', {
   endpoints: field(
     list(text),
     'The endpoints that it may go to, all equally likely: `10.244.0.5:8080`. The first 500.',
+  ),
+};
+
+const explainedSchema = object(explained);
+/** What becomes of a packet of one protocol. */
+export type Explained = Infer<typeof explainedSchema>;
+
+export const explanationSchema = answer('Explanation', {
+  ...explained,
+  also: maybe(
+    list(explainedSchema),
+    'The same for other protocols, if the question named none and the port has several.',
   ),
 });
 export type Explanation = Infer<typeof explanationSchema>;

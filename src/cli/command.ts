@@ -1,92 +1,86 @@
-/** Which command is asked for, and its arguments. */
-import { readFile } from 'node:fs/promises';
-import { buffer } from 'node:stream/consumers';
-import { isatty } from 'node:tty';
-import { askNames, commandNames, type Shell, shells, usage } from '../config/commands.ts';
-import { helpText } from '../config/help.ts';
-import { nearest } from '../config/spelling.ts';
-import { versionText } from '../config/version.ts';
-import { exitCodes } from './exit-codes.ts';
-import { terminal } from './terminal.ts';
+/** What a command is: its words, arguments and flags, its help, and how it runs. */
+import type { Clock, Surroundings } from './reader.ts';
+import type { Terminal } from './terminal.ts';
 
-/** Resolves to the exit code. Commands are loaded when they are asked for. */
-export async function runCommand(args: readonly string[]): Promise<number> {
-  if (args.length === 0 && isTrial()) return help([]);
-  const [command = 'run', ...rest] = args;
-  const asksForHelp = rest.some((word) => word === '-h' || word === '--help');
-  if (command !== 'run' && commandNames.includes(command) && asksForHelp) {
-    return print(usage(command));
-  }
-  switch (command) {
-    case 'config': {
-      const { runConfigCommand } = await import('./config.ts');
-      const readStdin = (): Promise<Uint8Array> => buffer(process.stdin);
-      return runConfigCommand(rest, { ...terminal, readFile, readStdin });
-    }
-    case 'demo': {
-      const { onStage, runDemo } = await import('./demo/demo.ts');
-      const isOnStage = rest.length === 1 && rest[0] === onStage;
-      if (!isOnStage && rest.length > 0) return refuse(command, rest);
-      return runDemo(isOnStage ? 'on stage' : 'before');
-    }
-    case 'preflight': {
-      const { runPreflight } = await import('./preflight.ts');
-      return runPreflight(rest);
-    }
-    case 'shadow': {
-      const { runShadow } = await import('./shadow.ts');
-      return runShadow(rest);
-    }
-    case 'completion': {
-      const [shell, ...more] = rest;
-      if (!isShell(shell) || more.length > 0) return refuse(command, rest);
-      const { completion } = await import('./completion/index.ts');
-      return print(completion(shell));
-    }
-    case 'version':
-      return rest.length === 0 ? print(versionText) : refuse(command, rest);
-    case 'help':
-      return help(rest);
-    default: {
-      if (askNames.includes(command)) {
-        const { runAskCommand } = await import('./ask/index.ts');
-        return runAskCommand(command, rest, terminal);
-      }
-      const { run } = await import('./run.ts');
-      return run(command === 'run' ? args.slice(args[0] === 'run' ? 1 : 0) : args);
-    }
-  }
+export interface Command {
+  /** The words after `fairlead`: `['service', 'list']`. */
+  readonly words: readonly string[];
+  /** Other words for each of `words`, by its position. */
+  readonly aliases?: readonly (readonly string[])[];
+  /** Which part of `fairlead help` names it; absent = none, because it is for programs. */
+  readonly group?: CommandGroup;
+  /** One short line. */
+  readonly summary: string;
+  /** What `--help` says: what it does, then defaults. Default: the summary. */
+  readonly meaning?: string;
+  readonly exitCodes?: string;
+  /** The arguments as help shows them: `[NAMESPACE/]NAME[:PORT]`. */
+  readonly arguments?: string;
+  /** The least and the most arguments. Default: none. */
+  readonly argumentCount?: readonly [number, number];
+  /** What shells offer as the next argument, and for small lists all that there is. */
+  readonly offers?: Offers;
+  readonly flags?: Flags;
+  /** It takes the flags of `fairlead run` as well. */
+  readonly takesRunFlags?: true;
+  /** It reads its arguments itself. */
+  readonly isRaw?: true;
+  /** Command lines for its help. */
+  readonly examples: readonly string[];
+  readonly load: () => Promise<{ readonly run: Run }>;
 }
 
-/** Somebody at a terminal sees what happens, outside of any cluster. */
-function isTrial(): boolean {
-  // Not `process.stderr.isTTY`: that makes a pipe non-blocking, which others share.
-  return isatty(1) && isatty(2) && (process.env.KUBERNETES_SERVICE_HOST ?? '') === '';
+export const commandGroups = {
+  ask: 'Ask the proxy of this node',
+  node: 'Look at this node, with or without a proxy',
+  other: 'Other commands',
+} as const;
+export type CommandGroup = keyof typeof commandGroups;
+
+export type Flags = Readonly<Record<string, CommandFlag>>;
+
+/** A flag of a command that is no flag of kube-proxy's. */
+export interface CommandFlag {
+  /** After one hyphen. */
+  readonly letter?: string;
+  /** What its value is called; empty = it has none. */
+  readonly shown: string;
+  readonly meaning: string;
+  /** All values that there are; one that ends with `=` goes on after that. */
+  readonly values?: readonly string[];
+  readonly offers?: Offers;
+  /** Neither help nor shells show it. */
+  readonly isHidden?: true;
 }
 
-function help(args: readonly string[]): number {
-  const [about, ...more] = args;
-  if (about === undefined || (about === 'run' && more.length === 0)) return print(helpText());
-  if (more.length > 0 || !commandNames.includes(about)) return refuse('help', args);
-  return print(usage(about));
+/** Words; or what is looked up when a shell asks. */
+export type Offers = readonly string[] | 'files' | 'services' | 'service ports' | 'namespaces';
+
+/** Resolves to the exit code. Rejects with the errors of errors.ts, which the caller prints. */
+export type Run = (given: Given, io: Io) => Promise<number>;
+
+/** The command line of a command. */
+export interface Given {
+  readonly command: Command;
+  readonly words: readonly string[];
+  /** The values of its own flags; `true` for one without a value. */
+  readonly values: Readonly<Record<string, string | undefined>>;
+  /** The flags of `fairlead run` that were given, as `--flag=value`. */
+  readonly runFlags: readonly string[];
 }
 
-function isShell(word: string | undefined): word is Shell {
-  return (shells as readonly (string | undefined)[]).includes(word);
+/** What surrounds a command. */
+export interface Io {
+  readonly stdout: Terminal;
+  readonly stderr: Terminal;
+  /** Default: those of the process. */
+  readonly clock?: Clock;
+  readonly surroundings?: Surroundings;
+  readonly readFile?: (path: string) => Promise<Uint8Array>;
+  readonly readStdin?: () => Promise<Uint8Array>;
 }
 
-function print(text: string): number {
-  terminal.stdout.write(text);
-  return 0;
-}
-
-/** Says which arguments there are, and which of `args` is none. */
-function refuse(command: string, args: readonly string[]): number {
-  const known = command === 'help' ? commandNames : command === 'completion' ? shells : [];
-  const wrong = args.find((word, index) => index > 0 || !known.includes(word));
-  const guess = wrong === undefined ? undefined : nearest(wrong, known);
-  const hint = guess === undefined ? '' : `, did you mean ${guess}?`;
-  const reason = wrong === undefined ? 'an argument is missing' : `unknown argument "${wrong}"`;
-  terminal.stderr.write(`${usage(command)}\nError: ${reason}${hint}\n`);
-  return exitCodes.usage;
+/** `fairlead service list`. */
+export function fullName({ words }: Pick<Command, 'words'>): string {
+  return ['fairlead', ...words].join(' ');
 }

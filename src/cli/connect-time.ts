@@ -2,7 +2,6 @@
  * `fairlead connect-time remove`: ends translation by the programs that are attached, and touches
  * no rules. It needs no running Fairlead, and may run beside kube-proxy.
  */
-import { connectTimeOptions, usage } from '../config/commands.ts';
 import { connectTimePaths } from '../host/cgroup.ts';
 import { hostFiles } from '../host/files.ts';
 import { findInstance, formatHolder } from '../host/instance-lock.ts';
@@ -10,40 +9,22 @@ import type { Kernel } from '../kernel/kernel.ts';
 import { openKernel } from '../kernel/native-kernel.ts';
 import { type Ending, endUnused, findAttached, hasPins } from '../modes/connect-time/attached.ts';
 import type { ConnectTimePaths } from '../modes/connect-time/choice.ts';
-import { ask, RefusedError, UnreachableError } from './ask/client.ts';
-import { readOptions, UsageError } from './ask/options.ts';
-import { describeError } from './describe-error.ts';
-import { type ExitCode, exitCodes } from './exit-codes.ts';
-
-/** What is printed, and complained about. */
-interface Io {
-  readonly stdout: { write(text: string): unknown };
-  readonly stderr: { write(text: string): unknown };
-}
+import { ask } from './ask/client.ts';
+import { serverOf } from './ask/server.ts';
+import type { Io, Run } from './command.ts';
+import { type ExitCode, exitCodes, RefusedError, UnreachableError } from './errors.ts';
 
 const force = 'ignore-other-instance';
 
-/** `args` is what follows the word `connect-time`. */
-export async function runConnectTime(args: readonly string[], io: Io): Promise<ExitCode> {
-  try {
-    const { server, values, words } = readOptions(args, connectTimeOptions);
-    if (words.length !== 1 || words[0] !== 'remove') {
-      throw new UsageError(words.length === 0 ? 'remove?' : `unknown argument "${words.at(-1)}"`);
-    }
-    return await onNode(async (kernel, paths) => {
-      if (values['dry-run']) return list(kernel, paths, io);
-      if (!values[force]) await refuseWhileFed(server);
-      return remove(kernel, paths, io);
-    });
-  } catch (error) {
-    const isUsage = error instanceof UsageError;
-    const text = isUsage
-      ? `${usage('connect-time')}\nError: ${error.message}\n`
-      : `fairlead: ${describeError(error)}\n`;
-    io.stderr.write(text);
-    return isUsage ? exitCodes.usage : exitCodes.unhealthy;
-  }
-}
+export const run: Run = async (given, io) => {
+  const server = await serverOf(given);
+  const { values } = given;
+  return onNode(async (kernel, paths) => {
+    if (values['dry-run']) return list(kernel, paths, io);
+    if (!values[force]) await refuseWhileFed(server);
+    return remove(kernel, paths, io);
+  });
+};
 
 async function onNode<T>(act: (kernel: Kernel, paths: ConnectTimePaths) => Promise<T>): Promise<T> {
   const kernel = openKernel();

@@ -1,63 +1,23 @@
 /** `-o`: in which form a command prints what it has found. */
-import { Document, visit } from 'yaml';
-import { isPrintable, printable, widthOf } from '../serve/printable.ts';
+import { printable, widthOf } from '../serve/printable.ts';
 
-export const outputs = ['text', 'json', 'yaml'] as const;
-export type Output = (typeof outputs)[number];
+const templatePrefix = 'jsonpath=';
 
-export type TakenOutput =
-  | { readonly ok: true; readonly output: Output; readonly rest: readonly string[] }
-  | { readonly ok: false; readonly reason: string };
+/** Writes a value; `text` is called for the forms that people read. */
+export type Writer = (value: unknown, text: () => string) => string;
 
-/** Takes `-o FORM`, `-oFORM`, `--output FORM` and `--output=FORM` out of the arguments. */
-export function takeOutput(args: readonly string[]): TakenOutput {
-  let output: string = 'text';
-  const rest: string[] = [];
-  for (let i = 0; i < args.length; i += 1) {
-    const word = args[i]!;
-    const joined = /^(?:-o=?|--output=)(.+)$/.exec(word)?.[1];
-    if (word === '-o' || word === '--output') {
-      i += 1;
-      output = args[i] ?? '';
-    } else if (joined === undefined) rest.push(word);
-    else output = joined;
-  }
-  const known = outputs.find((one) => one === output);
-  if (known !== undefined) return { ok: true, output: known, rest };
-  return { ok: false, reason: `-o must be one of ${outputs.join(', ')}, not "${output}"` };
+/** The writer for a value of -o. Rejects with a UsageError where a template is wrong. */
+export async function writerOf(output: string | undefined): Promise<Writer> {
+  // Parsers and writers are loaded when they are needed: commands start fast.
+  if (output === 'json') return (value) => `${JSON.stringify(value, null, 2)}\n`;
+  if (output === 'yaml') return (await import('./yaml.ts')).toYAML;
+  if (!output?.startsWith(templatePrefix)) return (_, text) => text();
+  return (await import('./jsonpath.ts')).jsonPath(output.slice(templatePrefix.length));
 }
 
-/** `text` says in lines what `value` says to programs. */
-export function formatOutput(output: Output, value: unknown, text: () => string): string {
-  switch (output) {
-    case 'text':
-      return text();
-    case 'json':
-      return `${JSON.stringify(value, null, 2)}\n`;
-    case 'yaml':
-      return toYAML(value);
-  }
-}
-
-/**
- * As YAML in printable characters that mean the same to every reader: strings with others are in
- * double quotes, which know escapes.
- */
-export function toYAML(value: unknown): string {
-  const document = new Document(value, { aliasDuplicateObjects: false });
-  visit(document, {
-    Scalar: (_, node) => {
-      if (typeof node.value !== 'string' || isPrintable(node.value)) return;
-      node.value = node.value.toWellFormed();
-      node.type = 'QUOTE_DOUBLE';
-    },
-  });
-  const text = document.toString({ lineWidth: 0 });
-  // Outside the Basic Multilingual Plane, YAML has no pairs of escapes.
-  return text.replace(/[\u{10000}-\u{10ffff}]/gu, (character) => {
-    if (isPrintable(character)) return character;
-    return `\\U${character.codePointAt(0)!.toString(16).padStart(8, '0')}`;
-  });
+/** Whether `output` is a form for people. */
+export function isForPeople(output: string | undefined): boolean {
+  return output === undefined || output === 'text' || output === 'wide' || output === 'name';
 }
 
 /**

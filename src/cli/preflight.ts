@@ -3,26 +3,25 @@ import { openKernel } from '../kernel/native-kernel.ts';
 import { type Finding, worst } from '../preflight/finding.ts';
 import { thisMachine } from '../preflight/machine.ts';
 import { preflight } from '../preflight/preflight.ts';
-import { exitCodes } from './exit-codes.ts';
-import { runOnNode } from './node-command.ts';
-import { columns, formatOutput } from './output.ts';
-import { terminal } from './terminal.ts';
+import type { Run } from './command.ts';
+import { exitCodes } from './errors.ts';
+import { nodeConfig } from './node-command.ts';
+import { columns, writerOf } from './output.ts';
 
-/** `args` is what follows the word `preflight`. Resolves to the exit code. */
-export function runPreflight(args: readonly string[]): Promise<number> {
-  return runOnNode('preflight', args, async ({ config, warnings, output }) => {
-    for (const warning of warnings) terminal.stderr.write(`${warning}\n`);
-    const kernel = openKernel();
-    try {
-      const findings = await preflight({ config, kernel, machine: thisMachine() });
-      const result = worst(findings);
-      terminal.stdout.write(formatOutput(output, { result, findings }, () => textOf(findings)));
-      return result === 'problem' ? exitCodes.unhealthy : exitCodes.healthy;
-    } finally {
-      kernel.close();
-    }
-  });
-}
+export const run: Run = async (given, { stderr, stdout }) => {
+  const write = await writerOf(given.values.output);
+  const { config, warnings } = nodeConfig(given);
+  for (const warning of warnings) stderr.write(`${warning}\n`);
+  const kernel = openKernel();
+  try {
+    const findings = await preflight({ config, kernel, machine: thisMachine() });
+    const result = worst(findings);
+    stdout.write(write({ result, findings }, () => textOf(findings)));
+    return result === 'problem' ? exitCodes.unhealthy : exitCodes.healthy;
+  } finally {
+    kernel.close();
+  }
+};
 
 function textOf(findings: readonly Finding[]): string {
   const rows = findings.map(({ check, level, text, advice }) => {

@@ -1,12 +1,12 @@
 /** `fairlead [run]`: everything that a command line of kube-proxy's can ask for. */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { type LoadResult, loadConfig } from '../config/load.ts';
+import type { Run } from './command.ts';
 import { describeError } from './describe-error.ts';
 import { complain, complainInLog } from './final-messages.ts';
 import { terminal } from './terminal.ts';
 
-/** Resolves to the exit code. */
-export async function run(args: readonly string[]): Promise<number> {
+export const run: Run = async ({ words: args }) => {
   let content: Uint8Array | undefined;
   const readFile = (path: string): Uint8Array => {
     content = readFileSync(path);
@@ -22,7 +22,7 @@ export async function run(args: readonly string[]): Promise<number> {
     else complain(text);
     return 1;
   }
-}
+};
 
 /** Only a process that is to run as a proxy, and is configured, has a log. */
 function hasLog(result: LoadResult): result is Extract<LoadResult, { kind: 'run' | 'init-only' }> {

@@ -1,6 +1,5 @@
 /** `fairlead shadow`: what Fairlead would do otherwise than the kube-proxy that runs here. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { usage } from '../config/commands.ts';
 import { parseDuration, toMs } from '../config/duration.ts';
 import { hostFiles } from '../host/files.ts';
 import { ipv6Available } from '../host/interfaces.ts';
@@ -12,54 +11,38 @@ import type { ShadowCluster } from '../shadow/cluster.ts';
 import type { Difference } from '../shadow/compare.ts';
 import { Settling } from '../shadow/settling.ts';
 import { type Look, look, NothingProgrammedError } from '../shadow/shadow.ts';
-import { exitCodes } from './exit-codes.ts';
-import { type NodeCommand, runOnNode } from './node-command.ts';
+import type { Given, Io, Run as RunCommand } from './command.ts';
+import { exitCodes, UsageError } from './errors.ts';
+import { nodeConfig } from './node-command.ts';
 import { openCluster } from './open-cluster.ts';
-import { formatOutput, type Output, toYAML } from './output.ts';
+import { writerOf } from './output.ts';
 import { Reader, realClock, surroundings } from './reader.ts';
-import { terminal } from './terminal.ts';
 
 const settleDefaultMs = 10_000;
 const lookAgainMs = 1000;
+
+export const run: RunCommand = async (given, io) => {
+  const { settle, watch } = given.values;
+  return shadow(given, io, { isWatching: watch !== undefined, settleMs: settleMsOf(settle) });
+};
 
 interface ShadowOptions {
   readonly isWatching: boolean;
   readonly settleMs: number;
 }
 
-/** `args` is what follows the word `shadow`. Resolves to the exit code. */
-export function runShadow(args: readonly string[]): Promise<number> {
-  const { options, rest } = takeOptions(args);
-  if (typeof options === 'string') {
-    terminal.stderr.write(`${usage('shadow')}\nError: ${options}\n`);
-    return Promise.resolve(exitCodes.usage);
-  }
-  return runOnNode('shadow', rest, (input) => shadow(input, options));
+/** Throws a UsageError. */
+function settleMsOf(text: string | undefined): number {
+  if (text === undefined) return settleDefaultMs;
+  const duration = parseDuration(text);
+  if (!duration.ok) throw new UsageError(`--settle: ${duration.error}`);
+  return toMs(duration.value);
 }
 
-/** Options as a text = what is wrong with them. */
-function takeOptions(args: readonly string[]): {
-  readonly options: ShadowOptions | string;
-  readonly rest: readonly string[];
-} {
-  const rest: string[] = [];
-  let [isWatching, settle] = [false, ''];
-  for (let i = 0; i < args.length; i += 1) {
-    const word = args[i]!;
-    if (word === '--watch' || word === '--once') isWatching = word === '--watch';
-    else if (word === '--settle') {
-      i += 1;
-      settle = args[i] ?? '?';
-    } else if (word.startsWith('--settle=')) settle = word.slice('--settle='.length);
-    else rest.push(word);
-  }
-  if (settle === '') return { options: { isWatching, settleMs: settleDefaultMs }, rest };
-  const duration = parseDuration(settle);
-  if (!duration.ok) return { options: `--settle: ${duration.error}`, rest };
-  return { options: { isWatching, settleMs: toMs(duration.value) }, rest };
-}
-
-async function shadow({ config, output }: NodeCommand, options: ShadowOptions): Promise<number> {
+async function shadow(given: Given, io: Io, options: ShadowOptions): Promise<number> {
+  const { config } = nodeConfig(given);
+  const { output } = given.values;
+  const write = await writerOf(output);
   const ending = new AbortController();
   process.once('SIGINT', () => ending.abort());
   process.once('SIGTERM', () => ending.abort());
@@ -67,20 +50,18 @@ async function shadow({ config, output }: NodeCommand, options: ShadowOptions): 
   const kernel = openKernel();
   const families: Family[] = ipv6Available(hostFiles()) ? ['IPv4', 'IPv6'] : ['IPv4'];
   const run = { kernel, cluster, families, settleMs: options.settleMs, signal: ending.signal };
-  const reader = options.isWatching
-    ? new Reader(terminal.stdout, realClock, surroundings())
-    : undefined;
+  const reader = options.isWatching ? new Reader(io.stdout, realClock, surroundings()) : undefined;
   reader?.signal.addEventListener('abort', () => ending.abort());
   try {
-    if (options.isWatching) return await watch(run, output);
+    if (options.isWatching) return await watch(run, io, output);
     const found = await once(run);
     const { differences, unread } = found;
-    terminal.stdout.write(formatOutput(output, found, () => textOf(found)));
+    io.stdout.write(write(found, () => textOf(found)));
     return differences.length + unread.length === 0 ? exitCodes.healthy : exitCodes.unhealthy;
   } finally {
     reader?.close();
     if (reader?.reason !== undefined) {
-      terminal.stderr.write(`fairlead: shadow: ${reader.reason}\n`);
+      io.stderr.write(`fairlead: shadow: ${reader.reason}\n`);
     }
     kernel.close();
     await close();
@@ -133,18 +114,24 @@ async function lookOrWait(run: Run, isOver: boolean): Promise<Look | undefined> 
   }
 }
 
-/** Until `signal` aborts. Tells each difference that comes to last, and when it has gone. */
-async function watch(run: Run, output: Output): Promise<number> {
+/** Until `signal` aborts. Prints each difference that comes to last, and when it has gone. */
+async function watch(run: Run, { stdout }: Io, output: string | undefined): Promise<number> {
   const settling = new Settling(run.settleMs);
-  const tell = (event: 'found' | 'gone', difference: Difference): void => {
-    const told = { time: new Date().toISOString(), event, ...difference };
-    terminal.stdout.write(eventText(told, output));
+  const write = await writerOf(output);
+  const print = (event: 'found' | 'gone', difference: Difference): void => {
+    const reported: Event = { time: new Date().toISOString(), event, ...difference };
+    // A document of YAML, a line of all else.
+    if (output === 'json') stdout.write(`${JSON.stringify(reported)}\n`);
+    else {
+      const text = write(reported, () => lineOfEvent(reported));
+      stdout.write((output === 'yaml' ? '---\n' : '') + text);
+    }
   };
   while (!run.signal.aborted) {
     const { differences } = (await lookOrWait(run, false)) ?? { differences: [] };
     const { found, gone } = settling.look(differences, performance.now());
-    for (const one of found) tell('found', one);
-    for (const one of gone) tell('gone', one);
+    for (const one of found) print('found', one);
+    for (const one of gone) print('gone', one);
     await pause(run.signal);
   }
   return settling.lasting.length === 0 ? exitCodes.healthy : exitCodes.unhealthy;
@@ -155,16 +142,9 @@ interface Event extends Difference {
   readonly event: 'found' | 'gone';
 }
 
-/** A line; in YAML, a document. */
-function eventText(told: Event, output: Output): string {
-  switch (output) {
-    case 'text':
-      return `${told.time} ${told.event === 'gone' ? 'no more: ' : ''}${lineOf(told)}\n`;
-    case 'json':
-      return `${JSON.stringify(told)}\n`;
-    case 'yaml':
-      return `---\n${toYAML(told)}`;
-  }
+function lineOfEvent(reported: Event): string {
+  const { event, time } = reported;
+  return `${time} ${event === 'gone' ? 'no more: ' : ''}${lineOf(reported)}\n`;
 }
 
 async function pause(signal: AbortSignal): Promise<void> {

@@ -1,4 +1,5 @@
 /** Reads a command line as kube-proxy does, that is as pflag does (behaviour document 1.1). */
+import { FlagError, type FlagHandler, type FlagSet, readFlags } from './flag-syntax.ts';
 import { quote } from './go-values.ts';
 import {
   flagKeys,
@@ -7,7 +8,6 @@ import {
   type SettingValue,
   settingTable,
 } from './settings/index.ts';
-import { nearest } from './spelling.ts';
 import { bareValue, defaultOf, rulesOf } from './types.ts';
 
 /** Flags that kube-proxy once had, or has on Windows: unknown today, with what to do instead. */
@@ -49,116 +49,22 @@ type FlagsResult =
   /** `error` is pflag's line; `hint` what to do, empty = nothing to say. */
   | { readonly ok: false; readonly error: string; readonly hint: string };
 
-class FlagError extends Error {
-  readonly hint: string;
-  constructor(message: string, hint = '') {
-    super(message);
-    this.hint = hint;
-  }
-}
-
 /** What the flag of a setting means: its own words, or the field's. */
 export function flagMeaning(key: SettingKey): string {
   return settingTable[key].flagMeaning ?? settingTable[key].meaning;
 }
 
 export function parseFlags(argv: readonly string[]): FlagsResult {
-  const parser = new Parser(argv);
-  try {
-    parser.run();
-  } catch (error) {
-    if (!(error instanceof FlagError)) throw error;
-    return { ok: false, error: error.message, hint: error.hint };
-  }
-  const { values, words, warnings } = parser;
-  const value = (key: SettingKey): unknown => values.get(key) ?? defaultOf(key);
-  return {
-    ok: true,
-    // The parser put in what the setting's type reads, which is what the table says.
-    value: <Key extends SettingKey>(key: Key) => value(key) as SettingValue<Key>,
-    isSet: (key) => parser.set.has(key),
-    text: (key) => rulesOf(key).format(value(key)),
-    words: words.filter((word) => word !== ''),
-    warnings,
-  };
-}
-
-class Parser {
-  readonly values = new Map<SettingKey, unknown>();
-  readonly set = new Set<SettingKey>();
-  readonly words: string[] = [];
-  readonly warnings: string[] = [];
-  readonly #argv: readonly string[];
-  #at = 0;
-
-  constructor(argv: readonly string[]) {
-    this.#argv = argv;
-  }
-
-  run(): void {
-    while (this.#at < this.#argv.length) {
-      const word = this.#argv[this.#at]!;
-      this.#at += 1;
-      if (word === '--') {
-        this.words.push(...this.#argv.slice(this.#at));
-        return;
-      }
-      if (word.startsWith('--')) this.#long(word);
-      else if (word.startsWith('-') && word !== '-') this.#short(word.slice(1));
-      else this.words.push(word);
-    }
-  }
-
-  #long(word: string): void {
-    const [, written = '', given] = /^--([^=]*)(?:=(.*))?$/s.exec(word) ?? [];
-    if (written === '' || written.startsWith('-')) {
-      throw new FlagError(`bad flag syntax: ${word}`);
-    }
-    const name = written.replaceAll('_', '-');
-    const key = flagKeys.get(name);
-    if (key === undefined) throw unknownFlag(written, name);
-    this.#assign(key, given ?? bareValue(settingTable[key]) ?? this.#next(word));
-  }
-
-  /** Letters after one dash; the first that takes a value takes the rest of the word. */
-  #short(letters: string): void {
-    for (let rest = letters; rest !== ''; ) {
-      const letter = rest[0]!;
-      const key = [...flagKeys.values()].find((key) => settingTable[key].shorthand === letter);
-      if (key === undefined) {
-        throw new FlagError(`unknown shorthand flag: '${letter}' in -${rest}`);
-      }
-      const bare = bareValue(settingTable[key]);
-      const after = rest.slice(1);
-      if (after.length > 1 && after.startsWith('=')) {
-        this.#assign(key, after.slice(1));
-        return;
-      }
-      if (bare === undefined) {
-        this.#assign(key, after === '' ? this.#next(`'${letter}' in -${rest}`) : after);
-        return;
-      }
-      this.#assign(key, bare);
-      rest = after;
-    }
-  }
-
-  #next(flag: string): string {
-    const value = this.#argv[this.#at];
-    if (value === undefined) throw new FlagError(`flag needs an argument: ${flag}`);
-    this.#at += 1;
-    return value;
-  }
-
-  #assign(key: SettingKey, text: string): void {
+  const values = new Map<SettingKey, unknown>();
+  const set = new Set<SettingKey>();
+  const warnings: string[] = [];
+  const flags = settingFlags((key, text) => {
     const { deprecated, shorthand, type } = settingTable[key];
     const { join, parse } = rulesOf(key);
     const flag = `--${flagOf(key)}`;
-    const again = this.set.has(key);
-    this.set.add(key);
-    if (deprecated !== undefined) {
-      this.warnings.push(`Flag ${flag} has been deprecated, ${deprecated}`);
-    }
+    const again = set.has(key);
+    set.add(key);
+    if (deprecated !== undefined) warnings.push(`Flag ${flag} has been deprecated, ${deprecated}`);
     // kube-proxy passes over an empty address without a word.
     if (type === 'ip' && text === '') return;
     const parsed = parse(text);
@@ -168,14 +74,39 @@ class Parser {
         `invalid argument ${quote(text)} for ${quote(shown)} flag: ${parsed.error}`,
       );
     }
-    const joined = again && join ? join(this.values.get(key), parsed.value) : undefined;
-    this.values.set(key, joined ?? parsed.value);
+    const joined = again && join ? join(values.get(key), parsed.value) : undefined;
+    values.set(key, joined ?? parsed.value);
+  });
+  let words: readonly string[];
+  try {
+    words = readFlags(argv, flags);
+  } catch (error) {
+    if (!(error instanceof FlagError)) throw error;
+    return { ok: false, error: error.message, hint: error.hint };
   }
+  const value = (key: SettingKey): unknown => values.get(key) ?? defaultOf(key);
+  return {
+    ok: true,
+    // The parser put in what the setting's type reads, which is what the table says.
+    value: <Key extends SettingKey>(key: Key) => value(key) as SettingValue<Key>,
+    isSet: (key) => set.has(key),
+    text: (key) => rulesOf(key).format(value(key)),
+    words: words.filter((word) => word !== ''),
+    warnings,
+  };
 }
 
-function unknownFlag(written: string, name: string): FlagError {
-  const former = Object.hasOwn(formerFlags, name) ? formerFlags[name] : undefined;
-  const guess = nearest(name, [...flagKeys.keys()]);
-  const hint = former ?? (guess === undefined ? '' : `did you mean --${guess}?`);
-  return new FlagError(`unknown flag: --${written}`, hint);
+/** The flags of all settings. `take` is called with the text of each that is given. */
+export function settingFlags(take: (key: SettingKey, text: string) => void): FlagSet {
+  const handlerOf = (key: SettingKey | undefined): FlagHandler | undefined => {
+    if (key === undefined) return undefined;
+    return { bare: bareValue(settingTable[key]), take: (text) => take(key, text) };
+  };
+  return {
+    names: [...flagKeys.keys()],
+    named: (name) => handlerOf(flagKeys.get(name)),
+    lettered: (letter) =>
+      handlerOf([...flagKeys.values()].find((key) => settingTable[key].shorthand === letter)),
+    hint: (name) => (Object.hasOwn(formerFlags, name) ? formerFlags[name] : undefined),
+  };
 }

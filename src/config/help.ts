@@ -1,17 +1,12 @@
-/** The text of --help, which also stands before the error about a bad flag. */
-import { unbreakable, usage, wrap } from './commands.ts';
+/** The text about the flags of kube-proxy's command line. */
 import { flagMeaning } from './flags.ts';
 import { flagKeys, flagOf, type SettingKey, settingTable } from './settings/index.ts';
 import { type FlagGroup, flagGroups } from './settings/spec.ts';
 import { defaultOf, isZero, rulesOf } from './types.ts';
 import { settingRules } from './validate.ts';
+import { unbreakable, wrap } from './wrap.ts';
 
 const indent = ' '.repeat(10);
-
-const introduction = `fairlead is a service proxy for Kubernetes nodes. It takes kube-proxy's flags
-and configuration.
-
-`;
 
 /** `--v` is written `-v, --v level`. */
 export function heading(key: SettingKey): string {
@@ -47,12 +42,12 @@ export function flagsIn(group: FlagGroup): SettingKey[] {
 }
 
 /** Flags by group; deprecated ones are left out. */
-export function helpText(): string {
+export function flagsText(): string {
   const groups = (Object.keys(flagGroups) as FlagGroup[]).map((group) => {
     const described = flagsIn(group).map(
       (key) => `  ${heading(key)}\n${wrap(describeFlag(key), indent)}`,
     );
-    return `\n${flagGroups[group]}:\n${described.join('\n')}\n`;
+    return `${flagGroups[group]}:\n${described.join('\n')}\n`;
   });
-  return `${introduction}${usage()}${groups.join('')}`;
+  return groups.join('\n');
 }

@@ -3,13 +3,12 @@
  * are read through `env`, and nothing is printed.
  */
 import { buildConfig } from './build.ts';
-import { commandNames } from './commands.ts';
 import type { Config } from './config.ts';
 import { decodeFile, type FileResult, type UnreadableFile } from './file.ts';
 import { type ParsedFlags, parseFlags } from './flags.ts';
 import { resolveGates } from './gates.ts';
 import { quote } from './go-values.ts';
-import { helpText } from './help.ts';
+import { flagsText } from './help.ts';
 import {
   type FieldPath,
   flagOf,
@@ -17,7 +16,6 @@ import {
   type Settings,
   settingTable,
 } from './settings/index.ts';
-import { nearest } from './spelling.ts';
 import { formatProblem, type Problem, shorten } from './tree.ts';
 import { aggregate, checkHostname, checkLogging, type Violation, validate } from './validate.ts';
 import {
@@ -80,11 +78,12 @@ export function loadConfig(argv: readonly string[], env: LoadEnvironment): LoadR
   const flags = parseFlags(argv);
   if (!flags.ok) {
     const failed = failure(flags.error, flags.hint === '' ? [] : [flags.hint], unconfigured);
-    return { ...failed, text: `${helpText()}\n${failed.text}` };
+    return { ...failed, text: `${failed.text}See 'fairlead run --help'\n` };
   }
-  if (flags.value('--help')) return { kind: 'print', text: helpText(), exitCode: 0 };
+  if (flags.value('--help')) return { kind: 'print', text: flagsText(), exitCode: 0 };
   const misuse = findMisuse(flags);
-  if (misuse !== undefined) return failure(misuse, hints(flags.words), unconfigured);
+  if (misuse !== undefined)
+    return failure(misuse, flags.words.length > 0 ? [wordHint] : [], unconfigured);
   const version = versionAsked(flags.value('--version'));
   if (version !== undefined) return { kind: 'print', text: version, exitCode: 0 };
   const source = readSettings(flags, env);
@@ -103,13 +102,8 @@ function findMisuse(flags: ParsedFlags): string | undefined {
   return undefined;
 }
 
-/** Hints for a command line with words that are no flags. */
-function hints([first]: readonly string[]): string[] {
-  if (first === undefined) return [];
-  const guess = nearest(first, commandNames);
-  if (guess !== undefined) return [`did you mean fairlead ${guess}?`];
-  return [`commands come first: fairlead ${commandNames.join('|')}`];
-}
+/** For words behind flags: a command would be the first word. */
+const wordHint = "commands come first: 'fairlead help' lists them";
 
 function versionAsked(value: string): string | undefined {
   if (value === 'true') return versionText;

@@ -1,23 +1,30 @@
-/** The common part of commands that ask the running process: options, output, exit codes. */
+/** The common part of commands that ask the running process: questions, output, exit codes. */
 import type { Answer, EndpointName } from '../../ask/endpoints.ts';
-import { type CommandOption, usage } from '../../config/commands.ts';
-import { type ExitCode, exitCodes } from '../exit-codes.ts';
-import { toYAML } from '../output.ts';
-import { type Clock, Reader, realClock, type Surroundings, surroundings } from '../reader.ts';
-import type { Terminal } from '../terminal.ts';
+import type { Given, Io, Run } from '../command.ts';
+import { type ExitCode, exitCodes, RefusedError } from '../errors.ts';
+import { isForPeople, type Writer, writerOf } from '../output.ts';
+import { Reader, realClock, surroundings } from '../reader.ts';
 import { changedLines } from './changed-lines.ts';
-import { ask, type Query, RefusedError, UnreachableError } from './client.ts';
-import { type AskOptions, readOptions, UsageError } from './options.ts';
+import { ask, type Query } from './client.ts';
+import { serverOf } from './server.ts';
+
+/** How a text for people is printed. */
+export interface Form {
+  /** With all columns. */
+  readonly wide: boolean;
+  /** Tables have headings. */
+  readonly headings: boolean;
+}
 
 /** A command: its question, and how its answer is printed. */
 export interface AskCommand<Name extends EndpointName> {
   readonly question: Name;
-  /** The options of the command. Default: the options of all such commands. */
-  readonly options?: Readonly<Record<string, CommandOption>>;
   /** The parameters of the question. Throws a UsageError. */
-  readonly query: (given: AskOptions) => Query<Name>;
-  /** The answer as text for people; wide = with all columns. */
-  readonly print: (answer: Answer<Name>, wide: boolean) => string;
+  readonly query: (given: Given) => Query<Name>;
+  /** The answer as text for people. */
+  readonly print: (answer: Answer<Name>, form: Form) => string;
+  /** The names that `-o name` prints. */
+  readonly names?: (answer: Answer<Name>) => readonly string[];
   /** The lines whose changes --watch prints. Default: those of `print`. */
   readonly steadyLines?: (answer: Answer<Name>) => string[];
   /** How to read all pages, if an answer may be one of several. */
@@ -27,75 +34,71 @@ export interface AskCommand<Name extends EndpointName> {
     join(pages: readonly Answer<Name>[]): Answer<Name>;
   };
   /** Whether the answer reports no problem. Default: it never does. */
-  readonly isHealthy?: (answer: Answer<Name>) => boolean;
-}
-
-export interface AskIo {
-  readonly stdout: Terminal;
-  readonly stderr: Terminal;
-  /** Default: those of the process. */
-  readonly clock?: Clock;
-  readonly surroundings?: Surroundings;
+  readonly isHealthy?: (answer: Answer<Name>, given: Given) => boolean;
 }
 
 const watchMs = 2000;
 
-/** Who reads what a command prints that goes on by itself. */
-export function readerOf({ stdout, clock = realClock, surroundings: given }: AskIo): Reader {
+/** Whether something still reads what a command prints that does not end by itself. */
+export function readerOf({ stdout, clock = realClock, surroundings: given }: Io): Reader {
   return new Reader(stdout, clock, given ?? surroundings());
 }
 
-/** `word` is the command's name. Resolves to the exit code. */
-export async function runAsk<Name extends EndpointName>(
-  word: string,
-  command: AskCommand<Name>,
-  args: readonly string[],
-  io: AskIo,
-): Promise<ExitCode> {
-  try {
-    const given = readOptions(args, command.options);
+/** How the command runs. */
+export function asking<Name extends EndpointName>(command: AskCommand<Name>): Run {
+  return async (given, io) => {
     const query = command.query(given);
-    const answer = await askAll(given.server, command, query);
-    if (given.watch) return await watch(command, answer, given, io);
-    io.stdout.write(render(command, answer, given));
-    return codeOf(command, answer);
-  } catch (error) {
-    return explain(error, word, io);
-  }
+    const write = await writerOf(given.values.output);
+    const server = await serverOf(given);
+    const answer = await askAll(server, command, query);
+    if (given.values.watch) return watch(command, answer, { given, io, query, server, write });
+    io.stdout.write(render(command, answer, { given, write }));
+    return codeOf(command, answer, given);
+  };
 }
 
-/** Prints `first`, and then what changes, until nobody reads any more. */
+interface Watching<Name extends EndpointName> {
+  readonly given: Given;
+  readonly io: Io;
+  readonly query: Query<Name>;
+  readonly server: string;
+  readonly write: Writer;
+}
+
+/** Prints `first`, and then what changes, until nothing reads any more. */
 async function watch<Name extends EndpointName>(
   command: AskCommand<Name>,
   first: Answer<Name>,
-  given: AskOptions,
-  io: AskIo,
+  { given, io, query, server, write }: Watching<Name>,
 ): Promise<ExitCode> {
   const reader = readerOf(io);
-  const query = command.query(given);
-  const linesOf = command.steadyLines ?? ((answer) => command.print(answer, true).split('\n'));
-  const isTable = given.output === 'table' || given.output === 'wide';
+  const { output } = given.values;
+  const form: Form = { wide: true, headings: true };
+  const linesOf = command.steadyLines ?? ((answer) => command.print(answer, form).split('\n'));
+  const isText = isForPeople(output);
   let answer = first;
   try {
-    io.stdout.redraw(render(command, answer, given));
+    io.stdout.redraw(render(command, answer, { given, write }));
     for (let before = linesOf(answer); ; ) {
       await reader.pause(watchMs);
       if (reader.signal.aborted) break;
-      answer = await askAll(given.server, command, query);
+      answer = await askAll(server, command, query);
       const now = linesOf(answer);
       const changes = changedLines(before, now, new Date().toISOString());
       before = now;
-      if (io.stdout.isTTY && isTable) io.stdout.redraw(render(command, answer, given));
+      if (io.stdout.isTTY && isText) io.stdout.redraw(render(command, answer, { given, write }));
       else if (changes === '' || io.stdout.isPending) continue;
-      else if (isTable) io.stdout.write(changes);
-      else
-        io.stdout.write((given.output === 'yaml' ? '---\n' : '') + render(command, answer, given));
+      else if (isText) io.stdout.write(changes);
+      else {
+        const text = render(command, answer, { given, write });
+        io.stdout.write((output === 'yaml' ? '---\n' : '') + text);
+      }
     }
   } finally {
     reader.close();
   }
   if (reader.reason !== undefined) io.stderr.write(`fairlead: --watch: ${reader.reason}\n`);
-  return codeOf(command, answer);
+  return codeOf(command, answer, given);
 }
 
 /** How often all pages are asked for, if the Service that one ended with has gone meanwhile. */
@@ -133,39 +136,24 @@ async function askPages<Name extends EndpointName>(
 function codeOf<Name extends EndpointName>(
   command: AskCommand<Name>,
   answer: Answer<Name>,
+  given: Given,
 ): ExitCode {
-  const isHealthy = command.isHealthy?.(answer) ?? true;
+  const isHealthy = command.isHealthy?.(answer, given) ?? true;
   return isHealthy ? exitCodes.healthy : exitCodes.unhealthy;
 }
 
 function render<Name extends EndpointName>(
   command: AskCommand<Name>,
   answer: Answer<Name>,
-  { output }: AskOptions,
+  { given, write }: Pick<Watching<Name>, 'given' | 'write'>,
 ): string {
-  if (output === 'json') return `${JSON.stringify(answer, undefined, 2)}\n`;
-  if (output === 'yaml') return toYAML(answer);
-  return command.print(answer, output === 'wide');
-}
-
-/** Prints why the command `word` failed. Throws errors that are not expected. */
-export function explain(error: unknown, word: string, { stderr }: AskIo): ExitCode {
-  if (error instanceof UsageError) {
-    stderr.write(`${usage(word)}\nError: ${error.message}\n`);
-    return exitCodes.usage;
+  const { output, 'no-headers': noHeaders } = given.values;
+  if (output === 'name' && command.names !== undefined) {
+    return command
+      .names(answer)
+      .map((name) => `${name}\n`)
+      .join('');
   }
-  if (error instanceof RefusedError) {
-    stderr.write(`Error: ${error.message}\n`);
-    return exitCodes.unhealthy;
-  }
-  if (error instanceof UnreachableError) {
-    stderr.write(`Error: ${error.message}\n`);
-    return exitCodes.unreachable;
-  }
-  throw error;
-}
-
-/** Throws a UsageError if there are arguments: the command takes none. */
-export function noWords({ words }: AskOptions): void {
-  if (words.length > 0) throw new UsageError(`unknown argument "${words[0]}"`);
+  const form: Form = { wide: output === 'wide', headings: noHeaders === undefined };
+  return write(answer, () => command.print(answer, form));
 }

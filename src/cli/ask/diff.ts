@@ -1,16 +1,13 @@
 /** `fairlead diff`: how the kernel differs from what is in force. */
 import type { Diff } from '../../ask/difference.ts';
 import { printable } from '../../serve/printable.ts';
-import { type AskCommand, noWords } from './command.ts';
+import { asking } from './command.ts';
 
-export const diffCommand: AskCommand<'diff'> = {
+export const run = asking<'diff'>({
   question: 'diff',
-  query: (given) => {
-    noWords(given);
-    return {};
-  },
+  query: () => ({}),
   isHealthy: ({ healthy }) => healthy,
-  print: ({ families, setAside, stale }, wide) => {
+  print: ({ families, setAside, stale }, { wide }) => {
     const what =
       setAside === 1
         ? '1 Service port: fairlead status names it'
@@ -22,7 +19,7 @@ export const diffCommand: AskCommand<'diff'> = {
         : [];
     return [...families.map((one) => familyText(one, wide)), ...aside, ...programs].join('\n');
   },
-};
+});
 
 type Family = Diff['families'][number];
 

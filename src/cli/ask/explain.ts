@@ -1,21 +1,28 @@
 /** `fairlead explain`: what becomes of a packet, and why. */
-import type { Explanation } from '../../ask/explanation.ts';
-import { explainOptions } from '../../config/commands.ts';
+import type { Explained, Explanation } from '../../ask/explanation.ts';
+import { joinHostPort } from '../../net/address.ts';
 import { printable } from '../../serve/printable.ts';
-import type { AskCommand } from './command.ts';
-import { type AskOptions, onlyWord } from './options.ts';
+import type { Given } from '../command.ts';
+import { asking } from './command.ts';
+import { readTarget } from './names.ts';
 import { numbered, pairs } from './words.ts';
 
-export const explainCommand: AskCommand<'explain'> = {
+export const run = asking<'explain'>({
   question: 'explain',
-  options: explainOptions,
-  query: (given) => ({ to: onlyWord(given), ...fromOf(given) }),
-  isHealthy: ({ outcome }) => outcome === 'endpoint',
-  print: (explanation, wide) =>
-    [pairs(summary(explanation)), ...steps(explanation, wide)].join('\n'),
-};
+  query: (given) => ({ to: readTarget(given.words[0]!, given), ...fromOf(given) }),
+  isHealthy: (answer) => all(answer).every(({ outcome }) => outcome === 'endpoint'),
+  print: (answer, { wide }) =>
+    all(answer)
+      .flatMap((one) => [pairs(summary(one)), ...steps(one, wide)])
+      .join('\n'),
+});
 
-function fromOf({ values: { from } }: AskOptions): { readonly from?: string } {
+/** One of each protocol. */
+function all({ also = [], ...first }: Explanation): Explained[] {
+  return [first, ...also];
+}
+
+function fromOf({ values: { from } }: Given): { readonly from?: string } {
   return from === undefined ? {} : { from };
 }
 
@@ -25,9 +32,10 @@ const clientWords = {
   outside: 'somebody outside the cluster',
 } as const;
 
-function summary({ from, outcome, summary, warnings }: Explanation): [string, string][] {
+function summary({ from, outcome, summary, to, warnings }: Explained): [string, string][] {
   const client = clientWords[from.kind];
   return [
+    ['Packet', `to ${joinHostPort(to.address, to.port)}/${to.protocol}`],
     ...warnings.map((warning): [string, string] => ['Warning', warning]),
     ['Outcome', `${outcome === 'nobody' ? 'no Service' : outcome}`],
     ['Because', summary],
@@ -35,7 +43,7 @@ function summary({ from, outcome, summary, warnings }: Explanation): [string, st
   ];
 }
 
-function steps({ endpoints, steps: all }: Explanation, wide: boolean): string[] {
+function steps({ endpoints, steps: all }: Explained, wide: boolean): string[] {
   const list = wide && endpoints.length > 0 ? [`${endpoints.map(printable).join('\n')}\n`] : [];
   return [numbered(all), ...list];
 }

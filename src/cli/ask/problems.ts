@@ -2,17 +2,15 @@
 import { reasonWords } from '../../ask/problem-reasons.ts';
 import type { ProblemList } from '../../ask/problems.ts';
 import { counted } from '../../ask/words.ts';
-import { namespaceOption } from '../../config/commands.ts';
 import { columns } from '../output.ts';
-import { type AskCommand, noWords } from './command.ts';
+import { asking } from './command.ts';
+import { namespaceOf } from './names.ts';
 import { pairs } from './words.ts';
 
-export const problemsCommand: AskCommand<'problems'> = {
+export const run = asking<'problems'>({
   question: 'problems',
-  options: namespaceOption,
   query: (given) => {
-    noWords(given);
-    const { namespace } = given.values;
+    const namespace = namespaceOf(given);
     return namespace ? { namespace } : {};
   },
   pages: {
@@ -23,15 +21,16 @@ export const problemsCommand: AskCommand<'problems'> = {
     },
   },
   isHealthy: ({ items, proxy }) => items.length === 0 && proxy.length === 0,
-  print: (answer) => {
+  print: (answer, { headings }) => {
     const { items } = answer;
     const rows = items.flatMap(({ name, namespace, problems }) =>
       problems.map(({ reason, text }) => [namespace, name, reasonWords(reason), text]),
     );
-    const table = columns([['NAMESPACE', 'NAME', 'REASON', 'PROBLEM'], ...rows]);
+    const heads = headings ? [['NAMESPACE', 'NAME', 'REASON', 'PROBLEM']] : [];
+    const table = columns([...heads, ...rows]);
     return rows.length === 0 ? pairs(head(answer)) : `${pairs(head(answer))}\n${table}`;
   },
-};
+});
 
 function head({ proxy, reasons, services }: ProblemList): [string, string][] {
   const { known, withProblems } = services;

@@ -2,28 +2,32 @@
 
 import type { ServiceList } from '../../ask/service.ts';
 import { stateWords } from '../../ask/service-words.ts';
-import { listOptions } from '../../config/commands.ts';
+import { UsageError } from '../errors.ts';
 import { columns } from '../output.ts';
-import type { AskCommand } from './command.ts';
-import { UsageError } from './options.ts';
+import { asking } from './command.ts';
+import { namespaceOf } from './names.ts';
 
 type Item = ServiceList['items'][number];
 
-export const listCommand: AskCommand<'services'> = {
+export const run = asking<'services'>({
   question: 'services',
-  options: listOptions,
-  query: ({ values, words }) => {
-    const [name, ...more] = words;
-    if (more.length > 0) throw new UsageError(`unknown argument "${more[0]}"`);
-    if (name?.includes('=')) throw new UsageError(`"${name}" is no name: for labels, -l ${name}`);
-    const { namespace, selector: labelSelector } = values;
+  query: (given) => {
+    const [word] = given.words;
+    if (word?.includes('='))
+      throw new UsageError(`"${word}" is not a name: for labels, -l ${word}`);
+    const [name, namespace = namespaceOf(given)] = word?.split('/', 2).reverse() ?? [];
+    const { problems, selector: labelSelector } = given.values;
     return {
       ...(name && { name }),
       ...(namespace && { namespace }),
       ...(labelSelector && { labelSelector }),
-      ...(values.problems === undefined ? {} : { state: 'unhealthy' }),
+      ...(problems && { state: 'unhealthy' }),
     };
   },
+  names: ({ items }) => items.map(({ name, namespace }) => `${namespace}/${name}`),
+  // As kubectl get: a list may be empty, a Service that is named must exist.
+  isHealthy: ({ items }, { words: [word] }) =>
+    items.length > 0 || word === undefined || /[*?]/.test(word),
   pages: {
     next: ({ continue: last }) => (last === undefined ? undefined : { continue: last }),
     join: (pages) => {
@@ -31,13 +35,14 @@ export const listCommand: AskCommand<'services'> = {
       return { apiVersion: pages[0]!.apiVersion, kind: 'ServiceList', items: items.sort(byName) };
     },
   },
-  print: ({ items }, wide) => {
+  print: ({ items }, { headings, wide }) => {
     if (items.length === 0) return 'No Services.\n';
     const heads = ['NAMESPACE', 'NAME', 'TYPE', 'CLUSTER-IP', 'PORTS', 'USED', 'STATE'];
     const rows = items.map((item) => (wide ? [...row(item), external(item)] : row(item)));
-    return columns([wide ? [...heads, 'EXTERNAL-IP'] : heads, ...rows]);
+    const head = wide ? [...heads, 'EXTERNAL-IP'] : heads;
+    return columns(headings ? [head, ...rows] : rows);
   },
-};
+});
 
 function byName(a: Item, b: Item): number {
   const [x, y] = [a.namespace, b.namespace];

@@ -7,37 +7,48 @@ import {
   portTitle,
   whatChanged,
 } from '../../ask/service-words.ts';
-import { namespaceOption } from '../../config/commands.ts';
-import { joinHostPort } from '../../net/address.ts';
+import { splitHostPort } from '../../config/host-port.ts';
+import { joinHostPort, parseAddress } from '../../net/address.ts';
 import { printable } from '../../serve/printable.ts';
+import type { Given } from '../command.ts';
 import { columns } from '../output.ts';
-import type { AskCommand } from './command.ts';
-import { UsageError } from './options.ts';
+import type { Query } from './client.ts';
+import { asking, type Form } from './command.ts';
+import { readServiceName } from './names.ts';
 import { pairs } from './words.ts';
 
 type Port = ServiceAnswer['ports'][number];
 type Frontend = Port['frontends'][number];
 
-export const showCommand: AskCommand<'service'> = {
+export const run = asking<'service'>({
   question: 'service',
-  options: namespaceOption,
-  query: ({ values, words }) => {
-    const [word, ...more] = words;
-    if (word === undefined) throw new UsageError('which Service? [NAMESPACE/]NAME[:PORT]');
-    if (more.length > 0) throw new UsageError(`unknown argument "${more[0]}"`);
-    const [subject = '', port] = word.split(':', 2);
-    const [name = '', namespace = values.namespace] = subject.split('/', 2).reverse();
-    return { name, ...(namespace && { namespace }), ...(port && { port }) };
-  },
+  query: (given) => queryOf(given.words[0]!, given),
+  names: ({ name, namespace }) => [`${namespace}/${name}`],
   isHealthy: ({ problems }) => problems.length === 0,
-  print: (service, wide) => {
-    const parts = [pairs(head(service)), ...service.ports.map((port) => portText(port, wide))];
+  print: (service, form) => {
+    const parts = [pairs(head(service)), ...service.ports.map((port) => portText(port, form))];
     const rest = service.portCount - service.ports.length;
     if (rest > 0) parts.push(`and ${rest} more ports: ask for one as NAME:PORT\n`);
-    if (service.changes.length > 0) parts.push(columns(changes(service)));
+    if (service.changes.length > 0) parts.push(tableText(changes(service), form));
     return parts.join('\n');
   },
-};
+});
+
+/** Throws a UsageError. */
+function queryOf(word: string, given: Given): Query<'service'> {
+  const host = splitHostPort(word);
+  const address = host?.host ?? word.replace(/^\[(.*)\]$/, '$1');
+  if (parseAddress(address) !== undefined) {
+    return { address, ...(host && { port: host.port }) };
+  }
+  const [subject = '', port] = word.split(':', 2);
+  const { name, namespace } = readServiceName(subject, given);
+  return { name, ...(namespace && { namespace }), ...(port && { port }) };
+}
+
+function tableText(table: readonly (readonly string[])[], { headings }: Form): string {
+  return columns(headings ? table : table.slice(1));
+}
 
 function head(service: ServiceAnswer): [string, string][] {
   const { affinitySeconds, created, healthCheckNodePort, sourceRanges, state, type } = service;
@@ -59,7 +70,7 @@ function lineIf(name: string, text: string | number | false | undefined): [strin
   return text ? [[name, String(text)]] : [];
 }
 
-function portText(port: Port, wide: boolean): string {
+function portText(port: Port, form: Form): string {
   const { cluster, endpointCount, family, frontendCount, local, state } = port;
   const used = Math.max(cluster, local);
   const title = `Port ${portTitle(port)} in ${family}`;
@@ -69,10 +80,13 @@ function portText(port: Port, wide: boolean): string {
     `${printable(title)}: ${state}, ${used} of ${endpointCount} endpoints used\n`,
     ...port.remarks.map((remark) => `  ${printable(remark)}\n`),
     indented(
-      columns([['FRONTEND', 'AT', 'GOES TO'], ...port.frontends.map((one) => frontend(one, port))]),
+      tableText(
+        [['FRONTEND', 'AT', 'GOES TO'], ...port.frontends.map((one) => frontend(one, port))],
+        form,
+      ),
     ),
     ...(moreFrontends > 0 ? [`  and ${moreFrontends} more\n`] : []),
-    ...(port.endpoints.length > 0 ? [indented(columns(endpoints(port, wide)))] : []),
+    ...(port.endpoints.length > 0 ? [indented(tableText(endpoints(port, form.wide), form))] : []),
     ...(rest > 0 ? [`  and ${rest} more\n`] : []),
     ...(port.kernel.length > 0 ? ['  IN THE KERNEL\n'] : []),
     ...port.kernel.map((line) => `  ${printable(line)}\n`),

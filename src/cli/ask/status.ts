@@ -2,22 +2,19 @@
 import type { Status } from '../../ask/status.ts';
 import { age, counted } from '../../ask/words.ts';
 import { columns } from '../output.ts';
-import { type AskCommand, noWords } from './command.ts';
+import { asking } from './command.ts';
 import { pairs } from './words.ts';
 
-export const statusCommand: AskCommand<'status'> = {
+export const run = asking<'status'>({
   question: 'status',
-  query: (given) => {
-    noWords(given);
-    return {};
-  },
+  query: () => ({}),
   isHealthy: ({ healthy }) => healthy,
-  print: (status) => {
+  print: (status, { headings }) => {
+    const from = headings ? 0 : 1;
+    const tables = [families(status), watches(status), setAside(status)];
     const parts = [
       pairs(summary(status)),
-      columns(families(status)),
-      ...(status.watches.length > 0 ? [columns(watches(status))] : []),
-      ...(status.setAside.length > 0 ? [columns(setAside(status))] : []),
+      ...tables.flatMap((table) => (table.length > 1 ? [columns(table.slice(from))] : [])),
     ];
     return parts.join('\n');
   },
@@ -41,7 +38,7 @@ export const statusCommand: AskCommand<'status'> = {
         }),
     ];
   },
-};
+});
 
 function summary(status: Status): [string, string][] {
   const { connectTime, conntrack, mode, services, source, uptimeSeconds } = status;

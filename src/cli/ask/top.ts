@@ -1,11 +1,11 @@
 /** `fairlead top`: connections a second by Service and endpoint, and refusals by reason, live. */
 import type { Traffic } from '../../ask/traffic.ts';
-import { topOptions } from '../../config/commands.ts';
-import { type ExitCode, exitCodes } from '../exit-codes.ts';
+import type { Given, Io, Run } from '../command.ts';
+import { exitCodes, UsageError } from '../errors.ts';
 import { columns } from '../output.ts';
 import { ask, type Query } from './client.ts';
-import { type AskIo, explain, readerOf } from './command.ts';
-import { type AskOptions, readOptions, UsageError } from './options.ts';
+import { readerOf } from './command.ts';
+import { namespaceOf, readServiceName } from './names.ts';
 import {
   type ItemRate,
   nameOf,
@@ -14,6 +14,7 @@ import {
   refusalsPerSecond,
   type Sort,
 } from './rates.ts';
+import { serverOf } from './server.ts';
 
 interface Wanted {
   readonly server: string;
@@ -22,6 +23,7 @@ interface Wanted {
   readonly count: number;
   readonly sort: Sort;
   readonly asJson: boolean;
+  readonly headings: boolean;
 }
 
 const intervalDefault = 2;
@@ -30,18 +32,13 @@ const rowsDefault = 20;
 const otherLines = 3;
 
 /** Resolves to the exit code after the number of intervals that `--count` sets. */
-export async function runTop(args: readonly string[], io: AskIo): Promise<ExitCode> {
-  try {
-    const wanted = wantedOf(readOptions(args, topOptions));
-    await follow(wanted, io);
-    return exitCodes.healthy;
-  } catch (error) {
-    return explain(error, 'top', io);
-  }
-}
+export const run: Run = async (given, io) => {
+  await follow(await wantedOf(given), io);
+  return exitCodes.healthy;
+};
 
 /** Until all intervals are over, or nobody reads any more. */
-async function follow(wanted: Wanted, io: AskIo): Promise<void> {
+async function follow(wanted: Wanted, io: Io): Promise<void> {
   const reader = readerOf(io);
   try {
     let before = await askAll(wanted);
@@ -61,25 +58,21 @@ async function follow(wanted: Wanted, io: AskIo): Promise<void> {
   if (reader.reason !== undefined) io.stderr.write(`fairlead: top: ${reader.reason}\n`);
 }
 
-/** Throws a UsageError. */
-function wantedOf({ output, server, values, words }: AskOptions): Wanted {
-  const [word, ...more] = words;
-  if (more.length > 0) throw new UsageError(`unknown argument "${more[0]}"`);
-  if (output !== 'table' && output !== 'json')
-    throw new UsageError(`unknown output "${output}": json`);
-  const { count, interval, sort = 'connections' } = values;
-  const known = topOptions.sort.words.find((one) => one === sort);
-  if (known === undefined) {
-    throw new UsageError(`unknown sort "${sort}": ${topOptions.sort.words.join(', ')}`);
-  }
-  const [service, namespace] = word?.split('/', 2).reverse() ?? [];
+/** Rejects with a UsageError. */
+async function wantedOf(given: Given): Promise<Wanted> {
+  const { count, interval, 'no-headers': noHeaders, output, sort = 'connections' } = given.values;
+  const [word] = given.words;
+  const { name: service, namespace = namespaceOf(given) } =
+    word === undefined ? {} : readServiceName(word, given);
   return {
-    server,
     query: { ...(service && { service }), ...(namespace && { namespace }) },
     intervalMs: 1000 * numberOf('interval', interval, intervalDefault),
     count: numberOf('count', count, Number.POSITIVE_INFINITY),
-    sort: known,
+    // The table of commands names no other.
+    sort: sort as Sort,
     asJson: output === 'json',
+    headings: noHeaders === undefined,
+    server: await serverOf(given),
   };
 }
 
@@ -102,7 +95,7 @@ async function askAll({ query, server }: Wanted): Promise<Traffic> {
   return { ...pages[0]!, items: pages.flatMap(({ items }) => items) };
 }
 
-function tell(rates: Rates, { asJson }: Wanted, { stdout }: AskIo): void {
+function tell(rates: Rates, { asJson, headings }: Wanted, { stdout }: Io): void {
   if (asJson) {
     stdout.write(`${JSON.stringify(rates)}\n`);
     return;
@@ -110,11 +103,11 @@ function tell(rates: Rates, { asJson }: Wanted, { stdout }: AskIo): void {
   const rowsMax = stdout.isTTY
     ? Math.max(1, (stdout.rows ?? rowsDefault) - otherLines)
     : rowsDefault;
-  const text = print(rates, rowsMax);
+  const text = print(rates, rowsMax, headings);
   stdout.redraw(stdout.isTTY ? text : `${text}\n`);
 }
 
-function print({ items, time }: Rates, rowsMax: number): string {
+function print({ items, time }: Rates, rowsMax: number, headings: boolean): string {
   const opened = items.reduce((sum, item) => sum + item.connectionsPerSecond, 0);
   const refused = items.reduce((sum, item) => sum + refusalsPerSecond(item), 0);
   const head = `${time}  ${rate(opened)} connections/s, ${rate(refused)} packets refused/s\n`;
@@ -123,7 +116,7 @@ function print({ items, time }: Rates, rowsMax: number): string {
   const rest = rows.length - rowsMax;
   return [
     head,
-    columns([titles, ...rows.slice(0, rowsMax)]),
+    columns([...(headings ? [titles] : []), ...rows.slice(0, rowsMax)]),
     rest > 0 ? `and ${rest} more\n` : '',
   ].join('');
 }

@@ -1,15 +1,17 @@
 /** Reads the arguments of `fairlead trace`. */
-import { traceOptions } from '../../config/commands.ts';
 import { parseDuration, toMs } from '../../config/duration.ts';
 import { splitTarget } from '../../config/host-port.ts';
 import { addressBytes, parseAddress, parseCIDR } from '../../net/address.ts';
 import type { Sender, Target } from '../../trace/target.ts';
-import { ask, RefusedError, UnreachableError } from './client.ts';
-import { type AskOptions, onlyWord, readOptions, UsageError } from './options.ts';
+import type { Given } from '../command.ts';
+import { RefusedError, UnreachableError, UsageError } from '../errors.ts';
+import { ask } from './client.ts';
+import { readTarget } from './names.ts';
+import { serverOf } from './server.ts';
 
 export interface Wanted {
   readonly server: string;
-  readonly output: AskOptions['output'];
+  readonly output: string | undefined;
   readonly target: Target;
   readonly sender: Sender;
   readonly count: number;
@@ -21,23 +23,22 @@ const timeoutDefault = '30s';
 const countMax = 100;
 
 /** Rejects with a UsageError, or as `ask` does where the process of this node must answer. */
-export async function readWanted(args: readonly string[]): Promise<Wanted> {
-  const given = readOptions(args, traceOptions);
-  const { count = '1', from, timeout = timeoutDefault } = given.values;
+export async function readWanted(given: Given): Promise<Wanted> {
+  const { count = '1', from, output, timeout = timeoutDefault } = given.values;
   const number = /^\d+$/.test(count) ? Number(count) : 0;
   if (number < 1 || number > countMax) {
-    throw new UsageError(`--count "${count}" is no number from 1 to ${countMax}`);
+    throw new UsageError(`--count "${count}" is not a number from 1 to ${countMax}`);
   }
   const duration = parseDuration(timeout);
   if (!duration.ok) throw new UsageError(`--timeout: ${duration.error}`);
-  if (duration.value <= 0n) throw new UsageError(`--timeout ${timeout} is no time to wait`);
-  const word = onlyWord(given);
+  if (duration.value <= 0n) throw new UsageError(`--timeout ${timeout} is not a time to wait`);
+  const word = readTarget(given.words[0]!, given);
+  const server = await serverOf(given);
   const sender = senderOf(from);
-  const target = await targetOf(given.server, word);
+  const target = await targetOf(server, word);
   if (sender.kind === 'addresses' && sender.block.address.family !== target.address.family) {
     throw new UsageError(`--from ${from} and the address that it sends to are of two families`);
   }
-  const { output, server } = given;
   return { server, output, target, sender, count: number, timeoutMs: toMs(duration.value) };
 }
 
@@ -54,14 +55,14 @@ function senderOf(from: string | undefined): Sender {
     from === 'pod' || from === 'outside'
       ? ': name its address, or the block of such addresses'
       : '';
-  throw new UsageError(`--from "${from}" is no address, block of addresses, or node${hint}`);
+  throw new UsageError(`--from "${from}" is not an address, a block of addresses, or node${hint}`);
 }
 
 /** Asks the process for the address of a name, and for the protocol of the Service's port. */
 async function targetOf(server: string, text: string): Promise<Target> {
   const parts = splitTarget(text);
   if (parts === undefined)
-    throw new UsageError(`"${text}" is no ADDRESS:PORT or NAMESPACE/NAME:PORT`);
+    throw new UsageError(`"${text}" is not ADDRESS:PORT or [NAMESPACE/]NAME:PORT`);
   const address = parseAddress(parts.host);
   try {
     const { to } = await ask(server, 'explain', { to: text });
@@ -70,7 +71,8 @@ async function targetOf(server: string, text: string): Promise<Target> {
     const isUnanswered = error instanceof UnreachableError || error instanceof RefusedError;
     if (!isUnanswered || address === undefined) throw error;
     const port = /^\d+$/.test(parts.port) ? Number(parts.port) : 0;
-    if (port < 1 || port > 65_535) throw new UsageError(`"${parts.port}" is no port: 1 to 65535`);
+    if (port < 1 || port > 65_535)
+      throw new UsageError(`"${parts.port}" is not a port: 1 to 65535`);
     return { address, port, protocol: parts.protocol ?? 'TCP' };
   }
 }

@@ -14,11 +14,10 @@ import { interfaceNames } from '../../trace/interface-names.ts';
 import { probe } from '../../trace/probe.ts';
 import { type Target, targetText } from '../../trace/target.ts';
 import { NoTracingError, nothingCame, type TracedPacket, trace } from '../../trace/tracer.ts';
-import { type ExitCode, exitCodes } from '../exit-codes.ts';
-import { toYAML } from '../output.ts';
-import { ask, RefusedError, UnreachableError } from './client.ts';
-import { type AskIo, explain } from './command.ts';
-import type { AskOptions } from './options.ts';
+import type { Io, Run } from '../command.ts';
+import { exitCodes, RefusedError, UnreachableError } from '../errors.ts';
+import { isForPeople, writerOf } from '../output.ts';
+import { ask } from './client.ts';
 import { readWanted, type Wanted } from './trace-wanted.ts';
 import { numbered, pairs } from './words.ts';
 
@@ -26,32 +25,27 @@ import { numbered, pairs } from './words.ts';
 const quietMs = 300;
 const settleMs = 1000;
 
-/** Resolves to the exit code: well when all packets went to endpoints. */
-export async function runTrace(args: readonly string[], io: AskIo): Promise<ExitCode> {
+/** Exit code 0: all packets went to endpoints. */
+export const run: Run = async (given, io) => {
+  const write = await writerOf(given.values.output);
+  const wanted = await readWanted(given);
   try {
-    const wanted = await readWanted(args);
     const found = await follow(wanted, io);
-    const isShown = wanted.output === 'table' || wanted.output === 'wide';
-    if (!isShown) io.stdout.write(written(found, wanted.output));
+    const { output } = wanted;
+    if (!isForPeople(output)) io.stdout.write(write(found, () => ''));
     const isHealthy = found.packets.every(({ outcome }) => outcome === 'endpoint');
     return isHealthy && found.packets.length > 0 ? exitCodes.healthy : exitCodes.unhealthy;
   } catch (error) {
-    if (!(error instanceof KernelError || error instanceof NoTracingError)) {
-      return explain(error, 'trace', io);
-    }
+    if (!(error instanceof KernelError || error instanceof NoTracingError)) throw error;
     const hint = isNotPermitted(error) ? ': tracing needs CAP_NET_ADMIN' : '';
     io.stderr.write(`Error: ${error.message}${hint}\n`);
     return exitCodes.unhealthy;
   }
-}
+};
 
-function written(found: Trace, output: AskOptions['output']): string {
-  return output === 'yaml' ? toYAML(found) : `${JSON.stringify(found, undefined, 2)}\n`;
-}
-
-async function follow(wanted: Wanted, io: AskIo): Promise<Trace> {
+async function follow(wanted: Wanted, io: Io): Promise<Trace> {
   const { count, output, sender, server, target, timeoutMs } = wanted;
-  const isShown = output === 'table' || output === 'wide';
+  const isShown = isForPeople(output);
   const kernel = openKernel();
   const events = openKernel();
   const conntrack = openConntrack();

@@ -9,24 +9,25 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Kernel } from '../../kernel/kernel.ts';
 import { openKernel } from '../../kernel/native-kernel.ts';
+import type { Run } from '../command.ts';
 import { Batches } from './batches.ts';
 import { serviceManifest, sliceManifest } from './manifests.ts';
 import { Page } from './page.ts';
 import type { Load, Outcome } from './pod.ts';
 import { becomeNode, onStageCommand, Pod, StageError } from './stage.ts';
 
-/** With this argument the command runs inside its namespaces. */
-export const onStage = '--on-stage';
+/** With this flag the command runs inside its namespaces. */
+const onStage = 'on-stage';
 const clusterIP = '10.96.0.10';
 const servicePort = 80;
 const podPort = 8080;
 const endsAfterMs = 30_000;
 
-/** Runs the demo, first outside of its namespaces, then in them; resolves to the exit code. */
-export async function runDemo(where: 'before' | 'on stage'): Promise<number> {
+/** Runs the demo, first outside of its namespaces, then in them. */
+export const run: Run = async ({ values }) => {
   const page = new Page(process.stdout);
   try {
-    if (where === 'before') return enterStage();
+    if (values[onStage] === undefined) return enterStage();
     const deadline = setTimeout(() => process.exit(fail(page, 'took too long')), endsAfterMs);
     await perform(page);
     clearTimeout(deadline);
@@ -34,7 +35,7 @@ export async function runDemo(where: 'before' | 'on stage'): Promise<number> {
   } catch (error) {
     return fail(page, error instanceof Error ? error.message : String(error));
   }
-}
+};
 
 function fail(page: Page, reason: string): number {
   page.failure(`fairlead demo: ${reason}`);
@@ -44,7 +45,7 @@ function fail(page: Page, reason: string): number {
 /** Runs this command again inside the namespaces; the terminal stays ours. */
 function enterStage(): number {
   const main = process.argv[1]!;
-  const [command, ...args] = onStageCommand([process.execPath, main, 'demo', onStage]);
+  const [command, ...args] = onStageCommand([process.execPath, main, 'demo', `--${onStage}`]);
   return spawnSync(command!, args, { stdio: 'inherit' }).status ?? 1;
 }
 

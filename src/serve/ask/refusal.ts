@@ -1,10 +1,13 @@
 /** Why a question has no answer, with the status code of HTTP. */
 export class Refusal extends Error {
   readonly status: number;
+  /** What the question may have meant, where it could mean several things. */
+  readonly candidates: readonly string[] | undefined;
 
-  constructor(status: number, reason: string) {
+  constructor(status: number, reason: string, candidates?: readonly string[]) {
     super(reason);
     this.status = status;
+    this.candidates = candidates;
   }
 }
 

@@ -51,7 +51,8 @@ function route(inside: Inside, name: EndpointName, answers: Answers): Route {
       return json(200, await pacedJson(answer, pause));
     } catch (error) {
       if (!(error instanceof Refusal)) throw error;
-      return json(error.status, JSON.stringify({ error: error.message }));
+      const { candidates, message, status } = error;
+      return json(status, JSON.stringify({ error: message, candidates }));
     }
   };
 }

@@ -1,7 +1,8 @@
 /** Answers `/fairlead/v1/service`: what a Service means on this node, from the resolver itself. */
 import { apiVersion } from '../../ask/schema.ts';
 import type { ServiceAnswer } from '../../ask/service.ts';
-import { formatCIDR } from '../../net/address.ts';
+import { type Address, formatCIDR, parseAddress } from '../../net/address.ts';
+import { sameBytes } from '../../net/bytes.ts';
 import { frontendKey } from '../../state/frontend-key.ts';
 import type { Seen } from '../../state/resolve.ts';
 import type { ClusterState } from '../../state/store.ts';
@@ -15,6 +16,7 @@ import { look } from './look.ts';
 import { portRemarks } from './port-remarks.ts';
 import { States } from './port-state.ts';
 import { numberOf, Refusal } from './refusal.ts';
+import { serviceNamed } from './service-names.ts';
 import { problemsOf, reasonsIn } from './service-problems.ts';
 import { sliceMs, texts } from './services.ts';
 
@@ -60,23 +62,25 @@ export async function serviceOf(inside: Inside, query: URLSearchParams): Promise
 
 /** Finds the Service. Throws a Refusal if there is none, or more than one. */
 async function find({ state }: Inside, query: URLSearchParams, pacer: Pacer): Promise<Service> {
+  const address = query.get('address');
+  if (address !== null) return serviceAt(state, address, pacer);
   const name = query.get('name');
-  const namespace = query.get('namespace');
   if (name === null) throw new Refusal(400, 'name is missing: which Service?');
-  if (namespace !== null) {
-    const service = state.service(`${namespace}/${name}`);
-    if (service !== undefined) return service;
-    throw new Refusal(404, absence(state, `${namespace}/${name}`));
-  }
-  const found: Service[] = [];
+  return serviceNamed(state, { name, namespace: query.get('namespace') ?? undefined }, pacer);
+}
+
+async function serviceAt(state: ClusterState, text: string, pacer: Pacer): Promise<Service> {
+  const wanted = parseAddress(text);
+  if (wanted === undefined) throw new Refusal(400, `address "${text}" is not an address`);
+  const isIt = ({ bytes }: Address): boolean => sameBytes(bytes, wanted.bytes);
   for (const key of state.serviceKeys()) {
-    if (key.endsWith(`/${name}`)) found.push(state.service(key)!);
+    const service = state.service(key);
+    if (service === undefined) continue;
+    const { clusterIPs, externalIPs, loadBalancerIPs } = service;
+    if ([clusterIPs, externalIPs, loadBalancerIPs].some((all) => all.some(isIt))) return service;
     if (pacer.spent) await pacer.rest();
   }
-  if (found.length === 1) return found[0]!;
-  if (found.length === 0) throw new Refusal(404, absence(state, name));
-  const keys = found.slice(0, 5).map(({ key }) => key);
-  throw new Refusal(409, `${found.length} Services have that name, say which: ${keys.join(', ')}`);
+  throw new Refusal(404, `no Service of this proxy has the address ${text}`);
 }
 
 /** `port`: a name or a number; null = all. */
@@ -85,16 +89,6 @@ function withPort(seen: readonly Seen[], port: string | null): readonly Seen[] {
   const found = seen.filter((one) => one.port.name === port || String(one.port.port) === port);
   if (found.length === 0) throw new Refusal(404, `the Service has no port ${port}`);
   return found;
-}
-
-/** Why a Service is not served. */
-export function absence(state: ClusterState, key: string): string {
-  const because = state.unserved.get(key)?.because;
-  if (because !== undefined) return `this proxy does not serve Service ${key}: ${because}`;
-  return (
-    `this proxy serves no Service ${key}: there is none of that name, or its label ` +
-    'service.kubernetes.io/service-proxy-name gives it to another'
-  );
 }
 
 function headOf(service: Service) {

@@ -1,6 +1,6 @@
 /** Asks the whole proxy on doubles, as programs and as people do. */
 import { type EndpointName, endpoints } from '../../../src/ask/endpoints.ts';
-import { runAskCommand } from '../../../src/cli/ask/index.ts';
+import { runCommand } from '../../../src/cli/run-command.ts';
 import { Terminal } from '../../../src/cli/terminal.ts';
 import type { Running } from '../app/running.ts';
 import { problems } from './schema.ts';
@@ -40,6 +40,6 @@ export async function saidAt(port: number, name: string, ...args: string[]): Pro
     stdout: new Terminal(() => ({ write: (text) => (stdout += text) })),
     stderr: new Terminal(() => ({ write: (text) => (stderr += text) })),
   };
-  const code = await runAskCommand(name, [...args, `--server=127.0.0.1:${port}`], io);
+  const code = await runCommand([name, ...args, `--server=127.0.0.1:${port}`], io);
   return { code, stdout, stderr };
 }

@@ -64,7 +64,7 @@ describe('a client', () => {
 
   async function clientTo(to: string, ...options: string[]): Promise<string> {
     const { stdout, stderr } = await said(app, 'explain', to, ...options);
-    return /^Client:\s+(.*)$/m.exec(stdout)?.[1] ?? stderr.trim().split('\n').at(-1)!;
+    return /^Client:\s+(.*)$/m.exec(stdout)?.[1] ?? stderr.split('\n')[0]!;
   }
 
   it('is told in a sentence', async () => {

@@ -216,7 +216,7 @@ export const riddles: readonly Riddle[] = [
     reasons: ['address_taken'],
     to: 'default/web:80',
     outcome: 'rejected',
-    cause: 'default/web asks for 10.96.0.1:80, but default/old has it: its claim is better.',
+    cause: 'default/web asks for 10.96.0.1:80/TCP, but default/old has it: its claim is better.',
   },
   {
     name: 'the Service is headless',
@@ -327,7 +327,7 @@ export const riddles: readonly Riddle[] = [
     from: '10.244.0.9',
     outcome: 'endpoint',
     cause:
-      'Connection tracking has 1 connection to 10.96.0.1:80 that leads to no endpoint of it any more ' +
+      'Connection tracking has 1 connection to 10.96.0.1:80/TCP that leads to no endpoint of it any more ' +
       '(10.244.0.9 to 10.244.9.9:8080)',
   },
   {

@@ -270,7 +270,12 @@ describe('a Service', () => {
   it.each([
     ['?name=none', 404, 'this proxy serves no Service none: there is none of that name, or'],
     ['?name=web&namespace=x', 404, 'this proxy serves no Service x/web:'],
-    ['?name=web', 409, '2 Services have that name, say which: ns/web, other/web'],
+    ['?name=web', 409, '2 Services have that name; say which: ns/web, other/web'],
+    ['?name=wbe&namespace=ns', 404, 'did you mean ns/web?'],
+    ['?name=wbe', 404, 'did you mean ns/web?'],
+    ['?name=web&namespace=x', 404, 'did you mean ns/web?'],
+    ['?address=10.96.0.99', 404, 'no Service of this proxy has the address 10.96.0.99'],
+    ['?address=web', 400, 'address "web" is not an address'],
     ['', 400, 'name is missing'],
     ['?name=web&endpoints=no', 400, 'endpoints must be a number from 1 to 10000, not "no"'],
   ])('%j gets %d', async (query, status, reason) => {
@@ -278,6 +283,42 @@ describe('a Service', () => {
     await running(...web({}), { kind: 'service', service: other });
     const answer = await asked(app, 'service', query);
     expect([answer.status, answer.body.error]).toEqual([status, expect.stringContaining(reason)]);
+  });
+
+  it('is found by one of its addresses, and without a namespace', async () => {
+    const alone = service({ name: 'alone', clusterIPs: ['10.96.0.7', 'fd00::7'] });
+    const inDefault = service({ namespace: 'default', clusterIPs: ['10.96.0.8'] });
+    await running(
+      ...web({}),
+      { kind: 'service', service: alone },
+      { kind: 'service', service: inDefault },
+    );
+    const found = async (...args: string[]) => {
+      const { stderr, stdout } = await said(app, 'service', 'show', '-o', 'name', ...args);
+      return stdout + stderr;
+    };
+    expect(await found('10.96.0.7')).toBe('ns/alone\n');
+    expect(await found('[fd00::7]:80')).toBe('ns/alone\n');
+    expect(await found('alone')).toBe('ns/alone\n');
+    expect(await found('web')).toBe('default/web\n');
+    expect(await found('web', '-n', 'ns')).toBe('ns/web\n');
+  });
+
+  it('whose name several have is a wrong question, with those that are meant', async () => {
+    const other = service({ namespace: 'other', clusterIPs: ['10.96.0.7'] });
+    await running(...web({}), { kind: 'service', service: other });
+    const { body } = await asked(app, 'service', '?name=web');
+    expect(body.candidates).toEqual(['ns/web', 'other/web']);
+    for (const [name, ...args] of [
+      ['service', 'show', 'web'],
+      ['explain', 'web:80'],
+    ] as const) {
+      const { code, stderr } = await said(app, name, ...args);
+      expect([code, stderr.split('\n')[0]]).toEqual([
+        2,
+        'Error: 2 Services have that name; say which: ns/web, other/web',
+      ]);
+    }
   });
 });
 
@@ -339,7 +380,10 @@ describe('labels', () => {
   it('that are none are refused with the words of who was asked', async () => {
     await running();
     const { code, stderr } = await said(app, 'service', 'list', '-l', 'app ~ web');
-    expect([code, stderr]).toEqual([1, 'Error: "app ~ web" is no label selector\n']);
+    expect([code, stderr]).toEqual([
+      2,
+      'Error: "app ~ web" is no label selector\nSee \'fairlead service list --help\'\n',
+    ]);
   });
 });
 
@@ -398,20 +442,28 @@ describe('the command service', () => {
     const { code, stdout } = await saidAt(port, 'service', 'list');
     server.close();
     expect([code, stdout]).toEqual([0, 'No Services.\n']);
-    const first = '/fairlead/v1/services?';
-    expect(asked).toEqual([first, `${first}continue=ns%2Fweb`, first, `${first}continue=ns%2Fapi`]);
+    const first = '/fairlead/v1/services';
+    const next = `${first}?continue=ns%2F`;
+    expect(asked).toEqual([first, `${next}web`, first, `${next}api`]);
   });
 
-  it.each([
-    [['find'], 'unknown argument "find": list or show'],
-    [['show'], 'which Service? [NAMESPACE/]NAME[:PORT]'],
-    [['show', 'a', 'b'], 'unknown argument "b"'],
-    [['list', 'a', 'b'], 'unknown argument "b"'],
-    [['list', 'app=web'], '"app=web" is no name: for labels, -l app=web'],
-  ])('refuses %j', async (args, reason) => {
-    await running();
-    const { code, stderr } = await said(app, 'service', ...args);
-    expect([code, stderr.split('\n').at(-2)]).toEqual([2, `Error: ${reason}`]);
+  it('prints names, and tables without headings', async () => {
+    await running(...web({ '10.244.0.2': ready }));
+    expect((await said(app, 'service', 'list', '-o', 'name')).stdout).toBe('ns/web\n');
+    const { stdout } = await said(app, 'svc', 'ls', '-A', '--no-headers');
+    expect(stdout).toMatch(/^ns +web +ClusterIP /);
+    const template = '{range .items[*]}{.name} {.ports[0].port}{end}';
+    expect((await said(app, 'services', 'get', '-o', `jsonpath=${template}`)).stdout).toBe(
+      'web 80',
+    );
+  });
+
+  it('ends with 1 where a Service that is named is not listed', async () => {
+    await running(...web({}));
+    const codes = ['web', 'ns/web', 'nosuch', 'nosuch*'].map(async (name) => {
+      return (await said(app, 'service', 'list', name)).code;
+    });
+    expect(await Promise.all(codes)).toEqual([0, 0, 1, 0]);
   });
 
   it('ends with 1 where there is no such Service', async () => {

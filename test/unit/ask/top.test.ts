@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { describe, expect, it } from 'vitest';
-import { runTop } from '../../../src/cli/ask/top.ts';
+import { runCommand } from '../../../src/cli/run-command.ts';
 import { Terminal } from '../../../src/cli/terminal.ts';
 import { TestClock } from './test-clock.ts';
 import { item, reading } from './traffic.ts';
@@ -22,7 +22,7 @@ async function answering(...answers: readonly { status?: number; body: object }[
   const top = async (terminal: object, ...args: readonly string[]) => {
     let stdout = '';
     let stderr = '';
-    const code = await runTop([...args, `--server=127.0.0.1:${port}`], {
+    const code = await runCommand(['top', ...args, `--server=127.0.0.1:${port}`], {
       stdout: new Terminal(() => ({ ...terminal, write: (text) => (stdout += text) })),
       stderr: new Terminal(() => ({ write: (text) => (stderr += text) })),
       clock: new TestClock(() => {}),
@@ -55,7 +55,7 @@ describe('fairlead top', () => {
 
   it('draws a terminal anew, and no more than fits', async () => {
     const { top } = await answering(before, { body: reading('10:00:02', [idle, busy]) });
-    const { stdout } = await top({ isTTY: true, rows: 4 }, '-n1');
+    const { stdout } = await top({ isTTY: true, rows: 4 }, '-c1');
     expect(stdout.startsWith('\u001b[2J\u001b[H2026-01-01T10:00:02.000Z')).toBe(true);
     expect(stdout).toContain('ns/web');
     expect(stdout.endsWith('\nand 1 more\n')).toBe(true);
@@ -66,7 +66,7 @@ describe('fairlead top', () => {
       { body: reading('10:00:00', [item('web', 100)]) },
       { body: reading('10:00:02', [item('web', 150)]) },
     );
-    const { stdout } = await top({}, 'ns/web', '-n', '1');
+    const { stdout } = await top({}, 'ns/web', '-c', '1');
     expect(paths[0]).toBe('/fairlead/v1/traffic?service=web&namespace=ns');
     expect(stdout).toMatch(/ 25\.0 +150 +to 10\.244\.0\.2:8080\n/);
   });
@@ -74,7 +74,7 @@ describe('fairlead top', () => {
   it('gives programs a line an interval, of all pages', async () => {
     const next = { ...reading('10:00:02', [busy]), continue: '2' };
     const { top } = await answering(before, { body: next }, { body: reading('10:00:02', [idle]) });
-    const { stdout } = await top({}, '-o', 'json', '-n', '1', '--sort=name');
+    const { stdout } = await top({}, '-o', 'json', '-c', '1', '--sort=name');
     expect(stdout.trimEnd().split('\n')).toHaveLength(1);
     expect(JSON.parse(stdout)).toMatchObject({
       seconds: 2,
@@ -107,12 +107,20 @@ describe('fairlead top', () => {
   it.each([
     [['--interval=1'], '--interval must be a number from 2 to 86400, not "1"'],
     [['--count=1.5'], '--count must be a number from 1 to 86400, not "1.5"'],
-    [['--sort=size'], 'unknown sort "size": connections, refusals, name'],
-    [['-o', 'yaml'], 'unknown output "yaml": json'],
-    [['a', 'b'], 'unknown argument "b"'],
+    [['-n', '5'], '-n "5" is the namespace; a count is -c 5'],
+    [
+      ['--sort=size'],
+      'invalid argument "size" for "--sort" flag: must be one of connections, refusals, name',
+    ],
+    [['-o', 'yaml'], 'invalid argument "yaml" for "-o, --output" flag: must be one of json'],
+    [['a', 'b'], 'unexpected argument "b"'],
+    [['a/b/c'], '"a/b/c" is not [NAMESPACE/]NAME'],
   ])('refuses %j', async (args, reason) => {
     const { top } = await answering({ body: {} });
-    const { code, stderr } = await top({}, ...args);
-    expect([code, stderr.split('\n').at(-2)]).toEqual([2, `Error: ${reason}`]);
+    expect(await top({}, ...args)).toEqual({
+      code: 2,
+      stdout: '',
+      stderr: `Error: ${reason}\nSee 'fairlead top --help'\n`,
+    });
   });
 });

@@ -1,8 +1,8 @@
 /** `--watch`: what it prints, and when it ends. Time is the test's. */
 import { afterEach, describe, expect, it } from 'vitest';
 import { changedLines } from '../../../src/cli/ask/changed-lines.ts';
-import { runAskCommand } from '../../../src/cli/ask/index.ts';
 import type { Surroundings } from '../../../src/cli/reader.ts';
+import { runCommand } from '../../../src/cli/run-command.ts';
 import { type OutputStream, Terminal } from '../../../src/cli/terminal.ts';
 import { resources } from '../../../src/state/change.ts';
 import { type Running, started, web } from '../app/running.ts';
@@ -44,7 +44,7 @@ async function watch(situation: Situation): Promise<Watched> {
   let stderr = '';
   const clock = new TestClock(situation.beforePause ?? (() => {}));
   const server = `--server=127.0.0.1:${app.config.metricsBindAddress!.port}`;
-  const code = await runAskCommand(command, [...args, server], {
+  const code = await runCommand([command, ...args, server], {
     stdout: new Terminal(() => ({ write: (text) => written.push(text), ...situation.stream })),
     stderr: new Terminal(() => ({ write: (text) => (stderr += text) })),
     clock,
@@ -146,7 +146,9 @@ describe('--watch', () => {
   ] as const)('goes on with input %s and output to a file: %s', async (input, isOutputFile) => {
     await start();
     const situation = { input, isOutputFile, beforePause: stopAt(600) };
-    await expect(watch(situation)).rejects.toThrow('seen enough');
+    const { code, nowMs, stderr } = await watch(situation);
+    expect([code, stderr]).toEqual([1, 'Error: seen enough\n']);
+    expect(nowMs).toBeGreaterThan(1_000_000);
   });
 
   it('holds a pipe that has ended from the beginning for no input', async () => {

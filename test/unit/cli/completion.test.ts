@@ -1,14 +1,121 @@
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { completion } from '../../../src/cli/completion/index.ts';
-import { commandNames } from '../../../src/config/commands.ts';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { commandNames, shells } from '../../../src/cli/commands.ts';
+import { runCommand } from '../../../src/cli/run-command.ts';
+import { Terminal } from '../../../src/cli/terminal.ts';
 import { flagKeys, settingTable } from '../../../src/config/settings/index.ts';
+import { resources } from '../../../src/state/change.ts';
+import { started, web } from '../app/running.ts';
+import { service } from '../state/build.ts';
+import { quiet } from '../sync/double.ts';
+
+// The tests of shells start processes, which takes its time on a busy machine.
+vi.setConfig({ testTimeout: 60_000 });
 
 /** There nothing is skipped. */
 const isCI = process.env.CI === 'true';
+
+async function printed(...args: readonly string[]): Promise<string> {
+  let stdout = '';
+  const sink = (): Terminal => new Terminal(() => ({ write: (text) => (stdout += text) }));
+  expect(await runCommand(args, { stdout: sink(), stderr: sink() })).toBe(0);
+  return stdout;
+}
+
+/** What is offered for the last word of a line, and the directive. */
+async function offers(line: string): Promise<{ words: string[]; directive: string }> {
+  const text = await printed('__complete', ...line.split(' ').slice(1));
+  const lines = text.trimEnd().split('\n');
+  return { words: lines.slice(0, -1).map((one) => one.split('\t')[0]!), directive: lines.at(-1)! };
+}
+
+const isValue = ':4';
+const isOpen = ':2';
+
+describe('completion', () => {
+  it.each([
+    ['fairlead ', [...commandNames], isValue],
+    ['fairlead de', ['demo'], isValue],
+    ['fairlead config ', ['validate', 'convert'], isValue],
+    ['fairlead svc s', ['show'], isValue],
+    ['fairlead config convert --from=o', ['--from=openshift', '--from=ovhcloud'], isValue],
+    ['fairlead config convert --from o', ['openshift', 'ovhcloud'], isValue],
+    ['fairlead config convert --from ovhcloud ', [], ':0'],
+    ['fairlead config validate my', [], ':0'],
+    ['fairlead completion ', [...shells], isValue],
+    ['fairlead completion zsh ', [], isValue],
+    ['fairlead demo ', [], isValue],
+    ['fairlead demo --', ['--help'], isValue],
+    ['fairlead help co', ['config', 'connect-time', 'completion'], isValue],
+    ['fairlead help service ', ['list', 'show'], isValue],
+    ['fairlead --proxy-mode=i', ['--proxy-mode=ipvs', '--proxy-mode=iptables'], isValue],
+    ['fairlead --proxy-mode i', ['ipvs', 'iptables'], isValue],
+    ['fairlead run --logging-format=', ['--logging-format=text', '--logging-format=json'], isValue],
+    ['fairlead --config=m', [], ':0'],
+    ['fairlead --manifests m', [], ':16'],
+    ['fairlead -v ', [], isValue],
+    ['fairlead --cleanup --dry', ['--dry-run'], isValue],
+    ['fairlead --healthz-', ['--healthz-bind-address='], isOpen],
+    ['fairlead status --wat', ['--watch'], isValue],
+    ['fairlead status -o ', ['json', 'yaml', 'wide', 'jsonpath='], isOpen],
+    ['fairlead status -o j', ['json', 'jsonpath='], isOpen],
+    ['fairlead top --sort=n', ['--sort=name'], isValue],
+    ['fairlead explain a:80 --from ', ['pod', 'node', 'outside', 'pod/'], isOpen],
+    ['fairlead trace a:80 --from n', ['node'], isValue],
+    ['fairlead shadow --set', ['--settle='], isOpen],
+    ['fairlead shadow --proxy-mode=u', ['--proxy-mode=userspace'], isValue],
+    ['fairlead nothing ', [], isValue],
+    ['fairlead service nothing ', [], isValue],
+  ])('of %j offers %j', async (line, words, directive) => {
+    const found = await offers(line);
+    expect(found.words.sort()).toEqual([...words].sort());
+    expect(found.directive).toBe(directive);
+  });
+
+  it('offers every flag that is not deprecated', async () => {
+    const { words } = await offers('fairlead --');
+    const current = [...flagKeys].filter(([, key]) => settingTable[key].deprecated === undefined);
+    const names = words.map((word) => word.replace(/^--|=$/g, ''));
+    expect(names.sort()).toEqual(current.map(([name]) => name).sort());
+  });
+
+  it('offers Services, ports and namespaces of the running process', async () => {
+    const app = await started('--manifests=/anywhere');
+    app.source.say(...web, {
+      kind: 'service',
+      service: service({ namespace: 'shop', name: 'web', clusterIPs: ['10.96.0.9'] }),
+    });
+    app.source.listed(...resources);
+    await quiet();
+    const at = `--server=127.0.0.1:${app.config.metricsBindAddress!.port}`;
+    const words = async (line: string) => (await offers(`fairlead ${line}`)).words;
+    expect(await words(`service show ${at} `)).toEqual(['ns/web', 'shop/web']);
+    expect(await words(`service show ${at} n`)).toEqual(['ns/web']);
+    expect(await words(`service show ${at} w`)).toEqual(['web', 'web']);
+    expect(await words(`service show ${at} shop/`)).toEqual(['shop/web']);
+    expect(await words(`service show ${at} -n shop w`)).toEqual(['web']);
+    expect(await offers(`fairlead explain ${at} ns/w`)).toEqual({
+      words: ['ns/web:'],
+      directive: isOpen,
+    });
+    expect(await words(`explain ${at} ns/web:`)).toEqual(['ns/web:http']);
+    expect(await words(`service list ${at} -n `)).toEqual(['ns', 'shop']);
+    await app.stop();
+  });
+
+  it('is silent when the process does not answer, and does not wait for it', async () => {
+    expect((await offers('fairlead service show --server=127.0.0.1:1 ')).words).toEqual([]);
+    const mute = createServer().listen(0, '127.0.0.1');
+    await new Promise((resolve) => mute.once('listening', resolve));
+    const { port } = mute.address() as { port: number };
+    expect((await offers(`fairlead service show --server=127.0.0.1:${port} `)).words).toEqual([]);
+    mute.close();
+  });
+});
 
 let folder: string;
 
@@ -16,68 +123,53 @@ beforeAll(() => {
   folder = mkdtempSync(join(tmpdir(), 'fairlead-completion-'));
   mkdirSync(join(folder, 'manifests'));
   writeFileSync(join(folder, 'my config.yaml'), '');
+  const main = join(process.cwd(), 'src/main.ts');
+  const program = `#!/bin/sh\nexec "${process.execPath}" "${main}" "$@"\n`;
+  writeFileSync(join(folder, 'fairlead'), program, { mode: 0o755 });
 });
 
 afterAll(() => {
   rmSync(folder, { recursive: true });
 });
 
-/** What a real bash offers for the last word, which may be empty; it splits words at `=`. */
-function offers(line: string): string[] {
-  const words = line.split(/ |(=)/).filter((word) => word !== undefined);
-  // Between a blank and `=` nothing stands, but at the end an empty word is being typed.
-  const typed = words.filter((word, i) => word !== '' || i === words.length - 1);
-  const atEquals = typed.at(-1) === '' && typed.at(-2) === '=' ? typed.slice(0, -1) : typed;
-  const script = `${completion('bash')}
-    COMP_WORDS=("$@") COMP_CWORD=$(($# - 1))
-    _fairlead
-    printf '%s\\n' "\${COMPREPLY[@]}"`;
-  const args = ['--norc', '--noprofile', '-uc', script, 'bash', ...atEquals];
-  const { status, stdout, stderr } = spawnSync('bash', args, { encoding: 'utf8', cwd: folder });
-  expect({ status, stderr }).toEqual({ status: 0, stderr: '' });
-  return stdout.split('\n').filter((word) => word !== '');
+function environment() {
+  return { ...process.env, HOME: folder, PATH: `${folder}:${process.env.PATH}` };
 }
 
 describe('in bash', () => {
+  /** What a real bash puts in the place of the last word; it splits words at `=` and `:`. */
+  async function inBash(line: string): Promise<string[]> {
+    const script = `${await printed('completion', 'bash')}
+      COMP_LINE=$1 COMP_POINT=\${#1}
+      _fairlead
+      printf '%s\\n' "\${COMPREPLY[@]}"`;
+    const { status, stdout, stderr } = spawnSync(
+      'bash',
+      ['--norc', '--noprofile', '-uc', script, 'bash', line],
+      { encoding: 'utf8', cwd: folder, env: environment() },
+    );
+    expect({ status, stderr }).toEqual({ status: 0, stderr: '' });
+    return stdout.split('\n').filter((word) => word !== '');
+  }
+
   it.each([
-    ['fairlead ', [...commandNames]],
     ['fairlead de', ['demo']],
-    ['fairlead config', ['config']],
-    ['fairlead config ', ['validate', 'convert', '--help']],
     ['fairlead config convert --from=o', ['openshift', 'ovhcloud']],
-    ['fairlead config convert --from=ovhcloud my', ['my config.yaml']],
     ['fairlead config validate my', ['my config.yaml']],
-    ['fairlead completion ', ['bash', 'zsh', 'fish', '--help']],
-    ['fairlead completion zsh ', []],
-    ['fairlead demo ', ['--help']],
-    ['fairlead help co', ['config', 'connect-time', 'completion']],
-    ['fairlead --proxy-mode=', ['nftables', 'ipvs', 'iptables', 'userspace']],
-    ['fairlead --proxy-mode=i', ['ipvs', 'iptables']],
-    ['fairlead --proxy-mode i', ['ipvs', 'iptables']],
-    ['fairlead run --logging-format=', ['text', 'json']],
     ['fairlead --config=m', ['manifests', 'my config.yaml']],
     ['fairlead --manifests m', ['manifests']],
-    ['fairlead --cluster-cidr=', []],
-    ['fairlead -v ', []],
-    ['fairlead --cleanup --dry', ['--dry-run']],
-    ['fairlead --healthz-', ['--healthz-bind-address=']],
-  ])('%j offers %j', (line, expected) => {
-    expect(offers(line).sort()).toEqual([...expected].sort());
-  });
-
-  it('offers every flag that is not deprecated', () => {
-    const offered = offers('fairlead --').map((word) => word.replace(/^--|=$/g, ''));
-    const current = [...flagKeys].filter(([, key]) => settingTable[key].deprecated === undefined);
-    expect(offered.sort()).toEqual(current.map(([name]) => name).sort());
+    ['fairlead demo ', []],
+  ])('%j offers %j', async (line, words) => {
+    expect((await inBash(line)).sort()).toEqual([...words].sort());
   });
 });
 
-describe.each(['bash', 'zsh', 'fish'] as const)('the script for %s', (shell) => {
+describe.each(shells)('the script for %s', (shell) => {
   const { error } = spawnSync(shell, ['--version']);
 
-  it.skipIf(error !== undefined && !isCI)('can be read by that shell', () => {
+  it.skipIf(error !== undefined && !isCI)('can be read by that shell', async () => {
     const path = join(folder, shell);
-    writeFileSync(path, completion(shell));
+    writeFileSync(path, await printed('completion', shell));
     const { status, stderr } = spawnSync(shell, ['-n', path], { encoding: 'utf8' });
     expect({ status, stderr }).toEqual({ status: 0, stderr: '' });
   });
@@ -90,12 +182,14 @@ describe.skipIf(noFish !== undefined && !isCI)('in fish', () => {
     ['fairlead --proxy-mode=i', ['--proxy-mode=iptables', '--proxy-mode=ipvs']],
     ['fairlead dem', ['demo']],
     ['fairlead completion ', ['bash', 'fish', 'zsh']],
-    ['fairlead --log-flush', ['--log-flush-frequency']],
-  ])('%j offers %j', (line, expected) => {
-    const script = `${completion('fish')}\ncomplete -C '${line}'`;
+    ['fairlead --log-flush', ['--log-flush-frequency=']],
+    ['fairlead config validate my', ['my config.yaml']],
+  ])('%j offers %j', async (line, expected) => {
+    const script = `${await printed('completion', 'fish')}\ncomplete -C '${line}'`;
     const { stdout } = spawnSync('fish', ['--no-config', '-c', script], {
       encoding: 'utf8',
-      env: { ...process.env, HOME: folder },
+      cwd: folder,
+      env: environment(),
     });
     const offered = stdout.split('\n').map((one) => one.split('\t')[0]!);
     expect(offered.filter((word) => word !== '').sort()).toEqual(expected);

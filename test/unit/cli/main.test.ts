@@ -29,15 +29,10 @@ describe('the command line', () => {
 
   it.each([
     [['version'], /^Kubernetes v.*\nFairlead v/],
-    [['help'], /\n {2}fairlead config validate FILE\n(.*\n)*.*--manifests/],
-    [['help', 'config'], /^Usage:\n {2}fairlead config validate FILE\n/],
-    [['run', '--help'], /--manifests/],
-    [['config', '--help'], /^Usage:\n {2}fairlead config validate FILE\n/],
-    [['config', 'convert', '-h'], /^Usage:\n {2}fairlead config validate FILE\n/],
-    [['demo', '--help'], /^Usage:\n {2}fairlead demo\n/],
-    [['completion', '--help'], /^Usage:\n {2}fairlead completion bash\|zsh\|fish\n/],
-    [['version', '--help'], /^Usage:\n {2}fairlead version\n/],
-    [['help', '--help'], /^Usage:\n {2}fairlead help \[COMMAND\]\n/],
+    [['help'], /\n {2}config validate +Check a configuration file\n/],
+    [['--help'], /\n {2}config validate +Check a configuration file\n/],
+    [['help', 'flags'], /\n {2}--manifests /],
+    [['run', '--help'], /\n {2}--manifests /],
     [['completion', 'fish'], /^# Completes /],
   ])('%j prints, and does nothing else', (args, text) => {
     const { status, stdout, stderr } = fairlead(...args);
@@ -46,23 +41,7 @@ describe('the command line', () => {
   });
 
   it.each([
-    [['demo', 'fast'], 'unknown argument "fast"'],
-    [['demo', '--on-stage', 'x'], 'unknown argument "--on-stage"'],
-    [['version', '--short'], 'unknown argument "--short"'],
-    [['completion'], 'an argument is missing'],
-    [['completion', 'tcsh'], 'unknown argument "tcsh"'],
-    [['completion', 'bash', 'zsh'], 'unknown argument "zsh"'],
-    [['completion', 'bah'], 'unknown argument "bah", did you mean bash?'],
-    [['help', 'me'], 'unknown argument "me"'],
-    [['help', 'config', 'convert'], 'unknown argument "convert"'],
-  ])('%j is refused', (args, reason) => {
-    const { status, stdout, stderr } = fairlead(...args);
-    expect([status, stdout]).toEqual([2, '']);
-    expect(stderr).toContain(`Error: ${reason}`);
-  });
-
-  it.each([
-    [['confg'], '"fairlead" does not take any arguments, got ["confg"]', 'did you mean fairlead'],
+    [['confg'], 'unknown command "confg" for "fairlead"; did you mean config?', ''],
     [
       ['run', 'fast'],
       '"fairlead" does not take any arguments, got ["fast"]',
@@ -72,12 +51,13 @@ describe('the command line', () => {
     [['--porxy-mode', 'x'], 'unknown flag: --porxy-mode', 'did you mean --proxy-mode?'],
     [['--cleanup=maybe'], 'invalid argument "maybe" for "--cleanup" flag: ', ''],
     [['--init-only', '--dry-run'], '--dry-run is for a start or for --cleanup', ''],
-    [['config', 'validate'], 'name one file', ''],
-    [['status', '--porxy-mode=x'], "Unknown option '--porxy-mode'", ''],
+    [['config', 'validate'], 'an argument is missing: FILE', ''],
+    [['status', '--porxy-mode=x'], 'unknown flag: --porxy-mode', ''],
+    [['preflight', '--porxy-mode=x'], 'unknown flag: --porxy-mode', 'did you mean --proxy-mode?'],
   ])('%j is wrong usage: text also where no terminal is, and code 2', (args, error, hint) => {
     const { status, stdout, stderr } = fairlead(...args);
     expect([status, stdout]).toEqual([2, '']);
-    expect(stderr).toContain(`Error: ${error}`);
+    expect(stderr.startsWith(`Error: ${error}`)).toBe(true);
     expect(stderr).toContain(hint);
     expect(stderr).not.toContain('"level"');
   });
@@ -87,12 +67,6 @@ describe('the command line', () => {
     const args = ['src/main.ts', 'config', 'validate', '-'];
     const { stdout } = spawnSync(process.execPath, args, { encoding: 'utf8', input });
     expect(stdout).toBe('standard input is valid\n');
-  });
-
-  it('prints help', () => {
-    const { status, stdout, stderr } = fairlead('--help');
-    expect([status, stderr]).toEqual([0, '']);
-    expect(stdout).toContain('--manifests');
   });
 
   it('knows the command config', () => {

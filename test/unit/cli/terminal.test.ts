@@ -4,8 +4,9 @@ import { PassThrough } from 'node:stream';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
-import { columns, toYAML } from '../../../src/cli/output.ts';
+import { columns } from '../../../src/cli/output.ts';
 import { Terminal } from '../../../src/cli/terminal.ts';
+import { toYAML } from '../../../src/cli/yaml.ts';
 import { widthOf } from '../../../src/serve/printable.ts';
 
 const seed = 1;

@@ -2,8 +2,9 @@ import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
 import { pages } from '../../../scripts/docs.ts';
-import { runConfigCommand } from '../../../src/cli/config.ts';
-import { usage } from '../../../src/config/commands.ts';
+import { commands } from '../../../src/cli/commands.ts';
+import { runCommand } from '../../../src/cli/run-command.ts';
+import { Terminal } from '../../../src/cli/terminal.ts';
 import { importSources } from '../../../src/config/import/index.ts';
 import { fairleadVersion } from '../../../src/config/version.ts';
 import { bytes, header } from './support.ts';
@@ -11,9 +12,9 @@ import { bytes, header } from './support.ts';
 async function run(args: readonly string[], files: Readonly<Record<string, string>> = {}) {
   let stdout = '';
   let stderr = '';
-  const exitCode = await runConfigCommand(args, {
-    stdout: { write: (text) => (stdout += text) },
-    stderr: { write: (text) => (stderr += text) },
+  const exitCode = await runCommand(['config', ...args], {
+    stdout: new Terminal(() => ({ write: (text) => (stdout += text) })),
+    stderr: new Terminal(() => ({ write: (text) => (stderr += text) })),
     readFile: async (path) => {
       const text = files[path];
       if (text === undefined) throw new Error(`ENOENT: no such file or directory, open '${path}'`);
@@ -154,25 +155,47 @@ describe('fairlead config', () => {
     });
   });
 
+  const fromForms = 'must be one of openshift, ovhcloud, flags';
+
   test.each([
-    [[], 'say convert or validate'],
-    [['show'], 'unknown command "show"'],
-    [['convert', 'f'], '--from must be one of openshift, ovhcloud, flags'],
-    [['convert', '--from', 'helm', 'f'], '--from must be one of openshift, ovhcloud, flags'],
-    [['convert', '--from', 'flags'], 'name one file'],
-    [['validate'], 'name one file'],
-    [['validate', 'a', 'b'], 'name one file'],
-    [['validate', '--strict'], 'unknown flag: --strict'],
-    [['convert', '--from', 'flags', 'f', '--to=g'], 'unknown flag: --to=g'],
-  ])('%j is misuse', async (args, reason) => {
-    const { exitCode, stdout, stderr } = await run(args);
-    expect({ exitCode, stdout }).toEqual({ exitCode: 2, stdout: '' });
-    expect(stderr).toMatch(/^Usage:\n/);
-    expect(stderr).toContain(`\nError: ${reason}\n`);
+    [[], 'fairlead config needs a command: validate or convert', 'config'],
+    [['show'], 'unknown command "show" for "fairlead config"', 'config'],
+    [
+      ['validat'],
+      'unknown command "validat" for "fairlead config"; did you mean validate?',
+      'config',
+    ],
+    [['convert', 'f'], '--from is missing', 'config convert'],
+    [
+      ['convert', '--from', 'helm', 'f'],
+      `invalid argument "helm" for "--from" flag: ${fromForms}`,
+      'config convert',
+    ],
+    [
+      ['convert', '--from', 'openshit', 'f'],
+      `invalid argument "openshit" for "--from" flag: ${fromForms}; did you mean openshift?`,
+      'config convert',
+    ],
+    [
+      ['convert', '--from', 'flags'],
+      'an argument is missing: --from openshift|ovhcloud|flags FILE',
+      'config convert',
+    ],
+    [['validate'], 'an argument is missing: FILE', 'config validate'],
+    [['validate', 'a', 'b'], 'unexpected argument "b"', 'config validate'],
+    [['validate', '--strict'], 'unknown flag: --strict', 'config validate'],
+    [['convert', '--from', 'flags', 'f', '--to=g'], 'unknown flag: --to', 'config convert'],
+  ])('%j is wrong usage', async (args, reason, command) => {
+    expect(await run(args)).toEqual({
+      exitCode: 2,
+      stdout: '',
+      stderr: `Error: ${reason}\nSee 'fairlead ${command} --help'\n`,
+    });
   });
 
-  test('the usage names every source that can be converted', () => {
-    expect(usage('config')).toContain(`--from ${importSources.join('|')} FILE`);
+  test('its table names every source that can be converted', () => {
+    const convert = commands.find(({ words }) => words.join(' ') === 'config convert')!;
+    expect(convert.flags?.from?.values).toEqual(importSources);
   });
 });
 

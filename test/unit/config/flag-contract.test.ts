@@ -245,6 +245,6 @@ describe('the set of flags', () => {
 
   test.each(Object.entries(formerFlags))('--%s is unknown, with advice', (name, hint) => {
     const text = errorOf(load([`--${name}=1`]));
-    expect(text).toContain(`\nError: unknown flag: --${name}\n  ${hint}\n`);
+    expect(text).toContain(`Error: unknown flag: --${name}\n  ${hint}\n`);
   });
 });

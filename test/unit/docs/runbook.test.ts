@@ -3,7 +3,9 @@ import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { commandNames, optionsAfter, wordsAfter } from '../../../src/config/commands.ts';
+import { readArguments } from '../../../src/cli/arguments.ts';
+import { UsageError } from '../../../src/cli/errors.ts';
+import { findCommand } from '../../../src/cli/run-command.ts';
 import { fieldPaths, flagKeys } from '../../../src/config/settings/index.ts';
 import { tableLayout as ipvsLayout } from '../../../src/modes/ipvs/layout.ts';
 import { tableLayout as nftablesLayout } from '../../../src/modes/nftables/layout.ts';
@@ -45,19 +47,17 @@ const calls = [...typed, ...quoted].flatMap((line) => {
   return words === undefined ? [] : [words.trim().split(' ')];
 });
 
-/** What is wrong with a command line, as far as its words go. */
-function wrong([command = '', ...rest]: readonly string[]): string[] {
-  if (command.startsWith('--')) return [command, ...rest].filter((word) => !isFlag(word));
-  if (!commandNames.includes(command)) return [command];
-  const options = optionsAfter(command);
-  const letters = Object.values(options).map(({ letter }) => letter);
-  const words = command === 'help' ? [] : wordsAfter(command);
-  const wrongWord = words.length > 0 && !words.includes(rest[0] ?? '') ? [`${rest[0]}`] : [];
-  const wrongOptions = rest.filter((word) => {
-    if (!word.startsWith('-')) return false;
-    return !(word.slice(2) in options || letters.includes(word.slice(1)) || isFlag(word));
-  });
-  return [...wrongWord, ...wrongOptions];
+/** What is wrong with a command line; undefined = nothing. */
+async function wrong(words: readonly string[]): Promise<string | undefined> {
+  if (words[0]?.startsWith('--')) return words.find((word) => !isFlag(word));
+  try {
+    const { command, rest } = findCommand(words);
+    if (command !== undefined) await readArguments(command, rest);
+    return undefined;
+  } catch (error) {
+    if (error instanceof UsageError) return error.message;
+    throw error;
+  }
 }
 
 function isFlag(word: string): boolean {
@@ -78,10 +78,14 @@ describe('the runbook', () => {
     expect(unknown).toEqual([]);
   });
 
-  it('calls Fairlead with commands and options that it has', () => {
+  it('calls Fairlead with commands and flags that it has', async () => {
     expect(calls.length).toBeGreaterThan(20);
-    expect(calls.filter((words) => wrong(words).length > 0)).toEqual([]);
-    expect(wrong(['service', 'shows', '--whence=x'])).toEqual(['shows', '--whence=x']);
+    const found = await Promise.all(calls.map(wrong));
+    // Sentences name commands without their arguments.
+    const reasons = found.filter((reason) => !/^an argument is missing/.test(reason ?? ''));
+    expect(reasons.filter((reason) => reason !== undefined)).toEqual([]);
+    expect(await wrong(['service', 'shows'])).toMatch(/^unknown command "shows"/);
+    expect(await wrong(['service', 'show', 'a', '--whence=x'])).toBe('unknown flag: --whence');
   });
 
   it('names flags and fields of the configuration that there are', () => {

@@ -1,8 +1,9 @@
 /** Answers `/fairlead/v1/explain`. */
-import type { Explanation } from '../../../ask/explanation.ts';
+import type { Explained, Explanation } from '../../../ask/explanation.ts';
 import { apiVersion } from '../../../ask/schema.ts';
 import { guides, socketGuide } from '../../../modes/guides.ts';
 import { formatAddress, isLoopback } from '../../../net/address.ts';
+import { type Protocol, protocols } from '../../../net/protocol.ts';
 import type { Seen } from '../../../state/resolve.ts';
 import { objectKey } from '../../../state/types.ts';
 import { Pacer } from '../../../sync/clock.ts';
@@ -12,9 +13,9 @@ import { Refusal } from '../refusal.ts';
 import { sliceMs } from '../services.ts';
 import { readClient } from './client.ts';
 import { hurdlesOf } from './hurdles.ts';
-import { readTarget } from './question.ts';
+import { readQuestion } from './question.ts';
 import type { Scene } from './scene.ts';
-import { type Holder, searchBoth } from './search.ts';
+import { claimed, type Holder, searchBoth } from './search.ts';
 import { seenOf } from './selection.ts';
 import { isInForce, warningsOf } from './standing.ts';
 import { strayOf } from './stray.ts';
@@ -22,21 +23,27 @@ import { wayOf } from './way.ts';
 
 /** Throws a Refusal. */
 export async function explanationOf(inside: Inside, query: URLSearchParams): Promise<Explanation> {
-  const scene = await sceneOf(inside, query);
-  const { client, sync, target } = scene;
   const pacer = new Pacer(inside.clock, sliceMs);
+  const { protocols, scene } = await sceneOf(inside, query, pacer);
+  const first = await explain(scene, pacer);
+  const also: Explained[] = [];
+  for (const protocol of protocols.slice(1)) {
+    also.push(await explain({ ...scene, target: { ...scene.target, protocol } }, pacer));
+  }
+  return { apiVersion, kind: 'Explanation', ...first, ...(also.length > 0 && { also }) };
+}
+
+async function explain(scene: Scene, pacer: Pacer): Promise<Explained> {
+  const { client, sync, target } = scene;
   const { inForce, desired } = await searchBoth(scene, pacer);
   const { holder } = inForce;
   const seen = holder && (await seenOf(scene, holder));
-  const protocol = holder?.forwarding.servicePort.protocol ?? target.protocol ?? 'TCP';
   const { address, because, kind } = client;
   return {
-    apiVersion,
-    kind: 'Explanation',
     to: {
       address: formatAddress(target.address.bytes),
       port: target.port,
-      protocol,
+      protocol: target.protocol,
       family: sync.family,
     },
     from: { kind, address: address && formatAddress(address.bytes), because },
@@ -52,22 +59,37 @@ export async function explanationOf(inside: Inside, query: URLSearchParams): Pro
   };
 }
 
-async function sceneOf(inside: Inside, query: URLSearchParams): Promise<Scene> {
+interface Asked {
+  readonly scene: Scene;
+  /** What is to be explained; the first is that of `scene`. */
+  readonly protocols: readonly Protocol[];
+}
+
+async function sceneOf(inside: Inside, query: URLSearchParams, pacer: Pacer): Promise<Asked> {
   const engine = inside.engine();
   if (engine === undefined) throw new Refusal(503, 'it is starting: nothing is programmed yet');
-  const target = readTarget(query.get('to') ?? '', inside.state);
-  const { family } = target.address;
+  const asked = await readQuestion(query.get('to') ?? '', inside.state, pacer);
+  const { family } = asked.address;
   const sync = engine.families.find((one) => one.family === family);
   const setting = engine.setting(family);
   if (sync === undefined || setting === undefined) {
     throw new Refusal(404, `this proxy does not serve ${family}`);
   }
   const { config } = setting;
-  const surroundings = { inside, config, context: engine.context, to: target.address };
+  const surroundings = { inside, config, context: engine.context, to: asked.address };
   const client = await readClient(query.get('from'), surroundings);
-  const isBySocket = setting.localhost === 'sockets' && isLoopback(target.address);
+  const isBySocket = setting.localhost === 'sockets' && isLoopback(asked.address);
   const guide = isBySocket ? socketGuide : guides[inside.mode()];
-  return { inside, engine, sync, setting, guide, target, client };
+  const { protocols, ...place } = asked;
+  const all =
+    protocols.length > 0 ? protocols : protocolsAt({ engine, inside, sync, target: place });
+  const target = { ...place, protocol: all[0]! };
+  return { scene: { inside, engine, sync, setting, guide, target, client }, protocols: all };
+}
+
+/** TCP, which an address alone means, and others with which Services have it. */
+function protocolsAt(place: Parameters<typeof claimed>[0]): Protocol[] {
+  return protocols.filter((one) => one === 'TCP' || claimed(place, one) !== undefined);
 }
 
 /** What its EndpointSlices say of endpoints that cannot work. */

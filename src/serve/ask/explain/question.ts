@@ -5,56 +5,65 @@ import { type Address, parseAddress } from '../../../net/address.ts';
 import type { Protocol } from '../../../net/protocol.ts';
 import type { ClusterState } from '../../../state/store.ts';
 import type { Service, ServicePort } from '../../../state/types.ts';
+import type { Pacer } from '../../../sync/clock.ts';
 import { Refusal } from '../refusal.ts';
-import { absence } from '../service.ts';
+import { serviceNamed } from '../service-names.ts';
 
 export interface Target {
   readonly address: Address;
   readonly port: number;
-  /** Undefined: the protocol of the frontend at the address and port. */
-  readonly protocol: Protocol | undefined;
+  readonly protocol: Protocol;
   /** The Service that was asked for by name. */
   readonly service: Service | undefined;
 }
 
-const form = 'ADDRESS:PORT or NAMESPACE/NAME:PORT, and /TCP, /UDP or /SCTP behind it if need be';
+/** What is asked about. */
+export interface Question extends Omit<Target, 'protocol'> {
+  /** What is given, or has the port of the Service; empty: the question does not say. */
+  readonly protocols: readonly Protocol[];
+}
+
+const form = 'ADDRESS:PORT or [NAMESPACE/]NAME:PORT, and /TCP, /UDP or /SCTP behind it if need be';
 
 /** Throws a Refusal. */
-export function readTarget(text: string, state: ClusterState): Target {
+export async function readQuestion(
+  text: string,
+  state: ClusterState,
+  pacer: Pacer,
+): Promise<Question> {
   const parts = splitTarget(text);
   if (parts === undefined) throw new Refusal(400, `to "${text}" is not ${form}`);
-  const { protocol } = parts;
-  const address = parseAddress(parts.host);
+  const { host, port, protocol } = parts;
+  const address = parseAddress(host);
   if (address !== undefined) {
-    return { address, port: readPort(parts.port), protocol, service: undefined };
+    const protocols = protocol === undefined ? [] : [protocol];
+    return { address, port: readPort(port), protocols, service: undefined };
   }
-  if (!/^[^/]+\/[^/]+$/.test(parts.host)) throw new Refusal(400, `to "${text}" is not ${form}`);
-  return targetOf(serviceOf(parts.host, state), parts.port, protocol);
+  const [, namespace, name] = /^(?:([^/]+)\/)?([^/]+)$/.exec(host) ?? [];
+  if (name === undefined) throw new Refusal(400, `to "${text}" is not ${form}`);
+  const service = await serviceNamed(state, { name, namespace }, pacer);
+  return questionOf(service, port, protocol);
 }
 
 function readPort(text: string): number {
   const port = /^\d+$/.test(text) ? Number(text) : 0;
-  if (port < 1 || port > 65_535) throw new Refusal(400, `"${text}" is no port: 1 to 65535`);
+  if (port < 1 || port > 65_535) throw new Refusal(400, `"${text}" is not a port: 1 to 65535`);
   return port;
 }
 
-function serviceOf(key: string, state: ClusterState): Service {
-  const service = state.service(key);
-  if (service !== undefined) return service;
-  throw new Refusal(404, absence(state, key));
-}
-
-function targetOf(service: Service, text: string, protocol: Protocol | undefined): Target {
+function questionOf(service: Service, text: string, protocol: Protocol | undefined): Question {
   const isAsked = (port: ServicePort): boolean =>
     (port.name === text || String(port.port) === text) &&
     (protocol ?? port.protocol) === port.protocol;
-  const found = service.ports.find(isAsked);
-  if (found === undefined) {
+  const found = service.ports.filter(isAsked);
+  const [port] = found;
+  if (port === undefined) {
     const has = portsText(service.ports);
     throw new Refusal(404, `Service ${service.key} has no port "${text}": it has ${has}`);
   }
   const [address] = service.clusterIPs;
-  return { address: address!, port: found.port, protocol: found.protocol, service };
+  const protocols = found.filter((one) => one.port === port.port).map((one) => one.protocol);
+  return { address: address!, port: port.port, protocols, service };
 }
 
 /** The most ports of a Service that a message names. */

@@ -29,7 +29,7 @@ export function describeHolder({ servicePort }: Forwarding, { kind }: Frontend):
   return `${kinds[kind]} of ${formatServicePortName(servicePort)}`;
 }
 
-/** `10.96.0.1:80`, `[fd00::1]:80` */
-export function targetText({ target: { address, port } }: Scene): string {
-  return formatEndpoint(address.bytes, port);
+/** `10.96.0.1:80/TCP`, `[fd00::1]:80/UDP` */
+export function targetText({ target: { address, port, protocol } }: Scene): string {
+  return `${formatEndpoint(address.bytes, port)}/${protocol}`;
 }

@@ -2,7 +2,7 @@
 import { inTurns } from '../../../modes/mode.ts';
 import { type Address, addressKey, isLoopback } from '../../../net/address.ts';
 import { sameBytes } from '../../../net/bytes.ts';
-import { type Protocol, protocols } from '../../../net/protocol.ts';
+import type { Protocol } from '../../../net/protocol.ts';
 import { noSockets } from '../../../state/node-sockets.ts';
 import type { ResolveContext } from '../../../state/resolve.ts';
 import { type Forwarding, type Frontend, forwardingKey } from '../../../state/types.ts';
@@ -33,7 +33,7 @@ export async function searchBoth(
   pacer: Pacer,
 ): Promise<{ readonly inForce: Neighbourhood; readonly desired: Holder | undefined }> {
   const { engine, setting, sync, target } = scene;
-  const holder = claimed(scene);
+  const holder = claimed(scene, target.protocol);
   if (holder !== undefined) {
     return { inForce: { holder, near: [], nodePorts: [] }, desired: undefined };
   }
@@ -48,23 +48,26 @@ export async function searchBoth(
  * The frontend in force at the address and port, of the Service that claims it: most questions are
  * about such a one, and to search all Services takes milliseconds.
  */
-function claimed({ engine, inside, sync, target }: Parameters<typeof searchBoth>[0]) {
+export function claimed({ engine, inside, sync, target }: Place, protocol: Protocol) {
   const { address, port } = target;
-  for (const protocol of target.protocol === undefined ? protocols : [target.protocol]) {
-    const key = engine.claims.claimantOf(sync.family, protocol, { address, port });
-    const service = key === undefined ? undefined : inside.state.service(key);
-    for (const one of service?.ports ?? []) {
-      if (one.protocol !== protocol) continue;
-      const { name, namespace } = service!;
-      const ofPort = forwardingKey({ namespace, name, port: one.name, protocol });
-      const forwarding = sync.inForce.get(ofPort);
-      const frontend = forwarding?.frontends.find(
-        (its) => its.port === port && isAt(its, address.bytes),
-      );
-      if (frontend !== undefined) return { forwarding: forwarding!, frontend };
-    }
+  const key = engine.claims.claimantOf(sync.family, protocol, { address, port });
+  const service = key === undefined ? undefined : inside.state.service(key);
+  for (const one of service?.ports ?? []) {
+    if (one.protocol !== protocol) continue;
+    const { name, namespace } = service!;
+    const forwarding = sync.inForce.get(
+      forwardingKey({ namespace, name, port: one.name, protocol }),
+    );
+    const frontend = forwarding?.frontends.find(
+      (its) => its.port === port && isAt(its, address.bytes),
+    );
+    if (frontend !== undefined) return { forwarding: forwarding!, frontend };
   }
   return undefined;
+}
+
+interface Place extends Pick<Scene, 'engine' | 'inside' | 'sync'> {
+  readonly target: Pick<Target, 'address' | 'port'>;
 }
 
 async function search(
@@ -85,23 +88,14 @@ async function search(
     }
   });
   const isMeant = ({ forwarding, frontend }: Holder): boolean =>
-    frontend.port === port &&
-    (protocol ?? forwarding.servicePort.protocol) === protocolOf(forwarding);
+    frontend.port === port && protocol === protocolOf(forwarding);
   // An address and port of a Service is looked up before a node port.
-  const holder =
-    first(near.filter(isMeant)) ??
-    (acceptsNodePorts ? first(nodePorts.filter(isMeant)) : undefined);
+  const holder = near.find(isMeant) ?? (acceptsNodePorts ? nodePorts.find(isMeant) : undefined);
   return { holder, near: near.filter((one) => one !== holder), nodePorts };
 }
 
 function isAt({ address }: Frontend, bytes: Uint8Array): boolean {
   return address !== undefined && sameBytes(address.bytes, bytes);
-}
-
-/** Without a protocol in the question, TCP comes first, then UDP. */
-function first(holders: readonly Holder[]): Holder | undefined {
-  const rank = ({ forwarding }: Holder): number => protocols.indexOf(protocolOf(forwarding));
-  return holders.toSorted((a, b) => rank(a) - rank(b))[0];
 }
 
 function protocolOf({ servicePort }: Forwarding): Protocol {

@@ -1,0 +1,398 @@
+/**
+ * The commands. A command is an entry here and a module that runs it; its help, the manual page,
+ * completion and the check of its arguments come from the entry.
+ */
+import type { Command } from './command.ts';
+import {
+  answerOutputs,
+  askFlags,
+  namespaceFlags,
+  noHeadersFlag,
+  outputFlag,
+  serverFlags,
+} from './flags.ts';
+
+/** Forms that `fairlead config convert` reads. */
+const importSources = ['openshift', 'ovhcloud', 'flags'] as const;
+export const shells = ['bash', 'zsh', 'fish'] as const;
+export type Shell = (typeof shells)[number];
+
+const target = 'ADDRESS:PORT[/PROTOCOL]|[NAMESPACE/]NAME:PORT[/PROTOCOL]';
+const targetMeaning =
+  'PORT is a number, or the name of a port of the Service. Without PROTOCOL, an ADDRESS means TCP; ' +
+  'where the port has several protocols, each is reported.';
+const askExitCodes = '2 wrong usage, 3 the process is not reachable';
+
+const status: Command = {
+  words: ['status'],
+  group: 'ask',
+  summary: 'Whether the proxy is healthy, and why not',
+  meaning:
+    'Show whether the proxy of this node is healthy: mode, syncs, watches, Services that the ' +
+    'kernel rejected, changes by other programs.',
+  exitCodes: `0 healthy, 1 unhealthy, ${askExitCodes}`,
+  flags: { ...askFlags, ...noHeadersFlag },
+  examples: ['fairlead status', "fairlead status -o jsonpath='{.problems[*]}'"],
+  load: () => import('./ask/status.ts'),
+};
+
+const serviceWords = ['svc', 'services'] as const;
+
+const serviceList: Command = {
+  words: ['service', 'list'],
+  aliases: [serviceWords, ['ls', 'get']],
+  group: 'ask',
+  summary: 'List Services: endpoints in use, problems',
+  meaning:
+    'List the Services of this node: endpoints in use, all endpoints, and what is wrong with ' +
+    'each, or whether it is in force. NAME may contain * and ?.',
+  exitCodes: `0 success, 1 the NAME has no Service, ${askExitCodes}`,
+  arguments: '[NAME]',
+  argumentCount: [0, 1],
+  offers: 'services',
+  flags: {
+    ...askFlags,
+    output: outputFlag(...answerOutputs, 'name'),
+    ...namespaceFlags,
+    selector: {
+      letter: 'l',
+      shown: 'LABELS',
+      meaning:
+        'Only Services with these labels (app=web,tier!=db), as the API server selects them.',
+    },
+    problems: { shown: '', meaning: 'Only Services that have problems on this node.' },
+    ...noHeadersFlag,
+  },
+  examples: [
+    'fairlead service list',
+    "fairlead svc ls -n shop 'web-*'",
+    'fairlead services get -l app=web -o name',
+  ],
+  load: () => import('./ask/service-list.ts'),
+};
+
+const serviceShow: Command = {
+  words: ['service', 'show'],
+  aliases: [serviceWords, ['describe']],
+  group: 'ask',
+  summary: 'Frontends, endpoints and problems of a Service',
+  meaning:
+    'Show a Service on this node: frontends, endpoints, which endpoints are in use and why the ' +
+    'others are not, and recent changes. ADDRESS is one of its addresses. A NAME without ' +
+    'namespace is the only Service of that name, or that of namespace default.',
+  exitCodes: `0 no problem, 1 it has a problem or does not exist, ${askExitCodes}`,
+  arguments: '[NAMESPACE/]NAME[:PORT]|ADDRESS[:PORT]',
+  argumentCount: [1, 1],
+  offers: 'services',
+  flags: {
+    ...askFlags,
+    output: outputFlag(...answerOutputs, 'name'),
+    ...namespaceFlags,
+    ...noHeadersFlag,
+  },
+  examples: [
+    'fairlead service show kube-system/kube-dns',
+    'fairlead svc show web:http -n shop',
+    'fairlead service show 10.96.0.10',
+  ],
+  load: () => import('./ask/service-show.ts'),
+};
+
+const problems: Command = {
+  words: ['problems'],
+  group: 'ask',
+  summary: 'All that is wrong on this node',
+  meaning:
+    'List all that is wrong on this node: with the proxy, and with Services, each with its reason.',
+  exitCodes: `0 nothing, 1 a problem, ${askExitCodes}`,
+  flags: { ...askFlags, ...namespaceFlags, ...noHeadersFlag },
+  examples: ['fairlead problems', 'fairlead problems -n shop -w'],
+  load: () => import('./ask/problems.ts'),
+};
+
+const explain: Command = {
+  words: ['explain'],
+  group: 'ask',
+  summary: 'How a packet is handled, step by step, and why',
+  meaning:
+    'Explain step by step how a packet is handled, by which kernel object, and why. ' +
+    targetMeaning,
+  exitCodes: `0 it reaches an endpoint, 1 it does not, ${askExitCodes}`,
+  arguments: `${target} [--from CLIENT]`,
+  argumentCount: [1, 1],
+  offers: 'service ports',
+  flags: {
+    ...askFlags,
+    ...namespaceFlags,
+    from: {
+      shown: 'IP|pod|node|outside|pod/NAMESPACE/NAME',
+      meaning:
+        'Sender of the packet: an address, a pod of this node (default), the node, or a client ' +
+        'outside the cluster; or a pod by name, looked up in the API server.',
+      offers: ['pod', 'node', 'outside', 'pod/'],
+    },
+  },
+  examples: [
+    'fairlead explain kube-system/kube-dns:53',
+    'fairlead explain 10.96.0.10:53/UDP --from 10.244.1.7',
+    'fairlead explain shop/web:http --from outside',
+  ],
+  load: () => import('./ask/explain.ts'),
+};
+
+const trace: Command = {
+  words: ['trace'],
+  group: 'ask',
+  summary: 'Follow real packets through all rules of this node',
+  meaning:
+    'Follow real packets through all nf_tables rules on this node, including those of other ' +
+    'programs, and report where each went: the endpoint, or the rule that dropped it. For TCP, ' +
+    'packets that open connections. Needs CAP_NET_ADMIN and Linux 5.12; leaves nothing behind. ' +
+    targetMeaning,
+  exitCodes: `0 all packets went to endpoints, 1 not all did, ${askExitCodes}`,
+  arguments: `${target} [--from CLIENT]`,
+  argumentCount: [1, 1],
+  offers: 'service ports',
+  flags: {
+    ...serverFlags,
+    output: {
+      ...outputFlag('json', 'yaml', 'jsonpath='),
+      meaning: 'Print all packets at the end, as JSON or YAML (docs/api.md), or fields of them.',
+    },
+    ...namespaceFlags,
+    from: {
+      shown: 'IP|CIDR|node',
+      meaning:
+        'Only packets from these addresses, or from this node. With node, the command sends them: ' +
+        'it opens a connection and closes it, or sends an empty datagram.',
+      offers: ['node'],
+    },
+    count: { letter: 'c', shown: 'N', meaning: 'Number of packets, 1 to 100 (default 1).' },
+    timeout: { shown: 'DURATION', meaning: 'Time to wait for them (default 30s).' },
+  },
+  examples: [
+    'fairlead trace shop/web:http --from node',
+    'fairlead trace 10.96.0.10:53/UDP --from 10.244.1.0/24 -c 5 --timeout 1m',
+  ],
+  load: () => import('./ask/trace.ts'),
+};
+
+const diff: Command = {
+  words: ['diff'],
+  group: 'ask',
+  summary: 'Compare the kernel with the desired state',
+  meaning:
+    'Compare the kernel with the desired state and list the differences by Service. Writes nothing.',
+  exitCodes: `0 no difference, 1 there are differences, ${askExitCodes}`,
+  flags: askFlags,
+  examples: ['fairlead diff', 'fairlead diff -o wide'],
+  load: () => import('./ask/diff.ts'),
+};
+
+const top: Command = {
+  words: ['top'],
+  group: 'ask',
+  summary: 'Connections a second by Service, and refusals',
+  meaning:
+    'Show connections a second by Service, and refused connections with the reason; for the ' +
+    'Service NAME also by endpoint. Needs --service-metrics.',
+  exitCodes: `0 success, 1 nothing is counted, ${askExitCodes}`,
+  arguments: '[[NAMESPACE/]NAME]',
+  argumentCount: [0, 1],
+  offers: 'services',
+  flags: {
+    ...serverFlags,
+    output: {
+      ...outputFlag('json'),
+      meaning: 'Print one line of JSON for each interval.',
+    },
+    ...namespaceFlags,
+    interval: { shown: 'SECONDS', meaning: 'Interval of the rates, at least 2 (default 2).' },
+    count: { letter: 'c', shown: 'N', meaning: 'Exit after N intervals.' },
+    sort: {
+      shown: 'connections|refusals|name',
+      meaning: 'Sort order (default connections).',
+      values: ['connections', 'refusals', 'name'],
+    },
+    ...noHeadersFlag,
+  },
+  examples: ['fairlead top', 'fairlead top shop/web --interval 5', 'fairlead top -c 1 -o json'],
+  load: () => import('./ask/top.ts'),
+};
+
+const preflight: Command = {
+  words: ['preflight'],
+  group: 'node',
+  summary: 'Is this node ready for an installation?',
+  meaning:
+    'Check before an installation whether this node is ready for these flags: modes, other ' +
+    'agents, settings, ports. Writes nothing.',
+  exitCodes: '0 ready, 1 there is a problem, 2 wrong usage',
+  takesRunFlags: true,
+  flags: { output: outputFlag('text', 'json', 'yaml', 'jsonpath=') },
+  examples: ['fairlead preflight --config /var/lib/kube-proxy/config.conf'],
+  load: () => import('./preflight.ts'),
+};
+
+const shadow: Command = {
+  words: ['shadow'],
+  group: 'node',
+  summary: 'Compare kube-proxy’s rules with ours',
+  meaning:
+    'Compare the rules of kube-proxy on this node with the rules that Fairlead would program ' +
+    'with these flags. Writes nothing.',
+  exitCodes: '0 no difference, 1 there are differences, 2 wrong usage',
+  takesRunFlags: true,
+  flags: {
+    output: outputFlag('text', 'json', 'yaml', 'jsonpath='),
+    once: { shown: '', meaning: 'Exit with the differences that have lasted (default).' },
+    watch: { letter: 'w', shown: '', meaning: 'Report differences as they come and go.' },
+    settle: {
+      shown: 'DURATION',
+      meaning: 'A difference counts if it lasts so long (default 10s).',
+    },
+  },
+  examples: ['fairlead shadow --kubeconfig /etc/kubernetes/kube-proxy.conf --watch'],
+  load: () => import('./shadow.ts'),
+};
+
+const connectTime: Command = {
+  words: ['connect-time', 'remove'],
+  group: 'node',
+  summary: 'Remove the programs of connect-time translation',
+  meaning:
+    'Remove the programs of connect-time translation from this node, and no rules: before or ' +
+    'after going back to kube-proxy. Needs no running Fairlead, and refuses while one uses them.',
+  exitCodes: '0 none is left, 1 some may be left or are in use, 2 wrong usage',
+  flags: {
+    ...serverFlags,
+    'dry-run': { shown: '', meaning: 'Print what would be removed, and remove nothing.' },
+    'ignore-other-instance': {
+      shown: '',
+      meaning:
+        'Remove them although a Fairlead runs that uses them: it attaches them again within seconds.',
+    },
+  },
+  examples: ['fairlead connect-time remove --dry-run'],
+  load: () => import('./connect-time.ts'),
+};
+
+const run: Command = {
+  words: ['run'],
+  group: 'node',
+  summary: 'Proxy the Services of this node',
+  meaning: 'Proxy the Services of this node. The word run may be left out.',
+  takesRunFlags: true,
+  isRaw: true,
+  examples: ['fairlead run --config /var/lib/kube-proxy/config.conf'],
+  load: () => import('./run.ts'),
+};
+
+const validate: Command = {
+  words: ['config', 'validate'],
+  group: 'other',
+  summary: 'Check a configuration file',
+  meaning:
+    'Check a KubeProxyConfiguration, or a ConfigMap that contains one, as --config does. ' +
+    'FILE may be - for standard input.',
+  exitCodes: '0 valid, 1 not valid, 2 wrong usage',
+  arguments: 'FILE',
+  argumentCount: [1, 1],
+  offers: 'files',
+  examples: [
+    'fairlead config validate config.conf',
+    'kubectl -n kube-system get configmap kube-proxy -o yaml | fairlead config validate -',
+  ],
+  load: () => import('./config.ts').then(({ runValidate }) => ({ run: runValidate })),
+};
+
+const convert: Command = {
+  words: ['config', 'convert'],
+  group: 'other',
+  summary: 'Convert other configurations to kube-proxy’s',
+  meaning: 'Print FILE as a KubeProxyConfiguration; report each translated field on stderr.',
+  exitCodes: '0 success, 1 failure, 2 wrong usage',
+  arguments: `--from ${importSources.join('|')} FILE`,
+  argumentCount: [1, 1],
+  offers: 'files',
+  flags: {
+    from: { shown: importSources.join('|'), meaning: 'Form of FILE.', values: importSources },
+  },
+  examples: ['fairlead config convert --from openshift network.yaml'],
+  load: () => import('./config.ts').then(({ runConvert }) => ({ run: runConvert })),
+};
+
+const demo: Command = {
+  words: ['demo'],
+  group: 'other',
+  summary: 'Run a Service with three pods on this machine',
+  meaning: 'Run a Service with three pods on this machine and scale it; needs no cluster.',
+  flags: {
+    'on-stage': { shown: '', meaning: 'Run inside the namespaces of a demo.', isHidden: true },
+  },
+  examples: ['fairlead demo'],
+  load: () => import('./demo/demo.ts'),
+};
+
+const completion: Command = {
+  words: ['completion'],
+  group: 'other',
+  summary: 'Print a completion script for a shell',
+  arguments: shells.join('|'),
+  argumentCount: [1, 1],
+  offers: shells,
+  examples: ['source <(fairlead completion bash)', 'fairlead completion fish | source'],
+  load: () => import('./completion.ts'),
+};
+
+const version: Command = {
+  words: ['version'],
+  group: 'other',
+  summary: 'Print the version',
+  flags: { output: outputFlag('text', 'json', 'yaml', 'jsonpath=') },
+  examples: ['fairlead version', 'fairlead version -o json'],
+  load: () => import('./version.ts'),
+};
+
+const help: Command = {
+  words: ['help'],
+  group: 'other',
+  summary: 'Print this text, or the help of a command',
+  meaning: 'Print the commands, or the help of one; "flags" are the flags of fairlead run.',
+  arguments: '[COMMAND|flags]',
+  isRaw: true,
+  examples: ['fairlead help', 'fairlead help service show', 'fairlead help flags'],
+  load: () => import('./help-command.ts'),
+};
+
+const complete: Command = {
+  words: ['__complete'],
+  summary: 'Print what may come next on a command line, for shells',
+  isRaw: true,
+  examples: [],
+  load: () => import('./complete.ts'),
+};
+
+export const commands: readonly Command[] = [
+  ...[status, serviceList, serviceShow, problems, explain, trace, diff, top],
+  ...[preflight, shadow, connectTime, run],
+  ...[validate, convert, demo, completion, version, help, complete],
+];
+
+/** The commands that people type. */
+export const shownCommands = commands.filter(({ group }) => group !== undefined);
+
+/** First words, each once. */
+export const commandNames: readonly string[] = [
+  ...new Set(shownCommands.map(({ words }) => words[0]!)),
+];
+
+/** The commands that begin with this word. */
+export function commandsNamed(word: string): Command[] {
+  return commands.filter((command) => isCalled(command, 0, word));
+}
+
+/** Whether `word` is the command's own at this position, or another word for it. */
+export function isCalled({ aliases, words }: Command, position: number, word: string): boolean {
+  return words[position] === word || aliases?.[position]?.includes(word) === true;
+}

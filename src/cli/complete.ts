@@ -1,0 +1,225 @@
+/**
+ * `fairlead __complete WORD…`: what may come in the place of the last word, which may be empty. As
+ * cobra's: a line for each, with a tab and what it means, then `:` and a directive.
+ */
+import type { ServiceList } from '../ask/service.ts';
+import { ask } from './ask/client.ts';
+import { serverOf } from './ask/server.ts';
+import type { Command, CommandFlag, Offers, Run } from './command.ts';
+import { commandNames, commandsNamed, isCalled, shownCommands } from './commands.ts';
+import { exitCodes } from './errors.ts';
+
+/** What the shell does with the lines, or instead of them; numbers are cobra's. */
+export const directives = { files: 0, noSpace: 2, words: 4, directories: 16 } as const;
+type Directive = keyof typeof directives;
+
+interface Offered {
+  readonly lines: readonly string[];
+  readonly directive: Directive;
+}
+
+/** A shell waits no longer for names. */
+const patienceMs = 300;
+/** No more names are offered: namespaces take their place. */
+const namesMax = 200;
+/** The most that the process answers at once. */
+const askedMax = 1000;
+
+export const run: Run = async ({ words }, { stdout }) => {
+  const { directive, lines } = await offersFor(words);
+  stdout.write([...lines, `:${directives[directive]}`, ''].join('\n'));
+  return exitCodes.healthy;
+};
+
+const nothing: Offered = { lines: [], directive: 'words' };
+
+async function offersFor(words: readonly string[]): Promise<Offered> {
+  const current = words.at(-1) ?? '';
+  const [first, second] = words;
+  if (words.length <= 1 && !current.startsWith('-')) {
+    return listed(
+      current,
+      commandNames.map((name) => `${name}\t${summaryOf(name)}`),
+    );
+  }
+  const isRun = first === undefined || first.startsWith('-');
+  const found = commandsNamed(isRun ? 'run' : first);
+  const [only] = found;
+  if (only?.words.length === 1) return offersOf(only, words.slice(isRun ? 0 : 1));
+  if (words.length === 2) {
+    return listed(
+      current,
+      found.map(({ summary, words }) => `${words[1]}\t${summary}`),
+    );
+  }
+  const command = found.find((one) => isCalled(one, 1, second ?? ''));
+  return command === undefined ? nothing : offersOf(command, words.slice(2));
+}
+
+function summaryOf(name: string): string {
+  const found = shownCommands.filter(({ words }) => words[0] === name);
+  if (found.length === 1) return found[0]!.summary;
+  return found.map(({ words }) => words[1]).join(', ');
+}
+
+/** `words` follow the command; the last one is completed. */
+async function offersOf(command: Command, words: readonly string[]): Promise<Offered> {
+  if (command.words[0] === 'help') return helpSubjects(words);
+  const current = words.at(-1) ?? '';
+  const flags = await flagsOf(command);
+  const { positions, values, pending } = readBefore(flags, words.slice(0, -1));
+  if (pending !== undefined) return offer(pending.offers, current, '', values);
+  const [, name, value] = /^--([^=]+)=(.*)$/s.exec(current) ?? [];
+  if (name !== undefined) {
+    const flag = flags.find((one) => one.name === name);
+    return flag === undefined ? nothing : offer(flag.offers, value!, `--${name}=`, values);
+  }
+  if (current.startsWith('-')) return flagNames(flags, current);
+  const [, most] = command.argumentCount ?? [0, 0];
+  return positions < most ? offer(command.offers, current, '', values) : nothing;
+}
+
+function helpSubjects(words: readonly string[]): Offered {
+  const [first = '', second] = words;
+  if (second === undefined) return listed(first, [...commandNames, 'flags']);
+  if (words.length > 2) return nothing;
+  return listed(
+    second,
+    commandsNamed(first).flatMap(({ words }) => words.slice(1)),
+  );
+}
+
+interface OfferedFlag {
+  readonly name: string;
+  readonly letter: string | undefined;
+  readonly takesValue: boolean;
+  readonly meaning: string;
+  readonly offers: Offers | 'directories' | undefined;
+}
+
+async function flagsOf({ flags = {}, takesRunFlags }: Command): Promise<OfferedFlag[]> {
+  const shown = Object.entries(flags).filter(([, { isHidden }]) => !isHidden);
+  const own = shown.map(([name, flag]) => ownFlag(name, flag));
+  const help: CommandFlag = { letter: 'h', shown: '', meaning: 'Print the help of the command.' };
+  return [...own, ...(takesRunFlags ? await runFlags() : [ownFlag('help', help)])];
+}
+
+function ownFlag(
+  name: string,
+  { letter, meaning, offers, shown, values }: CommandFlag,
+): OfferedFlag {
+  return { name, letter, meaning, takesValue: shown !== '', offers: offers ?? values };
+}
+
+/** Deprecated flags work, and are not offered. */
+async function runFlags(): Promise<OfferedFlag[]> {
+  const [{ flagMeaning }, { flagKeys, settingTable }, { bareValue }] = await Promise.all([
+    import('../config/flags.ts'),
+    import('../config/settings/index.ts'),
+    import('../config/types.ts'),
+  ]);
+  return [...flagKeys].flatMap(([name, key]) => {
+    const setting = settingTable[key];
+    if (setting.deprecated !== undefined) return [];
+    const { offers, shorthand } = setting;
+    const meaning = flagMeaning(key).split(/[.;:](?: |$)/, 1)[0]!;
+    const takesValue = bareValue(setting) === undefined;
+    return [{ name, letter: shorthand, meaning, takesValue, offers }];
+  });
+}
+
+interface Before {
+  /** How many words are no flags and no values of flags. */
+  readonly positions: number;
+  readonly values: Readonly<Record<string, string>>;
+  /** The flag whose value the next word is. */
+  readonly pending: OfferedFlag | undefined;
+}
+
+function readBefore(flags: readonly OfferedFlag[], words: readonly string[]): Before {
+  const values: Record<string, string> = {};
+  let positions = 0;
+  let pending: OfferedFlag | undefined;
+  for (const word of words) {
+    if (pending !== undefined) {
+      values[pending.name] = word;
+      pending = undefined;
+      continue;
+    }
+    const [, name, letter, value] = /^(?:--([^=]+)|-([^-]))(?:=(.*))?$/s.exec(word) ?? [];
+    const flag = flags.find((one) => one.name === name || (letter && one.letter === letter));
+    if (flag !== undefined && value !== undefined) values[flag.name] = value;
+    else if (flag?.takesValue) pending = flag;
+    else if (!word.startsWith('-')) positions += 1;
+  }
+  return { positions, values, pending };
+}
+
+function flagNames(flags: readonly OfferedFlag[], current: string): Offered {
+  const lines = flags.map(({ meaning, name, takesValue }) => {
+    return `--${name}${takesValue ? '=' : ''}\t${meaning.split('. ', 1)[0]}`;
+  });
+  const offered = listed(current, lines);
+  const isValued = offered.lines.some((line) => line.split('\t', 1)[0]!.endsWith('='));
+  return { ...offered, directive: isValued ? 'noSpace' : 'words' };
+}
+
+/** The words that begin with `current`; `before` is put before each of them. */
+function listed(current: string, words: readonly string[], before = ''): Offered {
+  const lines = words.filter((word) => word.startsWith(current)).map((word) => before + word);
+  const isOpen = lines.some((line) => /[=/:]$/.test(line.split('\t', 1)[0]!));
+  return { lines, directive: isOpen ? 'noSpace' : 'words' };
+}
+
+async function offer(
+  offers: OfferedFlag['offers'],
+  current: string,
+  before: string,
+  values: Readonly<Record<string, string>>,
+): Promise<Offered> {
+  if (offers === undefined) return nothing;
+  if (offers === 'files' || offers === 'directories') return { lines: [], directive: offers };
+  if (typeof offers !== 'string') return listed(current, offers, before);
+  // Without an answer there is nothing to offer.
+  const words = await namesFrom(offers, current, values).catch(() => []);
+  return listed(current, words, before);
+}
+
+type Named = Exclude<Offers, readonly string[] | 'files'>;
+
+/** Asks the running process. */
+async function namesFrom(
+  what: Named,
+  current: string,
+  values: Readonly<Record<string, string>>,
+): Promise<readonly string[]> {
+  const server = await serverOf({ values });
+  const [, typed, rest = current] = /^([^/]*)\/(.*)$/s.exec(current) ?? [];
+  const namespace = typed ?? (what === 'namespaces' ? undefined : values.namespace);
+  const name = rest.split(':', 1)[0]!;
+  const limits = { limit: String(askedMax) };
+  // Without a namespace, what is typed may be the beginning of one.
+  const query = namespace === undefined ? limits : { ...limits, namespace, name: `${name}*` };
+  const { items } = await ask(server, 'services', query, patienceMs);
+  const namespaces = [...new Set(items.map((item) => item.namespace))].sort();
+  if (what === 'namespaces') return namespaces;
+  const before = (item: Item): string => {
+    return values.namespace !== undefined && typed === undefined ? '' : `${item.namespace}/`;
+  };
+  const endings = (item: Item): string[] => {
+    if (what === 'services') return [''];
+    if (!rest.includes(':')) return [':'];
+    return item.ports.map((port) => `:${port.name === '' ? port.port : port.name}`);
+  };
+  const all = items.flatMap((item) =>
+    endings(item).flatMap((ending) => {
+      const ended = `${item.name}${ending}`;
+      const isNamed = current !== '' && namespace === undefined && item.name.startsWith(name);
+      return [before(item) + ended, ...(isNamed ? [ended] : [])];
+    }),
+  );
+  const fitting = all.filter((word) => word.startsWith(current)).sort();
+  return fitting.length <= namesMax ? fitting : namespaces.map((one) => `${one}/`);
+}
+
+type Item = ServiceList['items'][number];

@@ -1,0 +1,12 @@
+/** `fairlead version`. */
+import { fairleadVersion, kubernetesVersion, versionText } from '../config/version.ts';
+import type { Run } from './command.ts';
+import { exitCodes } from './errors.ts';
+import { writerOf } from './output.ts';
+
+export const run: Run = async ({ values }, { stdout }) => {
+  const write = await writerOf(values.output);
+  const version = { fairleadVersion, kubernetesVersion, nodeVersion: process.version };
+  stdout.write(write(version, () => versionText));
+  return exitCodes.healthy;
+};

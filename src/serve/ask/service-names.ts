@@ -1,0 +1,76 @@
+/** Finds Services by name, and what a name that no Service has may have meant. */
+import { closeness } from '../../config/spelling.ts';
+import type { ClusterState } from '../../state/store.ts';
+import type { Service } from '../../state/types.ts';
+import type { Pacer } from '../../sync/clock.ts';
+import { Refusal } from './refusal.ts';
+
+interface Name {
+  readonly name: string;
+  /** Undefined: any. */
+  readonly namespace: string | undefined;
+}
+
+const defaultNamespace = 'default';
+const candidatesMax = 5;
+
+/**
+ * The Service of that name. Without a namespace it is the only one of that name, else the one in
+ * namespace default. Throws a Refusal.
+ */
+export async function serviceNamed(
+  state: ClusterState,
+  { name, namespace }: Name,
+  pacer: Pacer,
+): Promise<Service> {
+  const key = `${namespace ?? defaultNamespace}/${name}`;
+  const service = state.service(key);
+  if (service !== undefined && namespace !== undefined) return service;
+  if (namespace !== undefined) throw new Refusal(404, await absence(state, key, pacer));
+  const keys = await keysOf(state, name, pacer);
+  if (keys.length === 0) throw new Refusal(404, await absence(state, name, pacer));
+  const only = keys.length === 1 ? state.service(keys[0]!) : service;
+  if (only !== undefined) return only;
+  const shown = keys.slice(0, candidatesMax);
+  const reason = `${keys.length} Services have that name; say which: ${shown.join(', ')}`;
+  throw new Refusal(409, reason, shown);
+}
+
+async function keysOf(state: ClusterState, name: string, pacer: Pacer): Promise<string[]> {
+  const found: string[] = [];
+  for (const key of state.serviceKeys()) {
+    if (key.endsWith(`/${name}`)) found.push(key);
+    if (pacer.spent) await pacer.rest();
+  }
+  return found;
+}
+
+/** Why a Service is not served. `key` may be a name alone. */
+async function absence(state: ClusterState, key: string, pacer: Pacer): Promise<string> {
+  const because = state.unserved.get(key)?.because;
+  if (because !== undefined) return `this proxy does not serve Service ${key}: ${because}`;
+  const meant = await meantBy(state, key, pacer);
+  const hint = meant === undefined ? '' : `; did you mean ${meant}?`;
+  return (
+    `this proxy serves no Service ${key}: there is none of that name, or its label ` +
+    `service.kubernetes.io/service-proxy-name gives it to another${hint}`
+  );
+}
+
+/** A Service of the same name elsewhere, else the one whose name is nearest. */
+async function meantBy(
+  state: ClusterState,
+  key: string,
+  pacer: Pacer,
+): Promise<string | undefined> {
+  const name = key.slice(key.indexOf('/') + 1);
+  let best: { readonly known: string; readonly edits: number } | undefined;
+  for (const known of state.serviceKeys()) {
+    const knownName = known.slice(known.indexOf('/') + 1);
+    if (knownName === name) return known;
+    const edits = closeness(key, key.includes('/') ? known : knownName);
+    if (edits !== undefined && edits < (best?.edits ?? Infinity)) best = { known, edits };
+    if (pacer.spent) await pacer.rest();
+  }
+  return best?.known;
+}

@@ -1,0 +1,202 @@
+/** What command lines mean, and which of them are wrong; the answers are other tests'. */
+import { describe, expect, it } from 'vitest';
+import { readArguments } from '../../../src/cli/arguments.ts';
+import { fullName } from '../../../src/cli/command.ts';
+import { commands, shownCommands } from '../../../src/cli/commands.ts';
+import { UsageError } from '../../../src/cli/errors.ts';
+import { helpOf } from '../../../src/cli/help.ts';
+import { findCommand, runCommand } from '../../../src/cli/run-command.ts';
+import { Terminal } from '../../../src/cli/terminal.ts';
+
+async function run(...args: readonly string[]) {
+  let stdout = '';
+  let stderr = '';
+  const code = await runCommand(args, {
+    stdout: new Terminal(() => ({ write: (text) => (stdout += text) })),
+    stderr: new Terminal(() => ({ write: (text) => (stderr += text) })),
+  });
+  return { code, stdout, stderr };
+}
+
+/** The words of a line of an example, without what the shell does with it. */
+function wordsOf(line: string): string[] {
+  const own = line.slice(line.indexOf('fairlead')).split(/[|)]/, 1)[0]!.trim();
+  return own
+    .split(' ')
+    .slice(1)
+    .map((word) => word.replaceAll("'", ''));
+}
+
+describe('the table of commands', () => {
+  it.each(commands.map((command) => [fullName(command), command] as const))(
+    'has examples of %s that its own parser accepts',
+    async (_, { examples }) => {
+      for (const example of examples) {
+        const { command, rest } = findCommand(wordsOf(example));
+        await expect(readArguments(command!, rest)).resolves.toBeDefined();
+      }
+    },
+  );
+
+  it('has examples of each command that help shows', () => {
+    const without = shownCommands.filter(({ examples }) => examples.length === 0);
+    expect(without.map(fullName)).toEqual([]);
+  });
+
+  it('gives each letter to one flag of a command', () => {
+    const twice = commands.filter(({ flags = {} }) => {
+      const letters = Object.values(flags).flatMap(({ letter = [] }) => letter);
+      return new Set(letters).size < letters.length;
+    });
+    expect(twice.map(fullName)).toEqual([]);
+  });
+
+  it('loads a run for each command', async () => {
+    for (const { load } of commands) expect((await load()).run).toBeInstanceOf(Function);
+  });
+});
+
+describe('help', () => {
+  it('of the program fits on a screen', async () => {
+    const lines = (await helpOf([])).split('\n');
+    expect(lines.length).toBeLessThanOrEqual(41);
+    expect(lines.filter((line) => line.length > 100)).toEqual([]);
+  });
+
+  it.each(shownCommands.map((command) => [fullName(command), command] as const))(
+    'of %s is what --help prints: meaning, usage, examples, flags',
+    async (_, { examples, words }) => {
+      const { code, stderr, stdout } = await run(...words, '--help');
+      expect([code, stderr]).toEqual([0, '']);
+      expect(stdout).toContain(`\nUsage:\n  fairlead ${words.join(' ')}`);
+      expect(stdout).toContain(`\nExamples:\n  ${examples[0]}\n`);
+      expect(await run('help', ...words)).toEqual({ code, stderr, stdout });
+    },
+  );
+
+  it('of a group of commands names them', async () => {
+    const { stdout } = await run('service', '--help');
+    expect(stdout).toContain('fairlead service list [NAME] [flags]');
+    expect(stdout).toContain('fairlead service show ');
+    expect(await run('help', 'svc')).toEqual(await run('service', '-h'));
+  });
+});
+
+describe('kubectl’s words', () => {
+  it.each([
+    [['svc', 'ls'], 'fairlead service list'],
+    [['services', 'get'], 'fairlead service list'],
+    [['service', 'list'], 'fairlead service list'],
+    [['svc', 'describe'], 'fairlead service show'],
+  ])('%j is %s', (args, name) => {
+    expect(fullName(findCommand(args).command!)).toBe(name);
+  });
+
+  it.each([
+    [['-A'], { 'all-namespaces': 'true' }],
+    [['-nshop', '-owide'], { namespace: 'shop', output: 'wide' }],
+    [['-n', 'shop', '--output=name'], { namespace: 'shop', output: 'name' }],
+    [['--no-headers', '-l', 'app=web'], { 'no-headers': 'true', selector: 'app=web' }],
+    [['--watch=false', '-o=jsonpath={.items}'], { output: 'jsonpath={.items}' }],
+  ])('service list takes %j', async (args, values) => {
+    const { command } = findCommand(['service', 'list']);
+    expect((await readArguments(command!, args)).values).toEqual(values);
+  });
+
+  it('are kept apart from the flags of fairlead run, where a command takes both', async () => {
+    const { command } = findCommand(['shadow']);
+    const args = ['--proxy-mode', 'ipvs', '-w', '-v4', '--settle=1s', '--cleanup'];
+    expect(await readArguments(command!, args)).toMatchObject({
+      runFlags: ['--proxy-mode=ipvs', '--v=4', '--cleanup=true'],
+      values: { watch: 'true', settle: '1s' },
+    });
+  });
+});
+
+describe('wrong usage', () => {
+  it.each([
+    ['sttaus', 'unknown command "sttaus" for "fairlead"; did you mean status?', ''],
+    ['service', 'fairlead service needs a command: list or show', ' service'],
+    ['service lst', 'unknown command "lst" for "fairlead service"; did you mean list?', ' service'],
+    ['connect-time', 'fairlead connect-time needs a command: remove', ' connect-time'],
+    ['status --wathc', 'unknown flag: --wathc; did you mean --watch?', ' status'],
+    ['status now', 'unexpected argument "now"', ' status'],
+    ['status -x', "unknown shorthand flag: 'x' in -x", ' status'],
+    ['status -o', "flag needs an argument: 'o' in -o", ' status'],
+    [
+      'status -o ymal',
+      'invalid argument "ymal" for "-o, --output" flag: must be one of json, yaml, wide, ' +
+        'jsonpath=TEMPLATE; did you mean yaml?',
+      ' status',
+    ],
+    [
+      'status --watch=maybe',
+      'invalid argument "maybe" for "-w, --watch" flag: strconv.ParseBool: parsing "maybe": ' +
+        'invalid syntax',
+      ' status',
+    ],
+    ['status --server=x', '--server "x" is not ADDRESS:PORT', ' status'],
+    ['service list app=web', '"app=web" is not a name: for labels, -l app=web', ' service list'],
+    ['service list -n a/b', '-n "a/b" is not a namespace', ' service list'],
+    ['svc show', 'an argument is missing: [NAMESPACE/]NAME[:PORT]|ADDRESS[:PORT]', ' service show'],
+    ['svc show a/b/c', '"a/b/c" is not [NAMESPACE/]NAME', ' service show'],
+    ['explain 10.96.0.10', '"10.96.0.10" has no port', ' explain'],
+    ['explain fd00::1', '"fd00::1" has no port', ' explain'],
+    ['explain kube-dns', '"kube-dns" has no port', ' explain'],
+    ['explain 10.96.0.10:99999', '"99999" is not a port: 1 to 65535', ' explain'],
+    ['explain 10.96.0:80', '"10.96.0" is not an address', ' explain'],
+    ['explain google.com:80', '"google.com" is not [NAMESPACE/]NAME', ' explain'],
+    ['trace a/b:80 -n 5', '-n "5" is the namespace; a count is -c 5', ' trace'],
+    ['trace 10.96.0.10:80 -c 0', '--count "0" is not a number from 1 to 100', ' trace'],
+    ['trace 10.96.0.10:80 --from pod', '--from "pod" is not an address', ' trace'],
+    ['completion', 'an argument is missing: bash|zsh|fish', ' completion'],
+    ['completion tcsh', '"tcsh" is not one of bash, zsh, fish', ' completion'],
+    ['completion bah', '"bah" is not one of bash, zsh, fish; did you mean bash?', ' completion'],
+    ['completion bash zsh', 'unexpected argument "zsh"', ' completion'],
+    ['version --short', 'unknown flag: --short', ' version'],
+    ['help me', 'unknown command "me"', ' help'],
+    ['help config convrt', 'unknown command "convrt"; did you mean convert?', ' help'],
+    ['demo fast', 'unexpected argument "fast"', ' demo'],
+    ['preflight --cleanup', '--cleanup is for a start, not for preflight', ' preflight'],
+    ['preflight --proxy-mode=x', 'failed validate: ', ' preflight'],
+    ['shadow --settle=soon', '--settle: ', ' shadow'],
+    ['shadow --setle=1s', 'unknown flag: --setle; did you mean --settle?', ' shadow'],
+    ['status -o jsonpath={.a', 'wrong template of jsonpath: {.a has no end', ' status'],
+  ])('%s: %s', async (line, reason, command) => {
+    const { code, stderr, stdout } = await run(...line.split(' '));
+    expect([code, stdout]).toEqual([2, '']);
+    expect(stderr.startsWith(`Error: ${reason}`)).toBe(true);
+    expect(stderr.endsWith(`\nSee 'fairlead${command} --help'\n`)).toBe(true);
+  });
+
+  it('is a UsageError of the parser', async () => {
+    const { command } = findCommand(['status']);
+    await expect(readArguments(command!, ['x'])).rejects.toBeInstanceOf(UsageError);
+  });
+});
+
+describe('a process that does not answer', () => {
+  it.each([['status'], ['service list'], ['explain 10.96.0.1:443'], ['top'], ['diff']])(
+    'is exit code 3 of %s',
+    async (line) => {
+      const { code, stderr } = await run(...line.split(' '), '--server=127.0.0.1:1');
+      expect([code, stderr]).toEqual([
+        3,
+        'Error: cannot reach http://127.0.0.1:1: connect ECONNREFUSED 127.0.0.1:1\n',
+      ]);
+    },
+  );
+});
+
+describe('version', () => {
+  it('is an object for programs', async () => {
+    const { code, stdout } = await run('version', '-o', 'json');
+    expect(code).toBe(0);
+    expect(JSON.parse(stdout)).toEqual({
+      fairleadVersion: expect.stringMatching(/^v\d+\.\d+\.\d+$/),
+      kubernetesVersion: expect.stringMatching(/^v1\./),
+      nodeVersion: process.version,
+    });
+    expect((await run('version', '-o', 'jsonpath={.nodeVersion}')).stdout).toBe(process.version);
+  });
+});
