@@ -115,7 +115,7 @@ test.each([
 test('preflight with arguments that no start would take ends with 2', async () => {
   const namespace = await createNamespace();
   for (const [args, words] of [
-    [['-o', 'xml'], 'Error: -o must be one of text, json, yaml, not "xml"'],
+    [['-o', 'xml'], 'Error: invalid argument "xml" for "-o, --output" flag: must be one of'],
     [['--cleanup'], 'Error: --cleanup is for a start, not for preflight'],
   ] as const) {
     const program = new Program(namespace, ['preflight', ...args]);

@@ -128,7 +128,7 @@ describe('in mode nftables', () => {
     });
     expect(reached.source).toMatch(`${CLIENT_IP.IPv4}:`);
     const texts = reached.steps.map(({ text }) => text);
-    expect(texts).toContain(`${web}:80 is the ClusterIP of default/web.`);
+    expect(texts).toContain(`${web}:80/TCP is the ClusterIP of default/web.`);
     expect(texts.join('\n')).toMatch(/Its only endpoint is taken: 10\.244\.1\.2:8080\./);
     expect(texts.join('\n')).toMatch(
       /It is masqueraded: .*\n(.*\n)*It comes from 10\.244\.1\.1:\d+ now/,
@@ -212,7 +212,7 @@ test('in mode iptables, the rules of iptables are told', async () => {
   const reached = await traced(web, 'pod-b');
   expect(reached).toMatchObject({ outcome: 'endpoint', destination: `${POD_A_IP.IPv4}:8080` });
   const texts = reached.steps.map(({ text }) => text);
-  expect(texts).toContain(`${web}:80 is the ClusterIP of default/web.`);
+  expect(texts).toContain(`${web}:80/TCP is the ClusterIP of default/web.`);
   const objects = reached.steps.map(({ object = '' }) => object).join('\n');
   expect(objects).toMatch(
     /rule \d+ of chain ip nat KUBE-SVC-\w+: .*-j DNAT --to-destination 10\.244\.1\.2:8080/,
