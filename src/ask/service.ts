@@ -140,6 +140,21 @@ export const serviceSchema = answer('Service', {
   sourceRanges: field(list(text), 'Who may connect to its load balancer; empty: everyone.'),
   healthCheckNodePort: maybe(count, 'Where load balancers ask for this node’s health.'),
   state: field(state, stateMeaning),
+  observed: field(
+    object({
+      service: maybe(text, '`metadata.resourceVersion` of the Service. Absent with manifests.'),
+      slices: field(
+        list(
+          object({
+            name: field(text, 'Name of the EndpointSlice, in the namespace of the Service.'),
+            revision: maybe(text, 'Its `metadata.resourceVersion`. Absent with manifests.'),
+          }),
+        ),
+        'Its EndpointSlices.',
+      ),
+    }),
+    'The objects that this answer was made from, as the watches last delivered them. With state `in force`, the kernel holds what these revisions mean.',
+  ),
   problems: field(
     list(text),
     'What is wrong with it, or with the ports shown, on this node; in sentences.',

@@ -71,6 +71,11 @@ export interface Source {
    */
   run(sink: SourceSink, signal: AbortSignal): Promise<void>;
   condition(resource: Resource): Condition;
+  /**
+   * `metadata.resourceVersion` of an object as it was last delivered; undefined where the source has
+   * none, or has not delivered the object. `key` as in changes: `namespace/name`.
+   */
+  revision(resource: Resource, key: string): string | undefined;
   /** The URL of the API server; undefined where there is none, or before `run` has read it. */
   server(): string | undefined;
   /** Undefined where no API server has said it. */

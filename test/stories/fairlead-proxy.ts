@@ -271,6 +271,10 @@ class ObjectSource implements Source {
     this.#objects = objects;
   }
 
+  revision(): undefined {
+    return undefined;
+  }
+
   server(): undefined {
     return undefined;
   }

@@ -30,6 +30,8 @@ export interface Inside {
   readonly verdicts: Judgements;
   readonly source: {
     condition(resource: Resource): Condition;
+    /** See `Source.revision`. */
+    revision(resource: Resource, key: string): string | undefined;
     server(): string | undefined;
     serverVersion(): ServerVersion | undefined;
     readonly lookup: Lookup;

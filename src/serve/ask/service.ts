@@ -52,12 +52,24 @@ export async function serviceOf(inside: Inside, query: URLSearchParams): Promise
     kind: 'Service',
     ...headOf(service),
     state: states.of(service),
+    observed: observedOf(inside, service),
     problems: problems.map(({ text }) => text()),
     reasons: reasonsIn(problems),
     portCount: asked.length,
     ports,
     changes: changesOf(inside, service),
   };
+}
+
+/** The revisions of what the Service is resolved from. */
+function observedOf({ source, state }: Inside, { key }: Service): ServiceAnswer['observed'] {
+  const service = source.revision('services', key);
+  const slices = state.slices(key).map((slice) => {
+    const revision = source.revision('endpointslices', slice.key);
+    const name = slice.key.slice(slice.key.indexOf('/') + 1);
+    return revision === undefined ? { name } : { name, revision };
+  });
+  return service === undefined ? { slices } : { service, slices };
 }
 
 /** Finds the Service. Throws a Refusal if there is none, or more than one. */

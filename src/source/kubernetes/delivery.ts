@@ -58,6 +58,11 @@ export class Delivery implements ObjectDelivery {
     return key;
   }
 
+  /** Undefined: the object was not delivered, or has no resourceVersion. */
+  revision(key: string): string | undefined {
+    return this.#versions.get(key) || undefined;
+  }
+
   remove(key: string): void {
     if (this.#versions.delete(key)) this.#sink.change(goneChange(this.#resource, key));
   }

@@ -71,6 +71,7 @@ export class KubernetesSource implements Source {
   readonly #options: KubernetesSourceOptions;
   readonly #timing: ReflectorTiming;
   readonly #reflectors = new Map<Resource, Reflector>();
+  readonly #deliveries = new Map<Resource, Delivery>();
   readonly #version: ServerVersionProbe;
   #server: string | undefined;
 
@@ -104,13 +105,16 @@ export class KubernetesSource implements Source {
       stop();
       signal.removeEventListener('abort', stop);
       await Promise.allSettled(running);
-      client.close();
-      await this.lookup.close();
+      await Promise.all([client.close(), this.lookup.close()]);
     }
   }
 
   condition(resource: Resource): Condition {
     return this.#reflectors.get(resource)?.condition ?? unasked;
+  }
+
+  revision(resource: Resource, key: string): string | undefined {
+    return this.#deliveries.get(resource)?.revision(key);
   }
 
   server(): string | undefined {
@@ -127,15 +131,17 @@ export class KubernetesSource implements Source {
     const pacer = new Pacer();
     const strings = new StringCache();
     return targets(nodeName).map((target) => {
+      const delivery = new Delivery(target.resource, context, sink);
       const reflector = new Reflector(target, {
         client,
-        delivery: new Delivery(target.resource, context, sink),
+        delivery,
         encodings: { json, protobuf: protobuf(target.resource, context, strings) },
         sink,
         pacer,
         timing: this.#timing,
       });
       this.#reflectors.set(target.resource, reflector);
+      this.#deliveries.set(target.resource, delivery);
       return reflector.run(signal);
     });
   }

@@ -82,6 +82,11 @@ export class ManifestSource implements Source {
   }
 
   /** Files come from no API server. */
+  /** Files have no versions. */
+  revision(): undefined {
+    return undefined;
+  }
+
   server(): undefined {
     return undefined;
   }

@@ -35,6 +35,13 @@ export class SpokenSource implements Source {
     return { silenceMs: 0, missingMs: undefined, failure: undefined };
   }
 
+  /** By `resource key`. */
+  readonly revisions = new Map<string, string>();
+
+  revision(resource: (typeof resources)[number], key: string): string | undefined {
+    return this.revisions.get(`${resource} ${key}`);
+  }
+
   server(): undefined {
     return undefined;
   }
