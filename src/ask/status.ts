@@ -173,6 +173,10 @@ export const statusSchema = answer('Status', {
     }),
     'Where Services come from.',
   ),
+  configHash: field(
+    text,
+    'A digest of the configuration in force (`/configz`) without `hostnameOverride`: nodes with the same configuration have the same.',
+  ),
   watches: field(list(watch), 'The watch of each resource; empty with manifests.'),
   families: field(list(family), 'How the kernel is kept up to date, by family.'),
   services: field(

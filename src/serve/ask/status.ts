@@ -1,6 +1,7 @@
 /** Answers `/fairlead/v1/status`. */
 import { apiVersion } from '../../ask/schema.ts';
 import type { Status } from '../../ask/status.ts';
+import { configHash } from '../../config/hash.ts';
 import { fairleadVersion, kubernetesVersion } from '../../config/version.ts';
 import { conntrackUse } from '../../host/conntrack.ts';
 import type { Family } from '../../net/address.ts';
@@ -40,6 +41,7 @@ export function statusNow(inside: Inside): Status {
     uptimeSeconds: seconds(uptimeMs),
     mode: modeOf(inside),
     source: sourceOf(inside),
+    configHash: configHash(inside.config()),
     watches: inside.config().source.kind === 'manifests' ? [] : watchesOf(inside),
     families: families.map((sync) => familyOf(sync, inside.journal.of(sync.family))),
     services: {
