@@ -17,6 +17,9 @@ const importSources = ['openshift', 'ovhcloud', 'flags'] as const;
 export const shells = ['bash', 'zsh', 'fish'] as const;
 export type Shell = (typeof shells)[number];
 
+/** What `fairlead node-report` can be asked for. */
+const reports = ['status', 'service', 'problems', 'diff', 'trace', 'bundle'] as const;
+
 const target = 'ADDRESS:PORT[/PROTOCOL]|[NAMESPACE/]NAME:PORT[/PROTOCOL]';
 const targetMeaning =
   'PORT is a number, or the name of a port of the Service. Without PROTOCOL, an ADDRESS means TCP; ' +
@@ -256,6 +259,33 @@ const shadow: Command = {
   load: () => import('./shadow.ts'),
 };
 
+const bundle: Command = {
+  words: ['bundle'],
+  group: 'node',
+  summary: 'Collect facts for a report of a fault',
+  meaning:
+    'Write a tar archive: status, problems, changes, differences, metrics, configuration, rules, ' +
+    'sysctls, facts about the kernel. Secrets are left out. If the process does not answer, the ' +
+    'archive has the rest.',
+  exitCodes: '0 success, 2 wrong usage',
+  flags: serverFlags,
+  examples: ['fairlead bundle | tar -tv'],
+  load: () => import('./bundle/index.ts'),
+};
+
+const nodeReport: Command = {
+  words: ['node-report'],
+  summary: 'Print what kubectl fairlead asks of each node',
+  arguments: `${reports.join('|')} [SUBJECT]`,
+  argumentCount: [1, 2],
+  flags: {
+    ...serverFlags,
+    count: { shown: 'N', meaning: 'Number of packets to trace (default 1).' },
+  },
+  examples: [],
+  load: () => import('./report/index.ts'),
+};
+
 const connectTime: Command = {
   words: ['connect-time', 'remove'],
   group: 'node',
@@ -375,8 +405,8 @@ const complete: Command = {
 
 export const commands: readonly Command[] = [
   ...[status, serviceList, serviceShow, problems, explain, trace, diff, top],
-  ...[preflight, shadow, connectTime, run],
-  ...[validate, convert, demo, completion, version, help, complete],
+  ...[preflight, shadow, bundle, connectTime, run],
+  ...[validate, convert, demo, completion, version, help, complete, nodeReport],
 ];
 
 /** The commands that people type. */

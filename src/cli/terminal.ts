@@ -8,7 +8,7 @@ import { printableText } from '../serve/printable.ts';
 /** A stream as Node's; only `write` is needed. */
 export interface OutputStream {
   /** `taken` is called once the text, and all before it, has been taken. */
-  write(text: string, taken?: () => void): unknown;
+  write(text: string | Uint8Array, taken?: () => void): unknown;
   readonly isTTY?: boolean;
   readonly rows?: number;
   /** Bytes that the reader has not taken. */
@@ -34,6 +34,12 @@ export class Terminal {
   write(text: string): void {
     const stream = this.#opened();
     if (!this.#isGone) stream.write(printableText(text));
+  }
+
+  /** Bytes of an archive, as they are. Only for what is no terminal. */
+  writeArchive(bytes: Uint8Array): void {
+    const stream = this.#opened();
+    if (!this.#isGone && !this.isTTY) stream.write(bytes);
   }
 
   /** The same in place of what is on the screen; what is no terminal gets the text alone. */

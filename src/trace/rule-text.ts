@@ -25,7 +25,7 @@ export function placeOfRule(event: TraceEvent, rule: Rule | undefined): string {
 }
 
 /** In the words of nft, or of iptables where it is a rule of that. */
-function textOf(family: number, { bytes, expressions }: Rule): string {
+export function textOf(family: number, { bytes, expressions }: Rule): string {
   const isXt = expressions.some(({ kind }) => kind === 'match' || kind === 'target');
   const of = family === NFPROTO.IPv6 ? 'IPv6' : 'IPv4';
   const xt = isXt ? readRule(of, bytes) : undefined;

@@ -45,7 +45,10 @@ async function watch(situation: Situation): Promise<Watched> {
   const clock = new TestClock(situation.beforePause ?? (() => {}));
   const server = `--server=127.0.0.1:${app.config.metricsBindAddress!.port}`;
   const code = await runCommand([command, ...args, server], {
-    stdout: new Terminal(() => ({ write: (text) => written.push(text), ...situation.stream })),
+    stdout: new Terminal(() => ({
+      write: (text) => written.push(String(text)),
+      ...situation.stream,
+    })),
     stderr: new Terminal(() => ({ write: (text) => (stderr += text) })),
     clock,
     surroundings: {

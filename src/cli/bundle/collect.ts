@@ -1,0 +1,158 @@
+/** What a report of a fault needs of this node, as text files. */
+import { readdirSync } from 'node:fs';
+import { machine, release, version } from 'node:os';
+import { versionText } from '../../config/version.ts';
+import { type HostFiles, hostFiles } from '../../host/files.ts';
+import { openKernel } from '../../kernel/native-kernel.ts';
+import { printableText } from '../../serve/printable.ts';
+import { redacted } from './redact.ts';
+import { rulesetText } from './ruleset.ts';
+
+export interface BundleFile {
+  /** Lower-case letters, digits, points and hyphens. */
+  readonly name: string;
+  /** Printable, without secrets. */
+  readonly text: string;
+}
+
+/** Longer files are cut. */
+const fileCharactersMax = 2 * 1024 * 1024;
+/** What one question may take. */
+const patienceMs = 5000;
+
+/** What the running process is asked for. A process that hangs answers none. */
+const answers = {
+  'status.json': '/fairlead/v1/status',
+  'services-unhealthy.json': '/fairlead/v1/services?state=unhealthy&limit=1000',
+  'services.json': '/fairlead/v1/services?limit=1000',
+  'changes.json': '/fairlead/v1/changes?limit=1000',
+  'diff.json': '/fairlead/v1/diff',
+  'metrics.txt': '/metrics',
+  'configuration.json': '/configz',
+  'flags.txt': '/flagz',
+  'process.txt': '/statusz',
+} as const;
+
+/** Files of /proc that describe the network of this namespace and the machine. */
+const facts = {
+  'routes-ipv4.txt': '/proc/net/fib_trie',
+  'routes-ipv6.txt': '/proc/net/ipv6_route',
+  'addresses-ipv6.txt': '/proc/net/if_inet6',
+  'interfaces.txt': '/proc/net/dev',
+  'sockets.txt': '/proc/net/sockstat',
+  'conntrack-statistics.txt': '/proc/net/stat/nf_conntrack',
+  'ipvs.txt': '/proc/net/ip_vs',
+  'iptables-legacy.txt': '/proc/net/ip_tables_names',
+  'modules.txt': '/proc/modules',
+  'memory.txt': '/proc/meminfo',
+  'pressure-cpu.txt': '/proc/pressure/cpu',
+  'limits.txt': '/proc/1/limits',
+} as const;
+
+/** Folders of settings, of which each file is read. */
+const settings = [
+  '/proc/sys/net/netfilter',
+  '/proc/sys/net/ipv4',
+  '/proc/sys/net/ipv4/conf/all',
+  '/proc/sys/net/ipv4/vs',
+  '/proc/sys/net/ipv6/conf/all',
+] as const;
+
+/** Where facts come from that the process does not give. Tests give others. */
+export interface BundleSources {
+  readonly host: HostFiles;
+  readonly ruleset: () => Promise<string>;
+}
+
+/** `server`: `http://127.0.0.1:10249`. What cannot be had is a file that gives the reason. */
+export async function collectBundle(
+  server: string,
+  { host, ruleset }: BundleSources = { host: hostFiles(), ruleset: readRuleset },
+): Promise<BundleFile[]> {
+  const asked = await askAll(server);
+  const files: Record<string, string> = {
+    'version.txt': versionText,
+    'kernel.txt': `${release()} ${machine()}\n${version()}\n`,
+    ...asked,
+    'ruleset.nft.txt': await ruleset().catch(unreadable),
+    'sysctls.txt': sysctlsText(host),
+    ...Object.fromEntries(
+      Object.entries(facts).map(([name, path]) => [name, readText(host, path)]),
+    ),
+  };
+  return Object.entries(files).map(([name, text]) => ({ name, text: shown(text) }));
+}
+
+/** A process that does not answer the first question is not asked the others. */
+async function askAll(server: string): Promise<Record<string, string>> {
+  const texts: Record<string, string> = {};
+  for (const [name, path] of Object.entries(answers)) {
+    try {
+      const signal = AbortSignal.timeout(patienceMs);
+      const response = await fetch(`${server}${path}`, { signal });
+      texts[name] = await response.text();
+    } catch (error) {
+      texts[name] = unreadable(error as Error);
+      if (name === 'status.json') break;
+    }
+  }
+  return texts;
+}
+
+async function readRuleset(): Promise<string> {
+  const kernel = openKernel();
+  try {
+    return await rulesetText(kernel);
+  } finally {
+    kernel.close();
+  }
+}
+
+function unreadable(error: Error): string {
+  const { cause, message } = error;
+  return `could not be read: ${cause instanceof Error ? cause.message : message}\n`;
+}
+
+function sysctlsText(host: HostFiles): string {
+  const lines = settings.flatMap((folder) =>
+    namesIn(folder).flatMap((name) => {
+      const path = `${folder}/${name}`;
+      const value = readText(host, path).trim().replaceAll('\n', ' ');
+      const key = path.slice('/proc/sys/'.length).replaceAll('/', '.');
+      return value === '' || isSecret(name) ? [] : [`${key} = ${value}`];
+    }),
+  );
+  return `${lines.join('\n')}\n`;
+}
+
+/** Keys of TCP Fast Open and of stable addresses. */
+function isSecret(name: string): boolean {
+  return /key|secret/.test(name);
+}
+
+function namesIn(folder: string): string[] {
+  try {
+    const entries = readdirSync(folder, { withFileTypes: true });
+    return entries.filter((entry) => entry.isFile()).map(({ name }) => name);
+  } catch {
+    return [];
+  }
+}
+
+/** Empty when there is no such file, or this process may not read it. */
+function readText(host: HostFiles, path: string): string {
+  try {
+    const text = host.read(path) ?? '';
+    return text === '' ? '' : `${text}\n`;
+  } catch {
+    return '';
+  }
+}
+
+function shown(text: string): string {
+  const cut =
+    text.length > fileCharactersMax
+      ? `${text.slice(0, fileCharactersMax)}\n[cut at ${fileCharactersMax} characters]\n`
+      : text;
+  return printableText(redacted(cut));
+}

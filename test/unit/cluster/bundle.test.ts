@@ -1,0 +1,121 @@
+/** `fairlead bundle`: what is in it, and what is not. */
+import { execFileSync } from 'node:child_process';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, describe, expect, it, onTestFinished } from 'vitest';
+import { type BundleFile, collectBundle } from '../../../src/cli/bundle/collect.ts';
+import { redacted } from '../../../src/cli/bundle/redact.ts';
+import { ustar } from '../../../src/cli/bundle/ustar.ts';
+import { fileLines } from '../../../src/cli/report/files.ts';
+import { reportText } from '../../../src/cli/report/lines.ts';
+import { type Running, started } from '../app/running.ts';
+import { freePort } from '../free-port.ts';
+import { PaperCluster } from './cluster.ts';
+
+const token = 'eyJhbGciOiJSUzI1NiIsImtpZCI6IiJ9.eyJpc3MiOiJrdWJlcm5ldGVzIn0.SflKxwRJSMeKKF2QT4';
+
+let app: Running;
+
+afterEach(() => app?.stop());
+
+const paper = {
+  host: { read: (path: string) => `what ${path} says, token: ${token}`, write: () => {} },
+  ruleset: async () => 'table inet mine {\n\tchain x {\n\t}\n}\n',
+};
+
+function textOf(files: readonly BundleFile[], name: string): string {
+  return files.find((file) => file.name === name)!.text;
+}
+
+describe('a bundle', () => {
+  it('has the answers of the process, its metrics and configuration, rules and settings', async () => {
+    app = await started('--manifests=/anywhere', '--cluster-cidr=10.244.0.0/16');
+    const server = `http://127.0.0.1:${app.config.metricsBindAddress!.port}`;
+    const files = await collectBundle(server, paper);
+    expect(JSON.parse(textOf(files, 'status.json'))).toMatchObject({ kind: 'Status' });
+    expect(JSON.parse(textOf(files, 'changes.json'))).toMatchObject({ kind: 'ChangeList' });
+    expect(JSON.parse(textOf(files, 'services.json'))).toMatchObject({ kind: 'ServiceList' });
+    expect(textOf(files, 'configuration.json')).toContain('"clusterCIDR":"10.244.0.0/16"');
+    expect(textOf(files, 'metrics.txt')).toContain('\n# TYPE fairlead_');
+    expect(textOf(files, 'version.txt')).toContain('Fairlead v');
+    expect(textOf(files, 'ruleset.nft.txt')).toBe(await paper.ruleset());
+    expect(textOf(files, 'sysctls.txt')).toContain('net.ipv4.ip_forward = what /proc/sys/net');
+    for (const { name, text } of files) {
+      expect(name).toMatch(/^[a-z0-9][a-z0-9.-]*$/);
+      expect(text).not.toContain(token);
+    }
+  });
+
+  it('has the rest when the process does not answer, or rules cannot be read', async () => {
+    const ruleset = () => Promise.reject(new Error('EPERM'));
+    const files = await collectBundle(`http://127.0.0.1:${await freePort()}`, {
+      ...paper,
+      ruleset,
+    });
+    expect(textOf(files, 'status.json')).toMatch(/^could not be read: /);
+    expect(textOf(files, 'ruleset.nft.txt')).toBe('could not be read: EPERM\n');
+    expect(textOf(files, 'memory.txt')).toContain('/proc/meminfo');
+  });
+
+  it('is bounded: long files are cut', async () => {
+    const ruleset = async () => 'x'.repeat(3 * 1024 * 1024);
+    const files = await collectBundle(`http://127.0.0.1:${await freePort()}`, {
+      ...paper,
+      ruleset,
+    });
+    const text = textOf(files, 'ruleset.nft.txt');
+    expect(text).toMatch(/\n\[cut at 2097152 characters\]\n$/);
+    expect(text.length).toBeLessThan(2.1 * 1024 * 1024);
+  });
+
+  it('comes out of the plugin as it was', async () => {
+    const long = `${'long '.repeat(300)}end\n\n  indented\ttab\n`;
+    const lines = fileLines([{ name: 'long.txt', text: long }]);
+    const cluster = new PaperCluster().node('a', reportText(lines));
+    expect((await cluster.ask('bundle', '-f', 'x.tar.gz')).code).toBe(0);
+    const args = ['-xzOf', 'x.tar.gz', 'fairlead-bundle/nodes/a/long.txt'];
+    const found = execFileSync('tar', args, { cwd: cluster.path, encoding: 'utf8' });
+    expect(found).toBe(long.replace('\t', '        '));
+  });
+});
+
+describe('the archive', () => {
+  it('is read by tar', () => {
+    const folder = mkdtempSync(join(tmpdir(), 'fairlead-tar-'));
+    onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+    const texts = { 'a/empty': '', 'a/one': 'x'.repeat(512), 'a/accent': 'é\n', 'a/two': 'y\n' };
+    const files = Object.entries(texts).map(([name, text]) => ({ name, text }));
+    writeFileSync(join(folder, 'x.tar'), ustar(files, Date.UTC(2026, 0, 2, 3, 4, 5)));
+    const tar = (...args: string[]): string =>
+      execFileSync('tar', args, {
+        cwd: folder,
+        env: { ...process.env, TZ: 'UTC' },
+        encoding: 'utf8',
+      });
+    const listing = tar('-tvf', 'x.tar').trim().split('\n');
+    expect(listing).toHaveLength(4);
+    expect(listing[1]).toMatch(/^-rw-r--r-- .* 512 2026-01-02 03:04(:05)? a\/one$/);
+    expect(tar('-xOf', 'x.tar', 'a/one')).toBe(texts['a/one']);
+    expect(tar('-xOf', 'x.tar', 'a/two')).toBe('y\n');
+  });
+});
+
+describe('redaction', () => {
+  it('takes out tokens, passwords, keys and certificates, and leaves the rest', () => {
+    const pem = '-----BEGIN EC PRIVATE KEY-----\nMHcC\n-----END EC PRIVATE KEY-----';
+    const cases: readonly (readonly [string, string])[] = [
+      [`token: ${token}`, 'token: [redacted]'],
+      [`bearer-token=abc123 next`, 'bearer-token=[redacted] next'],
+      ['{"access_token":"abc","x":1}', '{"access_token":"[redacted]","x":1}'],
+      ['Authorization: Bearer abc.def', 'Authorization: Bearer [redacted]'],
+      [`err ${token} end`, 'err [redacted] end'],
+      ['https://user:pw@proxy:3128/x', 'https://[redacted]@proxy:3128/x'],
+      ['client-key-data: LS0tLS1', 'client-key-data: [redacted]'],
+      [`a ${pem} b`, 'a [redacted] b'],
+      ['tokens of a bucket: 5', 'tokens of a bucket: 5'],
+      ['https://10.96.0.1:443/api', 'https://10.96.0.1:443/api'],
+    ];
+    for (const [text, expected] of cases) expect(redacted(text)).toBe(expected);
+  });
+});
