@@ -1,0 +1,93 @@
+/** A cluster that only `kubectl fairlead` sees: its kubectl answers from files. */
+import { spawn } from 'node:child_process';
+import {
+  chmodSync,
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { text } from 'node:stream/consumers';
+import { onTestFinished } from 'vitest';
+
+const plugin = resolve(import.meta.dirname, '../../../deploy/kubectl/kubectl-fairlead');
+
+export interface Printed {
+  readonly code: number | null;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+export class PaperCluster {
+  readonly path = mkdtempSync(join(tmpdir(), 'fairlead-cluster-'));
+  #pods = '';
+
+  constructor() {
+    for (const folder of ['bin', 'exec', 'get', 'now']) mkdirSync(join(this.path, folder));
+    copyFileSync(join(import.meta.dirname, 'fake-kubectl'), join(this.path, 'bin/kubectl'));
+    onTestFinished(() => rmSync(this.path, { recursive: true, force: true }));
+  }
+
+  /** A node, and what its Fairlead prints. */
+  node(name: string, answer: string, state = 'Running'): this {
+    this.#pods += `${name} ${state}\n`;
+    writeFileSync(join(this.path, 'pods'), this.#pods);
+    writeFileSync(join(this.path, 'exec', name), answer);
+    return this;
+  }
+
+  /** A node whose pod runs this script of the shell. */
+  script(name: string, lines: string): this {
+    this.node(name, `#!/bin/sh\n${lines}\n`);
+    chmodSync(join(this.path, 'exec', name), 0o755);
+    return this;
+  }
+
+  /** What `kubectl get` prints for this word of its command line. */
+  object(word: string, printed: string): this {
+    writeFileSync(join(this.path, 'get', word), printed);
+    return this;
+  }
+
+  log(printed: string): this {
+    writeFileSync(join(this.path, 'log'), printed);
+    return this;
+  }
+
+  read(file: string): string {
+    const path = join(this.path, file);
+    return existsSync(path) ? readFileSync(path, 'utf8') : '';
+  }
+
+  /** Runs the plugin. */
+  async ask(...args: readonly string[]): Promise<Printed> {
+    const env = { PATH: `${join(this.path, 'bin')}:${process.env.PATH}`, CLUSTER: this.path };
+    const options = { env, cwd: this.path, stdio: ['ignore', 'pipe', 'pipe'] } as const;
+    const child = spawn('sh', [plugin, ...args], { ...options, stdio: ['ignore', 'pipe', 'pipe'] });
+    const [stdout, stderr, code] = await Promise.all([
+      text(child.stdout),
+      text(child.stderr),
+      new Promise<number | null>((done) => child.once('close', done)),
+    ]);
+    return { code, stdout, stderr };
+  }
+}
+
+/** A report as nodes write it: `report('healthy yes', 'mode nftables')`; blanks separate fields. */
+export function report(...lines: readonly string[]): string {
+  const all = ['fairlead-report 1 v0.1.0', ...lines, 'end'];
+  return all.map((line) => `${line.replace(/ (?! )/g, '\t').replace(/~/g, ' ')}\n`).join('');
+}
+
+/** The rows of a printed table, each as its cells. */
+export function rows(printed: string): string[][] {
+  return printed
+    .trimEnd()
+    .split('\n')
+    .map((line) => line.split(/ {2,}/));
+}

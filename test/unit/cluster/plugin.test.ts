@@ -1,0 +1,317 @@
+/** `kubectl fairlead` against a kubectl that answers from files: what it makes of the answers. */
+import { execFileSync } from 'node:child_process';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { PaperCluster, report, rows } from './cluster.ts';
+
+function statusReport(...extra: readonly string[]): string {
+  return report(
+    ...['node x', 'healthy yes', 'mode nftables', 'version v0.1.0', 'config aaaa'],
+    ...['last-sync 3 ok', 'silent -', 'conntrack 10 100', ...extra],
+  );
+}
+
+const usual = ['yes', 'nftables', 'v0.1.0', 'aaaa', '3s ago', 'none', '10%'];
+
+describe('kubectl fairlead status', () => {
+  it('shows a row for each node, and exits 0 when all are healthy and alike', async () => {
+    const cluster = new PaperCluster().node('a', statusReport()).node('b', statusReport());
+    const { code, stderr, stdout } = await cluster.ask('status');
+    const [head, ...body] = rows(stdout);
+    expect(head!.slice(0, 4)).toEqual(['NODE', 'HEALTHY', 'MODE', 'VERSION']);
+    expect(body.slice(0, 2)).toEqual([
+      ['a', ...usual],
+      ['b', ...usual],
+    ]);
+    expect([code, stderr, body.at(-1)]).toEqual([0, '', ['2 nodes, 2 answered, 0 to look at']]);
+  });
+
+  it('puts nodes first that do not answer, are unhealthy, or differ from most, with the reason', async () => {
+    const cluster = new PaperCluster();
+    for (const name of ['a', 'b', 'c']) cluster.node(name, statusReport());
+    cluster
+      .node('d', statusReport().replace('aaaa', 'bbbb').replace('nftables', 'iptables'))
+      .node('e', statusReport('problem It~is~starting.').replace('healthy\tyes', 'healthy\tno'))
+      .node('f', report('unreachable cannot~reach~http://127.0.0.1:10249:~timeout'))
+      .node('g', '', 'Running CrashLoopBackOff')
+      .node('h', '', 'Pending')
+      .node('i', statusReport().slice(0, 40))
+      .script('j', 'echo "Error: commands come first: fairlead status" >&2; exit 2')
+      .script('k', 'echo "error: unable to upgrade connection" >&2; exit 1');
+    const { code, stdout } = await cluster.ask('status', '--no-headers');
+    const found = rows(stdout).map((cells) => [cells[0], cells[1], cells.at(-1)]);
+    expect(found).toEqual([
+      ['f', 'no answer', 'cannot reach http://127.0.0.1:10249: timeout'],
+      ['g', 'no answer', 'its pod is CrashLoopBackOff'],
+      ['h', 'no answer', 'its pod is Pending'],
+      ['i', 'no answer', 'the answer was cut off (exit code 0)'],
+      ['j', 'no answer', 'its release does not have this report'],
+      ['k', 'no answer', 'error: unable to upgrade connection'],
+      ['e', 'no', 'It is starting.'],
+      ['d', 'yes', '* differs from most nodes: mode, config.'],
+      ...['a', 'b', 'c'].map((name) => [name, 'yes', '10%']),
+      ['11 nodes, 5 answered, 8 to look at', undefined, '11 nodes, 5 answered, 8 to look at'],
+    ]);
+    expect(rows(stdout)[7]!.slice(2, 5)).toEqual(['iptables *', 'v0.1.0', 'bbbb *']);
+    expect(code).toBe(1);
+  });
+
+  it('gives up on a node that hangs, and shows the others', async () => {
+    const cluster = new PaperCluster().node('a', statusReport()).script('b', 'exec sleep 600');
+    const { code, stdout } = await cluster.ask('status', '--timeout=1', '--no-headers');
+    expect(rows(stdout).slice(0, 2)).toEqual([
+      ['b', 'no answer', '-', '-', '-', '-', '-', '-', 'no answer within 1 s'],
+      ['a', ...usual],
+    ]);
+    expect(code).toBe(1);
+  });
+
+  it('says unknown for what an older release does not report, and ignores what it does not know', async () => {
+    const old = report('healthy yes', 'mode nftables', 'weather fine');
+    const { code, stdout } = await new PaperCluster().node('a', old).ask('status', '--no-headers');
+    expect(rows(stdout)[0]).toEqual(['a', 'yes', 'nftables', '?', '?', '?', '?', '?']);
+    expect(code).toBe(0);
+  });
+
+  it('prints no control character, whatever a node answers', async () => {
+    const evil = statusReport('problem \u001b[2J\u009bX\rhealthy', '@node\tfake', '@why\tfake');
+    const { stdout } = await new PaperCluster().node('a', evil).ask('status');
+    expect(stdout).not.toMatch(/[^\n -~]/);
+    expect(stdout).not.toContain('fake');
+    expect(rows(stdout)[1]![0]).toBe('a');
+  });
+
+  it('names nodes that have no pod of Fairlead', async () => {
+    const cluster = new PaperCluster().node('a', statusReport()).object('nodes', 'a\nbare\n');
+    const { stdout } = await cluster.ask('status');
+    expect(stdout).toContain('1 without a pod of Fairlead: bare\n');
+  });
+
+  it('asks twenty nodes at a time', async () => {
+    const cluster = new PaperCluster();
+    writeFileSync(join(cluster.path, 'answer'), statusReport());
+    // A node answers when twenty have been asked at one time.
+    const wait =
+      '[ "$(ls "$CLUSTER/now" | wc -l)" -lt 20 ] || touch "$CLUSTER/go"\n' +
+      'while [ ! -e "$CLUSTER/go" ]; do sleep 0.05; done\ncat "$CLUSTER/answer"';
+    for (let i = 0; i < 45; i += 1) cluster.script(`n${i}`, wait);
+    const { code, stdout } = await cluster.ask('status', '--timeout=300');
+    expect([code, rows(stdout).at(-1)]).toEqual([0, ['45 nodes, 45 answered, 0 to look at']]);
+    const running = cluster.read('running').trim().split('\n').map(Number);
+    expect([running.length, Math.max(...running)]).toEqual([45, 20]);
+  });
+});
+
+describe('kubectl fairlead service', () => {
+  const programmed = (service: string, slice: string, ...extra: string[]): string =>
+    report(`state in~force`, `observed ${service}`, `slice web-a ${slice}`, 'used 1', ...extra);
+
+  function cluster(): PaperCluster {
+    return new PaperCluster()
+      .object('service', '120\n')
+      .object('endpointslices', 'IPv4\tweb-a\t130\nFQDN\tweb-f\t140\n');
+  }
+
+  it('says on which nodes the Service is programmed in the revision of the API, and which are stale', async () => {
+    const shop = cluster()
+      .node('a', programmed('120', '130', 'endpoint 10.244.1.5:8080'))
+      .node('b', programmed('99', '130'))
+      .node('c', programmed('120', '98'))
+      .node('d', report('state in~force', 'observed 120', 'used 0'))
+      .node('e', programmed('120', '130').replace('in force', 'waiting'))
+      .node('f', programmed('121', '131', 'slice web-new 132'))
+      .node('g', programmed('120', '130', 'slice web-old 97'))
+      .node('h', report('refused this~proxy~serves~no~Service~shop/web'));
+    const { code, stdout } = await shop.ask('service', 'shop/web', '--no-headers');
+    expect(rows(stdout).map((cells) => [cells[0], cells[1], cells[4]])).toEqual([
+      ['b', 'stale', 'Service is at 99, the API has 120'],
+      ['c', 'stale', 'web-a is at 98, the API has 130'],
+      ['d', 'stale', 'has no slice web-a'],
+      ['e', 'waiting', undefined],
+      ['g', 'stale', 'still has slice web-old'],
+      ['h', 'absent', 'not known on this node: this proxy serves no Service shop/web'],
+      ['a', 'yes', undefined],
+      ['f', 'yes', undefined],
+      ['Programmed on 2 of 8 nodes, in revision 120 or newer', undefined, undefined],
+    ]);
+    expect(rows(stdout)[6]).toEqual(['a', 'yes', '120', '10.244.1.5:8080']);
+    expect(code).toBe(1);
+  });
+
+  it('exits 0 when all nodes have programmed it', async () => {
+    const { code } = await cluster().node('a', programmed('120', '130')).ask('service', 'shop/web');
+    expect(code).toBe(0);
+  });
+
+  it('says when the Service is not in the API', async () => {
+    const gone = new PaperCluster().object('endpointslices', '').node('a', report('refused none'));
+    const { code, stdout } = await gone.ask('service', 'shop/web');
+    expect(stdout).toMatch(/\nThe Service is not in the API\n$/);
+    expect(code).toBe(1);
+  });
+
+  it('takes the namespace of -n, and kubectl’s words for Services', async () => {
+    const shop = cluster().node('a', programmed('120', '130'));
+    await shop.ask('svc', 'web', '-n', 'shop');
+    expect(shop.read('calls')).toContain('-- fairlead node-report service shop/web\n');
+  });
+});
+
+describe('kubectl fairlead problems', () => {
+  it('shows each problem once, with its nodes', async () => {
+    const noEndpoint = 'problem shop/web It~has~no~endpoint.';
+    const cluster = new PaperCluster()
+      .node('a', report(noEndpoint))
+      .node('b', report(noEndpoint, 'problem node Conntrack~is~full.'))
+      .node('c', report('unreachable nobody~answers'));
+    const { code, stdout } = await cluster.ask('problems', '--no-headers');
+    expect(rows(stdout)).toEqual([
+      ['node', 'b', 'Conntrack is full.'],
+      ['node', 'c', 'Does not answer: nobody answers'],
+      ['shop/web', 'a,b', 'It has no endpoint.'],
+      ['3 nodes, 2 answered, 3 problems'],
+    ]);
+    expect(code).toBe(1);
+  });
+});
+
+describe('kubectl fairlead diff', () => {
+  it('shows nodes first whose kernel differs', async () => {
+    const cluster = new PaperCluster()
+      .node('a', report('same yes', 'family IPv4 30 0 0', 'family IPv6 5 0 0'))
+      .node(
+        'b',
+        report('same no', 'family IPv4 30 1 0', 'difference IPv4 shop/web/TCP:~1~missing'),
+      );
+    const { code, stdout } = await cluster.ask('diff', '--all', '--no-headers');
+    expect(rows(stdout)).toEqual([
+      ['b', 'no', '30', 'IPv4 shop/web/TCP: 1 missing'],
+      ['a', 'yes', '35'],
+    ]);
+    expect(code).toBe(1);
+  });
+});
+
+describe('kubectl fairlead explain', () => {
+  function cluster(): PaperCluster {
+    return new PaperCluster()
+      .object('pod', 'b\n10.244.2.7\nfd00:10:244:2::7\n')
+      .object('service', 'IPv6')
+      .node('a', 'wrong node\n')
+      .script('b', 'echo "Outcome: \u001b[1mendpoint"; exit 1');
+  }
+
+  it('asks the node of the pod, with the pod’s address of the target’s family', async () => {
+    for (const [target, address] of [
+      ['10.96.0.10:53', '10.244.2.7'],
+      ['[fd00:10:96::a]:53', 'fd00:10:244:2::7'],
+      ['shop/web:80', 'fd00:10:244:2::7'],
+    ] as const) {
+      const shop = cluster();
+      const { code, stdout } = await shop.ask('explain', target, '--from', 'pod/shop/client');
+      expect([code, stdout]).toEqual([1, 'On node b:\nOutcome: ?[1mendpoint\n']);
+      const call = `exec -n kube-system fairlead-b -- fairlead explain ${target} --from ${address}\n`;
+      expect(shop.read('calls')).toContain(call);
+    }
+  });
+
+  it('exits 1 when there is no such pod, and 2 when nobody says which node', async () => {
+    const shop = new PaperCluster().node('a', '');
+    const lost = await shop.ask('explain', '10.96.0.1:443', '--from=pod/shop/client');
+    expect([lost.code, lost.stderr]).toEqual([1, 'Error from server (NotFound): not found\n']);
+    expect((await shop.ask('explain', '10.96.0.1:443')).code).toBe(2);
+  });
+});
+
+describe('kubectl fairlead trace', () => {
+  it('sends a packet from each node, and names what stops it', async () => {
+    const cluster = new PaperCluster()
+      .node('a', report('packets 1', 'packet endpoint 10.244.1.5:80 it~went~there', 'sent -'))
+      .node(
+        'b',
+        report('packets 1', 'packet dropped 10.96.0.9:80 rule~1~of~chain~inet~x~y', 'sent -'),
+      );
+    const { code, stdout } = await cluster.ask('trace', 'shop/web:80', '--all', '--no-headers');
+    expect(rows(stdout)).toEqual([
+      ['b', 'dropped', '10.96.0.9:80', 'rule 1 of chain inet x y'],
+      ['a', 'endpoint', '10.244.1.5:80', 'it went there'],
+    ]);
+    expect(code).toBe(1);
+  });
+});
+
+describe('kubectl fairlead bundle', () => {
+  it('makes one archive with a folder for each node, and leaves tokens out of logs', async () => {
+    const token = 'eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJ4In0.c2lnbmF0dXJl';
+    const evil = ['file ../../evil', 'text out', 'file .hidden', 'text out', 'file plain.txt'];
+    const cluster = new PaperCluster()
+      .node('a', report('file status.json', 'part {"a', 'text ":1}', 'text -', 'text more'))
+      .node('b', report(...evil, 'text \u001b[2Jfine'))
+      .node('c', '', 'Pending')
+      .log(`asked with Authorization: Bearer ${token}\nhttps://user:secret@host/ ${token}\n`);
+    const { code, stdout } = await cluster.ask('bundle', '-f', 'x.tar.gz');
+    expect([code, stdout]).toEqual([1, 'x.tar.gz: 2 of 3 nodes answered\n']);
+    const tar = (...args: string[]): string =>
+      execFileSync('tar', args, { cwd: cluster.path, encoding: 'utf8' });
+    const names = tar('-tzf', 'x.tar.gz').trim().split('\n');
+    expect(names.filter((name) => !name.endsWith('/')).sort()).toEqual([
+      'fairlead-bundle/cluster.txt',
+      ...['log.txt', 'previous-log.txt', 'status.json'].map((f) => `fairlead-bundle/nodes/a/${f}`),
+      ...['log.txt', 'plain.txt', 'previous-log.txt'].map((f) => `fairlead-bundle/nodes/b/${f}`),
+      ...['log.txt', 'no-answer.txt', 'previous-log.txt'].map(
+        (f) => `fairlead-bundle/nodes/c/${f}`,
+      ),
+    ]);
+    expect(tar('-xzOf', 'x.tar.gz', 'fairlead-bundle/nodes/a/status.json')).toBe(
+      '{"a":1}\n\nmore\n',
+    );
+    const all = tar('-xzOf', 'x.tar.gz');
+    expect(all).toContain('Bearer [redacted]');
+    for (const secret of [token, 'secret', 'c2lnbmF0dXJl', '\u001b'])
+      expect(all).not.toContain(secret);
+  });
+});
+
+describe('kubectl fairlead', () => {
+  it('exits 2 for wrong usage, and asks nobody', async () => {
+    const cluster = new PaperCluster().node('a', statusReport());
+    for (const args of [
+      [],
+      ['sttaus'],
+      ['status', '--colour'],
+      ['status', 'x'],
+      ['service'],
+      ['service', 'a/b/c'],
+      ['service', '$(id)'],
+      ['status', '--timeout', 'x'],
+      ['bundle', '-f', 'x.zip'],
+      ['explain', '--', 'x'],
+      ['trace', 'shop/web:80', '--node'],
+    ]) {
+      const { code, stderr } = await cluster.ask(...args);
+      expect([args, code]).toEqual([args, 2]);
+      expect(stderr).toMatch(/\nError: .+\n$/);
+    }
+    expect(cluster.read('calls')).toBe('');
+  });
+
+  it('exits 3 when nobody can be reached', async () => {
+    const silent = new PaperCluster().node('a', report('unreachable nobody~answers'));
+    for (const word of ['status', 'problems', 'diff']) {
+      expect((await silent.ask(word)).code).toBe(3);
+    }
+    const none = await new PaperCluster().node('a', '').ask('status', '--node', 'b');
+    expect([none.code, none.stderr]).toEqual([
+      3,
+      'Error: no pod with the labels app.kubernetes.io/name=fairlead on node b\n',
+    ]);
+  });
+
+  it('passes the words of kubectl on, each as one word', async () => {
+    const cluster = new PaperCluster().node('a', statusReport());
+    await cluster.ask('status', '--context', "it's; $(id)", '--as=me you');
+    const [first] = cluster.read('calls').split('\n');
+    expect(first).toMatch(/^--context=it's; \$\(id\) --as=me you get pods -A /);
+  });
+});
