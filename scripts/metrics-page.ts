@@ -6,6 +6,7 @@ import { Descriptors } from '../src/modes/sockets/descriptors.ts';
 import { affinityMetrics } from '../src/serve/affinity-metrics.ts';
 import { connectTimeMetrics } from '../src/serve/connect-time-metrics.ts';
 import { conntrackTableMetrics } from '../src/serve/conntrack-metrics.ts';
+import { infoMetrics } from '../src/serve/info-metrics.ts';
 import { ipvsMetrics } from '../src/serve/ipvs-metrics.ts';
 import { logMetrics } from '../src/serve/log-metrics.ts';
 import { Metrics } from '../src/serve/metrics.ts';
@@ -49,6 +50,7 @@ function allMetrics(): Described[] {
     families: () => [],
     maps: () => undefined,
   });
+  infoMetrics(registry, { config: () => ({ mode: '', document: {} }), mode: () => 'nftables' });
   serviceMetrics(registry, { read: async () => undefined });
   problemMetrics(registry, {
     catchUp: async () => {},

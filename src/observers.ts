@@ -25,6 +25,7 @@ import { HttpThread } from './serve/http/http-thread.ts';
 import { openThread } from './serve/http/open-thread.ts';
 import type { SharedMemory } from './serve/http/shared-memory.ts';
 import type { Wire, WireEvents } from './serve/http/wire.ts';
+import { infoMetrics } from './serve/info-metrics.ts';
 import { kernelMetrics } from './serve/kernel-metrics.ts';
 import { localhostReport } from './serve/localhost-report.ts';
 import type { Logger } from './serve/log.ts';
@@ -119,6 +120,7 @@ export class Observers {
     const connectTime = () => present.engine()?.connectTime;
     const read = { kernel, host: options.host, clock, state, families, mode, config, connectTime };
     this.#counters = kernelMetrics(this.metrics.registry, read);
+    infoMetrics(this.metrics.registry, { config, mode: () => mode().name });
     connectTimeMetrics(this.metrics.registry, {
       clock,
       families,

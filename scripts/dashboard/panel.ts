@@ -8,11 +8,23 @@ export interface Panel {
   readonly unit?: 's' | 'bytes' | 'percentunit' | 'reqps' | 'ops' | 'cps';
   /** Queries by legend. */
   readonly queries: Readonly<Record<string, string>>;
+  /** A number instead of a graph. Its colour is red from this value on, if it has one. */
+  readonly stat?: { readonly redFrom?: number };
+}
+
+/** A table with a row for each node. */
+export interface NodeTable {
+  readonly title: string;
+  readonly meaning: string;
+  /** Queries by the heading of their column. Labels that are shown are named by heading, too. */
+  readonly columns: Readonly<Record<string, string | { query: string; label: string }>>;
+  readonly units: Readonly<Record<string, 's' | 'bytes' | 'percentunit'>>;
 }
 
 export interface Row {
   readonly title: string;
   readonly panels: readonly Panel[];
+  readonly table?: NodeTable;
 }
 
 export const window = '[$__rate_interval]';

@@ -56,6 +56,7 @@ function main(): void {
     },
   });
   const { key, repository, url, builder } = values;
+  const commit = committed();
   const folder = join(root, 'build/release', version);
   mkdirSync(folder, { recursive: true });
   makeRelease({
@@ -63,13 +64,15 @@ function main(): void {
     version,
     folder,
     epoch: sourceDateEpoch(),
-    commit: committed(),
+    commit,
     images: images(values.images),
     url,
     repository,
     builder,
     key: key === undefined ? undefined : readFileSync(key, 'utf8'),
   });
+  // Making images takes minutes, and the chart is read after that.
+  if (committed() !== commit) throw new Error('there was another commit meanwhile');
   for (const name of readdirSync(folder).sort()) {
     const kilobytes = Math.ceil(statSync(join(folder, name)).size / 1000);
     console.log(`${String(kilobytes).padStart(8)} kB  ${name}`);

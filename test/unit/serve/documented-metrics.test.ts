@@ -30,7 +30,7 @@ const written = execFileSync('git', ['ls-files', '-co', '--exclude-standard'], {
   .filter((path) => !/metrics\.md$|kube-proxy-behaviour\.md$/.test(path));
 
 /** Labels that Prometheus gives. */
-const given = ['job', 'instance', 'le'];
+const given = ['cluster', 'job', 'instance', 'le'];
 
 /** `name{label,label="value"}` and `prefix_{one,two}_suffix` in a text, one by one. */
 function named(text: string): { name: string; labels: string[] }[] {

@@ -1,0 +1,39 @@
+import { Registry } from 'prom-client';
+import { expect, it } from 'vitest';
+import type { Config } from '../../../src/config/config.ts';
+import { loadConfig } from '../../../src/config/load.ts';
+import { infoMetrics } from '../../../src/serve/info-metrics.ts';
+
+const header = 'apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n';
+
+function configOf(fields: string, ...flags: readonly string[]): Config {
+  const file = Buffer.from(header + fields);
+  const result = loadConfig(['--config=/file', ...flags], { readFile: () => file });
+  if (result.kind !== 'run') throw new Error('it does not run');
+  return result.config;
+}
+
+const hashIn = (text: string): string => /config_info\{hash="(\w+)"\} 1/.exec(text)![1]!;
+
+it('nodes have the same hash when their configurations differ in the name of the node only', async () => {
+  let config = configOf('mode: nftables\n', '--hostname-override=n1');
+  const registry = new Registry();
+  infoMetrics(registry, { config: () => config, mode: () => 'nftables' });
+  const first = hashIn(await registry.metrics());
+  config = configOf('mode: nftables\n', '--hostname-override=n2');
+  expect(hashIn(await registry.metrics())).toBe(first);
+  config = configOf('mode: nftables\nclusterCIDR: 10.0.0.0/8\n');
+  const text = await registry.metrics();
+  expect(hashIn(text)).not.toBe(first);
+  expect(text.match(/^fairlead_config_info/gm)).toHaveLength(1);
+});
+
+it('the mode that runs is named beside the mode that was asked for', async () => {
+  let config = configOf('mode: ipvs\n');
+  const registry = new Registry();
+  infoMetrics(registry, { config: () => config, mode: () => 'nftables' });
+  const text = async () => (await registry.metrics()).match(/^fairlead_mode_info.*$/gm);
+  expect(await text()).toEqual(['fairlead_mode_info{mode="nftables",requested="ipvs"} 1']);
+  config = configOf('');
+  expect(await text()).toEqual(['fairlead_mode_info{mode="nftables",requested="auto"} 1']);
+});
