@@ -2,10 +2,19 @@
 #ifndef FAIRLEAD_BASE_SYSTEM_ERROR_H_
 #define FAIRLEAD_BASE_SYSTEM_ERROR_H_
 
+#include <array>
 #include <cerrno>
+#include <cstring>
 #include <string>
+#include <utility>
 
 namespace fairlead {
+
+/** The text of an errno, as strerror(3) has it. For any thread. */
+inline std::string ErrorText(int error) {
+  std::array<char, 128> buffer{};
+  return strerror_r(error, buffer.data(), buffer.size());
+}
 
 struct SystemError {
   int error = 0;
@@ -13,6 +22,9 @@ struct SystemError {
   std::string call;
 
   static SystemError Last(std::string call) { return {errno, std::move(call)}; }
+
+  /** `setns /run/netns/a: No such file or directory`. */
+  std::string Text() const { return call + ": " + ErrorText(error); }
 };
 
 }  // namespace fairlead

@@ -13,7 +13,7 @@ Channel::Channel(std::string network_namespace, Families families, Done done, En
 Channel::~Channel() { Abandon(); }
 
 std::expected<void, SystemError> Channel::Start() {
-  const auto started =
+  auto started =
       StartThread(thread_, [](void* self) { static_cast<Channel*>(self)->Loop(); }, this);
   started_ = started.has_value();
   return started;

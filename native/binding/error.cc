@@ -1,6 +1,5 @@
 #include "binding/error.h"
 
-#include <cstring>
 #include <string>
 
 namespace fairlead::binding {
@@ -18,7 +17,7 @@ napi_value ToString(napi_env env, const std::string& text) {
 napi_value ToError(napi_env env, const SystemError& failure) {
   napi_value error = nullptr;
   napi_value number = nullptr;
-  const std::string words = failure.call + ": " + std::strerror(failure.error);
+  const std::string words = failure.Text();
   napi_create_error(env, nullptr, ToString(env, words), &error);
   napi_create_int32(env, failure.error, &number);
   napi_set_named_property(env, error, "errno", number);

@@ -10,7 +10,7 @@ namespace fairlead::binding {
 namespace {
 
 /** Smaller answers are copied, which costs less than a finalizer. */
-constexpr std::size_t kExternalBytesMin = 64 * 1024;
+constexpr std::size_t kExternalBytesMin = std::size_t{64} * 1024;
 
 void FreeMemory(napi_env, void* data, void*) {
   ByteBuffer::Free()(static_cast<std::uint8_t*>(data));

@@ -58,7 +58,7 @@ void Watcher::Abandon() noexcept {
 }
 
 std::expected<void, SystemError> Watcher::Run() {
-  const auto entered = EnterNamespace(namespace_);
+  auto entered = EnterNamespace(namespace_);
   if (!entered) return entered;
   auto socket = wire::Socket::Open({.protocol = NETLINK_NETFILTER,
                                     .group = NFNLGRP_NFTABLES,

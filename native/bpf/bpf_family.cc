@@ -3,7 +3,6 @@
 #include <sys/socket.h>
 
 #include <cerrno>
-#include <cstring>
 #include <string>
 #include <utility>
 
@@ -44,9 +43,9 @@ Room RoomOf(const R& record) {
   return {record.frontends_max, record.endpoints_max};
 }
 
-std::expected<void, Refused> Whole(Done done) {
+std::expected<void, Refused> Whole(const Done& done) {
   if (done) return {};
-  return std::unexpected(Refused{std::nullopt, std::move(done.error())});
+  return std::unexpected(Refused{std::nullopt, done.error()});
 }
 
 /** Calls `work` with the place of a record. */
@@ -111,17 +110,13 @@ struct Answerer {
   }
 };
 
-std::string WordsOf(const SystemError& error) {
-  return error.call + ": " + std::strerror(error.error);
-}
-
 ByteBuffer Answer(std::span<const std::uint8_t> buffer) {
   const auto request = protocol::ReadRequest<Request>(buffer);
   if (!request) return protocol::RefuseDump(request.error());
   RecordWriter out;
   const Done done = std::visit(Answerer{out}, *request);
   reply::Dumped end;
-  const std::string words = done ? "" : WordsOf(done.error());
+  const std::string words = done ? "" : done.error().Text();
   end.error = done ? 0 : static_cast<std::uint32_t>(done.error().error);
   end.message = words;
   out.Append(end);
@@ -129,7 +124,7 @@ ByteBuffer Answer(std::span<const std::uint8_t> buffer) {
 }
 
 void WriteFailure(std::uint32_t index, const Refused& refused, RecordWriter& out) {
-  const std::string words = WordsOf(refused.error);
+  const std::string words = refused.error.Text();
   out.Append(reply::Failed{index, refused.entry.value_or(kUnknownIndex),
                            static_cast<std::uint32_t>(refused.error.error), words});
 }

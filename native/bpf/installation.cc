@@ -238,6 +238,8 @@ std::expected<std::vector<std::string>, SystemError> FilesIn(const std::string& 
   if (folder == nullptr && errno == ENOENT) return names;
   if (folder == nullptr) return Failure(SystemError::Last("reading " + directory));
   errno = 0;
+  // No other thread reads this stream.
+  // NOLINTNEXTLINE(concurrency-mt-unsafe)
   while (const dirent* entry = readdir(folder.get())) {
     if (entry->d_type != DT_DIR) names.emplace_back(entry->d_name);
     errno = 0;
@@ -263,7 +265,7 @@ Done AddMaps(const Place& place, const Room& room) {
     if (access(path.c_str(), F_OK) == 0) continue;
     const auto map = CreateMap(shape, room);
     if (!map) return Failure(map.error());
-    const auto pinned = Pin(map->get(), path);
+    auto pinned = Pin(map->get(), path);
     if (!pinned) return pinned;
   }
   return {};
@@ -278,7 +280,7 @@ Done AddLinks(const Place& place, const Reach& reach) {
   const FileDescriptor cgroup(open(reach.cgroup.c_str(), O_DIRECTORY | O_CLOEXEC));
   if (!cgroup.valid()) return Failure(SystemError::Last("opening " + reach.cgroup));
   for (const Program& program : ProgramsOf(place.family)) {
-    const auto added = AddLink(place, program, *maps, cgroup.get());
+    auto added = AddLink(place, program, *maps, cgroup.get());
     if (!added) return added;
   }
   return WriteSettings(place, *maps, *wanted);
@@ -299,7 +301,7 @@ Done ExtendLease(const Place& place, std::uint32_t milliseconds, bool only_valid
 
 Done Remove(const Place& place) {
   for (const Program& program : ProgramsOf(place.family)) {
-    const auto removed = RemovePin(place.PathOf(program.name));
+    auto removed = RemovePin(place.PathOf(program.name));
     if (!removed) return removed;
   }
   // Another version may have pinned more, such as links of programs that this one does not know.
@@ -307,7 +309,7 @@ Done Remove(const Place& place) {
   if (!rest) return Failure(rest.error());
   for (const std::string& name : *rest) {
     if (IsOfOther(name, place.family)) continue;
-    const auto removed = RemovePin(place.PathOf(name.c_str()));
+    auto removed = RemovePin(place.PathOf(name.c_str()));
     if (!removed) return removed;
   }
   // The other family may have something there, or the folder may be a mount, perhaps in a root that

@@ -120,7 +120,7 @@ Opened LoadProgram(const Program& program, std::span<const std::uint64_t> instru
   if (fd >= 0) return FileDescriptor(fd);
   SystemError error = SystemError::Last(std::move(call));
   // Once more for the verifier's words, which cost time.
-  std::array<char, 64 * 1024> log{};
+  std::array<char, std::size_t{64} * 1024> log{};
   attr.log_level = 1;
   attr.log_buf = Address(log.data());
   attr.log_size = log.size();

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <vector>
 
 #include "legacy/lock.h"
@@ -47,7 +46,7 @@ std::expected<void, SystemError> WriteTables(std::uint8_t family, protocol::Reco
   auto socket = TableSocket::Open(family);
   if (!socket) return Failure(socket.error());
   for (const std::string& name : *names) {
-    const auto read = socket->Read(name);
+    auto read = socket->Read(name);
     if (read) {
       WriteTable(family, name, socket->table(), out);
     } else if (read.error().error != ENOENT) {
@@ -113,7 +112,7 @@ std::expected<void, SystemError> RemoveFrom(const Group& group) {
   if (std::ranges::find(*names, group.table) == names->end()) return {};
   auto socket = TableSocket::Open(group.family);
   if (!socket) return Failure(socket.error());
-  const auto read = socket->Read(group.table);
+  auto read = socket->Read(group.table);
   if (!read) return read;
   const auto left = Remove(group.removal, socket->table(), socket->hooks(), socket->entries());
   if (!left) return Failure(SystemError{EBUSY, "table " + group.table + ": " + left.error()});
@@ -159,7 +158,7 @@ std::expected<ByteBuffer, SystemError> LegacyFamily::Run(std::span<const std::ui
       taken += group.count;
     } else {
       const SystemError& error = removed.error();
-      WriteFailure(group.first, error.error, error.call + ": " + std::strerror(error.error), out);
+      WriteFailure(group.first, error.error, error.Text(), out);
     }
   }
   out.Append(protocol::reply::Attempted{taken});

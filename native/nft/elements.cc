@@ -194,7 +194,7 @@ wire::Taken DecodeElements(const EntryLayout& layout, std::span<const std::uint8
   if (list.malformed()) return std::unexpected("element list has a malformed attribute");
   wire::AttrReader elements(list.Bytes(NFTA_SET_ELEM_LIST_ELEMENTS));
   while (const auto element = elements.Next()) {
-    const auto decoded = DecodeElement(layout, element->payload, kZeroes, found);
+    auto decoded = DecodeElement(layout, element->payload, kZeroes, found);
     if (!decoded) return decoded;
   }
   if (elements.malformed()) return std::unexpected("element list has a malformed element");

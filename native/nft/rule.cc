@@ -95,7 +95,7 @@ wire::Taken DecodeRule(std::uint8_t family, std::span<const std::uint8_t> attrib
   const wire::AttrTable<NFTA_RULE_MAX> rule(attributes);
   if (rule.malformed()) return std::unexpected("rule has a malformed attribute");
   protocol::RecordWriter expressions;
-  const auto decoded = expr::Decode(rule.Bytes(NFTA_RULE_EXPRESSIONS), expressions);
+  auto decoded = expr::Decode(rule.Bytes(NFTA_RULE_EXPRESSIONS), expressions);
   if (!decoded) return decoded;
   protocol::reply::Rule reply;
   reply.family = family;

@@ -1,7 +1,6 @@
 #include "protocol/attempt.h"
 
 #include <cerrno>
-#include <cstring>
 #include <string>
 #include <utility>
 
@@ -39,7 +38,7 @@ std::expected<ByteBuffer, SystemError> AttemptAll(std::span<const std::uint8_t> 
   RecordWriter out;
   for (const auto& failure : pipeline.failures()) WriteFailure(failure, out);
   if (broken) {
-    const std::string words = broken->call + ": " + std::strerror(broken->error);
+    const std::string words = broken->Text();
     WriteFailure({std::nullopt, broken->error, words}, out);
   }
   out.Append(reply::Attempted{pipeline.taken()});

@@ -79,7 +79,7 @@ std::expected<ByteBuffer, SystemError> RunInOrder(const Families& families,
     if (!answer) {
       if (done == 0) return answer;
       const SystemError& error = answer.error();
-      answer = FailedReply(kUnknownIndex, error.error, error.call + ": " + strerror(error.error));
+      answer = FailedReply(kUnknownIndex, error.error, error.Text());
     }
     Append(answers, *answer);
     if (HasFailure(*answer)) break;

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 
+#include "base/system_error.h"
 #include "wire/byte_order.h"
 
 namespace fairlead::wire {
@@ -42,7 +42,7 @@ Answer ReadAnswer(const Message& message) {
   const AttrTable<NLMSGERR_ATTR_MAX> attributes(ExtendedAck(message));
   answer.words = attributes.Has(NLMSGERR_ATTR_MSG)
                      ? std::string(attributes.String(NLMSGERR_ATTR_MSG))
-                     : std::string(std::strerror(answer.error));
+                     : ErrorText(answer.error);
   if (attributes.Has(NLMSGERR_ATTR_OFFS)) answer.offset = attributes.U32Host(NLMSGERR_ATTR_OFFS);
   return answer;
 }

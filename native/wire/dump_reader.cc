@@ -48,7 +48,7 @@ DumpEnd DumpReader::Finish() {
 std::expected<void, SystemError> Ask(Socket& socket, const MessageWriter& request,
                                      DumpReader& reader) {
   socket.SkipSequences(1);
-  const auto sent = socket.Send(request.bytes());
+  auto sent = socket.Send(request.bytes());
   if (!sent) return sent;
   bool overrun = false;
   while (!reader.done()) {

@@ -53,7 +53,7 @@ std::expected<void, SystemError> Pipeline::Send() {
   const std::uint32_t first_sequence = socket_.next_sequence();
   out_.AddFlags(waiting_.back().offset, NLM_F_ACK);
   socket_.SkipSequences(static_cast<std::uint32_t>(waiting_.size()));
-  const auto sent = socket_.Send(out_.bytes());
+  auto sent = socket_.Send(out_.bytes());
   if (!sent) return sent;
   anything_sent_ = true;
   return Collect(first_sequence);

@@ -78,7 +78,7 @@ class Socket {
 
   // The kernel builds dump datagrams of at most 32 KiB (netlink_recvmsg, max_recvmsg_len), larger
   // only for a single object that does not fit.
-  static constexpr std::size_t kDatagramBytesMax = 256 * 1024;
+  static constexpr std::size_t kDatagramBytesMax = std::size_t{256} * 1024;
 
   FileDescriptor fd_;
   std::uint32_t port_;

@@ -19,7 +19,7 @@ import { poolIdBytes } from '../../src/modes/connect-time/pool-ids.ts';
 import { readMap } from '../../src/modes/connect-time/read-map.ts';
 import { noPause } from '../../src/modes/mode.ts';
 import { EndpointList } from '../../src/net/endpoint-list.ts';
-import { freshSeed, Random } from '../chaos/random.ts';
+import { withRandom } from '../chaos/random.ts';
 import { FAMILIES } from '../lab/addresses.ts';
 import { askKernel } from '../lab/ask-kernel.ts';
 import { type ConnectTimePlace, canTranslate, makeConnectTimePlace } from '../lab/connect-time.ts';
@@ -136,32 +136,32 @@ function cleanUp(): void {
 
 test(
   'Killed at random moments of its first load, it is as wanted after the next start',
-  async () => {
-    const random = new Random(freshSeed());
-    const starting = start();
-    await begun();
-    const begunMs = performance.now();
-    const first = await starting;
-    const loadMs = Math.ceil(performance.now() - begunMs);
-    const wanted = await held();
-    expect(wanted.size).toBeGreaterThan(2000);
-    await first.stop();
-    cleanUp();
-    const endMs = performance.now() + 1000 * seconds;
-    let kills = 0;
-    do {
-      for (let again = 1 + random.below(3); again > 0; again -= 1) {
-        await killedStart(random.below(loadMs));
-        kills += 1;
-      }
-      if (random.below(3) > 0) {
-        const running = await start();
-        expect(await held()).toEqual(wanted);
-        await running.stop();
-      }
+  () =>
+    withRandom(async (random) => {
+      const starting = start();
+      await begun();
+      const begunMs = performance.now();
+      const first = await starting;
+      const loadMs = Math.ceil(performance.now() - begunMs);
+      const wanted = await held();
+      expect(wanted.size).toBeGreaterThan(2000);
+      await first.stop();
       cleanUp();
-    } while (performance.now() < endMs);
-    console.log(`${kills} kills within ${loadMs} ms of a first load`);
-  },
+      const endMs = performance.now() + 1000 * seconds;
+      let kills = 0;
+      do {
+        for (let again = 1 + random.below(3); again > 0; again -= 1) {
+          await killedStart(random.below(loadMs));
+          kills += 1;
+        }
+        if (random.below(3) > 0) {
+          const running = await start();
+          expect(await held()).toEqual(wanted);
+          await running.stop();
+        }
+        cleanUp();
+      } while (performance.now() < endMs);
+      console.log(`${kills} kills within ${loadMs} ms of a first load`);
+    }),
   paced(120_000) + 5000 * seconds,
 );

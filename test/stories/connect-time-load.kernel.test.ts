@@ -11,7 +11,7 @@ import { kernelOps } from '../../src/kernel/ops.ts';
 import { RecordWriter } from '../../src/kernel/records.ts';
 import { removeConnectTime } from '../../src/modes/connect-time/choice.ts';
 import { askedOf, standardRoom } from '../../src/modes/connect-time/placement.ts';
-import { freshSeed, Random } from '../chaos/random.ts';
+import { type Random, withRandom } from '../chaos/random.ts';
 import { askKernel } from '../lab/ask-kernel.ts';
 import { type ConnectTimePlace, canTranslate, makeConnectTimePlace } from '../lab/connect-time.ts';
 import { createLab, type Lab } from '../lab/lab.ts';
@@ -86,42 +86,42 @@ const changesPerSecond = 25;
 
 test(
   'No connection gets an endpoint later than 10 ms after its removal was acknowledged',
-  async () => {
-    const random = new Random(freshSeed());
-    const stays = new Map(all.map((address): [string, Stay[]] => [address, []]));
-    const present = new Set(all.slice(0, all.length / 2));
-    for (const address of present) stays.get(address)!.push(new Stay());
-    const proxy = fairlead('nftables', { connectTime: place });
-    const running = await proxy.start(lab.node, settings, web(present));
-    const loading = loaded(4);
-    const startedMs = monotonicMs();
-    let changed = 0;
-    while (monotonicMs() < startedMs + 1000 * seconds) {
-      const absent = all.filter((address) => !present.has(address));
-      const going = some(random, [...present]);
-      for (const address of some(random, absent)) {
-        present.add(address);
-        stays.get(address)!.push(new Stay());
+  () =>
+    withRandom(async (random) => {
+      const stays = new Map(all.map((address): [string, Stay[]] => [address, []]));
+      const present = new Set(all.slice(0, all.length / 2));
+      for (const address of present) stays.get(address)!.push(new Stay());
+      const proxy = fairlead('nftables', { connectTime: place });
+      const running = await proxy.start(lab.node, settings, web(present));
+      const loading = loaded(4);
+      const startedMs = monotonicMs();
+      let changed = 0;
+      while (monotonicMs() < startedMs + 1000 * seconds) {
+        const absent = all.filter((address) => !present.has(address));
+        const going = some(random, [...present]);
+        for (const address of some(random, absent)) {
+          present.add(address);
+          stays.get(address)!.push(new Stay());
+        }
+        for (const address of going) present.delete(address);
+        await running.apply(web(present));
+        const nowMs = monotonicMs();
+        for (const address of going) stays.get(address)!.at(-1)!.toMs = nowMs;
+        changed += 2 * atOnce;
+        await sleep(Math.max(0, startedMs + (changed * 500) / (atOnce * changesPerSecond) - nowMs));
       }
-      for (const address of going) present.delete(address);
-      await running.apply(web(present));
-      const nowMs = monotonicMs();
-      for (const address of going) stays.get(address)!.at(-1)!.toMs = nowMs;
-      changed += 2 * atOnce;
-      await sleep(Math.max(0, startedMs + (changed * 500) / (atOnce * changesPerSecond) - nowMs));
-    }
-    const result = await loading;
-    const late = result.made.filter(({ startedMs: at, by }) => {
-      // The last stay that had begun: who comes while it is told may be told a little earlier.
-      const stay = stays.get(by ?? '')?.findLast(({ fromMs }) => fromMs <= at + lateMs);
-      return stay !== undefined && at > stay.toMs + lateMs;
-    });
-    tell(result, `${changed} endpoints came or went`);
-    expect({ late: late.length, failed: failures(result) }).toEqual({ late: 0, failed: 0 });
-    expect(new Set(result.made.map(({ by }) => by)).size).toBeGreaterThan(all.length / 2);
-    await running.stop();
-    await cleanUp();
-  },
+      const result = await loading;
+      const late = result.made.filter(({ startedMs: at, by }) => {
+        // The last stay that had begun: who comes while it is told may be told a little earlier.
+        const stay = stays.get(by ?? '')?.findLast(({ fromMs }) => fromMs <= at + lateMs);
+        return stay !== undefined && at > stay.toMs + lateMs;
+      });
+      tell(result, `${changed} endpoints came or went`);
+      expect({ late: late.length, failed: failures(result) }).toEqual({ late: 0, failed: 0 });
+      expect(new Set(result.made.map(({ by }) => by)).size).toBeGreaterThan(all.length / 2);
+      await running.stop();
+      await cleanUp();
+    }),
   longestMs,
 );
 
@@ -131,34 +131,34 @@ function some(random: Random, from: string[]): string[] {
 
 test(
   'Killed at random moments under load, it fails no connection and leaves nothing when cleaned up',
-  async () => {
-    const random = new Random(freshSeed());
-    const proxy = fairleadInside('nftables', { connectTime: place });
-    const start = (count: number) => {
-      return proxy.start(lab.node, settings, web(all.slice(0, 1 + random.below(count))));
-    };
-    let running = await start(all.length);
-    const loading = loaded(2);
-    const endMs = performance.now() + 1000 * seconds;
-    let kills = 0;
-    while (performance.now() < endMs) {
-      const changes = (async () => {
-        for (;;) await running.apply(web(all.slice(random.below(60), 64 + random.below(60))));
-      })();
-      await sleep(random.below(400));
-      await running.kill();
-      await changes.catch(() => {});
-      kills += 1;
-      const starting = start(all.length);
-      running = await starting;
-    }
-    const result = await loading;
-    tell(result, `${kills} kills`);
-    expect(failures(result)).toBe(0);
-    expect(kills).toBeGreaterThan(0);
-    await running.stop();
-    await cleanUp();
-  },
+  () =>
+    withRandom(async (random) => {
+      const proxy = fairleadInside('nftables', { connectTime: place });
+      const start = (count: number) => {
+        return proxy.start(lab.node, settings, web(all.slice(0, 1 + random.below(count))));
+      };
+      let running = await start(all.length);
+      const loading = loaded(2);
+      const endMs = performance.now() + 1000 * seconds;
+      let kills = 0;
+      while (performance.now() < endMs) {
+        const changes = (async () => {
+          for (;;) await running.apply(web(all.slice(random.below(60), 64 + random.below(60))));
+        })();
+        await sleep(random.below(400));
+        await running.kill();
+        await changes.catch(() => {});
+        kills += 1;
+        const starting = start(all.length);
+        running = await starting;
+      }
+      const result = await loading;
+      tell(result, `${kills} kills`);
+      expect(failures(result)).toBe(0);
+      expect(kills).toBeGreaterThan(0);
+      await running.stop();
+      await cleanUp();
+    }),
   longestMs,
 );
 
