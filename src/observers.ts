@@ -5,6 +5,7 @@ import type { ConntrackObserver } from './conntrack/events.ts';
 import { RecentDumps } from './conntrack/recent-dumps.ts';
 import type { Engine } from './engine.ts';
 import type { HostFiles } from './host/files.ts';
+import { QuietCollector } from './host/garbage.ts';
 import type { Conntrack } from './kernel/conntrack.ts';
 import type { Kernel } from './kernel/kernel.ts';
 import type { Fallback } from './modes/index.ts';
@@ -106,6 +107,7 @@ export class Observers {
   readonly #sourceReport: SourceReport;
   readonly #recorder: EventRecorder | undefined;
   readonly #reporter: Reporter;
+  readonly #collector = new QuietCollector();
   readonly #families = () => this.#present.engine()?.families ?? [];
 
   constructor(options: ObserversOptions, present: Present) {
@@ -159,6 +161,7 @@ export class Observers {
     if (event.kind === 'done' && event.well) this.health.updated(event.family);
     if (event.kind === 'done' && event.ok) this.serviceHealth.inForce(event.family);
     if (event.kind === 'queued' || event.kind === 'done') this.http.changed();
+    if (event.kind === 'done') this.#collector.worked();
     this.metrics.observe(event);
     this.journal.observe(event);
     this.#reporter.sync(event);
@@ -193,6 +196,7 @@ export class Observers {
     this.serviceHealth.close();
     this.http.close();
     this.#reporter.close();
+    this.#collector.close();
     this.metrics.close();
   }
 

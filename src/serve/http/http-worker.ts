@@ -1,5 +1,6 @@
 /** The HTTP thread: see `http-server.ts` and, for the other end, `http-thread.ts`. */
 import type { MessagePort } from 'node:worker_threads';
+import { QuietCollector } from '../../host/garbage.ts';
 import { HttpServer } from './http-server.ts';
 import { MemoryProbes } from './probes.ts';
 import { type MemoryParts, machineMs, SharedMemory } from './shared-memory.ts';
@@ -15,3 +16,5 @@ port.on('message', (message: ToThread) => {
   if (message.kind === 'refreshed') probes.turned();
   else server.receive(message);
 });
+// What the start of the thread leaves, several megabytes.
+new QuietCollector().worked();

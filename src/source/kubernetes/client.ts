@@ -1,7 +1,7 @@
 import { pipeline, type Readable } from 'node:stream';
+import { finished } from 'node:stream/promises';
 import type { SecureContext } from 'node:tls';
 import { createGunzip } from 'node:zlib';
-import { buildConnector, type Dispatcher, Pool, ProxyAgent } from 'undici';
 import { circleAdvice } from './circle.ts';
 import { type ContentTypeOptions, ContentTypes, type Form, jsonType } from './content-types.ts';
 import { CredentialReader } from './credentials.ts';
@@ -10,9 +10,13 @@ import { proxyText } from './http-proxy.ts';
 import { type AccessOptions, type ClusterAccess, readAccess } from './kubeconfig.ts';
 import { readStatus } from './protobuf/encoding.ts';
 import { RateLimiter } from './rate-limiter.ts';
+import {
+  createTransport,
+  type HttpRequest,
+  type HttpResponse,
+  type Transport,
+} from './transport.ts';
 
-/** An idle connection is probed before common load balancers forget it (60 s). */
-const keepAliveDelayMs = 30_000;
 const onlyJSON: ContentTypeOptions = { contentType: jsonType, acceptContentTypes: '' };
 const errorBodyBytesMax = 64 * 1024;
 
@@ -62,8 +66,8 @@ export class ApiClient {
   readonly #way: string;
   /** Is appended to the error when the server cannot be reached. */
   readonly #advice: string;
-  readonly #dispatchers = new Set<Dispatcher>();
-  #current: { secureContext: SecureContext; dispatcher: Dispatcher } | undefined;
+  readonly #transports = new Set<Transport>();
+  #current: { secureContext: SecureContext; transport: Transport } | undefined;
 
   private constructor(access: ClusterAccess, options: ClientOptions) {
     this.#access = access;
@@ -135,18 +139,15 @@ export class ApiClient {
     const message = { method, path, headers, body: JSON.stringify(object) };
     // What the server made of it is of no interest, but must be read for the connection's sake.
     const { body } = await this.#exchange(message, jsonType, signal);
-    await body.dump();
+    body.resume();
+    await finished(body, { signal });
   }
 
-  async #exchange(
-    message: Message,
-    accept: string,
-    signal: AbortSignal,
-  ): Promise<Dispatcher.ResponseData> {
+  async #exchange(message: Message, accept: string, signal: AbortSignal): Promise<HttpResponse> {
     await this.#limiter.take(signal);
     const { secureContext, headers } = await abortable(this.#credentials.read(), signal);
-    const response = await this.#request(message, {
-      dispatcher: this.#dispatcher(secureContext),
+    const response = await this.#request(this.#transport(secureContext), {
+      ...message,
       headers: { ...headers, ...message.headers, accept, 'user-agent': this.#userAgent },
       signal,
     });
@@ -157,34 +158,20 @@ export class ApiClient {
     throw await readError(response);
   }
 
-  async close(): Promise<void> {
+  close(): void {
     this.#credentials.close();
-    await Promise.all([...this.#dispatchers].map((dispatcher) => dispatcher.destroy()));
+    for (const transport of this.#transports) transport.destroy();
   }
 
-  async #request(
-    { method, path, body }: Message,
-    { dispatcher, headers, signal }: RequestParts,
-  ): Promise<Dispatcher.ResponseData> {
-    const { origin, pathname } = this.#access.server;
+  async #request(transport: Transport, message: HttpRequest): Promise<HttpResponse> {
+    const { host, origin, pathname } = this.#access.server;
+    const { method, signal } = message;
     const prefix = pathname.replace(/\/$/, '');
     const startedMs = performance.now();
-    const over = (status: number | undefined): void => {
-      const { host } = this.#access.server;
+    const over = (status: number | undefined): void =>
       this.#observer({ method, host, status, durationMs: performance.now() - startedMs });
-    };
     try {
-      const response = await dispatcher.request({
-        origin,
-        path: `${prefix}${path}`,
-        method,
-        ...(body === undefined ? {} : { body }),
-        headers,
-        signal,
-        // A watch may start late and be silent: its reader has timeouts of its own.
-        headersTimeout: 0,
-        bodyTimeout: 0,
-      });
+      const response = await transport.request({ ...message, path: `${prefix}${message.path}` });
       over(response.statusCode);
       return response;
     } catch (error) {
@@ -197,56 +184,20 @@ export class ApiClient {
     }
   }
 
-  /** Each set of certificates has a pool. An old pool ends with its last request. */
-  #dispatcher(secureContext: SecureContext): Dispatcher {
-    if (this.#current?.secureContext === secureContext) return this.#current.dispatcher;
-    const old = this.#current?.dispatcher;
-    const dispatcher = createDispatcher(this.#access, secureContext);
-    this.#dispatchers.add(dispatcher);
-    this.#current = { secureContext, dispatcher };
-    if (old !== undefined) {
-      const forget = (): boolean => this.#dispatchers.delete(old);
-      void old.close().then(forget, forget);
-    }
-    return dispatcher;
+  /** Each set of certificates has connections of its own. Old ones end with their last request. */
+  #transport(secureContext: SecureContext): Transport {
+    if (this.#current?.secureContext === secureContext) return this.#current.transport;
+    const old = this.#current?.transport;
+    const transport = createTransport(this.#access, secureContext);
+    this.#transports.add(transport);
+    this.#current = { secureContext, transport };
+    if (old !== undefined) void old.retire().finally(() => this.#transports.delete(old));
+    return transport;
   }
 }
 
-interface Message {
-  readonly method: 'GET' | 'POST' | 'PATCH';
-  /** With its query. */
-  readonly path: string;
+interface Message extends Pick<HttpRequest, 'method' | 'path' | 'body'> {
   readonly headers?: Readonly<Record<string, string>>;
-  readonly body?: string;
-}
-
-interface RequestParts {
-  readonly dispatcher: Dispatcher;
-  readonly headers: Record<string, string | string[]>;
-  readonly signal: AbortSignal;
-}
-
-function createDispatcher(access: ClusterAccess, secureContext: SecureContext): Dispatcher {
-  const tls = {
-    secureContext,
-    rejectUnauthorized: access.verification === 'verify',
-    ...(access.tlsServerName === undefined ? {} : { servername: access.tlsServerName }),
-  };
-  if (access.proxy !== undefined) {
-    const { href: uri, protocol } = access.proxy;
-    // A proxy that speaks TLS is verified as the server is, as in Go's net/http. undici would also
-    // speak TLS to a SOCKS proxy that has such options.
-    const proxyTls = { secureContext, rejectUnauthorized: tls.rejectUnauthorized };
-    const options = protocol === 'https:' ? { proxyTls } : {};
-    return new ProxyAgent({ uri, requestTls: tls, ...options, allowH2: false });
-  }
-  const connect = buildConnector({
-    ...tls,
-    allowH2: false,
-    keepAlive: true,
-    keepAliveInitialDelay: keepAliveDelayMs,
-  });
-  return new Pool(access.server.origin, { connect, allowH2: false, pipelining: 1 });
 }
 
 /** Resolves or rejects as the promise, but rejects when `signal` aborts. */
@@ -261,13 +212,13 @@ function abortable<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
 }
 
 /** A body as it was before it was compressed. */
-function inflated(headers: Dispatcher.ResponseData['headers'], body: Readable): Readable {
+function inflated(headers: HttpResponse['headers'], body: Readable): Readable {
   if (headers['content-encoding'] !== 'gzip') return body;
   // Errors reach whoever reads it.
   return pipeline(body, createGunzip(), () => {});
 }
 
-async function readError(response: Dispatcher.ResponseData) {
+async function readError(response: HttpResponse) {
   const parts: Buffer[] = [];
   let length = 0;
   for await (const part of inflated(response.headers, response.body)) {

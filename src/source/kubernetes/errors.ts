@@ -79,6 +79,8 @@ export function describeNetworkError(error: unknown): string {
   }
   if (error.cause instanceof Error) return describeNetworkError(error.cause);
   const code = 'code' in error && typeof error.code === 'string' ? error.code : '';
+  // Node has this code also for a connection that the server closed, but then no failed call.
+  if (code === 'ECONNRESET' && !('syscall' in error)) return 'the server closed the connection';
   const meaning = meanings[code];
   const [words = ''] = error.message.split('\n');
   if (meaning !== undefined) return `${meaning} (${code})`;

@@ -82,7 +82,7 @@ export class EventRecorder implements EventSink {
     }
     const farewell = AbortSignal.timeout(farewellMs);
     while (!farewell.aborted && (await this.#tellNext(client, farewell))) {}
-    await client.close();
+    client.close();
   }
 
   /** Sends the series that is due first. Resolves to false when none is due. */

@@ -65,7 +65,7 @@ export class ApiLookup implements Lookup {
 
   async close(): Promise<void> {
     const client = await this.#client?.catch(() => undefined);
-    await client?.close();
+    client?.close();
   }
 
   async #list(

@@ -105,7 +105,8 @@ export class KubernetesSource implements Source {
       stop();
       signal.removeEventListener('abort', stop);
       await Promise.allSettled(running);
-      await Promise.all([client.close(), this.lookup.close()]);
+      client.close();
+      await this.lookup.close();
     }
   }
 

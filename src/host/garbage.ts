@@ -1,0 +1,57 @@
+/**
+ * Gives memory back when work is over. V8 collects garbage by how much is allocated: what a start
+ * or a burst of changes leaves would stay for as long as nothing happens.
+ */
+
+/** So long after the last work. */
+const quietMs = 10_000;
+/** Less than this is not worth a collection. */
+const growthMin = 3 * 1024 * 1024;
+/** A collection of a larger heap would hold up the event loop for too long (about 1 ms a MB). */
+const heapMax = 64 * 1024 * 1024;
+
+interface Heap {
+  usedBytes(): number;
+  collect(): void;
+}
+
+export class QuietCollector {
+  readonly #heap: Heap;
+  /** What was used after the last collection. */
+  #usedBytes = 0;
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(heap: Heap = ownHeap) {
+    this.#heap = heap;
+  }
+
+  /** Must be called when something was done. */
+  worked(): void {
+    if (this.#timer !== undefined) this.#timer.refresh();
+    else this.#timer = setTimeout(() => this.#quiet(), quietMs).unref();
+  }
+
+  close(): void {
+    clearTimeout(this.#timer);
+  }
+
+  #quiet(): void {
+    const usedBytes = this.#heap.usedBytes();
+    if (usedBytes > heapMax || usedBytes - this.#usedBytes < growthMin) return;
+    this.#heap.collect();
+    this.#usedBytes = this.#heap.usedBytes();
+  }
+}
+
+/** The heap of this thread. */
+export const ownHeap: Heap = {
+  usedBytes: () => process.memoryUsage().heapUsed,
+  collect: () => {
+    // Node offers it to contexts that are made while the flag is set.
+    const { setFlagsFromString } = process.getBuiltinModule('node:v8');
+    setFlagsFromString('--expose-gc');
+    const gc = process.getBuiltinModule('node:vm').runInNewContext('gc') as NodeJS.GCFunction;
+    setFlagsFromString('--no-expose-gc');
+    gc({ type: 'major', execution: 'sync', flavor: 'last-resort' });
+  },
+};

@@ -1,0 +1,72 @@
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { ownHeap, QuietCollector } from '../../../src/host/garbage.ts';
+
+const mb = 1024 * 1024;
+
+describe('the garbage of a start', () => {
+  let usedBytes: number;
+  let collections: number;
+  let collector: QuietCollector;
+
+  beforeEach(() => {
+    vi.useFakeTimers();
+    usedBytes = 20 * mb;
+    collections = 0;
+    collector = new QuietCollector({
+      usedBytes: () => usedBytes,
+      collect: () => {
+        collections += 1;
+        usedBytes = 12 * mb;
+      },
+    });
+  });
+
+  afterEach(() => {
+    collector.close();
+    vi.useRealTimers();
+  });
+
+  it('is collected once, when nothing has been done for ten seconds', () => {
+    collector.worked();
+    vi.advanceTimersByTime(9000);
+    collector.worked();
+    vi.advanceTimersByTime(9000);
+    expect(collections).toBe(0);
+    vi.advanceTimersByTime(1000);
+    expect(collections).toBe(1);
+    vi.advanceTimersByTime(3_600_000);
+    expect(collections).toBe(1);
+  });
+
+  it('is collected again when later work has left some', () => {
+    collector.worked();
+    vi.advanceTimersByTime(10_000);
+    usedBytes = 14 * mb;
+    collector.worked();
+    vi.advanceTimersByTime(10_000);
+    expect(collections).toBe(1);
+    usedBytes = 16 * mb;
+    collector.worked();
+    vi.advanceTimersByTime(10_000);
+    expect(collections).toBe(2);
+  });
+
+  it('stays where a collection would take long', () => {
+    usedBytes = 65 * mb;
+    collector.worked();
+    vi.advanceTimersByTime(10_000);
+    expect(collections).toBe(0);
+  });
+});
+
+describe('the heap of a thread', () => {
+  it('is collected at once', async () => {
+    const held = new WeakRef({});
+    // A WeakRef keeps its object until the end of the turn that made it.
+    await new Promise(setImmediate);
+    expect(held.deref()).toBeDefined();
+    await new Promise(setImmediate);
+    ownHeap.collect();
+    expect(held.deref()).toBeUndefined();
+  });
+});
