@@ -93,7 +93,11 @@ export type SourceConfig =
       /** Overrides the server of the kubeconfig; '' = do not. */
       readonly masterUrl: string;
       /** Media types, as they were given; an empty `acceptContentTypes` = as contentType says. */
-      readonly contentTypes: { readonly contentType: string; readonly acceptContentTypes: string };
+      readonly contentTypes: {
+        readonly contentType: string;
+        readonly acceptContentTypes: string;
+        readonly dropManagedFields: boolean;
+      };
       /** Requests per second, and how many may come at once above that. */
       readonly qps: number;
       readonly burst: number;

@@ -104,3 +104,31 @@ export function sendPart(
   if (how === 'end') response.end(part);
   else response.write(part, () => response.destroy());
 }
+
+/**
+ * Compresses what is written to the response from now on as kube-apiserver does with lists that are
+ * streams (WatchListCompression): what is flushed at once is one member of a gzip file.
+ */
+export function compressWrites(response: ServerResponse): void {
+  response.setHeader('content-encoding', 'gzip');
+  const write = response.write.bind(response) as (bytes: Buffer, done?: () => void) => boolean;
+  const end = response.end.bind(response) as () => ServerResponse;
+  let pieces: Bytes[] = [];
+  const flush = (done?: () => void): boolean => {
+    if (pieces.length === 0 || response.destroyed) return true;
+    const member = gzipSync(joined(pieces));
+    pieces = [];
+    return write(member, done);
+  };
+  response.write = ((piece: Bytes, done?: () => void): boolean => {
+    pieces.push(piece);
+    if (done !== undefined) return flush(done);
+    if (pieces.length === 1) setImmediate(() => response.writableEnded || flush());
+    return !response.writableNeedDrain;
+  }) as ServerResponse['write'];
+  response.end = ((piece?: Bytes): ServerResponse => {
+    if (piece !== undefined) pieces.push(piece);
+    flush();
+    return end();
+  }) as ServerResponse['end'];
+}

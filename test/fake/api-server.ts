@@ -8,8 +8,23 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import { createServer as createTlsServer } from 'node:https';
 import type { AddressInfo, Socket } from 'node:net';
 import type { Watched } from '../../src/source/source.ts';
-import { type Answer, type Fault, failed, refuse, send, sendPart } from './api-server-answer.ts';
-import { type Bytes, formOf, jsonForm, keepBytes, protobufForm } from './api-server-form.ts';
+import {
+  type Answer,
+  compressWrites,
+  type Fault,
+  failed,
+  refuse,
+  send,
+  sendPart,
+} from './api-server-answer.ts';
+import {
+  type Bytes,
+  formOf,
+  jsonForm,
+  keepBytes,
+  protobufForm,
+  withoutManagedFields,
+} from './api-server-form.ts';
 import { alterQuery, buffer, type Gateway } from './api-server-gateway.ts';
 import { streamingListUnbacked } from './api-server-recorded.ts';
 import {
@@ -48,6 +63,13 @@ export interface FakeApiServerOptions {
    * `supported`.
    */
   readonly protobuf?: 'supported' | 'refused' | 'ignored';
+  /** `gzip`: lists that are streams are compressed, as from 1.37 on. Default: they are not. */
+  readonly streamCompression?: 'gzip';
+  /**
+   * What becomes of requests for objects without `managedFields` (KEP-5958). `refused`: 406, as by
+   * something before the server. Default: `ignored`, as before 1.38.
+   */
+  readonly managedFieldsOptOut?: 'supported' | 'refused' | 'ignored';
   readonly gateway?: Gateway;
   /** Default 60,000, as real servers do it. `never`: as with an old etcd and no events. */
   readonly bookmarkMs?: number | 'never';
@@ -65,7 +87,7 @@ export class FakeApiServer {
   readonly counts = new Map<string, number>();
   /** Objects from which requests for one chose it. */
   candidates = 0;
-  /** Lists that were sent compressed. */
+  /** Lists that were sent compressed, streams among them. */
   compressed = 0;
   /** User agents and authorizations seen last. */
   lastHeaders: IncomingMessage['headers'] = {};
@@ -132,6 +154,11 @@ export class FakeApiServer {
 
   get url(): string {
     return `${this.#options.tls === undefined ? 'http' : 'https'}://127.0.0.1:${this.port}`;
+  }
+
+  /** What was sent over connections that are open. */
+  get sentBytes(): number {
+    return [...this.#sockets].reduce((sum, { bytesWritten }) => sum + bytesWritten, 0);
   }
 
   /** How many are open. */
@@ -221,10 +248,16 @@ export class FakeApiServer {
     alterQuery(this.#options.gateway, url);
     buffer(this.#options.gateway, response);
     this.lastHeaders = request.headers;
-    const form = this.#options.protobuf === 'ignored' ? jsonForm : formOf(request.headers.accept);
+    const { accept = '' } = request.headers;
+    const asked = this.#options.protobuf === 'ignored' ? jsonForm : formOf(accept);
+    const optOut = accept.includes(';drop=metadata.managedFields')
+      ? this.#options.managedFieldsOptOut
+      : undefined;
+    const form = optOut === 'supported' ? withoutManagedFields(asked) : asked;
     const gzip = request.headers['accept-encoding'] === 'gzip';
     const answer = { response, form, gzip };
-    if (this.#options.protobuf === 'refused' && form !== jsonForm) {
+    const isRefused = this.#options.protobuf === 'refused' && asked !== jsonForm;
+    if (isRefused || optOut === 'refused') {
       refuse({ response, form: jsonForm }, { kind: 'status', status: 406 });
       return;
     }
@@ -313,6 +346,10 @@ export class FakeApiServer {
       response.writeHead(200, { 'content-type': form.watchType });
       response.end(form.error(streamingListUnbacked));
       return;
+    }
+    if (streaming && answer.gzip && this.#options.streamCompression === 'gzip') {
+      compressWrites(response);
+      this.compressed += 1;
     }
     const version = query.get('resourceVersion') ?? '';
     const watches = this.#watches.get(resource)!;

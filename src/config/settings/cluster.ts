@@ -29,6 +29,12 @@ export const sourceSettings = grouped('source', {
       restart: 'always',
     },
   ),
+  dropManagedFields: bool(
+    'Ask the API server to leave out metadata.managedFields (KEP-5958, ' +
+      'alpha in Kubernetes 1.38). Older servers ignore it. While other clients do not ask for ' +
+      'it, the server encodes each object twice.',
+    { flag: 'drop-managed-fields', origin: 'own', omitted: true, restart: 'always' },
+  ),
   'clientConnection.burst': int32('Requests that may exceed the rate at once.', {
     flag: 'kube-api-burst',
     default: '10',

@@ -105,17 +105,22 @@ export class ApiClient {
    */
   async get(path: string, query: Query, signal: AbortSignal): Promise<ApiResponse> {
     const types = this.#contentTypes;
-    // The server compresses lists that are long, and no watches; others need not try.
-    const encoding = query.watch === 'true' ? {} : { 'accept-encoding': 'gzip' };
+    // Lists, if they are long, and lists that are streams (KEP-3157, Kubernetes 1.37). The server
+    // compresses no other watches, and what is between could hold their events back.
+    const isList = query.watch !== 'true' || query.sendInitialEvents === 'true';
+    const compresses = isList && this.#access.compression === 'gzip';
+    const encoding = compresses ? { 'accept-encoding': 'gzip' } : {};
     const url = `${path}?${new URLSearchParams(query)}`;
     const message = { method: 'GET', path: url, headers: encoding } as const;
-    const { accept } = types;
-    const answer = this.#exchange(message, accept, signal);
-    const { headers, body } = await answer.catch((error: unknown) => {
-      if (!(error instanceof ApiError) || !types.refuses(accept, error.status)) throw error;
-      return this.#exchange(message, types.accept, signal);
-    });
-    return { form: types.formOf(headers['content-type']), body: inflated(headers, body) };
+    for (;;) {
+      const { accept } = types;
+      try {
+        const { headers, body } = await this.#exchange(message, accept, signal);
+        return { form: types.formOf(headers['content-type']), body: inflated(headers, body) };
+      } catch (error) {
+        if (!(error instanceof ApiError) || !types.refuses(accept, error.status)) throw error;
+      }
+    }
   }
 
   /** The body of what is wanted as JSON, of the kind `accept`. Rejects as `get` does. */

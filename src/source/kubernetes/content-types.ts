@@ -11,7 +11,11 @@ export interface ContentTypeOptions {
   readonly contentType: string;
   /** `clientConnection.acceptContentTypes`; empty = the type of `contentType`, or else JSON. */
   readonly acceptContentTypes: string;
+  /** Asks for objects without `metadata.managedFields` (KEP-5958). Default: no. */
+  readonly dropManagedFields?: boolean;
 }
+
+const dropParameter = ';drop=metadata.managedFields';
 
 /**
  * Chooses the form of answers from kube-proxy's configuration. When the server, or a proxy before
@@ -20,19 +24,23 @@ export interface ContentTypeOptions {
  */
 export class ContentTypes {
   readonly #wanted: string;
+  readonly #drops: boolean;
   readonly #onRefused: (reason: string) => void;
   #isRefused = false;
+  #isDropRefused = false;
   #isTold = false;
 
   /** `onRefused` is told once why answers are JSON although the configuration asks for protobuf. */
   constructor(options: ContentTypeOptions, onRefused: (reason: string) => void = () => {}) {
     this.#wanted = wanted(options);
+    this.#drops = options.dropManagedFields ?? false;
     this.#onRefused = onRefused;
   }
 
   /** The Accept header. */
   get accept(): string {
-    return this.#isRefused ? jsonType : this.#wanted;
+    const types = this.#isRefused ? jsonType : this.#wanted;
+    return this.#drops && !this.#isDropRefused ? withDrop(types) : types;
   }
 
   /** The form of an answer with status 200. Other types are read as JSON, which then fails. */
@@ -44,18 +52,24 @@ export class ContentTypes {
 
   /**
    * Takes the status of an answer to a request for `accept`. Returns true when the request must be
-   * repeated, for JSON.
+   * repeated, with `this.accept`: a server that does not know `drop` is to ignore it, but what is
+   * before it may not.
    */
   refuses(accept: string, status: number): boolean {
+    if (accept.includes(dropParameter) && [400, 406, 415].includes(status)) {
+      this.#isDropRefused = true;
+      return true;
+    }
     if (!isProtobuf(accept) || ![406, 415].includes(status)) return false;
     this.#isRefused = true;
     this.#tell(`it answers with status ${status}`);
     return true;
   }
 
-  /** Must be called when the connection is lost: protobuf is asked for again. */
+  /** Must be called when the connection is lost: all is asked for again. */
   lost(): void {
     this.#isRefused = false;
+    this.#isDropRefused = false;
   }
 
   #tell(what: string): void {
@@ -74,6 +88,15 @@ function wanted({ contentType, acceptContentTypes }: ContentTypeOptions): string
   if (listed.length > 0) return listed.join(', ');
   const asksProtobuf = acceptContentTypes.trim() === '' && mediaType(contentType) === protobufType;
   return asksProtobuf ? `${protobufType}, ${jsonType};q=0.9` : jsonType;
+}
+
+/** Of a type, the weight comes last. */
+function withDrop(types: string): string {
+  const dropping = types.split(', ').map((type) => {
+    const [name, weight] = type.split(/;(?=\s*q=)/);
+    return `${name}${dropParameter}${weight === undefined ? '' : `;${weight}`}`;
+  });
+  return dropping.join(', ');
 }
 
 /** Whether a header lists protobuf. */

@@ -25,6 +25,8 @@ export interface ClusterAccess {
   /** Undefined = the server's host name. */
   readonly tlsServerName: string | undefined;
   readonly verification: 'verify' | 'insecure';
+  /** Whether the server may compress its answers. */
+  readonly compression: 'gzip' | 'none';
   /** Requests go through it; undefined = to the server. */
   readonly proxy: URL | undefined;
   readonly ca: Material | undefined;
@@ -70,6 +72,7 @@ function anonymous(origin: string): Omit<ClusterAccess, 'server'> {
     origin,
     tlsServerName: undefined,
     verification: 'verify',
+    compression: 'gzip',
     proxy: undefined,
     ca: undefined,
     certificate: undefined,
@@ -199,9 +202,11 @@ function named(
 
 function readCluster(fields: FieldReader, cluster: RawObject, path: string) {
   const insecure = fields.flag(cluster['insecure-skip-tls-verify'], 'insecure-skip-tls-verify');
+  const isPlain = fields.flag(cluster['disable-compression'], 'disable-compression');
   return {
     tlsServerName: fields.text(cluster['tls-server-name'], 'tls-server-name') || undefined,
     verification: insecure === true ? ('insecure' as const) : ('verify' as const),
+    compression: isPlain === true ? ('none' as const) : ('gzip' as const),
     proxy: readProxy(fields, fields.text(cluster['proxy-url'], 'proxy-url') ?? ''),
     ca: material(fields, cluster, 'certificate-authority', path),
   };

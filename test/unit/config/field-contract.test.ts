@@ -258,6 +258,7 @@ test('the fields are kube-proxy’s and the older reference’s, plus our own, w
   const known = new Set(contract.map(([path]) => path));
   const ours = fieldPaths.filter((path) => !known.has(path));
   expect(ours).toEqual([
+    'dropManagedFields',
     'serviceMetrics',
     'nftables.maxSyncPeriod',
     'iptables.maxSyncPeriod',

@@ -219,6 +219,7 @@ describe('the set of flags', () => {
     expect(ours.sort()).toEqual([
       'connect-time',
       'connect-time-excluded-pods',
+      'drop-managed-fields',
       'dry-run',
       'external-ip-cidrs',
       'external-ip-namespaces',

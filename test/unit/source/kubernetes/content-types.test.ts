@@ -1,7 +1,8 @@
+import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { ContentTypes } from '../../../../src/source/kubernetes/content-types.ts';
-import type { FakeApiServerOptions } from '../../../fake/api-server.ts';
-import { change, populate, startServer, startSource } from './setup.ts';
+import type { FakeApiServer, FakeApiServerOptions } from '../../../fake/api-server.ts';
+import { change, populate, startServer, startSource, temporaryDirectory } from './setup.ts';
 
 const protobuf = 'application/vnd.kubernetes.protobuf';
 const json = 'application/json';
@@ -91,6 +92,124 @@ describe('a server', () => {
     const { source, converged } = startSource(server, { contentTypes: only });
     await converged();
     await expect.poll(() => source.serverVersion()?.gitVersion).toBe('v1.36.2');
+  });
+});
+
+describe('a list that is a compressed stream', () => {
+  it.each([protobuf, json])('is read with the changes that follow it, as %s', async (type) => {
+    const server = await startServer({ streamCompression: 'gzip' });
+    populate(server, 200);
+    const { sink, converged } = startSource(server, {
+      contentTypes: { contentType: type, acceptContentTypes: '' },
+    });
+    await converged();
+    for (const i of [1, 2, 3]) {
+      // Each is a member of its own in the gzip file, and none is held back.
+      change(server, i);
+      await converged();
+    }
+    expect(server.compressed).toBeGreaterThanOrEqual(4);
+    expect(server.count('services', 'streaming-list')).toBe(1);
+    expect(sink.problems).toEqual([]);
+    expect(sink.lists.map(({ way, result }) => `${way} ${result}`)).toEqual(
+      sink.lists.map(() => 'streaming complete'),
+    );
+  });
+
+  it('takes a third of the bytes at most', async () => {
+    const sizes: number[] = [];
+    for (const options of [{}, { streamCompression: 'gzip' }] as const) {
+      const server = await startServer({ ...options, bookmarkMs: 'never' });
+      populate(server, 200);
+      await startSource(server, { contentTypes }).converged();
+      sizes.push(server.sentBytes);
+    }
+    expect(sizes[1]! / sizes[0]!).toBeLessThan(0.33);
+  });
+
+  it.each(['cut', 'drop'] as const)('that ends by a %s is listed or watched again', async (how) => {
+    const server = await startServer({ streamCompression: 'gzip' });
+    populate(server);
+    const { converged } = startSource(server, { contentTypes });
+    await converged();
+    server.disturb('endpointslices', how);
+    change(server, 1);
+    await converged();
+    change(server, 2);
+    await converged();
+  });
+
+  it('is not asked for where the kubeconfig disables compression', async () => {
+    const server = await startServer({ streamCompression: 'gzip' });
+    populate(server);
+    const kubeconfigPath = join(
+      temporaryDirectory({
+        config: JSON.stringify({
+          'current-context': 'c',
+          contexts: [{ name: 'c', context: { cluster: 'c' } }],
+          clusters: [{ name: 'c', cluster: { server: server.url, 'disable-compression': true } }],
+        }),
+      }),
+      'config',
+    );
+    const { converged } = startSource(server, { contentTypes, kubeconfigPath, masterUrl: '' });
+    await converged();
+    expect(server.compressed).toBe(0);
+    expect(server.lastHeaders['accept-encoding']).toBeUndefined();
+  });
+});
+
+describe('objects without managedFields', () => {
+  const dropping = { ...contentTypes, dropManagedFields: true };
+  const owned = (server: FakeApiServer, name: string): void => {
+    const managedFields = [{ manager: 'x'.repeat(5000), operation: 'Update' }];
+    server.store.apply({
+      kind: 'Service',
+      metadata: { namespace: 'shop', name, managedFields },
+      spec: { clusterIP: '10.96.2.1', ports: [{ port: 80 }] },
+    });
+  };
+
+  it.each([
+    [
+      protobuf,
+      `${protobuf};drop=metadata.managedFields, ${json};drop=metadata.managedFields;q=0.9`,
+    ],
+    [json, `${json};drop=metadata.managedFields`],
+  ])('are asked for by a parameter of each type: %s', (contentType, accept) => {
+    const types = new ContentTypes({ ...dropping, contentType });
+    expect(types.accept).toBe(accept);
+    expect(types.refuses(accept, 404)).toBe(false);
+    expect(types.refuses(accept, 406)).toBe(true);
+    expect(types.accept).toBe(new ContentTypes({ contentType, acceptContentTypes: '' }).accept);
+    types.lost();
+    expect(types.accept).toBe(accept);
+  });
+
+  it.each([
+    ['a server that can do that', 'supported', 5000],
+    ['one that does not know it', 'ignored', Infinity],
+    ['one, or a proxy, that refuses it', 'refused', Infinity],
+  ] as const)('are read from %s', async (_what, managedFieldsOptOut, bytesMax) => {
+    const server = await startServer({ managedFieldsOptOut, bookmarkMs: 'never' });
+    owned(server, 'listed');
+    const { sink, converged } = startSource(server, { contentTypes: dropping });
+    await converged();
+    owned(server, 'watched');
+    await converged();
+    expect(sink.names()).toEqual(
+      expect.arrayContaining(['service shop/listed', 'service shop/watched']),
+    );
+    expect(sink.problems).toEqual([]);
+    expect(server.sentBytes).toBeLessThan(bytesMax);
+    if (bytesMax === Infinity) expect(server.sentBytes).toBeGreaterThan(10_000);
+  });
+
+  it('are not asked for by default', async () => {
+    const server = await startServer();
+    populate(server);
+    await startSource(server, { contentTypes }).converged();
+    expect(server.lastHeaders.accept).not.toContain('drop');
   });
 });
 
