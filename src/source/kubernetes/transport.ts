@@ -81,7 +81,8 @@ class DirectTransport implements Transport {
     this.#send = http.request;
   }
 
-  request({ method, path, headers, body, signal }: HttpRequest): Promise<HttpResponse> {
+  request(asked: HttpRequest): Promise<HttpResponse> {
+    const { method, path, headers, body, signal } = asked;
     const { hostname, port } = this.#server;
     const options: RequestOptions = {
       host: hostname.replace(/^\[(.*)\]$/, '$1'),
@@ -104,7 +105,10 @@ class DirectTransport implements Transport {
       });
       request.on('error', (error) => {
         received?.destroy(error);
-        reject(error);
+        // The server may have closed an unused connection before it saw the request.
+        const isStale = request.reusedSocket && isReset(error) && received === undefined;
+        if (isStale && method === 'GET') resolve(this.request(asked));
+        else reject(error);
       });
       request.on('close', () => this.#requests.delete(request));
       limitConnecting(request);
@@ -164,4 +168,8 @@ function limitConnecting(request: ClientRequest): void {
     const connected = 'encrypted' in socket ? 'secureConnect' : 'connect';
     for (const event of [connected, 'close']) socket.once(event, () => clearTimeout(timer));
   });
+}
+
+function isReset(error: Error): boolean {
+  return 'code' in error && (error.code === 'ECONNRESET' || error.code === 'EPIPE');
 }

@@ -52,6 +52,28 @@ describe('connections to the API server', () => {
     expect(ports[2]).not.toBe(ports[0]);
   });
 
+  it('are replaced when the server has closed an unused one', async () => {
+    const ports: (number | undefined)[] = [];
+    const { url } = await serve(({ socket }, response) => {
+      const isFirst = !ports.includes(socket.remotePort);
+      ports.push(socket.remotePort);
+      // As if it had closed the connection before the request came.
+      if (isFirst) response.end('answered');
+      else socket.destroy();
+    });
+    const transport = transportTo(url);
+    expect(await text((await get(transport, '/')).body)).toBe('answered');
+    await new Promise(setImmediate);
+    expect(await text((await get(transport, '/')).body)).toBe('answered');
+    expect(ports[1]).toBe(ports[0]);
+    expect(ports[2]).not.toBe(ports[0]);
+    await new Promise(setImmediate);
+    const { signal } = new AbortController();
+    const event = { method: 'POST', path: '/', headers: {}, body: '{}', signal } as const;
+    await expect(transport.request(event)).rejects.toThrow();
+    expect(ports).toHaveLength(4);
+  });
+
   it('reach an IPv6 address, and name it in brackets', async () => {
     const hosts: (string | undefined)[] = [];
     const server = createServer(({ headers }, response) => {
