@@ -12,6 +12,7 @@ namespace {
 Napi::Object Init(Napi::Env env, Napi::Object exports) {
   exports.Set("LineWriter", fairlead::binding::LineWriterWrap::Define(env));
   exports.Set("findListener", Napi::Function::New<fairlead::binding::FindListener>(env));
+  exports.Set("openListener", Napi::Function::New<fairlead::binding::OpenListener>(env));
   exports.Set("Socket", fairlead::binding::SocketWrap::Define(env));
   exports.Set("TurnMeter", fairlead::loop::TurnMeter::Define(env));
   exports.Set("Watch", fairlead::binding::WatchWrap::Define(env));

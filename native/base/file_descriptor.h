@@ -22,6 +22,8 @@ class FileDescriptor {
 
   int get() const noexcept { return fd_; }
   bool valid() const noexcept { return fd_ >= 0; }
+  /** The caller closes it. */
+  int Release() noexcept { return std::exchange(fd_, -1); }
 
  private:
   int fd_;

@@ -1,4 +1,4 @@
-// The function `findListener` that JavaScript sees.
+// The functions `findListener` and `openListener` that JavaScript sees.
 #ifndef FAIRLEAD_BINDING_FIND_LISTENER_H_
 #define FAIRLEAD_BINDING_FIND_LISTENER_H_
 
@@ -6,8 +6,11 @@
 
 namespace fairlead::binding {
 
-/** findListener(name: string): { pid: number, uid: number } | undefined */
+/** findListener(name: string): { pid: number, uid: number, administersNet?: boolean } | undefined */
 Napi::Value FindListener(const Napi::CallbackInfo& info);
+
+/** openListener(name: string): number */
+Napi::Value OpenListener(const Napi::CallbackInfo& info);
 
 }  // namespace fairlead::binding
 

@@ -1,4 +1,4 @@
-// Finds the process that listens on an abstract Unix socket of this network namespace.
+// An abstract Unix socket of this network namespace: listens on it, and finds who does.
 #ifndef FAIRLEAD_LOCAL_LISTENER_H_
 #define FAIRLEAD_LOCAL_LISTENER_H_
 
@@ -8,6 +8,7 @@
 #include <optional>
 #include <string_view>
 
+#include "base/file_descriptor.h"
 #include "base/system_error.h"
 
 namespace fairlead::local {
@@ -18,7 +19,19 @@ struct Listener {
   pid_t pid;
   /** Effective user id, in our user namespace. */
   uid_t uid;
+  /**
+   * Whether the process that made the socket by `OpenListener` had CAP_NET_ADMIN. Nothing: this
+   * process can't tell, because it does not have it, or the kernel does not show sockets.
+   */
+  std::optional<bool> administers_net;
 };
+
+/**
+ * Listens, and proves that this process has CAP_NET_ADMIN if it has: the socket's send buffer,
+ * which it does not use, gets a size that nothing else can give it. EADDRINUSE: another process has
+ * the name.
+ */
+std::expected<FileDescriptor, SystemError> OpenListener(std::string_view name) noexcept;
 
 /**
  * Connects to find the listener. `name` is without its leading NUL. Nothing when no process

@@ -5,6 +5,7 @@
  */
 import { readFileSync } from 'node:fs';
 import { connect, createServer, type Server } from 'node:net';
+import { constants } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Listener, loadAddon } from '../kernel/addon.ts';
 
@@ -48,8 +49,6 @@ export interface InstanceLockOptions {
 }
 
 const lockName = 'fairlead';
-/** CAP_NET_ADMIN of linux/capability.h, as in a mask. */
-const netAdmin = 1n << 12n;
 const pauseMs = 100;
 /** How long to wait for a holder's answer. */
 const answerMs = 1000;
@@ -119,29 +118,17 @@ export function formatHolder({ pid, words }: Holder): string {
 
 /**
  * Why the holder cannot be a Fairlead; undefined = it may be one. Any program of the network
- * namespace can take the name, even without privileges, and must not keep us from starting. A
- * holder whose capabilities we cannot see may be one.
+ * namespace can take the name, and must not keep us from starting. Only one with CAP_NET_ADMIN can
+ * prove that it has it, as each Fairlead does that can change something.
  */
-function foreignHolder({ pid, uid }: Listener): string | undefined {
+function foreignHolder({ administersNet, pid, uid }: Listener): string | undefined {
   const who = pid === 0 ? 'a process of another PID namespace' : `process ${pid}`;
   const taken = `the name of the lock is taken by ${who} of user ${uid}`;
-  if (uid !== 0 && uid !== process.geteuid?.()) return `${taken}, which can be no Fairlead`;
-  // Of two without the capability, neither changes anything, and either may be one.
-  if (pid !== 0 && administersNet(pid) === false && administersNet('self') === true) {
-    return `${taken} without CAP_NET_ADMIN, which can be no Fairlead`;
-  }
-  return undefined;
-}
-
-/** Whether a process has CAP_NET_ADMIN in force; undefined where that cannot be read. */
-function administersNet(pid: number | 'self'): boolean | undefined {
-  try {
-    const status = readFileSync(`/proc/${pid}/status`, 'utf8');
-    const effective = /^CapEff:\s*([0-9a-f]+)$/m.exec(status)?.[1];
-    return effective === undefined ? undefined : (BigInt(`0x${effective}`) & netAdmin) !== 0n;
-  } catch {
-    return undefined;
-  }
+  if (administersNet === true) return undefined;
+  if (administersNet === false) return `${taken}, which does not prove that it has CAP_NET_ADMIN`;
+  // This process can't tell: it can change nothing either, or the kernel does not show sockets.
+  if (uid === 0 || uid === process.geteuid?.()) return undefined;
+  return `${taken}, which can be no Fairlead`;
 }
 
 function lookUp(name: string, findListener: NonNullable<InstanceLockOptions['findListener']>) {
@@ -153,6 +140,13 @@ function lookUp(name: string, findListener: NonNullable<InstanceLockOptions['fin
 }
 
 async function tryToListen(name: string): Promise<InstanceLock | 'taken' | Error> {
+  let fd: number;
+  try {
+    fd = loadAddon().openListener(name);
+  } catch (error) {
+    const { errno } = error as NodeJS.ErrnoException;
+    return errno === constants.errno.EADDRINUSE ? 'taken' : (error as Error);
+  }
   const about = JSON.stringify(ownWords());
   const server = createServer((socket) => {
     socket.on('error', () => {});
@@ -163,10 +157,8 @@ async function tryToListen(name: string): Promise<InstanceLock | 'taken' | Error
   server.unref();
   return new Promise((resolve) => {
     // Later errors are of connections that could not be accepted, for lack of descriptors.
-    server.on('error', (error: NodeJS.ErrnoException) => {
-      resolve(error.code === 'EADDRINUSE' ? 'taken' : error);
-    });
-    server.listen({ path: `\0${name}` }, () => resolve({ release: () => closed(server) }));
+    server.on('error', resolve);
+    server.listen({ fd }, () => resolve({ release: () => closed(server) }));
   });
 }
 

@@ -43,6 +43,11 @@ export interface Listener {
   readonly pid: number;
   /** Effective, in our user namespace. */
   readonly uid: number;
+  /**
+   * Whether the process that made it by `openListener` had CAP_NET_ADMIN. Absent: this process
+   * can't tell, because it does not have it itself, or the kernel does not show sockets.
+   */
+  readonly administersNet?: boolean;
 }
 
 interface WatchOptions {
@@ -83,6 +88,11 @@ export interface Addon {
    * can't.
    */
   readonly findListener: (name: string) => Listener | undefined;
+  /**
+   * Listens on an abstract Unix socket and returns its descriptor, for `net.Server`. If this
+   * process has CAP_NET_ADMIN, the socket proves it. Throws an Error with `errno` and `syscall`.
+   */
+  readonly openListener: (name: string) => number;
   readonly LineWriter: new (fd: number) => LineWriter;
   readonly Socket: new (options?: SocketOptions) => Socket;
   readonly TurnMeter: new () => TurnMeter;

@@ -42,6 +42,22 @@ TEST("who listens is known by process and user, also when nobody accepts") {
   CHECK_EQUAL((*found)->uid, ::geteuid());
 }
 
+TEST("a listener proves that it was opened with CAP_NET_ADMIN, to those who have it") {
+  const std::string name = NameFor("proves");
+  auto opened = local::OpenListener(name);
+  CHECK(opened.has_value());
+  CHECK_EQUAL(local::OpenListener(name).error().error, EADDRINUSE);
+  const auto proven = local::FindListener(name).value().value().administers_net;
+  const std::string plain = NameFor("plain");
+  const FileDescriptor fd = Bound(plain);
+  CHECK_EQUAL(::listen(fd.get(), 4), 0);
+  const auto unproven = local::FindListener(plain).value().value().administers_net;
+  CHECK_EQUAL(proven.has_value(), unproven.has_value());
+  CHECK(proven.value_or(true));
+  CHECK(!unproven.value_or(false));
+  CHECK_EQUAL(local::OpenListener(std::string(108, 'x')).error().error, ENAMETOOLONG);
+}
+
 TEST("nobody is found where a name is only bound, or is not taken, or only begins the same") {
   const std::string name = NameFor("bound");
   const FileDescriptor fd = Bound(name);

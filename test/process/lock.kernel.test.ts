@@ -19,20 +19,43 @@ async function holder(place: Place, ...within: readonly string[]): Promise<void>
   expect(String(said)).toBe('held\n');
 }
 
-test('a process of root without capabilities that holds the name blocks no start', async () => {
-  const place = await Place.make();
-  await holder(place, 'setpriv', '--bounding-set=-all', '--inh-caps=-all');
-  const program = place.start();
-  const { err } = await program.told('Could not check for another running instance; continuing');
-  expect(err).toMatch(/process \d+ of user 0 without CAP_NET_ADMIN, which can be no Fairlead$/);
-  await program.told(inForce, 2);
-});
+const without = ['setpriv', '--bounding-set=-all', '--inh-caps=-all'];
+const withOnly = ['setpriv', '--bounding-set=-all,+net_admin', '--inh-caps=-all'];
+/** Where the holder's process is not seen. */
+const elsewhere = ['unshare', '--pid', '--fork', '--kill-child', '--mount-proc'];
 
-test('a process of root that has the capability is waited for', async () => {
+test.each([
+  ['that is seen', without, [], /process \d+ of user 0, which/],
+  ['in a PID namespace of its own', [...elsewhere, ...without], [], /process \d+ of user 0, which/],
+  [
+    'in a PID namespace that is not seen',
+    without,
+    elsewhere,
+    /a process of another PID namespace of/,
+  ],
+])(
+  'a process of root %s, without capabilities, that holds the name blocks no start',
+  async (_, holding, within, words) => {
+    const place = await Place.make();
+    await holder(place, ...holding);
+    const program = place.startUnder({ within });
+    const { err } = await program.told('Could not check for another running instance; continuing');
+    expect(err).toMatch(words);
+    expect(err).toMatch(/, which does not prove that it has CAP_NET_ADMIN$/);
+    await program.told(inForce, 2);
+  },
+);
+
+test.each([
+  ['which sees it', []],
+  ['in another PID namespace', elsewhere],
+])('another Fairlead with CAP_NET_ADMIN alone is waited for by one %s', async (_, within) => {
   const place = await Place.make();
-  const only = ['--bounding-set=-all,+net_admin', '--inh-caps=-all'];
-  await holder(place, 'setpriv', ...only);
-  const program = place.start();
-  await program.told('Another instance runs in this network namespace; waiting for it to exit');
-  expect(await place.ruleset()).toBe('');
+  const first = place.startUnder({ within: withOnly });
+  await first.told(inForce, 2);
+  const second = place.startUnder({ within });
+  const { other } = await second.told(
+    'Another instance runs in this network namespace; waiting for it to exit',
+  );
+  expect(other).toMatch(within.length === 0 ? /^process \d+/ : /^a process of another PID/);
 });

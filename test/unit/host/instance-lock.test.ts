@@ -11,6 +11,7 @@ import {
   type InstanceLockOptions,
   takeInstanceLock,
 } from '../../../src/host/instance-lock.ts';
+import { loadAddon } from '../../../src/kernel/addon.ts';
 import { loggerTo } from '../../../src/serve/log.ts';
 
 const names = { count: 0 };
@@ -97,6 +98,28 @@ test('a program without privileges that takes the name keeps nobody from startin
   });
 });
 
+test.each([
+  [4711, 'process 4711'],
+  [0, 'a process of another PID namespace'],
+])('neither does one of root that does not prove its capability (PID %i)', async (pid, who) => {
+  const name = freshName();
+  await take(name);
+  const findListener = () => ({ pid, uid: 0, administersNet: false });
+  expect(await take(name, { findListener, waitMs: 3_600_000 })).toEqual({
+    kind: 'unknown',
+    reason:
+      `the name of the lock is taken by ${who} of user 0, ` +
+      'which does not prove that it has CAP_NET_ADMIN',
+  });
+});
+
+test('one of another user that proves it is waited for', async () => {
+  const name = freshName();
+  await take(name);
+  const findListener = () => ({ pid: 4711, uid: 65_533, administersNet: true });
+  expect((await take(name, { findListener })).kind).toBe('taken');
+});
+
 test('neither does one that takes the name and does not listen, or whose queue is full', async () => {
   const name = freshName();
   await take(name);
@@ -118,7 +141,7 @@ test('what a holder says of itself is checked, and quoted', async () => {
     socket.on('error', () => {});
     socket.end(JSON.stringify({ pid: 1, pod: '\u001b', since: '2026-01-02T03:04:05Z', command }));
   });
-  server.listen({ path: `\0${name}` });
+  server.listen({ fd: loadAddon().openListener(name) });
   await once(server, 'listening');
   onTestFinished(() => void server.close());
   const result = await take(name);
