@@ -187,6 +187,21 @@ test('Killed and followed by kube-proxy, it ends by the command, which touches n
   expect(again).toMatchObject({ code: 0, stdout: 'nothing to remove\n' });
 });
 
+test('Killed and followed by kube-proxy, it ends with its lease, and nobody removes it', async () => {
+  const before = await start('all', 'pod-a', { ...place, leaseMs: 3000 });
+  expect(await answers()).toEqual(['pod-a']);
+  await before.kill();
+  await kubeProxyServes();
+  while ((await answers()).join() !== 'pod-b');
+  // They are still there.
+  expect(await attached()).toBe(6);
+  expect(place.left()).not.toEqual([]);
+  await lab.node.run(['nft', 'flush table ip kube-proxy; flush table ip6 kube-proxy']);
+  await start('all', 'pod-a');
+  while ((await answers()).join() !== 'pod-a');
+  expect(lines.filter(({ msg }) => msg === detached)).toEqual([]);
+});
+
 test.each(['connect-time remove', '--cleanup'])('%s needs no mount', async (words) => {
   const before = await start('all', 'pod-a');
   await before.kill();
