@@ -6,7 +6,7 @@
 
 namespace fairlead::binding {
 
-/** findListener(name: string): { pid: number, uid: number, administersNet?: boolean } | undefined */
+/** findListener(name: string): Listener | undefined, as src/kernel/addon.ts has it. */
 Napi::Value FindListener(const Napi::CallbackInfo& info);
 
 /** openListener(name: string): number */
