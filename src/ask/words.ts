@@ -14,5 +14,10 @@ export function age(seconds: number): string {
 
 /** `8,000 Services`. */
 export function counted(count: number, noun: string): string {
-  return `${count.toLocaleString('en')} ${noun}${count === 1 ? '' : 's'}`;
+  return `${grouped(count)} ${noun}${count === 1 ? '' : 's'}`;
+}
+
+/** `8,000`. Not by toLocaleString, whose tables take 7 MB. */
+export function grouped(count: number): string {
+  return String(count).replace(/\B(?=(\d{3})+$)/g, ',');
 }

@@ -1,23 +1,49 @@
-import { Document, visit } from 'yaml';
+/** Writes answers as YAML. */
 import { isPrintable } from '../serve/printable.ts';
 
+/** What may stand without quotes, and is a string to every version of YAML. */
+const plain = /^[A-Za-z/][\w./-]*(?: [\w./()-]+)*$/;
+const reserved = /^(?:true|false|null|yes|no|on|off|y|n)$/i;
+
 /**
- * As YAML in printable characters that mean the same to every reader: strings with others are in
- * double quotes, which know escapes.
+ * As YAML in printable characters that mean the same to every reader: strings with others, or that
+ * could be something else, are in double quotes, which know escapes. `undefined` is left out.
  */
 export function toYAML(value: unknown): string {
-  const document = new Document(value, { aliasDuplicateObjects: false });
-  visit(document, {
-    Scalar: (_, node) => {
-      if (typeof node.value !== 'string' || isPrintable(node.value)) return;
-      node.value = node.value.toWellFormed();
-      node.type = 'QUOTE_DOUBLE';
-    },
+  const text = blockOf(value, '');
+  return text.startsWith('\n') ? text.slice(1) : `${text.trimStart()}\n`;
+}
+
+/** After `key:` or `-`: a blank and a scalar, or lines that begin with `indent`. */
+function blockOf(value: unknown, indent: string): string {
+  if (Array.isArray(value)) {
+    if (value.length === 0) return ' []';
+    return `\n${value.map((item) => `${indent}-${itemOf(item, indent)}\n`).join('')}`;
+  }
+  if (typeof value !== 'object' || value === null) return ` ${scalar(value)}`;
+  const entries = Object.entries(value).filter(([, field]) => field !== undefined);
+  if (entries.length === 0) return ' {}';
+  const lines = entries.map(([name, field]) => {
+    const inner = Array.isArray(field) ? indent : `${indent}  `;
+    return `${indent}${scalar(name)}:${blockOf(field, inner)}`;
   });
-  const text = document.toString({ lineWidth: 0 });
+  return `\n${lines.map((line) => (line.endsWith('\n') ? line : `${line}\n`)).join('')}`;
+}
+
+/** The first line of an object stands behind its hyphen. */
+function itemOf(item: unknown, indent: string): string {
+  const inner = `${indent}  `;
+  const text = blockOf(item, inner);
+  return (text.startsWith('\n') ? ` ${text.slice(1 + inner.length)}` : text).trimEnd();
+}
+
+function scalar(value: unknown): string {
+  if (typeof value !== 'string') return JSON.stringify(value);
+  if (plain.test(value) && !reserved.test(value)) return value;
   // Outside the Basic Multilingual Plane, YAML has no pairs of escapes.
-  return text.replace(/[\u{10000}-\u{10ffff}]/gu, (character) => {
+  return JSON.stringify(value.toWellFormed()).replace(/[^\x20-\x7e]/gu, (character) => {
     if (isPrintable(character)) return character;
-    return `\\U${character.codePointAt(0)!.toString(16).padStart(8, '0')}`;
+    const code = character.codePointAt(0)!.toString(16);
+    return code.length > 4 ? `\\U${code.padStart(8, '0')}` : `\\u${code.padStart(4, '0')}`;
   });
 }

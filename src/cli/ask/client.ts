@@ -1,5 +1,4 @@
 /** Asks the running process of this node. */
-import { get } from 'node:http';
 import { text } from 'node:stream/consumers';
 import type { Answer, EndpointName, QueryName } from '../../ask/endpoints.ts';
 import { pathOf } from '../../ask/paths.ts';
@@ -35,8 +34,12 @@ interface Reply {
   readonly body: string;
 }
 
-/** Not by `fetch`, which takes 20 MB and 50 ms to load. */
+/**
+ * Not by `fetch`, and not by a module import of node:http: both load all of undici, which takes
+ * 15 MB and as long as the rest of a command.
+ */
 async function reply(url: string, server: string, timeoutMs: number): Promise<Reply> {
+  const { get } = process.getBuiltinModule('node:http');
   try {
     return await new Promise<Reply>((resolve, reject) => {
       const signal = AbortSignal.timeout(timeoutMs);

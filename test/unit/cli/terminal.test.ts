@@ -66,6 +66,15 @@ describe('a terminal', () => {
     fc.assert(fc.property(hostile, check), { seed, numRuns: 1000 });
   });
 
+  it('gets any answer as YAML', () => {
+    const check = (value: unknown): void => expect(parse(toYAML(value))).toEqual(value);
+    const json = fc.json().map((text): unknown => JSON.parse(text));
+    fc.assert(fc.property(json, check), { seed, numRuns: 300 });
+    expect(toYAML({ a: { b: [{ c: 1, d: undefined }, [true]] }, e: [], f: 'x y', g: 'no' })).toBe(
+      'a:\n  b:\n  - c: 1\n  - - true\ne: []\nf: x y\ng: "no"\n',
+    );
+  });
+
   it('gets columns that stay columns, a line for each row', () => {
     const check = (a: string, b: string): void => {
       const rows = [
