@@ -1,6 +1,4 @@
 /** `-o`: in which form a command prints what it has found. */
-import { printable, widthOf } from '../serve/printable.ts';
-
 const templatePrefix = 'jsonpath=';
 
 /** Writes a value; `text` is called for the forms that people read. */
@@ -18,20 +16,4 @@ export async function writerOf(output: string | undefined): Promise<Writer> {
 /** Whether `output` is a form for people. */
 export function isForPeople(output: string | undefined): boolean {
   return output === undefined || output === 'text' || output === 'wide' || output === 'name';
-}
-
-/**
- * Rows in columns that are as wide as what is in them; the last one is as long as it likes. A cell
- * is one line, whatever is in it.
- */
-export function columns(rows: readonly (readonly string[])[]): string {
-  const cells = rows.map((row) => row.map(printable));
-  const widths = (cells[0] ?? []).map((_, i) => Math.max(...cells.map((row) => widthOf(row[i]!))));
-  const lines = cells.map((row) => {
-    const padded = row.map((cell, i) => {
-      return i === row.length - 1 ? cell : cell + ' '.repeat(widths[i]! - widthOf(cell));
-    });
-    return `${padded.join('  ').trimEnd()}\n`;
-  });
-  return lines.join('');
 }

@@ -6,7 +6,8 @@ import { preflight } from '../preflight/preflight.ts';
 import type { Run } from './command.ts';
 import { exitCodes } from './errors.ts';
 import { nodeConfig } from './node-command.ts';
-import { columns, writerOf } from './output.ts';
+import { writerOf } from './output.ts';
+import { columnsText } from './text.ts';
 
 export const run: Run = async (given, { stderr, stdout }) => {
   const write = await writerOf(given.values.output);
@@ -27,5 +28,5 @@ function textOf(findings: readonly Finding[]): string {
   const rows = findings.map(({ check, level, text, advice }) => {
     return [level, check, advice === '' ? text : `${text} → ${advice}`];
   });
-  return columns(rows);
+  return columnsText(rows);
 }

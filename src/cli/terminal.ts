@@ -16,6 +16,21 @@ export interface OutputStream {
   readonly on?: (event: 'error' | 'close', act: () => void) => unknown;
 }
 
+/** In text: before a tone begins, and where it ends. No text that is printable has them. */
+const marks = { bad: '\u0001r', good: '\u0001g', end: '\u0001.' } as const;
+const anyMark = /\u0001([rg.])/;
+/** What a terminal takes for them: red, green, and neither. */
+const colours: Readonly<Record<string, string>> = {
+  r: '\u001b[31m',
+  g: '\u001b[32m',
+  '.': '\u001b[39m',
+};
+
+/** `text`, which a terminal with colours shows as good or bad news. */
+export function toned(text: string, tone: 'bad' | 'good'): string {
+  return marks[tone] + text + marks.end;
+}
+
 /** Clears a terminal and goes to its upper left corner. */
 const clear = '\u001b[2J\u001b[H';
 
@@ -33,7 +48,16 @@ export class Terminal {
   /** Whatever is not printable is written as `\uXXXX`, but for tabs and newlines. */
   write(text: string): void {
     const stream = this.#opened();
-    if (!this.#isGone) stream.write(printableText(text));
+    if (!this.#isGone) stream.write(this.#shown(text));
+  }
+
+  #shown(text: string): string {
+    const hasColours = this.isTTY && (process.env.NO_COLOR ?? '') === '';
+    const parts = text.split(anyMark);
+    // Every other part is the letter of a mark.
+    return parts
+      .map((part, i) => (i % 2 === 0 ? printableText(part) : hasColours ? colours[part] : ''))
+      .join('');
   }
 
   /** Bytes of an archive, as they are. Only for what is no terminal. */

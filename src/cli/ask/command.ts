@@ -1,31 +1,25 @@
 /** The common part of commands that ask the running process: questions, output, exit codes. */
 import type { Answer, EndpointName } from '../../ask/endpoints.ts';
+import type { Block } from '../../ask/view.ts';
 import type { Given, Io, Run } from '../command.ts';
 import { type ExitCode, exitCodes, RefusedError } from '../errors.ts';
 import { isForPeople, type Writer, writerOf } from '../output.ts';
 import { Reader, realClock, surroundings } from '../reader.ts';
+import { blocksText, type Form } from '../text.ts';
 import { changedLines } from './changed-lines.ts';
 import { ask, type Query } from './client.ts';
 import { serverOf } from './server.ts';
-
-/** How a text for people is printed. */
-export interface Form {
-  /** With all columns. */
-  readonly wide: boolean;
-  /** Tables have headings. */
-  readonly headings: boolean;
-}
 
 /** A command: its question, and how its answer is printed. */
 export interface AskCommand<Name extends EndpointName> {
   readonly question: Name;
   /** The parameters of the question. Throws a UsageError. */
   readonly query: (given: Given) => Query<Name>;
-  /** The answer as text for people. */
-  readonly print: (answer: Answer<Name>, form: Form) => string;
+  /** The answer as people see it. */
+  readonly view: (answer: Answer<Name>, form: Form) => readonly Block[];
   /** The names that `-o name` prints. */
   readonly names?: (answer: Answer<Name>) => readonly string[];
-  /** The lines whose changes --watch prints. Default: those of `print`. */
+  /** The lines whose changes --watch prints. Default: those of the view. */
   readonly steadyLines?: (answer: Answer<Name>) => string[];
   /** How to read all pages, if an answer may be one of several. */
   readonly pages?: {
@@ -74,7 +68,8 @@ async function watch<Name extends EndpointName>(
   const reader = readerOf(io);
   const { output } = given.values;
   const form: Form = { wide: true, headings: true };
-  const linesOf = command.steadyLines ?? ((answer) => command.print(answer, form).split('\n'));
+  const linesOf =
+    command.steadyLines ?? ((answer) => blocksText(command.view(answer, form), form).split('\n'));
   const isText = isForPeople(output);
   let answer = first;
   try {
@@ -155,5 +150,5 @@ function render<Name extends EndpointName>(
       .join('');
   }
   const form: Form = { wide: output === 'wide', headings: noHeaders === undefined };
-  return write(answer, () => command.print(answer, form));
+  return write(answer, () => blocksText(command.view(answer, form), form));
 }

@@ -1,29 +1,32 @@
 /** `fairlead diff`: how the kernel differs from what is in force. */
 import type { Diff } from '../../ask/difference.ts';
-import { printable } from '../../serve/printable.ts';
 import { asking } from './command.ts';
 
 export const run = asking<'diff'>({
   question: 'diff',
   query: () => ({}),
   isHealthy: ({ healthy }) => healthy,
-  print: ({ families, setAside, stale }, { wide }) => {
+  view: ({ families, setAside, stale }, { wide }) => {
     const what =
       setAside === 1
         ? '1 Service port: fairlead status names it'
         : `${setAside} Service ports: fairlead status names them`;
-    const aside = setAside > 0 ? [`The kernel refuses ${what}.\n`] : [];
+    const aside = setAside > 0 ? [{ text: `The kernel refuses ${what}.` }] : [];
     const programs =
       stale.length > 0
-        ? [`Connect-time programs of an earlier process are attached: ${stale.join(' ')}.\n`]
+        ? [
+            {
+              text: `Connect-time programs of an earlier process are attached: ${stale.join(' ')}.`,
+            },
+          ]
         : [];
-    return [...families.map((one) => familyText(one, wide)), ...aside, ...programs].join('\n');
+    return [...families.map((one) => ({ list: familyLines(one, wide) })), ...aside, ...programs];
   },
 });
 
 type Family = Diff['families'][number];
 
-function familyText(family: Family, wide: boolean): string {
+function familyLines(family: Family, wide: boolean): string[] {
   const { compared, differenceCount, differences, leftOut, waiting } = family;
   const counts = [
     `${compared} Service ports compared`,
@@ -36,9 +39,7 @@ function familyText(family: Family, wide: boolean): string {
     differenceCount > differences.length
       ? [`and ${differenceCount - differences.length} more`]
       : [];
-  return [`${family.family}: ${counts.join(', ')}`, ...lines, ...more]
-    .map((line) => `${printable(line)}\n`)
-    .join('');
+  return [`${family.family}: ${counts.join(', ')}`, ...lines, ...more];
 }
 
 const shortMax = 5;

@@ -1,20 +1,16 @@
 /** `fairlead explain`: what becomes of a packet, and why. */
 import type { Explained, Explanation } from '../../ask/explanation.ts';
+import { type Block, bad, type Fact } from '../../ask/view.ts';
 import { joinHostPort } from '../../net/address.ts';
-import { printable } from '../../serve/printable.ts';
 import type { Given } from '../command.ts';
 import { asking } from './command.ts';
 import { readTarget } from './names.ts';
-import { numbered, pairs } from './words.ts';
 
 export const run = asking<'explain'>({
   question: 'explain',
   query: (given) => ({ to: readTarget(given.words[0]!, given), ...fromOf(given) }),
   isHealthy: (answer) => all(answer).every(({ outcome }) => outcome === 'endpoint'),
-  print: (answer, { wide }) =>
-    all(answer)
-      .flatMap((one) => [pairs(summary(one)), ...steps(one, wide)])
-      .join('\n'),
+  view: (answer, { wide }) => all(answer).flatMap((one) => viewOf(one, wide)),
 });
 
 /** One of each protocol. */
@@ -32,18 +28,16 @@ const clientWords = {
   outside: 'somebody outside the cluster',
 } as const;
 
-function summary({ from, outcome, summary, to, warnings }: Explained): [string, string][] {
-  const client = clientWords[from.kind];
-  return [
+function viewOf(explained: Explained, wide: boolean): Block[] {
+  const { endpoints, from, outcome, steps, summary, to, warnings } = explained;
+  const isHealthy = outcome === 'endpoint';
+  const outcomeText = outcome === 'nobody' ? 'no Service' : outcome;
+  const facts: Fact[] = [
     ['Packet', `to ${joinHostPort(to.address, to.port)}/${to.protocol}`],
-    ...warnings.map((warning): [string, string] => ['Warning', warning]),
-    ['Outcome', `${outcome === 'nobody' ? 'no Service' : outcome}`],
+    ...warnings.map((warning): Fact => ['Warning', bad(warning)]),
+    ['Outcome', { text: outcomeText, tone: isHealthy ? 'good' : 'bad' }],
     ['Because', summary],
-    ['Client', `${client}, because ${from.because}`],
+    ['Client', `${clientWords[from.kind]}, because ${from.because}`],
   ];
-}
-
-function steps({ endpoints, steps: all }: Explained, wide: boolean): string[] {
-  const list = wide && endpoints.length > 0 ? [`${endpoints.map(printable).join('\n')}\n`] : [];
-  return [numbered(all), ...list];
+  return [{ facts }, { steps }, ...(wide && endpoints.length > 0 ? [{ list: endpoints }] : [])];
 }

@@ -1,11 +1,10 @@
 /** `fairlead problems`: all that is wrong on this node, with the proxy and with Services. */
 import { reasonWords } from '../../ask/problem-reasons.ts';
 import type { ProblemList } from '../../ask/problems.ts';
+import { bad, type Fact, type Table, tableIf } from '../../ask/view.ts';
 import { counted } from '../../ask/words.ts';
-import { columns } from '../output.ts';
 import { asking } from './command.ts';
 import { namespaceOf } from './names.ts';
-import { pairs } from './words.ts';
 
 export const run = asking<'problems'>({
   question: 'problems',
@@ -21,26 +20,29 @@ export const run = asking<'problems'>({
     },
   },
   isHealthy: ({ items, proxy }) => items.length === 0 && proxy.length === 0,
-  print: (answer, { headings }) => {
-    const { items } = answer;
-    const rows = items.flatMap(({ name, namespace, problems }) =>
-      problems.map(({ reason, text }) => [namespace, name, reasonWords(reason), text]),
-    );
-    const heads = headings ? [['NAMESPACE', 'NAME', 'REASON', 'PROBLEM']] : [];
-    const table = columns([...heads, ...rows]);
-    return rows.length === 0 ? pairs(head(answer)) : `${pairs(head(answer))}\n${table}`;
-  },
+  view: (answer) => [{ facts: head(answer) }, ...tableIf(problemsTable(answer))],
 });
 
-function head({ proxy, reasons, services }: ProblemList): [string, string][] {
+function problemsTable({ items }: ProblemList): Table {
+  return {
+    title: 'Problems',
+    columns: ['Namespace', 'Name', 'Reason', 'Problem'].map((name) => ({ name })),
+    headAt: 1,
+    rows: items.flatMap(({ name, namespace, problems }) =>
+      problems.map(({ reason, text }) => [namespace, name, bad(reasonWords(reason)), text]),
+    ),
+  };
+}
+
+function head({ proxy, reasons, services }: ProblemList): Fact[] {
   const { known, withProblems } = services;
   const list = reasons.map((one) => `${reasonWords(one.reason)} ${one.services}`).join(', ');
   const have = withProblems === 1 ? 'has problems' : 'have problems';
   const some = `${withProblems} of ${counted(known, 'Service')} ${have} (${list})`;
   return [
     ...(proxy.length === 0
-      ? [['Proxy', 'healthy'] as [string, string]]
-      : proxy.map((text): [string, string] => ['Proxy', text])),
+      ? [['Proxy', { text: 'healthy', tone: 'good' }] satisfies Fact]
+      : proxy.map((text): Fact => ['Proxy', bad(text)])),
     ['Services', withProblems === 0 ? `none of ${known} has problems` : some],
   ];
 }

@@ -1,9 +1,8 @@
 /** `fairlead service list`: the Services of this node's proxy. */
 
 import type { ServiceList } from '../../ask/service.ts';
-import { stateWords } from '../../ask/service-words.ts';
+import { servicesTable } from '../../ask/views/service.ts';
 import { UsageError } from '../errors.ts';
-import { columns } from '../output.ts';
 import { asking } from './command.ts';
 import { namespaceOf } from './names.ts';
 
@@ -35,38 +34,12 @@ export const run = asking<'services'>({
       return { apiVersion: pages[0]!.apiVersion, kind: 'ServiceList', items: items.sort(byName) };
     },
   },
-  print: ({ items }, { headings, wide }) => {
-    if (items.length === 0) return 'No Services.\n';
-    const heads = ['NAMESPACE', 'NAME', 'TYPE', 'CLUSTER-IP', 'PORTS', 'USED', 'STATE'];
-    const rows = items.map((item) => (wide ? [...row(item), external(item)] : row(item)));
-    const head = wide ? [...heads, 'EXTERNAL-IP'] : heads;
-    return columns(headings ? [head, ...rows] : rows);
-  },
+  view: (list) =>
+    list.items.length === 0 ? [{ text: 'No Services.' }] : [{ table: servicesTable(list) }],
 });
 
 function byName(a: Item, b: Item): number {
   const [x, y] = [a.namespace, b.namespace];
   if (x !== y) return x < y ? -1 : 1;
   return a.name < b.name ? -1 : 1;
-}
-
-function row(item: Item): string[] {
-  const { clusterIPs, endpoints, name, namespace, type, used } = item;
-  const ports = item.ports.map(({ nodePort, port, protocol }) => {
-    return `${port}${nodePort === undefined ? '' : `:${nodePort}`}/${protocol}`;
-  });
-  const shown = ports.length > 4 ? [...ports.slice(0, 4), '…'] : ports;
-  return [
-    namespace,
-    name,
-    type,
-    clusterIPs.join(','),
-    shown.join(','),
-    `${used}/${endpoints}`,
-    stateWords(item),
-  ];
-}
-
-function external({ externalIPs }: Item): string {
-  return externalIPs.length === 0 ? '<none>' : externalIPs.join(',');
 }

@@ -2,7 +2,7 @@
 import type { Traffic } from '../../ask/traffic.ts';
 import type { Given, Io, Run } from '../command.ts';
 import { exitCodes, UsageError } from '../errors.ts';
-import { columns } from '../output.ts';
+import { columnsText } from '../text.ts';
 import { ask, type Query } from './client.ts';
 import { readerOf } from './command.ts';
 import { namespaceOf, readServiceName } from './names.ts';
@@ -116,7 +116,7 @@ function print({ items, time }: Rates, rowsMax: number, headings: boolean): stri
   const rest = rows.length - rowsMax;
   return [
     head,
-    columns([...(headings ? [titles] : []), ...rows.slice(0, rowsMax)]),
+    columnsText([...(headings ? [titles] : []), ...rows.slice(0, rowsMax)]),
     rest > 0 ? `and ${rest} more\n` : '',
   ].join('');
 }

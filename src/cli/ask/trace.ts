@@ -17,9 +17,9 @@ import { NoTracingError, nothingCame, type TracedPacket, trace } from '../../tra
 import type { Io, Run } from '../command.ts';
 import { exitCodes, RefusedError, UnreachableError } from '../errors.ts';
 import { isForPeople, writerOf } from '../output.ts';
+import { factsText, stepsText } from '../text.ts';
 import { ask } from './client.ts';
 import { readWanted, type Wanted } from './trace-wanted.ts';
-import { numbered, pairs } from './words.ts';
 
 /** After this pause a SYN has passed all hooks, and an answer from nearby has come. */
 const quietMs = 300;
@@ -158,11 +158,11 @@ function packetText(packet: TracedPacket, target: Target): string {
   if (explained !== undefined) {
     lines.push(['Explained', `${explained.outcome}: ${explained.summary}`]);
   }
-  return `${pairs(lines)}\n${numbered(steps)}\n`;
+  return `${factsText(lines)}\n${stepsText(steps)}\n`;
 }
 
 function endText({ probe, warnings }: Trace): string {
   const lines = warnings.map((warning): [string, string] => ['Warning', warning]);
   if (probe !== undefined) lines.push(['Sent', probe]);
-  return lines.length === 0 ? '' : pairs(lines);
+  return lines.length === 0 ? '' : factsText(lines);
 }

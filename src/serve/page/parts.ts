@@ -1,37 +1,84 @@
-/** The parts that the pages are made of. */
+/** Views as HTML, and the parts that all pages have. */
+import type { Block, Cell, Column, Fact, Marked, Moment, Step, Table } from '../../ask/view.ts';
+import { age, grouped } from '../../ask/words.ts';
 import { type Content, Html, html } from './html.ts';
 import { script, style } from './look.ts';
 
-/** Undefined cells are empty. */
-export interface Table {
-  readonly heads: readonly Head[];
-  readonly rows: readonly (readonly Content[])[];
+/** `nowMs`: what ages are reckoned from. */
+export function blocksHtml(blocks: readonly Block[], nowMs: number): Content {
+  return blocks.map((block) => blockHtml(block, nowMs));
 }
 
-export interface Head {
-  readonly name: string;
-  /** `number`: aligned right. `later`: hidden on a narrow screen. */
-  readonly kind?: 'number' | 'later';
+function blockHtml(block: Block, nowMs: number): Content {
+  if ('facts' in block) return facts(block.facts, nowMs);
+  if ('table' in block) return table(block.table, nowMs);
+  if ('list' in block) return list(block.list);
+  if ('steps' in block) return steps(block.steps);
+  if ('code' in block) return html`<p>${block.title}:</p><pre>${block.code.join('\n')}</pre>`;
+  if (!('blocks' in block)) return html`<p>${block.text}</p>`;
+  return html`<h3>${block.title}</h3>
+<p>${block.text}</p>${blocksHtml(block.blocks, nowMs)}`;
 }
 
-/** A table. The first cell of each row is its heading. `label` names the table. */
-export function table(label: string, { heads, rows }: Table): Html {
-  const classes = heads.map(({ kind }) => classOf(kind));
-  const line = (cells: readonly Content[]): Html => {
-    const [first, ...rest] = cells;
-    return html`<tr><th scope="row"${classes[0]}>${first}</th>${rest.map(
-      (cell, i) => html`<td${classes[i + 1]}>${cell}</td>`,
-    )}</tr>
+/** A table that its title names. The cell at `headAt` is the heading of its row. */
+export function table({ columns, headAt = 0, rest, rows, title }: Table, nowMs: number): Html {
+  const shown = columns.flatMap(({ kind }, i) => (kind === 'wide' ? [] : [i]));
+  const line = (row: readonly Cell[]): Html => {
+    const cells = shown.map((i) => {
+      const content = cellHtml(row[i], nowMs);
+      const kind = classOf(columns[i]!);
+      if (i === headAt) return html`<th scope="row"${kind}>${content}</th>`;
+      return html`<td${kind}>${content}</td>`;
+    });
+    return html`<tr>${cells}</tr>
 `;
   };
-  const titles = heads.map(({ name }, i) => html`<th scope="col"${classes[i]}>${name}</th>`);
-  return html`<div class="wide"><table aria-label="${label}"><thead><tr>${titles}</tr></thead><tbody>
-${rows.map(line)}</tbody></table></div>`;
+  const titles = shown.map((i) => {
+    return html`<th scope="col"${classOf(columns[i]!)}>${columns[i]!.name}</th>`;
+  });
+  return html`<div class="wide"><table aria-label="${title}"><thead><tr>${titles}</tr></thead><tbody>
+${rows.map(line)}</tbody></table></div>${rest && html`<p>${rest}</p>`}`;
 }
 
-function classOf(kind: Head['kind']): Content {
+function classOf({ kind }: Column): Content {
   if (kind === undefined) return undefined;
   return html` class="${kind === 'number' ? 'num' : 'later'}"`;
+}
+
+function cellHtml(cell: Cell, nowMs: number): Content {
+  if (cell === undefined || typeof cell === 'string') return cell;
+  if (typeof cell === 'number') return grouped(cell);
+  if ('time' in cell) return moment(cell, nowMs);
+  if ('text' in cell) return marked(cell);
+  return cell.map((part, i) => [i === 0 ? '' : ' ', cellHtml(part, nowMs)]);
+}
+
+function marked({ names, text, tone }: Marked): Content {
+  const shown = tone === undefined ? text : html`<span class="${tone}">${text}</span>`;
+  if (names === undefined) return shown;
+  const { namespace, service } = names;
+  const path =
+    service === undefined ? servicesPath({ namespace }) : servicePath(namespace, service);
+  return html`<a href="${path}">${shown}</a>`;
+}
+
+/** A time, shown to the second, or how long ago it was. */
+function moment({ isAge, time }: Moment, nowMs: number): Html {
+  const shown = isAge
+    ? `${age((nowMs - Date.parse(time)) / 1000)} ago`
+    : time.replace('T', ' ').replace(/\.\d+Z$/, ' UTC');
+  return html`<time datetime="${time}">${shown}</time>`;
+}
+
+/** The page of a Service. */
+function servicePath(namespace: string, name: string): string {
+  return `/?${new URLSearchParams({ service: `${namespace}/${name}` })}`;
+}
+
+/** The list of Services, of those with these fields. */
+export function servicesPath(fields: Readonly<Record<string, string>>): string {
+  const given = Object.entries(fields).filter(([, value]) => value !== '');
+  return `/?${new URLSearchParams(given)}#services`;
 }
 
 /** A part of the page that the script renews. */
@@ -42,17 +89,22 @@ ${content}
 `;
 }
 
-export function pairs(lines: readonly (readonly [string, Content])[]): Html {
-  return html`<dl>${lines.map(([name, text]) => html`<dt>${name}</dt><dd>${text}</dd>\n`)}</dl>`;
+export function facts(all: readonly Fact[], nowMs: number): Html {
+  const lines = all.map(
+    ([name, cell]) => html`<dt>${name}</dt><dd>${cellHtml(cell, nowMs)}</dd>\n`,
+  );
+  return html`<dl>${lines}</dl>`;
+}
+
+function steps(all: readonly Step[]): Html {
+  const items = all.map(({ object, text }) => {
+    return html`<li>${text}${object && html`<pre>${object}</pre>`}</li>`;
+  });
+  return html`<ol>${items}</ol>`;
 }
 
 export function list(items: readonly Content[]): Html {
   return html`<ul>${items.map((item) => html`<li>${item}</li>`)}</ul>`;
-}
-
-/** A time, shown to the second. */
-export function moment(time: string): Html {
-  return html`<time datetime="${time}">${time.replace('T', ' ').replace(/\.\d+Z$/, ' UTC')}</time>`;
 }
 
 interface Page {

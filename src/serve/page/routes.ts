@@ -63,9 +63,9 @@ async function frontPage(inside: Inside, query: URLSearchParams): Promise<string
     json: endpoints.status.path,
     body: [
       verdict(status, changes.items[0], nowMs),
-      servicesSection(wanted, services),
+      servicesSection(wanted, services, nowMs),
       changesSection(changes, nowMs),
-      nodeSection(status),
+      nodeSection(status, nowMs),
     ],
   });
 }

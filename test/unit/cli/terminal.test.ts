@@ -4,8 +4,8 @@ import { PassThrough } from 'node:stream';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
-import { columns } from '../../../src/cli/output.ts';
 import { Terminal } from '../../../src/cli/terminal.ts';
+import { columnsText } from '../../../src/cli/text.ts';
 import { toYAML } from '../../../src/cli/yaml.ts';
 import { widthOf } from '../../../src/serve/printable.ts';
 
@@ -67,7 +67,9 @@ describe('a terminal', () => {
   });
 
   it('gets any answer as YAML', () => {
-    const check = (value: unknown): void => expect(parse(toYAML(value))).toEqual(value);
+    const check = (value: unknown): void => {
+      expect(parse(toYAML(value))).toEqual(value);
+    };
     const json = fc.json().map((text): unknown => JSON.parse(text));
     fc.assert(fc.property(json, check), { seed, numRuns: 300 });
     expect(toYAML({ a: { b: [{ c: 1, d: undefined }, [true]] }, e: [], f: 'x y', g: 'no' })).toBe(
@@ -82,7 +84,7 @@ describe('a terminal', () => {
         [a, 'second', '|'],
         [b, a, '|'],
       ];
-      const lines = columns(rows).split('\n').slice(0, -1);
+      const lines = columnsText(rows).split('\n').slice(0, -1);
       expect(lines).toHaveLength(3);
       const [first, second] = lines.slice(1).map((line) => widthOf(line));
       expect(first).toBe(second);

@@ -1,0 +1,191 @@
+/** Services, for people: a list, one of them, and their changes. */
+import type { ChangeList, ServiceAnswer, ServiceList } from '../service.ts';
+import {
+  conditionsOf,
+  endpointsChanged,
+  goesTo,
+  hostPort,
+  portTitle,
+  stateWords,
+  whatChanged,
+} from '../service-words.ts';
+import {
+  andMore,
+  type Block,
+  bad,
+  type Cell,
+  type Column,
+  type Fact,
+  type Table,
+  tableIf,
+} from '../view.ts';
+
+type Port = ServiceAnswer['ports'][number];
+type Change = ServiceAnswer['changes'][number];
+
+const portsShown = 4;
+
+export function servicesTable({ items }: ServiceList): Table {
+  return {
+    title: 'Services',
+    columns: [
+      { name: 'Namespace' },
+      { name: 'Name' },
+      { name: 'Type', kind: 'later' },
+      { name: 'Cluster-IP', kind: 'later' },
+      { name: 'Ports', kind: 'later' },
+      { name: 'Used', kind: 'number' },
+      { name: 'State' },
+      { name: 'External-IP', kind: 'wide' },
+    ],
+    headAt: 1,
+    rows: items.map((item) => {
+      const { clusterIPs, endpoints, externalIPs, name, namespace, reasons, type, used } = item;
+      const state = stateWords(item);
+      return [
+        { text: namespace, names: { namespace } },
+        { text: name, names: { namespace, service: name } },
+        type,
+        clusterIPs.join(','),
+        portsText(item),
+        `${used}/${endpoints}`,
+        reasons.length > 0 ? bad(state) : state,
+        externalIPs.length === 0 ? '<none>' : externalIPs.join(','),
+      ];
+    }),
+  };
+}
+
+function portsText({ ports }: ServiceList['items'][number]): string {
+  const texts = ports.slice(0, portsShown).map(({ nodePort, port, protocol }) => {
+    return `${port}${nodePort === undefined ? '' : `:${nodePort}`}/${protocol}`;
+  });
+  return [...texts, ...(ports.length > portsShown ? ['…'] : [])].join(',');
+}
+
+/** What it is; with `problems`, also which Service, its state and its problems. */
+export function serviceFacts(service: ServiceAnswer): Fact[] {
+  const { affinitySeconds, created, healthCheckNodePort, sourceRanges, type } = service;
+  const { externalTrafficPolicy: external, internalTrafficPolicy: internal } = service;
+  return [
+    ['Type', created === undefined ? type : [`${type}, made`, { time: created }]],
+    ['ClusterIPs', service.clusterIPs.join(', ')],
+    ['Policies', `internal ${internal}, external ${external}`],
+    ...factIf('Affinity', affinitySeconds && `ClientIP, ${affinitySeconds} s`),
+    ...factIf('Clients', sourceRanges.length > 0 && sourceRanges.join(', ')),
+    ...factIf('Health', healthCheckNodePort && `on node port ${healthCheckNodePort}`),
+  ];
+}
+
+function factIf(name: string, text: string | number | false | undefined): Fact[] {
+  return text ? [[name, String(text)]] : [];
+}
+
+/** Its ports, and its last changes. */
+export function serviceBlocks({ changes, portCount, ports }: ServiceAnswer): Block[] {
+  const rest = andMore(portCount - ports.length, ' ports: ask for one as NAME:PORT');
+  return [
+    ...ports.map(portBlock),
+    ...(rest === undefined ? [] : [{ text: rest }]),
+    ...tableIf(changesTable(changes)),
+  ];
+}
+
+function portBlock(port: Port): Block {
+  const { cluster, endpointCount, family, kernel, local, remarks, state } = port;
+  return {
+    title: `Port ${portTitle(port)} in ${family}`,
+    text: `${state}, ${Math.max(cluster, local)} of ${endpointCount} endpoints used`,
+    blocks: [
+      ...(remarks.length > 0 ? [{ list: remarks }] : []),
+      { table: frontendsTable(port) },
+      ...tableIf(endpointsTable(port)),
+      ...(kernel.length > 0 ? [{ title: 'In the kernel', code: kernel }] : []),
+    ],
+  };
+}
+
+function frontendsTable(port: Port): Table {
+  const { frontendCount, frontends } = port;
+  return {
+    title: `Frontends of ${portTitle(port)}, ${port.family}`,
+    columns: [{ name: 'Frontend' }, { name: 'At' }, { name: 'Goes to' }],
+    rows: frontends.map((one) => {
+      const goes = goesTo(port, one);
+      const at = hostPort(one.address ?? '*', one.port);
+      return [one.kind, at, isLost(port, one) ? bad(goes) : goes];
+    }),
+    rest: andMore(frontendCount - frontends.length),
+  };
+}
+
+/** Whether some connections to the frontend reach no endpoint. */
+function isLost({ local }: Port, { heldBy, treatment }: Port['frontends'][number]): boolean {
+  if (heldBy !== undefined || treatment === 'reject' || treatment === 'drop') return true;
+  return treatment === 'external-local' && local === 0;
+}
+
+function endpointsTable(port: Port): Table {
+  const { endpointCount, endpoints } = port;
+  return {
+    title: `Endpoints of ${portTitle(port)}, ${port.family}`,
+    columns: [
+      { name: 'Endpoint' },
+      { name: 'Conditions' },
+      { name: 'Node', kind: 'later' },
+      { name: 'Zone', kind: 'later' },
+      { name: 'Used by' },
+      { name: 'Why not' },
+      { name: 'Hints', kind: 'wide' },
+    ],
+    rows: endpoints.map((one) => [
+      hostPort(one.address, one.port),
+      conditionsOf(one),
+      `${one.node ?? '?'}${one.local ? ' (this)' : ''}`,
+      one.zone ?? '?',
+      one.usedBy.length === 0 ? 'nobody' : one.usedBy.join(','),
+      one.because,
+      [one.nodeHints, ...(one.zoneHints ?? [])].filter(Boolean).join(','),
+    ]),
+    rest: andMore(endpointCount - endpoints.length),
+  };
+}
+
+const changeColumns: readonly Column[] = [
+  { name: 'Changed' },
+  { name: 'Port', kind: 'later' },
+  { name: 'Family', kind: 'later' },
+  { name: 'What' },
+  { name: 'Endpoints' },
+  { name: 'Took', kind: 'number' },
+];
+
+/** The changes of one Service. */
+function changesTable(changes: readonly Change[]): Table {
+  return { title: 'Recent changes', columns: changeColumns, rows: changes.map(changeCells) };
+}
+
+/** The changes of all Services. */
+export function allChangesTable({ items }: ChangeList): Table {
+  return {
+    title: 'Recent changes',
+    columns: [{ name: 'Service' }, ...changeColumns],
+    rows: items.map((change) => {
+      const { namespace, service } = change;
+      const text = `${namespace}/${service}`;
+      return [{ text, names: { namespace, service } }, ...changeCells(change)];
+    }),
+  };
+}
+
+function changeCells(change: Change): Cell[] {
+  const { family, latencyMs, port, protocol, time } = change;
+  return [
+    { time, isAge: true },
+    port === '' ? protocol : `${port}/${protocol}`,
+    family,
+    whatChanged(change),
+    endpointsChanged(change),
+    latencyMs === undefined ? undefined : `${latencyMs} ms`,
+  ];
+}
