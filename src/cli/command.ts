@@ -76,6 +76,8 @@ export interface Io {
   /** Default: those of the process. */
   readonly clock?: Clock;
   readonly surroundings?: Surroundings;
+  /** How long completion waits for names, in milliseconds. Default: 300. */
+  readonly patienceMs?: number;
   readonly readFile?: (path: string) => Promise<Uint8Array>;
   readonly readStdin?: () => Promise<Uint8Array>;
 }

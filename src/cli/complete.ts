@@ -18,22 +18,22 @@ interface Offered {
   readonly directive: Directive;
 }
 
-/** A shell waits no longer for names. */
-const patienceMs = 300;
+/** A shell waits no longer for names, in milliseconds. */
+const patienceDefault = 300;
 /** No more names are offered: namespaces take their place. */
 const namesMax = 200;
 /** The most that the process answers at once. */
 const askedMax = 1000;
 
-export const run: Run = async ({ words }, { stdout }) => {
-  const { directive, lines } = await offersFor(words);
+export const run: Run = async ({ words }, { patienceMs = patienceDefault, stdout }) => {
+  const { directive, lines } = await offersFor(words, patienceMs);
   stdout.write([...lines, `:${directives[directive]}`, ''].join('\n'));
   return exitCodes.healthy;
 };
 
 const nothing: Offered = { lines: [], directive: 'words' };
 
-async function offersFor(words: readonly string[]): Promise<Offered> {
+async function offersFor(words: readonly string[], patienceMs: number): Promise<Offered> {
   const current = words.at(-1) ?? '';
   const [first, second] = words;
   if (words.length <= 1 && !current.startsWith('-')) {
@@ -45,7 +45,7 @@ async function offersFor(words: readonly string[]): Promise<Offered> {
   const isRun = first === undefined || first.startsWith('-');
   const found = commandsNamed(isRun ? 'run' : first);
   const [only] = found;
-  if (only?.words.length === 1) return offersOf(only, words.slice(isRun ? 0 : 1));
+  if (only?.words.length === 1) return offersOf(only, words.slice(isRun ? 0 : 1), patienceMs);
   if (words.length === 2) {
     return listed(
       current,
@@ -53,7 +53,7 @@ async function offersFor(words: readonly string[]): Promise<Offered> {
     );
   }
   const command = found.find((one) => isCalled(one, 1, second ?? ''));
-  return command === undefined ? nothing : offersOf(command, words.slice(2));
+  return command === undefined ? nothing : offersOf(command, words.slice(2), patienceMs);
 }
 
 function summaryOf(name: string): string {
@@ -63,20 +63,29 @@ function summaryOf(name: string): string {
 }
 
 /** `words` follow the command; the last one is completed. */
-async function offersOf(command: Command, words: readonly string[]): Promise<Offered> {
+async function offersOf(
+  command: Command,
+  words: readonly string[],
+  patienceMs: number,
+): Promise<Offered> {
   if (command.words[0] === 'help') return helpSubjects(words);
   const current = words.at(-1) ?? '';
   const flags = await flagsOf(command);
   const { positions, values, pending } = readBefore(flags, words.slice(0, -1));
-  if (pending !== undefined) return offer(pending.offers, current, '', values);
+  if (pending !== undefined)
+    return offer(pending.offers, current, { before: '', values, patienceMs });
   const [, name, value] = /^--([^=]+)=(.*)$/s.exec(current) ?? [];
   if (name !== undefined) {
     const flag = flags.find((one) => one.name === name);
-    return flag === undefined ? nothing : offer(flag.offers, value!, `--${name}=`, values);
+    return flag === undefined
+      ? nothing
+      : offer(flag.offers, value!, { before: `--${name}=`, values, patienceMs });
   }
   if (current.startsWith('-')) return flagNames(flags, current);
   const [, most] = command.argumentCount ?? [0, 0];
-  return positions < most ? offer(command.offers, current, '', values) : nothing;
+  return positions < most
+    ? offer(command.offers, current, { before: '', values, patienceMs })
+    : nothing;
 }
 
 function helpSubjects(words: readonly string[]): Offered {
@@ -171,18 +180,25 @@ function listed(current: string, words: readonly string[], before = ''): Offered
   return { lines, directive: isOpen ? 'noSpace' : 'words' };
 }
 
+interface Asking {
+  /** What is put before each word. */
+  readonly before: string;
+  /** The flags of the line. */
+  readonly values: Readonly<Record<string, string>>;
+  readonly patienceMs: number;
+}
+
 async function offer(
   offers: OfferedFlag['offers'],
   current: string,
-  before: string,
-  values: Readonly<Record<string, string>>,
+  asking: Asking,
 ): Promise<Offered> {
   if (offers === undefined) return nothing;
   if (offers === 'files' || offers === 'directories') return { lines: [], directive: offers };
-  if (typeof offers !== 'string') return listed(current, offers, before);
+  if (typeof offers !== 'string') return listed(current, offers, asking.before);
   // Without an answer there is nothing to offer.
-  const words = await namesFrom(offers, current, values).catch(() => []);
-  return listed(current, words, before);
+  const words = await namesFrom(offers, current, asking).catch(() => []);
+  return listed(current, words, asking.before);
 }
 
 type Named = Exclude<Offers, readonly string[] | 'files'>;
@@ -191,7 +207,7 @@ type Named = Exclude<Offers, readonly string[] | 'files'>;
 async function namesFrom(
   what: Named,
   current: string,
-  values: Readonly<Record<string, string>>,
+  { patienceMs, values }: Asking,
 ): Promise<readonly string[]> {
   const server = await serverOf({ values });
   const [, typed, rest = current] = /^([^/]*)\/(.*)$/s.exec(current) ?? [];

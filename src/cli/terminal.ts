@@ -17,8 +17,9 @@ export interface OutputStream {
 }
 
 /** In text: before a tone begins, and where it ends. No text that is printable has them. */
-const marks = { bad: '\u0001r', good: '\u0001g', end: '\u0001.' } as const;
-const anyMark = /\u0001([rg.])/;
+const mark = '\u0001';
+const marks = { bad: `${mark}r`, good: `${mark}g`, end: `${mark}.` } as const;
+const anyMark = new RegExp(`${mark}([rg.])`);
 /** What a terminal takes for them: red, green, and neither. */
 const colours: Readonly<Record<string, string>> = {
   r: '\u001b[31m',

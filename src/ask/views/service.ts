@@ -83,7 +83,7 @@ function factIf(name: string, text: string | number | false | undefined): Fact[]
 
 /** Its ports, and its last changes. */
 export function serviceBlocks({ changes, portCount, ports }: ServiceAnswer): Block[] {
-  const rest = andMore(portCount - ports.length, ' ports: ask for one as NAME:PORT');
+  const rest = andMore(portCount - ports.length, ' ports');
   return [
     ...ports.map(portBlock),
     ...(rest === undefined ? [] : [{ text: rest }]),

@@ -19,10 +19,14 @@ vi.setConfig({ testTimeout: 60_000 });
 /** There nothing is skipped. */
 const isCI = process.env.CI === 'true';
 
+/** A busy machine takes its time to answer. */
+let patienceMs = 60_000;
+
 async function printed(...args: readonly string[]): Promise<string> {
   let stdout = '';
   const sink = (): Terminal => new Terminal(() => ({ write: (text) => (stdout += text) }));
-  expect(await runCommand(args, { stdout: sink(), stderr: sink() })).toBe(0);
+  const io = { stdout: sink(), stderr: sink(), patienceMs };
+  expect(await runCommand(args, io)).toBe(0);
   return stdout;
 }
 
@@ -109,11 +113,13 @@ describe('completion', () => {
 
   it('is silent when the process does not answer, and does not wait for it', async () => {
     expect((await offers('fairlead service show --server=127.0.0.1:1 ')).words).toEqual([]);
+    patienceMs = 10;
     const mute = createServer().listen(0, '127.0.0.1');
     await new Promise((resolve) => mute.once('listening', resolve));
     const { port } = mute.address() as { port: number };
     expect((await offers(`fairlead service show --server=127.0.0.1:${port} `)).words).toEqual([]);
     mute.close();
+    patienceMs = 60_000;
   });
 });
 

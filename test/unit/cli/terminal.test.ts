@@ -2,10 +2,10 @@
 import { once } from 'node:events';
 import { PassThrough } from 'node:stream';
 import fc from 'fast-check';
-import { describe, expect, it } from 'vitest';
+import { afterEach, describe, expect, it, vi } from 'vitest';
 import { parse } from 'yaml';
 import { Terminal } from '../../../src/cli/terminal.ts';
-import { columnsText } from '../../../src/cli/text.ts';
+import { blocksText, columnsText } from '../../../src/cli/text.ts';
 import { toYAML } from '../../../src/cli/yaml.ts';
 import { widthOf } from '../../../src/serve/printable.ts';
 
@@ -127,5 +127,39 @@ describe('a terminal', () => {
     await drained;
     terminal.write('more');
     expect(terminal.isPending).toBe(false);
+  });
+});
+
+describe('colours', () => {
+  const view = [{ facts: [['Status', { text: 'unhealthy', tone: 'bad' }] as const] }];
+
+  function shown(isTTY: boolean): string {
+    let found = '';
+    new Terminal(() => ({ isTTY, write: (part) => (found += part) })).write(blocksText(view));
+    return found;
+  }
+
+  afterEach(() => vi.unstubAllEnvs());
+
+  it('are shown by a terminal, and by nothing else', () => {
+    vi.stubEnv('NO_COLOR', '');
+    expect(shown(true)).toBe('Status:  \u001b[31munhealthy\u001b[39m\n');
+    expect(shown(false)).toBe('Status:  unhealthy\n');
+  });
+
+  it('are left out where NO_COLOR is set', () => {
+    vi.stubEnv('NO_COLOR', '1');
+    expect(shown(true)).toBe('Status:  unhealthy\n');
+  });
+
+  it('do not widen columns', () => {
+    const rows = [
+      [{ text: 'a', tone: 'bad' } as const, 'b'],
+      ['long', 'c'],
+    ];
+    const widths = columnsText(rows)
+      .replaceAll(/\p{Cc}[rg.]/gu, '')
+      .split('\n');
+    expect(widths).toEqual(['a     b', 'long  c', '']);
   });
 });

@@ -42,8 +42,8 @@ describe('the page', () => {
       /^Proxy healthy\. The only Service is in force; the last change, \d+s ago, took \d+ ms\.$/,
     );
     expect(document.rows('Families')).toMatchObject([
-      { Family: 'IPv4', Phase: 'live', 'Ports in force': '1' },
-      { Family: 'IPv6', Phase: 'live', 'Ports in force': '0' },
+      { Family: 'IPv4', Phase: 'live', 'In force': '1' },
+      { Family: 'IPv6', Phase: 'live', 'In force': '0' },
     ]);
   });
 
@@ -56,7 +56,7 @@ describe('the page', () => {
       'Proxy unhealthy. The kernel refuses 1 Service port. 1 Service has problems.',
     );
     expect(document.rows('Refused by the kernel')).toMatchObject([
-      { 'Service port': 'ns/other:http/TCP', Family: 'IPv4', 'In force': 'nothing' },
+      { 'Set aside': 'ns/other:http/TCP', Family: 'IPv4', Before: 'none' },
     ]);
   });
 });
@@ -92,8 +92,8 @@ describe('the Services', () => {
     const first = await opened();
     expect(first.rows('Services')).toHaveLength(100);
     expect(first.rows('Services')[1]).toEqual({
-      ...{ Name: 'web-0', Namespace: 'ns', Type: 'ClusterIP', ClusterIP: '10.97.0.0' },
-      ...{ Ports: '80/TCP', 'Endpoints used': '1 of 1', State: 'in force' },
+      ...{ Name: 'web-0', Namespace: 'ns', Type: 'ClusterIP', 'Cluster-IP': '10.97.0.0' },
+      ...{ Ports: '80/TCP', Used: '1/1', State: 'in force' },
     });
     expect(hrefOf(first, 'First page')).toBeUndefined();
     const second = await opened(hrefOf(first, 'Next page')!.slice(1));
@@ -128,7 +128,7 @@ describe('the Services', () => {
     expect(first.texts('h2')).toEqual(['ns/web-0']);
     expect(first.texts('p')[0]).toBe('Healthy. All of it is in force.');
     expect(first.rows('Frontends of http 80/TCP, IPv4')).toEqual([
-      { Frontend: '10.97.0.0:80', Kind: 'clusterIP', 'Goes to': '1 endpoint' },
+      { Frontend: 'clusterIP', At: '10.97.0.0:80', 'Goes to': '1 endpoint' },
     ]);
     expect(first.rows('Recent changes')).toMatchObject([{ What: 'came', Endpoints: '0 to 1' }]);
     const last = await opened('?service=ns/web-19');
