@@ -11,7 +11,7 @@ import { type ModeConfig, noPause } from '../src/modes/mode.ts';
 import { ModePlanner } from '../src/modes/planner.ts';
 import { decodeChange, decodeContext } from '../src/source/decode.ts';
 import { type Excess, noLimits } from '../src/state/budget.ts';
-import { Claims } from '../src/state/claims.ts';
+import { FrontendOwners } from '../src/state/frontend-owners.ts';
 import { resolve, resolveInSteps } from '../src/state/resolve.ts';
 import { finish } from '../src/state/steps.ts';
 import { ClusterState } from '../src/state/store.ts';
@@ -86,7 +86,7 @@ async function overtaken(): Promise<string> {
     },
   };
   const desired = new Desired({
-    claims: new Claims(),
+    owners: new FrontendOwners(),
     state,
     families: [family as FamilySync],
     context: () => ({ ...context, limits: noLimits }),
@@ -229,11 +229,9 @@ function contending(count: number): () => unknown {
   });
   const resolved = services.map((service) => resolve(service, [], context));
   return () => {
-    const claims = new Claims();
-    services.forEach((service, i) => {
-      finish(finish(claims.claim(service, resolved[i]!)).concede());
-    });
-    for (const { key } of services) finish(claims.release(key));
+    const owners = new FrontendOwners();
+    for (const [i, service] of services.entries()) finish(owners.set(service, resolved[i]!));
+    for (const { key } of services) owners.release(key);
   };
 }
 

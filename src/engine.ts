@@ -15,7 +15,7 @@ import type { Placement } from './modes/connect-time/placement.ts';
 import type { Environment, ModeConfig, Planner, ProxyMode } from './modes/mode.ts';
 import type { LocalhostListeners } from './modes/sockets/localhost.ts';
 import { type Address, type Family, isLoopback } from './net/address.ts';
-import { Claims, type ReadonlyClaims } from './state/claims.ts';
+import { FrontendOwners, type ReadonlyOwners } from './state/frontend-owners.ts';
 import type { ResolveContext } from './state/resolve.ts';
 import type { ClusterState } from './state/store.ts';
 import type { Forwarding } from './state/types.ts';
@@ -63,7 +63,7 @@ export class Engine {
   readonly #reconcilers: readonly ConntrackReconciler[];
   readonly #verification: Verification;
   readonly #maps: ReadonlyMap<Family, ConnectTimeMaps>;
-  readonly #claims = new Claims();
+  readonly #owners = new FrontendOwners();
   readonly #loop: SyncLoop;
   /** Families whose start is over: all that was desired has been in force once. */
   readonly #started = new Set<Family>();
@@ -91,7 +91,7 @@ export class Engine {
     this.#reconcilers = made.map(({ reconciler }) => reconciler);
     this.#loop = new SyncLoop({
       state,
-      claims: this.#claims,
+      owners: this.#owners,
       families: this.families,
       context: () => this.#facts.context,
       environment: (family) => this.#facts.environment(family),
@@ -130,9 +130,9 @@ export class Engine {
     return this.#facts.context;
   }
 
-  /** Which Service holds each frontend. */
-  get claims(): ReadonlyClaims {
-    return this.#claims;
+  /** Which Service owns each frontend. */
+  get owners(): ReadonlyOwners {
+    return this.#owners;
   }
 
   /** What the family's rules depend on; undefined: it is not served. */

@@ -8,7 +8,7 @@ import type { Environment, ModeConfig, ProxyMode } from '../../src/modes/mode.ts
 import { nftablesMode } from '../../src/modes/nftables/mode.ts';
 import { parseCIDR } from '../../src/net/address.ts';
 import type { Change } from '../../src/state/change.ts';
-import { Claims } from '../../src/state/claims.ts';
+import { FrontendOwners } from '../../src/state/frontend-owners.ts';
 import { ClusterState } from '../../src/state/store.ts';
 import { systemClock } from '../../src/sync/clock.ts';
 import type { SyncEvent } from '../../src/sync/events.ts';
@@ -89,7 +89,7 @@ export class Rig {
     });
     this.#sync = sync;
     this.#loop = new SyncLoop({
-      claims: new Claims(),
+      owners: new FrontendOwners(),
       state: this.state,
       families: [sync],
       context: () => ({ zone: '', nodeAddresses: [], externalIPsEnabled: true }),

@@ -5,7 +5,10 @@ export interface ModeFrontend {
   readonly id: string;
   /**
    * Set in a mode that knows node ports by address, for a frontend at an address that accepts node
-   * ports: a node port and another frontend may both be there. The other frontend wins.
+   * ports. A node port and a frontend of the address may both be there, when they are of one
+   * Service or the address is a ClusterIP (`state/precedence.ts`), or while Services are resolved
+   * for new addresses of the node. The address is looked up first, as where node ports are
+   * wildcards.
    */
   readonly rank?: 'address' | 'node port' | undefined;
 }

@@ -4,7 +4,7 @@ import { NodeFacts } from '../host/node-facts.ts';
 import type { Environment, ModeFacts } from '../modes/mode.ts';
 import type { Address, Family } from '../net/address.ts';
 import type { Change, Resource } from '../state/change.ts';
-import { Claims } from '../state/claims.ts';
+import { FrontendOwners, type Transfer, transferred } from '../state/frontend-owners.ts';
 import { resolve } from '../state/resolve.ts';
 import { finish } from '../state/steps.ts';
 import { ClusterState } from '../state/store.ts';
@@ -21,7 +21,7 @@ interface ShadowClusterOptions {
 export class ShadowCluster {
   readonly state = new ClusterState();
   readonly #facts: NodeFacts;
-  readonly #claims = new Claims();
+  readonly #owners = new FrontendOwners();
   readonly #forwardings = new Map<string, readonly Forwarding[]>();
   readonly #listed = new Set<Resource>();
   /** The context that all Services were resolved with. */
@@ -57,28 +57,35 @@ export class ShadowCluster {
     if (context !== this.#context)
       for (const key of this.state.serviceKeys()) this.state.touch(key);
     this.#context = context;
-    const dirty = new Set(this.state.takeDirty());
-    // The loop visits keys that are added to the set meanwhile.
-    for (const key of dirty) {
-      dirty.delete(key);
-      for (const other of this.#refresh(key, context)) dirty.add(other);
-    }
+    for (const key of this.state.takeDirty()) this.#refresh(key, context);
     for (const forwardings of this.#forwardings.values()) yield* forwardings;
   }
 
-  /** Resolves the Service, and returns the Services whose claims change with it. */
-  #refresh(key: string, context: NodeFacts['context']): readonly string[] {
+  /** Resolves the Service. */
+  #refresh(key: string, context: NodeFacts['context']): void {
     const service = this.state.service(key);
     this.state.takeTriggerTimes(key);
     if (service === undefined) {
       this.#forwardings.delete(key);
-      return finish(this.#claims.release(key));
+      this.#transfer(this.#owners.release(key).transfers);
+      return;
     }
     const wanted = resolve(service, this.state.slices(key), context);
-    const { forwardings, concede } = finish(
-      this.#claims.claim(service, wanted, context.nodeSockets),
+    const { forwardings, transfers } = finish(
+      this.#owners.set(service, wanted, context.nodeSockets),
     );
     this.#forwardings.set(key, forwardings);
-    return finish(concede());
+    this.#transfer(transfers);
+  }
+
+  #transfer(transfers: readonly Transfer[]): void {
+    for (const transfer of transfers) {
+      const { family, forwarding, service } = transfer;
+      const all = this.#forwardings.get(service) ?? [];
+      const changed = all.map((one) =>
+        one.family === family && one.key === forwarding ? transferred(one, transfer) : one,
+      );
+      this.#forwardings.set(service, changed);
+    }
   }
 }

@@ -1,4 +1,7 @@
+/** Keys of frontends: within one family and protocol, and whatever the family and protocol. */
+import type { Family } from '../net/address.ts';
 import type { EndpointKey } from '../net/endpoint-list.ts';
+import type { Protocol } from '../net/protocol.ts';
 import type { Frontend } from './types.ts';
 
 /**
@@ -27,4 +30,40 @@ export function nodePortKey(port: number): FrontendKey {
 
 export function isNodePortKey(key: FrontendKey): boolean {
   return typeof key === 'number' && key < 0;
+}
+
+/** Identifies a frontend whatever its family and protocol. */
+export type ClaimKey = number | string;
+
+/** The `ClaimKey` of a node port. */
+export type NodePortKey = string;
+
+const protocolNumbers = { TCP: 0, UDP: 1, SCTP: 2 } as const satisfies Record<Protocol, number>;
+
+/** A number for IPv4 addresses: strings for tens of thousands of Services would take memory. */
+export function claimKey(
+  family: Family,
+  protocol: Protocol,
+  frontend: Pick<Frontend, 'address' | 'port'>,
+): ClaimKey {
+  const key = frontendKey(frontend);
+  // The protocol goes above the 48 bits of address and port.
+  if (typeof key === 'number' && key >= 0) return protocolNumbers[protocol] * 2 ** 48 + key;
+  return `${family} ${protocol} ${key}`;
+}
+
+export function familyOf(key: ClaimKey): Family {
+  return typeof key === 'number' || key.startsWith('IPv4') ? 'IPv4' : 'IPv6';
+}
+
+export function nodePortClaim(family: Family, protocol: Protocol, port: number): NodePortKey {
+  return `${family} ${protocol} ${nodePortKey(port)}`;
+}
+
+/** Node ports of a health-check node port, which answers in both families; 0 = none. */
+export function nodePortsOf(healthCheckNodePort: number): readonly NodePortKey[] {
+  if (healthCheckNodePort === 0) return [];
+  return (['IPv4', 'IPv6'] as const).map((family) =>
+    nodePortClaim(family, 'TCP', healthCheckNodePort),
+  );
 }

@@ -1,14 +1,16 @@
 /** The desired Forwardings of one family, and those of them that are not planned yet. */
 import { inOrderOf } from '../state/pool.ts';
 import type { Forwarding } from '../state/types.ts';
-import type { Applier, Change } from './batch.ts';
+import type { Applier } from './batch.ts';
 import type { Cause, Causes } from './cause.ts';
 import type { Clock } from './clock.ts';
 import { DirtyKeys } from './dirty-keys.ts';
-import { Handover, type HandoverOptions } from './handover.ts';
+import type { Handover } from './handover.ts';
 import type { SyncSettings } from './settings.ts';
 
-interface ChangesOptions extends HandoverOptions {
+interface ChangesOptions {
+  readonly applier: Applier;
+  readonly handover: Handover;
   readonly clock: Clock;
   readonly settings: Pick<SyncSettings, 'minSyncPeriodMs'>;
 }
@@ -41,7 +43,7 @@ export class Changes {
   constructor(options: ChangesOptions) {
     this.#applier = options.applier;
     this.#clock = options.clock;
-    this.#handover = new Handover(options);
+    this.#handover = options.handover;
     this.#minSyncPeriodMs = options.settings.minSyncPeriodMs;
   }
 
@@ -117,19 +119,4 @@ export class Changes {
     if (next !== resolved && next !== undefined) this.#desired.set(key, next);
     this.#handover.plan({ key, previous, next, cause });
   };
-
-  /** See `Handover.takeYielded`. */
-  takeYielded(): boolean {
-    return this.#handover.takeYielded();
-  }
-
-  /** Takes back changes that were planned and are not in force. */
-  takeBack(lost: ReadonlyMap<string, Change>): void {
-    this.#handover.takeBack(lost);
-  }
-
-  /** See `Handover.startAnew`. */
-  startAnew(...args: Parameters<Handover['startAnew']>): Promise<void> {
-    return this.#handover.startAnew(...args);
-  }
 }

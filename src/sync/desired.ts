@@ -1,9 +1,14 @@
-/** From dirty Services to what each family wants: resolve, decide claims, hand over. */
+/** From dirty Services to what each family desires: resolve them, and ask who owns frontends. */
 
 import type { Family } from '../net/address.ts';
 import type { Excess } from '../state/budget.ts';
-import type { ClaimResult, Claims } from '../state/claims.ts';
 import { externalIPNotices, formatExternalIPNotice } from '../state/external-ips.ts';
+import {
+  type FrontendOwners,
+  type Ownership,
+  type Transfer,
+  transferred,
+} from '../state/frontend-owners.ts';
 import { noSockets } from '../state/node-sockets.ts';
 import { type ResolveContext, resolveInSteps } from '../state/resolve.ts';
 import type { ClusterState } from '../state/store.ts';
@@ -15,14 +20,14 @@ import type { FamilySync } from './family.ts';
 
 export interface DesiredOptions {
   readonly state: ClusterState;
-  /** Which Service holds each frontend. Nothing else changes it. */
-  readonly claims: Claims;
+  /** Which Service owns each frontend. Nothing else changes it. */
+  readonly owners: FrontendOwners;
   readonly families: readonly FamilySync[];
   /** The present context of Forwardings: all that they depend on besides Services and slices. */
   readonly context: () => ResolveContext;
   readonly clock: Clock;
   readonly observer: Observer;
-  /** Is told the `namespace/name` of each Service that was handed over, or is gone. */
+  /** Gets the `namespace/name` of each Service whose desired Forwardings were set, or are gone. */
   readonly resolved?: (service: string) => void;
 }
 
@@ -51,42 +56,48 @@ export class Desired {
   }
 
   /**
-   * Resolves one Service again and tells the families. Between its steps other Services may be
-   * refreshed, but not this one. The families are told in one step. Returns Services to refresh
-   * next, because their claims have changed. A Service that can't be resolved keeps what it has.
+   * Resolves one Service again and sets what each family desires of it, and of other Services which
+   * lose or gain frontends with it. That is done in one step: no frontend is ever desired twice.
+   * Between other steps other Services may be refreshed, but not this one. A Service that can't be
+   * resolved keeps what it has.
    */
-  *refresh(name: string, receivedMs: number): Generator<undefined, readonly string[]> {
-    const { claims, observer, state } = this.#options;
+  *refresh(name: string, receivedMs: number): Generator<undefined, void> {
+    const { observer, owners, state } = this.#options;
     const service = state.service(name);
     const triggers = state.takeTriggerTimes(name);
     if (service === undefined) {
       this.#excess.delete(name);
       this.#notices.delete(name);
-      this.#want(name, [], triggers, receivedMs);
-      return yield* claims.release(name);
+      this.#set(name, [], triggers, receivedMs);
+      const { conflicts, transfers } = owners.release(name);
+      for (const transfer of transfers) this.#transfer(transfer, receivedMs);
+      return yield* this.#report(conflicts);
     }
     try {
-      const { forwardings, conflicts, concede } = yield* this.#resolve(service);
-      for (const conflict of conflicts) {
-        observer({ kind: 'conflict', conflict });
-        yield;
-      }
-      this.#want(name, forwardings, triggers, receivedMs);
-      return yield* concede();
+      const { conflicts, forwardings, transfers } = yield* this.#resolve(service);
+      this.#set(name, forwardings, triggers, receivedMs);
+      for (const transfer of transfers) this.#transfer(transfer, receivedMs);
+      return yield* this.#report(conflicts);
     } catch (error) {
       observer({ kind: 'unresolvable', service: name, error: error as Error });
-      return [];
     }
   }
 
-  *#resolve(service: Service): Generator<undefined, ClaimResult> {
-    const { claims, state, context } = this.#options;
+  *#report(conflicts: Ownership['conflicts']): Generator<undefined, void> {
+    for (const conflict of conflicts) {
+      this.#options.observer({ kind: 'conflict', conflict });
+      yield;
+    }
+  }
+
+  *#resolve(service: Service): Generator<undefined, Ownership> {
+    const { owners, state, context } = this.#options;
     const slices = state.slices(service.key);
     const known = context();
     const { forwardings, excess } = yield* resolveInSteps(service, slices, known);
     this.#noteExcess(service.key, excess);
     this.#noteExternalIPs(service, known);
-    return yield* claims.claim(service, forwardings, known.nodeSockets);
+    return yield* owners.set(service, forwardings, known.nodeSockets);
   }
 
   /** Reports an excess that is new or has changed. */
@@ -120,10 +131,18 @@ export class Desired {
     this.#notices.set(service.key, told);
   }
 
-  /**
-   * Tells the families in one step: a frontend that passes from port to port has one owner always.
-   */
-  #want(
+  /** Frontends pass between Forwardings of other Services. */
+  #transfer(transfer: Transfer, receivedMs: number): void {
+    const { clock, families, resolved } = this.#options;
+    const sync = families.find(({ family }) => family === transfer.family);
+    const forwarding = sync?.desired.get(transfer.forwarding);
+    if (sync === undefined || forwarding === undefined) return;
+    const cause = { receivedMs, resolvedMs: clock.now(), triggerTimesMs: noTimes };
+    sync.setDesired(forwarding.key, transferred(forwarding, transfer), cause);
+    resolved?.(transfer.service);
+  }
+
+  #set(
     name: string,
     forwardings: readonly Forwarding[],
     triggers: readonly TriggerTime[],

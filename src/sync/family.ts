@@ -17,6 +17,7 @@ import { type Backlog, Changes } from './changes.ts';
 import { type Clock, isDue, Pacer } from './clock.ts';
 import { isDrift, type Observer, type Purpose } from './events.ts';
 import type { ForwardingFollower } from './follower.ts';
+import { Handover } from './handover.ts';
 import { Housekeeping } from './housekeeping.ts';
 import { PlannedEnvironment } from './planned-environment.ts';
 import { Quarantine, type Quarantined } from './quarantine.ts';
@@ -70,6 +71,7 @@ export class FamilySync {
   readonly #snapshots: Snapshots;
   readonly #reports: Reports;
   readonly #changes: Changes;
+  readonly #handover: Handover;
   readonly #environment: PlannedEnvironment;
   readonly #requests: Requests;
   #phase: Phase = 'reading';
@@ -93,7 +95,8 @@ export class FamilySync {
     this.#applier = new Applier({ ...given, observer, ...settings, committed, suspected });
     const options = { ...given, observer, sliceMs: settings.sliceMs, applier: this.#applier };
     this.#options = options;
-    this.#changes = new Changes(options);
+    this.#handover = new Handover(options);
+    this.#changes = new Changes({ ...options, handover: this.#handover });
     this.#audit = new Audit({ ...options, ...settings.audit, wake: this.#requests.wake });
     this.#housekeeping = new Housekeeping(options);
     this.#snapshots = new Snapshots(options);
@@ -271,7 +274,7 @@ export class FamilySync {
     await this.#environment.plan(this.#options.planner, this.#pause());
     const { due, plan } = this.#changes;
     const failure = await this.#applier.drain(due(), plan, 'changes');
-    if (this.#changes.takeYielded()) this.#audit.suspect();
+    if (this.#handover.takeYielded()) this.#audit.suspect();
     await this.#finished('changes', startedMs, failure);
   }
 
@@ -301,7 +304,7 @@ export class FamilySync {
     if (this.#isStopping) return undefined;
     const options = this.#options;
     const targets = targetsOf(this.desired, this.#quarantine.values());
-    await this.#changes.startAnew(targets, this.#quarantine.keys(), this.#pause());
+    await this.#handover.restart(targets, this.#quarantine.keys(), this.#pause());
     await adoptAll(options, found, targets, (key, forwarding, adopted) => {
       if (this.desired.get(key) === forwarding) this.#changes.setDesired(key, adopted);
     });
@@ -376,7 +379,7 @@ export class FamilySync {
    */
   async #failed(failure: Failure, purpose: Purpose): Promise<boolean> {
     const { observer, planner } = this.#options;
-    this.#changes.takeBack(failure.lost);
+    this.#handover.takeBack(failure.lost);
     for (const [key, { cause }] of failure.lost) {
       if (!this.#quarantine.holds(key)) this.#changes.mark(key, cause);
     }

@@ -1,9 +1,10 @@
-/** Tells a planner of changes in such a way that no two Forwardings ever hold the same frontend. */
+/** Plans changes in such a way that no two planned Forwardings ever have the same frontend. */
 import type { Pause, Planner } from '../modes/mode.ts';
+import type { Protocol } from '../net/protocol.ts';
+import { type FrontendKey, frontendKey } from '../state/frontend-key.ts';
 import type { Forwarding } from '../state/types.ts';
 import type { Applier, Change } from './batch.ts';
 import type { Cause } from './cause.ts';
-import { FrontendOwners, yieldedTo } from './owners.ts';
 
 /** The change of one Forwarding. */
 interface Step {
@@ -15,7 +16,7 @@ interface Step {
   readonly cause: Cause | undefined;
 }
 
-export interface HandoverOptions {
+interface HandoverOptions {
   readonly planner: Planner;
   readonly applier: Applier;
 }
@@ -23,13 +24,13 @@ export interface HandoverOptions {
 /**
  * Desired Forwardings never share a frontend. But they are planned one by one and in several
  * batches, so that the new owner may be planned before the old one. Then the old owner yields the
- * frontend in the same batch, and `Applier.inForce` is right after each batch, whatever fails
- * later.
+ * frontend in the same batch: when it released it later, the frontend of the new owner would be
+ * deleted. So `Applier.inForce` is right after each batch, whatever fails later.
  */
 export class Handover {
   readonly #planner: Planner;
   readonly #applier: Applier;
-  readonly #owners = new FrontendOwners();
+  readonly #planned = new PlannedFrontends();
   #yielded = false;
 
   constructor({ planner, applier }: HandoverOptions) {
@@ -40,7 +41,7 @@ export class Handover {
   plan(step: Step): void {
     const { next } = step;
     if (next !== undefined) {
-      for (const holder of this.#owners.holders(next)) this.#yield(holder, next);
+      for (const holder of this.#planned.holders(next)) this.#yield(holder, next);
     }
     this.#change(step);
   }
@@ -55,7 +56,7 @@ export class Handover {
   #change({ key, previous, next, cause }: Step): void {
     if (previous !== next) {
       this.#planner.change(previous, next);
-      this.#owners.moved(previous, next);
+      this.#planned.moved(previous, next);
     }
     this.#applier.note(key, { next, cause });
   }
@@ -69,32 +70,101 @@ export class Handover {
 
   /** These changes were planned and are not in force. */
   takeBack(lost: ReadonlyMap<string, Change>): void {
-    for (const { next } of lost.values()) this.#owners.moved(next, undefined);
-    for (const key of lost.keys()) this.#owners.moved(undefined, this.#applier.inForce.get(key));
+    for (const { next } of lost.values()) this.#planned.moved(next, undefined);
+    for (const key of lost.keys()) this.#planned.moved(undefined, this.#applier.inForce.get(key));
   }
 
   /**
    * Starts with `targets`, which a repair is about to bring into force. A Forwarding in `refused`
    * is kept in its old form, and loses the frontends that another one desires.
    */
-  async startAnew(
+  async restart(
     targets: Map<string, Forwarding>,
     refused: Iterable<string>,
     pause: Pause,
   ): Promise<void> {
     const kept = new Set(refused);
-    this.#owners.clear();
+    this.#planned.clear();
     for (const [key, target] of targets) {
-      if (!kept.has(key)) this.#owners.moved(undefined, target);
+      if (!kept.has(key)) this.#planned.moved(undefined, target);
       const rest = pause();
       if (rest !== undefined) await rest;
     }
     for (const key of kept) {
       const target = targets.get(key);
       if (target === undefined) continue;
-      const rest = this.#owners.withoutOthers(target);
+      const rest = this.#planned.withoutOthers(target);
       targets.set(key, rest);
-      this.#owners.moved(undefined, rest);
+      this.#planned.moved(undefined, rest);
     }
   }
+}
+
+type Keys = Map<FrontendKey, string>;
+
+const noKeys: ReadonlySet<string> = new Set();
+
+/**
+ * Which planned Forwarding has each frontend. It decides nothing: what is desired says who is to
+ * have it (`state/frontend-owners.ts`).
+ */
+class PlannedFrontends {
+  #keys: Readonly<Record<Protocol, Keys>> = emptyMaps();
+
+  /** Keys of other Forwardings that have frontends of `next`; usually none. */
+  holders(next: Forwarding): ReadonlySet<string> {
+    const { frontends, key, servicePort } = next;
+    const owned = this.#keys[servicePort.protocol];
+    let holders: Set<string> | undefined;
+    for (const frontend of frontends) {
+      const owner = owned.get(frontendKey(frontend)) ?? key;
+      if (owner !== key) holders = (holders ?? new Set()).add(owner);
+    }
+    return holders ?? noKeys;
+  }
+
+  /** Records a planned change; `next` has all its frontends from now on. */
+  moved(previous: Forwarding | undefined, next: Forwarding | undefined): void {
+    if (previous !== undefined) this.#release(previous);
+    if (next !== undefined) this.#claim(next);
+  }
+
+  /** The Forwarding without the frontends of others; itself when there are none. */
+  withoutOthers(forwarding: Forwarding): Forwarding {
+    const { key, servicePort } = forwarding;
+    const owned = this.#keys[servicePort.protocol];
+    return restricted(forwarding, (frontend) => (owned.get(frontend) ?? key) === key);
+  }
+
+  clear(): void {
+    this.#keys = emptyMaps();
+  }
+
+  #release({ key, servicePort, frontends }: Forwarding): void {
+    const owned = this.#keys[servicePort.protocol];
+    for (const frontend of frontends) {
+      const id = frontendKey(frontend);
+      if (owned.get(id) === key) owned.delete(id);
+    }
+  }
+
+  #claim({ key, servicePort, frontends }: Forwarding): void {
+    const owned = this.#keys[servicePort.protocol];
+    for (const frontend of frontends) owned.set(frontendKey(frontend), key);
+  }
+}
+
+function emptyMaps(): Readonly<Record<Protocol, Keys>> {
+  return { TCP: new Map(), UDP: new Map(), SCTP: new Map() };
+}
+
+/** `holder` without the frontends that `taker` has; both of one protocol and family. */
+function yieldedTo(taker: Forwarding, holder: Forwarding): Forwarding {
+  const taken = new Set(taker.frontends.map(frontendKey));
+  return restricted(holder, (frontend) => !taken.has(frontend));
+}
+
+function restricted(forwarding: Forwarding, keep: (frontend: FrontendKey) => boolean): Forwarding {
+  const frontends = forwarding.frontends.filter((frontend) => keep(frontendKey(frontend)));
+  return frontends.length < forwarding.frontends.length ? { ...forwarding, frontends } : forwarding;
 }

@@ -1,8 +1,8 @@
 /** Refreshes Services in turns, so that one that takes long does not hold up others. */
 import type { Clock, Pacer } from './clock.ts';
 
-/** Refreshes a Service in steps, and returns other Services to refresh after it. */
-type Steps = Generator<undefined, readonly string[]>;
+/** Refreshes a Service in steps. */
+type Steps = Generator<undefined, void>;
 
 interface RefresherOptions {
   readonly clock: Clock;
@@ -78,9 +78,9 @@ export class Refresher {
     const { clock, shareMs } = this.#options;
     const untilMs = clock.now() + shareMs;
     for (let steps = 1; ; steps += 1) {
-      const { done, value } = job.steps.next();
+      const { done } = job.steps.next();
       if (done) {
-        this.#over(job, value);
+        this.#over(job);
         return;
       }
       if (steps % stepsUntimed === 0 && clock.now() >= untilMs) break;
@@ -88,10 +88,9 @@ export class Refresher {
     this.#long.push(job);
   }
 
-  #over({ name, receivedMs }: Job, others: readonly string[]): void {
+  #over({ name }: Job): void {
     const changedMs = this.#changed.get(name);
     this.#changed.delete(name);
     if (changedMs !== undefined) this.add(name, changedMs);
-    for (const other of others) this.add(other, receivedMs);
   }
 }

@@ -16,7 +16,7 @@ import { decodeManifests } from '../../src/source/manifests/objects.ts';
 import { readManifest } from '../../src/source/manifests/read.ts';
 import { Pacer } from '../../src/source/pacer.ts';
 import type { Resource } from '../../src/state/change.ts';
-import { Claims } from '../../src/state/claims.ts';
+import { FrontendOwners } from '../../src/state/frontend-owners.ts';
 import { ClusterState } from '../../src/state/store.ts';
 import { FamilySync } from '../../src/sync/family.ts';
 import { SyncLoop } from '../../src/sync/loop.ts';
@@ -108,7 +108,7 @@ class ScriptedNode {
       });
     });
     this.#loop = new SyncLoop({
-      claims: new Claims(),
+      owners: new FrontendOwners(),
       ...common,
       state: this.#state,
       families: syncs,

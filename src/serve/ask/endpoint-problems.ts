@@ -75,7 +75,7 @@ function slicesOfNearName(state: ClusterState, namespace: string, name: string) 
  * a pod: what is sent to the address of another Service is rejected or lost.
  */
 export function serviceAddressProblems(
-  { claims }: Pick<RunningEngine, 'claims'>,
+  { owners }: Pick<RunningEngine, 'owners'>,
   state: ClusterState,
   service: string,
   seen: readonly Seen[],
@@ -84,7 +84,7 @@ export function serviceAddressProblems(
   for (const slice of state.slices(service)) addInBlocks(state, slice, found);
   for (const one of seen) {
     const { family } = one.forwarding;
-    if (state.serviceCIDRs(family).length === 0) addClaimed(claims, service, one, found);
+    if (state.serviceCIDRs(family).length === 0) addClaimed(owners, service, one, found);
   }
   return Array.from(found.values(), (text) => ({ reason: 'service_address', text }));
 }
@@ -126,7 +126,7 @@ function notAPod(endpoint: string, what: string): string {
 const claimedMax = 100;
 
 function addClaimed(
-  claims: RunningEngine['claims'],
+  owners: RunningEngine['owners'],
   service: string,
   { candidates: { endpoints }, port: { protocol } }: Seen,
   found: Found,
@@ -135,7 +135,7 @@ function addClaimed(
   for (let i = 0; i < Math.min(length, claimedMax) && found.size < namedMax; i += 1) {
     const bytes = endpoints.address(i);
     const port = endpoints.port(i);
-    const owner = claims.claimantOf(family, protocol, { address: { family, bytes }, port });
+    const owner = owners.ownerOf(family, protocol, { address: { family, bytes }, port });
     if (owner === undefined || owner === service) continue;
     const text = formatAddress(bytes);
     found.set(text, () => notAPod(text, `an address of ${owner} (port ${port})`));

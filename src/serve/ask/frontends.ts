@@ -8,13 +8,12 @@ type Shown = ServiceAnswer['ports'][number]['frontends'][number];
 
 /** `held`: keys of the frontends that are in force for the Service. */
 export function shownFrontend(
-  engine: Pick<RunningEngine, 'claims' | 'context'>,
+  engine: Pick<RunningEngine, 'owners'>,
   forwarding: Forwarding,
   frontend: Frontend,
   held: ReadonlySet<FrontendKey>,
 ): Shown {
   const { address, kind, pool, port, treatment } = frontend;
-  const { claims, context } = engine;
   const isHeld = held.has(frontendKey(frontend));
   return {
     kind,
@@ -22,6 +21,6 @@ export function shownFrontend(
     port,
     treatment,
     pool,
-    ...(isHeld ? {} : { heldBy: claims.holderOf(forwarding, frontend, context.nodeSockets) }),
+    ...(isHeld ? {} : { heldBy: engine.owners.ownerInsteadOf(forwarding, frontend) }),
   };
 }

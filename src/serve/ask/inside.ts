@@ -10,7 +10,7 @@ import type { Family } from '../../net/address.ts';
 import type { Lookup } from '../../source/lookup.ts';
 import type { Condition, ServerVersion } from '../../source/source.ts';
 import type { Resource } from '../../state/change.ts';
-import type { ReadonlyClaims } from '../../state/claims.ts';
+import type { ReadonlyOwners } from '../../state/frontend-owners.ts';
 import type { ResolveContext } from '../../state/resolve.ts';
 import type { ClusterState } from '../../state/store.ts';
 import type { Forwarding } from '../../state/types.ts';
@@ -85,6 +85,6 @@ export interface RunningEngine {
   readonly context: ResolveContext;
   /** See `Planner.describe`. */
   describe(forwarding: Forwarding): readonly string[];
-  /** Which Service holds each frontend. */
-  readonly claims: ReadonlyClaims;
+  /** Which Service owns each frontend. */
+  readonly owners: ReadonlyOwners;
 }

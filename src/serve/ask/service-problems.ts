@@ -89,7 +89,7 @@ function lostProblems(engine: RunningEngine, isDirty: boolean, { forwarding, por
   for (const frontend of frontends) {
     if (lost.length === lostMax) break;
     if (held.has(frontendKey(frontend))) continue;
-    const holder = engine.claims.holderOf(forwarding, frontend, engine.context.nodeSockets);
+    const holder = engine.owners.ownerInsteadOf(forwarding, frontend);
     if (holder === undefined) continue;
     const at = addressOf(frontend);
     const text = () =>

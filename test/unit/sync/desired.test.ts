@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { Claims } from '../../../src/state/claims.ts';
+import { FrontendOwners } from '../../../src/state/frontend-owners.ts';
 import { keysOf, noSockets } from '../../../src/state/node-sockets.ts';
 import type { ResolveContext } from '../../../src/state/resolve.ts';
 import { finish } from '../../../src/state/steps.ts';
@@ -14,7 +14,7 @@ class Rig {
   context: ResolveContext = context;
   readonly #events: SyncEvent[] = [];
   readonly #desired = new Desired({
-    claims: new Claims(),
+    owners: new FrontendOwners(),
     state: this.state,
     families: [],
     context: () => this.context,

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { type Excess, noLimits, type ServiceLimits } from '../../../src/state/budget.ts';
-import { Claims } from '../../../src/state/claims.ts';
+import { FrontendOwners } from '../../../src/state/frontend-owners.ts';
 import { finish } from '../../../src/state/steps.ts';
 import { ClusterState } from '../../../src/state/store.ts';
 import type { Forwarding, Service } from '../../../src/state/types.ts';
@@ -28,7 +28,7 @@ class Rig {
       },
     };
     this.desired = new Desired({
-      claims: new Claims(),
+      owners: new FrontendOwners(),
       state,
       families: [family as FamilySync],
       context: () => ({ ...context, limits: this.limits }),

@@ -10,11 +10,9 @@ class Rig {
   readonly clock = new SteppedClock();
   readonly pacer = new Pacer(this.clock, 2);
   readonly refresher: Refresher;
-  /** What a refreshed Service asks for, the first time. */
-  readonly asks = new Map<string, string[]>();
 
   constructor(stepsOf: (name: string) => number) {
-    const { asks, begun, clock, over } = this;
+    const { begun, clock, over } = this;
     this.refresher = new Refresher({
       clock,
       shareMs: 1,
@@ -25,9 +23,6 @@ class Rig {
           yield;
         }
         over.push(name);
-        const asked = asks.get(name) ?? [];
-        asks.delete(name);
-        return asked;
       },
     });
   }
@@ -88,13 +83,5 @@ describe('refreshing', () => {
     await rig.finish();
     expect(rig.begun).toEqual(['large', 'large']);
     expect(rig.over).toEqual(['large', 'large']);
-  });
-
-  it('refreshes whom a Service asks for, itself too', async () => {
-    const rig = new Rig(() => 1);
-    rig.asks.set('a', ['b', 'a']);
-    rig.refresher.add('a', 0);
-    await rig.finish();
-    expect(rig.over).toEqual(['a', 'b', 'a']);
   });
 });

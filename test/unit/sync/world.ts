@@ -1,7 +1,7 @@
 /** A sync loop over a toy kernel, with a story's verbs. */
 import type { Kernel } from '../../../src/kernel/kernel.ts';
 import type { Environment, Planner } from '../../../src/modes/mode.ts';
-import { Claims } from '../../../src/state/claims.ts';
+import { FrontendOwners } from '../../../src/state/frontend-owners.ts';
 import { ClusterState } from '../../../src/state/store.ts';
 import type { EndpointSlice, Service } from '../../../src/state/types.ts';
 import type { SyncEvent } from '../../../src/sync/events.ts';
@@ -85,7 +85,7 @@ export class World<K extends Kernel = ToyKernel> {
       ...(follower && { follower }),
     });
     this.loop = new SyncLoop({
-      claims: new Claims(),
+      owners: new FrontendOwners(),
       state,
       families: [this.sync],
       context: () => ({ zone: '', nodeAddresses: [], externalIPsEnabled: true }),

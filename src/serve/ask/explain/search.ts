@@ -50,7 +50,7 @@ export async function searchBoth(
  */
 export function claimed({ engine, inside, sync, target }: Place, protocol: Protocol) {
   const { address, port } = target;
-  const key = engine.claims.claimantOf(sync.family, protocol, { address, port });
+  const key = engine.owners.ownerOf(sync.family, protocol, { address, port });
   const service = key === undefined ? undefined : inside.state.service(key);
   for (const one of service?.ports ?? []) {
     if (one.protocol !== protocol) continue;

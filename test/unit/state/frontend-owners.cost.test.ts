@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { Claims } from '../../../src/state/claims.ts';
+import { FrontendOwners } from '../../../src/state/frontend-owners.ts';
 import { resolve } from '../../../src/state/resolve.ts';
 import { finish } from '../../../src/state/steps.ts';
 import { context, service } from './build.ts';
@@ -15,9 +15,9 @@ it('many Services that claim the same cost little more for each of them than few
     });
     const each = services.map((of) => [of, resolve(of, [], context)] as const);
     return () => {
-      const claims = new Claims();
-      for (const [of, forwardings] of each) finish(finish(claims.claim(of, forwardings)).concede());
-      for (const { key } of services) finish(claims.release(key));
+      const owners = new FrontendOwners();
+      for (const [of, forwardings] of each) finish(owners.set(of, forwardings));
+      for (const { key } of services) owners.release(key);
     };
   };
   expect(growth(work, 200)).toBeLessThan(6);

@@ -1,8 +1,8 @@
-/** Claims against a table of who would hold what if all Services were looked at together. */
+/** Owners against a table of who would own what if all Services were looked at together. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { Claims } from '../../../src/state/claims.ts';
 import { formatFrontend } from '../../../src/state/conflict.ts';
+import { FrontendOwners, type Transfer, transferred } from '../../../src/state/frontend-owners.ts';
 import { keysOf, type NodeSockets } from '../../../src/state/node-sockets.ts';
 import { resolve } from '../../../src/state/resolve.ts';
 import type { Forwarding, Service } from '../../../src/state/types.ts';
@@ -56,15 +56,15 @@ function texts(forwardings: readonly Forwarding[]): Map<string, string> {
 }
 
 /**
- * Takes steps and does what the claims ask for; remembers what each Service was last given. Several
- * Services are worked off side by side, as a sync does it.
+ * Takes steps, and keeps what each Service owns. Several Services are worked off side by side, as a
+ * sync does it.
  */
 class Sync {
-  readonly claims = new Claims();
+  readonly owners = new FrontendOwners();
   readonly services = new Map<string, Service>();
-  readonly written = new Map<string, Map<string, string>>();
+  readonly owned = new Map<string, readonly Forwarding[]>();
   readonly queue = new Set<string>();
-  readonly begun = new Map<string, Generator<undefined, readonly string[]>>();
+  readonly begun = new Map<string, Generator<undefined, void>>();
 
   /** Takes a step in, and works nothing off yet. */
   note(next: Step): void {
@@ -76,7 +76,7 @@ class Sync {
   /** Works off at most `limit` steps, of Services in the order in which they were named. */
   drain(limit: number): void {
     for (let steps = 0; steps < limit; steps += 1) {
-      expect(steps, 'claims settle').toBeLessThan(2000);
+      expect(steps, 'all steps end').toBeLessThan(2000);
       const name = [...this.queue].find((one) => !this.begun.has(one));
       const begins = name !== undefined && (this.begun.size < 2 || steps % 3 === 0);
       if (begins) {
@@ -85,23 +85,53 @@ class Sync {
       }
       const [job] = this.begun;
       if (job === undefined) return;
-      const { done, value } = job[1].next();
+      const { done } = job[1].next();
       this.begun.delete(job[0]);
       if (!done) this.begun.set(...job);
-      else for (const other of value) this.queue.add(other.slice('ns/'.length));
     }
   }
 
-  *refresh(name: string): Generator<undefined, readonly string[]> {
+  *refresh(name: string): Generator<undefined, void> {
     const of = this.services.get(name);
     if (of === undefined) {
-      this.written.delete(name);
-      return yield* this.claims.release(`ns/${name}`);
+      this.owned.delete(name);
+      this.apply(this.owners.release(`ns/${name}`).transfers);
+    } else {
+      const ownership = yield* this.owners.set(of, resolved(of), sockets);
+      this.owned.set(name, ownership.forwardings);
+      this.apply(ownership.transfers);
     }
-    const { forwardings, concede } = yield* this.claims.claim(of, resolved(of), sockets);
-    this.written.set(name, texts(forwardings));
+    this.expectOwnersAreRight();
+  }
+
+  apply(transfers: readonly Transfer[]): void {
+    for (const transfer of transfers) {
+      const name = transfer.service.slice('ns/'.length);
+      const { family, forwarding } = transfer;
+      const all = this.owned.get(name)!;
+      const isIts = (one: Forwarding) => one.key === forwarding && one.family === family;
+      expect(all.filter(isIts)).toHaveLength(1);
+      this.owned.set(
+        name,
+        all.map((one) => (isIts(one) ? transferred(one, transfer) : one)),
+      );
+    }
+  }
+
+  get written(): Map<string, Map<string, string>> {
+    return new Map([...this.owned].map(([name, owned]) => [name, texts(owned)]));
+  }
+
+  /** Each frontend has the owner that the table names, and no other. */
+  expectOwnersAreRight(): void {
     this.expectNobodyShares();
-    return yield* concede();
+    for (const [name, forwardings] of this.owned) {
+      for (const { family, frontends, servicePort } of forwardings) {
+        for (const frontend of frontends) {
+          expect(this.owners.ownerOf(family, servicePort.protocol, frontend)).toBe(`ns/${name}`);
+        }
+      }
+    }
   }
 
   /** Of a ClusterIP that is the node's own address everybody knows that it comes first. */
@@ -191,8 +221,8 @@ function holders(sync: Sync): Map<string, string> {
   );
 }
 
-describe('claims', () => {
-  it('come to the same holders after any history, however late it is worked off', () => {
+describe('owners of frontends', () => {
+  it('are the same after any history, however late it is worked off', () => {
     const history = fc.array(fc.record({ next: step, limit: fc.nat(12) }), { maxLength: 25 });
     fc.assert(
       fc.property(history, (steps) => {
@@ -208,7 +238,7 @@ describe('claims', () => {
     );
   });
 
-  it('come to the same holders in whatever order the same Services arrive', () => {
+  it('are the same in whatever order the same Services arrive', () => {
     const set = fc.uniqueArray(anyService, { selector: ({ name }) => name });
     fc.assert(
       fc.property(
@@ -228,7 +258,7 @@ describe('claims', () => {
     );
   });
 
-  it('keep nothing of Services that went: whoever comes next holds all that it claims', () => {
+  it('are not Services that are gone: the next Service owns all that it claims', () => {
     fc.assert(
       fc.property(fc.array(step, { maxLength: 15 }), anyService, (steps, last) => {
         const sync = new Sync();

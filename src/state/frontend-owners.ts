@@ -1,0 +1,447 @@
+/**
+ * Who owns a frontend that several Services claim: the same external IP and port, load-balancer
+ * address, node port or, in hand-written manifests, ClusterIP. Exactly one Service owns it: the
+ * first by `precedence.ts`, whatever the order in which Services came.
+ *
+ * At addresses of the node, a port may also be a node port or a health-check node port of another
+ * Service, or a port of this process. Each of these keeps Services of a lower precedence from it.
+ */
+import { addressKey, type Family } from '../net/address.ts';
+import type { Protocol } from '../net/protocol.ts';
+import type { Conflict } from './conflict.ts';
+import {
+  type ClaimKey,
+  claimKey,
+  familyOf,
+  type NodePortKey,
+  nodePortClaim,
+  nodePortsOf,
+} from './frontend-key.ts';
+import { type NodeSockets, noSockets } from './node-sockets.ts';
+import { comparePrecedence } from './precedence.ts';
+import {
+  type Forwarding,
+  type Frontend,
+  forwardingKey,
+  objectKey,
+  type Service,
+  type ServicePortName,
+} from './types.ts';
+
+/** What a change of one Service's claims means for it and for others. */
+export interface Ownership {
+  /** The given Forwardings, each with only the frontends that its Service owns. */
+  readonly forwardings: readonly Forwarding[];
+  /** Frontends that pass to or from Forwardings of other Services. */
+  readonly transfers: readonly Transfer[];
+  /** Frontends that their claimants do not own, each reported once for each better claimant. */
+  readonly conflicts: readonly Conflict[];
+}
+
+/** The frontends that one Forwarding loses and gains. */
+export interface Transfer {
+  /** Key (`ns/name`) of the Service. */
+  readonly service: string;
+  readonly family: Family;
+  /** `Forwarding.key` */
+  readonly forwarding: string;
+  readonly lost: ReadonlySet<Frontend>;
+  readonly gained: readonly Frontend[];
+}
+
+/** Answers questions about owners. */
+export type ReadonlyOwners = Pick<FrontendOwners, 'ownerOf' | 'ownerInsteadOf'>;
+
+/** Names this process as the owner of the ports that it listens on. */
+const proxy = 'this proxy';
+
+/** A Service's claim to one frontend. */
+interface Claim {
+  readonly service: string;
+  readonly createdMs: number;
+  readonly frontend: Frontend;
+  readonly servicePort: ServicePortName;
+  /** What may keep the frontend from the Service: the node port of that number, or this process. */
+  readonly near: NodePortKey | typeof proxy | undefined;
+  /** The owner in whose favour a conflict was reported. */
+  lostTo: string | undefined;
+}
+
+/** The claims to one frontend. A single claim stands for itself, which saves megabytes. */
+type Claims = Claim | Contest;
+
+/** Owners before a change, of the frontends whose owner it may change. */
+type Before = Map<ClaimKey, Claim | undefined>;
+
+interface Wanted {
+  readonly claims: ReadonlyMap<ClaimKey, Claim>;
+  /** Frontends that another port of the Service has. */
+  readonly duplicates: Frontend[];
+}
+
+/**
+ * The cost of a call depends on the Service's own frontends only. A call takes effect in its last
+ * step: it never shows a state in which a frontend has two owners, or a claimant but no owner.
+ */
+export class FrontendOwners {
+  readonly #claims = new Map<ClaimKey, Claims>();
+  /** Keys of the frontends that each Service claims. */
+  readonly #keysOf = new Map<string, readonly ClaimKey[]>();
+  /** Claimed frontends at addresses of the node, by the node port of their number. */
+  readonly #near = new Map<NodePortKey, Set<ClaimKey>>();
+  /** Services whose health-check node port has the number of this node port. */
+  readonly #healthChecks = new Map<NodePortKey, Set<string>>();
+  readonly #healthCheckOf = new Map<string, number>();
+
+  /**
+   * Sets what a Service claims. `forwardings` are all those of the Service, of every port and
+   * family.
+   */
+  *set(
+    { key: service, createdMs }: Pick<Service, 'key' | 'createdMs'>,
+    forwardings: readonly Forwarding[],
+    sockets: NodeSockets = noSockets,
+  ): Generator<undefined, Ownership> {
+    const wanted = yield* claimsOf(service, createdMs, forwardings, sockets);
+    const before: Before = new Map();
+    const conflicts: Conflict[] = [];
+    this.#setHealthCheck(service, forwardings[0]?.healthCheckNodePort ?? 0, before);
+    const doubtful: ClaimKey[] = [];
+    for (const [key, claim] of wanted.claims) {
+      if (!this.#enter(key, claim, before)) doubtful.push(key);
+    }
+    this.#withdrawAllBut(wanted.claims, service, before);
+    const lost = new Set(wanted.duplicates);
+    for (const key of doubtful) {
+      const claim = wanted.claims.get(key)!;
+      if (!this.#owns(key, claim, conflicts)) lost.add(claim.frontend);
+    }
+    const transfers = this.#transfers(service, before, conflicts);
+    return { forwardings: without(forwardings, lost), transfers, conflicts };
+  }
+
+  /** Removes a Service that is gone. */
+  release(service: string): Omit<Ownership, 'forwardings'> {
+    const before: Before = new Map();
+    const conflicts: Conflict[] = [];
+    this.#setHealthCheck(service, 0, before);
+    this.#withdrawAllBut(new Map(), service, before);
+    return { transfers: this.#transfers(service, before, conflicts), conflicts };
+  }
+
+  /** The key of the Service that owns the frontend; undefined = none does. */
+  ownerOf(
+    family: Family,
+    protocol: Protocol,
+    frontend: Pick<Frontend, 'address' | 'port'>,
+  ): string | undefined {
+    return this.#ownerAt(claimKey(family, protocol, frontend))?.service;
+  }
+
+  /**
+   * Who has a frontend that a Forwarding asks for and does not own: the key of a Service, or `this
+   * proxy`. The Service may be its own, with another port.
+   */
+  ownerInsteadOf({ family, servicePort }: Forwarding, frontend: Frontend): string | undefined {
+    const { name, namespace, protocol } = servicePort;
+    const key = claimKey(family, protocol, frontend);
+    const claim = claimOf(this.#claims.get(key), objectKey(namespace, name));
+    return claim === undefined ? this.#ownerAt(key)?.service : this.#betterThan(key, claim);
+  }
+
+  #ownerAt(key: ClaimKey): Claim | undefined {
+    const claims = this.#claims.get(key);
+    const best = claims instanceof Contest ? claims.best : claims;
+    const keeper = best && this.#keeperOf(best);
+    if (keeper === undefined) return best;
+    // All claims but that of a Service that keeps others away are kept away.
+    const claim = claimOf(claims, keeper);
+    return claim !== undefined && this.#keeperOf(claim) === undefined ? claim : undefined;
+  }
+
+  /** Who keeps a frontend at an address of the node from its claimant. */
+  #keeperOf({ near, service }: Claim): string | undefined {
+    if (near === undefined || near === proxy) return near;
+    const nodePort = this.#ownerAt(near)?.service;
+    if (nodePort !== undefined && nodePort !== service) return nodePort;
+    for (const other of this.#healthChecks.get(near) ?? []) if (other !== service) return other;
+    return undefined;
+  }
+
+  /** Who has the frontend of a claim; the claimant itself if it owns it. */
+  #betterThan(key: ClaimKey, claim: Claim): string | undefined {
+    return this.#keeperOf(claim) ?? this.#ownerAt(key)?.service;
+  }
+
+  /** Records who owns the frontend of a claim. Returns whether its Service does. */
+  #owns(key: ClaimKey, claim: Claim, conflicts: Conflict[]): boolean {
+    const isOwner = this.#ownerAt(key) === claim;
+    const owner = isOwner ? undefined : this.#betterThan(key, claim);
+    if (owner !== undefined && owner !== claim.lostTo) {
+      conflicts.push({ loser: claim.servicePort, frontend: claim.frontend, holder: owner });
+    }
+    claim.lostTo = owner;
+    return isOwner;
+  }
+
+  /** Records a claim. Returns true if nothing can keep the frontend from the Service. */
+  #enter(key: ClaimKey, claim: Claim, before: Before): boolean {
+    const { frontend, near, service } = claim;
+    if (frontend.address === undefined) this.#rememberNear(String(key), before);
+    if (near !== undefined && near !== proxy) add(this.#near, near, key);
+    const known = this.#claims.get(key);
+    if (known === undefined || (!(known instanceof Contest) && known.service === service)) {
+      claim.lostTo = near === undefined ? undefined : known?.lostTo;
+      this.#claims.set(key, claim);
+      return near === undefined;
+    }
+    this.#remember(key, before);
+    const contest = known instanceof Contest ? known : new Contest(known);
+    contest.set(claim);
+    this.#claims.set(key, contest);
+    return false;
+  }
+
+  #withdrawAllBut(wanted: ReadonlyMap<ClaimKey, Claim>, service: string, before: Before): void {
+    const known = this.#keysOf.get(service) ?? [];
+    let withdrawn = 0;
+    for (const key of known) {
+      if (wanted.has(key)) continue;
+      withdrawn += 1;
+      this.#withdraw(key, service, before);
+    }
+    if (wanted.size === 0) this.#keysOf.delete(service);
+    else if (withdrawn > 0 || known.length < wanted.size) {
+      this.#keysOf.set(service, Array.from(wanted.keys()));
+    }
+  }
+
+  #withdraw(key: ClaimKey, service: string, before: Before): void {
+    const claims = this.#claims.get(key)!;
+    const { frontend, servicePort } = claimOf(claims, service)!;
+    if (frontend.address === undefined) this.#rememberNear(String(key), before);
+    if (claims instanceof Contest) {
+      this.#remember(key, before);
+      claims.remove(service);
+      this.#claims.set(key, claims.only ?? claims);
+      return;
+    }
+    this.#claims.delete(key);
+    if (this.#near.size === 0) return;
+    remove(this.#near, nodePortClaim(familyOf(key), servicePort.protocol, frontend.port), key);
+  }
+
+  /** Records the health-check node port of the Service; 0 = none. */
+  #setHealthCheck(service: string, port: number, before: Before): void {
+    const known = this.#healthCheckOf.get(service) ?? 0;
+    if (known === port) return;
+    if (port === 0) this.#healthCheckOf.delete(service);
+    else this.#healthCheckOf.set(service, port);
+    for (const key of nodePortsOf(known)) {
+      this.#rememberNear(key, before);
+      remove(this.#healthChecks, key, service);
+    }
+    for (const key of nodePortsOf(port)) {
+      this.#rememberNear(key, before);
+      add(this.#healthChecks, key, service);
+    }
+  }
+
+  /** The owner of the frontend may change. */
+  #remember(key: ClaimKey, before: Before): void {
+    if (!before.has(key)) before.set(key, this.#ownerAt(key));
+  }
+
+  /** The owner of a node port may change, or that of a health-check node port. */
+  #rememberNear(nodePort: NodePortKey, before: Before): void {
+    for (const key of this.#near.get(nodePort) ?? []) this.#remember(key, before);
+  }
+
+  /** How the owners have changed, other than `service`. */
+  #transfers(service: string, before: Before, conflicts: Conflict[]): readonly Transfer[] {
+    const transfers = new Transfers(service);
+    for (const [key, from] of before) {
+      const to = this.#ownerAt(key);
+      if (from?.service === to?.service) continue;
+      if (from !== undefined && from.service !== service) this.#owns(key, from, conflicts);
+      if (to !== undefined) to.lostTo = undefined;
+      transfers.add(familyOf(key), from, to);
+    }
+    return transfers.all();
+  }
+}
+
+/** Several claims to one frontend. */
+class Contest {
+  /** The best first. */
+  readonly #sorted: Claim[] = [];
+  readonly #byService = new Map<string, Claim>();
+
+  constructor(first: Claim) {
+    this.set(first);
+  }
+
+  get best(): Claim {
+    return this.#sorted[0]!;
+  }
+
+  /** The only claim that is left. */
+  get only(): Claim | undefined {
+    return this.#sorted.length === 1 ? this.best : undefined;
+  }
+
+  of(service: string): Claim | undefined {
+    return this.#byService.get(service);
+  }
+
+  /** Replaces the Service's claim, if it has one. */
+  set(claim: Claim): void {
+    claim.lostTo = this.#byService.get(claim.service)?.lostTo ?? claim.lostTo;
+    this.remove(claim.service);
+    this.#byService.set(claim.service, claim);
+    this.#sorted.splice(this.#indexOf(claim), 0, claim);
+  }
+
+  remove(service: string): void {
+    const known = this.#byService.get(service);
+    if (known === undefined) return;
+    this.#byService.delete(service);
+    this.#sorted.splice(this.#indexOf(known), 1);
+  }
+
+  /** The number of claims that are better. */
+  #indexOf(claim: Claim): number {
+    let low = 0;
+    let high = this.#sorted.length;
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (compare(this.#sorted[middle]!, claim) < 0) low = middle + 1;
+      else high = middle;
+    }
+    return low;
+  }
+}
+
+/** Collects what passes between Forwardings of other Services than `but`. */
+class Transfers {
+  readonly #but: string;
+  readonly #of = { IPv4: new Map<ServicePortName, Gathered>(), IPv6: new Map() } as const;
+
+  constructor(but: string) {
+    this.#but = but;
+  }
+
+  add(family: Family, from: Claim | undefined, to: Claim | undefined): void {
+    if (from !== undefined) this.#gather(family, from)?.lost.add(from.frontend);
+    if (to !== undefined) this.#gather(family, to)?.gained.push(to.frontend);
+  }
+
+  all(): readonly Transfer[] {
+    return [...this.#of.IPv4.values(), ...this.#of.IPv6.values()];
+  }
+
+  #gather(family: Family, { service, servicePort }: Claim): Gathered | undefined {
+    if (service === this.#but) return undefined;
+    const known = this.#of[family].get(servicePort);
+    if (known !== undefined) return known;
+    const forwarding = forwardingKey(servicePort);
+    const made = { service, family, forwarding, lost: new Set<Frontend>(), gained: [] };
+    this.#of[family].set(servicePort, made);
+    return made;
+  }
+}
+
+type Gathered = Transfer & { readonly lost: Set<Frontend>; readonly gained: Frontend[] };
+
+/** The Forwarding after the transfer. */
+export function transferred(forwarding: Forwarding, { lost, gained }: Transfer): Forwarding {
+  const kept = forwarding.frontends.filter((frontend) => !lost.has(frontend));
+  return { ...forwarding, frontends: [...kept, ...gained] };
+}
+
+/**
+ * What a Service claims. When two of its ports claim the same frontend, the first port gets it.
+ * Within a port, `resolve` gives each address once.
+ */
+function* claimsOf(
+  service: string,
+  createdMs: number,
+  forwardings: readonly Forwarding[],
+  sockets: NodeSockets,
+): Generator<undefined, Wanted> {
+  const claims = new Map<ClaimKey, Claim>();
+  const duplicates: Frontend[] = [];
+  const near: ClaimKey[] = [];
+  for (const { family, frontends, servicePort } of forwardings) {
+    const { protocol } = servicePort;
+    for (const frontend of frontends) {
+      const key = claimKey(family, protocol, frontend);
+      if (claims.has(key)) {
+        duplicates.push(frontend);
+        continue;
+      }
+      const keptBy = nearOf(family, protocol, frontend, sockets);
+      if (keptBy !== undefined) near.push(key);
+      const lostTo = undefined;
+      claims.set(key, { service, createdMs, frontend, servicePort, near: keptBy, lostTo });
+    }
+    yield;
+  }
+  // In modes that write a node port for each address, two ports would have the same frontend.
+  for (const key of near) {
+    const claim = claims.get(key)!;
+    const { frontend, servicePort } = claim;
+    const nodePort = nodePortClaim(familyOf(key), servicePort.protocol, frontend.port);
+    const own = claims.get(nodePort)?.servicePort ?? servicePort;
+    if (own === servicePort) continue;
+    claims.delete(key);
+    duplicates.push(frontend);
+  }
+  return { claims, duplicates };
+}
+
+/** What comes before the frontend, where node ports are open on its address. */
+function nearOf(
+  family: Family,
+  protocol: Protocol,
+  { address, kind, port }: Frontend,
+  { listening, nodePorts }: NodeSockets,
+): Claim['near'] {
+  if (address === undefined || comparePrecedence(kind, 'nodePort') < 0) return undefined;
+  if (!nodePorts.has(addressKey(address))) return undefined;
+  if (protocol === 'TCP' && listening.has(port)) return proxy;
+  return nodePortClaim(family, protocol, port);
+}
+
+function claimOf(claims: Claims | undefined, service: string): Claim | undefined {
+  if (claims instanceof Contest) return claims.of(service);
+  return claims?.service === service ? claims : undefined;
+}
+
+function compare(a: Claim, b: Claim): number {
+  const order = comparePrecedence(a.frontend.kind, b.frontend.kind) || a.createdMs - b.createdMs;
+  if (order !== 0 || a.service === b.service) return order;
+  return a.service < b.service ? -1 : 1;
+}
+
+function without(forwardings: readonly Forwarding[], lost: ReadonlySet<Frontend>) {
+  if (lost.size === 0) return forwardings;
+  return forwardings.map((forwarding) => {
+    const frontends = forwarding.frontends.filter((frontend) => !lost.has(frontend));
+    return frontends.length < forwarding.frontends.length
+      ? { ...forwarding, frontends }
+      : forwarding;
+  });
+}
+
+function add<K, V>(sets: Map<K, Set<V>>, key: K, value: V): void {
+  const known = sets.get(key);
+  if (known === undefined) sets.set(key, new Set([value]));
+  else known.add(value);
+}
+
+function remove<K, V>(sets: Map<K, Set<V>>, key: K, value: V): void {
+  const known = sets.get(key);
+  known?.delete(value);
+  if (known?.size === 0) sets.delete(key);
+}

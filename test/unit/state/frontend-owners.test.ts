@@ -1,0 +1,365 @@
+import { describe, expect, it } from 'vitest';
+import { formatConflict, formatFrontend } from '../../../src/state/conflict.ts';
+import { FrontendOwners, type Ownership, transferred } from '../../../src/state/frontend-owners.ts';
+import { keysOf, type NodeSockets } from '../../../src/state/node-sockets.ts';
+import { resolve } from '../../../src/state/resolve.ts';
+import { finish } from '../../../src/state/steps.ts';
+import type { Forwarding, Service } from '../../../src/state/types.ts';
+import { address, http, service } from './build.ts';
+
+function resolved(of: Service): Forwarding[] {
+  return resolve(of, [], { zone: '', nodeAddresses: [], externalIPsEnabled: true });
+}
+
+function frontends(forwardings: readonly Forwarding[]): string[] {
+  return forwardings.flatMap(({ servicePort, frontends: all }) =>
+    all.map((frontend) => formatFrontend(servicePort.protocol, frontend)),
+  );
+}
+
+/** What each Service owns, with all transfers applied. */
+class Cluster {
+  readonly owned = new Map<string, readonly Forwarding[]>();
+  readonly owners = new FrontendOwners();
+  readonly #sockets: NodeSockets | undefined;
+
+  constructor(sockets?: NodeSockets) {
+    this.#sockets = sockets;
+  }
+
+  /** Returns the conflicts that are reported. */
+  set(of: Service): string[] {
+    const forwardings = resolved(of);
+    const ownership = finish(this.owners.set(of, forwardings, this.#sockets));
+    this.owned.set(of.key, ownership.forwardings);
+    return this.#apply(ownership);
+  }
+
+  remove({ key }: Service): string[] {
+    this.owned.delete(key);
+    return this.#apply(this.owners.release(key));
+  }
+
+  #apply({ conflicts, transfers }: Omit<Ownership, 'forwardings'>): string[] {
+    for (const transfer of transfers) {
+      const { forwarding: key, service: owner } = transfer;
+      const forwardings = this.owned.get(owner)!;
+      expect(forwardings.map((one) => one.key)).toContain(key);
+      this.owned.set(
+        owner,
+        forwardings.map((one) =>
+          one.key === key && one.family === transfer.family ? transferred(one, transfer) : one,
+        ),
+      );
+    }
+    return conflicts.map(formatConflict);
+  }
+
+  of({ key }: Service): string[] {
+    return frontends(this.owned.get(key) ?? []).sort();
+  }
+
+  /** By name of the Service. */
+  all(): Record<string, string[]> {
+    const names = [...this.owned].map(([key, owned]) => [
+      key.slice('ns/'.length),
+      frontends(owned).sort(),
+    ]);
+    return Object.fromEntries(names);
+  }
+}
+
+const shared = '203.0.113.1';
+const old = service({
+  name: 'old',
+  createdMs: 1,
+  clusterIPs: ['10.96.0.1'],
+  externalIPs: [shared],
+});
+const young = service({
+  name: 'young',
+  createdMs: 2,
+  clusterIPs: ['10.96.0.2'],
+  externalIPs: [shared],
+});
+const third = service({
+  name: 'third',
+  createdMs: 3,
+  clusterIPs: ['10.96.0.3'],
+  externalIPs: [shared],
+});
+
+function settle(cluster: Cluster, ...services: Service[]): Record<string, string[]> {
+  for (const of of services) cluster.set(of);
+  return cluster.all();
+}
+
+describe('a frontend that two Services claim', () => {
+  it('is held by the one created first, whichever comes first', () => {
+    const expected = {
+      old: ['TCP 10.96.0.1:80', 'TCP 203.0.113.1:80'],
+      young: ['TCP 10.96.0.2:80'],
+    };
+    expect(settle(new Cluster(), old, young)).toEqual(expected);
+    expect(settle(new Cluster(), young, old)).toEqual(expected);
+  });
+
+  it('is held by the first by name when both were created at the same time', () => {
+    const twin = { ...young, createdMs: 1 };
+    expect(settle(new Cluster(), twin, old)).toMatchObject({ young: ['TCP 10.96.0.2:80'] });
+  });
+
+  it('is held by the one whose ClusterIP it is, even if that came later', () => {
+    const thief = { ...old, externalIPs: [address('10.96.0.2')] };
+    expect(settle(new Cluster(), thief, young)).toEqual({
+      old: ['TCP 10.96.0.1:80'],
+      young: ['TCP 10.96.0.2:80', 'TCP 203.0.113.1:80'],
+    });
+  });
+
+  it("is a load balancer's before it is an external IP, whichever is older", () => {
+    const thief = { ...old, externalIPs: [address('192.0.2.1')] };
+    const victim = { ...young, loadBalancerIPs: [address('192.0.2.1')] };
+    const expected = {
+      old: ['TCP 10.96.0.1:80'],
+      young: ['TCP 10.96.0.2:80', 'TCP 192.0.2.1:80', 'TCP 203.0.113.1:80'],
+    };
+    expect(settle(new Cluster(), thief, victim)).toEqual(expected);
+    expect(settle(new Cluster(), victim, thief)).toEqual(expected);
+  });
+
+  it('goes by protocol and port: others of the same address are no conflict', () => {
+    const udp = { ...young, ports: [{ ...http, protocol: 'UDP' as const }] };
+    const high = { ...young, key: 'ns/high', name: 'high', ports: [{ ...http, port: 81 }] };
+    expect(settle(new Cluster(), old, udp, high)).toMatchObject({
+      young: ['UDP 10.96.0.2:80', 'UDP 203.0.113.1:80'],
+    });
+  });
+
+  it('may be a node port, in each family on its own', () => {
+    const v4 = service({ name: 'v4', ports: [{ ...http, nodePort: 30080 }], createdMs: 1 });
+    const v6 = { ...v4, key: 'ns/v6', name: 'v6', clusterIPs: [address('fd00::1')] };
+    const late = service({ name: 'late', ports: v4.ports, clusterIPs: ['10.96.0.3'] });
+    expect(settle(new Cluster(), v6, v4, { ...late, createdMs: 2 })).toEqual({
+      v4: ['TCP 10.96.0.1:80', 'TCP node port 30080'],
+      v6: ['TCP [fd00::1]:80', 'TCP node port 30080'],
+      late: ['TCP 10.96.0.3:80'],
+    });
+  });
+
+  it('passes from one to the other in one call', () => {
+    const cluster = new Cluster();
+    cluster.set(young);
+    expect(cluster.of(young)).toHaveLength(2);
+    const [own] = resolved(young);
+    const { forwardings, transfers } = finish(cluster.owners.set(old, resolved(old)));
+    expect(frontends(forwardings)).toEqual(['TCP 10.96.0.1:80', 'TCP 203.0.113.1:80']);
+    expect(transfers).toMatchObject([
+      { service: 'ns/young', forwarding: own?.key, family: 'IPv4', gained: [] },
+    ]);
+    expect(frontends([transferred(own!, { ...transfers[0]!, lost: new Set() })])).toHaveLength(2);
+    expect([...transfers[0]!.lost].map(({ port }) => port)).toEqual([80]);
+  });
+
+  it('goes to the next best when the owner is deleted, or claims it no longer', () => {
+    const cluster = new Cluster();
+    settle(cluster, old, young, third);
+    cluster.remove(old);
+    expect(cluster.all()).toEqual({
+      young: ['TCP 10.96.0.2:80', 'TCP 203.0.113.1:80'],
+      third: ['TCP 10.96.0.3:80'],
+    });
+    cluster.set({ ...young, externalIPs: [] });
+    const inherited = ['TCP 10.96.0.3:80', 'TCP 203.0.113.1:80'];
+    expect(cluster.of(third)).toEqual(inherited);
+    cluster.remove(young);
+    expect(cluster.all()).toEqual({ third: inherited });
+  });
+
+  it('goes to the other one when the holder is created anew', () => {
+    const claims = new Cluster();
+    settle(claims, old, young);
+    expect(settle(claims, { ...old, createdMs: 9 }, young)).toMatchObject({
+      old: ['TCP 10.96.0.1:80'],
+      young: ['TCP 10.96.0.2:80', 'TCP 203.0.113.1:80'],
+    });
+  });
+
+  it('stays where it is when another claimant leaves', () => {
+    const { owners } = new Cluster();
+    for (const of of [old, young]) finish(owners.set(of, resolved(of)));
+    const nothing = { transfers: [], conflicts: [] };
+    expect(owners.release('ns/young')).toEqual(nothing);
+    expect(owners.release('ns/unknown')).toEqual(nothing);
+  });
+
+  it('is named with its owner', () => {
+    const { owners } = new Cluster();
+    for (const of of [young, old]) finish(owners.set(of, resolved(of)));
+    const at = { address: address(shared), port: 80 };
+    expect(owners.ownerOf('IPv4', 'TCP', at)).toBe('ns/old');
+    const [forwarding] = resolved(young);
+    const frontend = forwarding!.frontends.find(({ kind }) => kind === 'externalIP')!;
+    expect(owners.ownerInsteadOf(forwarding!, frontend)).toBe('ns/old');
+    expect(owners.ownerOf('IPv4', 'UDP', at)).toBeUndefined();
+  });
+});
+
+describe('an address of the node', () => {
+  const node = '192.168.0.1';
+  const sockets: NodeSockets = {
+    addresses: keysOf([address(node)]),
+    nodePorts: keysOf([address(node)]),
+    listening: new Set([10256]),
+  };
+  const at = (port: number) => [{ ...http, port }];
+  const thief = service({
+    name: 'thief',
+    createdMs: 1,
+    clusterIPs: ['10.96.0.1'],
+    externalIPs: [node],
+    ports: at(30080),
+  });
+  const victim = service({
+    name: 'victim',
+    createdMs: 2,
+    clusterIPs: ['10.96.0.2'],
+    ports: [{ ...http, nodePort: 30080 }],
+  });
+  const spoils = `TCP ${node}:30080`;
+
+  it('has the node port of another Service, whichever is older, and that is reported once', () => {
+    const expected = {
+      thief: ['TCP 10.96.0.1:30080'],
+      victim: ['TCP 10.96.0.2:80', 'TCP node port 30080'],
+    };
+    expect(settle(new Cluster(sockets), thief, victim)).toEqual(expected);
+    expect(settle(new Cluster(sockets), victim, thief)).toEqual(expected);
+    const cluster = new Cluster(sockets);
+    cluster.set(victim);
+    expect(cluster.set(thief)).toEqual([
+      `ns/thief:http does not get ${spoils}, which ns/victim holds`,
+    ]);
+    expect(cluster.set(thief)).toEqual([]);
+  });
+
+  it('has it against a load balancer that gives addresses of nodes, too', () => {
+    const balanced = { ...thief, externalIPs: [], loadBalancerIPs: [address(node)] };
+    expect(settle(new Cluster(sockets), balanced, victim)).toMatchObject({
+      thief: ['TCP 10.96.0.1:30080'],
+    });
+  });
+
+  it('passes to the node port in one call, and back when that goes', () => {
+    const cluster = new Cluster(sockets);
+    cluster.set(thief);
+    expect(cluster.of(thief)).toContain(spoils);
+    expect(cluster.set(victim)).toEqual([
+      `ns/thief:http does not get ${spoils}, which ns/victim holds`,
+    ]);
+    expect(cluster.all()).toEqual({
+      thief: ['TCP 10.96.0.1:30080'],
+      victim: ['TCP 10.96.0.2:80', 'TCP node port 30080'],
+    });
+    cluster.remove(victim);
+    expect(cluster.of(thief)).toContain(spoils);
+  });
+
+  it('answers health checks of somebody else', () => {
+    const local = { type: 'LoadBalancer', externalTrafficPolicy: 'Local' } as const;
+    const checked = { ...victim, ports: [http], healthCheckNodePort: 30080, ...local };
+    expect(settle(new Cluster(sockets), thief, checked)).toMatchObject({
+      thief: ['TCP 10.96.0.1:30080'],
+    });
+    expect(settle(new Cluster(sockets), thief)).toMatchObject({
+      thief: ['TCP 10.96.0.1:30080', spoils],
+    });
+  });
+
+  it('answers for the proxy itself, by TCP', () => {
+    const cluster = new Cluster(sockets);
+    const greedy = { ...thief, ports: at(10256) };
+    expect(cluster.set(greedy)).toEqual([
+      `ns/thief:http does not get TCP ${node}:10256, which this proxy holds`,
+    ]);
+    expect(cluster.of(greedy)).toEqual(['TCP 10.96.0.1:10256']);
+    const [forwarding] = resolved(greedy);
+    const frontend = forwarding!.frontends.find(({ kind }) => kind === 'externalIP')!;
+    expect(cluster.owners.ownerInsteadOf(forwarding!, frontend)).toBe('this proxy');
+    const udp = { ...thief, ports: [{ ...http, protocol: 'UDP' as const, port: 10256 }] };
+    cluster.set(udp);
+    expect(cluster.of(udp)).toHaveLength(2);
+  });
+
+  it('may be had with the own node port of that number, and on all other ports', () => {
+    const both = { ...thief, ports: [{ ...http, port: 30080, nodePort: 30080 }] };
+    expect(settle(new Cluster(sockets), both)).toEqual({
+      thief: ['TCP 10.96.0.1:30080', spoils, 'TCP node port 30080'],
+    });
+    const other = { ...thief, ports: at(443) };
+    expect(settle(new Cluster(sockets), other, victim)).toMatchObject({
+      thief: ['TCP 10.96.0.1:443', `TCP ${node}:443`],
+    });
+  });
+
+  it('is nothing special where node ports are not open, and for other protocols', () => {
+    const closed = { ...sockets, nodePorts: keysOf([]) };
+    expect(settle(new Cluster(closed), thief, victim)).toMatchObject({
+      thief: ['TCP 10.96.0.1:30080', spoils],
+    });
+    const udp = { ...victim, ports: [{ ...http, protocol: 'UDP' as const, nodePort: 30080 }] };
+    expect(settle(new Cluster(sockets), thief, udp)).toMatchObject({
+      thief: ['TCP 10.96.0.1:30080', spoils],
+    });
+  });
+});
+
+describe('a conflict', () => {
+  it('is reported to the one that loses, once', () => {
+    const cluster = new Cluster();
+    cluster.set(old);
+    expect(cluster.set(young)).toEqual([
+      'ns/young:http does not get TCP 203.0.113.1:80, which ns/old holds',
+    ]);
+    expect(cluster.set(young)).toEqual([]);
+    expect(cluster.set(old)).toEqual([]);
+  });
+
+  it('is reported when a better claim comes later, and again against another owner', () => {
+    const cluster = new Cluster();
+    cluster.set(young);
+    expect(cluster.set(old)).toEqual([
+      'ns/young:http does not get TCP 203.0.113.1:80, which ns/old holds',
+    ]);
+    expect(cluster.set(young)).toEqual([]);
+
+    const clusterIPs = [address('10.96.0.9')];
+    cluster.set({ ...old, key: 'ns/oldest', name: 'oldest', createdMs: 0, clusterIPs });
+    expect(cluster.set(young)).toEqual([
+      'ns/young:http does not get TCP 203.0.113.1:80, which ns/oldest holds',
+    ]);
+  });
+
+  it('is reported again when it comes back', () => {
+    const cluster = new Cluster();
+    settle(cluster, old, young);
+    cluster.remove(old);
+    expect(cluster.set(old)).toHaveLength(1);
+  });
+
+  it('is not reported within a Service: its first port has what two of its ports claim', () => {
+    const ports = [http, { ...http, name: 'alias', nodePort: 30080 }];
+    const cluster = new Cluster();
+    expect(cluster.set({ ...old, ports })).toEqual([]);
+    expect(cluster.owned.get('ns/old')!.map((forwarding) => frontends([forwarding]))).toEqual([
+      ['TCP 10.96.0.1:80', 'TCP 203.0.113.1:80'],
+      ['TCP node port 30080'],
+    ]);
+  });
+
+  it('leaves Forwardings alone that lose nothing', () => {
+    const forwardings = resolved(old);
+    const { forwardings: owned } = finish(new FrontendOwners().set(old, forwardings));
+    expect(owned[0]).toBe(forwardings[0]);
+  });
+});
