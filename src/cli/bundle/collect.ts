@@ -23,7 +23,7 @@ const patienceMs = 5000;
 /** What the running process is asked for. A process that hangs answers none. */
 const answers = {
   'status.json': '/fairlead/v1/status',
-  'services-unhealthy.json': '/fairlead/v1/services?state=unhealthy&limit=1000',
+  'problems.json': '/fairlead/v1/problems',
   'services.json': '/fairlead/v1/services?limit=1000',
   'changes.json': '/fairlead/v1/changes?limit=1000',
   'diff.json': '/fairlead/v1/diff',
@@ -80,7 +80,9 @@ export async function collectBundle(
       Object.entries(facts).map(([name, path]) => [name, readText(host, path)]),
     ),
   };
-  return Object.entries(files).map(([name, text]) => ({ name, text: shown(text) }));
+  return Object.entries(files)
+    .filter(([, text]) => text !== '')
+    .map(([name, text]) => ({ name, text: shown(text) }));
 }
 
 /** A process that does not answer the first question is not asked the others. */

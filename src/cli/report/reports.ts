@@ -14,16 +14,22 @@ export function statusLines(status: Status, nowMs: number): Line[] {
   const { configHash, conntrack, families, mode, services, watches } = status;
   const syncs = families.map(({ lastSync }) => lastSync);
   const ages = syncs.map((sync) => (sync ? nowMs - Date.parse(sync.time) : Number.NaN));
-  const oldest = Math.max(...ages, 0) / 1000;
-  const isKnown = syncs.length > 0 && !Number.isNaN(oldest);
+  // A family without changes need not sync for long.
+  const newest = Math.min(...ages.filter((age) => !Number.isNaN(age))) / 1000;
   return [
     ['node', status.node],
     ['healthy', status.healthy ? 'yes' : 'no'],
     ['mode', mode.name],
     ['version', status.version],
     ['config', configHash],
-    ...(isKnown
-      ? [['last-sync', Math.round(oldest), syncs.every((sync) => sync?.ok) ? 'ok' : 'failed']]
+    ...(Number.isFinite(newest)
+      ? [
+          [
+            'last-sync',
+            Math.max(0, Math.round(newest)),
+            syncs.every((sync) => sync?.ok) ? 'ok' : 'failed',
+          ],
+        ]
       : []),
     [
       'silent',

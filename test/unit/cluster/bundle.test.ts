@@ -34,6 +34,7 @@ describe('a bundle', () => {
     const server = `http://127.0.0.1:${app.config.metricsBindAddress!.port}`;
     const files = await collectBundle(server, paper);
     expect(JSON.parse(textOf(files, 'status.json'))).toMatchObject({ kind: 'Status' });
+    expect(JSON.parse(textOf(files, 'problems.json'))).toMatchObject({ kind: 'ProblemList' });
     expect(JSON.parse(textOf(files, 'changes.json'))).toMatchObject({ kind: 'ChangeList' });
     expect(JSON.parse(textOf(files, 'services.json'))).toMatchObject({ kind: 'ServiceList' });
     expect(textOf(files, 'configuration.json')).toContain('"clusterCIDR":"10.244.0.0/16"');
