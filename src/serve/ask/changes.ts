@@ -1,8 +1,8 @@
 /** Answers `/fairlead/v1/changes`. */
 import { apiVersion } from '../../ask/schema.ts';
-import type { ChangeList, ServiceAnswer } from '../../ask/service.ts';
+import type { ChangeList } from '../../ask/service.ts';
 import type { Inside } from './inside.ts';
-import type { RecentChange } from './recent.ts';
+import { type RecentChange, shownChange } from './recent.ts';
 import { numberOf } from './refusal.ts';
 
 const limits = { standard: 100, most: 1000 };
@@ -15,21 +15,4 @@ export function changeListOf({ journal }: Inside, query: URLSearchParams): Chang
 function namedChange(change: RecentChange): ChangeList['items'][number] {
   const { namespace, name } = change.servicePort;
   return { namespace, service: name, ...shownChange(change) };
-}
-
-export function shownChange(change: RecentChange): ServiceAnswer['changes'][number] {
-  const { also, endpoints, family, latencyMs, servicePort, timeMs, what } = change;
-  return {
-    time: new Date(timeMs).toISOString(),
-    port: servicePort.port,
-    protocol: servicePort.protocol,
-    family,
-    what,
-    before: endpoints.before,
-    after: endpoints.after,
-    added: endpoints.addedTexts,
-    removed: endpoints.removedTexts,
-    also,
-    latencyMs: latencyMs && Math.round(latencyMs * 10) / 10,
-  };
 }

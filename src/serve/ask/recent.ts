@@ -1,10 +1,16 @@
 /** The last changes of what is in force, for answers and for the log at -v=4. */
 import { type CIDR, cidrKey, type Family } from '../../net/address.ts';
-import type { Forwarding, Frontend, ServicePortName } from '../../state/types.ts';
+import {
+  type Forwarding,
+  type Frontend,
+  objectKey,
+  type ServicePortName,
+} from '../../state/types.ts';
 import type { Cause } from '../../sync/cause.ts';
 import type { Clock } from '../../sync/clock.ts';
 import type { Logger } from '../log.ts';
 import { type PoolDifference, poolDifference } from './pool-difference.ts';
+import { ServiceHistory, type ShownChange } from './service-history.ts';
 
 /** A change of one Service port in one family. */
 export interface RecentChange {
@@ -34,6 +40,7 @@ export class RecentChanges {
   /** When it is full it is a ring: the next change replaces the oldest. */
   readonly #ring: RecentChange[] = [];
   #next = 0;
+  readonly #history = new ServiceHistory();
 
   constructor(options: RecentOptions) {
     this.#options = options;
@@ -63,10 +70,17 @@ export class RecentChanges {
     };
     this.#ring[this.#next] = change;
     this.#next = (this.#next + 1) % changesMax;
+    const { name, namespace } = one.servicePort;
+    this.#history.add(objectKey(namespace, name), shownChange(change));
     if (log.isLevelEnabled('trace')) logChange(log, change);
   }
 
-  /** The changes, the newest first. */
+  /** The last ten changes of a Service (`namespace/name`), the newest first. */
+  of(service: string): ShownChange[] {
+    return this.#history.of(service);
+  }
+
+  /** The changes of all Services, the newest first. */
   *lastFirst(): Generator<RecentChange> {
     const { length } = this.#ring;
     for (let i = 1; i <= length; i += 1) yield this.#ring[(this.#next - i + length) % length]!;
@@ -106,6 +120,24 @@ function sameFrontend(a: Frontend, b: Frontend): boolean {
   if (!isSame || a.pool !== b.pool) return false;
   if (a.address === undefined || b.address === undefined) return a.address === b.address;
   return Buffer.compare(a.address.bytes, b.address.bytes) === 0;
+}
+
+/** As answers show it. */
+export function shownChange(change: RecentChange): ShownChange {
+  const { also, endpoints, family, latencyMs, servicePort, timeMs, what } = change;
+  return {
+    time: new Date(timeMs).toISOString(),
+    port: servicePort.port,
+    protocol: servicePort.protocol,
+    family,
+    what,
+    before: endpoints.before,
+    after: endpoints.after,
+    added: endpoints.addedTexts,
+    removed: endpoints.removedTexts,
+    also,
+    latencyMs: latencyMs && Math.round(latencyMs * 10) / 10,
+  };
 }
 
 function logChange(log: Logger, change: RecentChange): void {

@@ -8,7 +8,6 @@ import type { Seen } from '../../state/resolve.ts';
 import type { ClusterState } from '../../state/store.ts';
 import type { Forwarding, Service } from '../../state/types.ts';
 import { Pacer } from '../../sync/clock.ts';
-import { shownChange } from './changes.ts';
 import { EndpointsSaid } from './endpoints.ts';
 import { shownFrontend } from './frontends.ts';
 import type { Inside } from './inside.ts';
@@ -24,7 +23,6 @@ const endpointLimits = { standard: 500, most: 10_000 };
 const portLimits = { standard: 50, most: 500 };
 /** The most frontends of a port that are shown. */
 const frontendsMax = 50;
-const changesMax = 10;
 
 type Port = ServiceAnswer['ports'][number];
 
@@ -57,7 +55,7 @@ export async function serviceOf(inside: Inside, query: URLSearchParams): Promise
     reasons: reasonsIn(problems),
     portCount: asked.length,
     ports,
-    changes: changesOf(inside, service),
+    changes: inside.journal.recent.of(service.key),
   };
 }
 
@@ -162,15 +160,4 @@ function withFirst(forwarding: Forwarding): Forwarding {
   const { frontends } = forwarding;
   if (frontends.length <= frontendsMax) return forwarding;
   return { ...forwarding, frontends: frontends.slice(0, frontendsMax) };
-}
-
-function changesOf({ journal }: Inside, { name, namespace }: Service): ServiceAnswer['changes'] {
-  const found: ServiceAnswer['changes'][number][] = [];
-  for (const change of journal.recent.lastFirst()) {
-    if (found.length === changesMax) break;
-    const { servicePort } = change;
-    if (servicePort.name !== name || servicePort.namespace !== namespace) continue;
-    found.push(shownChange(change));
-  }
-  return found;
 }

@@ -1,0 +1,124 @@
+/** The last changes of each Service, within a bound in bytes. */
+import type { ServiceAnswer } from '../../ask/service.ts';
+
+export type ShownChange = ServiceAnswer['changes'][number];
+
+/** The most changes that are kept of one Service. */
+const changesMax = 10;
+/** All of them together: 8,000 Services with one change each take three quarters. */
+const defaultBytesMax = 4 * 1024 * 1024;
+/** What is left when the bound was exceeded. */
+const shareKept = 0.75;
+/** With less than this in use, Services keep all their changes again. */
+const shareRoomy = 0.5;
+/** A string, and its place in a list. */
+const bytesOfEntry = 32;
+/** A list, its key, and their place in the map. */
+const bytesOfService = 280;
+
+/**
+ * Keeps changes as text, which takes a third of objects. Above the bound, Services that went are
+ * forgotten first. Then all keep fewer changes, so that a Service that changes seldom keeps its last
+ * one while others change all the time. Only when each keeps one are those forgotten that changed
+ * longest ago.
+ */
+export class ServiceHistory {
+  readonly #bytesMax: number;
+  /** By `namespace/name`, in the order of their last change; the texts of each, the oldest first. */
+  readonly #services = new Map<string, string[]>();
+  #bytes = 0;
+  /** The most changes of one Service, at present. */
+  #most = changesMax;
+
+  constructor(bytesMax = defaultBytesMax) {
+    this.#bytesMax = bytesMax;
+  }
+
+  /** About what it takes. */
+  get bytes(): number {
+    return this.#bytes;
+  }
+
+  add(service: string, change: ShownChange): void {
+    let texts = this.#services.get(service);
+    if (texts === undefined) {
+      texts = [];
+      this.#bytes += bytesOfService;
+    } else this.#services.delete(service);
+    this.#services.set(service, texts);
+    const text = encode(change);
+    texts.push(text);
+    this.#bytes += text.length + bytesOfEntry;
+    if (texts.length > this.#most) this.#dropOldest(texts);
+    if (this.#bytes > this.#bytesMax) this.#shrink();
+    else if (this.#bytes < this.#bytesMax * shareRoomy) this.#most = changesMax;
+  }
+
+  /** The changes of a Service, the newest first. */
+  of(service: string): ShownChange[] {
+    return (this.#services.get(service) ?? []).toReversed().map(decode);
+  }
+
+  #dropOldest(texts: string[]): void {
+    this.#bytes -= texts.shift()!.length + bytesOfEntry;
+  }
+
+  #forget(service: string, texts: string[]): void {
+    while (texts.length > 0) this.#dropOldest(texts);
+    this.#bytes -= bytesOfService;
+    this.#services.delete(service);
+  }
+
+  #shrink(): void {
+    const target = this.#bytesMax * shareKept;
+    for (const [service, texts] of this.#services) {
+      if (texts.at(-1)!.includes(wentText)) this.#forget(service, texts);
+    }
+    while (this.#bytes > target && this.#most > 1) {
+      this.#most -= 1;
+      for (const texts of this.#services.values()) {
+        if (texts.length > this.#most) this.#dropOldest(texts);
+      }
+    }
+    for (const [service, texts] of this.#services) {
+      if (this.#bytes <= target) return;
+      this.#forget(service, texts);
+    }
+  }
+}
+
+/** Within the text of a change: names of ports have no quotes. */
+const wentText = ',"went",';
+
+type Encoded = readonly [
+  timeMs: number,
+  port: string,
+  protocol: ShownChange['protocol'],
+  family: ShownChange['family'],
+  what: ShownChange['what'],
+  before: number,
+  after: number,
+  added: readonly string[],
+  removed: readonly string[],
+  also: readonly string[],
+  latencyMs: number | null,
+];
+
+function encode(change: ShownChange): string {
+  const { added, after, also, before, family, port, protocol, removed, time, what } = change;
+  const fields: Encoded = [
+    ...([Date.parse(time), port, protocol, family, what, before, after, added] as const),
+    ...([removed, also, change.latencyMs ?? null] as const),
+  ];
+  return JSON.stringify(fields);
+}
+
+function decode(text: string): ShownChange {
+  const [timeMs, port, protocol, family, what, before, after, added, removed, also, latencyMs] =
+    JSON.parse(text) as Encoded;
+  return {
+    time: new Date(timeMs).toISOString(),
+    ...{ port, protocol, family, what, before, after, added, removed, also },
+    latencyMs: latencyMs ?? undefined,
+  };
+}
