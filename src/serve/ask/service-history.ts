@@ -18,9 +18,9 @@ const bytesOfService = 280;
 
 /**
  * Keeps changes as text, which takes a third of objects. Above the bound, Services that went are
- * forgotten first. Then all keep fewer changes, so that a Service that changes seldom keeps its last
- * one while others change all the time. Only when each keeps one are those forgotten that changed
- * longest ago.
+ * forgotten first. Then all keep fewer changes, so that a Service that changes seldom keeps its
+ * last one while others change all the time. Only when each keeps one, those are forgotten that
+ * changed longest ago.
  */
 export class ServiceHistory {
   readonly #bytesMax: number;
