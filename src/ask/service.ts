@@ -70,6 +70,7 @@ const endpoint = object({
   serving: field(flag, 'The condition in its EndpointSlice.'),
   terminating: field(flag, 'The condition in its EndpointSlice.'),
   local: field(flag, 'It is on this node.'),
+  pod: maybe(text, 'Its pod, if names of pods were asked for.'),
   node: maybe(text, 'Its node.'),
   zone: maybe(text, 'Its zone.'),
   zoneHints: maybe(list(text), 'Zones that hints give it to.'),
@@ -160,6 +161,7 @@ export const serviceSchema = answer('Service', {
     'What is wrong with it, or with the ports shown, on this node; in sentences.',
   ),
   reasons: field(reasons, 'The reasons of the problems, each once.'),
+  podsUnknown: maybe(text, 'Why names of pods are missing that were asked for.'),
   portCount: field(
     count,
     'Ports, counted once for each family. With parameter `port`, only those that match it.',

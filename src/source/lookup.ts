@@ -11,6 +11,15 @@ export interface FoundPod {
 /** Rejects with a LookupError, and when `signal` aborts. */
 export interface Lookup {
   pod(namespace: string, name: string, signal: AbortSignal): Promise<FoundPod>;
+  /**
+   * Names of the pods that EndpointSlices of a Service name as endpoints (`targetRef`), by address
+   * as `formatAddress` writes it.
+   */
+  podsOf(
+    namespace: string,
+    service: string,
+    signal: AbortSignal,
+  ): Promise<ReadonlyMap<string, string>>;
   /** Keys (`namespace/name`) of the Services that a label selector chooses; '' = all namespaces. */
   servicesWith(
     selector: string,

@@ -13,6 +13,15 @@ export class FakeLookup implements Lookup {
     return pod;
   }
 
+  /** Names of pods by address, by the key of their Service; absent = the API does not answer. */
+  readonly named = new Map<string, ReadonlyMap<string, string>>();
+
+  async podsOf(namespace: string, service: string): Promise<ReadonlyMap<string, string>> {
+    const names = this.named.get(`${namespace}/${service}`);
+    if (names === undefined) throw new LookupError('source', 'the API server does not answer');
+    return names;
+  }
+
   async servicesWith(selector: string, namespace: string): Promise<ReadonlySet<string>> {
     const keys = this.selected.get(selector);
     if (keys === undefined) throw new LookupError('question', `"${selector}" is no label selector`);

@@ -74,6 +74,7 @@ export function serviceFacts(service: ServiceAnswer): Fact[] {
     ...factIf('Affinity', affinitySeconds && `ClientIP, ${affinitySeconds} s`),
     ...factIf('Clients', sourceRanges.length > 0 && sourceRanges.join(', ')),
     ...factIf('Health', healthCheckNodePort && `on node port ${healthCheckNodePort}`),
+    ...factIf('Pods', service.podsUnknown && `not known: ${service.podsUnknown}`),
   ];
 }
 
@@ -127,10 +128,12 @@ function isLost({ local }: Port, { heldBy, treatment }: Port['frontends'][number
 
 function endpointsTable(port: Port): Table {
   const { endpointCount, endpoints } = port;
+  const hasPods = endpoints.some(({ pod }) => pod !== undefined);
   return {
     title: `Endpoints of ${portTitle(port)}, ${port.family}`,
     columns: [
       { name: 'Endpoint' },
+      ...(hasPods ? [{ name: 'Pod' }] : []),
       { name: 'Conditions' },
       { name: 'Node', kind: 'later' },
       { name: 'Zone', kind: 'later' },
@@ -140,6 +143,7 @@ function endpointsTable(port: Port): Table {
     ],
     rows: endpoints.map((one) => [
       hostPort(one.address, one.port),
+      ...(hasPods ? [one.pod] : []),
       conditionsOf(one),
       `${one.node ?? '?'}${one.local ? ' (this)' : ''}`,
       one.zone ?? '?',

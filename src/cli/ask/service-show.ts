@@ -11,7 +11,11 @@ import { readServiceName } from './names.ts';
 
 export const run = asking<'service'>({
   question: 'service',
-  query: (given) => queryOf(given.words[0]!, given),
+  query: (given) => ({
+    ...queryOf(given.words[0]!, given),
+    // With --watch, the API server would be asked every two seconds.
+    ...(given.values.watch === undefined ? { pods: 'true' } : {}),
+  }),
   names: ({ name, namespace }) => [`${namespace}/${name}`],
   isHealthy: ({ problems }) => problems.length === 0,
   view: (service) => [

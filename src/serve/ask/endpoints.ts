@@ -19,9 +19,19 @@ const pools = ['cluster', 'local'] as const;
 export class EndpointsSaid {
   /** Rows by address: a string with a character for each byte of it. */
   readonly #rows = new Map<string, Row>();
+  /** Names of pods by address in text. */
+  readonly #pods: ReadonlyMap<string, string>;
 
-  static async read(slices: readonly EndpointSlice[], pacer: Pacer): Promise<EndpointsSaid> {
-    const said = new EndpointsSaid();
+  private constructor(pods: ReadonlyMap<string, string>) {
+    this.#pods = pods;
+  }
+
+  static async read(
+    slices: readonly EndpointSlice[],
+    pods: ReadonlyMap<string, string>,
+    pacer: Pacer,
+  ): Promise<EndpointsSaid> {
+    const said = new EndpointsSaid(pods);
     for (const slice of slices) {
       const stride = addressBytes[slice.family];
       for (let index = 0; index < slice.length; index += 1) {
@@ -49,9 +59,12 @@ export class EndpointsSaid {
         const reason = choice && whyNot(flag, choice, pool, place.node === undefined);
         return reason === undefined ? [] : [{ pool, reason }];
       });
+      const address = formatAddress(endpoints.address(i));
+      const pod = this.#pods.get(address);
       shown.push({
-        address: formatAddress(endpoints.address(i)),
+        address,
         port: endpoints.port(i),
+        ...(pod === undefined ? {} : { pod }),
         ...conditions(flag),
         ...place,
         usedBy,

@@ -3,6 +3,7 @@ import { apiVersion } from '../../ask/schema.ts';
 import type { ServiceAnswer } from '../../ask/service.ts';
 import { type Address, formatCIDR, parseAddress } from '../../net/address.ts';
 import { sameBytes } from '../../net/bytes.ts';
+import { LookupError } from '../../source/lookup.ts';
 import { frontendKey } from '../../state/frontend-key.ts';
 import type { Seen } from '../../state/resolve.ts';
 import type { ClusterState } from '../../state/store.ts';
@@ -24,6 +25,9 @@ const portLimits = { standard: 50, most: 500 };
 /** The most frontends of a port that are shown. */
 const frontendsMax = 50;
 
+/** Names of pods are worth no long wait. */
+const podsPatienceMs = 2000;
+
 type Port = ServiceAnswer['ports'][number];
 
 export async function serviceOf(inside: Inside, query: URLSearchParams): Promise<ServiceAnswer> {
@@ -34,7 +38,8 @@ export async function serviceOf(inside: Inside, query: URLSearchParams): Promise
   const { resolved, seen } = await look(inside, service, pacer);
   const asked = withPort(seen, query.get('port'));
   const states = new States(inside);
-  const said = await EndpointsSaid.read(inside.state.slices(service.key), pacer);
+  const { pods, unknown } = await podsOf(inside, service, query.get('pods'));
+  const said = await EndpointsSaid.read(inside.state.slices(service.key), pods, pacer);
   const ports: Port[] = [];
   let left = endpointsMax;
   for (const one of asked.slice(0, portsMax)) {
@@ -53,10 +58,37 @@ export async function serviceOf(inside: Inside, query: URLSearchParams): Promise
     observed: observedOf(inside, service),
     problems: problems.map(({ text }) => text()),
     reasons: reasonsIn(problems),
+    ...(unknown === undefined ? {} : { podsUnknown: unknown }),
     portCount: asked.length,
     ports,
     changes: inside.journal.recent.of(service.key),
   };
+}
+
+interface Pods {
+  /** Names by address in text. */
+  readonly pods: ReadonlyMap<string, string>;
+  /** Why there are none. */
+  readonly unknown: string | undefined;
+}
+
+/** The rest of the answer does not depend on the API server. */
+async function podsOf(
+  { source }: Inside,
+  { name, namespace }: Service,
+  asked: string | null,
+): Promise<Pods> {
+  if (asked !== null && asked !== 'true') {
+    throw new Refusal(400, `pods must be true, not "${asked}"`);
+  }
+  if (asked === null) return { pods: new Map(), unknown: undefined };
+  try {
+    const signal = AbortSignal.timeout(podsPatienceMs);
+    return { pods: await source.lookup.podsOf(namespace, name, signal), unknown: undefined };
+  } catch (error) {
+    if (!(error instanceof LookupError)) throw error;
+    return { pods: new Map(), unknown: error.message };
+  }
 }
 
 /** The revisions of what the Service is resolved from. */

@@ -1,6 +1,8 @@
 /** Where packets of a pod come from, as the pod says, or EndpointSlices do. */
+import { formatAddress, parseAddress } from '../../net/address.ts';
 import type { FoundPod } from '../lookup.ts';
 import { isRawObject, type RawObject } from './field-reader.ts';
+import { serviceNameLabel } from './names.ts';
 
 /** What a Pod says of itself. */
 export function readPod(raw: RawObject): FoundPod {
@@ -23,6 +25,28 @@ export function podOfSlices(slices: Iterable<RawObject>, name: string): FoundPod
     }
   }
   return addresses.size === 0 ? undefined : { addresses: [...addresses], nodeName };
+}
+
+/** Names of the pods that slices name as endpoints, by address as `formatAddress` writes it. */
+export function podNames(slices: Iterable<RawObject>): ReadonlyMap<string, string> {
+  const names = new Map<string, string>();
+  for (const { endpoints } of slices) {
+    for (const endpoint of Array.isArray(endpoints) ? endpoints.map(objectOf) : []) {
+      const { kind, name } = objectOf(endpoint.targetRef);
+      if (kind !== 'Pod' || !isText(name) || !Array.isArray(endpoint.addresses)) continue;
+      for (const text of endpoint.addresses.filter(isText)) {
+        const address = parseAddress(text);
+        if (address !== undefined) names.set(formatAddress(address.bytes), name);
+      }
+    }
+  }
+  return names;
+}
+
+/** The Service that a slice belongs to, `namespace/name`. */
+export function serviceOfSlice(raw: RawObject): string {
+  const { labels, namespace } = objectOf(raw.metadata);
+  return [textOf(namespace) || 'default', textOf(objectOf(labels)[serviceNameLabel])].join('/');
 }
 
 /** `namespace/name` */

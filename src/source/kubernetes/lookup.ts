@@ -1,6 +1,7 @@
 /** Asks the API server for what is not kept, with the rights that watches have. */
 import type { RawObject } from '../decode/field-reader.ts';
-import { keyIn, objectOf, podOfSlices, readPod } from '../decode/pod.ts';
+import { serviceNameLabel } from '../decode/names.ts';
+import { keyIn, objectOf, podNames, podOfSlices, readPod } from '../decode/pod.ts';
 import { type FoundPod, type Lookup, LookupError } from '../lookup.ts';
 import { ApiClient, type ClientOptions, type Query } from './client.ts';
 import { ApiError } from './errors.ts';
@@ -40,8 +41,7 @@ export class ApiLookup implements Lookup {
 
   /** kube-proxy's role lets nobody read pods. Those of Services are in EndpointSlices. */
   async #podOfSlices(namespace: string, name: string, signal: AbortSignal): Promise<FoundPod> {
-    const path = `/apis/discovery.k8s.io/v1/namespaces/${encodeURIComponent(namespace)}/endpointslices`;
-    const slices = await this.#list(path, {}, signal);
+    const slices = await this.#list(slicesIn(namespace), {}, signal);
     const found = podOfSlices(slices, name);
     if (found !== undefined) return found;
     const pod = `${namespace}/${name}`;
@@ -50,6 +50,15 @@ export class ApiLookup implements Lookup {
       `pod ${pod} is not to be found: no EndpointSlice names it, and this proxy has no right to ` +
         'get pods; give its address instead, or grant it that right',
     );
+  }
+
+  async podsOf(
+    namespace: string,
+    service: string,
+    signal: AbortSignal,
+  ): Promise<ReadonlyMap<string, string>> {
+    const query = { labelSelector: `${serviceNameLabel}=${service}` };
+    return podNames(await this.#list(slicesIn(namespace), query, signal));
   }
 
   async servicesWith(
@@ -98,6 +107,10 @@ export class ApiLookup implements Lookup {
     this.#client.catch(() => (this.#client = undefined));
     return this.#client;
   }
+}
+
+function slicesIn(namespace: string): string {
+  return `/apis/discovery.k8s.io/v1/namespaces/${encodeURIComponent(namespace)}/endpointslices`;
 }
 
 /** The server has a reason to refuse the question, or does not answer. */

@@ -2,7 +2,7 @@
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { RawObject } from '../decode/field-reader.ts';
-import { keyIn, objectOf, podOfSlices, readPod } from '../decode/pod.ts';
+import { keyIn, objectOf, podNames, podOfSlices, readPod, serviceOfSlice } from '../decode/pod.ts';
 import { type FoundPod, type Lookup, LookupError } from '../lookup.ts';
 import { Pacer } from '../pacer.ts';
 import { isManifest } from './directory.ts';
@@ -31,6 +31,19 @@ export class ManifestLookup implements Lookup {
       'absence',
       `no Pod and no EndpointSlice of ${this.#directory} is about ${key}`,
     );
+  }
+
+  async podsOf(
+    namespace: string,
+    service: string,
+    signal: AbortSignal,
+  ): Promise<ReadonlyMap<string, string>> {
+    const slices: RawObject[] = [];
+    for await (const raw of this.#objects(signal)) {
+      if (raw.kind !== 'EndpointSlice') continue;
+      if (serviceOfSlice(raw) === `${namespace}/${service}`) slices.push(raw);
+    }
+    return podNames(slices);
   }
 
   async servicesWith(

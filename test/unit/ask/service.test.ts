@@ -285,6 +285,22 @@ describe('a Service', () => {
     expect([answer.status, answer.body.error]).toEqual([status, expect.stringContaining(reason)]);
   });
 
+  it('names the pods of its endpoints where they are asked for, and why it cannot', async () => {
+    await running(...web({ '10.244.0.1': ready, '10.244.0.2': ready }));
+    app.source.lookup.named.set('ns/web', new Map([['10.244.0.1', 'web-7d9f-x2x']]));
+    const shown = await said(app, 'service', 'show', 'web');
+    expect(shown.stdout).toMatch(/\n +ENDPOINT +POD +CONDITIONS /);
+    expect(shown.stdout).toMatch(/\n +10\.244\.0\.1:8080 +web-7d9f-x2x +ready/);
+    const plain = await asked(app, 'service', '?name=web');
+    expect(plain.body.ports[0].endpoints[0].pod).toBeUndefined();
+    app.source.lookup.named.clear();
+    const without = await said(app, 'service', 'show', 'web');
+    expect(without.stdout).toContain('not known: the API server does not answer');
+    expect(without.stdout).not.toContain(' POD ');
+    expect(without.code).toBe(0);
+    expect((await asked(app, 'service', '?name=web&pods=1')).status).toBe(400);
+  });
+
   it('is found by one of its addresses, and without a namespace', async () => {
     const alone = service({ name: 'alone', clusterIPs: ['10.96.0.7', 'fd00::7'] });
     const inDefault = service({ namespace: 'default', clusterIPs: ['10.96.0.8'] });

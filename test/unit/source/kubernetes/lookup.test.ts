@@ -54,6 +54,23 @@ describe('a pod', () => {
     expect(await lookup.pod('shop', 'web-1', signal)).toEqual({ addresses, nodeName: 'node-b' });
   });
 
+  it('is named for each address of a Service, in one question', async () => {
+    const items = [
+      { endpoints: [endpoint('Pod', 'web-0', '10.0.0.9'), endpoint('Node', 'n', '10.0.0.8')] },
+      {
+        endpoints: [endpoint('Pod', 'web-1', 'fd00:0::1'), endpoint('Pod', 'x', 'not an address')],
+      },
+    ];
+    const { asked, lookup } = await asking({ [slices]: { body: { items } } });
+    const names = await lookup.podsOf('shop', 'web', signal);
+    expect([...names]).toEqual([
+      ['10.0.0.9', 'web-0'],
+      ['fd00::1', 'web-1'],
+    ]);
+    const selector = 'labelSelector=kubernetes.io/service-name=web';
+    expect(asked).toEqual([`${slices}?${selector}&limit=500 false`]);
+  });
+
   it('that neither tells is refused with what is missing', async () => {
     const { lookup } = await asking({ [pod]: forbidden, [slices]: { body: { items: [] } } });
     await expect(lookup.pod('shop', 'web-1', signal)).rejects.toMatchObject({

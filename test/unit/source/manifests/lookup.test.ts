@@ -19,7 +19,7 @@ metadata: {name: db, labels: {app: db}}
   }),
   'slices.yaml': `apiVersion: discovery.k8s.io/v1
 kind: EndpointSlice
-metadata: {namespace: shop, name: web-x}
+metadata: {namespace: shop, name: web-x, labels: {kubernetes.io/service-name: web}}
 endpoints:
   - {addresses: [10.0.0.2], nodeName: node-b, targetRef: {kind: Pod, name: web-2}}
   - {addresses: [10.0.0.3], targetRef: {kind: Node, name: web-3}}
@@ -48,6 +48,11 @@ describe('files', () => {
     const other = { addresses: ['10.0.0.2'], nodeName: 'node-b' };
     expect(await lookup().pod('shop', 'web-2', signal)).toEqual(other);
     await expect(lookup().pod('shop', 'web-3', signal)).rejects.toMatchObject({ fault: 'absence' });
+  });
+
+  it('tell which pods are endpoints of a Service', async () => {
+    expect([...(await lookup().podsOf('shop', 'web', signal))]).toEqual([['10.0.0.2', 'web-2']]);
+    expect([...(await lookup().podsOf('shop', 'db', signal))]).toEqual([]);
   });
 
   it('that cannot be read give the file, the line and the reason', async () => {
