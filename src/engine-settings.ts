@@ -53,7 +53,7 @@ export function engineSettings(options: EngineSettingsOptions): EngineSettings {
     },
     sync: syncSettings(config, mode),
     // They follow the rules, which keep the pace. No generation tells what others did to them.
-    mapSync: { ...syncSettings(config, { ...mode, hasGeneration: false }), minSyncPeriodMs: 0 },
+    mapSync: mapSettings(config, mode),
     connectTime: options.connectTime,
     localhost: options.families.filter((family) => listensOnLocalhost(config, mode, family)),
   };
@@ -83,7 +83,10 @@ const batchBytesMax = 1024 * 1024;
  * its own (`source/pacer.ts`): together with a pause of the collector, that stays below 20 ms.
  */
 const sliceMs = 2;
-const auditCheckMs = 5000;
+/** The kernel tells of changes to rules, or lets nobody make any: this is in case it did not. */
+const auditCheckMs = 60_000;
+/** It tells nobody of changes to maps of connect time. */
+const mapCheckMs = 5000;
 
 function syncSettings(config: Config, mode: ModeFacts): SyncSettings {
   const { minSyncPeriodMs, syncPeriodMs, fullSyncPeriodMs } = config.modes[mode.name];
@@ -102,4 +105,10 @@ function syncSettings(config: Config, mode: ModeFacts): SyncSettings {
     // Soon, whatever went before: everybody waits for it.
     recoveryBackoff: { firstMs: 0, secondMs: 250, maxMs: Math.min(2000, maxMs) },
   };
+}
+
+function mapSettings(config: Config, mode: ModeFacts): SyncSettings {
+  const settings = syncSettings(config, { ...mode, hasGeneration: false });
+  const checkMs = Math.min(mapCheckMs, settings.audit.checkMs);
+  return { ...settings, minSyncPeriodMs: 0, audit: { ...settings.audit, checkMs } };
 }

@@ -18,8 +18,12 @@ interface ConntrackWatchOptions {
   readonly events: { conntrackFull(note: string): void };
 }
 
-/** How often the table is looked at: two small files are read. */
+/** How often the table is looked at, where two small files are read: while it is half empty, */
+const calmCheckMs = 60_000;
+/** and else. */
 const checkMs = 10_000;
+/** The share of the limit from which on it is looked at often. */
+const calmShare = 0.5;
 
 /** Reaching each of these shares of the limit is told at once. */
 const shares = [0.8, 0.95] as const;
@@ -44,8 +48,7 @@ export async function watchConntrack(
   const wakeup = new Wakeup(clock);
   signal.addEventListener('abort', () => wakeup.wake(), { once: true });
   while (!signal.aborted) {
-    await warner.check();
-    await wakeup.wait(checkMs);
+    await wakeup.wait((await warner.check()) === 'calm' ? calmCheckMs : checkMs);
   }
 }
 
@@ -62,10 +65,16 @@ class Warner {
     this.#host = host;
   }
 
-  async check(): Promise<void> {
+  async check(): Promise<'calm' | 'filling'> {
     const use = conntrackUse(this.#host);
-    if (use === undefined || !(use.limit > 0)) return;
+    if (use === undefined || !(use.limit > 0)) return 'calm';
     const dropped = this.#newlyDropped();
+    const isCalm = dropped === 0 && use.entries < calmShare * use.limit;
+    await this.#judge(use, dropped);
+    return isCalm ? 'calm' : 'filling';
+  }
+
+  async #judge(use: { entries: number; limit: number }, dropped: number): Promise<void> {
     const reached = shares.filter((share) => use.entries >= share * use.limit).length;
     const level = reached + (dropped > 0 ? 1 : 0);
     const now = this.#options.clock.now();

@@ -37,6 +37,9 @@ interface AuditOptions extends AuditSettings {
   readonly wake: () => void;
 }
 
+/** So soon after a suspicion elements are counted, once for all suspicions until then. */
+const suspectMs = 5000;
+
 type State =
   | { readonly kind: 'resting' }
   | {
@@ -111,6 +114,8 @@ export class Audit {
   /** Asks for a comparison, unless the kernel's counts of elements show that none is needed. */
   suspect(): void {
     this.#suspected = true;
+    const soonMs = this.#options.clock.now() + Math.min(suspectMs, this.#options.checkMs);
+    this.#checkAtMs = Math.min(this.#checkAtMs, soonMs);
   }
 
   /**

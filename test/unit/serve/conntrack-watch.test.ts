@@ -13,10 +13,12 @@ class Machine implements HostFiles {
   entries = 0;
   /** On the second of two CPUs. */
   dropped = 0;
+  looks = 0;
 
   read(path: string): string | undefined {
     switch (path.split('/').at(-1)) {
       case 'nf_conntrack_count':
+        this.looks += 1;
         return String(this.entries);
       case 'nf_conntrack_max':
         return '1000';
@@ -69,6 +71,27 @@ function watched(machine: Machine, conntrack = connections()) {
 }
 
 describe('the warning that connection tracking is nearly full', () => {
+  it('is looked for every ten seconds, once a minute while the table is half empty', async () => {
+    const machine = new Machine();
+    const { clock, stop } = watched(machine);
+    machine.entries = 499;
+    await clock.pass(600_000);
+    expect(machine.looks).toBe(11);
+    machine.entries = 500;
+    await clock.pass(60_000);
+    machine.looks = 0;
+    await clock.pass(60_000);
+    expect(machine.looks).toBe(6);
+    machine.entries = 0;
+    await clock.pass(10_000);
+    machine.looks = 0;
+    machine.dropped = 1;
+    await clock.pass(60_000);
+    await clock.pass(10_000);
+    expect(machine.looks).toBe(2);
+    await stop();
+  });
+
   it('names who fills it, once in five minutes', async () => {
     const machine = new Machine();
     const { clock, lines, notes, stop } = watched(machine);
