@@ -17,14 +17,15 @@ Napi::Value FindListener(const Napi::CallbackInfo& info) {
     napi_throw(env, ToError(env, found.error()));
     return env.Undefined();
   }
-  if (!found->has_value()) return env.Undefined();
-  Napi::Object listener = Napi::Object::New(env);
-  listener.Set("pid", Napi::Number::New(env, (*found)->pid));
-  listener.Set("uid", Napi::Number::New(env, (*found)->uid));
-  if (const auto administers = (*found)->administers_net) {
-    listener.Set("administersNet", Napi::Boolean::New(env, *administers));
+  const auto& listener = *found;
+  if (!listener) return env.Undefined();
+  Napi::Object shown = Napi::Object::New(env);
+  shown.Set("pid", Napi::Number::New(env, listener->pid));
+  shown.Set("uid", Napi::Number::New(env, listener->uid));
+  if (const auto& administers = listener->administers_net) {
+    shown.Set("administersNet", Napi::Boolean::New(env, *administers));
   }
-  return listener;
+  return shown;
 }
 
 Napi::Value OpenListener(const Napi::CallbackInfo& info) {

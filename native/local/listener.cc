@@ -26,7 +26,7 @@ namespace {
 constexpr int kProof = INT_MAX / 2;
 constexpr std::uint32_t kProven = 2 * static_cast<std::uint32_t>(kProof);
 constexpr int kBacklog = 16;
-constexpr std::size_t kReceiveBytes = 32 * 1024;
+constexpr std::size_t kReceiveBytes = 32UL * 1024;
 
 struct Address {
   sockaddr_un socket{};
