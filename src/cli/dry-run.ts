@@ -4,6 +4,7 @@ import { engineSettings } from '../engine-settings.ts';
 import { checkConfig } from '../host/checks.ts';
 import { isConntrackLiberal } from '../host/conntrack.ts';
 import { hostFiles } from '../host/files.ts';
+import { findInstance, formatHolder } from '../host/instance-lock.ts';
 import { ipv6Available } from '../host/interfaces.ts';
 import { ipvsSettings } from '../host/ipvs.ts';
 import { nodeIPs } from '../host/node-ips.ts';
@@ -15,7 +16,7 @@ import type { ProxyMode } from '../modes/mode.ts';
 import type { Family } from '../net/address.ts';
 import { type Finding, worst } from '../preflight/finding.ts';
 import { thisMachine } from '../preflight/machine.ts';
-import { checkPredecessors } from '../preflight/predecessors.ts';
+import { checkPredecessors, instanceCheck } from '../preflight/predecessors.ts';
 import { checkSettings } from '../preflight/settings.ts';
 import { printable } from '../serve/printable.ts';
 import type { ShadowCluster } from '../shadow/cluster.ts';
@@ -36,21 +37,35 @@ export async function runDryRun(config: Config, warnings: readonly string[]): Pr
     const choice = await selectMode(config.mode, kernel, registry, ipvsSettings(config.ipvs));
     for (const { from, reason } of choice.fallbacks) print(`Mode ${from} ${reason}`);
     print(`Mode ${choice.mode.name}`);
+    const running = await runningHere();
+    if (running !== undefined) {
+      print(`Another Fairlead runs here: ${running}; this compares with what it has written`);
+    }
     const { cluster, close } = await openCluster(config, choice.mode);
     try {
-      for (const line of await plan(config, choice.mode, judgeOf(kernel), cluster)) print(line);
+      // What another Fairlead owns can be read, and nothing is written.
+      const reader = { ...judgeOf(kernel), ...(running !== undefined && { isOwn: () => true }) };
+      for (const line of await plan(config, choice.mode, reader, cluster)) print(line);
     } finally {
       await close();
     }
     const settings = checkSettings(config, choice.mode, thisMachine());
     for (const line of linesOf('Settings', settings.filter(isOfInterest))) print(line);
-    const others = await checkPredecessors(kernel, [...registry.values()]);
+    const others = (await checkPredecessors(kernel, [...registry.values()])).filter(
+      ({ check }) => check !== instanceCheck,
+    );
     for (const line of linesOf('Takeover', others)) print(line);
     print('Nothing was written.');
     if (worst(others) === 'problem') throw new Error('a start would fail, as is said above');
   } finally {
     kernel.close();
   }
+}
+
+/** The Fairlead of this network namespace. */
+async function runningHere(): Promise<string | undefined> {
+  const found = await findInstance();
+  return found.kind === 'taken' ? formatHolder(found.holder) : undefined;
 }
 
 async function plan(

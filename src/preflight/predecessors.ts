@@ -46,8 +46,11 @@ export async function checkPredecessors(
   return findings;
 }
 
+/** Whether a Fairlead runs already. */
+export const instanceCheck = 'another Fairlead';
+
 async function checkInstance(): Promise<Finding> {
-  const check = 'another Fairlead';
+  const check = instanceCheck;
   const found = await findInstance();
   if (found.kind === 'none') return ok(check, 'none runs in this network namespace');
   if (found.kind === 'unknown') {

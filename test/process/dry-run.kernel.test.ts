@@ -55,3 +55,21 @@ test('what the cluster has changed since would be written', async () => {
   expect(changed).toMatch(/^IPv4: 1 of 1 Service ports differ; \d+ objects are missing, 1 wr/m);
   expect(changed).toMatch(/^IPv4: would write .*\d+ × elements delete/m);
 });
+
+test.each(['nftables', 'iptables'])(
+  'mode %s: beside a running Fairlead it compares, and says who runs',
+  async (mode) => {
+    const place = await Place.make();
+    place.configure({ mode });
+    const running = place.start();
+    await running.told(inForce, 2);
+    const compared = await dryRun(place);
+    expect(compared).toMatch(
+      /^Another Fairlead runs here: process \d+.*; this compares with what/m,
+    );
+    expect(compared).toMatch(/^IPv4: 0 of 1 Service ports differ; 0 objects are missing, 0 wrong/m);
+    expect(compared).not.toContain('would write');
+    running.kill('SIGTERM');
+    await running.exitCode;
+  },
+);
