@@ -2,6 +2,7 @@
 import { parseDuration, toMs } from '../../config/duration.ts';
 import { splitTarget } from '../../config/host-port.ts';
 import { addressBytes, parseAddress, parseCIDR } from '../../net/address.ts';
+import type { Protocol } from '../../net/protocol.ts';
 import type { Sender, Target } from '../../trace/target.ts';
 import type { Given } from '../command.ts';
 import { RefusedError, UnreachableError, UsageError } from '../errors.ts';
@@ -13,6 +14,8 @@ export interface Wanted {
   readonly server: string;
   readonly output: string | undefined;
   readonly target: Target;
+  /** Protocols that the port has as well, of which nothing is traced. */
+  readonly others: readonly Protocol[];
   readonly sender: Sender;
   readonly count: number;
   readonly timeoutMs: number;
@@ -35,11 +38,11 @@ export async function readWanted(given: Given): Promise<Wanted> {
   const word = readTarget(given.words[0]!, given);
   const server = await serverOf(given);
   const sender = senderOf(from);
-  const target = await targetOf(server, word);
+  const { others, target } = await targetOf(server, word);
   if (sender.kind === 'addresses' && sender.block.address.family !== target.address.family) {
     throw new UsageError(`--from ${from} and the address that it sends to are of two families`);
   }
-  return { server, output, target, sender, count: number, timeoutMs: toMs(duration.value) };
+  return { server, output, target, others, sender, count: number, timeoutMs: toMs(duration.value) };
 }
 
 function senderOf(from: string | undefined): Sender {
@@ -59,20 +62,22 @@ function senderOf(from: string | undefined): Sender {
 }
 
 /** Asks the process for the address of a name, and for the protocol of the Service's port. */
-async function targetOf(server: string, text: string): Promise<Target> {
+async function targetOf(server: string, text: string): Promise<Pick<Wanted, 'others' | 'target'>> {
   const parts = splitTarget(text);
   if (parts === undefined)
     throw new UsageError(`"${text}" is not ADDRESS:PORT or [NAMESPACE/]NAME:PORT`);
   const address = parseAddress(parts.host);
   try {
-    const { to } = await ask(server, 'explain', { to: text });
-    return { address: parseAddress(to.address)!, port: to.port, protocol: to.protocol };
+    const { also = [], to } = await ask(server, 'explain', { to: text });
+    const { port, protocol } = to;
+    const target = { address: parseAddress(to.address)!, port, protocol };
+    return { target, others: also.map((one) => one.to.protocol) };
   } catch (error) {
     const isUnanswered = error instanceof UnreachableError || error instanceof RefusedError;
     if (!isUnanswered || address === undefined) throw error;
     const port = /^\d+$/.test(parts.port) ? Number(parts.port) : 0;
     if (port < 1 || port > 65_535)
       throw new UsageError(`"${parts.port}" is not a port: 1 to 65535`);
-    return { address, port, protocol: parts.protocol ?? 'TCP' };
+    return { target: { address, port, protocol: parts.protocol ?? 'TCP' }, others: [] };
   }
 }

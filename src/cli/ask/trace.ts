@@ -136,11 +136,13 @@ async function explanationOf(
   }
 }
 
-function startText({ count, sender, target, timeoutMs }: Wanted): string {
+function startText({ count, others, sender, target, timeoutMs }: Wanted): string {
   const what = count === 1 ? 'the next packet' : `the next ${count} packets`;
   const first = target.protocol === 'TCP' ? ' that asks for a connection' : '';
   const how = sender.kind === 'node' ? ', and sending from this node' : '';
-  return `Tracing ${what} to ${targetText(target)}${first} for ${timeoutMs / 1000} s${how}.\n`;
+  const also = others.map((one) => `The port has ${one} as well: end the target with /${one}.\n`);
+  const line = `Tracing ${what} to ${targetText(target)}${first} for ${timeoutMs / 1000} s${how}.\n`;
+  return [line, ...also].join('');
 }
 
 function packetText(packet: TracedPacket, target: Target): string {

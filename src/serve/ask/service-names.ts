@@ -36,6 +36,20 @@ export async function serviceNamed(
   throw new Refusal(409, reason, shown);
 }
 
+/** Throws a Refusal if this proxy serves no Service of that name. */
+export async function checkServed(
+  state: ClusterState,
+  { name, namespace }: Name,
+  pacer: Pacer,
+): Promise<void> {
+  const isKnown =
+    namespace === undefined
+      ? (await keysOf(state, name, pacer)).length > 0
+      : state.service(`${namespace}/${name}`) !== undefined;
+  const key = namespace === undefined ? name : `${namespace}/${name}`;
+  if (!isKnown) throw new Refusal(404, await absence(state, key, pacer));
+}
+
 async function keysOf(state: ClusterState, name: string, pacer: Pacer): Promise<string[]> {
   const found: string[] = [];
   for (const key of state.serviceKeys()) {

@@ -5,12 +5,13 @@ import { Pacer } from '../../sync/clock.ts';
 import type { ServiceTraffic } from '../service-counters.ts';
 import type { Inside } from './inside.ts';
 import { numberOf, Refusal } from './refusal.ts';
+import { checkServed } from './service-names.ts';
 import { sliceMs } from './services.ts';
 
 const limits = { standard: 500, most: 1000 };
 const most = Number.MAX_SAFE_INTEGER;
 
-/** Throws a Refusal when nothing is counted. It says how to change that. */
+/** Throws a Refusal when nothing is counted, with how to change that, or without such a Service. */
 export async function trafficOf(inside: Inside, query: URLSearchParams): Promise<Traffic> {
   const { clock, counters } = inside;
   const limit = numberOf(query, 'limit', limits);
@@ -27,6 +28,11 @@ export async function trafficOf(inside: Inside, query: URLSearchParams): Promise
     if (!isWanted(one, query) || !hasTraffic(one)) continue;
     if (items.length === limit) return { ...head, items, continue: String(i + 1) };
     items.push(shown(one, query.has('service')));
+  }
+  const service = query.get('service');
+  if (items.length === 0 && service !== null) {
+    const namespace = query.get('namespace') ?? undefined;
+    await checkServed(inside.state, { name: service, namespace }, pacer);
   }
   return { ...head, items };
 }

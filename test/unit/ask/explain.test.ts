@@ -107,3 +107,47 @@ describe('a client', () => {
     expect(await clientOf('--from=web')).toMatch(/^Error: from "web" is no address, pod, node/);
   });
 });
+
+describe('a protocol', () => {
+  const slice = (name: string, ports: string) => `
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {name: ${name}-x, namespace: default, labels: {kubernetes.io/service-name: ${name}}}
+addressType: IPv4
+endpoints: [{addresses: [10.244.0.5], conditions: {ready: true}}]
+ports: ${ports}
+---`;
+  const manifests = `
+apiVersion: v1
+kind: Service
+metadata: {name: dns, namespace: default}
+spec:
+  clusterIP: 10.96.0.10
+  ports: [{name: dns, port: 53, protocol: UDP}, {name: dns-tcp, port: 53, protocol: TCP}]
+---
+apiVersion: v1
+kind: Service
+metadata: {name: log, namespace: default}
+spec: {clusterIP: 10.96.0.11, ports: [{name: log, port: 514, protocol: UDP}]}
+---${slice('dns', '[{name: dns, port: 53, protocol: UDP}, {name: dns-tcp, port: 53, protocol: TCP}]')}
+${slice('log', '[{name: log, port: 514, protocol: UDP}]')}`;
+  const riddle = { ...riddles[0]!, manifests, conntrack: undefined, kernel: undefined };
+
+  it.each([
+    ['dns:53', ['10.96.0.10:53/UDP endpoint', '10.96.0.10:53/TCP endpoint'], 0],
+    ['default/dns:dns', ['10.96.0.10:53/UDP endpoint'], 0],
+    ['10.96.0.10:53', ['10.96.0.10:53/TCP endpoint', '10.96.0.10:53/UDP endpoint'], 0],
+    ['10.96.0.10:53/udp', ['10.96.0.10:53/UDP endpoint'], 0],
+    ['10.96.0.11:514', ['10.96.0.11:514/TCP no Service', '10.96.0.11:514/UDP endpoint'], 1],
+    ['log:514', ['10.96.0.11:514/UDP endpoint'], 0],
+    ['10.96.0.12:80', ['10.96.0.12:80/TCP no Service'], 1],
+  ])('is named in each outcome, TCP is meant by an address: %s', async (to, outcomes, expected) => {
+    app = await startedWith(riddle);
+    const { code, stdout } = await said(app, 'explain', to);
+    const found = stdout.matchAll(/^Packet: +to (\S+)\n(?:Warning.*\n)*Outcome: +(.*)$/gm);
+    expect([...found].map(([, place, outcome]) => `${place} ${outcome}`)).toEqual(outcomes);
+    expect(code).toBe(expected);
+    const { body } = await asked(app, 'explain', `?${new URLSearchParams({ to })}`);
+    expect(body.also?.length ?? 0).toBe(outcomes.length - 1);
+  });
+});

@@ -20,7 +20,8 @@ function counted(service: string, connections: number, refused = 0): ServiceTraf
 function insideOf(services: readonly ServiceTraffic[] | undefined, serviceMetrics = false): Inside {
   const clock = new ToyClock();
   const read = async () => services && { readAtMs: clock.now(), services };
-  const parts = { clock, counters: { read }, config: () => ({ serviceMetrics }) };
+  const state = { service: () => undefined, serviceKeys: () => ['ns/web'], unserved: new Map() };
+  const parts = { clock, state, counters: { read }, config: () => ({ serviceMetrics }) };
   return parts as unknown as Inside;
 }
 
@@ -48,6 +49,17 @@ describe('the answer', () => {
     expect(items).toMatchObject([
       { service: 'web', endpoints: [{ endpoint: '10.244.0.2:8080', connections: 7 }] },
     ]);
+  });
+
+  it('says that there is no Service of that name, and which is meant', async () => {
+    const asked = trafficFor('namespace=ns&service=wbe', []);
+    await expect(asked).rejects.toMatchObject({
+      status: 404,
+      message: expect.stringMatching(
+        /^this proxy serves no Service ns\/wbe: .*; did you mean ns\/web\?$/,
+      ),
+    });
+    await expect(trafficFor('service=none', [])).rejects.toMatchObject({ status: 404 });
   });
 
   it('comes in pages', async () => {
