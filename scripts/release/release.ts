@@ -158,6 +158,27 @@ class Release {
     for (const name of readdirSync(deploy).filter((one) => one.startsWith('kubectl-'))) {
       copyFileSync(join(deploy, name), this.#path(name));
     }
+    this.#putKrewPlugin();
+  }
+
+  /** The plugin as krew installs it: an archive, and a manifest with its checksum. */
+  #putKrewPlugin(): void {
+    const { epoch, root, url, version } = this.#options;
+    const names = ['LICENSE', 'kubectl-fairlead'];
+    const folder = this.#at('krew');
+    mkdirSync(folder);
+    copyFileSync(join(root, 'LICENSE'), join(folder, 'LICENSE'));
+    copyFileSync(join(root, 'deploy/kubectl-fairlead'), join(folder, 'kubectl-fairlead'));
+    const archive = `kubectl-fairlead-${version}.tar`;
+    tar(folder, this.#path(archive), epoch, names);
+    gzip(this.#path(archive));
+    const packed = `${archive}.gz`;
+    const sha256 = digestOf(readFileSync(this.#path(packed))).replace('sha256:', '');
+    const manifest = readFileSync(join(root, 'deploy/krew.yaml.in'), 'utf8')
+      .replace('@VERSION@', `v${version}`)
+      .replace('@SHA256@', sha256)
+      .replace('@URI@', `${url ?? '@URL@'}/releases/download/v${version}/${packed}`);
+    this.#write(`${this.#name}.krew.yaml`, manifest.replace(/^#.*\n/gm, ''));
   }
 
   #putImageSignature(name: string, repository: string, digest: string): void {

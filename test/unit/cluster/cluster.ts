@@ -15,7 +15,7 @@ import { join, resolve } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { onTestFinished } from 'vitest';
 
-const plugin = resolve(import.meta.dirname, '../../../deploy/kubectl/kubectl-fairlead');
+const plugin = resolve(import.meta.dirname, '../../../deploy/kubectl-fairlead');
 
 export interface Printed {
   readonly code: number | null;

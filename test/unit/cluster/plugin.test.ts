@@ -3,6 +3,7 @@ import { execFileSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import { fairleadVersion } from '../../../src/config/version.ts';
 import { PaperCluster, report, rows } from './cluster.ts';
 
 function statusReport(...extra: readonly string[]): string {
@@ -306,6 +307,11 @@ describe('kubectl fairlead', () => {
       3,
       'Error: no pod with the labels app.kubernetes.io/name=fairlead on node b\n',
     ]);
+  });
+
+  it('has the version of the program', async () => {
+    const { code, stdout } = await new PaperCluster().ask('version');
+    expect([code, stdout]).toEqual([0, `kubectl-fairlead ${fairleadVersion}\n`]);
   });
 
   it('passes the words of kubectl on, each as one word', async () => {

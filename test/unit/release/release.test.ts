@@ -332,6 +332,27 @@ describe('provenance', () => {
   });
 });
 
+it('the plugin of kubectl is packed for krew, with the checksum of its archive', () => {
+  const packed = `kubectl-fairlead-${version}.tar.gz`;
+  const { metadata, spec } = parse(read(`fairlead-${version}.krew.yaml`).toString());
+  const [platform] = spec.platforms;
+  expect([metadata.name, spec.version, platform.sha256, platform.uri]).toEqual([
+    ...['fairlead', `v${version}`, sha256(read(packed))],
+    `${url}/releases/download/v${version}/${packed}`,
+  ]);
+  const program = execFileSync('tar', ['-xzOf', made(packed), platform.bin]);
+  expect(program).toEqual(read('kubectl-fairlead'));
+  const listed = execFileSync('tar', ['-tvzf', made(packed)], { encoding: 'utf8' });
+  expect(listed).toMatch(/^-rwxr-xr-x .* kubectl-fairlead$/m);
+  expect(platform.files.map(({ from }: { from: string }) => from).sort()).toEqual(
+    listed
+      .trim()
+      .split('\n')
+      .map((line) => line.split(' ').at(-1))
+      .sort(),
+  );
+});
+
 it('the unit of systemd starts the program as the image does', () => {
   const unit = readFileSync(join(root, 'deploy/systemd/fairlead.service'), 'utf8');
   const { env } = image('0');
