@@ -212,6 +212,25 @@ describe('a Service that does not fit', () => {
     await want('a/large', 1);
     expect(nodePortsAt()).toBe(1);
   });
+
+  it('has its external frontends in the maps again before node ports are found there', async () => {
+    change('a/large', sized('a/large', 50, 1, nodeAddress));
+    await settle();
+    const { port } = sized('a/large', 1).frontends[0]!;
+    const own = hex(frontendKey(address(nodeAddress), port));
+    const states = new Set<string>();
+    const apply = kernel.apply.bind(kernel);
+    kernel.apply = async (ops) => {
+      const result = await apply(ops);
+      const { frontends4 } = elements();
+      const isNodePortFound = frontends4.some((key) => key.endsWith('00000002'));
+      states.add(`${frontends4.includes(own)} ${isNodePortFound}`);
+      return result;
+    };
+    change('a/large', sized('a/large', 4, 1, nodeAddress));
+    await settle();
+    expect([...states]).toEqual(['true false', 'true true']);
+  });
 });
 
 describe('a tenant', () => {
@@ -283,8 +302,20 @@ describe('maps that follow the rules', () => {
 
   it('have the last change of the rules when they are stopped right after it', async () => {
     await want('a/web', 1);
+    const apply = kernel.apply.bind(kernel);
+    const gate = Promise.withResolvers<void>();
+    kernel.apply = async (ops) => {
+      await gate.promise;
+      return apply(ops);
+    };
+    change('a/web', sized('a/web', 2));
+    await quiet();
     change('a/web', sized('a/web', 0));
-    await end();
+    const stopped = maps.stop();
+    await quiet();
+    gate.resolve();
+    await stopped;
+    await running;
     expect(elements().endpoints4).toEqual([]);
     await start({ kernel });
   });
@@ -483,6 +514,8 @@ describe('in any life', () => {
           await clock.pass(4 * auditMs);
           expect(elements()).toEqual(expected());
         }
+        const isTroubled = plot.some((deed) => deed === 'refuse' || deed === 'restart');
+        if (!isTroubled) expect(toldOfMaps('failed')).toEqual([]);
       }),
       { numRuns: 60, examples: [[restartedFull]] },
     ));
