@@ -52,7 +52,6 @@ export function engineSettings(options: EngineSettingsOptions): EngineSettings {
       serviceLimits: config.serviceLimits,
     },
     sync: syncSettings(config, mode),
-    // They follow the rules, which keep the pace. No generation tells what others did to them.
     mapSync: mapSettings(config, mode),
     connectTime: options.connectTime,
     localhost: options.families.filter((family) => listensOnLocalhost(config, mode, family)),
@@ -85,8 +84,10 @@ const batchBytesMax = 1024 * 1024;
 const sliceMs = 2;
 /** The kernel tells of changes to rules, or lets nobody make any: this is in case it did not. */
 const auditCheckMs = 60_000;
-/** It tells nobody of changes to maps of connect time. */
+/** It does not tell of changes to maps of connect time: their elements are counted. */
 const mapCheckMs = 5000;
+/** Maps are compared with what is desired at least once in so many sync periods. */
+const mapAuditPeriods = 10;
 
 function syncSettings(config: Config, mode: ModeFacts): SyncSettings {
   const { minSyncPeriodMs, syncPeriodMs, fullSyncPeriodMs } = config.modes[mode.name];
@@ -107,8 +108,15 @@ function syncSettings(config: Config, mode: ModeFacts): SyncSettings {
   };
 }
 
+/**
+ * Maps follow the rules, which keep the pace. They are compared as often as the rules, and more
+ * often where a generation tells of changes of the rules: none tells of changes of the maps.
+ */
 function mapSettings(config: Config, mode: ModeFacts): SyncSettings {
-  const settings = syncSettings(config, { ...mode, hasGeneration: false });
+  const settings = syncSettings(config, mode);
+  const mostMs = mapAuditPeriods * config.modes[mode.name].syncPeriodMs;
   const checkMs = Math.min(mapCheckMs, settings.audit.checkMs);
-  return { ...settings, minSyncPeriodMs: 0, audit: { ...settings.audit, checkMs } };
+  const fullMs = Math.min(mostMs, settings.audit.fullMs);
+  const audit = { ...settings.audit, checkMs, fullMs };
+  return { ...settings, minSyncPeriodMs: 0, audit };
 }

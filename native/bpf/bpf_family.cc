@@ -94,6 +94,12 @@ struct Answerer {
   Done operator()(const request::BpfElementsDump& request) const {
     return DumpElements({request.directory, request.map}, out);
   }
+  Done operator()(const request::BpfElementsCount& request) const {
+    const auto elements = CountElements({request.directory, request.map});
+    if (!elements) return std::unexpected(elements.error());
+    out.Append(reply::BpfCount{*elements});
+    return {};
+  }
   Done operator()(const request::BpfProbe& request) const {
     const auto place = ReadPlace(request.directory, request.family);
     if (!place) return std::unexpected(place.error());

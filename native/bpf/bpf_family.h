@@ -13,7 +13,8 @@ using Op = std::variant<protocol::op::BpfMapsAdd, protocol::op::BpfElementsAdd,
                         protocol::op::BpfRemove, protocol::op::BpfDetach,
                         protocol::op::BpfLeaseExtend>;
 using Request = std::variant<protocol::request::BpfStateGet, protocol::request::BpfElementsDump,
-                             protocol::request::BpfProbe, protocol::request::BpfAttachedGet>;
+                             protocol::request::BpfElementsCount, protocol::request::BpfProbe,
+                             protocol::request::BpfAttachedGet>;
 
 /**
  * Programs that translate connections when they are made, and their maps. It is no family of

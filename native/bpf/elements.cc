@@ -39,6 +39,30 @@ std::expected<void, Refused> AsRefusal(const std::expected<void, Halted>& done, 
   return std::unexpected(Refused{done.error().taken, std::move(error)});
 }
 
+using Bytes = std::span<const std::uint8_t>;
+
+/**
+ * Calls `take` with the number of elements of each step, and their keys and values. The kernel goes
+ * from bucket to bucket, so that it ends whatever others add.
+ */
+template <typename Take>
+Done Walk(MapAt at, const Take& take) {
+  const auto map = Open(at);
+  if (!map) return std::unexpected(map.error());
+  const MapShape& shape = map->shape;
+  std::vector<std::uint8_t> keys(std::size_t{kElementsAStep} * shape.key_bytes);
+  std::vector<std::uint8_t> values(std::size_t{kElementsAStep} * shape.value_bytes);
+  std::uint64_t position = 0;
+  for (bool is_first = true;; is_first = false) {
+    const auto step = ReadElements(map->fd.get(), is_first, position, keys.data(), values.data(),
+                                   kElementsAStep);
+    if (!step) return std::unexpected(step.error());
+    take(step->count, Bytes(keys).first(std::size_t{step->count} * shape.key_bytes),
+         Bytes(values).first(std::size_t{step->count} * shape.value_bytes));
+    if (step->is_last) return {};
+  }
+}
+
 }  // namespace
 
 std::expected<void, Refused> AddElements(MapAt at, std::span<const std::uint8_t> keys,
@@ -67,22 +91,16 @@ std::expected<void, Refused> RemoveElements(MapAt at, std::span<const std::uint8
 }
 
 Done DumpElements(MapAt at, protocol::RecordWriter& out) {
-  const auto map = Open(at);
-  if (!map) return std::unexpected(map.error());
-  std::vector<std::uint8_t> keys(std::size_t{kElementsAStep} * map->shape.key_bytes);
-  std::vector<std::uint8_t> values(std::size_t{kElementsAStep} * map->shape.value_bytes);
-  std::uint64_t position = 0;
-  for (bool is_first = true;; is_first = false) {
-    const auto step = ReadElements(map->fd.get(), is_first, position, keys.data(), values.data(),
-                                   kElementsAStep);
-    if (!step) return std::unexpected(step.error());
-    if (step->count > 0) {
-      out.Append(protocol::reply::BpfElements{
-          std::span(keys).first(std::size_t{step->count} * map->shape.key_bytes),
-          std::span(values).first(std::size_t{step->count} * map->shape.value_bytes)});
-    }
-    if (step->is_last) return {};
-  }
+  return Walk(at, [&](std::uint32_t, Bytes keys, Bytes values) {
+    if (!keys.empty()) out.Append(protocol::reply::BpfElements{keys, values});
+  });
+}
+
+std::expected<std::uint32_t, SystemError> CountElements(MapAt at) {
+  std::uint32_t elements = 0;
+  const Done done = Walk(at, [&](std::uint32_t count, Bytes, Bytes) { elements += count; });
+  if (!done) return std::unexpected(done.error());
+  return elements;
 }
 
 }  // namespace fairlead::bpf

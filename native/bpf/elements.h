@@ -34,6 +34,9 @@ std::expected<void, Refused> RemoveElements(MapAt at, std::span<const std::uint8
 /** Appends records `bpfElements`. */
 Done DumpElements(MapAt at, protocol::RecordWriter& out);
 
+/** Reads all elements, as the kernel tells no number. */
+std::expected<std::uint32_t, SystemError> CountElements(MapAt at);
+
 }  // namespace fairlead::bpf
 
 #endif  // FAIRLEAD_BPF_ELEMENTS_H_

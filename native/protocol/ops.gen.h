@@ -804,6 +804,15 @@ struct BpfAttachedGet {
       Field("directory", &BpfAttachedGet::directory), Field("cgroup", &BpfAttachedGet::cgroup)};
 };
 
+struct BpfElementsCount {
+  static constexpr std::uint32_t kCode = 204;
+  static constexpr const char* kName = "bpfElementsCount";
+  std::string_view directory;
+  std::string_view map;
+  static constexpr std::tuple kFields{
+      Field("directory", &BpfElementsCount::directory), Field("map", &BpfElementsCount::map)};
+};
+
 struct ConntrackDump {
   static constexpr std::uint32_t kCode = 80;
   static constexpr const char* kName = "conntrackDump";
@@ -1249,6 +1258,14 @@ struct BpfElements {
   std::span<const std::uint8_t> values;
   static constexpr std::tuple kFields{
       Field("keys", &BpfElements::keys), Field("values", &BpfElements::values)};
+};
+
+struct BpfCount {
+  static constexpr std::uint32_t kCode = 211;
+  static constexpr const char* kName = "bpfCount";
+  std::uint32_t elements = 0;
+  static constexpr std::tuple kFields{
+      Field("elements", &BpfCount::elements)};
 };
 
 struct BpfAttached {

@@ -262,6 +262,7 @@ function subjectOf(request: Request): string | undefined {
     case 'chainsDump':
     case 'setsDump':
       return nonEmpty('table', request.table);
+    case 'bpfElementsCount':
     case 'bpfElementsDump':
       return `map ${request.directory}/${request.map}`;
     case 'bpfProbe':

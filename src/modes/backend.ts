@@ -151,7 +151,7 @@ export interface Tables<T extends Types> {
   prepare(kernel: Kernel, transact: (ops: Uint8Array) => Promise<ApplyResult>): Promise<void>;
   stage?(found: T['found']): boolean;
   hook?(writer: T['writer'], environment: Environment): Iterable<string>;
-  miscounts?(kernel: Kernel): Promise<readonly Miscount[] | undefined>;
+  miscounts?(kernel: Kernel, environment: Environment): Promise<readonly Miscount[] | undefined>;
   takeRuleCounts?(environment: Environment): readonly RuleCount[];
   /** Of shared objects that are to be deleted, those of a lower rank go first. */
   rankOf?(id: string): number;

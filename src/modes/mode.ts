@@ -247,8 +247,8 @@ export interface Planner {
    */
   observe(kernel: Kernel, pause: Pause): Promise<Observation>;
   /**
-   * Compares how many objects should be in force with the kernel's own count. Its cost does not
-   * depend on how many there are. Nothing may wait to be taken or be in flight. Resolves to
+   * Compares how many objects should be in force with the kernel's own count, at a small part of
+   * what `observe` costs. Nothing may wait to be taken or be in flight. Resolves to
    * undefined where the kernel does not count. A mode without it is compared by `observe` only.
    */
   miscounts?(kernel: Kernel): Promise<readonly Miscount[] | undefined>;

@@ -247,7 +247,7 @@ export class ModePlanner<T extends Types> implements Planner {
   }
 
   async miscounts(kernel: Kernel): Promise<readonly Miscount[] | undefined> {
-    return this.#backend.tables?.miscounts?.(kernel);
+    return this.#backend.tables?.miscounts?.(kernel, this.#environment);
   }
 
   async reset(inForce: Iterable<Forwarding>, pause: Pause): Promise<void> {

@@ -23,6 +23,7 @@ import {
   writeGroupKey,
 } from '../../src/modes/connect-time/layout.ts';
 import { EndpointList } from '../../src/net/endpoint-list.ts';
+import { FakeKernel } from '../fake/kernel.ts';
 import { type ConnectTimePlace, canTranslate, makeConnectTimePlace } from '../lab/connect-time.ts';
 import { paced } from '../lab/pace.ts';
 import { address } from '../unit/state/build.ts';
@@ -379,6 +380,31 @@ describe('maps', () => {
     });
     const { records } = await kernel.dump({ kind: 'bpfStateGet', ...pinned('IPv4') });
     expect(records).toMatchObject([{ maps: BPFState.wrong }]);
+  });
+
+  it.each([
+    ['the kernel', () => kernel],
+    ['the kernel in memory', () => new FakeKernel()],
+  ])('count their elements, in %s', async (_, open) => {
+    const kernelOf = open();
+    const counted = async (map: string): Promise<object[]> => {
+      const request = { kind: 'bpfElementsCount', directory: place.directory, map } as const;
+      const { records } = await kernelOf.dump(request);
+      return [...records];
+    };
+    const done = async (...ops: KernelOp[]): Promise<void> => {
+      expect(await kernelOf.apply(batch(...ops))).toEqual({ kind: 'applied' });
+    };
+    expect(await counted('endpoints4')).toEqual([]);
+    await done({ kind: 'bpfMapsAdd', ...pinned('IPv4') });
+    expect(await counted('endpoints4')).toEqual([{ kind: 'bpfCount', elements: 0 }]);
+    const keys = Array.from({ length: many }, (_, i) => groupKey(i));
+    const values = new Uint8Array(many * valueBytes.endpoints);
+    await done(adding('IPv4', 'endpoints', Buffer.concat(keys), values));
+    expect(await counted('endpoints4')).toEqual([{ kind: 'bpfCount', elements: many }]);
+    await done(removing('IPv4', 'endpoints', Buffer.concat(keys.slice(0, 5000))));
+    expect(await counted('endpoints4')).toEqual([{ kind: 'bpfCount', elements: many - 5000 }]);
+    expect(await counted('frontends4')).toEqual([{ kind: 'bpfCount', elements: 0 }]);
   });
 
   it('name the element that is not there', async () => {

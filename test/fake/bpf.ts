@@ -129,6 +129,10 @@ export class FakeBpf {
         return [{ kind: 'bpfState', maps: this.#mapsState(request), links: this.#link(request) }];
       case 'bpfElementsDump':
         return this.#dump(request);
+      case 'bpfElementsCount': {
+        const map = this.maps.get(`${request.directory}/${request.map}`);
+        return map === undefined ? [] : [{ kind: 'bpfCount', elements: map.size }];
+      }
       case 'bpfAttachedGet': {
         const { list: code } = this.forbidden;
         if (code === undefined) return this.#attached(request.directory);

@@ -212,6 +212,7 @@ void AddBpf(std::vector<Bytes>& corpus) {
     PutTurn(dumped, Turn::kAcknowledge);
     PutTurn(dumped, Turn::kBytes, Bytes(3));
     corpus.push_back(dumped);
+    corpus.push_back(Done(Buffer(request::BpfElementsCount{directory, map})));
     // The second of two elements does not fit.
     Bytes full = Input(Buffer(op::BpfElementsAdd{directory, map, keys, values}));
     PutTurn(full, Turn::kAcknowledge);

@@ -4,7 +4,17 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, afterEach, test as anyTest, beforeAll, beforeEach, expect } from 'vitest';
 import { openKernel } from '../../src/kernel/native-kernel.ts';
 import { type ConnectTimePaths, removeConnectTime } from '../../src/modes/connect-time/choice.ts';
-import { groupSize } from '../../src/modes/connect-time/layout.ts';
+import {
+  frontendKey,
+  groupSize,
+  keyBytes,
+  mapNames,
+  poolValue,
+  valueBytes,
+} from '../../src/modes/connect-time/layout.ts';
+import { poolIdBytes } from '../../src/modes/connect-time/pool-ids.ts';
+import { countElements } from '../../src/modes/connect-time/read-map.ts';
+import { batch } from '../conformance/ops.ts';
 import {
   type ActorName,
   clusterIp,
@@ -27,6 +37,7 @@ import type { SocketAddress } from '../lab/outcome.ts';
 import { paced } from '../lab/pace.ts';
 import type { ProxySettings } from '../lab/proxy.ts';
 import { whoAnswers } from '../lab/who-answers.ts';
+import { address } from '../unit/state/build.ts';
 import { NODE_PORT, vip } from './common.ts';
 import { fairlead, type LogLine, type MeasuredProxy } from './fairlead-proxy.ts';
 
@@ -235,18 +246,70 @@ test('Connections are counted beside those of the rules, through changes and res
   expect(await counted(proxy)).toBe(23);
 });
 
-test('What somebody removes comes back', async () => {
-  await serving('pod-a');
+/** Resolves when maps of so many families were repaired; `log` is to get all lines. */
+function repaired(families: number): { log: (line: LogLine) => void; promise: Promise<void> } {
   const repairs = new Set<unknown>();
-  const areRepaired = Promise.withResolvers<void>();
+  const { promise, resolve } = Promise.withResolvers<void>();
   const log = ({ family, msg }: LogLine): void => {
     if (msg.startsWith('Repaired connect-time maps')) repairs.add(family);
-    if (repairs.size === FAMILIES.length) areRepaired.resolve();
+    if (repairs.size === families) resolve();
   };
+  return { log, promise };
+}
+
+test('Elements that another program deletes come back, and those that it adds go', async () => {
+  await serving('pod-a', 'pod-b');
+  const { log, promise } = repaired(1);
+  const told: string[] = [];
+  await start(web('pod-a'), {
+    log: (line) => {
+      told.push(line.msg);
+      log(line);
+    },
+  });
+  const { directory } = place;
+  const [frontends, endpoints] = [
+    { directory, map: mapNames.IPv4.frontends },
+    { directory, map: mapNames.IPv4.endpoints },
+  ];
+  const kernel = openKernel();
+  const count = (map: { directory: string; map: string }) => countElements(kernel, map);
+  try {
+    const before = [await count(frontends), await count(endpoints)];
+    const at = address(vip.IPv4);
+    const [web80, unused] = [frontendKey(at, 80), frontendKey(at, 81)];
+    const values = poolValue(new Uint8Array(poolIdBytes), 1);
+    const result = await kernel.apply(
+      batch(
+        { kind: 'bpfElementsDelete', ...frontends, keys: web80 },
+        { kind: 'bpfElementsAdd', ...frontends, keys: unused, values },
+        {
+          kind: 'bpfElementsAdd',
+          ...endpoints,
+          keys: new Uint8Array(keyBytes.endpoints),
+          values: new Uint8Array(valueBytes.endpoints),
+        },
+      ),
+    );
+    expect(result).toEqual({ kind: 'applied' });
+    await promise;
+    expect(told.some((msg) => msg.startsWith('Element counts differ'))).toBe(true);
+    expect([await count(frontends), await count(endpoints)]).toEqual(before);
+  } finally {
+    kernel.close();
+  }
+  await stop();
+  await lab.node.run(['nft', 'flush', 'ruleset']);
+  expect(await answersTo('node', 4)).toEqual(['pod-a']);
+});
+
+test('What somebody removes comes back', async () => {
+  await serving('pod-a');
+  const { log, promise } = repaired(FAMILIES.length);
   await start(web('pod-a'), { log });
   const kernel = openKernel();
   await removeConnectTime(kernel, place.directory).finally(() => kernel.close());
-  await areRepaired.promise;
+  await promise;
   await stop();
   await lab.node.run(['nft', 'flush', 'ruleset']);
   expect(await answersTo('pod-b')).toEqual(['pod-a']);

@@ -7,6 +7,7 @@ import type { Backend, Counts, Fixed, FixedRepair, Objects, Tables } from '../ba
 import { noCounts } from '../backend.ts';
 import type { Environment, Miscount, ModeConfig, Pause } from '../mode.ts';
 import { BatchWriter } from './batch-writer.ts';
+import { ElementCounts } from './element-counts.ts';
 import { type EnvironmentElement, environmentElements, environmentId } from './environment.ts';
 import { type ElementSetting, objectsOf, poolOf } from './frontends.ts';
 import { groupCount, keyBytes, mapNames, valueBytes } from './layout.ts';
@@ -26,6 +27,7 @@ const frontendCost = keyBytes.frontends + valueBytes.frontends;
 export class ConnectTimeBackend implements Backend<ConnectTimeTypes> {
   readonly family: Family;
   readonly tables: Tables<ConnectTimeTypes>;
+  readonly tally = new ElementCounts();
   readonly #config: ModeConfig;
   readonly #placement: Placement;
   readonly #setting: ElementSetting;
@@ -42,7 +44,7 @@ export class ConnectTimeBackend implements Backend<ConnectTimeTypes> {
     this.tables = {
       exposed: [],
       prepare: async () => {},
-      miscounts: (kernel) => this.#miscounts(kernel),
+      miscounts: (kernel, environment) => this.#miscounts(kernel, environment),
     };
   }
 
@@ -154,11 +156,14 @@ export class ConnectTimeBackend implements Backend<ConnectTimeTypes> {
     return 0;
   }
 
-  /** Whether somebody has detached the programs. */
-  async #miscounts(kernel: Kernel): Promise<readonly Miscount[]> {
-    const { links } = await this.#pinned(kernel);
-    if (links === 'right') return [];
-    return [{ object: `programs in ${this.#placement.directory}`, expected: 1, counted: 0 }];
+  /** Whether another program has detached programs, or added or deleted elements. */
+  async #miscounts(kernel: Kernel, environment: Environment): Promise<readonly Miscount[]> {
+    const { directory } = this.#placement;
+    const { links, maps } = await this.#pinned(kernel);
+    if (maps !== 'right') return [{ object: `maps in ${directory}`, expected: 1, counted: 0 }];
+    const counts = await this.tally.miscounts(kernel, directory, this.family, environment);
+    if (links === 'right') return counts;
+    return [{ object: `programs in ${directory}`, expected: 1, counted: 0 }, ...counts];
   }
 
   #pinned(kernel: Kernel): Promise<PinnedStates> {

@@ -1,4 +1,4 @@
-/** Reads a pinned map, and gives way to others meanwhile. */
+/** Reads pinned maps. */
 import type { Kernel } from '../../kernel/kernel.ts';
 import { inTurns, type Pause } from '../mode.ts';
 
@@ -9,7 +9,7 @@ export interface MapToRead {
   readonly valueBytes: number;
 }
 
-/** `take` gets copies. A map that is not there has no elements. */
+/** Gives the event loop its turns. `take` gets copies. A map that is not there has no elements. */
 export async function readMap(
   kernel: Kernel,
   { directory, map, keyBytes, valueBytes }: MapToRead,
@@ -27,4 +27,14 @@ export async function readMap(
       );
     });
   }
+}
+
+/** The kernel reads all elements for it. A map that is not there has none. */
+export async function countElements(
+  kernel: Kernel,
+  { directory, map }: Pick<MapToRead, 'directory' | 'map'>,
+): Promise<number> {
+  const { records } = await kernel.dump({ kind: 'bpfElementsCount', directory, map });
+  const count = records.find((one) => one.kind === 'bpfCount');
+  return count?.elements ?? 0;
 }

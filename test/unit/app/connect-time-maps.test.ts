@@ -291,6 +291,39 @@ describe('a kernel without memory', () => {
 });
 
 describe('maps that follow the rules', () => {
+  it.each([
+    ['lacks an element', (map: Map<string, string>, key: string) => void map.delete(key)],
+    [
+      'has an element of another program',
+      (map: Map<string, string>, key: string) => void map.set(key.replace(/^../, 'ab'), '00'),
+    ],
+  ])('are repaired within seconds where the kernel %s', async (_, meddle) => {
+    for (const key of ['a/web', 'b/web']) await want(key, 5, 2);
+    for (const name of ['frontends4', 'endpoints4']) {
+      events = [];
+      const map = kernel.bpf.maps.get(`${placement.directory}/${name}`)!;
+      meddle(map, [...map.keys()].at(-1)!);
+      expect(elements()).not.toEqual(expected());
+      await clock.pass(settings.audit.checkMs + 1000);
+      expect(elements()).toEqual(expected());
+      expect(toldOfMaps('miscounted')).toMatchObject([
+        { miscounts: [{ object: `bpf map ${placement.directory}/${name}` }] },
+      ]);
+      // A comparison is followed by a rest.
+      await clock.pass(1000);
+    }
+  });
+
+  it('are counted right through changes, so that nothing is compared in vain', async () => {
+    for (let i = 0; i < 30; i += 1) {
+      await want(`a/${i % 5}`, i % 7, i % 3);
+      if (i % 4 === 0) change(`a/${(i + 2) % 5}`, undefined);
+      await settle();
+      await clock.pass(settings.audit.checkMs);
+    }
+    expect(toldOfMaps('miscounted')).toEqual([]);
+  });
+
   it('lose an endpoint that has gone without waiting for a timer', async () => {
     await want('a/web', 3);
     const [before] = [...endpointValues()];

@@ -1,5 +1,6 @@
 /** Any life of a cluster, in the maps of connect-time translation. */
 import fc from 'fast-check';
+import { expect, it } from 'vitest';
 import { ConnectTimeBackend } from '../../../../src/modes/connect-time/backend.ts';
 import { type Placement, standardRoom } from '../../../../src/modes/connect-time/placement.ts';
 import type { Environment, ProxyMode } from '../../../../src/modes/mode.ts';
@@ -7,7 +8,7 @@ import { nftablesMode } from '../../../../src/modes/nftables/mode.ts';
 import { ModePlanner } from '../../../../src/modes/planner.ts';
 import type { Family } from '../../../../src/net/address.ts';
 import type { FakeKernel } from '../../../fake/kernel.ts';
-import type { Subject } from '../nftables/life.ts';
+import { failures, Story, type Subject, stories } from '../nftables/life.ts';
 import { describePlanner } from '../planner-laws.ts';
 
 const placement: Placement = {
@@ -72,3 +73,13 @@ function meddle(kernel: FakeKernel, _family: Family, { deed, nth }: Meddling): v
 }
 
 describePlanner('the planner of connect-time translation', subject, { meddle, meddlings });
+
+it('expects as many elements as the kernel has, after any life', () =>
+  fc.assert(
+    fc.asyncProperty(stories(failures), async ([opening, plot]) => {
+      const story = new Story(subject, opening);
+      await story.live(plot);
+      story.settle();
+      expect(await story.rig.planner.miscounts?.(story.rig.kernel)).toEqual([]);
+    }),
+  ));

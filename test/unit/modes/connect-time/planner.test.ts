@@ -220,6 +220,35 @@ it('takes over what another process has left, in its order, without a write', as
   expect(kernel.writes).toBe(writes);
 });
 
+it.each(['frontends4', 'endpoints4', 'excluded4'] as const)(
+  'counts that another program has deleted or added an element of %s',
+  async (map) => {
+    await planner.environment({ ...environment, excludedCgroups: [7n] }, noPause);
+    await start(web('10.244.0.1', '10.244.0.2'), named('other', '10.96.0.2', [], 30081));
+    expect(await planner.miscounts?.(kernel)).toEqual([]);
+    const held = kernel.bpf.maps.get(`${placement.directory}/${map}`)!;
+    const [[key, value]] = [...held] as [[string, string]];
+    const object = `bpf map ${placement.directory}/${map}`;
+    const expected = held.size;
+    held.delete(key);
+    expect(await planner.miscounts?.(kernel)).toEqual([
+      { object, expected, counted: expected - 1 },
+    ]);
+    held.set(key, value).set(key.replace(/^../, 'ab'), value);
+    expect(await planner.miscounts?.(kernel)).toEqual([
+      { object, expected, counted: expected + 1 },
+    ]);
+  },
+);
+
+it('counts maps that are missing as one fault', async () => {
+  await start(web('10.244.0.1'));
+  kernel.bpf.maps.delete(`${placement.directory}/endpoints4`);
+  expect(await planner.miscounts?.(kernel)).toEqual([
+    { object: 'maps in /bpf/fairlead', expected: 1, counted: 0 },
+  ]);
+});
+
 it('tells that somebody has detached the programs', async () => {
   await start(web('10.244.0.1'));
   expect(await planner.miscounts?.(kernel)).toEqual([]);
