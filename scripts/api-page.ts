@@ -1,4 +1,6 @@
 /** Makes docs/api.md from the schemas of the running process' answers. */
+
+import { serviceCheckSchema } from '../src/ask/check.ts';
 import { type EndpointName, endpoints } from '../src/ask/endpoints.ts';
 import type { JsonSchema } from '../src/ask/schema.ts';
 import { traceSchema } from '../src/ask/trace.ts';
@@ -64,5 +66,12 @@ No question to the process: the command itself follows packets through the rules
 prints this when the last one was told.
 
 ${fieldsOf(traceSchema.json)}
+
+## fairlead service check -o json
+
+No question to the process either, apart from the Service's endpoints: the command itself connects
+to them.
+
+${fieldsOf(serviceCheckSchema.json)}
 `;
 }

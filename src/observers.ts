@@ -6,6 +6,7 @@ import { RecentDumps } from './conntrack/recent-dumps.ts';
 import type { Engine } from './engine.ts';
 import type { HostFiles } from './host/files.ts';
 import { QuietCollector } from './host/garbage.ts';
+import type { FindRoute } from './host/reach.ts';
 import type { Conntrack } from './kernel/conntrack.ts';
 import type { Kernel } from './kernel/kernel.ts';
 import type { Fallback } from './modes/index.ts';
@@ -59,6 +60,8 @@ export interface ObserversOptions {
   readonly families: readonly Family[];
   /** Reads sysctls. Absent if they are not this process's, as in tests in namespaces. */
   readonly host?: HostFiles;
+  /** Absent if routes of this process are not the node's. */
+  readonly routeTo?: FindRoute;
   /** Opens the connection for events to the API server. Absent with manifests. */
   readonly openEvents?: EventRecorderOptions['open'];
   /** Starts what answers HTTP. Default: a thread of its own. */
@@ -263,7 +266,7 @@ export class Observers {
   #serve(signal: AbortSignal): Promise<void>[] {
     const { events, health, http, journal, metrics, verdicts } = this;
     const { config, connectTime, engine, fallbacks, state } = this.#present;
-    const { clock, conntrack, host, kernel, log, nodeName, source } = this.#options;
+    const { clock, conntrack, host, kernel, log, nodeName, routeTo, source } = this.#options;
     const mode = () => this.#present.mode().name;
     const failed = events.serverFailed.bind(events);
     const counters = this.#counters;
@@ -284,6 +287,7 @@ export class Observers {
       kernel,
       conntrack: new RecentDumps(conntrack, clock),
       ...(host && { host }),
+      ...(routeTo && { routeTo }),
     };
     problemMetrics(metrics.registry, {
       catchUp: verdicts.catchUp,

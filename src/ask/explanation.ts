@@ -66,6 +66,10 @@ const explained = {
     list(text),
     'The endpoints that it may go to, all equally likely: `10.244.0.5:8080`. The first 500.',
   ),
+  unreachable: field(
+    list(text),
+    'Those that packets do not get to, by address: addresses of Services, or without a route. The warnings say why.',
+  ),
 };
 
 const explainedSchema = object(explained);

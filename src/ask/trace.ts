@@ -1,6 +1,17 @@
 /** The outcome of packets that `fairlead trace` has followed. */
 import { stepSchema } from './explanation.ts';
-import { answer, count, field, type Infer, list, maybe, object, oneOf, text } from './schema.ts';
+import {
+  answer,
+  count,
+  field,
+  flag,
+  type Infer,
+  list,
+  maybe,
+  object,
+  oneOf,
+  text,
+} from './schema.ts';
 import { familyName, protocolName } from './status.ts';
 
 const packet = object({
@@ -13,14 +24,20 @@ const packet = object({
   because: field(text, 'What decided the outcome, in a sentence.'),
   destination: field(text, 'Its last destination: address and port.'),
   answered: maybe(
-    oneOf('yes', 'no'),
-    'Whether an answer came while it was followed. Absent: connection tracking does not say.',
+    oneOf('yes', 'no', 'refused'),
+    'Whether an answer came while it was followed; `refused`: the answer was that nothing listens there. Absent: connection tracking does not say.',
+  ),
+  ended: field(text, 'What came of it, in a sentence.'),
+  failed: field(
+    flag,
+    'It did not get to an endpoint, or was refused there, or not answered (TCP).',
   ),
   steps: field(list(stepSchema), 'What happened to it, in order.'),
   explained: maybe(
     object({
       outcome: field(text, 'The outcome in that explanation.'),
       summary: field(text, 'The outcome and its cause, in a sentence.'),
+      warnings: field(list(text), 'The warnings of that explanation.'),
     }),
     'What `fairlead explain` says of such a packet, if the process of this node answers.',
   ),
@@ -38,6 +55,17 @@ export const traceSchema = answer('Trace', {
   ),
   warnings: field(list(text), 'What this trace cannot show.'),
   packets: field(list(packet), 'The packets, in the order in which they came.'),
-  probe: maybe(text, 'The outcome of the connection that the command itself opened.'),
+  endpoints: field(
+    list(
+      object({
+        endpoint: field(text, 'Address and port that packets went to.'),
+        packets: field(count, 'Packets that went there.'),
+        refused: field(count, 'Those that were refused.'),
+        unanswered: field(count, 'Those that nothing answered while they were followed.'),
+      }),
+    ),
+    'The endpoints that packets went to.',
+  ),
+  probe: maybe(text, 'The outcome of the connections that the command itself opened.'),
 });
 export type Trace = Infer<typeof traceSchema>;

@@ -101,6 +101,33 @@ const serviceShow: Command = {
   load: () => import('./ask/service-show.ts'),
 };
 
+const serviceCheck: Command = {
+  words: ['service', 'check'],
+  aliases: [serviceWords],
+  group: 'ask',
+  summary: 'Connect to the endpoints of a Service',
+  meaning:
+    'Connect from this node to each endpoint of a Service and through the Service, and report ' +
+    'which refuse or do not answer. TCP connections are closed immediately; for UDP, an empty ' +
+    'datagram is sent. At most 100 endpoints, 50 connections a second.',
+  exitCodes: `0 no failure, 1 an endpoint in use or the Service fails, ${askExitCodes}`,
+  arguments: '[NAMESPACE/]NAME[:PORT]|ADDRESS[:PORT]',
+  argumentCount: [1, 1],
+  offers: 'services',
+  flags: {
+    ...serverFlags,
+    output: outputFlag('json', 'yaml', 'jsonpath='),
+    ...namespaceFlags,
+    timeout: {
+      shown: 'DURATION',
+      meaning: 'Time to wait for each answer (default 2s, at most 10s).',
+    },
+    ...noHeadersFlag,
+  },
+  examples: ['fairlead service check shop/web', 'fairlead svc check kube-system/kube-dns:53'],
+  load: () => import('./ask/service-check.ts'),
+};
+
 const problems: Command = {
   words: ['problems'],
   group: 'ask',
@@ -120,7 +147,7 @@ const explain: Command = {
   meaning:
     'Explain step by step how a packet is handled, by which kernel object, and why. ' +
     targetMeaning,
-  exitCodes: `0 it reaches an endpoint, 1 it does not, ${askExitCodes}`,
+  exitCodes: `0 it reaches an endpoint, 1 it does not, or an endpoint is unreachable, ${askExitCodes}`,
   arguments: `${target} [--from CLIENT]`,
   argumentCount: [1, 1],
   offers: 'service ports',
@@ -152,7 +179,7 @@ const trace: Command = {
     'programs, and report where each went: the endpoint, or the rule that dropped it. For TCP, ' +
     'packets that open connections. Needs CAP_NET_ADMIN and Linux 5.12; leaves nothing behind. ' +
     targetMeaning,
-  exitCodes: `0 all packets went to endpoints, 1 not all did, ${askExitCodes}`,
+  exitCodes: `0 endpoints took all packets, 1 one was lost or refused, ${askExitCodes}`,
   arguments: `${target} [--from CLIENT]`,
   argumentCount: [1, 1],
   offers: 'service ports',
@@ -404,7 +431,7 @@ const complete: Command = {
 };
 
 export const commands: readonly Command[] = [
-  ...[status, serviceList, serviceShow, problems, explain, trace, diff, top],
+  ...[status, serviceList, serviceShow, serviceCheck, problems, explain, trace, diff, top],
   ...[preflight, shadow, bundle, connectTime, run],
   ...[validate, convert, demo, completion, version, help, complete, nodeReport],
 ];

@@ -9,6 +9,7 @@ import { interfaceAddresses, ipv6Available, steadyAddresses } from '../host/inte
 import { ipvsSettings } from '../host/ipvs.ts';
 import { nodeName } from '../host/node-name.ts';
 import { openFilesMax } from '../host/open-files.ts';
+import { routeTo } from '../host/reach.ts';
 import { openConntrack } from '../kernel/conntrack.ts';
 import { openKernel } from '../kernel/native-kernel.ts';
 import { builtModes, selectMode } from '../modes/index.ts';
@@ -105,6 +106,7 @@ async function makeApp(config: Config, log: Logger, lines: LogDestination): Prom
     host,
     connectTime: connectTimePaths(host),
     ownsLoopback: true,
+    routeTo,
     descriptors,
   });
   logMetrics(app.metrics.registry, lines);

@@ -41,6 +41,18 @@ const forgetAfterMs = 24 * 60 * 60 * 1000;
 /** The chains where packets are marked, by hook. */
 const beginnings = { 'begin-prerouting': NF_INET.PRE_ROUTING, 'begin-output': NF_INET.LOCAL_OUT };
 
+const tablePrefix = 'fairlead-trace-';
+
+/** A name for the table of a trace. */
+export function traceTableName(id: string): string {
+  return `${tablePrefix}${id}`;
+}
+
+/** Whether the table is that of a trace: several may run at a time, and none changes a packet. */
+export function isOfTrace(table: string): boolean {
+  return table.startsWith(tablePrefix);
+}
+
 /** Whether packets are marked in the chain; else the chain tells that one has come so far. */
 export function isBeginning(chain: string): boolean {
   return chain in beginnings;

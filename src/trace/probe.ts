@@ -1,48 +1,32 @@
-/** Sends a packet as any program of this node would. */
-import { createSocket } from 'node:dgram';
-import { connect } from 'node:net';
+/** Sends packets as any program of this node would. */
+import { isFine, type Reached, reach } from '../host/reach.ts';
 import { formatAddress } from '../net/address.ts';
 import { type Target, targetText } from './target.ts';
 
 const patienceMs = 1000;
 
-/** Resolves to what became of it, in a sentence; undefined: this program cannot do that. */
-export async function probe(target: Target): Promise<string | undefined> {
-  switch (target.protocol) {
-    case 'TCP':
-      return openConnection(target);
-    case 'UDP':
-      return sendDatagram(target);
-    case 'SCTP':
-      return undefined;
-  }
+/** Resolves to what became of it; undefined: this program cannot send such packets. */
+export function probe({ address, port, protocol }: Target): Promise<Reached | undefined> {
+  const to = { address: formatAddress(address.bytes), family: address.family, port };
+  return reach(protocol, to, patienceMs);
 }
 
-function openConnection(target: Target): Promise<string> {
-  const { address, port } = target;
-  return new Promise((resolve) => {
-    const socket = connect({ host: formatAddress(address.bytes), port });
-    const end = (what: string): void => {
-      socket.destroy();
-      resolve(`The connection of this node to ${targetText(target)} ${what}.`);
-    };
-    socket.setTimeout(patienceMs, () => end(`was not answered within ${patienceMs / 1000} s`));
-    socket.once('connect', () => end('was accepted'));
-    socket.once('error', ({ message }) => end(`failed: ${message}`));
-  });
+/** What became of all of them, in a sentence. */
+export function probesText(target: Target, all: readonly Reached[]): string {
+  const what = target.protocol === 'TCP' ? 'connection' : 'empty datagram';
+  const to = `of this node to ${targetText(target)}`;
+  const failed = all.filter(({ answer }) => !isFine(answer));
+  const [first] = all;
+  if (all.length === 1) return `The ${what} ${to} ${fateOf(first!)}.`;
+  if (failed.length === 0) return `All ${all.length} ${what}s ${to} ${fateOf(first!)}.`;
+  const fates = [...new Set(failed.map(fateOf))].join('; ');
+  return `${failed.length} of ${all.length} ${what}s ${to} failed: ${fates}.`;
 }
 
-function sendDatagram(target: Target): Promise<string> {
-  const { address, port } = target;
-  return new Promise((resolve) => {
-    const socket = createSocket(address.family === 'IPv4' ? 'udp4' : 'udp6');
-    const end = (what: string): void => {
-      socket.close();
-      resolve(`An empty datagram of this node to ${targetText(target)} ${what}.`);
-    };
-    socket.once('error', ({ message }) => end(`failed: ${message}`));
-    socket.send('', port, formatAddress(address.bytes), (error) => {
-      end(error === null ? 'was sent' : `failed: ${error.message}`);
-    });
-  });
+function fateOf({ answer, error }: Reached): string {
+  if (answer === 'connected') return 'was accepted';
+  if (answer === 'answered') return 'was answered';
+  if (answer === 'silent') return 'was sent; nothing came back';
+  if (answer === 'timeout') return `was not answered within ${patienceMs / 1000} s`;
+  return `failed: ${error}`;
 }

@@ -3,7 +3,7 @@ import type { Trace } from '../ask/trace.ts';
 import { hookWord } from '../kernel/nft/words.ts';
 import type { Explained } from './explained.ts';
 import { destinationText, type Headers, sourceText, type TraceEvent } from './headers.ts';
-import { isBeginning } from './marking-table.ts';
+import { isBeginning, isOfTrace } from './marking-table.ts';
 import type { Packet, Visit } from './packets.ts';
 import { nameOf, placeOfRule, refuses } from './rule-text.ts';
 import type { Rule, Ruleset } from './ruleset.ts';
@@ -14,8 +14,6 @@ export type Story = Pick<Told, 'outcome' | 'because' | 'destination' | 'steps'>;
 
 export interface Stage {
   readonly ruleset: Ruleset;
-  /** The table that marks packets. */
-  readonly table: string;
   readonly explained: Explained;
   readonly interfaceName: (index: number) => string;
 }
@@ -88,7 +86,7 @@ class Teller {
     visit: Visit,
     next: Visit | undefined,
   ): Promise<Pick<Story, 'outcome' | 'because'> | undefined> {
-    const isOurs = visit.table === this.#stage.table;
+    const isOurs = isOfTrace(visit.table);
     if (visit.ending === 'dropped') this.#leaveHook();
     let last: Deciding | undefined;
     let isExplained = false;
@@ -152,7 +150,7 @@ class Teller {
     readonly step: string;
     readonly isLost: boolean;
   } {
-    const isThrough = table === this.#stage.table && !isBeginning(chain);
+    const isThrough = isOfTrace(table) && !isBeginning(chain);
     const hook = this.#hook;
     if (isThrough && hook === 'postrouting') {
       const by = this.#stage.interfaceName(outputInterface);

@@ -7,6 +7,7 @@ import { KernelError } from '../kernel/errors.ts';
 import type { Kernel } from '../kernel/kernel.ts';
 import { formatAddress } from '../net/address.ts';
 import { sameBytes } from '../net/bytes.ts';
+import { endingOf } from './ending.ts';
 import { Explained } from './explained.ts';
 import { type Headers, sourceText } from './headers.ts';
 import { markingTable } from './marking-table.ts';
@@ -37,6 +38,8 @@ export interface TraceOptions {
   /** From now on packets are traced. */
   readonly started: () => void;
   readonly told: (packet: TracedPacket) => void;
+  /** What came of the probe that was sent from this port; undefined: none was. */
+  readonly probed: (sourcePort: number) => TracedPacket['answered'];
   readonly table: string;
 }
 
@@ -57,7 +60,7 @@ export async function trace(options: TraceOptions): Promise<TraceResult> {
   await mark(kernel, markingTable(table, target, sender, count));
   started();
   const packets = new Packets(table);
-  const stage = { ruleset: new Ruleset(kernel), table, interfaceName: options.interfaceName };
+  const stage = { ruleset: new Ruleset(kernel), interfaceName: options.interfaceName };
   const told: TracedPacket[] = [];
   let hasLost = false;
   const endMs = performance.now() + timeoutMs;
@@ -109,20 +112,38 @@ async function toldOf(
   const explained = new Explained(explanation?.steps ?? []);
   const story = await tell(packet, { ...stage, explained });
   const isGoing = story.outcome === 'endpoint' || story.outcome === 'untranslated';
+  const answered = isGoing
+    ? (options.probed(headers.sourcePort) ?? (await answerOf(headers, isByRules(story), options)))
+    : undefined;
   return {
     source: sourceText(headers),
     interface: inputInterface === 0 ? undefined : options.interfaceName(inputInterface),
     ...story,
-    answered: isGoing ? await answerOf(headers, options) : undefined,
-    explained: explanation && { outcome: explanation.outcome, summary: explanation.summary },
+    answered,
+    ...endingOf({ ...story, answered }, options.target.protocol),
+    explained: explanation && explainedOf(explanation),
   };
 }
 
-/** Whether connection tracking has seen an answer; undefined: it does not say. */
+/** Whether rules have translated it. IPVS may do that without connection tracking. */
+function isByRules({ outcome, steps }: Pick<TracedPacket, 'outcome' | 'steps'>): boolean {
+  return outcome === 'endpoint' && !steps.some(({ text }) => text.startsWith('IPVS has it'));
+}
+
+function explainedOf({ outcome, summary, warnings }: Explanation): TracedPacket['explained'] {
+  return { outcome, summary, warnings };
+}
+
+/**
+ * Whether connection tracking has seen an answer; undefined: it does not say. A connection that
+ * rules have translated is tracked; the kernel forgets it at once when its first answer is a reset
+ * (nf_conntrack_tcp_packet).
+ */
 async function answerOf(
   { source, sourcePort }: Headers,
+  isTracked: boolean,
   { conntrack, target: { address, port, protocol } }: TraceOptions,
-): Promise<'yes' | 'no' | undefined> {
+): Promise<TracedPacket['answered']> {
   const { family } = address;
   const destination = { address: address.bytes, port };
   const request = { family, protocol, state: 'any', zone: 0, destination } as const;
@@ -133,7 +154,7 @@ async function answerOf(
       if (entries.port(i, 'originalSource') !== sourcePort) continue;
       return (entries.status(i) & IPS.SEEN_REPLY) === 0 ? 'no' : 'yes';
     }
-    return undefined;
+    return protocol === 'TCP' && isTracked ? 'refused' : undefined;
   } catch (error) {
     if (error instanceof KernelError) return undefined;
     throw error;

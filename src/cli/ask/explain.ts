@@ -9,7 +9,10 @@ import { readTarget } from './names.ts';
 export const run = asking<'explain'>({
   question: 'explain',
   query: (given) => ({ to: readTarget(given.words[0]!, given), ...fromOf(given) }),
-  isHealthy: (answer) => all(answer).every(({ outcome }) => outcome === 'endpoint'),
+  isHealthy: (answer) =>
+    all(answer).every(({ outcome, unreachable }) => {
+      return outcome === 'endpoint' && unreachable.length === 0;
+    }),
   view: (answer, { wide }) => all(answer).flatMap((one) => viewOf(one, wide)),
 });
 

@@ -12,7 +12,7 @@ import { readServiceName } from './names.ts';
 export const run = asking<'service'>({
   question: 'service',
   query: (given) => ({
-    ...queryOf(given.words[0]!, given),
+    ...serviceQuery(given),
     // With --watch, the API server would be asked every two seconds.
     ...(given.values.watch === undefined ? { pods: 'true' } : {}),
   }),
@@ -25,7 +25,8 @@ export const run = asking<'service'>({
 });
 
 /** Throws a UsageError. */
-function queryOf(word: string, given: Given): Query<'service'> {
+export function serviceQuery(given: Given): Query<'service'> {
+  const word = given.words[0]!;
   const host = splitHostPort(word);
   const address = host?.host ?? word.replace(/^\[(.*)\]$/, '$1');
   if (parseAddress(address) !== undefined) {

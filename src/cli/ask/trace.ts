@@ -3,21 +3,25 @@ import { randomBytes } from 'node:crypto';
 import type { Explanation } from '../../ask/explanation.ts';
 import { apiVersion } from '../../ask/schema.ts';
 import type { Trace } from '../../ask/trace.ts';
+import { type Block, bad, type Fact, tableIf } from '../../ask/view.ts';
 import { hostFiles } from '../../host/files.ts';
+import { isFine, type Reached } from '../../host/reach.ts';
 import { openConntrack } from '../../kernel/conntrack.ts';
 import { isNotPermitted, KernelError } from '../../kernel/errors.ts';
 import type { Kernel } from '../../kernel/kernel.ts';
 import { openKernel } from '../../kernel/native-kernel.ts';
 import { formatAddress } from '../../net/address.ts';
 import { findLegacyTables } from '../../takeover/legacy-tables.ts';
+import { byEndpoint } from '../../trace/ending.ts';
 import { interfaceNames } from '../../trace/interface-names.ts';
-import { probe } from '../../trace/probe.ts';
+import { traceTableName } from '../../trace/marking-table.ts';
+import { probe, probesText } from '../../trace/probe.ts';
 import { type Target, targetText } from '../../trace/target.ts';
 import { NoTracingError, nothingCame, type TracedPacket, trace } from '../../trace/tracer.ts';
 import type { Io, Run } from '../command.ts';
 import { exitCodes, RefusedError, UnreachableError } from '../errors.ts';
 import { isForPeople, writerOf } from '../output.ts';
-import { factsText, stepsText } from '../text.ts';
+import { blocksText, factsText, stepsText } from '../text.ts';
 import { ask } from './client.ts';
 import { readWanted, type Wanted } from './trace-wanted.ts';
 
@@ -25,16 +29,17 @@ import { readWanted, type Wanted } from './trace-wanted.ts';
 const quietMs = 300;
 const settleMs = 1000;
 
-/** Exit code 0: all packets went to endpoints. */
+/** Exit code 0: all packets went to endpoints, and none was refused there. */
 export const run: Run = async (given, io) => {
   const write = await writerOf(given.values.output);
   const wanted = await readWanted(given);
   try {
-    const found = await follow(wanted, io);
+    const { found, hasFailed } = await follow(wanted, io);
     const { output } = wanted;
     if (!isForPeople(output)) io.stdout.write(write(found, () => ''));
-    const isHealthy = found.packets.every(({ outcome }) => outcome === 'endpoint');
-    return isHealthy && found.packets.length > 0 ? exitCodes.healthy : exitCodes.unhealthy;
+    const { packets } = found;
+    const isHealthy = packets.length > 0 && packets.every(({ failed }) => !failed) && !hasFailed;
+    return isHealthy ? exitCodes.healthy : exitCodes.unhealthy;
   } catch (error) {
     if (!(error instanceof KernelError || error instanceof NoTracingError)) throw error;
     const hint = isNotPermitted(error) ? ': tracing needs CAP_NET_ADMIN' : '';
@@ -43,7 +48,11 @@ export const run: Run = async (given, io) => {
   }
 };
 
-async function follow(wanted: Wanted, io: Io): Promise<Trace> {
+/** `hasFailed`: of what the command itself sent. */
+async function follow(
+  wanted: Wanted,
+  io: Io,
+): Promise<{ readonly found: Trace; readonly hasFailed: boolean }> {
   const { count, output, sender, server, target, timeoutMs } = wanted;
   const isShown = isForPeople(output);
   const kernel = openKernel();
@@ -56,7 +65,8 @@ async function follow(wanted: Wanted, io: Io): Promise<Trace> {
   process.once('SIGINT', end).once('SIGTERM', end);
   try {
     const warnings = await legacyWarnings(kernel);
-    let probing: Promise<string | undefined> = Promise.resolve(undefined);
+    const sent: Reached[] = [];
+    let probing: Promise<void> = Promise.resolve();
     const { hasLost, packets } = await trace({
       kernel,
       events,
@@ -67,27 +77,30 @@ async function follow(wanted: Wanted, io: Io): Promise<Trace> {
       timeoutMs,
       quietMs,
       signal: ending.signal,
-      table: `fairlead-trace-${randomBytes(4).toString('hex')}`,
+      table: traceTableName(randomBytes(4).toString('hex')),
       interfaceName: interfaceNames(hostFiles()),
       explain: (from) => explanationOf(server, target, from),
       started: () => {
-        if (sender.kind === 'node') probing = probes(target, count, probed);
+        if (sender.kind === 'node') probing = probes(target, count, sent, probed);
         io.stderr.write(startText(wanted));
       },
+      probed: (port) => answerTo(sent.find(({ sourcePort }) => sourcePort === port)),
       told: (packet) => {
         if (isShown) io.stdout.write(packetText(packet, target));
       },
     });
     if (hasLost) warnings.push('The kernel could not keep all events: steps may be missing.');
-    const probe = await probing;
+    await probing;
+    const probe = sent.length === 0 ? undefined : probesText(target, sent);
     const { address, port, protocol } = target;
     const to = { address: formatAddress(address.bytes), port, protocol, family: address.family };
     if (packets.length === 0 && probe === undefined && !ending.signal.aborted) {
       warnings.push(nothingCame(target, sender, timeoutMs));
     }
-    const found: Trace = { apiVersion, kind: 'Trace', to, warnings, packets, probe };
-    if (isShown) io.stdout.write(endText(found));
-    return found;
+    const endpoints = byEndpoint(packets);
+    const found: Trace = { apiVersion, kind: 'Trace', to, warnings, packets, endpoints, probe };
+    if (isShown) io.stdout.write(blocksText(endOf(found)));
+    return { found, hasFailed: sent.some(({ answer }) => !isFine(answer)) };
   } finally {
     process.off('SIGINT', end).off('SIGTERM', end);
     kernel.close();
@@ -113,13 +126,22 @@ async function legacyWarnings(kernel: Kernel): Promise<string[]> {
 async function probes(
   target: Target,
   count: number,
+  sent: Reached[],
   done: () => void,
-): Promise<string | undefined> {
-  let last: string | undefined;
-  for (let i = 0; i < count; i += 1) last = await probe(target);
-  // Undefined: this program cannot send such packets, so the trace goes on for those of others.
-  if (last !== undefined) done();
-  return last;
+): Promise<void> {
+  for (let i = 0; i < count; i += 1) {
+    const one = await probe(target);
+    // This program cannot send such packets, so the trace goes on for those of others.
+    if (one === undefined) return;
+    sent.push(one);
+  }
+  done();
+}
+
+/** What a probe says of its packet. Where it was not answered, connection tracking knows more. */
+function answerTo(one: Reached | undefined): TracedPacket['answered'] {
+  if (one?.answer === 'refused') return 'refused';
+  return one?.answer === 'connected' || one?.answer === 'answered' ? 'yes' : undefined;
 }
 
 /** Undefined when the process of this node does not answer, or refuses to explain this. */
@@ -146,25 +168,35 @@ function startText({ count, others, sender, target, timeoutMs }: Wanted): string
 }
 
 function packetText(packet: TracedPacket, target: Target): string {
-  const { answered, because, destination, explained, outcome, source, steps } = packet;
+  const { because, destination, ended, explained, failed, outcome, source, steps } = packet;
   const by = packet.interface === undefined ? '' : `, in by ${packet.interface}`;
-  const lines: [string, string][] = [
+  const tone = failed ? 'bad' : 'good';
+  const facts: Fact[] = [
     ['Packet', `${source} to ${targetText(target)}${by}`],
-    ['Outcome', outcome === 'endpoint' ? `endpoint ${destination}` : outcome],
+    ['Outcome', outcome === 'endpoint' ? `endpoint ${destination}` : bad(outcome)],
     ['Because', because],
+    ...(ended === because ? [] : [['Ended', { text: ended, tone }] as Fact]),
   ];
-  if (answered !== undefined) {
-    const no = 'not yet: the fault may be at its end, or on the way back';
-    lines.push(['Answered', answered === 'yes' ? 'yes' : no]);
-  }
   if (explained !== undefined) {
-    lines.push(['Explained', `${explained.outcome}: ${explained.summary}`]);
+    facts.push(['Explained', `${explained.outcome}: ${explained.summary}`]);
+    for (const warning of explained.warnings) facts.push(['Warning', bad(warning)]);
   }
-  return `${factsText(lines)}\n${stepsText(steps)}\n`;
+  return `${factsText(facts)}\n${stepsText(steps)}\n`;
 }
 
-function endText({ probe, warnings }: Trace): string {
-  const lines = warnings.map((warning): [string, string] => ['Warning', warning]);
-  if (probe !== undefined) lines.push(['Sent', probe]);
-  return lines.length === 0 ? '' : factsText(lines);
+function endOf({ endpoints, packets, probe, warnings }: Trace): Block[] {
+  const failed = packets.filter((packet) => packet.failed).length;
+  const facts: Fact[] = [
+    ...warnings.map((warning): Fact => ['Warning', bad(warning)]),
+    ...(probe === undefined ? [] : [['Sent', probe] as Fact]),
+    ...(packets.length < 2
+      ? []
+      : [['In all', `${failed} of ${packets.length} packets failed`] as Fact]),
+  ];
+  const rows = packets.length < 2 ? [] : endpoints.map(Object.values<string | number>);
+  const columns = ['Endpoint', 'Packets', 'Refused', 'Not answered'].map((name) => ({ name }));
+  return [
+    ...(facts.length === 0 ? [] : [{ facts }]),
+    ...tableIf({ title: 'Endpoints', columns, rows }),
+  ];
 }

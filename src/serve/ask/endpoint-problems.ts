@@ -70,23 +70,33 @@ function slicesOfNearName(state: ClusterState, namespace: string, name: string) 
   return undefined;
 }
 
+/** An endpoint that is the address of a Service. */
+export interface ServiceAddress {
+  readonly endpoint: string;
+  readonly text: () => string;
+}
+
+export function serviceAddressProblems(...of: Parameters<typeof serviceAddresses>): Problem[] {
+  return serviceAddresses(...of).map(({ text }) => ({ reason: 'service_address', text }));
+}
+
 /**
- * Endpoints that are addresses of Services. A packet is translated once, so it would have to be for
- * a pod: what is sent to the address of another Service is rejected or lost.
+ * Endpoints that are addresses of Services, the first few. A packet is translated once, so it would
+ * have to be for a pod: what is sent to the address of another Service is rejected or lost.
  */
-export function serviceAddressProblems(
+export function serviceAddresses(
   { owners }: Pick<RunningEngine, 'owners'>,
   state: ClusterState,
   service: string,
   seen: readonly Seen[],
-): Problem[] {
-  const found = new Map<string, () => string>();
+): ServiceAddress[] {
+  const found: Found = new Map();
   for (const slice of state.slices(service)) addInBlocks(state, slice, found);
   for (const one of seen) {
     const { family } = one.forwarding;
     if (state.serviceCIDRs(family).length === 0) addClaimed(owners, service, one, found);
   }
-  return Array.from(found.values(), (text) => ({ reason: 'service_address', text }));
+  return Array.from(found, ([endpoint, text]) => ({ endpoint, text }));
 }
 
 type Found = Map<string, () => string>;

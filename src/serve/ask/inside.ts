@@ -1,6 +1,7 @@
 /** What answers are made from: state that the process has anyway. */
 import type { Config } from '../../config/config.ts';
 import type { HostFiles } from '../../host/files.ts';
+import type { FindRoute } from '../../host/reach.ts';
 import type { Conntrack } from '../../kernel/conntrack.ts';
 import type { Kernel } from '../../kernel/kernel.ts';
 import type { Exclusion, MapView } from '../../modes/connect-time/facts.ts';
@@ -60,6 +61,8 @@ export interface Inside {
   readonly conntrack: Pick<Conntrack, 'dump'>;
   /** Reads how full connection tracking is. Absent if sysctls are not this process's. */
   readonly host?: HostFiles;
+  /** Whether this node has a route to an address. Absent if routes are not this process's. */
+  readonly routeTo?: FindRoute;
 }
 
 /** What one family's rules depend on. */

@@ -55,7 +55,7 @@ describe('completion', () => {
     ['fairlead demo ', [], isValue],
     ['fairlead demo --', ['--help'], isValue],
     ['fairlead help co', ['config', 'connect-time', 'completion'], isValue],
-    ['fairlead help service ', ['list', 'show'], isValue],
+    ['fairlead help service ', ['list', 'show', 'check'], isValue],
     ['fairlead --proxy-mode=i', ['--proxy-mode=ipvs', '--proxy-mode=iptables'], isValue],
     ['fairlead --proxy-mode i', ['ipvs', 'iptables'], isValue],
     ['fairlead run --logging-format=', ['--logging-format=text', '--logging-format=json'], isValue],

@@ -16,7 +16,7 @@ import { tell } from '../../../src/trace/story.ts';
 import { batch } from '../../conformance/ops.ts';
 import { FakeKernel } from '../../fake/kernel.ts';
 
-const table = 'marks';
+const table = 'fairlead-trace-marks';
 const hooks = {
   'begin-output': NF_INET.LOCAL_OUT,
   'begin-prerouting': NF_INET.PRE_ROUTING,
@@ -66,7 +66,7 @@ async function told(...events: TraceEvent[][]) {
   const explained = new Explained([step]);
   const interfaceName = (index: number): string => `eth${index}`;
   const stories = packets.all.map((packet) => {
-    return tell(packet, { ruleset, table, explained, interfaceName });
+    return tell(packet, { ruleset, explained, interfaceName });
   });
   return Promise.all(stories);
 }

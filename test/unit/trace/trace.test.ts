@@ -10,6 +10,7 @@ import {
 } from '../../../src/kernel/nft/rule.ts';
 import type { NftOp } from '../../../src/kernel/ops.ts';
 import { parseCIDR } from '../../../src/net/address.ts';
+import { markingTable } from '../../../src/trace/marking-table.ts';
 import { NoTracingError, nothingCame } from '../../../src/trace/tracer.ts';
 import { batch } from '../../conformance/ops.ts';
 import { FakeConntrack } from '../../fake/conntrack.ts';
@@ -55,6 +56,7 @@ describe('a packet', () => {
       {
         ...{ source: '198.51.100.10:40000', interface: 'eth2', destination: '10.96.0.1:80' },
         ...{ outcome: 'dropped', because: `It is dropped by ${rule}.` },
+        ...{ ended: `It is dropped by ${rule}.`, failed: true },
         answered: undefined,
         explained: undefined,
         steps: [
@@ -95,6 +97,18 @@ describe('a packet', () => {
       'It passes hook forward: chain ip firewall forwarding.',
       'It leaves by eth0, from 198.51.100.10:40000 to 10.96.0.1:80.',
     ]);
+  });
+
+  it('goes where it was sent also where another trace looks at it last', async () => {
+    const kernel = firewall(VERDICT.accept);
+    const sent = packet();
+    const started = async (): Promise<void> => {
+      await kernel.apply(markingTable('fairlead-trace-2', targetOf(sent), { kind: 'anyone' }, 1));
+      kernel.send(sent);
+    };
+    const { packets } = await traced({ kernel, packets: [sent], started: () => void started() });
+    expect(packets[0]).toMatchObject({ outcome: 'untranslated' });
+    expect(packets[0]!.steps.map(({ text }) => text).join()).not.toContain('fairlead-trace');
   });
 
   it('of IPv6 is told, too', async () => {

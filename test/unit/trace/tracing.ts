@@ -29,6 +29,7 @@ export function traced(given: Given): Promise<TraceResult> {
     started: () => {
       for (const packet of packets) kernel.send(packet);
     },
+    probed: () => undefined,
     told: () => {},
     ...given,
   });

@@ -7,12 +7,12 @@ import { type Protocol, protocols } from '../../../net/protocol.ts';
 import type { Seen } from '../../../state/resolve.ts';
 import { objectKey } from '../../../state/types.ts';
 import { Pacer } from '../../../sync/clock.ts';
-import { serviceAddressProblems, unknownNodeProblems } from '../endpoint-problems.ts';
+import { serviceAddresses, unknownNodeProblems } from '../endpoint-problems.ts';
 import type { Inside } from '../inside.ts';
 import { Refusal } from '../refusal.ts';
 import { sliceMs } from '../services.ts';
 import { readClient } from './client.ts';
-import { hurdlesOf } from './hurdles.ts';
+import { hurdlesOf, unroutable } from './hurdles.ts';
 import { readQuestion } from './question.ts';
 import type { Scene } from './scene.ts';
 import { claimed, type Holder, searchBoth } from './search.ts';
@@ -39,6 +39,8 @@ async function explain(scene: Scene, pacer: Pacer): Promise<Explained> {
   const { holder } = inForce;
   const seen = holder && (await seenOf(scene, holder));
   const { address, because, kind } = client;
+  const services = serviceAddressesOf(scene, seen);
+  const routes = await unroutable(scene, holder);
   return {
     to: {
       address: formatAddress(target.address.bytes),
@@ -49,9 +51,12 @@ async function explain(scene: Scene, pacer: Pacer): Promise<Explained> {
     from: { kind, address: address && formatAddress(address.bytes), because },
     warnings: [
       ...warningsOf(scene, holder, desired),
-      ...endpointWarnings(scene, seen),
+      ...services.map(({ text }) => text()),
+      ...unknownNodes(scene, seen),
+      ...routes.map(({ text }) => text),
       ...(await hurdlesOf(scene, holder)),
     ],
+    unreachable: [...new Set([...services, ...routes].map(({ endpoint }) => endpoint))],
     service: holder && serviceOf(scene, holder),
     ...(holder === undefined
       ? await strayOf(scene, inForce, pacer)
@@ -92,18 +97,20 @@ function protocolsAt(place: Parameters<typeof claimed>[0]): Protocol[] {
   return protocols.filter((one) => one === 'TCP' || claimed(place, one) !== undefined);
 }
 
-/** What its EndpointSlices say of endpoints that cannot work. */
-function endpointWarnings({ engine, inside }: Scene, seen: Seen | undefined): string[] {
+/** Endpoints that are addresses of Services. */
+function serviceAddressesOf({ engine, inside }: Scene, seen: Seen | undefined) {
+  if (seen === undefined) return [];
+  const { name, namespace } = seen.forwarding.servicePort;
+  return serviceAddresses(engine, inside.state, objectKey(namespace, name), [seen]);
+}
+
+function unknownNodes({ inside }: Scene, seen: Seen | undefined): string[] {
   if (seen === undefined) return [];
   const { name, namespace } = seen.forwarding.servicePort;
   const key = objectKey(namespace, name);
   const service = inside.state.service(key);
   if (service === undefined) return [];
-  const problems = [
-    ...serviceAddressProblems(engine, inside.state, key, [seen]),
-    ...unknownNodeProblems(service, inside.state.slices(key)),
-  ];
-  return problems.map(({ text }) => text());
+  return unknownNodeProblems(service, inside.state.slices(key)).map(({ text }) => text());
 }
 
 function serviceOf(scene: Scene, { forwarding, frontend }: Holder): Explanation['service'] {

@@ -1,6 +1,7 @@
 /** What may stop a packet besides our rules: sysctls, chains of others, tracked connections. */
 import { counted } from '../../../ask/words.ts';
 import { ipForwarding } from '../../../host/forwarding.ts';
+import { routeWords } from '../../../host/reach.ts';
 import { KernelError } from '../../../kernel/errors.ts';
 import { NF_INET, NFPROTO, VERDICT } from '../../../kernel/nft/constants.ts';
 import { familyWord, hookWord } from '../../../kernel/nft/words.ts';
@@ -29,6 +30,33 @@ async function orNone(reading: Promise<string[]>): Promise<string[]> {
     if (error instanceof KernelError) return [];
     throw error;
   }
+}
+
+/** Routes to so many endpoints are looked up. */
+const routesMax = 16;
+
+/** Endpoints to which this node has no route. Rules for sources or marks are not considered. */
+export async function unroutable(
+  { inside: { routeTo } }: Scene,
+  holder: Holder | undefined,
+): Promise<{ readonly endpoint: string; readonly text: string }[]> {
+  if (routeTo === undefined || holder === undefined) return [];
+  const { cluster, family, local } = holder.forwarding;
+  const addresses = new Set<string>();
+  for (const list of [local, cluster]) {
+    for (let i = 0; i < list.length && addresses.size < routesMax; i += 1) {
+      addresses.add(formatAddress(list.address(i)));
+    }
+  }
+  const found = await Promise.all(
+    Array.from(addresses, async (endpoint) => {
+      const route = await routeTo(endpoint, family);
+      if (route === 'found') return [];
+      const why = `${routeWords[route]} (ip route get ${endpoint})`;
+      return [{ endpoint, text: `Packets do not get to endpoint ${endpoint}: ${why}.` }];
+    }),
+  );
+  return found.flat();
 }
 
 function forwarding({ inside: { host }, sync }: Scene): string[] {

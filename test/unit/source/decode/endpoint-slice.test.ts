@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { addressBytes, formatAddress } from '../../../../src/net/address.ts';
-import { decodeEndpointSlice } from '../../../../src/source/decode.ts';
+import { decodeChange, decodeContext, decodeEndpointSlice } from '../../../../src/source/decode.ts';
 import { Interner } from '../../../../src/source/interner.ts';
 import { Condition, type EndpointSlice } from '../../../../src/state/types.ts';
 
@@ -317,5 +317,45 @@ describe('decodeEndpointSlice', () => {
     expect(at('soon').problems).toEqual([
       `${subject} | metadata.annotations[endpoints.kubernetes.io/last-change-trigger-time] | is no time: "soon"`,
     ]);
+  });
+});
+
+describe('a slice that cannot be used', () => {
+  const unused = (raw: unknown) => {
+    const { change } = decodeChange('endpointslices', raw, decodeContext('node-a'));
+    return change?.kind === 'slice-unused' ? change.unused : change?.kind;
+  };
+
+  it('of host names is kept with its Service and the reason', () => {
+    expect(unused(slice({ addressType: 'FQDN', endpoints: [] }))).toEqual({
+      ...{ key: 'shop/web-1', service: 'shop/web' },
+      because: 'its addressType is FQDN, and a proxy needs addresses',
+    });
+  });
+
+  it.each([
+    'kubernetes.io/service-nam',
+    'kubernetes.io/service-names',
+    'kubernetes.io/servicename',
+    'kubernetes.io/serivce-name',
+    'kubernetes.io/service_name',
+    'k8s.io/service-name',
+    'service-name',
+  ])('is for the Service that its label %s names, nearly', (label) => {
+    expect(unused(slice({ metadata: { labels: { [label]: 'web' } } }))).toEqual({
+      ...{ key: 'shop/web-1', service: 'shop/web' },
+      because: `its label is "${label}" instead of "kubernetes.io/service-name"`,
+    });
+  });
+
+  it.each([
+    {},
+    { 'app.kubernetes.io/instance': 'web' },
+    { 'app.kubernetes.io/name': 'web' },
+    { 'kubernetes.io/service-nam': '' },
+    { 'endpointslice.kubernetes.io/managed-by': 'web' },
+    { 'kubernetes.io/service-nam': 'web', 'service.kubernetes.io/headless': '' },
+  ])('is for none with labels %j', (labels) => {
+    expect(unused(slice({ metadata: { labels } }))).toBeUndefined();
   });
 });

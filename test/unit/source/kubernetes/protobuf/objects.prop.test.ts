@@ -75,8 +75,9 @@ function labels() {
       'service.kubernetes.io/headless': name,
       'service.kubernetes.io/service-proxy-name': name,
       'topology.kubernetes.io/zone': name,
+      'kubernetes.io/service-nam': name,
     },
-    { requiredKeys: ['kubernetes.io/service-name'] },
+    { requiredKeys: [] },
   );
 }
 
@@ -96,6 +97,7 @@ const service = sparse({
     externalName: name,
     loadBalancerSourceRanges: some(cidr),
     externalTrafficPolicy: fc.constantFrom('Cluster', 'Local', '', 'Other'),
+    loadBalancerClass: name,
     internalTrafficPolicy: fc.constantFrom('Cluster', 'Local', '', 'Other'),
     healthCheckNodePort: port,
     sessionAffinity: fc.constantFrom('None', 'ClientIP', '', 'Other'),

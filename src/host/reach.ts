@@ -1,0 +1,156 @@
+/** Tries what any program of this node could: to connect, to send a datagram, to find a route. */
+import { createSocket, type Socket } from 'node:dgram';
+import { connect } from 'node:net';
+import type { Family } from '../net/address.ts';
+import type { Protocol } from '../net/protocol.ts';
+
+/** What came of it. */
+export const answers = [
+  'connected',
+  'answered',
+  'refused',
+  'timeout',
+  'silent',
+  'no_route',
+  'unreachable',
+  'blackhole',
+  'prohibited',
+  'failed',
+] as const;
+export type ReachAnswer = (typeof answers)[number];
+
+export interface Reached {
+  /** `silent`: nothing came back for a datagram, which says nothing. */
+  readonly answer: ReachAnswer;
+  readonly tookMs: number;
+  /** The port that it was sent from; undefined where it was not sent. */
+  readonly sourcePort: number | undefined;
+  /** The error of the kernel. */
+  readonly error?: string;
+}
+
+export interface ReachTarget {
+  /** In text. */
+  readonly address: string;
+  readonly family: Family;
+  readonly port: number;
+}
+
+/** What errors of connect(2) and send(2) say. */
+const answerOf: Readonly<Record<string, ReachAnswer>> = {
+  ECONNREFUSED: 'refused',
+  ECONNRESET: 'refused',
+  ETIMEDOUT: 'timeout',
+  ENETUNREACH: 'no_route',
+  EADDRNOTAVAIL: 'no_route',
+  EHOSTUNREACH: 'unreachable',
+  EINVAL: 'blackhole',
+  EACCES: 'prohibited',
+  EPERM: 'prohibited',
+};
+
+/** Whether the answer is as it should be; of a datagram, silence may be. */
+export function isFine(answer: ReachAnswer): boolean {
+  return answer === 'connected' || answer === 'answered' || answer === 'silent';
+}
+
+/** Opens a connection and closes it, or sends an empty datagram and waits. SCTP: undefined. */
+export async function reach(
+  protocol: Protocol,
+  target: ReachTarget,
+  timeoutMs: number,
+): Promise<Reached | undefined> {
+  if (protocol === 'SCTP') return undefined;
+  return protocol === 'TCP' ? openConnection(target, timeoutMs) : sendDatagram(target, timeoutMs);
+}
+
+function openConnection({ address, port }: ReachTarget, timeoutMs: number): Promise<Reached> {
+  const beginMs = performance.now();
+  return new Promise((resolve) => {
+    const socket = connect({ host: address, port });
+    let sourcePort: number | undefined;
+    // In the next turn of the queue connect(2) has been called; after a refusal it is not known.
+    process.nextTick(() => {
+      sourcePort = socket.localPort;
+    });
+    const end = (answer: ReachAnswer, error?: string): void => {
+      socket.destroy();
+      resolve({ answer, sourcePort, tookMs: performance.now() - beginMs, ...(error && { error }) });
+    };
+    socket.setTimeout(timeoutMs, () => end('timeout'));
+    socket.once('connect', () => end('connected'));
+    socket.once('error', (error) => end(...failureOf(error)));
+  });
+}
+
+function failureOf(error: Error): [ReachAnswer, string] {
+  const code = (error as NodeJS.ErrnoException).code ?? '';
+  return [answerOf[code] ?? 'failed', error.message];
+}
+
+/** By a connected socket: the kernel reports refusals (ICMP) only to those. */
+function sendDatagram(target: ReachTarget, timeoutMs: number): Promise<Reached> {
+  const beginMs = performance.now();
+  return new Promise((resolve) => {
+    const socket = createSocket(target.family === 'IPv4' ? 'udp4' : 'udp6');
+    let timer: NodeJS.Timeout | undefined;
+    const end = (answer: ReachAnswer, error?: string): void => {
+      clearTimeout(timer);
+      const sourcePort = portOf(socket);
+      socket.close();
+      resolve({ answer, sourcePort, tookMs: performance.now() - beginMs, ...(error && { error }) });
+    };
+    socket.once('error', (error) => end(...failureOf(error)));
+    socket.once('message', () => end('answered'));
+    socket.once('connect', () => {
+      timer = setTimeout(() => end('silent'), timeoutMs);
+      socket.send('', (error) => {
+        if (error) socket.emit('error', error);
+      });
+    });
+    socket.connect(target.port, target.address);
+  });
+}
+
+function portOf(socket: Socket): number | undefined {
+  try {
+    return socket.address().port;
+  } catch {
+    return undefined;
+  }
+}
+
+/** What `routeTo` finds: `found`, or why packets of this node do not get to the address. */
+export type Route =
+  | 'found'
+  | Extract<ReachAnswer, 'no_route' | 'unreachable' | 'blackhole' | 'prohibited'>;
+
+/** Tells whether this node has a route to an address. Nothing is sent. */
+export type FindRoute = (address: string, family: Family) => Promise<Route>;
+
+/** The kernel looks a route up when a socket for datagrams is connected. The port is any. */
+export const routeTo: FindRoute = (address, family) => {
+  return new Promise((resolve) => {
+    const socket = createSocket(family === 'IPv4' ? 'udp4' : 'udp6');
+    const end = (answer: ReachAnswer): void => {
+      socket.close();
+      const isKnown =
+        answer === 'no_route' ||
+        answer === 'unreachable' ||
+        answer === 'blackhole' ||
+        answer === 'prohibited';
+      resolve(isKnown ? answer : 'found');
+    };
+    socket.once('error', (error) => end(failureOf(error)[0]));
+    socket.once('connect', () => end('connected'));
+    socket.connect(9, address);
+  });
+};
+
+/** Why packets do not get there, in the words of ip-route(8). */
+export const routeWords = {
+  no_route: 'this node has no route to it',
+  unreachable: 'its route is "unreachable", or nothing has the address on its link',
+  blackhole: 'its route is a blackhole',
+  prohibited: 'its route is "prohibit", or a rule forbids it',
+} as const satisfies Readonly<Record<Exclude<Route, 'found'>, string>>;

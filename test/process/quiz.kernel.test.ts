@@ -1,0 +1,92 @@
+/** Each broken Service is named by a command, and packets meet what it says. */
+import { spawn } from 'node:child_process';
+import { resolve } from 'node:path';
+import { text } from 'node:stream/consumers';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { clusterIp, POD_A_IP, POD_C_IP } from '../lab/addresses.ts';
+import { createLab, type Lab } from '../lab/lab.ts';
+import { DEFAULT_CLUSTER_CIDR } from '../lab/objects.ts';
+import { inForce, Place } from './program.ts';
+import { blackhole, guardedPort, prohibited, type Situation, situations } from './quiz.ts';
+
+const main = resolve(import.meta.dirname, '..', '..', 'src', 'main.ts');
+
+let lab: Lab;
+
+beforeAll(async () => {
+  lab = await createLab();
+  const { 'pod-a': a, 'pod-c': c } = lab.actors;
+  await a.listen('TCP', POD_A_IP.IPv4, 8080);
+  await a.listen('TCP', POD_A_IP.IPv4, guardedPort);
+  await c.listen('TCP', POD_C_IP.IPv4, 8080);
+});
+
+afterAll(() => lab.close());
+
+/** What a command says, run as `kubectl exec` runs it. */
+async function said(args: readonly string[]) {
+  const argv = ['netns', 'exec', lab.node.namespace, 'env', '-i', process.execPath, main, ...args];
+  const child = spawn('ip', argv, { stdio: ['ignore', 'pipe', 'pipe'] });
+  const [stdout, stderr, code] = await Promise.all([
+    text(child.stdout),
+    text(child.stderr),
+    new Promise<number | null>((done) => child.once('close', done)),
+  ]);
+  return { code, stdout, stderr };
+}
+
+function wordsOf({ ask, number }: Situation): string[] {
+  const address = clusterIp(number).IPv4;
+  return ask.map((word) => word.replace(/\bS\b/, `s-${number}`).replace(/\bIP\b/, address));
+}
+
+async function met({ from = 'pod-b', number, protocol = 'TCP', to }: Situation) {
+  const target = to ?? { address: clusterIp(number).IPv4, port: 80 };
+  const tally = await lab.actors[from].connect({ protocol, to: target, timeoutMs: 700 }, 4);
+  return tally.map(({ outcome }) => outcome.kind);
+}
+
+/** What differs from what it should be; nothing, if it is so. */
+async function judge(situation: Situation): Promise<object[]> {
+  const { cause, code, meets, name } = situation;
+  const words = wordsOf(situation);
+  const answer = await said(words);
+  const isNamed =
+    typeof cause === 'string' ? answer.stdout.includes(cause) : cause.test(answer.stdout);
+  const kinds = await met(situation);
+  const areExpected = kinds.length > 0 && kinds.every((kind) => meets.includes(kind));
+  if (isNamed && answer.code === code && areExpected) return [];
+  return [{ name, words: words.join(' '), ...answer, kinds }];
+}
+
+test('a command names what is wrong with each broken Service', async () => {
+  const { namespace: name, namespacePath: path } = lab.node;
+  const run = (program: string, args: readonly string[], input?: string) =>
+    lab.node.run([program, ...args], input);
+  const place = new Place({ name, path, run });
+  place.configure({ clusterCIDR: DEFAULT_CLUSTER_CIDR, detectLocalMode: 'ClusterCIDR' });
+  place.apply(['pod-a'], ...situations.flatMap(({ objects }) => objects));
+  const program = place.start();
+  await program.told(inForce, 2);
+  await run('ip', ['route', 'add', 'blackhole', blackhole.IPv4]);
+  await run('ip', ['route', 'add', 'prohibit', prohibited.IPv4]);
+  const drop = `ip daddr ${POD_A_IP.IPv4} tcp dport ${guardedPort} drop`;
+  const hooks = [
+    `chain out { type filter hook output priority 10; ${drop}; }`,
+    `chain through { type filter hook forward priority 10; ${drop}; }`,
+  ];
+  await run('nft', ['-f', '-'], `table inet guard {\n${hooks.join('\n')}\n}`);
+
+  const wrong: unknown[] = [];
+  const left = [...situations];
+  const work = async (): Promise<void> => {
+    for (let one = left.shift(); one !== undefined; one = left.shift())
+      wrong.push(...(await judge(one)));
+  };
+  // Processes start slowly, and one waits for another's answers.
+  await Promise.all([work(), work(), work(), work()]);
+  expect(wrong).toEqual([]);
+  expect(situations.length).toBeGreaterThanOrEqual(20);
+  program.kill('SIGTERM');
+  await program.exitCode;
+}, 300_000);

@@ -1,0 +1,390 @@
+/** Broken Services of one cluster: what a command says of each, and what its packets meet. */
+import { CLIENT_IP, clusterIp, lbVip, NODE_IP } from '../lab/addresses.ts';
+import { type KubernetesObject, type ServiceOptions, service, slice } from '../lab/objects.ts';
+import type { Outcome, Protocol } from '../lab/outcome.ts';
+
+export interface Situation {
+  readonly name: string;
+  /** The number of its Service: its ClusterIP is clusterIp(number), its name `s-NUMBER`. */
+  readonly number: number;
+  readonly objects: readonly KubernetesObject[];
+  /** The command, with `S` for the Service's name and `IP` for its ClusterIP. */
+  readonly ask: readonly string[];
+  /** What its output says. */
+  readonly cause: string | RegExp;
+  readonly code: 0 | 1;
+  readonly protocol?: Protocol;
+  /** Where packets are sent; default: port 80 of the ClusterIP, from pod-b. */
+  readonly to?: { readonly address: string; readonly port: number };
+  readonly from?: 'pod-b' | 'client';
+  /** What attempts come to. */
+  readonly meets: readonly Outcome['kind'][];
+}
+
+type Endpoints = Parameters<typeof slice>[2];
+type Slices = Parameters<typeof slice>[3];
+
+/** One Service of IPv4 with one slice. */
+function one(
+  number: number,
+  endpoints: Endpoints,
+  options: ServiceOptions = {},
+  ports: NonNullable<Slices>['ports'] = [{ port: 8080 }],
+): KubernetesObject[] {
+  return [
+    service(`s-${number}`, { clusterIp: v4(number), ...options }),
+    slice('IPv4', `s-${number}`, endpoints, { ports: ports ?? [] }),
+  ];
+}
+
+function v4(number: number) {
+  return { IPv4: clusterIp(number).IPv4 };
+}
+
+function relabelled(object: KubernetesObject, labels: Readonly<Record<string, string>>) {
+  return { ...object, metadata: { ...object.metadata, labels } };
+}
+
+/** No program listens there. */
+const silentPort = [{ port: 8090 }];
+/** The test makes their routes a blackhole, and prohibit; and nobody has the third. */
+export const blackhole = { IPv4: '10.244.9.9' };
+export const prohibited = { IPv4: '10.244.9.10' };
+const nowhere = { IPv4: '10.244.1.77' };
+/** A firewall of the test drops what is forwarded to this port. */
+export const guardedPort = 8091;
+
+const nodePort = 30_100;
+const vip = lbVip(9).IPv4;
+const externalIP = '192.0.2.80';
+const older = { creationTimestamp: '2026-01-01T00:00:00Z' };
+
+export const situations: readonly Situation[] = [
+  {
+    name: 'nothing is wrong',
+    number: 101,
+    objects: one(101, ['pod-a']),
+    ask: ['service', 'check', 'default/S'],
+    cause: /10\.244\.1\.2:8080 +endpoint +yes +connected/,
+    code: 0,
+    meets: ['answered'],
+  },
+  {
+    name: 'nothing listens at a numeric targetPort',
+    number: 102,
+    objects: one(102, ['pod-a'], {}, silentPort),
+    ask: ['service', 'check', 'default/S'],
+    cause: /10\.244\.1\.2:8090 +endpoint +yes +refused +\S+ +nothing listens there/,
+    code: 1,
+    meets: ['reset'],
+  },
+  {
+    name: 'nothing listens, and a packet is followed',
+    number: 103,
+    objects: one(103, ['pod-a'], {}, silentPort),
+    ask: ['trace', 'default/S:80', '--from=node'],
+    cause: 'It was refused by 10.244.1.2:8090: nothing listens there.',
+    code: 1,
+    meets: ['reset'],
+  },
+  {
+    name: 'nothing listens, and packets are counted by endpoint',
+    number: 104,
+    objects: one(104, ['pod-a'], {}, silentPort),
+    ask: ['trace', 'default/S:80', '--from=node', '-c', '3'],
+    cause: /3 of 3 packets failed\n\n.*\n10\.244\.1\.2:8090 +3 +3 +0\n$/,
+    code: 1,
+    meets: ['reset'],
+  },
+  {
+    name: 'the selector is too wide: one of two does not listen',
+    number: 105,
+    objects: one(105, ['pod-a', 'pod-b']),
+    ask: ['service', 'check', 'default/S'],
+    cause: /1 of 2 endpoints in use failed(?:.|\n)*10\.244\.1\.3:8080 +endpoint +yes +refused/,
+    code: 1,
+    from: 'client',
+    meets: ['answered', 'reset'],
+  },
+  {
+    name: 'clients speak another protocol',
+    number: 106,
+    objects: one(106, ['pod-a'], { ports: [{ port: 80, protocol: 'UDP' }] }, [
+      { port: 8080, protocol: 'UDP' },
+    ]),
+    ask: ['explain', 'IP:80/TCP'],
+    cause: 'is the ClusterIP of default/s-106, which has 80/UDP, not 80/TCP',
+    code: 1,
+    meets: ['reset', 'unreachable'],
+  },
+  {
+    name: 'nothing listens for datagrams',
+    number: 107,
+    objects: one(107, ['pod-a'], { ports: [{ port: 80, protocol: 'UDP' }] }, [
+      { port: 8090, protocol: 'UDP' },
+    ]),
+    ask: ['service', 'check', 'default/S'],
+    cause: /UDP +10\.244\.1\.2:8090 +endpoint +yes +refused/,
+    code: 1,
+    protocol: 'UDP',
+    meets: ['unreachable'],
+  },
+  {
+    name: 'the Service is of IPv6 and its slice of IPv4',
+    number: 108,
+    objects: [
+      service('s-108', { clusterIp: { IPv6: clusterIp(108).IPv6 } }),
+      slice('IPv4', 's-108', ['pod-a']),
+    ],
+    ask: ['service', 'show', 'default/S'],
+    cause: 'It has no endpoint of IPv6: all its EndpointSlices are of IPv4.',
+    code: 1,
+    to: { address: clusterIp(108).IPv6, port: 80 },
+    meets: ['reset', 'unreachable'],
+  },
+  {
+    name: 'the label of a slice is mistyped',
+    number: 109,
+    objects: [
+      service('s-109', { clusterIp: v4(109) }),
+      relabelled(slice('IPv4', 's-109', ['pod-a']), { 'kubernetes.io/service-nam': 's-109' }),
+    ],
+    ask: ['service', 'show', 'default/S'],
+    cause: 'its label is "kubernetes.io/service-nam" instead of "kubernetes.io/service-name"',
+    code: 1,
+    meets: ['reset', 'unreachable'],
+  },
+  {
+    name: 'a slice names a Service that is not there',
+    number: 110,
+    objects: [
+      service('s-110', { clusterIp: v4(110) }),
+      relabelled(slice('IPv4', 's-110', ['pod-a']), { 'kubernetes.io/service-name': 's-11O' }),
+    ],
+    ask: ['service', 'show', 'default/S'],
+    cause: 'EndpointSlice default/s-110-ipv4 is of default/s-11O, which is no Service here',
+    code: 1,
+    meets: ['reset', 'unreachable'],
+  },
+  {
+    name: 'ports have other names',
+    number: 111,
+    objects: one(111, ['pod-a'], { ports: [{ name: 'http', port: 80 }] }, [
+      { name: 'web', port: 8080 },
+    ]),
+    ask: ['service', 'show', 'default/S'],
+    cause: 'has a port named "http" for TCP, they have "web" (8080/TCP)',
+    code: 1,
+    meets: ['reset', 'unreachable'],
+  },
+  {
+    name: 'an endpoint is the ClusterIP of another Service',
+    number: 112,
+    objects: one(112, [{ at: v4(101) }], {}, [{ port: 80 }]),
+    ask: ['explain', 'default/S:80'],
+    cause: 'Endpoint 10.96.0.101 is not a pod: it is the ClusterIP of default/s-101',
+    code: 1,
+    meets: ['reset', 'unreachable', 'timeout'],
+  },
+  {
+    name: 'the slice names hosts',
+    number: 113,
+    objects: [
+      service('s-113', { clusterIp: v4(113) }),
+      { ...slice('IPv4', 's-113', []), addressType: 'FQDN', endpoints: [{ addresses: ['a.b'] }] },
+    ],
+    ask: ['service', 'show', 'default/S'],
+    cause: 'its addressType is FQDN',
+    code: 1,
+    meets: ['reset', 'unreachable'],
+  },
+  {
+    name: 'the policy is Local, and the endpoint names no node',
+    number: 114,
+    objects: one(114, [{ at: nowhere }], { spec: { internalTrafficPolicy: 'Local' } }),
+    ask: ['service', 'show', 'default/S'],
+    cause: 'is on an unknown node: it has no nodeName',
+    code: 1,
+    meets: ['timeout'],
+  },
+  {
+    name: 'it is published although its program is dead',
+    number: 115,
+    objects: one(115, ['pod-b'], { spec: { publishNotReadyAddresses: true } }),
+    ask: ['service', 'check', 'S'],
+    cause: /10\.244\.1\.3:8080 +endpoint +yes +refused/,
+    code: 1,
+    from: 'client',
+    meets: ['reset'],
+  },
+  {
+    name: 'the route to the endpoint is a blackhole',
+    number: 116,
+    objects: one(116, [{ at: blackhole }]),
+    ask: ['explain', 'default/S:80'],
+    cause: 'Packets do not get to endpoint 10.244.9.9: its route is a blackhole',
+    code: 1,
+    meets: ['timeout'],
+  },
+  {
+    name: 'the route to the endpoint is a blackhole, and it is tried',
+    number: 117,
+    objects: one(117, [{ at: blackhole }]),
+    ask: ['service', 'check', 'default/S'],
+    cause: /10\.244\.9\.9:8080 +endpoint +yes +blackhole/,
+    code: 1,
+    meets: ['timeout'],
+  },
+  {
+    name: 'the route to the endpoint is forbidden',
+    number: 118,
+    objects: one(118, [{ at: prohibited }]),
+    ask: ['service', 'check', 'default/S'],
+    cause: /10\.244\.9\.10:8080 +endpoint +yes +prohibited/,
+    code: 1,
+    meets: ['unreachable', 'timeout'],
+  },
+  {
+    name: 'nobody serves its class of load balancers',
+    number: 119,
+    objects: one(119, ['pod-a'], {
+      spec: { type: 'LoadBalancer', loadBalancerClass: 'example.com/lb' },
+    }),
+    ask: ['service', 'show', 'default/S'],
+    cause: 'no load balancer of class "example.com/lb" has given it one',
+    code: 1,
+    meets: ['answered'],
+  },
+  {
+    name: 'hints are on one of two endpoints',
+    number: 121,
+    objects: one(121, [{ at: 'pod-a', hints: { forZones: ['zone-a'] } }, 'pod-c']),
+    ask: ['service', 'show', 'default/S'],
+    cause: 'Hints are ignored: a ready endpoint has no hint for a zone.',
+    code: 0,
+    meets: ['answered'],
+  },
+  {
+    name: 'the internal policy is Local, and its pod is elsewhere',
+    number: 122,
+    objects: one(122, ['pod-c'], { spec: { internalTrafficPolicy: 'Local' } }),
+    ask: ['service', 'show', 'default/S'],
+    cause:
+      'drops connections: internalTrafficPolicy is Local, and its only endpoint is not on this',
+    code: 1,
+    meets: ['timeout'],
+  },
+  {
+    name: 'the external policy is Local, and its pod is elsewhere',
+    number: 123,
+    objects: one(123, ['pod-c'], {
+      ports: [{ port: 80, nodePort }],
+      spec: { externalTrafficPolicy: 'Local' },
+    }),
+    ask: ['explain', `${NODE_IP.IPv4}:${nodePort}`, '--from=outside'],
+    cause: 'externalTrafficPolicy is Local, and no endpoint of this node can be used.',
+    code: 1,
+    to: { address: NODE_IP.IPv4, port: nodePort },
+    from: 'client',
+    meets: ['timeout'],
+  },
+  {
+    name: 'source ranges leave the client out',
+    number: 124,
+    objects: one(124, ['pod-a'], {
+      vips: [{ IPv4: vip }],
+      spec: { loadBalancerSourceRanges: ['192.0.2.0/24'] },
+    }),
+    ask: ['explain', `${vip}:80`, `--from=${CLIENT_IP.IPv4}`],
+    cause: 'it is in none of loadBalancerSourceRanges (192.0.2.0/24)',
+    code: 1,
+    to: { address: vip, port: 80 },
+    from: 'client',
+    meets: ['timeout'],
+  },
+  {
+    name: 'no endpoint is ready',
+    number: 125,
+    objects: one(125, [{ at: 'pod-a', ready: false }]),
+    ask: ['service', 'show', 'default/S'],
+    cause: 'refuses connections: its only endpoint is not ready.',
+    code: 1,
+    meets: ['reset', 'unreachable'],
+  },
+  {
+    name: 'the selector matches no pod',
+    number: 126,
+    objects: one(126, []),
+    ask: ['service', 'show', 'default/S'],
+    cause: 'Its EndpointSlices name no endpoint: its selector matches no pod.',
+    code: 1,
+    meets: ['reset', 'unreachable'],
+  },
+  {
+    name: 'nobody makes EndpointSlices',
+    number: 127,
+    objects: [service('s-127', { clusterIp: v4(127) })],
+    ask: ['service', 'check', 'default/S'],
+    cause: /10\.96\.0\.127:80 +Service +refused/,
+    code: 1,
+    meets: ['reset', 'unreachable'],
+  },
+  {
+    name: 'a firewall of others drops packets to the endpoint',
+    number: 128,
+    objects: one(128, ['pod-a'], {}, [{ port: guardedPort }]),
+    ask: ['trace', 'default/S:80', '--from=node'],
+    cause: /dropped by rule \d+ of chain inet guard out/,
+    code: 1,
+    meets: ['timeout'],
+  },
+  {
+    name: 'a firewall of others drops packets, and the endpoint is tried',
+    number: 129,
+    objects: one(129, ['pod-a'], {}, [{ port: guardedPort }]),
+    ask: ['service', 'check', 'default/S', '--timeout=500ms'],
+    cause: /10\.244\.1\.2:8091 +endpoint +yes +timeout +\S+ +no answer: the pod is gone, or/,
+    code: 1,
+    meets: ['timeout'],
+  },
+  {
+    name: 'the port is another one',
+    number: 130,
+    objects: one(130, ['pod-a']),
+    ask: ['explain', 'IP:8080'],
+    cause: 'is the ClusterIP of default/s-130, which has 80/TCP, not 8080',
+    code: 1,
+    to: { address: clusterIp(130).IPv4, port: 8080 },
+    meets: ['reset', 'unreachable'],
+  },
+  {
+    name: 'nobody has the address of the endpoint',
+    number: 131,
+    objects: one(131, [{ at: nowhere, nodeName: 'node' }]),
+    ask: ['service', 'check', 'default/S', '--timeout=500ms'],
+    cause: /10\.244\.1\.77:8080 +endpoint +yes +timeout/,
+    code: 1,
+    meets: ['timeout', 'unreachable'],
+  },
+  {
+    name: 'another Service has its external IP',
+    number: 132,
+    objects: [
+      ...one(132, ['pod-a'], { externalIps: [{ IPv4: externalIP }] }),
+      {
+        ...service('elder', { clusterIp: v4(133), externalIps: [{ IPv4: externalIP }] }),
+        metadata: { name: 'elder', namespace: 'default', ...older },
+      },
+    ].map((object) => younger(object)),
+    ask: ['service', 'show', 'default/S'],
+    cause: `does not get externalIP ${externalIP}:80, which default/elder holds`,
+    code: 1,
+    meets: ['answered'],
+  },
+];
+
+/** Made later than `elder`. */
+function younger(object: KubernetesObject): KubernetesObject {
+  const creationTimestamp = '2026-02-01T00:00:00Z';
+  return { ...object, metadata: { ...({ creationTimestamp } as object), ...object.metadata } };
+}
