@@ -16,7 +16,10 @@ export default defineConfig({
         test: {
           name: 'unit',
           include: ['test/**/*.test.ts'],
-          exclude: ['test/**/*.{cost,kernel,image,prometheus,vm}.test.ts', 'node_modules/**'],
+          exclude: [
+            'test/**/*.{cost,kernel,image,prometheus,upgrade,vm}.test.ts',
+            'node_modules/**',
+          ],
           // Tests of the API server mostly wait for time: more of them than there are cores.
           maxWorkers: 6,
           // Files share modules, which saves a third of the time: no module may keep anything.
@@ -57,6 +60,16 @@ export default defineConfig({
       },
       {
         test: { name: 'image', include: ['test/**/*.image.test.ts'], testTimeout: 60_000 },
+      },
+      {
+        // This version and the one before it, which scripts/test-upgrade builds.
+        test: {
+          name: 'upgrade',
+          include: ['test/**/*.upgrade.test.ts'],
+          testTimeout: longestMs,
+          hookTimeout: longestMs,
+          fileParallelism: false,
+        },
       },
       {
         // Rules and dashboards, judged by Prometheus itself.

@@ -11,7 +11,7 @@ import { type ActorName, addressOf } from '../lab/addresses.ts';
 import { withoutOwner } from '../lab/listing.ts';
 import { BASELINE, type KubernetesObject, service, slices } from '../lab/objects.ts';
 
-const main = resolve(import.meta.dirname, '..', '..', 'src', 'main.ts');
+const ownMain = resolve(import.meta.dirname, '..', '..', 'src', 'main.ts');
 /** Limits of the machine are not a namespace's to set. */
 const conntrack = { maxPerCore: 0, tcpEstablishedTimeout: '0s', tcpCloseWaitTimeout: '0s' };
 
@@ -25,6 +25,8 @@ export interface Circumstances {
   readonly within?: readonly string[];
   /** Whether somebody reads what it logs. Default: yes. */
   readonly isRead?: boolean;
+  /** The program's main module. Default: that of this version. */
+  readonly main?: string;
 }
 
 /** One process of the program. */
@@ -40,7 +42,7 @@ export class Program {
   constructor(
     namespace: Namespace,
     args: readonly string[],
-    { within = [], isRead = true }: Circumstances = {},
+    { within = [], isRead = true, main = ownMain }: Circumstances = {},
   ) {
     const argv = ['netns', 'exec', namespace.name, ...within, process.execPath, main, ...args];
     this.#child = spawn('ip', argv, { stdio: ['ignore', 'pipe', 'pipe'] });
