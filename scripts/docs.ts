@@ -24,6 +24,7 @@ import { addedFields, defaultsOf, fileFields, pathInV1alpha2 } from '../src/conf
 import { apiPage } from './api-page.ts';
 import { chartPages } from './chart-docs.ts';
 import { dashboard } from './dashboard/index.ts';
+import { howItWorksSvg } from './how-it-works.ts';
 import { logPage } from './log-page.ts';
 import { manPage } from './man-page.ts';
 import { code, notice, table } from './markdown.ts';
@@ -250,6 +251,7 @@ export const pages: Readonly<Record<string, string>> = {
   'docs/metrics.md': metricsPage(),
   'docs/api.md': apiPage(),
   'docs/fairlead.8': manPage(),
+  'docs/how-it-works.svg': howItWorksSvg(),
   'docs/migrating.md': withSection('docs/migrating.md', 'ipvs', ipvsTable()),
   'deploy/grafana/fairlead.json': dashboard(),
   ...chartPages(new URL('..', import.meta.url)),

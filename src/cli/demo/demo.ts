@@ -2,11 +2,12 @@
  * `fairlead demo`: the agent in a private network namespace, real connections through it, and what
  * a change costs. Ends by itself and leaves nothing behind.
  */
-import { type ChildProcess, execFileSync, spawn, spawnSync } from 'node:child_process';
+import { type ChildProcess, execFile, execFileSync, spawn, spawnSync } from 'node:child_process';
 import { mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { release, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { promisify } from 'node:util';
 import type { Kernel } from '../../kernel/kernel.ts';
 import { openKernel } from '../../kernel/native-kernel.ts';
 import type { Run } from '../command.ts';
@@ -21,7 +22,8 @@ const onStage = 'on-stage';
 const clusterIP = '10.96.0.10';
 const servicePort = 80;
 const podPort = 8080;
-const endsAfterMs = 30_000;
+const endsAfterMs = 60_000;
+const noNft = '  nft is not installed: apt-get install -y nftables, and look here again';
 
 /** Runs the demo, first outside of its namespaces, then in them. */
 export const run: Run = async ({ values }) => {
@@ -112,8 +114,59 @@ async function story(page: Page, cluster: Cluster, { batches, client, pods }: Ca
   if (total(outcome.failures) + total(first.failures) > 0) {
     throw new Error('connections failed, see above');
   }
+  await explain(page, client, target);
+  await interfere(page, client, target);
   page.heading('what the kernel holds');
   page.listing(listing());
+  page.heading('what now?');
+  page.text('docs/tutorial.md         a Service of your own in ten minutes, without a cluster');
+  page.text('bin/fairlead preflight   what a node of yours would say; changes nothing');
+  page.text('docs/install             kind, minikube, k3s, kubeadm and others, and the way back');
+}
+
+interface Target {
+  readonly address: string;
+  readonly port: number;
+}
+
+/** What becomes of a packet: as the rules say, and as the kernel shows for a real one. */
+async function explain(page: Page, client: Pod, target: Target): Promise<void> {
+  page.heading('what becomes of a packet of the client?');
+  const from = ['--from', client.address];
+  const question = ['explain', 'demo/web:http', ...from];
+  page.command(['fairlead', ...question], (await ask(question)).stdout);
+  const trace = ['trace', 'demo/web:http', ...from];
+  const traced = ask(trace);
+  const load: Load = { ...target, connections: 'until-stopped', concurrency: 1 };
+  const running = client.connect(load);
+  const { stdout } = await traced;
+  client.stopConnecting();
+  await running;
+  // The steps are those of the explanation, with rules; the beginning says what came of it.
+  page.command(['fairlead', ...trace], stdout.split('\n\n', 1)[0]!);
+}
+
+/** Another program deletes all of our rules, if the kernel lets it. */
+async function interfere(page: Page, client: Pod, target: Target): Promise<void> {
+  page.heading('another program flushes the rules');
+  const words = ['nft', 'flush', 'table', 'ip', 'fairlead'];
+  const { status, stderr, error } = spawnSync('nft', words.slice(1), { encoding: 'utf8' });
+  if (error !== undefined) return page.text(noNft);
+  page.command(words, status === 0 ? '(done)' : stderr.split('\n', 1)[0]!);
+  // Where the kernel knows no owners of tables, the rules are written again at once.
+  page.text(
+    status === 0 ? 'Fairlead writes them again.' : 'The kernel refused it: the table is ours.',
+  );
+  await sleep(status === 0 ? 500 : 0);
+  const outcome = await client.connect({ ...target, connections: 300, concurrency: 8 });
+  page.outcome(outcome);
+  if (total(outcome.failures) > 0) throw new Error('connections failed, see above');
+}
+
+/** Asks the agent by a command of this program. */
+async function ask(args: readonly string[]): Promise<{ readonly stdout: string }> {
+  const argv = [process.argv[1]!, ...args];
+  return promisify(execFile)(process.execPath, argv, { env: { ...process.env, NO_COLOR: '1' } });
 }
 
 function total(counts: Outcome['failures']): number {
@@ -181,7 +234,7 @@ async function agentReady(kernel: Kernel, agent: ChildProcess, batches: Batches)
 /** What nft, a program that knows nothing of us, reads in the kernel. */
 function listing(): string {
   if (spawnSync('nft', ['--version']).error !== undefined) {
-    return 'nft is not installed, so nobody independent can show it: apt-get install -y nftables';
+    return noNft;
   }
   const list = (kind: 'map' | 'chain', name: string): string =>
     execFileSync('nft', ['list', kind, 'ip', 'fairlead', name], { encoding: 'utf8' });

@@ -27,13 +27,16 @@ export class Page {
   }
 
   changes(): void {
-    const columns = ['file noticed', 'worked out', 'kernel', 'in all'];
-    this.#line(`  ${''.padEnd(34)}${columns.map((name) => name.padStart(14)).join('')}`);
+    const cells = ['kernel', 'Fairlead', 'file watcher'].map((name) => name.padStart(14));
+    this.#line(`  ${''.padEnd(34)}${cells.join('')}`);
   }
 
-  /** What took how long, from the file until the kernel had the change. */
+  /**
+   * How long the kernel and Fairlead took. The file watcher is shown apart: it waits until nobody
+   * writes a file any more, which the watch of an API server need not.
+   */
   change(label: string, { wholeMs, sinceChangeMs, applyMs }: ChangeTimes): void {
-    const parts = [wholeMs - sinceChangeMs, sinceChangeMs - applyMs, applyMs, wholeMs];
+    const parts = [applyMs, sinceChangeMs - applyMs, wholeMs - sinceChangeMs];
     const cells = parts.map((ms) => `${Math.max(0, ms).toFixed(2)} ms`.padStart(14));
     this.#line(`  ${label.padEnd(34)}${cells.join('')}`);
   }
@@ -57,6 +60,16 @@ export class Page {
 
   listing(text: string): void {
     this.#line(this.#styled('dim', text.trimEnd()));
+  }
+
+  /** A command, as if it had been typed, and what it printed. */
+  command(words: readonly string[], printed: string): void {
+    this.#line(this.#styled('bold', `  $ ${words.join(' ')}`));
+    for (const line of printed.trimEnd().split('\n')) this.#line(`  ${line}`.trimEnd());
+  }
+
+  text(line: string): void {
+    this.#line(`  ${line}`);
   }
 
   failure(text: string): void {
