@@ -83,6 +83,16 @@ describe('kubectl fairlead status', () => {
     expect(rows(stdout)[1]![0]).toBe('a');
   });
 
+  it('is not kept busy by a node that answers without end', async () => {
+    const spam = 'problem\tspam\n'.repeat(100_000);
+    const cluster = new PaperCluster()
+      .node('a', statusReport().replace('healthy', `${spam}healthy`))
+      .script('b', 'while echo problem spam; do :; done');
+    const { code, stdout } = await cluster.ask('status', '--timeout=60', '--no-headers');
+    const [first, second] = stdout.split('\n');
+    expect([code, first!.slice(0, 12), second!.length < 3000]).toEqual([1, 'b  no answer', true]);
+  });
+
   it('names nodes that have no pod of Fairlead', async () => {
     const cluster = new PaperCluster().node('a', statusReport()).object('nodes', 'a\nbare\n');
     const { stdout } = await cluster.ask('status');
@@ -100,7 +110,8 @@ describe('kubectl fairlead status', () => {
     const { code, stdout } = await cluster.ask('status', '--timeout=300');
     expect([code, rows(stdout).at(-1)]).toEqual([0, ['45 nodes, 45 answered, 0 to look at']]);
     const running = cluster.read('running').trim().split('\n').map(Number);
-    expect([running.length, Math.max(...running)]).toEqual([45, 20]);
+    expect(running).toHaveLength(45);
+    expect(Math.max(...running)).toBeLessThanOrEqual(20);
   });
 });
 
