@@ -8,7 +8,7 @@ import { text } from 'node:stream/consumers';
 import { expect, onTestFinished, test } from 'vitest';
 import { createNamespace, type Namespace } from '../conformance/namespace.ts';
 import { FakeApi } from '../fake/api-server-process.ts';
-import { inForce, Program, until } from './program.ts';
+import { inForce, listens, Program, until } from './program.ts';
 
 const main = resolve(import.meta.dirname, '..', '..', 'src', 'main.ts');
 
@@ -48,6 +48,7 @@ test('the running process is asked how it is, and what becomes of Services', asy
     ...['--proxy-mode=nftables', ...limits.map((limit) => `--conntrack-${limit}`)],
   ]);
   await program.told(inForce, 2);
+  await listens(namespace, 10_249);
 
   const status = await said(namespace, 'status', '-o', 'json');
   expect([status.code, status.stderr]).toEqual([0, '']);

@@ -2,7 +2,7 @@
 import { resolve } from 'node:path';
 import { expect, test } from 'vitest';
 import { canTranslate } from '../lab/connect-time.ts';
-import { inForce, Place } from './program.ts';
+import { inForce, listens, Place } from './program.ts';
 
 const main = resolve(import.meta.dirname, '..', '..', 'src', 'main.ts');
 
@@ -56,6 +56,7 @@ test.skipIf(!canTranslate())(
     const place = await Place.make();
     const program = place.start();
     await program.told(inForce, 2);
+    await listens(place.namespace, 10_249);
     expect(await removal(place)).toBe('nothing to remove\n');
     place.configure({ metricsBindAddress: '127.0.0.1:10777' });
     program.kill('SIGTERM');

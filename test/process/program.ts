@@ -96,6 +96,12 @@ export async function until(done: () => Promise<boolean>, what: string): Promise
   throw new Error(`not within a minute: ${what}`);
 }
 
+/** Its servers open beside its rules, and may be later. */
+export async function listens({ run }: Pick<Namespace, 'run'>, port: number): Promise<void> {
+  const listed = async () => (await run('ss', ['-Hltn', `sport = :${port}`])) !== '';
+  await until(listed, `something listens on port ${port}`);
+}
+
 /** A cluster of one Service in a directory, and a configuration file beside it. */
 export class Place {
   readonly namespace: Namespace;
