@@ -3,6 +3,7 @@
  * cobra's: a line for each, with a tab and what it means, then `:` and a directive.
  */
 import type { ServiceList } from '../ask/service.ts';
+import { FlagError, type FlagHandler, readFlags } from '../config/flag-syntax.ts';
 import { ask } from './ask/client.ts';
 import { serverOf } from './ask/server.ts';
 import type { Command, CommandFlag, Offers, Run } from './command.ts';
@@ -71,7 +72,9 @@ async function offersOf(
   if (command.words[0] === 'help') return helpSubjects(words);
   const current = words.at(-1) ?? '';
   const flags = await flagsOf(command);
-  const { positions, values, pending } = readBefore(flags, words.slice(0, -1));
+  const before = readBefore(flags, words.slice(0, -1));
+  if (before === undefined) return nothing;
+  const { pending, positions, values } = before;
   if (pending !== undefined)
     return offer(pending.offers, current, { before: '', values, patienceMs });
   const [, name, value] = /^--([^=]+)=(.*)$/s.exec(current) ?? [];
@@ -145,23 +148,37 @@ interface Before {
   readonly pending: OfferedFlag | undefined;
 }
 
-function readBefore(flags: readonly OfferedFlag[], words: readonly string[]): Before {
+/** Undefined where a flag is unknown. */
+function readBefore(flags: readonly OfferedFlag[], words: readonly string[]): Before | undefined {
   const values: Record<string, string> = {};
-  let positions = 0;
-  let pending: OfferedFlag | undefined;
-  for (const word of words) {
-    if (pending !== undefined) {
-      values[pending.name] = word;
-      pending = undefined;
-      continue;
-    }
-    const [, name, letter, value] = /^(?:--([^=]+)|-([^-]))(?:=(.*))?$/s.exec(word) ?? [];
-    const flag = flags.find((one) => one.name === name || (letter && one.letter === letter));
-    if (flag !== undefined && value !== undefined) values[flag.name] = value;
-    else if (flag?.takesValue) pending = flag;
-    else if (!word.startsWith('-')) positions += 1;
+  const handlerOf = (flag: OfferedFlag | undefined): FlagHandler | undefined => {
+    if (flag === undefined) return undefined;
+    const bare = flag.takesValue ? undefined : 'true';
+    return {
+      bare,
+      take: (text) => {
+        values[flag.name] = text;
+      },
+    };
+  };
+  const named = (name: string) => flags.find((flag) => flag.name === name);
+  const lettered = (letter: string) => flags.find((flag) => flag.letter === letter);
+  const last = words.at(-1) ?? '';
+  const flag = last.startsWith('--')
+    ? named(last.slice(2))
+    : lettered(/^-(.)$/.exec(last)?.[1] ?? '');
+  const pending = flag?.takesValue ? flag : undefined;
+  try {
+    const read = readFlags(pending === undefined ? words : words.slice(0, -1), {
+      names: [],
+      named: (name) => handlerOf(named(name)),
+      lettered: (letter) => handlerOf(lettered(letter)),
+    });
+    return { positions: read.length, values, pending };
+  } catch (error) {
+    if (error instanceof FlagError) return undefined;
+    throw error;
   }
-  return { positions, values, pending };
 }
 
 function flagNames(flags: readonly OfferedFlag[], current: string): Offered {

@@ -72,6 +72,13 @@ describe('completion', () => {
     ['fairlead trace a:80 --from n', ['node'], isValue],
     ['fairlead shadow --set', ['--settle='], isOpen],
     ['fairlead shadow --proxy-mode=u', ['--proxy-mode=userspace'], isValue],
+    ['fairlead status -wojson --no', ['--no-headers'], isValue],
+    [
+      'fairlead top --no-headers -c 1 --sort=',
+      ['--sort=connections', '--sort=refusals', '--sort=name'],
+      isValue,
+    ],
+    ['fairlead status --wathc -', [], isValue],
     ['fairlead nothing ', [], isValue],
     ['fairlead service nothing ', [], isValue],
   ])('of %j offers %j', async (line, words, directive) => {
