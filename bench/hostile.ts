@@ -79,9 +79,12 @@ function bounded(): string {
 async function overtaken(): Promise<string> {
   const state = new ClusterState();
   let told = (): void => {};
-  const family: Pick<FamilySync, 'family' | 'setDesired'> = {
+  const all = new Map<string, Forwarding>();
+  const family: Pick<FamilySync, 'desired' | 'family' | 'setDesired'> = {
     family: 'IPv4',
-    setDesired: (key) => {
+    desired: all,
+    setDesired: (key, next) => {
+      if (next !== undefined) all.set(key, next);
       if (key.startsWith('shop/small')) told();
     },
   };

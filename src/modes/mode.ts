@@ -125,7 +125,7 @@ export interface Observation {
    * they write. Otherwise an audit reads again.
    */
   readonly besideBatches?: boolean;
-  /** `next` with its pools in the order found in the kernel, so that adopting writes nothing. */
+  /** `next` with its pools in the order found in the kernel, so that a repair writes no order. */
   adopt(next: Forwarding): Forwarding;
 }
 

@@ -12,7 +12,9 @@ import type { Conflict } from './conflict.ts';
 import {
   type ClaimKey,
   claimKey,
+  type FrontendKey,
   familyOf,
+  frontendKey,
   type NodePortKey,
   nodePortClaim,
   nodePortsOf,
@@ -45,7 +47,7 @@ export interface Transfer {
   readonly family: Family;
   /** `Forwarding.key` */
   readonly forwarding: string;
-  readonly lost: ReadonlySet<Frontend>;
+  readonly lost: ReadonlySet<FrontendKey>;
   readonly gained: readonly Frontend[];
 }
 
@@ -332,7 +334,7 @@ class Transfers {
   }
 
   add(family: Family, from: Claim | undefined, to: Claim | undefined): void {
-    if (from !== undefined) this.#gather(family, from)?.lost.add(from.frontend);
+    if (from !== undefined) this.#gather(family, from)?.lost.add(frontendKey(from.frontend));
     if (to !== undefined) this.#gather(family, to)?.gained.push(to.frontend);
   }
 
@@ -345,17 +347,17 @@ class Transfers {
     const known = this.#of[family].get(servicePort);
     if (known !== undefined) return known;
     const forwarding = forwardingKey(servicePort);
-    const made = { service, family, forwarding, lost: new Set<Frontend>(), gained: [] };
+    const made = { service, family, forwarding, lost: new Set<FrontendKey>(), gained: [] };
     this.#of[family].set(servicePort, made);
     return made;
   }
 }
 
-type Gathered = Transfer & { readonly lost: Set<Frontend>; readonly gained: Frontend[] };
+type Gathered = Transfer & { readonly lost: Set<FrontendKey>; readonly gained: Frontend[] };
 
 /** The Forwarding after the transfer. */
 export function transferred(forwarding: Forwarding, { lost, gained }: Transfer): Forwarding {
-  const kept = forwarding.frontends.filter((frontend) => !lost.has(frontend));
+  const kept = forwarding.frontends.filter((frontend) => !lost.has(frontendKey(frontend)));
   return { ...forwarding, frontends: [...kept, ...gained] };
 }
 

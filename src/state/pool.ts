@@ -74,10 +74,21 @@ export function withOrderOf(previous: Forwarding | undefined, next: Forwarding):
   };
 }
 
-/** `next` in the order of `previous`, or `previous` itself when they say the same. */
+/**
+ * `next` in the order of `previous`: `previous` itself when they differ in nothing else, and `next`
+ * itself when it has that order.
+ */
 export function inOrderOf(previous: Forwarding | undefined, next: Forwarding): Forwarding {
+  if (previous === undefined || previous === next) return next;
   const ordered = withOrderOf(previous, next);
-  return previous !== undefined && sameForwarding(previous, ordered) ? previous : ordered;
+  if (sameForwarding(previous, ordered)) return previous;
+  return sameForwarding(next, ordered) ? next : ordered;
+}
+
+/** Whether they are the same but for the order of their pools; undefined = there is none. */
+export function isSame(a: Forwarding | undefined, b: Forwarding | undefined): boolean {
+  if (a === b) return true;
+  return a !== undefined && b !== undefined && inOrderOf(a, b) === a;
 }
 
 /** `next` with its pools in the order that `orderOf` gives, usually that of the kernel. */

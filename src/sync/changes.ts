@@ -47,7 +47,7 @@ export class Changes {
     this.#minSyncPeriodMs = options.settings.minSyncPeriodMs;
   }
 
-  /** By key. Pools have the order that they have in the kernel. */
+  /** By key. It depends on the cluster only: pools have the order that resolving gives them. */
   get desired(): ReadonlyMap<string, Forwarding> {
     return this.#desired;
   }
@@ -113,10 +113,9 @@ export class Changes {
 
   readonly plan = (key: string): void => {
     const cause = this.#dirty.take(key);
-    const resolved = this.#desired.get(key);
+    const desired = this.#desired.get(key);
     const previous = this.#applier.expected(key);
-    const next = resolved && inOrderOf(previous, resolved);
-    if (next !== resolved && next !== undefined) this.#desired.set(key, next);
+    const next = desired && inOrderOf(previous, desired);
     this.#handover.plan({ key, previous, next, cause });
   };
 }

@@ -2,6 +2,7 @@
 
 import type { Family } from '../net/address.ts';
 import type { Excess } from '../state/budget.ts';
+import { sameForwarding } from '../state/equal.ts';
 import { externalIPNotices, formatExternalIPNotice } from '../state/external-ips.ts';
 import {
   type FrontendOwners,
@@ -97,7 +98,24 @@ export class Desired {
     const { forwardings, excess } = yield* resolveInSteps(service, slices, known);
     this.#noteExcess(service.key, excess);
     this.#noteExternalIPs(service, known);
-    return yield* owners.set(service, forwardings, known.nodeSockets);
+    const shared = yield* this.#shared(forwardings);
+    return yield* owners.set(service, shared, known.nodeSockets);
+  }
+
+  /** Equal ones that are desired already, and in force, so that two of each do not take memory. */
+  *#shared(forwardings: readonly Forwarding[]): Generator<undefined, readonly Forwarding[]> {
+    const shared: Forwarding[] = [];
+    for (const forwarding of forwardings) {
+      const known = this.#sync(forwarding.family)?.desired.get(forwarding.key);
+      const isSame = known !== undefined && sameForwarding(known, forwarding);
+      shared.push(isSame ? known : forwarding);
+      yield;
+    }
+    return shared;
+  }
+
+  #sync(family: Family): FamilySync | undefined {
+    return this.#options.families.find((sync) => sync.family === family);
   }
 
   /** Reports an excess that is new or has changed. */
@@ -133,8 +151,8 @@ export class Desired {
 
   /** Frontends pass between Forwardings of other Services. */
   #transfer(transfer: Transfer, receivedMs: number): void {
-    const { clock, families, resolved } = this.#options;
-    const sync = families.find(({ family }) => family === transfer.family);
+    const { clock, resolved } = this.#options;
+    const sync = this.#sync(transfer.family);
     const forwarding = sync?.desired.get(transfer.forwarding);
     if (sync === undefined || forwarding === undefined) return;
     const cause = { receivedMs, resolvedMs: clock.now(), triggerTimesMs: noTimes };

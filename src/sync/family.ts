@@ -102,7 +102,7 @@ export class FamilySync {
     this.#snapshots = new Snapshots(options);
   }
 
-  /** What is desired. Pools have the order that they have in the kernel. */
+  /** What is desired. It depends on the cluster only. */
   get desired(): ReadonlyMap<string, Forwarding> {
     return this.#changes.desired;
   }
@@ -279,7 +279,7 @@ export class FamilySync {
   }
 
   /**
-   * Reads what the kernel holds, adopts its order of pools, and writes the difference. It is done
+   * Reads what the kernel holds, keeps its order of pools, and writes the difference. It is done
    * at the start, and after each failure whose extent is not known. Changes wait meanwhile.
    */
   async #recover(): Promise<void> {
@@ -305,9 +305,7 @@ export class FamilySync {
     const options = this.#options;
     const targets = targetsOf(this.desired, this.#quarantine.values());
     await this.#handover.restart(targets, this.#quarantine.keys(), this.#pause());
-    await adoptAll(options, found, targets, (key, forwarding, adopted) => {
-      if (this.desired.get(key) === forwarding) this.#changes.setDesired(key, adopted);
-    });
+    await adoptAll(options, found, targets);
     await this.#environment.plan(options.planner, this.#pause());
     const { drift, failure } = await repairAll(options, found, targets, causes, purpose);
     const { family } = this;

@@ -1,5 +1,6 @@
 /** The Forwardings that the kernel refused, until they are tried again. */
 import type { KernelFailure } from '../kernel/kernel.ts';
+import { isSame } from '../state/pool.ts';
 import type { Forwarding } from '../state/types.ts';
 import { type BackoffLimits, backoffMs } from './backoff.ts';
 import type { Clock } from './clock.ts';
@@ -105,11 +106,11 @@ export class Quarantine {
   committed(
     key: string,
     inForce: Forwarding | undefined,
-    wanted: Forwarding | undefined,
+    desired: Forwarding | undefined,
   ): Quarantined | undefined {
     const entry = this.#entries.get(key);
     if (entry === undefined) return undefined;
-    if (inForce === wanted) {
+    if (isSame(inForce, desired)) {
       this.#entries.delete(key);
       return entry;
     }

@@ -87,22 +87,16 @@ export function targetsOf(
   return targets;
 }
 
-/**
- * Gives the pools of `targets` the order that they have in the kernel. `take` is told what changed.
- */
+/** Gives the pools of `targets` the order that they have in the kernel. */
 export async function adoptAll(
   { clock, sliceMs }: RepairOptions,
   found: Observation,
   targets: Map<string, Forwarding>,
-  take: (key: string, forwarding: Forwarding, adopted: Forwarding) => void,
 ): Promise<void> {
   const pacer = new Pacer(clock, sliceMs);
   for (const [key, forwarding] of targets) {
     const adopted = found.adopt(forwarding);
-    if (adopted !== forwarding) {
-      targets.set(key, adopted);
-      take(key, forwarding, adopted);
-    }
+    if (adopted !== forwarding) targets.set(key, adopted);
     if (pacer.spent) await pacer.rest();
   }
 }

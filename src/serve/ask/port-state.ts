@@ -1,4 +1,5 @@
 /** Whether what is desired of a Service is in force, waits, or is set aside. */
+import { isSame } from '../../state/pool.ts';
 import { forwardingKey, type Service } from '../../state/types.ts';
 import type { FamilySync } from '../../sync/family.ts';
 import type { Inside } from './inside.ts';
@@ -30,8 +31,7 @@ export class States {
   ofKey(service: Service, key: string, sync: FamilySync): State {
     if (this.#aside[this.#families.indexOf(sync)]?.has(key)) return 'set aside';
     const { desired, inForce } = sync;
-    const wanted = desired.get(key);
-    const isThere = wanted !== undefined && wanted === inForce.get(key);
+    const isThere = desired.has(key) && isSame(inForce.get(key), desired.get(key));
     return isThere && !this.#inside.state.isDirty(service.key) ? 'in force' : 'waiting';
   }
 

@@ -158,7 +158,7 @@ describe('a frontend that two Services claim', () => {
       { service: 'ns/young', forwarding: own?.key, family: 'IPv4', gained: [] },
     ]);
     expect(frontends([transferred(own!, { ...transfers[0]!, lost: new Set() })])).toHaveLength(2);
-    expect([...transfers[0]!.lost].map(({ port }) => port)).toEqual([80]);
+    expect(frontends([transferred(own!, transfers[0]!)])).toEqual(['TCP 10.96.0.2:80']);
   });
 
   it('goes to the next best when the owner is deleted, or claims it no longer', () => {

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { EndpointList } from '../../../src/net/endpoint-list.ts';
 import { sameForwarding } from '../../../src/state/equal.ts';
-import { keepOrder, withOrderOf } from '../../../src/state/pool.ts';
+import { isSame, keepOrder, withOrderOf } from '../../../src/state/pool.ts';
 import { resolve } from '../../../src/state/resolve.ts';
 import type { EndpointSlice, Forwarding } from '../../../src/state/types.ts';
 import { drainingLocal, http, pools, ready, readyLocal, service, slice } from './build.ts';
@@ -58,6 +58,32 @@ const local = service({
 function resolved(...slices: EndpointSlice[]): Forwarding {
   return resolve(local, slices, context)[0]!;
 }
+
+describe('isSame', () => {
+  const [of] = resolve(service(), [slice({ '10.0.0.1': ready, '10.0.0.2': ready })], context);
+  const forwarding = of!;
+  const texts = forwarding.cluster.texts();
+
+  it('says whether two Forwardings differ in more than the order of their pools', () => {
+    const cluster = EndpointList.of('IPv4', [
+      { address: forwarding.cluster.address(1), port: forwarding.cluster.port(1) },
+      { address: forwarding.cluster.address(0), port: forwarding.cluster.port(0) },
+    ]);
+    expect(cluster.texts()).toEqual(texts.toReversed());
+    expect(isSame(forwarding, { ...forwarding, cluster })).toBe(true);
+    expect(isSame({ ...forwarding, cluster }, forwarding)).toBe(true);
+    expect(isSame(forwarding, { ...forwarding, frontends: [] })).toBe(false);
+    const fewer = EndpointList.of('IPv4', []);
+    expect(isSame(forwarding, { ...forwarding, cluster: fewer })).toBe(false);
+    expect(isSame({ ...forwarding, cluster: fewer }, forwarding)).toBe(false);
+  });
+
+  it('says that a Forwarding is not the same as none', () => {
+    expect(isSame(undefined, undefined)).toBe(true);
+    expect(isSame(forwarding, undefined)).toBe(false);
+    expect(isSame(undefined, forwarding)).toBe(false);
+  });
+});
 
 describe('withOrderOf', () => {
   const [a, b, c, d] = ['10.0.0.1', '10.0.0.2', '10.0.0.3', '10.0.0.4'];

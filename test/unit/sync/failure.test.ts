@@ -75,6 +75,23 @@ describe('a Service that the kernel refuses', () => {
     await world.stop();
   });
 
+  it('is restored when what it desires is in force, in whatever order of endpoints', async () => {
+    const world = new World();
+    world.addServices(0, 1);
+    world.setEndpoints('web-0', '10.244.0.9', '10.244.0.5');
+    await world.start();
+    world.kernel.refuse = refuseService('web-0');
+    world.setEndpoints('web-0', '10.244.0.9', '10.244.0.7', '10.244.0.5');
+    await quiet();
+    expect([...world.sync.quarantined]).toHaveLength(1);
+    world.kernel.refuse = () => undefined;
+    await world.clock.pass(1000);
+    expect(world.forwarded).not.toEqual(world.wanted);
+    expect(world.kinds('restored')).toHaveLength(1);
+    expect([...world.sync.quarantined]).toEqual([]);
+    await world.stop();
+  });
+
   it('does not spoil what was planned while its batch was in flight', async () => {
     const world = new World({ batchBytesMax: 300 });
     world.addServices(0, 20);

@@ -20,8 +20,9 @@ class Rig {
 
   constructor() {
     const { events, state, wanted } = this;
-    const family: Pick<FamilySync, 'family' | 'setDesired'> = {
+    const family: Pick<FamilySync, 'desired' | 'family' | 'setDesired'> = {
       family: 'IPv4',
+      desired: wanted,
       setDesired: (key, next) => {
         if (next === undefined) wanted.delete(key);
         else wanted.set(key, next);

@@ -136,7 +136,7 @@ describe('the start', () => {
     await second.stop();
   });
 
-  it('takes over the order of endpoints that the kernel has', async () => {
+  it('keeps the order of endpoints that the kernel has, and desires that of the cluster', async () => {
     const first = new World();
     first.setService(webService('web', 1));
     first.setEndpoints('web', '10.244.0.9', '10.244.0.5');
@@ -147,13 +147,18 @@ describe('the start', () => {
     await first.clock.pass(0);
     await first.stop();
     const { writes } = first.kernel;
+    expect(first.wanted).not.toEqual(first.forwarded);
 
     const second = new World({}, first.kernel);
     second.setService(webService('web', 1));
-    second.setEndpoints('web', '10.244.0.5', '10.244.0.7', '10.244.0.9');
+    second.setEndpoints('web', '10.244.0.9', '10.244.0.7', '10.244.0.5');
     await second.start();
     expect(first.kernel.writes).toBe(writes);
-    expect(second.wanted).toEqual(first.forwarded);
+    const inForce = [...second.sync.inForce.values()].map(({ cluster }) => cluster.bytes);
+    expect(inForce.map((bytes) => Buffer.from(bytes).toString('hex'))).toEqual(
+      Object.values(first.forwarded),
+    );
+    expect(second.wanted).toEqual(first.wanted);
     await second.stop();
   });
 

@@ -1,4 +1,5 @@
 /** Why what is in force, which is explained, is not what is desired. */
+import { isSame } from '../../../state/pool.ts';
 import { type Forwarding, formatServicePortName, objectKey } from '../../../state/types.ts';
 import { failureText } from '../../refusal-text.ts';
 import { type Scene, targetText } from './scene.ts';
@@ -22,7 +23,7 @@ export function warningsOf(
 export function isInForce({ inside, sync }: Scene, { key, servicePort }: Forwarding): boolean {
   const { namespace, name } = servicePort;
   const isResolved = !inside.state.isDirty(objectKey(namespace, name));
-  return isResolved && sync.desired.get(key) === sync.inForce.get(key);
+  return isResolved && isSame(sync.inForce.get(key), sync.desired.get(key));
 }
 
 function starting({ sync }: Scene): string[] {
