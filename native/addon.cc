@@ -3,6 +3,7 @@
 
 #include "binding/find_listener.h"
 #include "binding/line_writer_wrap.h"
+#include "binding/release_file_pages.h"
 #include "binding/socket_wrap.h"
 #include "binding/watch_wrap.h"
 #include "loop/turn_meter.h"
@@ -13,6 +14,8 @@ Napi::Object Init(Napi::Env env, Napi::Object exports) {
   exports.Set("LineWriter", fairlead::binding::LineWriterWrap::Define(env));
   exports.Set("findListener", Napi::Function::New<fairlead::binding::FindListener>(env));
   exports.Set("openListener", Napi::Function::New<fairlead::binding::OpenListener>(env));
+  exports.Set("releaseFilePages",
+              Napi::Function::New<fairlead::binding::ReleaseFilePages>(env));
   exports.Set("Socket", fairlead::binding::SocketWrap::Define(env));
   exports.Set("TurnMeter", fairlead::loop::TurnMeter::Define(env));
   exports.Set("Watch", fairlead::binding::WatchWrap::Define(env));

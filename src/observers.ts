@@ -5,8 +5,9 @@ import type { ConntrackObserver } from './conntrack/events.ts';
 import { RecentDumps } from './conntrack/recent-dumps.ts';
 import type { Engine } from './engine.ts';
 import type { HostFiles } from './host/files.ts';
-import { QuietCollector } from './host/garbage.ts';
+import { ownHeap, QuietCollector } from './host/garbage.ts';
 import type { FindRoute } from './host/reach.ts';
+import { loadAddon } from './kernel/addon.ts';
 import type { Conntrack } from './kernel/conntrack.ts';
 import type { Kernel } from './kernel/kernel.ts';
 import type { Fallback } from './modes/index.ts';
@@ -110,7 +111,7 @@ export class Observers {
   readonly #sourceReport: SourceReport;
   readonly #recorder: EventRecorder | undefined;
   readonly #reporter: Reporter;
-  readonly #collector = new QuietCollector();
+  readonly #collector = new QuietCollector({ ...ownHeap, collect: giveMemoryBack });
   readonly #families = () => this.#present.engine()?.families ?? [];
 
   constructor(options: ObserversOptions, present: Present) {
@@ -295,5 +296,14 @@ export class Observers {
       healthy: () => statusNow(inside).healthy,
     });
     return runServers({ config, mode, http, metrics, inside, log, failed }, signal);
+  }
+}
+
+function giveMemoryBack(): void {
+  ownHeap.collect();
+  try {
+    loadAddon().releaseFilePages();
+  } catch {
+    // Without /proc they stay.
   }
 }

@@ -94,6 +94,12 @@ export interface Addon {
    */
   readonly openListener: (name: string) => number;
   readonly LineWriter: new (fd: number) => LineWriter;
+  /**
+   * Takes pages of program files out of this process's page tables; a fault brings back each that is
+   * used again. Returns how many bytes were resident there. Throws an Error with `errno` and
+   * `syscall` when /proc/self/smaps cannot be read.
+   */
+  readonly releaseFilePages: () => number;
   readonly Socket: new (options?: SocketOptions) => Socket;
   readonly TurnMeter: new () => TurnMeter;
   /**
