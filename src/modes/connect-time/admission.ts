@@ -107,7 +107,9 @@ export class Admission {
       const forwarding = held.get(key);
       const isSettled = this.#room.settle(key, this.#sizeOf(forwarding));
       isAnyFree = this.#owners.settle(key, forwarding) || isAnyFree;
-      if (forwarding !== undefined && this.holds(serviceOf(forwarding))) this.#uncover(key);
+      if (forwarding !== undefined && this.#covered.has(key)) {
+        if (this.holds(serviceOf(forwarding))) this.#uncover(key);
+      }
       if (isSettled && !this.#owners.isLeaving(key)) this.#unsettled.delete(key);
     }
     const now = this.#room.used;

@@ -17,7 +17,7 @@ interface Claim {
   /** What the maps are to have of it. */
   readonly desired: Room;
   /** The most that the kernel may have of it until it is settled. */
-  readonly held: Room;
+  held: Room;
 }
 
 export class MapRoom {
@@ -62,9 +62,14 @@ export class MapRoom {
 
   /** The kernel has so much of it, and nothing is in flight. Returns whether that is all. */
   settle(key: string, size: Room): boolean {
-    const desired = this.#claims.get(key)?.desired ?? nothing;
-    this.#set(key, { desired, held: size });
-    return sorts.every((sort) => desired[sort] === size[sort]);
+    const claim = this.#claims.get(key);
+    const { desired, held } = claim ?? { desired: nothing, held: nothing };
+    const isSettled = isWithin(size, desired) && isWithin(desired, size);
+    // The usual case: what was desired is there, and takes no more than before.
+    if (claim !== undefined && isSettled && size !== nothing && isWithin(held, desired)) {
+      claim.held = size;
+    } else this.#set(key, { desired, held: size });
+    return isSettled;
   }
 
   /** The kernel had no room or no memory: from now on half of what is used may be used. */
@@ -90,6 +95,10 @@ export class MapRoom {
     if (size.frontends + size.endpoints === 0) this.#claims.delete(key);
     else this.#claims.set(key, claim);
   }
+}
+
+function isWithin(a: Room, b: Room): boolean {
+  return a.frontends <= b.frontends && a.endpoints <= b.endpoints;
 }
 
 function larger(a: Room, b: Room): Room {

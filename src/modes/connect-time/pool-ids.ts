@@ -13,6 +13,14 @@ export type PoolId = (forwarding: Forwarding, pool: 'cluster' | 'local') => Uint
  */
 export function poolIds(secret: Uint8Array): PoolId {
   const prefix = Buffer.from(secret).toString('hex');
-  return ({ key }, pool) =>
-    hash('sha256', `${prefix} ${key} ${pool}`, 'buffer').subarray(0, poolIdBytes);
+  // One change asks for the same id several times in a row.
+  let last: { readonly of: string; readonly id: Uint8Array } | undefined;
+  return ({ key }, pool) => {
+    const of = `${key} ${pool}`;
+    if (last?.of !== of) {
+      const digest = hash('sha256', `${prefix} ${of}`, 'buffer');
+      last = { of, id: digest.subarray(0, poolIdBytes) };
+    }
+    return last.id;
+  };
 }
