@@ -34,6 +34,7 @@ export function ownProblems({ engine, state }: Known, subject: Subject): Problem
   const { excess, seen, service } = subject;
   const running = engine();
   const slices = state.slices(service.key);
+  const filled = slices.filter(({ length }) => length > 0);
   const empty = emptyProblem(state, service);
   return [
     ...(empty === undefined ? [] : [empty]),
@@ -41,10 +42,10 @@ export function ownProblems({ engine, state }: Known, subject: Subject): Problem
     ...(running === undefined
       ? []
       : [
-          ...seen.flatMap((one) => lostProblems(running, state.isDirty(service.key), one)),
+          ...ofPorts(seen, (one) => lostProblems(running, state.isDirty(service.key), one)),
           ...serviceAddressProblems(running, state, service.key, seen),
         ]),
-    ...seen.flatMap((one) => portProblems(one, slices)),
+    ...ofPorts(seen, (one) => portProblems(one, filled)),
     ...unknownNodeProblems(service, slices),
     ...loadBalancerProblems(service),
     ...excess.map((one): Problem => {
@@ -52,6 +53,18 @@ export function ownProblems({ engine, state }: Known, subject: Subject): Problem
       return { reason: 'over_limit', text };
     }),
   ];
+}
+
+/** The most problems of ports: a Service may have 20,000 ports, and one turn judges it. */
+const ofPortsMax = 500;
+
+function ofPorts(seen: readonly Seen[], find: (one: Seen) => readonly Problem[]): Problem[] {
+  const found: Problem[] = [];
+  for (const one of seen) {
+    found.push(...find(one));
+    if (found.length >= ofPortsMax) break;
+  }
+  return found;
 }
 
 /** The reasons of the problems, each once. */
@@ -77,7 +90,7 @@ function loadBalancerProblems({ awaitedLoadBalancer: name }: Service): Problem[]
 }
 
 /** The most frontends of a port that are named. */
-const lostMax = 50;
+const lostMax = 10;
 
 /** While the Service waits to be resolved, what it holds is not decided. */
 function lostProblems(engine: RunningEngine, isDirty: boolean, { forwarding, port }: Seen) {
@@ -107,9 +120,12 @@ function addressOf({ address, port }: Frontend): string {
   return `${address === undefined ? '*' : formatAddress(address.bytes)}:${port}`;
 }
 
-/** Why a port has no endpoint that can be used; the first reason alone. */
-function portProblems(seen: Seen, slices: readonly EndpointSlice[]): Problem[] {
-  const missing = missingPort(seen, slices);
+/**
+ * Why a port has no endpoint that can be used; the first reason alone. `filled`: slices that have
+ * endpoints.
+ */
+function portProblems(seen: Seen, filled: readonly EndpointSlice[]): Problem[] {
+  const missing = missingPort(seen, filled);
   if (missing !== undefined) return [missing];
   const { candidates, forwarding, port } = seen;
   const endpointCount = candidates.endpoints.length;
@@ -158,13 +174,12 @@ function refusals({ engine }: Known, service: Service): Problem[] {
 /** Finds the most frequent mistake: the names of ports differ. */
 export function missingPort(
   { candidates, forwarding: { family }, port: { name, protocol } }: Seen,
-  all: readonly EndpointSlice[],
+  filled: readonly EndpointSlice[],
 ): Problem | undefined {
-  if (candidates.endpoints.length > 0) return undefined;
-  const slices = all.filter((slice) => slice.family === family && slice.length > 0);
-  if (slices.length === 0) return undefined;
+  const isOfFamily = (slice: EndpointSlice): boolean => slice.family === family;
+  if (candidates.endpoints.length > 0 || !filled.some(isOfFamily)) return undefined;
   const text = () => {
-    const known = firstPorts(slices);
+    const known = firstPorts(filled.filter(isOfFamily));
     const offered = known.length === 0 ? 'no port' : known.join(', ');
     return (
       `No EndpointSlice of ${family} has a port named "${name}" for ${protocol}, they have ` +

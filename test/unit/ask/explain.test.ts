@@ -3,6 +3,7 @@ import type { Explanation } from '../../../src/ask/explanation.ts';
 import type { Running } from '../app/running.ts';
 import { asked, said } from './asking.ts';
 import { riddles } from './quiz.ts';
+import { everyRiddle } from './quiz-more.ts';
 import { startedWith } from './riddle-app.ts';
 
 let app: Running;
@@ -39,15 +40,19 @@ function met({ endpoints, from, to }: Explanation) {
 }
 
 describe('a broken cluster', () => {
-  it.each(riddles)('where $name', async (riddle) => {
+  it.each(everyRiddle)('where $name', async (riddle) => {
     const { cause, from, object, outcome, to } = riddle;
     app = await startedWith(riddle);
     const query = new URLSearchParams({ to, ...(from && { from }) });
     const { body, status } = await asked(app, 'explain', `?${query}`);
     const options = from === undefined ? [] : [`--from=${from}`];
     const { code, stderr, stdout } = await said(app, 'explain', to, ...options);
-    expect(stdout + stderr).toContain(cause);
-    const isUnreachable = riddle.reasons?.includes('service_address') ?? false;
+    const { ask } = riddle;
+    const named =
+      ask === undefined ? stdout + stderr : (await said(app, ask[0]!, ...ask.slice(1))).stdout;
+    expect(named).toContain(cause);
+    const isUnreachable =
+      riddle.routes !== undefined || (riddle.reasons?.includes('service_address') ?? false);
     expect(code).toBe(outcome === 'endpoint' && !isUnreachable ? 0 : 1);
     expect((body.unreachable ?? []).length > 0).toBe(isUnreachable);
     if (outcome === 'refused') expect([status, body.error]).toEqual([404, expect.any(String)]);

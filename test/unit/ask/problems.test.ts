@@ -9,6 +9,7 @@ import { Document } from '../serve/page/document.ts';
 import { quiet } from '../sync/double.ts';
 import { asked, said } from './asking.ts';
 import { endpoints, here, node, riddles, web } from './quiz.ts';
+import { everyRiddle } from './quiz-more.ts';
 import { changesOf, startedWith } from './riddle-app.ts';
 
 let app: Running;
@@ -40,7 +41,7 @@ function nameOf({ namespace, name }: { readonly namespace: string; readonly name
 const words = (reasons: Reasons) => reasons.join(', ').replaceAll('_', ' ');
 
 describe('a Service has the same problems in every answer', () => {
-  it.each(riddles)('where $name', async (riddle) => {
+  it.each(everyRiddle)('where $name', async (riddle) => {
     app = await startedWith(riddle);
     const { items }: ServiceList = (await asked(app, 'services')).body;
     const expected = new Map(items.map((item) => [nameOf(item), item.reasons]));

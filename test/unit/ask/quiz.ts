@@ -1,5 +1,6 @@
 /** Broken clusters: what is in them, and a question whose answer names what is wrong. */
 import type { ProblemReason } from '../../../src/ask/problem-reasons.ts';
+import type { Route } from '../../../src/host/reach.ts';
 import { NF_INET, VERDICT } from '../../../src/kernel/nft/constants.ts';
 import { nftOps } from '../../../src/kernel/ops.ts';
 import { RecordWriter } from '../../../src/kernel/records.ts';
@@ -18,6 +19,10 @@ export interface Riddle {
   readonly kernel?: (kernel: ClosableKernel) => Promise<void> | void;
   /** What happens there when all is in force. */
   readonly later?: (kernel: ClosableKernel) => void;
+  /** Routes of the node by the address of an endpoint; others are found. */
+  readonly routes?: Readonly<Record<string, Route>>;
+  /** The command that names the cause; default: explain. */
+  readonly ask?: readonly string[];
   /** Files of /proc. */
   readonly host?: Readonly<Record<string, string>>;
   /** What the answer says. */

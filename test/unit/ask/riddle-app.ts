@@ -18,8 +18,8 @@ export function changesOf(manifests: string): Change[] {
     const raw = document.toJS();
     if (raw === null) return [];
     const { change, problems } = decodeChange(resourceOf[raw.kind]!, raw, context);
-    if (change === undefined) throw new Error(JSON.stringify(problems));
-    return [change];
+    if (problems.length > 0 && change === undefined) throw new Error(JSON.stringify(problems));
+    return change === undefined ? [] : [change];
   });
 }
 
@@ -31,10 +31,14 @@ export async function startedWith({
   kernel,
   later,
   manifests,
+  routes = {},
 }: Riddle): Promise<Running> {
   const config = await configOf('--manifests=/anywhere', '--proxy-mode=nftables', ...flags);
   const read = (path: string): string | undefined => host[path];
-  const app = await new Running(config).start({ host: { read, write: () => {} } });
+  const app = await new Running(config).start({
+    host: { read, write: () => {} },
+    routeTo: async (address) => routes[address] ?? 'found',
+  });
   await kernel?.(app.kernel);
   app.source.say(...changesOf(manifests));
   app.source.listed(...resources);

@@ -4,7 +4,7 @@ import type { Explanation } from '../../../src/ask/explanation.ts';
 import type { Packet } from '../../fake/nft-packet.ts';
 import type { Running } from '../app/running.ts';
 import { asked } from '../ask/asking.ts';
-import { riddles } from '../ask/quiz.ts';
+import { everyRiddle } from '../ask/quiz-more.ts';
 import { startedWith } from '../ask/riddle-app.ts';
 import { traced } from './tracing.ts';
 
@@ -29,25 +29,30 @@ function packetOf({ from, to }: Explanation): Packet {
 const outcomes = { accept: 'untranslated', reject: 'rejected', drop: 'dropped' } as const;
 
 describe('a broken cluster', () => {
-  it.each(riddles.filter(({ outcome }) => outcome !== 'refused'))('where $name', async (riddle) => {
-    app = await startedWith(riddle);
-    const { from, to } = riddle;
-    const query = new URLSearchParams({ to, ...(from && { from }) });
-    const explanation: Explanation = (await asked(app, 'explain', `?${query}`)).body;
-    const packet = packetOf(explanation);
-    const before = app.kernel.ruleset();
-    const met = app.kernel.evaluate(packet);
-    const { packets } = await traced({ kernel: app.kernel, packets: [packet], explanation });
+  it.each(everyRiddle.filter(({ outcome }) => outcome !== 'refused'))(
+    'where $name',
+    async (riddle) => {
+      app = await startedWith(riddle);
+      const { from, to } = riddle;
+      const query = new URLSearchParams({ to, ...(from && { from }) });
+      const explanation: Explanation = (await asked(app, 'explain', `?${query}`)).body;
+      const packet = packetOf(explanation);
+      const before = app.kernel.ruleset();
+      const met = app.kernel.evaluate(packet);
+      const { packets } = await traced({ kernel: app.kernel, packets: [packet], explanation });
 
-    expect(packets).toHaveLength(1);
-    const { destination, outcome, steps } = packets[0]!;
-    const expected =
-      met.translated && met.verdict === 'accept' ? 'endpoint' : outcomes[met.verdict];
-    expect([outcome, destination]).toEqual([expected, met.to]);
-    // What explains it is told again where the packet has met the rules that it names.
-    const shown = explanation.steps.filter(({ text }) => steps.some((step) => step.text === text));
-    if (explanation.outcome === expected) expect(shown).not.toEqual([]);
-    app.kernel.release();
-    expect(app.kernel.ruleset()).toBe(before);
-  });
+      expect(packets).toHaveLength(1);
+      const { destination, outcome, steps } = packets[0]!;
+      const expected =
+        met.translated && met.verdict === 'accept' ? 'endpoint' : outcomes[met.verdict];
+      expect([outcome, destination]).toEqual([expected, met.to]);
+      // What explains it is told again where the packet has met the rules that it names.
+      const shown = explanation.steps.filter(({ text }) =>
+        steps.some((step) => step.text === text),
+      );
+      if (explanation.outcome === expected) expect(shown).not.toEqual([]);
+      app.kernel.release();
+      expect(app.kernel.ruleset()).toBe(before);
+    },
+  );
 });

@@ -33,7 +33,10 @@ export function whyNone({ inside }: Scene, seen: Seen): string {
   const problem =
     emptyProblem(inside.state, { key, name, namespace }) ??
     (endpointCount > 0 ? undefined : otherFamilyProblem(family, slices)) ??
-    missingPort(seen, slices);
+    missingPort(
+      seen,
+      slices.filter(({ length }) => length > 0),
+    );
   if (problem !== undefined) return problem.text();
   if (endpointCount === 0) return `It has no endpoint of ${family}.`;
   if (endpointCount === 1) return 'Its only endpoint is not ready.';
