@@ -1,17 +1,15 @@
 /** `fairlead node-report`: answers of this node for `kubectl fairlead`, which asks all nodes. */
 import { ask } from '../ask/client.ts';
 import { serverOf } from '../ask/server.ts';
-import { collectBundle } from '../bundle/collect.ts';
 import type { Given, Run } from '../command.ts';
 import { exitCodes, RefusedError, UnreachableError, UsageError } from '../errors.ts';
-import { fileLines } from './files.ts';
 import { type Line, reportText } from './lines.ts';
 import { diffLines, problemLines, serviceLines, statusLines } from './reports.ts';
-import { traceLines } from './traced.ts';
 
 /** Shorter than the plugin waits for a node, so that the reason comes from here. */
 const patienceMs = 5000;
 
+/** What only some reports need is loaded for those: all nodes are asked for most. */
 type Report = (server: string, given: Given) => Promise<readonly Line[]>;
 
 const reports: Readonly<Record<string, Report>> = {
@@ -24,8 +22,14 @@ const reports: Readonly<Record<string, Report>> = {
   },
   problems: async (server) => problemLines(await ask(server, 'problems', {}, patienceMs)),
   diff: async (server) => diffLines(await ask(server, 'diff', {}, patienceMs)),
-  trace: (_, given) => traceLines(given),
-  bundle: async (server) => fileLines(await collectBundle(server)),
+  trace: async (_, given) => (await import('./traced.ts')).traceLines(given),
+  bundle: async (server) => {
+    const [{ collectBundle }, { fileLines }] = await Promise.all([
+      import('../bundle/collect.ts'),
+      import('./files.ts'),
+    ]);
+    return fileLines(await collectBundle(server));
+  },
 };
 
 /** A report is printed, too, when the process refuses to answer, or does not answer. */
