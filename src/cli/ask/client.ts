@@ -35,10 +35,10 @@ interface Reply {
 }
 
 /**
- * Not by `fetch`, and not by a module import of node:http: both load all of undici, which takes
+ * Rejects with an UnreachableError. Not by `fetch`, and not by a module import of node:http: both load all of undici, which takes
  * 15 MB and as long as the rest of a command.
  */
-async function reply(url: string, server: string, timeoutMs: number): Promise<Reply> {
+export async function reply(url: string, server: string, timeoutMs: number): Promise<Reply> {
   const { get } = process.getBuiltinModule('node:http');
   try {
     return await new Promise<Reply>((resolve, reject) => {

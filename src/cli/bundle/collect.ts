@@ -5,6 +5,7 @@ import { versionText } from '../../config/version.ts';
 import { type HostFiles, hostFiles } from '../../host/files.ts';
 import { openKernel } from '../../kernel/native-kernel.ts';
 import { printableText } from '../../serve/printable.ts';
+import { reply } from '../ask/client.ts';
 import { redacted } from './redact.ts';
 import { rulesetText } from './ruleset.ts';
 
@@ -90,9 +91,7 @@ async function askAll(server: string): Promise<Record<string, string>> {
   const texts: Record<string, string> = {};
   for (const [name, path] of Object.entries(answers)) {
     try {
-      const signal = AbortSignal.timeout(patienceMs);
-      const response = await fetch(`${server}${path}`, { signal });
-      texts[name] = await response.text();
+      texts[name] = (await reply(`${server}${path}`, server, patienceMs)).body;
     } catch (error) {
       texts[name] = unreadable(error as Error);
       if (name === 'status.json') break;
@@ -110,9 +109,8 @@ async function readRuleset(): Promise<string> {
   }
 }
 
-function unreadable(error: Error): string {
-  const { cause, message } = error;
-  return `could not be read: ${cause instanceof Error ? cause.message : message}\n`;
+function unreadable({ message }: Error): string {
+  return `could not be read: ${message}\n`;
 }
 
 function sysctlsText(host: HostFiles): string {
