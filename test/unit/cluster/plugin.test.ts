@@ -285,6 +285,19 @@ describe('kubectl fairlead bundle', () => {
   });
 });
 
+describe('kubectl fairlead bundle with a process that hangs', () => {
+  it('names the node, and has the rest', async () => {
+    const cluster = new PaperCluster()
+      .node('a', report('file status.json', 'text could~not~be~read:~timeout', 'file x.txt'))
+      .node('b', report('file status.json', 'text {}'));
+    const { code, stdout } = await cluster.ask('bundle', '-f', 'x.tar.gz');
+    expect([code, stdout]).toEqual([
+      1,
+      'x.tar.gz: 2 of 2 nodes answered\nThe process did not answer on: a\n',
+    ]);
+  });
+});
+
 describe('kubectl fairlead', () => {
   it('exits 2 for wrong usage, and asks nobody', async () => {
     const cluster = new PaperCluster().node('a', statusReport());
