@@ -1,0 +1,65 @@
+/** How the command is asked, and what it makes of answers; the kernel tests open connections. */
+import { afterEach, describe, expect, it } from 'vitest';
+import { isFine, reach, routeTo } from '../../../src/host/reach.ts';
+import { type Running, started, web } from '../app/running.ts';
+import { freePort } from '../free-port.ts';
+import { quiet } from '../sync/double.ts';
+import { said, saidAt } from './asking.ts';
+
+/** Nobody answers there. */
+const port = 1;
+
+describe('fairlead service check', () => {
+  let app: Running | undefined;
+
+  afterEach(() => app?.stop());
+
+  it.each([
+    [[], 'an argument is missing'],
+    [['web', 'more'], 'unexpected argument "more"'],
+    [['a/b/c'], '"a/b/c" is not [NAMESPACE/]NAME'],
+    [['web', '--timeout=5'], '--timeout: time: missing unit in duration "5"'],
+    [['web', '--timeout=0s'], '--timeout 0s is not more than 0s and at most 10s'],
+    [['web', '--timeout=11s'], '--timeout 11s is not more than 0s and at most 10s'],
+    [['web', '-o', 'wide'], 'must be one of json, yaml, jsonpath=TEMPLATE'],
+  ])('%j is refused: %s', async (args, reason) => {
+    const { code, stderr, stdout } = await saidAt(port, 'service', 'check', ...args);
+    expect([code, stdout]).toEqual([2, '']);
+    expect(stderr).toContain(reason);
+  });
+
+  it('needs the process, for endpoints', async () => {
+    const { code, stderr } = await saidAt(port, 'service', 'check', 'default/web');
+    expect([code, stderr]).toEqual([3, expect.stringMatching(/^Error: cannot reach /)]);
+  });
+
+  it('connects to nothing where there is no such Service', async () => {
+    app = await started('--manifests=/anywhere', '--proxy-mode=nftables');
+    app.source.say(...web);
+    app.source.listed('services', 'endpointslices', 'nodes', 'servicecidrs');
+    await quiet();
+    const { code, stderr } = await said(app, 'service', 'check', 'ns/nosuch');
+    expect([code, stderr]).toEqual([1, expect.stringContaining('serves no Service ns/nosuch')]);
+  });
+});
+
+describe('an attempt', () => {
+  it.each(['TCP', 'UDP'] as const)(
+    'of %s to a port where nothing listens is refused',
+    async (of) => {
+      const to = { address: '127.0.0.1', family: 'IPv4', port: await freePort() } as const;
+      const found = await reach(of, to, 10_000);
+      expect(found).toMatchObject({ answer: 'refused', sourcePort: expect.any(Number) });
+      expect(isFine(found!.answer)).toBe(false);
+    },
+  );
+
+  it('of SCTP is not made', async () => {
+    const to = { address: '127.0.0.1', family: 'IPv4', port: 1 } as const;
+    expect(await reach('SCTP', to, 10_000)).toBeUndefined();
+  });
+
+  it('to find a route sends nothing, and finds that to the machine itself', async () => {
+    expect(await routeTo('127.0.0.1', 'IPv4')).toBe('found');
+  });
+});
