@@ -41,7 +41,8 @@ test('a bundle has rules of all programs and no token, also while the process ha
   await namespace.run('ip', ['link', 'set', 'lo', 'up']);
   const api = await FakeApi.start(namespace);
   onTestFinished(() => api.close());
-  await api.ask({ do: 'apply', object: { kind: 'Node', metadata: { name: 'node-1' } } });
+  const status = { addresses: [{ type: 'InternalIP', address: '192.0.2.1' }] };
+  await api.ask({ do: 'apply', object: { kind: 'Node', metadata: { name: 'node-1' }, status } });
   await api.ask({ do: 'populate', services: 20, endpoints: 3 });
   const access = parse(readFileSync(api.kubeconfig, 'utf8'));
   access.users[0].user = { ...access.users[0].user, token };
