@@ -1,10 +1,11 @@
-/** Applies the batches of one family, at most one at a time, and records what is in force. */
+/** Applies the batches of one family, at most one at a time. */
 import type { ApplyResult, Kernel, KernelFailure } from '../kernel/kernel.ts';
 import type { Batch, Planner } from '../modes/mode.ts';
 import type { Forwarding } from '../state/types.ts';
 import { type Cause, joined } from './cause.ts';
 import { type Clock, Pacer } from './clock.ts';
 import type { Observer, Purpose } from './events.ts';
+import type { InForce } from './in-force.ts';
 import type { Ruleset } from './ruleset.ts';
 
 export interface Change {
@@ -34,10 +35,8 @@ export interface ApplierOptions {
   readonly sliceMs: number;
   /** Whether this Forwarding has failed before. */
   readonly suspected: (key: string) => boolean;
-  /**
-   * A change is in force. `previous` was in force before; undefined = nothing, or nothing known.
-   */
-  readonly committed: (key: string, change: Change, previous: Forwarding | undefined) => void;
+  /** Records what the kernel has acknowledged. */
+  readonly inForce: InForce;
 }
 
 /** A batch in flight, or changes for which nothing has to be written. */
@@ -69,7 +68,6 @@ const pacedBytesMin = 64 * 1024;
 export class Applier {
   readonly #options: ApplierOptions;
   readonly #planner: Planner;
-  #inForce = new Map<string, Forwarding>();
   #planned = new Map<string, Change>();
   #flight: Flight | undefined;
   readonly #largestBytes: number;
@@ -89,7 +87,7 @@ export class Applier {
 
   /** What the kernel has acknowledged. */
   get inForce(): ReadonlyMap<string, Forwarding> {
-    return this.#inForce;
+    return this.#options.inForce.forwardings;
   }
 
   /** Batches handed to the kernel so far. */
@@ -102,9 +100,8 @@ export class Applier {
     return this.#flight === undefined && this.#planner.pendingBytes === 0;
   }
 
-  /** Forgets what is in force, because it will be read from the kernel. */
+  /** Forgets what was planned, because a repair plans everything. */
   forget(): void {
-    this.#inForce = new Map();
     this.#planned = new Map();
   }
 
@@ -120,7 +117,7 @@ export class Applier {
   /** The Forwarding that will be in force when all that was planned is. */
   expected(key: string): Forwarding | undefined {
     const change = this.#planned.get(key) ?? this.#flight?.changes.get(key);
-    return change ? change.next : this.#inForce.get(key);
+    return change ? change.next : this.inForce.get(key);
   }
 
   /** Records a change that the planner was told of. Changes come into force in this order. */
@@ -299,17 +296,10 @@ export class Applier {
 
   async #putInForce(changes: ReadonlyMap<string, Change>): Promise<undefined> {
     const pacer = new Pacer(this.#options.clock, this.#options.sliceMs);
-    for (const [key, change] of changes) {
-      this.#note(key, change);
+    for (const [key, { next, cause }] of changes) {
+      this.#options.inForce.set(key, next, cause);
       if (pacer.spent) await pacer.rest();
     }
-  }
-
-  #note(key: string, change: Change): void {
-    const previous = this.#inForce.get(key);
-    if (change.next === undefined) this.#inForce.delete(key);
-    else this.#inForce.set(key, change.next);
-    this.#options.committed(key, change, previous);
   }
 }
 

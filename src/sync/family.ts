@@ -4,14 +4,7 @@ import type { Environment, Planner } from '../modes/mode.ts';
 import type { Family } from '../net/address.ts';
 import type { Forwarding } from '../state/types.ts';
 import { Audit } from './audit.ts';
-import {
-  Applier,
-  type ApplierOptions,
-  type Change,
-  contradictsBelief,
-  type Failure,
-  unknownFailure,
-} from './batch.ts';
+import { Applier, contradictsBelief, type Failure, unknownFailure } from './batch.ts';
 import type { Cause, Causes } from './cause.ts';
 import { type Backlog, Changes } from './changes.ts';
 import { type Clock, isDue, Pacer } from './clock.ts';
@@ -19,9 +12,10 @@ import { isDrift, type Observer, type Purpose } from './events.ts';
 import type { ForwardingFollower } from './follower.ts';
 import { Handover } from './handover.ts';
 import { Housekeeping } from './housekeeping.ts';
+import { type AppliedChange, InForce } from './in-force.ts';
 import { PlannedEnvironment } from './planned-environment.ts';
 import { Quarantine, type Quarantined } from './quarantine.ts';
-import { adoptAll, Recovery, repairAll, targetsOf, tellPruned } from './recovery.ts';
+import { adoptAll, Recovery, repairAll, targetsOf } from './recovery.ts';
 import { Reports } from './reports.ts';
 import { Requests } from './requests.ts';
 import type { Ruleset } from './ruleset.ts';
@@ -65,6 +59,7 @@ export class FamilySync {
   readonly #options: FamilySyncOptions & { readonly applier: Applier; readonly sliceMs: number };
   readonly #applier: Applier;
   readonly #audit: Audit;
+  readonly #inForce: InForce;
   readonly #quarantine: Quarantine;
   readonly #recovery: Recovery;
   readonly #housekeeping: Housekeeping;
@@ -90,9 +85,15 @@ export class FamilySync {
     });
     this.#quarantine = new Quarantine(settings.quarantineBackoff, clock);
     this.#recovery = new Recovery(settings.recoveryBackoff, clock);
-    const committed: ApplierOptions['committed'] = (...change) => this.#committed(...change);
+    this.#inForce = new InForce((change) => this.#applied(change));
     const suspected = (key: string): boolean => this.#quarantine.get(key) !== undefined;
-    this.#applier = new Applier({ ...given, observer, ...settings, committed, suspected });
+    this.#applier = new Applier({
+      ...given,
+      observer,
+      ...settings,
+      inForce: this.#inForce,
+      suspected,
+    });
     const options = { ...given, observer, sliceMs: settings.sliceMs, applier: this.#applier };
     this.#options = options;
     this.#handover = new Handover(options);
@@ -109,7 +110,7 @@ export class FamilySync {
 
   /** What the kernel has acknowledged. */
   get inForce(): ReadonlyMap<string, Forwarding> {
-    return this.#applier.inForce;
+    return this.#inForce.forwardings;
   }
 
   /** What the kernel refuses at present. */
@@ -286,11 +287,12 @@ export class FamilySync {
     const startedMs = this.#begin();
     const { purpose } = this.#recovery;
     const causes = this.#changes.takeDirty();
-    this.#recovery.begin(this.inForce);
+    this.#recovery.begin();
+    this.#inForce.beginRepair();
     this.#applier.forget();
     const failure = await this.#repair(causes, purpose).catch(unknownFailure);
     if (failure === undefined && !this.#isStopping) {
-      tellPruned(this.#options.follower, this.#recovery.before, this.inForce);
+      this.#inForce.endRepair();
       this.#recovery.succeeded();
     }
     if (failure !== undefined) for (const [key, cause] of causes) this.#changes.mark(key, cause);
@@ -361,11 +363,11 @@ export class FamilySync {
     follower?.upToDate(this.#environment.planned.nodePortAddresses);
   }
 
-  #committed(key: string, change: Change, previous: Forwarding | undefined): void {
+  #applied({ key, previous, next, cause }: AppliedChange): void {
     const { follower, observer } = this.#options;
-    follower?.changed(previous ?? this.#recovery.before.get(key), change.next, change.cause);
-    const restored = this.#quarantine.committed(key, change.next, this.desired.get(key));
-    if (restored === undefined || change.next === undefined) return;
+    follower?.changed(previous, next, cause);
+    const restored = this.#quarantine.committed(key, next, this.desired.get(key));
+    if (restored === undefined || next === undefined) return;
     const { attempts, forwarding } = restored;
     const { servicePort } = forwarding;
     observer({ kind: 'restored', family: this.family, servicePort, attempts });
@@ -402,7 +404,7 @@ export class FamilySync {
 
   #isolate(key: string, failure: Failure, purpose: Purpose): void {
     const earlier = this.#quarantine.get(key);
-    const inForce = this.#recovery.before.get(key) ?? this.inForce.get(key);
+    const inForce = this.#inForce.lastKnown(key);
     // A repair tries what is desired first, then what was in force, then nothing.
     const fallback = purpose !== 'changes' && earlier?.inForce !== undefined ? undefined : inForce;
     const tried = failure.lost.get(key)?.next ?? this.desired.get(key) ?? inForce;

@@ -7,16 +7,14 @@ import type { Applier, Failure } from './batch.ts';
 import type { Causes } from './cause.ts';
 import { type Clock, Pacer } from './clock.ts';
 import { addDrift, noDrift, type Purpose } from './events.ts';
-import type { ForwardingFollower } from './follower.ts';
 import type { Quarantined } from './quarantine.ts';
 
-/** When to read and repair the kernel, and what was in force before. */
+/** When to read and repair the kernel. */
 export class Recovery {
   readonly #clock: Clock;
   readonly #backoff: Backoff;
   /** `Clock.now` of the next recovery; undefined = none is due. */
   #dueAtMs: number | undefined = Number.NEGATIVE_INFINITY;
-  #before: ReadonlyMap<string, Forwarding> = new Map();
   #purpose: Extract<Purpose, 'start' | 'recovery'> = 'start';
 
   constructor(limits: BackoffLimits, clock: Clock) {
@@ -33,21 +31,11 @@ export class Recovery {
     return this.#purpose;
   }
 
-  /** What was in force before the recovery. Forwardings that the kernel refuses go back to that. */
-  get before(): ReadonlyMap<string, Forwarding> {
-    return this.#before;
-  }
-
-  /**
-   * `inForce`: what is known to be in force. An earlier attempt has told more: its record is kept.
-   */
-  begin(inForce: ReadonlyMap<string, Forwarding>): void {
+  begin(): void {
     this.#dueAtMs = undefined;
-    if (this.#before.size === 0) this.#before = inForce;
   }
 
   succeeded(): void {
-    this.#before = new Map();
     this.#purpose = 'recovery';
   }
 
@@ -121,15 +109,4 @@ export async function repairAll(
   if (failure !== undefined || applier.stopping) return { drift, failure };
   drift = addDrift(drift, await planner.prune(found, pause));
   return { drift, failure: await applier.finish(purpose) };
-}
-
-/** Tells what a recovery has deleted because it is no longer desired: no batch recorded that. */
-export function tellPruned(
-  follower: ForwardingFollower | undefined,
-  before: ReadonlyMap<string, Forwarding>,
-  applied: ReadonlyMap<string, Forwarding>,
-): void {
-  for (const [key, forwarding] of before) {
-    if (!applied.has(key)) follower?.changed(forwarding, undefined, undefined);
-  }
 }
