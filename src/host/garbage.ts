@@ -7,8 +7,10 @@
 const quietMs = 10_000;
 /** Less than this is not worth a collection. */
 const growthMin = 3 * 1024 * 1024;
-/** A collection of a larger heap would hold up the event loop for too long (about 1 ms a MB). */
+/** A collection of a larger heap would hold up the event loop for too long; this: 20 to 70 ms. */
 const heapMax = 64 * 1024 * 1024;
+/** The least time between two collections: they must stay a small part of our work. */
+const restMs = 600_000;
 
 interface Heap {
   usedBytes(): number;
@@ -19,6 +21,7 @@ export class QuietCollector {
   readonly #heap: Heap;
   /** What was used after the last collection. */
   #usedBytes = 0;
+  #notBeforeMs = 0;
   #timer: NodeJS.Timeout | undefined;
 
   constructor(heap: Heap = ownHeap) {
@@ -27,8 +30,9 @@ export class QuietCollector {
 
   /** Must be called when something was done. */
   worked(): void {
-    if (this.#timer !== undefined) this.#timer.refresh();
-    else this.#timer = setTimeout(() => this.#quiet(), quietMs).unref();
+    const untilMs = this.#notBeforeMs - performance.now();
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(() => this.#quiet(), Math.max(quietMs, untilMs)).unref();
   }
 
   close(): void {
@@ -40,6 +44,7 @@ export class QuietCollector {
     if (usedBytes > heapMax || usedBytes - this.#usedBytes < growthMin) return;
     this.#heap.collect();
     this.#usedBytes = this.#heap.usedBytes();
+    this.#notBeforeMs = performance.now() + restMs;
   }
 }
 

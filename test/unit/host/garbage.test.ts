@@ -38,17 +38,27 @@ describe('the garbage of a start', () => {
     expect(collections).toBe(1);
   });
 
-  it('is collected again when later work has left some', () => {
+  it('is collected again when later work has left some, after ten minutes', () => {
     collector.worked();
     vi.advanceTimersByTime(10_000);
     usedBytes = 14 * mb;
     collector.worked();
-    vi.advanceTimersByTime(10_000);
-    expect(collections).toBe(1);
+    vi.advanceTimersByTime(599_000);
     usedBytes = 16 * mb;
     collector.worked();
-    vi.advanceTimersByTime(10_000);
+    vi.advanceTimersByTime(9000);
+    expect(collections).toBe(1);
+    vi.advanceTimersByTime(1000);
     expect(collections).toBe(2);
+  });
+
+  it('stays while it is little', () => {
+    collector.worked();
+    vi.advanceTimersByTime(10_000);
+    usedBytes = 14 * mb;
+    collector.worked();
+    vi.advanceTimersByTime(3_600_000);
+    expect(collections).toBe(1);
   });
 
   it('stays where a collection would take long', () => {
