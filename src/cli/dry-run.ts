@@ -8,7 +8,7 @@ import { findInstance, formatHolder } from '../host/instance-lock.ts';
 import { ipv6Available } from '../host/interfaces.ts';
 import { ipvsSettings } from '../host/ipvs.ts';
 import { nodeIPs } from '../host/node-ips.ts';
-import { judgeOf } from '../kernel/judge.ts';
+import { dryRunOf } from '../kernel/dry-run.ts';
 import type { Kernel } from '../kernel/kernel.ts';
 import { openKernel } from '../kernel/native-kernel.ts';
 import { builtModes, selectMode } from '../modes/index.ts';
@@ -44,7 +44,7 @@ export async function runDryRun(config: Config, warnings: readonly string[]): Pr
     const { cluster, close } = await openCluster(config, choice.mode);
     try {
       // What another Fairlead owns can be read, and nothing is written.
-      const reader = { ...judgeOf(kernel), ...(running !== undefined && { isOwn: () => true }) };
+      const reader = { ...dryRunOf(kernel), ...(running !== undefined && { isOwn: () => true }) };
       for (const line of await plan(config, choice.mode, reader, cluster)) print(line);
     } finally {
       await close();

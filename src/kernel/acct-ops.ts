@@ -8,9 +8,9 @@ const named = { name: 'string' } as const;
 
 /** Ops that change counters, each by itself. Names have at most 31 bytes. */
 export const acctOps = {
-  /** EBUSY when there is one of this name, which is left as it is. */
+  /** EBUSY if an object of this name exists; that object is not changed. */
   acctAdd: { code: 62, fields: named },
-  /** ENOENT when there is none; EBUSY while rules refer to it. */
+  /** ENOENT if the object does not exist; EBUSY while rules refer to it. */
   acctDelete: { code: 63, fields: named },
 } as const satisfies Schema;
 

@@ -13,7 +13,7 @@ export interface SocketOptions {
 }
 
 /**
- * A thread of its own with netlink sockets, in one network namespace. Buffers run one after the
+ * A separate thread with netlink sockets in one network namespace. Runs buffers one after the
  * other, in the order of their submission.
  */
 export interface Socket {
@@ -27,7 +27,7 @@ export interface Socket {
   close(): void;
 }
 
-/** A thread of its own that writes lines to a file descriptor, in order. */
+/** A separate thread that writes lines to a file descriptor, in order. */
 export interface LineWriter {
   /** Takes a line with its newline. Never waits. */
   push(line: string): void;
@@ -58,19 +58,19 @@ interface WatchOptions {
 }
 
 /**
- * A thread of its own that waits for changes of nf_tables. It does not keep the process alive. It
+ * A separate thread that waits for changes of nf_tables. It does not keep the process alive. It
  * ends when a system call fails.
  */
 export interface Watch {
-  /** From now on changes from this netlink port are not told. */
+  /** Stops reporting changes from this netlink port. */
   ignore(port: number): void;
-  /** Stops watching. A change that was found before may still be told. */
+  /** Stops watching. A change that was found earlier may still be reported. */
   close(): void;
 }
 
 /**
  * Measures how long the turns of this thread's event loop take, without the time in which the loop
- * waits: what happens may have to wait as long. It has no timer, so it wakes nothing.
+ * is idle. An event may have to wait that long. It needs no timer and causes no wake-ups.
  */
 export interface TurnMeter {
   /**
@@ -83,9 +83,10 @@ export interface TurnMeter {
 
 export interface Addon {
   /**
-   * `name` is without the byte 0 that begins it. Undefined when nobody listens in this network
-   * namespace. Throws an Error when the kernel does not say, or so many wait to be accepted that it
-   * can't.
+   * Finds the process that listens on an abstract Unix socket. `name` excludes the leading byte 0.
+   *
+   * @returns undefined if no process listens in this network namespace.
+   * @throws Error if the kernel does not answer, or the listener's backlog is full.
    */
   readonly findListener: (name: string) => Listener | undefined;
   /**
@@ -103,17 +104,19 @@ export interface Addon {
   readonly Socket: new (options?: SocketOptions) => Socket;
   readonly TurnMeter: new () => TurnMeter;
   /**
-   * `told` gets who committed the last change: name and PID of a thread, or '' and 0. It is first
-   * called when the watch has begun. If the watch has ended without `close`, the last call has an
-   * Error with `errno` and `syscall`. Throws such an Error when no thread can be made.
+   * Passes `onChange` the name and PID of the thread that committed the last change, or '' and 0.
+   * The first call means that the watch has begun. If the watch ends without `close`, the last call
+   * has an Error with `errno` and `syscall`.
+   *
+   * @throws such an Error if the thread cannot be created.
    */
   readonly Watch: new (
     options: WatchOptions,
-    told: (error: Error | undefined, program: string, pid: number) => void,
+    onChange: (error: Error | undefined, program: string, pid: number) => void,
   ) => Watch;
 }
 
-/** Beside the package.json above this module, which stands deeper in src than in dist. */
+/** The folder of the package.json above this module, whose depth differs between src and dist. */
 const packageRoot = dirname(findPackageJSON(import.meta.url)!);
 const addonPath = join(packageRoot, 'build/Release/fairlead.node');
 

@@ -2,14 +2,14 @@
  * The part of the schema (`ops.ts`) that is about programs which translate connections when they
  * are made, and about their maps: bpf(2), linux/bpf.h. `native/bpf` has the programs and knows the
  * maps; both are pinned in `directory`, a folder of a bpf file system. `family`: AF_INET (2) or
- * AF_INET6 (10); each has maps and programs of its own.
+ * AF_INET6 (10); each family has separate maps and programs.
  */
 import type { Schema } from './records.ts';
 
 const place = { directory: 'string', family: 'u8' } as const;
 /** How many elements the maps hold. */
 const room = { frontendsMax: 'u32', endpointsMax: 'u32' } as const;
-/** What programs are attached to, and what they do: see `bpfLinksAdd`. */
+/** Attach type and purpose of each program: see `bpfLinksAdd`. */
 const reach = { cgroup: 'string', all: 'u8', counts: 'u8', excludes: 'u8' } as const;
 const inMap = { directory: 'string', map: 'string' } as const;
 

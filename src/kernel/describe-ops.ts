@@ -35,7 +35,10 @@ const verbs = {
   Own: 'own',
 } as const;
 
-/** `add chain ip fairlead cluster-2-e`; what no tool has a word for keeps the name of the op. */
+/**
+ * Formats an op as its tool does: `add chain ip fairlead cluster-2-e`. Uses the name of the op if no
+ * tool has a command for it.
+ */
 function describe(op: Op): string {
   const [, noun = op.kind, verb = ''] =
     /^(.*?)(Add|Borrow|Delete|Flush|Set|Own)$/.exec(op.kind) ?? [];

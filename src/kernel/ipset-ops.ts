@@ -7,8 +7,10 @@ import type { Schema } from './records.ts';
 
 /** Ops that change sets, each by itself. */
 export const ipsetOps = {
-  /** Not an error when there is none. EPROTO (the kernel says IPSET_ERR_BUSY, which is no errno)
-   * while rules or other sets refer to it. */
+  /**
+   * Succeeds if the set does not exist. EPROTO while rules or other sets refer to it (the kernel
+   * replies IPSET_ERR_BUSY, which is not an errno).
+   */
   ipsetDestroy: { code: 56, fields: { set: 'string' } },
 } as const satisfies Schema;
 

@@ -12,7 +12,7 @@ const virtualServiceKey = {
   protocol: 'u8',
   /** 4 bytes (IPv4) or 16 (IPv6). */
   address: 'bytes',
-  /** 0 = every port that has no service of its own; only useful with persistence. */
+  /** 0: every port without a separate service; only useful with persistence. */
   port: 'u16',
 } as const;
 
@@ -24,8 +24,9 @@ const virtualServiceSettings = {
   /** How long a client is remembered (IPVS_SVC_ATTR_TIMEOUT); counts with PERSISTENT only. */
   timeoutSeconds: 'u32',
   /**
-   * Clients whose addresses share so many bits are one to persistence (IPVS_SVC_ATTR_NETMASK): 32
-   * for IPv4, 128 for IPv6 = each its own. IPv6 needs at least 1 (EINVAL).
+   * Prefix length that persistence applies to client addresses (IPVS_SVC_ATTR_NETMASK). Clients
+   * with the same prefix share an endpoint. 32 for IPv4 and 128 for IPv6 separate all clients. IPv6
+   * needs at least 1 (EINVAL).
    */
   prefixLength: 'u8',
 } as const;
@@ -76,9 +77,9 @@ export const ipvsOps = {
 } as const satisfies Schema;
 
 /**
- * Requests that read IPVS. A buffer holds exactly one. The kernel does not tell when IPVS changes
- * while it is being read: what others add or delete meanwhile may be missing, or come twice.
- * EPROTONOSUPPORT when there is no IPVS.
+ * Requests that read IPVS. A buffer holds exactly one. The kernel does not report changes during a
+ * dump: objects that are added or deleted during the dump may be missing or appear twice.
+ * EPROTONOSUPPORT if the kernel has no IPVS.
  */
 export const ipvsRequests = {
   /** The virtual services of a family; 0 = both. */
@@ -96,8 +97,8 @@ export const ipvsRequests = {
 } as const satisfies Schema;
 
 /**
- * IPVS_*_ATTR_STATS64: totals since the object was made, or since somebody zeroed them. The kernel
- * adds them up every two seconds (ip_vs_est.c).
+ * IPVS_*_ATTR_STATS64: totals since the object was created or its counters were zeroed. The kernel
+ * updates them every two seconds (ip_vs_est.c).
  */
 const statistics = {
   connections: 'u64',

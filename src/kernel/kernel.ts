@@ -96,8 +96,9 @@ export interface Kernel {
    * Reads. Resolves to no records when the object does not exist (ENOENT, ENODEV). Rejects with
    * KernelError for other errors, such as EPROTONOSUPPORT where there is no IPVS.
    *
-   * With `take`, the result has no records. Instead `take` is called with each, in turns of the event
-   * loop, and only if they are consistent: nobody has to hold hundreds of thousands of them.
+   * With `take`, the result has no records. Instead `take` is called with each record, in several
+   * turns of the event loop, and only if the records are consistent. So the caller need not store
+   * hundreds of thousands of records.
    */
   dump(request: Request, take?: (record: Reply) => void): Promise<DumpResult>;
   /** The generation of the ruleset of this network namespace: +1 for each commit by anyone. */
@@ -108,11 +109,13 @@ export interface Kernel {
    */
   isOwn(port: number): boolean;
   /**
-   * Calls `changed` some milliseconds after others may have changed one of these tables or its
-   * content; the generation tells for certain. Changes that follow each other fast are told
+   * Watches these tables and their content. Calls `changed` some milliseconds after another program
+   * may have changed them; compare generations to know. Changes that follow each other fast are reported
    * together. `changed` is first called when the watch has begun, because changes before that may
-   * be missed. When the kernel refuses it, or ends it later, `ended` is called once and nothing is
-   * watched any more. Neither is called before `watch` returns, with a function that ends it.
+   * be missed. If the kernel refuses or ends the watch, `ended` is called once and the watch is
+   * over. Neither function is called before `watch` returns.
+   *
+   * @returns a function that ends the watch.
    */
   watch(tables: readonly TableName[], watcher: TableWatcher): () => void;
   close(): void;

@@ -16,7 +16,7 @@ const inChain = { ...inTable, chain: 'string' } as const;
 export const legacyOps = {
   /** Every rule of the chain that jumps or goes to `target`. */
   legacyJumpsDelete: { code: 60, fields: { ...inChain, target: 'string' } },
-  /** A chain that somebody made, with its rules. */
+  /** A user-defined chain with its rules. */
   legacyChainDelete: { code: 61, fields: inChain },
 } as const satisfies Schema;
 
@@ -31,8 +31,8 @@ export const legacyReplies = {
   /** `rules`: without the policies of built-in chains. Its chains follow. */
   legacyTable: { code: 168, fields: { ...inTable, rules: 'u32' } },
   /**
-   * `hook`: NF_INET_*, 0xffffffff for a chain that somebody made. `policy`: NF_ACCEPT or NF_DROP, of
-   * a built-in chain. Its jumps follow.
+   * `hook`: NF_INET_*, 0xffffffff for a user-defined chain. `policy`: NF_ACCEPT or NF_DROP, of a
+   * built-in chain. The chain's jumps follow.
    */
   legacyChain: { code: 169, fields: { ...inChain, hook: 'u32', policy: 'u32' } },
   /** A rule of the chain before it that jumps or goes to `target`. */

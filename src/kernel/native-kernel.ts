@@ -32,7 +32,7 @@ import { submit, systemCallError } from './submit.ts';
 
 export type KernelOptions = SocketOptions;
 
-/** After so much reading of a dump, the event loop gets a turn. */
+/** Time spent reading a dump before the event loop gets a turn. */
 const sliceMs = 2;
 /** To ask for the time takes as long as to read a record. */
 const recordsUntimed = 64;
@@ -75,7 +75,7 @@ async function each(answer: Uint8Array, take: (record: Reply) => void): Promise<
   }
 }
 
-type Told = ConstructorParameters<Addon['Watch']>[1];
+type OnChange = ConstructorParameters<Addon['Watch']>[1];
 type Failed = Extract<Reply, { kind: 'failed' }>;
 
 /**
@@ -95,7 +95,7 @@ class NativeKernel implements Kernel {
   #maps: Socket | undefined;
   readonly #openSocket: () => Socket;
   readonly #namespace: string;
-  readonly #watch: (tables: readonly TableName[], told: Told) => Watch;
+  readonly #watch: (tables: readonly TableName[], onChange: OnChange) => Watch;
   readonly #watches = new Set<Watch>();
   /** Netlink port that the last transaction came from; 0 = none yet. */
   #port = 0;
@@ -107,7 +107,7 @@ class NativeKernel implements Kernel {
     this.#reads = this.#openSocket();
     this.#namespace = netns ?? 'this namespace';
     const within = netns === undefined ? {} : { netns };
-    this.#watch = (tables, told) => new addon.Watch({ ...within, tables }, told);
+    this.#watch = (tables, onChange) => new addon.Watch({ ...within, tables }, onChange);
   }
 
   async apply(ops: Uint8Array): Promise<ApplyResult> {
@@ -251,7 +251,7 @@ function familyOf(kind: Request['kind']): RequestFamily {
   return kind in routeRequests ? 'route' : 'nft';
 }
 
-/** The object that a request is about; undefined = none in particular. */
+/** Returns the object that a request names, or undefined if it names none. */
 function subjectOf(request: Request): string | undefined {
   switch (request.kind) {
     case 'elementsDump':

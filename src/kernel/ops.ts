@@ -6,7 +6,7 @@
  * kernel's own values, see `nft/constants.ts` and linux/netfilter/nf_tables.h.
  *
  * IPVS, links, sets of ipset, iptables-legacy, connection tracking, programs of bpf and traced
- * packets have files of their own: `*-ops.ts`.
+ * packets have separate files: `*-ops.ts`.
  */
 import { acctOps, acctReplies, acctRequests } from './acct-ops.ts';
 import { bpfOps, bpfReplies, bpfRequests } from './bpf-ops.ts';
@@ -118,10 +118,11 @@ export const nftOps = {
   /** In front of the rule whose handle is `position`; 0 = at the beginning. */
   xtRuleInsert: { code: 18, fields: { ...inChain, position: 'u64', ...xtRule } },
   /**
-   * A table that only the socket which adds it may change, until that is closed; the table stays
-   * (NFT_TABLE_F_OWNER, NFT_TABLE_F_PERSIST; Linux 6.9, before that EOPNOTSUPP). A table that was
-   * left behind so gets this socket as its owner: no base chain may come or go in the same
-   * transaction (EINVAL). EPERM when another socket owns it, EOPNOTSUPP when nobody ever did.
+   * Adds a table that only this socket may change until the socket is closed. The table outlives
+   * the socket (NFT_TABLE_F_OWNER, NFT_TABLE_F_PERSIST; Linux 6.9, before that EOPNOTSUPP). This
+   * socket becomes the owner of a table that such a socket left behind; the same transaction must
+   * not add or delete base chains (EINVAL). EPERM if another socket owns the table, EOPNOTSUPP if
+   * it never had an owner.
    */
   tableOwn: { code: 20, fields: { ...inTable, comment: 'string' } },
   /**
@@ -193,9 +194,10 @@ export const replies = {
     fields: { op: 'u32', entry: 'u32', errno: 'u32', message: 'string' },
   },
   /**
-   * Ends the answer to every request. `interrupted`: the ruleset changed meanwhile, or an element
-   * came twice, which means that others are missing (the kernel was resizing a set); `overrun`:
-   * replies were lost; `errno`: 0, or why the request failed, with the kernel's words.
+   * Ends the answer to every request. `interrupted`: the ruleset changed during the dump, or an
+   * element appeared twice, which means that others are missing (the kernel was resizing a set).
+   * `overrun`: replies were lost. `errno`: 0, or the error of the request; `message` is the kernel's
+   * text.
    */
   dumped: {
     code: 130,
@@ -208,7 +210,7 @@ export const replies = {
     fields: { ...inTable, handle: 'u64', flags: 'u32', owner: 'u32', comment: 'string' },
   },
   /**
-   * `hook` is 0xffffffff for a chain that is no base chain. `use` counts references. `flags`:
+   * `hook` is 0xffffffff for a chain that is not a base chain. `use` counts references. `flags`:
    * NFT_CHAIN_*.
    */
   chain: {
@@ -253,9 +255,9 @@ export const replies = {
     },
   },
   /**
-   * `strange` elements have what no entry can hold: a comment or a counter that the shape lacks,
-   * other user data, another statement, an object. Those that stand for all other keys are among
-   * them, but not among the entries.
+   * `strange` counts elements that entries cannot represent: those with a comment or a counter that
+   * the shape lacks, other user data, another statement, or an object. It includes catch-all
+   * elements, which `entries` omits.
    */
   elements: { code: 136, fields: { ...elements, strange: 'u32' } },
   /** Ends a run of ops that are no transaction: how many of its messages the kernel took. */

@@ -258,6 +258,6 @@ function readFields(
     at += fixed;
   }
   // As the addon does: bytes that no field names mean another schema.
-  if (at !== end) throw new RecordError(`${kind} goes on after its last field`);
+  if (at !== end) throw new RecordError(`${kind} has bytes after its last field`);
   return record;
 }

@@ -10,7 +10,7 @@ const link = { link: 'string' } as const;
 const addresses = {
   /** AF_INET (2) or AF_INET6 (10). */
   family: 'u8',
-  /** Empty: `index` counts. A name stands for the link that has it when the op's turn comes. */
+  /** Empty: `index` counts. A name is resolved when the op is executed. */
   ...link,
   /** Index of the link (ifi_index); counts only when `link` is empty. */
   index: 'u32',
@@ -36,7 +36,7 @@ export const routeOps = {
 
 /** Requests that read links and addresses. A buffer holds exactly one. */
 export const routeRequests = {
-  /** One link; no records when there is none. */
+  /** One link; no records if it does not exist. */
   linkGet: { code: 96, fields: link },
   /**
    * Addresses of a family (0 = both) of a link; no records when there is no such link. With an
@@ -67,5 +67,5 @@ export const routeReplies = {
   },
 } as const satisfies Schema;
 
-/** IFA_F_*: flags of an address (linux/if_addr.h). NODAD: usable at once (IPv6). */
+/** IFA_F_*: flags of an address (linux/if_addr.h). NODAD: usable immediately (IPv6). */
 export const IFA_F = { NODAD: 0x02, PERMANENT: 0x80 } as const;

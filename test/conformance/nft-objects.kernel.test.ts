@@ -10,7 +10,7 @@ import {
   NFT_DATA_VERDICT,
   NFT_SET,
 } from '../../src/kernel/nft/constants.ts';
-import { isSetAsWanted } from '../../src/kernel/nft/sets.ts';
+import { isDesiredSet } from '../../src/kernel/nft/sets.ts';
 import { type NftOp, unknownIndex } from '../../src/kernel/ops.ts';
 import { createKernel, type Namespace } from './namespace.ts';
 import { addressSet, applied, dumped, readRule, rule } from './ops.ts';
@@ -276,10 +276,10 @@ test('a set that others made tells its policy and how often it is emptied', asyn
   const [set] = await dumped(kernel, 'set', { kind: 'setsDump', ...table });
   expect(set).toMatchObject({ policy: 1, gcIntervalMs: 3_600_000 });
   const asOurs = { ...anySet, set: 's', flags: NFT_SET.TIMEOUT };
-  expect(isSetAsWanted(set!, asOurs)).toBe(false);
-  expect(isSetAsWanted({ ...set!, policy: 0 }, asOurs)).toBe(false);
-  expect(isSetAsWanted({ ...set!, gcIntervalMs: 0 }, asOurs)).toBe(false);
-  expect(isSetAsWanted({ ...set!, policy: 0, gcIntervalMs: 0 }, asOurs)).toBe(true);
+  expect(isDesiredSet(set!, asOurs)).toBe(false);
+  expect(isDesiredSet({ ...set!, policy: 0 }, asOurs)).toBe(false);
+  expect(isDesiredSet({ ...set!, gcIntervalMs: 0 }, asOurs)).toBe(false);
+  expect(isDesiredSet({ ...set!, policy: 0, gcIntervalMs: 0 }, asOurs)).toBe(true);
 });
 
 test('a chain that goes with its rule is told by its flags', async () => {

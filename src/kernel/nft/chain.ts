@@ -1,4 +1,4 @@
-/** Chains of nf_tables: how one is defined, and how it is compared with what the kernel has. */
+/** Defines chains of nf_tables, and compares a definition with the kernel's chain. */
 import { type Reply, unknownIndex } from '../ops.ts';
 import { compileRule, type Statement } from './rule.ts';
 
@@ -26,8 +26,10 @@ export function baseChain(type: BaseChain['type'], hook: number, priority: numbe
 
 type ChainReply = Extract<Reply, { kind: 'chain' }>;
 
-/** Whether the chain's hook is right and it has no comment, which can't be changed in place. */
-export function isHookedAsWanted(has: ChainReply, { base }: ChainDefinition): boolean {
+/**
+ * Reports whether the chain has the defined hook and no comment. Neither can be changed in place.
+ */
+export function hasDesiredHook(has: ChainReply, { base }: ChainDefinition): boolean {
   if (has.comment !== '') return false;
   if (base === undefined) return has.hook === unknownIndex;
   return has.type === base.type && has.hook === base.hook && has.priority === base.priority;
@@ -40,15 +42,15 @@ export function contentOfRule(rule: Extract<Reply, { kind: 'rule' }>): Uint8Arra
 
 const noExpressions = new Uint8Array(0);
 
-/** Whether the chain has the policy and the rules (their expressions, in order) that are wanted. */
-export function isFilledAsWanted(
+/** Reports whether the chain has the desired policy and rules (their expressions, in order). */
+export function hasDesiredRules(
   has: ChainReply,
   rules: readonly Uint8Array[],
-  wanted: ChainDefinition,
+  desired: ChainDefinition,
 ): boolean {
   return (
-    (wanted.base === undefined || has.policy === acceptPolicy) &&
-    rules.length === wanted.rules.length &&
-    rules.every((rule, i) => Buffer.compare(rule, compileRule(wanted.rules[i]!)) === 0)
+    (desired.base === undefined || has.policy === acceptPolicy) &&
+    rules.length === desired.rules.length &&
+    rules.every((rule, i) => Buffer.compare(rule, compileRule(desired.rules[i]!)) === 0)
   );
 }

@@ -9,7 +9,7 @@ export interface Entry {
   readonly verdict: { readonly code: number; readonly chain: string } | undefined;
 }
 
-/** The fields of an `elements` record that say what its entries are. */
+/** The fields of an `elements` record that describe its entries. */
 interface PackedEntries {
   readonly shape: number;
   readonly keyLength: number;

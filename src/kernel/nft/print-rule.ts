@@ -1,6 +1,7 @@
 /**
- * Rule expressions as nft's words: the inverse of `rule.ts`, and as much of others' rules as can be
- * said without their sets. What is not known stands in brackets: `[ limit ]`.
+ * Prints rule expressions in nft's syntax: the inverse of `rule.ts`. Rules of other programs are
+ * printed as far as possible without their sets. Unknown expressions are printed in brackets:
+ * `[ limit ]`.
  */
 import { formatAddress } from '../../net/address.ts';
 import { type Expression, expressions, noRegister } from '../ops.ts';

@@ -2,7 +2,7 @@
 import { formatAddress } from '../../net/address.ts';
 import { IP_CT_DIR, NFT_CT, NFT_META, NFT_PAYLOAD, protocolOf } from './constants.ts';
 
-/** What a value is, so far as it is written in a way of its own. */
+/** The type of a value, for the types that nft prints in a special form. */
 export type Kind =
   | 'ip address'
   | 'ip6 address'

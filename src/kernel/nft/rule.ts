@@ -194,7 +194,7 @@ export function updateMap(
   timeoutSeconds: number,
 ): Statement {
   return (out) => {
-    // As nft does: the data is in registers of 16 bytes of its own.
+    // As nft does: the data starts in a new 16-byte register.
     const dataSlot = Math.ceil(loadAll(out, key) / 4) * 4;
     loadAll(out, data, dataSlot);
     out.write('dynset', {

@@ -65,26 +65,27 @@ export function dumpShape(definition: SetDefinition): number {
 }
 
 /**
- * The size that the kernel gives a set of size 0 when a rule fills it (nft_dynset_init). We do not
- * ask for that size: then the kernel would allocate all buckets at once, 2 MiB (nft_rhash_init).
+ * Returns the size that the kernel gives a set of size 0 when a rule fills it (nft_dynset_init). We
+ * do not request that size, because the kernel would then allocate all buckets immediately: 2 MiB
+ * (nft_rhash_init).
  */
 function sizeByDefault({ flags, size }: SetFields): number {
   return size === 0 && (flags & NFT_SET.EVAL) !== 0 ? 0xffff : size;
 }
 
-/** Whether the kernel has the set as desired. Nothing of a set can be changed in place. */
-export function isSetAsWanted(has: Extract<Reply, { kind: 'set' }>, wanted: SetFields): boolean {
+/** Reports whether the kernel's set is as desired. No field of a set can be changed in place. */
+export function isDesiredSet(has: Extract<Reply, { kind: 'set' }>, desired: SetFields): boolean {
   return (
-    has.flags === wanted.flags &&
-    has.keyType === wanted.keyType &&
-    has.keyLength === wanted.keyLength &&
-    has.dataType === wanted.dataType &&
-    (has.size === wanted.size || has.size === sizeByDefault(wanted)) &&
-    has.timeoutMs === wanted.timeoutMs &&
-    has.counter === wanted.counter &&
+    has.flags === desired.flags &&
+    has.keyType === desired.keyType &&
+    has.keyLength === desired.keyLength &&
+    has.dataType === desired.dataType &&
+    (has.size === desired.size || has.size === sizeByDefault(desired)) &&
+    has.timeoutMs === desired.timeoutMs &&
+    has.counter === desired.counter &&
     // We ask for neither.
     has.policy === 0 &&
     has.gcIntervalMs === 0 &&
-    (wanted.dataType === NFT_DATA_VERDICT || has.dataLength === wanted.dataLength)
+    (desired.dataType === NFT_DATA_VERDICT || has.dataLength === desired.dataLength)
   );
 }

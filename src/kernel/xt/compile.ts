@@ -21,7 +21,7 @@ import { readPort } from './matches/port.ts';
 import type { AddressMatch, InterfaceMatch, Match, Target, XtRule } from './rule.ts';
 import { readVerdict } from './targets/verdict.ts';
 
-/** The fields of an op `xtRule…` that say what the rule is. */
+/** The fields of an op `xtRule…` that define the rule. */
 export interface CompiledRule {
   /** IPPROTO_*; 0 = any. */
   readonly protocol: number;

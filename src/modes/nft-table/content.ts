@@ -1,12 +1,7 @@
 /** What the kernel holds of a table. */
-import { contentOfRule, isFilledAsWanted, isHookedAsWanted } from '../../kernel/nft/chain.ts';
+import { contentOfRule, hasDesiredHook, hasDesiredRules } from '../../kernel/nft/chain.ts';
 import { NFT_CHAIN_BINDING, NFT_SET } from '../../kernel/nft/constants.ts';
-import {
-  dumpShape,
-  fieldsOfSet,
-  isSetAsWanted,
-  type SetDefinition,
-} from '../../kernel/nft/sets.ts';
+import { dumpShape, fieldsOfSet, isDesiredSet, type SetDefinition } from '../../kernel/nft/sets.ts';
 import { ElementShape, type Reply, type Request, unknownIndex } from '../../kernel/ops.ts';
 import { binary } from '../elements.ts';
 import type { Pause } from '../mode.ts';
@@ -161,7 +156,7 @@ export class TableContent<Name extends string = string> {
       !this.#isStrange &&
       areFlagsUsable(this.#flags) &&
       definitions.every(
-        (one) => (this.#sets.has(one.name) || canBeAdded(one)) && this.#isSetAsWanted(one),
+        (one) => (this.#sets.has(one.name) || canBeAdded(one)) && this.#isDesiredSet(one),
       )
     );
   }
@@ -176,16 +171,16 @@ export class TableContent<Name extends string = string> {
     return fieldsOfSet(this.layout.family, this.layout.table, definition);
   }
 
-  #isSetAsWanted(definition: SetDefinition): boolean {
+  #isDesiredSet(definition: SetDefinition): boolean {
     const has = this.#sets.get(definition.name);
-    return has === undefined || isSetAsWanted(has, this.#fieldsOf(definition));
+    return has === undefined || isDesiredSet(has, this.#fieldsOf(definition));
   }
 
   /** Whether the object can be made right. What can't be changed in place must be right. */
   isUsable(object: NamedObject): boolean {
-    if (isNamedSet(object)) return this.#isSetAsWanted(object.definition);
+    if (isNamedSet(object)) return this.#isDesiredSet(object.definition);
     const has = this.#chains.get(object.name);
-    return has === undefined || isHookedAsWanted(has, object);
+    return has === undefined || hasDesiredHook(has, object);
   }
 
   /** How the kernel differs from the object; undefined: not at all. */
@@ -194,7 +189,7 @@ export class TableContent<Name extends string = string> {
       const has = this.#chains.get(object.name);
       if (has === undefined) return 'missing';
       const rules = this.#rules.get(object.name) ?? [];
-      return isFilledAsWanted(has, rules, object) ? undefined : 'wrong';
+      return hasDesiredRules(has, rules, object) ? undefined : 'wrong';
     }
     const { definition, elements } = object;
     if (!this.#sets.has(definition.name)) return 'missing';

@@ -126,7 +126,9 @@ describe('records', () => {
     const [longer, bytes] = [new Uint8Array(12), write(example, [{ kind: 'nothing' }])];
     longer.set(bytes);
     new DataView(longer.buffer).setUint32(4, 4, true);
-    expect(() => [...readRecords(example, longer)]).toThrow('nothing goes on after its last field');
+    expect(() => [...readRecords(example, longer)]).toThrow(
+      'nothing has bytes after its last field',
+    );
   });
 
   test('with an unknown code are refused', () => {

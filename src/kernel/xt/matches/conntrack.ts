@@ -23,7 +23,7 @@ export interface ConntrackMatch {
 
 const name = 'conntrack';
 const revision = 3;
-/** Where the fields that we use stand: 8 addresses of 16 bytes, 2 times and 5 ports come first. */
+/** Offsets of the fields in use. 8 addresses of 16 bytes, 2 times and 5 ports precede them. */
 const at = { matchFlags: 146, invertFlags: 148, stateMask: 150, end: 164 } as const;
 const XT_CONNTRACK_STATE = 1;
 

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { readCounters } from '../../../src/kernel/acct.ts';
-import { judgeOf } from '../../../src/kernel/judge.ts';
+import { dryRunOf } from '../../../src/kernel/dry-run.ts';
 import { NFPROTO } from '../../../src/kernel/nft/constants.ts';
 import { batch } from '../../conformance/ops.ts';
 import { FakeKernel } from '../../fake/kernel.ts';
@@ -8,12 +8,12 @@ import { FakeKernel } from '../../fake/kernel.ts';
 const inTable = { family: NFPROTO.IPv4, table: 't' };
 const add = { kind: 'tableAdd', ...inTable, comment: '' } as const;
 
-test('what the kernel would take is applied in words, and never in deed', async () => {
+test('a dry run reports valid ops as applied and changes nothing', async () => {
   const kernel = new FakeKernel();
-  const judge = judgeOf(kernel);
-  expect(await judge.apply(batch(add))).toEqual({ kind: 'applied' });
+  const dryRun = dryRunOf(kernel);
+  expect(await dryRun.apply(batch(add))).toEqual({ kind: 'applied' });
   expect(
-    await judge.apply(batch({ kind: 'acctAdd', name: 'ct_state_invalid_dropped_pkts' })),
+    await dryRun.apply(batch({ kind: 'acctAdd', name: 'ct_state_invalid_dropped_pkts' })),
   ).toEqual({
     kind: 'applied',
   });
@@ -21,10 +21,10 @@ test('what the kernel would take is applied in words, and never in deed', async 
   expect(await readCounters(kernel)).toEqual([]);
 });
 
-test('what the kernel would refuse is refused, with its op', async () => {
+test('a dry run reports the op that the kernel would reject', async () => {
   const kernel = new FakeKernel();
   const flush = { kind: 'chainFlush', ...inTable, chain: 'c' } as const;
-  const result = await judgeOf(kernel).apply(batch(add, flush));
+  const result = await dryRunOf(kernel).apply(batch(add, flush));
   expect(result).toMatchObject({ kind: 'failed', failures: [{ op: 1, code: 'ENOENT' }] });
   expect((await kernel.dump({ kind: 'tablesDump', family: 0 })).records).toEqual([]);
 });
