@@ -28,7 +28,7 @@ export interface ConntrackHolders {
   readonly others: number;
   /** Who has most, first. */
   readonly services: readonly ConntrackHolder[];
-  /** False when entries came and went meanwhile, so that some may be missing. */
+  /** False if entries changed during the dump, so that some may be missing. */
   readonly complete: boolean;
 }
 
@@ -66,7 +66,7 @@ export async function topOfConntrack(
   return { entries, others, services, complete };
 }
 
-/** A rest after so many calls. */
+/** Returns a function that gives the event loop a turn once every `chunkEntries` calls. */
 function pauseOf(clock: HoldersOptions['clock']): () => Promise<void> | undefined {
   let calls = 0;
   return () => {

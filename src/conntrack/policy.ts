@@ -6,21 +6,21 @@
  * alive. For a sender that never stops (statsd, syslog, DNS from one socket) that is forever.
  *
  * What contradicts, by the original destination of an entry:
- * 1. A Service holds that frontend, and the reply source is none of its endpoints. This covers an
- *    endpoint that is gone, one whose port changed, and an entry from before the frontend existed,
+ * 1. A Service owns that frontend, and the reply source is not one of its endpoints. This covers a
+ *    deleted endpoint, one whose port changed, and an entry from before the frontend existed,
  *    which is not translated at all (reply source = original destination; a mode that translates
  *    nothing has such entries). Without any endpoint every entry contradicts, because the frontend
  *    must refuse clients: the rule that does so does not see packets that an entry has already
  *    translated (upstream's #139628).
- * 2. No Service holds it any more, and the reply source is an endpoint that it had. Other entries
- *    stay: the address may belong to somebody else.
+ * 2. No Service owns it any more, and the reply source is an endpoint that it had. Other entries
+ *    stay: the address may belong to another program.
  *
  * What always stays:
  * - entries to any other destination, also to another port of the same address;
  * - entries to a node port's number at an address that is not this node's, or does not accept node
  *   ports (behaviour document, appendix C11: upstream takes every flow with that port);
- * - answered TCP: a connection to a terminating endpoint may go on, and one to an endpoint that is
- *   gone ends by itself. The dump leaves them out;
+ * - answered TCP: a connection to a terminating endpoint may continue, and one to a deleted
+ *   endpoint ends by itself. The dump leaves them out;
  * - entries of other conntrack zones: other networks may use the same addresses.
  */
 import type { ConntrackRequest } from '../kernel/conntrack.ts';
@@ -57,9 +57,9 @@ function bytesOf(key: EndpointKey): Buffer {
 }
 
 /**
- * The endpoints that an entry may point at: those that serve, whatever the policy, so that flows to
- * a terminating endpoint go on; and those that are picked without serving
- * (publishNotReadyAddresses).
+ * Returns the endpoints that an entry may point at: all serving endpoints, whatever the policy, so
+ * that flows to a terminating endpoint continue; and those that are selected although they do not
+ * serve (publishNotReadyAddresses).
  */
 function rightEndpoints(forwarding: Forwarding): Set<EndpointKey> {
   const keys = new Set<EndpointKey>();
@@ -75,8 +75,8 @@ function listsOf({ serving, cluster, local }: Forwarding): readonly EndpointList
 }
 
 /**
- * Tells the frontends of a change whose entries must be examined, each with the endpoints that it
- * lost. An endpoint that several pools had may come several times.
+ * Returns the frontends of a change whose entries must be examined, each with the endpoints that it
+ * lost. An endpoint that several pools had may appear several times.
  */
 export function eachSuspect(
   previous: Forwarding | undefined,
@@ -153,12 +153,12 @@ export interface Judgement {
 
 /** Those of the entries that contradict. */
 export function contradicting(entries: ConntrackEntries, judgement: Judgement): ConntrackEntries {
-  const judge = new Judge(judgement);
-  return entries.filter((index) => judge.contradicts(entries, index));
+  const filter = new EntryFilter(judgement);
+  return entries.filter((index) => filter.contradicts(entries, index));
 }
 
 /** Judges entries at one moment, and remembers what is expensive to find out. */
-class Judge {
+class EntryFilter {
   readonly #judgement: Judgement;
   readonly #right = new Map<Forwarding, Set<EndpointKey>>();
   #nodePortAddresses: Set<string> | undefined;

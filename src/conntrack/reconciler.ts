@@ -1,8 +1,8 @@
 /**
- * Deletes the conntrack entries of one family that contradict the Forwardings in force. It is told
- * of each change that comes into force, and examines only entries of frontends that changed. At the
- * start all frontends are new, so that all entries are examined once. A restart without a change
- * finds no contradiction and leaves all flows alone.
+ * Deletes the conntrack entries of one family that contradict the Forwardings in force. It receives
+ * each change that takes effect, and examines only entries of frontends that changed. At the start
+ * all frontends are new, so it examines all entries once. A restart without a change finds no
+ * contradiction and deletes nothing.
  */
 import type { Conntrack, ConntrackDeletion, ConntrackDump } from '../kernel/conntrack.ts';
 import { ConntrackEntries } from '../kernel/conntrack-entries.ts';
@@ -46,10 +46,10 @@ const graceMs = { UDP: 0, SCTP: 0, TCP: 500 } as const satisfies Record<Protocol
 /** After a pass that took t, at least `restFactor * t` passes before the next one. */
 const restFactor = 4;
 
-/** An interrupted dump is made again so many times. Then its result is used as it is. */
+/** Attempts at an uninterrupted dump. The result of the last attempt is used as it is. */
 const dumpsMax = 5;
 
-/** A failed pass is retried so many times, after 1 s, 2 s, 4 s ... */
+/** Retries of a failed pass, after 1 s, 2 s, 4 s ... */
 const attemptsMax = 5;
 const retryFirstMs = 1000;
 
@@ -64,7 +64,7 @@ const zone = 0;
 interface Work {
   readonly protocol: Protocol;
   readonly frontends: Frontends;
-  /** `now` of the next pass; undefined = nothing is due. */
+  /** `now` of the next pass; undefined: no pass is due. */
   dueMs: number | undefined;
   /** No pass before this. */
   restUntilMs: number;
@@ -75,7 +75,7 @@ export class ConntrackReconciler {
   readonly #options: ConntrackReconcilerOptions;
   readonly #work: Readonly<Record<Protocol, Work>>;
   #nodePortAddresses: readonly Address[] | 'all' = [];
-  /** The kernel may hold changes that were not told yet. */
+  /** True while the kernel may hold changes that were not reported yet. */
   #moving = true;
   /** Resolves the wait for `upToDate`. */
   #whenSettled: (() => void) | undefined;
@@ -100,7 +100,7 @@ export class ConntrackReconciler {
     this.#work[servicePort.protocol].frontends.changed(previous, next);
   }
 
-  /** The kernel holds what was told, and accepts node ports at these addresses. */
+  /** Notes that all reported changes are in force, and which addresses accept node ports. */
   upToDate(nodePortAddresses: readonly Address[] | 'all'): void {
     this.#moving = false;
     this.#acceptNodePorts(nodePortAddresses);
@@ -233,8 +233,8 @@ export class ConntrackReconciler {
   }
 
   /**
-   * Judges again when all that is in force was told. Before that an entry may point at an endpoint
-   * that is in force already and whose acknowledgement has not come yet.
+   * Judges again when all changes in force were reported. Before that an entry may point at an
+   * endpoint that is in force although its acknowledgement has not arrived.
    */
   async #atRest(candidates: ConntrackEntries, judgement: Judgement): Promise<ConntrackEntries> {
     const judge = (): ConntrackEntries =>

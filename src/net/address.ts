@@ -45,8 +45,10 @@ export function addressOfIPv4(value: number): Address {
 }
 
 /**
- * A dotted IPv4 address as a number, first octet highest; undefined when it is none. By character
- * codes, and without an object for the result: a full list holds 240,000 addresses.
+ * Parses a dotted IPv4 address into a number, first octet highest. Reads character codes and
+ * allocates no object, because a full list holds 240,000 addresses.
+ *
+ * @returns undefined if the text is not an IPv4 address.
  */
 export function parseIPv4Number(text: string): number | undefined {
   let value = 0;
@@ -72,8 +74,10 @@ export function parseIPv4Number(text: string): number | undefined {
 }
 
 /**
- * The same of ASCII bytes, but only in the form without leading zeroes; -1 = they are none. It is
- * for lists that never become text.
+ * Parses ASCII bytes like `parseIPv4Number`, but accepts no leading zeroes. It serves lists that
+ * never become text.
+ *
+ * @returns -1 if the bytes are not an IPv4 address.
  */
 export function readIPv4(bytes: Uint8Array, from: number, to: number): number {
   let value = 0;
@@ -97,9 +101,10 @@ export function readIPv4(bytes: Uint8Array, from: number, to: number): number {
 }
 
 /**
- * Writes an IPv6 address, its last four bytes dotted or not, into `bytes` from `at`; false when
- * the text is none: then the bytes there are undefined. It reads character codes, as
- * `parseIPv4Number` does, and for the same reason.
+ * Writes an IPv6 address, its last four bytes dotted or not, into `bytes` from `at`. It reads
+ * character codes, as `parseIPv4Number` does, and for the same reason.
+ *
+ * @returns false if the text is not an IPv6 address; the bytes written are then undefined.
  */
 export function readIPv6(text: string, bytes: Uint8Array, at: number): boolean {
   let groups = 0;
@@ -144,7 +149,7 @@ export function readIPv6(text: string, bytes: Uint8Array, at: number): boolean {
   return true;
 }
 
-/** The value of a hexadecimal digit; -1 = it is none. */
+/** Returns the value of a hexadecimal digit, or -1 for any other character. */
 function hexDigit(code: number): number {
   if (code >= zero && code <= nine) return code - zero;
   const letter = code | 0x20;

@@ -1,6 +1,6 @@
 import type { EndpointKey, EndpointList } from './endpoint-list.ts';
 
-/** So many comparisons for each endpoint of a list cost about as much as a Map of them. */
+/** With this many comparisons for each endpoint, a list costs about as much as a Map. */
 const comparisonsEach = 4;
 
 /**

@@ -4,9 +4,9 @@
  */
 import { type Address, type CIDR, formatAddress, formatCIDR, parseAddress } from './address.ts';
 
-/** The address in its usual form, when others may read `text` differently; else undefined. */
+/** Returns the address in its usual form if other programs may read `text` differently. */
 export function addressReading(text: string, { family, bytes }: Address): string | undefined {
-  // All forms of an IPv6 address mean the same to everybody.
+  // Every program reads all forms of an IPv6 address alike.
   if (family === 'IPv6') return undefined;
   const reading = formatAddress(bytes);
   return reading === text ? undefined : reading;

@@ -1,4 +1,4 @@
-/** Addresses with a meaning of their own on every node. */
+/** Addresses that have a special meaning on every node. */
 import { type Address, type CIDR, cidrContains, parseCIDR } from './address.ts';
 
 /**
