@@ -60,7 +60,7 @@ export async function findIPVSLeftovers(kernel: Kernel, scope: IPVSScope): Promi
   const sets = await findSets(kernel);
   if (scope === 'sets') return { ...nothing, ...sets };
   const all = await read(kernel, 'address', { kind: 'addressesDump', family: 0, link: '' });
-  // IPv6 gives every link that is up an address of its own.
+  // IPv6 gives every link that is up a link-local address.
   const bound = all.filter(({ index, scope }) => index === link.index && scope !== RT_SCOPE_LINK);
   const others = all.filter(({ index }) => index !== link.index);
   const services = await readServices(kernel);
@@ -83,7 +83,7 @@ export async function findIPVSLeftovers(kernel: Kernel, scope: IPVSScope): Promi
   };
 }
 
-/** Rejects with KernelError when the kernel refuses; what was found may have changed since. */
+/** Rejects with KernelError if the kernel refuses; objects may have changed after the search. */
 export async function removeIPVSLeftovers(kernel: Kernel, found: IPVSLeftovers): Promise<void> {
   const writer = new RecordWriter(kernelOps);
   for (const { family, protocol, address, port } of found.services) {

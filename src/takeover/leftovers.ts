@@ -38,7 +38,7 @@ export interface Leftovers extends Judgement {
 type ChainReply = Extract<Reply, { kind: 'chain' }>;
 type RuleReply = Extract<Reply, { kind: 'rule' }>;
 
-/** Somebody wrote while it was read, so that it may not be one consistent state. */
+/** Another program wrote during a dump, so the result may not be one consistent state. */
 export class UnsteadyError extends Error {
   override readonly name = 'UnsteadyError';
 
@@ -51,12 +51,12 @@ export class UnsteadyError extends Error {
 export async function findLeftovers(
   kernel: Kernel,
   family: Family,
-  wanted: readonly Kind[],
+  sought: readonly Kind[],
   scope: Scope,
 ): Promise<Leftovers> {
-  const tables = wanted.includes('own table') ? await findTables(kernel, family) : [];
+  const tables = sought.includes('own table') ? await findTables(kernel, family) : [];
   const variant = { backend: 'nf_tables', family, tables } as const;
-  const isOurs = !wanted.includes('shared names');
+  const isOurs = !sought.includes('shared names');
   const all = await dump(kernel, { kind: 'chainsDump', family: NFPROTO[family], table: '' });
   const found = iptablesTables.map((table): Found => {
     // Our chains may be tens of thousands, and none refers to chains of kube-proxy's ipvs mode.
@@ -68,7 +68,7 @@ export async function findLeftovers(
     const referencesIn = (chain: string) => references(kernel, family, table, chain);
     return { table, chains: new Map(chains), referencesIn };
   });
-  return { ...variant, ...(await judgeAll(found, wanted, scope)) };
+  return { ...variant, ...(await judgeAll(found, sought, scope)) };
 }
 
 /** In the tables of iptables-legacy, which no mode of ours has. Rejects with KernelError. */
@@ -95,14 +95,14 @@ export async function findLegacyLeftovers(
 
 async function judgeAll(
   found: readonly Found[],
-  wanted: readonly Kind[],
+  sought: readonly Kind[],
   scope: Scope,
 ): Promise<Judgement> {
   const judged: Judgement[] = [];
   for (const one of found) {
     const isOwn = (chain: string): boolean =>
-      (wanted.includes('shared names') && isIptablesChain(one.table, chain)) ||
-      (wanted.includes('IPVS chains') && isIPVSChain(one.table, chain));
+      (sought.includes('shared names') && isIptablesChain(one.table, chain)) ||
+      (sought.includes('IPVS chains') && isIPVSChain(one.table, chain));
     judged.push(await judge(one, isOwn, scope));
   }
   return {

@@ -8,7 +8,7 @@ import { type FieldsOf, RecordWriter } from '../kernel/records.ts';
 import type { Leftovers } from './leftovers.ts';
 import { iptablesTables } from './names.ts';
 
-/** A transaction holds at most so much. Clusters with 100,000 endpoints need several. */
+/** Maximum size of a transaction. Clusters with 100,000 endpoints need several. */
 const batchBytesMax = 4 * 1024 * 1024;
 
 /**

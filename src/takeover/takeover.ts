@@ -1,7 +1,7 @@
 /**
  * Takes over from kube-proxy and from our other modes, make before break: when our own rules are in
  * force and verified, it removes what is provably kube-proxy's or another mode's. Established
- * connections go on, because connection tracking does not depend on rules.
+ * connections continue, because connection tracking does not depend on rules.
  */
 import { deleteCounters, readCounters } from '../kernel/acct.ts';
 import { isAbsence } from '../kernel/errors.ts';
@@ -81,7 +81,7 @@ export interface TakeoverOptions {
   /** Every mode of this build: any of them may have run before. */
   readonly modes: readonly ProxyMode[];
   readonly clock: Clock;
-  /** Resolves when our rules are in force and were read back from the kernel as wanted. */
+  /** Resolves when our rules are in force and verified by reading them back from the kernel. */
   readonly verify: () => Promise<void>;
   readonly observer: (event: TakeoverEvent) => void;
 }

@@ -1,4 +1,4 @@
-/** Whether what was programmed can be read back from the kernel and is as wanted. */
+/** Verifies that the kernel holds the desired rules, by reading them back. */
 import type { Family } from '../net/address.ts';
 import type { FamilyEvent } from '../sync/events.ts';
 import type { FamilySync } from '../sync/family.ts';
@@ -15,7 +15,7 @@ interface Attempt {
 
 export class Verification {
   readonly #families: readonly Verifiable[];
-  /** Families that have brought everything into force that is wanted. */
+  /** Families whose desired state is entirely in force. */
   readonly #inForce = new Set<Family>();
   /** Families whose audit under way has found a difference. */
   readonly #drifted = new Set<Family>();
@@ -27,8 +27,8 @@ export class Verification {
   }
 
   /**
-   * Resolves when all that is wanted is in force and an audit of each family has found no
-   * difference; that may take until the cluster is known. Rejects at `stop` and after it.
+   * Resolves when all desired state is in force and an audit of each family has found no
+   * difference, which may take until the cluster is known. Rejects at `stop` and after it.
    */
   verify(): Promise<void> {
     if (this.#isStopped) return Promise.reject(unverified());
@@ -90,5 +90,5 @@ export class Verification {
 }
 
 function unverified(): Error {
-  return new Error('the rules are made anew, they could not be verified');
+  return new Error('verify rules: replaced before they were verified');
 }

@@ -111,9 +111,9 @@ describe('what was programmed', () => {
     const scene = new Scene();
     scene.verify();
     scene.stop();
-    expect(await scene.see()).toContain('could not be verified');
+    expect(await scene.see()).toContain('before they were verified');
     scene.outcome = 'open';
     scene.verify();
-    expect(await scene.see()).toContain('could not be verified');
+    expect(await scene.see()).toContain('before they were verified');
   });
 });
