@@ -8,7 +8,7 @@ import type { HostFiles } from './files.ts';
 /** The number of the hierarchy's root (kernfs_id); what is below it has others. */
 const rootNumber = 1;
 
-/** `numberOf`: the inode number of a folder; undefined = it is not there. */
+/** `numberOf` returns the inode number of a folder, or undefined if the folder does not exist. */
 export function connectTimePaths(
   host: HostFiles,
   numberOf: (path: string) => number | undefined = inodeOf,

@@ -28,7 +28,7 @@ export function conntrackMax(
   return Math.max(Math.min(maxPerCore * cores, maxCap), min);
 }
 
-/** Whether somebody has chosen the limit of entries. Our default never lowers the machine's. */
+/** Reports whether the limit of entries is configured. The default never lowers the machine's. */
 export function isLimitGiven({ given }: Pick<Config, 'given'>): boolean {
   return given.includes('conntrack.maxPerCore') || given.includes('conntrack.min');
 }
@@ -42,11 +42,11 @@ export function conntrackSysctls(
   files: HostFiles,
   limit: 'exact' | 'at least',
 ): Sysctl[] {
-  const wanted: Sysctl[] = [];
+  const desired: Sysctl[] = [];
   const want = (path: string, value: number, instead: string, atLeast = false): void => {
     const purpose = 'set conntrack parameters from kube-proxy configuration';
     const advice = `conntrack.${instead} leaves it alone`;
-    wanted.push({ path, value: String(value), atLeast, purpose, advice });
+    desired.push({ path, value: String(value), atLeast, purpose, advice });
   };
   const max = conntrackMax(config, coresOf(files));
   if (max !== undefined) {
@@ -64,7 +64,7 @@ export function conntrackSysctls(
     const seconds = Math.ceil(timeoutMs / 1000);
     if (timeoutMs > 0) want(`${sysctls}/nf_conntrack_${name}`, seconds, `${field}: 0s`);
   }
-  return wanted;
+  return desired;
 }
 
 /** Whether the kernel has connection tracking, and it is loaded. */
@@ -85,7 +85,7 @@ export interface ConntrackLosses {
   readonly dropped: number;
   /** Entries deleted before their time, to make room for others. */
   readonly evicted: number;
-  /** Packets dropped because another packet had made the same entry meanwhile. */
+  /** Packets dropped because another packet had created the same entry first. */
   readonly clashed: number;
 }
 

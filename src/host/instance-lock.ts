@@ -30,7 +30,7 @@ export interface Holder {
 export type LockResult =
   | { readonly kind: 'ours'; readonly lock: InstanceLock }
   | { readonly kind: 'taken'; readonly holder: Holder }
-  /** It is not known whether another Fairlead runs. That keeps nobody from starting. */
+  /** It is not known whether another Fairlead runs. The process may start nevertheless. */
   | { readonly kind: 'unknown'; readonly reason: string };
 
 interface InstanceLock {
@@ -41,7 +41,7 @@ export interface InstanceLockOptions {
   /** How long to wait for a holder that may be about to end. */
   readonly waitMs: number;
   readonly signal?: AbortSignal;
-  /** Is told once for which holder it waits. */
+  /** Called once with the holder that it waits for. */
   readonly waiting?: (holder: Holder) => void;
   /** Without the byte 0 that makes it abstract. */
   readonly name?: string;
@@ -61,7 +61,7 @@ export async function takeInstanceLock(options: InstanceLockOptions): Promise<Lo
   const { name = lockName, signal, waiting, waitMs } = options;
   const findListener = options.findListener ?? loadAddon().findListener;
   const deadlineMs = performance.now() + waitMs;
-  let isTold = false;
+  let isReported = false;
   for (let vacant = 0; ; ) {
     const lock = await tryToListen(name);
     if (lock instanceof Error) return { kind: 'unknown', reason: lock.message };
@@ -81,10 +81,10 @@ export async function takeInstanceLock(options: InstanceLockOptions): Promise<Lo
       const reason = foreignHolder(found);
       if (reason !== undefined) return { kind: 'unknown', reason };
       const isOver = performance.now() >= deadlineMs || signal?.aborted === true;
-      if (isOver || !isTold) {
+      if (isOver || !isReported) {
         const holder = { pid: found.pid, words: await ask(name) };
         if (isOver) return { kind: 'taken', holder };
-        isTold = true;
+        isReported = true;
         waiting?.(holder);
       }
     }
@@ -152,7 +152,7 @@ async function tryToListen(name: string): Promise<InstanceLock | 'taken' | Error
     socket.on('error', () => {});
     socket.end(about);
   });
-  // Whoever asks gets an answer of some bytes, and no more than a few at once get one.
+  // An answer has a few bytes; more simultaneous clients than these are refused.
   server.maxConnections = 8;
   server.unref();
   return new Promise((resolve) => {

@@ -25,8 +25,9 @@ export function hasLocalhostNodePorts(config: Settings, family: Family): boolean
 }
 
 /**
- * Whether sockets beside the mode are to open them: where loopback addresses are named, as in
- * KEP-6032. All addresses together do not name them.
+ * Reports whether sockets must open node ports at loopback addresses in addition to the mode's
+ * rules: if the configuration names loopback addresses, as in KEP-6032. "All addresses" does not
+ * name them.
  */
 export function listensOnLocalhost(
   { featureGates, nodePortAddresses: allowed }: Pick<Config, 'featureGates' | 'nodePortAddresses'>,

@@ -5,7 +5,7 @@ import { setImmediate } from 'node:timers/promises';
 
 /** Programs look no deeper (`kDepthMax` in native/bpf/connect.bpf.c). */
 const depthMax = 16;
-/** The event loop gets a turn after so many folders: reading one takes 10 to 100 µs. */
+/** Folders read before the event loop gets a turn; reading one takes 10 to 100 µs. */
 const foldersPerTurn = 32;
 /** How long a search of the whole hierarchy is good for, once it has found folders. */
 const searchPeriodMs = 60_000;
@@ -24,7 +24,7 @@ function podIdOf(folder: string): string | undefined {
 export class PodCgroups {
   readonly #root: string;
   readonly #changed: () => void;
-  /** Folders that hold those of pods; undefined = the kernel tells nothing of it. */
+  /** Folders that hold those of pods; undefined if the kernel does not report them. */
   readonly #folders = new Map<string, FSWatcher | undefined>();
   #searchedAtMs = Number.NEGATIVE_INFINITY;
   #looked = 0;

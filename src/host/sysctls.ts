@@ -23,9 +23,9 @@ interface SettingDenied {
 }
 
 export interface SysctlObserver {
-  /** Is told of each write, and of some settings even when they are right already. */
+  /** Called for each write, and for some settings even if they are right already. */
   readonly set: (setting: SettingChange) => void;
-  /** Is told of settings that could not be written. Without it, that is an error. */
+  /** Called for settings that could not be written. Without it, that is an error. */
   readonly denied?: (setting: SettingDenied) => void;
 }
 
@@ -48,7 +48,11 @@ export function sysctlsOf(
   ];
 }
 
-/** Writes what differs. Throws an Error of one line that says what to do about it. */
+/**
+ * Writes the settings that differ.
+ *
+ * @throws Error of one line that says what to do about it.
+ */
 export function setSysctls(
   sysctls: readonly Sysctl[],
   host: HostFiles,
