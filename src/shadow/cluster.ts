@@ -70,9 +70,9 @@ export class ShadowCluster {
       this.#transfer(this.#owners.release(key).transfers);
       return;
     }
-    const wanted = resolve(service, this.state.slices(key), context);
+    const desired = resolve(service, this.state.slices(key), context);
     const { forwardings, transfers } = finish(
-      this.#owners.set(service, wanted, context.nodeSockets),
+      this.#owners.set(service, desired, context.nodeSockets),
     );
     this.#forwardings.set(key, forwardings);
     this.#transfer(transfers);

@@ -2,7 +2,7 @@
 import type { Family } from '../net/address.ts';
 import type { ClusterState } from '../state/store.ts';
 import type { HeldFrontend, Programmed } from './programmed.ts';
-import { nameOf, type Reach, type WantedFrontend } from './reach.ts';
+import { type DesiredFrontend, nameOf, type Reach } from './reach.ts';
 import { whyNot } from './reasons.ts';
 
 export interface Difference {
@@ -22,7 +22,7 @@ export function differenceKey({ family, service, text }: Difference): string {
 
 /** Returns one difference for each fault of a port, with all frontends that have it. */
 export function compare(
-  wanted: ReadonlyMap<string, WantedFrontend>,
+  desired: ReadonlyMap<string, DesiredFrontend>,
   { family, frontends }: Programmed,
   state: ClusterState,
 ): Difference[] {
@@ -34,15 +34,15 @@ export function compare(
     if (known === undefined) found.set(key, difference);
     else known.frontends.push(frontend);
   };
-  for (const [frontend, one] of wanted) {
-    // A frontend that can't be read is left to the next look.
+  for (const [frontend, one] of desired) {
+    // A frontend that can't be read is compared in the next pass.
     if (frontends.has(frontend) && frontends.get(frontend) === undefined) continue;
     for (const text of differencesOf(one, frontends.get(frontend), state)) {
       note(nameOf(one.forwarding), text, frontend);
     }
   }
   for (const [frontend, held] of frontends) {
-    if (held === undefined || wanted.has(frontend)) continue;
+    if (held === undefined || desired.has(frontend)) continue;
     const { service, text } = stale(held, state);
     note(service, text, frontend);
   }
@@ -59,7 +59,7 @@ function stale({ owner }: HeldFrontend, state: ClusterState): Pick<Difference, '
 }
 
 function* differencesOf(
-  { forwarding, reach }: WantedFrontend,
+  { forwarding, reach }: DesiredFrontend,
   held: HeldFrontend | undefined,
   state: ClusterState,
 ): Generator<string> {
@@ -74,14 +74,16 @@ function* differencesOf(
   yield* nearbyDifferences(reach, has, because);
   if (!isServed(reach) || !isServed(has)) return;
   if (reach.masquerade !== has.masquerade) {
-    const words = { wanted: reach.masquerade ? 'everyone' : 'not everyone' };
-    yield `policy differs: kube-proxy masquerades ${has.masquerade ? 'everyone' : 'not everyone'}, wanted ${words.wanted}`;
+    const [should, does] = [reach, has].map(({ masquerade }) =>
+      masquerade ? 'all clients' : 'not all clients',
+    );
+    yield `policy differs: kube-proxy masquerades ${does}, expected ${should}`;
   }
   if (reach.affinitySeconds !== has.affinitySeconds) {
-    yield `session affinity differs: kube-proxy has ${seconds(has)}, wanted ${seconds(reach)}`;
+    yield `session affinity differs: kube-proxy has ${seconds(has)}, expected ${seconds(reach)}`;
   }
   const [mine, theirs] = [reach.clients, has.clients].map(clientsText);
-  if (mine !== theirs) yield `source ranges differ: kube-proxy lets in ${theirs}, wanted ${mine}`;
+  if (mine !== theirs) yield `source ranges differ: kube-proxy lets in ${theirs}, expected ${mine}`;
 }
 
 function* nearbyDifferences(
@@ -95,20 +97,20 @@ function* nearbyDifferences(
   }
   if (!isServed(reach) || !isServed(has) || reach.nearby === has.nearby) return;
   const policy = (nearby: unknown): string => (nearby === undefined ? 'Cluster' : 'Local');
-  yield `policy differs: kube-proxy has ${policy(has.nearby)}, wanted ${policy(reach.nearby)}`;
+  yield `policy differs: kube-proxy has ${policy(has.nearby)}, expected ${policy(reach.nearby)}`;
 }
 
 function* poolDifferences(
   whence: string,
-  wanted: ReadonlySet<string>,
+  desired: ReadonlySet<string>,
   has: ReadonlySet<string>,
   because: (endpoint: string) => string,
 ): Generator<string> {
   for (const endpoint of has) {
-    if (wanted.has(endpoint)) continue;
+    if (desired.has(endpoint)) continue;
     yield `kube-proxy sends${whence} to ${endpoint}, which ${because(endpoint)}`;
   }
-  for (const endpoint of wanted) {
+  for (const endpoint of desired) {
     if (!has.has(endpoint))
       yield `endpoint missing: kube-proxy does not send${whence} to ${endpoint}`;
   }
@@ -123,9 +125,9 @@ const refusals = {
   drop: 'drops',
 } as const satisfies Record<NonNullable<Reach['refusal']>, string>;
 
-function refusalText(wanted: Reach['refusal'], has: Reach['refusal']): string {
-  const does = has === undefined ? 'has no rule for what gets nowhere' : `${refusals[has]} it`;
-  const should = wanted === undefined ? 'none is needed' : `wanted ${wanted}`;
+function refusalText(expected: Reach['refusal'], has: Reach['refusal']): string {
+  const does = has === undefined ? 'has no rule for it' : `${refusals[has]} it`;
+  const should = expected === undefined ? 'none is expected' : `expected ${expected}`;
   return `refusal differs: kube-proxy ${does}, ${should}`;
 }
 
@@ -134,5 +136,5 @@ function seconds({ affinitySeconds }: Reach): string {
 }
 
 function clientsText(clients: readonly string[] | undefined): string {
-  return clients === undefined ? 'everybody' : clients.join(', ');
+  return clients === undefined ? 'all clients' : clients.join(', ');
 }

@@ -11,7 +11,7 @@ import { blocksOf, frontendText, noEndpoints, type Reach } from './reach.ts';
 
 /**
  * Reads the tables of iptables-nft. Undefined when kube-proxy's iptables mode has no chains there.
- * Chains of its ipvs mode have the same names, but there are none for Services.
+ * Its ipvs mode uses the same chain names, but has no chains for Services.
  */
 export async function readIptables(
   kernel: Kernel,
@@ -30,7 +30,7 @@ interface Pool {
   readonly affinitySeconds: number;
 }
 
-/** What a chain does with connections; undefined = its rules can't be read. */
+/** Returns the effect of a chain on connections, or undefined if its rules can't be read. */
 type Way = Omit<Reach, 'refusal'> | undefined;
 
 const nowhere: Pool = { endpoints: noEndpoints, affinitySeconds: 0 };

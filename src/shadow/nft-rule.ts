@@ -11,7 +11,7 @@ type Value =
   | { readonly kind: 'looked up'; readonly set: string }
   | { readonly kind: 'constant'; readonly data: Uint8Array };
 
-/** A condition that a packet must fulfil for the rule to go on. */
+/** A condition that a packet must match for the rule to continue. */
 export type Condition =
   | { readonly kind: 'in set'; readonly set: string; readonly inverted: boolean }
   | {

@@ -33,12 +33,12 @@ export class NftTable {
     return new NftTable(kernel, family, chains, sets);
   }
 
-  /** The set's own timeout; 0 = none, undefined = there is no such set. */
+  /** Returns the set's timeout: 0 without one, undefined if the set does not exist. */
   timeoutMs(set: string): number | undefined {
     return this.#sets.get(set)?.timeoutMs;
   }
 
-  /** Undefined when there is no such set, or it was deleted meanwhile. */
+  /** Returns undefined if the set does not exist, or was deleted during the dump. */
   async elements(name: string): Promise<readonly Entry[] | undefined> {
     const set = this.#sets.get(name);
     if (set === undefined) return undefined;

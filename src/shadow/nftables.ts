@@ -27,7 +27,7 @@ interface Pool {
   readonly affinitySeconds: number;
 }
 
-/** What a chain does with connections; undefined = its rules can't be read. */
+/** Returns the effect of a chain on connections, or undefined if its rules can't be read. */
 type Way = Pick<Reach, 'endpoints' | 'nearby' | 'masquerade' | 'affinitySeconds'> | undefined;
 
 const nowhere: Pool = { endpoints: noEndpoints, affinitySeconds: 0 };

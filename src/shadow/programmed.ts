@@ -11,6 +11,6 @@ export interface HeldFrontend {
 export interface Programmed {
   readonly mode: 'nftables' | 'iptables';
   readonly family: Family;
-  /** By the text of the frontend; undefined = rules could not be read, or changed meanwhile. */
+  /** By the text of the frontend; undefined if its rules could not be read or changed meantime. */
   readonly frontends: ReadonlyMap<string, HeldFrontend | undefined>;
 }

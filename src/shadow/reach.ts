@@ -13,9 +13,9 @@ export interface Reach {
   readonly nearby: ReadonlySet<string> | undefined;
   /** Connections of all clients are masqueraded. */
   readonly masquerade: boolean;
-  /** What becomes of a connection without an endpoint; undefined = no rule refuses it. */
+  /** How rules refuse a connection without an endpoint; undefined if no rule refuses it. */
   readonly refusal: 'reject' | 'drop' | undefined;
-  /** The timeout of session affinity; 0 = there is none. */
+  /** The timeout of session affinity; 0 without session affinity. */
   readonly affinitySeconds: number;
   /** Blocks, merged and ascending, of the clients that may connect; undefined = all. */
   readonly clients: readonly string[] | undefined;
@@ -34,27 +34,27 @@ export function frontendText(
 }
 
 /** A frontend as this version of Fairlead would serve it. */
-export interface WantedFrontend {
+export interface DesiredFrontend {
   readonly forwarding: Forwarding;
   readonly reach: Reach;
 }
 
 /** The frontends of one family, by their texts. */
-export function wantedFrontends(
+export function desiredFrontends(
   forwardings: Iterable<Forwarding>,
   family: Family,
-): Map<string, WantedFrontend> {
-  const wanted = new Map<string, WantedFrontend>();
+): Map<string, DesiredFrontend> {
+  const desired = new Map<string, DesiredFrontend>();
   for (const forwarding of forwardings) {
     if (forwarding.family !== family) continue;
     const pools = { cluster: setOf(forwarding.cluster), local: setOf(forwarding.local) };
     for (const frontend of forwarding.frontends) {
       const { address, port } = frontend;
       const text = frontendText(address?.bytes, port, forwarding.servicePort.protocol);
-      wanted.set(text, { forwarding, reach: reachOf(forwarding, frontend, pools) });
+      desired.set(text, { forwarding, reach: reachOf(forwarding, frontend, pools) });
     }
   }
-  return wanted;
+  return desired;
 }
 
 type Pools = Readonly<Record<'cluster' | 'local', ReadonlySet<string>>>;

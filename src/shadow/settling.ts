@@ -4,7 +4,7 @@ import { type Difference, differenceKey } from './compare.ts';
 interface Seen {
   difference: Difference;
   readonly sinceMs: number;
-  isTold: boolean;
+  isReported: boolean;
 }
 
 /** What changed since the look before. */
@@ -25,13 +25,13 @@ export class Settling {
 
   /** The number of differences that have not lasted long enough yet. */
   get pending(): number {
-    return [...this.#seen.values()].filter(({ isTold }) => !isTold).length;
+    return [...this.#seen.values()].filter(({ isReported }) => !isReported).length;
   }
 
   /** Differences that have lasted long enough, and are still there. */
   get lasting(): readonly Difference[] {
-    const told = [...this.#seen.values()].filter(({ isTold }) => isTold);
-    return told.map(({ difference }) => difference);
+    const reported = [...this.#seen.values()].filter(({ isReported }) => isReported);
+    return reported.map(({ difference }) => difference);
   }
 
   /** Takes the differences of a look. `nowMs` must never go back. */
@@ -41,15 +41,15 @@ export class Settling {
     const found: Difference[] = [];
     for (const difference of differences) {
       const key = differenceKey(difference);
-      const seen = before.get(key) ?? { difference, sinceMs: nowMs, isTold: false };
+      const seen = before.get(key) ?? { difference, sinceMs: nowMs, isReported: false };
       before.delete(key);
       seen.difference = difference;
       this.#seen.set(key, seen);
-      if (seen.isTold || nowMs - seen.sinceMs < this.#settleMs) continue;
-      seen.isTold = true;
+      if (seen.isReported || nowMs - seen.sinceMs < this.#settleMs) continue;
+      seen.isReported = true;
       found.push(difference);
     }
-    const gone = [...before.values()].filter(({ isTold }) => isTold);
+    const gone = [...before.values()].filter(({ isReported }) => isReported);
     return { found, gone: gone.map(({ difference }) => difference) };
   }
 }

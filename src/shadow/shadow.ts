@@ -8,15 +8,15 @@ import { compare, type Difference } from './compare.ts';
 import { readIptables } from './iptables.ts';
 import { readNFTables } from './nftables.ts';
 import type { Programmed } from './programmed.ts';
-import { wantedFrontends } from './reach.ts';
+import { desiredFrontends } from './reach.ts';
 
-/** What one look has found. */
+/** The result of one comparison. */
 export interface Look {
   /** What was compared, in each family; empty = kube-proxy has programmed nothing. */
   readonly compared: readonly Pick<Programmed, 'family' | 'mode'>[];
   /** Frontends that were compared. */
   readonly frontends: number;
-  /** Frontends whose rules could not be read, or changed meanwhile, with their family. */
+  /** Frontends, with their family, whose rules could not be read or changed during the dump. */
   readonly unread: readonly string[];
   readonly differences: readonly Difference[];
 }
@@ -46,12 +46,12 @@ export async function look({ kernel, cluster, families }: LookOptions): Promise<
   const forwardings = [...cluster.forwardings()];
   const parts = found.map((programmed) => {
     const { family, frontends } = programmed;
-    const wanted = wantedFrontends(forwardings, family);
+    const desired = desiredFrontends(forwardings, family);
     const unread = [...frontends].filter(([, held]) => held === undefined);
     return {
-      differences: compare(wanted, programmed, cluster.state),
+      differences: compare(desired, programmed, cluster.state),
       unread: unread.map(([frontend]) => `${frontend} (${family})`),
-      frontends: new Set([...wanted.keys(), ...frontends.keys()]).size,
+      frontends: new Set([...desired.keys(), ...frontends.keys()]).size,
     };
   });
   return {

@@ -74,24 +74,24 @@ const kinds: readonly Kind[] = [
       sessionAffinity: 'ClientIP',
       sessionAffinityConfig: { clientIP: { timeoutSeconds: 77 } },
     })),
-    says: () => /^session affinity differs: kube-proxy has none, wanted 77 s/,
+    says: () => /^session affinity differs: kube-proxy has none, expected 77 s/,
   },
   {
     fits: ({ type, externalTrafficPolicy }) => {
       return type === 'NodePort' && externalTrafficPolicy === 'Cluster';
     },
     service: changed(() => ({ externalTrafficPolicy: 'Local' })),
-    says: () => /^policy differs: kube-proxy has Cluster, wanted Local/,
+    says: () => /^policy differs: kube-proxy has Cluster, expected Local/,
   },
   {
     fits: ({ loadBalancerSourceRanges }) => loadBalancerSourceRanges !== undefined,
     service: changed(() => ({ loadBalancerSourceRanges: ['203.0.113.0/25'] })),
-    says: () => /^source ranges differ: kube-proxy lets in .*, wanted 203\.0\.113\.0\/25/,
+    says: () => /^source ranges differ: kube-proxy lets in .*, expected 203\.0\.113\.0\/25/,
   },
   {
     fits: any,
     endpoints: () => [],
-    says: () => /^refusal differs: kube-proxy has no rule for what gets nowhere, wanted reject/,
+    says: () => /^refusal differs: kube-proxy has no rule for it, expected reject/,
   },
 ];
 
