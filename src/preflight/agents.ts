@@ -15,7 +15,7 @@ interface Agent {
   readonly advice: string;
 }
 
-/** Programs that may run on a node of Kubernetes, and what they are recognised by. */
+/** Programs that may run on a node of Kubernetes, and how to recognise them. */
 const agents: readonly Agent[] = [
   {
     name: 'Cilium',
@@ -87,8 +87,8 @@ export async function checkAgents(kernel: Kernel): Promise<Finding[]> {
   const dropping = chains.filter(isDropping);
   for (const { table, chain } of dropping) {
     const advice =
-      'traffic to endpoints goes on only where another rule of that chain accepts it: see that ' +
-      'the network plugin has one';
+      'traffic to endpoints passes only if another rule of that chain accepts it; check that ' +
+      'the network plugin adds one';
     findings.push(warning('forwarded packets', `${table} ${chain} drops by default`, advice));
   }
   if (findings.length > 0) return findings;

@@ -19,10 +19,10 @@ export function checkConntrack(
   const host = { read: machine.read, write: () => {} };
   const present = conntrackUse(host);
   if (present === undefined) {
-    return [ok(check, 'connection tracking is not loaded yet: nothing is in it')];
+    return [ok(check, 'connection tracking is not loaded yet and has no entries')];
   }
-  const wanted = conntrackMax(config.conntrack, coresOf(host)) ?? present.limit;
-  const max = isLimitGiven(config) ? wanted : Math.max(wanted, present.limit);
+  const desired = conntrackMax(config.conntrack, coresOf(host)) ?? present.limit;
+  const max = isLimitGiven(config) ? desired : Math.max(desired, present.limit);
   const percent = Math.round((100 * present.entries) / max);
   const use = `${present.entries} of ${max} entries in use (${percent} %)`;
   const memory = memoryOf(max, machine);

@@ -1,7 +1,7 @@
 /** The result of one check of a node before an installation. */
 
 export const levels = ['ok', 'warning', 'problem'] as const;
-/** `warning`: Fairlead runs, but somebody should know. `problem`: it cannot do its work. */
+/** `warning`: Fairlead runs, but an operator should know. `problem`: it cannot do its work. */
 export type Level = (typeof levels)[number];
 
 export interface Finding {

@@ -60,6 +60,6 @@ function findingOf(
   if (missing.length === 0) return ok(check, 'the kernel can do it');
   const features = missing.map(({ feature }) => feature).join(', ');
   const text = `the kernel lacks ${features}`;
-  if (name !== requested) return ok(check, `${text}; nobody asks for this mode`);
+  if (name !== requested) return ok(check, `${text}; this mode is not requested`);
   return warning(check, text, [...new Set(missing.map(({ advice }) => advice))].join('; '));
 }

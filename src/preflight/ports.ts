@@ -25,14 +25,16 @@ export function checkPorts(
 ): Finding[] {
   const listeners = listenersOf(machine);
   const owners = new Owners(machine);
-  const wanted = [config.healthzBindAddress, config.metricsBindAddress];
-  const own = wanted.flatMap((at) => (at === undefined ? [] : [checkPort(at, listeners, owners)]));
+  const addresses = [config.healthzBindAddress, config.metricsBindAddress];
+  const own = addresses.flatMap((at) =>
+    at === undefined ? [] : [checkPort(at, listeners, owners)],
+  );
   const taken = listeners.flatMap(({ port, inode }) => {
     if (port < nodePorts.first || port > nodePorts.last) return [];
     const owner = owners.of(inode);
     return isPredecessor(owner) ? [] : [`${port} by ${owner}`];
   });
-  if (taken.length === 0) return [...own, ok('node ports', 'nobody listens on any')];
+  if (taken.length === 0) return [...own, ok('node ports', 'no process listens on one')];
   const text = `in use: ${[...new Set(taken)].join(', ')}`;
   const advice =
     'a Service with such a node port takes its connections: let the program listen elsewhere, or ' +

@@ -40,7 +40,7 @@ export async function checkPredecessors(
   findings.push(...(await checkIPVS(kernel)), ...(await checkLegacy(kernel)));
   for (const { table, objects } of await findForeignTables(kernel)) {
     const text = `table ${table} has our name and ${objects.length} objects that are not ours`;
-    const advice = 'it is replaced: rename it, if somebody needs it';
+    const advice = 'Fairlead replaces it; rename it if another program needs it';
     findings.push(warning('table of our name', text, advice));
   }
   return findings;
@@ -94,7 +94,7 @@ async function checkIPVS(kernel: Kernel): Promise<Finding[]> {
   const text = `${services.length} virtual services and ${sets.length} sets of its interface`;
   const own = ok('kube-proxy in IPVS', `${text}: taken over when their connections have ended`);
   if (foreign === 0) return [own];
-  const advice = 'they stay as they are: see that nobody else serves Services in IPVS';
+  const advice = 'Fairlead keeps them; make sure that no other program serves Services in IPVS';
   return [own, warning('IPVS', `${foreign} virtual services of others`, advice)];
 }
 

@@ -1,4 +1,4 @@
-/** Checks what this process may do. It is best run in a pod with the rights of Fairlead's pods. */
+/** Checks the privileges of this process. Run it in a pod with the rights of Fairlead's pods. */
 import { type Finding, ok, problem, warning } from './finding.ts';
 import type { Machine } from './machine.ts';
 
@@ -33,7 +33,7 @@ function checkLock(machine: Machine): Finding[] {
   }
   const locks = (machine.read('/proc/locks') ?? '').split('\n').map((line) => line.split(/\s+/));
   const held = locks.find((columns) => columns[5]?.endsWith(`:${inode}`));
-  if (held === undefined) return [ok(lockPath, 'nobody holds it')];
-  const advice = 'what is left in iptables-legacy is removed when that process lets go of it';
+  if (held === undefined) return [ok(lockPath, 'no process holds it')];
+  const advice = 'Fairlead cleans up iptables-legacy when that process releases the lock';
   return [warning(lockPath, `process ${held[4]} holds it`, advice)];
 }

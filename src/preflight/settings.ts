@@ -16,15 +16,15 @@ export function checkSettings(config: Config, mode: ModeFacts, machine: Machine)
 function ofSysctl({ path, value, atLeast, advice }: Sysctl, machine: Machine): Finding {
   const check = shortName(path);
   const actual = machine.read(path);
-  const wanted = atLeast ? `at least ${value}` : value;
+  const desired = atLeast ? `at least ${value}` : value;
   if (actual === undefined) {
-    const text = `wanted ${wanted}, and this kernel has no such setting`;
+    const text = `expected ${desired}, but this kernel has no such setting`;
     return warning(check, text, `load the module that has it (${advice})`);
   }
   if (actual === value || (atLeast && Number(actual) >= Number(value))) {
-    return ok(check, `is ${actual}, as wanted`);
+    return ok(check, `is ${actual}, as expected`);
   }
-  const text = `is ${actual}, wanted ${wanted}`;
+  const text = `is ${actual}, expected ${desired}`;
   if (machine.isWritable(path)) return ok(check, `${text}: set at the start`);
   return warning(check, `${text}, and may not be written`, `set it on the node (${advice})`);
 }

@@ -64,11 +64,11 @@ describe('settings', () => {
     );
     const arp = lines(found).filter((line) => line.includes('arp_'));
     expect(arp).toEqual([
-      'ok net.ipv4.conf.all.arp_ignore: is 0, wanted 1: set at the start',
-      'ok net.ipv4.conf.all.arp_announce: is 2, as wanted',
+      'ok net.ipv4.conf.all.arp_ignore: is 0, expected 1: set at the start',
+      'ok net.ipv4.conf.all.arp_announce: is 2, as expected',
     ]);
     expect(lines(found)).toContain(
-      'warning net.ipv4.vs.conntrack: wanted 1, and this kernel has no such setting',
+      'warning net.ipv4.vs.conntrack: expected 1, but this kernel has no such setting',
     );
   });
 
@@ -105,7 +105,7 @@ describe('ports', () => {
     expect(lines(found)).toEqual([
       'ok port 10256: 0.0.0.0:10256 is free',
       'warning port 10249: 127.0.0.1:10249 is taken by a process that /proc does not show',
-      'ok node ports: nobody listens on any',
+      'ok node ports: no process listens on one',
     ]);
     const elsewhere = checkPorts(config(), taken(row('0200007F:2809')));
     expect(worst(elsewhere)).toBe('ok');
@@ -140,7 +140,7 @@ describe('privileges', () => {
       'warning /run/xtables.lock: process 4711 holds it',
     );
     expect(lines(checkPrivileges(thisMachine(root))).at(-1)).toBe(
-      'ok /run/xtables.lock: nobody holds it',
+      'ok /run/xtables.lock: no process holds it',
     );
   });
 });
