@@ -6,7 +6,7 @@ import type { Setting } from './settings/spec.ts';
 
 /** Fields by their names in the file, for the log. */
 export interface ConfigChanges {
-  /** These take effect at once. */
+  /** These take effect immediately. */
   readonly live: readonly string[];
   /** These need a new process. */
   readonly restart: readonly string[];

@@ -38,7 +38,7 @@ export interface ModeSettings {
 }
 
 /**
- * The limits that 0 stands for. The first three allow as many ports as an object has room for,
+ * The limits that 0 means. The first three allow as many ports as an object has room for,
  * which is 20,000: what a tenant can ask for otherwise is thousands of times more. Each port with
  * session affinity makes the commits of all others slower (docs/decisions/0015).
  */
@@ -50,8 +50,9 @@ export const serviceLimitDefaults = {
 } as const;
 
 /**
- * What 0 stands for in each mode: so many are planned in 50 ms, and committed well within 1 s. In
- * mode iptables an endpoint is a chain and three rules, elsewhere an element or a real server.
+ * The limit that 0 means in each mode: this many are planned in 50 ms and committed well within
+ * 1 s. In mode iptables an endpoint is a chain and three rules, elsewhere an element or a real
+ * server.
  */
 export const frontendEndpointDefaults = {
   nftables: 10_000,
@@ -60,7 +61,7 @@ export const frontendEndpointDefaults = {
   userspace: 10_000,
 } as const satisfies Record<ModeName, number>;
 
-/** How traffic that starts in one of this node's pods is told from other traffic. */
+/** How to detect traffic that starts in one of this node's pods. */
 export type DetectLocal =
   | { readonly kind: 'ClusterCIDR'; readonly cidrs: readonly CIDR[] }
   | { readonly kind: 'NodeCIDR' }
@@ -98,7 +99,7 @@ export type SourceConfig =
         readonly acceptContentTypes: string;
         readonly dropManagedFields: boolean;
       };
-      /** Requests per second, and how many may come at once above that. */
+      /** Requests per second, and how many may exceed that rate in a burst. */
       readonly qps: number;
       readonly burst: number;
     };

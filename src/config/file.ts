@@ -104,13 +104,17 @@ function versionOf({ entries }: TreeMap): Version | undefined {
   return versions.find((version) => written === `${group}/${version}`);
 }
 
-function checkWord(tree: TreeMap, key: 'kind' | 'apiVersion', wanted: string): Problem | undefined {
+function checkWord(
+  tree: TreeMap,
+  key: 'kind' | 'apiVersion',
+  expected: string,
+): Problem | undefined {
   const entry = tree.entries.get(key);
   const value = entry?.tree.kind === 'string' ? entry.tree.value : '';
   const line = entry?.line ?? 0;
-  if (value === wanted) return undefined;
+  if (value === expected) return undefined;
   if (value === '') {
-    return { field: key, line, text: `no ${key} is given; it must be ${quote(wanted)}` };
+    return { field: key, line, text: `no ${key} is given; it must be ${quote(expected)}` };
   }
   const text = {
     kind: `no kind ${quote(value)} is registered for version ${quote(apiVersion)}`,
@@ -206,7 +210,7 @@ class Decoder {
     const lines: string[] = [];
     if (this.#unknown.length > 0) lines.push(`unknown fields, ignored: ${list(this.#unknown)}`);
     if (this.#repeated.length > 0) {
-      lines.push(`fields that stand twice, the last one counts: ${list(this.#repeated)}`);
+      lines.push(`fields given twice (the last one counts): ${list(this.#repeated)}`);
     }
     return lines.map((line) => `Using lenient decoding as strict decoding failed: ${line}`);
   }

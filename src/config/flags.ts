@@ -14,7 +14,7 @@ import { bareValue, defaultOf, rulesOf } from './types.ts';
 export const formerFlags: Readonly<Record<string, string>> = {
   'udp-timeout': 'set udpIdleTimeout in a configuration file; it is for mode userspace only',
   'proxy-port-range':
-    'portRange in a configuration file is checked, but no mode needs ports of its own',
+    'portRange in a configuration file is validated, but no mode allocates proxy ports',
   'cleanup-iptables': 'use --cleanup',
   'resource-container': 'let the supervisor put the process into its cgroup',
   'log-dir': 'logs go to stderr; redirect them',
@@ -32,9 +32,9 @@ export const formerFlags: Readonly<Record<string, string>> = {
 
 export interface ParsedFlags {
   readonly ok: true;
-  /** What the flag of a setting says; without one, the setting's default. */
+  /** Returns the value of a setting's flag, or the setting's default without a flag. */
   value<Key extends SettingKey>(key: Key): SettingValue<Key>;
-  /** Whether the flag stands on the command line, whatever its value. */
+  /** Reports whether the flag was given on the command line, with any value. */
   isSet(key: SettingKey): boolean;
   /** The value as text, as `--flagz` and the dump at -v=1 show it. */
   text(key: SettingKey): string;

@@ -8,8 +8,10 @@ export interface HostPort {
 }
 
 /**
- * Splits `host:port` as Go's net.SplitHostPort: a host with colons stands in brackets, which are
- * taken off. Undefined when there is no port or the brackets do not match.
+ * Splits `host:port` as Go's net.SplitHostPort does. A host with colons must be in brackets, which
+ * are removed.
+ *
+ * @returns undefined if there is no port or the brackets do not match.
  */
 export function splitHostPort(text: string): { host: string; port: string } | undefined {
   const match = /^(?:\[([^[\]]*)\]|([^:[\]]*)):([^:[\]]*)$/.exec(text);
@@ -17,8 +19,9 @@ export function splitHostPort(text: string): { host: string; port: string } | un
 }
 
 /**
- * Splits `HOST:PORT`, or `HOST:PORT/PROTOCOL`, which is TCP, UDP or SCTP in letters of any size.
- * Undefined when it is none.
+ * Splits `HOST:PORT` or `HOST:PORT/PROTOCOL`. The protocol is TCP, UDP or SCTP in any case.
+ *
+ * @returns undefined if the text has another form.
  */
 export function splitTarget(text: string): SplitTarget | undefined {
   const [, place = '', name] = /^(.*?)(?:\/(tcp|udp|sctp))?$/i.exec(text) ?? [];

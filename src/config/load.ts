@@ -269,7 +269,7 @@ function uselessFields(given: GivenSettings, mode: string): string[] {
   return (Object.keys(given) as FieldPath[]).flatMap((field) => {
     const { origin } = settingTable[field];
     if (origin === 'windows') return [`${field} is for Windows nodes and has no effect here`];
-    if (field === 'portRange') return [`${field} has no effect: no mode needs ports of its own`];
+    if (field === 'portRange') return [`${field} has no effect: no mode allocates proxy ports`];
     if (origin === 'older' && mode !== 'userspace') {
       return [`${field} only matters in mode userspace`];
     }
@@ -281,7 +281,7 @@ function uselessFields(given: GivenSettings, mode: string): string[] {
 const lineMax = 2000;
 
 interface FailureContext {
-  /** Of the configuration file; '' = there is none. */
+  /** Path of the configuration file; '' without a file. */
   readonly path: string;
   readonly warnings: Warnings;
 }
@@ -289,7 +289,7 @@ interface FailureContext {
 /** The context when flags could not be read. */
 const unconfigured: FailureContext = { path: '', warnings: [] };
 
-/** The error in kube-proxy's words, then each problem on a line of its own with its place. */
+/** Formats the error as kube-proxy does, then each problem with its position on a separate line. */
 function failure(
   text: string,
   details: readonly string[],
@@ -298,7 +298,7 @@ function failure(
   const message = shorten(text, lineMax);
   const problems = [...new Set(details)].map((detail) => shorten(detail, lineMax));
   const lines = [...(path === '' ? [] : [`in ${path}`]), ...problems].map((line) => `  ${line}\n`);
-  const told = `Error: ${message}\n${lines.join('')}`;
+  const output = `Error: ${message}\n${lines.join('')}`;
   const exitCode = path === '' ? 2 : 1;
-  return { kind: 'error', text: told, message, problems, warnings, exitCode };
+  return { kind: 'error', text: output, message, problems, warnings, exitCode };
 }

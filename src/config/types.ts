@@ -46,7 +46,7 @@ export interface TypeRules<T> {
   readonly format: (value: T) => string;
   /** What the items of a list may hold; absent = items are no mappings. */
   readonly itemKeys?: readonly string[];
-  /** Joins the values of a flag that stands twice; absent = the last one counts. */
+  /** Joins the values of a flag that is given twice; absent: the last one counts. */
   readonly join?: (before: T, after: T) => T;
 }
 
@@ -290,7 +290,7 @@ export function isZero(key: SettingKey, value: unknown): boolean {
   return format(value) === format(zero);
 }
 
-/** The value that a flag has when it stands without one; undefined = it needs one. */
+/** Returns the value of a flag that is given without one, or undefined if it needs a value. */
 export function bareValue({ type, bare }: Setting): string | undefined {
   return type === 'bool' ? 'true' : bare;
 }

@@ -149,7 +149,7 @@ export function withLoggingFlags(settings: Settings, flags: ParsedFlags): Settin
   return { ...settings, ...given, 'logging.vmodule': vmodule };
 }
 
-/** Flags that stand on the command line and do not count because a file is given. */
+/** Returns the flags of the command line that have no effect because a file is given. */
 export function droppedFlags(flags: ParsedFlags): readonly SettingKey[] {
   return settingKeys.filter(
     (key) => flags.isSet(key) && key !== '--config' && settingTable[key].withConfig !== 'kept',

@@ -56,7 +56,7 @@ const added: Readonly<Record<string, FileField & { readonly meaning: string }>> 
 /** Settings that v1alpha2 has in other words, or no longer has. */
 const withoutPath: ReadonlySet<string> = new Set(['clusterCIDR', 'bindAddress', 'portRange']);
 
-/** Where v1alpha2 has a setting; undefined = in a field of its own, or nowhere. */
+/** Returns the path of a setting in v1alpha2; undefined if it differs, or is missing there. */
 export function pathInV1alpha2(path: FieldPath): string | undefined {
   if (withoutPath.has(path)) return undefined;
   return path

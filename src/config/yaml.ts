@@ -69,7 +69,7 @@ export function parseYaml(bytes: Uint8Array): YamlResult {
 }
 
 /** Numbers in base 60, dates and the like are strings in kube-proxy's parser, too. */
-function isWanted(tag: Tags[number]): boolean {
+function isSupportedTag(tag: Tags[number]): boolean {
   if (typeof tag === 'string') return true;
   const name = tag.tag.replace('tag:yaml.org,2002:', '');
   return tag.format !== 'TIME' && /^(?:map|seq|str|null|bool|int|float)$/.test(name);
@@ -87,7 +87,7 @@ function read(text: string): YamlResult {
   const lineCounter = new LineCounter();
   const documents = parseAllDocuments(text, {
     schema: 'yaml-1.1',
-    customTags: (tags) => [...tags.filter(isWanted), octal],
+    customTags: (tags) => [...tags.filter(isSupportedTag), octal],
     merge: false,
     uniqueKeys: false,
     prettyErrors: false,

@@ -110,10 +110,10 @@ export interface Kernel {
   isOwn(port: number): boolean;
   /**
    * Watches these tables and their content. Calls `changed` some milliseconds after another program
-   * may have changed them; compare generations to know. Changes that follow each other fast are reported
-   * together. `changed` is first called when the watch has begun, because changes before that may
-   * be missed. If the kernel refuses or ends the watch, `ended` is called once and the watch is
-   * over. Neither function is called before `watch` returns.
+   * may have changed them; compare generations to know. Changes that follow each other fast are
+   * reported together. `changed` is first called when the watch has begun, because changes before
+   * that may be missed. If the kernel refuses or ends the watch, `ended` is called once and the
+   * watch is over. Neither function is called before `watch` returns.
    *
    * @returns a function that ends the watch.
    */

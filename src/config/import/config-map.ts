@@ -7,7 +7,7 @@ import { parseYaml } from '../yaml.ts';
 const usualKey = 'config.conf';
 
 type Unwrapped =
-  /** `place` says where it stood; undefined = the text itself is not a ConfigMap. */
+  /** `place` names the key of the ConfigMap; undefined if the text is not a ConfigMap. */
   | { readonly ok: true; readonly bytes: Uint8Array; readonly place: string | undefined }
   | { readonly ok: false; readonly error: string };
 

@@ -19,7 +19,7 @@ export class Conversion {
   readonly notes: string[] = [];
   readonly errors: string[] = [];
 
-  /** Takes a value over; `from` is where it stood. */
+  /** Takes a value over; `from` is its origin. */
   take(from: string, field: FieldPath, value: unknown): void {
     const rules = rulesOf(field);
     this.values.set(field, value);

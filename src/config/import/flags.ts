@@ -24,7 +24,7 @@ import { splitWords } from './words.ts';
 /** One word of the command line, with the place that is named in notes. */
 export interface FlagWord {
   readonly word: string;
-  /** Where a note says the flag stood; empty = say the flag itself. */
+  /** Origin of the flag, for notes; if empty, notes name the flag. */
   readonly from: string;
 }
 
@@ -144,7 +144,7 @@ function isReference(word: string): boolean {
   return /\$\(\w+\)/.test(word);
 }
 
-/** Words that hold flag and value can be judged one by one, so that all errors come at once. */
+/** Drops invalid words. Each word holds flag and value, so one run can report all errors. */
 function dropWrong(words: readonly FlagWord[], conversion: Conversion): readonly FlagWord[] {
   return words.filter(({ word, from }) => {
     const parsed = from === '' ? undefined : parseFlags([word]);
@@ -186,8 +186,8 @@ function nameOf(word: string): string {
 
 function whyNot(flag: SettingKey): string {
   if (/^--(?:iptables|ipvs)-.*sync-period$/.test(flag)) {
-    return 'left out: it has no effect in the mode that is asked for';
+    return 'left out: it has no effect in the requested mode';
   }
-  if (settingTable[flag].withConfig === 'kept') return 'stays a flag; it works beside --config';
+  if (settingTable[flag].withConfig === 'kept') return 'stays a flag; it also works with --config';
   return 'has no field in the file';
 }

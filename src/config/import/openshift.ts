@@ -101,8 +101,8 @@ function proxyArguments(tree: Tree, conversion: Conversion): FlagWord[] {
       if (value.kind === 'string') {
         return [{ word: `--${name}=${value.value}`, from: `${from}.${name}` }];
       }
-      const wanted = 'must be a list of strings; put quotes around';
-      conversion.fail(`${from}.${name}`, `${wanted} ${describeTree(value)}`);
+      const rule = 'must be a list of strings; put quotes around';
+      conversion.fail(`${from}.${name}`, `${rule} ${describeTree(value)}`);
       return [];
     });
   });

@@ -82,7 +82,7 @@ function kubeProxy(tree: Tree, from: string, conversion: Conversion): void {
     if (section !== 'iptables' && section !== 'ipvs') conversion.note(path, 'left out: not known');
     else if (isObject(entry.tree, path, conversion)) {
       for (const { key, line } of entry.tree.duplicates) {
-        conversion.note(`${path}.${key}`, `stands twice (line ${line}); the last one counts`);
+        conversion.note(`${path}.${key}`, `given twice (line ${line}); the last one counts`);
       }
       for (const [name, { tree: value }] of entry.tree.entries) {
         field(value, `${section}.${name}`, `${path}.${name}`, conversion);

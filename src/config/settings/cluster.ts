@@ -35,7 +35,7 @@ export const sourceSettings = grouped('source', {
       'it, the server encodes each object twice.',
     { flag: 'drop-managed-fields', origin: 'own', omitted: true, restart: 'always' },
   ),
-  'clientConnection.burst': int32('Requests that may exceed the rate at once.', {
+  'clientConnection.burst': int32('Requests that may exceed the rate in a burst.', {
     flag: 'kube-api-burst',
     default: '10',
     bounds: notNegative,

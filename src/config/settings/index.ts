@@ -19,7 +19,7 @@ const table = {
   ...otherSettings,
 } as const;
 
-/** Where a field stands in the file, e.g. `iptables.syncPeriod`, or `--cleanup`: a flag alone. */
+/** The path of a field in the file, e.g. `iptables.syncPeriod`, or only a flag: `--cleanup`. */
 export type SettingKey = keyof typeof table;
 /** Settings that a file has. */
 export type FieldPath = Exclude<SettingKey, `--${string}`>;

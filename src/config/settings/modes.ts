@@ -130,9 +130,9 @@ export const modeSettings = grouped('mode', {
     { origin: 'own' },
   ),
   connectTime: other('string-or-off')(
-    'Whose TCP connections to Services get their endpoint when they are made, by eBPF, instead ' +
-      "of by rules: nobody's, those of processes in the node's network namespace, or those of " +
-      'pods too. What the kernel cannot do so, the rules do (docs/connect-time.md).',
+    'TCP connections to Services that get their endpoint at connect time, by eBPF, instead of by ' +
+      "rules: none, those of processes in the node's network namespace, or those of pods too. " +
+      'Rules handle all other connections (docs/connect-time.md).',
     {
       flag: 'connect-time',
       default: 'off',
@@ -155,8 +155,8 @@ export const modeSettings = grouped('mode', {
     },
   ),
   '--own-tables': bool(
-    'Let nobody else change or flush the tables of modes nftables and ipvs while this process ' +
-      'runs (Linux 6.9 and newer). Otherwise, changes are repaired.',
+    'Prevent other programs from changing or flushing the tables of modes nftables and ipvs while ' +
+      'this process runs (Linux 6.9 and newer). Otherwise, changes are repaired.',
     { default: 'true', withConfig: 'kept', origin: 'own' },
   ),
 });

@@ -21,7 +21,7 @@ export const runSettings = grouped('run', {
   ),
   '--ignore-other-instance': bool(
     'Start, or clean up, although another Fairlead runs in this network namespace. ' +
-      'Two at once undo what the other does.',
+      'Two instances undo the changes of each other.',
     { withConfig: 'kept', origin: 'own' },
   ),
   '--init-only': bool(
@@ -30,7 +30,7 @@ export const runSettings = grouped('run', {
   ),
   '--version': other('version')(
     'Print the version and exit; --version=raw prints all of it. --version=vX.Y.Z reports that ' +
-      'version instead and goes on.',
+      'version instead and continues.',
     { default: 'false', bare: 'true', withConfig: 'kept' },
   ),
   '--help': bool('Print this text and exit.', { shorthand: 'h', withConfig: 'kept' }),

@@ -1,4 +1,4 @@
-/** The shape of the table of settings; the tables lie beside this file. */
+/** Defines the shape of the table of settings; the tables are in this folder. */
 import type { Quantity, VModuleItem } from '../go-values.ts';
 import type { Bounds, Fault, Values } from './checks.ts';
 
@@ -83,15 +83,15 @@ export interface Setting<Type extends ValueType = ValueType> {
     readonly nftables: string;
   };
 
-  /** The flag's name; absent = there is none, or the setting is a flag alone. */
+  /** The flag's name; absent if the setting has no flag, or is only a flag. */
   readonly flag?: string;
   readonly group?: FlagGroup;
   /** What the flag means, where that differs from the field. */
   readonly flagMeaning?: string;
   readonly shorthand?: string;
-  /** What shells offer as its value: these words, files, or directories. */
+  /** Completions of its value that shells offer: these words, files, or directories. */
   readonly offers?: readonly string[] | 'files' | 'directories';
-  /** Value when the flag stands without one. Booleans have `true`. */
+  /** Value of the flag if it is given without one. Booleans have `true`. */
   readonly bare?: string;
   /** The flag still counts when --config is given; the others are dropped then. */
   readonly withConfig?: 'kept';

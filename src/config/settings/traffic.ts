@@ -12,7 +12,7 @@ import { bool, duration, grouped, int32, notNegative, string, strings } from './
 
 /** Which traffic is local, and which addresses are served. */
 export const trafficSettings = grouped('traffic', {
-  detectLocalMode: string("How traffic of this node's pods is told from other traffic.", {
+  detectLocalMode: string("How to detect traffic of this node's pods.", {
     flag: 'detect-local-mode',
     offers: ['ClusterCIDR', 'NodeCIDR', 'BridgeInterface', 'InterfaceNamePrefix'],
     rules: 'ClusterCIDR, NodeCIDR, BridgeInterface, InterfaceNamePrefix or empty (ClusterCIDR)',

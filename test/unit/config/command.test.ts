@@ -71,8 +71,8 @@ describe('fairlead config', () => {
     expect((await run(['validate', 'bad'], { bad: file })).stderr.split('\n')).toEqual([
       'Using lenient decoding as strict decoding failed: unknown fields, ignored: ' +
         'minsyncPeriod (line 3)',
-      'Using lenient decoding as strict decoding failed: fields that stand twice, the last one ' +
-        'counts: mode (line 5)',
+      'Using lenient decoding as strict decoding failed: fields given twice (the last one ' +
+        'counts): mode (line 5)',
       'Feature gate NFTablesNetlink is new in Kubernetes 1.37; kube-proxy 1.36 does not know it.',
       'winkernel.enableDSR is for Windows nodes and has no effect here',
       'Error: bad is not valid',

@@ -21,10 +21,10 @@ describe('flags', () => {
         '  minSyncPeriod: 1s\nkind: KubeProxyConfiguration\nlogging:\n  verbosity: 2\nmode: ipvs\n',
     );
     expect(result.notes).toEqual([
-      '--init-only: stays a flag; it works beside --config',
-      '--master: stays a flag; it works beside --config',
+      '--init-only: stays a flag; it also works with --config',
+      '--master: stays a flag; it also works with --config',
       '--proxy-mode: became mode: ipvs',
-      '--iptables-sync-period: left out: it has no effect in the mode that is asked for',
+      '--iptables-sync-period: left out: it has no effect in the requested mode',
       '--cluster-cidr: became clusterCIDR: 10.0.0.0/8',
       '--v: became logging.verbosity: 2',
       'default without a file: became ipvs.minSyncPeriod: 1s',

@@ -86,8 +86,8 @@ describe('leniency', () => {
     const { config, warnings } = running(loadFile(file));
     expect([config.mode, config.ipvs.scheduler]).toEqual(['ipvs', 'b']);
     expect(warnings).toEqual([
-      'Using lenient decoding as strict decoding failed: fields that stand twice, the last one ' +
-        'counts: mode (line 4), ipvs.scheduler (line 5)',
+      'Using lenient decoding as strict decoding failed: fields given twice (the last one ' +
+        'counts): mode (line 4), ipvs.scheduler (line 5)',
     ]);
   });
 
@@ -105,7 +105,7 @@ describe('leniency', () => {
     expect(warnings).toEqual([
       `${lenient}unknown fields, ignored: ` +
         'logging.vmodule[1].verbositi (line 7, did you mean verbosity?)',
-      `${lenient}fields that stand twice, the last one counts: ` +
+      `${lenient}fields given twice (the last one counts): ` +
         'logging.vmodule[1].verbosity (line 9)',
     ]);
   });

@@ -70,7 +70,7 @@ describe('a file with every field of the older reference', () => {
   test('warns only of what has no use here', () => {
     const { warnings } = fixture('older-reference.yaml');
     expect(warnings.filter((line) => !line.startsWith('winkernel.'))).toEqual([
-      'portRange has no effect: no mode needs ports of its own',
+      'portRange has no effect: no mode allocates proxy ports',
     ]);
   });
 });

@@ -98,7 +98,7 @@ function unknown(): Mutation {
 function duplicate(): Mutation {
   const path = pick(fieldPaths.filter((candidate) => !candidate.includes('.')));
   const line = `${path}: null\n`;
-  const says = ['fields that stand twice', `${path} (line 4)`];
+  const says = ['fields given twice', `${path} (line 4)`];
   return { name: path, file: bytes(header + line + line), outcome: 'warning', says };
 }
 

@@ -259,7 +259,7 @@ describe('other rules', () => {
     ['', 0],
   ])('port range "%s" is understood, and has no effect', (text, count) => {
     const { warnings } = running(loadFile(`mode: userspace\nportRange: "${text}"`));
-    const words = 'portRange has no effect: no mode needs ports of its own';
+    const words = 'portRange has no effect: no mode allocates proxy ports';
     expect(warnings).toEqual([words].slice(0, count));
   });
 
