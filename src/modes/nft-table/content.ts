@@ -20,7 +20,7 @@ export type Dump = (request: Request) => Promise<readonly Reply[]>;
 const noBytes = new Uint8Array(0);
 const noElements: ReadonlySet<string> = new Set();
 
-/** So many bytes are read in a few microseconds. */
+/** Bytes read between two pauses; reading them takes a few microseconds. */
 const bytesPerPause = 1024;
 
 export class TableContent<Name extends string = string> {
@@ -34,9 +34,9 @@ export class TableContent<Name extends string = string> {
   readonly #chains = new Map<string, ReplyOf<'chain'>>();
   /** Expressions of each chain's rules, in order. */
   readonly #rules = new Map<string, Uint8Array[]>();
-  /** What sets beside those of the layout hold, as `elements` records have it. */
+  /** Content of the sets that are not in the layout, as `elements` records have it. */
   readonly #contents = new Map<string, Uint8Array>();
-  /** What is neither a table, a chain, a rule nor a set: none of it is ours. */
+  /** Objects that are neither tables, chains, rules nor sets. None of them is ours. */
   readonly #others: ReplyOf<'object'>[] = [];
   /** Elements of the other sets of the layout: key and flags of each, as `binary` has it. */
   readonly #elements = new Map<Name, Set<string>>();
@@ -198,8 +198,10 @@ export class TableContent<Name extends string = string> {
     return Buffer.compare(held, elements.entries) === 0 ? undefined : 'wrong';
   }
 
-  /** All objects that have a name, except the sets of the layout and these chains. */
-  *beside(chainNames: ReadonlySet<string>): Generator<Pick<SharedObject, 'id' | 'isDeletedLater'>> {
+  /** Yields all named objects, except the sets of the layout and these chains. */
+  *otherObjects(
+    chainNames: ReadonlySet<string>,
+  ): Generator<Pick<SharedObject, 'id' | 'isDeletedLater'>> {
     for (const other of this.#others) yield { id: otherId(other), isDeletedLater: true };
     // Deleting a rule deletes its anonymous sets and chains.
     for (const { set, flags } of this.#sets.values()) {

@@ -2,7 +2,7 @@ import { NFPROTO } from '../../kernel/nft/constants.ts';
 import type { SetDefinition } from '../../kernel/nft/sets.ts';
 import type { Family } from '../../net/address.ts';
 
-/** The table that a mode has of its own, for one family. */
+/** The table of one mode for one family. */
 export interface TableLayout<Name extends string = string> {
   readonly family: Family;
   readonly table: string;

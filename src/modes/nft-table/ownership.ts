@@ -24,15 +24,15 @@ export function areFlagsUsable(flags: number): boolean {
 export class TableOwnership {
   readonly #table: TableName;
   readonly #comment: string;
-  readonly #isWanted: boolean;
-  /** Whether the kernel knows such tables; undefined = it was not asked. */
+  readonly #isRequested: boolean;
+  /** Whether the kernel supports owned tables; undefined until it was asked. */
   #isKnown: boolean | undefined;
   #isOwned = false;
 
-  constructor(layout: Pick<TableLayout, 'family' | 'table' | 'comment'>, isWanted = false) {
+  constructor(layout: Pick<TableLayout, 'family' | 'table' | 'comment'>, isRequested = false) {
     this.#table = inTable(layout);
     this.#comment = layout.comment;
-    this.#isWanted = isWanted;
+    this.#isRequested = isRequested;
   }
 
   /** The op that makes the table. */
@@ -51,12 +51,13 @@ export class TableOwnership {
   }
 
   /**
-   * Becomes the owner of the table when its owner is gone, and writes nothing else. A table that
-   * never had an owner cannot get one: it would have to be made anew, without what it remembers of
-   * clients. Throws KernelError (EBUSY, `isHeld`) while another process owns the table.
+   * Becomes the owner of the table if its owner is gone, and writes nothing else. A table that
+   * never had an owner cannot get one: recreating it would lose its session affinity.
+   *
+   * @throws KernelError (EBUSY, `isHeld`) while another process owns the table.
    */
   async prepare(kernel: Kernel, transact: Transact): Promise<void> {
-    if (this.#isWanted) this.#isKnown ??= await knowsOwnership(kernel, this.#table.family);
+    if (this.#isRequested) this.#isKnown ??= await knowsOwnership(kernel, this.#table.family);
     const { family, table } = this.#table;
     const { records } = await kernel.dump({ kind: 'tablesDump', family });
     const found = records.find((one) => one.kind === 'table' && one.table === table);
@@ -70,7 +71,7 @@ export class TableOwnership {
     this.#isOwned = owner !== 0 || isOrphan;
   }
 
-  /** In a transaction of its own: one that gives a table an owner must not make base chains. */
+  /** Uses a separate transaction: one that gives a table an owner must not create base chains. */
   async #claim(transact: Transact): Promise<void> {
     const writer = new RecordWriter(nftOps);
     writer.write('tableOwn', { ...this.#table, comment: this.#comment });
@@ -89,7 +90,7 @@ export class TableOwnership {
   }
 }
 
-/** The `tables` of a backend that has one table of its own. */
+/** Returns the `tables` of a backend with a single table. */
 export function tablesOf<T extends Types>(
   ownership: TableOwnership,
   more: Omit<Tables<T>, 'exposed' | 'prepare' | 'rankOf'> = {},

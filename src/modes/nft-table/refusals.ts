@@ -1,7 +1,7 @@
 /**
- * Refusals that are counted: packets fill a set for each reason where they are refused
- * (docs/decisions/0018-counted-elements.md). To count is a rule of its own: a set that is full ends
- * a rule, and the packet is refused anyway.
+ * Counts refusals: packets fill one set for each reason (docs/decisions/0018-counted-elements.md).
+ * A separate rule counts, because a full set ends the evaluation of a rule, and the next rule must
+ * still refuse the packet.
  */
 import type { ChainDefinition } from '../../kernel/nft/chain.ts';
 import { NFT_SET, type NFTypeName } from '../../kernel/nft/constants.ts';

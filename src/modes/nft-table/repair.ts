@@ -38,8 +38,8 @@ export async function isUsable(
   return areUsable;
 }
 
-/** Makes the table anew, and forgets what was found in it. */
-export function startAnew<Name extends string>(
+/** Recreates the table, and forgets what was found in it. */
+export function recreateTable<Name extends string>(
   { content, writer, drift }: TableRepair<Name>,
   ownership: TableOwnership,
 ): void {
@@ -109,10 +109,10 @@ export function replaceRanges<Name extends string>(
   before: readonly CIDR[],
   after: readonly CIDR[],
 ): void {
-  const [old, wanted] = [mergeCIDRs(before), mergeCIDRs(after)];
-  if (sameRanges(old, wanted)) return;
+  const [old, desired] = [mergeCIDRs(before), mergeCIDRs(after)];
+  if (sameRanges(old, desired)) return;
   for (const range of old) buffers.to('delete', set, '').range(range);
-  for (const range of wanted) buffers.to('add', set, '').range(range);
+  for (const range of desired) buffers.to('add', set, '').range(range);
 }
 
 function sameRanges(a: readonly Interval[], b: readonly Interval[]): boolean {

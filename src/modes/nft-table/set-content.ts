@@ -4,8 +4,8 @@ import { NFT_SET } from '../../kernel/nft/constants.ts';
 import { ElementShape, type Reply, type Request } from '../../kernel/ops.ts';
 
 /**
- * The content of a set of ranges, as `elements` records have it. Undefined when the set is of
- * another kind, holds what we never write, or was deleted meanwhile.
+ * Returns the content of a set of ranges, as `elements` records have it. Returns undefined if the
+ * set is of another kind, has elements that we never write, or was deleted during the dump.
  */
 export async function contentOf(
   { family, flags, keyLength, set, table }: Extract<Reply, { kind: 'set' }>,

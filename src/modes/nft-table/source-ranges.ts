@@ -49,8 +49,8 @@ export function sourceRangesTypes(family: Family, name: string) {
 const digestLength = 32;
 
 /**
- * A list with at most so many blocks has rules and no set. Most lists are short, and the kernel
- * walks all sets by name for each set that it makes.
+ * The most blocks of a list that uses rules instead of a set. Most lists are short, and the kernel
+ * walks all sets by name for each set that it creates.
  */
 const rulesMax = 8;
 

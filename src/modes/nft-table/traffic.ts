@@ -33,7 +33,7 @@ export async function readCountings<Name extends string>(
   layout: TableLayout<Name>,
   countings: readonly Counting<Name>[],
   pause: Pause,
-  told: (count: Count) => void,
+  report: (count: Count) => void,
 ): Promise<void> {
   const { family, table } = layout;
   for (const counting of countings) {
@@ -43,12 +43,12 @@ export async function readCountings<Name extends string>(
     const shape = dumpShape(definition);
     const { records } = await kernel.dump({ kind: 'elementsDump', ...request, shape });
     for (const record of records) {
-      if (record.kind === 'elements') await readRecord(family, counting, record, pause, told);
+      if (record.kind === 'elements') await readRecord(family, counting, record, pause, report);
     }
   }
 }
 
-/** So many elements are read in a few microseconds. */
+/** Elements read between two pauses; reading them takes a few microseconds. */
 const entriesPerPause = 16;
 
 async function readRecord(
@@ -56,14 +56,14 @@ async function readRecord(
   counting: Counting<string>,
   { entries, keyLength }: Extract<Reply, { kind: 'elements' }>,
   pause: Pause,
-  told: (count: Count) => void,
+  report: (count: Count) => void,
 ): Promise<void> {
   const view = new DataView(entries.buffer, entries.byteOffset, entries.byteLength);
   const stride = keyLength + 8;
   for (let at = 0, read = 1; at < entries.length; at += stride, read += 1) {
     const key = entries.subarray(at, at + keyLength);
     const count = Number(view.getBigUint64(at + keyLength, true));
-    if (count > 0) told(countOf(family, counting, key, count));
+    if (count > 0) report(countOf(family, counting, key, count));
     if (read % entriesPerPause !== 0) continue;
     const rest = pause();
     if (rest !== undefined) await rest;
