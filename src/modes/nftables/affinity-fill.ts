@@ -16,8 +16,8 @@ import { tableName } from './layout.ts';
 type SetReply = Extract<Reply, { kind: 'set' }>;
 
 /**
- * Reads all maps of a family, one after the other. Maps that are deleted meanwhile are left out.
- * Rejects with KernelError where the kernel can't be read.
+ * Reads all maps of a family, one after the other. Omits maps that are deleted during the dump.
+ * Rejects with KernelError if the kernel can't be read.
  */
 export async function readAffinityFill(kernel: Kernel, of: Family): Promise<AffinityFill[]> {
   const family = NFPROTO[of];

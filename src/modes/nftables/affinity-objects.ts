@@ -3,7 +3,7 @@
  * them. All frontends of the Service port share them, so that a client keeps its endpoint whichever
  * frontend it uses.
  *
- * Each pool has a map of its own, which says what endpoint of the pool each client got last: a
+ * Each pool has a separate map, which records the last endpoint of the pool for each client: a
  * policy may forbid an endpoint to one frontend and allow it to another.
  */
 import type { ChainDefinition } from '../../kernel/nft/chain.ts';

@@ -74,8 +74,8 @@ export class AffinityKeeper {
     this.#due.clear();
   }
 
-  /** Must be called when the table is made anew: all maps are empty then. */
-  startAnew(): void {
+  /** Must be called when the table is created again: all maps are empty then. */
+  startOver(): void {
     this.#due.clear();
   }
 
@@ -150,7 +150,7 @@ export class AffinityKeeper {
   }
 }
 
-/** No entries when somebody has deleted the map: an audit will find that. */
+/** Returns no entries if another program has deleted the map; an audit will find that. */
 function ifGone(error: Error): Awaited<ReturnType<Kernel['dump']>> {
   if (!isKernelError(error, 'ENOENT')) throw error;
   return { records: [], consistent: true };

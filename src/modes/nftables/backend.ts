@@ -22,9 +22,9 @@ import { dropChain, rejectChain } from '../nft-table/refusals.ts';
 import {
   addMissingSets,
   isUsable,
+  recreateTable,
   repairChains,
   repairRanges,
-  startAnew,
 } from '../nft-table/repair.ts';
 import { sharedContent, type TableObject } from '../nft-table/shared.ts';
 import { firewallPrefix, selfClientKeys } from '../nft-table/source-ranges.ts';
@@ -160,7 +160,7 @@ export class NFTablesBackend implements Backend<NFTablesTypes> {
     const needed = this.#chains(fixed.environment);
     const isAnew = !(await isUsable(found.table, needed, fixed.shared(), pause));
     const isIndivisible = isAnew && found.table.exists;
-    if (isAnew) this.#startAnew(found, writer, drift);
+    if (isAnew) this.#recreate(found, writer, drift);
     else addMissingSets(repair);
     const isEnvironmentDone = fixed.isEnvironmentWritten && !isAnew;
     const chains = needed.filter(({ name }) => {
@@ -175,12 +175,12 @@ export class NFTablesBackend implements Backend<NFTablesTypes> {
     return { drift, isAnew, isIndivisible, prune: () => this.#prune(found) };
   }
 
-  /** Makes the table anew, because sets and hooks can't be changed in place. */
-  #startAnew(found: NFTablesObservation, writer: BatchWriter, drift: Counts): void {
-    startAnew({ content: found.table, writer: writer.table, drift }, this.#ownership);
+  /** Recreates the table, because sets and hooks can't be changed in place. */
+  #recreate(found: NFTablesObservation, writer: BatchWriter, drift: Counts): void {
+    recreateTable({ content: found.table, writer: writer.table, drift }, this.#ownership);
     found.clear();
     this.#deferred.keep(() => false);
-    this.#affinity.startAnew();
+    this.#affinity.startOver();
   }
 
   async #prune(found: NFTablesObservation): Promise<number> {
@@ -244,15 +244,15 @@ function repairNodePortAddresses(
   environment: Environment,
   drift: Counts,
 ): void {
-  const wanted = nodePortKeys(environment);
+  const desired = nodePortKeys(environment);
   const held = table.elements('nodeport-ips');
-  for (const [id, key] of wanted) {
+  for (const [id, key] of desired) {
     if (held.has(id)) continue;
     buffers.to('add', 'nodeport-ips', '').key(key);
     drift.missing += 1;
   }
   for (const id of held) {
-    if (wanted.has(id)) continue;
+    if (desired.has(id)) continue;
     buffers.to('delete', 'nodeport-ips', '').key(bytesOf(id));
     drift.unwanted += 1;
   }

@@ -58,11 +58,11 @@ export class BatchWriter implements Writer<NFTablesObjects> {
 
   environment(before: Environment, next: Environment): void {
     replaceRanges(this.buffers, 'service-cidrs', before.serviceCIDRs, next.serviceCIDRs);
-    const [old, wanted] = [nodePortKeys(before), nodePortKeys(next)];
+    const [old, desired] = [nodePortKeys(before), nodePortKeys(next)];
     for (const [id, key] of old) {
-      if (!wanted.has(id)) this.buffers.to('delete', 'nodeport-ips', '').key(key);
+      if (!desired.has(id)) this.buffers.to('delete', 'nodeport-ips', '').key(key);
     }
-    for (const [id, key] of wanted) {
+    for (const [id, key] of desired) {
       if (!old.has(id)) this.buffers.to('add', 'nodeport-ips', '').key(key);
     }
     if ((before.nodePortAddresses === 'all') === (next.nodePortAddresses === 'all')) return;

@@ -26,13 +26,13 @@ export class ChainClasses {
   }
 
   /** See `treatmentChains`. */
-  treatment(wanted: TreatmentClass): readonly ChainDefinition[] {
-    const { maps, treatment, endpoints, localEndpoints } = wanted;
+  treatment(treatmentClass: TreatmentClass): readonly ChainDefinition[] {
+    const { maps, treatment, endpoints, localEndpoints } = treatmentClass;
     const way = treatmentNumbers[treatment];
     const id = ((maps.number * 3 + way) * poolsMax + endpoints) * poolsMax + localEndpoints;
     let chains = this.#treatments.get(id);
     if (chains === undefined) {
-      chains = treatmentChains(this.config, wanted);
+      chains = treatmentChains(this.config, treatmentClass);
       if (this.#treatments.size >= rememberedMax) this.#treatments.clear();
       this.#treatments.set(id, chains);
     }

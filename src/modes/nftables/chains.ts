@@ -221,8 +221,11 @@ export interface TreatmentClass {
  * The chain that a frontend's verdict goes to, preceded by the chains that it needs. Chains with
  * the same name have the same content.
  */
-export function treatmentChains(config: ModeConfig, wanted: TreatmentClass): ChainDefinition[] {
-  const { maps, treatment, endpoints, localEndpoints } = wanted;
+export function treatmentChains(
+  config: ModeConfig,
+  treatmentClass: TreatmentClass,
+): ChainDefinition[] {
+  const { maps, treatment, endpoints, localEndpoints } = treatmentClass;
   const primary = pickChain(config, maps, 'primary', endpoints);
   const pick = goto(primary.name);
   const treat = (name: string, rules: readonly Rule[]): ChainDefinition =>

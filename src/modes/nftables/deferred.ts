@@ -19,7 +19,7 @@ interface RetiredRange {
   readonly aged: boolean;
 }
 
-/** One transaction deletes about so many elements, so that others do not wait long for it. */
+/** Elements that one transaction deletes, approximately: other transactions wait for it. */
 const dueMax = 20_000;
 
 export class Deferred {

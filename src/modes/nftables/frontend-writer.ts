@@ -114,23 +114,23 @@ export class FrontendWriter {
     before: Before,
     after: FrontendElements | undefined,
   ): void {
-    const wanted = after && verdictOf(after, part);
+    const verdict = after && verdictOf(after, part);
     const words = wordsOf(after, part);
     const held = wordsOf(before, part);
     if (held === words) return;
     const { set, key } = elementOf(location, part);
     if (held !== undefined) this.#to('delete', set).key(key);
-    if (wanted !== undefined) {
-      this.#to('add', set).verdict(key, wanted.code, wanted.chain, commentOf(after!, part));
+    if (verdict !== undefined) {
+      this.#to('add', set).verdict(key, verdict.code, verdict.chain, commentOf(after!, part));
     }
     this.#drift[held === undefined ? 'missing' : words === undefined ? 'unwanted' : 'wrong'] += 1;
   }
 
-  /** The element stays as long as the frontend, so that it counts on. */
-  #counter({ maps, key }: Location, isHeld: boolean, isWanted: boolean): void {
-    if (isHeld === isWanted) return;
-    this.#to(isWanted ? 'add' : 'delete', maps.counts).key(key);
-    this.#drift[isWanted ? 'missing' : 'unwanted'] += 1;
+  /** Keeps the element as long as the frontend exists, so that it continues to count. */
+  #counter({ maps, key }: Location, isHeld: boolean, isDesired: boolean): void {
+    if (isHeld === isDesired) return;
+    this.#to(isDesired ? 'add' : 'delete', maps.counts).key(key);
+    this.#drift[isDesired ? 'missing' : 'unwanted'] += 1;
   }
 
   #to(purpose: 'add' | 'delete', set: SetName) {

@@ -48,7 +48,7 @@ export interface FrontendElements extends Location {
   readonly isCounted: boolean;
 }
 
-/** The kinds of verdicts that a frontend may have, each in maps of its own. */
+/** The kinds of verdicts that a frontend may have, each in separate maps. */
 export const verdictParts = ['verdict', 'sticky', 'learn', 'refusal', 'firewall'] as const;
 export type VerdictPart = (typeof verdictParts)[number];
 

@@ -1,5 +1,5 @@
 /**
- * The sets and maps of the constant-object layout (README.md beside this file). Only the number of
+ * The sets and maps of the constant-object layout (README.md in this folder). Only the number of
  * their elements depends on Services and endpoints.
  */
 import type { NFTypeName } from '../../kernel/nft/constants.ts';
@@ -23,7 +23,7 @@ export type Shard = (typeof shards)[number];
 const endpointMaps = shards.map((shard) => `endpoints-${shard}` as const);
 
 /**
- * Each protocol has a map of its own: nft lets a rule read the original port for one named protocol
+ * Each protocol has a separate map: nft lets a rule read the original port for one named protocol
  * only, and the kernel validates what each rule may lead to. Node ports have one map for all
  * protocols, because nft 1.0.6 cannot list elements whose key is nothing but a port.
  */
@@ -114,7 +114,7 @@ function commented<Definition extends SetDefinition>(definition: Definition): De
 
 /**
  * The most pairs of a frontend and an endpoint whose connections are counted. The kernel allocates
- * the buckets for all of them at once, 2 MiB.
+ * the buckets for all of them immediately, 2 MiB.
  */
 export const countedEndpointsMax = 2 ** 17;
 

@@ -60,7 +60,7 @@ for (const maps of frontendMaps) {
 /** Reads what begins at byte `at` of a record's entries, and returns where it ends. */
 type ReadEntry = (at: number) => number;
 
-/** So many bytes are read in a few microseconds. */
+/** Bytes read between two pauses; reading them takes a few microseconds. */
 const bytesPerPause = 1024;
 
 export async function readElements(

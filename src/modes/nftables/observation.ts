@@ -106,12 +106,13 @@ export class NFTablesObservation implements Found<NFTablesObjects> {
     for (const set of sharedElements.sets) {
       for (const key of this.table.elements(set)) yield { id: sharedElements.idOf(set, key) };
     }
-    yield* this.table.beside(this.#chainNames);
+    yield* this.table.otherObjects(this.#chainNames);
   }
 
   /**
-   * Reads set by set. Each set is consistent, but different sets are of different moments.
-   * `touched` has what our batches change meanwhile. What others change moves the generation.
+   * Reads set by set. Each set is consistent, but different sets are of different moments. `touched`
+   * has the objects that our batches change during the dump. Changes by other programs raise the
+   * generation.
    */
   async read(kernel: Kernel, pause: Pause): Promise<void> {
     this.generation = await kernel.generation();

@@ -22,7 +22,7 @@ export function readTraffic(
   kernel: Kernel,
   family: Family,
   pause: Pause,
-  told: (count: Count) => void,
+  report: (count: Count) => void,
 ): Promise<void> {
-  return readCountings(kernel, tableLayout(family, true), countings, pause, told);
+  return readCountings(kernel, tableLayout(family, true), countings, pause, report);
 }
