@@ -50,7 +50,7 @@ export class IptablesBackend implements Backend<IptablesTypes> {
   readonly #inForce: InForce;
   #config: IptablesConfig;
   readonly #traffic: RuleTraffic;
-  /** What is to be compared: it learns which rules batches delete meanwhile. */
+  /** The observation that a repair compares. It records the rules that batches delete since. */
   #found: IptablesObservation | undefined;
 
   /** `counted`: see `IptablesConfig`, as far as it is known. */

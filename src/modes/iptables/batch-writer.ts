@@ -20,11 +20,11 @@ export interface InForce {
   readonly handles: Map<string, number>;
   /** Chains that the kernel refused to delete, by `chainId`. The next repair empties them. */
   readonly busy: Set<string>;
-  /** Is told how many rules were written into a table. */
+  /** Receives the number of rules written into a table. */
   readonly written: (table: TableName, rules: number) => void;
-  /** Is told which rule was deleted. */
+  /** Receives each deleted rule. */
   readonly deleted: (table: TableName, handle: number) => void;
-  /** Is told what a rule was that the kernel has deleted, where traffic is counted. */
+  /** Receives the content of each rule that the kernel has deleted, if traffic is counted. */
   readonly gone: (chain: TableChain, rule: GoneRule) => void;
 }
 
@@ -85,12 +85,12 @@ export class BatchWriter implements Writer<IptablesObjects> {
   }
 
   batch(): Batch | undefined {
-    const { handles, written, deleted, gone: told } = this.#inForce;
+    const { handles, written, deleted, gone: reportGone } = this.#inForce;
     for (const [table, rules] of this.transaction.rulesWritten()) written(table, rules);
     const { gone } = this.transaction.rules();
     for (const { table, handle } of gone) deleted(table, handle);
     return this.transaction.batch((come, counted) => {
-      for (const [chain, rule] of counted) told(chain, rule);
+      for (const [chain, rule] of counted) reportGone(chain, rule);
       for (const { id } of gone) if (id !== undefined) handles.delete(id);
       for (const [id, handle] of come) handles.set(id, handle);
     });

@@ -12,7 +12,7 @@ export const guide: Guide = {
     const passage = passageOf(config, to, client);
     return { ...passage, places: placesOf(to.forwarding, to.frontend, passage) };
   },
-  // No rule of this mode is about addresses that are nobody's.
+  // No rule of this mode concerns addresses without an owner.
   stray: () => undefined,
 };
 

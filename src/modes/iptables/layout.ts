@@ -46,7 +46,7 @@ export interface ChainRule extends TableChain {
   readonly rule: XtRule;
 }
 
-/** Chains to which each Service adds rules of its own. */
+/** Chains to which each Service adds rules. */
 export const sharedChains: readonly TableChain[] = [
   { table: 'nat', chain: 'KUBE-SERVICES' },
   { table: 'nat', chain: 'KUBE-NODEPORTS' },

@@ -1,4 +1,4 @@
-/** How traffic of this node's pods is told from other traffic (behaviour document 5.6). */
+/** Detects traffic of this node's pods (behaviour document 5.6). */
 import type { Operator } from '../../kernel/xt/codec.ts';
 import type { XtRule } from '../../kernel/xt/rule.ts';
 import type { LocalDetector, ModeConfig } from '../mode.ts';

@@ -15,7 +15,7 @@ const routeLocalnet: Sysctl = {
   advice: 'iptables.localhostNodePorts: false leaves it alone',
 };
 
-/** Each mode that this makes has an account of its own of what rules have counted. */
+/** Returns a mode with separate traffic counts. */
 export function iptablesMode(): ProxyMode {
   const traffic = new RuleTraffic();
   return {

@@ -61,7 +61,7 @@ export class IptablesObservation implements Found<IptablesObjects> {
   readonly touched = new Set<string>();
   /** `ruleName`s of rules that batches have deleted since. */
   readonly deleted = new Set<string>();
-  /** `ruleName`s of jumps that a repair has found as they are wanted. */
+  /** `ruleName`s of jumps that a repair has found to be right. */
   readonly kept = new Set<string>();
   /** Chains (`chainId`) that a repair has compared. */
   readonly #taken = new Set<string>();
@@ -136,7 +136,7 @@ export class IptablesObservation implements Found<IptablesObjects> {
     yield* this.#packed.keys();
   }
 
-  /** The rules of a chain of ours, or a built-in one, in order; undefined = there is none. */
+  /** Returns the rules of one of our chains or a built-in one, in order; undefined without it. */
   rulesOf(id: string): readonly ObservedRule[] | undefined {
     return this.#fixed.get(id) ?? this.#packed.get(id);
   }
@@ -175,7 +175,7 @@ export class IptablesObservation implements Found<IptablesObjects> {
     return this.#handles.get(chainId(chain))?.get(latin1(rule));
   }
 
-  /** This mode has an order of endpoints of its own, so that there is none to adopt. */
+  /** Returns `next` unchanged: this mode orders endpoints by address and port. */
   adopt(next: Forwarding): Forwarding {
     return next;
   }

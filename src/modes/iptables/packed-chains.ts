@@ -1,6 +1,6 @@
 import type { ObservedRule } from './objects.ts';
 
-/** A number of a place has the page above so many bits, and the offset in the page in them. */
+/** A location packs the page and the offset in it: `(page << offsetBits) | offset`. */
 const offsetBits = 20;
 const pageBytes = 2 ** offsetBits;
 
@@ -69,7 +69,7 @@ export class PackedChains {
 
   #allocate(bytes: number): number {
     if (this.#free + bytes > pageBytes) {
-      // What is larger than a page gets one of its own size.
+      // A chain that is larger than a page gets a page of its size.
       this.#pages.push(Buffer.allocUnsafeSlow(Math.max(bytes, pageBytes)));
       this.#free = 0;
     }

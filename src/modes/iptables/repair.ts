@@ -55,12 +55,12 @@ function repairChain({ drift, found, transaction }: RepairContext, chain: FixedC
  * not see the packets that they take. Where they are not the last, they are added at the end again,
  * and `prune` deletes the old ones.
  */
-export function repairNodePorts(context: RepairContext, wanted: readonly SharedRule[]): void {
+export function repairNodePorts(context: RepairContext, desired: readonly SharedRule[]): void {
   const { found, handles, transaction, drift } = context;
-  const [first] = wanted;
+  const [first] = desired;
   const held = (first && found.rulesOf(chainId(first))) ?? [];
-  const last = new Set(held.slice(held.length - wanted.length).map(({ handle }) => handle));
-  for (const rule of wanted) {
+  const last = new Set(held.slice(held.length - desired.length).map(({ handle }) => handle));
+  for (const rule of desired) {
     const compiled = compileRule(found.family, rule.rule);
     const handle = found.find(rule, compiled.expressions);
     if (handle !== undefined && last.has(handle)) {
@@ -130,8 +130,8 @@ function pruneJumps(context: RepairContext): void {
 }
 
 /**
- * Whether a jump is like those that every kube-proxy makes: from a built-in chain, and for all
- * packets. Any other jump is somebody's own, and stays.
+ * Reports whether a jump is like those that every kube-proxy adds: from a built-in chain, and for
+ * all packets. Any other jump belongs to another program and stays.
  */
 export function isOwnJump(found: IptablesObservation, { expressions, from }: Reference): boolean {
   const isBuiltIn = found.builtIns.some((chain) => chainId(chain) === chainId(from));

@@ -53,7 +53,7 @@ export class RuleTraffic {
     kernel: Kernel,
     family: Family,
     pause: Pause,
-    told: (count: Count) => void,
+    report: (count: Count) => void,
   ): Promise<void> {
     const known = this.#accounts[family];
     const tallies = new Map([...known.gone].map(([id, tally]) => [id, { ...tally }]));
@@ -65,27 +65,27 @@ export class RuleTraffic {
         if (rest !== undefined) await rest;
       }
     }
-    const before = known.told;
-    known.told = new Map();
+    const before = known.reported;
+    known.reported = new Map();
     await inTurns(tallies.values(), pause, (tally) => {
       // A rule that went, or moved, while the kernel was read may be missing: its count is not.
       tally.count = Math.max(tally.count, before.get(tally.id) ?? 0);
-      known.told.set(tally.id, tally.count);
-      told(tally);
+      known.reported.set(tally.id, tally.count);
+      report(tally);
     });
   }
 }
 
 /** What is known of one family. */
 interface Account {
-  /** What rules that are gone have counted, by id. */
+  /** Counts of deleted rules, by id. */
   readonly gone: Map<string, Tally>;
-  /** What was told last, by id. */
-  told: Map<string, number>;
+  /** Counts that were reported last, by id. */
+  reported: Map<string, number>;
 }
 
 function account(): Account {
-  return { gone: new Map(), told: new Map() };
+  return { gone: new Map(), reported: new Map() };
 }
 
 /** Each once, although rules may move while the kernel is read. */

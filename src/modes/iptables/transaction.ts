@@ -135,9 +135,9 @@ export class Transaction {
   }
 
   /**
-   * The batch; undefined = there is nothing to do. The transaction must not be used afterwards.
-   * `committed` is told the handles of new rules that have an id and, where traffic is counted, the
-   * rules with an id that are gone.
+   * Returns the batch, or undefined if it has no ops. The transaction must not be used afterwards.
+   * `committed` receives the handles of new rules that have an id and, if traffic is counted, the
+   * deleted rules that have an id.
    */
   batch(
     committed: (

@@ -1,6 +1,6 @@
 /**
- * One Forwarding as rules (behaviour document 7.5): the chains of its own, and its rules in chains
- * that all Services share. Pure. No policy is decided here: treatments and pools say it all.
+ * Translates one Forwarding to rules (behaviour document 7.5): its own chains, and its rules in
+ * chains that all Services share. Pure. Treatments and pools already include all policies.
  */
 import { counterNames } from '../../kernel/acct.ts';
 import { localAddress } from '../../kernel/xt/matches/addrtype.ts';
@@ -51,7 +51,7 @@ export interface OwnChain {
   readonly rules: () => XtRule[];
 }
 
-/** The chains of its own. */
+/** Returns the chains that belong to this Forwarding alone. */
 export function ownChains(config: IptablesConfig, forwarding: Forwarding): OwnChain[] {
   const context = contextOf(config, forwarding);
   const { frontends } = forwarding;
