@@ -28,9 +28,9 @@ import { refuseClient } from '../nft-table/refusals.ts';
 import {
   addMissingSets,
   isUsable,
+  recreateTable,
   repairChains,
   repairRanges,
-  startAnew,
 } from '../nft-table/repair.ts';
 import { firewallPrefix } from '../nft-table/source-ranges.ts';
 import { BatchWriter } from './batch-writer.ts';
@@ -123,7 +123,7 @@ export class IPVSBackend implements Backend<IPVSTypes> {
     const layout = chains(this.#config);
     const isAnew = !(await isUsable(found.table, layout, fixed.shared(), pause));
     if (isAnew) {
-      startAnew(repair, this.#ownership);
+      recreateTable(repair, this.#ownership);
       found.clearTable();
     } else addMissingSets(repair);
     repairChains(repair, layout);

@@ -119,8 +119,8 @@ function frontendAt(
 
 /**
  * A virtual service has one list of real servers for all clients. With the policy Local these are
- * the local endpoints. When there are none, they are those of the cluster, for pods and the node
- * itself only: a filter keeps other clients out.
+ * the local endpoints. Without local endpoints, they are those of the cluster, for pods and the
+ * node itself only: a filter keeps other clients out.
  */
 function treatmentOf(
   { cluster, local, family }: Forwarding,

@@ -33,7 +33,7 @@ export const guide: Guide = {
     sourceRangesTypes(family, set),
 };
 
-/** A virtual service has one set of real servers, for all clients (README.md beside this file). */
+/** A virtual service has one set of real servers, for all clients (README.md in this folder). */
 function asIPVSCan(passage: Passage, to: Destination, client: ClientKind): Passage {
   if (passage.end !== 'endpoint') return passage;
   const hasLocal = to.frontend.treatment === 'external-local' && to.forwarding.local.length > 0;

@@ -20,7 +20,7 @@ export interface HeldFrontend {
   readonly id: string;
   /** As `IPVSFrontend.key`. */
   readonly key: Uint8Array;
-  /** Undefined = there is none, or it is not ours. */
+  /** Undefined if it does not exist, or is not ours. */
   readonly service: ObservedService | undefined;
   readonly sets: readonly FrontendSet[];
   /** The verdict of the frontend's element of `firewall-ips`, in nft's words. */

@@ -1,5 +1,5 @@
 /**
- * The sets of this mode's table (README.md beside this file). Only the number of their elements
+ * The sets of this mode's table (README.md in this folder). Only the number of their elements
  * depends on Services and endpoints. All but `firewall-ips` are sets without data, so that their
  * elements can be added before what depends on them, and deleted after it.
  */

@@ -38,14 +38,14 @@ function sysctls({ strictARP, kernel }: SysctlWishes): Sysctl[] {
     const path = `/proc/sys/net/ipv4/${name}`;
     return { path, value, purpose: 'set up IPVS', advice, toldWhenRight: true };
   };
-  const arp = 'strictARP: addresses of Services are answered for by nobody but their owner';
+  const arp = 'strictARP: no other link answers ARP requests for addresses of Services';
   return [
     ipv4('vs/conntrack', '1', 'masquerade needs connection tracking of what IPVS forwards'),
     // Before 5.9, a client that reuses a port would wait for 1 s.
     ...(isBefore(kernel, 5, 9)
       ? [ipv4('vs/conn_reuse_mode', '0', 'this kernel delays clients that reuse a port')]
       : []),
-    ipv4('vs/expire_nodest_conn', '1', 'connections to endpoints that are gone end at once'),
+    ipv4('vs/expire_nodest_conn', '1', 'connections to deleted endpoints end immediately'),
     ipv4('vs/expire_quiescent_template', '1', 'session affinity leaves endpoints that drain'),
     ipv4('ip_forward', '1', 'IPVS forwards to endpoints'),
     ...(strictARP
@@ -75,7 +75,7 @@ async function owned(kernel: Kernel): Promise<OwnedObject[]> {
   });
   if (!found.some(({ link }) => link)) return objects;
   const addresses = found.reduce((sum, one) => sum + one.addresses.size, 0);
-  const because = `it stands beside the table; it has ${addresses} addresses of Services`;
+  const because = `it is used in addition to the table; it has ${addresses} addresses of Services`;
   return [...objects, { object: `interface ${linkName}`, because }];
 }
 
@@ -115,7 +115,7 @@ async function applyAll(
 
 /**
  * Deleting a virtual service would cut its connections. The sets that refuse, drop and masquerade
- * new connections are emptied at once, because nobody updates them any more.
+ * new connections are emptied immediately, because no process updates them any more.
  */
 async function retire(kernel: Kernel): Promise<number> {
   const found = await findOurs(kernel);

@@ -49,7 +49,7 @@ export class IPVSObservation implements Found<IPVSObjects> {
   readonly firewalls = new Map<string, string>();
   readonly #taken = new Set<string>();
   readonly #options: ObservationOptions;
-  /** Frontends that our table records as ours, even if the table must be made anew. */
+  /** Frontends that our table records as ours, even if the table must be recreated. */
   #made: ReadonlySet<string> = new Set();
 
   constructor(family: Family, options: ObservationOptions = {}) {
@@ -106,7 +106,7 @@ export class IPVSObservation implements Found<IPVSObjects> {
       for (const key of this.table.elements(set)) yield { id: sharedElements.idOf(set, key) };
     }
     const { chainNames = noNames } = this.#options;
-    yield* this.table.beside(chainNames);
+    yield* this.table.otherObjects(chainNames);
   }
 
   /** Forgets what was in the table. */
@@ -200,7 +200,7 @@ function isBound(record: Reply): record is Extract<Reply, { kind: 'address' }> {
   return record.kind === 'address' && record.scope !== RT_SCOPE_LINK;
 }
 
-/** Reads all of it. What changes meanwhile is read again. */
+/** Reads all objects. Reads those again that change during the dump. */
 export async function observe(
   kernel: Kernel,
   family: Family,

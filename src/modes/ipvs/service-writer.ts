@@ -207,15 +207,15 @@ export class ServiceWriter {
     after: IPVSFrontend,
     drift: Counts,
   ): void {
-    const wanted = endpointsOf(after.pool);
-    for (const [key, packed] of wanted) {
+    const desired = endpointsOf(after.pool);
+    for (const [key, packed] of desired) {
       const server = held.get(key);
       if (server !== undefined && isServing(server)) continue;
       this.#putServer(owner, after, packed, server === undefined ? 'add' : 'set');
       drift[server === undefined ? 'missing' : 'wrong'] += 1;
     }
     for (const [key, { packed, weight }] of held) {
-      if (wanted.has(key)) continue;
+      if (desired.has(key)) continue;
       if (weight === 0 && after.protocol !== 'UDP') {
         this.#settings.draining.put(after, packed);
         continue;
@@ -261,13 +261,13 @@ function endpointsOf(pool: EndpointList): Map<EndpointKey, Uint8Array> {
 
 function hasSettings(
   held: ReturnType<typeof settingsOf>,
-  wanted: ReturnType<typeof settingsOf>,
+  desired: ReturnType<typeof settingsOf>,
 ): boolean {
   return (
-    held.scheduler === wanted.scheduler &&
-    held.flags === wanted.flags &&
-    held.prefixLength === wanted.prefixLength &&
-    (wanted.timeoutSeconds === 0 || held.timeoutSeconds === wanted.timeoutSeconds)
+    held.scheduler === desired.scheduler &&
+    held.flags === desired.flags &&
+    held.prefixLength === desired.prefixLength &&
+    (desired.timeoutSeconds === 0 || held.timeoutSeconds === desired.timeoutSeconds)
   );
 }
 

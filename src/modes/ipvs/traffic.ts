@@ -18,7 +18,7 @@ export async function readTraffic(
   kernel: Kernel,
   family: Family,
   pause: Pause,
-  told: (count: Count) => void,
+  report: (count: Count) => void,
 ): Promise<void> {
   const ours = await ourKeys(kernel, family);
   const all = { family: NFPROTO[family], protocol: 0, address: noBytes, port: 0 } as const;
@@ -29,10 +29,10 @@ export async function readTraffic(
   for (const request of requests) {
     await kernel.dump(request, (record) => {
       const count = countOf(family, record, ours);
-      if (count !== undefined) told(count);
+      if (count !== undefined) report(count);
     });
   }
-  await readCountings(kernel, tableLayout(family, true), refusalCountings, pause, told);
+  await readCountings(kernel, tableLayout(family, true), refusalCountings, pause, report);
 }
 
 async function ourKeys(kernel: Kernel, family: Family): Promise<ReadonlySet<string>> {
