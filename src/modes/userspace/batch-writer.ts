@@ -28,7 +28,7 @@ interface Planned<T> {
 /** Approximate bytes of what is planned, for `byteLength`. */
 const entryBytes = 64;
 
-/** So many sockets are opened in one turn of the event loop. */
+/** Sockets opened in one turn of the event loop. */
 const socketsPerTurn = 64;
 
 export class BatchWriter implements Writer<UserspaceObjects> {

@@ -1,4 +1,4 @@
-/** The one object in the kernel that outlives this process (README.md beside this file). */
+/** The one object in the kernel that outlives this process (README.md in this folder). */
 
 /** The link that holds the addresses of Services. All that is on it is ours. */
 export const linkName = 'fairlead0';

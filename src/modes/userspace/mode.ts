@@ -8,7 +8,7 @@ import { linkName } from './layout.ts';
 import { deleteLink, hasLink, probe } from './link.ts';
 import { addressesOf } from './observation.ts';
 
-/** Each mode that this makes has sockets of its own. */
+/** Returns a mode with separate sockets. */
 export function userspaceMode(descriptors?: Descriptors): ProxyMode {
   const switchboard = new Switchboard(descriptors);
   return {
@@ -22,7 +22,8 @@ export function userspaceMode(descriptors?: Descriptors): ProxyMode {
     ownSettings: 'userspace',
     // Those kube-proxies that had this mode had no metric for it alone.
     metrics: [],
-    trafficCounts: (_kernel, family, pause, told) => switchboard.traffic.read(family, pause, told),
+    trafficCounts: (_kernel, family, pause, report) =>
+      switchboard.traffic.read(family, pause, report),
     probe,
     planner: (config, environment) =>
       new ModePlanner(new UserspaceBackend(config, switchboard), environment, 'bound'),
