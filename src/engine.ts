@@ -23,7 +23,7 @@ import type { Clock } from './sync/clock.ts';
 import { type Comparison, compare } from './sync/comparison.ts';
 import type { Observer, SyncEvent } from './sync/events.ts';
 import { FamilySync } from './sync/family.ts';
-import type { ForwardingFollower } from './sync/follower.ts';
+import type { ForwardingFollower } from './sync/in-force.ts';
 import { SyncLoop } from './sync/loop.ts';
 import { Ruleset } from './sync/ruleset.ts';
 import { Verification } from './takeover/verification.ts';

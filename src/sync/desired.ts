@@ -98,20 +98,15 @@ export class Desired {
     const { forwardings, excess } = yield* resolveInSteps(service, slices, known);
     this.#noteExcess(service.key, excess);
     this.#noteExternalIPs(service, known);
-    const shared = yield* this.#shared(forwardings);
-    return yield* owners.set(service, shared, known.nodeSockets);
-  }
-
-  /** Equal ones that are desired already, and in force, so that two of each do not take memory. */
-  *#shared(forwardings: readonly Forwarding[]): Generator<undefined, readonly Forwarding[]> {
+    // Equal ones are desired already, and in force: two of each would take memory.
     const shared: Forwarding[] = [];
     for (const forwarding of forwardings) {
-      const known = this.#sync(forwarding.family)?.desired.get(forwarding.key);
-      const isSame = known !== undefined && sameForwarding(known, forwarding);
-      shared.push(isSame ? known : forwarding);
+      const desired = this.#sync(forwarding.family)?.desired.get(forwarding.key);
+      const isSame = desired !== undefined && sameForwarding(desired, forwarding);
+      shared.push(isSame ? desired : forwarding);
       yield;
     }
-    return shared;
+    return yield* owners.set(service, shared, known.nodeSockets);
   }
 
   #sync(family: Family): FamilySync | undefined {

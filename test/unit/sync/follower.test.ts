@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { Environment } from '../../../src/modes/mode.ts';
 import { type Forwarding, forwardingKey } from '../../../src/state/types.ts';
-import type { ForwardingFollower } from '../../../src/sync/follower.ts';
+import type { ForwardingFollower } from '../../../src/sync/in-force.ts';
 import { address } from '../state/build.ts';
 import { quiet, refusal, type ToyKernel } from './double.ts';
 import { World } from './world.ts';
