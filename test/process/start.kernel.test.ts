@@ -34,7 +34,7 @@ test('without arguments, somebody at a terminal without a cluster gets help', as
   const terminal = `exec ${process.execPath} src/main.ts`;
   const within = [...withoutCluster, 'script', '-qec', terminal, '/dev/null'];
   const text = await namespace.run(within[0]!, within.slice(1));
-  expect(text).toContain('fairlead config validate FILE');
+  expect(text).toContain('fairlead COMMAND [flags]');
   expect(text).not.toContain('KUBERNETES_SERVICE_HOST');
   expect(await machine(namespace)).toBe(before);
 });
