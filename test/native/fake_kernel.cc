@@ -353,8 +353,11 @@ int __wrap_setrlimit(__rlimit_resource_t resource, const rlimit* limit) {
   return state.active ? 0 : __real_setrlimit(resource, limit);
 }
 
-/** Those with a function of their own do not come here. */
-long __wrap_syscall(long number, ...) {
+/**
+ * Those with a function of their own do not come here. As syscall(2) does, it reads six arguments
+ * whether or not they were given.
+ */
+__attribute__((no_sanitize("address"))) long __wrap_syscall(long number, ...) {
   va_list rest;
   va_start(rest, number);
   long given[6];
