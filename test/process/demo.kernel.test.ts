@@ -26,7 +26,7 @@ test('the demo forwards connections to every backend, loses none, and shows the 
     expect(kernel).toBeGreaterThan(0);
   }
   expect(stdout).toMatch(/\$ fairlead explain .*\n {2}Packet: .*10\.96\.0\.10:80\/TCP/);
-  expect(stdout).toMatch(/\$ fairlead trace .*\n(?:.*\n)*? {2}Answered: +yes/);
+  expect(stdout).toMatch(/\$ fairlead trace .*\n(?:.*\n)*? {2}Ended: +It was answered by/);
   expect(stdout).toMatch(/\$ nft flush table ip fairlead\n/);
   expect(stdout).toMatch(/10\.96\.0\.10 \. tcp \. 80 comment "demo\/web:http" : goto cluster-3/);
   expect(stdout).toMatch(/10\.244\.0\.13 \. 8080/);
