@@ -24,7 +24,8 @@ test.each([
   const before = await machine(namespace);
   const program = new Program(namespace, args, { within: withoutCluster });
   expect(await program.exitCode).toBe(1);
-  expect(program.lines.at(-1)?.err).toContain(reason);
+  const errors = program.lines.map(({ err }) => err);
+  expect(errors).toContainEqual(expect.stringContaining(reason));
   expect(await machine(namespace)).toBe(before);
 });
 
