@@ -125,6 +125,10 @@ export type Route =
   | 'found'
   | Extract<ReachAnswer, 'no_route' | 'unreachable' | 'blackhole' | 'prohibited'>;
 
+function isWithoutRoute(answer: ReachAnswer): answer is keyof typeof routeWords {
+  return answer in routeWords;
+}
+
 /** Tells whether this node has a route to an address. Nothing is sent. */
 export type FindRoute = (address: string, family: Family) => Promise<Route>;
 
@@ -134,12 +138,7 @@ export const routeTo: FindRoute = (address, family) => {
     const socket = createSocket(family === 'IPv4' ? 'udp4' : 'udp6');
     const end = (answer: ReachAnswer): void => {
       socket.close();
-      const isKnown =
-        answer === 'no_route' ||
-        answer === 'unreachable' ||
-        answer === 'blackhole' ||
-        answer === 'prohibited';
-      resolve(isKnown ? answer : 'found');
+      resolve(isWithoutRoute(answer) ? answer : 'found');
     };
     socket.once('error', (error) => end(failureOf(error)[0]));
     socket.once('connect', () => end('connected'));

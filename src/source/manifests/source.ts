@@ -81,12 +81,12 @@ export class ManifestSource implements Source {
     }
   }
 
-  /** Files come from no API server. */
   /** Files have no versions. */
   revision(): undefined {
     return undefined;
   }
 
+  /** Files come from no API server. */
   server(): undefined {
     return undefined;
   }
