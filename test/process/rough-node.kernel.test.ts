@@ -3,8 +3,8 @@
  * docs/reliability.md has the table.
  */
 import { execFileSync, spawn } from 'node:child_process';
-import { chmodSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { chmodSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { basename, dirname, join, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, onTestFinished, test } from 'vitest';
 import { buildRuntimeDefault, buildSetClock } from './native/build.ts';
@@ -92,6 +92,21 @@ test('a read-only root and /proc: all is served, sysctls stay and are told', asy
   await serves(place);
 });
 
+/**
+ * Words of a shell by which every user may enter the folder of this checkout, which may be one of
+ * `mktemp -d`. `ip netns exec` has made a mount namespace, so that only the program sees it.
+ */
+function readableCheckout(): string {
+  const root = resolve(import.meta.dirname, '..', '..');
+  const parent = dirname(root);
+  if ((statSync(parent).mode & 0o001) !== 0) return ':';
+  const stand = temporaryDirectory();
+  chmodSync(stand, 0o755);
+  const inside = join(stand, basename(root));
+  mkdirSync(inside);
+  return `mount --bind '${root}' '${inside}'; mount --rbind '${stand}' '${parent}'`;
+}
+
 test('CAP_NET_ADMIN alone, as root and as nobody, is enough for rules, and root takes over with it', async () => {
   const place = await Place.make();
   for (const path of [place.manifests, join(place.config, '..')]) chmodSync(path, 0o755);
@@ -108,7 +123,8 @@ test('CAP_NET_ADMIN alone, as root and as nobody, is enough for rules, and root 
   expect(await root.exitCode).toBe(0);
   const ids = ['--reuid=65534', '--regid=65534', '--clear-groups'];
   const caps = ['--inh-caps=-all,+net_admin', '--ambient-caps=-all,+net_admin'];
-  const nobody = place.startUnder(within(...only, ...ids, ...caps));
+  const readable = after(readableCheckout()).within!;
+  const nobody = place.startUnder(within(...readable, ...only, ...ids, ...caps));
   await nobody.told(inForce, 2);
   await serves(place);
 });
