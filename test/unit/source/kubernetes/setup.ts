@@ -12,6 +12,7 @@ import { type Resource, resources } from '../../../../src/state/change.ts';
 import { FakeApiServer, type FakeApiServerOptions } from '../../../fake/api-server.ts';
 import type { Fault } from '../../../fake/api-server-answer.ts';
 import type { Disturbance } from '../../../fake/api-server-watch.ts';
+import { freePort } from '../../free-port.ts';
 import { Recorder, until } from '../recorder.ts';
 import { hasty } from './timing.ts';
 
@@ -32,9 +33,10 @@ export function temporaryDirectory(files: Readonly<Record<string, string>> = {})
   return path;
 }
 
+/** At a port that stays its own while it is closed. */
 export async function startServer(options: FakeApiServerOptions = {}): Promise<FakeApiServer> {
   const server = new FakeApiServer({ bookmarkMs: 100, ...options });
-  await server.listen();
+  await server.listen(await freePort());
   onTestFinished(() => server.close());
   return server;
 }
