@@ -86,17 +86,20 @@ describe('a TCP frontend', () => {
     const [vip, a, b, client] = [host(6, 1), host(6, 2), host(6, 3), host(6, 4)];
     await Promise.all([tcpEndpoint(a), tcpEndpoint(b)]);
     const board = switchboard();
-    const sticky = { affinity: remembering(pool(a, b), 0.3) };
+    const timeoutSeconds = 1.5;
+    const sticky = { affinity: remembering(pool(a, b), timeoutSeconds) };
     await board.open(frontend(vip, pool(a, b), sticky));
     const first = await askOnce(vip, client);
     await askOnce(vip, host(6, 5));
     for (let i = 0; i < 3; i += 1) expect(await askOnce(vip, client)).toBe(first);
     const other = first === a ? b : a;
-    board.update(frontend(vip, pool(other), { affinity: remembering(pool(other), 0.3) }));
+    board.update(
+      frontend(vip, pool(other), { affinity: remembering(pool(other), timeoutSeconds) }),
+    );
     expect(await askOnce(vip, client)).toBe(other);
     board.update(frontend(vip, pool(a, b), sticky));
     expect(await askOnce(vip, client)).toBe(other);
-    await sleep(400);
+    await sleep(timeoutSeconds * 1000 + 100);
     const later = [await askOnce(vip, client), await askOnce(vip, host(6, 5))];
     expect(later.sort()).toEqual([a, b]);
   });
@@ -156,8 +159,7 @@ describe('a TCP frontend', () => {
     expect(board.isBusy(address(vip).bytes)).toBe(true);
     board.closeAll();
     expect(await client.read()).toBe('reset');
-    await sleep(10);
-    expect(board.isBusy(address(vip).bytes)).toBe(false);
+    await vi.waitFor(() => expect(board.isBusy(address(vip).bytes)).toBe(false), 10_000);
   });
 
   it('breaks on both sides when one breaks', async () => {
@@ -168,8 +170,7 @@ describe('a TCP frontend', () => {
     const client = new TCPClient(vip);
     await client.ask();
     client.socket.resetAndDestroy();
-    await sleep(20);
-    expect(board.isBusy(address(vip).bytes)).toBe(false);
+    await vi.waitFor(() => expect(board.isBusy(address(vip).bytes)).toBe(false), 10_000);
     expect(await askOnce(vip)).toBe(a);
   });
 });
@@ -223,12 +224,12 @@ describe('a UDP frontend', () => {
   it('keeps a client at its endpoint until it has been idle', async () => {
     const [vip, a, b] = [host(20, 1), host(20, 2), host(20, 3)];
     await Promise.all([udpEndpoint(a), udpEndpoint(b)]);
-    const options = { protocol: 'UDP', udpIdleTimeoutMs: 100 } as const;
+    const options = { protocol: 'UDP', udpIdleTimeoutMs: 1000 } as const;
     await switchboard().open(frontend(vip, pool(a, b), options));
     const client = new UDPClient(vip);
     const first = await client.ask();
     for (let i = 0; i < 3; i += 1) expect(await client.ask()).toBe(first);
-    await sleep(250);
+    await sleep(1250);
     expect([first, await client.ask()].sort()).toEqual([a, b]);
   });
 

@@ -258,6 +258,7 @@ describe('access to the API server', () => {
     });
     await new Promise((resolve) => setTimeout(resolve, 1000));
     const reason = `cannot reach http://127.0.0.1:${port}: connection refused (ECONNREFUSED)`;
+    await until('said for each resource', () => sink.problems.length === 4);
     expect(sink.said()).toContain(`services watch: ${reason}`);
     expect(sink.problems).toHaveLength(4);
     const { failure, missingMs, silenceMs } = source.condition('services');

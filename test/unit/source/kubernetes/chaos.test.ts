@@ -125,10 +125,11 @@ describe('KubernetesSource on a bad day', () => {
   it('stays connected to a server that sends nothing but bookmarks', async () => {
     const server = await startServer();
     populate(server);
-    const timing = { ...impatient, idleTimeoutMs: 800 };
+    // Twenty times as long as a bookmark takes: a busy machine may stop a process for a second.
+    const timing = { ...impatient, idleTimeoutMs: 2000 };
     const { sink, converged } = startSource(server, { timing });
     await converged();
-    await new Promise((resolve) => setTimeout(resolve, 1600));
+    await new Promise((resolve) => setTimeout(resolve, 2500));
     expect(sink.problems).toEqual([]);
     expect(server.count('services', 'watch')).toBe(0);
   });
@@ -221,7 +222,7 @@ describe('KubernetesSource on a bad day', () => {
     server.fault({ resource: 'services', verb: 'watch', fault, times: 1000 });
     server.disturb('services', 'drop');
     await new Promise((resolve) => setTimeout(resolve, 1500));
-    expect(server.count('services', 'list')).toBeGreaterThan(2);
+    await until('it lists again', () => server.count('services', 'list') > 2);
     expect(server.count('services', 'list')).toBeLessThan(25);
     server.heal();
     server.store.delete('services', 'shop/s2');
@@ -236,10 +237,10 @@ describe('KubernetesSource on a bad day', () => {
     const begin = performance.now();
     const { converged } = startSource(server, { timing, qps: 20, burst: 3 });
     await new Promise((resolve) => setTimeout(resolve, 1000));
-    const requests = [...server.counts.values()].reduce((a, b) => a + b, 0);
+    const requests = () => [...server.counts.values()].reduce((a, b) => a + b, 0);
+    await until('it asks again', () => requests() > 8);
     const allowed = 3 + (20 * (performance.now() - begin)) / 1000;
-    expect(requests).toBeGreaterThan(8);
-    expect(requests).toBeLessThanOrEqual(allowed);
+    expect(requests()).toBeLessThanOrEqual(allowed);
     server.heal();
     await converged();
   });

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { resources } from '../../../../src/state/change.ts';
+import { type Resource, resources } from '../../../../src/state/change.ts';
 import { serverVersion } from '../../../fake/api-server.ts';
 import { until } from '../recorder.ts';
 import {
@@ -91,9 +91,8 @@ describe('KubernetesSource', () => {
     await new Promise((resolve) => setTimeout(resolve, 500));
     expect(source.condition('services').silenceMs).toBeGreaterThan(490);
     // Bookmarks come every 100 ms.
-    expect(source.condition('endpointslices').silenceMs).toBeLessThan(
-      source.condition('services').silenceMs! - 200,
-    );
+    const silence = (resource: Resource) => source.condition(resource).silenceMs!;
+    await until('a bookmark', () => silence('endpointslices') < silence('services') - 200);
     expect(source.condition('servicecidrs').silenceMs).toBeUndefined();
   });
 
