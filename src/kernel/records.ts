@@ -38,6 +38,12 @@ export type RecordOf<S extends Schema> = {
   [K in keyof S & string]: { readonly kind: K } & FieldsOf<S[K]>;
 }[keyof S & string];
 
+/**
+ * Whom a record is written for: a key, or a function that returns the key for one of the record's
+ * entries. The function gets undefined if it is not known which entry. '' or undefined: nobody.
+ */
+export type Owner = string | ((entry: number | undefined) => string | undefined);
+
 const textEncoder = new TextEncoder();
 const textDecoder = new TextDecoder();
 
@@ -47,6 +53,12 @@ function padded(length: number): number {
   return (length + 3) & ~3;
 }
 
+/** Names what failed; undefined: not known. */
+interface FailedRecord {
+  readonly op: number | undefined;
+  readonly entry: number | undefined;
+}
+
 /** Writes records into one growing buffer. */
 export class RecordWriter<S extends Schema> {
   readonly #schema: S;
@@ -54,6 +66,8 @@ export class RecordWriter<S extends Schema> {
   #view: DataView;
   #length = 0;
   #count = 0;
+  /** By index, up to the last record that has an owner. */
+  readonly #owners: Owner[] = [];
 
   constructor(schema: S, capacityBytes = 4096) {
     this.#schema = schema;
@@ -71,7 +85,7 @@ export class RecordWriter<S extends Schema> {
   }
 
   /** Appends a record and returns its index. Throws RangeError on a value that does not fit. */
-  write<K extends keyof S & string>(kind: K, fields: FieldsOf<S[K]>): number {
+  write<K extends keyof S & string>(kind: K, fields: FieldsOf<S[K]>, owner: Owner = ''): number {
     const shape = this.#schema[kind]!;
     this.#reserve(headerBytes);
     const start = this.#length;
@@ -82,11 +96,22 @@ export class RecordWriter<S extends Schema> {
       this.#field(kind, name, shape.fields[name]!, values[name]!);
     }
     this.#view.setUint32(start + 4, this.#length - start - headerBytes, true);
+    if (owner !== '') {
+      while (this.#owners.length < this.#count) this.#owners.push('');
+      this.#owners.push(owner);
+    }
     this.#count += 1;
     return this.#count - 1;
   }
 
-  /** The records written so far. The writer must not be used afterwards. */
+  /** The owner of the record with index `op`, or of one of its entries; empty if there is none. */
+  ownersOf({ op, entry }: FailedRecord): string[] {
+    const owner = op === undefined ? undefined : this.#owners[op];
+    const key = typeof owner === 'function' ? owner(entry) : owner;
+    return key === undefined || key === '' ? [] : [key];
+  }
+
+  /** The records written so far. Nothing must be written afterwards. */
   finish(): Uint8Array {
     return this.#bytes.subarray(0, this.#length);
   }

@@ -209,17 +209,14 @@ export class ElementBuffers<Name extends string> {
 
   /**
    * Writes the ops of all buffers: deletions first, so that a key can be given other data in one
-   * transaction. Returns the buffer behind each op index.
+   * transaction.
    */
-  write(writer: OpWriter): Map<number, ElementBuffer> {
-    const written = new Map<number, ElementBuffer>();
+  write(writer: OpWriter): void {
     for (const purpose of purposes) {
       for (const buffer of this.#inOrder(this.#buffers[purpose])) {
-        if (buffer.count > 0)
-          written.set(writeBuffer(writer, this.#table, buffer, purpose), buffer);
+        if (buffer.count > 0) writeBuffer(writer, this.#table, buffer, purpose);
       }
     }
-    return written;
   }
 
   /** Buffers of the layout's sets in its order, then others in the order in which they came. */
@@ -232,15 +229,14 @@ export class ElementBuffers<Name extends string> {
   }
 }
 
-/** Appends the op; returns its index. */
 function writeBuffer(
   writer: OpWriter,
   { family, table }: TablePlace,
   buffer: ElementBuffer,
   purpose: Purpose,
-): number {
+): void {
   const { keyLength, dataLength } = fieldsOfSet(family, table, buffer.set);
-  return writer.write(purpose === 'add' ? 'elementsAdd' : 'elementsDelete', {
+  const fields = {
     family: NFPROTO[family],
     table,
     set: buffer.set.name,
@@ -249,5 +245,7 @@ function writeBuffer(
     dataLength,
     count: buffer.count,
     entries: buffer.entries,
-  });
+  };
+  const kind = purpose === 'add' ? 'elementsAdd' : 'elementsDelete';
+  writer.write(kind, fields, (entry) => buffer.ownerOf(entry));
 }

@@ -3,7 +3,6 @@
  * endpoints come before the frontends that lead to them, and go after them. A program that finds a
  * place empty leaves the connection to the rules.
  */
-import type { KernelFailure } from '../../kernel/kernel.ts';
 import { kernelOps } from '../../kernel/ops.ts';
 import { RecordWriter } from '../../kernel/records.ts';
 import type { Family } from '../../net/address.ts';
@@ -188,8 +187,6 @@ export class BatchWriter implements Writer<ConnectTimeObjects> {
 
   batch(): Batch | undefined {
     const out = new RecordWriter(kernelOps);
-    /** Whom to blame, by the index of the op. */
-    const owners = new Map<number, readonly string[]>();
     const { countsTraffic, family, placement } = this.#options;
     const { directory } = placement;
     const at = { directory, family: addressFamily[family] };
@@ -208,9 +205,9 @@ export class BatchWriter implements Writer<ConnectTimeObjects> {
       if (elements.count === 0) continue;
       const keys = elements.keys.bytes;
       const inMap = { directory, map: mapNames[family][sort], keys };
-      owners.set(out.count, elements.owners);
-      if (verb === 'delete') out.write('bpfElementsDelete', inMap);
-      else out.write('bpfElementsAdd', { ...inMap, values: elements.values.bytes });
+      const ownerOf = (entry = -1): string | undefined => elements.owners[entry];
+      if (verb === 'delete') out.write('bpfElementsDelete', inMap, ownerOf);
+      else out.write('bpfElementsAdd', { ...inMap, values: elements.values.bytes }, ownerOf);
       writes += elements.count;
     }
     if (this.#end === 'linked') {
@@ -218,10 +215,7 @@ export class BatchWriter implements Writer<ConnectTimeObjects> {
       writes += 1;
     }
     if (writes === 0) return undefined;
-    const culprits = ({ op, entry }: KernelFailure): string[] => {
-      const owner = owners.get(op ?? -1)?.[entry ?? -1];
-      return owner === undefined || owner === '' ? [] : [owner];
-    };
+    const culprits: Batch['culprits'] = (failure) => out.ownersOf(failure);
     return { ops: out.finish(), transactions: 0, writes, culprits };
   }
 }

@@ -2,7 +2,7 @@
 import type { ApplyResult, GoneRule, KernelFailure } from '../../kernel/kernel.ts';
 import { NFPROTO } from '../../kernel/nft/constants.ts';
 import { nftOps } from '../../kernel/ops.ts';
-import { type FieldsOf, RecordWriter } from '../../kernel/records.ts';
+import { RecordWriter } from '../../kernel/records.ts';
 import type { CompiledRule } from '../../kernel/xt/compile.ts';
 import {
   type BuiltInChain,
@@ -49,8 +49,6 @@ export class Transaction {
   readonly #unused = new Map<string, TableChain & Owned>();
   #bytes = 0;
   readonly #writer = new RecordWriter(nftOps);
-  /** Who is to blame for each op. */
-  readonly #owners: string[] = [];
   /** Ops that answer with a handle: op → id. */
   readonly #asked = new Map<number, string>();
   /** Ops that delete a chain: op → `chainId`. */
@@ -146,21 +144,21 @@ export class Transaction {
     ) => void,
   ): Batch | undefined {
     for (const table of this.#tables) {
-      this.#begin('', () => writeTable(this.#writer, this.#family, table));
+      writeTable(this.#writer, this.#family, table);
     }
     for (const { table, chain } of this.#builtIns.values()) {
       const name = chain as BuiltInChain;
-      this.#begin('', () => writeBuiltInChain(this.#writer, this.#family, table, name));
+      writeBuiltInChain(this.#writer, this.#family, table, name);
     }
     // All chains first: rules of one may jump to any other.
     for (const { owner, ...chain } of this.#contents.values()) {
-      this.#write(owner, 'chainAdd', { ...this.#in(chain), comment: '' });
+      this.#writer.write('chainAdd', { ...this.#in(chain), comment: '' }, owner);
     }
     for (const { owner, rules, ...chain } of this.#contents.values()) {
       const inChain = this.#in(chain);
-      this.#write(owner, 'chainFlush', inChain);
+      this.#writer.write('chainFlush', inChain, owner);
       for (const rule of rules) {
-        this.#write(owner, 'xtRuleAdd', { ...inChain, position: 0, echo: 0, ...rule });
+        this.#writer.write('xtRuleAdd', { ...inChain, position: 0, echo: 0, ...rule }, owner);
       }
     }
     for (const rule of this.#oldRules) this.#writeDeletion(rule);
@@ -176,15 +174,12 @@ export class Transaction {
   }
 
   /** When the kernel refuses to delete a chain, others refer to it: no Service is to blame. */
-  #culprits({ op, code }: KernelFailure): string[] {
-    if (op === undefined) return [];
-    const deleted = this.#deletions.get(op);
-    if (code === 'EBUSY' && deleted !== undefined) {
-      this.#busy.add(deleted);
-      return [];
-    }
-    const owner = this.#owners[op] ?? '';
-    return owner === '' ? [] : [owner];
+  #culprits(failure: KernelFailure): string[] {
+    const { op, code } = failure;
+    const deleted = op === undefined ? undefined : this.#deletions.get(op);
+    if (code !== 'EBUSY' || deleted === undefined) return this.#writer.ownersOf(failure);
+    this.#busy.add(deleted);
+    return [];
   }
 
   /**
@@ -194,12 +189,13 @@ export class Transaction {
   #writeUnused(): void {
     const unused = [...this.#unused.values()];
     for (const { owner, ...chain } of unused) {
-      this.#write(owner, 'chainAdd', { ...this.#in(chain), comment: '' });
+      this.#writer.write('chainAdd', { ...this.#in(chain), comment: '' }, owner);
     }
-    for (const { owner, ...chain } of unused) this.#write(owner, 'chainFlush', this.#in(chain));
+    for (const { owner, ...chain } of unused)
+      this.#writer.write('chainFlush', this.#in(chain), owner);
     for (const { owner, ...chain } of unused) {
       this.#deletions.set(this.#writer.count, chainId(chain));
-      this.#write(owner, 'chainDelete', this.#in(chain));
+      this.#writer.write('chainDelete', this.#in(chain), owner);
     }
   }
 
@@ -207,13 +203,13 @@ export class Transaction {
     const { handle, id, owner } = rule;
     const isCounted = this.#countsTraffic && id !== undefined;
     if (isCounted) this.#goneRules.set(this.#writer.count, rule);
-    this.#write(owner, 'ruleDelete', { ...this.#in(rule), handle, echo: isCounted ? 1 : 0 });
+    this.#writer.write('ruleDelete', { ...this.#in(rule), handle, echo: isCounted ? 1 : 0 }, owner);
   }
 
   #writeRule({ owner, id, at, compiled, ...chain }: NewRule): void {
     const op = this.#writer.count;
     const fields = { ...this.#in(chain), position: 0, echo: id === undefined ? 0 : 1, ...compiled };
-    this.#write(owner, at === 'head' ? 'xtRuleInsert' : 'xtRuleAdd', fields);
+    this.#writer.write(at === 'head' ? 'xtRuleInsert' : 'xtRuleAdd', fields, owner);
     if (id !== undefined) this.#asked.set(op, id);
   }
 
@@ -235,18 +231,5 @@ export class Transaction {
 
   #in({ table, chain }: TableChain) {
     return { family: NFPROTO[this.#family], table, chain };
-  }
-
-  #write<K extends keyof typeof nftOps & string>(
-    owner: string,
-    kind: K,
-    fields: FieldsOf<(typeof nftOps)[K]>,
-  ): void {
-    this.#begin(owner, () => this.#writer.write(kind, fields));
-  }
-
-  #begin(owner: string, write: () => unknown): void {
-    this.#owners[this.#writer.count] = owner;
-    write();
   }
 }

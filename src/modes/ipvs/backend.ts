@@ -155,7 +155,7 @@ export class IPVSBackend implements Backend<IPVSTypes> {
     };
     const names = Object.keys(fields) as (keyof typeof fields)[];
     if (names.every((name) => fields[name] === 0 || fields[name] === timeouts[name])) return;
-    additions.push({ owner: '', write: (out) => out.write('ipvsTimeoutsSet', fields) });
+    additions.push((out) => out.write('ipvsTimeoutsSet', fields));
     drift.wrong += 1;
   }
 }

@@ -3,7 +3,6 @@
  * parts about nf_tables are transactions. A frontend appears when all that it needs exists, and
  * what it needed is deleted after it.
  */
-import type { KernelFailure } from '../../kernel/kernel.ts';
 import { NFPROTO } from '../../kernel/nft/constants.ts';
 import { ElementBuffers } from '../../kernel/nft/element-buffer.ts';
 import { kernelOps } from '../../kernel/ops.ts';
@@ -31,9 +30,6 @@ interface PlannedAddress {
   readonly owner: string;
   readonly bytes: Uint8Array;
 }
-
-/** Gives the Forwarding to blame when the kernel refuses an op, or one of its entries. */
-type Blame = (entry: number | undefined) => string | undefined;
 
 /** Approximate bytes of one op, for `byteLength`. */
 const opBytes = 64;
@@ -102,20 +98,12 @@ export class BatchWriter implements Writer<IPVSObjects>, ServiceBatch {
 
   batch(): Batch | undefined {
     const out = this.#out;
-    const blames = new Map<number, Blame>();
-    const writeAll = (ops: readonly PlannedOp[]): void => {
-      for (const { owner, write } of ops) blames.set(write(out), () => owner);
-    };
-    const writeElements = (buffers: ElementBuffers<SetName>): void => {
-      for (const [op, buffer] of buffers.write(out))
-        blames.set(op, (entry) => buffer.ownerOf(entry));
-    };
     const fixed = this.table.count;
-    writeElements(this.first);
-    writeAll(this.additions);
-    this.#writeLink(out, blames);
-    writeAll(this.removals);
-    writeElements(this.last);
+    this.first.write(out);
+    for (const write of this.additions) write(out);
+    this.#writeLink(out);
+    for (const write of this.removals) write(out);
+    this.last.write(out);
     this.table.deleteObjects(this.#unused);
     if (out.count === 0) return undefined;
     const buffers = this.first.count + this.last.count;
@@ -126,7 +114,7 @@ export class BatchWriter implements Writer<IPVSObjects>, ServiceBatch {
       ops: out.finish(),
       transactions: this.#transactions(fixed, others + addresses),
       writes: this.table.count + buffers + others + addresses,
-      culprits: (failure) => culprits(blames, failure),
+      culprits: (failure) => out.ownersOf(failure),
     };
   }
 
@@ -137,7 +125,7 @@ export class BatchWriter implements Writer<IPVSObjects>, ServiceBatch {
     return between === 0 ? Math.max(first, last) : first + last;
   }
 
-  #writeLink(out: Out, blames: Map<number, Blame>): void {
+  #writeLink(out: Out): void {
     if (this.#link === 'missing') out.write('linkAdd', { link: linkName, type: 'dummy' });
     const fields = {
       family: NFPROTO[this.#layout.family],
@@ -151,20 +139,10 @@ export class BatchWriter implements Writer<IPVSObjects>, ServiceBatch {
     ] as const) {
       if (planned.length === 0) continue;
       const addresses = Buffer.concat(planned.map(({ bytes }) => bytes));
-      const op =
-        kind === 'addressesAdd'
-          ? out.write(kind, { ...fields, addresses, flags: IFA_F.NODAD })
-          : out.write(kind, { ...fields, addresses });
-      const [first, ...rest] = planned;
-      blames.set(op, (entry) => {
-        if (entry !== undefined) return planned[entry]?.owner;
-        return rest.length === 0 ? first!.owner : undefined;
-      });
+      const ownerOf = (entry = planned.length === 1 ? 0 : -1): string | undefined =>
+        planned[entry]?.owner;
+      if (kind === 'addressesDelete') out.write(kind, { ...fields, addresses }, ownerOf);
+      else out.write(kind, { ...fields, addresses, flags: IFA_F.NODAD }, ownerOf);
     }
   }
-}
-
-function culprits(blames: ReadonlyMap<number, Blame>, { op, entry }: KernelFailure): string[] {
-  const owner = op === undefined ? undefined : blames.get(op)?.(entry);
-  return owner === undefined || owner === '' ? [] : [owner];
 }

@@ -27,12 +27,8 @@ export interface ServiceSettings {
   readonly isForeign: (id: string) => boolean;
 }
 
-/** One op, and the Forwarding to blame when the kernel refuses it; empty = none. */
-export interface PlannedOp {
-  readonly owner: string;
-  /** Appends the op; returns its index. */
-  readonly write: (out: RecordWriter<typeof kernelOps>) => number;
-}
+/** Appends one op. */
+export type PlannedOp = (out: RecordWriter<typeof kernelOps>) => void;
 
 /** The parts of a batch that a frontend is written to, in an order that is safe at each step. */
 export interface ServiceBatch {
@@ -129,14 +125,14 @@ export class ServiceWriter {
   #putService(owner: string, frontend: IPVSFrontend, how: 'add' | 'set'): void {
     const fields = { ...this.#keyOf(frontend), ...settingsOf(frontend, this.#settings.scheduler) };
     const kind = how === 'add' ? 'virtualServiceAdd' : 'virtualServiceSet';
-    this.#batch.additions.push({ owner, write: (out) => out.write(kind, fields) });
+    this.#batch.additions.push((out) => out.write(kind, fields, owner));
   }
 
   /** Makes the real server, or gives one that exists its weight again. */
   #putServer(owner: string, service: VirtualService, packed: Uint8Array, how: 'add' | 'set'): void {
     const fields = { ...this.#serverKey(service, packed), ...serverSettings(fullWeight) };
     const kind = how === 'add' ? 'destinationAdd' : 'destinationSet';
-    this.#batch.additions.push({ owner, write: (out) => out.write(kind, fields) });
+    this.#batch.additions.push((out) => out.write(kind, fields, owner));
     this.#settings.draining.remove(service.id, endpointKey(this.#settings.family, packed, 0));
   }
 
@@ -151,14 +147,14 @@ export class ServiceWriter {
     }
     const fields = { ...this.#serverKey(service, packed), ...serverSettings(0) };
     const { removals } = this.#batch;
-    removals.push({ owner, write: (out) => out.write('destinationSet', fields) });
+    removals.push((out) => out.write('destinationSet', fields, owner));
     this.#settings.draining.put(service, packed);
   }
 
   deleteServer(owner: string, service: VirtualService, packed: Uint8Array): void {
     const fields = this.#serverKey(service, packed);
     const { removals } = this.#batch;
-    removals.push({ owner, write: (out) => out.write('destinationDelete', fields) });
+    removals.push((out) => out.write('destinationDelete', fields, owner));
     this.#settings.draining.remove(service.id, endpointKey(this.#settings.family, packed, 0));
   }
 
@@ -167,7 +163,7 @@ export class ServiceWriter {
     if (service !== undefined) {
       const fields = this.#keyOf(service);
       this.#settings.draining.forget(id);
-      removals.push({ owner, write: (out) => out.write('virtualServiceDelete', fields) });
+      removals.push((out) => out.write('virtualServiceDelete', fields, owner));
       drift.unwanted += 1;
     }
     for (const set of sets) last.to('delete', set, owner).key(key);

@@ -1,6 +1,5 @@
 /** Collects the ops of one transaction on our table, in an order that the kernel accepts. */
-import type { KernelFailure } from '../../kernel/kernel.ts';
-import { type ElementBuffer, ElementBuffers } from '../../kernel/nft/element-buffer.ts';
+import { ElementBuffers } from '../../kernel/nft/element-buffer.ts';
 import { nftOps } from '../../kernel/ops.ts';
 import { RecordWriter } from '../../kernel/records.ts';
 import type { Difference, Writer } from '../backend.ts';
@@ -72,13 +71,14 @@ export class BatchWriter implements Writer<NFTablesObjects> {
   }
 
   batch(): Batch | undefined {
-    const buffers = this.buffers.write(this.#out);
+    this.buffers.write(this.#out);
     this.table.deleteObjects(this.#unused);
-    if (this.#out.count === 0) return undefined;
+    const out = this.#out;
+    if (out.count === 0) return undefined;
     return {
-      ops: this.#out.finish(),
+      ops: out.finish(),
       writes: this.table.count + this.buffers.count,
-      culprits: (failure) => culprits(buffers, failure),
+      culprits: (failure) => out.ownersOf(failure),
     };
   }
 }
@@ -87,10 +87,4 @@ export class BatchWriter implements Writer<NFTablesObjects> {
 export function nodePortKeys({ nodePortAddresses }: Environment): Map<string, Uint8Array> {
   const addresses = nodePortAddresses === 'all' ? [] : nodePortAddresses;
   return new Map(addresses.map(({ bytes }) => [binary(bytes), bytes]));
-}
-
-function culprits(buffers: ReadonlyMap<number, ElementBuffer>, failure: KernelFailure): string[] {
-  const buffer = failure.op === undefined ? undefined : buffers.get(failure.op);
-  const owner = buffer?.ownerOf(failure.entry);
-  return owner === undefined || owner === '' ? [] : [owner];
 }
