@@ -2,7 +2,7 @@
 import type { ApplyResult, Kernel } from './kernel.ts';
 import { NFPROTO } from './nft/constants.ts';
 import { kernelOps, nftOps } from './ops.ts';
-import { RecordWriter, readRecords } from './records.ts';
+import { countRecords, RecordWriter, readRecords } from './records.ts';
 
 /**
  * Returns a Kernel whose reads go to `kernel` and whose writes change nothing. A transaction of
@@ -21,14 +21,21 @@ export function dryRunOf(kernel: Kernel): Kernel {
 }
 
 async function check(kernel: Kernel, ops: Uint8Array): Promise<ApplyResult> {
-  const kinds = [...readRecords(kernelOps, ops)].map(({ kind }) => kind);
-  if (!kinds.every((kind) => kind in nftOps)) return { kind: 'applied' };
+  for (const { kind } of readRecords(kernelOps, ops)) {
+    if (!(kind in nftOps)) return { kind: 'applied' };
+  }
+  return checkTransaction(kernel, ops);
+}
+
+/** Has the kernel check a transaction of nf_tables without committing it. */
+export async function checkTransaction(kernel: Kernel, ops: Uint8Array): Promise<ApplyResult> {
+  const count = countRecords(ops);
   const last = new RecordWriter(nftOps, 256);
   last.write('chainDelete', { family: NFPROTO.IPv4, table: 'fairlead-check', chain: 'missing' });
   const result = await kernel.apply(Buffer.concat([ops, last.finish()]));
   if (result.kind === 'applied') {
     throw new Error('check ops: deleting a nonexistent chain unexpectedly succeeded');
   }
-  const failures = result.failures.filter(({ op }) => op !== kinds.length);
+  const failures = result.failures.filter(({ op }) => op !== count);
   return failures.length === 0 ? { kind: 'applied' } : { ...result, failures };
 }

@@ -1,4 +1,6 @@
-/** Asks the kernel about nf_tables with a transaction that it must refuse in the end. */
+/** Asks the kernel what it lacks, with a transaction that is only checked. */
+
+import { checkTransaction } from '../dry-run.ts';
 import { isAbsence, isNoAnswer, KernelError } from '../errors.ts';
 import type { ApplyResult, Kernel } from '../kernel.ts';
 
@@ -16,8 +18,7 @@ export function advice(option: string, module: string): string {
 }
 
 /**
- * Applies `ops`, the last of which every kernel refuses. `features` says what the refusal of each
- * of the others means. Throws KernelError: EPERM without CAP_NET_ADMIN in the network namespace's
+ * Checks `ops`. `features` says what the refusal of each means. Throws KernelError: EPERM without CAP_NET_ADMIN in the network namespace's
  * user namespace, and ENOMEM and the like, because a lack of memory does not mean a lack of a
  * feature.
  */
@@ -26,9 +27,9 @@ export async function probeTransaction(
   ops: Uint8Array,
   features: readonly (MissingFeature | undefined)[],
 ): Promise<readonly MissingFeature[]> {
-  const result = await applyWhere(kernel, ops);
+  const result = await checkWhere(kernel, ops);
   if (result === 'absent') return [noNFTables];
-  if (result.kind === 'applied') throw new Error('the kernel accepted the deletion of no chain');
+  if (result.kind === 'applied') return [];
   const unanswered = result.failures.find(({ code }) => {
     return code === 'EPERM' || code === 'EACCES' || isNoAnswer(code);
   });
@@ -53,9 +54,9 @@ const noNFTables: MissingFeature = {
   advice: advice('CONFIG_NF_TABLES', 'nf_tables'),
 };
 
-async function applyWhere(kernel: Kernel, ops: Uint8Array): Promise<ApplyResult | 'absent'> {
+async function checkWhere(kernel: Kernel, ops: Uint8Array): Promise<ApplyResult | 'absent'> {
   try {
-    return await kernel.apply(ops);
+    return await checkTransaction(kernel, ops);
   } catch (error) {
     if (isAbsence(error)) return 'absent';
     throw error;

@@ -91,7 +91,6 @@ function probeBatch(family: Family, asked: readonly Question[]) {
     const inChain = { family: NFPROTO[family], table, chain };
     out.write('xtRuleAdd', { ...inChain, position: 0, echo: 0, ...compileRule(family, rule) });
   }
-  out.write('chainDelete', { family: NFPROTO[family], table: 'filter', chain: 'never-made' });
   return { ops: out.finish(), meanings };
 }
 

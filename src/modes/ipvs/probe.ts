@@ -89,7 +89,7 @@ async function attempt(kernel: Kernel, op: KernelOp): Promise<string | undefined
   throw new KernelError({ operation: 'ipvs.probe', subject: op.kind, code, words });
 }
 
-/** Every op with what its refusal means; the last op is refused by every kernel. */
+/** Every op with what its refusal means. */
 function tableProbe(): { ops: Uint8Array; features: (MissingFeature | undefined)[] } {
   const family = 'IPv4';
   const writer = new RecordWriter(nftOps);
@@ -124,7 +124,6 @@ function tableProbe(): { ops: Uint8Array; features: (MissingFeature | undefined)
       };
     }
   }
-  writer.write('chainDelete', { ...table, chain: 'never-made' });
   return { ops: writer.finish(), features };
 }
 

@@ -2,6 +2,7 @@
  * Tables that belong to this process alone: the kernel refuses changes by others, and leaves them
  * out when others flush the ruleset. They outlive the process, and the next one takes them over.
  */
+import { checkTransaction } from '../../kernel/dry-run.ts';
 import { KernelError } from '../../kernel/errors.ts';
 import type { ApplyResult, Kernel, TableName } from '../../kernel/kernel.ts';
 import { NFPROTO, NFT_TABLE } from '../../kernel/nft/constants.ts';
@@ -105,12 +106,10 @@ export function tablesOf<T extends Types>(
   };
 }
 
-/** Asks the kernel by a transaction whose last op must fail, so that nothing changes. */
 async function knowsOwnership(kernel: Kernel, family: number): Promise<boolean> {
   const table = { family, table: `fairlead-probe-${process.pid}` };
   const writer = new RecordWriter(nftOps);
   const own = writer.write('tableOwn', { ...table, comment: '' });
-  writer.write('chainDelete', { ...table, chain: 'never-made' });
-  const result = await kernel.apply(writer.finish());
-  return result.kind === 'failed' && result.failures.every(({ op }) => op !== own);
+  const result = await checkTransaction(kernel, writer.finish());
+  return result.kind === 'applied' || result.failures.every(({ op }) => op !== own);
 }

@@ -86,7 +86,7 @@ const ruleProbes: readonly RuleProbe[] = [
   },
 ];
 
-/** Every op of the probe with the meaning of its refusal. Every kernel refuses the last op. */
+/** Every op of the probe with the meaning of its refusal. */
 function probeBatch(): { ops: Uint8Array; features: (MissingFeature | undefined)[] } {
   const writer = new RecordWriter(nftOps);
   const features: (MissingFeature | undefined)[] = [];
@@ -110,7 +110,6 @@ function probeBatch(): { ops: Uint8Array; features: (MissingFeature | undefined)
     const expressions = compileRule(statements);
     features[writer.write('ruleAdd', { ...table, chain, expressions, comment: '' })] = missing;
   }
-  writer.write('chainDelete', { ...table, chain: 'never-made' });
   return { ops: writer.finish(), features };
 }
 
