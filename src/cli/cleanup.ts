@@ -6,7 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { connectTimePaths } from '../host/cgroup.ts';
 import { hostFiles } from '../host/files.ts';
 import { deleteCounters, readCounters } from '../kernel/acct.ts';
-import { isAbsence, KernelError } from '../kernel/errors.ts';
+import { isAbsence, isKernelError } from '../kernel/errors.ts';
 import type { Kernel } from '../kernel/kernel.ts';
 import { openKernel } from '../kernel/native-kernel.ts';
 import { endUnused } from '../modes/connect-time/attached.ts';
@@ -25,7 +25,6 @@ import {
   findLegacyLeftovers,
   kinds,
   type Leftovers,
-  UnsteadyError,
 } from '../takeover/leftovers.ts';
 import { linkName, ownChain } from '../takeover/names.ts';
 import { removeLeftovers } from '../takeover/removal.ts';
@@ -262,9 +261,10 @@ async function steadily<T>(attempt: () => Promise<T>): Promise<T> {
   }
 }
 
-/** EAGAIN: another program holds the lock of iptables-legacy, or has changed a table of it. */
+/**
+ * EAGAIN: another program holds the lock of iptables-legacy, or has changed a table of it. EINTR:
+ * it has changed the ruleset while that was read.
+ */
 function isPassing(error: unknown): boolean {
-  return (
-    error instanceof UnsteadyError || (error instanceof KernelError && error.code === 'EAGAIN')
-  );
+  return isKernelError(error, 'EAGAIN') || isKernelError(error, 'EINTR');
 }

@@ -1,12 +1,10 @@
 /** The kernel behind the addon. */
 import { setImmediate } from 'node:timers/promises';
-import { acctRequests } from './acct-ops.ts';
 import { type Addon, loadAddon, type Socket, type SocketOptions, type Watch } from './addon.ts';
-import { bpfOps, bpfRequests } from './bpf-ops.ts';
+import { bpfOps } from './bpf-ops.ts';
+import { describeRequest } from './describe-request.ts';
 import { errnoName } from './errno.ts';
 import { KernelError } from './errors.ts';
-import { ipsetRequests } from './ipset-ops.ts';
-import { ipvsRequests } from './ipvs-ops.ts';
 import type {
   ApplyResult,
   DumpResult,
@@ -16,8 +14,6 @@ import type {
   TableName,
   TableWatcher,
 } from './kernel.ts';
-import { legacyRequests } from './legacy-ops.ts';
-import { nftraceRequests } from './nftrace-ops.ts';
 import {
   kernelReplies,
   kernelRequests,
@@ -27,7 +23,6 @@ import {
   unknownIndex,
 } from './ops.ts';
 import { RecordWriter, readRecords, recordStarts } from './records.ts';
-import { routeRequests } from './route-ops.ts';
 import { submit, systemCallError } from './submit.ts';
 
 export type KernelOptions = SocketOptions;
@@ -135,7 +130,7 @@ class NativeKernel implements Kernel {
   }
 
   async dump(request: Request, take?: (record: Reply) => void): Promise<DumpResult> {
-    const { operation, subject } = describe(request, this.#namespace);
+    const { operation, subject } = describeRequest(request, this.#namespace);
     const writer = new RecordWriter(kernelRequests, 256);
     writer.write(request.kind, request);
     const answer = await submit(this.#reads, writer.finish(), operation, subject);
@@ -231,53 +226,4 @@ function known(index: number): number | undefined {
 
 function protocolError(operation: string, subject: string, words: string): KernelError {
   return new KernelError({ operation, subject, code: 'EPROTO', words });
-}
-
-/** The operation and its object, for errors: `nft.rulesDump`, `table fairlead`. */
-function describe(request: Request, namespace: string): { operation: string; subject: string } {
-  const family = familyOf(request.kind);
-  return { operation: `${family}.${request.kind}`, subject: subjectOf(request) ?? namespace };
-}
-
-type RequestFamily = 'nft' | 'ipvs' | 'route' | 'ipset' | 'legacy' | 'acct' | 'nftrace' | 'bpf';
-
-function familyOf(kind: Request['kind']): RequestFamily {
-  if (kind in acctRequests) return 'acct';
-  if (kind in bpfRequests) return 'bpf';
-  if (kind in ipsetRequests) return 'ipset';
-  if (kind in ipvsRequests) return 'ipvs';
-  if (kind in legacyRequests) return 'legacy';
-  if (kind in nftraceRequests) return 'nftrace';
-  return kind in routeRequests ? 'route' : 'nft';
-}
-
-/** Returns the object that a request names, or undefined if it names none. */
-function subjectOf(request: Request): string | undefined {
-  switch (request.kind) {
-    case 'elementsDump':
-      return `set ${request.set} of table ${request.table}`;
-    case 'rulesDump':
-      if (request.chain !== '') return `chain ${request.chain} of table ${request.table}`;
-      return nonEmpty('table', request.table);
-    case 'chainsDump':
-    case 'setsDump':
-      return nonEmpty('table', request.table);
-    case 'bpfElementsCount':
-    case 'bpfElementsDump':
-      return `map ${request.directory}/${request.map}`;
-    case 'bpfProbe':
-    case 'bpfStateGet':
-      return request.directory;
-    case 'ipsetPortsDump':
-      return nonEmpty('set', request.set);
-    case 'linkGet':
-    case 'addressesDump':
-      return nonEmpty('link', request.link);
-    default:
-      return undefined;
-  }
-}
-
-function nonEmpty(sort: string, name: string): string | undefined {
-  return name === '' ? undefined : `${sort} ${name}`;
 }

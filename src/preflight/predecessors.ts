@@ -22,7 +22,7 @@ const legacyWords = {
   IPv6: 'ip6tables-legacy',
 } as const satisfies Record<Family, string>;
 
-/** Rejects with KernelError, or UnsteadyError. */
+/** Rejects with KernelError. */
 export async function checkPredecessors(
   kernel: Kernel,
   modes: readonly ProxyMode[],

@@ -61,7 +61,7 @@ async function answered(
     if (!(error instanceof Error)) throw error;
     const isDenied = isNotPermitted(error);
     const advice = isDenied ? 'run as root, or add CAP_NET_ADMIN' : 'ask again';
-    if (!isKernelError(error) && error.name !== 'UnsteadyError') throw error;
+    if (!isKernelError(error)) throw error;
     return [problem(check, `the kernel does not tell: ${error.message}`, advice)];
   }
 }

@@ -1,9 +1,9 @@
 /** What a start would write, without writing it. */
-import { isKernelError } from '../kernel/errors.ts';
 import type { Kernel } from '../kernel/kernel.ts';
 import { type KernelOp, kernelOps } from '../kernel/ops.ts';
 import { readRecords } from '../kernel/records.ts';
-import { type Drift, noPause, type Observation, type Planner } from '../modes/mode.ts';
+import { untilSteady } from '../kernel/steady.ts';
+import { type Drift, noPause, type Planner } from '../modes/mode.ts';
 import { type Forwarding, formatServicePortName } from '../state/types.ts';
 import { compareEach } from './comparison.ts';
 import { addDrift, isDrift, noDrift } from './events.ts';
@@ -18,7 +18,6 @@ export interface DryRun {
   readonly writes: ReadonlyMap<KernelOp['kind'], number>;
 }
 
-const readsMax = 5;
 /** So many bytes of ops wait to be counted at most. */
 const pendingBytesMax = 1024 * 1024;
 
@@ -32,7 +31,8 @@ export async function dryRun(
   forwardings: readonly Forwarding[],
 ): Promise<DryRun> {
   await planner.prepare?.(kernel, (ops) => kernel.apply(ops));
-  const found = await observe(planner, kernel);
+  // kube-proxy or another program may write in the meantime.
+  const found = await untilSteady(() => planner.observe(kernel, noPause));
   const targets = forwardings.map((forwarding) => found.adopt(forwarding));
   await planner.reset(targets, noPause);
   const writes = new Map<KernelOp['kind'], number>();
@@ -46,17 +46,6 @@ export async function dryRun(
   });
   count(planner, writes);
   return { drift, different, writes };
-}
-
-/** kube-proxy or others may write meanwhile. */
-async function observe(planner: Planner, kernel: Kernel): Promise<Observation> {
-  for (let reads = 1; ; reads += 1) {
-    try {
-      return await planner.observe(kernel, noPause);
-    } catch (error) {
-      if (!isKernelError(error, 'EINTR') || reads >= readsMax) throw error;
-    }
-  }
 }
 
 function count(planner: Planner, writes: Map<KernelOp['kind'], number>): void {

@@ -4,8 +4,9 @@
  */
 import type { Kernel } from '../kernel/kernel.ts';
 import { NFPROTO } from '../kernel/nft/constants.ts';
-import { expressions, type Reply, type Request } from '../kernel/ops.ts';
+import { expressions, type Reply } from '../kernel/ops.ts';
 import { readRecords } from '../kernel/records.ts';
+import { steadyDump } from '../kernel/steady.ts';
 import { legacyTables } from '../kernel/xt/legacy.ts';
 import type { Family } from '../net/address.ts';
 import { type Found, type Judgement, judge, type Reference, type Scope } from './judgement.ts';
@@ -38,16 +39,7 @@ export interface Leftovers extends Judgement {
 type ChainReply = Extract<Reply, { kind: 'chain' }>;
 type RuleReply = Extract<Reply, { kind: 'rule' }>;
 
-/** Another program wrote during a dump, so the result may not be one consistent state. */
-export class UnsteadyError extends Error {
-  override readonly name = 'UnsteadyError';
-
-  constructor() {
-    super('the ruleset changed while it was read');
-  }
-}
-
-/** In nf_tables. Rejects with UnsteadyError, or KernelError. */
+/** In nf_tables. Rejects with KernelError: EINTR if another program writes during a dump. */
 export async function findLeftovers(
   kernel: Kernel,
   family: Family,
@@ -57,7 +49,7 @@ export async function findLeftovers(
   const tables = sought.includes('own table') ? await findTables(kernel, family) : [];
   const variant = { backend: 'nf_tables', family, tables } as const;
   const isOurs = !sought.includes('shared names');
-  const all = await dump(kernel, { kind: 'chainsDump', family: NFPROTO[family], table: '' });
+  const all = await steadyDump(kernel, { kind: 'chainsDump', family: NFPROTO[family], table: '' });
   const found = iptablesTables.map((table): Found => {
     // Our chains may be tens of thousands, and none refers to chains of kube-proxy's ipvs mode.
     const isHere = (one: Reply): one is ChainReply =>
@@ -113,7 +105,7 @@ async function judgeAll(
 }
 
 async function findTables(kernel: Kernel, family: Family): Promise<string[]> {
-  const records = await dump(kernel, { kind: 'tablesDump', family: NFPROTO[family] });
+  const records = await steadyDump(kernel, { kind: 'tablesDump', family: NFPROTO[family] });
   const isThere = records.some((one) => one.kind === 'table' && one.table === nftablesTable);
   return isThere ? [nftablesTable] : [];
 }
@@ -125,7 +117,7 @@ async function references(
   chain: string,
 ): Promise<Reference[]> {
   const request = { kind: 'rulesDump', family: NFPROTO[family], table, chain } as const;
-  const rules = (await dump(kernel, request)).filter((one): one is RuleReply => {
+  const rules = (await steadyDump(kernel, request)).filter((one): one is RuleReply => {
     return one.kind === 'rule';
   });
   return rules.flatMap(({ handle, expressions: bytes }) =>
@@ -135,10 +127,4 @@ async function references(
         : [],
     ),
   );
-}
-
-async function dump(kernel: Kernel, request: Request): Promise<readonly Reply[]> {
-  const { records, consistent } = await kernel.dump(request);
-  if (!consistent) throw new UnsteadyError();
-  return records;
 }

@@ -1,9 +1,10 @@
 /** What the kernel holds of ours among the tables of iptables. */
-import { KernelError } from '../../kernel/errors.ts';
+
 import type { Kernel } from '../../kernel/kernel.ts';
 import { NFPROTO } from '../../kernel/nft/constants.ts';
 import { expressions, type Reply, unknownIndex } from '../../kernel/ops.ts';
 import { readRecords } from '../../kernel/records.ts';
+import { interrupted, steadyDump, untilSteady } from '../../kernel/steady.ts';
 import type { Family } from '../../net/address.ts';
 import type { Forwarding } from '../../state/types.ts';
 import type { Found } from '../backend.ts';
@@ -29,7 +30,6 @@ import { PackedChains } from './packed-chains.ts';
 
 const sharedChainIds: ReadonlySet<string> = new Set(sharedChains.map(chainId));
 
-const dumpAttempts = 5;
 /**
  * Requests in flight, so that the thread that asks the kernel does not wait for the main thread.
  * Each answer is packed as soon as it comes: 64 chains of 31 rules are a megabyte of objects.
@@ -191,33 +191,25 @@ export function ruleName(table: TableName, handle: number): string {
   return `${table} #${handle}`;
 }
 
-/** Reads our chains of one family. A dump that a change of the ruleset interrupts is read again. */
-export async function observe(
+/** Reads our chains of one family. Reads them again if the ruleset changes in the meantime. */
+export function observe(
   kernel: Kernel,
   family: Family,
   pause: Pause,
   isKnown: (id: string) => boolean = () => false,
 ): Promise<IptablesObservation> {
-  for (let attempt = 1; attempt <= dumpAttempts; attempt += 1) {
+  return untilSteady(async () => {
     const found = new IptablesObservation(family, isKnown);
     found.generation = await kernel.generation();
-    if ((await readAll(kernel, found, pause)) && (await kernel.generation()) === found.generation) {
-      return found;
-    }
-  }
-  throw new KernelError({
-    operation: 'nft.dump',
-    subject: `tables of ${family === 'IPv4' ? 'iptables' : 'ip6tables'}`,
-    code: 'EINTR',
-    words: `the ruleset changed during each of ${dumpAttempts} reads`,
+    await readAll(kernel, found, pause);
+    if ((await kernel.generation()) === found.generation) return found;
+    throw interrupted('nft.dump', `tables of ${family === 'IPv4' ? 'iptables' : 'ip6tables'}`);
   });
 }
 
-async function readAll(kernel: Kernel, found: IptablesObservation, pause: Pause): Promise<boolean> {
+async function readAll(kernel: Kernel, found: IptablesObservation, pause: Pause): Promise<void> {
   const family = NFPROTO[found.family];
-  const tables = await kernel.dump({ kind: 'tablesDump', family });
-  if (!tables.consistent) return false;
-  for (const record of tables.records) {
+  for (const record of await steadyDump(kernel, { kind: 'tablesDump', family })) {
     if (record.kind === 'table' && record.family === family && isTableName(record.table)) {
       found.tables.add(record.table);
     }
@@ -225,16 +217,14 @@ async function readAll(kernel: Kernel, found: IptablesObservation, pause: Pause)
   for (const table of found.tables) {
     const chains: string[] = [];
     const dump = { kind: 'chainsDump', family, table } as const;
-    const { consistent } = await kernel.dump(dump, (record) => {
+    await steadyDump(kernel, dump, (record) => {
       if (record.kind !== 'chain') return;
       readChain(found, table, record);
       // A chain counts its rules as uses: a chain without uses has no rules to read.
       if (record.use > 0) chains.push(record.chain);
     });
-    if (!consistent) return false;
-    if (!(await readRules(kernel, found, { table, chains, pause }))) return false;
+    await readRules(kernel, found, { table, chains, pause });
   }
-  return true;
 }
 
 /**
@@ -245,31 +235,27 @@ async function readRules(
   kernel: Kernel,
   found: IptablesObservation,
   { table, chains, pause }: { table: TableName; chains: readonly string[]; pause: Pause },
-): Promise<boolean> {
+): Promise<void> {
   for (let i = 0; i < chains.length; i += requestsAtOnce) {
     const some = chains.slice(i, i + requestsAtOnce);
-    const dumps = some.map((chain) => readRulesOf(kernel, found, { table, chain }));
-    if ((await Promise.all(dumps)).includes(false)) return false;
+    await Promise.all(some.map((chain) => readRulesOf(kernel, found, { table, chain })));
     const rest = pause();
     if (rest !== undefined) await rest;
   }
-  return true;
 }
 
-/** Resolves to whether they are one consistent state. */
 async function readRulesOf(
   kernel: Kernel,
   found: IptablesObservation,
   from: TableChain,
-): Promise<boolean> {
+): Promise<void> {
   const dump = { kind: 'rulesDump', family: NFPROTO[found.family], ...from } as const;
   const rules: ObservedRule[] = [];
-  const { consistent } = await kernel.dump(dump, (record) => {
+  await steadyDump(kernel, dump, (record) => {
     if (!isOfService(from)) readRuleOf(found, from.table, record);
     else if (isRule(record)) rules.push(record);
   });
   found.setRules(from, rules);
-  return consistent;
 }
 
 function isTableName(name: string): name is TableName {

@@ -1,16 +1,17 @@
 /** What the kernel holds of the table, all virtual services, and the addresses on our link. */
-import { isKernelError, KernelError } from '../../kernel/errors.ts';
+
 import type { Kernel } from '../../kernel/kernel.ts';
 import { IPPROTO, NFPROTO, protocolOf } from '../../kernel/nft/constants.ts';
 import { printVerdict } from '../../kernel/nft/print-verdict.ts';
 import type { Reply } from '../../kernel/ops.ts';
+import { interrupted, steadyDump, untilSteady } from '../../kernel/steady.ts';
 import { type CIDR, cidrContains, type Family } from '../../net/address.ts';
 import type { EndpointKey } from '../../net/endpoint-list.ts';
 import type { Forwarding } from '../../state/types.ts';
 import type { Found } from '../backend.ts';
 import { binary, bytesOf, destinationKey } from '../elements.ts';
 import type { Pause } from '../mode.ts';
-import { type ElementsReply, TableContent } from '../nft-table/content.ts';
+import { type Dump, type ElementsReply, TableContent } from '../nft-table/content.ts';
 import type { Fault } from '../nft-table/objects.ts';
 import { addressId, frontendSets, type IPVSFrontend, type IPVSShared } from './frontends.ts';
 import type { HeldFrontend, IPVSObjects, ObservedService, VirtualService } from './held.ts';
@@ -24,13 +25,8 @@ interface IPVSTimeouts {
   readonly udpSeconds: number;
 }
 
-/** `Kernel.dump` of what must be consistent: gives the records, and throws KernelError else. */
-type KernelDump = (...args: Parameters<Kernel['dump']>) => Promise<readonly Reply[]>;
-
 /** RT_SCOPE_LINK (linux/rtnetlink.h) */
 const RT_SCOPE_LINK = 253;
-
-const dumpAttempts = 5;
 
 export class IPVSObservation implements Found<IPVSObjects> {
   readonly family: Family;
@@ -117,11 +113,7 @@ export class IPVSObservation implements Found<IPVSObjects> {
 
   /** Throws KernelError (EINTR) when what was read is not one consistent state. */
   async read(kernel: Kernel, pause: Pause): Promise<void> {
-    const dump: KernelDump = async (...args) => {
-      const { records, consistent } = await kernel.dump(...args);
-      if (!consistent) throw changing(this.family);
-      return records;
-    };
+    const dump: Dump = (request) => steadyDump(kernel, request);
     await this.table.read(dump, (_set, record) => this.#takeFirewalls(record), pause);
     this.#made = new Set(this.table.elements('services'));
     this.link = (await dump({ kind: 'linkGet', link: linkName })).length > 0;
@@ -132,7 +124,7 @@ export class IPVSObservation implements Found<IPVSObjects> {
     for (const record of await dump({ kind: 'ipvsTimeoutsGet' })) {
       if (record.kind === 'ipvsTimeouts') this.timeouts = record;
     }
-    this.services = await readServices(dump, this.family);
+    this.services = await readServices(kernel, this.family);
   }
 
   #takeFirewalls({ entries, keyLength }: ElementsReply): void {
@@ -186,39 +178,25 @@ interface ObservationOptions {
 
 const noNames: ReadonlySet<string> = new Set();
 
-function changing(family: Family): KernelError {
-  return new KernelError({
-    operation: 'ipvs.dump',
-    subject: `virtual services of ${family} and table ${tableName}`,
-    code: 'EINTR',
-    words: `they changed during each of ${dumpAttempts} reads`,
-  });
-}
-
 /** Leaves out the link-local address that every link with IPv6 has. */
 function isBound(record: Reply): record is Extract<Reply, { kind: 'address' }> {
   return record.kind === 'address' && record.scope !== RT_SCOPE_LINK;
 }
 
-/** Reads all objects. Reads those again that change during the dump. */
-export async function observe(
+/** Reads all objects. Reads them again if they change in the meantime. */
+export function observe(
   kernel: Kernel,
   family: Family,
   options: ObservationOptions,
   pause: Pause,
 ): Promise<IPVSObservation> {
-  for (let attempt = 1; attempt <= dumpAttempts; attempt += 1) {
+  return untilSteady(async () => {
     const found = new IPVSObservation(family, options);
     found.generation = await kernel.generation();
-    try {
-      await found.read(kernel, pause);
-    } catch (error) {
-      if (isKernelError(error, 'EINTR')) continue;
-      throw error;
-    }
+    await found.read(kernel, pause);
     if ((await kernel.generation()) === found.generation) return found;
-  }
-  throw changing(family);
+    throw interrupted('ipvs.dump', `virtual services of ${family} and table ${tableName}`);
+  });
 }
 
 /**
@@ -243,18 +221,15 @@ export async function observeServers(
   return found;
 }
 
-async function readServices(
-  dump: KernelDump,
-  family: Family,
-): Promise<Map<string, ObservedService>> {
+async function readServices(kernel: Kernel, family: Family): Promise<Map<string, ObservedService>> {
   const number = NFPROTO[family];
   const services = new Map<string, ObservedService>();
   const any = { protocol: 0, address: new Uint8Array(0), port: 0 };
-  await dump({ kind: 'virtualServicesDump', family: number }, (record) => {
+  await steadyDump(kernel, { kind: 'virtualServicesDump', family: number }, (record) => {
     const service = record.kind === 'virtualService' ? serviceOf(family, record) : undefined;
     if (service !== undefined) services.set(service.id, service);
   });
-  await dump({ kind: 'destinationsDump', family: number, ...any }, (record) => {
+  await steadyDump(kernel, { kind: 'destinationsDump', family: number, ...any }, (record) => {
     if (record.kind !== 'destination') return;
     const { address, protocol, port } = record;
     services.get(idOf(family, address, protocol, port))?.servers.add(record);

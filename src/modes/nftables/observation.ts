@@ -1,7 +1,7 @@
 /** What the kernel holds of our table, grouped by frontend. */
-import { KernelError } from '../../kernel/errors.ts';
 import type { Kernel } from '../../kernel/kernel.ts';
 import { unknownIndex } from '../../kernel/ops.ts';
+import { steadyDump, untilSteady } from '../../kernel/steady.ts';
 import type { Family } from '../../net/address.ts';
 import type { EndpointList } from '../../net/endpoint-list.ts';
 import { withHeldOrder } from '../../state/pool.ts';
@@ -13,16 +13,8 @@ import type { Fault } from '../nft-table/objects.ts';
 import type { TableObject } from '../nft-table/shared.ts';
 import { type FrontendElements, locate, partOf } from './frontends.ts';
 import { HeldFrontend, type NFTablesObjects } from './held.ts';
-import {
-  type SetName,
-  type SharedSet,
-  sharedElements,
-  type tableLayout,
-  tableName,
-} from './layout.ts';
+import { type SetName, type SharedSet, sharedElements, type tableLayout } from './layout.ts';
 import { readElements } from './map-reader.ts';
-
-const dumpAttempts = 5;
 
 export class NFTablesObservation implements Found<NFTablesObjects> {
   readonly family: Family;
@@ -116,21 +108,7 @@ export class NFTablesObservation implements Found<NFTablesObjects> {
    */
   async read(kernel: Kernel, pause: Pause): Promise<void> {
     this.generation = await kernel.generation();
-    const dump: Dump = (request) => dumpWhole(kernel, request);
+    const dump: Dump = (request) => untilSteady(() => steadyDump(kernel, request));
     await this.table.read(dump, (set, record) => readElements(this, set, record, pause), pause);
   }
-}
-
-/** Dumps again when a change of the ruleset interrupts. */
-async function dumpWhole(kernel: Kernel, request: Parameters<Dump>[0]): ReturnType<Dump> {
-  for (let attempt = 1; attempt <= dumpAttempts; attempt += 1) {
-    const { records, consistent } = await kernel.dump(request);
-    if (consistent) return records;
-  }
-  throw new KernelError({
-    operation: `nft.${request.kind}`,
-    subject: 'set' in request ? `set ${request.set} of table ${tableName}` : `table ${tableName}`,
-    code: 'EINTR',
-    words: `the ruleset changed during each of ${dumpAttempts} reads`,
-  });
 }
