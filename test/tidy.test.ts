@@ -36,7 +36,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   config: ['net', 'state', 'modes'],
   host: ['net', 'config', 'modes', 'state', 'kernel'],
   takeover: ['net', 'kernel', 'state', 'modes', 'sync', 'host'],
-  ask: [],
+  ask: ['net'],
   serve: [
     'ask',
     'net',

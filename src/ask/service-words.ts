@@ -54,8 +54,3 @@ export function endpointsChanged(change: ServiceAnswer['changes'][number]): stri
   const named = [...added.map((one) => `+${one}`), ...removed.map((one) => `-${one}`)];
   return [`${before} to ${after}`, ...named].join(' ');
 }
-
-/** `10.0.0.1:80`, `[fd00::1]:80`. */
-export function hostPort(host: string, port: number): string {
-  return host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`;
-}

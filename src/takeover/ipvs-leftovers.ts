@@ -4,10 +4,10 @@
  */
 import { KernelError } from '../kernel/errors.ts';
 import type { Kernel } from '../kernel/kernel.ts';
-import { IPPROTO, NFPROTO, protocolOf } from '../kernel/nft/constants.ts';
+import { IPPROTO, protocolOf } from '../kernel/nft/constants.ts';
 import { kernelOps, type Reply, type Request } from '../kernel/ops.ts';
 import { RecordWriter } from '../kernel/records.ts';
-import { formatAddress } from '../net/address.ts';
+import { formatEndpoint } from '../net/address.ts';
 import { isIpset, linkName, nodePortSets } from './names.ts';
 
 type Answer<K extends Reply['kind']> = Extract<Reply, { kind: K }>;
@@ -202,7 +202,6 @@ function textOf(address: Uint8Array): string {
 }
 
 /** `ipvsadm`'s words: `TCP 10.96.0.1:443`. */
-export function serviceText({ family, protocol, address, port }: VirtualService): string {
-  const text = formatAddress(address);
-  return `${protocolOf(protocol) ?? '?'} ${family === NFPROTO.IPv4 ? text : `[${text}]`}:${port}`;
+export function serviceText({ protocol, address, port }: VirtualService): string {
+  return `${protocolOf(protocol) ?? '?'} ${formatEndpoint(address, port)}`;
 }

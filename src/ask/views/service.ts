@@ -1,10 +1,10 @@
 /** Services, for people: a list, one of them, and their changes. */
+import { joinHostPort } from '../../net/address.ts';
 import type { ChangeList, ServiceAnswer, ServiceList } from '../service.ts';
 import {
   conditionsOf,
   endpointsChanged,
   goesTo,
-  hostPort,
   portTitle,
   stateWords,
   whatChanged,
@@ -113,7 +113,7 @@ function frontendsTable(port: Port): Table {
     columns: [{ name: 'Frontend' }, { name: 'At' }, { name: 'Goes to' }],
     rows: frontends.map((one) => {
       const goes = goesTo(port, one);
-      const at = hostPort(one.address ?? '*', one.port);
+      const at = joinHostPort(one.address ?? '*', one.port);
       return [one.kind, at, isLost(port, one) ? bad(goes) : goes];
     }),
     rest: andMore(frontendCount - frontends.length),
@@ -142,7 +142,7 @@ function endpointsTable(port: Port): Table {
       { name: 'Hints', kind: 'wide' },
     ],
     rows: endpoints.map((one) => [
-      hostPort(one.address, one.port),
+      joinHostPort(one.address, one.port),
       ...(hasPods ? [one.pod] : []),
       conditionsOf(one),
       `${one.node ?? '?'}${one.local ? ' (this)' : ''}`,

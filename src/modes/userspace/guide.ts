@@ -1,6 +1,6 @@
 /** What this process does with the packets of a frontend: it has sockets, and no rules. */
 import { NF_INET } from '../../kernel/nft/constants.ts';
-import { formatAddress } from '../../net/address.ts';
+import { formatEndpoint } from '../../net/address.ts';
 import { type Guide, passageOf } from '../passage.ts';
 
 export const guide: Guide = {
@@ -8,9 +8,8 @@ export const guide: Guide = {
   way(config, to, client) {
     const { forwarding, frontend, address } = to;
     const passage = passageOf(config, to, client);
-    const text = formatAddress(address.bytes);
-    const at = address.family === 'IPv4' ? text : `[${text}]`;
-    const socket = `socket ${at}:${frontend.port}/${forwarding.servicePort.protocol} of this process`;
+    const at = formatEndpoint(address.bytes, frontend.port);
+    const socket = `socket ${at}/${forwarding.servicePort.protocol} of this process`;
     const because = 'this process itself connects to the endpoint';
     // Datagrams can be taken and dropped; a connection can only be refused.
     const isRefused = passage.end === 'dropped' && forwarding.servicePort.protocol !== 'UDP';
