@@ -23,7 +23,7 @@ template <typename R>
 Checked EncodeNamed(const R& op, int command, int flags, std::uint32_t sequence,
                     wire::MessageWriter& out) {
   if (op.name.empty() || op.name.size() >= NFACCT_NAME_MAX) {
-    return std::unexpected(protocol::BadRecord{R::kName, "name", "is no name of a counter"});
+    return std::unexpected(protocol::BadRecord{R::kName, "name", "is not the name of a counter"});
   }
   Begin(command, flags | NLM_F_ACK, sequence, out);
   out.PutString(NFACCT_NAME, op.name);

@@ -7,7 +7,7 @@
 // Prints {"elements","bytes","encodeUs","sendUs","totalUs"} for the load in one transaction. With
 // CHANGES it also prints "replace": {"count","p50Us","p99Us"}, where each transaction replaces one
 // endpoint, and "scale", where each gives a Service one endpoint more and so another verdict. With
-// AT_ONCE it also prints "atOnceUs": [...], where one transaction replaces so many endpoints.
+// AT_ONCE it also prints "atOnceUs": [...], where one transaction replaces that many endpoints.
 #include <linux/netfilter.h>
 #include <linux/netfilter/nf_tables.h>
 #include <linux/netfilter/nfnetlink.h>

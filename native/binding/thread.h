@@ -1,4 +1,4 @@
-// Threads beside the thread of JavaScript.
+// Threads other than the thread of JavaScript.
 #ifndef FAIRLEAD_BINDING_THREAD_H_
 #define FAIRLEAD_BINDING_THREAD_H_
 

@@ -16,12 +16,12 @@ class Watching;
  *   ignore(port: number): void
  *   close(): void
  *
- * Calls the function on the thread of JavaScript once when it watches, and when others have changed
- * one of the tables, up to 40 times a second. `program` and `pid` name the last one who did.
- * Changes from the netlink port of ignore() are not reported. When a system call fails, the last
- * call has an Error with `errno` (a number) and `syscall`, and nothing is watched any more. A call
- * that is queued when close() is called still comes. When no thread can be made, the constructor
- * throws such an Error.
+ * Calls the function on the thread of JavaScript: once when the watch has started, then up to 40
+ * times a second after another program has changed one of the tables. `program` and `pid` name the
+ * last one that did. Changes from the netlink port of ignore() are not reported. When a system call
+ * fails, the last call has an Error with `errno` (a number) and `syscall`, and the watch has ended.
+ * A call that is queued when close() is called is still made. When no thread can be made, the
+ * constructor throws such an Error.
  */
 class WatchWrap : public Napi::ObjectWrap<WatchWrap> {
  public:

@@ -1,4 +1,4 @@
-// A thread that waits for changes that others make in nf_tables.
+// A thread that waits for changes of nf_tables by other programs.
 #ifndef FAIRLEAD_BINDING_WATCHER_H_
 #define FAIRLEAD_BINDING_WATCHER_H_
 
@@ -20,10 +20,10 @@
 namespace fairlead::binding {
 
 /**
- * Owns the thread. The thread uses no Node-API. It calls `changed` once when it watches, then for
- * changes, and `ended` last, with the error that ended it; without one it was closed. It sleeps
- * after each call, so that a burst of changes is reported as one. Messages that the kernel had to
- * drop meanwhile count as a change.
+ * Owns the thread. The thread uses no Node-API. It calls `changed` once when the watch has started,
+ * then for changes, and `ended` last, with the error that ended it; without one it was closed. It
+ * sleeps after each call, so that a burst of changes is reported as one. Messages that the kernel
+ * had to drop in the meantime count as a change.
  */
 class Watcher {
  public:

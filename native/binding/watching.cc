@@ -10,25 +10,26 @@ namespace fairlead::binding {
 Watching::Watching(std::string network_namespace, std::vector<nft::WatchedTable> tables)
     : watcher_(
           std::move(network_namespace), std::move(tables),
-          [this](const nft::Committer& by) { Tell(by); },
+          [this](const nft::Committer& by) { Report(by); },
           [this](const std::optional<SystemError>& error) {
-            if (error) Tell(*error);
+            if (error) Report(*error);
             static_cast<void>(napi_release_threadsafe_function(function_, napi_tsfn_release));
           }) {}
 
-void Watching::Tell(Told told) {
-  auto owned = std::make_unique<Told>(std::move(told));
+void Watching::Report(Event event) {
+  auto owned = std::make_unique<Event>(std::move(event));
   // The queue is unbounded, so this fails only when the environment is gone.
   if (napi_call_threadsafe_function(function_, owned.get(), napi_tsfn_nonblocking) == napi_ok) {
     static_cast<void>(owned.release());
   }
 }
 
-bool Watching::CreateFunction(Napi::Env env, const Napi::Function& told) {
+bool Watching::CreateFunction(Napi::Env env, const Napi::Function& report) {
   auto share = std::make_unique<std::shared_ptr<Watching>>(shared_from_this());
   const napi_status status =
-      napi_create_threadsafe_function(env, told, nullptr, Napi::String::New(env, "fairlead.Watch"),
-                                      0, 1, share.get(), OnFinalize, this, OnTold, &function_);
+      napi_create_threadsafe_function(env, report, nullptr,
+                                      Napi::String::New(env, "fairlead.Watch"), 0, 1, share.get(),
+                                      OnFinalize, this, OnEvent, &function_);
   if (status != napi_ok) return false;
   static_cast<void>(share.release());
   // The function does not keep the process alive.
@@ -37,11 +38,11 @@ bool Watching::CreateFunction(Napi::Env env, const Napi::Function& told) {
   return true;
 }
 
-std::shared_ptr<Watching> Watching::Start(Napi::Env env, const Napi::Function& told,
+std::shared_ptr<Watching> Watching::Start(Napi::Env env, const Napi::Function& report,
                                           std::string network_namespace,
                                           std::vector<nft::WatchedTable> tables) {
   auto watching = std::make_shared<Watching>(std::move(network_namespace), std::move(tables));
-  if (!watching->CreateFunction(env, told)) {
+  if (!watching->CreateFunction(env, report)) {
     Napi::Error::New(env, "the environment is shutting down").ThrowAsJavaScriptException();
     return nullptr;
   }
@@ -53,8 +54,8 @@ std::shared_ptr<Watching> Watching::Start(Napi::Env env, const Napi::Function& t
 }
 
 // Uses the C interface and ignores failed calls, as PendingSubmit does.
-void Watching::OnTold(napi_env env, napi_value callback, void*, void* told) {
-  const std::unique_ptr<Told> owned(static_cast<Told*>(told));
+void Watching::OnEvent(napi_env env, napi_value callback, void*, void* event) {
+  const std::unique_ptr<Event> owned(static_cast<Event*>(event));
   if (env == nullptr || callback == nullptr) return;
   napi_value nothing = nullptr;
   if (napi_get_undefined(env, &nothing) != napi_ok) return;

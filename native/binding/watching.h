@@ -17,7 +17,7 @@ namespace fairlead::binding {
 class Watching : public std::enable_shared_from_this<Watching> {
  public:
   /** Starts a watcher. On failure a JavaScript exception is pending, and the result is empty. */
-  static std::shared_ptr<Watching> Start(Napi::Env env, const Napi::Function& told,
+  static std::shared_ptr<Watching> Start(Napi::Env env, const Napi::Function& report,
                                          std::string network_namespace,
                                          std::vector<nft::WatchedTable> tables);
 
@@ -28,16 +28,16 @@ class Watching : public std::enable_shared_from_this<Watching> {
   Watching(std::string network_namespace, std::vector<nft::WatchedTable> tables);
 
  private:
-  /** A change and who made it, or why the watch has ended. */
-  using Told = std::variant<nft::Committer, SystemError>;
+  /** The program that made a change, or why the watch has ended. */
+  using Event = std::variant<nft::Committer, SystemError>;
 
-  static void OnTold(napi_env env, napi_value callback, void* self, void* told);
+  static void OnEvent(napi_env env, napi_value callback, void* self, void* event);
   static void OnFinalize(napi_env env, void* share, void* self);
   static void OnTeardown(void* self);
 
-  bool CreateFunction(Napi::Env env, const Napi::Function& told);
+  bool CreateFunction(Napi::Env env, const Napi::Function& report);
   /** Queues a call of the function of JavaScript. */
-  void Tell(Told told);
+  void Report(Event event);
 
   napi_threadsafe_function function_ = nullptr;
   Watcher watcher_;

@@ -20,7 +20,7 @@ namespace {
 
 using Failure = std::unexpected<SystemError>;
 
-/** Those at which programs may change an address. Kernels refuse what they do not know. */
+/** The attach types whose programs may change an address. Old kernels refuse the newer ones. */
 constexpr bpf_attach_type kAttachTypes[] = {
     BPF_CGROUP_INET4_CONNECT,     BPF_CGROUP_INET6_CONNECT,     BPF_CGROUP_INET4_GETPEERNAME,
     BPF_CGROUP_INET6_GETPEERNAME, BPF_CGROUP_INET4_GETSOCKNAME, BPF_CGROUP_INET6_GETSOCKNAME,
@@ -28,12 +28,12 @@ constexpr bpf_attach_type kAttachTypes[] = {
     BPF_CGROUP_UDP6_RECVMSG,
 };
 
-/** Without the digit that says which family it is of. */
+/** The program's name without the last digit, which is the family's. */
 std::string_view Stem(std::string_view name) noexcept {
   return name.ends_with('4') || name.ends_with('6') ? name.substr(0, name.size() - 1) : "";
 }
 
-/** More than any version has. */
+/** More maps than any version has. */
 constexpr std::uint32_t kSettingsMost = 4096;
 
 /** The first field of `settings`, in every version. */
@@ -50,7 +50,7 @@ std::expected<std::uint64_t, SystemError> NodeOf(int settings, std::uint32_t val
   return node;
 }
 
-/** Whether its maps include settings of ours for this network namespace. */
+/** Whether its maps include Fairlead's settings for this network namespace. */
 bool HasOwnSettings(const ProgramFacts& program, std::uint64_t own_node) {
   bool has_settings = false;
   bool has_others = false;
@@ -86,7 +86,7 @@ struct Candidate {
   ProgramFacts facts;
 };
 
-/** Nothing: it has gone, or has no program of this kind attached. */
+/** Nothing: the link has gone, or has no program of this kind. */
 std::expected<std::optional<Candidate>, SystemError> Look(std::uint32_t id) {
   const auto link = OpenById(Kind::kLink, id);
   if (!link && link.error().error == ENOENT) return std::nullopt;
@@ -118,8 +118,8 @@ std::expected<std::vector<Candidate>, SystemError> AllLinks() {
 }
 
 /**
- * Ours are those with settings for this network namespace, and those that use nothing but maps of
- * these, such as the programs at getpeername.
+ * Fairlead's programs are those with settings for this network namespace, and those that use only
+ * maps of these, such as the programs at getpeername.
  */
 std::expected<std::vector<Attached>, SystemError> OurLinks() {
   const auto all = AllLinks();
@@ -139,7 +139,7 @@ std::expected<std::vector<Attached>, SystemError> OurLinks() {
   return ours;
 }
 
-/** By ids alone, since nothing else can be asked. */
+/** Knows only the ids: without CAP_SYS_ADMIN nothing else can be read. */
 std::expected<std::vector<Attached>, SystemError> Met(const std::string& cgroup) {
   const FileDescriptor folder(open(cgroup.c_str(), O_DIRECTORY | O_CLOEXEC));
   if (!folder.valid()) return Failure(SystemError::Last("opening a folder of cgroup2"));
@@ -175,7 +175,7 @@ Done Detach(std::uint32_t link, std::uint32_t program) {
   if (!opened) return Failure(opened.error());
   const auto info = LinkInfo(opened->get());
   if (!info) return Failure(info.error());
-  // The id may be another's by now.
+  // The kernel may have given the id to another link.
   if (info->prog_id != program) return {};
   return DetachLink(opened->get());
 }

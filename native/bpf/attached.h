@@ -1,4 +1,4 @@
-// Which programs are attached to the hierarchy of cgroups, whoever attached them.
+// Finds programs that are attached to cgroups, by this process or by another.
 #ifndef FAIRLEAD_BPF_ATTACHED_H_
 #define FAIRLEAD_BPF_ATTACHED_H_
 
@@ -13,7 +13,7 @@
 namespace fairlead::bpf {
 
 struct Attached {
-  /** Its id; 0: it is not known, and then neither is whose program it is. */
+  /** The link's id; 0: not known. Then it is not known either who attached the program. */
   std::uint32_t link = 0;
   std::uint32_t program = 0;
   std::string name;
@@ -23,15 +23,15 @@ struct Attached {
 };
 
 /**
- * Programs of any version of ours, for the calling thread's network namespace. It needs no mount,
- * but CAP_SYS_ADMIN. Without that: what processes in the folder `cgroup` of cgroup2 meet, whosever
- * it is, which needs CAP_NET_ADMIN; empty: there is no such folder. `directory`: where our pins
- * would be.
+ * Programs of any version of Fairlead for the calling thread's network namespace. Needs
+ * CAP_SYS_ADMIN, but no mount. Without that capability: all programs, also of others, that run for
+ * processes in the folder `cgroup` of cgroup2 (empty = no such folder), which needs CAP_NET_ADMIN.
+ * `directory`: where Fairlead's pins would be.
  */
 std::expected<std::vector<Attached>, SystemError> FindAttached(const std::string& directory,
                                                                const std::string& cgroup);
 
-/** Detaches a link, as long as it has this program. One that has gone is detached. Linux 5.9. */
+/** Detaches a link if it still has this program. A missing link is success. Linux 5.9. */
 Done Detach(std::uint32_t link, std::uint32_t program);
 
 }  // namespace fairlead::bpf

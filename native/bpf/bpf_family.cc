@@ -27,7 +27,7 @@ std::expected<Place, SystemError> ReadPlace(std::string_view directory, std::uin
     return std::unexpected(SystemError{EINVAL, "family is neither AF_INET nor AF_INET6"});
   }
   if (!directory.starts_with('/')) {
-    return std::unexpected(SystemError{EINVAL, "directory is no absolute path"});
+    return std::unexpected(SystemError{EINVAL, "directory is not an absolute path"});
   }
   return Place{std::string(directory), family};
 }
@@ -48,7 +48,7 @@ std::expected<void, Refused> Whole(const Done& done) {
   return std::unexpected(Refused{std::nullopt, done.error()});
 }
 
-/** Calls `work` with the place of a record. */
+/** Calls `work` with the folder and family of a record. */
 template <typename R, typename Work>
 std::expected<void, Refused> At(const R& record, const Work& work) {
   const auto place = ReadPlace(record.directory, record.family);
@@ -149,7 +149,7 @@ ByteBuffer DoAll(std::span<const std::uint8_t> buffer, std::uint32_t first_op) {
            : std::expected<void, Refused>(
                  std::unexpected(Refused{std::nullopt, {EINVAL, Words(op.error())}}));
     if (!done) WriteFailure(index, done.error(), out);
-    // Of elements, those before the one that was refused are there.
+    // The elements before the refused one were written.
     if (done || done.error().entry.value_or(0) > 0) ++taken;
   }
   out.Append(reply::Attempted{taken});

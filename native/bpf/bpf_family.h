@@ -17,8 +17,8 @@ using Request = std::variant<protocol::request::BpfStateGet, protocol::request::
                              protocol::request::BpfAttachedGet>;
 
 /**
- * Programs that translate connections when they are made, and their maps. It is no family of
- * netlink, but is given ops and requests likewise. Each op is tried by itself.
+ * Programs that translate addresses in connect(2), and their maps. This is not a netlink family,
+ * but it takes ops and requests in the same form. Each op is tried on its own.
  */
 class BpfFamily : public protocol::Family {
  public:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Chooses an endpoint when a process connects to a Service by TCP. Whatever these programs do not
-// know they leave as it is: the rules of the mode translate it then.
+// Chooses an endpoint when a process connects to a Service by TCP. An address that the maps do not
+// have is left unchanged: the rules of the mode translate it.
 //
 // `node scripts/bpf.ts` compiles this file to programs.gen.h, which is committed.
 
@@ -22,10 +22,10 @@ static __u64 (*const netns_cookie)(void *context) = (void *)BPF_FUNC_get_netns_c
 static __u64 (*const socket_cookie)(void *context) = (void *)BPF_FUNC_get_socket_cookie;
 static __u64 (*const ancestor_cgroup)(int level) = (void *)BPF_FUNC_get_current_ancestor_cgroup_id;
 
-/* SOCK_STREAM of linux/net.h, which is not for programs. */
+/* SOCK_STREAM of linux/net.h, which programs cannot include. */
 enum { kStream = 1 };
 
-/* Cgroups further down in the hierarchy cannot be excluded; the root (0) is everybody's. */
+/* Depths at which cgroups can be excluded; all processes are in the root (0). */
 enum { kDepthMax = 16 };
 
 /* The maps are made by the addon, which puts their descriptors where a program names one. */
@@ -65,7 +65,7 @@ INLINE int is_same_pool(const struct pool_id *a, const struct pool_id *b) {
   return a->words[0] == b->words[0] && a->words[1] == b->words[1];
 }
 
-/* Whether a process keeps the maps up to date, or did so until a moment ago. */
+/* Whether the lease has not expired: an agent keeps the maps up to date. */
 INLINE int is_leased(struct maps maps) {
   const __u32 zero = 0;
   const struct lease *lease = map_lookup(maps.lease, &zero);
@@ -76,7 +76,7 @@ INLINE int is_on_node(struct bpf_sock_addr *context, const struct settings *sett
   return netns_cookie(context) == settings->node;
 }
 
-/* Leaves in `key` which frontend it is. */
+/* Writes the key of the frontend to `key`. */
 INLINE const struct pool *find_pool(struct bpf_sock_addr *context, struct maps maps,
                                     const struct settings *settings, const struct endpoint *to,
                                     struct frontend *key) {
@@ -91,11 +91,11 @@ INLINE const struct pool *find_pool(struct bpf_sock_addr *context, struct maps m
 }
 
 /*
- * Finds an endpoint for `to`; 0: it is left as it is.
+ * Finds an endpoint for `to`; 0: the address is left unchanged.
  *
- * An element may be deleted while it is read, and its memory hold another one at once: the kernel's
- * allocator does not wait for readers (htab_elem_free). So what was read counts only if the same
- * key still leads to the same value.
+ * An element may be deleted while it is read, and its memory be reused immediately: the kernel's
+ * allocator does not wait for readers (htab_elem_free). So the value is used only if the key still
+ * leads to the same value after reading.
  */
 INLINE int choose(struct bpf_sock_addr *context, struct maps maps, const struct settings *settings,
                   const struct endpoint *to, struct counted *chosen) {
@@ -124,17 +124,17 @@ INLINE int add_one(struct maps maps, const struct counted *key) {
   return count != 0;
 }
 
-/* Where the map is full, the connection is not counted. */
+/* The connection is not counted if the map is full. */
 INLINE void count(struct maps maps, const struct counted *key) {
   const __u64 one = 1;
   if (add_one(maps, key) || map_update(maps.counts, key, &one, BPF_NOEXIST) == 0) return;
-  /* Another processor may have been first. */
+  /* Another CPU may have added the element first. */
   add_one(maps, key);
 }
 
 /*
- * Whether the process is in an excluded cgroup. As long as not all of these are known, everybody
- * outside the node's network namespace may be in one.
+ * Whether the process is in an excluded cgroup. Until all of these are in the map, each process
+ * outside the node's network namespace counts as excluded.
  */
 INLINE int is_excluded(struct bpf_sock_addr *context, struct maps maps,
                        const struct settings *settings) {
@@ -148,7 +148,7 @@ INLINE int is_excluded(struct bpf_sock_addr *context, struct maps maps,
   return 0;
 }
 
-/* As `choose`, for TCP, and remembers the choice for getpeername. */
+/* Like `choose`, for TCP only; also stores the choice for getpeername. */
 INLINE int translate(struct bpf_sock_addr *context, struct maps maps, const struct endpoint *to,
                      struct endpoint *endpoint) {
   const __u32 zero = 0;
@@ -167,7 +167,7 @@ INLINE int translate(struct bpf_sock_addr *context, struct maps maps, const stru
   return 1;
 }
 
-/* What the socket asked for, if `now` is what it got for that; else 0. */
+/* The address that the socket asked for, if `now` is the endpoint that replaced it; else 0. */
 INLINE const struct endpoint *asked_for(struct bpf_sock_addr *context, struct maps maps,
                                         const struct endpoint *now) {
   const __u64 cookie = socket_cookie(context);
@@ -218,7 +218,7 @@ INLINE void peer_by_ipv6(struct bpf_sock_addr *context, struct maps maps) {
   if (service) write6(context, service);
 }
 
-/* A program of these types answers 1: the call goes on. */
+/* Programs of these types return 1: the system call continues. */
 
 SECTION("cgroup/connect4") int connect4(struct bpf_sock_addr *context) {
   const struct endpoint to = read4(context);
@@ -227,7 +227,7 @@ SECTION("cgroup/connect4") int connect4(struct bpf_sock_addr *context) {
   return 1;
 }
 
-/* IPv4 addresses that a socket of IPv6 connects to. */
+/* An IPv6 socket that connects to an IPv4 address (::ffff:a.b.c.d). */
 SECTION("cgroup/mapped4") int mapped4(struct bpf_sock_addr *context) {
   if (is_mapped(context)) connect_by_ipv6(context, MAPS4);
   return 1;

@@ -10,7 +10,7 @@ namespace fairlead::bpf {
 
 namespace {
 
-/** A bucket with more elements than a step takes could not be read (ENOSPC). */
+/** Elements per system call. A bucket with more elements cannot be read (ENOSPC). */
 constexpr std::uint32_t kElementsAStep = 4096;
 
 struct PinnedMap {
@@ -21,7 +21,7 @@ struct PinnedMap {
 std::expected<PinnedMap, SystemError> Open(MapAt at) {
   const MapShape* shape = FindMap(at.name);
   if (shape == nullptr) {
-    return std::unexpected(SystemError{EINVAL, "there is no map " + std::string(at.name)});
+    return std::unexpected(SystemError{EINVAL, "unknown map " + std::string(at.name)});
   }
   auto fd = OpenMap(std::string(at.directory) + "/" + shape->name, *shape);
   if (!fd) return std::unexpected(fd.error());
@@ -42,8 +42,8 @@ std::expected<void, Refused> AsRefusal(const std::expected<void, Halted>& done, 
 using Bytes = std::span<const std::uint8_t>;
 
 /**
- * Calls `take` with the number of elements of each step, and their keys and values. The kernel goes
- * from bucket to bucket, so that it ends whatever others add.
+ * Calls `take` with the number of elements of each step, and their keys and values. The kernel
+ * reads bucket by bucket, so the walk ends even if elements are added.
  */
 template <typename Take>
 Done Walk(MapAt at, const Take& take) {

@@ -15,7 +15,7 @@
 
 namespace fairlead::bpf {
 
-/** Why elements were not written: `entry` is the first that was not; nothing = none of them. */
+/** Why elements were not written. `entry`: the first that was not; nothing = no element was. */
 struct Refused {
   std::optional<std::uint32_t> entry;
   SystemError error;
@@ -34,7 +34,7 @@ std::expected<void, Refused> RemoveElements(MapAt at, std::span<const std::uint8
 /** Appends records `bpfElements`. */
 Done DumpElements(MapAt at, protocol::RecordWriter& out);
 
-/** Reads all elements, as the kernel tells no number. */
+/** Reads all elements and counts them: the kernel has no count. */
 std::expected<std::uint32_t, SystemError> CountElements(MapAt at);
 
 }  // namespace fairlead::bpf

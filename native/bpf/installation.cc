@@ -26,7 +26,7 @@ namespace {
 
 using Failure = std::unexpected<SystemError>;
 
-/** Maps by the name that programs call them. */
+/** Maps by the name that programs use. */
 using Maps = std::vector<std::pair<const char*, FileDescriptor>>;
 
 /** Before Linux 5.11 maps count as locked memory. */
@@ -58,7 +58,7 @@ std::expected<Maps, SystemError> OpenMaps(const Place& place) {
   return maps;
 }
 
-/** The form in which a program is loaded: BPF_PSEUDO_MAP_FD where it names a map. */
+/** The instructions to load: BPF_PSEUDO_MAP_FD where the program names a map. */
 std::vector<std::uint64_t> Linked(const Program& program, const Maps& maps) {
   std::vector<std::uint64_t> code(program.instructions.begin(), program.instructions.end());
   for (const MapReference& reference : program.references) {
@@ -77,16 +77,16 @@ Opened Load(const Program& program, const Maps& maps) {
   return LoadProgram(program, Linked(program, maps));
 }
 
-std::expected<settings, SystemError> WantedSettings(const Reach& reach) {
-  settings wanted{0, reach.all ? 1u : 0u, ProgramsVersion(), reach.counts ? 1u : 0u,
+std::expected<settings, SystemError> DesiredSettings(const Reach& reach) {
+  settings desired{0, reach.all ? 1u : 0u, ProgramsVersion(), reach.counts ? 1u : 0u,
                   reach.excludes ? 1u : 0u};
   const auto cookie = NetnsCookie();
   if (cookie) {
-    wanted.node = *cookie;
+    desired.node = *cookie;
   } else if (!reach.all) {
     return Failure(cookie.error());
   }
-  return wanted;
+  return desired;
 }
 
 const MapShape& SettingsMap(std::uint8_t family) noexcept { return MapsOf(family).front(); }
@@ -95,7 +95,7 @@ const MapShape& LeaseMap(std::uint8_t family) noexcept {
   return *FindMap(family == AF_INET ? "lease4" : "lease6");
 }
 
-/** The value of a map that has one, by the key 0. */
+/** The value of a map with a single element, key 0. */
 template <typename Value>
 Done WriteOnly(int map_fd, const Value& value) {
   const std::uint32_t zero = 0;
@@ -118,7 +118,7 @@ std::expected<Value, SystemError> ReadOnly(int map_fd) {
 constexpr std::uint64_t kSecond = 1'000'000'000;
 constexpr std::uint64_t kMillisecond = 1'000'000;
 
-/** As bpf_ktime_get_boot_ns tells programs. */
+/** The clock of bpf_ktime_get_boot_ns. */
 std::uint64_t SinceBoot() noexcept {
   timespec now;
   clock_gettime(CLOCK_BOOTTIME, &now);
@@ -126,10 +126,10 @@ std::uint64_t SinceBoot() noexcept {
          static_cast<std::uint64_t>(now.tv_nsec);
 }
 
-Done WriteSettings(const Place& place, const Maps& maps, const settings& wanted) {
+Done WriteSettings(const Place& place, const Maps& maps, const settings& desired) {
   for (const auto& [name, map] : maps) {
     if (std::strcmp(name, SettingsMap(place.family).name) != 0) continue;
-    return WriteOnly(map.get(), wanted);
+    return WriteOnly(map.get(), desired);
   }
   return {};
 }
@@ -149,7 +149,7 @@ Done AddLink(const Place& place, const Program& program, const Maps& maps, int c
   const auto pinned = OpenPin(path);
   if (pinned) {
     if (UpdateLink(pinned->get(), loaded->get())) return {};
-    // Somebody has detached it, or its cgroup has gone: it is of no use.
+    // Another program has detached it, or its cgroup has gone.
     if (unlink(path.c_str()) != 0) return Failure(SystemError::Last("removing " + path));
   }
   const auto link = CreateLink(program, loaded->get(), cgroup_fd);
@@ -168,10 +168,10 @@ std::expected<bool, SystemError> IsAttached(const std::string& path, const Progr
          info->cgroup.attach_type == static_cast<std::uint32_t>(program.attach_type);
 }
 
-State StateFor(std::size_t there, std::size_t right, std::size_t wanted) noexcept {
+State StateFor(std::size_t there, std::size_t right, std::size_t desired) noexcept {
   if (there == 0) return State::kAbsent;
   if (right < there) return State::kWrong;
-  return there == wanted ? State::kRight : State::kIncomplete;
+  return there == desired ? State::kRight : State::kIncomplete;
 }
 
 std::expected<State, SystemError> MapsState(const Place& place, const Room& room) {
@@ -199,7 +199,7 @@ std::expected<State, SystemError> LinksState(const Place& place, const Reach& re
   std::size_t right = 0;
   const auto programs = ProgramsOf(place.family);
   for (const Program& program : programs) {
-    // The number of a folder of cgroup2 is its id (kernfs_id).
+    // The inode number of a folder of cgroup2 is the cgroup's id (kernfs_id).
     const auto attached = IsAttached(place.PathOf(program.name), program, cgroup.st_ino);
     if (!attached && attached.error().error == ENOENT) continue;
     if (!attached) return Failure(attached.error());
@@ -209,18 +209,18 @@ std::expected<State, SystemError> LinksState(const Place& place, const Reach& re
   return StateFor(there, right, programs.size());
 }
 
-/** Whether the programs are those of this version, and for these sockets. */
+/** Whether the programs are of this version, and serve the sockets of `reach`. */
 bool HasSettings(const Place& place, const Reach& reach) {
-  const auto wanted = WantedSettings(reach);
+  const auto desired = DesiredSettings(reach);
   const auto found = ReadSettings(place);
-  return wanted && found && std::memcmp(&*wanted, &*found, sizeof(settings)) == 0;
+  return desired && found && std::memcmp(&*desired, &*found, sizeof(settings)) == 0;
 }
 
 /** A pin of a map or of a link. */
 Done RemovePin(const std::string& path) {
   const auto pin = OpenPin(path);
   if (!pin && pin.error().error == ENOENT) return {};
-  // A map is no link. Before Linux 5.9 a link ends with its last descriptor.
+  // Fails for a map, which is not a link. Before Linux 5.9 a link ends with its last descriptor.
   if (pin) static_cast<void>(DetachLink(pin->get()));
   if (unlink(path.c_str()) != 0 && errno != ENOENT) {
     return Failure(SystemError::Last("removing " + path));
@@ -228,7 +228,7 @@ Done RemovePin(const std::string& path) {
   return {};
 }
 
-/** The files of a folder; none where there is no folder. */
+/** The files of a folder; empty if the folder does not exist. */
 std::expected<std::vector<std::string>, SystemError> FilesIn(const std::string& directory) {
   struct Close {
     void operator()(DIR* folder) const noexcept { closedir(folder); }
@@ -248,7 +248,7 @@ std::expected<std::vector<std::string>, SystemError> FilesIn(const std::string& 
   return names;
 }
 
-/** The last digit of a name says in every version which family the pin is of. */
+/** In every version, the last digit of a pin's name is its family. */
 bool IsOfOther(std::string_view name, std::uint8_t family) noexcept {
   return name.ends_with(family == AF_INET ? '6' : '4');
 }
@@ -273,8 +273,8 @@ Done AddMaps(const Place& place, const Room& room) {
 
 Done AddLinks(const Place& place, const Reach& reach) {
   RaiseMemoryLimit();
-  const auto wanted = WantedSettings(reach);
-  if (!wanted) return Failure(wanted.error());
+  const auto desired = DesiredSettings(reach);
+  if (!desired) return Failure(desired.error());
   const auto maps = OpenMaps(place);
   if (!maps) return Failure(maps.error());
   const FileDescriptor cgroup(open(reach.cgroup.c_str(), O_DIRECTORY | O_CLOEXEC));
@@ -283,17 +283,17 @@ Done AddLinks(const Place& place, const Reach& reach) {
     auto added = AddLink(place, program, *maps, cgroup.get());
     if (!added) return added;
   }
-  return WriteSettings(place, *maps, *wanted);
+  return WriteSettings(place, *maps, *desired);
 }
 
 Done ExtendLease(const Place& place, std::uint32_t milliseconds, bool only_valid) {
   const MapShape& shape = LeaseMap(place.family);
   const auto map = OpenMap(place.PathOf(shape.name), shape);
   if (!map) return Failure(map.error());
-  const auto held = ReadOnly<lease>(map->get());
-  if (!held) return Failure(held.error());
+  const auto current = ReadOnly<lease>(map->get());
+  if (!current) return Failure(current.error());
   const std::uint64_t now = SinceBoot();
-  if (only_valid && held->end <= now) {
+  if (only_valid && current->end <= now) {
     return Failure(SystemError{ETIME, "extending the lease of programs"});
   }
   return WriteOnly(map->get(), lease{now + milliseconds * kMillisecond});
@@ -312,8 +312,8 @@ Done Remove(const Place& place) {
     auto removed = RemovePin(place.PathOf(name.c_str()));
     if (!removed) return removed;
   }
-  // The other family may have something there, or the folder may be a mount, perhaps in a root that
-  // is read-only.
+  // The other family may have pins in the folder, or the folder may be a mount, perhaps in a
+  // read-only root.
   if (rmdir(place.directory.c_str()) != 0 && errno != ENOENT && errno != ENOTEMPTY &&
       errno != EBUSY && errno != EROFS) {
     return Failure(SystemError::Last("removing " + place.directory));
@@ -333,17 +333,17 @@ std::expected<States, SystemError> StateOf(const Place& place, const Room& room,
 
 Done Probe(const Place& place, const Room& room, const Reach& reach) {
   RaiseMemoryLimit();
-  // A container may have the folder alone, without what it is in.
+  // A container may mount the folder only, without its parent.
   const bool is_there = access(place.directory.c_str(), F_OK) == 0;
   const std::string home = is_there ? place.directory : ParentOf(place.directory);
   if (!IsOf(home, BPF_FS_MAGIC)) {
-    return Failure(SystemError{EMEDIUMTYPE, home + " is no bpf file system"});
+    return Failure(SystemError{EMEDIUMTYPE, home + "is not in a bpf file system"});
   }
   if (!IsOf(reach.cgroup, CGROUP2_SUPER_MAGIC)) {
-    return Failure(SystemError{EMEDIUMTYPE, reach.cgroup + " is no folder of cgroup2"});
+    return Failure(SystemError{EMEDIUMTYPE, reach.cgroup + "is not a folder of cgroup2"});
   }
-  const auto wanted = WantedSettings(reach);
-  if (!wanted) return Failure(wanted.error());
+  const auto desired = DesiredSettings(reach);
+  if (!desired) return Failure(desired.error());
   Maps maps;
   for (const MapShape& shape : MapsOf(place.family)) {
     auto map = CreateMap(shape, room);

@@ -11,7 +11,7 @@
 
 namespace fairlead::bpf {
 
-/** Where, and for whom. */
+/** The folder of the pins, and the family. */
 struct Place {
   std::string directory;
   /** AF_INET or AF_INET6. */
@@ -20,18 +20,18 @@ struct Place {
   std::string PathOf(const char* name) const { return directory + "/" + name; }
 };
 
-/** What the programs are attached to, and whose connections they translate. */
+/** The cgroup that the programs are attached to, and the connections that they translate. */
 struct Reach {
   std::string cgroup;
   /** Sockets of all network namespaces; else those of the calling thread's. */
   bool all;
   /** Connections are counted. */
   bool counts;
-  /** Processes in excluded cgroups are left to the rules. */
+  /** Connections of processes in excluded cgroups are not translated; the rules handle them. */
   bool excludes;
 };
 
-/** `kIncomplete`: some are missing, and the others are right. */
+/** `kIncomplete`: some are missing, the others are correct. */
 enum class State : std::uint8_t { kAbsent = 0, kWrong = 1, kRight = 2, kIncomplete = 3 };
 
 struct States {
@@ -41,11 +41,11 @@ struct States {
 
 /** Makes the folder and the maps that are missing. */
 Done AddMaps(const Place& place, const Room& room);
-/** Attaches the programs, or replaces those of the links that are there. */
+/** Attaches the programs, or replaces the programs of existing links. */
 Done AddLinks(const Place& place, const Reach& reach);
 /**
- * Lets programs translate for so long from now. `only_valid`: ETIME when they do not translate at
- * present, because the lease has run out.
+ * Renews the lease: programs translate for this duration from now. `only_valid`: ETIME when the
+ * lease has expired.
  */
 Done ExtendLease(const Place& place, std::uint32_t milliseconds, bool only_valid);
 
@@ -53,7 +53,7 @@ Done ExtendLease(const Place& place, std::uint32_t milliseconds, bool only_valid
 Done Remove(const Place& place);
 std::expected<States, SystemError> StateOf(const Place& place, const Room& room,
                                            const Reach& reach);
-/** Loads the programs, and leaves nothing behind. */
+/** Loads the programs to test that the kernel accepts them; keeps nothing. */
 Done Probe(const Place& place, const Room& room, const Reach& reach);
 
 }  // namespace fairlead::bpf

@@ -5,7 +5,7 @@
 
 #include <linux/types.h>
 
-/** Network order. IPv4 addresses have the form ::ffff:10.96.0.1. */
+/** In network order. IPv4 addresses have the form ::ffff:10.96.0.1. */
 struct address {
   __u32 words[4];
 };
@@ -18,35 +18,35 @@ struct endpoint {
 };
 
 struct settings {
-  /** The network namespace of the node, as SO_NETNS_COOKIE names it. */
+  /** The SO_NETNS_COOKIE of the node's network namespace. */
   __u64 node;
-  /** 1: sockets of all network namespaces; 0: of the node's. */
+  /** 1: sockets of all network namespaces; 0: only the node's. */
   __u32 all;
-  /** Of the programs that are attached. */
+  /** The version of the attached programs. */
   __u32 version;
   /** 1: connections are counted. */
   __u32 counts;
-  /** 1: processes in excluded cgroups are left to the rules. */
+  /** 1: connections of processes in excluded cgroups are not translated. */
   __u32 excludes;
 };
 
 /**
- * Until when programs translate, in nanoseconds since boot, time asleep included (CLOCK_BOOTTIME).
- * The process that keeps the maps up to date moves it on.
+ * When programs stop translating, in nanoseconds since boot, suspend included (CLOCK_BOOTTIME). The
+ * agent that keeps the maps up to date renews it.
  */
 struct lease {
   __u64 end;
 };
 
-/** What ids of pools depend on. Programs do not read it. */
+/** The seed of the ids of pools. Programs do not read it. */
 struct secret {
   __u8 bytes[16];
 };
 
-/** What a frontend key names: `kind`. */
+/** `kind` of a frontend key. */
 enum { kAddressAndPort = 0, kNodePort = 1, kNodeAddress = 2 };
 
-/** A node port has no address, and an address that accepts node ports no port and no protocol. */
+/** A node port has no address; an address that accepts node ports has no port or protocol. */
 struct frontend {
   struct address address;
   /** Network order. */
@@ -55,51 +55,51 @@ struct frontend {
   __u8 kind;
 };
 
-/** Bytes that no other pool of the node has. */
+/** The id of a pool, unique on the node. */
 struct pool_id {
   __u64 words[2];
 };
 
-/** What a frontend leads to. */
+/** The value of a frontend. */
 struct pool {
   struct pool_id id;
-  /** 0: the frontend is left to the rules. */
+  /** 0: programs do not translate the frontend; the rules handle it. */
   __u32 count;
-  /** Of a node address: 1 = only for sockets of the node's network namespace. */
+  /** For a node address: 1 = only sockets of the node's network namespace. */
   __u32 node_only;
 };
 
-/** Of a group: it holds the endpoints of a pool from index `number * kGroupSize` on. */
+/** Key of a group: the endpoints of a pool from index `number * kGroupSize` on. */
 struct group_key {
   struct pool_id pool;
   __u32 number;
   __u32 unused;
 };
 
-/** Several endpoints are one element, because elements are what costs the kernel. */
+/** Several endpoints in one element, because each element costs the kernel memory. */
 enum { kGroupSize = 4 };
 
 struct group {
-  /** Those without a port are none. */
+  /** Port 0 = unused. */
   struct endpoint endpoints[kGroupSize];
 };
 
 /**
- * An excluded cgroup: of all processes in it, and in those below it. The value says nothing.
- * `kAllExcluded` is no cgroup: it is there when all that are to be excluded are.
+ * An excluded cgroup, with those below it. The value is unused. `kAllExcluded` is not a cgroup: it
+ * exists when all cgroups to be excluded are in the map.
  */
 struct excluded {
   __u64 cgroup;
 };
 enum { kAllExcluded = 0 };
 
-/** What connections are counted by. A count without an endpoint is of endpoints that are gone. */
+/** Key of a counter of connections. One without an endpoint sums up removed endpoints. */
 struct counted {
   struct frontend frontend;
   struct endpoint endpoint;
 };
 
-/** What a socket asked for, and what it got. */
+/** The address that a socket asked for, and the endpoint that it got. */
 struct peer {
   struct endpoint service;
   struct endpoint endpoint;

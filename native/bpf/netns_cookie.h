@@ -1,4 +1,4 @@
-// How programs name a network namespace.
+// The cookie by which programs identify a network namespace.
 #ifndef FAIRLEAD_BPF_NETNS_COOKIE_H_
 #define FAIRLEAD_BPF_NETNS_COOKIE_H_
 
@@ -9,7 +9,7 @@
 
 namespace fairlead::bpf {
 
-/** The calling thread's network namespace as the programs see it. Linux 5.14. */
+/** The cookie of the calling thread's network namespace. Linux 5.14. */
 std::expected<std::uint64_t, SystemError> NetnsCookie();
 
 }  // namespace fairlead::bpf

@@ -9,11 +9,11 @@ namespace fairlead::bpf {
 
 namespace {
 
-/** Frontends and endpoints that have had connections. Who reads them makes room. */
+/** Frontends and endpoints that have had connections. The agent deletes those that it has read. */
 constexpr std::uint32_t kCountsMax = 1u << 17;
-/** Pods of one node, and `kAllExcluded`. */
+/** The pods of one node, and `kAllExcluded`. */
 constexpr std::uint32_t kExcludedMax = (1u << 12) + 1;
-/** The kernel forgets the connection that was asked about least recently. It makes all at once. */
+/** LRU: the kernel evicts the least recently used connection. It allocates all in advance. */
 constexpr std::uint32_t kPeersMax = 1u << 15;
 
 constexpr MapShape kMaps4[] = {
@@ -44,7 +44,7 @@ constexpr MapShape kMaps6[] = {
     {"secret6", BPF_MAP_TYPE_ARRAY, sizeof(__u32), sizeof(secret), 1, 0},
 };
 
-/** Sockets of IPv6 connect to IPv4 addresses too. */
+/** IPv6 sockets connect to IPv4 addresses, too. */
 constexpr Program kPrograms4[] = {
     {"connect4", BPF_CGROUP_INET4_CONNECT, kConnect4Code, kConnect4Maps},
     {"mapped4", BPF_CGROUP_INET6_CONNECT, kMapped4Code, kMapped4Maps},

@@ -10,13 +10,13 @@
 
 namespace fairlead::bpf {
 
-/** How many elements the maps of one family hold. */
+/** Sizes of the maps of one family, in elements. */
 struct Room {
   std::uint32_t frontends;
   std::uint32_t endpoints;
 };
 
-/** A map as it is made. */
+/** How a map is created. */
 struct MapShape {
   const char* name;
   std::uint32_t type;
@@ -24,7 +24,7 @@ struct MapShape {
   std::uint32_t value_bytes;
   std::uint32_t entries_max;
   std::uint32_t flags;
-  /** Set: it holds as many elements as is asked for. */
+  /** If set, this member of Room is the size. */
   std::uint32_t Room::* asked = nullptr;
 
   std::uint32_t EntriesMax(const Room& room) const noexcept {
@@ -32,7 +32,7 @@ struct MapShape {
   }
 };
 
-/** The instruction at `index` loads the map of this name: its descriptor is to be put there. */
+/** The instruction at `index` loads the map of this name, and needs its descriptor. */
 struct MapReference {
   std::uint32_t index;
   std::string_view map;
@@ -47,14 +47,14 @@ struct Program {
   std::span<const MapReference> references;
 };
 
-/** Of one family: AF_INET or AF_INET6; none for another. */
+/** The programs of AF_INET or AF_INET6; empty for another family. */
 std::span<const MapShape> MapsOf(std::uint8_t family) noexcept;
 std::span<const Program> ProgramsOf(std::uint8_t family) noexcept;
 
 /** Differs between any two versions of the programs. */
 std::uint32_t ProgramsVersion() noexcept;
 
-/** Nothing = there is no map of this name. */
+/** Nothing = no map has this name. */
 const MapShape* FindMap(std::string_view name) noexcept;
 
 }  // namespace fairlead::bpf

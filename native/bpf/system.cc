@@ -16,7 +16,7 @@ namespace {
 
 using Failure = std::unexpected<SystemError>;
 
-/** What was loaded before 5.8 is of no use to us, so no smaller structure is tried. */
+/** Smaller structures of kernels before 5.8 are not tried: programs need 5.8. */
 int Call(bpf_cmd command, bpf_attr& attr) noexcept {
   for (;;) {
     const long result = syscall(SYS_bpf, command, &attr, sizeof(attr));
@@ -26,7 +26,7 @@ int Call(bpf_cmd command, bpf_attr& attr) noexcept {
   }
 }
 
-/** All of it is zero, padding too: the kernel refuses other values in what it does not know. */
+/** All bytes are zero, padding too: the kernel refuses other values in unknown fields. */
 bpf_attr Zero() noexcept {
   bpf_attr attr;
   std::memset(&attr, 0, sizeof(attr));
@@ -52,7 +52,7 @@ Done Do(bpf_cmd command, bpf_attr& attr, std::string call) {
   return {};
 }
 
-/** The last lines: before them is what the verifier understood. */
+/** The last lines of the log: the verifier's complaint is at the end. */
 std::string_view Tail(std::string_view log) noexcept {
   constexpr std::size_t kBytes = 400;
   while (!log.empty() && log.back() == '\n') log.remove_suffix(1);
@@ -119,7 +119,7 @@ Opened LoadProgram(const Program& program, std::span<const std::uint64_t> instru
   const int fd = Call(BPF_PROG_LOAD, attr);
   if (fd >= 0) return FileDescriptor(fd);
   SystemError error = SystemError::Last(std::move(call));
-  // Once more for the verifier's words, which cost time.
+  // Try again with the verifier's log, which takes time.
   std::array<char, std::size_t{64} * 1024> log{};
   attr.log_level = 1;
   attr.log_buf = Address(log.data());

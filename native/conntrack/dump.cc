@@ -70,7 +70,7 @@ protocol::Checked Check(const DumpRequest& request) noexcept {
     return refuse("protocol", "is not TCP, UDP or SCTP");
   }
   if (!request.destination.empty() && request.destination.size() != address_bytes) {
-    return refuse("destination", "is no address of the family");
+    return refuse("destination", "is not an address of the family");
   }
   if ((request.status & ~request.status_mask) != 0) {
     return refuse("status", "has bits outside of its mask");

@@ -31,7 +31,7 @@ enum class KernelFilter { kWanted, kNone };
  *     CTA_ZONE be16
  *
  * Older kernels ignore filters: tuples before 5.8, status before 5.15, zone before 6.8. So each
- * entry that comes is checked with `Matches`.
+ * entry that arrives is checked with `Matches`.
  */
 wire::MessageWriter EncodeDump(const DumpRequest& request, KernelFilter filter,
                                std::uint32_t sequence);

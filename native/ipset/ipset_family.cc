@@ -33,7 +33,7 @@ struct Encoder {
   Checked operator()(const protocol::op::IpsetDestroy& op, std::uint32_t sequence,
                      wire::MessageWriter& out) const {
     if (op.set.empty() || op.set.size() >= IPSET_MAXNAMELEN) {
-      return std::unexpected(protocol::BadRecord{op.kName, "set", "is no name of a set"});
+      return std::unexpected(protocol::BadRecord{op.kName, "set", "is not the name of a set"});
     }
     Begin(IPSET_CMD_DESTROY, NLM_F_ACK, sequence, out);
     out.PutString(IPSET_ATTR_SETNAME, op.set);

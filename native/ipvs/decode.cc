@@ -16,7 +16,7 @@ namespace {
 
 using Bytes = std::span<const std::uint8_t>;
 
-/** Stands for an IPv4 mask that is no prefix, see `virtualService`. */
+/** The length of an IPv4 mask that is not a prefix, see `virtualService`. */
 constexpr std::uint8_t kNoPrefix = 0xff;
 
 /** The bytes of a nf_inet_addr (16 bytes) that the family uses. Empty when it is shorter. */
@@ -105,7 +105,7 @@ std::expected<reply::IpvsTimeouts, std::string> DecodeTimeouts(Bytes attributes)
 std::expected<reply::IpvsInfo, std::string> DecodeInfo(Bytes attributes) {
   const wire::AttrTable<IPVS_INFO_ATTR_MAX> info(attributes);
   if (info.malformed() || !info.Has(IPVS_INFO_ATTR_VERSION)) {
-    return std::unexpected("IPVS does not tell its version");
+    return std::unexpected("IPVS does not report its version");
   }
   return reply::IpvsInfo{info.U32Host(IPVS_INFO_ATTR_VERSION),
                          info.U32Host(IPVS_INFO_ATTR_CONN_TAB_SIZE)};

@@ -37,7 +37,7 @@ Checked Check(const request::VirtualServicesDump& dump) noexcept {
 Checked Check(const request::DestinationsDump& dump) noexcept {
   if (dump.address.empty()) return Check(request::VirtualServicesDump{dump.family});
   if (AddressBytes(dump.family) == dump.address.size()) return {};
-  return std::unexpected(BadRecord{dump.kName, "address", "is no address of the family"});
+  return std::unexpected(BadRecord{dump.kName, "address", "is not an address of the family"});
 }
 
 Checked Check(const auto&) noexcept { return {}; }

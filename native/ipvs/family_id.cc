@@ -41,7 +41,7 @@ std::expected<FamilyId, SystemError> ResolveFamily(wire::Socket& socket) {
     family.words = "the kernel has no IPVS, and no module ip_vs to load";
   } else if (end->error != 0 || family.id == 0) {
     family.error = end->error != 0 ? end->error : EPROTO;
-    family.words = end->error != 0 ? end->words : "the kernel did not tell the number of IPVS";
+    family.words = end->error != 0 ? end->words : "the kernel did not report the family id of IPVS";
     family.id = 0;
   }
   return family;

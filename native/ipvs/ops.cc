@@ -27,7 +27,7 @@ Checked CheckKey(const Op& op) noexcept {
     return std::unexpected(BadRecord{Op::kName, "family", "is neither IPv4 nor IPv6"});
   }
   if (op.address.size() == address_bytes) return {};
-  return std::unexpected(BadRecord{Op::kName, "address", "is no address of the family"});
+  return std::unexpected(BadRecord{Op::kName, "address", "is not an address of the family"});
 }
 
 /** IPv4: a mask in network order. IPv6: the length as a number (ip_vs_add_service). */
@@ -75,7 +75,7 @@ Checked PutDestination(int command, const Op& op, Route to, wire::MessageWriter&
   if (const auto checked = CheckKey(op); !checked) return checked;
   const std::uint8_t family = op.destination.size() == 4 ? AF_INET : AF_INET6;
   if (op.destination.size() != AddressBytes(family)) {
-    return std::unexpected(BadRecord{Op::kName, "destination", "is no address"});
+    return std::unexpected(BadRecord{Op::kName, "destination", "is not an address"});
   }
   BeginMessage(out, to, command, 0);
   PutOnlyKey(op, out);

@@ -102,7 +102,7 @@ protocol::Checked Collect(const protocol::Record& record, std::uint32_t index,
   return {};
 }
 
-/** Removes chains and rules from a table. Missing ones are no failure. */
+/** Removes chains and rules from a table. Missing ones are not a failure. */
 std::expected<void, SystemError> RemoveFrom(const Group& group) {
   if (!IsFamily(group.family)) {
     return Failure(SystemError{EINVAL, "family is neither AF_INET nor AF_INET6"});
@@ -137,7 +137,9 @@ std::expected<ByteBuffer, SystemError> LegacyFamily::Run(std::span<const std::ui
   protocol::RecordReader reader(buffer);
   const auto first = reader.Next();
   if (first && first->code == LegacyTablesDump::kCode) {
-    if (!reader.AtEnd()) return protocol::RefuseDump({"request", "buffer", "holds more than one"});
+    if (!reader.AtEnd()) {
+      return protocol::RefuseDump({"request", "buffer", "contains more than one request"});
+    }
     return Dump(*first);
   }
   protocol::RecordWriter out;

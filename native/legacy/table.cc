@@ -21,7 +21,7 @@ namespace fairlead::legacy {
 // target `ERROR` has the chain's name, and ends with an entry that returns. A last `ERROR` ends the
 // table.
 //
-// The standard target has an empty name. It holds a verdict: below zero it is -1 - NF_*, else the
+// The standard target has an empty name. Its verdict: below zero it is -1 - NF_*, else the
 // offset in the table of the entry to continue with. That is the first rule of a chain, or the next
 // entry, for a rule that only counts.
 
@@ -212,7 +212,7 @@ class Deletions {
   std::vector<bool> chains_;
 };
 
-/** The rule that stays and refers to a deleted chain, as text; empty when there is none. */
+/** The first remaining rule that refers to a deleted chain, as text; empty if there is none. */
 std::string Reference(const Deletions& gone, const Table& table) {
   for (const Chain& chain : table.chains) {
     for (std::size_t i = chain.first_rule; i < chain.end; ++i) {

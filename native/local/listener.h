@@ -21,7 +21,7 @@ struct Listener {
   uid_t uid;
   /**
    * Whether the process that made the socket by `OpenListener` had CAP_NET_ADMIN. Nothing: this
-   * process can't tell, because it does not have it, or the kernel does not show sockets.
+   * process cannot know, because it does not have it, or the kernel does not show sockets.
    */
   std::optional<bool> administers_net;
 };

@@ -1,4 +1,4 @@
-// Writes lines to a file descriptor that may block for ever, such as a pipe that nobody reads.
+// Writes lines to a file descriptor that may block for ever, such as a pipe that no program reads.
 #ifndef FAIRLEAD_LOG_LINE_WRITER_H_
 #define FAIRLEAD_LOG_LINE_WRITER_H_
 

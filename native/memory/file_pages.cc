@@ -17,11 +17,11 @@ struct CloseFile {
   void operator()(std::FILE* file) const noexcept { std::fclose(file); }
 };
 
-/** What smaps tells of a mapping. */
+/** Fields of a mapping in smaps. */
 struct Mapping {
   std::uintptr_t begin = 0;
   std::uintptr_t end = 0;
-  /** It shows a file, and nobody may write to it. */
+  /** The mapping is of a file, and not writable. */
   bool is_constant = false;
   std::size_t resident_kb = 0;
   /** Pages that are no longer those of the file. */
@@ -71,7 +71,7 @@ std::expected<std::size_t, SystemError> ReleaseFilePages() {
   std::size_t released = 0;
   for (const Mapping& mapping : mappings) {
     if (!mapping.is_constant || mapping.anonymous_kb > 0 || mapping.resident_kb == 0) continue;
-    // A mapping that has gone meanwhile is no loss.
+    // The mapping may have gone in the meantime.
     if (::madvise(reinterpret_cast<void*>(mapping.begin), mapping.end - mapping.begin,
                   MADV_DONTNEED) == 0) {
       released += mapping.resident_kb * 1024;

@@ -1,5 +1,5 @@
 // Reads the rules of a batch as the kernel sends them back (NLM_F_ECHO): those that come with their
-// handles, those that go with what they have counted.
+// handles, those of deleted rules with their counters.
 #ifndef FAIRLEAD_NFT_ECHO_H_
 #define FAIRLEAD_NFT_ECHO_H_
 
@@ -11,7 +11,7 @@
 
 namespace fairlead::nft {
 
-/** Bytes that so many echoes take in the receive buffer. */
+/** Bytes that this number of echoes takes in the receive buffer. */
 std::size_t EchoBytes(std::uint32_t echoes) noexcept;
 
 /**

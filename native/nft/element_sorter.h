@@ -19,7 +19,7 @@ namespace fairlead::nft {
  * kernel walks the set from its start and skips as many elements as it has sent (nft_rhash_walk).
  * After many additions it resizes the hash table in the background. When that happens during a
  * dump, the order changes: some elements are sent twice and as many are missed, without
- * NLM_F_DUMP_INTR. So an element that comes twice shows that another is missing.
+ * NLM_F_DUMP_INTR. So an element that occurs twice shows that another is missing.
  */
 class ElementSorter {
  public:

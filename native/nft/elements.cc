@@ -104,7 +104,7 @@ Target TargetOf(const Op& op) {
 
 using Element = wire::AttrTable<NFTA_SET_ELEM_MAX>;
 
-/** The packets of the element's counter. Nothing when its statement is no counter. */
+/** The packets of the element's counter. Nothing when its statement is not a counter. */
 std::optional<std::uint64_t> PacketsOf(const Element& element) noexcept {
   const wire::AttrTable<NFTA_EXPR_MAX> statement(element.Bytes(NFTA_SET_ELEM_EXPR));
   if (statement.String(NFTA_EXPR_NAME) != kCounterName) return std::nullopt;

@@ -14,7 +14,7 @@ namespace fairlead::nft {
 
 /** The parts of every entry of a record, and their lengths in bytes. */
 struct EntryLayout {
-  /** A bit of ElementShape for each part besides the key. */
+  /** A bit of ElementShape for each part except the key. */
   std::uint32_t shape = 0;
   std::uint32_t key_length = 0;
   std::uint32_t data_length = 0;

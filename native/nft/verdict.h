@@ -25,10 +25,10 @@ void PutValue(wire::MessageWriter& out, std::uint16_t attribute,
 /** `attribute` { NFTA_DATA_VERDICT { NFTA_VERDICT_CODE be32, NFTA_VERDICT_CHAIN string } } */
 void PutVerdict(wire::MessageWriter& out, std::uint16_t attribute, const Verdict& verdict) noexcept;
 
-/** The value in the payload of such an attribute; nothing when it holds none. */
+/** The value in the payload of such an attribute; nothing if it has none. */
 std::optional<std::span<const std::uint8_t>> ReadValue(
     std::span<const std::uint8_t> payload) noexcept;
-/** The verdict in the payload of such an attribute; nothing when it holds none. */
+/** The verdict in the payload of such an attribute; nothing if it has none. */
 std::optional<Verdict> ReadVerdict(std::span<const std::uint8_t> payload) noexcept;
 
 }  // namespace fairlead::nft

@@ -22,7 +22,7 @@ using Request = std::variant<protocol::request::NftraceRead>;
 /** Room for some thousand events. Each takes about 1 KiB with its overhead. */
 constexpr int kReceiveBufferBytes = 8 * 1024 * 1024;
 /**
- * The longest wait of a request. Meanwhile the thread does no other request, and does not end.
+ * The longest wait of a request. During it the thread serves no other request, and does not end.
  */
 constexpr std::uint32_t kWaitMsMax = 1000;
 /** Most events in one answer. The next answer has the others. */

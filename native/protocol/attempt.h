@@ -1,4 +1,4 @@
-// Runs ops that are no transaction: each is tried, even when others fail.
+// Runs ops that are not a transaction: each is tried, even when others fail.
 #ifndef FAIRLEAD_PROTOCOL_ATTEMPT_H_
 #define FAIRLEAD_PROTOCOL_ATTEMPT_H_
 

@@ -50,7 +50,7 @@ std::expected<Variant, BadRecord> ReadRequest(std::span<const std::uint8_t> buff
   const auto record = reader.Next();
   if (!record) return std::unexpected(record.error());
   if (!reader.AtEnd()) {
-    return std::unexpected(BadRecord{"request", "buffer", "holds more than one"});
+    return std::unexpected(BadRecord{"request", "buffer", "contains more than one request"});
   }
   const auto request = ReadOneOf<Variant>(*record, "request");
   if (!request) return request;

@@ -75,7 +75,7 @@ void FieldReader::Take(const char* field, std::string_view& value) noexcept {
   const auto bytes = Bytes(field);
   value = {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
   if (value.find('\0') == std::string_view::npos) return;
-  Fail(field, "holds a NUL");
+  Fail(field, "contains a NUL");
   value = {};
 }
 
@@ -92,7 +92,7 @@ std::span<const std::uint8_t> FieldReader::Bytes(const char* field) noexcept {
 }
 
 bool FieldReader::Finish() noexcept {
-  if (!rest_.empty()) Fail("payload", "goes on after the last field");
+  if (!rest_.empty()) Fail("payload", "continues after the last field");
   return !failed();
 }
 

@@ -25,7 +25,7 @@ using Outcome = std::expected<ByteBuffer, SystemError>;
 
 Checked Check(const request::LinkGet& get) noexcept {
   if (IsLinkName(get.link)) return {};
-  return std::unexpected(BadRecord{get.kName, "link", "is no name of 1 to 15 bytes"});
+  return std::unexpected(BadRecord{get.kName, "link", "is not a name of 1 to 15 bytes"});
 }
 
 Checked Check(const request::AddressesDump& dump) noexcept {
@@ -33,7 +33,7 @@ Checked Check(const request::AddressesDump& dump) noexcept {
     return std::unexpected(BadRecord{dump.kName, "family", "is neither IPv4 nor IPv6 nor both"});
   }
   if (dump.link.empty() || IsLinkName(dump.link)) return {};
-  return std::unexpected(BadRecord{dump.kName, "link", "is no name of 1 to 15 bytes"});
+  return std::unexpected(BadRecord{dump.kName, "link", "is not a name of 1 to 15 bytes"});
 }
 
 wire::Taken TakeLink(const wire::Message& message, protocol::RecordWriter& out) {

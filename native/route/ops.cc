@@ -27,7 +27,7 @@ template <typename R>
 Checked BeginNamed(const R& op, std::uint16_t type, int flags, std::uint32_t link_flags,
                    std::uint32_t sequence, wire::MessageWriter& out) {
   if (!IsLinkName(op.link)) {
-    return std::unexpected(BadRecord{R::kName, "link", "is no name of 1 to 15 bytes"});
+    return std::unexpected(BadRecord{R::kName, "link", "is not a name of 1 to 15 bytes"});
   }
   BeginLinkMessage(out, type, flags, sequence, link_flags);
   out.PutString(IFLA_IFNAME, op.link);
@@ -46,7 +46,7 @@ std::expected<Addresses, BadRecord> CheckAddresses(Addresses::Change change, con
   }
   if (op.addresses.size() % address_bytes != 0) return refuse("addresses", "ends within one");
   if (op.link.empty() ? op.index == 0 : !IsLinkName(op.link)) {
-    return refuse("link", "is no name of 1 to 15 bytes, and there is no index");
+    return refuse("link", "is not a name of 1 to 15 bytes, and index is 0");
   }
   Addresses addresses{change, op.family, op.link, op.index, op.prefix_length, op.addresses, 0};
   if constexpr (requires { op.flags; }) addresses.flags = op.flags;
@@ -58,7 +58,7 @@ std::expected<Addresses, BadRecord> CheckAddresses(Addresses::Change change, con
 Checked LinkEncoder::operator()(const op::LinkAdd& op, std::uint32_t sequence,
                                 wire::MessageWriter& out) const {
   if (op.type.empty() || op.type.size() > kTypeBytesMax) {
-    return std::unexpected(BadRecord{op.kName, "type", "is no name of 1 to 31 bytes"});
+    return std::unexpected(BadRecord{op.kName, "type", "is not a name of 1 to 31 bytes"});
   }
   const Checked begun = BeginNamed(op, RTM_NEWLINK, NLM_F_CREATE, 0, sequence, out);
   if (!begun) return begun;

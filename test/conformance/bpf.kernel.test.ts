@@ -424,11 +424,11 @@ describe('maps', () => {
   it('are refused where there is no bpf file system', async () => {
     const elsewhere = { ...pinned('IPv4'), directory: '/tmp/fairlead' };
     await expect(kernel.dump({ kind: 'bpfProbe', ...elsewhere })).rejects.toThrow(
-      '/tmp is no bpf file system',
+      '/tmp is not in a bpf file system',
     );
     const nowhere = { ...pinned('IPv4'), cgroup: '/tmp' };
     await expect(kernel.dump({ kind: 'bpfProbe', ...nowhere })).rejects.toThrow(
-      '/tmp is no folder of cgroup2',
+      '/tmp is not a folder of cgroup2',
     );
   });
 });

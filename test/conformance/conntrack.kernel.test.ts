@@ -297,7 +297,7 @@ describe('the addon', () => {
     for (const [buffer, message] of [
       [deletion(2, entries.bytes.subarray(1)), 'conntrackDelete.entries ends within an entry'],
       [deletion(0, entries.bytes), 'conntrackDelete.family is neither IPv4 nor IPv6'],
-      [Buffer.concat([whole, whole]), 'request.buffer holds more than one'],
+      [Buffer.concat([whole, whole]), 'request.buffer contains more than one request'],
     ] as const) {
       expect(await answer(namespace, buffer)).toMatchObject([
         { kind: 'failed', errno: 22, message },

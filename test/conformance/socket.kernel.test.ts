@@ -104,7 +104,7 @@ test.each([
 
 test.each([
   ['a field cut off', (whole: Uint8Array) => shortened(whole, 4), 'tableDelete.table is truncated'],
-  ['bytes left over', (whole: Uint8Array) => lengthened(whole), 'goes on after the last field'],
+  ['bytes left over', (whole: Uint8Array) => lengthened(whole), 'continues after the last field'],
 ])('an op with %s is refused with EINVAL and its index', async (_, damage, words) => {
   const socket = new NativeSocket();
   const good = batch({ kind: 'tableDelete', family: 2, table: 'absent' });
@@ -129,7 +129,7 @@ function lengthened(whole: Uint8Array): Uint8Array {
 test('a buffer with two requests is refused with EINVAL', async () => {
   const socket = new NativeSocket();
   const [dumped] = await answer(socket, Buffer.concat([generationRequest, generationRequest]));
-  const message = 'request.buffer holds more than one';
+  const message = 'request.buffer contains more than one request';
   expect(dumped).toMatchObject({ kind: 'dumped', errno: 22, message });
   socket.close();
 });

@@ -197,7 +197,7 @@ TEST("objects without an address are errors") {
               "a virtual service has no address and no firewall mark");
   CHECK_EQUAL(words(ipvs::DecodeDestination({AF_INET, IPPROTO_TCP, kVip, 80}, {})),
               "a destination has no address");
-  CHECK_EQUAL(words(ipvs::DecodeInfo({})), "IPVS does not tell its version");
+  CHECK_EQUAL(words(ipvs::DecodeInfo({})), "IPVS does not report its version");
 }
 
 TEST("timeouts and version are read") {

@@ -72,7 +72,7 @@ TEST("a record with bytes left over is refused") {
   Bytes payload = Payload(out);
   payload.resize(payload.size() + 4);
   CHECK_EQUAL(Words(protocol::Read<op::TableDelete>(payload).error()),
-              "tableDelete.payload goes on after the last field");
+              "tableDelete.payload continues after the last field");
 }
 
 TEST("a length near 2^32 does not overflow") {
@@ -94,7 +94,7 @@ TEST("a number too large for its field is refused") {
 TEST("a string with a NUL is refused: the kernel would see another name") {
   const Bytes payload = FromHex("02000000 03000000 61006200");
   CHECK_EQUAL(Words(protocol::Read<op::TableDelete>(payload).error()),
-              "tableDelete.table holds a NUL");
+              "tableDelete.table contains a NUL");
 }
 
 TEST("a buffer that ends within a header is refused") {
