@@ -1,4 +1,4 @@
-/** Whether a client takes gzip: alone or among others, unless its weight is 0. */
+/** Whether a client accepts gzip: gzip is listed, and its weight is not 0. */
 export function acceptsGzip(acceptEncoding: string): boolean {
   return acceptEncoding.split(',').some((one) => {
     const [coding = '', weight = ''] = one.split(';').map((part) => part.trim().toLowerCase());

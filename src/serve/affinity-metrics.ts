@@ -9,14 +9,14 @@ import type { Family } from '../net/address.ts';
 
 const families = ['IPv4', 'IPv6'] as const satisfies readonly Family[];
 
-/** Maps that are at least this full have a series of their own: few hold half of 65,535 clients. */
+/** Maps that are at least this full have their own series: few contain half of 65,535 clients. */
 const shareMin = 0.5;
 
 const readAgainMs = 60_000;
 
 type Fills = ReadonlyMap<Family, readonly AffinityFill[]>;
 
-/** `mode` gives the one that runs; `now` is in milliseconds. */
+/** `mode` returns the running mode; `now` is in milliseconds. */
 export function affinityMetrics(
   registry: Registry,
   kernel: Kernel,

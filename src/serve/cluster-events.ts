@@ -15,7 +15,7 @@ import { refusalText } from './refusal-text.ts';
 interface ClusterEventsOptions {
   readonly sink: EventSink;
   readonly nodeName: string;
-  /** metadata.uid of the Service `namespace/name`; empty when it is not known. */
+  /** metadata.uid of the Service `namespace/name`; empty if not known. */
   readonly uidOf: (service: string) => string;
 }
 
@@ -37,13 +37,13 @@ export class ClusterEvents {
     this.#aboutNode('Normal', 'Starting', '');
   }
 
-  /** An address could not be served on. */
+  /** A server could not listen on its address. */
   serverFailed(server: 'healthz' | 'metrics', error: Error): void {
     const what = server === 'healthz' ? 'ProxierHealthcheck' : 'MetricServer';
     this.#aboutNode('Warning', `FailedToStart${what}`, error.message);
   }
 
-  /** Load balancers cannot ask whether this node has endpoints of the Service. */
+  /** The health check node port of the Service does not answer load balancers. */
   serviceHealthFailed(service: string, port: number, { message }: Error): void {
     const what = `failed to start healthcheck ${JSON.stringify(service)} on port ${port}`;
     const note = `node ${this.#options.nodeName} ${what}: ${message}`;
@@ -60,7 +60,7 @@ export class ClusterEvents {
     this.#aboutNode('Warning', 'ProxyModeFallback', `mode ${from} ${reason}; mode ${to} is next`);
   }
 
-  /** The configuration asks for connect-time translation, and the kernel cannot do it. */
+  /** The configuration asks for connect-time translation, which the kernel does not support. */
   connectTimeLacks(lack: string): void {
     this.#aboutNode('Warning', 'ConnectTimeUnavailable', lack);
   }
@@ -70,23 +70,23 @@ export class ClusterEvents {
     this.#aboutNode('Warning', 'ConnectTimeStale', note);
   }
 
-  /** The configuration excludes pods from connect-time translation, and they cannot be watched. */
+  /** The configuration excludes pods from connect-time translation, and pods cannot be watched. */
   excludedPodsUnknown(note: string): void {
     this.#aboutNode('Warning', 'ExcludedPodsUnknown', note);
   }
 
-  /** New connections will be refused, or are. */
+  /** New connections will be refused soon, or are refused. */
   conntrackFull(note: string): void {
     const about = { action: 'TrackConnections', regarding: this.#node } as const;
     this.#record({ type: 'Warning', reason: 'ConntrackNearlyFull', ...about, note });
   }
 
-  /** What kube-proxy left was removed, or stays. */
+  /** What kube-proxy left was removed or kept. */
   takeover(type: ClusterEvent['type'], reason: string, note: string): void {
     this.#record({ type, reason, action: 'TakeOver', regarding: this.#node, note });
   }
 
-  /** Tells about Services only: nobody looks for events of other objects. */
+  /** Creates events for Services only: users do not look for events of other objects. */
   sourceProblem({ subject, field = '', reason }: SourceProblem): void {
     const service = /^Service (\S+\/\S+)$/.exec(subject)?.[1];
     if (service === undefined) return;
@@ -94,7 +94,7 @@ export class ClusterEvents {
     this.#aboutService(service, what, 'Read', field === '' ? reason : `${field}: ${reason}`);
   }
 
-  /** Reports about an object were left out. Tells it only about Services. */
+  /** Reports about an object were left out. Creates an event only for a Service. */
   leftOut(subject: string, reason: string, count: number): void {
     const service = /^(?:Service )?([^/\s]+\/[^/\s]+)$/.exec(subject)?.[1];
     if (service === undefined) return;

@@ -1,4 +1,4 @@
-/** Whether connections are translated when they are made, and what is left to the rules. */
+/** Whether connect-time translation is active, and which Services only rules handle. */
 import { Gauge, type Registry } from 'prom-client';
 import type { Config } from '../config/config.ts';
 import type { Exclusion, MapUse, MapView } from '../modes/connect-time/facts.ts';
@@ -8,21 +8,21 @@ import { type Clock, Pacer } from '../sync/clock.ts';
 
 /** Programs of earlier processes. */
 export interface StalePrograms {
-  /** How many are attached. */
+  /** The number of attached programs. */
   readonly attached: number;
   /** Why they could not be removed. */
   readonly failure?: string;
-  /** Why it is not known whether there are any. */
+  /** Why the number is not known. */
   readonly unknown?: string;
-  /** How many programs are attached that may be stale, or another agent's. */
+  /** The number of attached programs that may be stale, or another agent's. */
   readonly unidentified?: number;
 }
 
 export interface ConnectTimeFacts {
   readonly clock: Clock;
-  /** Whose connections are to be translated now. */
+  /** The sockets whose connections are translated. */
   readonly wanted: () => Config['connectTime'];
-  /** Undefined: no pods are to be excluded. */
+  /** Undefined: no pods are excluded. */
   readonly exclusion: () => Exclusion | undefined;
   readonly families: () => readonly ProgrammedFamily[];
   readonly stale: () => StalePrograms;

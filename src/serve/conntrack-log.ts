@@ -1,4 +1,4 @@
-/** What the log says about conntrack entries. */
+/** Logs changes of conntrack entries. */
 import type { ConntrackEvent, ConntrackObserver } from '../conntrack/events.ts';
 import type { Logger } from './log.ts';
 

@@ -1,4 +1,4 @@
-/** What Prometheus sees of conntrack entries; names as kube-proxy's (behaviour document 10.3). */
+/** Metrics of conntrack entries, with kube-proxy's names (behaviour document 10.3). */
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 import type { ConntrackEvent } from '../conntrack/events.ts';
 import { conntrackLosses, conntrackUse } from '../host/conntrack.ts';
@@ -41,7 +41,7 @@ export class ConntrackMetrics {
   }
 }
 
-/** How full the table is, and what was lost for it; nothing without `host`. */
+/** The size of the table, and packets dropped because it was full; nothing without `host`. */
 export function conntrackTableMetrics(registry: Registry, host: HostFiles | undefined): void {
   const registers = [registry];
   const gauge = (of: 'entries' | 'limit', help: string) =>

@@ -1,4 +1,4 @@
-/** Warns before the table of connection tracking is full, and says who fills it. */
+/** Warns before the table of connection tracking is full, and names the Services that fill it. */
 import { type ConntrackHolders, topOfConntrack } from '../conntrack/holders.ts';
 import { conntrackLosses, conntrackUse } from '../host/conntrack.ts';
 import type { HostFiles } from '../host/files.ts';
@@ -8,33 +8,35 @@ import { type Clock, Wakeup } from '../sync/clock.ts';
 import type { Logger } from './log.ts';
 
 interface ConntrackWatchOptions {
-  /** Undefined: this process does not look after the table. */
+  /** Undefined: this process does not manage the table. */
   readonly host?: HostFiles;
   readonly clock: Clock;
   readonly conntrack: Conntrack;
   readonly families: () => readonly ProgrammedFamily[];
   readonly log: Logger;
-  /** Tells users, too. */
+  /** Also creates an event. */
   readonly events: { conntrackFull(note: string): void };
 }
 
-/** How often the table is looked at, where two small files are read: while it is half empty, */
+/** The interval of checks while the table is less than half full. A check reads two small files. */
 const calmCheckMs = 60_000;
-/** and else. */
+/** The interval of checks of a fuller table. */
 const checkMs = 10_000;
-/** The share of the limit from which on it is looked at often. */
+/** The share of the limit above which checks are frequent. */
 const calmShare = 0.5;
 
-/** Reaching each of these shares of the limit is told at once. */
+/** Crossing one of these shares of the limit is reported immediately. */
 const shares = [0.8, 0.95] as const;
 
-/** The least time until the same is told again. */
+/** The least time between two reports of the same. */
 const tellAgainMs = 5 * 60_000;
 
-/** How many Service ports are named. */
+/** The number of Service ports that a report names. */
 const named = 5;
 
-/** A larger table is not read, so nobody is named: reading takes 36 bytes an entry (84 in IPv6). */
+/**
+ * A larger table is not read, so no Service is named: reading takes 36 bytes an entry (84 in IPv6).
+ */
 const entriesMax = 2_000_000;
 
 /** Until `signal` aborts. */
@@ -55,7 +57,7 @@ export async function watchConntrack(
 class Warner {
   readonly #options: ConntrackWatchOptions;
   readonly #host: HostFiles;
-  /** How bad it was when it was told last; 0 = not at all. */
+  /** The level that was last reported; 0 = none. */
   #toldLevel = 0;
   #toldAtMs = Number.NEGATIVE_INFINITY;
   #dropped: number | undefined;
@@ -88,7 +90,7 @@ class Warner {
     await this.#tell({ ...use, dropped });
   }
 
-  /** Packets dropped since the last call; the first call answers 0. */
+  /** Packets dropped since the last call; 0 at the first call. */
   #newlyDropped(): number {
     const dropped = conntrackLosses(this.#host)?.dropped ?? 0;
     const before = this.#dropped ?? dropped;
@@ -107,7 +109,10 @@ class Warner {
     events.conntrackFull(`${full}${lost}${who}`);
   }
 
-  /** Who fills the table. Undefined where nobody can say: the warning is useful without it. */
+  /**
+   * The Services that fill the table. Undefined if that cannot be read; the warning is useful
+   * without.
+   */
   async #top(entries: number): Promise<ConntrackHolders | undefined> {
     if (entries > entriesMax) return undefined;
     return topOfConntrack(this.#options, named).catch(() => undefined);

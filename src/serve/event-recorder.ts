@@ -5,11 +5,11 @@ import type { Logger } from './log.ts';
 interface RecorderOptions {
   readonly log: Logger;
   readonly nodeName: string;
-  /** Without it nobody is told. */
+  /** Undefined = create no events. */
   readonly openEvents?: EventRecorderOptions['open'];
 }
 
-/** Who tells the API server of events, if anybody does. */
+/** Sends events to the API server, if enabled. */
 export function makeRecorder(
   { log, nodeName, openEvents }: RecorderOptions,
   metrics: LifecycleMetrics,

@@ -1,11 +1,13 @@
-/** Metrics as Prometheus reads them, compressed for those who can undo it, as kube-proxy's are. */
+/**
+ * Metrics in the format of Prometheus, compressed for clients that accept it, as kube-proxy's are.
+ */
 import { promisify } from 'node:util';
 import { gzip } from 'node:zlib';
 import type { Registry } from 'prom-client';
 import { acceptsGzip } from './accepts-gzip.ts';
 import type { Asked, Reply } from './reply.ts';
 
-/** Not on the event loop: a thread of libuv's does it. */
+/** Compresses on a thread of libuv, not on the event loop. */
 const compress = promisify(gzip);
 
 export async function exposition(registry: Registry, asked: Asked): Promise<Reply> {

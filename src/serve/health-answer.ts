@@ -1,6 +1,6 @@
 /**
- * What probes are answered, made from facts alone, so that the event loop and the HTTP thread
- * answer the same (behaviour document 10.1).
+ * Answers of probes, computed from facts only, so that the event loop and the HTTP thread give the
+ * same answer (behaviour document 10.1).
  */
 import { jsonHeaders, type TextReply } from './reply.ts';
 
@@ -8,15 +8,15 @@ import { jsonHeaders, type TextReply } from './reply.ts';
 export const staleAfterMs = 120_000;
 
 /**
- * The proxy is unhealthy when its event loop has not turned for so long: it follows no change then.
+ * The proxy is unhealthy when its event loop has been blocked for this long: it follows no change.
  */
 export const loopStuckMs = 30_000;
 
 export interface FamilyFacts {
   readonly family: string;
-  /** When a sync was last done; milliseconds since the epoch. */
+  /** The time of the last sync; milliseconds since the epoch. */
   readonly updatedMs?: number | undefined;
-  /** The time of the oldest request that no sync has answered; by `monotonicMs`. */
+  /** The time of the oldest request without a sync since then; by `monotonicMs`. */
   readonly queuedMs?: number | undefined;
 }
 
@@ -28,27 +28,27 @@ export interface ListFacts {
   readonly failure?: string | undefined;
 }
 
-/** All that probes are answered from. */
+/** The input of answers to probes. */
 export interface HealthFacts {
-  /** When these were the facts; milliseconds, monotonic. */
+  /** The time of these facts; milliseconds, monotonic. */
   readonly monotonicMs: number;
   readonly timeoutMs: number;
   readonly families: readonly FamilyFacts[];
   readonly nodeEligible: boolean;
-  /** It is known whether this Node exists. */
+  /** Whether it is known if this Node exists. */
   readonly nodeListed: boolean;
   readonly lists: readonly ListFacts[];
   readonly overLimit: number;
   readonly behindMs: number;
 }
 
-/** When it is asked. */
+/** The time of the question. */
 export interface Moment {
   /** Milliseconds since the epoch. */
   readonly wallMs: number;
-  /** Milliseconds since the facts. */
+  /** The age of the facts in milliseconds. */
   readonly elapsedMs: number;
-  /** For how long the event loop has not turned. */
+  /** For how long the event loop has been blocked. */
   readonly loopSilentMs: number;
 }
 
@@ -86,7 +86,7 @@ function reply(
   const healthy = isHealthy(facts, moment);
   const ok = healthy && eligibility.nodeEligible !== false;
   const updates = families.flatMap(({ updatedMs }) => updatedMs ?? []);
-  // While all is well, kube-proxy gives the present time, and load balancers rely on that.
+  // While it is healthy, kube-proxy gives the current time, and load balancers rely on that.
   const lastUpdated = ok ? wallMs : updates.length > 0 ? Math.max(...updates) : undefined;
   const body = {
     lastUpdated: rfc3339Nano(lastUpdated),
@@ -127,7 +127,7 @@ function statusOf(facts: HealthFacts, moment: Moment): Record<string, unknown> {
   );
 }
 
-/** First lists that have not come yet: for how many seconds, and why. */
+/** Missing first lists: for how many seconds, and why. */
 function missingLists({ lists }: HealthFacts, { elapsedMs }: Moment) {
   const missing = lists.flatMap(({ resource, missingMs, failure }) => {
     if (missingMs === undefined) return [];
@@ -137,8 +137,8 @@ function missingLists({ lists }: HealthFacts, { elapsedMs }: Moment) {
 }
 
 /**
- * Watches that were silent for too long, in seconds. They do not make the proxy unhealthy: when an
- * API server is down, it is down for all nodes at once, and their rules go on working.
+ * Watches that were silent for too long, in seconds. They do not make the proxy unhealthy: a failed
+ * API server affects all nodes at the same time, and their rules continue to work.
  */
 function staleWatches({ lists }: HealthFacts, { elapsedMs }: Moment) {
   const stale = lists.flatMap(({ resource, silenceMs }) => {
@@ -148,14 +148,14 @@ function staleWatches({ lists }: HealthFacts, { elapsedMs }: Moment) {
   return stale.length === 0 ? {} : { staleWatches: Object.fromEntries(stale) };
 }
 
-/** Rounded to three digits after the point. */
+/** Rounded to three decimal places. */
 function seconds(ms: number): number {
   return Math.round(ms) / 1000;
 }
 
 /**
- * A time as Go's RFC3339Nano prints it: fractions without trailing zeroes. Undefined is Go's
- * zero time. `timeMs` are milliseconds since the epoch, with fractions down to microseconds.
+ * A time in the format of Go's RFC3339Nano: fractions without trailing zeroes. Undefined is Go's
+ * zero time. `timeMs`: milliseconds since the epoch, with fractions down to microseconds.
  */
 export function rfc3339Nano(timeMs: number | undefined): string {
   if (timeMs === undefined) return '0001-01-01T00:00:00Z';

@@ -1,4 +1,4 @@
-/** The health server's answers: whether the proxy does its work (behaviour document 10.1). */
+/** Answers of the health server: whether the proxy is healthy (behaviour document 10.1). */
 import type { Family } from '../net/address.ts';
 import type { Condition } from '../source/source.ts';
 import { type Resource, resources } from '../state/change.ts';
@@ -11,25 +11,25 @@ const deletionTaint = 'ToBeDeletedByClusterAutoscaler';
 
 interface FamilyState {
   updatedMs: number | undefined;
-  /** The time of the oldest request that no sync has answered; monotonic. */
+  /** The time of the oldest request without a sync since then; monotonic. */
   queuedMs: number | undefined;
 }
 
 interface HealthOptions {
   /**
-   * The proxy is unhealthy when a sync was asked for so long ago and is not done: 2 x syncPeriod.
+   * The proxy is unhealthy when a requested sync has not been done after this time: 2 x syncPeriod.
    */
   readonly timeoutMs: () => number;
-  /** Milliseconds since the epoch, with fractions: for people to read, because it may jump. */
+  /** Milliseconds since the epoch, with fractions: to be shown, because it may jump. */
   readonly now: () => number;
   /** Milliseconds, monotonic: for deadlines. */
   readonly monotonicMs: () => number;
   /** This node as last seen; undefined = never. */
   readonly node: () => Node | undefined;
-  /** The source has said whether there is such a Node. */
+  /** Whether the source has reported if this Node exists. */
   readonly nodeListed: () => boolean;
   readonly condition: (resource: Resource) => Condition;
-  /** Services that ask for more than one Service gets. */
+  /** The number of Services that exceed a limit. */
   readonly overLimit: () => number;
   /** The longest `Backlog.behindMs`; 0 = no family is behind. */
   readonly behindMs: () => number;
@@ -43,7 +43,7 @@ export class ProxyHealth {
     this.#options = options;
   }
 
-  /** A sync was asked for. */
+  /** A sync was requested. */
   queued(family: Family): void {
     const state = this.#family(family);
     state.queuedMs ??= this.#options.monotonicMs();
@@ -60,18 +60,18 @@ export class ProxyHealth {
     return isHealthy(this.facts(), this.#moment());
   }
 
-  /** New connections may be sent to this node. An unknown node is not eligible. */
+  /** Whether new connections may be sent to this node. An unknown node is not eligible. */
   get nodeEligible(): boolean {
     const node = this.#options.node();
     return node !== undefined && !node.deleted && !node.taintKeys.includes(deletionTaint);
   }
 
-  /** Whether it is known that this Node exists. */
+  /** Whether it is known if this Node exists. */
   get nodeListed(): boolean {
     return this.#options.nodeListed();
   }
 
-  /** What probes are answered from. */
+  /** The input of answers to probes. */
   facts(): HealthFacts {
     const { behindMs, condition, monotonicMs, nodeListed, overLimit, timeoutMs } = this.#options;
     return {
@@ -86,12 +86,12 @@ export class ProxyHealth {
     };
   }
 
-  /** The answer now. The HTTP thread gives the same. */
+  /** The current answer, which the HTTP thread would give, too. */
   answer(path: ProbePath): TextReply {
     return probeAnswer(path, this.facts(), this.#moment());
   }
 
-  /** On the event loop, it turns. */
+  /** This code runs on the event loop, so the loop is not blocked. */
   #moment() {
     return { wallMs: this.#options.now(), elapsedMs: 0, loopSilentMs: 0 };
   }

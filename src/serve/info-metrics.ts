@@ -7,11 +7,13 @@ import type { ModeName } from '../modes/mode.ts';
 interface InfoSources {
   /** The configuration in force. */
   readonly config: () => Pick<Config, 'document' | 'mode'>;
-  /** The mode that runs, or is about to. */
+  /** The mode that runs, or is about to run. */
   readonly mode: () => ModeName;
 }
 
-/** Each has one series with value 1. They change with the configuration, without a restart. */
+/**
+ * Each metric has one series with value 1. They change with the configuration, without a restart.
+ */
 export function infoMetrics(registry: Registry, { config, mode }: InfoSources): void {
   const registers = [registry];
   const modeInfo = new Gauge({

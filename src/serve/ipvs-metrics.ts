@@ -1,6 +1,6 @@
 /**
  * The kernel's counters of each virtual service and each real server, read when Prometheus asks.
- * There may be very many, so they are off by default (--ipvs-counters).
+ * There may be many, so they are off by default (--ipvs-counters).
  */
 import { Counter, Gauge, type Registry } from 'prom-client';
 import type { Kernel } from '../kernel/kernel.ts';
@@ -60,7 +60,7 @@ export function ipvsMetrics(
   });
 }
 
-/** Nothing when the kernel can't be read, so that other metrics are still served. */
+/** Nothing if the kernel can't be read, so that other metrics are still served. */
 async function read(kernel: Kernel): Promise<(VirtualService | Destination)[]> {
   const any = { family: 0, protocol: 0, address: new Uint8Array(0), port: 0 };
   const dumps = [

@@ -1,4 +1,4 @@
-/** Metrics for which the kernel is asked when Prometheus asks. */
+/** Metrics that are read from the kernel when Prometheus asks. */
 import type { Registry } from 'prom-client';
 import type { Config } from '../config/config.ts';
 import type { HostFiles } from '../host/files.ts';
@@ -16,19 +16,19 @@ import { serviceMetrics } from './service-metrics.ts';
 
 interface KernelMetricsOptions {
   readonly kernel: Kernel;
-  /** Where the kernel says how full connection tracking is, if it is this process's to ask. */
+  /** Where to read how full connection tracking is, if this process manages it. */
   readonly host?: HostFiles | undefined;
   readonly clock: Clock;
   readonly state: ClusterState;
   readonly config: () => Config;
   /** The mode that runs. */
   readonly mode: () => ModeFacts | undefined;
-  /** Where connections are translated when they are made, if they are. */
+  /** The maps of connect-time translation, if it is active. */
   readonly connectTime: () => Pick<Placement, 'directory'> | undefined;
   readonly families: () => readonly ProgrammedFamily[];
 }
 
-/** Returns the counters of traffic, which others may ask, too. */
+/** Returns the counters of traffic, which others may use, too. */
 export function kernelMetrics(registry: Registry, options: KernelMetricsOptions): ServiceCounters {
   const { kernel, host, clock, state, config, connectTime, mode, families } = options;
   ipvsMetrics(registry, kernel, () => config().ipvs.counters && mode()?.usesIPVS);

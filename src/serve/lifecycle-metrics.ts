@@ -1,4 +1,4 @@
-/** Metrics of starting, changing and taking over. */
+/** Metrics of starts, mode changes and takeovers. */
 import { Counter, type Registry } from 'prom-client';
 import type { ModeName } from '../modes/mode.ts';
 import type { DropReason } from '../source/kubernetes/event-series.ts';
@@ -55,12 +55,12 @@ export class LifecycleMetrics {
     );
   }
 
-  /** A mode cannot run here, so that another one is tried. */
+  /** A mode cannot run here, so another one is tried. */
   fellBack(from: ModeName, to: ModeName): void {
     this.#fallbacks.inc({ from, to });
   }
 
-  /** What a mode had left is removed, because another has taken over. */
+  /** Objects of a mode are removed, because another mode has taken over. */
   replaced(from: ModeName, to: ModeName): void {
     this.#replaced.inc({ from, to });
   }

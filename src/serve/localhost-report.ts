@@ -1,4 +1,4 @@
-/** Tells log, metrics and users about node ports on loopback addresses. */
+/** Reports node ports on loopback addresses to log, metrics and events. */
 import type { LocalhostEvent } from '../modes/sockets/localhost.ts';
 import { formatServicePortName } from '../state/types.ts';
 import type { ClusterEvents } from './cluster-events.ts';

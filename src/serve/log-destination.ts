@@ -1,7 +1,7 @@
 /**
- * Where the lines of the log go. Logging never waits: when a reader has stopped, a disk is full or
- * a pipe is closed, lines are lost and nothing else happens. They are counted, and when there is
- * room again, a line says how many are missing.
+ * Writes the lines of the log. Logging never waits: if a reader has stopped, a disk is full or a
+ * pipe is closed, lines are lost and nothing else happens. Lost lines are counted, and the next
+ * line that can be written reports their number.
  */
 import type { DestinationStream } from 'pino';
 import type { LineWriter } from '../kernel/addon.ts';
@@ -9,16 +9,16 @@ import { printable } from './printable.ts';
 
 interface LogDestinationOptions {
   readonly writer: LineWriter;
-  /** pino's line, without its newline, as it is to be written. */
+  /** pino's line, without its newline, in the form to be written. */
   readonly format: (line: string) => string;
-  /** pino's line that tells of lines that were left out. */
+  /** pino's line that reports lost lines. */
   readonly notice: (count: number) => string;
-  /** How much may wait for its reader. Default 1 MiB. */
+  /** The most bytes that may wait to be written. Default 1 MiB. */
   readonly pendingBytesMax?: number;
 }
 
 const pendingBytesDefault = 1 << 20;
-/** How often it looks for room while nobody logs. */
+/** How often to try again while no lines are logged. */
 const lookMs = 1000;
 /** How long a process that ends waits for its last lines. */
 const flushLongestMs = 1000;
@@ -27,7 +27,7 @@ const fatal = '{"level":"fatal"';
 export class LogDestination implements DestinationStream {
   readonly #options: LogDestinationOptions;
   readonly #pendingBytesMax: number;
-  /** Lines left out since the start, and those of them that no line has reported. */
+  /** Lines lost since the start, and those of them not yet reported. */
   #leftOut = 0;
   #untold = 0;
   #look: NodeJS.Timeout | undefined;
@@ -37,7 +37,7 @@ export class LogDestination implements DestinationStream {
     this.#pendingBytesMax = options.pendingBytesMax ?? pendingBytesDefault;
   }
 
-  /** Lines that were left out since the start. */
+  /** Lines lost since the start. */
   get leftOut(): number {
     return this.#leftOut;
   }
@@ -54,12 +54,12 @@ export class LogDestination implements DestinationStream {
     this.#push(line);
   }
 
-  /** Waits until all is written, a second at most. */
+  /** Waits until all is written, at most a second. */
   flushSync(): void {
     this.#options.writer.drain(flushLongestMs);
   }
 
-  /** After lines were left out, half of the room must be free, so that one notice tells of many. */
+  /** After lines were lost, half of the space must be free, so that one notice reports many. */
   #hasRoom(length: number): boolean {
     if (this.#untold > 0) return false;
     return this.#options.writer.pendingBytes() + length <= this.#pendingBytesMax;

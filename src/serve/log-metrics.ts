@@ -1,4 +1,4 @@
-/** What Prometheus sees of the log. */
+/** Metrics of the log. */
 import { Counter, type Registry } from 'prom-client';
 import type { LogDestination } from './log-destination.ts';
 

@@ -1,4 +1,4 @@
-/** Logs: JSON lines for machines, short lines for people at a terminal. */
+/** Logs JSON lines for machines, or short lines for people at a terminal. */
 import { isatty } from 'node:tty';
 import { type DestinationStream, type Logger, pino } from 'pino';
 import type { LogFormat, LoggingConfig } from '../config/config.ts';
@@ -22,11 +22,11 @@ export function createLogger(config: LoggingConfig): { log: Logger; lines: LogDe
 
 /** Whether the lines are text for people. */
 export function isText(format: LogFormat): boolean {
-  // Not `process.stderr.isTTY`: that makes a pipe non-blocking, which others share.
+  // Not `process.stderr.isTTY`: that makes a pipe non-blocking, which other processes share.
   return format === 'text' || (format === 'auto' && isatty(stderrFd));
 }
 
-/** The line that says that `count` lines were left out. */
+/** The line that reports `count` lost lines. */
 export function leftOutNotice(count: number): string {
   let text = '';
   const write = (line: string): void => {
@@ -47,7 +47,7 @@ export function loggerTo(stream: DestinationStream, verbosity: number): Logger {
   return pino(options, stream);
 }
 
-/** Times with three digits: clocks have more, which mean nothing. */
+/** Times with three decimal places: more are not meaningful. */
 function rounded(fields: Record<string, unknown>): Record<string, unknown> {
   return Object.fromEntries(
     Object.entries(fields).map(([name, value]) => {
@@ -61,7 +61,7 @@ function roundedMs(ms: number): number {
   return ms < 1000 ? Number(ms.toPrecision(3)) : Math.round(ms);
 }
 
-/** Changes how much is logged from now on. */
+/** Changes the verbosity. */
 export function setVerbosity(log: Logger, verbosity: number): void {
   log.level = levelOf(verbosity);
 }

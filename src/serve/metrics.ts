@@ -1,7 +1,7 @@
 /**
  * The metrics for Prometheus. kube-proxy's metrics have its names, labels, prefixes of help texts
- * and buckets (behaviour document 10.3), so that dashboards and alerts go on working. Ours begin
- * with `fairlead_`.
+ * and buckets (behaviour document 10.3), so that dashboards and alerts continue to work. Fairlead's
+ * own begin with `fairlead_`.
  */
 import { Counter, Gauge, Histogram, Registry } from 'prom-client';
 import { ownRelease, proxyGates, stageIn } from '../config/gates.ts';
@@ -24,19 +24,19 @@ import { buildMetrics, processMetrics } from './process-metrics.ts';
 import { RequestMetrics } from './request-metrics.ts';
 import { SourceMetrics } from './source-metrics.ts';
 
-/** What is read when Prometheus asks, and the gates, which never change. */
+/** Values that are read when Prometheus asks, and the feature gates, which never change. */
 interface MetricsSources {
   readonly featureGates: Readonly<Record<string, boolean>>;
   readonly condition: (resource: Resource) => Condition;
   /** The version of the API server; undefined = not known. */
   readonly serverVersion: () => ServerVersion | undefined;
-  /** Services that ask for more than one Service gets. */
+  /** The number of Services that exceed a limit. */
   readonly overLimit: () => number;
-  /** Named counters, asked for while mode iptables runs. */
+  /** Named counters, which are read while mode iptables runs. */
   readonly counters: ReadCounters;
-  /** How many sockets listen for node ports on the loopback address. */
+  /** The number of sockets that listen for node ports on the loopback address. */
   readonly localhostListeners: (family: Family) => number;
-  /** Families that are served, with what is desired and how many Forwardings are in quarantine. */
+  /** The served families, with desired Forwardings and the number in quarantine. */
   readonly families: () => Iterable<{
     readonly family: Family;
     readonly desired: ReadonlyMap<string, Forwarding>;
@@ -46,7 +46,7 @@ interface MetricsSources {
 
 const family = 'ip_family';
 
-/** The 0 comes from the way upstream merges its lists of buckets, and dashboards use it. */
+/** The 0 results from the way upstream merges its lists of buckets, and dashboards use it. */
 const programmingBuckets = [
   0,
   0.25,
@@ -60,7 +60,7 @@ function steps(from: number, to: number, by: number): number[] {
   return Array.from({ length: (to - from) / by + 1 }, (_, i) => from + i * by);
 }
 
-/** As what kube-proxy counts changes. */
+/** Changes that kube-proxy counts. */
 const countedAs: { readonly [K in Change['kind']]?: 'service' | 'endpoint' } = {
   service: 'service',
   'service-gone': 'service',
@@ -102,7 +102,7 @@ export class Metrics {
     gateMetrics(registry, sources.featureGates);
   }
 
-  /** This mode carries the traffic from now on: metrics of other modes are not exposed any more. */
+  /** This mode handles the traffic from now on: metrics of other modes are not exposed any more. */
   running(mode: ModeFacts): void {
     this.#modes.running(mode);
   }
@@ -112,7 +112,7 @@ export class Metrics {
     this.#requests.observe(exchange);
   }
 
-  /** The source brought a change; kube-proxy counts those of Services and EndpointSlices. */
+  /** The source delivered a change; kube-proxy counts those of Services and EndpointSlices. */
   changed(kind: Change['kind']): void {
     const counted = countedAs[kind];
     if (counted === undefined) return;
@@ -121,7 +121,7 @@ export class Metrics {
     total.inc();
   }
 
-  /** The health server has answered so often since it was asked last. */
+  /** The number of answers of the health server since the last call. */
   probed: () => readonly { readonly counted: Counted; readonly count: number }[] = () => [];
 
   observe(event: SyncEvent): void {
@@ -129,7 +129,7 @@ export class Metrics {
     else this.#own.serviceProblems.inc({ kind: event.kind });
   }
 
-  /** When metrics are read: the HTTP thread counts its answers by itself. */
+  /** Called when metrics are read: the HTTP thread counts its answers by itself. */
   #countProbes(): void {
     for (const { count, counted } of this.probed()) {
       if (count > 0) this.#kubeProxy[counted.probe].inc({ code: String(counted.status) }, count);
@@ -319,7 +319,7 @@ function ownMetrics(registry: Registry) {
   };
 }
 
-/** 1 = enabled. Stages as upstream's: a gate of general availability has none. */
+/** 1 = enabled. Stages as upstream's: GA has an empty one. */
 function gateMetrics(registry: Registry, gates: Readonly<Record<string, boolean>>): void {
   const gauge = new Gauge({
     name: 'kubernetes_feature_enabled',
@@ -399,7 +399,7 @@ function stateMetrics(registry: Registry, { families, overLimit }: MetricsSource
 
 type FamilyOf = ReturnType<MetricsSources['families']> extends Iterable<infer T> ? T : never;
 
-/** Ports with endpoints somewhere, but none that traffic of policy Local may reach. */
+/** Ports with endpoints, of which traffic of policy Local can reach none. */
 export function countNoLocal(desired: Iterable<Forwarding>): {
   internal: number;
   external: number;

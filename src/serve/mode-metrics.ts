@@ -23,7 +23,7 @@ const names = {
   iptablesRulesLast: 'kubeproxy_sync_proxy_rules_iptables_last',
   invalidDropped: 'kubeproxy_iptables_ct_state_invalid_dropped_packets_total',
   localhostAccepted: 'kubeproxy_iptables_localhost_nodeports_accepted_packets_total',
-  // Asked for by users, never upstream's.
+  // Requested by users; not in upstream.
   iptablesSyncs: 'kubeproxy_iptables_sync_total',
   ipvsSyncs: 'kubeproxy_ipvs_sync_total',
 } as const satisfies Record<ModeMetric, string>;
@@ -65,7 +65,7 @@ export class ModeMetrics {
   failed({ family, purpose }: Failed): void {
     const label = { ip_family: family };
     const { nftablesFailures, nftablesCleanupFailures } = this.#metrics;
-    // An element may have expired before it was swept, which is no failure.
+    // An element may have expired before its deletion, which is not a failure.
     if (purpose === 'sweep') return;
     if (purpose === 'deferred') nftablesCleanupFailures.inc(label);
     else {
@@ -76,7 +76,7 @@ export class ModeMetrics {
   }
 }
 
-/** None is exposed yet. */
+/** No metric is exposed yet. */
 function makeMetrics(counters: ReadCounters) {
   const described = (name: ModeMetric, help: string) => ({
     name: names[name],

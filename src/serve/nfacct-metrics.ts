@@ -6,10 +6,10 @@ import { type NamedCounter, readCounters } from '../kernel/acct.ts';
 import type { Kernel } from '../kernel/kernel.ts';
 import type { Logger } from './log.ts';
 
-/** Counters that are there; none where they can't be read. */
+/** Existing counters; empty if they can't be read. */
 export type ReadCounters = () => Promise<readonly Pick<NamedCounter, 'name' | 'packets'>[]>;
 
-/** None when they can't be read, so that other metrics are still served. */
+/** Empty if they can't be read, so that other metrics are still served. */
 export function countersOf(kernel: Kernel, log: Logger): ReadCounters {
   return () =>
     readCounters(kernel).catch((error: Error) => {
@@ -18,7 +18,9 @@ export function countersOf(kernel: Kernel, log: Logger): ReadCounters {
     });
 }
 
-/** A metric of the packets that the kernel's counter `counter` has seen; no series without it. */
+/**
+ * A metric of the packets that the kernel's counter `counter` has counted; no series without it.
+ */
 export function nfacctMetric(
   described: { readonly name: string; readonly help: string },
   counter: string,

@@ -1,5 +1,5 @@
 /**
- * The metrics server's own /healthz, which says that the process answers and nothing about the
+ * The metrics server's own /healthz, which reports that the process answers and nothing about the
  * proxy, and /metrics/slis, which counts its answers (behaviour document 10.4).
  */
 import { Counter, Gauge, Registry } from 'prom-client';

@@ -1,16 +1,16 @@
-/** Text from elsewhere, made safe to look at. */
+/** Makes text from other sources safe to display. */
 
 /**
- * What no name may bring to a terminal or a log: controls, formats (they turn the direction of
- * text), surrogates, what is not assigned, line and paragraph ends, blanks that are not the common
- * one, what shows nothing, and marks that are drawn over other characters.
+ * Characters that no name may send to a terminal or a log: controls, formats (which change the
+ * direction of text), surrogates, unassigned ones, line and paragraph separators, spaces except
+ * U+0020, invisible characters, and combining marks.
  */
 const unprintable = /(?! )[\p{C}\p{Z}\p{M}\p{Default_Ignorable_Code_Point}]/gu;
-/** The same, but for the tabs and newlines of a text of several lines. */
+/** The same, except tabs and newlines of multi-line text. */
 const unprintableInText = new RegExp(`(?![\\t\\n])${unprintable.source}`, 'gu');
 const anyUnprintable = new RegExp(unprintable.source, 'u');
 
-/** What is as wide as two letters on a terminal: Han, Hangul, Kana, their forms, and emoji. */
+/** Characters as wide as two letters on a terminal: Han, Hangul, Kana, their forms, and emoji. */
 const wideRanges = [
   ...[
     '\\u1100-\\u115f',
@@ -25,7 +25,7 @@ const wide = new RegExp(`[${wideRanges.join('')}]`, 'gu');
 
 /**
  * `text` with each character that is not printable as `\uXXXX`: a name must not move the cursor,
- * end a line or hide. Within a string of JSON the result means the same.
+ * end a line or be invisible. In a JSON string the result has the same meaning.
  */
 export function printable(text: string): string {
   return text.replace(unprintable, escaped);
@@ -36,17 +36,17 @@ export function printableText(text: string): string {
   return text.replace(unprintableInText, escaped);
 }
 
-/** Whether `printable` would change it. */
+/** Whether `printable` would change the text. */
 export function isPrintable(text: string): boolean {
   return !anyUnprintable.test(text);
 }
 
-/** How many columns of a terminal a printable text takes. */
+/** The number of terminal columns of a printable text. */
 export function widthOf(text: string): number {
   return [...text].length + (text.match(wide)?.length ?? 0);
 }
 
-/** `\uXXXX`, twice where the character has two units of UTF-16. */
+/** `\uXXXX`, twice for a character with two UTF-16 units. */
 function escaped(character: string): string {
   const units = Array.from({ length: character.length }, (_, i) => character.charCodeAt(i));
   return units.map((unit) => `\\u${unit.toString(16).padStart(4, '0')}`).join('');

@@ -3,7 +3,7 @@ import { Gauge, type Registry } from 'prom-client';
 import type { Judgements } from './ask/problem.ts';
 
 export interface ProblemSources extends Pick<Judgements, 'catchUp'> {
-  /** What `fairlead status` says of the proxy. */
+  /** The health that `fairlead status` shows. */
   healthy(): boolean;
   counts(): Judgements['counts'];
 }

@@ -35,9 +35,9 @@ export function buildMetrics(
 const eventLoopTimerMs = 3_600_000;
 
 /**
- * Metrics of the process and of Node, without gauges whose names end as only counters' should, and
- * without those for which a timer would wake an idle process all the time:
- * `fairlead_event_loop_delay_seconds` needs none.
+ * Metrics of the process and of Node, except gauges whose names end like those of counters, and
+ * except those whose timer would wake an idle process all the time:
+ * `fairlead_event_loop_delay_seconds` needs no timer.
  */
 export function processMetrics(registry: Registry): void {
   collectDefaultMetrics({

@@ -11,7 +11,7 @@ const index = `Profiles of V8, for the Performance panel of Chrome's developer t
 /debug/pprof/profile?seconds=${secondsDefault}
 `;
 
-/** The paths are those of pprof, and the format of profiles is V8's. */
+/** The paths are those of pprof; the format of profiles is V8's. */
 export function profileRoutes(): Routes {
   const underWay = { profile: false };
   return forThisNode({

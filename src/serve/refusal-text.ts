@@ -2,7 +2,7 @@ import type { KernelFailure } from '../kernel/kernel.ts';
 import type { RefusedAddress } from '../modes/mode.ts';
 import { formatAddress } from '../net/address.ts';
 
-/** Why an address of a Service is not put on our link, in words for logs and events. */
+/** Why an address of a Service is not added to our link, as text for logs and events. */
 export function refusalText({ address }: Pick<RefusedAddress, 'address'>): string {
   return (
     `${formatAddress(address.bytes)} is an address of this machine: only the Service's ports are ` +
@@ -10,7 +10,7 @@ export function refusalText({ address }: Pick<RefusedAddress, 'address'>): strin
   );
 }
 
-/** What the kernel said, always with its code. */
+/** The kernel's error text, always with its code. */
 export function failureText({ code, message }: KernelFailure): string {
   return message.includes(code) ? message : `${message} (${code})`;
 }

@@ -1,4 +1,4 @@
-/** What the HTTP servers are asked, and what they answer. */
+/** Requests to the HTTP servers, and their answers. */
 
 export interface Reply {
   readonly status: number;
@@ -13,7 +13,7 @@ export interface TextReply extends Reply {
 export interface Asked {
   readonly method: string;
   readonly query: URLSearchParams;
-  /** The address of who asks; empty = gone meanwhile. */
+  /** The address of the client; empty = already disconnected. */
   readonly peer: string;
   /** The Host header; empty = none. */
   readonly host: string;
@@ -21,13 +21,13 @@ export interface Asked {
   readonly accept: string;
   /** The Accept-Encoding header; empty = none. */
   readonly acceptEncoding: string;
-  /** The body of the request, of which a kilobyte is kept. */
+  /** The body of the request; only the first kilobyte is kept. */
   readonly body: string;
 }
 
 export type Route = (asked: Asked) => Reply | Promise<Reply>;
 
-/** Routes by path. Each answers any method, unless it checks the method. Other paths are 404. */
+/** Routes by path. Each answers any method, unless it checks the method. Other paths get 404. */
 export type Routes = Readonly<Record<string, Route>>;
 
 export const jsonHeaders = {

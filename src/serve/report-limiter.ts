@@ -2,16 +2,16 @@ import type { Clock } from '../sync/clock.ts';
 
 interface ReportLimiterOptions {
   readonly clock: Pick<Clock, 'after'>;
-  /** `count` reports about the subject for this reason were not admitted lately. */
+  /** `count` reports about the subject for this reason were left out recently. */
   readonly leftOut: (subject: string, reason: string, count: number) => void;
 }
 
-/** Reports about one subject for one reason within a period. */
+/** The most reports about one subject for one reason in a period. */
 const reportsMax = 10;
 const periodMs = 60_000;
 
 /**
- * So many subjects and reasons are counted one by one. All others count as one subject a reason.
+ * How many subjects and reasons are counted one by one. All others count as one subject per reason.
  */
 const countedMax = 1000;
 const others = 'others';
@@ -24,8 +24,8 @@ interface Count {
 
 /**
  * Limits reports, so that those about one object do not hide others: a Service with 4,000 ports can
- * have 4,000 faults, ten times a second. Reports that are left out are counted, and at the end of
- * the period the count is told.
+ * have 4,000 faults, ten times a second. Reports above the limit are left out, and their number is
+ * reported at the end of the period.
  */
 export class ReportLimiter {
   readonly #options: ReportLimiterOptions;
@@ -36,7 +36,7 @@ export class ReportLimiter {
     this.#options = options;
   }
 
-  /** Subjects and reasons that are remembered. */
+  /** Subjects and reasons that are counted. */
   get size(): number {
     return this.#counts.size;
   }
@@ -49,13 +49,13 @@ export class ReportLimiter {
     return count.reports <= reportsMax;
   }
 
-  /** Tells what was left out up to now. */
+  /** Reports the number left out so far. */
   close(): void {
     this.#cancel?.();
     this.#end();
   }
 
-  /** Undefined when there is no room for one more subject. */
+  /** Undefined if no further subject can be counted. */
   #countOf(subject: string, reason: string): Count | undefined {
     const key = `${reason} ${subject}`;
     const known = this.#counts.get(key);

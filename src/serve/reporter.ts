@@ -1,4 +1,4 @@
-/** Tells log and users about Services and other objects, within limits. */
+/** Reports problems of Services and other objects to log and events, within limits. */
 import type { NoRoom } from '../modes/sockets/descriptors.ts';
 import type { SourceProblem } from '../source/source.ts';
 import { formatFrontend } from '../state/conflict.ts';
@@ -16,7 +16,7 @@ interface ReporterOptions {
   readonly log: Logger;
   readonly events: ClusterEvents;
   readonly clock: Pick<Clock, 'after'>;
-  /** Is told how many reports were left out. */
+  /** Receives the number of reports that were left out. */
   readonly leftOut: (count: number) => void;
 }
 
@@ -56,7 +56,7 @@ export class Reporter {
     if (this.#limiter.admits(event.service, kind)) this.#tellServiceHealth(event);
   }
 
-  /** A client of a socket. */
+  /** A socket's client. */
   noRoom({ bound, client, frontend, max }: NoRoom): void {
     const at = formatFrontend(frontend.protocol, frontend);
     if (!this.#limiter.admits(at, `no room: ${bound}`)) return;
@@ -64,7 +64,7 @@ export class Reporter {
     this.#options.log.warn(fields, 'Refused client of a socket: too many file descriptors');
   }
 
-  /** Tells what was left out up to now. */
+  /** Reports the number left out so far. */
   close(): void {
     this.#limiter.close();
   }
@@ -77,7 +77,9 @@ export class Reporter {
   }
 }
 
-/** The Service (`namespace/name`) that an event is about; undefined = it is about the node. */
+/**
+ * The Service (`namespace/name`) that an event is about; undefined = the event is about the node.
+ */
 function serviceOf(event: SyncEvent): string | undefined {
   switch (event.kind) {
     case 'conflict':

@@ -9,11 +9,11 @@ import type { Routes } from './reply.ts';
 interface ServeOptions {
   readonly http: Pick<HttpThread, 'listen'>;
   readonly at: HostPort;
-  /** The routes, or `probes`: the HTTP thread answers these by itself. */
+  /** The routes, or `probes`, which the HTTP thread answers by itself. */
   readonly routes: Routes | 'probes';
-  /** Paths that are not handled one request by one. */
+  /** Paths whose requests are not handled one by one. */
   readonly handling?: Readonly<Record<string, Handling>>;
-  /** When the address can't be bound: `fail` rejects, `retry` tries again. */
+  /** What to do if the address can't be bound: `fail` rejects, `retry` tries again. */
   readonly onBindFailure: 'retry' | 'fail';
   /** The server could not bind, or failed later. */
   readonly problem: (error: Error) => void;
@@ -66,7 +66,7 @@ function untilClosed(options: ServeOptions, signal: AbortSignal): Promise<void> 
   });
 }
 
-/** As Go does: a wildcard of either family means both, where the host has both. */
+/** As in Go: a wildcard of either family means both, if the host has both. */
 function placeFor({ address, port }: HostPort): Place {
   const isWildcard = address.bytes.every((byte) => byte === 0);
   return isWildcard ? { port } : { host: formatAddress(address.bytes), port };

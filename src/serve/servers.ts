@@ -13,18 +13,18 @@ import { metricsRoutes } from './routes.ts';
 import { serve } from './server.ts';
 
 interface ServersOptions {
-  /** The present configuration. What is served follows it; where it is served does not. */
+  /** The current configuration. Answers follow changes of it; addresses do not. */
   readonly config: () => Config;
   readonly mode: () => ModeName;
   readonly http: HttpThread;
   readonly metrics: Metrics;
   readonly inside: Inside;
   readonly log: Logger;
-  /** Is told once for each server that it cannot serve on its address. */
+  /** Called once for each server that cannot listen on its address. */
   readonly failed: (server: 'healthz' | 'metrics', error: Error) => void;
 }
 
-/** Metrics are made for all who wait, and profiles take as long as they are asked for. */
+/** Metrics are made once for all waiting clients, and profiles take as long as requested. */
 const handling = { '/metrics': 'shared', '/debug/pprof/profile': 'long' } as const;
 
 /**

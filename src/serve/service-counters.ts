@@ -1,6 +1,6 @@
 /**
- * Connections and refusals of each Service port, as the kernel counts them: read when somebody
- * asks, and not more often than every two seconds. Commands and metrics say what this says.
+ * Connections and refusals of each Service port, as the kernel counts them: read on request, and
+ * not more often than every two seconds. Commands and metrics use it.
  */
 import type { Kernel } from '../kernel/kernel.ts';
 import { ConnectTimeCounts } from '../modes/connect-time/counts.ts';
@@ -16,20 +16,20 @@ import {
 import { type Forwarding, objectKey } from '../state/types.ts';
 import { type Clock, Pacer } from '../sync/clock.ts';
 
-/** What one Service port has had. Numbers only grow, while the process runs. */
+/** The counters of one Service port. They only grow while the process runs. */
 export interface ServiceTraffic extends Whom {
-  /** Connections that clients opened, also those that were refused for want of endpoints. */
+  /** Connections that clients opened, including those refused because there was no endpoint. */
   readonly connections: number;
-  /** Packets refused: a client that sends again is counted again. */
+  /** Packets refused: each retry of a client counts. */
   readonly refusals: ReadonlyMap<RefusalReason, number>;
-  /** Of `connections`, by `10.96.0.1:80` or `node port 30080`; since the element was made. */
+  /** Of `connections`, by `10.96.0.1:80` or `node port 30080`; since the element was created. */
   readonly frontends: ReadonlyMap<string, number>;
   /** Connections by endpoint (`10.244.0.5:8080`), of the last day at least. */
   readonly endpoints: ReadonlyMap<string, number>;
 }
 
 export interface Traffic {
-  /** By the clock, when the kernel was read. */
+  /** The time when the kernel was read. */
   readonly readAtMs: number;
   readonly services: readonly ServiceTraffic[];
 }
@@ -37,12 +37,12 @@ export interface Traffic {
 interface ServiceCountersOptions {
   readonly kernel: Kernel;
   readonly clock: Clock;
-  /** The mode that runs, if traffic is to be counted. */
+  /** The running mode, if traffic is to be counted. */
   readonly mode: () => ModeFacts | undefined;
-  /** Where connections are translated when they are made, past the rules. */
+  /** The maps of connect-time translation, which bypasses the rules. */
   readonly connectTime: () => Pick<Placement, 'directory'> | undefined;
   readonly families: () => readonly ProgrammedFamily[];
-  /** Whether there is a Service `namespace/name`. */
+  /** Whether a Service `namespace/name` exists. */
   readonly isKnown: (service: string) => boolean;
 }
 
@@ -60,7 +60,7 @@ export class ServiceCounters {
   readonly #options: ServiceCountersOptions;
   readonly #connectTimeCounts = new ConnectTimeCounts();
   readonly #entries = new Map<string, Entry>();
-  /** What the kernel said last, by family and id. */
+  /** The kernel's last values, by family and id. */
   readonly #last = new Map<Family, Map<string, number>>();
   #known: Promise<Traffic | undefined> | undefined;
   #readAtMs = Number.NEGATIVE_INFINITY;
@@ -69,7 +69,7 @@ export class ServiceCounters {
     this.#options = options;
   }
 
-  /** Undefined: nothing is counted, by the configuration or in this mode. */
+  /** Undefined: the configuration or the mode does not count. */
   read(): Promise<Traffic | undefined> {
     const { clock } = this.#options;
     if (this.#known === undefined || clock.now() - this.#readAtMs >= readAgainMs) {
@@ -79,7 +79,7 @@ export class ServiceCounters {
     return this.#known;
   }
 
-  /** One reading after the other. */
+  /** Serialises readings. */
   async #read(earlier: Promise<unknown> | undefined): Promise<Traffic | undefined> {
     await earlier;
     const { clock, families, mode } = this.#options;
@@ -98,7 +98,7 @@ export class ServiceCounters {
     return { readAtMs, services: [...this.#entries.values()] };
   }
 
-  /** A family that can't be read keeps what was known: metrics of the other are worth having. */
+  /** A family that can't be read keeps its last values, so that the other one is still reported. */
   async #readFamily(
     mode: ModeFacts,
     family: Family,
@@ -117,7 +117,7 @@ export class ServiceCounters {
     const told = (count: Count): void => {
       const before = last.get(count.id) ?? 0;
       last.set(count.id, count.count);
-      // Less than before: the element is another one.
+      // Less than before: the element was replaced.
       const more = count.count < before ? count.count : count.count - before;
       const whom = owners.of(count.destination);
       if (isOf(whom, count)) this.#add(this.#entryOf(whom), count, more);
@@ -157,7 +157,7 @@ export class ServiceCounters {
   }
 }
 
-/** Whether it belongs to a Service, or counts refusals where no Service has the address. */
+/** Whether it belongs to a Service, or counts refusals at addresses without a Service. */
 function isOf({ service }: Whom, { of }: Count): boolean {
   return service !== '' || (of.kind === 'refusals' && of.reason === 'no_such_service');
 }

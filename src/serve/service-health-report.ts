@@ -1,4 +1,4 @@
-/** Tells log and users about health-check node ports. */
+/** Reports health-check node ports to log and events. */
 import type { ClusterEvents } from './cluster-events.ts';
 import type { Logger } from './log.ts';
 import type { ServiceHealthEvent } from './service-health.ts';

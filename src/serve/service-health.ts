@@ -1,8 +1,8 @@
 /**
- * Health-check node ports. Load balancers ask there whether this node has endpoints of a Service
- * whose external traffic policy is Local (behaviour document 5.10 and 10.2). They may ask at an
- * address of either family. When the Service lacks that family, the answer is about the family that
- * it has.
+ * Health-check node ports. Load balancers use them to check whether this node has endpoints of a
+ * Service whose external traffic policy is Local (behaviour document 5.10 and 10.2). They may ask
+ * at an address of either family. If the Service lacks that family, the answer is about the family
+ * that it has.
  */
 import { type Address, type Family, formatAddress } from '../net/address.ts';
 import { Pacer } from '../source/pacer.ts';
@@ -22,9 +22,9 @@ export type ServiceHealthEvent = { readonly service: string; readonly port: numb
 interface ServiceHealthOptions {
   readonly state: ClusterState;
   readonly clock: Clock;
-  /** It answers; whether the proxy is healthy, it knows. */
+  /** Opens ports; knows whether the proxy is healthy. */
   readonly http: Pick<HttpThread, 'listen' | 'takeSlot' | 'giveSlot' | 'memory'>;
-  /** What this machine can do. */
+  /** The families that this machine supports. */
   readonly families: readonly Family[];
   /** Where to listen. */
   readonly addresses: (family: Family) => readonly Address[] | 'all';
@@ -41,7 +41,7 @@ interface Wanted {
 }
 
 const anyHost = { IPv4: '0.0.0.0', IPv6: '::' } as const;
-/** How often to retry a port that another program has, and may keep for long. */
+/** How often to retry a port that another program uses, perhaps for long. */
 const retryLimits = { firstMs: 1000, secondMs: 5000, maxMs: 60_000 };
 
 const both = <T>(make: () => T): Record<Family, T> => ({ IPv4: make(), IPv6: make() });
@@ -52,9 +52,7 @@ export class ServiceHealth {
   readonly #ports = both(() => new Map<string, HealthPort>());
   /** Services that were resolved, to be handled when they are in force in each family. */
   readonly #changed = both(() => new Set<string>());
-  /**
-   * The addresses to listen on at the last look, by the family in force and by their own family.
-   */
+  /** The addresses to listen on as last seen, by the family in force and by their own family. */
   readonly #hosts = both(() => ({ IPv4: '', IPv6: '' }));
   readonly #pacer = new Pacer();
   #isClosed = false;
@@ -71,7 +69,7 @@ export class ServiceHealth {
     for (const family of families) this.#changed[family].add(service);
   }
 
-  /** What was resolved is in force in the family, so that load balancers may be told. */
+  /** The resolved state is in force in the family, so answers may follow it. */
   inForce(family: Family): void {
     if (this.#isClosed) return;
     const changed = this.#changed[family];
@@ -113,7 +111,7 @@ export class ServiceHealth {
   #look(services: readonly string[], family: Family): void {
     const ports = this.#ports[family];
     const hosts = this.#hostsOf(family);
-    // Ports are closed first, because one may pass from a Service to another.
+    // Ports are closed first, because a port may pass from one Service to another.
     const opening = services.filter((service) => this.#closeUnlessSame(service, family, hosts));
     for (const service of opening) {
       ports.set(service, this.#open({ service, family, port: this.#portOf(service), hosts }));
@@ -157,7 +155,7 @@ export class ServiceHealth {
     return service === undefined ? 0 : healthCheckNodePort(service);
   }
 
-  /** The family that answers at addresses of `family` are about; its own, if the Service has it. */
+  /** The family of the answers at addresses of `family`: the same, if the Service has it. */
   #aboutOf(name: string, family: Family): Family | undefined {
     const clusterIPs = this.#options.state.service(name)?.clusterIPs ?? [];
     const has = (one: Family): boolean => clusterIPs.some((address) => address.family === one);
@@ -172,7 +170,7 @@ export class ServiceHealth {
 }
 
 interface HealthPortOptions extends Pick<ServiceHealthOptions, 'clock' | 'http'> {
-  /** Shared by all ports, as thousands may be opened at once. */
+  /** Shared by all ports, as thousands may be opened at the same time. */
   readonly pacer: Pacer;
   readonly opened: () => void;
   readonly failed: (error: Error, retryMs: number) => void;
@@ -183,7 +181,7 @@ class HealthPort {
   readonly #wanted: Wanted;
   readonly #options: HealthPortOptions;
   readonly #backoff: Backoff;
-  /** Where the thread finds the number of endpoints. */
+  /** The slot in which the thread finds the number of endpoints. */
   readonly #slot: number | undefined;
   #about: Family;
   #listeners: readonly Listening[] = [];
@@ -212,7 +210,7 @@ class HealthPort {
     return this.#about;
   }
 
-  /** Endpoints of family `about` on this node that are ready. */
+  /** The number of ready endpoints of family `about` on this node. */
   report(about: Family, localEndpoints: number): void {
     this.#about = about;
     if (this.#slot !== undefined)
@@ -231,7 +229,7 @@ class HealthPort {
     if (pacer.due) await pacer.rest();
     if (this.#isClosed) return;
     const waiting = new Set(this.#wanted.hosts);
-    // A thread that took over opens again what was open.
+    // A restarted thread opens again all ports that were open.
     const opened = (host: string): void => {
       if (waiting.delete(host) && waiting.size === 0) this.#options.opened();
     };

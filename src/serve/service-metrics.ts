@@ -1,9 +1,9 @@
-/** Connections and refusals by Service, for Prometheus; only if asked for (--service-metrics). */
+/** Connections and refusals by Service, for Prometheus; only with --service-metrics. */
 import { Counter, Gauge, type Registry } from 'prom-client';
 import type { Whom } from '../state/frontends-by-service.ts';
 import type { ServiceCounters, ServiceTraffic } from './service-counters.ts';
 
-/** Service ports with series of their own: Prometheus keeps each for hours, from each node. */
+/** Service ports with their own series: Prometheus keeps each for hours, from each node. */
 export const servicePortsMax = 10_000;
 
 const labelNames = ['ip_family', 'namespace', 'service', 'port', 'protocol'];

@@ -1,4 +1,4 @@
-/** Logs how the source lists and watches, and for how long that does not work. */
+/** Logs how the source lists and watches, and how long that has been failing. */
 
 import { pause } from '../source/kubernetes/backoff.ts';
 import type { Condition, ListAttempt, ListWay, Watched } from '../source/source.ts';
@@ -7,15 +7,13 @@ import { staleAfterMs } from './health-answer.ts';
 import type { Logger } from './log.ts';
 
 const checkMs = 1000;
-/** While all is well, a check comes when a watch could be silent for too long, or after this. */
+/** The longest interval of checks while the source is healthy. */
 const wellCheckMs = 10_000;
-/** When a check is so late, the process was stopped, or the machine slept. */
+/** If a check is late by this time, the process was stopped, or the machine slept. */
 const lateMs = 10_000;
-/**
- * A resource that is missing or silent is reported after this time, and then each time it doubles,
- */
+/** A missing or silent resource is reported after this time, then each time the time doubles. */
 const firstTellMs = 10_000;
-/** but at least this often. */
+/** The longest interval between two such reports. */
 const tellAgainMs = 300_000;
 /** After this time the report is an error. */
 const errorAfterMs = 60_000;
@@ -27,7 +25,7 @@ interface SourceReportOptions {
 
 export class SourceReport {
   readonly #options: SourceReportOptions;
-  /** The way in which each resource was listed last. */
+  /** The last list method of each resource. */
   readonly #ways = new Map<Watched, ListWay>();
   /** When to report each resource next, in milliseconds since its trouble began. */
   readonly #dueMs = new Map<Watched, number>();
@@ -36,7 +34,7 @@ export class SourceReport {
     this.#options = options;
   }
 
-  /** Logs the way in which a resource is listed, once and whenever it changes. */
+  /** Logs the list method of a resource, once and whenever it changes. */
   listed({ resource, way, result, reason }: ListAttempt): void {
     if (result === 'failed' || this.#ways.get(resource) === way) return;
     this.#ways.set(resource, way);
@@ -62,7 +60,7 @@ export class SourceReport {
     }
   }
 
-  /** How long nothing can need a report. */
+  /** How long no report can be due. */
   #nextCheckMs(): number {
     const waitsMs = resources.map((resource) => {
       const { missingMs, silenceMs = 0 } = this.#options.condition(resource);
@@ -71,7 +69,7 @@ export class SourceReport {
     return Math.max(checkMs, Math.min(wellCheckMs, ...waitsMs));
   }
 
-  /** Reports first lists that are missing and watches that are silent. */
+  /** Reports missing first lists and silent watches. */
   check(): void {
     for (const resource of resources) {
       const { missingMs, silenceMs = 0, failure } = this.#options.condition(resource);

@@ -162,7 +162,7 @@ function logFamily(log: Logger, event: FamilyEvent): void {
   }
 }
 
-/** About the maps of connect-time translation. Whatever happens to them, the rules serve. */
+/** About the maps of connect-time translation. If they fail, the rules serve. */
 function logMaps(log: Logger, event: MapEvent): void {
   const { family } = event;
   switch (event.kind) {
@@ -230,7 +230,7 @@ function logDrift(log: Logger, event: FamilyEvent & { kind: 'drift' }): void {
   if (writers === 'others') {
     log.warn({ family, purpose, ...drift, ...by }, 'Repaired rules that another program changed');
   } else if (purpose === 'recovery' && writers === 'only us') {
-    // This includes what the refused batch should have changed.
+    // This includes changes that the refused batch was meant to make.
     log.info({ family, ...drift }, 'Repaired kernel state after a rejected batch');
   } else if (writers === 'only us') {
     const message = 'Repaired rules that differ although no other program changed them';
@@ -254,7 +254,7 @@ function logFailure(log: Logger, event: FamilyEvent & { kind: 'failed' }): void 
   const { family, purpose, failures, retryMs } = event;
   const [first] = failures;
   const err = first && failureText(first);
-  // An element may have expired before it was swept, which is no problem.
+  // An element may have expired before its deletion, which is not a problem.
   if (purpose === 'sweep')
     log.debug({ family, err, retryMs }, 'Could not delete expired elements; retrying');
   else if (purpose === 'deferred')

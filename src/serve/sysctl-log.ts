@@ -2,7 +2,7 @@
 import type { SysctlObserver } from '../host/sysctls.ts';
 import type { Logger } from './log.ts';
 
-/** `tolerant`: a sysctl that may not be written is logged, and is no reason to end. */
+/** `tolerant`: a sysctl that cannot be written is logged, and does not end the process. */
 export function sysctlLog(log: Logger, how: 'tolerant' | 'strict'): SysctlObserver {
   const set: SysctlObserver['set'] = (setting) => {
     log.info({ ...setting }, setting.from === setting.to ? 'Sysctl already set' : 'Set sysctl');

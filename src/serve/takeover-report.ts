@@ -1,10 +1,10 @@
-/** Tells log, metrics and users about taking over from kube-proxy and from other modes. */
+/** Reports takeovers from kube-proxy and from other modes to log, metrics and events. */
 import type { TakeoverEvent } from '../takeover/takeover.ts';
 import type { ClusterEvents } from './cluster-events.ts';
 import type { LifecycleMetrics } from './lifecycle-metrics.ts';
 import type { Logger } from './log.ts';
 
-/** The log names so many objects of a mode, which may have thousands. */
+/** The most objects of a mode that the log names; there may be thousands. */
 const objectsTold = 10;
 
 export function takeoverReport(

@@ -1,4 +1,6 @@
-/** /flagz and /statusz, as text for people or as JSON or YAML for programs (KEP-4828, KEP-4827). */
+/**
+ * /flagz and /statusz, as text for people, or as JSON or YAML for programs (KEP-4828, KEP-4827).
+ */
 import { stringify } from 'yaml';
 import { fairleadVersion } from '../config/version.ts';
 import { jsonHeaders, type Reply, textHeaders } from './reply.ts';
@@ -19,7 +21,7 @@ type Form =
   | { readonly kind: 'text' }
   | { readonly kind: 'object'; readonly type: string; readonly version: (typeof versions)[number] };
 
-/** Answers in the first form of the Accept header that the page has. */
+/** Answers in the first format of the Accept header that the page supports. */
 export function servePage(page: Page, accept: string): Reply {
   const form = formOf(page.kind, accept);
   if (form === undefined) {
@@ -62,7 +64,7 @@ function formOf(kind: Page['kind'], accept: string): Form | undefined {
   return undefined;
 }
 
-/** Values are shown as given: no flag of kube-proxy's holds a secret. */
+/** Values are shown as given: no flag of kube-proxy contains a secret. */
 export function flagz(flags: readonly { readonly name: string; readonly value: string }[]): Page {
   return {
     kind: 'Flagz',
@@ -75,7 +77,7 @@ interface StatuszOptions {
   /** Milliseconds since the epoch. */
   readonly startedMs: number;
   readonly nowMs: number;
-  /** The release of kube-proxy that this program resembles, `v1.36.2`. */
+  /** The release of kube-proxy that this program replaces, `v1.36.2`. */
   readonly kubernetesVersion: string;
   readonly paths: readonly string[];
 }
@@ -85,7 +87,7 @@ export function statusz(options: StatuszOptions): Page {
   const uptimeSeconds = Math.floor((nowMs - startedMs) / 1000);
   const binaryVersion = fairleadVersion.slice(1);
   const emulationVersion = options.kubernetesVersion.slice(1).split('.', 2).join('.');
-  // There is no Go here; the field is required.
+  // Required field; there is no Go version.
   const goVersion = `none, Node.js ${process.versions.node}`;
   const [started] = new Date(startedMs).toISOString().split('.');
   const startTime = `${started}Z`;

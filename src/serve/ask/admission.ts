@@ -1,10 +1,10 @@
-/** Who may ask: programs on this machine, and no page of another site in a browser on it. */
+/** Who may ask: programs on this machine, but not a page of another site in a browser on it. */
 import { isIP } from 'node:net';
 import { splitHostPort } from '../../config/host-port.ts';
 import { type Asked, type Routes, textHeaders } from '../reply.ts';
 import { Refusal } from './refusal.ts';
 
-/** Throws a Refusal unless the asker may have an answer, and all parameters are known. */
+/** Throws a Refusal unless the client may have an answer, and all parameters are known. */
 export function admit(asked: Asked, known: readonly string[]): void {
   admitAsker(asked);
   const { method, query } = asked;
@@ -13,7 +13,7 @@ export function admit(asked: Asked, known: readonly string[]): void {
   if (unknown !== undefined) throw new Refusal(400, `there is no parameter "${unknown}"`);
 }
 
-/** The same routes, which answer nobody else than `admit` does. */
+/** The same routes, which answer only requests that `admit` allows. */
 export function forThisNode(routes: Routes): Routes {
   const guarded = Object.entries(routes).map(([path, route]) => {
     return [path, (asked: Asked) => refusalOf(asked) ?? route(asked)] as const;
@@ -35,8 +35,8 @@ function admitAsker({ host, peer }: Asked): void {
   if (!isLoopbackText(peer)) {
     throw new Refusal(403, `answers are for this node: ${peer} is no loopback address`);
   }
-  // A page of another site may resolve its own name to this server (DNS rebinding). It can't have
-  // an address as its name.
+  // A page of another site may resolve its own name to this server (DNS rebinding), but the name
+  // cannot be an address.
   if (!isAddressed(host)) {
     throw new Refusal(403, `the Host header must be an address or localhost, not "${host}"`);
   }

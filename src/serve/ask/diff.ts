@@ -1,4 +1,4 @@
-/** Answers `/fairlead/v1/diff`: compares what is in force with what the kernel holds. */
+/** Answers `/fairlead/v1/diff`: compares what is in force with the kernel's state. */
 import type { Diff } from '../../ask/difference.ts';
 import { apiVersion } from '../../ask/schema.ts';
 import { describeOps } from '../../kernel/describe-ops.ts';

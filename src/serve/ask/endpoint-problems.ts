@@ -1,4 +1,4 @@
-/** What EndpointSlices say that cannot work, whatever the ports. */
+/** Mistakes in EndpointSlices that do not depend on ports. */
 import { counted } from '../../ask/words.ts';
 import {
   type Address,
@@ -17,10 +17,10 @@ import type { EndpointSlice, Service } from '../../state/types.ts';
 import type { RunningEngine } from './inside.ts';
 import type { Problem } from './problem.ts';
 
-/** The most endpoints, or slices, that are named. */
+/** The most endpoints or slices that a message names. */
 const namedMax = 3;
 
-/** There is no slice of it, or none names an endpoint. */
+/** The Service has no slice, or no slice has an endpoint. */
 export function emptyProblem(
   state: ClusterState,
   { key, name, namespace }: Pick<Service, 'key' | 'name' | 'namespace'>,
@@ -58,7 +58,7 @@ export function emptyProblem(
   return { reason: 'no_slices', text };
 }
 
-/** A slice of a Service that is not there, and is called nearly as this one. */
+/** A slice of a Service that does not exist and whose name is similar to this one's. */
 function slicesOfNearName(state: ClusterState, namespace: string, name: string) {
   const prefix = `${namespace}/`;
   for (const key of state.keysWithSlicesAlone()) {
@@ -70,7 +70,7 @@ function slicesOfNearName(state: ClusterState, namespace: string, name: string) 
   return undefined;
 }
 
-/** An endpoint that is the address of a Service. */
+/** An endpoint whose address is an address of a Service. */
 export interface ServiceAddress {
   readonly endpoint: string;
   readonly text: () => string;
@@ -81,8 +81,8 @@ export function serviceAddressProblems(...of: Parameters<typeof serviceAddresses
 }
 
 /**
- * Endpoints that are addresses of Services, the first few. A packet is translated once, so it would
- * have to be for a pod: what is sent to the address of another Service is rejected or lost.
+ * The first few endpoints that are addresses of Services. A packet is translated once, so its new
+ * destination must be a pod: a packet to the address of another Service is rejected or lost.
  */
 export function serviceAddresses(
   { owners }: Pick<RunningEngine, 'owners'>,
@@ -132,7 +132,7 @@ function notAPod(endpoint: string, what: string): string {
   );
 }
 
-/** So many endpoints of a port are looked up where no ServiceCIDR is known. */
+/** How many endpoints of a port are looked up if no ServiceCIDR is known. */
 const claimedMax = 100;
 
 function addClaimed(
@@ -160,7 +160,9 @@ function clusterIPOwner(state: ClusterState, { bytes }: Address): string | undef
   return undefined;
 }
 
-/** Endpoints that no node counts as its own, although a policy asks for endpoints of the node. */
+/**
+ * Endpoints of which none is assigned to a node, although a policy requires endpoints of the node.
+ */
 export function unknownNodeProblems(
   { externalTrafficPolicy, internalTrafficPolicy, type }: Service,
   slices: readonly EndpointSlice[],
@@ -187,7 +189,7 @@ export function unknownNodeProblems(
   return [{ reason: 'unknown_node', text }];
 }
 
-/** Whether an endpoint's address is of those that name no node. */
+/** Whether no endpoint with this address names a node. */
 export function nodeless(slices: readonly EndpointSlice[]): (address: Uint8Array) => boolean {
   const known = new Set<string>();
   for (const slice of slices) {
@@ -204,7 +206,7 @@ function hasNode({ places }: EndpointSlice, index: number): boolean {
   return (places?.[index]?.node ?? '') !== '';
 }
 
-/** A family without endpoints whose Service has endpoints of the other family. */
+/** A family without endpoints, of a Service that has endpoints of the other family. */
 export function otherFamilyProblem(
   family: Family,
   slices: readonly EndpointSlice[],

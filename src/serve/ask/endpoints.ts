@@ -1,4 +1,7 @@
-/** The endpoints of a Service port: what EndpointSlices say of each, and which pools use it. */
+/**
+ * The endpoints of a Service port, with their conditions in EndpointSlices and the pools that use
+ * them.
+ */
 import type { ServiceAnswer } from '../../ask/service.ts';
 import { addressBytes, formatAddress } from '../../net/address.ts';
 import { EndpointFlag } from '../../state/candidates.ts';
@@ -17,7 +20,7 @@ interface Row {
 const pools = ['cluster', 'local'] as const;
 
 export class EndpointsSaid {
-  /** Rows by address: a string with a character for each byte of it. */
+  /** Rows by address: a string with one character for each byte. */
   readonly #rows = new Map<string, Row>();
   /** Names of pods by address in text. */
   readonly #pods: ReadonlyMap<string, string>;
@@ -99,7 +102,7 @@ function conditions(flag: number) {
   };
 }
 
-/** The reasons, or a single one if it is that of all pools in use. */
+/** The reasons by pool, or a single one if all pools in use have the same. */
 function because(
   why: readonly { readonly pool: string; readonly reason: string }[],
   poolsInUse: number,

@@ -6,7 +6,7 @@ import type { RunningEngine } from './inside.ts';
 
 type Shown = ServiceAnswer['ports'][number]['frontends'][number];
 
-/** `held`: keys of the frontends that are in force for the Service. */
+/** `held`: keys of the Service's frontends that are in force. */
 export function shownFrontend(
   engine: Pick<RunningEngine, 'owners'>,
   forwarding: Forwarding,

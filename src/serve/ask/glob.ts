@@ -1,6 +1,6 @@
 /**
- * Whether a name matches a pattern, in which `*` stands for any characters and `?` for one. The
- * time grows at most with the product of both lengths, whatever the pattern.
+ * Whether a name matches a pattern, in which `*` matches any characters and `?` one. The time is at
+ * most proportional to the product of both lengths.
  */
 export function matchesGlob(name: string, pattern: string): boolean {
   let [at, mark] = [0, 0];
@@ -15,7 +15,7 @@ export function matchesGlob(name: string, pattern: string): boolean {
       i += 1;
       at += 1;
     } else if (star >= 0) {
-      // Try again with the last star standing for one more character.
+      // Try again with the last star matching one more character.
       mark += 1;
       i = mark;
       at = star + 1;

@@ -1,4 +1,4 @@
-/** What answers are made from: state that the process has anyway. */
+/** The state of the process from which answers are made. */
 import type { Config } from '../../config/config.ts';
 import type { HostFiles } from '../../host/files.ts';
 import type { FindRoute } from '../../host/reach.ts';
@@ -39,33 +39,33 @@ export interface Inside {
   };
   readonly config: () => Config;
   readonly mode: () => ModeName;
-  /** The modes that were tried before that mode, and why they cannot run. */
+  /** The modes that were tried earlier, and why they cannot run. */
   readonly fallbacks: () => readonly Fallback[];
   readonly connectTime: () => {
-    /** Whose connections are to be translated when they are made. */
+    /** The pods and sockets whose connections are to be translated at connect time. */
     readonly reach: Config['connectTime'];
     readonly exclusion: Exclusion | undefined;
     readonly stale: StalePrograms;
-    /** Clients inside the kernel that may keep the addresses of endpoints. */
+    /** Clients in the kernel that may keep the addresses of endpoints. */
     readonly kernelClients: readonly string[];
-    /** Names of stale programs, which the kernel is asked for. */
+    /** Names of stale programs, as read from the kernel. */
     findStale(): Promise<string[]>;
   };
   readonly health: { readonly healthy: boolean };
   /** Undefined until an engine runs. */
   readonly engine: () => RunningEngine | undefined;
-  /** Connections and refusals by Service, where they are counted. */
+  /** Connections and refusals by Service, if they are counted. */
   readonly counters: Pick<ServiceCounters, 'read'>;
   /** Answers only read it. */
   readonly kernel: Kernel;
   readonly conntrack: Pick<Conntrack, 'dump'>;
-  /** Reads how full connection tracking is. Absent if sysctls are not this process's. */
+  /** Reads how full connection tracking is. Absent if this process does not manage sysctls. */
   readonly host?: HostFiles;
-  /** Whether this node has a route to an address. Absent if routes are not this process's. */
+  /** Whether this node has a route to an address. Absent if this process does not manage routes. */
   readonly routeTo?: FindRoute;
 }
 
-/** What one family's rules depend on. */
+/** What the rules of one family depend on. */
 export interface Setting {
   readonly config: ModeConfig;
   readonly environment: Environment;
@@ -78,13 +78,13 @@ export interface RunningEngine {
   readonly families: readonly FamilySync[];
   /** Undefined: the engine does not serve this family. */
   setting(family: Family): Setting | undefined;
-  /** Compares the kernel with what is in force; undefined: changes came all the time. */
+  /** Compares the kernel with what is in force. Undefined: changes interrupted it each time. */
   compare(family: Family): Promise<Comparison | undefined>;
-  /** The number of Services that exceed a limit, and are served in part. */
+  /** The number of Services that exceed a limit and are served in part. */
   readonly overLimit: number;
-  /** The maps of connect-time translation; undefined: there are none. */
+  /** The maps of connect-time translation; undefined: not in use. */
   maps(family: Family): MapView | undefined;
-  /** What Forwardings depend on besides Services and slices. */
+  /** What Forwardings depend on, other than Services and slices. */
   readonly context: ResolveContext;
   /** See `Planner.describe`. */
   describe(forwarding: Forwarding): readonly string[];

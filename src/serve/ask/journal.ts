@@ -14,7 +14,7 @@ interface Noted<Kind extends FamilyEvent['kind']> {
 export interface FamilyHistory {
   readonly sync: Noted<'done'> | undefined;
   readonly failure: Noted<'failed'> | undefined;
-  /** The last drift. That of a start does not count: it only says how much there was to do. */
+  /** The last drift, except that of a start, which only shows the number of initial changes. */
   readonly drift: Noted<'drift'> | undefined;
   /** How often drift was found. */
   readonly drifts: number;

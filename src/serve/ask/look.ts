@@ -4,7 +4,7 @@ import type { Pacer } from '../../sync/clock.ts';
 import type { Inside } from './inside.ts';
 import { Refusal } from './refusal.ts';
 
-/** Resolves the Service as its next change would be, and records what the resolver sees. */
+/** Resolves the Service as its next change would, and records what the resolver sees. */
 export async function look(
   { engine: running, state }: Pick<Inside, 'engine' | 'state'>,
   service: Service,

@@ -1,4 +1,4 @@
-/** Asks the source for what is not kept, while a question waits. */
+/** Asks the source for objects that are not kept, while a question waits. */
 import { LookupError } from '../../source/lookup.ts';
 import { Refusal } from './refusal.ts';
 

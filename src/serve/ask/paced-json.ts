@@ -1,6 +1,8 @@
 import type { Pause } from '../../modes/mode.ts';
 
-/** As JSON.stringify, with pauses between the items of the body's own lists, which may be long. */
+/**
+ * Like JSON.stringify, with pauses between the items of the body's own lists, which may be long.
+ */
 export async function pacedJson(body: object, pause: Pause): Promise<string> {
   const fields: string[] = [];
   for (const [name, value] of Object.entries(body)) {

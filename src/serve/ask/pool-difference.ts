@@ -10,14 +10,14 @@ export interface PoolDifference {
   readonly removedTexts: readonly string[];
 }
 
-/** The most endpoints that are named. */
+/** The most endpoints that an answer names. */
 const namedMax = 4;
 
 const none: readonly string[] = [];
 
 /**
- * Undefined = there was, or is, no pool: then endpoints are only counted. Pools keep their order,
- * so that long pools, too, differ at few indexes.
+ * Undefined = no pool before or after; then endpoints are only counted. Pools keep their order, so
+ * long pools, too, differ at few indexes.
  */
 export function poolDifference(
   before: EndpointList | undefined,

@@ -1,9 +1,9 @@
-/** What decides about the endpoints of a Service port, each a sentence. */
+/** What determines the endpoints of a Service port, each a sentence. */
 import { choose } from '../../state/categorise.ts';
 import type { Seen } from '../../state/resolve.ts';
 import { whyIgnored } from '../../state/topology.ts';
 
-/** What decides about a port's endpoints. */
+/** What determines the endpoints of a port. */
 export function portRemarks(seen: Seen, zone: string): string[] {
   const { external, internal } = seen.policy;
   return [
@@ -16,7 +16,7 @@ export function portRemarks(seen: Seen, zone: string): string[] {
   ];
 }
 
-/** That no endpoint is here is no problem where load balancers ask for it. */
+/** A node without endpoints is not a problem if load balancers ask for them. */
 function elsewhere({ forwarding: { cluster, frontends, healthCheckNodePort, local } }: Seen) {
   const isLocal = frontends.some(({ treatment }) => treatment === 'external-local');
   if (!isLocal || healthCheckNodePort === 0 || local.length > 0 || cluster.length === 0) return [];
@@ -25,7 +25,7 @@ function elsewhere({ forwarding: { cluster, frontends, healthCheckNodePort, loca
   ];
 }
 
-/** What the endpoints themselves decide: topology, hints, readiness. */
+/** What the endpoints themselves determine: topology, hints, readiness. */
 export function endpointRemarks({ candidates, policy }: Seen, zone: string): string[] {
   const { flags } = candidates;
   const { cluster, local } = choose(flags, policy);

@@ -1,4 +1,4 @@
-/** Whether what is desired of a Service is in force, waits, or is set aside. */
+/** Whether the desired state of a Service is in force, pending, or set aside. */
 import { isSame } from '../../state/pool.ts';
 import { forwardingKey, type Service } from '../../state/types.ts';
 import type { FamilySync } from '../../sync/family.ts';
@@ -6,14 +6,14 @@ import type { Inside } from './inside.ts';
 
 export type State = 'in force' | 'waiting' | 'set aside';
 
-/** Those of its ports, in their order. */
+/** The states of its ports, in their order. */
 export function forwardingKeys({ name, namespace, ports }: Service): readonly string[] {
   return ports.map(({ name: port, protocol }) =>
     forwardingKey({ namespace, name, port, protocol }),
   );
 }
 
-/** Make one for each answer: it keeps a copy of what is set aside. */
+/** Make one for each answer: it copies the quarantine. */
 export class States {
   readonly #inside: Inside;
   readonly #families: readonly FamilySync[];

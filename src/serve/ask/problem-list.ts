@@ -47,7 +47,7 @@ function totals({ nodeName, verdicts }: Inside, proxy: readonly string[]) {
   };
 }
 
-/** Undefined: it has gone, or has none any more. */
+/** Undefined: the Service is gone, or has no problem any more. */
 async function itemOf(inside: Inside, key: string, pacer: Pacer): Promise<Item | undefined> {
   const service = inside.state.service(key);
   if (service === undefined) return undefined;

@@ -1,4 +1,4 @@
-/** What is wrong with a Service, and what that is found in. */
+/** The problems of a Service, and the state in which they are found. */
 import type { ProblemReason } from '../../ask/problem-reasons.ts';
 import type { Excess } from '../../state/budget.ts';
 import type { Seen } from '../../state/resolve.ts';
@@ -13,20 +13,20 @@ export interface Problem {
 /** A Service as the resolver sees it. */
 export interface Subject {
   readonly service: Service;
-  /** Its ports, or those that a question is about. */
+  /** All ports, or those that a question is about. */
   readonly seen: readonly Seen[];
   readonly excess: readonly Excess[];
 }
 
 /** The Services that have problems. */
 export interface Judgements {
-  /** Judges what has changed. Callers at the same time share the work. */
+  /** Checks Services that have changed. Concurrent callers share the work. */
   catchUp(): Promise<void>;
-  /** Judges a Service of which all ports were looked at. */
+  /** Checks a Service all of whose ports were resolved. */
   judge(subject: Subject): void;
-  /** The reasons of every Service that has any, as of the last `catchUp`. */
+  /** The reasons of each Service that has a problem, as of the last `catchUp`. */
   readonly troubled: ReadonlyMap<string, readonly ProblemReason[]>;
-  /** How many Services have problems, in all and by reason, as of the last `catchUp`. */
+  /** The number of Services with problems, in total and by reason, as of the last `catchUp`. */
   readonly counts: {
     readonly services: number;
     readonly byReason: ReadonlyMap<ProblemReason, number>;

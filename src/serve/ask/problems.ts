@@ -3,13 +3,13 @@ import type { Status } from '../../ask/status.ts';
 import { counted } from '../../ask/words.ts';
 import { isDrift } from '../../sync/events.ts';
 
-/** A status without its conclusions. */
+/** A status before its problems and remarks are added. */
 export type Facts = Omit<Status, 'apiVersion' | 'kind' | 'healthy' | 'problems' | 'remarks'>;
 
 /** The share of the limit from which on connection tracking counts as full. */
 const conntrackShare = 0.9;
 
-/** The problems. Without any, the proxy is healthy. */
+/** The problems. If there are none, the proxy is healthy. */
 export function problemsOf(facts: Facts, isKeepingUp: boolean): string[] {
   const { conntrack, services } = facts;
   return [
@@ -41,7 +41,7 @@ function watchProblem(watch: Facts['watches'][number]): string[] {
   return [];
 }
 
-/** They come before all rules, and lead to the endpoints of the past. */
+/** Stale programs run before all rules, and lead to endpoints that may have gone. */
 function stale({ state, stale: { attached, failure } }: Facts['connectTime']): string[] {
   if (state !== 'stale') return [];
   const programs = attached > 0 ? counted(attached, 'program') : 'programs';

@@ -19,15 +19,15 @@ export interface RecentChange {
   readonly servicePort: ServicePortName;
   readonly family: Family;
   readonly what: 'came' | 'changed' | 'went';
-  /** Endpoints that are used. */
+  /** The number of endpoints in use. */
   readonly endpoints: PoolDifference;
-  /** What else changed. */
+  /** Other changes. */
   readonly also: readonly ('frontends' | 'session affinity' | 'source ranges')[];
   /** The time from the event to the kernel's acknowledgement; undefined = no event caused it. */
   readonly latencyMs: number | undefined;
 }
 
-/** The most changes that are remembered. */
+/** The most changes that are kept. */
 const changesMax = 1000;
 
 export interface RecentOptions {
@@ -37,7 +37,7 @@ export interface RecentOptions {
 
 export class RecentChanges {
   readonly #options: RecentOptions;
-  /** When it is full it is a ring: the next change replaces the oldest. */
+  /** A ring when full: the next change replaces the oldest. */
   readonly #ring: RecentChange[] = [];
   #next = 0;
   readonly #history = new ServiceHistory();
@@ -75,19 +75,19 @@ export class RecentChanges {
     if (log.isLevelEnabled('trace')) logChange(log, change);
   }
 
-  /** The last ten changes of a Service (`namespace/name`), the newest first. */
+  /** The last ten changes of a Service (`namespace/name`), newest first. */
   of(service: string): ShownChange[] {
     return this.#history.of(service);
   }
 
-  /** The changes of all Services, the newest first. */
+  /** The changes of all Services, newest first. */
   *lastFirst(): Generator<RecentChange> {
     const { length } = this.#ring;
     for (let i = 1; i <= length; i += 1) yield this.#ring[(this.#next - i + length) % length]!;
   }
 }
 
-/** The endpoints that traffic goes to: those of policy Local where only that one is in use. */
+/** The endpoints in use: those of policy Local if only that pool is in use. */
 function poolOf({ cluster, local }: Forwarding) {
   return cluster.length > 0 ? cluster : local;
 }
@@ -122,7 +122,7 @@ function sameFrontend(a: Frontend, b: Frontend): boolean {
   return Buffer.compare(a.address.bytes, b.address.bytes) === 0;
 }
 
-/** As answers show it. */
+/** The form in answers. */
 export function shownChange(change: RecentChange): ShownChange {
   const { also, endpoints, family, latencyMs, servicePort, timeMs, what } = change;
   return {

@@ -1,7 +1,7 @@
 /** Why a question has no answer, with the status code of HTTP. */
 export class Refusal extends Error {
   readonly status: number;
-  /** What the question may have meant, where it could mean several things. */
+  /** Candidates, if the question is ambiguous. */
   readonly candidates: readonly string[] | undefined;
 
   constructor(status: number, reason: string, candidates?: readonly string[]) {
@@ -11,7 +11,7 @@ export class Refusal extends Error {
   }
 }
 
-/** The number that a parameter gives, between 1 and `most`. Throws a Refusal. */
+/** The number in a parameter, from 1 to `most`. Throws a Refusal. */
 export function numberOf(
   query: URLSearchParams,
   name: string,

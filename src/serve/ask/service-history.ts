@@ -1,40 +1,40 @@
-/** The last changes of each Service, within a bound in bytes. */
+/** The last changes of each Service, in a bounded number of bytes. */
 import type { ServiceAnswer } from '../../ask/service.ts';
 
 export type ShownChange = ServiceAnswer['changes'][number];
 
-/** The most changes that are kept of one Service. */
+/** The most changes that are kept for one Service. */
 const changesMax = 10;
-/** All of them together: 8,000 Services with one change each take three quarters. */
+/** The bound of all Services: 8,000 Services with one change each take three quarters. */
 const defaultBytesMax = 4 * 1024 * 1024;
-/** What is left when the bound was exceeded. */
+/** The share of the bound that remains in use after it was exceeded. */
 const shareKept = 0.75;
-/** With less than this in use, Services keep all their changes again. */
+/** Below this share of the bound, Services keep all their changes again. */
 const shareRoomy = 0.5;
-/** A string, and its place in a list. */
+/** A string and its slot in a list. */
 const bytesOfEntry = 32;
-/** A list, its key, and their place in the map. */
+/** A list, its key, and their slot in the map. */
 const bytesOfService = 280;
 
 /**
- * Keeps changes as text, which takes a third of objects. Above the bound, Services that went are
- * forgotten first. Then all keep fewer changes, so that a Service that changes seldom keeps its
- * last one while others change all the time. Only when each keeps one, those are forgotten that
- * changed longest ago.
+ * Keeps changes as text, which takes a third of objects. Above the bound, deleted Services are
+ * dropped first. Then all keep fewer changes, so that a Service that changes seldom keeps its last
+ * one while others change all the time. When each keeps only one, those that changed longest ago
+ * are dropped.
  */
 export class ServiceHistory {
   readonly #bytesMax: number;
-  /** By `namespace/name`, in the order of their last change; the texts of each, the oldest first. */
+  /** By `namespace/name`, in the order of their last change; the texts of each, oldest first. */
   readonly #services = new Map<string, string[]>();
   #bytes = 0;
-  /** The most changes of one Service, at present. */
+  /** The current limit of changes for one Service. */
   #most = changesMax;
 
   constructor(bytesMax = defaultBytesMax) {
     this.#bytesMax = bytesMax;
   }
 
-  /** About what it takes. */
+  /** Estimated bytes. */
   get bytes(): number {
     return this.#bytes;
   }
@@ -54,7 +54,7 @@ export class ServiceHistory {
     else if (this.#bytes < this.#bytesMax * shareRoomy) this.#most = changesMax;
   }
 
-  /** The changes of a Service, the newest first. */
+  /** The changes of a Service, newest first. */
   of(service: string): ShownChange[] {
     return (this.#services.get(service) ?? []).toReversed().map(decode);
   }
@@ -87,7 +87,7 @@ export class ServiceHistory {
   }
 }
 
-/** Within the text of a change: names of ports have no quotes. */
+/** Matches in the text of a change: names of ports have no quotes. */
 const wentText = ',"went",';
 
 type Encoded = readonly [

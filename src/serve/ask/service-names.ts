@@ -1,4 +1,4 @@
-/** Finds Services by name, and what a name that no Service has may have meant. */
+/** Finds Services by name, and suggests similar names. */
 import { closeness } from '../../config/spelling.ts';
 import type { ClusterState } from '../../state/store.ts';
 import type { Service } from '../../state/types.ts';
@@ -15,8 +15,8 @@ const defaultNamespace = 'default';
 const candidatesMax = 5;
 
 /**
- * The Service of that name. Without a namespace it is the only one of that name, else the one in
- * namespace default. Throws a Refusal.
+ * The Service with that name. Without a namespace: the only one, else the one in namespace default.
+ * Throws a Refusal.
  */
 export async function serviceNamed(
   state: ClusterState,
@@ -59,7 +59,7 @@ async function keysOf(state: ClusterState, name: string, pacer: Pacer): Promise<
   return found;
 }
 
-/** Why a Service is not served. `key` may be a name alone. */
+/** Why a Service is not served. `key` may be a name without a namespace. */
 async function absence(state: ClusterState, key: string, pacer: Pacer): Promise<string> {
   const because = state.unserved.get(key)?.because;
   if (because !== undefined) return `this proxy does not serve Service ${key}: ${because}`;
@@ -71,7 +71,7 @@ async function absence(state: ClusterState, key: string, pacer: Pacer): Promise<
   );
 }
 
-/** A Service of the same name elsewhere, else the one whose name is nearest. */
+/** A Service of the same name elsewhere, else the one with the most similar name. */
 async function meantBy(
   state: ClusterState,
   key: string,

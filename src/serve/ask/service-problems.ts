@@ -1,4 +1,4 @@
-/** What is wrong with a Service on this node. There is no other notion of that. */
+/** The problems of a Service on this node. This is the only definition of a Service's problems. */
 import { type ProblemReason, reasonNames } from '../../ask/problem-reasons.ts';
 import { portTitle } from '../../ask/service-words.ts';
 import { counted } from '../../ask/words.ts';
@@ -18,18 +18,18 @@ import type { Inside, RunningEngine } from './inside.ts';
 import { forwardingKeys } from './port-state.ts';
 import type { Problem, Subject } from './problem.ts';
 
-/** The parts of `Inside` that decide. */
+/** The parts of `Inside` that problems depend on. */
 type Known = Pick<Inside, 'state' | 'engine'>;
 
 /**
- * Why connections to it may fail, or a part of it is not served. Lists, metrics, the page, commands
- * and their exit codes all ask this function.
+ * Reasons why connections to it may fail, or a part of it is not served. Lists, metrics, the page,
+ * commands and their exit codes all use this function.
  */
 export function problemsOf(known: Known, subject: Subject): Problem[] {
   return [...ownProblems(known, subject), ...refusals(known, subject.service)];
 }
 
-/** Those that change only when the Service is resolved: all but refusals by the kernel. */
+/** The problems that change only when the Service is resolved: all but rejections by the kernel. */
 export function ownProblems({ engine, state }: Known, subject: Subject): Problem[] {
   const { excess, seen, service } = subject;
   const running = engine();
@@ -55,7 +55,7 @@ export function ownProblems({ engine, state }: Known, subject: Subject): Problem
   ];
 }
 
-/** The most problems of ports: a Service may have 20,000 ports, and one turn judges it. */
+/** The most problems of ports: a Service may have 20,000 ports, which are checked in one turn. */
 const ofPortsMax = 500;
 
 function ofPorts(seen: readonly Seen[], find: (one: Seen) => readonly Problem[]): Problem[] {
@@ -67,7 +67,7 @@ function ofPorts(seen: readonly Seen[], find: (one: Seen) => readonly Problem[])
   return found;
 }
 
-/** The reasons of the problems, each once. */
+/** The distinct reasons of the problems. */
 export function reasonsIn(problems: readonly Problem[]): readonly ProblemReason[] {
   return reasonNames.filter((name) => problems.some(({ reason }) => reason === name));
 }
@@ -89,10 +89,10 @@ function loadBalancerProblems({ awaitedLoadBalancer: name }: Service): Problem[]
   return [{ reason: 'no_load_balancer', text }];
 }
 
-/** The most frontends of a port that are named. */
+/** The most frontends of a port that a message names. */
 const lostMax = 10;
 
-/** While the Service waits to be resolved, what it holds is not decided. */
+/** While the Service waits to be resolved, it is not known which frontends it gets. */
 function lostProblems(engine: RunningEngine, isDirty: boolean, { forwarding, port }: Seen) {
   const { family, frontends } = forwarding;
   const desired = desiredOf(engine, forwarding);
@@ -121,8 +121,7 @@ function addressOf({ address, port }: Frontend): string {
 }
 
 /**
- * Why a port has no endpoint that can be used; the first reason alone. `filled`: slices that have
- * endpoints.
+ * Why a port has no usable endpoint; only the first reason. `filled`: slices that have endpoints.
  */
 function portProblems(seen: Seen, filled: readonly EndpointSlice[]): Problem[] {
   const missing = missingPort(seen, filled);
@@ -147,7 +146,7 @@ function portProblems(seen: Seen, filled: readonly EndpointSlice[]): Problem[] {
       `${of} drops connections: internalTrafficPolicy is Local, and ${none} on this node and ready.`;
     problems.push({ reason: 'no_local_endpoints', text });
   }
-  // Load balancers ask the health check node port, and send nothing to a node without endpoints.
+  // Load balancers ask the health check node port, and skip a node without endpoints.
   if (has('external-local') && local.length === 0 && healthCheckNodePort === 0) {
     const text = () =>
       `${of} drops connections from outside: externalTrafficPolicy is Local, and ${none} on this node and ready.`;

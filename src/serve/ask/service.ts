@@ -1,4 +1,4 @@
-/** Answers `/fairlead/v1/service`: what a Service means on this node, from the resolver itself. */
+/** Answers `/fairlead/v1/service`: the resolved state of a Service on this node. */
 import { apiVersion } from '../../ask/schema.ts';
 import type { ServiceAnswer } from '../../ask/service.ts';
 import { type Address, formatCIDR, parseAddress } from '../../net/address.ts';
@@ -25,7 +25,7 @@ const portLimits = { standard: 50, most: 500 };
 /** The most frontends of a port that are shown. */
 const frontendsMax = 50;
 
-/** Names of pods are worth no long wait. */
+/** How long to wait for names of pods. */
 const podsPatienceMs = 2000;
 
 type Port = ServiceAnswer['ports'][number];
@@ -68,7 +68,7 @@ export async function serviceOf(inside: Inside, query: URLSearchParams): Promise
 interface Pods {
   /** Names by address in text. */
   readonly pods: ReadonlyMap<string, string>;
-  /** Why there are none. */
+  /** Why there are no names. */
   readonly unknown: string | undefined;
 }
 
@@ -91,7 +91,7 @@ async function podsOf(
   }
 }
 
-/** The revisions of what the Service is resolved from. */
+/** The revisions of the objects from which the Service is resolved. */
 function observedOf({ source, state }: Inside, { key }: Service): ServiceAnswer['observed'] {
   const service = source.revision('services', key);
   const slices = state.slices(key).map((slice) => {
@@ -102,7 +102,7 @@ function observedOf({ source, state }: Inside, { key }: Service): ServiceAnswer[
   return service === undefined ? { slices } : { service, slices };
 }
 
-/** Finds the Service. Throws a Refusal if there is none, or more than one. */
+/** Finds the Service. Throws a Refusal if no Service or several have the name. */
 async function find({ state }: Inside, query: URLSearchParams, pacer: Pacer): Promise<Service> {
   const address = query.get('address');
   if (address !== null) return serviceAt(state, address, pacer);
@@ -187,7 +187,7 @@ async function shownPort(
   };
 }
 
-/** The Forwarding with only the frontends that are shown. */
+/** The Forwarding with only the listed frontends. */
 function withFirst(forwarding: Forwarding): Forwarding {
   const { frontends } = forwarding;
   if (frontends.length <= frontendsMax) return forwarding;

@@ -13,8 +13,8 @@ import { numberOf, Refusal } from './refusal.ts';
 const limits = { standard: 500, most: 1000 };
 const portsMax = 100;
 /**
- * An answer gives way after so long in one turn of the event loop, because changes come first. A
- * change takes several turns, and waits so long in each.
+ * How long an answer runs in one turn of the event loop before it yields to changes. A change takes
+ * several turns, and waits this long in each.
  */
 export const sliceMs = 0.25;
 
@@ -47,7 +47,7 @@ export async function servicesOf(inside: Inside, query: URLSearchParams): Promis
   return { apiVersion, kind: 'ServiceList', items };
 }
 
-/** Keys of the Services with these labels, which are not kept; undefined = labels do not matter. */
+/** Keys of the Services with these labels, which are not kept; undefined = any labels. */
 async function selectedBy(
   { source }: Inside,
   selector: string | null,
@@ -94,7 +94,7 @@ function itemOf(inside: Inside, service: Service, states: States) {
   };
 }
 
-/** Of the port that has fewest. */
+/** The smallest number over all ports. */
 function leastUsed(inside: Inside, keys: readonly string[]): number {
   const families = inside.engine()?.families ?? [];
   let least: number | undefined;

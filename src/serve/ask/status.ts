@@ -23,7 +23,7 @@ export async function statusOf(inside: Inside): Promise<Status> {
   return statusNow(inside);
 }
 
-/** With what is known of the problems of Services without looking again. */
+/** With the known problems of Services, without checking again. */
 export function statusNow(inside: Inside): Status {
   const { clock, host, nodeName, state } = inside;
   const engine = inside.engine();
@@ -210,12 +210,12 @@ function asideOf({ family }: FamilySync, entry: Quarantined, nowMs: number) {
   };
 }
 
-/** Rounded to three digits after the point. */
+/** Rounded to three decimal places. */
 function seconds(ms: number): number {
   return Math.round(ms) / 1000;
 }
 
-/** The time as RFC 3339 writes it. */
+/** The time in RFC 3339 format. */
 export function timeText(timeMs: number): string {
   return new Date(timeMs).toISOString();
 }

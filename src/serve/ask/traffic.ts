@@ -11,7 +11,9 @@ import { sliceMs } from './services.ts';
 const limits = { standard: 500, most: 1000 };
 const most = Number.MAX_SAFE_INTEGER;
 
-/** Throws a Refusal when nothing is counted, with how to change that, or without such a Service. */
+/**
+ * Throws a Refusal if nothing is counted (with how to change that), or the Service does not exist.
+ */
 export async function trafficOf(inside: Inside, query: URLSearchParams): Promise<Traffic> {
   const { clock, counters } = inside;
   const limit = numberOf(query, 'limit', limits);

@@ -1,6 +1,7 @@
 /**
- * Which Services have problems, kept so that nobody walks through all of them: a Service is judged
- * when it was resolved again and somebody asks. The judgement itself is `problemsOf`.
+ * Which Services have problems. A Service is checked again when it was resolved since its last
+ * check and a caller asks, so no caller has to check all Services. The check itself is
+ * `problemsOf`.
  */
 import { type ProblemReason, reasonNames } from '../../ask/problem-reasons.ts';
 import type { Family } from '../../net/address.ts';
@@ -14,20 +15,20 @@ import { sharedCall } from './shared-call.ts';
 
 type Known = Pick<Inside, 'clock' | 'engine' | 'state'>;
 
-/** A judgement gives way to changes after so long in one turn of the event loop. */
+/** How long checks run in one turn of the event loop before they yield to changes. */
 const sliceMs = 0.25;
 
 const families = ['IPv4', 'IPv6'] as const satisfies readonly Family[];
 
 export class Verdicts implements Judgements {
   readonly #known: Known;
-  /** Services that were resolved, or have gone, since they were judged. */
+  /** Services that were resolved, or have gone, since their last check. */
   readonly #unjudged = new Set<string>();
-  /** By Service, a bit for each reason that it has; none where there is none. */
+  /** A bit for each reason that a Service has; Services without problems are absent. */
   readonly #reasons = new Map<string, number>();
-  /** How many Services have each reason. */
+  /** The number of Services by reason. */
   readonly #counts: number[] = reasonNames.map(() => 0);
-  /** What all Services were judged with. */
+  /** The environment with which all Services were checked. */
   #blocks: readonly unknown[] = [];
 
   constructor(known: Known) {
@@ -77,7 +78,7 @@ export class Verdicts implements Judgements {
         continue;
       }
       const { resolved, seen } = await look(this.#known, service, pacer);
-      // It may have changed while others had their turn; then it will be judged again.
+      // It may have changed during the pause; then it is checked again.
       if (state.service(key) !== service) continue;
       this.judge({ service, seen, excess: resolved.excess });
       if (pacer.spent) await pacer.rest();
@@ -103,7 +104,7 @@ export class Verdicts implements Judgements {
     });
   }
 
-  /** Services of which the kernel refuses a port: there are few. */
+  /** Services of which the kernel rejects a port: there are few. */
   #refused(): ReadonlySet<string> {
     const refused = new Set<string>();
     for (const { quarantined } of this.#known.engine()?.families ?? []) {

@@ -1,4 +1,4 @@
-/** Bytes that connections may hold together. */
+/** Bounds the bytes that all connections use together. */
 export class Budget {
   readonly max: number;
   #used = 0;
@@ -11,7 +11,7 @@ export class Budget {
     return this.#used;
   }
 
-  /** Returns false, and changes nothing, when there is not so much left. */
+  /** Returns false, and changes nothing, if the budget does not suffice. */
   take(bytes: number): boolean {
     if (bytes > 0 && this.#used + bytes > this.max) return false;
     this.#used += bytes;

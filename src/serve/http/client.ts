@@ -1,4 +1,4 @@
-/** One connection: it reads a request, gets an answer, and only then reads the next one. */
+/** One connection. The next request is read only after the previous one was answered. */
 import type { Socket } from 'node:net';
 import type { Reply } from '../reply.ts';
 import type { Budget } from './budget.ts';
@@ -9,16 +9,16 @@ import { type HttpRequest, RequestReader } from './request-reader.ts';
 
 /** How long a connection may be silent between two requests. */
 const idleMs = 5000;
-/** How long a request may take to come. */
+/** How long a client may take to send a request. */
 const receiveMs = 10_000;
 /** How long a client may take to read an answer. */
 const sendMs = 60_000;
-/** So much may come after a request before it is answered. */
+/** How many bytes may follow a request before it is answered. */
 const aheadBytesMax = 16 * 1024;
-/** How long a client may go on sending after its last answer. */
+/** How long a client may continue to send after its last answer. */
 const lingerMs = 1000;
 const lingerBytesMax = 128 * 1024;
-/** Smaller pieces are left to the garbage collector. */
+/** Smaller chunks are freed by the garbage collector. */
 const releasedBytesMin = 16 * 1024;
 
 export interface ClientOptions {
@@ -35,24 +35,24 @@ export interface ClientOptions {
 }
 
 type State =
-  /** Waits for a request, or for the rest of it. */
+  /** Waits for a request, or for the rest of one. */
   | 'reading'
-  /** Has a request that is not answered. */
+  /** Has a request without an answer. */
   | 'asking'
   | 'sending'
-  /** Is closed when the other side closes, or soon. */
+  /** Is closed when the peer closes, or soon. */
   | 'closing'
   | 'closed';
 
 export class Client implements Member {
   readonly peer: string;
-  /** As the socket says it. */
+  /** The address from the socket. */
   readonly address: string;
   readonly #options: ClientOptions;
   readonly #reader = new RequestReader();
   #state: State = 'reading';
   #request: HttpRequest | undefined;
-  /** What came after the request that is being answered. */
+  /** Bytes that followed the request that is being answered. */
   #rest: Buffer | undefined;
   #heldBytes = 0;
   #isLast = false;
@@ -83,12 +83,12 @@ export class Client implements Member {
     return this.#state === 'asking';
   }
 
-  /** How many requests were answered. */
+  /** The number of answered requests. */
   get answered(): number {
     return this.#answered;
   }
 
-  /** The request may wait for its answer so long. */
+  /** How long the request may wait for its answer. */
   await(ms: number): void {
     this.#deadlineMs = this.#options.now() + ms;
   }
@@ -100,7 +100,7 @@ export class Client implements Member {
     this.#send(reply, shared ?? new Payload(bytesOf(reply.body)), method === 'HEAD');
   }
 
-  /** Closes a connection that takes too long. `unanswered` is given to one that asks. */
+  /** Closes a connection that takes too long. A request without an answer gets `unanswered`. */
   check(nowMs: number, unanswered: Reply): void {
     if (nowMs < this.#deadlineMs) return;
     if (this.#state === 'asking') {
@@ -132,7 +132,7 @@ export class Client implements Member {
       release(piece);
       if (this.#lingeredBytes > lingerBytesMax) this.destroy();
     } else {
-      // The socket is not read in these states; where it cannot be told so, this is the last one.
+      // The socket is not read in these states; if it cannot be paused, this is the last chunk.
       this.#isLast = true;
     }
   }
@@ -163,8 +163,8 @@ export class Client implements Member {
   }
 
   /**
-   * Keeps what came after the request, in a copy. A client that is far ahead is a flood: it gets
-   * this answer, and nothing of it is read any more.
+   * Keeps a copy of what followed the request. A client that sends too much gets this answer, and
+   * nothing more is read from it.
    */
   #keep(rest: Buffer): void {
     if (rest.length === 0) this.#hold(0);
@@ -177,7 +177,7 @@ export class Client implements Member {
     }
   }
 
-  /** The connection holds this many bytes from now on. False: no room; nothing changes. */
+  /** Sets the bytes that the connection uses. False: the budget is exhausted; nothing changes. */
   #hold(bytes: number): boolean {
     const isTaken = this.#options.held.take(bytes - this.#heldBytes);
     if (isTaken) this.#heldBytes = bytes;
@@ -229,8 +229,8 @@ export class Client implements Member {
       this.#state = 'closing';
       this.#deadlineMs = now() + lingerMs;
       socket.end();
-      // Bytes that nobody has read would make the kernel reset the connection before the client
-      // has read the answer.
+      // Unread bytes would make the kernel reset the connection before the client has read the
+      // answer.
       if (!this.#isAhead) this.#setReading(true);
       return;
     }
@@ -268,15 +268,15 @@ export class Client implements Member {
   }
 }
 
-/** What Node's sockets are made of; `reading` is Node's own note. */
+/** Internals of Node's sockets; `reading` is Node's own flag. */
 interface Handle {
   reading?: boolean;
   readStop?(): number;
 }
 
 /**
- * Gives back memory of a piece that was read. Pieces have up to 64 KiB, and V8 lets tens of
- * megabytes of them wait for the garbage collector.
+ * Frees memory of a chunk that was read. Chunks have up to 64 KiB, and V8 lets tens of megabytes of
+ * them wait for the garbage collector.
  */
 function release(piece: Buffer): void {
   const { buffer } = piece;

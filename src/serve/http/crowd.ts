@@ -1,20 +1,20 @@
-/** How many connections there may be, and whose is closed when there are too many. */
+/** Limits the number of connections, and closes connections above the limit. */
 
 export interface Member {
-  /** Who holds the connection: see `peerOf`. */
+  /** The peer of the connection: see `peerOf`. */
   readonly peer: string;
   destroy(): void;
 }
 
 /**
- * The connections of some ports, `max` at most. Anybody who reaches a port can open connections and
- * send nothing: these must not use up the file descriptors that netlink, the API server and other
- * probes need. When there are too many, the oldest of the peer that has most is closed, so that
- * others keep theirs.
+ * The connections of some ports, `max` at most. Any client that reaches a port can open connections
+ * and send nothing: these must not use up the file descriptors that netlink, the API server and
+ * other probes need. Above the limit, the oldest connection of the peer with the most connections
+ * is closed, so that others keep theirs.
  */
 export class Crowd {
   readonly #max: number;
-  /** The oldest first. */
+  /** Oldest first. */
   readonly #members = new Set<Member>();
   readonly #byPeer = new Map<string, number>();
 
@@ -51,8 +51,8 @@ export class Crowd {
 }
 
 /**
- * Who is behind an address: for IPv6 its first 64 bits, because who has one address of such a block
- * mostly has them all.
+ * The peer of an address: for IPv6 its first 64 bits, because a host that has one address of such a
+ * block usually has all of them.
  */
 export function peerOf(address: string): string {
   const plain = address.replace(/^::ffff:(?=\d+\.)/i, '');

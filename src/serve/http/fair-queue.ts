@@ -1,6 +1,6 @@
-/** Waiting items by peer: peers take turns, however much each of them has waiting. */
+/** Waiting items by peer: peers take turns, regardless of how many items each has. */
 export class FairQueue<T> {
-  /** The peer whose turn is next comes first. */
+  /** The peer whose turn is next is first. */
   readonly #waiting = new Map<string, T[]>();
   #size = 0;
 

@@ -1,4 +1,7 @@
-/** Requests that the event loop answers: some at a time, and one for all where one answer does. */
+/**
+ * Requests that the event loop answers: a limited number at a time, and one for all clients that
+ * can share an answer.
+ */
 import { acceptsGzip } from '../accepts-gzip.ts';
 import { type Reply, textHeaders } from '../reply.ts';
 import type { Client } from './client.ts';
@@ -6,13 +9,13 @@ import { Payload } from './payloads.ts';
 import { Turns } from './turns.ts';
 import type { ForwardedRequest, Handling } from './wire.ts';
 
-/** How many requests of each handling the event loop has at a time. */
+/** How many requests of each kind the event loop has at a time. */
 const atOnce = { each: 4, long: 2 } as const;
-/** How many the event loop gets in a second. */
+/** How many the event loop gets per second. */
 const perSecond = 200;
-/** How long an answer is waited for. Profiles take 300 s. */
+/** How long to wait for an answer. Profiles take 300 s. */
 const answerMs = { each: 60_000, shared: 60_000, long: 330_000 } as const;
-/** A shared answer is made again after this time at the soonest. */
+/** The least age of a shared answer before it is made again. */
 const sharedEveryMs = 1000;
 
 export const noAnswer: Reply = {
@@ -26,7 +29,7 @@ interface ForwardsOptions {
   readonly send: (request: ForwardedRequest) => void;
 }
 
-/** A request that the event loop has. */
+/** A request that was passed to the event loop. */
 interface Pending {
   readonly sinceMs: number;
   readonly handling: Handling;
@@ -38,7 +41,7 @@ interface Waiting {
   readonly listener: number;
 }
 
-/** Those who wait for the same answer. */
+/** The clients that wait for the same answer. */
 interface SharedAnswer {
   readonly waiting: Set<Client>;
   startedMs: number;
@@ -59,7 +62,7 @@ export class Forwards {
     this.#queues = { each: this.#queue('each'), long: this.#queue('long') };
   }
 
-  /** Requests that the event loop has and has not answered. */
+  /** Requests that were passed to the event loop and have no answer. */
   get underWay(): number {
     return this.#pending.size;
   }
@@ -77,7 +80,7 @@ export class Forwards {
     this.#wake();
   }
 
-  /** Gives up waiting for answers that do not come. */
+  /** Stops waiting for overdue answers. */
   check(nowMs: number): void {
     for (const [id, { handling, replied, sinceMs }] of this.#pending) {
       if (nowMs - sinceMs < answerMs[handling]) continue;
@@ -131,7 +134,7 @@ export class Forwards {
     const peer = client.address;
     this.#pending.set(id, { sinceMs: this.#options.now(), handling, replied });
     const asked = { method, path, query, peer, host, accept, body };
-    // A shared answer is compressed here, for those who take it so.
+    // A shared answer is compressed here, for clients that accept it.
     const encoding = handling === 'shared' ? '' : acceptEncoding;
     this.#options.send({ id, listener, ...asked, acceptEncoding: encoding });
   }
@@ -173,13 +176,13 @@ export class Forwards {
   }
 }
 
-/** The path, and what follows the `?`. */
+/** The path, and the part after `?`. */
 export function splitTarget(target: string): [path: string, query: string] {
   const at = target.indexOf('?');
   return at < 0 ? [target, ''] : [target.slice(0, at), target.slice(at + 1)];
 }
 
-/** Gives all the same answer, compressed where they take it so. */
+/** Sends the same answer to all, compressed for clients that accept it. */
 function give(reply: Reply, waiting: readonly Client[]): void {
   const asking = waiting.filter((client) => client.isAsking);
   const takeGzip = asking.filter((client) => acceptsGzip(client.request.acceptEncoding));

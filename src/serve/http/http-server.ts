@@ -1,7 +1,7 @@
 /**
- * The server of all HTTP ports. It runs on a thread of its own, so that what comes from the network
- * never holds up the event loop, and answers probes itself. Of each connection it reads one request
- * at a time. Peers take turns, and the number of requests in a second is bounded.
+ * The server of all HTTP ports. It runs on its own thread, so that network input never blocks the
+ * event loop, and answers probes itself. It reads one request at a time of each connection. Peers
+ * take turns, and the number of requests per second is bounded.
  */
 import type { Server, Socket } from 'node:net';
 import { type ProbePath, probePaths } from '../health-answer.ts';
@@ -29,7 +29,7 @@ const unreadBytesMax = 16 * 1024 * 1024;
 /** Requests of all connections together. */
 export const requestsPerTurn = 64;
 const requestsPerSecond = 4000;
-/** How often timeouts are looked at while there are connections. */
+/** How often timeouts are checked while there are connections. */
 const tickMs = 1000;
 
 /** Load balancers wait for an answer for at least a second. */
@@ -98,7 +98,7 @@ export class HttpServer {
     for (const id of [...this.#listeners.keys()]) this.#close(id);
   }
 
-  /** What connections hold now. */
+  /** Bytes that connections use now. */
   get use() {
     return {
       connections: Object.values(this.#crowds).reduce((sum, { size }) => sum + size, 0),
@@ -192,9 +192,9 @@ export class HttpServer {
   }
 
   /**
-   * Calls when it is known whether this Node exists, or soon in any case. Right after the start it
-   * is not known, and rules of an earlier process serve: a load balancer that got a "no" would move
-   * connections to other nodes, which do not know them.
+   * Calls `call` when it is known whether this Node exists, or after a short time. Just after the
+   * start it is not known, and rules of an earlier process serve: a load balancer that got a "no"
+   * would move connections to other nodes, which do not know them.
    */
   #onFirstWord(call: () => void, waitedMs: number): void {
     if (waitedMs >= firstWordMs || this.#options.probes.nodeListed) call();

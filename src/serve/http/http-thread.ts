@@ -1,6 +1,6 @@
 /**
- * The HTTP thread, as the event loop uses it: it opens ports and answers what is forwarded. When
- * the thread ends, another one takes over all ports.
+ * The event loop's side of the HTTP thread: opens ports and answers forwarded requests. When the
+ * thread ends, another one takes over all ports.
  */
 import type { HealthFacts } from '../health-answer.ts';
 import { type Reply, type Routes, textHeaders } from '../reply.ts';
@@ -24,7 +24,7 @@ export interface ListenOptions {
   /** Answers the paths of `answers`. */
   readonly routes?: Routes;
   readonly opened: () => void;
-  /** It could not listen, or cannot any more: it is closed. */
+  /** Listening failed: the port is closed. */
   readonly failed: (error: Error & { readonly code?: string }) => void;
 }
 
@@ -35,7 +35,7 @@ export interface Listening {
 interface HttpThreadOptions {
   /** Starts the thread. */
   readonly open: (memory: SharedMemory, events: WireEvents) => Wire;
-  /** What probes are answered from, now. */
+  /** The current input of answers to probes. */
   readonly facts: () => HealthFacts;
   /** The thread has ended, and another one is started. */
   readonly ended: (error: Error) => void;
@@ -46,7 +46,7 @@ export class HttpThread {
   readonly #options: HttpThreadOptions;
   readonly #listeners = new Map<number, ListenOptions>();
   #lastListener = 0;
-  /** Slots of the memory that are not used, of those below `#firstNewSlot`. */
+  /** Unused slots of the memory below `#firstNewSlot`. */
   readonly #freeSlots: number[] = [];
   #firstNewSlot = 0;
   #wire: Wire | undefined;
@@ -72,7 +72,7 @@ export class HttpThread {
     };
   }
 
-  /** What probes are answered from has changed. */
+  /** The input of answers to probes has changed. */
   changed(): void {
     if (this.#wire !== undefined) this.memory.publish(this.#options.facts());
   }

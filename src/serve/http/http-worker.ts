@@ -1,4 +1,4 @@
-/** The HTTP thread: see `http-server.ts` and, for the other end, `http-thread.ts`. */
+/** The HTTP thread: see `http-server.ts`, and `http-thread.ts` for the event loop's side. */
 import type { MessagePort } from 'node:worker_threads';
 import { QuietCollector } from '../../host/garbage.ts';
 import { HttpServer } from './http-server.ts';
@@ -16,5 +16,5 @@ port.on('message', (message: ToThread) => {
   if (message.kind === 'refreshed') probes.turned();
   else server.receive(message);
 });
-// What the start of the thread leaves, several megabytes.
+// Frees several megabytes that the start of the thread leaves.
 new QuietCollector().worked();

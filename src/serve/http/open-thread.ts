@@ -5,14 +5,14 @@ import type { SharedMemory } from './shared-memory.ts';
 import type { FromThread, ToThread, Wire, WireEvents } from './wire.ts';
 
 /**
- * The thread needs some megabytes, whatever comes from the network: http-server.ts bounds what it
- * holds. If it ever needs more than this, it ends and is started again.
+ * The thread needs a few megabytes: http-server.ts bounds its memory. If it exceeds this limit, it
+ * ends and is started again.
  */
 const resourceLimits = { maxOldGenerationSizeMb: 64, maxYoungGenerationSizeMb: 2, stackSizeMb: 1 };
 
 export function openThread(memory: SharedMemory, { ended, received }: WireEvents): Wire {
   const script = `http-worker${extname(import.meta.filename)}`;
-  // Without the options of this process: modules to load first, for example, are not for it.
+  // Not the options of this process, such as modules to load first.
   const worker = new Worker(join(import.meta.dirname, script), {
     workerData: memory.parts,
     resourceLimits,

@@ -1,13 +1,13 @@
 /**
- * Bodies of answers that clients have not read yet. Clients that read slowly must not hold more
- * than some megabytes: beyond that, those that have an answer for longest are disconnected.
+ * Bodies of answers that clients have not read yet. Slow clients must not use more than some
+ * megabytes: above that, the clients with the oldest answers are disconnected.
  */
 
 interface Reader {
   destroy(): void;
 }
 
-/** One body; several clients may get the same. */
+/** One body, which several clients may share. */
 export class Payload {
   readonly bytes: Uint8Array;
   readonly readers = new Set<Reader>();
@@ -19,7 +19,7 @@ export class Payload {
 
 export class Payloads {
   readonly #bytesMax: number;
-  /** The oldest first. */
+  /** Oldest first. */
   readonly #unread = new Set<Payload>();
   #bytes = 0;
 
@@ -45,7 +45,7 @@ export class Payloads {
     }
   }
 
-  /** The client has it, or is gone. */
+  /** The client has received it, or is gone. */
   done(payload: Payload, reader: Reader): void {
     payload.readers.delete(reader);
     if (payload.readers.size === 0) this.#forget(payload);

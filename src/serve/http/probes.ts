@@ -3,24 +3,24 @@ import { isHealthy, type Moment, type ProbePath, probeAnswer } from '../health-a
 import type { TextReply } from '../reply.ts';
 import { machineMs, type SharedMemory } from './shared-memory.ts';
 
-/** What the server needs to know to answer probes. */
+/** What the server needs to answer probes. */
 export interface Probes {
   answer(path: ProbePath): TextReply;
   readonly healthy: boolean;
-  /** It is known whether this Node exists. */
+  /** Whether it is known if this Node exists. */
   readonly nodeListed: boolean;
-  /** Calls when the facts are as new as they can be had without a wait for a busy event loop. */
+  /** Calls `call` when the facts are recent, or when the event loop has not answered in time. */
   refresh(call: () => void): void;
-  /** The event loop was asked for a sign of life: `tick` must be called every second. */
+  /** The event loop was pinged: `tick` must be called every second. */
   readonly isWaiting: boolean;
   tick(): void;
 }
 
-/** Facts of this age are new enough. It also bounds how often the event loop is asked. */
+/** Facts of this age are recent. It also bounds how often the event loop is asked. */
 const freshMs = 1000;
 /** How long an answer waits for the event loop. */
 const waitMs = 50;
-/** So much of the time between two ticks counts at most. */
+/** The most time between two ticks that counts. */
 const tickMsMax = 2000;
 
 interface MemoryProbesOptions {
@@ -30,14 +30,14 @@ interface MemoryProbesOptions {
   readonly now?: () => number;
 }
 
-/** Asks the event loop for a sign of life when a probe comes, and only then. */
+/** Pings the event loop only when a probe arrives. */
 export class MemoryProbes implements Probes {
   readonly #memory: SharedMemory;
   readonly #ask: () => void;
   readonly #now: () => number;
-  /** When the event loop last gave a sign of life. */
+  /** The time of the event loop's last answer to a ping. */
   #turnedAtMs: number;
-  /** When it was asked for one that has not come. */
+  /** The time of the ping that has no answer. */
   #askedAtMs: number | undefined;
   #tickAtMs = 0;
   #loopSilentMs = 0;
@@ -83,7 +83,7 @@ export class MemoryProbes implements Probes {
     this.#ask();
   }
 
-  /** The event loop has given the sign of life that it was asked for. */
+  /** The event loop has answered the ping. */
   turned(): void {
     this.#askedAtMs = undefined;
     this.#loopSilentMs = 0;
@@ -92,9 +92,8 @@ export class MemoryProbes implements Probes {
   }
 
   /**
-   * Counts for how long the event loop has not answered. Only time counts in which this thread
-   * could run: when the whole process was stopped, or the machine slept, nothing is wrong with the
-   * loop.
+   * Measures how long the event loop has been blocked. Only time in which this thread could run
+   * counts: if the whole process was stopped or the machine slept, the loop is not at fault.
    */
   tick(): void {
     if (!this.isWaiting) return;

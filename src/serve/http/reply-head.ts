@@ -1,6 +1,6 @@
-/** The head of an answer, as HTTP/1.1 writes it. */
+/** The head of an HTTP/1.1 answer. */
 
-/** Names of the statuses that we give. */
+/** Reason phrases of the statuses in use. */
 const names: Readonly<Record<number, string>> = {
   200: 'OK',
   302: 'Found',
@@ -25,7 +25,7 @@ interface HeadOptions {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
   readonly bodyBytes: number;
-  /** For how many seconds another request is waited for; undefined: the connection is closed. */
+  /** For how many seconds the connection waits for another request; undefined: it is closed. */
   readonly keepAliveSeconds: number | undefined;
   /** Milliseconds since the epoch. */
   readonly wallMs: number;

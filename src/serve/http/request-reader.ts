@@ -1,21 +1,21 @@
 /**
- * Reads one HTTP/1.1 request after the other from the bytes of a connection (RFC 9112). It is
- * strict: what two readers could understand differently is refused. All sizes are bounded.
+ * Reads HTTP/1.1 requests one after the other from the bytes of a connection (RFC 9112). It is
+ * strict: it refuses what another reader could understand differently. All sizes are bounded.
  */
 
-/** The most bytes of a request line and its headers together. */
+/** The most bytes of a request line with its headers. */
 export const headBytesMax = 16 * 1024;
-/** The most bytes of a body, of which the first are kept. */
+/** The most bytes of a body. Only its first bytes are kept. */
 export const bodyBytesMax = 64 * 1024;
 export const bodyBytesKept = 1024;
 /** The most bytes of a chunked body with its sizes and trailers. */
 const chunkedBytesMax = 2 * bodyBytesMax;
-/** The most bytes of a line with the size of a chunk, or of a trailer. */
+/** The most bytes of a line with a chunk size, or of a trailer. */
 const chunkLineBytesMax = 256;
 
 export interface HttpRequest {
   readonly method: string;
-  /** The request target: a path, and a query. */
+  /** The request target: a path and a query. */
   readonly target: string;
   /** Headers; empty = none. Several headers of one name are joined. */
   readonly host: string;
@@ -30,7 +30,7 @@ export interface HttpRequest {
 export type Progress =
   /** `continues`: the client waits for "100 Continue" before it sends the body. */
   | { readonly kind: 'more'; readonly continues: boolean }
-  /** `used` are the bytes of the last piece that belong to the request. */
+  /** `used`: the bytes of the last chunk that belong to the request. */
   | { readonly kind: 'request'; readonly request: HttpRequest; readonly used: number }
   /** No further bytes can be understood. */
   | { readonly kind: 'refused'; readonly status: number; readonly reason: string };
@@ -55,17 +55,17 @@ const empty = Buffer.alloc(0);
 const [cr, lf] = [13, 10];
 
 export class RequestReader {
-  /** Bytes of a head that is not complete. */
+  /** Bytes of an incomplete head. */
   #held: Buffer = empty;
   #head: Head | undefined;
   #body: BodyReader | undefined;
 
-  /** Bytes that are kept until more come. */
+  /** Bytes that are kept until more arrive. */
   get heldBytes(): number {
     return this.#held.length + (this.#body?.keptBytes ?? 0);
   }
 
-  /** Whether a part of a request has come. */
+  /** Whether a part of a request has arrived. */
   get begun(): boolean {
     return this.#held.length > 0 || this.#head !== undefined;
   }
@@ -113,7 +113,7 @@ export class RequestReader {
   }
 }
 
-/** What cannot begin a request is refused at the first byte: TLS, for example. */
+/** Refuses at the first byte what cannot begin a request, such as TLS. */
 function checkStart(bytes: Buffer, start: number): void {
   const first = bytes[start];
   if (first === undefined || (first === cr && start === 0 && bytes.length === 1)) return;
@@ -126,7 +126,7 @@ function isTokenByte(byte: number): boolean {
   return tokenPattern.test(String.fromCharCode(byte));
 }
 
-/** `text` is all before the empty line; each character stands for one byte. */
+/** `text` is everything before the empty line; each character is one byte. */
 function readHead(text: string): Head {
   const [first = '', ...lines] = text.split('\r\n');
   const line = /^(\S{1,32}) ([\x21-\x7e]+) HTTP\/(\d)\.(\d)$/.exec(first);
@@ -167,7 +167,7 @@ function readHeaders(lines: readonly string[]): Map<string, string[]> {
     const colon = line.indexOf(':');
     const name = line.slice(0, Math.max(0, colon)).toLowerCase();
     const value = trimmed(line, colon + 1);
-    // A line that goes on with the value of the one before has no name.
+    // A line that continues the value of the previous header (obs-fold) has no name.
     if (!tokenPattern.test(name) || !/^[\t\x20-\x7e\x80-\xff]*$/.test(value)) {
       throw new Refused(400, 'a header is malformed');
     }
@@ -195,7 +195,7 @@ function bodyOf(headers: ReadonlyMap<string, readonly string[]>, isNew: boolean)
   const lengths = headers.get('content-length') ?? [];
   const codings = headers.get('transfer-encoding') ?? [];
   if (codings.length > 0) {
-    // Both together, or in HTTP/1.0, is how requests are smuggled.
+    // Both headers together, or Transfer-Encoding in HTTP/1.0, allow request smuggling.
     if (lengths.length > 0 || !isNew) throw new Refused(400, 'the length of the body is unclear');
     if (codings.length > 1 || codings[0]!.toLowerCase() !== 'chunked') {
       throw new Refused(501, 'this transfer coding is not understood');
@@ -212,7 +212,7 @@ function bodyOf(headers: ReadonlyMap<string, readonly string[]>, isNew: boolean)
 
 /** Reads a body, and keeps its beginning. */
 class BodyReader {
-  /** What comes next: so many bytes of data, or a line. */
+  /** What follows: this number of data bytes, or a line. */
   #next: 'size' | 'end-of-chunk' | 'trailer' | 'nothing' | number;
   readonly #isChunked: boolean;
   #line = '';
@@ -237,7 +237,7 @@ class BodyReader {
     return this.#kept.toString('utf8');
   }
 
-  /** Returns up to which byte of the piece the body goes. */
+  /** Returns the offset in the chunk at which the body ends. */
   push(piece: Buffer, from: number): number {
     let at = from;
     while (at < piece.length && this.#next !== 'nothing') {

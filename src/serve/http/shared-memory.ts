@@ -1,10 +1,10 @@
 /**
  * Memory that the event loop writes and the HTTP thread reads, so that neither waits for the other:
- * what probes are answered from, the endpoints of health-check node ports, and counts of answers.
+ * the input of answers to probes, the endpoints of health-check node ports, and counts of answers.
  */
 import type { HealthFacts } from '../health-answer.ts';
 
-/** What a thread gets to use the same memory. */
+/** What a thread receives to use the same memory. */
 export interface MemoryParts {
   readonly words: SharedArrayBuffer;
   readonly facts: SharedArrayBuffer;
@@ -26,7 +26,7 @@ const word = { version: 0, length: 1, counts: 2 } as const;
 const factsBytesMax = 64 * 1024;
 /** One for each health-check node port of each family, and for those that wait for a port. */
 export const slotsMax = 1 << 17;
-/** So many attempts to read facts that are being written. */
+/** How often to retry reading facts while they are being written. */
 const attemptsMax = 1000;
 
 /** Facts, and when they were published, by `machineMs`. */
@@ -64,7 +64,7 @@ export class SharedMemory {
     Atomics.add(this.#words, word.version, 1);
   }
 
-  /** The facts that were published last. Throws before there are any. */
+  /** The facts that were published last. Throws before the first ones. */
   published(): Published {
     for (let attempt = 0; attempt < attemptsMax; attempt += 1) {
       const version = Atomics.load(this.#words, word.version);
@@ -84,14 +84,14 @@ export class SharedMemory {
     if (index >= 0) Atomics.add(this.#words, word.counts + index, 1);
   }
 
-  /** Takes the counts: they are 0 afterwards. */
+  /** Reads the counts and resets them to 0. */
   takeCounts(): { readonly counted: Counted; readonly count: number }[] {
     return countedAnswers.map((counted, i) => {
       return { counted, count: Atomics.exchange(this.#words, word.counts + i, 0) };
     });
   }
 
-  /** Endpoints on this node that are ready, for a health-check node port. */
+  /** The number of ready endpoints on this node, for a health-check node port. */
   setEndpoints(slot: number, count: number): void {
     Atomics.store(this.#endpoints, slot, count);
   }
@@ -109,7 +109,7 @@ function newParts(): MemoryParts {
   };
 }
 
-/** Without reasons, if these are too long. */
+/** Without reasons if these are too long. */
 function textOf({ atMs, facts }: Published): Buffer {
   const bytes = Buffer.from(JSON.stringify({ atMs, facts }));
   if (bytes.length <= factsBytesMax) return bytes;

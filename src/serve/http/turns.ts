@@ -1,14 +1,14 @@
-/** Hands out work at a bounded pace, to peers in turns. */
+/** Distributes work at a bounded rate, with peers taking turns. */
 import { FairQueue } from './fair-queue.ts';
 
 interface TurnsOptions<T> {
   /** The most items in one turn of the event loop. */
   readonly perTurn: number;
-  /** The most items in a second; a tenth of it may come together. */
+  /** The most items per second; a tenth of it may come in one burst. */
   readonly perSecond: number;
   /** Milliseconds, monotonic. */
   readonly now: () => number;
-  /** Whether another item may be taken. `wake` is called when that changes. */
+  /** Whether another item may be taken. Calls `wake` when that changes. */
   readonly isReady?: () => boolean;
   readonly take: (item: T) => void;
 }

@@ -1,12 +1,13 @@
-/** What the event loop and the HTTP thread say to each other. */
+/** Messages between the event loop and the HTTP thread. */
 import type { Reply } from '../reply.ts';
 
 /** Ports that share a limit of connections. */
 export type Group = 'healthz' | 'metrics' | 'service health';
 
 /**
- * How requests for a path are handled: `each` by itself, some at a time; `shared`: one answer for
- * all who wait, once a second at most; `long`: it takes long, and holds up no other.
+ * How requests for a path are handled. `each`: one by one, a limited number at a time. `shared`:
+ * one answer for all waiting clients, at most once a second. `long`: takes long, and blocks no
+ * other request.
  */
 export type Handling = 'each' | 'shared' | 'long';
 
@@ -24,7 +25,7 @@ export type Answers =
     };
 
 export interface Place {
-  /** An address; absent: all of this machine. */
+  /** An address; absent: all addresses of this machine. */
   readonly host?: string;
   readonly port: number;
   readonly ipv6Only?: boolean;
@@ -40,7 +41,7 @@ export type ToThread =
     }
   | { readonly kind: 'close'; readonly listener: number }
   | { readonly kind: 'reply'; readonly id: number; readonly reply: Reply }
-  /** The event loop turns, and has published what probes are answered from. */
+  /** The event loop is not blocked, and has published the input of answers to probes. */
   | { readonly kind: 'refreshed' };
 
 export interface ForwardedRequest {
@@ -48,7 +49,7 @@ export interface ForwardedRequest {
   readonly listener: number;
   readonly path: string;
   readonly method: string;
-  /** What follows the `?`. */
+  /** The part after `?`. */
   readonly query: string;
   readonly peer: string;
   readonly host: string;
@@ -59,7 +60,7 @@ export interface ForwardedRequest {
 
 export type FromThread =
   | { readonly kind: 'opened'; readonly listener: number }
-  /** It could not listen, or cannot any more: it is closed. */
+  /** Listening failed: the port is closed. */
   | {
       readonly kind: 'failed';
       readonly listener: number;
@@ -67,10 +68,10 @@ export type FromThread =
       readonly code: string | undefined;
     }
   | { readonly kind: 'request'; readonly request: ForwardedRequest }
-  /** A probe is to be answered. */
+  /** A probe waits for an answer. */
   | { readonly kind: 'refresh' };
 
-/** The thread as the event loop sees it. */
+/** The event loop's view of the thread. */
 export interface Wire {
   send(message: ToThread): void;
   close(): void;
@@ -78,6 +79,6 @@ export interface Wire {
 
 export interface WireEvents {
   readonly received: (message: FromThread) => void;
-  /** The thread has ended without having been asked to. */
+  /** The thread has ended unexpectedly. */
   readonly ended: (error: Error) => void;
 }

@@ -7,7 +7,7 @@ export class Html {
   }
 }
 
-/** What may be put into HTML; undefined is nothing. */
+/** Values that may be inserted into HTML; undefined inserts nothing. */
 export type Content = Html | string | number | undefined | readonly Content[];
 
 /** Escapes contents for text between tags, and for attributes in double quotes. */

@@ -1,4 +1,4 @@
-/** The only style sheet and the only script of the page. It can be read without either. */
+/** The only style sheet and the only script of the page, which is readable without both. */
 import { createHash } from 'node:crypto';
 
 export const style = `
@@ -62,7 +62,7 @@ footer { margin-top: 2rem; color: var(--dim); font-size: .85rem; display: flex; 
 }
 `;
 
-/** Replaces the live parts of the page by new ones, except a part that the reader uses. */
+/** Replaces the live parts of the page by new ones, except a part that the reader is using. */
 export const script = `
 const pause = document.getElementById('pause');
 const silent = document.getElementById('silent');
@@ -95,7 +95,9 @@ async function refresh() {
 setTimeout(refresh, 2000);
 `;
 
-/** What a browser may do with the page: show it, run that script, and ask this server. */
+/**
+ * What a browser may do with the page: show it, run this script, and send requests to this server.
+ */
 export const contentSecurityPolicy = [
   "default-src 'none'",
   `style-src ${hashOf(style)}`,

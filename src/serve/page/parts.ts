@@ -4,7 +4,7 @@ import { age, grouped } from '../../ask/words.ts';
 import { type Content, Html, html } from './html.ts';
 import { script, style } from './look.ts';
 
-/** `nowMs`: what ages are reckoned from. */
+/** `nowMs`: the time to which ages refer. */
 export function blocksHtml(blocks: readonly Block[], nowMs: number): Content {
   return blocks.map((block) => blockHtml(block, nowMs));
 }
@@ -20,7 +20,7 @@ function blockHtml(block: Block, nowMs: number): Content {
 <p>${block.text}</p>${blocksHtml(block.blocks, nowMs)}`;
 }
 
-/** A table that its title names. The cell at `headAt` is the heading of its row. */
+/** A table with a title. The cell at `headAt` is the heading of its row. */
 export function table({ columns, headAt = 0, rest, rows, title }: Table, nowMs: number): Html {
   const shown = columns.flatMap(({ kind }, i) => (kind === 'wide' ? [] : [i]));
   const line = (row: readonly Cell[]): Html => {
@@ -111,12 +111,12 @@ interface Page {
   readonly title: string;
   /** The name of the node. */
   readonly node: string;
-  /** The path of the answer that programs get. */
+  /** The path of the answer for programs. */
   readonly json: string;
   readonly body: Content;
 }
 
-/** A whole document. */
+/** A complete document. */
 export function documentOf({ title, node, json, body }: Page): string {
   const { text } = html`<!doctype html>
 <html lang="en">

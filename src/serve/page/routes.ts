@@ -1,4 +1,4 @@
-/** The page for people, at `/`. It shows the answers that programs get, to the same askers. */
+/** The page for people, at `/`. It shows the same answers as programs get, to the same clients. */
 import { endpoints } from '../../ask/endpoints.ts';
 import { admit } from '../ask/admission.ts';
 import { changeListOf } from '../ask/changes.ts';

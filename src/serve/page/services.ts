@@ -6,7 +6,7 @@ import { live, servicesPath, table } from './parts.ts';
 
 const perPage = 100;
 
-/** What the reader asks for; empty = no restriction. */
+/** The reader's filter; empty = no restriction. */
 export interface Wanted {
   readonly namespace: string;
   /** Part of a name, or a pattern with `*` and `?`. */

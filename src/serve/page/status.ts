@@ -1,4 +1,4 @@
-/** How the proxy of this node is doing, on the page: one sentence, then the problems. */
+/** The health of this node's proxy on the page: one sentence, then the problems. */
 import type { ChangeList } from '../../ask/service.ts';
 import type { Status } from '../../ask/status.ts';
 import { familiesTable, setAsideTable, statusFacts, watchesTable } from '../../ask/views/status.ts';
@@ -37,7 +37,7 @@ function summary(status: Status): Content {
     : `All ${counted(known, 'Service')} are in force`;
 }
 
-/** `6 Services have problems`; undefined: none has. */
+/** `6 Services have problems`; undefined if there are none. */
 function troubledServices({ services: { withProblems } }: Status): Html | undefined {
   if (withProblems === 0) return undefined;
   const text = `${counted(withProblems, 'Service')} ${withProblems === 1 ? 'has' : 'have'} problems`;
@@ -50,7 +50,7 @@ function lastChange(change: Change | undefined, nowMs: number): string {
   return `; the last change, ${since} ago, took ${change.latencyMs} ms`;
 }
 
-/** The rest of what is known of the node. */
+/** The other facts about the node. */
 export function nodeSection(status: Status, nowMs: number): Html {
   return live('node', [
     html`<h2>This node</h2>`,

@@ -1,4 +1,4 @@
-/** The client that sends the packet, and what rules take it for. */
+/** The client that sends the packet, and how rules classify it. */
 import type { ModeConfig } from '../../../modes/mode.ts';
 import { type ClientKind, describeDetector } from '../../../modes/passage.ts';
 import {
@@ -22,18 +22,18 @@ export interface Client {
   readonly because: string;
 }
 
-/** What decides who a client is. */
+/** What the classification of a client depends on. */
 interface Surroundings {
   readonly inside: Inside;
   readonly config: ModeConfig;
   readonly context: ResolveContext;
-  /** Where the packet is sent to. */
+  /** The destination of the packet. */
   readonly to: Address;
 }
 
 const kinds = ['pod', 'node', 'outside'] as const satisfies readonly ClientKind[];
 
-/** `text`: as `from` is documented; null = the question names nobody. Throws a Refusal. */
+/** `text`: the parameter `from`; null = the question names no client. Throws a Refusal. */
 export async function readClient(text: string | null, surroundings: Surroundings): Promise<Client> {
   if (text === null && isLoopback(surroundings.to)) {
     const because = 'packets to a loopback address do not leave the machine';
@@ -97,7 +97,7 @@ function kindOf(
       ? { kind: 'pod', because: `${text} ${describeDetector(detector)}` }
       : { kind: 'outside', because: `${text} is no address that ${describeDetector(detector)}` };
   }
-  // The rules look at the interface. An address does not say which one it is.
+  // The rules match the interface, and an address does not determine it.
   const pods = (inside.state.node?.podCIDRs ?? []).map((cidr) => parseCIDR(cidr));
   const isOurs = pods.some((cidr) => cidr !== undefined && cidrContains(cidr, address));
   return isOurs

@@ -66,7 +66,7 @@ async function explain(scene: Scene, pacer: Pacer): Promise<Explained> {
 
 interface Asked {
   readonly scene: Scene;
-  /** What is to be explained; the first is that of `scene`. */
+  /** The frontends to explain; the first is that of `scene`. */
   readonly protocols: readonly Protocol[];
 }
 
@@ -92,7 +92,7 @@ async function sceneOf(inside: Inside, query: URLSearchParams, pacer: Pacer): Pr
   return { scene: { inside, engine, sync, setting, guide, target, client }, protocols: all };
 }
 
-/** TCP, which an address alone means, and others with which Services have it. */
+/** TCP, which an address alone means, and the other protocols with which Services have it. */
 function protocolsAt(place: Parameters<typeof claimed>[0]): Protocol[] {
   return protocols.filter((one) => one === 'TCP' || claimed(place, one) !== undefined);
 }

@@ -1,4 +1,7 @@
-/** What may stop a packet besides our rules: sysctls, chains of others, tracked connections. */
+/**
+ * What may stop a packet apart from our rules: sysctls, chains of other programs, tracked
+ * connections.
+ */
 import { counted } from '../../../ask/words.ts';
 import { ipForwarding } from '../../../host/forwarding.ts';
 import { routeWords } from '../../../host/reach.ts';
@@ -13,7 +16,7 @@ import type { Forwarding } from '../../../state/types.ts';
 import { type Scene, targetText } from './scene.ts';
 import type { Holder } from './search.ts';
 
-/** Warnings, each a sentence. What can't be read is left out. */
+/** Warnings, each a sentence. Checks that cannot be made are left out. */
 export async function hurdlesOf(scene: Scene, holder: Holder | undefined): Promise<string[]> {
   const [chains, entries] = await Promise.all([
     orNone(droppingChains(scene)),
@@ -32,7 +35,7 @@ async function orNone(reading: Promise<string[]>): Promise<string[]> {
   }
 }
 
-/** Routes to so many endpoints are looked up. */
+/** How many endpoints are checked for a route. */
 const routesMax = 16;
 
 /** Endpoints to which this node has no route. Rules for sources or marks are not considered. */
@@ -70,7 +73,7 @@ type Chain = Extract<Reply, { kind: 'chain' }>;
 /** Tables of NFPROTO_INET serve both families. */
 const bothFamilies = 1;
 
-/** The hooks that a packet to an endpoint passes, where others may drop it. */
+/** The hooks that a packet to an endpoint passes and at which other chains may drop it. */
 function hookOf({ client, guide }: Scene): number {
   return client.kind === 'node' ? NF_INET.LOCAL_OUT : guide.endpointHook;
 }
@@ -84,7 +87,7 @@ async function droppingChains(scene: Scene): Promise<string[]> {
     const isOfFamily = [bothFamilies, NFPROTO[sync.family]].includes(
       one.kind === 'table' ? one.family : 0,
     );
-    // Table nat of iptables drops nothing, and may have a chain for each Service.
+    // Chains of table nat do not drop packets, and there may be one for each Service.
     return one.kind === 'table' && isOfFamily && one.table !== 'nat' ? [one] : [];
   });
   const chains: Chain[] = [];
@@ -103,7 +106,7 @@ async function droppingChains(scene: Scene): Promise<string[]> {
 
 const namedMax = 3;
 
-/** Tracked connections to the address and port that lead to endpoints it no longer has. */
+/** Tracked connections to the address and port whose endpoint is no longer in the pool. */
 async function staleEntries(scene: Scene, holder: Holder | undefined): Promise<string[]> {
   const { client, guide, inside, sync, target } = scene;
   const isTranslated = guide.endpointHook !== NF_INET.LOCAL_OUT;

@@ -13,13 +13,13 @@ export interface Target {
   readonly address: Address;
   readonly port: number;
   readonly protocol: Protocol;
-  /** The Service that was asked for by name. */
+  /** The Service, if the question named one. */
   readonly service: Service | undefined;
 }
 
-/** What is asked about. */
+/** The target of a question. */
 export interface Question extends Omit<Target, 'protocol'> {
-  /** What is given, or has the port of the Service; empty: the question does not say. */
+  /** The given port, or that of the Service; empty: the question does not name one. */
   readonly protocols: readonly Protocol[];
 }
 

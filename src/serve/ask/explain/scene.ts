@@ -6,7 +6,7 @@ import type { Inside, RunningEngine, Setting } from '../inside.ts';
 import type { Client } from './client.ts';
 import type { Target } from './question.ts';
 
-/** All that an explanation is made from. */
+/** The input of an explanation. */
 export interface Scene {
   readonly inside: Inside;
   readonly engine: RunningEngine;

@@ -1,4 +1,4 @@
-/** Searches the frontend at an address and port, and frontends that are similar. */
+/** Finds the frontend at an address and port, and similar frontends. */
 import { inTurns } from '../../../modes/mode.ts';
 import { type Address, addressKey, isLoopback } from '../../../net/address.ts';
 import { sameBytes } from '../../../net/bytes.ts';
@@ -11,23 +11,23 @@ import type { Setting } from '../inside.ts';
 import type { Target } from './question.ts';
 import type { Scene } from './scene.ts';
 
-/** A frontend, and the Forwarding that has it. */
+/** A frontend and its Forwarding. */
 export interface Holder {
   readonly forwarding: Forwarding;
   readonly frontend: Frontend;
 }
 
-/** The result of a search. Where there is a holder, what else is near may be left out. */
+/** The result of a search. If there is a holder, similar frontends may be left out. */
 export interface Neighbourhood {
-  /** The frontend that a packet to the address and port meets. */
+  /** The frontend that matches a packet to the address and port. */
   readonly holder: Holder | undefined;
   /** Frontends of the address with another port or protocol. */
   readonly near: readonly Holder[];
-  /** Node ports with this number, even if the address accepts no node ports. */
+  /** Node ports with this number, even if the address does not accept node ports. */
   readonly nodePorts: readonly Holder[];
 }
 
-/** What is in force at the address and port and, if nothing is, the holder that is desired. */
+/** What is in force at the address and port, otherwise the desired holder. */
 export async function searchBoth(
   scene: Pick<Scene, 'engine' | 'inside' | 'setting' | 'sync' | 'target'>,
   pacer: Pacer,
@@ -45,8 +45,8 @@ export async function searchBoth(
 }
 
 /**
- * The frontend in force at the address and port, of the Service that claims it: most questions are
- * about such a one, and to search all Services takes milliseconds.
+ * The frontend in force at the address and port, found by the Service that claims it: this answers
+ * most questions, and searching all Services takes milliseconds.
  */
 export function claimed({ engine, inside, sync, target }: Place, protocol: Protocol) {
   const { address, port } = target;
@@ -89,7 +89,7 @@ async function search(
   });
   const isMeant = ({ forwarding, frontend }: Holder): boolean =>
     frontend.port === port && protocol === protocolOf(forwarding);
-  // An address and port of a Service is looked up before a node port.
+  // The address and port of a Service match before a node port.
   const holder = near.find(isMeant) ?? (acceptsNodePorts ? nodePorts.find(isMeant) : undefined);
   return { holder, near: near.filter((one) => one !== holder), nodePorts };
 }
@@ -102,7 +102,7 @@ function protocolOf({ servicePort }: Forwarding): Protocol {
   return servicePort.protocol;
 }
 
-/** Whether it is an address of this node, and whether node ports are open on it. */
+/** Whether it is an address of this node, and whether it accepts node ports. */
 export function judgeAddress(
   { environment, localhost }: Setting,
   { nodeSockets = noSockets }: ResolveContext,

@@ -12,7 +12,7 @@ import { sliceMs } from '../services.ts';
 import type { Scene } from './scene.ts';
 import type { Holder } from './search.ts';
 
-/** What the Forwarding was resolved from; undefined: the Service is gone. */
+/** The input from which the Forwarding was resolved; undefined: the Service is gone. */
 export async function seenOf(
   { inside }: Scene,
   { forwarding: { family, key, servicePort } }: Holder,
@@ -23,7 +23,7 @@ export async function seenOf(
   return seen.find(({ forwarding: one }) => one.family === family && one.key === key);
 }
 
-/** Why there is no endpoint that can be used: a sentence. */
+/** Why no endpoint is usable: a sentence. */
 export function whyNone({ inside }: Scene, seen: Seen): string {
   const { family, servicePort } = seen.forwarding;
   const { name, namespace } = servicePort;
@@ -43,7 +43,7 @@ export function whyNone({ inside }: Scene, seen: Seen): string {
   return `None of its ${counted(endpointCount, 'endpoint')} is ready.`;
 }
 
-/** What decided about the endpoints of a pool, in sentences. */
+/** The policies and conditions that selected the endpoints of a pool, in sentences. */
 export function selectionOf(scene: Scene, seen: Seen, pool: 'cluster' | 'local'): string[] {
   const { endpoints, flags } = seen.candidates;
   const choice = choose(flags, seen.policy)[pool];

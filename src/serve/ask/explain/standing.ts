@@ -1,11 +1,11 @@
-/** Why what is in force, which is explained, is not what is desired. */
+/** Why the explained state, which is in force, is not the desired one. */
 import { isSame } from '../../../state/pool.ts';
 import { type Forwarding, formatServicePortName, objectKey } from '../../../state/types.ts';
 import { failureText } from '../../refusal-text.ts';
 import { type Scene, targetText } from './scene.ts';
 import type { Holder } from './search.ts';
 
-/** Warnings, the most important first. `desired` is of interest if nobody is in force. */
+/** Warnings, the most important first. `desired` is used if no Service is in force. */
 export function warningsOf(
   scene: Scene,
   inForce: Holder | undefined,
@@ -19,7 +19,7 @@ export function warningsOf(
   ];
 }
 
-/** Whether what is desired of the Service port is in force. */
+/** Whether the desired state of the Service port is in force. */
 export function isInForce({ inside, sync }: Scene, { key, servicePort }: Forwarding): boolean {
   const { namespace, name } = servicePort;
   const isResolved = !inside.state.isDirty(objectKey(namespace, name));

@@ -1,4 +1,4 @@
-/** Why no Service has an address and port, and what becomes of a packet to it. */
+/** Why no Service has an address and port, and what happens to a packet sent there. */
 import { type Address, cidrContains, formatAddress, formatCIDR } from '../../../net/address.ts';
 import { sameBytes } from '../../../net/bytes.ts';
 import { endpointKey } from '../../../net/endpoint-list.ts';
@@ -61,7 +61,7 @@ function whyNotThisPort({ target, inside }: Scene, near: readonly Holder[]): str
   return `${formatAddress(target.address.bytes)} is ${what} of ${key}, which has ${has}, not ${asked}`;
 }
 
-/** The reason, if a Service asks for the address and port and does not get them. */
+/** The reason, if a Service claims the address and port but does not get them. */
 async function whyNotGiven(
   { engine, inside, target }: Scene,
   pacer: Pacer,
@@ -129,7 +129,7 @@ async function whoseEndpoint({ sync, target }: Scene, pacer: Pacer): Promise<str
 
 function hasEndpoint({ family, serving }: Forwarding, { bytes }: Address, port: number): boolean {
   const packed = Buffer.concat([bytes, Uint8Array.of(port >> 8, port & 0xff)]);
-  // A hit may begin within an endpoint: the list decides.
+  // The search may match within an endpoint, so the list is compared.
   if (
     Buffer.from(serving.bytes.buffer, serving.bytes.byteOffset, serving.bytes.length).indexOf(
       packed,

@@ -1,4 +1,4 @@
-/** What becomes of a packet to a frontend, step by step. */
+/** What happens to a packet to a frontend, step by step. */
 
 import type { Explanation } from '../../../ask/explanation.ts';
 import { counted } from '../../../ask/words.ts';
