@@ -1,4 +1,4 @@
-/** What became of connections that `fairlead service check` has opened. */
+/** The results of connections that `fairlead service check` has opened. */
 import {
   answer,
   count,

@@ -1,4 +1,4 @@
-/** How the kernel differs from what is in force. */
+/** How the kernel's state differs from what is in force. */
 import { answer, count, field, flag, type Infer, list, maybe, object, text } from './schema.ts';
 import { familyName, protocolName } from './status.ts';
 

@@ -1,4 +1,4 @@
-/** What can be asked of the running process, by HTTP GET on the metrics server. */
+/** Questions that the running process answers, by HTTP GET on the metrics server. */
 import { diffSchema } from './difference.ts';
 import { explanationSchema } from './explanation.ts';
 import { pathOf } from './paths.ts';
@@ -16,7 +16,7 @@ interface Endpoint {
   readonly answer: Schema<object>;
 }
 
-/** A new endpoint needs an entry here, with the path of its name, and an answer in `src/serve/ask`. */
+/** A new endpoint needs an entry here, whose name is its path, and an answer in `src/serve/ask`. */
 export const endpoints = {
   status: {
     path: pathOf('status'),

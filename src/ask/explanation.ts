@@ -1,4 +1,4 @@
-/** What becomes of a packet to an address and port, and why. */
+/** What happens to a packet to an address and port, and why. */
 import {
   answer,
   count,
@@ -73,7 +73,7 @@ const explained = {
 };
 
 const explainedSchema = object(explained);
-/** What becomes of a packet of one protocol. */
+/** What happens to a packet of one protocol. */
 export type Explained = Infer<typeof explainedSchema>;
 
 export const explanationSchema = answer('Explanation', {

@@ -1,7 +1,7 @@
-/** Before the name of each endpoint. */
+/** The prefix of all endpoints. */
 const prefix = '/fairlead/v1';
 
-/** The path of an endpoint. It is apart from the schemas, which clients need not load. */
+/** The path of an endpoint. It is not in the module of schemas, so clients need not load those. */
 export function pathOf<const Name extends string>(name: Name): `${typeof prefix}/${Name}` {
   return `${prefix}/${name}`;
 }

@@ -1,4 +1,4 @@
-/** What can be wrong with a Service on a node: stable words for programs, and what they mean. */
+/** Reasons why a Service has a problem on a node: stable words for programs, and their meanings. */
 export const problemReasons = {
   no_slices: 'No EndpointSlice belongs to it.',
   unused_slices:

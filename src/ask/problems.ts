@@ -1,4 +1,4 @@
-/** All that is wrong on this node: with the proxy, and with Services. */
+/** All problems on this node: of the proxy and of Services. */
 import { reasonNames } from './problem-reasons.ts';
 import {
   answer,

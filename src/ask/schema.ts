@@ -1,6 +1,6 @@
 /**
  * Schemas of answers: the part of JSON Schema that answers need. The type of an answer, which the
- * server makes and the commands read, and its documentation are derived from the same value.
+ * server creates and the commands read, and its documentation are derived from the same value.
  */
 export type JsonSchema =
   | {
@@ -84,7 +84,7 @@ export function object<F extends Fields>(fields: F): Schema<ObjectOf<F>> {
 
 export const apiVersion = 'fairlead/v1';
 
-/** A whole answer: it names its version and kind. */
+/** A complete answer: it names its version and kind. */
 export function answer<const K extends string, F extends Fields>(kind: K, fields: F) {
   return object({
     apiVersion: field(oneOf(apiVersion), 'The version of this schema.'),

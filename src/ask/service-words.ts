@@ -10,7 +10,7 @@ export function portTitle({ name, port, protocol }: Pick<Port, 'name' | 'port' |
   return `${name === '' ? '' : `${name} `}${port}/${protocol}`;
 }
 
-/** `in force`, or what is wrong: `no endpoints, address taken`. */
+/** `in force`, or the problems: `no endpoints, address taken`. */
 export function stateWords({
   reasons,
   state,
@@ -20,7 +20,7 @@ export function stateWords({
   return state === 'waiting' ? `${words} (waiting)` : words;
 }
 
-/** Where connections to a frontend go. */
+/** The destination of connections to a frontend. */
 export function goesTo(port: Port, { heldBy, pool, treatment }: Port['frontends'][number]): string {
   if (heldBy !== undefined) return `not this Service: ${heldBy} has it`;
   const goes = {

@@ -1,4 +1,4 @@
-/** The Services of this node's proxy: a list of them, and all about one. */
+/** The Services of this node's proxy: a list, and the details of one. */
 
 import { reasonNames } from './problem-reasons.ts';
 import {

@@ -1,4 +1,4 @@
-/** How the proxy of this node is doing. */
+/** The health of this node's proxy. */
 import {
   answer,
   count,

@@ -1,4 +1,4 @@
-/** The outcome of packets that `fairlead trace` has followed. */
+/** The outcome of packets that `fairlead trace` followed. */
 import { stepSchema } from './explanation.ts';
 import {
   answer,

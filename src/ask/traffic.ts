@@ -1,4 +1,4 @@
-/** What the kernel has counted of each Service. */
+/** The kernel's counters of each Service. */
 import {
   answer,
   count,

@@ -1,22 +1,22 @@
-/** What an answer looks like to people, apart from whether a terminal or a browser shows it. */
+/** The view of an answer for people, for a terminal as well as for a browser. */
 
-/** A text with something about it. */
+/** A text with attributes. */
 export interface Marked {
   readonly text: string;
   /** Whether it is bad or good news. */
   readonly tone?: 'bad' | 'good';
-  /** What it names: the browser has a page of it. */
+  /** The object that it names: the browser links to its page. */
   readonly names?: { readonly namespace: string; readonly service?: string };
 }
 
-/** A time, RFC 3339: as it is, or where that is shorter as an age. */
+/** A time, RFC 3339: shown as it is, or as an age where space is limited. */
 export interface Moment {
   readonly time: string;
   readonly isAge?: true;
 }
 
 type Part = string | number | Marked | Moment;
-/** Several parts stand side by side; undefined is empty. */
+/** Several parts are shown side by side; undefined is empty. */
 export type Cell = Part | readonly Part[] | undefined;
 
 export interface Column {
@@ -31,11 +31,11 @@ export interface Table {
   /** The column that names the row; default: the first. */
   readonly headAt?: number;
   readonly rows: readonly (readonly Cell[])[];
-  /** What else there is: `and 3 more`. */
+  /** A note below: `and 3 more`. */
   readonly rest?: string | undefined;
 }
 
-/** A name, and what it is. */
+/** A name and its value. */
 export type Fact = readonly [string, Cell];
 
 export interface Step {
@@ -47,9 +47,9 @@ export type Block =
   | { readonly facts: readonly Fact[] }
   | { readonly table: Table }
   | { readonly list: readonly string[] }
-  /** What happens in order, each with the object in the kernel that does it. */
+  /** Steps in their order, each with the kernel object that performs it. */
   | { readonly steps: readonly Step[] }
-  /** As a tool prints it. */
+  /** Preformatted output of a tool. */
   | { readonly title: string; readonly code: readonly string[] }
   | { readonly title: string; readonly text: string; readonly blocks: readonly Block[] }
   | { readonly text: string };
@@ -58,12 +58,12 @@ export function bad(text: string): Marked {
   return { text, tone: 'bad' };
 }
 
-/** No block, where there are no rows. */
+/** No block if there are no rows. */
 export function tableIf(table: Table): Block[] {
   return table.rows.length === 0 ? [] : [{ table }];
 }
 
-/** `and 3 more`, if there are some. */
+/** `and 3 more`, if the number is not 0. */
 export function andMore(count: number, what = ''): string | undefined {
   return count > 0 ? `and ${count} more${what}` : undefined;
 }

@@ -1,4 +1,4 @@
-/** Reads the command line of a command, as its entry in the table says. */
+/** Parses the command line of a command according to its entry in the table. */
 import { FlagError, type FlagHandler, type FlagSet, readFlags } from '../config/flag-syntax.ts';
 import { parseBool, quote } from '../config/go-values.ts';
 import { nearest } from '../config/spelling.ts';

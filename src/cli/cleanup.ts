@@ -1,6 +1,6 @@
 /**
- * `--cleanup`: removes the rules of every mode, ours and kube-proxy's, or with `--dry-run` says
- * which they are and how we know (behaviour document 1.6, 3.6).
+ * `--cleanup`: removes the rules of every mode, Fairlead's and kube-proxy's. With `--dry-run` it
+ * lists them with the reason why they are recognised (behaviour document 1.6, 3.6).
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { connectTimePaths } from '../host/cgroup.ts';
@@ -36,15 +36,15 @@ import { terminal } from './terminal.ts';
 export interface CleanupOptions {
   readonly kernel: Kernel;
   readonly modes: readonly ProxyMode[];
-  /** Where connect-time translation may be; absent: nowhere. */
+  /** Where connect-time translation may be installed; absent: nowhere. */
   readonly connectTime?: ConnectTimePaths;
-  /** Takes lines without their end. */
+  /** Prints lines, given without newline. */
   readonly print: (line: string) => void;
-  /** Takes lines about what could not be done. */
+  /** Prints lines about failures. */
   readonly complain: (line: string) => void;
 }
 
-/** How often to try when a ruleset changes while it is read, or is locked. */
+/** How often to try if a ruleset changes while it is read, or is locked. */
 const attemptsMax = 10;
 const attemptPauseMs = 100;
 
@@ -57,7 +57,7 @@ const variants = [
 ] as const;
 type Variant = (typeof variants)[number];
 
-/** Rejects while a Fairlead runs in this network namespace, unless `ignoreOther`. */
+/** Rejects while another Fairlead runs in this network namespace, unless `ignoreOther`. */
 export async function runCleanup(action: 'remove' | 'list', ignoreOther: boolean): Promise<void> {
   if (action === 'remove') await holdNamespaceForCleanup(ignoreOther);
   const kernel = openKernel();
@@ -101,7 +101,7 @@ export async function listCleanup(options: CleanupOptions): Promise<void> {
   }
 }
 
-/** None, where the kernel lacks the part. */
+/** Empty if the kernel lacks this part. */
 async function orNone<T>(listed: Promise<readonly T[]>): Promise<readonly T[]> {
   try {
     return await listed;
@@ -111,7 +111,7 @@ async function orNone<T>(listed: Promise<readonly T[]>): Promise<readonly T[]> {
   }
 }
 
-/** Goes on after a failure. Rejects in the end if there was one. */
+/** Continues after a failure. Rejects at the end if there was one. */
 export async function cleanUp(options: CleanupOptions): Promise<void> {
   const { complain, connectTime, kernel, modes, print } = options;
   let failed = false;
@@ -149,7 +149,7 @@ export async function cleanUp(options: CleanupOptions): Promise<void> {
     });
   }
   await attempt(() => removeCounters(options));
-  // Ours is gone by now, and had its own interface of that name.
+  // Ours has been removed by now, and had its own interface of that name.
   await attempt(async () => {
     const leftovers = await findIPVSLeftovers(kernel, 'all');
     await removeIPVSLeftovers(kernel, leftovers);
@@ -163,7 +163,9 @@ function find(kernel: Kernel, { backend, family }: Variant): Promise<Leftovers> 
   return findLeftovers(kernel, family, kinds, 'all');
 }
 
-/** Leaves out our own chains with kube-proxy's names: the line of their mode stands for them. */
+/**
+ * Leaves out our own chains with kube-proxy's names, because the line of their mode covers them.
+ */
 function withoutOurs(found: Leftovers, modes: readonly ProxyMode[]): Leftovers {
   const isMarked = [...found.chains, ...found.kept].some(({ chain }) => chain === ownChain);
   if (!isMarked) return found;
@@ -224,7 +226,7 @@ async function removeCounters({ kernel, print }: CleanupOptions): Promise<void> 
   }
 }
 
-/** The interface and what is at its addresses belong to our own ipvs mode. */
+/** The interface, and the virtual services at its addresses, belong to Fairlead's ipvs mode. */
 async function isOurIPVS({ kernel, modes }: CleanupOptions): Promise<boolean> {
   const mode = modes.find(({ usesIPVS }) => usesIPVS);
   return mode !== undefined && (await orNone(mode.owned(kernel))).length > 0;

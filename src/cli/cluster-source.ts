@@ -1,4 +1,4 @@
-/** Where a configuration says that Services come from. */
+/** The source of Services according to the configuration. */
 import type { SourceConfig } from '../config/config.ts';
 import { fairleadVersion } from '../config/version.ts';
 import { ApiClient, type ClientOptions, type Exchange } from '../source/kubernetes/client.ts';
@@ -10,15 +10,15 @@ import type { Source } from '../source/source.ts';
 
 interface ClusterSource {
   readonly source: Source;
-  /** A client of their own: events never take the watches' turns. Manifests have nobody to tell. */
+  /** A separate client, so that events never delay watches. Undefined with manifests. */
   readonly openEvents?: () => Promise<ApiClient>;
-  /** Absent with manifests: no kubelet runs these pods. */
+  /** Absent with manifests: the pods are not run by a kubelet. */
   readonly watchPods?: WatchPods;
 }
 
 /**
- * Rejects with an Error of one line when a source can never work: a kubeconfig that is not there,
- * no cluster at all. It does not ask the API server, which may come later.
+ * Rejects with a one-line Error if a source can never work: a missing kubeconfig, no cluster at
+ * all. It does not query the API server, which may start later.
  */
 export async function checkSource(source: SourceConfig): Promise<void> {
   if (source.kind === 'manifests') return checkDirectory(source.directory);
@@ -26,7 +26,7 @@ export async function checkSource(source: SourceConfig): Promise<void> {
   await client.close();
 }
 
-/** `nodeName`: whose Node is delivered. `observer` is told of each request. */
+/** `nodeName`: the Node to deliver. `observer` is called for each request. */
 export function clusterSource(
   source: SourceConfig,
   nodeName: string,

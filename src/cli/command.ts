@@ -1,31 +1,31 @@
-/** What a command is: its words, arguments and flags, its help, and how it runs. */
+/** What a command consists of: its words, arguments and flags, its help, and how it runs. */
 import type { Clock, Surroundings } from './reader.ts';
 import type { Terminal } from './terminal.ts';
 
 export interface Command {
   /** The words after `fairlead`: `['service', 'list']`. */
   readonly words: readonly string[];
-  /** Other words for each of `words`, by its position. */
+  /** Aliases of each of `words`, by position. */
   readonly aliases?: readonly (readonly string[])[];
-  /** Which part of `fairlead help` names it; absent = none, because it is for programs. */
+  /** The section of `fairlead help` that lists it; absent = hidden, because it is for programs. */
   readonly group?: CommandGroup;
   /** One short line. */
   readonly summary: string;
-  /** What `--help` says: what it does, then defaults. Default: the summary. */
+  /** The text of `--help`: what it does, then defaults. Default: the summary. */
   readonly meaning?: string;
   readonly exitCodes?: string;
   /** The arguments as help shows them: `[NAMESPACE/]NAME[:PORT]`. */
   readonly arguments?: string;
   /** The least and the most arguments. Default: none. */
   readonly argumentCount?: readonly [number, number];
-  /** What shells offer as the next argument, and for small lists all that there is. */
+  /** What shells offer as the next argument; for small lists, all valid values. */
   readonly offers?: Offers;
   readonly flags?: Flags;
-  /** It takes the flags of `fairlead run` as well. */
+  /** It accepts the flags of `fairlead run` as well. */
   readonly takesRunFlags?: true;
-  /** It reads its arguments itself. */
+  /** It parses its arguments itself. */
   readonly isRaw?: true;
-  /** Command lines for its help. */
+  /** Example command lines for its help. */
   readonly examples: readonly string[];
   readonly load: () => Promise<{ readonly run: Run }>;
 }
@@ -39,21 +39,21 @@ export type CommandGroup = keyof typeof commandGroups;
 
 export type Flags = Readonly<Record<string, CommandFlag>>;
 
-/** A flag of a command that is no flag of kube-proxy's. */
+/** A flag of a command that kube-proxy does not have. */
 export interface CommandFlag {
-  /** After one hyphen. */
+  /** The short form, after one hyphen. */
   readonly letter?: string;
-  /** What its value is called; empty = it has none. */
+  /** The name of its value; empty = it has no value. */
   readonly shown: string;
   readonly meaning: string;
-  /** All values that there are; one that ends with `=` goes on after that. */
+  /** All valid values; one that ends with `=` continues after that. */
   readonly values?: readonly string[];
   readonly offers?: Offers;
-  /** Neither help nor shells show it. */
+  /** Help and shells do not show it. */
   readonly isHidden?: true;
 }
 
-/** Words; or what is looked up when a shell asks. */
+/** Words, or a function that finds them when a shell asks. */
 export type Offers = readonly string[] | 'files' | 'services' | 'service ports' | 'namespaces';
 
 /** Resolves to the exit code. Rejects with the errors of errors.ts, which the caller prints. */
@@ -69,7 +69,7 @@ export interface Given {
   readonly runFlags: readonly string[];
 }
 
-/** What surrounds a command. */
+/** The environment of a command. */
 export interface Io {
   readonly stdout: Terminal;
   readonly stderr: Terminal;

@@ -1,6 +1,6 @@
 /**
  * The commands. A command is an entry here and a module that runs it; its help, the manual page,
- * completion and the check of its arguments come from the entry.
+ * completion and the check of its arguments are derived from the entry.
  */
 import type { Command } from './command.ts';
 import {
@@ -12,12 +12,12 @@ import {
   serverFlags,
 } from './flags.ts';
 
-/** Forms that `fairlead config convert` reads. */
+/** Formats that `fairlead config convert` reads. */
 const importSources = ['openshift', 'ovhcloud', 'flags'] as const;
 export const shells = ['bash', 'zsh', 'fish'] as const;
 export type Shell = (typeof shells)[number];
 
-/** What `fairlead node-report` can be asked for. */
+/** The reports of `fairlead node-report`. */
 const reports = ['status', 'service', 'problems', 'diff', 'trace', 'bundle'] as const;
 
 const target = 'ADDRESS:PORT[/PROTOCOL]|[NAMESPACE/]NAME:PORT[/PROTOCOL]';
@@ -436,10 +436,10 @@ export const commands: readonly Command[] = [
   ...[validate, convert, demo, completion, version, help, complete, nodeReport],
 ];
 
-/** The commands that people type. */
+/** The commands for people. */
 export const shownCommands = commands.filter(({ group }) => group !== undefined);
 
-/** First words, each once. */
+/** First words, without repetitions. */
 export const commandNames: readonly string[] = [
   ...new Set(shownCommands.map(({ words }) => words[0]!)),
 ];
@@ -449,7 +449,7 @@ export function commandsNamed(word: string): Command[] {
   return commands.filter((command) => isCalled(command, 0, word));
 }
 
-/** Whether `word` is the command's own at this position, or another word for it. */
+/** Whether `word` is the command's word at this position, or an alias of it. */
 export function isCalled({ aliases, words }: Command, position: number, word: string): boolean {
   return words[position] === word || aliases?.[position]?.includes(word) === true;
 }

@@ -1,6 +1,6 @@
 /**
- * `fairlead __complete WORD…`: what may come in the place of the last word, which may be empty. As
- * cobra's: a line for each, with a tab and what it means, then `:` and a directive.
+ * `fairlead __complete WORD…`: completions of the last word, which may be empty. The output is that
+ * of cobra: a line for each with a tab and a description, then `:` and a directive.
  */
 import type { ServiceList } from '../ask/service.ts';
 import { FlagError, type FlagHandler, readFlags } from '../config/flag-syntax.ts';
@@ -10,7 +10,7 @@ import type { Command, CommandFlag, Offers, Run } from './command.ts';
 import { commandNames, commandsNamed, isCalled, shownCommands } from './commands.ts';
 import { exitCodes } from './errors.ts';
 
-/** What the shell does with the lines, or instead of them; numbers are cobra's. */
+/** How the shell treats the lines; numbers are cobra's. */
 export const directives = { files: 0, noSpace: 2, words: 4, directories: 16 } as const;
 type Directive = keyof typeof directives;
 
@@ -19,11 +19,11 @@ interface Offered {
   readonly directive: Directive;
 }
 
-/** A shell waits no longer for names, in milliseconds. */
+/** How long a shell waits for names, in milliseconds. */
 const patienceDefault = 300;
-/** No more names are offered: namespaces take their place. */
+/** The most names to offer; beyond that, namespaces are offered. */
 const namesMax = 200;
-/** The most that the process answers at once. */
+/** The most items of one answer of the process. */
 const askedMax = 1000;
 
 export const run: Run = async ({ words }, { patienceMs = patienceDefault, stdout }) => {
@@ -123,7 +123,7 @@ function ownFlag(
   return { name, letter, meaning, takesValue: shown !== '', offers: offers ?? values };
 }
 
-/** Deprecated flags work, and are not offered. */
+/** Deprecated flags work, but are not offered. */
 async function runFlags(): Promise<OfferedFlag[]> {
   const [{ flagMeaning }, { flagKeys, settingTable }, { bareValue }] = await Promise.all([
     import('../config/flags.ts'),
@@ -141,14 +141,14 @@ async function runFlags(): Promise<OfferedFlag[]> {
 }
 
 interface Before {
-  /** How many words are no flags and no values of flags. */
+  /** The number of words that are neither flags nor values of flags. */
   readonly positions: number;
   readonly values: Readonly<Record<string, string>>;
-  /** The flag whose value the next word is. */
+  /** The flag whose value is the next word. */
   readonly pending: OfferedFlag | undefined;
 }
 
-/** Undefined where a flag is unknown. */
+/** Undefined if a flag is unknown. */
 function readBefore(flags: readonly OfferedFlag[], words: readonly string[]): Before | undefined {
   const values: Record<string, string> = {};
   const handlerOf = (flag: OfferedFlag | undefined): FlagHandler | undefined => {
@@ -190,7 +190,7 @@ function flagNames(flags: readonly OfferedFlag[], current: string): Offered {
   return { ...offered, directive: isValued ? 'noSpace' : 'words' };
 }
 
-/** The words that begin with `current`; `before` is put before each of them. */
+/** The words that begin with `current`, each with the prefix `before`. */
 function listed(current: string, words: readonly string[], before = ''): Offered {
   const lines = words.filter((word) => word.startsWith(current)).map((word) => before + word);
   const isOpen = lines.some((line) => /[=/:]$/.test(line.split('\t', 1)[0]!));
@@ -198,7 +198,7 @@ function listed(current: string, words: readonly string[], before = ''): Offered
 }
 
 interface Asking {
-  /** What is put before each word. */
+  /** The prefix of each word. */
   readonly before: string;
   /** The flags of the line. */
   readonly values: Readonly<Record<string, string>>;
@@ -220,7 +220,7 @@ async function offer(
 
 type Named = Exclude<Offers, readonly string[] | 'files'>;
 
-/** Asks the running process. */
+/** Sends a question to the running process. */
 async function namesFrom(
   what: Named,
   current: string,
@@ -231,7 +231,7 @@ async function namesFrom(
   const namespace = typed ?? (what === 'namespaces' ? undefined : values.namespace);
   const name = rest.split(':', 1)[0]!;
   const limits = { limit: String(askedMax) };
-  // Without a namespace, what is typed may be the beginning of one.
+  // Without a namespace, the typed text may be the beginning of one.
   const query = namespace === undefined ? limits : { ...limits, namespace, name: `${name}*` };
   const { items } = await ask(server, 'services', query, patienceMs);
   const namespaces = [...new Set(items.map((item) => item.namespace))].sort();

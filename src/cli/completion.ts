@@ -1,6 +1,6 @@
 /**
- * `fairlead completion SHELL`: a script that asks `fairlead __complete` what may come next, and
- * offers that to the shell.
+ * `fairlead completion SHELL`: a script that gets completions from `fairlead __complete` and passes
+ * them to the shell.
  */
 import type { Run } from './command.ts';
 import type { Shell } from './commands.ts';
@@ -9,7 +9,7 @@ import { exitCodes } from './errors.ts';
 
 const { directories, files, noSpace } = directives;
 
-/** bash splits words at `=` and `:`, so what stands before the last one is not completed. */
+/** bash splits words at `=` and `:`, so the part before the last one is not completed. */
 const bash = `# Completes command lines of fairlead in bash: source it, or keep it as
 # /usr/share/bash-completion/completions/fairlead.
 _fairlead() {
@@ -87,7 +87,7 @@ complete -c fairlead -f -a '(__fairlead_complete)'
 const scripts: Readonly<Record<Shell, string>> = { bash, zsh, fish };
 
 export const run: Run = async ({ words: [shell] }, { stdout }) => {
-  // The table of commands names no other.
+  // The table of commands has no other value.
   stdout.write(scripts[shell as Shell]);
   return exitCodes.healthy;
 };

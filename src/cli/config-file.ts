@@ -4,31 +4,31 @@ import { stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { DirectoryWatcher } from '../source/directory-watcher.ts';
 
-/** A file counts as written when it stays the same for so long. */
+/** A file counts as written when it has not changed for this time. */
 const settleMs = 100;
 const rescanDefaultMs = 2000;
 
 interface ConfigFileOptions {
   readonly path: string;
-  /** What it held when it was last read. */
+  /** The content at the last read. */
   readonly content: Uint8Array;
   /** How often it is read without an event: targets of symbolic links have none. Default 2000. */
   readonly rescanMs?: number;
 }
 
-/** The content, or why there is none. */
+/** The content, or why it cannot be read. */
 export type Seen = Uint8Array | Error;
 
 /**
- * Watches the directory, not the file: editors put a new file in its place, and a ConfigMap's
- * volume swaps the symbolic link `..data` beside it (behaviour document 1.4).
+ * Watches the directory, not the file: editors replace the file by a new one, and a ConfigMap's
+ * volume replaces the symbolic link `..data` in the same directory (behaviour document 1.4).
  */
 export class ConfigFile {
   readonly #path: string;
   readonly #watcher: DirectoryWatcher;
-  /** What was told last. */
+  /** The content that was reported last. */
   #told: Seen;
-  /** What it is now, and since when (performance.now), while that may still change. */
+  /** The current content, and since when (performance.now), while it may still change. */
   #fresh: { readonly seen: Seen; readonly sinceMs: number } | undefined;
 
   constructor({ path, content, rescanMs = rescanDefaultMs }: ConfigFileOptions) {
@@ -38,7 +38,7 @@ export class ConfigFile {
   }
 
   /**
-   * Watches until `signal` aborts. Tells each new content, and once for each outage why the file
+   * Watches until `signal` aborts. Reports each new content, and once per outage why the file
    * cannot be read.
    */
   async watch(signal: AbortSignal, told: (seen: Seen) => void): Promise<void> {
@@ -54,7 +54,7 @@ export class ConfigFile {
     }
   }
 
-  /** Starts to watch before the file is read, so that a change in between gives an event. */
+  /** Starts to watch before the file is read, so that a change in between causes an event. */
   async #follow(): Promise<void> {
     try {
       this.#watcher.follow((await stat(dirname(this.#path), { bigint: true })).ino);
@@ -63,7 +63,7 @@ export class ConfigFile {
     }
   }
 
-  /** The new content, when it has stayed the same for `settleMs`. */
+  /** The new content, once it has not changed for `settleMs`. */
   #look(): Seen | undefined {
     const seen = this.#read();
     if (same(seen, this.#told)) {

@@ -14,7 +14,7 @@ export const runValidate: Run = (given, io) => {
 export const runConvert: Run = async (given, io) => {
   const { from } = given.values;
   if (from === undefined) throw new UsageError('--from is missing');
-  // The table of commands names no other.
+  // The table of commands has no other value.
   return onFile(given, io, (_, bytes) => convert(from as ImportSource, bytes));
 };
 

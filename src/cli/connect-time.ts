@@ -1,6 +1,6 @@
 /**
- * `fairlead connect-time remove`: ends translation by the programs that are attached, and touches
- * no rules. It needs no running Fairlead, and may run beside kube-proxy.
+ * `fairlead connect-time remove`: ends translation by the attached programs, and changes no rules.
+ * It needs no running Fairlead, and works while kube-proxy runs.
  */
 import { connectTimePaths } from '../host/cgroup.ts';
 import { hostFiles } from '../host/files.ts';
@@ -35,7 +35,7 @@ async function onNode<T>(act: (kernel: Kernel, paths: ConnectTimePaths) => Promi
   }
 }
 
-/** Throws while a Fairlead of this network namespace updates the programs, or may. */
+/** Throws while a Fairlead of this network namespace updates the programs, or might. */
 async function refuseWhileFed(server: string): Promise<void> {
   const found = await findInstance();
   if (found.kind !== 'taken') return;
@@ -68,7 +68,7 @@ async function remove(kernel: Kernel, paths: ConnectTimePaths, io: Io): Promise<
   return exitCodes.healthy;
 }
 
-/** Why it is not certain that all is removed. */
+/** Why it is not certain that everything is removed. */
 function failureOf({ failure, unidentified, unknown }: Ending): string | undefined {
   if (failure !== undefined) return failure;
   if (unknown !== undefined) return `cannot ask which programs are attached: ${unknown}`;

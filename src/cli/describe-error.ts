@@ -1,9 +1,9 @@
 import { isKernelError, isNotPermitted } from '../kernel/errors.ts';
 
-/** Codes of a kernel that does not know nf_tables at all. */
+/** Error codes of a kernel without nf_tables. */
 const noNFTables = ['EPROTONOSUPPORT', 'EAFNOSUPPORT', 'EOPNOTSUPP'];
 
-/** What ended the program, in one line: the cause, and what to do where we know it. */
+/** The error that ended the program, in one line: the cause and, if known, the remedy. */
 export function describeError(error: unknown): string {
   const text = describe(error);
   return text.replace(/\s*\n\s*/g, ' ').trim();

@@ -1,4 +1,4 @@
-/** `--dry-run` of a start: what it would write, set and take over. */
+/** `--dry-run` of a start: prints what it would write, set and take over. */
 import type { Config } from '../config/config.ts';
 import { engineSettings } from '../engine-settings.ts';
 import { checkConfig } from '../host/checks.ts';
@@ -24,10 +24,10 @@ import { type DryRun, dryRun } from '../sync/dry-run.ts';
 import { openCluster } from './open-cluster.ts';
 import { terminal } from './terminal.ts';
 
-/** So many Services are named, unless -v asks for all. */
+/** The most Services to name, unless -v asks for all. */
 const namesMax = 20;
 
-/** Rejects when a start would. */
+/** Rejects if a start would. */
 export async function runDryRun(config: Config, warnings: readonly string[]): Promise<void> {
   const print = (line: string): void => void terminal.stdout.write(`${printable(line)}\n`);
   for (const warning of warnings) print(`Warning: ${warning}`);
@@ -43,7 +43,7 @@ export async function runDryRun(config: Config, warnings: readonly string[]): Pr
     }
     const { cluster, close } = await openCluster(config, choice.mode);
     try {
-      // What another Fairlead owns can be read, and nothing is written.
+      // Rules of another Fairlead can be read, and nothing is written.
       const reader = { ...dryRunOf(kernel), ...(running !== undefined && { isOwn: () => true }) };
       for (const line of await plan(config, choice.mode, reader, cluster)) print(line);
     } finally {

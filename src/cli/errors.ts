@@ -1,20 +1,20 @@
-/** Why a command cannot do what it was asked for. Each kind has its exit code. */
+/** Why a command failed. Each kind has its exit code. */
 
-/** What the exit codes of commands mean. */
+/** The meanings of the exit codes of commands. */
 export const exitCodes = { healthy: 0, unhealthy: 1, usage: 2, unreachable: 3 } as const;
 export type ExitCode = (typeof exitCodes)[keyof typeof exitCodes];
 
 /** The command line is wrong; the message says why. */
 export class UsageError extends Error {}
 
-/** No process answers, or what answers is not Fairlead. */
+/** No process answers, or the answer is not Fairlead's. */
 export class UnreachableError extends Error {}
 
 /** The process refuses to answer the question. */
 export class RefusedError extends Error {
-  /** The status of HTTP. */
+  /** The HTTP status. */
   readonly status: number;
-  /** The question is wrong, and not what it asks about. */
+  /** The question itself is invalid. */
   readonly isWrongQuestion: boolean;
 
   constructor(reason: string, status: number, isWrongQuestion = status === 400) {
@@ -23,7 +23,7 @@ export class RefusedError extends Error {
     this.isWrongQuestion = isWrongQuestion;
   }
 
-  /** The Service that the page before ended with is gone. */
+  /** The Service with which the previous page ended is gone. */
   get isGone(): boolean {
     return this.status === 410;
   }

@@ -1,4 +1,4 @@
-/** Messages at the end of the process, and those of Node itself. */
+/** Messages at the end of the process, and messages of Node itself. */
 
 import type { LogFormat } from '../config/config.ts';
 import { type LineWriter, loadAddon } from '../kernel/addon.ts';
@@ -10,7 +10,7 @@ const stderrFd = 2;
 const longestMs = 1000;
 
 /**
- * Writes to standard error. `process.stderr` would wait for a pipe that nobody reads, and the
+ * Writes to standard error. `process.stderr` would wait for a pipe that no process reads, and the
  * process would never end.
  */
 export function complain(text: string): void {
@@ -23,13 +23,13 @@ export function complain(text: string): void {
   writer.drain(longestMs);
 }
 
-/** Says why the process ends: as a line of its log where that is JSON, else as `text`. */
+/** Reports why the process ends: as a line of its log if that is JSON, otherwise as `text`. */
 export function complainInLog(format: LogFormat, text: string, err: string): void {
   if (isText(format)) complain(text);
   else loggerTo({ write: complain }, 0).fatal({ err }, 'Exiting');
 }
 
-/** Undefined when the addon does not load, which is then the error to report. */
+/** Undefined if the addon does not load, which is then the error to report. */
 function openWriter(): LineWriter | undefined {
   try {
     const { LineWriter } = loadAddon();
@@ -40,8 +40,8 @@ function openWriter(): LineWriter | undefined {
 }
 
 /**
- * Logs warnings of Node and errors that nobody caught, and flushes the log at the end. Node itself
- * would write them to standard error, and wait.
+ * Logs warnings of Node and uncaught errors, and flushes the log at the end. Node itself would
+ * write them to standard error, and wait.
  */
 export function logForNode(log: Logger, flush: () => void): void {
   process.removeAllListeners('warning');

@@ -12,10 +12,10 @@ const config: CommandFlag = {
   offers: 'files',
 };
 
-/** Where the running process is found. */
+/** The address of the running process. */
 export const serverFlags = { server, config } as const satisfies Flags;
 
-/** Forms of an answer, of those `values` that a command has. */
+/** Formats of an answer; `values` are those that a command has. */
 export function outputFlag(...values: readonly string[]): CommandFlag {
   const shown = values.map((value) => (value.endsWith('=') ? `${value}TEMPLATE` : value));
   return {
@@ -36,7 +36,7 @@ function outputMeaning(values: readonly string[]): string {
   return `Print ${parts.join(', or ')}.`;
 }
 
-/** Every answer of the process has these. */
+/** Flags of every command that asks the process. */
 export const answerOutputs = ['json', 'yaml', 'wide', 'jsonpath='] as const;
 
 export const askFlags = {
@@ -49,7 +49,7 @@ export const askFlags = {
   },
 } as const satisfies Flags;
 
-/** Of commands about Services. */
+/** Flags of commands about Services. */
 export const namespaceFlags = {
   namespace: {
     letter: 'n',

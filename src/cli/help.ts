@@ -14,7 +14,9 @@ const introduction = `fairlead is a service proxy for Kubernetes nodes. It takes
 
 const indent = ' '.repeat(10);
 
-/** The help of the command that is called `words`, of all that begin so, or of the program. */
+/**
+ * The help of the command with the name `words`, of all that begin with them, or of the program.
+ */
 export async function helpOf(words: readonly string[]): Promise<string> {
   if (words.length === 0) return overview();
   const found = shownCommands.filter((one) => words.every((word, i) => one.words[i] === word));

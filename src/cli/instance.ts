@@ -1,4 +1,4 @@
-/** Whether another Fairlead has this network namespace, and what becomes of that. */
+/** Whether another Fairlead uses this network namespace, and what follows from that. */
 import {
   formatHolder,
   type InstanceLockOptions,
@@ -10,7 +10,7 @@ import type { Logger } from '../serve/log.ts';
 const flag = '--ignore-other-instance';
 
 /**
- * Of a rolling update the old process may still be about to end: it stops within 10 s, and its
+ * In a rolling update the old process may still be stopping: it stops within 10 s, and its
  * supervisor kills it after 30.
  */
 const patienceMs = 30_000;
@@ -22,8 +22,8 @@ interface HoldOptions extends Pick<InstanceLockOptions, 'name'> {
 }
 
 /**
- * Holds the network namespace from now until the process ends. Rejects when another Fairlead has
- * it and keeps it, unless `ignoreOther`.
+ * Locks the network namespace until the process ends. Rejects if another Fairlead has the lock and
+ * keeps it, unless `ignoreOther`.
  */
 export async function holdNamespace(log: Logger, options: HoldOptions): Promise<void> {
   const { ignoreOther, signal, waitMs = patienceMs } = options;
@@ -47,7 +47,7 @@ export async function holdNamespace(log: Logger, options: HoldOptions): Promise<
   }
 }
 
-/** For `--cleanup`: what is removed must not be written again meanwhile. */
+/** For `--cleanup`: no process may write again what is being removed. */
 export async function holdNamespaceForCleanup(ignoreOther: boolean): Promise<void> {
   if (ignoreOther) return;
   const result = await takeInstanceLock({ waitMs: 0 });

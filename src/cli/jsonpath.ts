@@ -1,15 +1,15 @@
-/** Templates of `-o jsonpath=…`, as far as kubectl's are used with answers: see `jsonPath`. */
+/** Templates of `-o jsonpath=…`: the part of kubectl's that answers need, see `jsonPath`. */
 import { UsageError } from './errors.ts';
 
-/** Values that a path leads to, from one value. */
+/** The values to which a path leads from one value. */
 type Path = (value: unknown) => readonly unknown[];
-/** Prints a part of the template. `value` is what the paths in it begin at. */
+/** Prints a part of the template. `value` is the root of the paths in it. */
 type Part = (value: unknown) => string;
 
 /**
  * Reads `{.items[*].name}`: fields, `[0]`, `[-1]`, `[*]`, `['name']`, `[?(@.state=="waiting")]`,
- * `{range .items[*]}…{end}` and `{"\n"}`; the rest is printed as it stands. Several values are
- * separated by blanks, objects are printed as JSON, and what does not exist as nothing. Throws a
+ * `{range .items[*]}…{end}` and `{"\n"}`; the rest is printed unchanged. Several values are
+ * separated by spaces, objects are printed as JSON, and missing values as nothing. Throws a
  * UsageError.
  */
 export function jsonPath(template: string): Part {
@@ -73,7 +73,7 @@ function readPath(text: string): Path {
 }
 
 function filter(inner: string, operator?: string, literal?: string): Path {
-  // The steps of a path inside would move `step`, which is in use.
+  // The steps of an inner path would move `step`, which is in use.
   const at = step.lastIndex;
   const path = readPath(inner);
   step.lastIndex = at;

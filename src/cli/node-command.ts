@@ -1,4 +1,4 @@
-/** What the commands have in common that look at a node as a start with these flags would. */
+/** The common part of commands that look at a node as a start with these flags would. */
 import { readFileSync } from 'node:fs';
 import type { Config } from '../config/config.ts';
 import { loadConfig } from '../config/load.ts';
@@ -10,7 +10,9 @@ interface NodeConfig {
   readonly warnings: readonly string[];
 }
 
-/** Reads the flags of `fairlead run` as a start would. Throws a UsageError where a start fails. */
+/**
+ * Parses the flags of `fairlead run` as a start would. Throws a UsageError if a start would fail.
+ */
 export function nodeConfig({ command, runFlags }: Given): NodeConfig {
   const loaded = loadConfig(runFlags, { readFile: (path) => readFileSync(path) });
   if (loaded.kind === 'error')

@@ -1,4 +1,4 @@
-/** The cluster, for commands that look at it and serve nothing. */
+/** The cluster, for commands that only read it. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Config } from '../config/config.ts';
 import { interfaceAddresses } from '../host/interfaces.ts';
@@ -8,17 +8,17 @@ import { ShadowCluster } from '../shadow/cluster.ts';
 import { clusterSource } from './cluster-source.ts';
 import { terminal } from './terminal.ts';
 
-/** How long its lists are waited for. */
+/** How long to wait for its lists. */
 const listsLongestMs = 60_000;
 const pollMs = 20;
 
 interface OpenCluster {
   readonly cluster: ShadowCluster;
-  /** Stops following it. */
+  /** Stops watching it. */
   close(): Promise<void>;
 }
 
-/** Resolves once all has been listed. Rejects when that takes too long, or can never be. */
+/** Resolves once everything is listed. Rejects if that takes too long, or is impossible. */
 export async function openCluster(
   config: Config,
   mode: Pick<ModeFacts, 'name' | 'link'>,

@@ -1,4 +1,4 @@
-/** `fairlead preflight`: whether this node is ready, told before anything is installed. */
+/** `fairlead preflight`: whether this node is ready, before anything is installed. */
 import { openKernel } from '../kernel/native-kernel.ts';
 import { type Finding, worst } from '../preflight/finding.ts';
 import { thisMachine } from '../preflight/machine.ts';

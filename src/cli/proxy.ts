@@ -1,4 +1,4 @@
-/** The process around the proxy: signals, and the configuration file that may change. */
+/** The process around the proxy: signals, and changes of the configuration file. */
 import { readFileSync } from 'node:fs';
 import { App } from '../app.ts';
 import type { Config } from '../config/config.ts';
@@ -25,23 +25,23 @@ import { logForNode } from './final-messages.ts';
 import { holdNamespace } from './instance.ts';
 import { Reload } from './reload.ts';
 
-/** A stop that takes longer is given up, because the supervisor would kill the process anyway. */
+/** A longer stop is abandoned, because the supervisor would kill the process anyway. */
 const stopLongestMs = 10_000;
 
 interface ProxyInput {
   readonly args: readonly string[];
   readonly config: Config;
   readonly warnings: readonly string[];
-  /** What the configuration file held; undefined = there is none. */
+  /** The content of the configuration file; undefined = no file. */
   readonly content: Uint8Array | undefined;
 }
 
-/** Runs until it is told to stop, or fails; the rules stay. */
+/** Runs until it is stopped or fails; the rules stay. */
 export async function runProxy(input: ProxyInput): Promise<void> {
   const { log, lines } = startLog(input);
   const stop = stopSignal(log);
   try {
-    // Nothing of the machine changes for a start that can never serve anything.
+    // A start that can never serve must not change anything on the machine.
     await checkSource(input.config.source);
     await holdNamespace(log, { ignoreOther: input.config.ignoreOtherInstance, signal: stop });
     const app = await makeApp(input.config, log, lines);
@@ -53,7 +53,7 @@ export async function runProxy(input: ProxyInput): Promise<void> {
     });
     log.info('Stopped; rules stay in place');
   } finally {
-    // Before anybody else says why all has ended.
+    // Logged before other parts report that they have ended.
     lines.flushSync();
   }
 }
@@ -80,7 +80,7 @@ function startLog({ config, warnings }: ProxyInput): { log: Logger; lines: LogDe
   return { log, lines };
 }
 
-/** Rejects when the kernel can do no mode that the configuration asks for. */
+/** Rejects if the kernel supports no mode that the configuration permits. */
 async function makeApp(config: Config, log: Logger, lines: LogDestination): Promise<App> {
   const name = nodeName(config.hostnameOverride);
   const host = hostFiles();
@@ -114,7 +114,9 @@ async function makeApp(config: Config, log: Logger, lines: LogDestination): Prom
   return app;
 }
 
-/** Aborts at SIGTERM or SIGINT; a second signal, or a stop that hangs, ends the process. */
+/**
+ * Aborts at SIGTERM or SIGINT; a second signal, or a stop that takes too long, ends the process.
+ */
 function stopSignal(log: Logger): AbortSignal {
   const stop = new AbortController();
   const onSignal = (signal: string): void => {

@@ -1,39 +1,39 @@
 /**
- * Whether anybody still reads what a command prints that goes on by itself. A `kubectl exec` that is
- * cut leaves its command running in the pod, and nothing tells the command but its streams.
+ * Whether the output of a continuous command is still read. If `kubectl exec` is disconnected, its
+ * command continues to run in the pod, and only its streams show it.
  */
 import { fstatSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isatty } from 'node:tty';
 import type { Terminal } from './terminal.ts';
 
-/** Output that nobody has taken for so long has no reader. */
+/** Output that was not read for this time has no reader. */
 const undrainedMaxMs = 10_000;
-/** So long a command runs of which nothing can tell whether it has a reader. */
+/** How long a command runs if nothing shows whether it has a reader. */
 const unknownMaxMs = 600_000;
 const lookMs = 1000;
 
-/** Time, which tests make. */
+/** Time, which tests replace. */
 export interface Clock {
-  /** Milliseconds from any beginning. */
+  /** Milliseconds from an arbitrary start. */
   now(): number;
   /** Ends early when `signal` aborts. */
   sleep(ms: number, signal: AbortSignal): Promise<void>;
-  /** Calls `act` again and again, until what it returns is called. */
+  /** Calls `act` repeatedly, until the returned function is called. */
   every(ms: number, act: () => void): () => void;
 }
 
-/** What surrounds the command, beside its output. */
+/** The environment of the command, except its output. */
 export interface Surroundings {
-  /** A pipe tells by its end that whoever held the other one has gone. */
+  /** The end of a pipe shows that its other end was closed. */
   readonly input: 'terminal' | 'pipe' | 'none';
-  /** Where the output is a file, it needs no reader. */
+  /** If the output is a file, it needs no reader. */
   readonly isOutputFile: boolean;
   /** `act` is called when the pipe ends. */
   onInputEnd(act: () => void): void;
 }
 
-/** Ends what it is made for by `signal`, and what is printed is not waited for any more. */
+/** Ends the command by `signal`, and stops waiting for the output to be read. */
 export class Reader {
   readonly #ending = new AbortController();
   readonly #stdout: Terminal;
@@ -52,7 +52,7 @@ export class Reader {
     const { input, isOutputFile } = surroundings;
     this.#isKnown = stdout.isTTY || isOutputFile || input !== 'none';
     stdout.whenGone(() => this.#end(undefined));
-    // A pipe that is at its end from the beginning is how some give a program no input.
+    // A pipe that is at its end from the start means "no input", as some programs use it.
     if (input === 'pipe') {
       surroundings.onInputEnd(() => {
         const isAtOnce = clock.now() - this.#beganMs < lookMs;
@@ -63,17 +63,17 @@ export class Reader {
     this.#stopLooking = clock.every(lookMs, () => this.#look());
   }
 
-  /** Aborts when nobody reads any more. */
+  /** Aborts when the output is no longer read. */
   get signal(): AbortSignal {
     return this.#ending.signal;
   }
 
-  /** What to say at the end; undefined = nothing. */
+  /** The message at the end; undefined = none. */
   get reason(): string | undefined {
     return this.#reason;
   }
 
-  /** Waits, or less if nobody reads any more. */
+  /** Waits, or less if the output is no longer read. */
   async pause(ms: number): Promise<void> {
     await this.#clock.sleep(ms, this.signal);
   }
@@ -128,7 +128,7 @@ function isPipe(fd: number): boolean {
   return kind !== undefined && (kind.isFIFO() || kind.isSocket());
 }
 
-/** Undefined when it is not open. */
+/** Undefined if it is not open. */
 function kindOf(fd: number): ReturnType<typeof fstatSync> | undefined {
   try {
     return fstatSync(fd);

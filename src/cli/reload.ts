@@ -1,4 +1,4 @@
-/** What becomes of a changed configuration file: nothing, a change while running, or the end. */
+/** What a changed configuration file causes: nothing, a change while running, or the end. */
 import { type ConfigChanges, configChanges } from '../config/changes.ts';
 import type { Config, ModeName } from '../config/config.ts';
 import { loadConfig } from '../config/load.ts';
@@ -7,14 +7,14 @@ import type { Logger } from '../serve/log.ts';
 import type { Seen } from './config-file.ts';
 
 interface ReloadOptions {
-  /** The command line: it goes on deciding what it decided at the start. */
+  /** The command line: it still determines what it determined at the start. */
   readonly args: readonly string[];
   /** The configuration in force. */
   readonly config: Config;
   readonly log: Logger;
   /** The mode that runs. */
   readonly mode: () => ModeName;
-  /** Puts into force what can change while running. */
+  /** Applies changes that are possible while running. */
   readonly apply: (config: Config) => Promise<void>;
   /** Ends the process, so that its supervisor starts a new one. */
   readonly restart: (reason: Error) => void;
@@ -24,7 +24,7 @@ interface ReloadOptions {
 export class Reload {
   readonly #options: ReloadOptions;
   #config: Config;
-  /** What was read last is dealt with before what is read next. */
+  /** The previous content is handled before the next one. */
   #last: Promise<void> = Promise.resolve();
 
   constructor(options: ReloadOptions) {
@@ -32,7 +32,7 @@ export class Reload {
     this.#config = options.config;
   }
 
-  /** The file holds this now, or cannot be read. Never rejects: what is in force stays. */
+  /** The new content, or why it cannot be read. Never rejects: the configuration in force stays. */
   read(seen: Seen): Promise<void> {
     const next = async (): Promise<void> => this.#options.counted(await this.#read(seen));
     this.#last = this.#last.then(next);
@@ -81,7 +81,7 @@ export class Reload {
   #restart({ live, restart }: ConfigChanges): ReloadResult {
     const fields = [...restart, ...live];
     this.#options.log.info({ fields, restart }, 'Configuration changed; restarting the process');
-    // What supervisors and their logs know from kube-proxy (behaviour document 1.4).
+    // Supervisors and log readers know this from kube-proxy (behaviour document 1.4).
     const words = "content of the proxy server's configuration file was updated";
     this.#options.restart(new Error(words));
     return 'restart';

@@ -1,4 +1,4 @@
-/** Finds the command that is asked for, and runs it. */
+/** Finds and runs the command. */
 import { isatty } from 'node:tty';
 import { nearest } from '../config/spelling.ts';
 import { readArguments } from './arguments.ts';
@@ -26,18 +26,18 @@ export async function runCommand(args: readonly string[], io: Io = terminal): Pr
   }
 }
 
-/** `fairlead --proxy-mode=…`: the word run may be left out. */
+/** `fairlead --proxy-mode=…`: the word run is optional. */
 async function runProxy(args: readonly string[], io: Io): Promise<number> {
   return runCommand(['run', ...args], io);
 }
 
-/** A person at a terminal, outside of any cluster. */
+/** Whether a person has started it at a terminal, outside of any cluster. */
 function isTrial(): boolean {
-  // Not `process.stderr.isTTY`: that makes a pipe non-blocking, which others share.
+  // Not `process.stderr.isTTY`: that makes a pipe non-blocking, which other processes share.
   return isatty(1) && isatty(2) && (process.env.KUBERNETES_SERVICE_HOST ?? '') === '';
 }
 
-/** A command that reads its arguments itself is asked for help alone. */
+/** Whether a command that parses its arguments itself got only a request for help. */
 function asksForHelp({ group, isRaw }: Command, rest: readonly string[]): boolean {
   const isAlone = isRaw !== true || rest.length === 1;
   return group !== undefined && isAlone && rest.some(isHelpFlag);
@@ -54,12 +54,12 @@ async function printHelp(words: readonly string[], io: Io): Promise<number> {
 }
 
 interface Found {
-  /** Undefined: `args` ask for the help of a group of commands. */
+  /** Undefined: `args` request the help of a group of commands. */
   readonly command: Command | undefined;
   readonly rest: readonly string[];
 }
 
-/** The command that `args` begin with. Throws a UsageError. */
+/** The command with which `args` begin. Throws a UsageError. */
 export function findCommand(args: readonly string[]): Found {
   const [first = '', second] = args;
   const found = commandsNamed(first);
@@ -100,7 +100,7 @@ async function fail(error: unknown, args: readonly string[], { stderr }: Io): Pr
   return exitCodes.unhealthy;
 }
 
-/** The command whose help says what `args` should be. */
+/** The command whose help describes `args`. */
 function helpCommand([first = '', second = '']: readonly string[]): string {
   const found = commandsNamed(first);
   const command =

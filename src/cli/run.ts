@@ -1,4 +1,4 @@
-/** `fairlead [run]`: everything that a command line of kube-proxy's can ask for. */
+/** `fairlead [run]`: handles all command lines of kube-proxy. */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { type LoadResult, loadConfig } from '../config/load.ts';
 import type { Run } from './command.ts';
@@ -24,7 +24,7 @@ export const run: Run = async ({ words: args }) => {
   }
 };
 
-/** Only a process that is to run as a proxy, and is configured, has a log. */
+/** Only a process that is to run as a proxy, with a valid configuration, has a log. */
 function hasLog(result: LoadResult): result is Extract<LoadResult, { kind: 'run' | 'init-only' }> {
   return result.kind === 'run' || result.kind === 'init-only';
 }

@@ -1,4 +1,4 @@
-/** `fairlead shadow`: what Fairlead would do otherwise than the kube-proxy that runs here. */
+/** `fairlead shadow`: what Fairlead would do differently from the kube-proxy that runs here. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseDuration, toMs } from '../config/duration.ts';
 import { hostFiles } from '../host/files.ts';
@@ -76,13 +76,13 @@ interface Run {
   readonly signal: AbortSignal;
 }
 
-/** What has lasted. */
+/** Differences that have lasted. */
 interface Result extends Look {
   /** Differences that have not lasted. */
   readonly unsettled: number;
 }
 
-/** Looks until what was different at first has lasted, or has gone. */
+/** Compares until each of the first differences has lasted, or has gone. */
 async function once(run: Run): Promise<Result> {
   const settling = new Settling(run.settleMs);
   const startMs = performance.now();
@@ -104,7 +104,7 @@ async function once(run: Run): Promise<Result> {
   }
 }
 
-/** Undefined where kube-proxy has programmed nothing yet, unless that is the last word. */
+/** Undefined while kube-proxy has programmed nothing, unless this is the last attempt. */
 async function lookOrWait(run: Run, isOver: boolean): Promise<Look | undefined> {
   try {
     return await look(run);
@@ -114,13 +114,13 @@ async function lookOrWait(run: Run, isOver: boolean): Promise<Look | undefined> 
   }
 }
 
-/** Until `signal` aborts. Prints each difference that comes to last, and when it has gone. */
+/** Until `signal` aborts. Prints each difference when it has lasted, and when it has gone. */
 async function watch(run: Run, { stdout }: Io, output: string | undefined): Promise<number> {
   const settling = new Settling(run.settleMs);
   const write = await writerOf(output);
   const print = (event: 'found' | 'gone', difference: Difference): void => {
     const reported: Event = { time: new Date().toISOString(), event, ...difference };
-    // A document of YAML, a line of all else.
+    // A YAML document, or a line in the other formats.
     if (output === 'json') stdout.write(`${JSON.stringify(reported)}\n`);
     else {
       const text = write(reported, () => lineOfEvent(reported));

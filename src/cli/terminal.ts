@@ -1,13 +1,13 @@
 /**
- * Where commands print. Nothing else writes to standard output and error, so that all that reaches
- * a terminal is printable: names, zones and messages in it come from objects that tenants write.
+ * Where commands print. No other code writes to standard output and error, so that only printable
+ * text reaches a terminal: names, zones and messages come from objects that tenants write.
  */
 import { isatty } from 'node:tty';
 import { printableText } from '../serve/printable.ts';
 
-/** A stream as Node's; only `write` is needed. */
+/** A stream like Node's; only `write` is needed. */
 export interface OutputStream {
-  /** `taken` is called once the text, and all before it, has been taken. */
+  /** `taken` is called once the text, and all before it, was taken by the reader. */
   write(text: string | Uint8Array, taken?: () => void): unknown;
   readonly isTTY?: boolean;
   readonly rows?: number;
@@ -16,23 +16,23 @@ export interface OutputStream {
   readonly on?: (event: 'error' | 'close', act: () => void) => unknown;
 }
 
-/** In text: before a tone begins, and where it ends. No text that is printable has them. */
+/** Marks in text before a tone begins, and where it ends. Printable text does not contain them. */
 const mark = '\u0001';
 const marks = { bad: `${mark}r`, good: `${mark}g`, end: `${mark}.` } as const;
 const anyMark = new RegExp(`${mark}([rg.])`);
-/** What a terminal takes for them: red, green, and neither. */
+/** The escape sequences of terminals: red, green, and reset. */
 const colours: Readonly<Record<string, string>> = {
   r: '\u001b[31m',
   g: '\u001b[32m',
   '.': '\u001b[39m',
 };
 
-/** `text`, which a terminal with colours shows as good or bad news. */
+/** `text` as good or bad news, shown in colour on a terminal with colours. */
 export function toned(text: string, tone: 'bad' | 'good'): string {
   return marks[tone] + text + marks.end;
 }
 
-/** Clears a terminal and goes to its upper left corner. */
+/** Clears a terminal and moves to its upper left corner. */
 const clear = '\u001b[2J\u001b[H';
 
 export class Terminal {
@@ -41,12 +41,12 @@ export class Terminal {
   #isGone = false;
   readonly #onGone: (() => void)[] = [];
 
-  /** `open` is called by the first use: asking Node for a stream changes the pipe behind it. */
+  /** `open` is called by the first use: getting a stream from Node changes the pipe behind it. */
   constructor(open: () => OutputStream) {
     this.#open = open;
   }
 
-  /** Whatever is not printable is written as `\uXXXX`, but for tabs and newlines. */
+  /** Characters that are not printable are written as `\uXXXX`, except tabs and newlines. */
   write(text: string): void {
     const stream = this.#opened();
     if (!this.#isGone) stream.write(this.#shown(text));
@@ -55,19 +55,19 @@ export class Terminal {
   #shown(text: string): string {
     const hasColours = this.isTTY && (process.env.NO_COLOR ?? '') === '';
     const parts = text.split(anyMark);
-    // Every other part is the letter of a mark.
+    // Every second part is the letter of a mark.
     return parts
       .map((part, i) => (i % 2 === 0 ? printableText(part) : hasColours ? colours[part] : ''))
       .join('');
   }
 
-  /** Bytes of an archive, as they are. Only for what is no terminal. */
+  /** Bytes of an archive, unchanged. Not for a terminal. */
   writeArchive(bytes: Uint8Array): void {
     const stream = this.#opened();
     if (!this.#isGone && !this.isTTY) stream.write(bytes);
   }
 
-  /** The same in place of what is on the screen; what is no terminal gets the text alone. */
+  /** Replaces the contents of the screen; if the output is not a terminal, writes only the text. */
   redraw(text: string): void {
     if (this.isTTY) this.#opened().write(clear);
     this.write(text);
@@ -77,29 +77,29 @@ export class Terminal {
     return this.#opened().isTTY === true;
   }
 
-  /** The lines of the screen; undefined = it is none. */
+  /** The lines of the screen; undefined = not a terminal. */
   get rows(): number | undefined {
     return this.#opened().rows;
   }
 
-  /** Whether something waits for the reader to take it. */
+  /** Whether output waits for the reader. */
   get isPending(): boolean {
     return !this.#isGone && (this.#stream?.writableLength ?? 0) > 0;
   }
 
-  /** `act` is called when the reader has gone, at once when it has already. */
+  /** `act` is called when the reader is gone, immediately if it already is. */
   whenGone(act: () => void): void {
     this.#opened();
     if (this.#isGone) act();
     else this.#onGone.push(act);
   }
 
-  /** Nothing more is written, or waited for. */
+  /** Stops writing, and waiting for the reader. */
   abandon(): void {
     this.#isGone = true;
   }
 
-  /** Resolves when the reader has taken everything or has gone, or when `signal` aborts. */
+  /** Resolves when the reader has taken everything or is gone, or when `signal` aborts. */
   async drained(signal: AbortSignal): Promise<void> {
     if (!this.isPending || signal.aborted) return;
     await new Promise<void>((resolve) => {
@@ -123,10 +123,10 @@ export class Terminal {
   }
 }
 
-/** So long the process waits for its reader, unless it was started at a terminal. */
+/** How long the process waits for its reader, unless it was started at a terminal. */
 const untakenMaxMs = 600_000;
 
-/** Before the process ends: a pipe takes 64 KiB, and the rest only as it is read. */
+/** Called before the process ends: a pipe takes 64 KiB, and the rest only as it is read. */
 export async function allTaken(): Promise<void> {
   const { stderr, stdout } = terminal;
   if (!stdout.isPending && !stderr.isPending) return;
@@ -134,7 +134,7 @@ export async function allTaken(): Promise<void> {
   await Promise.all([stdout.drained(signal), stderr.drained(signal)]);
 }
 
-/** Of this process. */
+/** That of this process. */
 export const terminal = {
   stdout: new Terminal(() => process.stdout),
   stderr: new Terminal(() => process.stderr),

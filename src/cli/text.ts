@@ -46,8 +46,8 @@ export function tableText({ columns, rest, rows }: Table, form = standard): stri
 }
 
 /**
- * Rows in columns that are as wide as what is in them; the last one is as long as it likes. A cell
- * is one line, whatever is in it.
+ * Rows in columns as wide as their contents, except the last one. A cell is one line, whatever its
+ * contents.
  */
 export function columnsText(rows: readonly (readonly Cell[])[]): string {
   const texts = rows.map((row) => row.map((cell) => printable(plain(cell))));
@@ -61,7 +61,7 @@ export function columnsText(rows: readonly (readonly Cell[])[]): string {
   return padded.map((cells) => `${cells.join('  ').trimEnd()}\n`).join('');
 }
 
-/** `1.  The packet is dropped.`, and below it the object in the kernel that drops it. */
+/** `1.  The packet is dropped.`, and below it the kernel object that drops it. */
 export function stepsText(steps: readonly Step[]): string {
   const all = steps.flatMap(({ object, text }, i) => {
     return [`${`${i + 1}.`.padEnd(4)}${text}`, ...(object === undefined ? [] : [`    ${object}`])];
@@ -75,7 +75,7 @@ function plain(cell: Cell): string {
     .join(' ');
 }
 
-/** Printable, and in the colour of its tone where the terminal has colours. */
+/** Printable text, in the colour of its tone if the terminal has colours. */
 function shown(cell: Cell): string {
   return partsOf(cell)
     .map((part) => {

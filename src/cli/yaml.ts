@@ -1,20 +1,21 @@
 /** Writes answers as YAML. */
 import { isPrintable } from '../serve/printable.ts';
 
-/** What may stand without quotes, and is a string to every version of YAML. */
+/** Strings that need no quotes: every version of YAML reads them as strings. */
 const plain = /^[A-Za-z/][\w./-]*(?: [\w./()-]+)*$/;
 const reserved = /^(?:true|false|null|yes|no|on|off|y|n)$/i;
 
 /**
- * As YAML in printable characters that mean the same to every reader: strings with others, or that
- * could be something else, are in double quotes, which know escapes. `undefined` is left out.
+ * YAML in printable characters that every reader understands in the same way: strings with other
+ * characters, or that could be read as other types, are in double quotes with escapes. `undefined`
+ * is left out.
  */
 export function toYAML(value: unknown): string {
   const text = blockOf(value, '');
   return text.startsWith('\n') ? text.slice(1) : `${text.trimStart()}\n`;
 }
 
-/** After `key:` or `-`: a blank and a scalar, or lines that begin with `indent`. */
+/** After `key:` or `-`: a space and a scalar, or lines that begin with `indent`. */
 function blockOf(value: unknown, indent: string): string {
   if (Array.isArray(value)) {
     if (value.length === 0) return ' []';
@@ -30,7 +31,7 @@ function blockOf(value: unknown, indent: string): string {
   return `\n${lines.map((line) => (line.endsWith('\n') ? line : `${line}\n`)).join('')}`;
 }
 
-/** The first line of an object stands behind its hyphen. */
+/** The first line of an object follows its hyphen. */
 function itemOf(item: unknown, indent: string): string {
   const inner = `${indent}  `;
   const text = blockOf(item, inner);
@@ -40,7 +41,7 @@ function itemOf(item: unknown, indent: string): string {
 function scalar(value: unknown): string {
   if (typeof value !== 'string') return JSON.stringify(value);
   if (plain.test(value) && !reserved.test(value)) return value;
-  // Outside the Basic Multilingual Plane, YAML has no pairs of escapes.
+  // YAML has no surrogate pairs: escapes outside the Basic Multilingual Plane have 8 digits.
   return JSON.stringify(value.toWellFormed()).replace(/[^\x20-\x7e]/gu, (character) => {
     if (isPrintable(character)) return character;
     const code = character.codePointAt(0)!.toString(16);

@@ -1,11 +1,11 @@
-/** What came of a traced packet in the end, and of several by endpoint. */
+/** The outcome of a traced packet, and of several by endpoint. */
 import type { Trace } from '../ask/trace.ts';
 import type { Protocol } from '../net/protocol.ts';
 
 type Packet = Trace['packets'][number];
 type Followed = Pick<Packet, 'answered' | 'because' | 'destination' | 'outcome'>;
 
-/** The sentence, and whether its sender has got what it wanted. Of datagrams nobody knows. */
+/** The sentence, and whether the packet was delivered. For datagrams that is not known. */
 export function endingOf(
   { answered, because, destination, outcome }: Followed,
   protocol: Protocol,
@@ -26,7 +26,7 @@ export function endingOf(
   return { ended, failed: true };
 }
 
-/** By endpoint, in the order in which packets went there. */
+/** By endpoint, in the order of the first packet to each. */
 export function byEndpoint(packets: readonly Packet[]): Trace['endpoints'] {
   const found = new Map<string, { packets: number; refused: number; unanswered: number }>();
   for (const { answered, destination, outcome } of packets) {

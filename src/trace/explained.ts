@@ -1,4 +1,4 @@
-/** The steps of an explanation, and which of them an event of a packet shows. */
+/** The steps of an explanation, and which of them an event of a packet matches. */
 import type { Explanation } from '../ask/explanation.ts';
 import { familyWord } from '../kernel/nft/words.ts';
 import type { TraceEvent } from './headers.ts';
@@ -6,13 +6,13 @@ import type { Rule } from './ruleset.ts';
 
 type Step = Explanation['steps'][number];
 
-/** What in the kernel a step names: `map ip fairlead services { … }`, `-t nat -A KUBE-… -j …`. */
+/** The kernel object of a step: `map ip fairlead services { … }`, `-t nat -A KUBE-… -j …`. */
 interface Place {
-  /** `ip fairlead`; a table of iptables without its family. */
+  /** `ip fairlead`; for iptables the table without its family. */
   readonly table: string;
   readonly kind: 'chain' | 'set';
   readonly name: string;
-  /** The chain or target that a rule of it leads to. */
+  /** The chain or target to which one of its rules leads. */
   readonly target: string | undefined;
 }
 
@@ -24,14 +24,14 @@ export class Explained {
     this.#steps = steps;
   }
 
-  /** The step that the event shows, with the steps behind it that name nothing in the kernel. */
+  /** The step that the event matches, with the following steps that have no kernel object. */
   take(event: TraceEvent, rule: Rule | undefined): readonly Step[] {
     return this.#from(
       this.#steps.find((step) => !this.#shown.has(step) && shows(event, rule, step)),
     );
   }
 
-  /** The next step that IPVS does, which has no rules. */
+  /** The next step that IPVS performs, which has no rules. */
   takeIPVS(): readonly Step[] {
     const isIt = ({ object }: Step): boolean => object?.startsWith('ipvsadm ') ?? false;
     return this.#from(this.#steps.findLast((step) => !this.#shown.has(step) && isIt(step)));

@@ -1,4 +1,4 @@
-/** Addresses and ports in the headers that the kernel shows of a traced packet. */
+/** Addresses and ports in the headers of a traced packet, from the kernel's events. */
 import { NFPROTO } from '../kernel/nft/constants.ts';
 import type { Reply } from '../kernel/ops.ts';
 import { formatEndpoint } from '../net/address.ts';
@@ -14,7 +14,7 @@ export interface Headers {
   readonly destinationPort: number;
 }
 
-/** Undefined where there are none, or they are cut off too early. */
+/** Undefined if the packet has none, or the headers are cut off before them. */
 export function headersOf(event: TraceEvent): Headers | undefined {
   const { networkHeader: network, packetFamily, transportHeader: transport } = event;
   const isV4 = packetFamily === NFPROTO.IPv4;

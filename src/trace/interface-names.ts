@@ -1,10 +1,10 @@
-/** Names of interfaces by their index: the kernel tells events with indexes. */
+/** Names of interfaces by index: the kernel's events have indexes. */
 import { readdirSync } from 'node:fs';
 import type { HostFiles } from '../host/files.ts';
 
 const folder = '/sys/class/net';
 
-/** An interface that has no name here any more is told by its index. */
+/** An interface that no longer exists is shown by its index. */
 export function interfaceNames(
   files: HostFiles,
   list: () => readonly string[] = () => readdirSync(folder),

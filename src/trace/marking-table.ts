@@ -1,10 +1,10 @@
 /**
- * The table that has packets traced. It belongs to the socket that makes it, so that the kernel
- * removes it when the process ends, however that happens.
+ * The table that turns on tracing of packets. Its owner is the socket that creates it, so the
+ * kernel removes it when the process ends, even if it is killed.
  *
- * A rule in front of all others marks the first packet of each client's socket, until a set of
- * limited size is full: what is traced is bounded by the kernel. Chains behind all others tell that
- * a packet has come through a hook, and what its addresses are then.
+ * A rule before all others marks the first packet of each client's socket, until a set of limited
+ * size is full: so the kernel bounds the number of traced packets. Chains after all others show
+ * that a packet has passed a hook, and which addresses it has then.
  */
 import type { ChainDefinition, Rule } from '../kernel/nft/chain.ts';
 import { NF_INET, NFPROTO, NFT_SET } from '../kernel/nft/constants.ts';
@@ -29,7 +29,7 @@ import { RecordWriter } from '../kernel/records.ts';
 import { type Address, addressBytes, type Family } from '../net/address.ts';
 import type { Sender, Target } from './target.ts';
 
-/** Between fragments being put together (NF_IP_PRI_CONNTRACK_DEFRAG) and everything else. */
+/** After fragments are reassembled (NF_IP_PRI_CONNTRACK_DEFRAG), before everything else. */
 const first = -350;
 /** Only connection tracking's confirmation is later (NF_IP_PRI_CONNTRACK_CONFIRM). */
 const last = 2 ** 31 - 2;
@@ -38,7 +38,7 @@ const acceptPolicy = 1;
 /** Longer than a trace takes. */
 const forgetAfterMs = 24 * 60 * 60 * 1000;
 
-/** The chains where packets are marked, by hook. */
+/** The chains that mark packets, by hook. */
 const beginnings = { 'begin-prerouting': NF_INET.PRE_ROUTING, 'begin-output': NF_INET.LOCAL_OUT };
 
 const tablePrefix = 'fairlead-trace-';
@@ -48,17 +48,17 @@ export function traceTableName(id: string): string {
   return `${tablePrefix}${id}`;
 }
 
-/** Whether the table is that of a trace: several may run at a time, and none changes a packet. */
+/** Whether it is the table of a trace: several may run at a time, and none changes a packet. */
 export function isOfTrace(table: string): boolean {
   return table.startsWith(tablePrefix);
 }
 
-/** Whether packets are marked in the chain; else the chain tells that one has come so far. */
+/** Whether the chain marks packets; the others show that a packet has reached them. */
 export function isBeginning(chain: string): boolean {
   return chain in beginnings;
 }
 
-/** One transaction that makes the table. `count`: so many packets are marked at most. */
+/** One transaction that creates the table. `count`: the most packets to mark. */
 export function markingTable(
   table: string,
   target: Target,
@@ -123,7 +123,7 @@ function markingRules({ address, port, protocol }: Target, sender: Sender): Rule
   ];
   return [
     [...isIt, inSet(key, 'clients'), returnToCaller],
-    // When the set is full, the rule ends.
+    // If the set is full, the rule does not match.
     [...isIt, updateSet('clients', key), setTrace],
   ];
 }

@@ -1,4 +1,4 @@
-/** Puts events together to packets, and to the base chains that each of them has met. */
+/** Groups events by packet, and by the base chains that the packet has traversed. */
 import {
   NF_QUEUE,
   NF_VERDICT_MASK,
@@ -15,39 +15,39 @@ import {
 } from './headers.ts';
 import { isBeginning } from './marking-table.ts';
 
-/** How a base chain ended for a packet; undefined = it is there yet. */
+/** The verdict of a base chain for a packet; undefined = the packet is still in it. */
 type Ending = 'accepted' | 'dropped' | 'queued' | 'stolen';
 
-/** One base chain that a packet has met, with the chains that it led to. */
+/** A base chain that a packet has traversed, with the chains that it jumped to. */
 export interface Visit {
-  /** Of the base chain: NFPROTO_* of its table, and names. */
+  /** Of the base chain: NFPROTO_* and name of its table, and its name. */
   readonly family: number;
   readonly table: string;
   readonly chain: string;
   readonly events: TraceEvent[];
-  /** What they were when the packet came. */
+  /** The headers when the packet arrived at the chain. */
   readonly headers: Headers | undefined;
-  /** Index of the interface that it came by, and that it leaves by; 0 = none, or not known yet. */
+  /** Indexes of the input and output interface; 0 = none, or not known yet. */
   readonly inputInterface: number;
   readonly outputInterface: number;
   ending: Ending | undefined;
 }
 
 export interface Packet {
-  /** As it was sent. */
+  /** The headers as sent. */
   readonly headers: Headers;
   readonly visits: Visit[];
-  /** When something was last told of it. */
+  /** The time of its last event. */
   lastMs: number;
 }
 
 export class Packets {
-  /** In the order in which they came. */
+  /** In the order of their events. */
   readonly all: Packet[] = [];
   readonly #table: string;
   readonly #byId = new Map<number, Packet>();
 
-  /** `table` is the one that marks packets. */
+  /** `table` is the table that marks packets. */
   constructor(table: string) {
     this.#table = table;
   }
@@ -63,7 +63,7 @@ export class Packets {
     visit.ending = endingOf(event);
   }
 
-  /** Undefined: another program has packets traced, too. */
+  /** Undefined: another program traces packets, too. */
   #packetOf(event: TraceEvent): Packet | undefined {
     const headers = headersOf(event);
     if (headers !== undefined && this.#isMark(event)) {
@@ -74,20 +74,21 @@ export class Packets {
     }
     const known = this.#byId.get(event.id);
     if (known !== undefined || headers === undefined) return known;
-    // Loopback gives a packet that comes in again another number; so may a change of addresses.
+    // A packet that re-enters through loopback has another number; so may one whose addresses
+    // changed.
     const same = this.all.findLast(({ visits }) => isSame(headers, visits.at(-1)?.headers));
     if (same !== undefined) this.#byId.set(event.id, same);
     return same;
   }
 
-  /** The end of a chain is told as a rule that goes on, too, but has no number. */
+  /** The end of a chain is reported like a rule that continues, but without a number. */
   #isMark({ chain, rule, table, type, verdict }: TraceEvent): boolean {
     const goesOn = type === NFT_TRACETYPE.RULE && rule !== 0 && verdict === NFT_CONTINUE;
     return goesOn && table === this.#table && isBeginning(chain);
   }
 }
 
-/** One end may be another since: either is translated at a time. */
+/** One of both ends may differ: only one is translated at a time. */
 function isSame(a: Headers, b: Headers | undefined): boolean {
   if (b === undefined || a.protocol !== b.protocol) return false;
   if (sourceText(a) === sourceText(b)) return true;
@@ -104,7 +105,7 @@ function visitOf(event: TraceEvent): Visit {
 function endingOf({ policy, type, verdict }: TraceEvent): Ending | undefined {
   if (type === NFT_TRACETYPE.POLICY) return policy === VERDICT.drop ? 'dropped' : 'accepted';
   if (type !== NFT_TRACETYPE.RULE) return undefined;
-  // The code of a verdict that goes on is negative; the number of a queue may make it so, too.
+  // The code of a verdict that continues is negative; a queue number may make others negative, too.
   if (verdict < 0 && verdict >= VERDICT.return) return undefined;
   switch (verdict & NF_VERDICT_MASK) {
     case VERDICT.drop:

@@ -1,17 +1,17 @@
-/** Sends packets as any program of this node would. */
+/** Sends packets in the same way as any program of this node. */
 import { isFine, type Reached, reach } from '../host/reach.ts';
 import { formatAddress } from '../net/address.ts';
 import { type Target, targetText } from './target.ts';
 
 const patienceMs = 1000;
 
-/** Resolves to what became of it; undefined: this program cannot send such packets. */
+/** Resolves to the outcome; undefined: this program cannot send such packets. */
 export function probe({ address, port, protocol }: Target): Promise<Reached | undefined> {
   const to = { address: formatAddress(address.bytes), family: address.family, port };
   return reach(protocol, to, patienceMs);
 }
 
-/** What became of all of them, in a sentence. */
+/** The outcome of all of them, in a sentence. */
 export function probesText(target: Target, all: readonly Reached[]): string {
   const what = target.protocol === 'TCP' ? 'connection' : 'empty datagram';
   const to = `of this node to ${targetText(target)}`;

@@ -1,4 +1,4 @@
-/** Rules that packets have met, in words: where they stand, and what they say. */
+/** Rules that packets have matched, as text: their position and contents. */
 import { NFPROTO } from '../kernel/nft/constants.ts';
 import { printRule } from '../kernel/nft/print-rule.ts';
 import { familyWord } from '../kernel/nft/words.ts';
@@ -24,7 +24,7 @@ export function placeOfRule(event: TraceEvent, rule: Rule | undefined): string {
   return text === '' ? place : `${place}: ${text}${comment}`;
 }
 
-/** In the words of nft, or of iptables where it is a rule of that. */
+/** In the syntax of nft, or of iptables for its rules. */
 export function textOf(family: number, { bytes, expressions }: Rule): string {
   const isXt = expressions.some(({ kind }) => kind === 'match' || kind === 'target');
   const of = family === NFPROTO.IPv6 ? 'IPv6' : 'IPv4';
@@ -32,7 +32,7 @@ export function textOf(family: number, { bytes, expressions }: Rule): string {
   return xt === undefined ? printRule(family, bytes) : printXtRule(of, xt);
 }
 
-/** Whether it answers with an error, which the kernel tells as a drop. */
+/** Whether it answers with an error, which the kernel reports as a drop. */
 export function refuses(rule: Rule | undefined): boolean {
   return (
     rule?.expressions.some(

@@ -1,4 +1,4 @@
-/** The chains and rules that events name, read from the kernel when they are asked for. */
+/** The chains and rules that events name, read from the kernel on demand. */
 import type { Kernel } from '../kernel/kernel.ts';
 import { type Expression, expressions, type Reply } from '../kernel/ops.ts';
 import { readRecords } from '../kernel/records.ts';
@@ -26,7 +26,7 @@ export class Ruleset {
     this.#kernel = kernel;
   }
 
-  /** Undefined: it has gone. Rejects with KernelError. */
+  /** Undefined: it was deleted. Rejects with KernelError. */
   async chain(name: ChainName): Promise<Chain | undefined> {
     const known = this.#chains.get(keyOf(name));
     if (known !== undefined) return known;
@@ -36,7 +36,7 @@ export class Ruleset {
     return this.#chains.get(keyOf(name));
   }
 
-  /** Undefined: it has gone. Rejects with KernelError. */
+  /** Undefined: it was deleted. Rejects with KernelError. */
   async rule(name: ChainName, handle: number): Promise<Rule | undefined> {
     const known = this.#rules.get(keyOf(name))?.get(handle);
     if (known !== undefined) return known;

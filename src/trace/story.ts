@@ -1,4 +1,4 @@
-/** Tells what has become of a packet, in the words of `fairlead explain` where it has any. */
+/** Describes what happened to a packet, in the words of `fairlead explain` where they match. */
 import type { Trace } from '../ask/trace.ts';
 import { hookWord } from '../kernel/nft/words.ts';
 import type { Explained } from './explained.ts';
@@ -22,7 +22,7 @@ export interface Stage {
 interface Deciding {
   readonly event: TraceEvent;
   readonly rule: Rule | undefined;
-  /** A step of the explanation has told what the chain does. */
+  /** A step of the explanation has described what the chain does. */
   readonly isExplained: boolean;
 }
 
@@ -35,7 +35,7 @@ class Teller {
   readonly #packet: Packet;
   readonly #stage: Stage;
   readonly #steps: Step[] = [];
-  /** The hook that the packet is in, and the chains there that it has passed. */
+  /** The current hook of the packet, and the chains there that it has passed. */
   #hook = '';
   #passed: string[] = [];
 
@@ -77,11 +77,11 @@ class Teller {
 
   async #hookOf({ chain, events, family, table }: Visit): Promise<string> {
     const found = await this.#stage.ruleset.chain({ family, table, chain });
-    // The chain has gone since: what is told of it stands with what came before.
+    // If the chain was deleted in the meantime, the packet counts as still in the previous hook.
     return found === undefined ? this.#hook : hookWord(events[0]!.family, found.hook);
   }
 
-  /** What the chains did; a result = that was the end. */
+  /** What the chains did; a result = the packet's path ended. */
   async #visit(
     visit: Visit,
     next: Visit | undefined,
@@ -128,7 +128,7 @@ class Teller {
     return { outcome, because: `It is ${outcome} by ${place}.` };
   }
 
-  /** What of its addresses has changed between this chain and the next one that it met. */
+  /** The changes of its addresses between this chain and the next one. */
   #changed({ headers, ending }: Visit, next: Visit | undefined, last: Deciding | undefined): void {
     const change = next?.headers && headers && changeOf(headers, next.headers);
     if (change === undefined) return;
@@ -136,7 +136,7 @@ class Teller {
     if (isByRule) {
       this.#say(change, placeOfRule(last.event, last.rule));
     } else if (this.#hook === 'input') {
-      // IPVS takes packets there, and sends them on by output.
+      // IPVS takes packets there, and sends them on through output.
       this.#leaveHook();
       for (const { object, text } of this.#stage.explained.takeIPVS()) this.#say(text, object);
       this.#say(`IPVS has it. ${change}`);
@@ -145,7 +145,7 @@ class Teller {
     }
   }
 
-  /** How it ended where nothing refused it. */
+  /** The outcome if nothing refused it. */
   #ending({ chain, headers, outputInterface, table }: Visit): {
     readonly step: string;
     readonly isLost: boolean;
@@ -189,7 +189,7 @@ function textsOf(headers: Headers) {
   return { source: sourceText(headers), destination: destinationText(headers) };
 }
 
-/** Undefined: nothing has. */
+/** Undefined: the addresses are the same. */
 function changeOf(before: Headers, after: Headers): string | undefined {
   const [a, b] = [textsOf(before), textsOf(after)];
   const parts = [

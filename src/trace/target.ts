@@ -1,15 +1,15 @@
-/** Which packets are traced. */
+/** Which packets to trace. */
 import { type Address, type CIDR, formatEndpoint } from '../net/address.ts';
 import type { Protocol } from '../net/protocol.ts';
 
-/** Where packets are sent. */
+/** The destination of the packets. */
 export interface Target {
   readonly address: Address;
   readonly port: number;
   readonly protocol: Protocol;
 }
 
-/** Who sends them: anybody, somebody at these addresses, this node. */
+/** Their sender: any host, these addresses, or this node. */
 export type Sender =
   | { readonly kind: 'anyone' }
   | { readonly kind: 'addresses'; readonly block: CIDR }

@@ -1,4 +1,4 @@
-/** Has the kernel trace packets, and tells what has become of each. */
+/** Turns on the kernel's tracing of packets, and reports what happens to each. */
 import type { Explanation } from '../ask/explanation.ts';
 import type { Trace } from '../ask/trace.ts';
 import type { Conntrack } from '../kernel/conntrack.ts';
@@ -20,42 +20,46 @@ export type TracedPacket = Trace['packets'][number];
 
 export interface TraceOptions {
   readonly kernel: Kernel;
-  /** The same kernel by a socket of its own: it waits for events, and answers nothing meanwhile. */
+  /**
+   * A second socket of the same kernel: it waits for events and answers nothing else in that time.
+   */
   readonly events: Kernel;
   readonly conntrack: Conntrack;
   readonly target: Target;
   readonly sender: Sender;
-  /** So many packets are traced, each of another socket of a client. */
+  /** The most packets to trace, each of another socket of a client. */
   readonly count: number;
   readonly timeoutMs: number;
-  /** A packet of which nothing was told for so long has come to its end. */
+  /** A packet without an event for this time has reached its end. */
   readonly quietMs: number;
   readonly signal: AbortSignal;
   /** The name of an interface by its index. */
   readonly interfaceName: (index: number) => string;
-  /** What the process of this node says of packets of this client; undefined: no answer. */
+  /**
+   * The explanation by the process of this node for packets of this client; undefined: no answer.
+   */
   readonly explain: (from: string) => Promise<Explanation | undefined>;
-  /** From now on packets are traced. */
+  /** Called when tracing has begun. */
   readonly started: () => void;
   readonly told: (packet: TracedPacket) => void;
-  /** What came of the probe that was sent from this port; undefined: none was. */
+  /** The result of the probe that was sent from this port; undefined: there was none. */
   readonly probed: (sourcePort: number) => TracedPacket['answered'];
   readonly table: string;
 }
 
 const lookMs = 100;
 
-/** What a trace came to. */
+/** The result of a trace. */
 export interface TraceResult {
   readonly packets: readonly TracedPacket[];
-  /** The kernel could not keep all events for us. */
+  /** The kernel could not keep all events for this program. */
   readonly hasLost: boolean;
 }
 
-/** Rejects with KernelError, and with `NoTracingError` where the kernel knows no table that goes. */
+/** Rejects with KernelError, and with `NoTracingError` if the kernel has no tables with owners. */
 export async function trace(options: TraceOptions): Promise<TraceResult> {
   const { count, events, kernel, sender, signal, started, table, target, timeoutMs } = options;
-  // The kernel tells those who listen when a packet comes.
+  // The kernel notifies listeners when a packet arrives.
   await readEvents(events, 0);
   await mark(kernel, markingTable(table, target, sender, count));
   started();
@@ -84,7 +88,7 @@ function readEvents(events: Kernel, waitMs: number) {
   return events.dump({ kind: 'nftraceRead', waitMs });
 }
 
-/** This kernel cannot do it without leaving something behind. */
+/** This kernel cannot trace without leaving rules behind. */
 export class NoTracingError extends Error {}
 
 async function mark(kernel: Kernel, ops: Uint8Array): Promise<void> {
@@ -135,8 +139,8 @@ function explainedOf({ outcome, summary, warnings }: Explanation): TracedPacket[
 }
 
 /**
- * Whether connection tracking has seen an answer; undefined: it does not say. A connection that
- * rules have translated is tracked; the kernel forgets it at once when its first answer is a reset
+ * Whether connection tracking has seen an answer; undefined: not known. A connection that rules
+ * have translated is tracked; the kernel deletes it immediately if its first answer is a reset
  * (nf_conntrack_tcp_packet).
  */
 async function answerOf(
@@ -161,7 +165,7 @@ async function answerOf(
   }
 }
 
-/** What is said where no packet has come. */
+/** The message if no packet has arrived. */
 export function nothingCame(target: Target, sender: Sender, timeoutMs: number): string {
   const whose = sender.kind === 'anyone' ? '' : ' of this sender';
   const what = target.protocol === 'TCP' ? 'packet that asks for a connection' : 'packet';

@@ -63,7 +63,7 @@ function portsText({ ports }: ServiceList['items'][number]): string {
   return [...texts, ...(ports.length > portsShown ? ['…'] : [])].join(',');
 }
 
-/** What it is; with `problems`, also which Service, its state and its problems. */
+/** The Service; with `problems`, also its name, state and problems. */
 export function serviceFacts(service: ServiceAnswer): Fact[] {
   const { affinitySeconds, created, healthCheckNodePort, sourceRanges, type } = service;
   const { externalTrafficPolicy: external, internalTrafficPolicy: internal } = service;

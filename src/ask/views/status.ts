@@ -1,9 +1,9 @@
-/** How the proxy of a node is doing, for people. */
+/** The health of a node's proxy, for people. */
 import type { Status } from '../status.ts';
 import { bad, type Cell, type Fact, type Table } from '../view.ts';
 import { age, counted, grouped } from '../words.ts';
 
-/** Whether it is healthy, and what else should be known first. */
+/** Whether the proxy is healthy, and the most important facts. */
 export function verdictFacts({ healthy, node, problems, remarks }: Status): Fact[] {
   return [
     ['Status', { text: healthy ? 'healthy' : 'unhealthy', tone: healthy ? 'good' : 'bad' }],

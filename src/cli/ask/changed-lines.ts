@@ -1,9 +1,8 @@
-/** How one text differs from the one before, for `--watch`. */
+/** The lines in which a text differs from the previous one, for `--watch`. */
 
 /**
- * Each line that has gone and each that is new, after `time`:
- * `2026-01-01T00:00:02.000Z + Problem:  IPv4 is not up to date`. Columns that have become wider are
- * no change. Empty when there is none.
+ * Each line that was removed and each that was added, after `time`: `2026-01-01T00:00:02.000Z +
+ * Problem:  IPv4 is not up to date`. Wider columns are not a change. Empty if nothing changed.
  */
 export function changedLines(
   before: readonly string[],
@@ -21,7 +20,7 @@ function normal(line: string): string {
   return line.replace(/ {2,}/g, '  ').trim();
 }
 
-/** The lines of `from` that are not in `others`, as often as they are more. */
+/** The lines that `from` has more often than `others`, as often as the difference. */
 function without(from: readonly string[], others: readonly string[]): string[] {
   const left = new Map<string, number>();
   for (const line of others) left.set(line, (left.get(line) ?? 0) + 1);

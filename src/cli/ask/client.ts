@@ -1,4 +1,4 @@
-/** Asks the running process of this node. */
+/** Sends questions to the running process of this node. */
 import { text } from 'node:stream/consumers';
 import type { Answer, EndpointName, QueryName } from '../../ask/endpoints.ts';
 import { pathOf } from '../../ask/paths.ts';
@@ -35,8 +35,8 @@ interface Reply {
 }
 
 /**
- * Rejects with an UnreachableError. Not by `fetch`, and not by a module import of node:http: both load all of undici, which takes
- * 15 MB and as long as the rest of a command.
+ * Rejects with an UnreachableError. It uses neither `fetch` nor a module import of node:http: both
+ * load all of undici, which takes 15 MB and as long as the rest of a command.
  */
 export async function reply(url: string, server: string, timeoutMs: number): Promise<Reply> {
   const { get } = process.getBuiltinModule('node:http');

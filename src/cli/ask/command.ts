@@ -10,30 +10,30 @@ import { changedLines } from './changed-lines.ts';
 import { ask, type Query } from './client.ts';
 import { serverOf } from './server.ts';
 
-/** A command: its question, and how its answer is printed. */
+/** A command: its question, and how to print the answer. */
 export interface AskCommand<Name extends EndpointName> {
   readonly question: Name;
   /** The parameters of the question. Throws a UsageError. */
   readonly query: (given: Given) => Query<Name>;
-  /** The answer as people see it. */
+  /** The answer for people. */
   readonly view: (answer: Answer<Name>, form: Form) => readonly Block[];
   /** The names that `-o name` prints. */
   readonly names?: (answer: Answer<Name>) => readonly string[];
   /** The lines whose changes --watch prints. Default: those of the view. */
   readonly steadyLines?: (answer: Answer<Name>) => string[];
-  /** How to read all pages, if an answer may be one of several. */
+  /** How to read all pages, if an answer may have several. */
   readonly pages?: {
-    /** The parameters that ask for the next page; undefined = this was the last one. */
+    /** The parameters for the next page; undefined = this was the last one. */
     next(answer: Answer<Name>): Partial<Query<Name>> | undefined;
     join(pages: readonly Answer<Name>[]): Answer<Name>;
   };
-  /** Whether the answer reports no problem. Default: it never does. */
+  /** Whether the answer reports no problem. Default: always true. */
   readonly isHealthy?: (answer: Answer<Name>, given: Given) => boolean;
 }
 
 const watchMs = 2000;
 
-/** Whether something still reads what a command prints that does not end by itself. */
+/** Whether the output of a continuous command is still read. */
 export function readerOf({ stdout, clock = realClock, surroundings: given }: Io): Reader {
   return new Reader(stdout, clock, given ?? surroundings());
 }
@@ -59,7 +59,7 @@ interface Watching<Name extends EndpointName> {
   readonly write: Writer;
 }
 
-/** Prints `first`, and then what changes, until nothing reads any more. */
+/** Prints `first`, then changes, until the output is no longer read. */
 async function watch<Name extends EndpointName>(
   command: AskCommand<Name>,
   first: Answer<Name>,
@@ -96,7 +96,7 @@ async function watch<Name extends EndpointName>(
   return codeOf(command, answer, given);
 }
 
-/** How often all pages are asked for, if the Service that one ended with has gone meanwhile. */
+/** How often to start again if the Service with which a page ended is deleted in the meantime. */
 const attemptsMax = 5;
 
 async function askAll<Name extends EndpointName>(

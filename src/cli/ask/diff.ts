@@ -1,4 +1,4 @@
-/** `fairlead diff`: how the kernel differs from what is in force. */
+/** `fairlead diff`: how the kernel's state differs from what is in force. */
 import type { Diff } from '../../ask/difference.ts';
 import { asking } from './command.ts';
 

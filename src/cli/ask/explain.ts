@@ -1,4 +1,4 @@
-/** `fairlead explain`: what becomes of a packet, and why. */
+/** `fairlead explain`: what happens to a packet, and why. */
 import type { Explained, Explanation } from '../../ask/explanation.ts';
 import { type Block, bad, type Fact } from '../../ask/view.ts';
 import { joinHostPort } from '../../net/address.ts';

@@ -1,4 +1,4 @@
-/** Names of Services and targets, as command lines have them. */
+/** Names of Services and targets in command lines. */
 import { splitTarget } from '../../config/host-port.ts';
 import { parseAddress } from '../../net/address.ts';
 import type { Given } from '../command.ts';
@@ -10,7 +10,7 @@ export interface ServiceName {
   readonly namespace: string | undefined;
 }
 
-/** Names of Services and namespaces are labels of DNS. */
+/** Names of Services and namespaces are DNS labels. */
 const label = /^[^./]+$/;
 
 /** `-n`; undefined with `-A`. Throws a UsageError. */
@@ -34,8 +34,8 @@ export function readServiceName(word: string, given: Given): ServiceName {
 }
 
 /**
- * Reads `ADDRESS:PORT` or `[NAMESPACE/]NAME:PORT`, with `/TCP`, `/UDP` or `/SCTP` behind it; returns
- * it with the namespace of -n. Throws a UsageError.
+ * Reads `ADDRESS:PORT` or `[NAMESPACE/]NAME:PORT`, with an optional `/TCP`, `/UDP` or `/SCTP`;
+ * returns it with the namespace of -n. Throws a UsageError.
  */
 export function readTarget(word: string, given: Given): string {
   const parts = splitTarget(word);

@@ -1,4 +1,4 @@
-/** `fairlead problems`: all that is wrong on this node, with the proxy and with Services. */
+/** `fairlead problems`: all problems on this node, of the proxy and of Services. */
 import { reasonWords } from '../../ask/problem-reasons.ts';
 import type { ProblemList } from '../../ask/problems.ts';
 import { bad, type Fact, type Table, tableIf } from '../../ask/view.ts';

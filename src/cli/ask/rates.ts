@@ -1,4 +1,4 @@
-/** Rates for each second, from two readings of the traffic counters. */
+/** Rates per second, from two readings of the traffic counters. */
 import type { Traffic } from '../../ask/traffic.ts';
 
 type Item = Traffic['items'][number];
@@ -6,7 +6,7 @@ type Item = Traffic['items'][number];
 export interface Rates {
   /** RFC 3339. */
   readonly time: string;
-  /** The time from the reading before to this one. */
+  /** The time between the two readings. */
   readonly seconds: number;
   readonly items: readonly ItemRate[];
 }
@@ -25,7 +25,7 @@ interface EndpointRate {
 
 export type Sort = 'connections' | 'refusals' | 'name';
 
-/** Undefined when both readings are the same one: the kernel was not read in between. */
+/** Undefined if both readings are the same: the kernel was not read in between. */
 export function ratesOf(before: Traffic, after: Traffic, sort: Sort): Rates | undefined {
   const seconds = (Date.parse(after.time) - Date.parse(before.time)) / 1000;
   if (seconds <= 0) return undefined;
@@ -55,7 +55,7 @@ function byName(a: Item | ItemRate, b: Item | ItemRate): number {
 
 function keyOf(item: Omit<Item, 'refusals' | 'endpoints'>): string {
   const { family, namespace, port, protocol, service } = item;
-  // A blank sorts before all characters of names.
+  // A space sorts before all characters of names.
   return [namespace, service, port, protocol, family].join(' ');
 }
 
@@ -81,7 +81,7 @@ function rateOf(before: Item | undefined, after: Item, seconds: number): ItemRat
   };
 }
 
-/** A value below the one before means that the counter was reset to 0. */
+/** A value below the previous one means that the counter was reset to 0. */
 function perSecond(before: number | undefined, after: number, seconds: number): number {
   const more = before === undefined || after < before ? after : after - before;
   return Math.round((more / seconds) * 10) / 10;

@@ -1,4 +1,4 @@
-/** What came of a connection, for people. */
+/** The result of a connection, for people. */
 import type { ServiceCheck } from '../../ask/check.ts';
 
 type Tried = ServiceCheck['tried'][number];
@@ -21,7 +21,7 @@ const meanings = {
   failed: 'see the error with -o json',
 } as const satisfies Readonly<Record<Tried['answer'], string>>;
 
-/** What the answer means; empty when nothing is wrong. */
+/** What the result means; empty if it is a success. */
 export function failureWords(answer: Tried['answer'], what: Tried['what']): string {
   if (what === 'endpoint') return meanings[answer];
   if (answer === 'refused') return 'an endpoint refuses, or the proxy does: see fairlead explain';

@@ -1,4 +1,4 @@
-/** Where the running process answers, by the flags of a command. */
+/** The address of the running process, from the flags of a command. */
 import { readFileSync } from 'node:fs';
 import { splitHostPort } from '../../config/host-port.ts';
 import { joinHostPort } from '../../net/address.ts';

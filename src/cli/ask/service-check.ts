@@ -19,24 +19,24 @@ import { serviceQuery } from './service-show.ts';
 type Tried = ServiceCheck['tried'][number];
 type Port = ServiceAnswer['ports'][number];
 
-/** The most endpoints that are tried, those in use first. */
+/** The most endpoints to try, those in use first. */
 const endpointsMax = 100;
-/** Connections through the Service, for each of its ports: the proxy chooses the endpoints. */
+/** Connections through the Service, for each of its ports: the proxy selects the endpoints. */
 const throughMax = 3;
-/** Connections under way at the same time. */
+/** Concurrent connections. */
 const togetherMax = 8;
-/** Not more than so many begin in a second. */
+/** The most connections to begin per second. */
 const perSecond = 50;
 const timeoutDefault = '2s';
 const timeoutMaxMs = 10_000;
 
-/** What to try: an endpoint of the Service, or one of its ClusterIPs. */
+/** A target: an endpoint of the Service, or one of its ClusterIPs. */
 interface Attempt extends Pick<Tried, 'port' | 'protocol' | 'family' | 'what' | 'used'> {
   readonly address: string;
   readonly number: number;
 }
 
-/** Exit code 1: a connection failed that the Service relies on. */
+/** Exit code 1: a connection failed that clients of the Service need. */
 export const run: Run = async (given, io) => {
   const write = await writerOf(given.values.output);
   const query = serviceQuery(given);
@@ -74,7 +74,7 @@ async function check(service: ServiceAnswer, timeoutMs: number): Promise<Service
   };
 }
 
-/** By port, and the Service behind its endpoints. */
+/** By port, the Service's ClusterIPs after its endpoints. */
 function order(ports: readonly Port[], { family, port, protocol, what }: Tried): number {
   const at = ports.findIndex((one) => {
     return one.name === port && one.protocol === protocol && one.family === family;
@@ -112,7 +112,7 @@ async function tryOne(attempt: Attempt, timeoutMs: number): Promise<Tried> {
   };
 }
 
-/** Some at a time, and so many a second. Results keep the order. */
+/** Runs a limited number concurrently and per second. Results keep the order. */
 async function inParallel<T, R>(items: readonly T[], act: (item: T) => Promise<R>): Promise<R[]> {
   const results: R[] = [];
   const beginMs = performance.now();

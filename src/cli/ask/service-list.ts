@@ -24,7 +24,7 @@ export const run = asking<'services'>({
     };
   },
   names: ({ items }) => items.map(({ name, namespace }) => `${namespace}/${name}`),
-  // As kubectl get: a list may be empty, a Service that is named must exist.
+  // Like kubectl get: a list may be empty, but a named Service must exist.
   isHealthy: ({ items }, { words: [word] }) =>
     items.length > 0 || word === undefined || /[*?]/.test(word),
   pages: {

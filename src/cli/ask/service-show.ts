@@ -1,4 +1,4 @@
-/** `fairlead service show`: what a Service means on this node, and why. */
+/** `fairlead service show`: the resolved state of a Service on this node, and why. */
 import type { ServiceAnswer } from '../../ask/service.ts';
 import { bad, type Fact } from '../../ask/view.ts';
 import { serviceBlocks, serviceFacts } from '../../ask/views/service.ts';
@@ -13,7 +13,7 @@ export const run = asking<'service'>({
   question: 'service',
   query: (given) => ({
     ...serviceQuery(given),
-    // With --watch, the API server would be asked every two seconds.
+    // With --watch, this would query the API server every two seconds.
     ...(given.values.watch === undefined ? { pods: 'true' } : {}),
   }),
   names: ({ name, namespace }) => [`${namespace}/${name}`],

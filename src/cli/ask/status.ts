@@ -21,7 +21,7 @@ export const run = asking<'status'>({
     ...[familiesTable, watchesTable, setAsideTable].flatMap((table) => tableIf(table(status))),
   ],
   steadyLines: (status) => {
-    // Without what changes all the time: ages, counts of connections, times of syncs.
+    // Without values that change all the time: ages, counts of connections, times of syncs.
     const facts = statusFacts({ ...status, conntrack: undefined });
     return [
       ...factsText([...verdictFacts(status), ...facts.filter(([name]) => name !== 'Uptime')]).split(

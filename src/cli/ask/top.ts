@@ -1,4 +1,4 @@
-/** `fairlead top`: connections a second by Service and endpoint, and refusals by reason, live. */
+/** `fairlead top`: connections per second by Service and endpoint, and refusals by reason, live. */
 import type { Traffic } from '../../ask/traffic.ts';
 import type { Given, Io, Run } from '../command.ts';
 import { exitCodes, UsageError } from '../errors.ts';
@@ -27,7 +27,7 @@ interface Wanted {
 }
 
 const intervalDefault = 2;
-/** The rows shown without a terminal, and the lines of a terminal that hold no rows. */
+/** The rows shown without a terminal, and the lines of a terminal that are not rows. */
 const rowsDefault = 20;
 const otherLines = 3;
 
@@ -37,7 +37,7 @@ export const run: Run = async (given, io) => {
   return exitCodes.healthy;
 };
 
-/** Until all intervals are over, or nobody reads any more. */
+/** Until all intervals are over, or the output is no longer read. */
 async function follow(wanted: Wanted, io: Io): Promise<void> {
   const reader = readerOf(io);
   try {
@@ -68,7 +68,7 @@ async function wantedOf(given: Given): Promise<Wanted> {
     query: { ...(service && { service }), ...(namespace && { namespace }) },
     intervalMs: 1000 * numberOf('interval', interval, intervalDefault),
     count: numberOf('count', count, Number.POSITIVE_INFINITY),
-    // The table of commands names no other.
+    // The table of commands has no other value.
     sort: sort as Sort,
     asJson: output === 'json',
     headings: noHeaders === undefined,

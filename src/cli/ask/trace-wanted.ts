@@ -1,4 +1,4 @@
-/** Reads the arguments of `fairlead trace`. */
+/** Parses the arguments of `fairlead trace`. */
 import { parseDuration, toMs } from '../../config/duration.ts';
 import { splitTarget } from '../../config/host-port.ts';
 import { addressBytes, parseAddress, parseCIDR } from '../../net/address.ts';
@@ -14,7 +14,7 @@ export interface Wanted {
   readonly server: string;
   readonly output: string | undefined;
   readonly target: Target;
-  /** Protocols that the port has as well, of which nothing is traced. */
+  /** Other protocols of the port, which are not traced. */
   readonly others: readonly Protocol[];
   readonly sender: Sender;
   readonly count: number;
@@ -22,10 +22,10 @@ export interface Wanted {
 }
 
 const timeoutDefault = '30s';
-/** The events of so many packets fit into the socket's receive buffer. */
+/** The events of this number of packets fit into the socket's receive buffer. */
 const countMax = 100;
 
-/** Rejects with a UsageError, or as `ask` does where the process of this node must answer. */
+/** Rejects with a UsageError, or as `ask` does if the process of this node must answer. */
 export async function readWanted(given: Given): Promise<Wanted> {
   const { count = '1', from, output, timeout = timeoutDefault } = given.values;
   const number = /^\d+$/.test(count) ? Number(count) : 0;

@@ -1,4 +1,4 @@
-/** `fairlead trace`: what becomes of real packets, as the kernel reports it rule by rule. */
+/** `fairlead trace`: what happens to real packets, as the kernel reports it rule by rule. */
 import { randomBytes } from 'node:crypto';
 import type { Explanation } from '../../ask/explanation.ts';
 import { apiVersion } from '../../ask/schema.ts';
@@ -25,11 +25,11 @@ import { blocksText, factsText, stepsText } from '../text.ts';
 import { ask } from './client.ts';
 import { readWanted, type Wanted } from './trace-wanted.ts';
 
-/** After this pause a SYN has passed all hooks, and an answer from nearby has come. */
+/** After this pause a SYN has passed all hooks, and an answer from a near endpoint has arrived. */
 const quietMs = 300;
 const settleMs = 1000;
 
-/** Exit code 0: all packets went to endpoints, and none was refused there. */
+/** Exit code 0: all packets were sent to endpoints, and none was refused there. */
 export const run: Run = async (given, io) => {
   const write = await writerOf(given.values.output);
   const wanted = await readWanted(given);
@@ -48,7 +48,7 @@ export const run: Run = async (given, io) => {
   }
 };
 
-/** `hasFailed`: of what the command itself sent. */
+/** `hasFailed`: whether a packet sent by the command itself failed. */
 async function follow(
   wanted: Wanted,
   io: Io,
@@ -60,7 +60,7 @@ async function follow(
   const conntrack = openConntrack();
   const ending = new AbortController();
   const end = (): void => ending.abort();
-  // After that time, packets of the probe have met their rules.
+  // After this time, the rules have processed the packets of the probe.
   const probed = (): void => void setTimeout(end, settleMs).unref();
   process.once('SIGINT', end).once('SIGTERM', end);
   try {
@@ -122,7 +122,7 @@ async function legacyWarnings(kernel: Kernel): Promise<string[]> {
   }
 }
 
-/** Probes one after the other, so that the packets of each are reported together. */
+/** Sends probes one after the other, so that the packets of each are reported together. */
 async function probes(
   target: Target,
   count: number,
@@ -131,14 +131,14 @@ async function probes(
 ): Promise<void> {
   for (let i = 0; i < count; i += 1) {
     const one = await probe(target);
-    // This program cannot send such packets, so the trace goes on for those of others.
+    // This program cannot send such packets, so the trace continues with those of other programs.
     if (one === undefined) return;
     sent.push(one);
   }
   done();
 }
 
-/** What a probe says of its packet. Where it was not answered, connection tracking knows more. */
+/** The result of a probe's packet. If it was not answered, connection tracking knows more. */
 function answerTo(one: Reached | undefined): TracedPacket['answered'] {
   if (one?.answer === 'refused') return 'refused';
   return one?.answer === 'connected' || one?.answer === 'answered' ? 'yes' : undefined;

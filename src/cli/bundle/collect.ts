@@ -1,4 +1,4 @@
-/** What a report of a fault needs of this node, as text files. */
+/** Collects the facts about this node that a bug report needs, as text files. */
 import { readdirSync } from 'node:fs';
 import { machine, release, version } from 'node:os';
 import { versionText } from '../../config/version.ts';
@@ -18,10 +18,10 @@ export interface BundleFile {
 
 /** Longer files are cut. */
 const fileCharactersMax = 2 * 1024 * 1024;
-/** What one question may take. */
+/** The timeout of one question. */
 const patienceMs = 5000;
 
-/** What the running process is asked for. A process that hangs answers none. */
+/** Questions to the running process. A process that hangs answers none. */
 const answers = {
   'status.json': '/fairlead/v1/status',
   'problems.json': '/fairlead/v1/problems',
@@ -34,7 +34,7 @@ const answers = {
   'process.txt': '/statusz',
 } as const;
 
-/** Files of /proc that describe the network of this namespace and the machine. */
+/** Files of /proc about the network of this namespace and of the machine. */
 const facts = {
   'routes-ipv4.txt': '/proc/net/fib_trie',
   'routes-ipv6.txt': '/proc/net/ipv6_route',
@@ -50,7 +50,7 @@ const facts = {
   'limits.txt': '/proc/1/limits',
 } as const;
 
-/** Folders of settings, of which each file is read. */
+/** Folders of settings, each file of which is read. */
 const settings = [
   '/proc/sys/net/netfilter',
   '/proc/sys/net/ipv4',
@@ -59,13 +59,13 @@ const settings = [
   '/proc/sys/net/ipv6/conf/all',
 ] as const;
 
-/** Where facts come from that the process does not give. Tests give others. */
+/** Sources of facts that the process does not provide. Tests pass others. */
 export interface BundleSources {
   readonly host: HostFiles;
   readonly ruleset: () => Promise<string>;
 }
 
-/** `server`: `http://127.0.0.1:10249`. What cannot be had is a file that gives the reason. */
+/** `server`: `http://127.0.0.1:10249`. For what cannot be read, the file contains the reason. */
 export async function collectBundle(
   server: string,
   { host, ruleset }: BundleSources = { host: hostFiles(), ruleset: readRuleset },
@@ -139,7 +139,7 @@ function namesIn(folder: string): string[] {
   }
 }
 
-/** Empty when there is no such file, or this process may not read it. */
+/** Empty if the file does not exist or cannot be read. */
 function readText(host: HostFiles, path: string): string {
   try {
     const text = host.read(path) ?? '';

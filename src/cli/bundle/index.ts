@@ -1,4 +1,4 @@
-/** `fairlead bundle`: what a report of a fault needs of this node, as one archive. */
+/** `fairlead bundle`: the facts about this node that a bug report needs, as one archive. */
 import { serverOf } from '../ask/server.ts';
 import type { Run } from '../command.ts';
 import { exitCodes, UsageError } from '../errors.ts';

@@ -1,15 +1,15 @@
-/** Leaves secrets out of what is meant to be passed on. */
+/** Removes secrets from files that are to be passed on. */
 
 const replacement = '[redacted]';
 
 /**
- * Each pattern, and what it is replaced by. What is before a secret stays, so that it can be read.
- * None tries the rest of a long text again from each of its characters.
+ * Each pattern and its replacement. The text before a secret is kept, so that the file can be read.
+ * No pattern scans the rest of a long text again from each of its characters.
  */
 const secrets: readonly (readonly [RegExp, string])[] = [
-  // PEM, on one line of JSON or on many.
+  // PEM, on one line of JSON or on several lines.
   [/-----BEGIN [A-Z ]+-----[\s\S]*?(?:-----END [A-Z ]+-----|$)/g, replacement],
-  // JSON Web Tokens, which service accounts have.
+  // JSON Web Tokens, which service accounts use.
   [/\beyJ[\w-]{8,}\.[\w-]+(?:\.[\w-]*)?/g, replacement],
   [/\b(Bearer|Basic)\s+[\w.~+/=-]+/gi, `$1 ${replacement}`],
   // User and password in a URL.

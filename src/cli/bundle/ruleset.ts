@@ -1,4 +1,6 @@
-/** All chains and rules of nf_tables of this network namespace, as `nft list ruleset` writes them. */
+/**
+ * All chains and rules of nf_tables of this network namespace, in the format of `nft list ruleset`.
+ */
 import type { Kernel } from '../../kernel/kernel.ts';
 import { familyWord, hookWord } from '../../kernel/nft/words.ts';
 import { expressions, type Reply } from '../../kernel/ops.ts';
@@ -14,7 +16,7 @@ const dropPolicy = 0;
 const rulesMax = 20_000;
 const everything = { family: 0, table: '', chain: '' } as const;
 
-/** Without elements of sets: they are as many as Services. Rejects with KernelError. */
+/** Without elements of sets, of which there are as many as Services. Rejects with KernelError. */
 export async function rulesetText(kernel: Kernel): Promise<string> {
   const { records } = await kernel.dump({ kind: 'chainsDump', family: 0, table: '' });
   const chains = records.filter((one) => one.kind === 'chain');

@@ -29,7 +29,7 @@ function header(name: string, size: number, timeMs: number): Uint8Array {
   octal(0, 116, 7);
   octal(size, 124, 11);
   octal(Math.floor(timeMs / 1000), 136, 11);
-  // The checksum is taken with blanks in its own place.
+  // The checksum is computed with spaces in its own field.
   block.write('        0ustar\u000000', 148, 'latin1');
   const sum = block.reduce((total, byte) => total + byte, 0);
   octal(sum, 148, 6);

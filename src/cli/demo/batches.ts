@@ -1,11 +1,13 @@
-/** What the agent's log says of the batches that the kernel took. */
+/** Reads the agent's log about batches that the kernel accepted. */
 import type { ChildProcess } from 'node:child_process';
 import { createInterface } from 'node:readline';
 
 export interface BatchTimes {
-  /** From the change, once the agent knew of it, until the kernel had acknowledged the batch. */
+  /**
+   * The time from the agent's notice of the change to the kernel's acknowledgement of the batch.
+   */
   readonly sinceChangeMs: number;
-  /** Of that, the kernel's part. */
+  /** The part of it that the kernel took. */
   readonly applyMs: number;
 }
 
@@ -13,13 +15,13 @@ const wordsMax = 20;
 
 export class Batches {
   readonly #words: string[] = [];
-  #told: ((times: BatchTimes) => void) | undefined;
+  #resolve: ((times: BatchTimes) => void) | undefined;
 
   constructor(agent: ChildProcess) {
     createInterface({ input: agent.stderr! }).on('line', (line) => this.#read(line));
   }
 
-  /** The last that the agent said. */
+  /** The last lines of the log. */
   get lastWords(): string {
     return this.#words.join(' ');
   }
@@ -27,7 +29,7 @@ export class Batches {
   /** The batch of the next change. */
   next(): Promise<BatchTimes> {
     return new Promise((resolve) => {
-      this.#told = resolve;
+      this.#resolve = resolve;
     });
   }
 
@@ -35,6 +37,6 @@ export class Batches {
     this.#words.push(line);
     if (this.#words.length > wordsMax) this.#words.shift();
     const isBatch = line.includes('"purpose":"changes"') && line.includes('"sinceChangeMs":');
-    if (isBatch) this.#told?.(JSON.parse(line) as BatchTimes);
+    if (isBatch) this.#resolve?.(JSON.parse(line) as BatchTimes);
   }
 }

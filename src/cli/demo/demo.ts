@@ -1,6 +1,6 @@
 /**
- * `fairlead demo`: the agent in a private network namespace, real connections through it, and what
- * a change costs. Ends by itself and leaves nothing behind.
+ * `fairlead demo`: the agent in a private network namespace, real connections through it, and the
+ * cost of a change. Ends by itself and removes everything.
  */
 import { type ChildProcess, execFile, execFileSync, spawn, spawnSync } from 'node:child_process';
 import { mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs';
@@ -44,7 +44,7 @@ function fail(page: Page, reason: string): number {
   return 1;
 }
 
-/** Runs this command again inside the namespaces; the terminal stays ours. */
+/** Runs this command again inside the namespaces; this process keeps the terminal. */
 function enterStage(): number {
   const main = process.argv[1]!;
   const [command, ...args] = onStageCommand([process.execPath, main, 'demo', `--${onStage}`]);
@@ -129,7 +129,7 @@ interface Target {
   readonly port: number;
 }
 
-/** What becomes of a packet: as the rules say, and as the kernel shows for a real one. */
+/** What happens to a packet: according to the rules, and as the kernel traces a real one. */
 async function explain(page: Page, client: Pod, target: Target): Promise<void> {
   page.heading('what becomes of a packet of the client?');
   const from = ['--from', client.address];
@@ -142,18 +142,18 @@ async function explain(page: Page, client: Pod, target: Target): Promise<void> {
   const { stdout } = await traced;
   client.stopConnecting();
   await running;
-  // The steps are those of the explanation, with rules; the beginning says what came of it.
+  // The steps are those of the explanation, with rules; the first line is the outcome.
   page.command(['fairlead', ...trace], stdout.split('\n\n', 1)[0]!);
 }
 
-/** Another program deletes all of our rules, if the kernel lets it. */
+/** Another program deletes all of our rules, if the kernel permits it. */
 async function interfere(page: Page, client: Pod, target: Target): Promise<void> {
   page.heading('another program flushes the rules');
   const words = ['nft', 'flush', 'table', 'ip', 'fairlead'];
   const { status, stderr, error } = spawnSync('nft', words.slice(1), { encoding: 'utf8' });
   if (error !== undefined) return page.text(noNft);
   page.command(words, status === 0 ? '(done)' : stderr.split('\n', 1)[0]!);
-  // Where the kernel knows no owners of tables, the rules are written again at once.
+  // If the kernel has no owners of tables, the rules are written again immediately.
   page.text(
     status === 0 ? 'Fairlead writes them again.' : 'The kernel refused it: the table is ours.',
   );
@@ -163,7 +163,7 @@ async function interfere(page: Page, client: Pod, target: Target): Promise<void>
   if (total(outcome.failures) > 0) throw new Error('connections failed, see above');
 }
 
-/** Asks the agent by a command of this program. */
+/** Sends a question to the agent, through a command of this program. */
 async function ask(args: readonly string[]): Promise<{ readonly stdout: string }> {
   const argv = [process.argv[1]!, ...args];
   return promisify(execFile)(process.execPath, argv, { env: { ...process.env, NO_COLOR: '1' } });
@@ -173,7 +173,7 @@ function total(counts: Outcome['failures']): number {
   return Object.values(counts).reduce((sum, count) => sum + count, 0);
 }
 
-/** The directory of manifests that stands for the cluster. */
+/** The directory of manifests that replaces the cluster. */
 class Cluster {
   readonly #directory: string;
   readonly #kernel: Kernel;
@@ -199,7 +199,7 @@ class Cluster {
     return Number(process.hrtime.bigint() - startedNs) / 1e6;
   }
 
-  /** Whole or not at all: the agent never reads half a file. */
+  /** Atomic: the agent never reads half a file. */
   #write(name: string, content: string): void {
     const path = join(this.#directory, name);
     writeFileSync(`${path}.new`, content);
@@ -210,7 +210,7 @@ class Cluster {
 function startAgent(directory: string): ChildProcess {
   const main = process.argv[1]!;
   const flags = ['--hostname-override=demo', '--cluster-cidr=10.244.0.0/16'];
-  // Limits of the machine are not a namespace's to set.
+  // Limits of the machine cannot be set in a namespace.
   const limits = ['--conntrack-max-per-core=0', '--conntrack-tcp-timeout-established=0'];
   const log = ['-v=2', '--logging-format=json'];
   const argv = [main, `--manifests=${directory}`, ...flags, ...limits, ...log];
@@ -231,7 +231,7 @@ async function agentReady(kernel: Kernel, agent: ChildProcess, batches: Batches)
   throw new StageError(`the agent programmed nothing in 10 s: ${batches.lastWords}`);
 }
 
-/** What nft, a program that knows nothing of us, reads in the kernel. */
+/** What nft, an independent program, reads from the kernel. */
 function listing(): string {
   if (spawnSync('nft', ['--version']).error !== undefined) {
     return noNft;

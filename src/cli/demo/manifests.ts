@@ -1,4 +1,4 @@
-/** The demo's objects, as a cluster would have them. */
+/** The demo's objects, in the form of a cluster's. */
 
 export function serviceManifest(clusterIP: string, port: number): string {
   return `apiVersion: v1

@@ -1,4 +1,4 @@
-/** What the demo prints: a little colour on a terminal, plain text in a pipe. */
+/** The demo's output: with some colour on a terminal, plain text in a pipe. */
 import type { WriteStream } from 'node:tty';
 import { styleText } from 'node:util';
 import type { BatchTimes } from './batches.ts';
@@ -32,8 +32,8 @@ export class Page {
   }
 
   /**
-   * How long the kernel and Fairlead took. The file watcher is shown apart: it waits until nobody
-   * writes a file any more, which the watch of an API server need not.
+   * How long the kernel and Fairlead took. The file watcher is shown separately: it waits until the
+   * file is no longer written, which the watch of an API server need not do.
    */
   change(label: string, { wholeMs, sinceChangeMs, applyMs }: ChangeTimes): void {
     const parts = [applyMs, sinceChangeMs - applyMs, wholeMs - sinceChangeMs];
@@ -41,7 +41,7 @@ export class Page {
     this.#line(`  ${label.padEnd(34)}${cells.join('')}`);
   }
 
-  /** Who answered, as bars; how long it took; how many failed. */
+  /** The servers that answered, as bars; the duration; the number of failures. */
   outcome({ answers, failures, p50Us, p99Us }: Outcome): void {
     const servers = Object.entries(answers).sort(([a], [b]) => (a < b ? -1 : 1));
     const most = Math.max(...servers.map(([, answered]) => answered));
@@ -62,7 +62,7 @@ export class Page {
     this.#line(this.#styled('dim', text.trimEnd()));
   }
 
-  /** A command, as if it had been typed, and what it printed. */
+  /** A command as if typed, and its output. */
   command(words: readonly string[], printed: string): void {
     this.#line(this.#styled('bold', `  $ ${words.join(' ')}`));
     for (const line of printed.trimEnd().split('\n')) this.#line(`  ${line}`.trimEnd());

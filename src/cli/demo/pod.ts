@@ -1,16 +1,17 @@
 /**
- * What runs in a pod's namespace of the demo: a server that says its name, or a client that counts
- * who answers. It takes orders and gives results over the IPC channel of node:child_process.
+ * The process in the demo's namespace of a pod: a server that answers with its name, or a client
+ * that counts answers. It receives orders and sends results over the IPC channel of
+ * node:child_process.
  */
 import { connect, createServer } from 'node:net';
 
-/** What the demo asks of a pod. */
+/** An order to a pod. */
 export type PodOrder =
   | { readonly kind: 'serve'; readonly name: string; readonly port: number }
   | { readonly kind: 'connect'; readonly load: Load }
   | { readonly kind: 'stop-connecting' };
 
-/** Connections to make: a number of them, or as many as fit until told to stop. */
+/** Connections to open: a number of them, or as many as possible until stopped. */
 export interface Load {
   readonly address: string;
   readonly port: number;
@@ -18,7 +19,7 @@ export interface Load {
   readonly concurrency: number;
 }
 
-/** What came of them. */
+/** The result of an order. */
 export interface Outcome {
   /** Answers by name of the server. */
   readonly answers: Readonly<Record<string, number>>;

@@ -1,4 +1,4 @@
-/** The demo's private network: a node's namespace and one for each pod, gone when it ends. */
+/** The demo's private network: a node's namespace and one for each pod, removed when it ends. */
 import { type ChildProcess, execFileSync, spawn, spawnSync } from 'node:child_process';
 import { readlinkSync, writeFileSync } from 'node:fs';
 import { extname, join } from 'node:path';
@@ -7,7 +7,7 @@ import type { Load, Outcome, PodOrder, PodReport } from './pod.ts';
 /** The node's address in the pod network: every pod's gateway. */
 const gateway = '10.244.0.1';
 
-/** Something that the machine lacks for the demo, in one line with what to do. */
+/** Something that the machine lacks for the demo: one line with the remedy. */
 export class StageError extends Error {
   override readonly name = 'StageError';
 }
@@ -33,7 +33,7 @@ export function onStageCommand(args: readonly string[]): string[] {
   return ['unshare', ...user, ...namespaces, ...args];
 }
 
-/** Makes the namespace that this process runs in a node: loopback up, forwarding on. */
+/** Makes the namespace of this process a node: loopback up, forwarding on. */
 export function becomeNode(): void {
   ip('link set lo up', `address add ${gateway}/32 dev lo`);
   writeFileSync('/proc/sys/net/ipv4/ip_forward', '1');
@@ -99,7 +99,7 @@ export class Pod {
     this.#process.disconnect();
   }
 
-  /** The process is in its own namespace once unshare has become Node. */
+  /** unshare has put the process into its own namespace once it runs Node. */
   async #inOwnNamespace(): Promise<void> {
     await new Promise<void>((resolve, reject) => {
       this.#process.once('spawn', resolve);

@@ -3,8 +3,8 @@ import type { BundleFile } from '../bundle/collect.ts';
 import { ascii, type Line } from './lines.ts';
 
 /**
- * A line of a file follows the word `text`. Such lines may be long, so they are cut into pieces: all
- * but the last are `part`.
+ * A line of a file follows the word `text`. Long lines are split: all parts but the last are
+ * `part`.
  */
 export function fileLines(files: readonly BundleFile[]): Line[] {
   return files.flatMap(({ name, text }) => [

@@ -6,10 +6,10 @@ import { exitCodes, RefusedError, UnreachableError, UsageError } from '../errors
 import { type Line, reportText } from './lines.ts';
 import { diffLines, problemLines, serviceLines, statusLines } from './reports.ts';
 
-/** Shorter than the plugin waits for a node, so that the reason comes from here. */
+/** Shorter than the plugin's timeout for a node, so that the reason is reported from here. */
 const patienceMs = 5000;
 
-/** What only some reports need is loaded for those: all nodes are asked for most. */
+/** Modules that only some reports need are loaded on demand: the plugin asks all nodes for most. */
 type Report = (server: string, given: Given) => Promise<readonly Line[]>;
 
 const reports: Readonly<Record<string, Report>> = {
@@ -32,7 +32,7 @@ const reports: Readonly<Record<string, Report>> = {
   },
 };
 
-/** A report is printed, too, when the process refuses to answer, or does not answer. */
+/** A report is printed, too, if the process refuses to answer, or does not answer. */
 export const run: Run = async (given, { stdout }) => {
   const [name = ''] = given.words;
   const report = Object.hasOwn(reports, name) ? reports[name] : undefined;

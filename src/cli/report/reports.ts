@@ -1,4 +1,4 @@
-/** What a node reports about each question of `kubectl fairlead`. */
+/** The answers of a node to the questions of `kubectl fairlead`. */
 import type { Diff } from '../../ask/difference.ts';
 import type { ProblemList } from '../../ask/problems.ts';
 import type { ServiceAnswer } from '../../ask/service.ts';
@@ -14,7 +14,7 @@ export function statusLines(status: Status, nowMs: number): Line[] {
   const { configHash, conntrack, families, mode, services, watches } = status;
   const syncs = families.map(({ lastSync }) => lastSync);
   const ages = syncs.map((sync) => (sync ? nowMs - Date.parse(sync.time) : Number.NaN));
-  // A family without changes need not sync for long.
+  // A family without changes may have had no sync for long.
   const newest = Math.min(...ages.filter((age) => !Number.isNaN(age))) / 1000;
   return [
     ['node', status.node],
