@@ -17,7 +17,7 @@ import type { SourceProblem, Watched } from './source.ts';
 export type { Decoded } from './decode/field-reader.ts';
 export { decodeEndpointSlice, decodeNode, decodeService, decodeServiceCIDR };
 
-/** What decoding needs besides the object. Each source has one, because it interns strings. */
+/** The context of decoding. Each source has one, because it interns strings. */
 export interface DecodeContext {
   /** This node's name. */
   readonly nodeName: string;
@@ -29,7 +29,7 @@ export function decodeContext(nodeName: string): DecodeContext {
 }
 
 interface DecodedChange {
-  /** Undefined = the object is not for us, or cannot be used at all. */
+  /** Undefined = the object is not relevant, or cannot be used at all. */
   readonly change: Change | undefined;
   readonly problems: readonly SourceProblem[];
 }
@@ -63,7 +63,7 @@ export function decodeChange(
     }
     case 'nodes': {
       const { record: node, problems } = decodeNode(raw);
-      // A proxy in between may have dropped the selector from the request.
+      // A proxy may have dropped the selector from the request.
       const isOurs = node?.name === nodeName;
       return { change: isOurs ? { kind: 'node', node } : undefined, problems };
     }

@@ -1,13 +1,13 @@
 import { type FSWatcher, watch } from 'node:fs';
 
-/** An event is followed by a wait for silence, so that a file is not read while it is written. */
+/** How long to wait for silence after an event, so that a file is not read while it is written. */
 const quietMs = 10;
-/** The wait for silence takes no longer than this. */
+/** The longest wait for silence. */
 const unquietMaxMs = 50;
 
 /**
- * Tells when a directory may have changed: after inotify events, and every `rescanMs`, because
- * inotify does not see all changes (targets of symbolic links, network file systems).
+ * Reports that a directory may have changed: after inotify events, and every `rescanMs`, because
+ * inotify does not report all changes (targets of symbolic links, network file systems).
  */
 export class DirectoryWatcher {
   readonly #directory: string;
@@ -24,8 +24,8 @@ export class DirectoryWatcher {
   }
 
   /**
-   * Watches the directory with this inode; the path may lead to another one than before. Throws
-   * what fs.watch throws: then there are only the rescans.
+   * Watches the directory with this inode; the path may lead to a different one than before. Throws
+   * the errors of fs.watch: then there are only the rescans.
    */
   follow(inode: bigint): void {
     if (inode === this.#inode) return;
@@ -41,7 +41,7 @@ export class DirectoryWatcher {
 
   /**
    * Waits for a change, at most `rescanMs` or `soonestMs`. Resolves to the names in events; to none
-   * when the time is over, or when `signal` aborts.
+   * after that time, or when `signal` aborts.
    */
   async next(signal: AbortSignal, soonestMs = this.#rescanMs): Promise<ReadonlySet<string>> {
     const patienceMs = Math.min(soonestMs, this.#rescanMs);
@@ -60,7 +60,7 @@ export class DirectoryWatcher {
     this.#inode = undefined;
   }
 
-  /** Whether an event came within the time. */
+  /** Whether an event occurred within the time. */
   #event(timeoutMs: number, signal: AbortSignal): Promise<boolean> {
     if (signal.aborted) return Promise.resolve(false);
     return new Promise((resolve) => {

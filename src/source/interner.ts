@@ -3,25 +3,26 @@ import type { Place } from '../state/types.ts';
 const none: readonly never[] = Object.freeze([]);
 
 /**
- * A copy for a list that is kept: without the spare room of push, and one object for empty lists.
+ * A copy for a list that is kept: without the spare capacity of push, and one object for empty
+ * lists.
  */
 export function lasting<T>(list: readonly T[]): readonly T[] {
   return list.length === 0 ? none : list.slice();
 }
 
-/** Approximate bytes of an entry besides its text. */
+/** Approximate bytes of an entry without its text. */
 const entryBytes = 100;
 
-/** Longer lists are not remembered: few are equal, and one takes the room of thousands. */
+/** Longer lists are not interned: few are equal, and one takes the memory of thousands. */
 const listMax = 16;
 
 /**
  * Makes equal strings one object. 44,000 Services have few port lists and a few thousand
  * namespaces: without this, each would keep its own copy. It is not for strings that are mostly
+ * different, because an entry costs as much as a copy.
  * different, which would cost as much to remember as to copy.
- *
- * It is bounded in bytes: when it is full, it forgets everything. Then less is shared for a while.
- * So it does not grow in a cluster whose names change for months.
+ * It is bounded in bytes: when it is full, it drops everything, and less is shared for a while. So
+ * it does not grow in a cluster whose names change for months.
  */
 export class Interner {
   readonly #strings = new Map<string, string>();
@@ -36,7 +37,7 @@ export class Interner {
     this.#bytesMax = bytesMax;
   }
 
-  /** Approximate bytes of what it remembers. */
+  /** Approximate bytes of the entries. */
   get bytes(): number {
     return this.#bytes;
   }

@@ -1,10 +1,10 @@
-/** What is not kept, and asked of the source when somebody wants to know. */
+/** Objects that are not kept, and read from the source on demand. */
 
-/** A pod, as far as its packets go. */
+/** A pod, as far as its packets depend on it. */
 export interface FoundPod {
-  /** Of each family, in text. */
+  /** Addresses of each family, as text. */
   readonly addresses: readonly string[];
-  /** Empty = it is on no node yet, or that is not known. */
+  /** Empty = it is not assigned to a node yet, or that is not known. */
   readonly nodeName: string;
 }
 
@@ -20,7 +20,7 @@ export interface Lookup {
     service: string,
     signal: AbortSignal,
   ): Promise<ReadonlyMap<string, string>>;
-  /** Keys (`namespace/name`) of the Services that a label selector chooses; '' = all namespaces. */
+  /** Keys (`namespace/name`) of the Services that match a label selector; '' = all namespaces. */
   servicesWith(
     selector: string,
     namespace: string,
@@ -28,7 +28,7 @@ export interface Lookup {
   ): Promise<ReadonlySet<string>>;
 }
 
-/** Why something was not found: `asked` = because of the question, else for now. */
+/** Why an object was not found: `asked` = the question is wrong, otherwise a temporary failure. */
 export class LookupError extends Error {
   override readonly name = 'LookupError';
   readonly fault: 'question' | 'absence' | 'source';

@@ -1,10 +1,10 @@
 /**
- * Keeps long work from blocking the event loop. Ask `due` between two objects; when it is true,
- * await `rest`. All tasks that may work at the same time share one Pacer: one resting task goes on
+ * Keeps long work from blocking the event loop. Check `due` between two objects; if it is true,
+ * await `rest`. All tasks that may run at the same time share one Pacer: one resting task continues
  * in each turn of the loop, so that four tasks do not use four budgets in one turn.
  *
- * What is read in one turn becomes one batch. With 3 ms instead of 5, more and smaller batches take
- * a tenth more processor time under churn, and changes wait four times as long.
+ * Objects that are read in one turn become one batch. With 3 ms instead of 5, more and smaller
+ * batches take a tenth more CPU time under churn, and changes wait four times as long.
  */
 export class Pacer {
   readonly #budgetMs: number;

@@ -43,8 +43,8 @@ export function readServiceAddress(
 }
 
 /**
- * Whether there is nothing to say about an IPv4 address whose text is so long: it is written in the
- * usual form, and `specialUse` would not refuse it.
+ * Fast path: whether an IPv4 text of this length needs no warning. It is in canonical form, and
+ * `specialUse` accepts it.
  */
 export function isOrdinaryIPv4(value: number, textLength: number): boolean {
   return !isSpecialIPv4(value) && textLength === dottedLength(value);

@@ -3,12 +3,12 @@ import { type Decoded, open } from './field-reader.ts';
 import { mirrorAnnotation } from './names.ts';
 
 /**
- * What the kubelet calls a pod of a file is no UUID: no other pod can be meant by an annotation
- * that somebody has written.
+ * The kubelet's identifier of a static pod is not a UUID, so that an annotation that a user has
+ * written cannot name another pod.
  */
 const filePodId = /^[0-9a-f]{32}$/;
 
-/** Decodes what the names of a pod's cgroups depend on. */
+/** Decodes the fields that the names of a pod's cgroups depend on. */
 export function decodeChosenPod(raw: unknown): Decoded<ChosenPod> {
   const { fields, ...opened } = open('Pod', raw, 'namespaced');
   if (opened.id === undefined) return { record: undefined, problems: fields.problems };

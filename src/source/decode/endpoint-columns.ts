@@ -15,11 +15,11 @@ export type Columns = Pick<
   'length' | 'addresses' | 'conditions' | 'zoneHints' | 'places'
 >;
 
-/** What an endpoint says besides its address. */
+/** The fields of an endpoint, without its address. */
 interface Endpoint {
   /** `Condition` bits ready, serving and terminating. */
   readonly conditions: number;
-  /** Empty = not given, as `zone`. */
+  /** Empty = absent; so is `zone`. */
   readonly node: string;
   readonly zone: string;
   readonly hintedNodes: readonly string[];
@@ -29,7 +29,7 @@ interface Endpoint {
 export const noNames: readonly string[] = Object.freeze([]);
 const nowhere: Place = { node: '', zone: '' };
 
-/** Endpoints that were read straight into columns, in the place of the list that JSON has. */
+/** Endpoints that were decoded directly into columns, in place of JSON's list. */
 export class ReadEndpoints {
   readonly columns: Columns;
 
@@ -39,8 +39,8 @@ export class ReadEndpoints {
 }
 
 /**
- * Makes the columns of a slice, endpoint by endpoint, without an object for each. An address is
- * written first; when none of the `write` methods has taken one, the endpoint is left out.
+ * Builds the columns of a slice, endpoint by endpoint, without an object for each. An address is
+ * written first; if no `write` method accepts it, the endpoint is left out.
  */
 export class ColumnWriter {
   readonly #context: EndpointContext;
@@ -52,7 +52,7 @@ export class ColumnWriter {
   #places: Place[] | undefined;
   #length = 0;
 
-  /** For at most so many endpoints. */
+  /** For at most this number of endpoints. */
   constructor(context: EndpointContext, most: number) {
     this.#context = context;
     this.#stride = addressBytes[context.family];
@@ -62,14 +62,14 @@ export class ColumnWriter {
     this.#conditions = Buffer.allocUnsafe(most);
   }
 
-  /** Takes an IPv4 address, which was `textLength` long, if there is nothing to say about it. */
+  /** Writes an IPv4 address of `textLength` characters, unless it needs a warning. */
   writeOrdinaryIPv4(value: number, textLength: number): boolean {
     if (!isOrdinaryIPv4(value, textLength)) return false;
     this.#addresses.writeUInt32BE(value, this.#length * this.#stride);
     return true;
   }
 
-  /** Takes an IPv6 address, if it is one and there is nothing to say about it. */
+  /** Writes an IPv6 address, unless it is invalid or needs a warning. */
   writeOrdinaryIPv6(text: string): boolean {
     const at = this.#length * this.#stride;
     return readIPv6(text, this.#addresses, at) && isOrdinaryIPv6(this.#addresses[at]!);
@@ -111,7 +111,7 @@ export class ColumnWriter {
   }
 }
 
-/** `Condition` bits; what is not given is as the API says. */
+/** `Condition` bits; absent ones have the API's defaults. */
 export function conditionBits(
   ready: boolean | undefined,
   serving: boolean | undefined,

@@ -63,7 +63,7 @@ export function decodeEndpointSlice(
   return { record, problems: fields.problems };
 }
 
-/** A slice that is not used, and the Service that it seems to be for; undefined: there is none. */
+/** A slice that is not used, and the Service that it was probably meant for; undefined: none. */
 export function decodeUnusedSlice(raw: unknown): UnusedSlice | undefined {
   const opened = open('EndpointSlice', raw, 'namespaced');
   if (opened.id === undefined || opened.labels[headlessLabel] !== undefined) return undefined;
@@ -104,7 +104,7 @@ function decodeTriggerTime(fields: FieldReader, metadata: RawObject): number | u
   return fields.time(annotations?.[triggerTimeAnnotation], field);
 }
 
-/** Ports without a name or number mean "any": this proxy, like upstream, does not serve those. */
+/** Ports without a name or number mean "any": like kube-proxy, this proxy does not serve those. */
 function decodePorts(fields: FieldReader, value: unknown): SlicePort[] {
   const ports: SlicePort[] = [];
   const list = fields.list(value, 'ports');
@@ -127,7 +127,7 @@ function decodePorts(fields: FieldReader, value: unknown): SlicePort[] {
 
 const noAnyPort = 'is missing: a port that stands for any is not served';
 
-/** Decodes straight into the columns, without an object for each endpoint. */
+/** Decodes directly into the columns, without an object for each endpoint. */
 function decodeEndpoints(fields: FieldReader, value: unknown, context: EndpointContext): Columns {
   if (value instanceof ReadEndpoints) return value.columns;
   const list = fields.list(value, 'endpoints');
@@ -143,7 +143,7 @@ function decodeEndpoints(fields: FieldReader, value: unknown, context: EndpointC
     writer.add({
       conditions: bits,
       node: fields.text(raw.nodeName, 'nodeName') ?? '',
-      // Nothing depends on it: what is no text says nothing.
+      // Nothing depends on it, so a value that is not text is ignored.
       zone: typeof raw.zone === 'string' ? raw.zone : '',
       hintedNodes: hintNames(fields, hints, 'forNodes'),
       hintedZones: hintNames(fields, hints, 'forZones'),
@@ -154,8 +154,8 @@ function decodeEndpoints(fields: FieldReader, value: unknown, context: EndpointC
 }
 
 /**
- * Writes the address; false when there is none that can be used. Only the first address is used:
- * the meaning of more was never defined.
+ * Writes the address; false if there is no usable one. Only the first address is used: the API does
+ * not define the meaning of others.
  */
 function decodeEndpointAddress(
   fields: FieldReader,
@@ -180,7 +180,7 @@ function decodeEndpointAddress(
   return decodeUnusual(fields, text, family, writer);
 }
 
-/** Writes an address of any form; false, and a problem, when there is none that can be used. */
+/** Writes an address of any form; false, and a problem, if there is no usable one. */
 function decodeUnusual(
   fields: FieldReader,
   text: string,

@@ -3,7 +3,9 @@ import type { SourceProblem } from '../source.ts';
 
 export type RawObject = Readonly<Record<string, unknown>>;
 
-/** The result of decoding one raw object. No record: it is not for us, or cannot be used at all. */
+/**
+ * The result of decoding one raw object. No record: it is not relevant, or cannot be used at all.
+ */
 export interface Decoded<T> {
   readonly record: T | undefined;
   readonly problems: readonly SourceProblem[];
@@ -21,10 +23,10 @@ export function isRawObject(value: unknown): value is RawObject {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-/** So many problems of one object are reported one by one. */
+/** The most problems of one object that are reported one by one. */
 const problemsMax = 20;
 
-/** Any value as JSON, cut short, for the reason of a problem. */
+/** Any value as JSON, shortened, for the reason of a problem. */
 export function show(value: unknown): string {
   const text = typeof value === 'string' ? `"${value}"` : toJSON(value);
   return text.length > 60 ? `${text.slice(0, 57)}…` : text;
@@ -43,8 +45,8 @@ const nothing: readonly never[] = Object.freeze([]);
 
 /**
  * Reads fields of raw JSON: checks their types, and records problems with their field. Absent and
- * null mean the same, as in the Kubernetes API, and are no problem: the decoder knows which fields
- * are required.
+ * null mean the same, as in the Kubernetes API, and are not a problem: the decoder knows which
+ * fields are required.
  *
  * `within` sets the list element that is read, so that a field path is made only for a problem:
  * 240,000 endpoints are read here.
@@ -65,7 +67,7 @@ export class FieldReader {
     return this.#key === '' ? this.#kind : `${this.#kind} ${this.#key}`;
   }
 
-  /** The problems. Of very many, these are the first, and a count of the others. */
+  /** The problems. If there are many: the first ones, and a count of the others. */
   get problems(): readonly SourceProblem[] {
     const more = this.#faults - this.#problems.length;
     if (more === 0) return this.#problems;
@@ -130,23 +132,20 @@ export class FieldReader {
     return this.refuse(field, `must be a string, is ${show(value)}`);
   }
 
-  /** An object that may not be absent: an element of a list. */
+  /** An object that must not be absent: an element of a list. */
   objectItem(value: unknown, field = ''): RawObject | undefined {
     if (isRawObject(value)) return value;
     return this.refuse(field, `must be an object, is ${show(value)}`);
   }
 
-  /** A string that may be neither absent nor empty: an element of a list. */
+  /** A string that must be neither absent nor empty: an element of a list. */
   textItem(value: unknown, field: string): string | undefined {
     if (value === '') return this.refuse(field, 'is empty');
     if (typeof value === 'string') return value;
     return this.refuse(field, `must be a string, is ${show(value)}`);
   }
 
-  /**
-   * RFC 3339, or a Date, as milliseconds since the epoch; undefined when absent, and when it is no
-   * time.
-   */
+  /** RFC 3339, or a Date, as milliseconds since the epoch; undefined if absent or invalid. */
   time(value: unknown, field: string): number | undefined {
     if (value instanceof Date) {
       const dateMs = value.getTime();
@@ -158,7 +157,7 @@ export class FieldReader {
     return Number.isFinite(timeMs) ? timeMs : this.refuse(field, `is no time: ${show(text)}`);
   }
 
-  /** Undefined when absent; `'invalid'` (and a problem) when it is no boolean. */
+  /** Undefined if absent; `'invalid'` (and a problem) if it is not a boolean. */
   flag(value: unknown, field: string): boolean | undefined | 'invalid' {
     if (typeof value === 'boolean') return value;
     if (value === undefined || value === null) return undefined;
@@ -166,7 +165,7 @@ export class FieldReader {
     return 'invalid';
   }
 
-  /** Undefined when absent; `'invalid'` (and a problem) when it is no whole number in range. */
+  /** Undefined if absent; `'invalid'` (and a problem) if it is not an integer in range. */
   whole(
     value: unknown,
     field: string,
@@ -180,7 +179,7 @@ export class FieldReader {
     return 'invalid';
   }
 
-  /** One of `choices`; `fallback` when absent; undefined (and a problem) when it is another. */
+  /** One of `choices`; `fallback` if absent; undefined (and a problem) if it is another value. */
   choice<T extends string>(
     value: unknown,
     field: string,

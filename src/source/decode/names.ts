@@ -1,13 +1,13 @@
 import { isNear } from '../../net/near.ts';
 
-/** The labels and annotations that are read, of any object. */
+/** The labels and annotations that decoding reads. */
 export const headlessLabel = 'service.kubernetes.io/headless';
 export const proxyNameLabel = 'service.kubernetes.io/service-proxy-name';
 export const serviceNameLabel = 'kubernetes.io/service-name';
 export const zoneLabel = 'topology.kubernetes.io/zone';
 export const triggerTimeAnnotation = 'endpoints.kubernetes.io/last-change-trigger-time';
 export const connectTimeAnnotation = 'fairlead.io/connect-time';
-/** Of pods that the kubelet has from a file: what it calls them. */
+/** Annotation of static pods: the kubelet's identifier of the pod. */
 export const mirrorAnnotation = 'kubernetes.io/config.mirror';
 export const initialEventsEndAnnotation = 'k8s.io/initial-events-end';
 
@@ -22,8 +22,8 @@ export const labelNames: readonly string[] = [
 const nameOfLabel = serviceNameLabel.slice(serviceNameLabel.indexOf('/') + 1);
 
 /**
- * Whether a label was probably meant to be `kubernetes.io/service-name`, and is another one. `at`
- * gives the characters of its text.
+ * Whether a label was probably meant to be `kubernetes.io/service-name`, but differs from it. `at`
+ * returns the characters of its text.
  */
 export function isNearServiceName(length: number, at: (index: number) => number): boolean {
   const from = length - nameOfLabel.length;

@@ -4,7 +4,7 @@ import { readAddress, readCIDR } from './addresses.ts';
 import { type Decoded, type FieldReader, open, show } from './field-reader.ts';
 import { zoneLabel } from './names.ts';
 
-/** Decodes what the proxy needs of its Node (behaviour document 3.1, 4.1, 10.1). */
+/** Decodes the fields of the Node that the proxy uses (behaviour document 3.1, 4.1, 10.1). */
 export function decodeNode(raw: unknown): Decoded<Node> {
   const opened = open('Node', raw, 'cluster');
   const { fields } = opened;
@@ -43,7 +43,7 @@ function isName(type: unknown): boolean {
   return type === 'Hostname' || type === 'InternalDNS' || type === 'ExternalDNS';
 }
 
-/** The pod CIDRs that can be read, as text. */
+/** The valid pod CIDRs, as text. */
 function decodePodCIDRs(fields: FieldReader, list: unknown, single: unknown): string[] {
   const listed = fields.list(list, 'spec.podCIDRs');
   const alone = (single ?? '') !== '';

@@ -1,10 +1,10 @@
-/** Where packets of a pod come from, as the pod says, or EndpointSlices do. */
+/** The source addresses of a pod's packets, from the pod or from EndpointSlices. */
 import { formatAddress, parseAddress } from '../../net/address.ts';
 import type { FoundPod } from '../lookup.ts';
 import { isRawObject, type RawObject } from './field-reader.ts';
 import { serviceNameLabel } from './names.ts';
 
-/** What a Pod says of itself. */
+/** The fields of a Pod. */
 export function readPod(raw: RawObject): FoundPod {
   const [spec, status] = [objectOf(raw.spec), objectOf(raw.status)];
   const all = Array.isArray(status.podIPs) ? status.podIPs.map(objectOf) : [];
@@ -12,7 +12,7 @@ export function readPod(raw: RawObject): FoundPod {
   return { addresses: [...new Set(addresses)], nodeName: textOf(spec.nodeName) };
 }
 
-/** What EndpointSlices say of a pod that is an endpoint of a Service; undefined = nothing. */
+/** A pod from EndpointSlices of which it is an endpoint; undefined = none has it. */
 export function podOfSlices(slices: Iterable<RawObject>, name: string): FoundPod | undefined {
   const addresses = new Set<string>();
   let nodeName = '';

@@ -5,8 +5,8 @@ import { readCIDR } from './addresses.ts';
 import { type Decoded, open, show } from './field-reader.ts';
 
 /**
- * The blocks that ClusterIPs are allocated from; status and deletion are not used (4.1). Packets to
- * unused addresses of a block are dropped, so that one that is too wide would cut off the node.
+ * The blocks from which ClusterIPs are allocated; status and deletion are not used (4.1). Packets
+ * to unused addresses of a block are dropped, so too wide a block would disconnect the node.
  */
 export function decodeServiceCIDR(raw: unknown): Decoded<ServiceCIDR> {
   const opened = open('ServiceCIDR', raw, 'cluster');

@@ -25,7 +25,10 @@ const policies = ['Cluster', 'Local'] as const;
 const anyPort = { min: 1, max: 65_535 };
 const portOrNone = { min: 0, max: 65_535 };
 
-/** So much of a list is read: a decoded address takes twenty times its size in the object. */
+/**
+ * The most entries that are read of a list: a decoded address takes twenty times its size in the
+ * object.
+ */
 const addressesMax = 10_000;
 const sourceRangesMax = 20_000;
 
@@ -34,11 +37,11 @@ const defaultAffinityTimeoutSeconds = 10_800;
 /** The longest timeout that an API server accepts. */
 const maxAffinityTimeoutSeconds = 86_400;
 
-/** Blocks without clients: they replace source ranges that could not be read. */
+/** Blocks that contain no clients: they replace source ranges that cannot be read. */
 const nobody = ['0.0.0.0/32', '::/128'].map((text) => parseCIDR(text)!);
 
 /**
- * Decodes a Service (behaviour document 5.1, 5.2). No record for Services that we do not serve:
+ * Decodes a Service (behaviour document 5.1, 5.2). No record for Services that are not served:
  * headless, ExternalName, or labelled for another proxy.
  */
 export function decodeService(raw: unknown, strings: Interner): Decoded<Service> {
@@ -91,7 +94,7 @@ function decodeRulesOnly(fields: FieldReader, metadata: RawObject): boolean {
   return asked === 'off';
 }
 
-/** What is known of a Service that is none of ours to serve; undefined: nothing. */
+/** The facts about a Service that is not served here; undefined: nothing. */
 export function decodeUnserved(raw: unknown): UnservedService | undefined {
   const opened = open('Service', raw, 'namespaced');
   if (opened.id === undefined) return undefined;
@@ -167,7 +170,7 @@ function decodeExternalIPs(fields: FieldReader, value: unknown, own: readonly Ad
   return distinct(addresses);
 }
 
-/** Addresses of the load balancer that we serve: not those that it proxies itself. */
+/** Addresses of the load balancer that nodes serve: not those that it proxies itself. */
 function decodeIngress(fields: FieldReader, rawStatus: unknown, own: readonly Address[]) {
   const status = fields.object(rawStatus, 'status');
   const loadBalancer = fields.object(status?.loadBalancer, 'status.loadBalancer');
@@ -216,7 +219,7 @@ function distinct(addresses: readonly Address[]): readonly Address[] {
 }
 
 /**
- * A block of length 0 allows every client of its family, whatever else is listed. When ranges are
+ * A block of length 0 allows every client of its family, regardless of other blocks. If ranges are
  * given and none can be read, no client is allowed: a typing error must not open a Service.
  */
 function decodeSourceRanges(fields: FieldReader, value: unknown): readonly CIDR[] {
@@ -296,7 +299,7 @@ function decodePorts(fields: FieldReader, value: unknown): ServicePort[] {
   return ports;
 }
 
-/** What the ports of a Service have taken, so that later ones can't have it. */
+/** Names, numbers and node ports of the Service's earlier ports, which later ones cannot have. */
 class TakenByPorts {
   readonly #fields: FieldReader;
   readonly #names = new Set<string>();
@@ -307,7 +310,7 @@ class TakenByPorts {
     this.#fields = fields;
   }
 
-  /** The port with what is left for it; undefined: it is refused. */
+  /** The port without what earlier ports have; undefined: it is refused. */
   add(port: ServicePort): ServicePort | undefined {
     const { name, nodePort, protocol } = port;
     const [byName, byNumber] = [`${protocol}/${name}`, `${protocol}/${port.port}`];

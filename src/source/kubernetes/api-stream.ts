@@ -8,7 +8,7 @@ interface ApiStreamOptions {
   /** How long it may then be silent. */
   readonly silenceMaxMs: number;
   readonly signal: AbortSignal;
-  /** Called for each sign of life. */
+  /** Called whenever bytes arrive. */
   readonly onWord: () => void;
 }
 
@@ -49,12 +49,12 @@ export class ApiStream {
     return stream;
   }
 
-  /** How the body is written. */
+  /** The encoding of the body. */
   get form(): Form {
     return this.#form;
   }
 
-  /** Throws when the connection breaks, when it is silent for too long, and after `stop`. */
+  /** Throws if the connection breaks, if it is silent for too long, and after `stop`. */
   async *chunks(): AsyncGenerator<Buffer> {
     try {
       for await (const chunk of (await this.#response).body) {
@@ -71,7 +71,7 @@ export class ApiStream {
     }
   }
 
-  /** Closes the connection. May be called at any time, and again. */
+  /** Closes the connection. May be called at any time, repeatedly. */
   stop(reason = new StreamError('cut', 'stopped by ourselves')): void {
     clearTimeout(this.#watchdog);
     this.#options.signal.removeEventListener('abort', this.#onAbort);

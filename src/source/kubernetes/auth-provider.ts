@@ -1,13 +1,13 @@
 import type { RawObject } from '../decode/field-reader.ts';
 import type { PluginOutput } from './exec-plugin.ts';
 
-/** Lets client-node run the older `auth-provider` part of a user, and keep its result. */
+/** Lets client-node run the legacy `auth-provider` part of a user, and caches its result. */
 export async function loadAuthProvider(user: RawObject): Promise<() => Promise<PluginOutput>> {
   const { KubeConfig } = await import('@kubernetes/client-node');
   const config = new KubeConfig();
   const name = 'plugin';
   config.loadFromOptions({
-    // The server is never asked, but KubeConfig needs one.
+    // No request is sent to this server, but KubeConfig needs one.
     clusters: [{ name, server: 'https://plugin.invalid', skipTLSVerify: false }],
     users: [{ name, authProvider: user['auth-provider'] }],
     contexts: [{ name, cluster: name, user: name }],

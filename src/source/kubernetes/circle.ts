@@ -1,6 +1,6 @@
 /**
- * Advice for an API server that is named by a Service, which works only after we have programmed
- * it.
+ * Advice for the case that the API server's address is that of its own Service, which works only
+ * after this program has programmed it.
  */
 
 /** The environment variable of pods with the address of Service `kubernetes`. */
@@ -9,8 +9,8 @@ const pointer = 'KUBERNETES_PORT';
 const serviceName = /^kubernetes(\.default(\.svc(\..+)?)?)?$/;
 
 /**
- * What to do when this server cannot be reached and is named by its Service; undefined = it is
- * named otherwise.
+ * The advice if this server cannot be reached and its address is that of a Service; undefined = it
+ * has another address.
  */
 export function circleAdvice(
   server: URL,

@@ -21,18 +21,18 @@ const onlyJSON: ContentTypeOptions = { contentType: jsonType, acceptContentTypes
 const errorBodyBytesMax = 64 * 1024;
 
 export interface ClientOptions extends AccessOptions {
-  /** Requests a second; below zero = no limit; 0 = the default, 5. */
+  /** Requests per second; below zero = no limit; 0 = the default, 5. */
   readonly qps: number;
-  /** How many requests may come at once; 0 = the default, 10. */
+  /** How many requests may be sent in one burst; 0 = the default, 10. */
   readonly burst: number;
   readonly userAgent: string;
   /** Default: JSON. */
   readonly contentTypes?: ContentTypeOptions;
-  /** A credential plugin that runs for longer is ended. Default 30,000. */
+  /** A credential plugin that runs longer is killed. Default 30,000. */
   readonly pluginTimeoutMs?: number;
-  /** Is told once why answers are JSON though protobuf is asked for. */
+  /** Called once with the reason why answers are JSON although protobuf is requested. */
   readonly onProtobufRefused?: (reason: string) => void;
-  /** Is told of each exchange when its answer begins, or fails to. */
+  /** Called for each request when its answer begins, or when it fails. */
   readonly observer?: (exchange: Exchange) => void;
 }
 
@@ -54,7 +54,7 @@ export interface ApiResponse {
   readonly body: AsyncIterable<Buffer>;
 }
 
-/** Requests to one API server, over HTTP/1.1: each watch has a connection of its own. */
+/** Requests to one API server, over HTTP/1.1: each watch has its own connection. */
 export class ApiClient {
   readonly #access: ClusterAccess;
   readonly #credentials: CredentialReader;
@@ -64,7 +64,7 @@ export class ApiClient {
   readonly #observer: (exchange: Exchange) => void;
   /** ` through the proxy http://proxy:3128`, or nothing. */
   readonly #way: string;
-  /** Is appended to the error when the server cannot be reached. */
+  /** Appended to the error if the server cannot be reached. */
   readonly #advice: string;
   readonly #transports = new Set<Transport>();
   #current: { secureContext: SecureContext; transport: Transport } | undefined;
@@ -85,8 +85,8 @@ export class ApiClient {
   }
 
   /**
-   * Rejects with an Error of one line when the configuration cannot work. It does not check what
-   * may work later: the server, its name, and the answer of a plugin.
+   * Rejects with a one-line Error if the configuration cannot work. It does not check what may work
+   * later: the server, its name, and the output of a plugin.
    */
   static async open(options: ClientOptions): Promise<ApiClient> {
     const client = new ApiClient(readAccess(options), options);
@@ -99,14 +99,14 @@ export class ApiClient {
   }
 
   /**
-   * Rejects with an ApiError when the server answers with an error, with an Error of one line when
-   * it does not answer (a StreamError when it may have had the request), and when `signal` aborts,
-   * which also ends a running body.
+   * Rejects with an ApiError if the server answers with an error, with a one-line Error if it does
+   * not answer (a StreamError if it may have received the request), and when `signal` aborts, which
+   * also ends a running body.
    */
   async get(path: string, query: Query, signal: AbortSignal): Promise<ApiResponse> {
     const types = this.#contentTypes;
-    // Lists, if they are long, and lists that are streams (KEP-3157, Kubernetes 1.37). The server
-    // compresses no other watches, and what is between could hold their events back.
+    // For lists, if they are long, and for streaming lists (KEP-3157, Kubernetes 1.37). The server
+    // compresses no other watches, and proxies could delay their events.
     const isList = query.watch !== 'true' || query.sendInitialEvents === 'true';
     const compresses = isList && this.#access.compression === 'gzip';
     const encoding = compresses ? { 'accept-encoding': 'gzip' } : {};
@@ -123,7 +123,7 @@ export class ApiClient {
     }
   }
 
-  /** The body of what is wanted as JSON, of the kind `accept`. Rejects as `get` does. */
+  /** The body of a request for JSON of the type `accept`. Rejects like `get`. */
   async getJSON(
     path: string,
     signal: AbortSignal,
@@ -132,7 +132,7 @@ export class ApiClient {
     return (await this.#exchange({ method: 'GET', path }, accept, signal)).body;
   }
 
-  /** Sends `object` as JSON, as a new object or as a merge patch. Rejects as `get` does. */
+  /** Sends `object` as JSON, as a new object or as a merge patch. Rejects like `get`. */
   async send(
     method: 'POST' | 'PATCH',
     path: string,
@@ -142,7 +142,7 @@ export class ApiClient {
     const type = method === 'PATCH' ? 'application/merge-patch+json' : jsonType;
     const headers = { 'content-type': type };
     const message = { method, path, headers, body: JSON.stringify(object) };
-    // What the server made of it is of no interest, but must be read for the connection's sake.
+    // The returned object is not needed, but must be read to free the connection.
     const { body } = await this.#exchange(message, jsonType, signal);
     body.resume();
     await finished(body, { signal });
@@ -189,7 +189,7 @@ export class ApiClient {
     }
   }
 
-  /** Each set of certificates has connections of its own. Old ones end with their last request. */
+  /** Each set of certificates has its own connections. Old ones end with their last request. */
   #transport(secureContext: SecureContext): Transport {
     if (this.#current?.secureContext === secureContext) return this.#current.transport;
     const old = this.#current?.transport;
@@ -205,7 +205,7 @@ interface Message extends Pick<HttpRequest, 'method' | 'path' | 'body'> {
   readonly headers?: Readonly<Record<string, string>>;
 }
 
-/** Resolves or rejects as the promise, but rejects when `signal` aborts. */
+/** Settles like the promise, but rejects when `signal` aborts. */
 function abortable<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
   return new Promise((resolve, reject) => {
     const abort = (): void => reject(signal.reason);
@@ -216,10 +216,10 @@ function abortable<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
   });
 }
 
-/** A body as it was before it was compressed. */
+/** The decompressed body. */
 function inflated(headers: HttpResponse['headers'], body: Readable): Readable {
   if (headers['content-encoding'] !== 'gzip') return body;
-  // Errors reach whoever reads it.
+  // The reader of the body receives errors.
   return pipeline(body, createGunzip(), () => {});
 }
 

@@ -1,4 +1,4 @@
-/** The form of an answer's body. */
+/** The encoding of an answer's body. */
 export type Form = 'json' | 'protobuf';
 
 export const protobufType = 'application/vnd.kubernetes.protobuf';
@@ -18,9 +18,9 @@ export interface ContentTypeOptions {
 const dropParameter = ';drop=metadata.managedFields';
 
 /**
- * Chooses the form of answers from kube-proxy's configuration. When the server, or a proxy before
- * it, refuses protobuf, requests ask for JSON until the connection is lost: the next server may
- * answer in protobuf.
+ * Selects the encoding of answers from kube-proxy's configuration. If the server, or a proxy in
+ * front of it, refuses protobuf, requests ask for JSON until the connection is lost: the next
+ * server may answer in protobuf.
  */
 export class ContentTypes {
   readonly #wanted: string;
@@ -30,7 +30,10 @@ export class ContentTypes {
   #isDropRefused = false;
   #isTold = false;
 
-  /** `onRefused` is told once why answers are JSON although the configuration asks for protobuf. */
+  /**
+   * `onRefused` is called once with the reason why answers are JSON although the configuration asks
+   * for protobuf.
+   */
   constructor(options: ContentTypeOptions, onRefused: (reason: string) => void = () => {}) {
     this.#wanted = wanted(options);
     this.#drops = options.dropManagedFields ?? false;
@@ -43,7 +46,7 @@ export class ContentTypes {
     return this.#drops && !this.#isDropRefused ? withDrop(types) : types;
   }
 
-  /** The form of an answer with status 200. Other types are read as JSON, which then fails. */
+  /** The encoding of an answer with status 200. Other types are read as JSON, which then fails. */
   formOf(contentType: unknown): Form {
     if (typeof contentType === 'string' && isProtobuf(contentType)) return 'protobuf';
     if (isProtobuf(this.accept) && contentType === jsonType) this.#tell('it answers in JSON');
@@ -51,9 +54,9 @@ export class ContentTypes {
   }
 
   /**
-   * Takes the status of an answer to a request for `accept`. Returns true when the request must be
-   * repeated, with `this.accept`: a server that does not know `drop` is to ignore it, but what is
-   * before it may not.
+   * Takes the status of an answer to a request for `accept`. Returns true if the request must be
+   * repeated, with `this.accept`: a server that does not know `drop` ignores it, but a proxy in
+   * front of it may not.
    */
   refuses(accept: string, status: number): boolean {
     if (accept.includes(dropParameter) && [400, 406, 415].includes(status)) {
@@ -66,7 +69,7 @@ export class ContentTypes {
     return true;
   }
 
-  /** Must be called when the connection is lost: all is asked for again. */
+  /** Must be called when the connection is lost: the next request asks for everything again. */
   lost(): void {
     this.#isRefused = false;
     this.#isDropRefused = false;
@@ -79,7 +82,7 @@ export class ContentTypes {
   }
 }
 
-/** The Accept header of the configuration, without types that can't be read. */
+/** The Accept header of the configuration, without unreadable types. */
 function wanted({ contentType, acceptContentTypes }: ContentTypeOptions): string {
   const listed = acceptContentTypes
     .split(',')
@@ -90,7 +93,7 @@ function wanted({ contentType, acceptContentTypes }: ContentTypeOptions): string
   return asksProtobuf ? `${protobufType}, ${jsonType};q=0.9` : jsonType;
 }
 
-/** Of a type, the weight comes last. */
+/** The weight is the last parameter of a type. */
 function withDrop(types: string): string {
   const dropping = types.split(', ').map((type) => {
     const [name, weight] = type.split(/;(?=\s*q=)/);

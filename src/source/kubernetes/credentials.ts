@@ -9,7 +9,7 @@ import { type ClusterAccess, describeFileError, type Material } from './kubeconf
 
 /** The credentials of one request. */
 interface Credentials {
-  /** It is the same object until something in it changes. */
+  /** It is the same object until one of its values changes. */
   readonly secureContext: SecureContext;
   readonly headers: Headers;
 }
@@ -20,7 +20,7 @@ interface TlsMaterial {
   readonly key: Buffer | undefined;
 }
 
-/** A source of credentials that are in no file. */
+/** A source of credentials that are not in a file. */
 interface Plugin {
   readonly read: () => Promise<PluginOutput>;
   readonly invalidate: () => void;
@@ -38,7 +38,7 @@ export class CredentialReader {
   readonly #plugin: Plugin | undefined;
 
   /**
-   * A plugin that runs longer than `pluginTimeoutMs` is ended. Throws an Error of one line when the
+   * A plugin that runs longer than `pluginTimeoutMs` is killed. Throws a one-line Error if the
    * plugin can never run.
    */
   constructor(access: ClusterAccess, pluginTimeoutMs: number) {
@@ -50,17 +50,17 @@ export class CredentialReader {
     }
   }
 
-  /** Rejects with an Error of one line when a file is missing, or holds what can't be used. */
+  /** Rejects with a one-line Error if a file is missing or invalid. */
   async checkFiles(): Promise<void> {
     await this.#assemble(undefined);
   }
 
-  /** Rejects with an Error of one line that names the file, or the plugin, and the reason. */
+  /** Rejects with a one-line Error that names the file or the plugin, and the reason. */
   async read(): Promise<Credentials> {
     return this.#assemble(await this.#runPlugin());
   }
 
-  /** Ends a plugin that runs. */
+  /** Kills a running plugin. */
   close(): void {
     this.#plugin?.close();
   }
@@ -81,7 +81,7 @@ export class CredentialReader {
     return { secureContext: this.#context(material), headers };
   }
 
-  /** The server refused the credentials: a plugin is run again for the next request. */
+  /** The server refused the credentials: the plugin runs again for the next request. */
   invalidate(): void {
     this.#plugin?.invalidate();
   }
@@ -105,7 +105,7 @@ export class CredentialReader {
       sameBytes(before.key, material.key);
     if (same && this.#secureContext !== undefined) return this.#secureContext;
     try {
-      // createSecureContext ignores an authority that is no certificate.
+      // createSecureContext ignores an authority that is not a certificate.
       if (material.ca !== undefined) new X509Certificate(material.ca);
       this.#secureContext = createSecureContext({
         ca: material.ca,

@@ -3,16 +3,16 @@ import { isRawObject } from '../decode/field-reader.ts';
 import { type DecodeContext, decodeChange, goneChange, keyOfChange, keyOfRaw } from '../decode.ts';
 import type { SourceSink } from '../source.ts';
 
-/** Takes the objects of one resource as they are listed and watched. */
+/** Receives the objects of one resource from lists and watches. */
 export interface ObjectDelivery {
-  /** How many objects there are. */
+  /** The number of objects. */
   readonly size: number;
   /** Undefined: it has none. */
   keyOf(raw: unknown): string | undefined;
-  /** Delivers an object that exists. Returns its key; undefined when it has none. */
+  /** Delivers an object that exists. Returns its key; undefined if it has none. */
   put(raw: unknown): string | undefined;
   remove(key: string): void;
-  /** Deletes all objects but those with these keys, which a complete list held. */
+  /** Deletes all objects except those with these keys, which a complete list contained. */
   retain(keys: ReadonlySet<string>): void;
 }
 
@@ -48,10 +48,10 @@ export class Delivery implements ObjectDelivery {
     for (const problem of problems) this.#sink.problem(problem);
     if (key === undefined) return undefined;
     if (change === undefined) {
-      // It is not for us, or no longer.
+      // It is not relevant, or no longer.
       this.remove(key);
     } else {
-      // The record's own key string: an equal one would be kept in memory besides it.
+      // The record's own key string: an equal one would be kept in memory in addition to it.
       this.#versions.set(keyOfChange(change), version);
       this.#sink.change(change);
     }
@@ -74,7 +74,7 @@ export class Delivery implements ObjectDelivery {
   }
 }
 
-/** Opaque; empty when there is none. */
+/** Opaque; empty if absent. */
 export function resourceVersionOf(raw: unknown): string {
   const metadata = isRawObject(raw) ? raw.metadata : undefined;
   const version = isRawObject(metadata) ? metadata.resourceVersion : undefined;

@@ -3,19 +3,19 @@ import type { Framed } from './pieces.ts';
 import { LineFramer, ListSplitter } from './stream.ts';
 import { parseWatchEvent, type WatchEvent } from './watch-event.ts';
 
-/** Cuts the body of a watch into events. */
+/** Splits the body of a watch into events. */
 interface EventCutter {
   /** Takes a chunk, and returns the events that end in it. May throw a StreamError. */
   push(chunk: Buffer): Iterable<Framed>;
-  /** The bytes of the event that has not ended. */
+  /** The bytes of the incomplete event. */
   readonly pendingBytes: number;
 }
 
-/** Cuts the body of a list into its items. */
+/** Splits the body of a list into its items. */
 interface ListCutter {
   /** Takes a chunk, and returns the items that end in it. May throw a StreamError. */
   push(chunk: Buffer): Iterable<Framed>;
-  /** The list without its items, when the body has ended. May throw a StreamError. */
+  /** The list without its items, at the end of the body. May throw a StreamError. */
   envelope(): unknown;
 }
 
@@ -23,10 +23,10 @@ interface ListCutter {
 export interface Encoding {
   /** An event longer than `bytesMax` is not kept in memory. */
   events(bytesMax: number): EventCutter;
-  /** Throws a StreamError when the bytes are no event. */
+  /** Throws a StreamError if the bytes are not an event. */
   event(bytes: Buffer): WatchEvent;
   list(itemBytesMax: number): ListCutter;
-  /** Throws an Error of one line when the bytes are no object. */
+  /** Throws a one-line Error if the bytes are not an object. */
   item(bytes: Buffer): unknown;
 }
 

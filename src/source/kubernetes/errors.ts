@@ -1,11 +1,11 @@
 import { isRawObject } from '../decode/field-reader.ts';
 
-/** The API server answered, and its answer is an error (HTTP, or an ERROR event of a watch). */
+/** The API server answered with an error (HTTP, or an ERROR event of a watch). */
 export class ApiError extends Error {
   override readonly name = 'ApiError';
   /** HTTP status, or `code` of the Status object. */
   readonly status: number;
-  /** How long the server wants us to wait, within bounds; undefined when it does not say. */
+  /** How long the server asks us to wait, within bounds; undefined if it does not say. */
   readonly retryAfterMs: number | undefined;
 
   constructor(status: number, words: string, retryAfterMs: number | undefined) {
@@ -15,23 +15,23 @@ export class ApiError extends Error {
   }
 }
 
-/** How long the server wants us to wait. */
+/** How long the server asks us to wait. */
 export function retryAfterMs(error: unknown): number {
   return error instanceof ApiError ? (error.retryAfterMs ?? 0) : 0;
 }
 
-/** The server does not know the resource, or does not let us read it. */
+/** The server does not know the resource, or does not permit reading it. */
 export function isAbsence(error: unknown): boolean {
   return error instanceof ApiError && [403, 404].includes(error.status);
 }
 
-/** A stream that ended otherwise than it should. */
+/** A stream that ended abnormally. */
 export class StreamError extends Error {
   override readonly name = 'StreamError';
   /**
-   * - `silent`: nothing came for too long.
+   * - `silent`: nothing arrived for too long.
    * - `cut`: it ended inside an object.
-   * - `garbage`: it holds something that we cannot read, so we do not know what we missed.
+   * - `garbage`: it contains unreadable data, so it is not known what was missed.
    */
   readonly kind: 'silent' | 'cut' | 'garbage';
 
@@ -41,15 +41,15 @@ export class StreamError extends Error {
   }
 }
 
-/** We wait no longer than this, even if the server asks for more. */
+/** The longest time to wait, even if the server asks for more. */
 const retryAfterMaxMs = 60_000;
 
-/** Nothing came for too long. */
+/** Nothing arrived for too long. */
 export function isSilence(error: unknown): boolean {
   return error instanceof StreamError && error.kind === 'silent';
 }
 
-/** Whether something came that cannot be understood. */
+/** Whether unreadable data arrived. */
 export function isGarbage(error: unknown): boolean {
   return error instanceof StreamError && error.kind === 'garbage';
 }
@@ -79,7 +79,7 @@ export function describeNetworkError(error: unknown): string {
   }
   if (error.cause instanceof Error) return describeNetworkError(error.cause);
   const code = 'code' in error && typeof error.code === 'string' ? error.code : '';
-  // Node has this code also for a connection that the server closed, but then no failed call.
+  // Node also uses this code for a connection that the server closed, but then no call has failed.
   if (code === 'ECONNRESET' && !('syscall' in error)) return 'the server closed the connection';
   const meaning = meanings[code];
   const [words = ''] = error.message.split('\n');
@@ -98,7 +98,7 @@ export function isUnreached(error: unknown): boolean {
   return code in meanings && !answerless.has(code);
 }
 
-/** Codes after which the server may have got the request. */
+/** Codes after which the server may have received the request. */
 const answerless: ReadonlySet<string> = new Set(['ECONNRESET', 'UND_ERR_SOCKET']);
 
 const meanings: Readonly<Record<string, string>> = {

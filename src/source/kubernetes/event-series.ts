@@ -1,6 +1,6 @@
 /**
- * Which events to send to the API server. Repetitions become a count, and an object with the same
- * trouble again and again gets a few events, not thousands.
+ * Which events to send to the API server. Repetitions become a count, and an object with a
+ * recurring problem gets a few events, not thousands.
  */
 import { randomBytes } from 'node:crypto';
 
@@ -9,7 +9,7 @@ export interface ClusterEvent {
   readonly type: 'Normal' | 'Warning';
   /** Why, in one word: `Starting`. */
   readonly reason: string;
-  /** What was being done: `StartKubeProxy`. */
+  /** The action: `StartKubeProxy`. */
   readonly action: string;
   readonly regarding: Regarding;
   readonly note: string;
@@ -21,7 +21,7 @@ export type Regarding =
       readonly kind: 'Service';
       readonly namespace: string;
       readonly name: string;
-      /** Empty when it is not known. */
+      /** Empty if it is not known. */
       readonly uid: string;
     };
 
@@ -33,23 +33,23 @@ export interface Series {
   readonly firstMs: number;
   readonly lastMs: number;
   readonly count: number;
-  /** The count that the server knows; 0 = it does not know the event. */
+  /** The count at the server; 0 = the server does not have the event. */
   readonly told: number;
 }
 
-/** Why an event never reaches the server. */
+/** Why an event is dropped. */
 export type DropReason = 'rate-limited' | 'too-many' | 'undelivered';
 
 /** A repetition after this time is a new event, as with client-go. */
 const seriesEndsMs = 360_000;
 /** A growing count is sent no more often than this. */
 const tellAgainMs = 60_000;
-/** For each object and reason: so many events at once, then one for each refill. */
+/** For each object and reason: the size of the burst, then one event per refill. */
 const burst = 5;
 const refillMs = 60_000;
-/** Series and buckets that are remembered. */
+/** The most series and buckets that are kept. */
 const rememberedMax = 1000;
-/** So many series may wait to be sent. */
+/** The most series that may wait to be sent. */
 const waitingMax = 200;
 
 interface MutableSeries {
@@ -68,12 +68,12 @@ interface Bucket {
   filledMs: number;
 }
 
-/** Times are milliseconds of any one clock. */
+/** Times are milliseconds of a single clock. */
 export class EventSeries {
   readonly #series = new Map<string, MutableSeries>();
   readonly #buckets = new Map<string, Bucket>();
 
-  /** Takes an event in; returns why it is dropped, if it is. */
+  /** Adds an event; returns the reason if it is dropped. */
   add(event: ClusterEvent, nowMs: number): DropReason | undefined {
     const key = JSON.stringify(event);
     const known = this.#series.get(key);
@@ -109,7 +109,7 @@ export class EventSeries {
     return dueMs;
   }
 
-  /** Records the count that the server knows; 0 = it has forgotten the event. */
+  /** Records the count at the server; 0 = the server has deleted the event. */
   told({ event }: Series, count: number, nowMs: number): void {
     const one = this.#series.get(JSON.stringify(event));
     if (one === undefined) return;
@@ -118,7 +118,7 @@ export class EventSeries {
     if (count === 0) one.name = nameFor(one.event);
   }
 
-  /** Forgets a series that cannot be sent. */
+  /** Drops a series that cannot be sent. */
   drop({ event }: Series): void {
     this.#series.delete(JSON.stringify(event));
   }
@@ -129,7 +129,7 @@ export class EventSeries {
     return waiting;
   }
 
-  /** Takes a token from the object's and reason's bucket, if it holds one. */
+  /** Takes a token from the object's and reason's bucket, if there is one. */
   #pay({ regarding, reason }: ClusterEvent, nowMs: number): boolean {
     const key = JSON.stringify([regarding, reason]);
     const { tokens, filledMs } = this.#buckets.get(key) ?? { tokens: burst, filledMs: nowMs };
@@ -140,7 +140,7 @@ export class EventSeries {
     return paid;
   }
 
-  /** Forgets series that ended long ago, and then the oldest ones. */
+  /** Drops series that ended long ago, and then the oldest ones. */
   #forget(nowMs: number): void {
     for (const [key, { told, count, lastMs }] of this.#series) {
       const over = nowMs - lastMs >= seriesEndsMs || this.#series.size >= rememberedMax;
@@ -153,7 +153,7 @@ export class EventSeries {
   }
 }
 
-/** As client-go does it: the object's name and a unique suffix. */
+/** Like client-go: the object's name and a unique suffix. */
 function nameFor({ regarding }: ClusterEvent): string {
   return `${regarding.name}.${randomBytes(8).toString('hex')}`;
 }

@@ -1,4 +1,4 @@
-/** Sends events to the API server (events.k8s.io/v1). Nothing waits for it. */
+/** Sends events to the API server (events.k8s.io/v1) in the background. */
 import { Backoff, pause } from './backoff.ts';
 import type { ApiClient } from './client.ts';
 import { ApiError } from './errors.ts';
@@ -23,7 +23,7 @@ export interface EventRecorderOptions {
   /** This node's name. */
   readonly nodeName: string;
   readonly dropped: (reason: DropReason) => void;
-  /** Is told why events do not reach the server, once until one does again. */
+  /** Called with the reason why events do not reach the server, once until one does again. */
   readonly problem: (error: Error) => void;
   /** Timeout of each request. Default 10,000. */
   readonly timeoutMs?: number;
@@ -38,7 +38,7 @@ const backoffBaseMs = 1000;
 const backoffMaxMs = 10_000;
 const timeoutDefaultMs = 10_000;
 const longestWaitMs = 3_600_000;
-/** When the process ends, events are sent for no longer than this. */
+/** How long events are sent when the process ends. */
 const farewellMs = 2000;
 /** Bounds of the API for events. */
 const noteBytesMax = 1024;
@@ -49,7 +49,7 @@ export class EventRecorder implements EventSink {
   readonly #series = new EventSeries();
   readonly #now: () => number;
   readonly #wallMs: () => number;
-  /** Aborts when there may be something to send. */
+  /** Aborts when there may be an event to send. */
   #wake = new AbortController();
   #ailing = false;
 
@@ -65,7 +65,7 @@ export class EventRecorder implements EventSink {
     else this.#wake.abort();
   }
 
-  /** Sends until `signal` aborts, and then for a short time what is left. Never rejects. */
+  /** Sends until `signal` aborts, and then the rest for a short time. Never rejects. */
   async run(signal: AbortSignal): Promise<void> {
     const stop = (): void => this.#wake.abort();
     signal.addEventListener('abort', stop, { once: true });
@@ -85,7 +85,7 @@ export class EventRecorder implements EventSink {
     client.close();
   }
 
-  /** Sends the series that is due first. Resolves to false when none is due. */
+  /** Sends the series that is due first. Resolves to false if none is due. */
   async #tellNext(client: Client, signal: AbortSignal): Promise<boolean> {
     const nowMs = this.#now();
     const series = this.#series.next(nowMs);
@@ -189,7 +189,7 @@ function microTime(timeMs: number): string {
   return new Date(timeMs).toISOString().replace('Z', '000Z');
 }
 
-/** Cuts to so many bytes of UTF-8, without half a character at the end. */
+/** Cuts to this number of UTF-8 bytes, without an incomplete character at the end. */
 function cut(text: string, bytesMax: number): string {
   const bytes = Buffer.from(text);
   if (bytes.length <= bytesMax) return text;

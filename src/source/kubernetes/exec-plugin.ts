@@ -1,6 +1,6 @@
 /**
  * Runs a user's credential plugin (client.authentication.k8s.io, ExecCredential). client-node's own
- * code waits for ever for a plugin that hangs, does not set KUBERNETES_EXEC_INFO, and costs 0.9 s
+ * code waits for ever for a plugin that hangs, does not set KUBERNETES_EXEC_INFO, and takes 0.9 s
  * and 85 MB to load.
  */
 import { type ChildProcessByStdio, spawn } from 'node:child_process';
@@ -26,11 +26,11 @@ export class ExecPlugin {
   readonly #environment: Readonly<Record<string, string>>;
   readonly #timeoutMs: number;
   #credential: { readonly output: PluginOutput; readonly expiresAtMs: number } | undefined;
-  /** The run under way. All who ask meanwhile get its result. */
+  /** The current run. Concurrent callers get its result. */
   #running: Promise<PluginOutput> | undefined;
   #child: Child | undefined;
 
-  /** Throws an Error of one line when `exec` can't be run. After `timeoutMs` a run is ended. */
+  /** Throws a one-line Error if `exec` can't be run. After `timeoutMs` a run is killed. */
   constructor(exec: RawObject, timeoutMs: number) {
     const fields = new FieldReader('exec');
     const apiVersion = fields.text(exec.apiVersion, 'apiVersion') ?? '';
@@ -38,7 +38,7 @@ export class ExecPlugin {
     this.#args = fields.list(exec.args, 'args').map(String);
     this.#environment = {
       ...environmentOf(fields, exec.env),
-      // What kubectl sets for a plugin that must not be interactive.
+      // kubectl sets this for a plugin that must not be interactive.
       KUBERNETES_EXEC_INFO: JSON.stringify({
         kind: 'ExecCredential',
         apiVersion,
@@ -52,7 +52,7 @@ export class ExecPlugin {
     this.#timeoutMs = timeoutMs;
   }
 
-  /** Its last credentials, until they expire. Rejects with an Error that says what went wrong. */
+  /** Its last credentials, until they expire. Rejects with an Error that contains the reason. */
   async read(): Promise<PluginOutput> {
     if (this.#credential !== undefined && Date.now() < this.#credential.expiresAtMs) {
       return this.#credential.output;
@@ -68,7 +68,7 @@ export class ExecPlugin {
     this.#credential = undefined;
   }
 
-  /** Ends it, if it runs. */
+  /** Kills it, if it runs. */
   close(): void {
     if (this.#child !== undefined) kill(this.#child);
   }
@@ -83,7 +83,7 @@ export class ExecPlugin {
     const child = spawn(this.#command, this.#args, {
       env: { ...process.env, ...this.#environment },
       stdio: ['ignore', 'pipe', 'pipe'],
-      // A process group of its own, so that what it has started can be ended too.
+      // Its own process group, so that processes that it has started can be killed, too.
       detached: true,
     });
     this.#child = child;
@@ -95,7 +95,7 @@ export class ExecPlugin {
       };
       const seconds = this.#timeoutMs / 1000;
       const timer = setTimeout(() => fail(`it has not ended after ${seconds} s`), this.#timeoutMs);
-      // First: where it cannot be started for lack of descriptors, it has no streams.
+      // First: if it cannot be started for lack of file descriptors, it has no streams.
       child.once('error', ({ message }) => fail(message));
       const stdout = collect(child.stdout, () => fail('it prints too much'));
       const stderr = collect(child.stderr, () => {});
@@ -117,7 +117,7 @@ function environmentOf(fields: FieldReader, value: unknown): Record<string, stri
   return Object.fromEntries(entries);
 }
 
-/** Collects the stream as text. `overflow` is called when it is longer than a credential can be. */
+/** Collects the stream as text. Calls `overflow` if it is longer than a credential can be. */
 function collect(stream: Readable | undefined, overflow: () => void): () => string {
   const parts: Buffer[] = [];
   let length = 0;
@@ -129,7 +129,7 @@ function collect(stream: Readable | undefined, overflow: () => void): () => stri
   return () => Buffer.concat(parts).toString('utf8');
 }
 
-/** Ends the process and all that it has started, even if it has ended itself. */
+/** Kills the process and all that it has started, even if it has ended itself. */
 function kill({ pid }: Child): void {
   if (pid === undefined) return;
   try {

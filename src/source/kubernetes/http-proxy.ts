@@ -1,5 +1,5 @@
 /**
- * Which HTTP proxy leads to the API server, by the rules of client-go: `proxy-url` of the
+ * Finds the HTTP proxy for the API server, by the rules of client-go: `proxy-url` of the
  * kubeconfig, else the environment as Go's net/http reads it (golang.org/x/net/http/httpproxy).
  */
 import { isIP } from 'node:net';
@@ -18,8 +18,7 @@ export type Environment = Readonly<Record<string, string | undefined>>;
 const schemes: ReadonlySet<string> = new Set(['http:', 'https:', 'socks5:']);
 
 /**
- * The proxy of `proxy-url`. Throws an Error of one line, without the URL's password, when it is
- * unusable.
+ * The proxy of `proxy-url`. Throws a one-line Error, without the URL's password, if it is invalid.
  */
 export function parseProxyURL(text: string): URL {
   const url = URL.parse(text);
@@ -32,8 +31,8 @@ export function parseProxyURL(text: string): URL {
 }
 
 /**
- * The proxy that the environment names for requests to `server`; undefined = none. Throws an Error
- * of one line that names the variable when it is unusable.
+ * The proxy from the environment for requests to `server`; undefined = none. Throws a one-line
+ * Error that names the variable if it is invalid.
  */
 export function proxyOfEnvironment(server: URL, environment: Environment): URL | undefined {
   const name = server.protocol === 'https:' ? 'HTTPS_PROXY' : 'HTTP_PROXY';
@@ -47,7 +46,7 @@ export function proxyOfEnvironment(server: URL, environment: Environment): URL |
   }
 }
 
-/** What is shown of a proxy: its URL without user and password. */
+/** The text for a proxy: its URL without user and password. */
 export function proxyText({ protocol, host }: URL): string {
   return `${protocol}//${host}`;
 }
@@ -56,7 +55,7 @@ function either(environment: Environment, name: string): string {
   return environment[name] || environment[name.toLowerCase()] || '';
 }
 
-/** Whether requests to `server` go there without a proxy. */
+/** Whether requests to `server` are sent without a proxy. */
 function isDirect(server: URL, noProxy: string): boolean {
   const host = server.hostname.replace(/^\[(.*)\]$/, '$1');
   const port = server.port || (server.protocol === 'https:' ? '443' : '80');
@@ -73,7 +72,10 @@ interface Target {
   readonly address: Address | undefined;
 }
 
-/** Whether an entry of NO_PROXY means `target`: a block, an address or a domain, each but the block with a port. */
+/**
+ * Whether an entry of NO_PROXY matches `target`. It is a block, an address or a domain; the last
+ * two may have a port.
+ */
 function covers(entry: string, target: Target): boolean {
   const block = parseCIDR(entry);
   if (block !== undefined)
@@ -91,7 +93,7 @@ function covers(entry: string, target: Target): boolean {
   return target.host.endsWith(`.${domain}`) || (!isSubdomainsOnly && target.host === domain);
 }
 
-/** The port is empty when there is none. An IPv6 address has a port only in brackets. */
+/** The port is empty if absent. An IPv6 address has a port only in brackets. */
 function splitPort(entry: string): { readonly host: string; readonly port: string } {
   const parts = /^(?:\[([^\]]*)\]|([^:]*)):(\d*)$/.exec(entry);
   if (isIP(entry) !== 0 || parts === null) return { host: entry, port: '' };

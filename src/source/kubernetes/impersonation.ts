@@ -1,4 +1,4 @@
-/** On whose behalf requests are made: `as` and its relatives in a kubeconfig. */
+/** The user whom requests impersonate: `as` and related fields of a kubeconfig. */
 import type { FieldReader, RawObject } from '../decode/field-reader.ts';
 
 /** Headers of a request. Several values are sent as several lines. */
@@ -46,7 +46,7 @@ function textList(fields: FieldReader, value: unknown, field: string): string[] 
   });
 }
 
-/** Bytes that the name of a header may hold, but for `%`, which begins an escape. */
+/** Bytes that the name of a header may contain, except `%`, which begins an escape. */
 const plainKeyByte = /[!#$&'*+\-.0-9A-Z^_`a-z|~]/;
 
 /** As client-go escapes it: other bytes are percent-encoded. */

@@ -1,6 +1,6 @@
 import { StreamError } from './errors.ts';
 
-/** The whole body. Rejects with an Error of one line when it is larger, or no JSON. */
+/** The whole body. Rejects with a one-line Error if it is larger, or not JSON. */
 export async function readJson(body: AsyncIterable<Buffer>, bytesMax: number): Promise<unknown> {
   const parts: Buffer[] = [];
   let length = 0;

@@ -1,6 +1,6 @@
 /**
- * Access to one API server: from a kubeconfig, from the pod we run in, or from `--master` alone. It
- * names files, which `credentials.ts` reads for each request.
+ * Access to one API server: from a kubeconfig, from the pod of this process, or from `--master`
+ * alone. It names files, which `credentials.ts` reads for each request.
  *
  * This is our own code because @kubernetes/client-node's KubeConfig costs 0.9 s and 85 MB to load,
  * and does not know `tokenFile`, which kubeadm's kube-proxy uses. KubeConfig is loaded only for
@@ -14,34 +14,34 @@ import { FieldReader, isRawObject, type RawObject } from '../decode/field-reader
 import { type Environment, parseProxyURL, proxyOfEnvironment } from './http-proxy.ts';
 import { type Headers, impersonationHeaders } from './impersonation.ts';
 
-/** Bytes given in the kubeconfig, or a file that holds them and may change. */
+/** Bytes in the kubeconfig, or a file that contains them and may change. */
 export type Material = { readonly data: Buffer } | { readonly file: string };
 
 export interface ClusterAccess {
   /** The file that was read, for messages: `kubeconfig /etc/x.conf`. */
   readonly origin: string;
-  /** Without a path at its end. */
+  /** Without a trailing path. */
   readonly server: URL;
   /** Undefined = the server's host name. */
   readonly tlsServerName: string | undefined;
   readonly verification: 'verify' | 'insecure';
   /** Whether the server may compress its answers. */
   readonly compression: 'gzip' | 'none';
-  /** Requests go through it; undefined = to the server. */
+  /** The proxy for requests; undefined = none. */
   readonly proxy: URL | undefined;
   readonly ca: Material | undefined;
   readonly certificate: Material | undefined;
   readonly key: Material | undefined;
   readonly token: Material | undefined;
   readonly basic: { readonly username: string; readonly password: string } | undefined;
-  /** The headers that name whom requests are made for. */
+  /** The headers for impersonation. */
   readonly impersonation: Headers;
   /** The user entry with its `exec` or `auth-provider`, for client-node. */
   readonly plugin: RawObject | undefined;
 }
 
 export interface AccessOptions {
-  /** Empty together with `masterUrl` = the pod we run in. */
+  /** If empty, and `masterUrl` too: in-cluster configuration. */
   readonly kubeconfigPath: string;
   /** Overrides the server of the kubeconfig; empty = does not. */
   readonly masterUrl: string;
@@ -51,7 +51,7 @@ export interface AccessOptions {
   readonly environment?: Environment;
 }
 
-/** Throws an Error of one line that names the file and the reason. */
+/** Throws a one-line Error that names the file and the reason. */
 export function readAccess(options: AccessOptions): ClusterAccess {
   const access = readWithoutEnvironment(options);
   if (access.proxy !== undefined) return access;
@@ -147,7 +147,7 @@ function parseKubeconfig(path: string): RawObject {
     try {
       return part();
     } catch (cause) {
-      // Deeper than the stack; aliases of anchors that are not there, or that expand without end.
+      // Nested deeper than the stack, or aliases of missing anchors or without an end.
       throw new Error(`kubeconfig ${path}: ${cause instanceof Error ? cause.message : cause}`);
     }
   };
@@ -170,7 +170,7 @@ function readText(path: string): string {
   }
 }
 
-/** `does not exist`, `may not be read`, or the system's words. */
+/** `does not exist`, `may not be read`, or the system's text. */
 export function describeFileError(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   const code = 'code' in error ? error.code : undefined;
@@ -186,7 +186,7 @@ function currentContext(fields: FieldReader, config: RawObject): RawObject {
   return named(fields, config.contexts, 'context', name);
 }
 
-/** The entry of this name in a list of `{name, <kind>: {…}}`. Throws when there is none. */
+/** The entry of this name in a list of `{name, <kind>: {…}}`. Throws if there is none. */
 function named(
   fields: FieldReader,
   list: unknown,

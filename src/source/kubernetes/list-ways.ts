@@ -1,16 +1,16 @@
 import type { ListWay } from '../source.ts';
 
 /**
- * How to ask for the next list. A stream costs the server least, so it comes first. After any
- * failure of one way the other one is next, because proxies in between may break either (client-go
- * only falls back from streams to pages). After a list in pages, pages come first for a while.
+ * Selects the method of the next list. A streaming list costs the server least, so it comes first.
+ * After each failure the other method is next, because proxies may break either one (client-go only
+ * falls back from streams to pages). After a paged list, pages come first for a while.
  */
 export class ListWays {
   readonly #pagesFirstMs: number;
   #next: ListWay = 'streaming';
   #pagesUntilMs = Number.POSITIVE_INFINITY;
 
-  /** After a list in pages, streams are not asked for during `pagesFirstMs`. */
+  /** After a paged list, streams are not tried during `pagesFirstMs`. */
   constructor(pagesFirstMs: number) {
     this.#pagesFirstMs = pagesFirstMs;
   }

@@ -6,9 +6,9 @@ export class Listing {
   readonly way: ListWay;
   readonly #delivery: ObjectDelivery;
   readonly #startedAtMs = performance.now();
-  /** When it last brought a new object. */
+  /** When it last delivered a new object. */
   #progressAtMs = this.#startedAtMs;
-  /** The keys that it holds; undefined when nothing was delivered before this list. */
+  /** The keys in the list; undefined if nothing was delivered before this list. */
   #keys: Set<string> | undefined;
   #readable = true;
 
@@ -31,7 +31,7 @@ export class Listing {
     this.#delivery.remove(key);
   }
 
-  /** One of its objects could not be read: an object that it does not hold may exist. */
+  /** One of its objects could not be read: an object that is not in `keys` may exist. */
   unreadable(): void {
     this.#readable = false;
   }
@@ -42,12 +42,12 @@ export class Listing {
     this.#readable = true;
   }
 
-  /** The list is complete: deletes objects that it does not hold, if all of it could be read. */
+  /** The list is complete: deletes objects that it does not contain, if all of it could be read. */
   complete(): void {
     if (this.#keys !== undefined && this.#readable) this.#delivery.retain(this.#keys);
   }
 
-  /** Whether it has brought nothing new for `idleMs`, or takes longer than `maxMs`. */
+  /** Whether it has delivered nothing new for `idleMs`, or takes longer than `maxMs`. */
   isStuck(idleMs: number, maxMs: number): boolean {
     const nowMs = performance.now();
     return nowMs - this.#progressAtMs > idleMs || nowMs - this.#startedAtMs > maxMs;

@@ -1,4 +1,4 @@
-/** Asks the API server for what is not kept, with the rights that watches have. */
+/** Reads objects that are not kept from the API server, with the permissions of the watches. */
 import type { RawObject } from '../decode/field-reader.ts';
 import { serviceNameLabel } from '../decode/names.ts';
 import { keyIn, objectOf, podNames, podOfSlices, readPod } from '../decode/pod.ts';
@@ -12,12 +12,12 @@ const pageSize = 500;
 const pagesMax = 200;
 const pageBytesMax = 64 * 1024 * 1024;
 
-/** Names of Services are enough: their labels are not for us. */
+/** Only names of Services are needed, not their labels. */
 const metadataOnly = 'application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1';
 
 export class ApiLookup implements Lookup {
   readonly #options: ClientOptions;
-  /** A client of its own: questions never take the watches' turns. */
+  /** A separate client, so that questions never delay watches. */
   #client: Promise<ApiClient> | undefined;
 
   constructor(options: ClientOptions) {
@@ -39,7 +39,7 @@ export class ApiLookup implements Lookup {
     return this.#podOfSlices(namespace, name, signal);
   }
 
-  /** kube-proxy's role lets nobody read pods. Those of Services are in EndpointSlices. */
+  /** kube-proxy's role does not permit reading pods. EndpointSlices name those of Services. */
   async #podOfSlices(namespace: string, name: string, signal: AbortSignal): Promise<FoundPod> {
     const slices = await this.#list(slicesIn(namespace), {}, signal);
     const found = podOfSlices(slices, name);
@@ -113,7 +113,7 @@ function slicesIn(namespace: string): string {
   return `/apis/discovery.k8s.io/v1/namespaces/${encodeURIComponent(namespace)}/endpointslices`;
 }
 
-/** The server has a reason to refuse the question, or does not answer. */
+/** The server refuses the question with a reason, or does not answer. */
 function failure(error: unknown): LookupError {
   const { message, name } = error as Error;
   if (error instanceof LookupError) return error;

@@ -1,6 +1,6 @@
 /**
- * Asks for the next watch while the current one still runs: at a busy API server a watch may take
- * minutes to begin, and changes would be missed meanwhile.
+ * Opens the next watch while the current one still runs: at a busy API server a watch may take
+ * minutes to begin, and changes would be missed in that time.
  */
 export class NextWatch<Watch> {
   readonly #delayMs: number | undefined;
@@ -10,9 +10,7 @@ export class NextWatch<Watch> {
   #pending: Promise<Watch> | undefined;
   #taken = false;
 
-  /**
-   * Calls `open` after `delayMs` (undefined = never), and `onReady` when that has succeeded.
-   */
+  /** Calls `open` after `delayMs` (undefined = never), and `onReady` when it has succeeded. */
   constructor(delayMs: number | undefined, open: () => Promise<Watch>, onReady: () => void) {
     this.#delayMs = delayMs;
     this.#open = open;
@@ -20,7 +18,7 @@ export class NextWatch<Watch> {
     this.#schedule();
   }
 
-  /** Takes the next watch, which may not have begun yet; undefined when none was asked for. */
+  /** Takes the next watch, which may not have begun yet; undefined if none was opened. */
   take(): Promise<Watch> | undefined {
     this.#taken = true;
     clearTimeout(this.#timer);

@@ -11,7 +11,7 @@ const pagesMax = 10_000;
 interface PageReader {
   open(query: Query): Promise<ApiStream>;
   item(raw: unknown): void;
-  /** An item that is too large, or no object: the list is not complete. */
+  /** An item that is too large, or not an object: the list is not complete. */
   unreadable(reason: string): void;
 }
 
@@ -56,8 +56,8 @@ export async function readList(reader: ListReader, options: ListOptions): Promis
     } catch (error) {
       if (!(error instanceof ApiError) || ![400, 410].includes(error.status)) throw error;
       if (query.continue === undefined) throw error;
-      // The server has forgotten the list, or another server has taken over: reads it again, in one
-      // piece.
+      // The list has expired at the server, or another server has taken over: reads it again, in
+      // one request.
       query = {};
       reader.begin();
     }
@@ -65,7 +65,7 @@ export async function readList(reader: ListReader, options: ListOptions): Promis
   throw new StreamError('garbage', `the list does not end after ${pagesMax} pages`);
 }
 
-/** The resourceVersion that the server has now. */
+/** The server's current resourceVersion. */
 export async function readVersion(open: PageReader['open'], options: PageOptions): Promise<string> {
   const ignore = (): void => {};
   const reader = { open, item: ignore, unreadable: ignore };
@@ -104,7 +104,7 @@ function readItem(reader: PageReader, encoding: Encoding, bytes: Buffer): void {
   reader.item(raw);
 }
 
-/** An answer without a resourceVersion is no list, and must not be taken for an empty one. */
+/** An answer without a resourceVersion is not a list, and must not be taken for an empty one. */
 function readEnvelope(envelope: unknown): Page {
   const metadata = isRawObject(envelope) ? envelope.metadata : undefined;
   const { resourceVersion, continue: next } = isRawObject(metadata) ? metadata : {};

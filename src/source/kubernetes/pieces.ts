@@ -1,7 +1,7 @@
-/** The bytes of one object, or that it was too large. */
+/** The bytes of one object, or that it is too large. */
 export type Framed = Buffer | 'oversized';
 
-/** Bytes of one object that come in several chunks. */
+/** Bytes of one object from several chunks. */
 export class Pieces {
   readonly #bytesMax: number;
   #parts: Buffer[] = [];
@@ -21,7 +21,7 @@ export class Pieces {
     else if (part.length > 0) this.#parts.push(part);
   }
 
-  /** The whole object, of which this is the last part, and usually the only one. */
+  /** The complete object, of which this is the last part, and usually the only one. */
   end(part: Buffer): Framed {
     if (this.#length === 0 && part.length <= this.#bytesMax) return part;
     this.add(part);

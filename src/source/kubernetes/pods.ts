@@ -12,7 +12,7 @@ import { Reflector, type Target } from './reflector.ts';
 import type { KubernetesSourceOptions } from './source.ts';
 import { defaultTiming } from './timing.ts';
 
-/** With a client of its own: the watches that Services depend on never wait for it. */
+/** With a separate client: watches that Services depend on never wait for it. */
 export function podWatch(options: KubernetesSourceOptions): WatchPods {
   return async (selector, sink, signal) => {
     const onProtobufRefused = (reason: string): void =>
@@ -93,7 +93,7 @@ class PodDelivery implements ObjectDelivery {
     const { record, problems } = decodeChosenPod(raw);
     for (const problem of problems) this.#sink.problem(problem);
     if (record === undefined) return undefined;
-    // A pod changes often in ways that are not for us.
+    // A pod changes often in ways that do not matter here.
     if (this.#pods.get(record.key)?.id === record.id) return record.key;
     this.#pods.set(record.key, record);
     this.#tell();

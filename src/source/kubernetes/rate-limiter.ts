@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 
 /**
- * The client side limit of kube-api-qps and kube-api-burst: a bucket of `burst` tokens that
- * fills at `qps` a second. A qps below zero means no limit, as in client-go.
+ * The client-side limit of kube-api-qps and kube-api-burst: a bucket of `burst` tokens that is
+ * refilled at `qps` per second. A qps below zero means no limit, as in client-go.
  */
 export class RateLimiter {
   readonly #qps: number;
@@ -17,7 +17,7 @@ export class RateLimiter {
     this.#tokens = this.#burst;
   }
 
-  /** Resolves when a request may go out. Rejects when `signal` aborts. */
+  /** Resolves when a request may be sent. Rejects when `signal` aborts. */
   async take(signal: AbortSignal): Promise<void> {
     if (this.#qps < 0) return;
     const nowMs = performance.now();

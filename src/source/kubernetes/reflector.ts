@@ -33,9 +33,9 @@ export interface Target {
   readonly path: string;
   /** Selectors. */
   readonly query: Query;
-  /** What is asked for the version that the resource has now. Default: the same. */
+  /** The URL to read the resource's current version from. Default: the same. */
   readonly part?: Pick<Target, 'path' | 'query'>;
-  /** `optional`: when the server does not know or forbids it, it is asked again rarely. */
+  /** `optional`: if the server does not know or forbids it, it is tried again rarely. */
   readonly presence: 'required' | 'optional';
 }
 
@@ -56,19 +56,19 @@ interface Watch {
   readonly reliefAfterMs: number | undefined;
 }
 
-/** The longest time for a watch to begin, when earlier ones were given up too soon. */
+/** The longest time for a watch to begin, after earlier ones were abandoned too soon. */
 const startMaxMs = 300_000;
-/** After so many refused watches in a row, a new list is made. */
+/** After this number of consecutive refused watches, a new list is made. */
 const refusalsMax = 4;
 /** Lists that are further apart than this need no backoff. */
 const calmMs = 60_000;
-/** A watch that ended sooner and brought nothing new counts as a failure. */
+/** A watch that ended sooner and delivered nothing new counts as a failure. */
 const aliveMs = 1000;
 
 /**
  * Keeps a Delivery equal to one resource of the API server, whatever happens to the connection.
- * Lists are streams where the server can do that (KEP-3157), else they come in pages. A partial
- * list deletes nothing.
+ * Lists are streams if the server supports that (KEP-3157), else they are paged. A partial list
+ * deletes nothing.
  */
 export class Reflector {
   readonly #target: Target;
@@ -78,7 +78,7 @@ export class Reflector {
   readonly #absentBackoff: Backoff;
   readonly #ways: ListWays;
   readonly #status: ResourceStatus;
-  /** Why the other way of listing has just failed. */
+  /** Why the other list method has just failed. */
   #detour: string | undefined;
   /** A first list from the server's cache has failed. */
   #cacheFailed = false;
@@ -132,7 +132,7 @@ export class Reflector {
     while (watch !== undefined) watch = await this.#follow(watch, signal);
   }
 
-  /** The watch that brings a streaming list; undefined when a paged list is complete. */
+  /** The watch that delivers a streaming list; undefined if a paged list is complete. */
   async #beginList(signal: AbortSignal): Promise<Watch | undefined> {
     if (performance.now() - this.#listedAtMs > calmMs) this.#listBackoff.reset();
     else if (this.#detour === undefined) await pause(this.#listBackoff.nextMs(), signal);
@@ -155,7 +155,7 @@ export class Reflector {
       unreadable: (reason: string) => this.#unreadable(reason),
     };
     const { pageSize, objectBytesMax } = timing;
-    // A cache may be older than what we know, except when we know nothing yet.
+    // A cache may be older than what is known, except if nothing is known yet.
     const isFirst = delivery.size === 0 && !this.#status.synced;
     const freshness = isFirst && !this.#cacheFailed ? 'cached' : 'recent';
     const options = { encodings, pageSize, objectBytesMax, freshness, pacer } as const;
@@ -232,7 +232,7 @@ export class Reflector {
       return stream;
     } catch (error) {
       if (waitsForStart && isSilence(error)) {
-        // The next watch gets twice the time, so that a slow server succeeds at last.
+        // The next watch gets twice the time, so that a slow server succeeds in the end.
         this.#startMaxMs = Math.min(startMaxMs, this.#startMaxMs * 2);
         this.#flow.fellSilent();
       }
@@ -240,7 +240,7 @@ export class Reflector {
     }
   }
 
-  /** Reads a watch to its end. Resolves to the next watch, if it was opened meanwhile. */
+  /** Reads a watch to its end. Resolves to the next watch, if it was opened in the meantime. */
   async #follow(watch: Watch, signal: AbortSignal): Promise<Watch | undefined> {
     const nextWatch = new NextWatch(
       watch.reliefAfterMs,
@@ -254,9 +254,9 @@ export class Reflector {
       await this.#read(watch.stream);
       this.#flow.ended();
     } catch (error) {
-      // It is not known which object it was about.
+      // It is not known which object the event was about.
       if (isGarbage(error)) this.#resourceVersion = undefined;
-      // A silent watch is no trouble yet: a shorter one will show whether the server lives.
+      // A silent watch is not a problem yet: a shorter one will show whether the server is alive.
       const isExpected = isSilence(error) && this.#list === undefined && this.#flow.fellSilent();
       failure = isExpected ? undefined : error;
     }
@@ -333,8 +333,8 @@ export class Reflector {
   }
 
   /**
-   * Takes an event, if it is new: a watch that was opened while another one ran repeats its events,
-   * and an object must not return to an older state, even for a moment.
+   * Applies an event if it is new: a watch that was opened while another one ran repeats its
+   * events, and an object must not return to an older state, even for a moment.
    */
   #takeNews({ type, object }: WatchEvent): void {
     const { delivery } = this.#parts;
@@ -380,7 +380,7 @@ export class Reflector {
     await pause(delayMs + retryAfterMs(error), signal);
   }
 
-  /** After a failed stream, pages are tried at once. When these fail too, it waits. */
+  /** After a failed stream, pages are tried immediately. If these fail too, it waits. */
   #listFailed(way: ListWay, reason: string): void {
     this.#listed(way, 'failed', reason);
     this.#ways.failed(way);

@@ -1,6 +1,6 @@
 import type { Condition, SourceSink, Watched } from '../source.ts';
 
-/** What a reflector tells besides objects. */
+/** What a reflector reports, other than objects. */
 export type ReflectorSink = Pick<SourceSink, 'listed' | 'problem'> & {
   /** There was a complete list, or the resource is not available. Called once. */
   synced(resource: Watched): void;
@@ -52,7 +52,7 @@ export class ResourceStatus {
     this.#sink.synced(this.#resource);
   }
 
-  /** The resource is not available: then silence is no trouble. */
+  /** The resource is not available: then silence is not a problem. */
   goneOnWithout(reason: string): void {
     this.tell(`not available, gone on without: ${reason}`);
     this.#lastWordMs = undefined;

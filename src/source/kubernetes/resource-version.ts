@@ -2,7 +2,7 @@ const wholeNumber = /^[1-9][0-9]*$/;
 
 /**
  * Whether an event with this resourceVersion is newer than `position`. Versions of one resource are
- * growing whole numbers of any length (KEP-5504). Events with other versions count as new.
+ * increasing integers of any length (KEP-5504). Events with other versions count as new.
  */
 export function isNewer(resourceVersion: string, position: string | undefined): boolean {
   if (position === undefined) return true;

@@ -1,6 +1,4 @@
-/**
- * The version of the API server. It is read again and again, because control planes are upgraded.
- */
+/** The version of the API server. It is read periodically, because control planes are upgraded. */
 import type { ServerVersion } from '../source.ts';
 import { Backoff, pause } from './backoff.ts';
 import type { ApiClient } from './client.ts';
@@ -45,13 +43,13 @@ export class ServerVersionProbe {
     try {
       return decode(await readJson(await client.getJSON('/version', limit), bytesMax));
     } catch {
-      // Watches report what is wrong with the server.
+      // Watches report problems of the server.
       return undefined;
     }
   }
 }
 
-/** Undefined where it is not the answer of an API server. */
+/** Undefined if it is not the answer of an API server. */
 function decode(raw: unknown): ServerVersion | undefined {
   const given = (raw ?? {}) as Readonly<Record<string, unknown>>;
   const text = (field: string): string => {

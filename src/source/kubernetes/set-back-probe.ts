@@ -8,13 +8,13 @@ import type { ReflectorTiming } from './timing.ts';
 
 type Open = (query: Query, signal: AbortSignal) => Promise<ApiStream>;
 
-/** So often it asks at most while it is refused. */
+/** The most requests while the server refuses them. */
 const attemptsMax = 4;
 
 /**
- * Finds out whether the data of the server were set back, as when etcd is restored from a backup.
- * The server accepts a watch from a future version, and is silent until that version comes.
- * Each resource asks for itself: versions of different resources cannot be compared (KEP-5504),
+ * Detects that the server's resourceVersion went back, as after restoring etcd from a backup. The
+ * server accepts a watch from a future version, and is silent until that version is reached. Each
+ * resource is checked separately: versions of different resources cannot be compared (KEP-5504),
  * because a server may keep them in different etcds (--etcd-servers-overrides).
  */
 export class SetBackProbe {
@@ -26,14 +26,14 @@ export class SetBackProbe {
     this.#timing = timing;
   }
 
-  /** The connection was lost: who answers next may be another server. */
+  /** The connection was lost: the next one may lead to another server. */
   suspect(): void {
     this.#isSuspected = true;
   }
 
   /**
-   * Whether the server is at an earlier version than `position`. It asks only when there is a
-   * reason. Rejects only when the server asks us to wait: the next watch shows other errors.
+   * Whether the server's version is before `position`. Sends a request only if there is a reason.
+   * Rejects only if the server asks us to wait: the next watch shows other errors.
    */
   async finds(
     position: string,
@@ -55,10 +55,10 @@ export class SetBackProbe {
         this.#isSuspected = false;
         return isOlder(version, position);
       } catch (error) {
-        // A starting server may not answer: then it is asked again later.
+        // A starting server may not answer: then it is tried again later.
         if (limit.aborted) this.#isSuspected = false;
         if (retryAfterMs(error) > 0) throw error;
-        // It refuses all requests until it knows the roles, for a moment.
+        // For a moment, it refuses all requests until it has loaded the roles.
         if (!isAbsence(error) || attempt === attemptsMax) return false;
         await pause(backoff.nextMs(), limit);
       }

@@ -21,8 +21,8 @@ export interface KubernetesSourceOptions extends ClientOptions {
 const unasked: Condition = { silenceMs: undefined, missingMs: undefined, failure: undefined };
 
 /**
- * In one namespace, the server looks this name up, which need not be there. To list one object of
- * all, it copies a list of all (cacher, `WaitUntilFreshAndGetList`).
+ * In one namespace, the server looks up this name, which need not exist. To list one object across
+ * all namespaces, it copies a list of all (cacher, `WaitUntilFreshAndGetList`).
  */
 const oneName = { fieldSelector: 'metadata.name=fairlead' };
 
@@ -83,8 +83,8 @@ export class KubernetesSource implements Source {
   }
 
   /**
-   * Rejects when the configuration cannot work. It waits for a server that does not answer, or
-   * whose name cannot be resolved yet.
+   * Rejects if the configuration cannot work. It waits for a server that does not answer, or whose
+   * name cannot be resolved yet.
    */
   async run(sink: SourceSink, signal: AbortSignal): Promise<void> {
     const onProtobufRefused = (reason: string): void =>

@@ -11,11 +11,11 @@ const closeBracket = 0x5d;
 const colon = 0x3a;
 const comma = 0x2c;
 
-/** The most bytes of a list besides its items. */
+/** The most bytes of a list without its items. */
 const envelopeBytesMax = 1024 * 1024;
 
 /**
- * Cuts a watch stream into lines, in bytes: a chunk may end inside a UTF-8 character. A line
+ * Splits a watch stream into lines, as bytes: a chunk may end inside a UTF-8 character. A line
  * longer than `bytesMax` is not kept in memory.
  */
 export class LineFramer {
@@ -25,7 +25,7 @@ export class LineFramer {
     this.#pieces = new Pieces(bytesMax);
   }
 
-  /** The lines that this chunk ends, without their newlines; empty ones are left out. */
+  /** The lines that end in this chunk, without newlines; empty ones are left out. */
   *push(chunk: Buffer): Generator<Framed> {
     let start = 0;
     for (;;) {
@@ -38,21 +38,21 @@ export class LineFramer {
     this.#pieces.add(chunk.subarray(start));
   }
 
-  /** Bytes of a line that has not ended. */
+  /** Bytes of an incomplete line. */
   get pendingBytes(): number {
     return this.#pieces.length;
   }
 }
 
 /**
- * Cuts the body of a list, `{"metadata":{…},"items":[{…},{…}]}`, into its items, so that each can
- * be parsed alone: one JSON.parse of 86 MB of EndpointSlices takes 577 ms. It only finds the ends
- * of objects; JSON.parse checks their syntax.
+ * Splits the body of a list, `{"metadata":{…},"items":[{…},{…}]}`, into its items, so that each can
+ * be parsed separately: one JSON.parse of 86 MB of EndpointSlices takes 577 ms. It only finds the
+ * ends of objects; JSON.parse checks their syntax.
  */
 export class ListSplitter {
   readonly #item: Pieces;
   readonly #envelope = new Pieces(envelopeBytesMax);
-  /** The present position: around the items, between them, or inside one. */
+  /** The current position: around the items, between them, or inside one. */
   #part: 'envelope' | 'items' | 'item' = 'envelope';
   /** Open braces and brackets, within the envelope or the item. */
   #depth = 0;
@@ -66,7 +66,7 @@ export class ListSplitter {
     this.#item = new Pieces(itemBytesMax);
   }
 
-  /** The items that end in this chunk. Throws a StreamError when this is no list. */
+  /** The items that end in this chunk. Throws a StreamError if this is not a list. */
   *push(chunk: Buffer): Generator<Framed> {
     let at = 0;
     while (at < chunk.length) {
@@ -89,7 +89,9 @@ export class ListSplitter {
     }
   }
 
-  /** The list without its items, when the body has ended. Throws a StreamError when it is cut. */
+  /**
+   * The list without its items, at the end of the body. Throws a StreamError if it is truncated.
+   */
   envelope(): unknown {
     const text = this.#envelope.take();
     if (this.#part !== 'envelope' || this.#depth !== 0) {

@@ -1,32 +1,32 @@
-/** How long a reflector waits. Only tests need other numbers. */
+/** Timeouts and intervals of a reflector. Only tests use other values. */
 export interface ReflectorTiming {
-  /** A watch that is silent for longer is dead; bookmarks come about once a minute. */
+  /** A watch that is silent for longer is dead; bookmarks arrive about once a minute. */
   readonly idleTimeoutMs: number;
-  /** A streaming list fails when it brings nothing new for so long, */
+  /** A streaming list fails if it delivers nothing new for this time. */
   readonly listIdleMs: number;
-  /** or when it is not complete after so long. */
+  /** A streaming list fails if it is not complete after this time. */
   readonly listMaxMs: number;
-  /** After a list that came in pages, the next ones are not asked for as streams for so long. */
+  /** After a paged list, the next ones are not tried as streams for this time. */
   readonly pagesFirstMs: number;
   /** The server is asked to end a watch after a random time in this range. */
   readonly watchSecondsMin: number;
   readonly watchSecondsMax: number;
-  /** How long before that end the next watch is asked for. */
+  /** How long before that end the next watch is opened. */
   readonly overlapMs: number;
   /**
-   * The same for a watch after a silent one. It must end before the idle timeout: that it ends on
-   * time shows that the server lives, and a proxy that buffers then sends what it has.
+   * The same range for a watch after a silent one. It must end before the idle timeout: its end on
+   * time shows that the server is alive, and a buffering proxy then sends what it has.
    */
   readonly quietWatchSeconds: number;
-  /** The same after a watch that brought something only when it ended: a proxy buffers. */
+  /** The same range after a watch that delivered something only when it ended: a proxy buffers. */
   readonly bufferedWatchSeconds: number;
-  /** How often a server with silent watches is asked whether its data were set back, */
+  /** How often a server with silent watches is checked for a lower resourceVersion. */
   readonly probeMs: number;
-  /** and how long the next watch waits for the answer. */
+  /** How long the next watch waits for that check. */
   readonly probeMaxMs: number;
   readonly backoffBaseMs: number;
   readonly backoffMaxMs: number;
-  /** The same while the first list is missing: nobody is served meanwhile. */
+  /** The same while the first list is missing: no Service is served in that time. */
   readonly backoffFirstMaxMs: number;
   /** Bounds of the time between requests for an optional resource that is not available. */
   readonly absentRetryBaseMs: number;

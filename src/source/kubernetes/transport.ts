@@ -1,6 +1,6 @@
 /**
- * How requests reach the API server: by node:https (docs/decisions/0027-node-https.md), or through
- * a proxy, for which undici is loaded.
+ * Transports of requests to the API server: node:https (docs/decisions/0027-node-https.md), or a
+ * proxy, for which undici is loaded.
  */
 import type { ClientRequest, RequestOptions } from 'node:http';
 import type { Readable } from 'node:stream';
@@ -8,9 +8,9 @@ import type { SecureContext } from 'node:tls';
 import type { Headers } from './impersonation.ts';
 import type { ClusterAccess } from './kubeconfig.ts';
 
-/** An idle connection is probed before common load balancers forget it (60 s). */
+/** An idle connection is probed before common load balancers drop it (60 s). */
 export const keepAliveDelayMs = 30_000;
-/** An unused connection is closed sooner than servers and what is before them do it. */
+/** An unused connection is closed before servers and load balancers do it. */
 const unusedMs = 4000;
 const connectMaxMs = 10_000;
 
@@ -26,16 +26,16 @@ export interface HttpRequest {
 export interface HttpResponse {
   readonly statusCode: number;
   readonly headers: Readonly<Record<string, string | string[] | undefined>>;
-  /** It may not be complete yet. It ends with an error when the connection breaks. */
+  /** It may not be complete yet. It ends with an error if the connection breaks. */
   readonly body: Readable;
 }
 
 /** Connections that use one set of certificates. None has a timeout: readers have their own. */
 export interface Transport {
-  /** Rejects when no answer begins, and when `signal` aborts, which also ends a running body. */
+  /** Rejects if no answer begins, and when `signal` aborts, which also ends a running body. */
   request(request: HttpRequest): Promise<HttpResponse>;
   /**
-   * Is called when no more requests are made. Running ones go on, and their connections end with
+   * Called when no more requests are sent. Running ones continue, and their connections end with
    * them. Resolves with the last of them; never rejects.
    */
   retire(): Promise<void>;
@@ -64,7 +64,7 @@ export function createTransport(access: ClusterAccess, secureContext: SecureCont
   });
 }
 
-/** One request at a time on a connection, and as many connections as there are requests. */
+/** One request at a time on a connection, and as many connections as requests. */
 class DirectTransport implements Transport {
   readonly #server: URL;
   readonly #requests = new Set<ClientRequest>();
@@ -105,7 +105,7 @@ class DirectTransport implements Transport {
       });
       request.on('error', (error) => {
         received?.destroy(error);
-        // The server may have closed an unused connection before it saw the request.
+        // The server may have closed an unused connection before it received the request.
         const isStale = request.reusedSocket && isReset(error) && received === undefined;
         if (isStale && method === 'GET') resolve(this.request(asked));
         else reject(error);
@@ -133,7 +133,7 @@ class DirectTransport implements Transport {
   }
 }
 
-/** Loads what speaks to proxies with the first request. */
+/** Loads the proxy client with the first request. */
 class ProxiedTransport implements Transport {
   readonly #open: () => Promise<Transport>;
   #transport: Promise<Transport> | undefined;
@@ -156,7 +156,7 @@ class ProxiedTransport implements Transport {
   }
 }
 
-/** A request that waits for its connection ends when that takes too long. */
+/** Ends a request that waits for its connection for too long. */
 function limitConnecting(request: ClientRequest): void {
   request.once('socket', (socket) => {
     if (!socket.connecting) return;

@@ -9,7 +9,7 @@ export interface WatchEvent {
   readonly object: RawObject;
 }
 
-/** Parses one line of a watch. Throws a StreamError when it cannot be read. */
+/** Parses one line of a watch. Throws a StreamError if it is invalid. */
 export function parseWatchEvent(line: Buffer): WatchEvent {
   const text = line.toString('utf8');
   const raw = parse(text);

@@ -1,29 +1,29 @@
 import type { ReflectorTiming } from './timing.ts';
 
-/** What comes so shortly before the end of a watch came because it ended. */
+/** An event this shortly before the end of a watch was delivered because the watch ended. */
 const lastMomentMs = 250;
 
 /** The length of the next watch. */
 interface WatchLength {
   /** The time after which the server should end it. */
   readonly seconds: number;
-  /** When to ask for the watch after it; undefined = when it has ended. */
+  /** When to open the watch after it; undefined = when it has ended. */
   readonly reliefAfterMs: number | undefined;
 }
 
 /**
- * When events come through watches, and how long the next watch should be:
+ * How events arrive through watches, and how long the next watch should be:
  *
- * - `live`: events come as they happen.
- * - `quiet`: nothing comes. That is normal in a quiet cluster whose server sends no bookmarks (its
- *   etcd is older than 3.4.25 or 3.5.8). It also happens when a proxy buffers, or when the watch is
- *   for a future version. A short watch shows which it is: if it ends on time, the server lives,
- *   and a proxy that buffers then sends what it has.
- * - `buffered`: events come when the watch ends.
+ * - `live`: events arrive as they happen.
+ * - `quiet`: nothing arrives. That is normal in a quiet cluster whose server sends no bookmarks
+ *   (its etcd is older than 3.4.25 or 3.5.8). It also happens if a proxy buffers, or if the watch
+ *   is for a future version. A short watch shows which it is: if it ends on time, the server is
+ *   alive, and a buffering proxy then sends what it has.
+ * - `buffered`: events arrive when the watch ends.
  */
 export class WatchFlow {
   readonly #timing: ReflectorTiming;
-  /** Until an event comes in time, watches are short. */
+  /** Until an event arrives in time, watches are short. */
   #state: 'untried' | 'live' | 'quiet' | 'buffered' = 'untried';
   #askedAtMs = 0;
   #firstWordMs: number | undefined;
@@ -32,12 +32,12 @@ export class WatchFlow {
     this.#timing = timing;
   }
 
-  /** The last watch brought nothing. */
+  /** The last watch delivered nothing. */
   get isMute(): boolean {
     return this.#state === 'quiet';
   }
 
-  /** The length of a watch that brings a list, or of one that goes on from a position. */
+  /** The length of a watch that delivers a list, or of one that continues from a position. */
   length(what: 'list' | 'news'): WatchLength {
     const { watchSecondsMin: min, watchSecondsMax: max, overlapMs } = this.#timing;
     if (what === 'list' || this.#state === 'live') {
@@ -49,25 +49,25 @@ export class WatchFlow {
     return { seconds: between(longest * 0.75, longest), reliefAfterMs: undefined };
   }
 
-  /** A watch that was asked for at `askedAtMs` is read from now on. */
+  /** A watch that was opened at `askedAtMs` is read from now on. */
   began(askedAtMs: number): void {
     this.#askedAtMs = askedAtMs;
     this.#firstWordMs = undefined;
   }
 
-  /** The running watch has brought something. */
+  /** The running watch has delivered something. */
   heard(): void {
     const nowMs = performance.now();
     this.#firstWordMs ??= nowMs;
     if (nowMs - this.#firstWordMs > lastMomentMs) this.#state = 'live';
   }
 
-  /** Events come in time: a list came through the watch, and it goes on. */
+  /** Events arrive in time: a list was delivered through the watch, and it continues. */
   proven(): void {
     this.#state = 'live';
   }
 
-  /** The watch ended as it should. */
+  /** The watch ended normally. */
   ended(): void {
     const nowMs = performance.now();
     const { bufferedWatchSeconds: short } = this.#timing;
@@ -76,7 +76,7 @@ export class WatchFlow {
     else if (nowMs - this.#askedAtMs > short * 500) this.#state = 'buffered';
   }
 
-  /** The watch was silent for too long. Returns true when that is no trouble yet. */
+  /** The watch was silent for too long. Returns true if that is not a problem yet. */
   fellSilent(): boolean {
     const expected = this.#state === 'live';
     this.#state = 'quiet';

@@ -11,25 +11,25 @@ import { readManifest } from './read.ts';
 
 const extensions = /\.(?:ya?ml|json)$/;
 
-/** Whether a file of this name is read. */
+/** Whether a file with this name is read. */
 export function isManifest(name: string): boolean {
   return extensions.test(name) && !name.startsWith('.');
 }
 
 const fileBytesMax = 64 * 1024 * 1024;
-/** So many bytes are hashed in one turn, which takes 2 ms at most. */
+/** The most bytes to hash in one turn, which takes at most 2 ms. */
 const hashedAtOnce = 1024 * 1024;
 /**
  * A file that is empty, broken or missing counts as such after this time: shells truncate a file
- * before they write it, and editors move the old file away first.
+ * before they write it, and editors first move the old file away.
  */
 export const graceMs = 50;
 
 interface ManifestFile {
-  /** Changes whenever the file does; for a file that cannot be read, the reason. */
+  /** Changes whenever the file does; for an unreadable file, the reason. */
   readonly identity: string;
   readonly contentHash: string;
-  /** Its last good objects. */
+  /** Its last valid objects. */
   readonly objects: ManifestObjects;
   /** performance.now() when it was first found missing; undefined while it exists. */
   readonly missingSinceMs: number | undefined;
@@ -44,7 +44,7 @@ const nothing: ManifestFile = {
 
 type Loaded =
   | { readonly kind: 'read'; readonly file: ManifestFile; readonly problems: SourceProblem[] }
-  /** Somebody may still be writing it. */
+  /** It may still be being written. */
   | { readonly kind: 'unsettled' }
   | { readonly kind: 'missing' };
 
@@ -54,7 +54,7 @@ interface Scan {
   readonly state: 'settled' | 'unsettled';
 }
 
-/** The last good content of each manifest in a directory. */
+/** The last valid content of each manifest in a directory. */
 export class ManifestDirectory {
   readonly #path: string;
   readonly #context: DecodeContext;
@@ -73,8 +73,8 @@ export class ManifestDirectory {
   }
 
   /**
-   * Reads what changed. `hinted` files are read even when they look unchanged: a file system's
-   * clock is coarse. Rejects when the directory itself cannot be read; then nothing changed.
+   * Reads what changed. `hinted` files are read even if they look unchanged: a file system's clock
+   * is coarse. Rejects if the directory itself cannot be read; then nothing changes.
    */
   async scan(hinted: ReadonlySet<string>): Promise<Scan> {
     const found = (await readdir(this.#path)).filter(isManifest);
@@ -115,7 +115,7 @@ export class ManifestDirectory {
       if (status.size > fileBytesMax) throw new Error('larger than 64 MiB');
       const bytes = await readFile(path);
       const after = await stat(path, { bigint: true });
-      // It was written or replaced while we read it, so that what we have may be incomplete.
+      // It was written or replaced while being read, so the content may be incomplete.
       if (identityOf(after) !== identityOf(status)) return { kind: 'unsettled' };
       return await this.#parse(name, bytes, before, status);
     } catch (error) {

@@ -1,4 +1,4 @@
-/** Gives the objects of documents, each of which holds an object or a list. */
+/** Returns the objects of documents, each of which is an object or a list. */
 import { isRawObject, type RawObject, show } from '../decode/field-reader.ts';
 import type { SourceProblem } from '../source.ts';
 import type { ManifestDocument } from './parse.ts';
@@ -9,10 +9,10 @@ export interface RawManifest {
   readonly line: number;
 }
 
-/** The most lists within lists: an anchor of YAML can put a list into itself. */
+/** The most nested lists: a YAML anchor can put a list into itself. */
 const listsDeepMax = 8;
 
-/** Objects of all documents, those of lists too. */
+/** Objects of all documents, including those in lists. */
 export function* flatten(
   file: string,
   documents: Iterable<ManifestDocument>,

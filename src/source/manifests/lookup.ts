@@ -1,4 +1,4 @@
-/** Reads files anew for what is not kept of them. */
+/** Reads the files again for fields that are not kept. */
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { RawObject } from '../decode/field-reader.ts';

@@ -5,7 +5,7 @@ import type { Pacer } from '../pacer.ts';
 import type { SourceProblem } from '../source.ts';
 import type { RawManifest } from './flatten.ts';
 
-/** The resource of each kind, for the API versions that we read. */
+/** The resource of each kind, for the supported API versions. */
 const resourceOfType: ReadonlyMap<string, Resource> = new Map([
   ['v1/Service', 'services'],
   ['v1/Node', 'nodes'],
@@ -27,13 +27,13 @@ interface ManifestContent {
   /** Its name, for problems. */
   readonly file: string;
   readonly found: readonly RawManifest[];
-  /** The objects that the file held before. */
+  /** The objects that the file contained before. */
   readonly previous: ManifestObjects;
 }
 
 /**
- * Decodes what a file holds. An object that cannot be used keeps its `previous` version, as an
- * API server keeps the old object when it refuses an update.
+ * Decodes the content of a file. An object that cannot be used keeps its `previous` version, as an
+ * API server keeps the old object if it refuses an update.
  */
 export async function decodeManifests(
   { file, found, previous }: ManifestContent,
@@ -88,7 +88,7 @@ function withDefaults(resource: Resource, raw: RawObject): RawObject {
   return { ...defaulted, ports };
 }
 
-/** Whether it is another Node than ours, which an API server would not send. */
+/** Whether it is another Node than this one, which an API server would not send. */
 function isOtherNode(change: Change, { nodeName }: DecodeContext): boolean {
   return change.kind === 'node' && change.node.name !== nodeName;
 }

@@ -5,9 +5,9 @@ import { flatten, type RawManifest } from './flatten.ts';
 import { ManifestError, parseManifest } from './parse.ts';
 import type { ThreadMessage, ThreadOrder } from './read.ts';
 
-/** The receiver handles one message of this size in a turn. */
+/** The receiver handles one message of this size per turn. */
 const charactersPerMessage = 256 * 1024;
-/** The largest object that etcd takes. The receiver reads it in 10 ms. */
+/** The largest object that etcd accepts. The receiver parses it in 10 ms. */
 const objectCharactersMax = 1.5 * 1024 * 1024;
 
 const tell = (message: ThreadMessage): void => parentPort!.postMessage(message);
@@ -17,7 +17,7 @@ function textOf({ raw, line }: RawManifest): string | Error {
   try {
     json = JSON.stringify(raw);
   } catch (error) {
-    // An anchor of YAML can put an object into itself.
+    // A YAML anchor can put an object into itself.
     return error as Error;
   }
   if (json.length <= objectCharactersMax) return json;

@@ -53,7 +53,7 @@ export function* parseManifest(file: string, bytes: Buffer): Generator<ManifestD
 }
 
 function lineOfBadByte(bytes: Buffer): number {
-  // Bytes that are no UTF-8 become U+FFFD, which no manifest contains.
+  // Bytes that are not UTF-8 become U+FFFD, which no manifest contains.
   const text = bytes.toString('utf8');
   return 1 + count(text, '\n', text.indexOf('\ufffd'));
 }
@@ -71,7 +71,7 @@ function parseJSON(text: string): unknown {
     return JSON.parse(text);
   } catch (error) {
     const words = error instanceof Error ? error.message : String(error);
-    // V8 tells the position of some mistakes only. The YAML parser finds the others.
+    // V8 reports the position of some mistakes only. The YAML parser finds the others.
     const line = /\(line ([0-9]+) column/.exec(words)?.[1];
     if (line !== undefined) throw new ManifestError(Number(line), words);
     throw new ManifestError(1 + count(text, '\n', mistakeIn(text)), words);
@@ -87,8 +87,8 @@ interface YAMLPart {
 }
 
 /**
- * Cuts a YAML stream at its document markers. Every `---` in the first column is one, because block
- * scalars are indented.
+ * Splits a YAML stream at its document markers. Every `---` in the first column is one, because
+ * block scalars are indented.
  */
 function* yamlParts(text: string): Generator<YAMLPart> {
   const marker = /^---(?=[ \t\r\n]|$)/gm;
@@ -119,7 +119,7 @@ function mistakeIn(text: string): number {
   }
 }
 
-/** Parses one document. The parser has no limit of depth: it may overflow the stack, and throw. */
+/** Parses one document. The parser has no depth limit: it may overflow the stack, and throw. */
 function documentOf({ line, text }: YAMLPart) {
   try {
     return parseDocument(text, { prettyErrors: false });
@@ -143,7 +143,7 @@ function parseYAML(part: YAMLPart): unknown {
   try {
     return document.toJS();
   } catch (cause) {
-    // Aliases that expand without end, or to nothing.
+    // Aliases without an end, or of missing anchors.
     const reason = cause instanceof Error ? cause.message : String(cause);
     throw new ManifestError(part.line, reason);
   }

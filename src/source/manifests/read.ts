@@ -7,9 +7,9 @@ import type { SourceProblem } from '../source.ts';
 import { flatten, type RawManifest } from './flatten.ts';
 import { ManifestError, parseManifest } from './parse.ts';
 
-/** Files up to this size are parsed here, which takes 5 ms for YAML. */
+/** Files up to this size are parsed on this thread, which takes 5 ms for YAML. */
 const bytesHereMax = 8 * 1024;
-/** The heap of the thread. A file that needs more is refused, and the process goes on. */
+/** The heap of the thread. A file that needs more is refused, and the process continues. */
 const heapMegabytesMax = 1024;
 
 interface ReadManifest {
@@ -17,7 +17,7 @@ interface ReadManifest {
   readonly problems: readonly SourceProblem[];
 }
 
-/** A message of the thread, with some of the objects. */
+/** A message from the thread, with some of the objects. */
 export type ThreadMessage =
   /** Objects as JSON: they are parsed on this thread one by one. */
   | { readonly kind: 'objects'; readonly objects: readonly { json: string; line: number }[] }
@@ -30,7 +30,10 @@ export interface ThreadOrder {
   readonly bytes: Uint8Array;
 }
 
-/** The objects of a file. Rejects with a ManifestError, or because the thread ended. `bytes` are not to be used afterwards. */
+/**
+ * The objects of a file. Rejects with a ManifestError, or if the thread ended. `bytes` must not be
+ * used afterwards.
+ */
 export async function readManifest(
   file: string,
   bytes: Buffer,
@@ -63,7 +66,7 @@ async function readOnThread(file: string, bytes: Buffer, pacer: Pacer): Promise<
       isWhole = true;
     } else failure = new ManifestError(message.line, message.reason);
   });
-  // Rejects with what the thread throws, or with what keeps it from starting.
+  // Rejects with the thread's exception, or with the failure to start it.
   const [code] = await once(worker, 'exit');
   if (failure !== undefined) throw failure;
   if (!isWhole) throw new Error(`its thread has ended with code ${code}`);

@@ -1,4 +1,4 @@
-/** Label selectors, as the API server reads them. */
+/** Label selectors, in the API server's syntax. */
 import type { RawObject } from '../decode/field-reader.ts';
 import { LookupError } from '../lookup.ts';
 
@@ -10,9 +10,9 @@ const setBased = new RegExp(String.raw`^(${key})\s+(in|notin)\s*\(([^()]*)\)$`);
 const equality = new RegExp(String.raw`^(${key})\s*(==?|!=)\s*(${value})$`);
 const existence = new RegExp(String.raw`^(!?)\s*(${key})$`);
 
-/** `app=web,tier!=db,env in (a, b),!old`: all of them must hold. Throws a LookupError. */
+/** `app=web,tier!=db,env in (a, b),!old`: all requirements must match. Throws a LookupError. */
 export function parseSelector(text: string): Requirement {
-  // Commas within parentheses part values, the others requirements.
+  // Commas within parentheses separate values, the others requirements.
   const parts = text.split(/,(?![^()]*\))/).map((part) => part.trim());
   const requirements = parts.filter((part) => part !== '').map(requirementOf);
   return (labels) => requirements.every((holds) => holds(labels));

@@ -11,7 +11,7 @@ import { graceMs, ManifestDirectory } from './directory.ts';
 import { ManifestLookup } from './lookup.ts';
 import type { ManifestObject } from './objects.ts';
 
-/** At the start, files that are being written are read again so many times at most. */
+/** How often files that are being written are read again at the start. */
 const settleAttemptsMax = 20;
 
 interface ManifestSourceOptions {
@@ -36,8 +36,8 @@ function unreadable(path: string, reason: string): Error {
 
 /**
  * Services, EndpointSlices, the Node and ServiceCIDRs from a directory of manifests. Changes are
- * picked up within 100 ms. A broken file is reported with its line, and its last good content
- * stays in force. Of two files with the same object, the first by name wins.
+ * applied within 100 ms. A broken file is reported with its line, and its last valid content stays
+ * in force. Of two files with the same object, the first by name wins.
  */
 export class ManifestSource implements Source {
   readonly #path: string;
@@ -45,7 +45,7 @@ export class ManifestSource implements Source {
   readonly #directory: ManifestDirectory;
   readonly #pacer = new Pacer();
   readonly #watcher: DirectoryWatcher;
-  /** What the sink was told, by `resource/key`. */
+  /** The changes passed to the sink, by `resource/key`. */
   #delivered = new Map<string, ManifestObject>();
   /** Pairs of files with the same object that were reported. */
   #clashes = new Set<string>();
@@ -86,7 +86,7 @@ export class ManifestSource implements Source {
     return undefined;
   }
 
-  /** Files come from no API server. */
+  /** Files are not from an API server. */
   server(): undefined {
     return undefined;
   }
@@ -95,7 +95,7 @@ export class ManifestSource implements Source {
     return undefined;
   }
 
-  /** All resources come from one directory. */
+  /** All resources are in one directory. */
   condition(_resource: Resource): Condition {
     const silenceMs =
       this.#scannedAtMs === undefined ? undefined : performance.now() - this.#scannedAtMs;
@@ -109,7 +109,7 @@ export class ManifestSource implements Source {
     onOutage: 'fail' | 'survive',
   ): Promise<boolean> {
     try {
-      // Watches first and reads then, so that a change in between gives an event.
+      // Watches first and reads then, so that a change in between causes an event.
       const watched = this.#follow(await stat(this.#path, { bigint: true }), sink);
       const { problems, state } = await this.#directory.scan(hinted);
       for (const problem of problems) sink.problem(problem);
@@ -141,7 +141,7 @@ export class ManifestSource implements Source {
     sink.problem({ subject: this.#path, field: undefined, reason });
   }
 
-  /** Tells the sink the difference between what it was told and what the files hold. */
+  /** Passes the differences between the files and the previous changes to the sink. */
   async #deliver(sink: SourceSink): Promise<void> {
     const desired = await this.#merge(sink);
     for (const [key, { resource }] of this.#delivered) {

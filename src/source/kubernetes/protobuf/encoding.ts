@@ -16,7 +16,7 @@ import { WireReader } from './wire.ts';
 /** Numbers of the fields of an event, and of the object in it. */
 const eventFields = { type: 1, object: 2, raw: 1 } as const;
 
-/** The protobuf of an API server, for the objects of one resource. */
+/** The API server's protobuf encoding of the objects of one resource. */
 export function protobuf(
   resource: Watched,
   context: DecodeContext,
@@ -55,7 +55,7 @@ function readEvent(
   throw new Error(`its object is of kind "${kind}"`);
 }
 
-/** Reads a Status in its envelope; undefined when the body is none. */
+/** Reads a Status in its envelope; undefined if the body is not one. */
 export function readStatus(body: Buffer): RawObject | undefined {
   const reader = new WireReader(body, new StringCache());
   try {

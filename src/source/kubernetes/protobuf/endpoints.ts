@@ -24,8 +24,8 @@ const tags = {
 } as const;
 
 /**
- * Reads endpoints straight into columns: a full list holds 240,000. Undefined when one of them is
- * unusual: then they are decoded one by one, which reports what is wrong.
+ * Reads endpoints directly into columns: a full list has 240,000. Undefined if one of them is
+ * unusual: then they are decoded one by one, which reports problems.
  */
 export function readColumns(
   reader: WireReader,
@@ -48,7 +48,7 @@ export function readColumns(
 class EndpointReader {
   readonly #reader: WireReader;
   readonly #isIPv4: boolean;
-  /** What is read of an endpoint: one object for all, because there are hundreds of thousands. */
+  /** The fields of an endpoint: one object for all, because there are hundreds of thousands. */
   readonly #found = {
     conditions: 0,
     node: '',

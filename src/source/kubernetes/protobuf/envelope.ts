@@ -14,9 +14,9 @@ const kindField = 2;
 export const typeMeta = message(text(kindField, 'kind'));
 
 /**
- * Goes from an envelope, which goes to the reader's end, to the message in it. Returns the kind of
- * the message: `Service`; empty when the envelope does not name it. Throws a WireError when there
- * is no envelope.
+ * Moves from an envelope, which ends at the reader's end, into its message. Returns the kind of the
+ * message, such as `Service`; empty if the envelope does not name it. Throws a WireError if it
+ * is missing.
  */
 export function unwrap(reader: WireReader): string {
   const { at, bytes, end } = reader;
@@ -31,7 +31,7 @@ export function unwrap(reader: WireReader): string {
   return kind;
 }
 
-/** The fields of a whole message. */
+/** The fields of a complete message. */
 export function readWhole(bytes: Buffer, fields: Message, strings: StringCache): Found {
   return readMessage(new WireReader(bytes, strings), fields);
 }

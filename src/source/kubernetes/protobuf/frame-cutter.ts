@@ -2,18 +2,18 @@ import { StreamError } from '../errors.ts';
 import { type Framed, Pieces } from '../pieces.ts';
 
 const prefixBytes = 4;
-/** No event is so long. A longer frame shows that the stream does not consist of frames. */
+/** No event is longer. A longer frame shows that the stream does not consist of frames. */
 const frameBytesMax = 256 * 1024 * 1024;
 
 /**
- * Cuts a watch stream into frames: a length of four bytes, big-endian, and then the event. An event
- * longer than `bytesMax` is not kept in memory.
+ * Splits a watch stream into frames: a length of four bytes, big-endian, followed by the event. An
+ * event longer than `bytesMax` is not kept in memory.
  */
 export class FrameCutter {
   readonly #pieces: Pieces;
   readonly #prefix = Buffer.alloc(prefixBytes);
   #prefixLength = 0;
-  /** Bytes of the frame that have not come yet. */
+  /** Bytes of the frame that have not arrived yet. */
   #missing = 0;
 
   constructor(bytesMax: number) {
@@ -37,12 +37,12 @@ export class FrameCutter {
     }
   }
 
-  /** The bytes of the frame that has not ended. */
+  /** The bytes of the incomplete frame. */
   get pendingBytes(): number {
     return this.#prefixLength + this.#missing;
   }
 
-  /** Index after what was read. */
+  /** The index after what was read. */
   #readPrefix(chunk: Buffer, from: number): number {
     if (this.#prefixLength === 0 && chunk.length - from >= prefixBytes) {
       this.#begin(chunk.readUInt32BE(from));

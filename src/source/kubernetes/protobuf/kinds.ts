@@ -18,7 +18,7 @@ import {
   time,
 } from './message.ts';
 
-/** What is read of the metadata of every object. */
+/** The metadata that are read of every object. */
 const ofEach = [
   text(1, 'name'),
   common(3, 'namespace'),
@@ -105,7 +105,7 @@ export const endpoint = message(
 
 const endpointPort = message(common(1, 'name'), common(2, 'protocol'), int32(3, 'port'));
 
-/** Endpoints are read as positions, because their family comes after them. */
+/** Endpoints are read as positions, because their family follows them. */
 const endpointSlice = message(
   nested(1, 'metadata', sliceMeta),
   repeated(position(2, 'endpoints')),

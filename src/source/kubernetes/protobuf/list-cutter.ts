@@ -17,21 +17,21 @@ const listFields = { metadata: 1, items: 2 } as const;
 type Part = 'magic' | 'tag' | 'length' | 'item' | 'metadata' | 'typeMeta' | 'other' | 'number';
 
 /**
- * Cuts the body of a list into its items while it comes, so that it is never in memory as a whole.
- * The body is an envelope, and in it a message whose field 2 are the items.
+ * Splits the body of a list into its items while it arrives, so that it is never in memory as a
+ * whole. The body is an envelope with a message whose field 2 are the items.
  */
 export class ListCutter {
   readonly #item: Pieces;
   readonly #head = new Pieces(headBytesMax);
   readonly #strings: StringCache;
   #part: Part = 'magic';
-  /** The bytes of this part that have not come. */
+  /** The number of bytes of this part that have not arrived. */
   #missing = magic.length;
-  /** The value so far of a varint that has not ended. */
+  /** The value so far of an incomplete varint. */
   #number = 0;
   #numberBytes = 0;
   #tag = 0;
-  /** The bytes of the list message that have not come; undefined = outside of it. */
+  /** The remaining bytes of the list message; undefined = outside of it. */
   #listMissing: number | undefined;
   #listSeen = false;
   #metadata: Found = {};
@@ -62,7 +62,7 @@ export class ListCutter {
     }
   }
 
-  /** The list without its items, after the whole body. Throws a StreamError when it is cut. */
+  /** The list without its items, after the whole body. Throws a StreamError if it is truncated. */
   envelope(): Found {
     const isOver = this.#part === 'tag' && this.#numberBytes === 0;
     if (!isOver || this.#listMissing !== undefined) {
@@ -72,7 +72,7 @@ export class ListCutter {
     return { metadata: this.#metadata };
   }
 
-  /** Counts bytes of the list message, inside of it. */
+  /** Counts bytes inside the list message. */
   #count(length: number): void {
     if (this.#listMissing === undefined) return;
     if (length > this.#listMissing) throw broken();
@@ -160,7 +160,7 @@ export class ListCutter {
     }
   }
 
-  /** Goes on to the next field, or to the end of the list message. */
+  /** Moves to the next field, or to the end of the list message. */
   #next(): void {
     this.#part = 'tag';
     if (this.#listMissing === 0) this.#listMissing = undefined;

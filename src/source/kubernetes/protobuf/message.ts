@@ -3,20 +3,20 @@ import { WireError, type WireReader } from './wire.ts';
 /** The fields of a message, by name, as in JSON. */
 export type Found = Record<string, unknown>;
 
-/** A field that we need of a message. */
+/** A field to read of a message. */
 interface Field {
   readonly name: string;
   /** Reads the next value, and adds it to `found`. */
   readonly take: (reader: WireReader, found: Found) => void;
 }
 
-/** The fields that we need of a message, by tag. All others are skipped. */
+/** The fields to read of a message, by tag. All others are skipped. */
 export type Message = readonly (Field | undefined)[];
 
 type Definition = readonly [tag: number, field: Field];
 type Define = (number: number, name: string) => Definition;
 
-/** Wire types of fields that we read. */
+/** Wire types of the fields to read. */
 const varint = 0;
 const delimited = 2;
 
@@ -57,7 +57,7 @@ export const position = once(delimited, (reader) => {
 
 const seconds = message(once(varint, (reader) => reader.int64())(1, 'seconds'));
 
-/** A time, to the second as in JSON; undefined when it is not set. */
+/** A time, to the second as in JSON; undefined if not set. */
 export const time = once(delimited, (reader) => {
   const isSet = reader.bytes[reader.at] !== 0;
   const found = readNested(reader, seconds);
@@ -80,12 +80,12 @@ export function repeated([tag, { name, take }]: Definition): Definition {
 const entryKey = (1 << 3) | delimited;
 const entryValue = (2 << 3) | delimited;
 
-/** Whether a key is wanted that is not known beforehand. */
+/** Whether to read an entry with a key that is not in `keys`. */
 export type IsWanted = (length: number, at: (index: number) => number) => boolean;
 
 /**
- * The entries of a map of strings that have these keys, or others that are wanted. No strings are
- * made of the rest.
+ * The entries of a map of strings that have these keys, or others for which `isWanted` is true. No strings
+ * are made of the rest.
  */
 export function entries(
   number: number,
@@ -117,7 +117,7 @@ function textAt(reader: WireReader, at: number): string {
   return reader.text();
 }
 
-/** Reads a string that may be one of the keys, in ASCII; undefined when it is not wanted. */
+/** Reads a string that may be one of the keys, in ASCII; undefined if it is not needed. */
 function oneOf(
   keys: readonly string[],
   reader: WireReader,
@@ -138,8 +138,8 @@ function oneOf(
 }
 
 /**
- * The index of the field's value, where its length begins; -1 = there is none. If it comes twice,
- * the last wins. It looks from the reader's index to its end, and goes back.
+ * The index of the field's value, where its length begins; -1 = absent. If it occurs twice, the
+ * last one wins. Searches from the reader's index to its end, and restores the index.
  */
 function find(reader: WireReader, number: number): number {
   const { at: from } = reader;
@@ -155,8 +155,8 @@ function find(reader: WireReader, number: number): number {
 }
 
 /**
- * Goes into the message that a field holds, for good: the reader ends where it ends. False, and
- * the reader stays, when there is no such field.
+ * Moves into the message in a field permanently: the reader's end becomes that of the message.
+ * False, and the reader does not move, if the field is absent.
  */
 export function goInto(reader: WireReader, number: number): boolean {
   const at = find(reader, number);
@@ -166,7 +166,7 @@ export function goInto(reader: WireReader, number: number): boolean {
   return true;
 }
 
-/** A text with few different values; undefined = there is no such field. The reader stays. */
+/** A text with few different values; undefined = the field is absent. The reader does not move. */
 export function textOf(reader: WireReader, number: number): string | undefined {
   const at = find(reader, number);
   if (at < 0) return undefined;
@@ -185,7 +185,9 @@ export function readNested(reader: WireReader, fields: Message): Found {
   return found;
 }
 
-/** Reads a message from the reader's index to its end. If a field comes twice, the last wins. */
+/**
+ * Reads a message from the reader's index to its end. If a field occurs twice, the last one wins.
+ */
 export function readMessage(reader: WireReader, fields: Message): Found {
   const found: Found = {};
   let field: Field | undefined;

@@ -8,8 +8,9 @@ import { type Found, readMessage, readNested } from './message.ts';
 import { WireError, type WireReader } from './wire.ts';
 
 /**
- * Reads objects of one resource from protobuf: the fields that decoding knows, as in JSON. So
- * decoding alone decides what is valid. Endpoints are many: usual ones go straight into columns.
+ * Reads objects of one resource from protobuf: the fields that decoding knows, as in JSON. So only
+ * decoding determines what is valid. There are many endpoints: ordinary ones are read directly into
+ * columns.
  */
 export class ObjectReader {
   readonly #resource: Watched;
@@ -21,8 +22,8 @@ export class ObjectReader {
   }
 
   /**
-   * Reads an object, from the reader's index to its end. Throws an Error of one line, with object
-   * and field if these are known.
+   * Reads an object, from the reader's index to its end. Throws a one-line Error, with object and
+   * field if these are known.
    */
   read(reader: WireReader): RawObject {
     const { at, end } = reader;
@@ -53,7 +54,9 @@ export class ObjectReader {
         : new ReadEndpoints(columns);
   }
 
-  /** `Service shop/web`. Metadata come first, so that they can be read if later fields can't. */
+  /**
+   * `Service shop/web`. Metadata are the first field, so they can be read if later fields can't.
+   */
   #describe(reader: WireReader): string {
     const kind = kindOf[this.#resource];
     try {

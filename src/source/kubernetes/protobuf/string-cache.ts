@@ -4,9 +4,9 @@ const slots = 8192;
 const bytesMax = 64;
 
 /**
- * Makes strings from bytes, equal ones only once. A list names the same nodes, zones, namespaces
- * and ports a hundred thousand times, and finding a string by its bytes takes a third of the time
- * of making one. Each slot holds the last string whose hash leads to it.
+ * Creates strings from bytes, equal ones only once. A list contains the same nodes, zones,
+ * namespaces and ports a hundred thousand times, and finding a string by its bytes takes a third of
+ * the time of creating one. Each slot has the last string with its hash.
  */
 export class StringCache {
   readonly #slots: string[] = new Array<string>(slots).fill('');
@@ -25,7 +25,7 @@ export class StringCache {
   }
 }
 
-/** Whether the bytes are this text in ASCII. Other texts are never found, but made anew. */
+/** Whether the bytes are this text in ASCII. Other texts are never found, but created again. */
 function equals(text: string, bytes: Buffer, from: number): boolean {
   for (let i = 0; i < text.length; i += 1) {
     const byte = bytes[from + i]!;

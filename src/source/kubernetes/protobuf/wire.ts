@@ -1,6 +1,6 @@
 import type { StringCache } from './string-cache.ts';
 
-/** The bytes are no protobuf message. Each reader on the way out adds its field to the path. */
+/** The bytes are not a protobuf message. Each outer reader adds its field to the path. */
 export class WireError extends Error {
   override readonly name = 'WireError';
   #path = '';
@@ -10,7 +10,7 @@ export class WireError extends Error {
     return this.#path;
   }
 
-  /** Adds the field that the error is inside of. */
+  /** Adds the field that contains the error. */
   within(field: string): this {
     this.#path = this.#path === '' ? field : `${field}.${this.#path}`;
     return this;
@@ -26,13 +26,13 @@ const fixed32 = 5;
 const varintBytesMax = 10;
 const twoTo32 = 2 ** 32;
 
-/** Reads a protobuf message, field by field. Throws a WireError when the bytes are none. */
+/** Reads a protobuf message, field by field. Throws a WireError if the bytes are invalid. */
 export class WireReader {
   readonly bytes: Buffer;
   readonly #strings: StringCache;
   /** Index of the next byte. */
   at = 0;
-  /** The index after the message that is read, which may be inside of others. */
+  /** The index after the current message, which may be inside of others. */
   end: number;
 
   constructor(bytes: Buffer, strings: StringCache) {
@@ -49,7 +49,7 @@ export class WireReader {
     return outer;
   }
 
-  /** Goes on with the outer message. */
+  /** Continues with the outer message. */
   leave(outer: number): void {
     this.at = this.end;
     this.end = outer;
@@ -98,14 +98,14 @@ export class WireReader {
     return this.bytes.toString('utf8', this.#payload(from), this.at);
   }
 
-  /** A string with few different values. The cache returns an equal one that came before. */
+  /** A string with few different values. The cache returns an equal earlier one. */
   common(): string {
     const from = this.at;
     this.skipBytes();
     return this.#strings.read(this.bytes, this.#payload(from), this.at);
   }
 
-  /** Reads a length. Throws a WireError when the message has fewer bytes left. */
+  /** Reads a length. Throws a WireError if the message has fewer bytes left. */
   length(): number {
     const length = this.int32();
     if (length < 0 || length > this.end - this.at) throw cutShort();
