@@ -1,21 +1,20 @@
 /**
- * How much one Service gets, whatever its objects ask for: a Service of 80 KB can name three
- * million frontends. Limits are for one family, because each family has its own part of the kernel.
- * Which part of a Service is served within the limits is decided here, with the same result on all
- * nodes.
+ * Limits what one Service gets: a Service of 80 KB can ask for three million frontends. Limits
+ * apply to one family, because each family has its own part of the kernel. The part of a Service
+ * that is served within the limits is selected here, with the same result on all nodes.
  */
 import type { Family } from '../net/address.ts';
 import type { ServicePort } from './types.ts';
 
-/** The most that one Service gets in one family. */
+/** The limits of one Service in one family. */
 export interface ServiceLimits {
   readonly frontends: number;
   /**
-   * Endpoints of one frontend. They are put in order in one turn of the event loop, and are never
-   * divided between batches.
+   * Endpoints of one frontend. They are sorted in one turn of the event loop, and never divided
+   * between batches.
    */
   readonly frontendEndpoints: number;
-  /** Endpoints of all frontends. One that several frontends lead to counts for each of them. */
+  /** Endpoints of all frontends together. An endpoint counts once for each of its frontends. */
   readonly endpoints: number;
   /** Source ranges count once for each load-balancer frontend. */
   readonly sourceRanges: number;
@@ -31,7 +30,7 @@ export const noLimits: ServiceLimits = {
   affinityPorts: Number.POSITIVE_INFINITY,
 };
 
-/** A Service asks for more than it gets. */
+/** A Service asks for more than the limits permit. */
 export interface Excess {
   readonly family: Family;
   readonly what: keyof ServiceLimits;
@@ -39,14 +38,12 @@ export interface Excess {
   readonly limit: number;
 }
 
-/**
- * The numbers that make up a Service's frontends: those that it asks for, or those that it gets.
- */
+/** The numbers that determine a Service's frontends, as requested or as granted. */
 interface FrontendCounts {
   readonly ports: number;
-  /** Of these ports, those with a node port. */
+  /** The number of these ports that have a node port. */
   readonly nodePorts: number;
-  /** Every port has a frontend at each of them. */
+  /** Each port has a frontend at each of them. */
   readonly addresses: number;
 }
 
@@ -55,8 +52,8 @@ export function countFrontends({ ports, nodePorts, addresses }: FrontendCounts):
 }
 
 /**
- * The frontends that a Service gets: first its ports at the first address, which is the ClusterIP;
- * then their node ports; then further addresses, each with all of these ports.
+ * The frontends that a Service gets: first its ports at the first address, which is the ClusterIP,
+ * then their node ports, then further addresses, each with all of these ports.
  */
 export function allotFrontends(asked: readonly ServicePort[], addresses: number, limit: number) {
   const all = { ports: asked.length, nodePorts: countNodePorts(asked), addresses };
@@ -74,8 +71,8 @@ function countNodePorts(ports: readonly ServicePort[]): number {
 }
 
 /**
- * What each of `sharers` gets when together they ask for `asked`: all, or an equal share of 1 or
- * more.
+ * The share of each of `sharers` if together they ask for `asked`: all, or an equal share of at
+ * least 1.
  */
 export function shareOf(asked: number, limit: number, sharers: number): number {
   if (asked <= limit) return Number.POSITIVE_INFINITY;

@@ -1,14 +1,14 @@
 /**
- * The endpoints of one ServicePort in one family, gathered from all its EndpointSlices, ascending
- * and each once. Upstream sorts by the text of address and port (edge case E15), we by packed
- * bytes: any order will do if it is stable.
+ * The endpoints of one ServicePort in one family, collected from all its EndpointSlices, sorted and
+ * without duplicates. Upstream sorts by the text of address and port (edge case E15), this code by
+ * packed bytes: any stable order will do.
  */
 import { addressBytes, type Family } from '../net/address.ts';
 import { EndpointList, endpointBytes } from '../net/endpoint-list.ts';
 import { Condition, type EndpointSlice, type ServicePort } from './types.ts';
 
 /**
- * What is known of a candidate: the `Condition` bits, and what its zone hints mean on this node.
+ * Facts about a candidate: the `Condition` bits, and the meaning of its zone hints on this node.
  */
 export const EndpointFlag = {
   ...Condition,
@@ -33,13 +33,13 @@ interface Run {
 
 const noRuns: readonly Run[] = [];
 
-/** So many ports are handled in one step. */
+/** The number of ports handled in one step. */
 export const portsAStep = 256;
 
 /** Which slices have endpoints of each port of a Service in one family. */
 export class CandidateIndex {
   readonly #family: Family;
-  /** This node's zone; empty = none. No hint names the empty zone. */
+  /** This node's zone; empty = none. No hint contains the empty zone. */
   readonly #zone: string;
   readonly #runs = new Map<string, Run[]>();
   readonly #runsOf = new Map<ServicePort, readonly Run[]>();
@@ -49,7 +49,9 @@ export class CandidateIndex {
     this.#zone = zone;
   }
 
-  /** Indexes ports of the slices that are added later: `portsAStep` of them, from this one. */
+  /**
+   * Indexes ports of the slices that are added later: `portsAStep` of them, starting at this one.
+   */
   expect(ports: readonly ServicePort[], from: number): void {
     const to = Math.min(ports.length, from + portsAStep);
     for (let i = from; i < to; i += 1) {
@@ -59,7 +61,7 @@ export class CandidateIndex {
     }
   }
 
-  /** Adds `portsAStep` ports of a slice, from this one. */
+  /** Adds `portsAStep` ports of a slice, starting at this one. */
   add(slice: EndpointSlice, from: number): void {
     if (slice.family !== this.#family) return;
     const to = Math.min(slice.ports.length, from + portsAStep);
@@ -69,7 +71,7 @@ export class CandidateIndex {
     }
   }
 
-  /** How many endpoints the slices give to an expected port, repeats included. */
+  /** The number of endpoints in the slices for an expected port, duplicates included. */
   count(port: ServicePort): number {
     let count = 0;
     for (const { slice } of this.#runsOf.get(port) ?? noRuns) count += slice.length;
@@ -77,8 +79,9 @@ export class CandidateIndex {
   }
 
   /**
-   * At most `limit` endpoints of an expected port. Those on this node come first, so that policy Local is
-   * served where traffic arrives; then the others, in the order in which slices were added.
+   * At most `limit` endpoints of an expected port. Those on this node come first, so that policy
+   * Local is served where traffic arrives; then the others, in the order in which slices were
+   * added.
    */
   gather(port: ServicePort, limit: number = Number.POSITIVE_INFINITY): Candidates {
     const runs = this.#runsOf.get(port) ?? noRuns;
@@ -140,7 +143,7 @@ interface Packed {
   readonly flags: Uint8Array;
 }
 
-/** So many are sorted by insertion, which makes no garbage: most lists are short. */
+/** Lists up to this length are sorted by insertion, which makes no garbage: most are short. */
 const insertedMax = 64;
 
 function sortUnique(family: Family, bytes: Uint8Array, flags: Uint8Array): Candidates {
@@ -151,7 +154,7 @@ function sortUnique(family: Family, bytes: Uint8Array, flags: Uint8Array): Candi
   return { endpoints: new EndpointList(family, unique.bytes), flags: unique.flags };
 }
 
-/** Ascending, and of equal ones that first which counts. */
+/** Sorts ascending; of equal endpoints, the one to use first. */
 function compare({ bytes, flags }: Packed, a: number, b: number, stride: number): number {
   return comparePacked(bytes, a, b, stride) || preference(flags[b]!) - preference(flags[a]!);
 }
@@ -189,7 +192,7 @@ function sortByOrder(packed: Packed, stride: number): Packed {
   return { bytes, flags };
 }
 
-/** The first of each endpoint. */
+/** The first of each group of equal endpoints. */
 function withoutRepeats({ bytes, flags }: Packed, stride: number): Packed {
   let count = 1;
   for (let i = 1; i < flags.length; i += 1) {
@@ -221,9 +224,10 @@ function comparePacked(packed: Uint8Array, a: number, b: number, stride: number)
 }
 
 /**
- * Which of two endpoints with one address and port counts (edge cases E16, E17): not terminating
- * before terminating, then ready, then serving. Between equal ones upstream lets the order of
- * slices decide. Here the remaining bits decide, so that the result does not depend on that order.
+ * Which of two endpoints with the same address and port to use (edge cases E16, E17): not
+ * terminating before terminating, then ready, then serving. Between equal ones upstream uses the
+ * order of slices. Here the remaining bits decide, so that the result does not depend on that
+ * order.
  */
 function preference(flags: number): number {
   const steady = (flags & EndpointFlag.terminating) === 0 ? 1 << 10 : 0;

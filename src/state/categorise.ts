@@ -6,23 +6,21 @@ import { type TopologyMode, topologyFlag, topologyMode } from './topology.ts';
 import type { Forwarding } from './types.ts';
 
 export interface Pools extends Pick<Forwarding, 'cluster' | 'local' | 'hairpin' | 'serving'> {
-  /** There is an endpoint that could take traffic, whether or not a policy allows it. */
+  /** An endpoint could take traffic, whether or not a policy permits it. */
   readonly hasAny: boolean;
 }
 
 type Predicate = (flags: number) => boolean;
 
-/** Which endpoints are taken. */
+/** Which endpoints are used. */
 export interface Choice {
   readonly takes: Predicate;
-  /**
-   * `serving`: none is ready, so that terminating endpoints are taken that still serve (KEP-1669).
-   */
+  /** `serving`: none is ready, so terminating endpoints that still serve are used (KEP-1669). */
   readonly standard: 'ready' | 'serving';
   readonly topology: TopologyMode;
 }
 
-/** The choice of each pool; undefined = no policy asks for the pool. */
+/** The choice of each pool; undefined = no policy uses the pool. */
 export interface Choices {
   readonly cluster: Choice | undefined;
   readonly local: Choice | undefined;
@@ -52,7 +50,7 @@ export function categorise({ endpoints, flags }: Candidates, policy: PortPolicy)
   return {
     cluster: select(endpoints, flags, inCluster),
     local,
-    // Hairpin endpoints include the local ones, so that equal lengths mean equal lists.
+    // Hairpin endpoints include the local ones, so equal lengths mean equal lists.
     hairpin: hairpin.length === local.length ? local : hairpin,
     serving: select(endpoints, flags, (flag) => (flag & EndpointFlag.serving) !== 0),
     hasAny: flags.some((flag) => (flag & EndpointFlag.ready) !== 0 || servesTerminating(flag)),
@@ -62,7 +60,7 @@ export function categorise({ endpoints, flags }: Candidates, policy: PortPolicy)
 function clusterChoice(flags: Uint8Array): Choice {
   const topology = topologyMode(flags);
   const asked = EndpointFlag.ready | topologyFlag[topology];
-  // A topology mode is used only when a ready endpoint fits it: so none is ready here.
+  // A topology mode is used only if a ready endpoint matches it: so none is ready here.
   return fallback(flags, topology, (flag) => (flag & asked) === asked, servesTerminating);
 }
 
@@ -76,7 +74,7 @@ function localChoice(flags: Uint8Array): Choice {
   );
 }
 
-/** When no endpoint is ready, terminating ones that still serve are taken. */
+/** If no endpoint is ready, terminating ones that still serve are used. */
 function fallback(
   flags: Uint8Array,
   topology: TopologyMode,
@@ -89,8 +87,8 @@ function fallback(
 }
 
 /**
- * Why this pool does not take an endpoint with these flags; undefined = it does. `isNodeless`: its
- * EndpointSlice does not say on which node it is.
+ * Why this pool does not use an endpoint with these flags; undefined = it does. `isNodeless`: its
+ * EndpointSlice does not name a node.
  */
 export function whyNot(
   flag: number,
@@ -110,7 +108,7 @@ export function whyNot(
   return choice.topology === 'SameNode' ? 'is hinted for other nodes' : 'is hinted for other zones';
 }
 
-/** Returns `endpoints` itself when all are chosen, which is the usual case and saves memory. */
+/** Returns `endpoints` itself if all are chosen, which is the usual case and saves memory. */
 function select(endpoints: EndpointList, flags: Uint8Array, chosen: Predicate): EndpointList {
   let count = 0;
   for (const flag of flags) if (chosen(flag)) count += 1;

@@ -1,4 +1,4 @@
-/** What a source tells of the cluster. */
+/** Changes of the cluster that a source delivers. */
 import type {
   EndpointSlice,
   Node,
@@ -11,14 +11,16 @@ import type {
 export const resources = ['services', 'endpointslices', 'nodes', 'servicecidrs'] as const;
 export type Resource = (typeof resources)[number];
 
-/** One object that came, changed or went. A repeated object is no change to anyone downstream. */
+/**
+ * One object that was added, changed or deleted. Repeating an object changes nothing downstream.
+ */
 export type Change =
   | { readonly kind: 'service'; readonly service: Service }
   | { readonly kind: 'service-gone'; readonly key: string }
-  /** It is there, and this proxy has nothing to do for it. */
+  /** It exists, but this proxy does not serve it. */
   | { readonly kind: 'service-unserved'; readonly unserved: UnservedService }
   | { readonly kind: 'slice'; readonly slice: EndpointSlice }
-  /** It is there for a Service, and has nothing that can be used. */
+  /** It exists and names a Service, but has nothing usable. */
   | { readonly kind: 'slice-unused'; readonly unused: UnusedSlice }
   | { readonly kind: 'slice-gone'; readonly key: string }
   | { readonly kind: 'node'; readonly node: Node }

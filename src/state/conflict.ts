@@ -2,11 +2,11 @@ import { formatEndpoint } from '../net/address.ts';
 import type { Protocol } from '../net/protocol.ts';
 import { type Frontend, formatServicePortName, type ServicePortName } from './types.ts';
 
-/** A Service can't be reached at an address or port that it claims. */
+/** A Service does not get an address or port that it claims. */
 export interface Conflict {
   readonly loser: ServicePortName;
   readonly frontend: Frontend;
-  /** Key (`ns/name`) of the Service whose claim is better. */
+  /** Key (`ns/name`) of the Service whose claim has precedence. */
   readonly holder: string;
 }
 
@@ -26,7 +26,7 @@ export function formatConflict(conflict: Conflict): string {
 
 /**
  * The same for readers of the loser's namespace, who may not see other namespaces: the holder is
- * named only when it is in theirs.
+ * named only if it is in theirs.
  */
 export function formatConflictForLoser(conflict: Conflict): string {
   const { holder, loser } = conflict;

@@ -9,7 +9,7 @@ import type {
   SlicePort,
 } from './types.ts';
 
-/** Deep equality; the order of pools and frontends counts. */
+/** Deep equality; the order of pools and frontends matters. */
 export function sameForwarding(a: Forwarding, b: Forwarding): boolean {
   if (a === b) return true;
   return (
@@ -41,7 +41,7 @@ function sameFrontend(a: Frontend, b: Frontend): boolean {
   );
 }
 
-/** Whether two records of one Service say the same; the order of lists counts. */
+/** Whether two records of one Service are equal; the order of lists matters. */
 export function sameService(a: Service, b: Service): boolean {
   return (
     a.uid === b.uid &&
@@ -65,7 +65,7 @@ function sameServicePort(a: ServicePort, b: ServicePort): boolean {
   return sameSlicePort(a, b) && a.nodePort === b.nodePort;
 }
 
-/** Whether two records of one EndpointSlice say the same; the order of endpoints counts. */
+/** Whether two records of one EndpointSlice are equal; the order of endpoints matters. */
 export function sameSlice(a: EndpointSlice, b: EndpointSlice): boolean {
   return (
     a.service === b.service &&

@@ -1,7 +1,7 @@
 /**
- * spec.externalIPs: whoever may write Services can ask for any address in the world, and every node
- * gives it to him (CVE-2020-8554). The operator can say which addresses are served, and of which
- * namespaces. External IPs that are addresses of the node are reported.
+ * spec.externalIPs: a user who may write Services can claim any address, and every node redirects
+ * it to that Service (CVE-2020-8554). The operator can restrict the addresses that are served, and
+ * the namespaces. External IPs that are addresses of the node are reported.
  */
 import {
   type Address,
@@ -14,22 +14,22 @@ import type { NodeSockets } from './node-sockets.ts';
 import type { Service } from './types.ts';
 
 export interface ExternalIPRules {
-  /** Only addresses within are served; empty = all. */
+  /** Only addresses in these blocks are served; empty = all. */
   readonly cidrs: readonly CIDR[];
   /** Only external IPs of Services in these namespaces are served; empty = all. */
   readonly namespaces: readonly string[];
 }
 
-/** What an operator and the author of a Service should know about an external IP. */
+/** A report about an external IP for the operator and the author of the Service. */
 export interface ExternalIPNotice {
   /** `namespace/name` of the Service. */
   readonly service: string;
   readonly address: Address;
-  /** The rule that keeps it from being served; or `node`, when it is an address of this node. */
+  /** The rule by which it is not served; or `node`, if it is an address of this node. */
   readonly because: keyof ExternalIPRules | 'node';
 }
 
-/** The external IPs of a Service that the rules let it have. */
+/** The external IPs of a Service that the rules permit. */
 export function allowedExternalIPs(
   service: Service,
   rules: ExternalIPRules | undefined,

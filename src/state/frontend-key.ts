@@ -1,4 +1,4 @@
-/** Keys of frontends: within one family and protocol, and whatever the family and protocol. */
+/** Keys of frontends: within one family and protocol, and across all. */
 import type { Family } from '../net/address.ts';
 import type { EndpointKey } from '../net/endpoint-list.ts';
 import type { Protocol } from '../net/protocol.ts';
@@ -6,7 +6,7 @@ import type { Frontend } from './types.ts';
 
 /**
  * A value that only equal frontends of one family and protocol share, for use as the key of a Map:
- * for a node port -port; else as `endpointKey` makes it of the address and port.
+ * -port for a node port; otherwise `endpointKey` of the address and port.
  */
 export type FrontendKey = EndpointKey;
 
@@ -32,7 +32,7 @@ export function isNodePortKey(key: FrontendKey): boolean {
   return typeof key === 'number' && key < 0;
 }
 
-/** Identifies a frontend whatever its family and protocol. */
+/** Identifies a frontend across families and protocols. */
 export type ClaimKey = number | string;
 
 /** The `ClaimKey` of a node port. */
@@ -47,7 +47,7 @@ export function claimKey(
   frontend: Pick<Frontend, 'address' | 'port'>,
 ): ClaimKey {
   const key = frontendKey(frontend);
-  // The protocol goes above the 48 bits of address and port.
+  // The protocol is above the 48 bits of address and port.
   if (typeof key === 'number' && key >= 0) return protocolNumbers[protocol] * 2 ** 48 + key;
   return `${family} ${protocol} ${key}`;
 }
@@ -60,7 +60,7 @@ export function nodePortClaim(family: Family, protocol: Protocol, port: number):
   return `${family} ${protocol} ${nodePortKey(port)}`;
 }
 
-/** Node ports of a health-check node port, which answers in both families; 0 = none. */
+/** Node ports of a health-check node port, which answers in both families; empty if it is 0. */
 export function nodePortsOf(healthCheckNodePort: number): readonly NodePortKey[] {
   if (healthCheckNodePort === 0) return [];
   return (['IPv4', 'IPv6'] as const).map((family) =>

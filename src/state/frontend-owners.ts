@@ -1,10 +1,10 @@
 /**
- * Who owns a frontend that several Services claim: the same external IP and port, load-balancer
- * address, node port or, in hand-written manifests, ClusterIP. Exactly one Service owns it: the
- * first by `precedence.ts`, whatever the order in which Services came.
+ * Which Service owns a frontend that several Services claim: the same external IP and port,
+ * load-balancer address, node port or, in hand-written manifests, ClusterIP. Exactly one Service
+ * owns it: the first by `precedence.ts`, regardless of the order in which Services arrived.
  *
  * At addresses of the node, a port may also be a node port or a health-check node port of another
- * Service, or a port of this process. Each of these keeps Services of a lower precedence from it.
+ * Service, or a port of this process. Each of these blocks Services of a lower precedence.
  */
 import { addressKey, type Family } from '../net/address.ts';
 import type { Protocol } from '../net/protocol.ts';
@@ -30,13 +30,13 @@ import {
   type ServicePortName,
 } from './types.ts';
 
-/** What a change of one Service's claims means for it and for others. */
+/** The result of a change of one Service's claims, for it and for others. */
 export interface Ownership {
   /** The given Forwardings, each with only the frontends that its Service owns. */
   readonly forwardings: readonly Forwarding[];
   /** Frontends that pass to or from Forwardings of other Services. */
   readonly transfers: readonly Transfer[];
-  /** Frontends that their claimants do not own, each reported once for each better claimant. */
+  /** Frontends that their claimants do not own, each reported once per better claimant. */
   readonly conflicts: readonly Conflict[];
 }
 
@@ -54,7 +54,7 @@ export interface Transfer {
 /** Answers questions about owners. */
 export type ReadonlyOwners = Pick<FrontendOwners, 'ownerOf' | 'ownerInsteadOf'>;
 
-/** Names this process as the owner of the ports that it listens on. */
+/** The owner's name if this process listens on the port. */
 const proxy = 'this proxy';
 
 /** A Service's claim to one frontend. */
@@ -63,16 +63,16 @@ interface Claim {
   readonly createdMs: number;
   readonly frontend: Frontend;
   readonly servicePort: ServicePortName;
-  /** What may keep the frontend from the Service: the node port of that number, or this process. */
+  /** What may block the Service's claim: the node port of that number, or this process. */
   readonly near: NodePortKey | typeof proxy | undefined;
-  /** The owner in whose favour a conflict was reported. */
+  /** The owner in the last reported conflict. */
   lostTo: string | undefined;
 }
 
-/** The claims to one frontend. A single claim stands for itself, which saves megabytes. */
+/** The claims to one frontend. A single claim is stored without a list, which saves megabytes. */
 type Claims = Claim | Contest;
 
-/** Owners before a change, of the frontends whose owner it may change. */
+/** The owners, before a change, of the frontends whose owner the change may affect. */
 type Before = Map<ClaimKey, Claim | undefined>;
 
 interface Wanted {
@@ -83,7 +83,7 @@ interface Wanted {
 
 /**
  * The cost of a call depends on the Service's own frontends only. A call takes effect in its last
- * step: it never shows a state in which a frontend has two owners, or a claimant but no owner.
+ * step: no intermediate state has a frontend with two owners, or with a claimant but no owner.
  */
 export class FrontendOwners {
   readonly #claims = new Map<ClaimKey, Claims>();
@@ -96,8 +96,8 @@ export class FrontendOwners {
   readonly #healthCheckOf = new Map<string, number>();
 
   /**
-   * Sets what a Service claims. `forwardings` are all those of the Service, of every port and
-   * family.
+   * Sets the claims of a Service. `forwardings` are all Forwardings of the Service, of every port
+   * and family.
    */
   *set(
     { key: service, createdMs }: Pick<Service, 'key' | 'createdMs'>,
@@ -131,7 +131,7 @@ export class FrontendOwners {
     return { transfers: this.#transfers(service, before, conflicts), conflicts };
   }
 
-  /** The key of the Service that owns the frontend; undefined = none does. */
+  /** The key of the Service that owns the frontend; undefined = none. */
   ownerOf(
     family: Family,
     protocol: Protocol,
@@ -141,8 +141,8 @@ export class FrontendOwners {
   }
 
   /**
-   * Who has a frontend that a Forwarding asks for and does not own: the key of a Service, or `this
-   * proxy`. The Service may be its own, with another port.
+   * The owner of a frontend that a Forwarding claims and does not own: the key of a Service, or
+   * `this proxy`. It may be the same Service, with another port.
    */
   ownerInsteadOf({ family, servicePort }: Forwarding, frontend: Frontend): string | undefined {
     const { name, namespace, protocol } = servicePort;
@@ -156,12 +156,12 @@ export class FrontendOwners {
     const best = claims instanceof Contest ? claims.best : claims;
     const keeper = best && this.#keeperOf(best);
     if (keeper === undefined) return best;
-    // All claims but that of a Service that keeps others away are kept away.
+    // Blocks all claims except that of the blocking Service.
     const claim = claimOf(claims, keeper);
     return claim !== undefined && this.#keeperOf(claim) === undefined ? claim : undefined;
   }
 
-  /** Who keeps a frontend at an address of the node from its claimant. */
+  /** What blocks the claim to a frontend at an address of the node. */
   #keeperOf({ near, service }: Claim): string | undefined {
     if (near === undefined || near === proxy) return near;
     const nodePort = this.#ownerAt(near)?.service;
@@ -170,12 +170,12 @@ export class FrontendOwners {
     return undefined;
   }
 
-  /** Who has the frontend of a claim; the claimant itself if it owns it. */
+  /** The owner of the frontend; the claimant itself if it owns it. */
   #betterThan(key: ClaimKey, claim: Claim): string | undefined {
     return this.#keeperOf(claim) ?? this.#ownerAt(key)?.service;
   }
 
-  /** Records who owns the frontend of a claim. Returns whether its Service does. */
+  /** Records the owner of the frontend. Returns whether it is the claim's Service. */
   #owns(key: ClaimKey, claim: Claim, conflicts: Conflict[]): boolean {
     const isOwner = this.#ownerAt(key) === claim;
     const owner = isOwner ? undefined : this.#betterThan(key, claim);
@@ -186,7 +186,7 @@ export class FrontendOwners {
     return isOwner;
   }
 
-  /** Records a claim. Returns true if nothing can keep the frontend from the Service. */
+  /** Records a claim. Returns true if nothing can block it. */
   #enter(key: ClaimKey, claim: Claim, before: Before): boolean {
     const { frontend, near, service } = claim;
     if (frontend.address === undefined) this.#rememberNear(String(key), before);
@@ -259,7 +259,7 @@ export class FrontendOwners {
     for (const key of this.#near.get(nodePort) ?? []) this.#remember(key, before);
   }
 
-  /** How the owners have changed, other than `service`. */
+  /** The changes of owners, except those of `service`. */
   #transfers(service: string, before: Before, conflicts: Conflict[]): readonly Transfer[] {
     const transfers = new Transfers(service);
     for (const [key, from] of before) {
@@ -275,7 +275,7 @@ export class FrontendOwners {
 
 /** Several claims to one frontend. */
 class Contest {
-  /** The best first. */
+  /** Best first. */
   readonly #sorted: Claim[] = [];
   readonly #byService = new Map<string, Claim>();
 
@@ -287,7 +287,7 @@ class Contest {
     return this.#sorted[0]!;
   }
 
-  /** The only claim that is left. */
+  /** The only remaining claim. */
   get only(): Claim | undefined {
     return this.#sorted.length === 1 ? this.best : undefined;
   }
@@ -311,7 +311,7 @@ class Contest {
     this.#sorted.splice(this.#indexOf(known), 1);
   }
 
-  /** The number of claims that are better. */
+  /** The number of better claims. */
   #indexOf(claim: Claim): number {
     let low = 0;
     let high = this.#sorted.length;
@@ -324,7 +324,7 @@ class Contest {
   }
 }
 
-/** Collects what passes between Forwardings of other Services than `but`. */
+/** Collects transfers between Forwardings of Services other than `but`. */
 class Transfers {
   readonly #but: string;
   readonly #of = { IPv4: new Map<ServicePortName, Gathered>(), IPv6: new Map() } as const;
@@ -362,8 +362,8 @@ export function transferred(forwarding: Forwarding, { lost, gained }: Transfer):
 }
 
 /**
- * What a Service claims. When two of its ports claim the same frontend, the first port gets it.
- * Within a port, `resolve` gives each address once.
+ * The claims of a Service. If two of its ports claim the same frontend, the first port gets it.
+ * Within a port, `resolve` returns each address once.
  */
 function* claimsOf(
   service: string,
@@ -402,7 +402,7 @@ function* claimsOf(
   return { claims, duplicates };
 }
 
-/** What comes before the frontend, where node ports are open on its address. */
+/** What has precedence over the frontend, if node ports are open on its address. */
 function nearOf(
   family: Family,
   protocol: Protocol,

@@ -1,10 +1,10 @@
-/** Which Service port each frontend belongs to, for those who find frontends in the kernel. */
+/** Maps frontends in the kernel to their Service ports. */
 import { type Address, addressKey, type Family } from '../net/address.ts';
 import type { Protocol } from '../net/protocol.ts';
 import { frontendKey, nodePortKey } from './frontend-key.ts';
 import type { Forwarding } from './types.ts';
 
-/** Whom a packet is for. What can't be told is empty. */
+/** The Service port of a packet. Unknown fields are empty. */
 export interface Whom {
   readonly family: Family;
   readonly namespace: string;
@@ -14,13 +14,13 @@ export interface Whom {
   readonly protocol: string;
 }
 
-/** What is in force in the kernel. */
+/** The Forwardings that are in force. */
 export interface ProgrammedFamily {
   readonly family: Family;
   readonly inForce: ReadonlyMap<string, Forwarding>;
 }
 
-/** Of a packet. Without an address, it is a node port; without a port, any of the address. */
+/** The destination of a packet. Without an address: a node port; without a port: any port. */
 interface Destination {
   readonly address: Address | undefined;
   readonly port: number | undefined;
@@ -32,7 +32,7 @@ export class FrontendsByService {
   readonly #ports = new Map<string, Whom>();
   readonly #addresses = new Map<number | string, Whom>();
 
-  /** `pause` lets the event loop serve others, where it gives a promise. */
+  /** `pause` yields to the event loop when it returns a promise. */
   static async of(
     family: Family,
     forwardings: Iterable<Forwarding>,
@@ -62,7 +62,7 @@ export class FrontendsByService {
     }
   }
 
-  /** An address that is no frontend's is one of the node, with a node port. */
+  /** An address that has no frontend is an address of the node with a node port. */
   of({ address, port, protocol }: Destination): Whom {
     const nobody = { namespace: '', service: '', port: '', protocol: protocol ?? '' };
     const none = { family: this.#family, ...nobody };

@@ -4,9 +4,9 @@ import { Condition, type EndpointSlice } from './types.ts';
 const readyHere = Condition.ready | Condition.local;
 
 /**
- * The number of addresses on this node that are ready to serve a Service on some port, which is
- * what its health-check node port answers (behaviour document 10.2). Unlike the local pool, it
- * never falls back to terminating endpoints. `slices` are the Service's.
+ * The number of ready addresses on this node that serve a Service on some port, which is the answer
+ * of its health-check node port (behaviour document 10.2). Unlike the local pool, it never includes
+ * terminating endpoints. `slices` are the Service's.
  */
 export function countLocalReady(slices: readonly EndpointSlice[], family: Family): number {
   const width = addressBytes[family];

@@ -1,4 +1,4 @@
-/** The addresses and ports of this node that frontends of Services may collide with. */
+/** The addresses and ports of this node with which frontends of Services may collide. */
 import { type Address, addressKey } from '../net/address.ts';
 
 export type AddressKeys = ReadonlySet<ReturnType<typeof addressKey>>;
@@ -6,13 +6,13 @@ export type AddressKeys = ReadonlySet<ReturnType<typeof addressKey>>;
 export interface NodeSockets {
   /** Addresses of this machine and of its Node. */
   readonly addresses: AddressKeys;
-  /** The addresses that node ports are open on. */
+  /** The addresses that accept node ports. */
   readonly nodePorts: AddressKeys;
   /** TCP ports that this process itself listens on: health, metrics. */
   readonly listening: ReadonlySet<number>;
 }
 
-/** Where nothing is known of the node. */
+/** Used if nothing is known of the node. */
 export const noSockets: NodeSockets = {
   addresses: new Set(),
   nodePorts: new Set(),
@@ -23,7 +23,7 @@ export function keysOf(addresses: readonly Address[]): AddressKeys {
   return new Set(addresses.map(addressKey));
 }
 
-/** Keys that only one of the two has. */
+/** Keys that are in only one of the two. */
 export function difference(a: AddressKeys, b: AddressKeys): AddressKeys {
   return new Set([...[...a].filter((key) => !b.has(key)), ...[...b].filter((key) => !a.has(key))]);
 }

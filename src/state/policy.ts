@@ -4,13 +4,13 @@ import type { Service, TrafficPolicy } from './types.ts';
 
 export interface PortPolicy {
   readonly internal: TrafficPolicy;
-  /** Undefined = the port can't be reached from outside the cluster: no policy is in use. */
+  /** Undefined = the port can't be reached from outside the cluster, so no policy is used. */
   readonly external: TrafficPolicy | undefined;
 }
 
 /**
- * The policies of ports with a node port (`outside`) and of those without (`inside`). External IPs
- * make a port externally accessible even when they are not served, as upstream's do with
+ * The policies of ports with a node port (`outside`) and without (`inside`). External IPs make a
+ * port externally accessible even if they are not served, as in upstream with
  * AllowServiceExternalIPs off.
  */
 export function portPolicies(
@@ -24,13 +24,13 @@ export function portPolicies(
   return { outside, inside: accessible ? outside : { internal, external: undefined } };
 }
 
-/** Policy Local counts only for Services whose type (or external IPs) the API allows it for. */
+/** Policy Local applies only to Services whose type (or external IPs) permits it in the API. */
 function externalPolicy(service: Service): TrafficPolicy {
   const allowed = service.type !== 'ClusterIP' || service.externalIPs.length > 0;
   return allowed ? service.externalTrafficPolicy : 'Cluster';
 }
 
-/** The port that load balancers ask for the node's health; 0 = none. */
+/** The port at which load balancers check the node's health; 0 = none. */
 export function healthCheckNodePort(service: Service): number {
   const asked = service.type === 'LoadBalancer' && externalPolicy(service) === 'Local';
   return asked ? service.healthCheckNodePort : 0;

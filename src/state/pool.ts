@@ -1,7 +1,7 @@
 /**
- * Pools keep their order while endpoints come and go, so that a mode writes only the positions
- * that changed: losing an endpoint swaps the last one into the hole, replacing one changes one
- * position.
+ * Pools keep their order as endpoints are added and removed, so that a mode writes only the
+ * positions that changed: removing an endpoint moves the last one into its position, replacing one
+ * changes one position.
  */
 import { EndpointFinder } from '../net/endpoint-finder.ts';
 import { EndpointList, endpointBytes } from '../net/endpoint-list.ts';
@@ -9,14 +9,14 @@ import { sameForwarding } from './equal.ts';
 import type { Forwarding } from './types.ts';
 
 /**
- * The endpoints of `next`, ordered after `previous`: whatever `previous` holds at an index below
- * `next.length` and `next` has too stays there. All others fill the holes, from the lowest up, in
- * the order of `next`.
+ * The endpoints of `next`, in the order of `previous`: an endpoint at an index of `previous` below
+ * `next.length` that `next` has, too, stays there. All others fill the free positions in ascending
+ * order, in the order of `next`.
  *
- * The positions below `next.length` that change are as few as any order could have: as many as were
- * added when the list does not shrink, else as many as were removed below `next.length`. Returns
- * `previous` itself when nothing changes. `next` holds each endpoint once; one that stands twice in
- * `previous` (which only another program can have written) keeps its first index.
+ * The number of changed positions below `next.length` is minimal: the number of added endpoints if
+ * the list does not shrink, otherwise the number removed below `next.length`. Returns `previous`
+ * itself if nothing changes. `next` has no duplicates; an endpoint that occurs twice in `previous`
+ * (which only another program can have written) keeps its first index.
  */
 export function keepOrder(previous: EndpointList, next: EndpointList): EndpointList {
   if (previous.equals(next)) return previous;
@@ -34,7 +34,10 @@ export function keepOrder(previous: EndpointList, next: EndpointList): EndpointL
   return place(previous, next, holes, isPlaced);
 }
 
-/** `previous` cut or extended to the length of `next`, with what is not placed in the holes. */
+/**
+ * `previous` cut or extended to the length of `next`, with the unplaced endpoints in the free
+ * positions.
+ */
 function place(
   previous: EndpointList,
   next: EndpointList,
@@ -52,7 +55,7 @@ function place(
   return new EndpointList(next.family, bytes);
 }
 
-/** `next` with its lists in the order of `previous`, shared with it where they are equal. */
+/** `next` with its lists in the order of `previous`, sharing lists that are equal. */
 export function withOrderOf(previous: Forwarding | undefined, next: Forwarding): Forwarding {
   if (previous === undefined) return next;
   const cluster = keepOrder(previous.cluster, next.cluster);
@@ -60,7 +63,7 @@ export function withOrderOf(previous: Forwarding | undefined, next: Forwarding):
   // For these two any stable order will do, and sharing halves the memory.
   const sharing = (set: 'hairpin' | 'serving', pool: 'local' | 'cluster'): EndpointList => {
     const ordered = pool === 'local' ? local : cluster;
-    // Usually they are one list, before and after.
+    // Usually they are the same list, before and after.
     if (previous[set] === previous[pool] && next[set] === next[pool]) return ordered;
     const list = keepOrder(previous[set], next[set]);
     return ordered.equals(list) ? ordered : list;
@@ -75,8 +78,8 @@ export function withOrderOf(previous: Forwarding | undefined, next: Forwarding):
 }
 
 /**
- * `next` in the order of `previous`: `previous` itself when they differ in nothing else, and `next`
- * itself when it has that order.
+ * `next` in the order of `previous`: `previous` itself if they do not differ otherwise, and `next`
+ * itself if it has that order.
  */
 export function inOrderOf(previous: Forwarding | undefined, next: Forwarding): Forwarding {
   if (previous === undefined || previous === next) return next;
@@ -85,13 +88,13 @@ export function inOrderOf(previous: Forwarding | undefined, next: Forwarding): F
   return sameForwarding(next, ordered) ? next : ordered;
 }
 
-/** Whether they are the same but for the order of their pools; undefined = there is none. */
+/** Whether they are equal except for the order of their pools; undefined = absent. */
 export function isSame(a: Forwarding | undefined, b: Forwarding | undefined): boolean {
   if (a === b) return true;
   return a !== undefined && b !== undefined && inOrderOf(a, b) === a;
 }
 
-/** `next` with its pools in the order that `orderOf` gives, usually that of the kernel. */
+/** `next` with its pools in the order of `orderOf`, usually that of the kernel. */
 export function withHeldOrder(
   next: Forwarding,
   orderOf: (pool: 'cluster' | 'local') => EndpointList,

@@ -1,18 +1,18 @@
 /**
- * Who comes first where several parties could answer at one address, port and protocol. This table
- * is the only place that says so.
+ * The precedence between the possible owners of one address, port and protocol. No other code
+ * defines it.
  *
- * kube-proxy has no order of its own: it writes rules for every claimant, and the one whose rule or
- * map element comes first or was written last gets the packets. Each line therefore gives the
- * reason that the cluster has, and what kube-proxy does. Among equal lines, the Service that was
- * created first comes first, then the first by name. Within a Service, its first port does.
+ * kube-proxy has no defined order: it writes rules for every claimant, and the one whose rule or
+ * map element is first or was written last gets the packets. Each line therefore states the reason,
+ * and the behaviour of kube-proxy. Within the same line, the Service that was created first has
+ * precedence, then the first by name. Within a Service, its first port has.
  */
 import type { Frontend } from './types.ts';
 
-/** What may answer at an address and port. */
+/** The possible owners of an address and port. */
 type Claimant = Frontend['kind'] | 'proxy' | 'healthCheckNodePort';
 
-/** The best first. */
+/** Highest precedence first. */
 const order: readonly Claimant[] = [
   // The API server gives a ClusterIP to one Service only. kube-proxy matches it before all other
   // frontends of a Service (behaviour document 5.4).
@@ -23,12 +23,12 @@ const order: readonly Claimant[] = [
   // The API server gives a node port to one Service only, at all addresses of the node. kube-proxy
   // matches node ports last, so that an external IP of the node hides them.
   'nodePort',
-  // The same holds for health-check node ports, where load balancers ask for the node's health.
+  // The same applies to health-check node ports, where load balancers check the node's health.
   'healthCheckNodePort',
   // A controller writes the address of a load balancer to the status of a Service; writing to it
   // needs a permission of its own. kube-proxy does not distinguish it from an external IP.
   'loadBalancerIP',
-  // Anybody who may create a Service may ask for any external IP (CVE-2020-8554).
+  // A user who may create a Service may claim any external IP (CVE-2020-8554).
   'externalIP',
 ];
 
@@ -36,7 +36,7 @@ const ranks = Object.fromEntries(order.map((claimant, rank) => [claimant, rank])
   Record<Claimant, number>
 >;
 
-/** Negative: `a` comes before `b`. */
+/** Negative: `a` has precedence over `b`. */
 export function comparePrecedence(a: Claimant, b: Claimant): number {
   return ranks[a] - ranks[b];
 }

@@ -1,6 +1,6 @@
 /**
- * Makes Forwardings from records, by the rules of behaviour document section 5, once for all modes.
- * Pure.
+ * Creates Forwardings from records, by the rules of behaviour document section 5, once for all
+ * modes. Pure.
  */
 import {
   type Address,
@@ -33,7 +33,7 @@ import {
   type ServicePort,
 } from './types.ts';
 
-/** What a Forwarding depends on besides its Service and EndpointSlices. */
+/** What a Forwarding depends on, other than its Service and EndpointSlices. */
 export interface ResolveContext {
   /** This node's zone; empty = none. */
   readonly zone: string;
@@ -49,14 +49,14 @@ export interface ResolveContext {
   readonly limits?: ServiceLimits;
 }
 
-/** What a Service means on this node. */
+/** The resolved state of a Service on this node. */
 export interface Resolved {
   readonly forwardings: Forwarding[];
-  /** What it asks for and does not get, because of the limits of one Service. */
+  /** What it does not get because of the limits of one Service. */
   readonly excess: readonly Excess[];
 }
 
-/** What a Forwarding was made from, to explain it. */
+/** The input from which a Forwarding was resolved, to explain it. */
 export interface Seen {
   readonly port: ServicePort;
   readonly policy: PortPolicy;
@@ -67,7 +67,7 @@ export interface Seen {
 const families = ['IPv4', 'IPv6'] as const satisfies readonly Family[];
 
 /**
- * One Forwarding for each port of the Service in each family that it has a ClusterIP of: IPv4
+ * One Forwarding for each port of the Service in each family in which it has a ClusterIP: IPv4
  * first, ports in the Service's order. `slices` are this Service's, in any order.
  */
 export function resolve(
@@ -79,7 +79,8 @@ export function resolve(
 }
 
 /**
- * As `resolve`, in steps: each is a slice or a port. The cost is linear in the size of the objects.
+ * Like `resolve`, in steps: each is a slice or a port. The cost is linear in the size of the
+ * objects.
  */
 export function* resolveInSteps(
   service: Service,
@@ -130,9 +131,9 @@ class FamilyPart {
   readonly #policies: Readonly<Record<'inside' | 'outside', PortPolicy>>;
   readonly #shared: SharedByPorts;
   #candidates: CandidateIndex;
-  /** Frontends at node ports that may still be had. */
+  /** The remaining frontends at node ports. */
   #nodePortsLeft: number;
-  /** Ports that may still remember their clients. */
+  /** The remaining ports with session affinity. */
   #affinityPortsLeft: number;
   /** The most endpoints of one port. */
   #endpointsMax = Number.POSITIVE_INFINITY;
@@ -175,7 +176,7 @@ class FamilyPart {
     const share = shareOf(asked, limits.endpoints, this.#frontendCount());
     this.#endpointsMax = Math.min(this.#endpointsMax, share);
     if (this.#endpointsMax === Number.POSITIVE_INFINITY) return;
-    // Which endpoints are served must not depend on the order in which slices came.
+    // The endpoints that are served must not depend on the order in which slices arrived.
     this.#candidates = new CandidateIndex(this.#family, this.#context.zone);
     yield* this.#gather(slices.toSorted((a, b) => (a.key < b.key ? -1 : 1)));
   }
@@ -244,7 +245,7 @@ class FamilyPart {
     return countFrontends({ ports, addresses, nodePorts: this.#nodePortsLeft });
   }
 
-  /** The number of endpoints that all frontends ask for together. */
+  /** The number of endpoints of all frontends together. */
   #endpointCount(): number {
     let nodePorts = this.#nodePortsLeft;
     let count = 0;
@@ -299,7 +300,7 @@ function rangesOf(ranges: readonly CIDR[], family: Family): readonly CIDR[] {
   return known[family];
 }
 
-/** The ranges of one family, each once; empty when one of them allows everyone (5.2). */
+/** The ranges of one family without duplicates; empty if one of them allows all clients (5.2). */
 function uniqueRanges(ranges: readonly CIDR[], family: Family): readonly CIDR[] {
   const unique = new Map<number | string, CIDR>();
   for (const range of ranges) {
@@ -316,8 +317,8 @@ interface Treatments {
 }
 
 /**
- * The treatments (5.4). With `hasAny`, a pool can be empty only when its policy is Local. From
- * outside, an empty local pool is no reason for `drop`: this node and its pods are still served.
+ * The treatments (5.4). With `hasAny`, a pool can be empty only if its policy is Local. From
+ * outside, an empty local pool is not a reason for `drop`: this node and its pods are still served.
  */
 function treatments(policy: PortPolicy, { hasAny, local }: Pools): Treatments {
   const internalPool = policy.internal === 'Local' ? 'local' : 'cluster';
@@ -344,10 +345,10 @@ interface ServiceAddress {
 }
 
 /**
- * An address that is given twice is one frontend: a ClusterIP before a load balancer's address, and
- * that before an external IP. Upstream's iptables mode has the same order, because its first rule
- * wins. In its nftables mode the last of ClusterIP, external IP and load-balancer IP overwrites the
- * element, and source ranges are checked for a load balancer's address whatever else it is.
+ * An address that occurs twice is one frontend: a ClusterIP precedes a load balancer's address,
+ * which precedes an external IP. Upstream's iptables mode has the same order, because its first
+ * rule matches. In its nftables mode the last of ClusterIP, external IP and load-balancer IP
+ * overwrites the element, and source ranges are checked for a load balancer's address in any case.
  */
 function addressesOf(
   service: Service,

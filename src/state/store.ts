@@ -1,7 +1,6 @@
 /**
- * The state of the cluster: the newest record of each object, and which Services have to be
- * resolved again. It has no I/O and no clock: a source applies changes, and the sync loop takes
- * dirty keys.
+ * The state of the cluster: the newest record of each object, and which Services must be resolved
+ * again. It has no I/O and no clock: a source applies changes, and the sync loop takes dirty keys.
  */
 import { isDeepStrictEqual } from 'node:util';
 import { type Address, addressKey, type CIDR, type Family, formatCIDR } from '../net/address.ts';
@@ -21,7 +20,7 @@ import { UnusedSlices } from './unused-slices.ts';
 
 const noSlices: readonly EndpointSlice[] = [];
 
-/** A Service, if it is known, and the slices that name it. */
+/** A Service, if it is known, and its slices. */
 interface Known {
   service: Service | undefined;
   slices: readonly EndpointSlice[];
@@ -39,11 +38,11 @@ export class ClusterState {
   #node: Node | undefined;
 
   /**
-   * In arrival order. A Service that came and went is among them, because it may have been resolved
-   * in between.
+   * In arrival order. A Service that was added and deleted is among them, because it may have been
+   * resolved in between.
    */
   readonly #dirty = new Set<string>();
-  /** Until all is listed: Services that have come with slices. The last to change is last. */
+  /** Until all is listed: Services whose slices have arrived. The last one to change is last. */
   readonly #arrived = new Set<string>();
   readonly #synced = new Set<Resource>();
   readonly #triggerTimes: TriggerTimes;
@@ -54,12 +53,12 @@ export class ClusterState {
     this.#triggerTimes = new TriggerTimes(startedMs);
   }
 
-  /** Applies a change. A repetition of what is known changes nothing. */
+  /** Applies a change. Repeating the current state changes nothing. */
   apply(change: Change): void {
     if (this.#accept(change)) this.#revision += 1;
   }
 
-  /** The first full list of this resource is in. */
+  /** The first complete list of this resource has arrived. */
   markSynced(resource: Resource): void {
     this.#synced.add(resource);
     if (this.synced) this.#arrived.clear();
@@ -81,7 +80,7 @@ export class ClusterState {
 
   /**
    * Keys (`ns/name`) of at most `limit` Services to resolve again, those first that have waited
-   * longest. A key without a Service belongs to one that is gone.
+   * longest. A key without a Service is that of a deleted one.
    */
   takeDirty(limit = Number.POSITIVE_INFINITY): string[] {
     const keys: string[] = [];
@@ -94,9 +93,9 @@ export class ClusterState {
   }
 
   /**
-   * While lists still stream in: keys of at most `limit` Services to resolve that are likely to be
-   * complete. A server lists the slices of a Service one after the other, so that the last `spared`
-   * Services that got a slice are left waiting.
+   * During the first lists: keys of at most `limit` Services to resolve that are probably complete.
+   * A server lists the slices of a Service one after the other, so the last `spared` Services that
+   * got a slice are kept back.
    */
   takeArrived(limit: number, spared: number): string[] {
     const keys: string[] = [];
@@ -118,7 +117,7 @@ export class ClusterState {
     return this.#dirty.has(key);
   }
 
-  /** Takes the trigger times that came for a Service since the last call. */
+  /** Takes the trigger times that were added for a Service since the last call. */
   takeTriggerTimes(key: string): readonly TriggerTime[] {
     return this.#triggerTimes.take(key);
   }
@@ -131,12 +130,12 @@ export class ClusterState {
     for (const [key, { service }] of this.#known) if (service !== undefined) yield key;
   }
 
-  /** Keys that slices name, and no Service here has. */
+  /** Keys that slices name, but no Service has. */
   *keysWithSlicesAlone(): Generator<string> {
     for (const [key, { service }] of this.#known) if (service === undefined) yield key;
   }
 
-  /** Services that are there and that this proxy does not serve, by key. */
+  /** Existing Services that this proxy does not serve, by key. */
   get unserved(): ReadonlyMap<string, UnservedService> {
     return this.#unserved;
   }
@@ -150,12 +149,12 @@ export class ClusterState {
     return this.#known.get(key)?.slices ?? noSlices;
   }
 
-  /** Slices that seem to be for the Service and cannot be used. */
+  /** Slices that seem to be for the Service but are unusable. */
   unusedSlices(key: string): readonly UnusedSlice[] {
     return this.#unused.of(key);
   }
 
-  /** This node as last seen; with `deleted` set when it has gone. */
+  /** This node as last seen; with `deleted` set if it was deleted. */
   get node(): Node | undefined {
     return this.#node;
   }
@@ -203,7 +202,7 @@ export class ClusterState {
     return true;
   }
 
-  /** Nobody has anything to do because of it, unless it was served before. */
+  /** Nothing depends on it, unless it was served before. */
   #setUnserved(unserved: UnservedService): boolean {
     this.#unserved.set(unserved.key, unserved);
     return this.#deleteService(unserved.key);
@@ -219,7 +218,7 @@ export class ClusterState {
     return true;
   }
 
-  /** The Service is dirty because its problems may be others. */
+  /** The Service is dirty because its problems may have changed. */
   #setUnused(unused: UnusedSlice): boolean {
     const isNew = this.#unused.set(unused);
     if (isNew) this.touch(unused.service);
@@ -272,7 +271,7 @@ export class ClusterState {
     return true;
   }
 
-  /** The entry of the Service, made when there is none. */
+  /** The entry of the Service, created if there is none. */
   #at(key: string): Known {
     let known = this.#known.get(key);
     if (known === undefined) {
@@ -313,7 +312,7 @@ export class ClusterState {
     }
   }
 
-  /** Makes Services with source ranges dirty: whether the node is in them may have changed. */
+  /** Makes Services with source ranges dirty: whether they include the node may have changed. */
   #touchSourceRanged(): void {
     for (const [key, { service }] of this.#known) {
       if (service !== undefined && service.loadBalancerSourceRanges.length > 0) this.touch(key);
@@ -334,7 +333,7 @@ export class ClusterState {
     return true;
   }
 
-  /** Unlike upstream, a CIDR that two objects list survives the deletion of one of them. */
+  /** Unlike in upstream, a CIDR in two objects survives the deletion of one of them. */
   #uniteServiceCIDRs(): void {
     const union = new Map<string, CIDR>();
     for (const { cidrs } of this.#serviceCIDRObjects.values()) {

@@ -11,7 +11,7 @@ export const topologyFlag = {
 } as const satisfies Record<TopologyMode, number>;
 
 /**
- * Hints count only when every ready endpoint has one and at least one names this node; otherwise
+ * Hints are used only if every ready endpoint has one and at least one names this node; otherwise
  * the same for its zone. Endpoints that are not ready do not matter. `flags` are `EndpointFlag`
  * bits.
  */
@@ -38,7 +38,7 @@ function survey(flags: Uint8Array): { readonly every: number; readonly some: num
   return { every, some };
 }
 
-/** Why hints are ignored; undefined = they count, or there are none. */
+/** Why hints are ignored; undefined = they are used, or there are none. */
 export function whyIgnored(flags: Uint8Array, zone: string): string | undefined {
   const { every, some } = survey(flags);
   if (topologyMode(flags) !== 'none') return undefined;

@@ -1,6 +1,6 @@
 import type { Family } from '../net/address.ts';
 
-/** When the change that a slice brought was made in the cluster, for programming latency. */
+/** The time in the cluster of a change that a slice delivered, for programming latency. */
 export interface TriggerTime {
   readonly family: Family;
   /** Milliseconds since the epoch. */
@@ -9,7 +9,7 @@ export interface TriggerTime {
 
 const none: readonly TriggerTime[] = [];
 
-/** Of more changes than this between two syncs, the others are not measured. */
+/** Changes beyond this number between two syncs are not measured. */
 const timesMaxPerService = 100;
 
 /**
@@ -34,13 +34,13 @@ export class TriggerTimes {
     this.#times.set(service, times);
   }
 
-  /** Forgets the times of a Service of which a slice is gone: their latency would mislead. */
+  /** Drops the times of a Service of which a slice was deleted: their latency would mislead. */
   drop(service: string, family: Family): void {
     const rest = this.take(service).filter((time) => time.family !== family);
     if (rest.length > 0) this.#times.set(service, rest);
   }
 
-  /** Returns the times of a Service, and forgets them. */
+  /** Returns and drops the times of a Service. */
   take(service: string): readonly TriggerTime[] {
     const times = this.#times.get(service);
     if (times === undefined) return none;

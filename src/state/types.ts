@@ -16,13 +16,15 @@ export interface Service {
   readonly namespace: string;
   readonly name: string;
   readonly uid: string;
-  /** Milliseconds since the epoch; decides which of two Services keeps a frontend both claim. */
+  /**
+   * Milliseconds since the epoch; determines which of two Services owns a frontend that both claim.
+   */
   readonly createdMs: number;
   readonly type: 'ClusterIP' | 'NodePort' | 'LoadBalancer';
-  /** At most one a family. */
+  /** At most one per family. */
   readonly clusterIPs: readonly Address[];
   readonly externalIPs: readonly Address[];
-  /** Ingress addresses whose ipMode is VIP (or not given). */
+  /** Ingress addresses whose ipMode is VIP (or absent). */
   readonly loadBalancerIPs: readonly Address[];
   /** Empty = every client may connect. */
   readonly loadBalancerSourceRanges: readonly CIDR[];
@@ -32,23 +34,23 @@ export interface Service {
   readonly healthCheckNodePort: number;
   /** Session affinity ClientIP; 0 = none. */
   readonly affinityTimeoutSeconds: number;
-  /** Its connections are never translated when they are made, but by rules. */
+  /** Only rules translate its connections, not programs at connect time. */
   readonly rulesOnly: boolean;
   /**
-   * Of type LoadBalancer, and its status names no load balancer: its loadBalancerClass, empty
-   * without one. Undefined: it waits for none.
+   * Set if the type is LoadBalancer and the status has no load balancer: its loadBalancerClass, or
+   * empty. Undefined: it waits for none.
    */
   readonly awaitedLoadBalancer: string | undefined;
   readonly ports: readonly ServicePort[];
 }
 
-/** A Service that is there, and that this proxy does not serve. */
+/** An existing Service that this proxy does not serve. */
 export interface UnservedService {
   /** `namespace/name` */
   readonly key: string;
-  /** `it is headless`: the sentence that tells why. */
+  /** The reason as a sentence: `it is headless`. */
   readonly because: string;
-  /** Addresses that it has all the same, in text. */
+  /** Addresses that it has nevertheless, as text. */
   readonly addresses: readonly string[];
 }
 
@@ -77,7 +79,7 @@ export const Condition = {
 
 /**
  * One EndpointSlice, compact: columns instead of an object for each endpoint. Columns of bytes are
- * strings with a character for each byte (Latin-1): a typed array takes 200 bytes before its first
+ * strings with one character per byte (Latin-1): a typed array takes 200 bytes before its first
  * element, and can't be compared with `===`.
  */
 export interface EndpointSlice {
@@ -95,7 +97,7 @@ export interface EndpointSlice {
   readonly conditions: string;
   /** hints.forZones of each endpoint; undefined when none has any. */
   readonly zoneHints: readonly (readonly string[])[] | undefined;
-  /** Where each endpoint is, for people; undefined when nothing says. */
+  /** The node and zone of each endpoint, for people; undefined if no endpoint has them. */
   readonly places: readonly Place[] | undefined;
   /** endpoints.kubernetes.io/last-change-trigger-time, milliseconds since the epoch. */
   readonly triggerTimeMs: number | undefined;
@@ -107,15 +109,15 @@ export interface UnusedSlice {
   readonly key: string;
   /** Key of the Service. */
   readonly service: string;
-  /** `its addressType is FQDN`: why not. */
+  /** The reason: `its addressType is FQDN`. */
   readonly because: string;
 }
 
-/** Equal ones are mostly one object: there are as many as nodes. */
+/** Equal ones are usually one object: there are as many as nodes. */
 export interface Place {
-  /** The node's name; empty = not given. */
+  /** The node's name; empty = absent. */
   readonly node: string;
-  /** Its zone; empty = not given. */
+  /** Its zone; empty = absent. */
   readonly zone: string;
 }
 
@@ -158,7 +160,7 @@ export function formatServicePortName(id: ServicePortName): string {
 }
 
 /**
- * What becomes of a new connection to a frontend (behaviour document 5.4, 5.5):
+ * The treatment of a new connection to a frontend (behaviour document 5.4, 5.5):
  * - `internal`: to `pool`; masqueraded when the client is outside the cluster (local detector).
  * - `external`: to the cluster pool; always masqueraded.
  * - `external-local`: pods go to the cluster pool; the node itself to the cluster pool and
@@ -168,21 +170,22 @@ export function formatServicePortName(id: ServicePortName): string {
  */
 type Treatment = 'internal' | 'external' | 'external-local' | 'reject' | 'drop';
 
-/** One address and port, or one node port, that a client can connect to. */
+/** One address and port, or one node port, to which a client can connect. */
 export interface Frontend {
   readonly kind: 'clusterIP' | 'externalIP' | 'loadBalancerIP' | 'nodePort';
-  /** Undefined for a node port: those are on every node-port address. */
+  /** Undefined for a node port, which is on every node-port address. */
   readonly address: Address | undefined;
   /** Host order. */
   readonly port: number;
   readonly treatment: Treatment;
-  /** Where `internal`, `external` and off-node `external-local` traffic goes. */
+  /** The destination of `internal`, `external` and off-node `external-local` traffic. */
   readonly pool: 'cluster' | 'local';
 }
 
 /**
- * What one ServicePort means on this node, for one family, whatever the mode. Pools keep their
- * order while endpoints come and go (`pool.ts`): a mode writes only the positions that changed.
+ * The meaning of one ServicePort on this node, for one family, independent of the mode. Pools keep
+ * their order as endpoints are added and removed (`pool.ts`): a mode writes only the positions that
+ * changed.
  */
 export interface Forwarding {
   /** `forwardingKey` of the Service port: unique within the family. */
@@ -190,23 +193,25 @@ export interface Forwarding {
   readonly servicePort: ServicePortName;
   readonly family: Family;
   readonly frontends: readonly Frontend[];
-  /** Endpoints that traffic of policy Cluster may reach. */
+  /** Endpoints for traffic of policy Cluster. */
   readonly cluster: EndpointList;
-  /** Endpoints on this node that traffic of policy Local may reach. */
+  /** Endpoints on this node for traffic of policy Local. */
   readonly local: EndpointList;
-  /** Reachable endpoints on this node: they are masqueraded when they reach themselves. */
+  /** Reachable endpoints on this node: they are masqueraded when they connect to themselves. */
   readonly hairpin: EndpointList;
-  /** All serving endpoints, whatever the policy: conntrack entries that point at them are right. */
+  /** All serving endpoints, regardless of policy: conntrack entries to them are valid. */
   readonly serving: EndpointList;
   /** 0 = no session affinity. */
   readonly affinityTimeoutSeconds: number;
   /** Clients that load-balancer addresses accept; empty = all. */
   readonly sourceRanges: readonly CIDR[];
-  /** A source range holds this node's address: load-balancer addresses may be sources too (5.7). */
+  /**
+   * A source range contains this node's address: load-balancer addresses may be sources, too (5.7).
+   */
   readonly nodeInSourceRanges: boolean;
   /** 0 = none. */
   readonly healthCheckNodePort: number;
-  /** Its connections are never translated when they are made, but by rules. */
+  /** Only rules translate its connections, not programs at connect time. */
   readonly rulesOnly: boolean;
 }
 
@@ -217,8 +222,8 @@ export function forwardingKey({ namespace, name, port, protocol }: ServicePortNa
 }
 
 /**
- * `namespace/name`. It is made by `join`, as the key above: V8 keeps a string that + or a template
- * makes in parts, and so takes more memory.
+ * `namespace/name`. It is made by `join`, like the key above: V8 keeps a string that + or a
+ * template makes in parts, which takes more memory.
  */
 export function objectKey(namespace: string, name: string): string {
   return [namespace, name].join('/');

@@ -1,7 +1,7 @@
-/** EndpointSlices that are not used although they seem to be for a Service: they can be named. */
+/** EndpointSlices that are not used although they seem to be for a Service, kept to be reported. */
 import type { UnusedSlice } from './types.ts';
 
-/** The most that are kept: they are mistakes, and one writer may make many. */
+/** The most that are kept: they are mistakes, and one writer may create many. */
 const slicesMax = 1000;
 
 const none: readonly UnusedSlice[] = [];
@@ -11,7 +11,7 @@ export class UnusedSlices {
   /** By the key of the Service. */
   readonly #byService = new Map<string, readonly UnusedSlice[]>();
 
-  /** False when it was known, or there are too many. */
+  /** False if it was known, or there are too many. */
   set(slice: UnusedSlice): boolean {
     const { because, key, service } = slice;
     const known = this.#slices.get(key);
