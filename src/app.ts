@@ -1,4 +1,4 @@
-/** The running proxy: what starts in which order, and what ends when. */
+/** The running proxy: the order in which its parts start and end. */
 import type { Config } from './config/config.ts';
 import { ConnectTime } from './connect-time.ts';
 import { type EngineSettings, engineSettings } from './engine-settings.ts';
@@ -31,16 +31,16 @@ import { Wakeup } from './sync/clock.ts';
 export interface AppOptions extends ObserversOptions {
   /** Reads the addresses of this machine. */
   readonly interfaces: () => readonly Address[];
-  /** What connect-time translation needs; without it, this machine has none. */
+  /** The paths that connect-time translation needs; undefined = not supported on this machine. */
   readonly connectTime?: ConnectTimePaths;
-  /** Tells which pods a selector chooses. Absent with manifests. */
+  /** Watches the pods that a selector matches. Absent with manifests. */
   readonly watchPods?: WatchPods;
   /** The loopback addresses of this process are the node's; default: no. */
   readonly ownsLoopback?: boolean;
   /** The file descriptors that sockets share, also those of modes. */
   readonly descriptors?: Descriptors;
   readonly modes: ModeRegistry;
-  /** With which of them the kernel can do what the configuration asks for. */
+  /** Which of these modes the kernel supports as configured. */
   readonly choice: ModeChoice;
 }
 
@@ -53,16 +53,16 @@ export class App {
   readonly #observers: Observers;
   readonly #connectTime: ConnectTime;
   readonly #localhost: LocalhostListeners | undefined;
-  /** What programs the kernel. */
+  /** The part that programs the kernel. */
   readonly #runner: ModeRunner;
   #config: Config;
   /** As last read. */
   #isLiberal = false;
-  /** As last accepted: its pod CIDRs may say what a local pod is. */
+  /** As last accepted: its pod CIDRs may define local pods. */
   #node: Node | undefined;
-  /** How it came to the mode that runs. */
+  /** How the running mode was chosen. */
   #fallbacks: readonly Fallback[] = [];
-  /** Why all ends, other than that it was asked for. */
+  /** Why everything ends, if not on request. */
   #failure: Error | undefined;
 
   constructor(options: AppOptions) {
@@ -94,7 +94,7 @@ export class App {
     this.#runner = this.#makeRunner(this.#tell(options.choice));
   }
 
-  /** The mode that runs, or is about to. */
+  /** The mode that runs, or is about to run. */
   get mode(): ModeName {
     return this.#runner.mode.name;
   }
@@ -103,19 +103,21 @@ export class App {
     return this.#observers.metrics;
   }
 
-  /** A client of a socket found no room. */
+  /** A client of a socket was refused for lack of capacity. */
   noRoom(noRoom: NoRoom): void {
     this.#observers.noRoom(noRoom);
   }
 
-  /** All that the source has said so far is in force in the kernel, or in quarantine. */
+  /**
+   * Everything that the source has delivered so far is in force in the kernel, or in quarantine.
+   */
   get upToDate(): boolean {
     return this.#runner.upToDate;
   }
 
   /**
-   * Runs until `signal` aborts: then the batch in flight is waited for, and the rules stay. Rejects
-   * with the reason when the proxy can't do its work; nothing is left running then, either.
+   * Runs until `signal` aborts, then waits for the batch in flight; the rules stay. Rejects with
+   * the reason if the proxy can't do its work; then nothing is left running, either.
    */
   run(signal: AbortSignal): Promise<void> {
     return this.#live(signal, 'tolerant', (ending) => {
@@ -139,8 +141,8 @@ export class App {
   }
 
   /**
-   * Puts into force what can change while running (`configChanges` knows what). Rejects when it
-   * can't; then the old configuration stays in force. One call at a time.
+   * Applies changes that are possible while running (see `configChanges`). Rejects if it fails;
+   * then the old configuration stays in force. One call at a time.
    */
   async reconfigure(config: Config): Promise<void> {
     this.#check(config, this.#state.node);
@@ -192,7 +194,7 @@ export class App {
     return this.#tell(await selectMode(mode, kernel, modes, ipvsSettings(ipvs)));
   }
 
-  /** Tells how it came to this mode. */
+  /** Reports how this mode was chosen. */
   #tell({ mode, fallbacks }: ModeChoice): ProxyMode {
     const { log, nodeName } = this.#options;
     this.#fallbacks = fallbacks;
@@ -205,7 +207,7 @@ export class App {
     return mode;
   }
 
-  /** `mode` is the one that runs, or is about to. */
+  /** `mode` is the one that runs, or is about to run. */
   #setSysctls(config: Config, mode: ProxyMode, how: 'tolerant' | 'strict'): void {
     const { host, log } = this.#options;
     if (host) setSysctls(sysctlsOf(config, mode, host), host, sysctlLog(log, how));
@@ -218,14 +220,14 @@ export class App {
       log.debug({ err: failure.message }, 'Could not set the OOM score; leaving it unchanged');
   }
 
-  /** Throws when the configuration can't be served on this node; returns what is strange in it. */
+  /** Throws if the configuration can't be served on this node; returns warnings. */
   #check(config: Config, node: Node | undefined): string[] {
     const { families } = this.#options;
     const { primary } = nodeIPs(node, config.bindAddress);
     return checkConfig(config, { families, primary, node });
   }
 
-  /** All that must be known before rules can be made. */
+  /** Waits for all facts that rules depend on. */
   async #prepare(signal: AbortSignal): Promise<void> {
     const { clock, families, log, nodeName } = this.#options;
     const known = {
@@ -287,7 +289,7 @@ export class App {
     });
   }
 
-  /** Where it cannot be read, for lack of descriptors or memory, it is as it was. */
+  /** If it cannot be read, for lack of file descriptors or memory, the previous value is used. */
   #readLiberal(): boolean {
     const { host, log } = this.#options;
     try {
@@ -298,7 +300,7 @@ export class App {
     return this.#isLiberal;
   }
 
-  /** Rules follow what has changed. Without any pod CIDR, the last ones hold. */
+  /** Rules follow the change. Without any pod CIDR, the last ones stay in force. */
   #follow(node: Node | undefined): void {
     if (node !== undefined && node.podCIDRs.length > 0) this.#node = node;
     this.#runner.follow();

@@ -1,6 +1,6 @@
 /**
- * Renews the lease of connect-time programs of one family, as long as the rules and the maps are as
- * desired. Without it the programs leave all connections to the rules.
+ * Renews the lease of connect-time programs of one family while the rules and the maps are in the
+ * desired state. Without it the programs do not translate, and only rules do.
  */
 import { isKernelError } from './kernel/errors.ts';
 import type { Kernel } from './kernel/kernel.ts';
@@ -18,21 +18,21 @@ interface LeaseOptions {
   readonly kernel: Kernel;
   readonly clock: Clock;
   readonly observer: Observer;
-  /** `Clock.now` when rules and maps were last as desired; undefined: never. */
+  /** `Clock.now` when rules and maps were last in the desired state; undefined: never. */
   readonly inStepAtMs: () => number | undefined;
-  /** Asks for a comparison of what the kernel holds; `audited` tells that it is over. */
+  /** Requests a comparison with the kernel; `audited` is called when it is done. */
   readonly verify: () => void;
 }
 
-/** A lease is renewed so often before it ends. */
+/** How often a lease is renewed before it ends. */
 const renewals = 10;
 
 export class ConnectTimeLease {
   readonly #options: LeaseOptions;
   readonly #periodMs: number;
-  /** It has run out: maps are to be compared before programs use them again. */
+  /** It has expired: maps must be compared before programs use them again. */
   #isEnded = false;
-  /** A renewal that is under way. */
+  /** The current renewal. */
   #renewal: Promise<void> | undefined;
   #isStopped = false;
   #renewedAtMs = 0;
@@ -43,10 +43,10 @@ export class ConnectTimeLease {
     this.#periodMs = options.placement.leaseMs / renewals;
   }
 
-  /** A comparison that is over lets the programs translate, whatever they did before. */
+  /** A comparison is done: programs may translate, whatever they did before. */
   observe(event: FamilyEvent): void {
     const isStarted = event.kind === 'done' && event.ok && event.purpose !== 'changes';
-    // It may have made the maps anew, and with them the lease.
+    // It may have created the maps again, and with them the lease.
     const isCompared = event.kind === 'audited';
     if (!isStarted && !isCompared) return;
     if (this.#isInStep) void this.#extend('whatever it is');
@@ -64,7 +64,7 @@ export class ConnectTimeLease {
     return this.#renewal !== undefined;
   }
 
-  /** Resolves when a renewal that is under way is over. */
+  /** Resolves when the current renewal is done. */
   async stop(): Promise<void> {
     this.#isStopped = true;
     this.#cancel?.();
@@ -124,7 +124,7 @@ export class ConnectTimeLease {
     }
   }
 
-  /** This process or the machine has stood still for longer than the lease. */
+  /** This process or the machine was stopped for longer than the lease. */
   #end(): void {
     const { family, observer, verify } = this.#options;
     if (!this.#isEnded) observer({ kind: 'lease-ended', family });

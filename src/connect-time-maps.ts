@@ -1,12 +1,12 @@
 /**
  * Keeps the maps of connect-time translation for one family. They follow the rules: a change is
- * made to them when the kernel has acknowledged the rules of the same change, by batches of their
- * own. The rules are complete, so what the maps lack costs the speed of connections and no more.
+ * made to them when the kernel has acknowledged the rules of the same change, in separate batches.
+ * The rules are complete, so missing elements of the maps cost only the speed of connections.
  *
- * The order is that of one common batch, which had the rules first: the rules lead nobody to an
- * endpoint that has gone, then the maps do not. In between are the acknowledgement and a turn of
- * the event loop. Batches of maps have a thread of their own, so they do not wait for the next
- * batch of the rules. If the maps do not follow, the lease of the programs ends.
+ * The order is that of a single batch that begins with the rules: first the rules stop using a
+ * removed endpoint, then the maps do. In between are the acknowledgement and a turn of the event
+ * loop. Batches of maps have their own thread, so they do not wait for the next batch of the rules.
+ * If the maps do not follow, the lease of the programs ends.
  */
 import { ConnectTimeLease } from './connect-time-lease.ts';
 import type { Kernel, KernelFailure } from './kernel/kernel.ts';
@@ -40,12 +40,12 @@ export interface ConnectTimeMapsOptions {
   readonly poolId?: PoolId;
 }
 
-/** At an end, maps may take so long to follow the last change of the rules. */
+/** At the end of the process, how long maps may take to follow the last change of the rules. */
 const lastMaxMs = 1000;
-/** Syncs that this may take: one that is under way, and one for what came later. */
+/** The number of syncs for that: the current one, and one for later changes. */
 const lastSyncs = 2;
 
-/** What the kernel answers when it has no room or no memory. */
+/** Error codes of the kernel if a map is full or memory is short. */
 const fullCodes: ReadonlySet<string> = new Set(['E2BIG', 'ENOMEM', 'ENOSPC']);
 
 export class ConnectTimeMaps implements MapView {
@@ -58,7 +58,7 @@ export class ConnectTimeMaps implements MapView {
   readonly #abort = new AbortController();
   #environment: Environment;
   #isListed = false;
-  /** Is called when a sync is over. */
+  /** Called when a sync is done. */
   #ended: () => void = () => {};
 
   constructor(options: ConnectTimeMapsOptions) {
@@ -70,7 +70,7 @@ export class ConnectTimeMaps implements MapView {
     this.#planner = new ModePlanner(backend, environment);
     this.#sync = new FamilySync({
       ...{ planner: this.#planner, environment, kernel, reader: kernel, clock, settings },
-      // Maps are in no ruleset, and syncs of rules need not wait for a reading of them.
+      // Maps are not in a ruleset, and syncs of rules need not wait until they are read.
       ruleset: new Ruleset(),
       observer: (event) => this.#observe(event),
       follower: { moving: () => {}, changed: () => {}, upToDate: () => this.#settled() },
@@ -100,12 +100,12 @@ export class ConnectTimeMaps implements MapView {
     return isRefused ? 'refused' : undefined;
   }
 
-  /** All that is to be in the maps is, except for what the kernel refuses. No op is under way. */
+  /** Everything desired is in the maps, except what the kernel refuses. No op is in flight. */
   get upToDate(): boolean {
     return this.#sync.upToDate && !this.#lease.isRenewing;
   }
 
-  /** See `Planner.describe`; nothing for what the maps do not have. */
+  /** See `Planner.describe`; nothing if the maps do not contain it. */
   describe(forwarding: Forwarding): readonly string[] {
     return this.#sync.inForce.has(forwarding.key) ? this.#planner.describe(forwarding) : [];
   }
@@ -128,7 +128,7 @@ export class ConnectTimeMaps implements MapView {
     this.#wake();
   }
 
-  /** The rules follow this environment, and all changes of them have been told. */
+  /** The rules follow this environment, and all changes of them were passed on. */
   upToDateWith(environment: Environment): void {
     if (environment !== this.#environment) {
       this.#environment = environment;
@@ -139,19 +139,19 @@ export class ConnectTimeMaps implements MapView {
     if (this.#sync.upToDate) this.#report();
   }
 
-  /** All that is desired has been in force in the rules once: maps are compared and repaired. */
+  /** Everything desired has been in force in the rules once: maps are compared and repaired. */
   listed(): void {
     if (this.#isListed) return;
     this.#isListed = true;
     this.#sync.listed();
   }
 
-  /** Runs until `stop`. Before `listed`, maps stay as an earlier process has left them. */
+  /** Runs until `stop`. Before `listed`, the maps of an earlier process are not changed. */
   run(): Promise<void> {
     return this.#sync.run(this.#abort.signal);
   }
 
-  /** Ends `run` when the maps have followed the rules to the end; what is in them stays. */
+  /** Ends `run` when the maps have followed the last change of the rules; their contents stay. */
   async stop(): Promise<void> {
     const { clock } = this.#options;
     let isLate = false;
@@ -185,7 +185,7 @@ export class ConnectTimeMaps implements MapView {
     return { ...this.#environment, connectTimeAddresses: uncovered };
   }
 
-  /** All that the kernel has of the maps is known. */
+  /** The kernel's maps were read completely. */
   #settled(): void {
     this.#admission.settled(this.#sync.inForce);
     this.#wake();

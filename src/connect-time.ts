@@ -1,4 +1,4 @@
-/** Connect-time translation as the configuration asks for it and the kernel can do it. */
+/** Connect-time translation as configured, if the kernel supports it. */
 import { isDeepStrictEqual } from 'node:util';
 import type { Config } from './config/config.ts';
 import { ExcludedPods, type ExcludedPodsOptions } from './excluded-pods.ts';
@@ -21,7 +21,7 @@ import { StalePrograms } from './stale-programs.ts';
 interface ConnectTimeOptions extends ExcludedPodsOptions {
   readonly connectTime?: ConnectTimePaths;
   readonly families: readonly Family[];
-  /** Absent: nothing is known of the kernel's version. */
+  /** Absent: the kernel's version is not known. */
   readonly host?: Pick<HostFiles, 'read'>;
   readonly kernel: Kernel;
   readonly log: Logger;
@@ -57,18 +57,20 @@ export class ConnectTime {
     return this.#excludedPods.cgroups;
   }
 
-  /** Undefined: no pods are to be excluded. */
+  /** Undefined: no pods are excluded. */
   get exclusion(): Exclusion | undefined {
     return this.#excludedPods.exclusion;
   }
 
-  /** Whose connections are to be translated now: until it is known which pods are not, none. */
+  /**
+   * The sockets whose connections are translated: none until it is known which pods are excluded.
+   */
   get reach(): Config['connectTime'] {
     const { excludes, reach } = this.#chosen;
     return excludes && reach === 'all' && this.excludedCgroups === undefined ? 'host' : reach;
   }
 
-  /** Clients inside the kernel that may keep the addresses of endpoints. */
+  /** Clients in the kernel that may keep the addresses of endpoints. */
   get kernelClients(): readonly KernelClient[] {
     return this.#kernelClients;
   }
@@ -78,12 +80,15 @@ export class ConnectTime {
     return this.#stale.now;
   }
 
-  /** The names of such programs, which the kernel is asked for now. */
+  /** The names of such programs, as the kernel reports them now. */
   findStale(): Promise<string[]> {
     return this.#stale.find();
   }
 
-  /** Asks the kernel. What it lacks is logged and told to users; then only rules translate. */
+  /**
+   * Checks the kernel. Missing features are logged and reported as events; then only rules
+   * translate.
+   */
   async choose(config: Pick<Config, 'connectTime' | 'connectTimeExcludedPods'>): Promise<void> {
     const { connectTime: reach, connectTimeExcludedPods: selector } = config;
     const wish = { reach, excludes: selector !== '' };
@@ -91,7 +96,7 @@ export class ConnectTime {
     await this.#excludedPods.follow(selector, this.#placement);
   }
 
-  /** Ends what runs beside the engine. What is in the kernel stays. */
+  /** Ends the parts that run alongside the engine. The kernel's state stays. */
   close(): Promise<void> {
     this.#stale.close();
     return this.#excludedPods.close();
@@ -114,12 +119,12 @@ export class ConnectTime {
     events.connectTimeLacks(lack);
   }
 
-  /** Before an engine starts: removes what an earlier one left, unless this one uses it. */
+  /** Before an engine starts: removes the programs of an earlier one, unless this one uses them. */
   starting(placement: Placement | undefined): Promise<void> {
     return this.#stale.end(placement !== undefined);
   }
 
-  /** What privileges are needed for: the process that comes after this one may have none. */
+  /** The part that needs privileges: the process that runs after this one may have none. */
   initialise({ connectTime }: Pick<Config, 'connectTime'>): Promise<void> {
     return this.#stale.end(connectTime !== 'off');
   }

@@ -1,6 +1,6 @@
 /**
- * What runs, worked out from configuration, node and host. An engine is made for this value, and
- * another takes its place exactly when the value changes.
+ * The settings of an engine, derived from configuration, node and host. An engine is created for
+ * this value, and replaced exactly when the value changes.
  */
 import type { Config } from './config/config.ts';
 import { ipvsSettings } from './host/ipvs.ts';
@@ -22,16 +22,16 @@ export interface EngineSettings {
   readonly mapSync: SyncSettings;
   /** Undefined: only rules translate connections. */
   readonly connectTime: Placement | undefined;
-  /** Families in which sockets beside the mode serve node ports on the loopback address. */
+  /** Families in which sockets, not rules, serve node ports on the loopback address. */
   readonly localhost: readonly Family[];
 }
 
 interface EngineSettingsOptions {
   readonly config: Config;
   readonly mode: ModeFacts;
-  /** What this machine can do. */
+  /** The features of this machine. */
   readonly families: readonly Family[];
-  /** Its pod CIDRs may say what a local pod is. */
+  /** Its pod CIDRs may define local pods. */
   readonly node: Node | undefined;
   /** Connection tracking accepts packets outside a TCP window (`nf_conntrack_tcp_be_liberal`). */
   readonly isLiberal: boolean;
@@ -75,18 +75,18 @@ function modeConfig(options: EngineSettingsOptions, family: Family): ModeConfig 
   };
 }
 
-/** Small enough that neither encoding it nor the kernel's commit holds anybody up for long. */
+/** Small enough that neither encoding it nor the kernel's commit blocks others for long. */
 const batchBytesMax = 1024 * 1024;
 /**
- * Resolving and two families may each take a slice of one turn of the event loop, and the source
- * its own (`source/pacer.ts`): together with a pause of the collector, that stays below 20 ms.
+ * Resolving and two families may each use a slice of one turn of the event loop, and the source its
+ * own (`source/pacer.ts`): together with a pause of the garbage collector, that stays below 20 ms.
  */
 const sliceMs = 2;
-/** The kernel tells of changes to rules, or lets nobody make any: this is in case it did not. */
+/** The kernel reports changes of rules, or prevents them: this audit is for missed ones. */
 const auditCheckMs = 60_000;
-/** It does not tell of changes to maps of connect time: their elements are counted. */
+/** The kernel does not report changes of connect-time maps: their elements are counted. */
 const mapCheckMs = 5000;
-/** Maps are compared with what is desired at least once in so many sync periods. */
+/** Maps are compared with the desired state at least once in this number of sync periods. */
 const mapAuditPeriods = 10;
 
 function syncSettings(config: Config, mode: ModeFacts): SyncSettings {
@@ -98,19 +98,19 @@ function syncSettings(config: Config, mode: ModeFacts): SyncSettings {
     sliceMs,
     audit: {
       checkMs: Math.min(auditCheckMs, maxMs),
-      // No generation tells what others did to IPVS and links: upstream looks as often.
+      // No generation reports changes of IPVS and links by other programs: upstream looks as often.
       fullMs: mode.hasGeneration ? fullSyncPeriodMs : Math.min(syncPeriodMs, fullSyncPeriodMs),
       restFactor: 20,
     },
     quarantineBackoff: { firstMs: 1000, secondMs: 2000, maxMs },
-    // Soon, whatever went before: everybody waits for it.
+    // Soon, regardless of earlier failures: all changes wait for a recovery.
     recoveryBackoff: { firstMs: 0, secondMs: 250, maxMs: Math.min(2000, maxMs) },
   };
 }
 
 /**
- * Maps follow the rules, which keep the pace. They are compared as often as the rules, and more
- * often where a generation tells of changes of the rules: none tells of changes of the maps.
+ * Maps follow the rules, which limit the rate. They are compared as often as the rules, and more
+ * often if a generation reports changes of the rules: none reports changes of the maps.
  */
 function mapSettings(config: Config, mode: ModeFacts): SyncSettings {
   const settings = syncSettings(config, mode);

@@ -1,7 +1,7 @@
 /**
- * What runs for one set of settings: a planner, a sync and a conntrack reconciler for each family,
- * their loop, and the maps of connect-time translation. When the settings change, the engine ends
- * and another one takes its place, which adopts what it finds in the kernel.
+ * Everything that runs for one set of settings: a planner, a sync and a conntrack reconciler for
+ * each family, their loop, and the maps of connect-time translation. When the settings change,
+ * another engine replaces this one and adopts its state in the kernel.
  */
 import { ConnectTimeMaps } from './connect-time-maps.ts';
 import type { ConntrackObserver } from './conntrack/events.ts';
@@ -39,19 +39,19 @@ export interface EngineOptions {
   readonly interfaces: () => readonly Address[];
   readonly observer: Observer;
   readonly conntrackObserver: ConntrackObserver;
-  /** Of pods that are left to the rules; see `Environment`. Default: undefined. */
+  /** Cgroups of pods that only rules serve; see `Environment`. Default: undefined. */
   readonly excludedCgroups?: () => Environment['excludedCgroups'];
   /** Absent if the loopback addresses of this process are not the node's. */
   readonly localhost?: LocalhostListeners | undefined;
-  /** Is told that a Service (`namespace/name`) was resolved, or is gone; a sync follows. */
+  /** Called when a Service (`namespace/name`) was resolved, or is gone; a sync follows. */
   readonly resolved: (service: string) => void;
-  /** See `ForwardingFollower.changed`; is not told what a start puts into force. */
+  /** See `ForwardingFollower.changed`; not called for what a start puts into force. */
   readonly changed: ForwardingFollower['changed'];
 }
 
-/** How often the machine's addresses are read: what Services may claim depends on them. */
+/** How often the machine's addresses are read: the claims that Services may have depend on them. */
 const interfacesPeriodMs = 5000;
-/** A comparison gives way to changes after so long in one turn of the event loop. */
+/** How long a comparison runs in one turn of the event loop before it yields to changes. */
 const comparisonSliceMs = 1;
 
 export class Engine {
@@ -65,7 +65,7 @@ export class Engine {
   readonly #maps: ReadonlyMap<Family, ConnectTimeMaps>;
   readonly #owners = new FrontendOwners();
   readonly #loop: SyncLoop;
-  /** Families whose start is over: all that was desired has been in force once. */
+  /** Families whose start is complete: everything desired has been in force once. */
   readonly #started = new Set<Family>();
 
   constructor(options: EngineOptions) {
@@ -102,7 +102,7 @@ export class Engine {
     });
   }
 
-  /** All changes that have come from the source are in force in the kernel, or in quarantine. */
+  /** All changes from the source are in force in the kernel, or in quarantine. */
   get upToDate(): boolean {
     const { localhost } = this.#options;
     const isIdle = this.#reconcilers.every(({ idle }) => idle) && (localhost?.idle ?? true);
@@ -110,7 +110,7 @@ export class Engine {
     return this.#loop.upToDate && areMapsUpToDate && isIdle;
   }
 
-  /** The number of Services that exceed a limit, and are served in part. */
+  /** The number of Services that exceed a limit and are served in part. */
   get overLimit(): number {
     return this.#loop.overLimit;
   }
@@ -120,12 +120,12 @@ export class Engine {
     return this.#options.settings.connectTime;
   }
 
-  /** The maps of connect-time translation; undefined: there are none. */
+  /** The maps of connect-time translation; undefined: not in use. */
   maps(family: Family): MapView | undefined {
     return this.#maps.get(family);
   }
 
-  /** What Forwardings depend on besides Services and slices. */
+  /** What Forwardings depend on, other than Services and slices. */
   get context(): ResolveContext {
     return this.#facts.context;
   }
@@ -146,7 +146,7 @@ export class Engine {
     };
   }
 
-  /** What the kernel holds of a Forwarding that is in force; see `Planner.describe`. */
+  /** The kernel objects of a Forwarding that is in force; see `Planner.describe`. */
   describe(forwarding: Forwarding): readonly string[] {
     const { family } = forwarding;
     const held = [
@@ -193,14 +193,14 @@ export class Engine {
     return this.#facts.listeningAddresses(family);
   }
 
-  /** Tells the loop that the state has changed. */
+  /** Notifies the loop that the state has changed. */
   wake(): void {
     this.#loop.wake();
   }
 
   /**
-   * Resolves when all is in force and was read back from the kernel without drift. Rejects when
-   * `run` ends before that.
+   * Resolves when everything is in force and was read back from the kernel without drift. Rejects
+   * if `run` ends before that.
    */
   verify(): Promise<void> {
     return this.#verification.verify();
@@ -209,13 +209,13 @@ export class Engine {
   /** Runs until `signal` aborts and the batch in flight is over. The rules stay. */
   async run(signal: AbortSignal): Promise<void> {
     const { state } = this.#options;
-    // An engine before this one may have resolved some, which are no longer dirty.
+    // An earlier engine may have resolved some, which are no longer dirty.
     for (const key of state.serviceKeys()) state.touch(key);
     const stopReading = this.#keepReadingInterfaces();
     const maps = [...this.#maps.values()];
     const mapRuns = maps.map((one) => one.run());
     try {
-      // Maps run for longer than the rules, unless something is wrong with them.
+      // Maps run for longer than the rules, unless they fail.
       await Promise.race([this.#loop.run(signal), ...mapRuns]);
     } finally {
       stopReading();

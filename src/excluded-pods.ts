@@ -1,7 +1,7 @@
 /**
- * The pods whose connections are left to the rules although others are translated when they are
- * made, as cgroups. What is known stays in force while nothing better is: when pods cannot be
- * watched for a while, and from an earlier process.
+ * The cgroups of pods that are excluded from connect-time translation, so that only rules serve
+ * them. The last known set stays in force until there is a new one: while pods cannot be watched,
+ * and from an earlier process.
  */
 import { isDeepStrictEqual } from 'node:util';
 import { PodCgroups } from './host/pod-cgroups.ts';
@@ -22,18 +22,18 @@ export interface ExcludedPodsOptions {
   readonly clock: Clock;
   readonly log: Logger;
   readonly events: Pick<ClusterEvents, 'excludedPodsUnknown'>;
-  /** Absent where the source has no pods. */
+  /** Absent if the source has no pods. */
   readonly watchPods?: WatchPods;
-  /** Takes what the watch reports. */
+  /** Receives reports of the watch. */
   readonly source: Pick<PodSink, 'problem' | 'listed'>;
-  /** `cgroups` is another one now. */
+  /** Called after `cgroups` was replaced. */
   readonly changed: () => void;
 }
 
-/** While a pod has no cgroup, it is looked for again: the kubelet makes it soon. */
+/** The interval of searches while a pod has no cgroup: the kubelet creates it soon. */
 const firstLookMs = 50;
 const rareLookMs = 5000;
-/** Looking takes a tenth of the time at most, whatever others do to pods and cgroups. */
+/** Searches take at most a tenth of the time, however often pods and cgroups change. */
 const restFactor = 10;
 const restMaxMs = 1000;
 
@@ -51,19 +51,19 @@ export class ExcludedPods {
     this.#options = options;
   }
 
-  /** Numbers of cgroups; undefined = none is to be excluded, or it is not known which. */
+  /** Ids of cgroups; undefined = none is excluded, or it is not known which. */
   get cgroups(): readonly bigint[] | undefined {
     return this.#cgroups;
   }
 
-  /** Undefined: no pods are to be excluded. */
+  /** Undefined: no pods are excluded. */
   get exclusion(): Exclusion | undefined {
     if (this.#selector === '') return undefined;
     const [selector, failure, excluded] = [this.#selector, this.#failure, this.#excluded];
     return { selector, failure, excluded, pods: this.#pods?.size };
   }
 
-  /** Follows the pods that `selector` chooses from now on. Without a placement: none. */
+  /** Watches the pods that `selector` matches from now on. Without a placement: none. */
   async follow(selector: string, placement: Placement | undefined): Promise<void> {
     const wanted = placement === undefined ? '' : selector;
     if (wanted === this.#selector) return;
@@ -83,7 +83,7 @@ export class ExcludedPods {
     this.#watch = { ending, ended };
   }
 
-  /** Ends the watch. What is excluded stays so. */
+  /** Ends the watch. The excluded cgroups stay excluded. */
   async close(): Promise<void> {
     this.#watch?.ending.abort();
     await this.#watch?.ended;
@@ -132,7 +132,7 @@ export class ExcludedPods {
     };
   }
 
-  /** Looks for cgroups: when pods or cgroups change, soon when one is missing, and at times. */
+  /** Searches cgroups: when pods or cgroups change, soon while one is missing, and periodically. */
   async #look(root: string, news: Wakeup, signal: AbortSignal): Promise<void> {
     const { clock } = this.#options;
     const cgroups = new PodCgroups(root, () => news.wake());
@@ -149,7 +149,7 @@ export class ExcludedPods {
     cgroups.close();
   }
 
-  /** Returns how many pods have no cgroup. */
+  /** Returns the number of pods without a cgroup. */
   async #find(cgroups: PodCgroups, pods: ReadonlyMap<string, ChosenPod>): Promise<number> {
     const found = await cgroups.find(new Set(Array.from(pods.values(), ({ id }) => id)));
     this.#excluded = found.size;

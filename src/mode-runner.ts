@@ -1,7 +1,7 @@
 /**
  * Runs one mode after another, and in each mode one engine after another. Rules outlive the engine
- * that made them: the next engine of the same mode adopts them. Another mode removes them when its
- * own rules have been read back from the kernel.
+ * that created them: the next engine of the same mode adopts them. Another mode removes them when
+ * its own rules were read back from the kernel.
  */
 import { isDeepStrictEqual } from 'node:util';
 import { Engine, type EngineOptions } from './engine.ts';
@@ -11,14 +11,14 @@ import { findForeignTables } from './takeover/foreign-tables.ts';
 import { Takeover, type TakeoverEvent } from './takeover/takeover.ts';
 
 interface ModeRunnerOptions extends Omit<EngineOptions, 'settings' | 'mode'> {
-  /** The settings that an engine of this mode would be made for now. */
+  /** The settings for an engine of this mode at present. */
   readonly settings: (mode: ProxyMode) => EngineSettings;
   /** Every mode of this build: any of them may have run before. */
   readonly modes: readonly ProxyMode[];
-  /** Is told which mode runs from now on. */
+  /** Called with the mode that runs from now on. */
   readonly running: (mode: ProxyMode) => void;
   readonly takeoverObserver: (event: TakeoverEvent) => void;
-  /** Is awaited before an engine with these settings runs. */
+  /** Awaited before an engine with these settings runs. */
   readonly starting: (settings: EngineSettings) => Promise<void>;
 }
 
@@ -28,9 +28,9 @@ export class ModeRunner {
   #engine: Engine | undefined;
   /** The settings that the engine was made for. */
   #settings: EngineSettings | undefined;
-  /** Ends the engine, so that another takes its place. */
+  /** Ends the engine, so that another replaces it. */
   #engineEnd = new AbortController();
-  /** Ends all that runs in this mode, so that another mode takes its place. */
+  /** Ends everything in this mode, so that another mode replaces it. */
   #modeEnd = new AbortController();
 
   constructor(mode: ProxyMode, options: ModeRunnerOptions) {
@@ -38,7 +38,7 @@ export class ModeRunner {
     this.#options = options;
   }
 
-  /** The mode that runs, or is about to. */
+  /** The mode that runs, or is about to run. */
   get mode(): ProxyMode {
     return this.#mode;
   }
@@ -47,7 +47,9 @@ export class ModeRunner {
     return this.#engine;
   }
 
-  /** All that the source has said so far is in force in the kernel, or in quarantine. */
+  /**
+   * Everything that the source has delivered so far is in force in the kernel, or in quarantine.
+   */
   get upToDate(): boolean {
     return !this.#engineEnd.signal.aborted && (this.#engine?.upToDate ?? false);
   }
@@ -85,7 +87,7 @@ export class ModeRunner {
       await Promise.all(parts);
     } finally {
       modeEnd.abort();
-      // A removal must end before the next mode starts: it may make the same objects.
+      // A removal must end before the next mode starts, which may create the same objects.
       await Promise.allSettled(parts);
     }
   }

@@ -1,4 +1,4 @@
-/** Handles a change of the Node: logs it, and makes rules follow. */
+/** Handles a change of the Node: logs it, and updates the rules. */
 import type { Config } from './config/config.ts';
 import { addressTexts } from './host/node-ips.ts';
 import type { Logger } from './serve/log.ts';
@@ -7,11 +7,11 @@ import type { Node } from './state/types.ts';
 interface Circumstances {
   readonly log: Logger;
   readonly config: Config;
-  /** Whose pod CIDRs rules are made for; undefined = none yet. */
+  /** The Node whose pod CIDRs the rules use; undefined = none yet. */
   readonly followed: Node | undefined;
-  /** Throws when the configuration can't be served on this node. */
+  /** Throws if the configuration can't be served on this node. */
   readonly check: (node: Node) => void;
-  /** Rules are made for this node from now on. */
+  /** The rules use this node from now on. */
   readonly follow: (node: Node) => void;
 }
 
@@ -31,7 +31,7 @@ export function tellNodeChange(
   if (config.detectLocal.kind === 'NodeCIDR') podCIDRsChanged(followed, node, circumstances);
 }
 
-/** The pod CIDRs may be what rules recognise local pods by. */
+/** The pod CIDRs may be the ones by which rules recognise local pods. */
 function podCIDRsChanged(before: Node, node: Node, { check, follow, log }: Circumstances): void {
   const [from, to] = [before.podCIDRs.join(), node.podCIDRs.join()];
   if (from === to || to === '') return;

@@ -1,14 +1,14 @@
-/** Waiting for what rules about this node are made from (behaviour document 3.1). */
+/** Waits for the facts about this node that rules depend on (behaviour document 3.1). */
 import type { Config } from './config/config.ts';
 import type { Logger } from './serve/log.ts';
 import type { Node } from './state/types.ts';
 import type { Clock, Wakeup } from './sync/clock.ts';
 
-/** How long a Node may lack addresses, or CIDRs where they are needed. */
+/** How long a Node may lack addresses, or CIDRs if they are needed. */
 const nodeAddressesMs = 30_000;
 const nodeCIDRsMs = 300_000;
 
-/** Says where the name comes from, when there is no Node of that name. */
+/** Describes the origin of the name, if no Node has that name. */
 const nameHint = "the name is --hostname-override's, else the host's";
 
 interface NodeWaitOptions {
@@ -16,22 +16,22 @@ interface NodeWaitOptions {
   readonly nodeName: string;
   /** This node as last seen. */
   readonly node: () => Node | undefined;
-  /** The source has said whether there is such a Node. */
+  /** The source has reported whether the Node exists. */
   readonly listed: () => boolean;
   readonly clock: Clock;
-  /** Wakes when something of the above may have changed. */
+  /** Wakes when one of the above may have changed. */
   readonly wakeup: Wakeup;
   readonly log: Logger;
 }
 
 /**
- * Resolves when the node is known well enough, or `signal` aborts. After a while it goes on without
- * addresses. Rejects when pod CIDRs are missing and rules need them to recognise pods.
+ * Resolves when the node is sufficiently known, or `signal` aborts. After some time it continues
+ * without addresses. Rejects if pod CIDRs are missing and rules need them to recognise pods.
  */
 export async function awaitNode(options: NodeWaitOptions, signal: AbortSignal): Promise<void> {
   const { config, listed, log, node, nodeName } = options;
   await until(listed, undefined, options, signal);
-  // Manifests say at once whether there is a Node.
+  // Manifests report immediately whether the Node exists.
   if (config().source.kind === 'kubernetes') {
     if (node() === undefined && !signal.aborted) {
       log.warn({ node: nodeName }, `Waiting for the Node to exist: ${nameHint}`);
@@ -53,7 +53,7 @@ export async function awaitNode(options: NodeWaitOptions, signal: AbortSignal): 
   );
 }
 
-/** Waits for `done`. Resolves to false when it did not come true in time. */
+/** Waits for `done`. Resolves to false after the timeout. */
 async function until(
   done: () => boolean,
   timeoutMs: number | undefined,

@@ -1,4 +1,4 @@
-/** Those who are told of what happens: metrics, health, log, events, and the answers. */
+/** Wires metrics, health, log, events and answers to the running proxy. */
 import type { Config } from './config/config.ts';
 import type { ConnectTime } from './connect-time.ts';
 import type { ConntrackObserver } from './conntrack/events.ts';
@@ -59,32 +59,32 @@ export interface ObserversOptions {
   readonly source: Source;
   /** The families that this machine supports. */
   readonly families: readonly Family[];
-  /** Reads sysctls. Absent if they are not this process's, as in tests in namespaces. */
+  /** Reads sysctls. Absent if this process does not manage them, as in tests in namespaces. */
   readonly host?: HostFiles;
   /** Absent if routes of this process are not the node's. */
   readonly routeTo?: FindRoute;
   /** Opens the connection for events to the API server. Absent with manifests. */
   readonly openEvents?: EventRecorderOptions['open'];
-  /** Starts what answers HTTP. Default: a thread of its own. */
+  /** Starts the HTTP server. Default: on its own thread. */
   readonly openHttp?: HttpOpener;
 }
 
 /** See `HttpThread`. Only a server on this thread needs `health`. */
 export type HttpOpener = (memory: SharedMemory, events: WireEvents, health: ProxyHealth) => Wire;
 
-/** The present state of the process. */
+/** The current state of the process. */
 export interface Present {
   readonly state: ClusterState;
   readonly config: () => Config;
-  /** The mode that runs, or is about to. */
+  /** The mode that runs, or is about to run. */
   readonly mode: () => ProxyMode;
-  /** The modes that were tried before that mode, and why they cannot run. */
+  /** The modes that were tried earlier, and why they cannot run. */
   readonly fallbacks: () => readonly Fallback[];
   /** Undefined until an engine runs. */
   readonly engine: () => Engine | undefined;
-  /** Nodes were listed, so that this node is known if it exists. */
+  /** Nodes were listed, so this node is known if it exists. */
   readonly nodeListed: () => boolean;
-  /** Whose connections are translated when they are made, and which pods are left out. */
+  /** The sockets whose connections are translated at connect time, and the excluded pods. */
   readonly connectTime: () => Pick<
     ConnectTime,
     'exclusion' | 'findStale' | 'kernelClients' | 'reach' | 'stale'
@@ -175,7 +175,7 @@ export class Observers {
     this.#reporter.noRoom(noRoom);
   }
 
-  /** Takes what the source reports besides objects. */
+  /** Handles reports of the source, other than objects. */
   readonly source: Pick<SourceSink, 'problem' | 'listed'> = {
     problem: (problem) => this.#reporter.problem(problem),
     listed: (attempt) => {
@@ -184,7 +184,7 @@ export class Observers {
     },
   };
 
-  /** Reports, until `signal` aborts, which lists and watches of the source are missing. */
+  /** Reports missing lists and silent watches of the source, until `signal` aborts. */
   reportSource(signal: AbortSignal): Promise<void> {
     return this.#sourceReport.run(signal);
   }

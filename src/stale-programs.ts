@@ -1,4 +1,6 @@
-/** Programs of connect-time translation that this process does not update: of an earlier one. */
+/**
+ * Programs of connect-time translation that this process does not update, from an earlier process.
+ */
 import type { Kernel } from './kernel/kernel.ts';
 import { type Ending, endUnused, findUnused } from './modes/connect-time/attached.ts';
 import type { ConnectTimePaths } from './modes/connect-time/choice.ts';
@@ -14,7 +16,7 @@ export interface StaleProgramsOptions {
   readonly events: Pick<ClusterEvents, 'connectTimeStale'>;
 }
 
-/** While some are attached, they are looked for again: an operator may remove them. */
+/** The interval of searches while some are attached: an operator may remove them. */
 const againMs = 60_000;
 
 export class StalePrograms {
@@ -36,8 +38,8 @@ export class StalePrograms {
   }
 
   /**
-   * Ends all programs but those that this process uses: `keepsPins` = what is pinned in the folder.
-   * What cannot be ended is reported, and tried again later. Never rejects.
+   * Detaches all programs except those that this process uses: `keepsPins` = the pinned ones in the
+   * folder. Failures are reported, and tried again later. Never rejects.
    */
   async end(keepsPins: boolean): Promise<void> {
     this.#cancel();
@@ -56,7 +58,7 @@ export class StalePrograms {
     }
   }
 
-  /** Asks the kernel now, and only looks. */
+  /** Reads the state from the kernel now, without changes. */
   find(): Promise<string[]> {
     return findUnused(this.#options.kernel, this.#paths, this.#keepsPins);
   }
