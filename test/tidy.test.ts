@@ -302,6 +302,37 @@ const givenUp = new RegExp(
   'i',
 );
 
+/** Words of comments that plain words replace: "no caller" for "nobody", "in addition" for "beside". */
+const unclear = new RegExp(
+  `\\b(${[
+    '(un)?told',
+    '(no|some|every)body',
+    'anew',
+    'at once',
+    'besides?',
+    'go(es)? on',
+    'meanwhile',
+    'so (long|many|much)',
+    'tells?',
+    'wanted',
+    '(is|are) none',
+    '(is|are) no(?! (longer|more)\\b)',
+  ].join('|')})\\b`,
+  'i',
+);
+
+/** What may stand for "there is no", which is plain. */
+const existence = /\bthere (is|are) no(ne)?\b/gi;
+
+/** Folders whose comments are in plain words. */
+const plain = new RegExp(
+  `^(${[
+    'native',
+    'src/(app|connect-time.*|engine.*|excluded-pods|mode-runner|node-.*|observers|stale-programs).ts',
+    'src/(ask|cli|serve|source|state|trace)',
+  ].join('|')})(/|$)`,
+);
+
 describe('the documents', () => {
   it('ARCHITECTURE.md names every folder of src and native', () => {
     const text = read('ARCHITECTURE.md');
@@ -354,6 +385,15 @@ describe('the documents', () => {
       (path) => path !== 'test/tidy.test.ts' && !generated(path),
     );
     const wrong = sources.filter((path) => givenUp.test(read(path)));
+    expect(wrong).toEqual([]);
+  });
+
+  it('use plain words in comments', () => {
+    const wrong = comments().flatMap(({ path, line, text }) =>
+      plain.test(path) && extname(path) !== '.md' && unclear.test(text.replace(existence, ''))
+        ? [`${path}:${line}: ${text.trim()}`]
+        : [],
+    );
     expect(wrong).toEqual([]);
   });
 
