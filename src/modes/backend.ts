@@ -15,7 +15,7 @@ interface ObjectTypes {
   readonly frontend: ModeFrontend;
   /** A frontend as the kernel holds it. */
   readonly held: unknown;
-  /** What several Forwardings may need. */
+  /** What several Forwardings may need, or the environment. */
   readonly shared: SharedObject;
 }
 
@@ -70,8 +70,6 @@ export interface Writer<T extends ObjectTypes> {
   add(object: T['shared'], owner: string, isThere: boolean): void;
   /** Deletes what nobody needs: at once, or what `isDeletedLater` in a later transaction. */
   delete(id: string, owner: string): void;
-  /** Writes what differs between two environments, except for what belongs to Forwardings. */
-  environment(before: Environment, next: Environment): void;
   /** What was written; undefined = nothing. The writer must not be used afterwards. */
   batch(): Batch | undefined;
 }
@@ -94,9 +92,6 @@ export interface Found<T extends ObjectTypes> extends Observation {
 
 /** What is desired besides frontends, for a repair. */
 export interface Fixed<T extends ObjectTypes> {
-  readonly environment: Environment;
-  /** A batch has written the environment since the kernel was read. */
-  readonly isEnvironmentWritten: boolean;
   /** All shared objects that are needed. */
   shared(): Iterable<Needed<T['shared']>>;
   /** The next batch deletes the object. */
@@ -150,9 +145,10 @@ export interface Tables<T extends Types> {
   readonly sweep?: Sweep<T['writer']>;
   prepare(kernel: Kernel, transact: (ops: Uint8Array) => Promise<ApplyResult>): Promise<void>;
   stage?(found: T['found']): boolean;
-  hook?(writer: T['writer'], environment: Environment): Iterable<string>;
-  miscounts?(kernel: Kernel, environment: Environment): Promise<readonly Miscount[] | undefined>;
-  takeRuleCounts?(environment: Environment): readonly RuleCount[];
+  /** From now on, `ofEnvironment` returns the base chains too. */
+  hook?(): void;
+  miscounts?(kernel: Kernel): Promise<readonly Miscount[] | undefined>;
+  takeRuleCounts?(): readonly RuleCount[];
   /** Of shared objects that are to be deleted, those of a lower rank go first. */
   rankOf?(id: string): number;
 }
@@ -164,6 +160,11 @@ export interface Backend<T extends Types> {
   readonly tally?: Tally<T>;
   /** What the mode keeps for a Forwarding. Pure. */
   objects(forwarding: Forwarding, environment: Environment): Objects<T>;
+  /**
+   * What the mode keeps whatever Forwardings there are, in the order in which it can be made.
+   * `repairFixed` leaves it out.
+   */
+  ofEnvironment(environment: Environment): readonly T['shared'][];
   /** Another for the same configuration, that knows nothing of the kernel. */
   twin(): Backend<T>;
   /** See `Planner.describe`. */
@@ -172,7 +173,7 @@ export interface Backend<T extends Types> {
   writer(): T['writer'] & Writer<T>;
   /** Reads what the kernel holds of ours; `begun` is called before anything is read. */
   read(kernel: Kernel, pause: Pause, begun: (found: T['found']) => void): Promise<T['found']>;
-  /** Repairs what belongs to no Forwarding. */
+  /** Repairs what is no object. */
   repairFixed(
     found: T['found'],
     writer: T['writer'],

@@ -37,15 +37,12 @@ import { type Needed, SharedObjects } from './shared-objects.ts';
  */
 const frontendBytes = 256;
 
-/** Id of the environment in `Found.touched`. */
-const environmentId = 'environment';
-
 export class ModePlanner<T extends Types> implements Planner {
   readonly family: Family;
   readonly #backend: Backend<T>;
   #environment: Environment;
-  /** The environment that is in force, when it is not `#environment`. */
-  #environmentBefore: Environment | undefined;
+  /** What the environment claims. */
+  #ofEnvironment: readonly T['shared'][] = [];
   /** Frontends changed since the last batch. */
   readonly #changes = new FrontendChanges<T['frontend']>();
   readonly #shared: SharedObjects<T['shared']>;
@@ -114,9 +111,11 @@ export class ModePlanner<T extends Types> implements Planner {
       this.#changes.release(owner, frontend);
       this.#backend.tally?.frontend(frontend, 'released');
     }
-    for (const object of shared) {
-      if (this.#shared.release(owner, object)) this.#backend.tally?.shared(object, -1);
-    }
+    for (const object of shared) this.#releaseShared(owner, object);
+  }
+
+  #releaseShared(owner: string, object: T['shared']): void {
+    if (this.#shared.release(owner, object)) this.#backend.tally?.shared(object, -1);
   }
 
   #claim(forwarding: Forwarding): void {
@@ -127,24 +126,32 @@ export class ModePlanner<T extends Types> implements Planner {
       this.#changes.claim(owner, frontend);
       this.#backend.tally?.frontend(frontend, 'claimed');
     }
-    for (const object of shared) {
-      if (this.#shared.claim(owner, object)) {
-        this.#pendingBytes += object.bytes;
-        this.#backend.tally?.shared(object, 1);
-      }
-      // It is needed now, whether or not the repair has come to it.
-      const repair = this.#repair;
-      if (repair?.isComparing) this.#repairShared(repair, { owner, object }, repair.uncounted);
+    for (const object of shared) this.#claimShared(owner, object);
+  }
+
+  #claimShared(owner: string, object: T['shared']): void {
+    if (this.#shared.claim(owner, object)) {
+      this.#pendingBytes += object.bytes;
+      this.#backend.tally?.shared(object, 1);
     }
+    // It is needed now, whether or not the repair has come to it.
+    const repair = this.#repair;
+    if (repair?.isComparing) this.#repairShared(repair, { owner, object }, repair.uncounted);
   }
 
   environment(next: Environment, pause: Pause): Promise<void> | void {
     const move = (): void => {
-      this.#environmentBefore ??= this.#environment;
       this.#environment = next;
+      this.#claimOfEnvironment();
     };
     if (this.#bound === undefined) return move();
     return this.#bound.move(this.#environment, next, pause, move);
+  }
+
+  #claimOfEnvironment(): void {
+    for (const object of this.#ofEnvironment) this.#releaseShared('', object);
+    this.#ofEnvironment = this.#backend.ofEnvironment(this.#environment);
+    for (const object of this.#ofEnvironment) this.#claimShared('', object);
   }
 
   take(): Batch | undefined {
@@ -155,11 +162,6 @@ export class ModePlanner<T extends Types> implements Planner {
       touched?.add(id);
     }
     this.#writeShared(touched);
-    if (this.#environmentBefore !== undefined) {
-      this.#writer.environment(this.#environmentBefore, this.#environment);
-      this.#environmentBefore = undefined;
-      touched?.add(environmentId);
-    }
     const batch = this.#writer.batch();
     this.#startBatch();
     return batch;
@@ -226,7 +228,7 @@ export class ModePlanner<T extends Types> implements Planner {
   }
 
   takeRuleCounts(): readonly RuleCount[] {
-    return this.#backend.tables?.takeRuleCounts?.(this.#environment) ?? [];
+    return this.#backend.tables?.takeRuleCounts?.() ?? [];
   }
 
   get exposed(): readonly TableName[] {
@@ -242,23 +244,24 @@ export class ModePlanner<T extends Types> implements Planner {
   }
 
   hook(): void {
-    const names = this.#backend.tables?.hook?.(this.#writer, this.#environment) ?? [];
-    for (const name of names) this.#repair?.found.touched.add(name);
+    this.#backend.tables?.hook?.();
+    this.#claimOfEnvironment();
   }
 
   async miscounts(kernel: Kernel): Promise<readonly Miscount[] | undefined> {
-    return this.#backend.tables?.miscounts?.(kernel, this.#environment);
+    return this.#backend.tables?.miscounts?.(kernel);
   }
 
   async reset(inForce: Iterable<Forwarding>, pause: Pause): Promise<void> {
     this.#backend.late?.rollback();
     this.#backend.tally?.clear();
-    this.#environmentBefore = undefined;
     this.#changes.reset();
     this.#shared.reset();
     this.#bound?.clear();
     if (this.#repair !== undefined) this.#repair.isComparing = false;
     this.#startBatch();
+    this.#ofEnvironment = this.#backend.ofEnvironment(this.#environment);
+    for (const object of this.#ofEnvironment) this.#resumeShared('', object);
     await inTurns(inForce, pause, (forwarding) => this.#resume(forwarding));
   }
 
@@ -269,10 +272,12 @@ export class ModePlanner<T extends Types> implements Planner {
       this.#changes.resume(owner, frontend);
       this.#backend.tally?.frontend(frontend, 'resumed');
     }
-    for (const object of shared) {
-      if (this.#shared.resume(owner, object)) this.#backend.tally?.shared(object, 1);
-    }
+    for (const object of shared) this.#resumeShared(owner, object);
     this.#bound?.resume(forwarding, this.#environment);
+  }
+
+  #resumeShared(owner: string, object: T['shared']): void {
+    if (this.#shared.resume(owner, object)) this.#backend.tally?.shared(object, 1);
   }
 
   async observe(kernel: Kernel, pause: Pause): Promise<Observation> {
@@ -287,19 +292,18 @@ export class ModePlanner<T extends Types> implements Planner {
   async repairFixed(given: Observation, pause: Pause): Promise<Drift> {
     const own = this.#own(given);
     const { found } = own;
-    // The repair compares with the new environment, so the change of environment is done by it.
-    if (!found.touched.has(environmentId)) this.#environmentBefore = undefined;
-    const fixed = this.#fixed(found);
+    const fixed = this.#fixed();
     const repair = await this.#backend.repairFixed(found, this.#writer, fixed, pause);
     if (repair.isAnew === true) {
-      this.#environmentBefore = undefined;
       this.#shared.startAnew();
       this.#changes.startAnew();
     }
     this.#isIndivisible = repair.isIndivisible === true;
     own.prune = repair.prune;
     own.isComparing = true;
-    return repair.drift;
+    const drift = { ...repair.drift };
+    for (const object of this.#ofEnvironment) this.#repairShared(own, { owner: '', object }, drift);
+    return drift;
   }
 
   repair(given: Observation, wanted: Forwarding): Drift {
@@ -378,10 +382,8 @@ export class ModePlanner<T extends Types> implements Planner {
     this.#shared.keepRetired((id) => present.has(id) || found.touched.has(id));
   }
 
-  #fixed(found: FoundOf<T>): Fixed<T> {
+  #fixed(): Fixed<T> {
     return {
-      environment: this.#environment,
-      isEnvironmentWritten: found.touched.has(environmentId),
       shared: () => this.#shared.values(),
       isLeaving: (id) => this.#shared.changes(id) && !this.#shared.has(id),
     };

@@ -1,12 +1,14 @@
 /**
- * Objects that several Forwardings may need. The claims to each are counted: a batch adds an object
- * with its first claim, and deletes it after its last.
+ * Objects that several Forwardings may need, or the environment. The claims to each are counted: a
+ * batch adds an object with its first claim, and deletes it after its last.
  */
 import { UndoMap } from './undo-map.ts';
 
 export interface SharedObject {
-  /** Identifies it within a family. Objects with the same id are equal. */
+  /** Identifies it within a family. Objects with the same id and content are equal. */
   readonly id: string;
+  /** Of an object whose content can be replaced in place, which only the environment claims. */
+  readonly content?: string;
   /** It must not be deleted in the transaction that makes it unused, but in a later one. */
   readonly isDeletedLater?: boolean;
   /** A repair makes it at its end, when all that it leads to exists. */
@@ -17,7 +19,10 @@ export interface SharedObject {
 
 export interface Needed<S> {
   readonly object: S;
-  /** Key of the Forwarding to blame when the kernel refuses it: one that needs it, or last did. */
+  /**
+   * Key of the Forwarding to blame when the kernel refuses it: one that needs it, or last did.
+   * Empty: the environment needs it.
+   */
   readonly owner: string;
 }
 
@@ -28,11 +33,13 @@ interface Entry<S> {
   count: number;
   /** Whether it was needed before the claims and releases of this batch; undefined = none yet. */
   wasNeeded: boolean | undefined;
+  /** The object then. */
+  before: S;
 }
 
 /** What a batch does for shared objects. */
 interface SharedChanges<S> {
-  /** `isThere`: it was retired, and is in the kernel still. */
+  /** `isThere`: it was retired, or has other content now, and is in the kernel still. */
   readonly added: readonly (Needed<S> & { readonly isThere: boolean })[];
   readonly deleted: readonly Needed<S>[];
 }
@@ -86,7 +93,7 @@ export class SharedObjects<S extends SharedObject> {
   #claim(owner: string, object: S): Entry<S> {
     let entry = this.#entries.get(object.id);
     if (entry === undefined) {
-      entry = { owner, object, count: 0, wasNeeded: undefined };
+      entry = { owner, object, count: 0, wasNeeded: undefined, before: object };
       this.#entries.set(object.id, entry);
     } else if (entry.count === 0) Object.assign(entry, { owner, object });
     entry.count += 1;
@@ -109,13 +116,14 @@ export class SharedObjects<S extends SharedObject> {
   #note(entry: Entry<S>, wasNeeded: boolean): void {
     if (entry.wasNeeded !== undefined) return;
     entry.wasNeeded = wasNeeded;
+    entry.before = entry.object;
     this.#changed.push(entry);
   }
 
   /** Whether the next `take` will add or delete it. */
   changes(id: string): boolean {
     const entry = this.#entries.get(id);
-    return entry?.wasNeeded !== undefined && entry.wasNeeded !== entry.count > 0;
+    return entry?.wasNeeded !== undefined && isChanged(entry);
   }
 
   /** What to add and to delete since the last call. */
@@ -123,10 +131,11 @@ export class SharedObjects<S extends SharedObject> {
     const added: (Needed<S> & { readonly isThere: boolean })[] = [];
     const deleted: Needed<S>[] = [];
     const retired: string[] = [];
-    for (const { count, object, owner, wasNeeded } of this.#changed) {
+    for (const entry of this.#changed) {
+      if (!isChanged(entry)) continue;
+      const { count, object, owner, wasNeeded } = entry;
       const { id } = object;
-      if (wasNeeded === count > 0) continue;
-      if (count > 0) added.push({ owner, object, isThere: this.revive(id) });
+      if (count > 0) added.push({ owner, object, isThere: wasNeeded === true || this.revive(id) });
       else if (object.isDeletedLater === true) retired.push(id);
       else deleted.push({ owner, object });
     }
@@ -200,4 +209,14 @@ export class SharedObjects<S extends SharedObject> {
     for (const id of due) this.#retired.put(id, undefined);
     return due;
   }
+}
+
+function isChanged<S extends SharedObject>({
+  before,
+  count,
+  object,
+  wasNeeded,
+}: Entry<S>): boolean {
+  const isNeeded = count > 0;
+  return wasNeeded !== isNeeded || (isNeeded && before.content !== object.content);
 }

@@ -3,15 +3,15 @@ import type { Kernel } from '../../kernel/kernel.ts';
 import type { Family } from '../../net/address.ts';
 import { formatFrontend } from '../../state/conflict.ts';
 import type { Forwarding } from '../../state/types.ts';
-import type { Backend, Counts, Fixed, FixedRepair, Objects, Tables } from '../backend.ts';
+import type { Backend, FixedRepair, Objects, Tables } from '../backend.ts';
 import { noCounts } from '../backend.ts';
 import type { Environment, Miscount, ModeConfig, Pause } from '../mode.ts';
 import { BatchWriter } from './batch-writer.ts';
 import { ElementCounts } from './element-counts.ts';
-import { type EnvironmentElement, environmentElements, environmentId } from './environment.ts';
+import { type EnvironmentElement, environmentElements } from './environment.ts';
 import { type ElementSetting, objectsOf, poolOf } from './frontends.ts';
 import { groupCount, keyBytes, mapNames, valueBytes } from './layout.ts';
-import { type ConnectTimeObjects, ConnectTimeObservation, isValue } from './observation.ts';
+import { type ConnectTimeObjects, ConnectTimeObservation } from './observation.ts';
 import { isReadable, type PinnedStates, readPinned } from './pinned.ts';
 import type { Placement } from './placement.ts';
 import { type PoolId, poolIds } from './pool-ids.ts';
@@ -44,7 +44,7 @@ export class ConnectTimeBackend implements Backend<ConnectTimeTypes> {
     this.tables = {
       exposed: [],
       prepare: async () => {},
-      miscounts: (kernel, environment) => this.#miscounts(kernel, environment),
+      miscounts: (kernel) => this.#miscounts(kernel),
     };
   }
 
@@ -76,6 +76,10 @@ export class ConnectTimeBackend implements Backend<ConnectTimeTypes> {
     return { frontends, shared: [], bytes };
   }
 
+  ofEnvironment(environment: Environment): EnvironmentElement[] {
+    return environmentElements(environment, this.#placement.secret);
+  }
+
   writer(): BatchWriter {
     const { countsTraffic = false, family } = this.#config;
     return new BatchWriter({ family, placement: this.#placement, countsTraffic });
@@ -98,7 +102,6 @@ export class ConnectTimeBackend implements Backend<ConnectTimeTypes> {
   async repairFixed(
     found: ConnectTimeObservation,
     writer: BatchWriter,
-    fixed: Fixed<ConnectTimeTypes>,
   ): Promise<FixedRepair<BatchWriter>> {
     const isAnew = !isReadable(found.maps);
     const drift = noCounts();
@@ -117,37 +120,7 @@ export class ConnectTimeBackend implements Backend<ConnectTimeTypes> {
     if (found.links !== 'right') {
       drift[found.links === 'absent' ? 'missing' : 'wrong'] += 1;
     }
-    if (isAnew || !fixed.isEnvironmentWritten) {
-      this.#repairEnvironment(found, writer, fixed.environment, drift);
-    }
     return { drift, isAnew, prune: (last) => this.#prune(found, last) };
-  }
-
-  #repairEnvironment(
-    found: ConnectTimeObservation,
-    writer: BatchWriter,
-    environment: Environment,
-    drift: Counts,
-  ): void {
-    const wanted = environmentElements(environment);
-    const secret = this.#secret;
-    wanted.set(environmentId(secret), secret);
-    for (const [id, one] of wanted) {
-      const held = found.environment.get(id);
-      if (isValue(held?.value, one.value)) continue;
-      drift[held === undefined ? 'missing' : 'wrong'] += 1;
-      writer.addOfEnvironment(one);
-    }
-    for (const [id, one] of found.environment) {
-      // An array always has its elements.
-      if (wanted.has(id) || one.map === 'secret') continue;
-      drift.unwanted += 1;
-      writer.deleteOfEnvironment(one);
-    }
-  }
-
-  get #secret(): EnvironmentElement {
-    return { map: 'secret', key: new Uint8Array(keyBytes.secret), value: this.#placement.secret };
   }
 
   /** Programs are attached when the maps are right. */
@@ -157,11 +130,11 @@ export class ConnectTimeBackend implements Backend<ConnectTimeTypes> {
   }
 
   /** Whether another program has detached programs, or added or deleted elements. */
-  async #miscounts(kernel: Kernel, environment: Environment): Promise<readonly Miscount[]> {
+  async #miscounts(kernel: Kernel): Promise<readonly Miscount[]> {
     const { directory } = this.#placement;
     const { links, maps } = await this.#pinned(kernel);
     if (maps !== 'right') return [{ object: `maps in ${directory}`, expected: 1, counted: 0 }];
-    const counts = await this.tally.miscounts(kernel, directory, this.family, environment);
+    const counts = await this.tally.miscounts(kernel, directory, this.family);
     if (links === 'right') return counts;
     return [{ object: `programs in ${directory}`, expected: 1, counted: 0 }, ...counts];
   }

@@ -10,8 +10,8 @@ import { PackedBytes, sameBytes } from '../../net/bytes.ts';
 import type { EndpointList } from '../../net/endpoint-list.ts';
 import { countDifference, type Difference, type Writer } from '../backend.ts';
 import { binary } from '../elements.ts';
-import type { Batch, Environment } from '../mode.ts';
-import { type EnvironmentElement, environmentElements } from './environment.ts';
+import type { Batch } from '../mode.ts';
+import { type EnvironmentElement, elementAt } from './environment.ts';
 import type { PoolElements } from './frontends.ts';
 import {
   addressFamily,
@@ -166,22 +166,12 @@ export class BatchWriter implements Writer<ConnectTimeObjects> {
     }
   }
 
-  add(): void {}
-
-  delete(): void {}
-
-  environment(before: Environment, next: Environment): void {
-    const wanted = environmentElements(next);
-    const held = environmentElements(before);
-    for (const [id, one] of wanted) if (!held.has(id)) this.addOfEnvironment(one);
-    for (const [id, one] of held) if (!wanted.has(id)) this.deleteOfEnvironment(one);
-  }
-
-  addOfEnvironment({ key, map, value }: EnvironmentElement): void {
+  add({ key, map, value }: EnvironmentElement): void {
     this.#added[map].push('', key, value);
   }
 
-  deleteOfEnvironment({ key, map }: EnvironmentElement): void {
+  delete(id: string): void {
+    const { key, map } = elementAt(id);
     this.#deleted[map].push('', key);
   }
 

@@ -2,8 +2,8 @@
 import type { Kernel } from '../../kernel/kernel.ts';
 import type { Family } from '../../net/address.ts';
 import type { Tally } from '../backend.ts';
-import type { Environment, Miscount } from '../mode.ts';
-import { environmentElements } from './environment.ts';
+import type { Miscount } from '../mode.ts';
+import type { EnvironmentElement } from './environment.ts';
 import type { ConnectTimeObject } from './frontends.ts';
 import { groupCount, mapNames } from './layout.ts';
 import type { ConnectTimeObjects } from './observation.ts';
@@ -15,6 +15,7 @@ const counted = ['frontends', 'endpoints', 'excluded'] as const;
 export class ElementCounts implements Tally<ConnectTimeObjects> {
   #frontends = 0;
   #groups = 0;
+  #excluded = 0;
 
   frontend(one: ConnectTimeObject, step: 'claimed' | 'resumed' | 'released'): void {
     const sign = step === 'released' ? -1 : 1;
@@ -22,23 +23,23 @@ export class ElementCounts implements Tally<ConnectTimeObjects> {
     else this.#frontends += sign;
   }
 
-  shared(): void {}
+  shared({ map }: EnvironmentElement, step: 1 | -1): void {
+    if (map === 'frontends') this.#frontends += step;
+    if (map === 'excluded') this.#excluded += step;
+  }
 
   clear(): void {
     this.#frontends = 0;
     this.#groups = 0;
+    this.#excluded = 0;
   }
 
-  async miscounts(
-    kernel: Kernel,
-    directory: string,
-    family: Family,
-    environment: Environment,
-  ): Promise<Miscount[]> {
-    const expected = { frontends: this.#frontends, endpoints: this.#groups, excluded: 0 };
-    for (const { map } of environmentElements(environment).values()) {
-      if (map !== 'secret') expected[map] += 1;
-    }
+  async miscounts(kernel: Kernel, directory: string, family: Family): Promise<Miscount[]> {
+    const expected = {
+      frontends: this.#frontends,
+      endpoints: this.#groups,
+      excluded: this.#excluded,
+    };
     const found: Miscount[] = [];
     for (const sort of counted) {
       const map = mapNames[family][sort];

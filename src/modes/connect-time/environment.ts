@@ -1,53 +1,64 @@
 /**
- * What the maps hold because of the environment: the addresses of this node that accept node ports,
- * in the map of frontends, and the cgroups of excluded pods.
+ * What the maps hold whatever Forwardings there are: the addresses of this node that accept node
+ * ports, in the map of frontends, the cgroups of excluded pods, and the secret.
  */
 import { isLoopback } from '../../net/address.ts';
-import { binary } from '../elements.ts';
+import { binary, bytesOf } from '../elements.ts';
 import type { Environment } from '../mode.ts';
+import type { SharedObject } from '../shared-objects.ts';
 import {
   allExcluded,
   excludedKey,
   excludedValue,
   isNodeAddressKey,
+  keyBytes,
   nodeAddressKey,
   nodeAddressValue,
 } from './layout.ts';
 
-export interface EnvironmentElement {
-  readonly map: 'frontends' | 'excluded' | 'secret';
+type MapName = 'frontends' | 'excluded' | 'secret';
+
+export interface EnvironmentElement extends SharedObject {
+  readonly map: MapName;
   readonly key: Uint8Array;
   readonly value: Uint8Array;
 }
 
-export function environmentId({ key, map }: Pick<EnvironmentElement, 'key' | 'map'>): string {
+export function environmentId(map: MapName, key: Uint8Array): string {
   return `${map} ${binary(key)}`;
 }
 
-export function isOfEnvironment(map: EnvironmentElement['map'], key: Uint8Array): boolean {
+/** The map and the key of an `environmentId`. */
+export function elementAt(id: string): { readonly map: MapName; readonly key: Uint8Array } {
+  const at = id.indexOf(' ');
+  return { map: id.slice(0, at) as MapName, key: bytesOf(id.slice(at + 1)) };
+}
+
+export function isOfEnvironment(map: MapName, key: Uint8Array): boolean {
   return map !== 'frontends' || isNodeAddressKey(key);
 }
 
-/** By `environmentId`. */
-export function environmentElements(environment: Environment): Map<string, EnvironmentElement> {
-  const all = [...nodeAddresses(environment), ...excludedCgroups(environment)];
-  return new Map(all.map((one) => [environmentId(one), one]));
+export function environmentElements(
+  environment: Environment,
+  secret: Uint8Array,
+): EnvironmentElement[] {
+  const ofSecret = element('secret', new Uint8Array(keyBytes.secret), secret);
+  return [ofSecret, ...nodeAddresses(environment), ...excludedCgroups(environment)];
+}
+
+function element(map: MapName, key: Uint8Array, value: Uint8Array): EnvironmentElement {
+  return { id: environmentId(map, key), map, key, value, bytes: key.length + value.length };
 }
 
 function nodeAddresses({ connectTimeAddresses = [] }: Environment): EnvironmentElement[] {
-  return connectTimeAddresses.map((address) => ({
-    map: 'frontends',
-    key: nodeAddressKey(address),
-    value: nodeAddressValue(isLoopback(address) ? 'node' : 'everybody'),
-  }));
+  return connectTimeAddresses.map((address) => {
+    const value = nodeAddressValue(isLoopback(address) ? 'node' : 'everybody');
+    return element('frontends', nodeAddressKey(address), value);
+  });
 }
 
 /** The last one says that the others are there. */
 function excludedCgroups({ excludedCgroups: ids }: Environment): EnvironmentElement[] {
   if (ids === undefined) return [];
-  return [...ids, allExcluded].map((id) => ({
-    map: 'excluded',
-    key: excludedKey(id),
-    value: excludedValue,
-  }));
+  return [...ids, allExcluded].map((id) => element('excluded', excludedKey(id), excludedValue));
 }

@@ -8,7 +8,6 @@ import type { Forwarding } from '../../state/types.ts';
 import type { Found } from '../backend.ts';
 import { binary, bytesOf } from '../elements.ts';
 import type { Pause } from '../mode.ts';
-import type { SharedObject } from '../shared-objects.ts';
 import { type EnvironmentElement, environmentId, isOfEnvironment } from './environment.ts';
 import { type ConnectTimeObject, frontendId, poolObjectId } from './frontends.ts';
 import { keyBytes, mapNames, packedGroup, readGroupKey, valueBytes } from './layout.ts';
@@ -27,7 +26,7 @@ export interface ConnectTimeObjects {
   readonly frontend: ConnectTimeObject;
   readonly held: HeldObject;
   /** Forwardings share nothing in the maps. */
-  readonly shared: SharedObject;
+  readonly shared: EnvironmentElement;
 }
 
 export class ConnectTimeObservation implements Found<ConnectTimeObjects> {
@@ -37,8 +36,8 @@ export class ConnectTimeObservation implements Found<ConnectTimeObjects> {
   readonly touched = new Set<string>();
   maps: Pinned = 'absent';
   links: Pinned = 'absent';
-  /** What is there because of the environment, by `environmentId`. */
-  readonly environment = new Map<string, EnvironmentElement>();
+  /** The values of what is there because of the environment, by `environmentId`. */
+  readonly #environment = new Map<string, Uint8Array>();
   readonly #family: Family;
   readonly #poolId: PoolId;
   readonly #held = new Map<string, HeldObject>();
@@ -55,7 +54,7 @@ export class ConnectTimeObservation implements Found<ConnectTimeObjects> {
   /** Forgets what was read, because it is removed. */
   clear(): void {
     this.#held.clear();
-    this.environment.clear();
+    this.#environment.clear();
     this.touched.clear();
   }
 
@@ -80,12 +79,14 @@ export class ConnectTimeObservation implements Found<ConnectTimeObjects> {
     return this.#held;
   }
 
-  faultOf(): undefined {
-    return undefined;
+  faultOf({ id, value }: EnvironmentElement): 'missing' | 'wrong' | undefined {
+    const held = this.#environment.get(id);
+    if (held === undefined) return 'missing';
+    return sameBytes(held, value) ? undefined : 'wrong';
   }
 
-  shared(): Iterable<never> {
-    return [];
+  *shared(): Generator<{ readonly id: string }> {
+    for (const id of this.#environment.keys()) yield { id };
   }
 
   async readElements(kernel: Kernel, directory: string, pause: Pause): Promise<void> {
@@ -97,8 +98,7 @@ export class ConnectTimeObservation implements Found<ConnectTimeObjects> {
     });
     for (const map of ['frontends', 'excluded', 'secret'] as const) {
       await readMap(kernel, shapeOf(map), pause, (key, value) => {
-        const one = { map, key, value };
-        if (isOfEnvironment(map, key)) this.environment.set(environmentId(one), one);
+        if (isOfEnvironment(map, key)) this.#environment.set(environmentId(map, key), value);
         else this.#held.set(frontendId(key), { kind: 'frontend', key, value });
       });
     }
@@ -124,9 +124,4 @@ function listOf(family: Family, { groups }: HeldPool): EndpointList {
   const inOrder = [...groups].sort(([a], [b]) => a - b);
   const packed = inOrder.map(([, value]) => packedGroup(family, bytesOf(value)));
   return new EndpointList(family, Buffer.concat(packed));
-}
-
-/** Whether the kernel holds the value that is desired. */
-export function isValue(held: Uint8Array | undefined, wanted: Uint8Array): boolean {
-  return held !== undefined && sameBytes(held, wanted);
 }

@@ -16,20 +16,21 @@ import {
   type Tables,
   type Tally,
 } from '../backend.ts';
-import { inTurns, type ModeConfig, type Pause } from '../mode.ts';
+import { type Environment, inTurns, type ModeConfig, type Pause } from '../mode.ts';
 import { BatchWriter, type InForce } from './batch-writer.ts';
 import { RuleCompiler } from './compiler.ts';
-import type { IptablesConfig } from './layout.ts';
+import { chainId, type IptablesConfig } from './layout.ts';
 import {
   chainAt,
   type IptablesObjects,
   nodePortObjects,
   ruleBytes,
   ServiceChain,
+  type SharedRule,
   sharedRule,
 } from './objects.ts';
 import { type IptablesObservation, observe, ruleName } from './observation.ts';
-import { prune, type RepairContext, repairFixed, repairNodePorts } from './repair.ts';
+import { prune, type RepairContext, repairFixed } from './repair.ts';
 import { RuleCounts } from './rule-counts.ts';
 import type { RuleTraffic } from './traffic.ts';
 import { ownChains, sharedRules } from './translation.ts';
@@ -74,9 +75,7 @@ export class IptablesBackend implements Backend<IptablesTypes> {
       prepare: async (kernel: Kernel) => {
         this.#config = { ...this.#config, counted: await makeCounters(kernel, this.family) };
       },
-      takeRuleCounts: (environment) => {
-        return counts.take(nodePortObjects(this.#config, environment).length);
-      },
+      takeRuleCounts: () => counts.take(),
     };
     this.tally = {
       frontend: ({ size }, step) => counts.add('nat', step === 'released' ? -size : size),
@@ -108,6 +107,10 @@ export class IptablesBackend implements Backend<IptablesTypes> {
     return { frontends, shared, bytes };
   }
 
+  ofEnvironment(environment: Environment): SharedRule[] {
+    return nodePortObjects(this.#config, environment);
+  }
+
   writer(): BatchWriter {
     return new BatchWriter(this.#config, this.#inForce);
   }
@@ -125,34 +128,53 @@ export class IptablesBackend implements Backend<IptablesTypes> {
     pause: Pause,
   ): Promise<FixedRepair<BatchWriter>> {
     const context = this.#context(found, writer);
-    const nodePorts = nodePortObjects(this.#config, fixed.environment);
-    await this.#findHandles(found, fixed, nodePorts, pause);
+    await this.#findHandles(found, fixed, pause);
     repairFixed(context);
-    if (!fixed.isEnvironmentWritten) repairNodePorts(context, nodePorts);
     return { drift: context.drift, prune: (last, pause) => this.#prune(found, last, pause) };
   }
 
   /** Finds the handles of our shared rules, and forgets those of rules that others have deleted. */
   async #findHandles(
     found: IptablesObservation,
-    { shared, isEnvironmentWritten, isLeaving }: Fixed<IptablesTypes>,
-    nodePorts: Iterable<IptablesObjects['shared']>,
+    { shared, isLeaving }: Fixed<IptablesTypes>,
     pause: Pause,
   ): Promise<void> {
     const { handles } = this.#inForce;
     const kept = new Set(found.touched);
-    if (isEnvironmentWritten) for (const { id } of nodePorts) kept.add(id);
     const there = await found.sharedRules(pause);
     await inTurns(handles, pause, ([id, handle]) => {
       const isThere = there.has(ruleName(chainAt(id).table, handle));
       if (!kept.has(id) && !(isThere && isLeaving(id))) handles.delete(id);
     });
+    const last: SharedRule[] = [];
     await inTurns(shared(), pause, ({ object }) => {
       if (kept.has(object.id)) return;
       const { expressions } = compileRule(this.family, object.rule);
       const handle = found.find(object, expressions);
-      if (handle !== undefined) handles.set(object.id, handle);
+      if (handle === undefined) return;
+      handles.set(object.id, handle);
+      if (object.at === 'end') last.push(object);
     });
+    this.#leaveOutMisplaced(found, last);
+  }
+
+  /**
+   * Rules for node ports must be the last of their chain: a rule behind them would not see the
+   * packets that they take. Where they are not the last, they are added at the end again, and
+   * `prune` deletes the old ones.
+   */
+  #leaveOutMisplaced(found: IptablesObservation, last: readonly SharedRule[]): void {
+    const { handles } = this.#inForce;
+    const [first] = last;
+    if (first === undefined) return;
+    const held = found.rulesOf(chainId(first)) ?? [];
+    const left = held.filter(({ handle }) => !found.deleted.has(ruleName(first.table, handle)));
+    const ends = new Set(left.slice(-last.length).map(({ handle }) => handle));
+    for (const { id } of last) {
+      if (ends.has(handles.get(id)!)) continue;
+      handles.delete(id);
+      found.misplaced.add(id);
+    }
   }
 
   async #prune(found: IptablesObservation, writer: BatchWriter, pause: Pause): Promise<number> {

@@ -2,16 +2,10 @@
 import type { GoneRule } from '../../kernel/kernel.ts';
 import { compileRule } from '../../kernel/xt/compile.ts';
 import { type Counts, countDifference, type Difference, type Writer } from '../backend.ts';
-import type { Batch, Environment } from '../mode.ts';
+import type { Batch } from '../mode.ts';
 import { chainId, type IptablesConfig, type TableChain } from './layout.ts';
 import type { TableName } from './names.ts';
-import {
-  chainAt,
-  type HeldChain,
-  type IptablesObjects,
-  nodePortObjects,
-  type SharedRule,
-} from './objects.ts';
+import { chainAt, type HeldChain, type IptablesObjects, type SharedRule } from './objects.ts';
 import { Transaction } from './transaction.ts';
 
 /** What outlives batches. */
@@ -73,15 +67,6 @@ export class BatchWriter implements Writer<IptablesObjects> {
   delete(id: string, owner: string): void {
     const handle = this.#inForce.handles.get(id);
     if (handle !== undefined) this.transaction.deleteRule({ ...chainAt(id), id, handle, owner });
-  }
-
-  environment(before: Environment, next: Environment): void {
-    const desired = new Map(nodePortObjects(this.#config, next).map((rule) => [rule.id, rule]));
-    for (const { id } of nodePortObjects(this.#config, before)) {
-      // A rule of both environments stays.
-      if (!desired.delete(id)) this.delete(id, '');
-    }
-    for (const rule of desired.values()) this.add(rule, '');
   }
 
   batch(): Batch | undefined {

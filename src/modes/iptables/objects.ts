@@ -90,13 +90,12 @@ export function chainAt(id: string): TableChain {
   return { table: table as TableName, chain: chain! };
 }
 
-/** The last rules of KUBE-SERVICES, each once. */
+/** The last rules of KUBE-SERVICES. */
 export function nodePortObjects(config: IptablesConfig, environment: Environment): SharedRule[] {
   const chain = { table: 'nat', chain: 'KUBE-SERVICES' } as const;
-  const all = nodePortRules(config, environment).map((rule) => {
+  return nodePortRules(config, environment).map((rule) => {
     return sharedRule(config.family, { ...chain, rule }, 'end');
   });
-  return [...new Map(all.map((rule) => [rule.id, rule])).values()];
 }
 
 type Expressions = Pick<ObservedRule, 'expressions'>;

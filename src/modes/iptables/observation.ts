@@ -63,6 +63,8 @@ export class IptablesObservation implements Found<IptablesObjects> {
   readonly deleted = new Set<string>();
   /** `ruleName`s of jumps that a repair has found to be right. */
   readonly kept = new Set<string>();
+  /** Ids of rules that must be the last of their chain, and are not. */
+  readonly misplaced = new Set<string>();
   /** Chains (`chainId`) that a repair has compared. */
   readonly #taken = new Set<string>();
   readonly #isKnown: (id: string) => boolean;
@@ -92,8 +94,9 @@ export class IptablesObservation implements Found<IptablesObjects> {
     }
   }
 
-  faultOf({ id }: SharedRule): 'missing' | undefined {
-    return this.#isKnown(id) ? undefined : 'missing';
+  faultOf({ id }: SharedRule): 'missing' | 'wrong' | undefined {
+    if (this.#isKnown(id)) return undefined;
+    return this.misplaced.has(id) ? 'wrong' : 'missing';
   }
 
   /** Notes a rule that a batch has deleted, by its `ruleName`. */

@@ -1,4 +1,4 @@
-/** Repairs what belongs to no Service. */
+/** Repairs what is no object of the mode: its fixed chains, and jumps to them. */
 import { compileRule, readRule } from '../../kernel/xt/compile.ts';
 import type { Counts } from '../backend.ts';
 import { inTurns, type Pause } from '../mode.ts';
@@ -16,7 +16,7 @@ import {
   tableNames,
 } from './layout.ts';
 import { isServiceChain } from './names.ts';
-import { chainAt, type SharedRule, sameExpressions, sameRules } from './objects.ts';
+import { chainAt, sameExpressions, sameRules } from './objects.ts';
 import { type IptablesObservation, type Reference, ruleName } from './observation.ts';
 import type { Transaction } from './transaction.ts';
 
@@ -48,29 +48,6 @@ function repairChain({ drift, found, transaction }: RepairContext, chain: FixedC
   if (held !== undefined && sameRules(held, rules)) return;
   transaction.putChain(chain, rules, '');
   drift[held === undefined ? 'missing' : 'wrong'] += 1;
-}
-
-/**
- * Repairs the rules for node ports, which must be the last of their chain: a rule behind them would
- * not see the packets that they take. Where they are not the last, they are added at the end again,
- * and `prune` deletes the old ones.
- */
-export function repairNodePorts(context: RepairContext, desired: readonly SharedRule[]): void {
-  const { found, handles, transaction, drift } = context;
-  const [first] = desired;
-  const held = (first && found.rulesOf(chainId(first))) ?? [];
-  const last = new Set(held.slice(held.length - desired.length).map(({ handle }) => handle));
-  for (const rule of desired) {
-    const compiled = compileRule(found.family, rule.rule);
-    const handle = found.find(rule, compiled.expressions);
-    if (handle !== undefined && last.has(handle)) {
-      handles.set(rule.id, handle);
-      continue;
-    }
-    handles.delete(rule.id);
-    transaction.addRule({ ...rule, owner: '', compiled });
-    drift[handle === undefined ? 'missing' : 'wrong'] += 1;
-  }
 }
 
 /** Adds the rules that we need. Others have rules in this chain too. */

@@ -12,32 +12,32 @@ export class RuleCounts {
   /** Without the jumps from built-in chains, which kube-proxy does not count. */
   readonly #fixed: Counts = { nat: 0, filter: 0, mangle: 0 };
   readonly #written: Counts = { nat: 0, filter: 0, mangle: 0 };
-  /** Those of Services. */
-  readonly #services: Counts = { nat: 0, filter: 0, mangle: 0 };
+  /** Those in chains of Services, and those of all Services that are not fixed. */
+  readonly #others: Counts = { nat: 0, filter: 0, mangle: 0 };
 
   constructor(config: IptablesConfig) {
     for (const { table, rules } of fixedChains(config)) this.#fixed[table] += rules.length;
     this.#fixed.filter += firewallRules(config).length;
   }
 
-  /** Adds rules of Services; a negative number takes them away. */
+  /** Adds rules that are not fixed; a negative number takes them away. */
   add(table: TableName, rules: number): void {
-    this.#services[table] += rules;
+    this.#others[table] += rules;
   }
 
   written(table: TableName, rules: number): void {
     this.#written[table] += rules;
   }
 
-  /** Forgets the rules of all Services. */
+  /** Forgets all rules that are not fixed. */
   clear(): void {
-    for (const table of tables) this.#services[table] = 0;
+    for (const table of tables) this.#others[table] = 0;
   }
 
-  /** `written`: since the last call. `nodePorts`: rules that lead to node ports. */
-  take(nodePorts: number): RuleCount[] {
+  /** `written`: since the last call. */
+  take(): RuleCount[] {
     return tables.map((table) => {
-      const total = this.#fixed[table] + this.#services[table] + (table === 'nat' ? nodePorts : 0);
+      const total = this.#fixed[table] + this.#others[table];
       const written = this.#written[table];
       this.#written[table] = 0;
       return { table, total, written };

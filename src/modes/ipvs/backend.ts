@@ -25,19 +25,14 @@ import {
 import type { TableLayout } from '../nft-table/layout.ts';
 import { TableOwnership, tablesOf } from '../nft-table/ownership.ts';
 import { refuseClient } from '../nft-table/refusals.ts';
-import {
-  addMissingSets,
-  isUsable,
-  recreateTable,
-  repairChains,
-  repairRanges,
-} from '../nft-table/repair.ts';
+import { addMissingSets, isUsable, recreateTable } from '../nft-table/repair.ts';
+import { fixedChain, fixedRanges } from '../nft-table/shared.ts';
 import { firewallPrefix } from '../nft-table/source-ranges.ts';
 import { BatchWriter } from './batch-writer.ts';
 import { chains } from './chains.ts';
 import { describe } from './describe.ts';
 import { Draining } from './draining.ts';
-import { ipvsFrontends, sharedObjects } from './frontends.ts';
+import { type IPVSShared, ipvsFrontends, sharedObjects } from './frontends.ts';
 import type { IPVSObjects } from './held.ts';
 import { type SetName, tableLayout } from './layout.ts';
 import { type IPVSObservation, observe, observeServers } from './observation.ts';
@@ -59,6 +54,7 @@ export class IPVSBackend implements Backend<IPVSTypes> {
   readonly #ipvs: IPVSSettings;
   readonly #layout: TableLayout<SetName>;
   readonly #ownership: TableOwnership;
+  readonly #chains: readonly IPVSShared[];
   /** Virtual services of others at addresses that the operator leaves to them (`excludeCIDRs`). */
   #foreign: ReadonlySet<string> = new Set();
 
@@ -67,6 +63,7 @@ export class IPVSBackend implements Backend<IPVSTypes> {
     this.#config = config;
     this.#ipvs = config.ipvs ?? defaultIPVSSettings;
     this.#layout = tableLayout(config.family, config.countsTraffic);
+    this.#chains = chains(config).map(fixedChain);
     this.late = lateDeletions(config.family, this.#draining);
     this.#ownership = new TableOwnership(this.#layout, config.ownTables);
     this.tables = tablesOf(this.#ownership);
@@ -88,6 +85,11 @@ export class IPVSBackend implements Backend<IPVSTypes> {
     return { frontends, shared, bytes: entries * entryBytes };
   }
 
+  ofEnvironment({ serviceCIDRs }: Environment): IPVSShared[] {
+    const ranges = fixedRanges(this.#layout.sets['service-cidrs'], serviceCIDRs);
+    return [...this.#chains, ranges];
+  }
+
   writer(): BatchWriter {
     return new BatchWriter(this.#layout, {
       family: this.family,
@@ -98,16 +100,11 @@ export class IPVSBackend implements Backend<IPVSTypes> {
   }
 
   async read(kernel: Kernel, pause: Pause): Promise<IPVSObservation> {
-    const chainNames = new Set(chains(this.#config).map(({ name }) => name));
     const { excludeCIDRs: excluded } = this.#ipvs;
     const { countsTraffic = false } = this.#config;
-    const found = await observe(
-      kernel,
-      this.family,
-      { chainNames, countsTraffic, excluded },
-      pause,
-    );
-    found.intact = await isUsable(found.table, chains(this.#config), [], pause);
+    const found = await observe(kernel, this.family, { countsTraffic, excluded }, pause);
+    const fixed = this.#chains.map((object) => ({ object }));
+    found.intact = await isUsable(found.table, fixed, pause);
     return found;
   }
 
@@ -120,17 +117,12 @@ export class IPVSBackend implements Backend<IPVSTypes> {
     this.#foreign = found.foreignServices();
     const drift = noCounts();
     const repair = { content: found.table, writer: writer.table, drift };
-    const layout = chains(this.#config);
-    const isAnew = !(await isUsable(found.table, layout, fixed.shared(), pause));
+    const isAnew = !(await isUsable(found.table, fixed.shared(), pause));
     if (isAnew) {
       recreateTable(repair, this.#ownership);
       found.clearTable();
     } else addMissingSets(repair);
-    repairChains(repair, layout);
     deleteForeignVerdicts(found, writer, drift);
-    if (!fixed.isEnvironmentWritten) {
-      repairRanges(repair, writer.first, 'service-cidrs', fixed.environment.serviceCIDRs);
-    }
     this.#repairTimeouts(found, writer, drift);
     if (!found.link) {
       writer.addLink();

@@ -10,9 +10,8 @@ import { RecordWriter } from '../../kernel/records.ts';
 import { IFA_F } from '../../kernel/route-ops.ts';
 import { addressBytes } from '../../net/address.ts';
 import type { Difference, Writer } from '../backend.ts';
-import type { Batch, Environment } from '../mode.ts';
+import type { Batch } from '../mode.ts';
 import type { TableLayout } from '../nft-table/layout.ts';
-import { replaceRanges } from '../nft-table/repair.ts';
 import { TableWriter } from '../nft-table/writer.ts';
 import { addressOf, type IPVSShared } from './frontends.ts';
 import type { IPVSObjects } from './held.ts';
@@ -86,10 +85,6 @@ export class BatchWriter implements Writer<IPVSObjects>, ServiceBatch {
     if (element !== undefined) this.last.to('delete', element.set, owner).key(element.key);
     else if (address !== undefined) this.#unbound.push({ owner, bytes: address });
     else this.#unused.push(id);
-  }
-
-  environment(before: Environment, next: Environment): void {
-    replaceRanges(this.first, 'service-cidrs', before.serviceCIDRs, next.serviceCIDRs);
   }
 
   addLink(): void {

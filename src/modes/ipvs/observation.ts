@@ -101,8 +101,7 @@ export class IPVSObservation implements Found<IPVSObjects> {
     for (const set of sharedElements.sets) {
       for (const key of this.table.elements(set)) yield { id: sharedElements.idOf(set, key) };
     }
-    const { chainNames = noNames } = this.#options;
-    yield* this.table.otherObjects(chainNames);
+    yield* this.table.namedObjects();
   }
 
   /** Forgets what was in the table. */
@@ -171,12 +170,8 @@ export class IPVSObservation implements Found<IPVSObjects> {
 interface ObservationOptions {
   /** Virtual services at these addresses belong to others, unless we made them. */
   readonly excluded?: readonly CIDR[];
-  /** Of the chains that the table always has. */
-  readonly chainNames?: ReadonlySet<string>;
   readonly countsTraffic?: boolean;
 }
-
-const noNames: ReadonlySet<string> = new Set();
 
 /** Leaves out the link-local address that every link with IPv6 has. */
 function isBound(record: Reply): record is Extract<Reply, { kind: 'address' }> {

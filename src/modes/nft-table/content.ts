@@ -2,7 +2,7 @@
 import { contentOfRule, hasDesiredHook, hasDesiredRules } from '../../kernel/nft/chain.ts';
 import { NFT_CHAIN_BINDING, NFT_SET } from '../../kernel/nft/constants.ts';
 import { dumpShape, fieldsOfSet, isDesiredSet, type SetDefinition } from '../../kernel/nft/sets.ts';
-import { ElementShape, type Reply, type Request, unknownIndex } from '../../kernel/ops.ts';
+import { type Reply, type Request, unknownIndex } from '../../kernel/ops.ts';
 import { binary } from '../elements.ts';
 import type { Pause } from '../mode.ts';
 import type { SharedObject } from '../shared-objects.ts';
@@ -34,11 +34,11 @@ export class TableContent<Name extends string = string> {
   readonly #chains = new Map<string, ReplyOf<'chain'>>();
   /** Expressions of each chain's rules, in order. */
   readonly #rules = new Map<string, Uint8Array[]>();
-  /** Content of the sets that are not in the layout, as `elements` records have it. */
+  /** Content of sets of ranges, and of sets beside the layout, as `elements` records have it. */
   readonly #contents = new Map<string, Uint8Array>();
   /** Objects that are neither tables, chains, rules nor sets. None of them is ours. */
   readonly #others: ReplyOf<'object'>[] = [];
-  /** Elements of the other sets of the layout: key and flags of each, as `binary` has it. */
+  /** Elements of the other sets of the layout: the key of each, as `binary` has it. */
   readonly #elements = new Map<Name, Set<string>>();
 
   constructor(layout: TableLayout<Name>) {
@@ -49,7 +49,7 @@ export class TableContent<Name extends string = string> {
     return [...this.#chains.values()].map(({ hook }) => hook);
   }
 
-  /** Keys of the set's elements, followed by the flags in sets of intervals. */
+  /** Keys of the set's elements; none of a map, or of a set of ranges. */
   elements(set: Name): ReadonlySet<string> {
     return this.#elements.get(set) ?? noElements;
   }
@@ -95,7 +95,8 @@ export class TableContent<Name extends string = string> {
         if (record.kind !== 'elements') continue;
         if (record.strange > 0) this.#isStrange = true;
         const isPlain = definition.data === undefined && definition.isCounted !== true;
-        if (isPlain) await this.#takeKeys(set, record, pause);
+        if (definition.flags === NFT_SET.INTERVAL) this.#takeContent(set, record);
+        else if (isPlain) await this.#takeKeys(set, record, pause);
         else await readElements(set, record);
       }
     }
@@ -134,9 +135,13 @@ export class TableContent<Name extends string = string> {
     }
   }
 
+  #takeContent(set: Name, { entries }: ElementsReply): void {
+    const before = this.#contents.get(set);
+    this.#contents.set(set, before === undefined ? entries : Buffer.concat([before, entries]));
+  }
+
   async #takeKeys(set: Name, record: ElementsReply, pause: Pause): Promise<void> {
-    const { entries, keyLength, shape } = record;
-    const stride = keyLength + ((shape & ElementShape.flags) !== 0 ? 4 : 0);
+    const { entries, keyLength: stride } = record;
     const keys = this.#elements.get(set) ?? new Set();
     this.#elements.set(set, keys);
     for (let at = 0, paused = 0; at < entries.length; at += stride) {
@@ -192,16 +197,16 @@ export class TableContent<Name extends string = string> {
       return hasDesiredRules(has, rules, object) ? undefined : 'wrong';
     }
     const { definition, elements } = object;
-    if (!this.#sets.has(definition.name)) return 'missing';
+    const isOfLayout = definition.name in this.layout.sets;
+    if (!isOfLayout && !this.#sets.has(definition.name)) return 'missing';
     if (elements === undefined) return undefined;
     const held = this.#contents.get(definition.name) ?? noBytes;
-    return Buffer.compare(held, elements.entries) === 0 ? undefined : 'wrong';
+    if (Buffer.compare(held, elements.entries) === 0) return undefined;
+    return isOfLayout && held.length === 0 ? 'missing' : 'wrong';
   }
 
-  /** Yields all named objects, except the sets of the layout and these chains. */
-  *otherObjects(
-    chainNames: ReadonlySet<string>,
-  ): Generator<Pick<SharedObject, 'id' | 'isDeletedLater'>> {
+  /** Yields all named objects, except the sets of the layout. */
+  *namedObjects(): Generator<Pick<SharedObject, 'id' | 'isDeletedLater'>> {
     for (const other of this.#others) yield { id: otherId(other), isDeletedLater: true };
     // Deleting a rule deletes its anonymous sets and chains.
     for (const { set, flags } of this.#sets.values()) {
@@ -210,7 +215,7 @@ export class TableContent<Name extends string = string> {
       yield { id: setId(set), isDeletedLater: true };
     }
     for (const { chain, flags, hook } of this.#chains.values()) {
-      if (chainNames.has(chain) || (flags & NFT_CHAIN_BINDING) !== 0) continue;
+      if ((flags & NFT_CHAIN_BINDING) !== 0) continue;
       // No packet comes to a base chain from another chain.
       yield { id: chain, isDeletedLater: hook === unknownIndex };
     }

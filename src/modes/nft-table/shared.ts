@@ -1,6 +1,13 @@
 /**
  * What Forwardings share in a table of nf_tables: elements, and chains and sets with their content.
+ * The chains that are always there, and the ranges of ServiceCIDRs, are such objects too.
  */
+import type { ChainDefinition } from '../../kernel/nft/chain.ts';
+import { packedRanges } from '../../kernel/nft/element-buffer.ts';
+import { compileRule } from '../../kernel/nft/rule.ts';
+import type { SetDefinition } from '../../kernel/nft/sets.ts';
+import type { CIDR } from '../../net/address.ts';
+import { mergeCIDRs } from '../../net/interval.ts';
 import { binary, bytesOf } from '../elements.ts';
 import type { SharedObject } from '../shared-objects.ts';
 import { idOf, isNamedSet, type NamedObject } from './objects.ts';
@@ -80,4 +87,18 @@ export function sharedContent(object: NamedObject): SharedContent {
     known.set(object, shared);
   }
   return shared;
+}
+
+/** A chain that is always there. Its rules may change with the environment. */
+export function fixedChain(object: ChainDefinition): SharedContent {
+  const rules = object.rules.map((rule) => binary(compileRule(rule)));
+  return { id: idOf(object), object, content: rules.join('\n'), bytes: chainBytes };
+}
+
+/** All that a set of ranges holds, which is always there. */
+export function fixedRanges(definition: SetDefinition, cidrs: readonly CIDR[]): SharedContent {
+  const elements = packedRanges(definition, mergeCIDRs(cidrs));
+  const object = { definition, elements };
+  const content = binary(elements.entries);
+  return { id: idOf(object), object, content, bytes: elements.entries.length };
 }

@@ -58,14 +58,14 @@ export class TableWriter<Name extends string> {
     }
   }
 
-  /** Makes the object whole. `isThere`: the set may exist, and hold anything. */
+  /** Makes the object whole. `isThere`: the set may hold anything. */
   putObject(object: NamedObject, isThere: boolean): void {
     if (!isNamedSet(object)) {
       this.putChain(object);
       return;
     }
     const { definition, elements } = object;
-    this.addSet(definition);
+    if (!(definition.name in this.#layout.sets)) this.addSet(definition);
     if (isThere) this.#write('setFlush', { ...inTable(this.#layout), set: definition.name });
     if (elements !== undefined) this.#buffers.to('add', definition, '').packed(elements);
   }

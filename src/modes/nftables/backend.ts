@@ -14,24 +14,18 @@ import {
   type Tables,
   type Tally,
 } from '../backend.ts';
-import { bytesOf, hairpinKeys } from '../elements.ts';
+import { hairpinKeys } from '../elements.ts';
 import { type Environment, inTurns, type ModeConfig, type Pause } from '../mode.ts';
 import type { TableLayout } from '../nft-table/layout.ts';
 import { TableOwnership, tablesOf } from '../nft-table/ownership.ts';
 import { dropChain, rejectChain } from '../nft-table/refusals.ts';
-import {
-  addMissingSets,
-  isUsable,
-  recreateTable,
-  repairChains,
-  repairRanges,
-} from '../nft-table/repair.ts';
-import { sharedContent, type TableObject } from '../nft-table/shared.ts';
+import { addMissingSets, isUsable, recreateTable } from '../nft-table/repair.ts';
+import { fixedChain, fixedRanges, sharedContent, type TableObject } from '../nft-table/shared.ts';
 import { firewallPrefix, selfClientKeys } from '../nft-table/source-ranges.ts';
 import { AffinityKeeper } from './affinity.ts';
-import { BatchWriter, nodePortKeys } from './batch-writer.ts';
+import { BatchWriter } from './batch-writer.ts';
 import { ChainClasses } from './chain-classes.ts';
-import { chainNames, environmentChains, fixedChains } from './chains.ts';
+import { fixedChains } from './chains.ts';
 import { Deferred } from './deferred.ts';
 import { describe } from './describe.ts';
 import { ElementCounts } from './element-counts.ts';
@@ -82,19 +76,14 @@ export class NFTablesBackend implements Backend<NFTablesTypes> {
         this.#isStaged ||= !found.isHooked;
         return this.#isStaged;
       },
-      hook: (writer: BatchWriter, environment) => this.#hook(writer, environment),
+      hook: () => {
+        this.#isStaged = false;
+      },
       miscounts: (kernel) => this.#counts.miscounts(kernel, this.family, this.#deferred),
       sweep: sweepOf(this.#affinity),
     });
     this.late = lateDeletions(this.#deferred);
     this.tally = tallyOf(this.#counts, this.#affinity);
-  }
-
-  #hook({ table }: BatchWriter, environment: Environment): string[] {
-    this.#isStaged = false;
-    const base = fixedChains(this.#config, environment).filter((chain) => chain.base !== undefined);
-    for (const chain of base) table.putChain(chain);
-    return base.map(({ name }) => name);
   }
 
   twin(): NFTablesBackend {
@@ -124,8 +113,20 @@ export class NFTablesBackend implements Backend<NFTablesTypes> {
     return { frontends, shared, bytes: elements * elementBytes };
   }
 
+  ofEnvironment(environment: Environment): TableObject<SharedSet>[] {
+    const { nodePortAddresses, serviceCIDRs } = environment;
+    const chains = fixedChains(this.#config, environment);
+    const made = this.#isStaged ? chains.filter(({ base }) => base === undefined) : chains;
+    const addresses = nodePortAddresses === 'all' ? [] : nodePortAddresses;
+    return [
+      ...made.map(fixedChain),
+      fixedRanges(this.#layout.sets['service-cidrs'], serviceCIDRs),
+      ...addresses.map(({ bytes }) => sharedElements.of('nodeport-ips', bytes)),
+    ];
+  }
+
   writer(): BatchWriter {
-    return new BatchWriter(this.#layout, this.#config, (buffers, difference) => {
+    return new BatchWriter(this.#layout, (buffers, difference) => {
       FrontendWriter.write(buffers, this.#deferred, difference);
       if (difference.from === 'belief') this.#affinity.note(difference);
     });
@@ -136,17 +137,11 @@ export class NFTablesBackend implements Backend<NFTablesTypes> {
     pause: Pause,
     begun: (found: NFTablesObservation) => void,
   ): Promise<NFTablesObservation> {
-    const found = new NFTablesObservation(this.#layout, chainNames(this.#config));
+    const found = new NFTablesObservation(this.#layout);
     // From now on `touched` gets what batches write, whether it was read before or after.
     begun(found);
     await found.read(kernel, pause);
     return found;
-  }
-
-  /** The chains of the layout, a jump's target before the jump. */
-  #chains(environment: Environment) {
-    const chains = fixedChains(this.#config, environment);
-    return this.#isStaged ? chains.filter(({ base }) => base === undefined) : chains;
   }
 
   async repairFixed(
@@ -157,21 +152,11 @@ export class NFTablesBackend implements Backend<NFTablesTypes> {
   ): Promise<FixedRepair<BatchWriter>> {
     const drift = noCounts();
     const repair = { content: found.table, writer: writer.table, drift };
-    const needed = this.#chains(fixed.environment);
-    const isAnew = !(await isUsable(found.table, needed, fixed.shared(), pause));
+    const isAnew = !(await isUsable(found.table, fixed.shared(), pause));
     const isIndivisible = isAnew && found.table.exists;
     if (isAnew) this.#recreate(found, writer, drift);
     else addMissingSets(repair);
-    const isEnvironmentDone = fixed.isEnvironmentWritten && !isAnew;
-    const chains = needed.filter(({ name }) => {
-      return !found.touched.has(name) && !(isEnvironmentDone && environmentChains.has(name));
-    });
-    repairChains(repair, chains);
     await deleteForeignVerdicts(found, writer, drift, pause);
-    if (!isEnvironmentDone) {
-      repairRanges(repair, writer.buffers, 'service-cidrs', fixed.environment.serviceCIDRs);
-      repairNodePortAddresses(found, writer, fixed.environment, drift);
-    }
     return { drift, isAnew, isIndivisible, prune: () => this.#prune(found) };
   }
 
@@ -236,26 +221,6 @@ function tallyOf(counts: ElementCounts, affinity: AffinityKeeper): Tally<NFTable
       affinity.reset();
     },
   };
-}
-
-function repairNodePortAddresses(
-  { table }: NFTablesObservation,
-  { buffers }: BatchWriter,
-  environment: Environment,
-  drift: Counts,
-): void {
-  const desired = nodePortKeys(environment);
-  const held = table.elements('nodeport-ips');
-  for (const [id, key] of desired) {
-    if (held.has(id)) continue;
-    buffers.to('add', 'nodeport-ips', '').key(key);
-    drift.missing += 1;
-  }
-  for (const id of held) {
-    if (desired.has(id)) continue;
-    buffers.to('delete', 'nodeport-ips', '').key(bytesOf(id));
-    drift.unwanted += 1;
-  }
 }
 
 /** The verdicts that we write, for each kind of map. */

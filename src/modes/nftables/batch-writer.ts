@@ -3,13 +3,10 @@ import { ElementBuffers } from '../../kernel/nft/element-buffer.ts';
 import { nftOps } from '../../kernel/ops.ts';
 import { RecordWriter } from '../../kernel/records.ts';
 import type { Difference, Writer } from '../backend.ts';
-import { binary } from '../elements.ts';
-import type { Batch, Environment, ModeConfig } from '../mode.ts';
+import type { Batch } from '../mode.ts';
 import type { TableLayout } from '../nft-table/layout.ts';
-import { replaceRanges } from '../nft-table/repair.ts';
 import type { TableObject } from '../nft-table/shared.ts';
 import { TableWriter } from '../nft-table/writer.ts';
-import { environmentChains, fixedChains } from './chains.ts';
 import type { NFTablesObjects } from './held.ts';
 import { type SetName, type SharedSet, sharedElements } from './layout.ts';
 
@@ -24,13 +21,11 @@ export class BatchWriter implements Writer<NFTablesObjects> {
   /** Writes everything but elements: the table, chains, sets, rules. */
   readonly table: TableWriter<SetName>;
   readonly #out = new RecordWriter(nftOps);
-  readonly #config: ModeConfig;
   readonly #writeFrontend: WriteFrontend;
   /** The ids of chains and sets to delete. */
   readonly #unused: string[] = [];
 
-  constructor(layout: TableLayout<SetName>, config: ModeConfig, writeFrontend: WriteFrontend) {
-    this.#config = config;
+  constructor(layout: TableLayout<SetName>, writeFrontend: WriteFrontend) {
     this.buffers = new ElementBuffers(layout, layout.sets);
     this.table = new TableWriter(layout, this.#out, this.buffers);
     this.#writeFrontend = writeFrontend;
@@ -55,21 +50,6 @@ export class BatchWriter implements Writer<NFTablesObjects> {
     else this.buffers.to('delete', element.set, '').key(element.key);
   }
 
-  environment(before: Environment, next: Environment): void {
-    replaceRanges(this.buffers, 'service-cidrs', before.serviceCIDRs, next.serviceCIDRs);
-    const [old, desired] = [nodePortKeys(before), nodePortKeys(next)];
-    for (const [id, key] of old) {
-      if (!desired.has(id)) this.buffers.to('delete', 'nodeport-ips', '').key(key);
-    }
-    for (const [id, key] of desired) {
-      if (!old.has(id)) this.buffers.to('add', 'nodeport-ips', '').key(key);
-    }
-    if ((before.nodePortAddresses === 'all') === (next.nodePortAddresses === 'all')) return;
-    for (const chain of fixedChains(this.#config, next)) {
-      if (environmentChains.has(chain.name)) this.table.putChain(chain);
-    }
-  }
-
   batch(): Batch | undefined {
     this.buffers.write(this.#out);
     this.table.deleteObjects(this.#unused);
@@ -81,10 +61,4 @@ export class BatchWriter implements Writer<NFTablesObjects> {
       culprits: (failure) => out.ownersOf(failure),
     };
   }
-}
-
-/** Keys of `nodeport-ips`, each once. */
-export function nodePortKeys({ nodePortAddresses }: Environment): Map<string, Uint8Array> {
-  const addresses = nodePortAddresses === 'all' ? [] : nodePortAddresses;
-  return new Map(addresses.map(({ bytes }) => [binary(bytes), bytes]));
 }

@@ -160,18 +160,6 @@ const loopback = {
   IPv6: parseCIDR('::1/128') as CIDR,
 } as const satisfies Record<Family, CIDR>;
 
-/** The names of the fixed chains. They do not depend on the environment. */
-export function chainNames(config: ModeConfig): ReadonlySet<string> {
-  const chains = fixedChains(config, { serviceCIDRs: [], nodePortAddresses: 'all' });
-  return new Set(chains.map(({ name }) => name));
-}
-
-/** The fixed chains whose rules depend on the environment. */
-export const environmentChains: ReadonlySet<string> = new Set([
-  'services',
-  'nodeport-endpoints-check',
-]);
-
 function nodePortDestination(family: Family, { nodePortAddresses }: Environment): Rule {
   return nodePortAddresses === 'all'
     ? [matchLocalAddress('daddr'), matchCIDR('daddr', '!=', loopback[family])]

@@ -29,8 +29,13 @@ const endpointMaps = shards.map((shard) => `endpoints-${shard}` as const);
  */
 export const learnMaps = { TCP: 'learn-tcp', UDP: 'learn-udp', SCTP: 'learn-sctp' } as const;
 
-/** Sets whose elements Forwardings share. */
-export const sharedElements = new SharedElements(['cluster-ips', 'hairpin', 'self-clients']);
+/** Sets whose elements Forwardings share, or the environment makes. */
+export const sharedElements = new SharedElements([
+  'cluster-ips',
+  'hairpin',
+  'self-clients',
+  'nodeport-ips',
+]);
 export type SharedSet = (typeof sharedElements)['sets'][number];
 
 /** `countsTraffic`: with the sets that count. */

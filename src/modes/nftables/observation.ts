@@ -24,12 +24,10 @@ export class NFTablesObservation implements Found<NFTablesObjects> {
   readonly table: TableContent<SetName>;
   readonly frontends = new Map<string, HeldFrontend>();
   readonly touched = new Set<string>();
-  readonly #chainNames: ReadonlySet<string>;
 
-  constructor(layout: ReturnType<typeof tableLayout>, chainNames: ReadonlySet<string>) {
+  constructor(layout: ReturnType<typeof tableLayout>) {
     this.family = layout.family;
     this.table = new TableContent(layout);
-    this.#chainNames = chainNames;
   }
 
   get intact(): boolean {
@@ -98,7 +96,7 @@ export class NFTablesObservation implements Found<NFTablesObjects> {
     for (const set of sharedElements.sets) {
       for (const key of this.table.elements(set)) yield { id: sharedElements.idOf(set, key) };
     }
-    yield* this.table.otherObjects(this.#chainNames);
+    yield* this.table.namedObjects();
   }
 
   /**

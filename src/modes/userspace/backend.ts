@@ -54,6 +54,11 @@ export class UserspaceBackend implements Backend<UserspaceTypes> {
     };
   }
 
+  /** Nothing: all that the environment changes belongs to Forwardings. */
+  ofEnvironment(): readonly never[] {
+    return [];
+  }
+
   writer(): BatchWriter {
     return new BatchWriter(this.family, this.#sockets, this.late);
   }

@@ -79,9 +79,6 @@ export class BatchWriter implements Writer<UserspaceObjects> {
     this.#unbound.push(key);
   }
 
-  /** Nothing: all that the environment changes belongs to Forwardings. */
-  environment(): void {}
-
   batch(): Batch | undefined {
     const links = this.#link === 'missing' ? 1 : 0;
     const addresses = this.#bound.length + this.#unbound.length;

@@ -21,4 +21,24 @@ describe('objects that several Forwardings may need', () => {
     objects.claim('second', chain);
     expect(objects.take()).toEqual({ added: [], deleted: [] });
   });
+
+  it('are written again in place when their content changes', () => {
+    const objects = new SharedObjects();
+    const [before, after] = [
+      { ...chain, content: 'all' },
+      { ...chain, content: 'listed' },
+    ];
+    objects.resume('', before);
+    objects.release('', before);
+    objects.claim('', after);
+    expect(objects.changes('chain')).toBe(true);
+    expect(objects.take()).toEqual({
+      added: [{ owner: '', object: after, isThere: true }],
+      deleted: [],
+    });
+    objects.release('', after);
+    objects.claim('', { ...after });
+    expect(objects.changes('chain')).toBe(false);
+    expect(objects.take()).toEqual({ added: [], deleted: [] });
+  });
 });

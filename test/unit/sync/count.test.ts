@@ -4,6 +4,7 @@ import { NFPROTO } from '../../../src/kernel/nft/constants.ts';
 import { batch } from '../../conformance/ops.ts';
 import { FakeKernel } from '../../fake/kernel.ts';
 import type { NftSet } from '../../fake/nft-state.ts';
+import { address } from '../state/build.ts';
 import { type NFTablesWorld, nftablesWorld } from './nftables-world.ts';
 import { webService } from './world.ts';
 
@@ -43,6 +44,17 @@ describe('the count of elements', () => {
       await world.stop();
     },
   );
+
+  it('finds within seconds that an address which accepts node ports is missing', async () => {
+    const world = nftablesWorld(new FakeKernel());
+    world.environment = { serviceCIDRs: [], nodePortAddresses: [address('192.168.0.1')] };
+    await world.start();
+    await world.clock.pass(2000);
+    loseElement(world.kernel, 'nodeport-ips');
+    await world.clock.pass(11_000);
+    expect(setOf(world.kernel, 'nodeport-ips').elements.size).toBe(1);
+    await world.stop();
+  });
 
   it('blames others when others have written', async () => {
     const world = await running();
