@@ -16,10 +16,11 @@ import { resolve, resolveInSteps } from '../src/state/resolve.ts';
 import { finish } from '../src/state/steps.ts';
 import { ClusterState } from '../src/state/store.ts';
 import type { EndpointSlice, Forwarding, Service } from '../src/state/types.ts';
-import { Pacer, systemClock } from '../src/sync/clock.ts';
 import { Desired } from '../src/sync/desired.ts';
 import type { FamilySync } from '../src/sync/family.ts';
 import { Refresher } from '../src/sync/refresher.ts';
+import { systemClock } from '../src/time/clock.ts';
+import { Pacer } from '../src/time/pacer.ts';
 import { number, table } from './lib/stats.ts';
 
 /** The limits that flags have by default. */
@@ -119,7 +120,7 @@ async function overtaken(): Promise<string> {
       const startMs = performance.now();
       refresher.work(pacer);
       longestMs = Math.max(longestMs, performance.now() - startMs);
-      if (pacer.spent) await pacer.rest();
+      if (pacer.due) await pacer.rest();
     }
   }
   waitedMs.sort((a, b) => a - b);

@@ -14,7 +14,7 @@ import { Ping } from '../src/serve/ping.ts';
 import { problemMetrics } from '../src/serve/problem-metrics.ts';
 import { serviceMetrics } from '../src/serve/service-metrics.ts';
 import { socketMetrics } from '../src/serve/socket-metrics.ts';
-import { systemClock } from '../src/sync/clock.ts';
+import { systemClock } from '../src/time/clock.ts';
 import { code, notice, table } from './markdown.ts';
 
 interface Described {

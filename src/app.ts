@@ -26,7 +26,7 @@ import type { SourceSink } from './source/source.ts';
 import type { Resource } from './state/change.ts';
 import { ClusterState } from './state/store.ts';
 import type { Node } from './state/types.ts';
-import { Wakeup } from './sync/clock.ts';
+import { Wakeup } from './time/clock.ts';
 
 export interface AppOptions extends ObserversOptions {
   /** Reads the addresses of this machine. */

@@ -9,8 +9,8 @@ import { RecordWriter } from './kernel/records.ts';
 import { addressFamily } from './modes/connect-time/layout.ts';
 import type { Placement } from './modes/connect-time/placement.ts';
 import type { Family } from './net/address.ts';
-import type { Clock } from './sync/clock.ts';
 import type { FamilyEvent, Observer } from './sync/events.ts';
+import type { Clock } from './time/clock.ts';
 
 interface LeaseOptions {
   readonly family: Family;

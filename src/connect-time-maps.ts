@@ -19,12 +19,12 @@ import type { Environment, ModeConfig, Planner } from './modes/mode.ts';
 import { ModePlanner } from './modes/planner.ts';
 import type { Family } from './net/address.ts';
 import type { Forwarding } from './state/types.ts';
-import type { Clock } from './sync/clock.ts';
 import { type Comparison, compare } from './sync/comparison.ts';
 import type { MapEvent, Observer, SyncEvent } from './sync/events.ts';
 import { FamilySync } from './sync/family.ts';
 import { Ruleset } from './sync/ruleset.ts';
 import type { SyncSettings } from './sync/settings.ts';
+import type { Clock } from './time/clock.ts';
 
 export interface ConnectTimeMapsOptions {
   readonly config: ModeConfig;

@@ -79,7 +79,7 @@ function modeConfig(options: EngineSettingsOptions, family: Family): ModeConfig 
 const batchBytesMax = 1024 * 1024;
 /**
  * Resolving and two families may each use a slice of one turn of the event loop, and the source its
- * own (`source/pacer.ts`): together with a pause of the garbage collector, that stays below 20 ms.
+ * own (`time/pacer.ts`): together with a pause of the garbage collector, that stays below 20 ms.
  */
 const sliceMs = 2;
 /** The kernel reports changes of rules, or prevents them: this audit is for missed ones. */

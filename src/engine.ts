@@ -19,7 +19,6 @@ import { FrontendOwners, type ReadonlyOwners } from './state/frontend-owners.ts'
 import type { ResolveContext } from './state/resolve.ts';
 import type { ClusterState } from './state/store.ts';
 import type { Forwarding } from './state/types.ts';
-import type { Clock } from './sync/clock.ts';
 import { type Comparison, compare } from './sync/comparison.ts';
 import type { Observer, SyncEvent } from './sync/events.ts';
 import { FamilySync } from './sync/family.ts';
@@ -27,6 +26,7 @@ import type { ForwardingFollower } from './sync/in-force.ts';
 import { SyncLoop } from './sync/loop.ts';
 import { Ruleset } from './sync/ruleset.ts';
 import { Verification } from './takeover/verification.ts';
+import type { Clock } from './time/clock.ts';
 
 export interface EngineOptions {
   readonly settings: EngineSettings;

@@ -14,7 +14,7 @@ import type { Family } from './net/address.ts';
 import type { ClusterEvents } from './serve/cluster-events.ts';
 import type { Logger } from './serve/log.ts';
 import type { ChosenPod, PodSink, WatchPods } from './source/pods.ts';
-import { type Clock, Wakeup } from './sync/clock.ts';
+import { type Clock, Wakeup } from './time/clock.ts';
 
 export interface ExcludedPodsOptions {
   readonly families: readonly Family[];

@@ -2,7 +2,7 @@
 import type { Config } from './config/config.ts';
 import type { Logger } from './serve/log.ts';
 import type { Node } from './state/types.ts';
-import type { Clock, Wakeup } from './sync/clock.ts';
+import type { Clock, Wakeup } from './time/clock.ts';
 
 /** How long a Node may lack addresses, or CIDRs if they are needed. */
 const nodeAddressesMs = 30_000;

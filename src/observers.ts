@@ -45,9 +45,9 @@ import type { EventRecorder, EventRecorderOptions } from './source/kubernetes/ev
 import type { Source, SourceSink } from './source/source.ts';
 import type { Resource } from './state/change.ts';
 import type { ClusterState } from './state/store.ts';
-import type { Clock } from './sync/clock.ts';
 import type { SyncEvent } from './sync/events.ts';
 import type { TakeoverEvent } from './takeover/takeover.ts';
+import type { Clock } from './time/clock.ts';
 
 export interface ObserversOptions {
   readonly config: Config;

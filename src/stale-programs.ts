@@ -7,7 +7,7 @@ import type { ConnectTimePaths } from './modes/connect-time/choice.ts';
 import type { ClusterEvents } from './serve/cluster-events.ts';
 import type { StalePrograms as Stale } from './serve/connect-time-metrics.ts';
 import type { Logger } from './serve/log.ts';
-import type { Clock } from './sync/clock.ts';
+import type { Clock } from './time/clock.ts';
 
 export interface StaleProgramsOptions {
   readonly kernel: Kernel;

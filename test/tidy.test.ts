@@ -26,18 +26,20 @@ const generated = (path: string): boolean => path.includes('.gen.');
 
 /** What each folder of src may import from, besides itself. The flow goes one way. */
 const mayImport: Readonly<Record<string, readonly string[]>> = {
+  time: [],
   net: [],
   state: ['net'],
-  source: ['net', 'state'],
-  kernel: ['net'],
+  source: ['time', 'net', 'state'],
+  kernel: ['time', 'net'],
   modes: ['net', 'kernel', 'state'],
   conntrack: ['net', 'kernel', 'state'],
-  sync: ['net', 'modes', 'kernel', 'state', 'conntrack'],
+  sync: ['time', 'net', 'modes', 'kernel', 'state', 'conntrack'],
   config: ['net', 'state', 'modes'],
   host: ['net', 'config', 'modes', 'state', 'kernel'],
-  takeover: ['net', 'kernel', 'state', 'modes', 'sync', 'host'],
+  takeover: ['time', 'net', 'kernel', 'state', 'modes', 'sync', 'host'],
   ask: ['net'],
   serve: [
+    'time',
     'ask',
     'net',
     'takeover',
@@ -54,6 +56,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   shadow: ['net', 'config', 'host', 'kernel', 'modes', 'state', 'takeover'],
   trace: ['ask', 'net', 'host', 'kernel'],
   cli: [
+    'time',
     'shadow',
     'trace',
     'preflight',

@@ -10,12 +10,12 @@ import { parseCIDR } from '../../src/net/address.ts';
 import type { Change } from '../../src/state/change.ts';
 import { FrontendOwners } from '../../src/state/frontend-owners.ts';
 import { ClusterState } from '../../src/state/store.ts';
-import { systemClock } from '../../src/sync/clock.ts';
 import type { SyncEvent } from '../../src/sync/events.ts';
 import { FamilySync } from '../../src/sync/family.ts';
 import { SyncLoop } from '../../src/sync/loop.ts';
 import { Ruleset } from '../../src/sync/ruleset.ts';
 import type { SyncSettings } from '../../src/sync/settings.ts';
+import { systemClock } from '../../src/time/clock.ts';
 import type { Namespace } from './namespace.ts';
 
 export const config: ModeConfig = {

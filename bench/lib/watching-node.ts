@@ -6,9 +6,10 @@
 import { type ClientHttp2Session, connect } from 'node:http2';
 import { Agent, request } from 'node:https';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Backoff } from '../../src/source/kubernetes/backoff.ts';
 import { defaultTiming } from '../../src/source/kubernetes/timing.ts';
 import { resources } from '../../src/state/change.ts';
+import { Backoff, requestBackoff } from '../../src/time/backoff.ts';
+import { systemClock } from '../../src/time/clock.ts';
 import { kinds } from '../../test/fake/api-server-store.ts';
 
 export type Protocol = 'HTTP/1.1' | 'HTTP/2';
@@ -62,13 +63,13 @@ export class WatchingNode {
 
   async #list(path: string): Promise<void> {
     const { backoffBaseMs, backoffFirstMaxMs } = defaultTiming;
-    const backoff = new Backoff(backoffBaseMs, backoffFirstMaxMs);
+    const backoff = new Backoff(requestBackoff(backoffBaseMs, backoffFirstMaxMs), systemClock);
     for (;;) {
       const answer = await this.#connection.open(`${path}?${query}`).catch(() => undefined);
       if (answer?.status === 200 && (await this.#toEndOfList(answer.body))) return;
       if (answer?.status === 429) this.refused += 1;
       else this.broken += 1;
-      await sleep((answer?.retryAfterSeconds ?? 0) * 1000 + backoff.nextMs());
+      await sleep((answer?.retryAfterSeconds ?? 0) * 1000 + backoff.failed());
     }
   }
 

@@ -18,7 +18,7 @@ import { createLogger, type Logger } from '../serve/log.ts';
 import type { LogDestination } from '../serve/log-destination.ts';
 import { logMetrics } from '../serve/log-metrics.ts';
 import { socketMetrics } from '../serve/socket-metrics.ts';
-import { systemClock } from '../sync/clock.ts';
+import { systemClock } from '../time/clock.ts';
 import { checkSource, clusterSource } from './cluster-source.ts';
 import { ConfigFile, type Seen } from './config-file.ts';
 import { logForNode } from './final-messages.ts';

@@ -1,5 +1,6 @@
 /** The kernel behind the addon. */
-import { setImmediate } from 'node:timers/promises';
+import { systemClock } from '../time/clock.ts';
+import { Pacer } from '../time/pacer.ts';
 import { type Addon, loadAddon, type Socket, type SocketOptions, type Watch } from './addon.ts';
 import { bpfOps } from './bpf-ops.ts';
 import { describeRequest } from './describe-request.ts';
@@ -32,42 +33,32 @@ const sliceMs = 2;
 /** To ask for the time takes as long as to read a record. */
 const recordsUntimed = 64;
 
-/** Gives the event loop its turns while a dump is read. */
-class Turns {
-  #records = 0;
-  #startMs = performance.now();
-
-  /** To be asked after each record. */
-  get due(): boolean {
-    this.#records += 1;
-    return this.#records % recordsUntimed === 0 && performance.now() - this.#startMs >= sliceMs;
-  }
-
-  async give(): Promise<void> {
-    await setImmediate();
-    this.#startMs = performance.now();
+/** Calls `take` with each, and gives the event loop its turns. */
+async function inSlices<T>(all: Iterable<T>, take: (one: T) => void): Promise<void> {
+  const pacer = new Pacer(systemClock, sliceMs);
+  let taken = 0;
+  for (const one of all) {
+    take(one);
+    taken += 1;
+    if (taken % recordsUntimed === 0 && pacer.due) await pacer.rest();
   }
 }
 
 /** How a dump ended: its last record. */
 async function endOf(answer: Uint8Array): Promise<Reply | undefined> {
-  const turns = new Turns();
   let last = 0;
-  for (const start of recordStarts(answer)) {
+  await inSlices(recordStarts(answer), (start) => {
     last = start;
-    if (turns.due) await turns.give();
-  }
+  });
   const [end] = readRecords(kernelReplies, answer.subarray(last));
   return end;
 }
 
 /** Reads the records of a dump without its end. */
-async function each(answer: Uint8Array, take: (record: Reply) => void): Promise<void> {
-  const turns = new Turns();
-  for (const reply of readRecords(kernelReplies, answer)) {
+function each(answer: Uint8Array, take: (record: Reply) => void): Promise<void> {
+  return inSlices(readRecords(kernelReplies, answer), (reply) => {
     if (reply.kind !== 'dumped') take(reply);
-    if (turns.due) await turns.give();
-  }
+  });
 }
 
 type OnChange = ConstructorParameters<Addon['Watch']>[1];

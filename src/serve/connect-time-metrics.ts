@@ -4,7 +4,8 @@ import type { Config } from '../config/config.ts';
 import type { Exclusion, MapUse, MapView } from '../modes/connect-time/facts.ts';
 import type { Family } from '../net/address.ts';
 import type { ProgrammedFamily } from '../state/frontends-by-service.ts';
-import { type Clock, Pacer } from '../sync/clock.ts';
+import type { Clock } from '../time/clock.ts';
+import { Pacer } from '../time/pacer.ts';
 
 /** Programs of earlier processes. */
 export interface StalePrograms {
@@ -131,7 +132,7 @@ async function reasons({ clock, maps }: ConnectTimeFacts, { family, inForce }: P
   for (const forwarding of own === undefined ? [] : inForce.values()) {
     const reason = own?.reasonOf(forwarding);
     if (reason !== undefined) byReason.set(reason, (byReason.get(reason) ?? 0) + 1);
-    if (pacer.spent) await pacer.rest();
+    if (pacer.due) await pacer.rest();
   }
   return { family, byReason };
 }

@@ -4,7 +4,7 @@ import { conntrackLosses, conntrackUse } from '../host/conntrack.ts';
 import type { HostFiles } from '../host/files.ts';
 import type { Conntrack } from '../kernel/conntrack.ts';
 import type { ProgrammedFamily } from '../state/frontends-by-service.ts';
-import { type Clock, Wakeup } from '../sync/clock.ts';
+import { type Clock, Wakeup } from '../time/clock.ts';
 import type { Logger } from './log.ts';
 
 interface ConntrackWatchOptions {

@@ -7,7 +7,7 @@ import type { Placement } from '../modes/connect-time/placement.ts';
 import type { ModeFacts } from '../modes/mode.ts';
 import type { ProgrammedFamily } from '../state/frontends-by-service.ts';
 import type { ClusterState } from '../state/store.ts';
-import type { Clock } from '../sync/clock.ts';
+import type { Clock } from '../time/clock.ts';
 import { affinityMetrics } from './affinity-metrics.ts';
 import { conntrackTableMetrics } from './conntrack-metrics.ts';
 import { ipvsMetrics } from './ipvs-metrics.ts';

@@ -1,4 +1,4 @@
-import type { Clock } from '../sync/clock.ts';
+import type { Clock } from '../time/clock.ts';
 
 interface ReportLimiterOptions {
   readonly clock: Pick<Clock, 'after'>;

@@ -14,7 +14,8 @@ import {
   type Whom,
 } from '../state/frontends-by-service.ts';
 import { type Forwarding, objectKey } from '../state/types.ts';
-import { type Clock, Pacer } from '../sync/clock.ts';
+import type { Clock } from '../time/clock.ts';
+import { Pacer } from '../time/pacer.ts';
 
 /** The counters of one Service port. They only grow while the process runs. */
 export interface ServiceTraffic extends Whom {

@@ -5,12 +5,12 @@
  * that it has.
  */
 import { type Address, type Family, formatAddress } from '../net/address.ts';
-import { Pacer } from '../source/pacer.ts';
 import { countLocalReady } from '../state/local-ready.ts';
 import { healthCheckNodePort } from '../state/policy.ts';
 import type { ClusterState } from '../state/store.ts';
-import { Backoff } from '../sync/backoff.ts';
-import type { Clock } from '../sync/clock.ts';
+import { Backoff } from '../time/backoff.ts';
+import type { Clock } from '../time/clock.ts';
+import { Pacer } from '../time/pacer.ts';
 import type { HttpThread, Listening } from './http/http-thread.ts';
 
 /** About the Service `namespace/name`. */

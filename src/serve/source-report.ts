@@ -1,8 +1,8 @@
 /** Logs how the source lists and watches, and how long that has been failing. */
 
-import { pause } from '../source/kubernetes/backoff.ts';
 import type { Condition, ListAttempt, ListWay, Watched } from '../source/source.ts';
 import { type Resource, resources } from '../state/change.ts';
+import { pause } from '../time/clock.ts';
 import { staleAfterMs } from './health-answer.ts';
 import type { Logger } from './log.ts';
 

@@ -5,8 +5,9 @@
 import { isKernelError } from '../kernel/errors.ts';
 import type { Committer, Kernel } from '../kernel/kernel.ts';
 import type { Drift, Observation, Planner } from '../modes/mode.ts';
+import type { Clock } from '../time/clock.ts';
+import { Pacer } from '../time/pacer.ts';
 import { type Applier, type Failure, unknownFailure } from './batch.ts';
-import { type Clock, Pacer } from './clock.ts';
 import { addDrift, isDrift, type Observer } from './events.ts';
 import { RetryingReader } from './retrying-reader.ts';
 import type { Moment, Ruleset, Writers } from './ruleset.ts';
@@ -255,8 +256,8 @@ export class Audit {
     const { applier, planner, clock } = this.#options;
     const pacer = new Pacer(clock, this.#options.sliceMs);
     let done = false;
-    while (!done && (!pacer.spent || planner.indivisible)) {
-      if (pacer.spent) await pacer.rest();
+    while (!done && (!pacer.due || planner.indivisible)) {
+      if (pacer.due) await pacer.rest();
       done = this.#compareNext(state);
     }
     if (done) state.drift = addDrift(state.drift, await planner.prune(state.found, pacer.pause));

@@ -2,8 +2,9 @@
 import type { ApplyResult, Kernel, KernelFailure } from '../kernel/kernel.ts';
 import type { Batch, Planner } from '../modes/mode.ts';
 import type { Forwarding } from '../state/types.ts';
+import type { Clock } from '../time/clock.ts';
+import { Pacer } from '../time/pacer.ts';
 import { type Cause, joined } from './cause.ts';
-import { type Clock, Pacer } from './clock.ts';
 import type { Observer, Purpose } from './events.ts';
 import type { InForce } from './in-force.ts';
 import type { Ruleset } from './ruleset.ts';
@@ -148,7 +149,7 @@ export class Applier {
         const failure = (await this.#landed()) ?? this.#send(purpose);
         if (failure !== undefined) return failure;
       }
-      if (pacer.spent) await pacer.rest();
+      if (pacer.due) await pacer.rest();
       if (this.#stopping) return this.#landed();
     }
     return this.finish(purpose);
@@ -298,7 +299,7 @@ export class Applier {
     const pacer = new Pacer(this.#options.clock, this.#options.sliceMs);
     for (const [key, { next, cause }] of changes) {
       this.#options.inForce.set(key, next, cause);
-      if (pacer.spent) await pacer.rest();
+      if (pacer.due) await pacer.rest();
     }
   }
 }

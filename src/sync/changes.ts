@@ -1,9 +1,9 @@
 /** The desired Forwardings of one family, and those of them that are not planned yet. */
 import { inOrderOf } from '../state/pool.ts';
 import type { Forwarding } from '../state/types.ts';
+import type { Clock } from '../time/clock.ts';
 import type { Applier } from './batch.ts';
 import type { Cause, Causes } from './cause.ts';
-import type { Clock } from './clock.ts';
 import { DirtyKeys } from './dirty-keys.ts';
 import type { Handover } from './handover.ts';
 import type { SyncSettings } from './settings.ts';

@@ -5,7 +5,8 @@
 import type { Kernel } from '../kernel/kernel.ts';
 import { type Drift, inTurns, type Observation, type Pause, type Planner } from '../modes/mode.ts';
 import type { Forwarding } from '../state/types.ts';
-import { type Clock, Pacer } from './clock.ts';
+import type { Clock } from '../time/clock.ts';
+import { Pacer } from '../time/pacer.ts';
 import { isDrift } from './events.ts';
 import { RetryingReader } from './retrying-reader.ts';
 import type { Ruleset } from './ruleset.ts';
@@ -137,7 +138,7 @@ async function takeOver(
 ): Promise<Set<string>> {
   const changed = new Set<string>();
   for (const key of new Set([...before.keys(), ...after.keys()])) {
-    if (pacer.spent) await pacer.rest();
+    if (pacer.due) await pacer.rest();
     const [previous, next] = [before.get(key), after.get(key)];
     if (previous === next) continue;
     planner.change(previous, next);

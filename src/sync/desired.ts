@@ -15,7 +15,7 @@ import { type ResolveContext, resolveInSteps } from '../state/resolve.ts';
 import type { ClusterState } from '../state/store.ts';
 import type { TriggerTime } from '../state/trigger-times.ts';
 import type { Forwarding, Service } from '../state/types.ts';
-import type { Clock } from './clock.ts';
+import type { Clock } from '../time/clock.ts';
 import type { Observer } from './events.ts';
 import type { FamilySync } from './family.ts';
 

@@ -4,9 +4,10 @@
  */
 import type { Kernel } from '../kernel/kernel.ts';
 import { type Batch, deferMs, type Planner } from '../modes/mode.ts';
-import { Backoff } from './backoff.ts';
+import { Backoff } from '../time/backoff.ts';
+import type { Clock } from '../time/clock.ts';
+import { Pacer } from '../time/pacer.ts';
 import { type Applier, asKernelFailure } from './batch.ts';
-import { type Clock, Pacer } from './clock.ts';
 import type { Observer } from './events.ts';
 
 interface HousekeepingOptions {

@@ -4,7 +4,8 @@
  */
 import type { Environment } from '../modes/mode.ts';
 import type { Family } from '../net/address.ts';
-import { type Clock, isDue, Pacer, Wakeup } from './clock.ts';
+import { type Clock, isDue, Wakeup } from '../time/clock.ts';
+import { Pacer } from '../time/pacer.ts';
 import { Desired, type DesiredOptions } from './desired.ts';
 import type { FamilySync } from './family.ts';
 import { Refresher } from './refresher.ts';
@@ -158,7 +159,7 @@ export class SyncLoop {
   async #refresh(pacer: Pacer): Promise<void> {
     do {
       this.#refresher.work(pacer);
-      if (pacer.spent) await this.#rest(pacer);
+      if (pacer.due) await this.#rest(pacer);
     } while (!this.#refresher.caughtUp);
   }
 

@@ -2,8 +2,8 @@
 import type { KernelFailure } from '../kernel/kernel.ts';
 import { isSame } from '../state/pool.ts';
 import type { Forwarding } from '../state/types.ts';
-import { type BackoffLimits, backoffMs } from './backoff.ts';
-import type { Clock } from './clock.ts';
+import { type BackoffLimits, backoffMs } from '../time/backoff.ts';
+import type { Clock } from '../time/clock.ts';
 
 /** A Forwarding that the kernel refused. */
 export interface Quarantined {

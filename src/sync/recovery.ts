@@ -2,12 +2,16 @@
 import type { KernelFailure } from '../kernel/kernel.ts';
 import type { Drift, Observation, Planner } from '../modes/mode.ts';
 import type { Forwarding } from '../state/types.ts';
-import { Backoff, type BackoffLimits } from './backoff.ts';
+import { Backoff, type BackoffLimits } from '../time/backoff.ts';
+import type { Clock } from '../time/clock.ts';
+import { Pacer } from '../time/pacer.ts';
 import type { Applier, Failure } from './batch.ts';
 import type { Causes } from './cause.ts';
-import { type Clock, Pacer } from './clock.ts';
 import { addDrift, noDrift, type Purpose } from './events.ts';
 import type { Quarantined } from './quarantine.ts';
+
+/** The delay while another process holds what is needed: to ask again costs little. */
+const heldMs = 250;
 
 /** When to read and repair the kernel. */
 export class Recovery {
@@ -41,7 +45,8 @@ export class Recovery {
 
   /** Something failed whose extent is not known. Returns the milliseconds until it is due. */
   failed(failures: readonly KernelFailure[]): number {
-    const delayMs = this.#backoff.failed(failures);
+    const isHeld = failures.some((one) => one.isHeld);
+    const delayMs = isHeld ? heldMs : this.#backoff.failed();
     this.#dueAtMs = this.#clock.now() + delayMs;
     return delayMs;
   }
@@ -85,7 +90,7 @@ export async function adoptAll(
   for (const [key, forwarding] of targets) {
     const adopted = found.adopt(forwarding);
     if (adopted !== forwarding) targets.set(key, adopted);
-    if (pacer.spent) await pacer.rest();
+    if (pacer.due) await pacer.rest();
   }
 }
 

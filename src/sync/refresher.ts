@@ -1,5 +1,6 @@
 /** Refreshes Services in turns, so that one that takes long does not hold up others. */
-import type { Clock, Pacer } from './clock.ts';
+import type { Clock } from '../time/clock.ts';
+import type { Pacer } from '../time/pacer.ts';
 
 /** Refreshes a Service in steps. */
 type Steps = Generator<undefined, void>;
@@ -60,7 +61,7 @@ export class Refresher {
       const job = this.#next();
       if (job === undefined) return;
       this.#advance(job);
-    } while (!pacer.spent && !this.caughtUp);
+    } while (!pacer.due && !this.caughtUp);
   }
 
   /** Alternates between Services that are begun and those that are not. */

@@ -1,6 +1,6 @@
 import type { Planner } from '../modes/mode.ts';
 import type { Family } from '../net/address.ts';
-import type { Clock } from './clock.ts';
+import type { Clock } from '../time/clock.ts';
 import type { FamilyEvent, Observer, SyncEvent } from './events.ts';
 
 interface ReportsOptions {

@@ -1,4 +1,4 @@
-import { type Clock, Wakeup } from './clock.ts';
+import { type Clock, Wakeup } from '../time/clock.ts';
 
 /** Requests for a sync, and the family's wait for them. */
 export class Requests {

@@ -1,5 +1,5 @@
+import type { BackoffLimits } from '../time/backoff.ts';
 import type { AuditSettings } from './audit.ts';
-import type { BackoffLimits } from './backoff.ts';
 
 /** How one family is kept in sync. */
 export interface SyncSettings {

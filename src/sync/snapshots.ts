@@ -1,6 +1,7 @@
 import type { ApplyResult, Kernel } from '../kernel/kernel.ts';
 import type { Observation, Planner } from '../modes/mode.ts';
-import { type Clock, Pacer } from './clock.ts';
+import type { Clock } from '../time/clock.ts';
+import { Pacer } from '../time/pacer.ts';
 import type { Moment, Ruleset } from './ruleset.ts';
 
 interface SnapshotOptions {

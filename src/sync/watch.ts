@@ -1,8 +1,8 @@
 import type { KernelError } from '../kernel/errors.ts';
 import type { Committer, Kernel, TableName } from '../kernel/kernel.ts';
 import type { Planner } from '../modes/mode.ts';
-import { Backoff } from './backoff.ts';
-import type { Clock } from './clock.ts';
+import { Backoff } from '../time/backoff.ts';
+import type { Clock } from '../time/clock.ts';
 import type { Observer } from './events.ts';
 
 export interface WatchOptions {

@@ -8,8 +8,8 @@ import { isAbsence } from '../kernel/errors.ts';
 import type { Kernel } from '../kernel/kernel.ts';
 import type { ModeFacts, ModeName, OwnedObject, ProxyMode } from '../modes/mode.ts';
 import type { Family } from '../net/address.ts';
-import { Backoff } from '../sync/backoff.ts';
-import { type Clock, Wakeup } from '../sync/clock.ts';
+import { Backoff } from '../time/backoff.ts';
+import { type Clock, Wakeup } from '../time/clock.ts';
 import type { ForeignTable } from './foreign-tables.ts';
 import {
   findIPVSLeftovers,

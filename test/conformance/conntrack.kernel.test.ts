@@ -9,7 +9,7 @@ import { ConntrackEntries, IPS } from '../../src/kernel/conntrack-entries.ts';
 import { conntrackReplies, conntrackRequests } from '../../src/kernel/conntrack-ops.ts';
 import { replies } from '../../src/kernel/ops.ts';
 import { RecordWriter, readRecords } from '../../src/kernel/records.ts';
-import { systemClock } from '../../src/sync/clock.ts';
+import { systemClock } from '../../src/time/clock.ts';
 import { dns } from '../unit/conntrack/build.ts';
 import { address } from '../unit/state/build.ts';
 import {

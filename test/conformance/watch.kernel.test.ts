@@ -8,9 +8,9 @@ import type { Committer, Kernel } from '../../src/kernel/kernel.ts';
 import { openKernel } from '../../src/kernel/native-kernel.ts';
 import { NFPROTO } from '../../src/kernel/nft/constants.ts';
 import type { Planner } from '../../src/modes/mode.ts';
-import { systemClock } from '../../src/sync/clock.ts';
 import type { SyncEvent } from '../../src/sync/events.ts';
 import { Watch } from '../../src/sync/watch.ts';
+import { systemClock } from '../../src/time/clock.ts';
 import { createKernel, createNamespace, type Namespace } from './namespace.ts';
 import { applied } from './ops.ts';
 

@@ -26,7 +26,7 @@ import { Delivery } from '../../src/source/kubernetes/delivery.ts';
 import type { WatchPods } from '../../src/source/pods.ts';
 import type { Condition, Source, SourceSink } from '../../src/source/source.ts';
 import { type Resource, resources } from '../../src/state/change.ts';
-import { systemClock } from '../../src/sync/clock.ts';
+import { systemClock } from '../../src/time/clock.ts';
 import { FakeLookup } from '../fake/lookup.ts';
 import { askKernel } from '../lab/ask-kernel.ts';
 import type { KubernetesObject } from '../lab/objects.ts';

@@ -6,7 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import { topOfConntrack } from '../../src/conntrack/holders.ts';
 import { openConntrack } from '../../src/kernel/conntrack.ts';
-import { systemClock } from '../../src/sync/clock.ts';
+import { systemClock } from '../../src/time/clock.ts';
 import {
   CLIENT_IP,
   CLIENT_OTHER_IP,

@@ -8,7 +8,7 @@ import { EndpointFlag } from '../../state/candidates.ts';
 import { choose, whyNot } from '../../state/categorise.ts';
 import type { Seen } from '../../state/resolve.ts';
 import type { EndpointSlice } from '../../state/types.ts';
-import type { Pacer } from '../../sync/clock.ts';
+import type { Pacer } from '../../time/pacer.ts';
 
 type Shown = ServiceAnswer['ports'][number]['endpoints'][number];
 
@@ -40,7 +40,7 @@ export class EndpointsSaid {
       for (let index = 0; index < slice.length; index += 1) {
         const at = index * stride;
         said.#rows.set(slice.addresses.slice(at, at + stride), { slice, index });
-        if (pacer.spent) await pacer.rest();
+        if (pacer.due) await pacer.rest();
       }
     }
     return said;
@@ -52,7 +52,7 @@ export class EndpointsSaid {
     const { endpoints, flags } = seen.candidates;
     const choices = choose(flags, seen.policy);
     for (let i = 0; i < flags.length && shown.length < most; i += 1) {
-      if (pacer.spent) await pacer.rest();
+      if (pacer.due) await pacer.rest();
       const flag = flags[i]!;
       const place = this.#saidOf(endpoints.address(i), flag);
       const inUse = pools.flatMap((pool) => choices[pool] ?? []);

@@ -1,6 +1,6 @@
 import { type Resolved, resolveInSteps, type Seen } from '../../state/resolve.ts';
 import type { Service } from '../../state/types.ts';
-import type { Pacer } from '../../sync/clock.ts';
+import type { Pacer } from '../../time/pacer.ts';
 import type { Inside } from './inside.ts';
 import { Refusal } from './refusal.ts';
 
@@ -21,6 +21,6 @@ export async function look(
   for (;;) {
     const { done, value } = steps.next();
     if (done) return { resolved: value, seen };
-    if (pacer.spent) await pacer.rest();
+    if (pacer.due) await pacer.rest();
   }
 }

@@ -1,7 +1,7 @@
 /** Answers `/fairlead/v1/problems`. */
 import type { ProblemList } from '../../ask/problems.ts';
 import { apiVersion } from '../../ask/schema.ts';
-import { Pacer } from '../../sync/clock.ts';
+import { Pacer } from '../../time/pacer.ts';
 import type { Inside } from './inside.ts';
 import { look } from './look.ts';
 import { numberOf } from './refusal.ts';
@@ -52,7 +52,7 @@ async function itemOf(inside: Inside, key: string, pacer: Pacer): Promise<Item |
   const service = inside.state.service(key);
   if (service === undefined) return undefined;
   const { resolved, seen } = await look(inside, service, pacer);
-  if (pacer.spent) await pacer.rest();
+  if (pacer.due) await pacer.rest();
   const problems = problemsOf(inside, { service, seen, excess: resolved.excess });
   if (problems.length === 0) return undefined;
   const { name, namespace } = service;

@@ -7,7 +7,7 @@ import {
   type ServicePortName,
 } from '../../state/types.ts';
 import type { Cause } from '../../sync/cause.ts';
-import type { Clock } from '../../sync/clock.ts';
+import type { Clock } from '../../time/clock.ts';
 import type { Logger } from '../log.ts';
 import { type PoolDifference, poolDifference } from './pool-difference.ts';
 import { ServiceHistory, type ShownChange } from './service-history.ts';

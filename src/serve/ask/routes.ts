@@ -1,6 +1,6 @@
 /** Answers only programs on this machine, because names of Services should not leave it. */
 import { type Answer, type EndpointName, endpoints } from '../../ask/endpoints.ts';
-import { Pacer } from '../../sync/clock.ts';
+import { Pacer } from '../../time/pacer.ts';
 import { jsonHeaders, type Reply, type Route, type Routes } from '../reply.ts';
 import { admit } from './admission.ts';
 import { changeListOf } from './changes.ts';

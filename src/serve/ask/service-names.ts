@@ -2,7 +2,7 @@
 import { closeness } from '../../config/spelling.ts';
 import type { ClusterState } from '../../state/store.ts';
 import type { Service } from '../../state/types.ts';
-import type { Pacer } from '../../sync/clock.ts';
+import type { Pacer } from '../../time/pacer.ts';
 import { Refusal } from './refusal.ts';
 
 interface Name {
@@ -54,7 +54,7 @@ async function keysOf(state: ClusterState, name: string, pacer: Pacer): Promise<
   const found: string[] = [];
   for (const key of state.serviceKeys()) {
     if (key.endsWith(`/${name}`)) found.push(key);
-    if (pacer.spent) await pacer.rest();
+    if (pacer.due) await pacer.rest();
   }
   return found;
 }
@@ -84,7 +84,7 @@ async function meantBy(
     if (knownName === name) return known;
     const edits = closeness(key, key.includes('/') ? known : knownName);
     if (edits !== undefined && edits < (best?.edits ?? Infinity)) best = { known, edits };
-    if (pacer.spent) await pacer.rest();
+    if (pacer.due) await pacer.rest();
   }
   return best?.known;
 }

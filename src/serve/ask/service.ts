@@ -8,7 +8,7 @@ import { frontendKey } from '../../state/frontend-key.ts';
 import type { Seen } from '../../state/resolve.ts';
 import type { ClusterState } from '../../state/store.ts';
 import type { Forwarding, Service } from '../../state/types.ts';
-import { Pacer } from '../../sync/clock.ts';
+import { Pacer } from '../../time/pacer.ts';
 import { EndpointsSaid } from './endpoints.ts';
 import { shownFrontend } from './frontends.ts';
 import type { Inside } from './inside.ts';
@@ -120,7 +120,7 @@ async function serviceAt(state: ClusterState, text: string, pacer: Pacer): Promi
     if (service === undefined) continue;
     const { clusterIPs, externalIPs, loadBalancerIPs } = service;
     if ([clusterIPs, externalIPs, loadBalancerIPs].some((all) => all.some(isIt))) return service;
-    if (pacer.spent) await pacer.rest();
+    if (pacer.due) await pacer.rest();
   }
   throw new Refusal(404, `no Service of this proxy has the address ${text}`);
 }

@@ -3,7 +3,7 @@ import { apiVersion } from '../../ask/schema.ts';
 import type { ServiceList } from '../../ask/service.ts';
 import { type Address, formatAddress } from '../../net/address.ts';
 import type { Service } from '../../state/types.ts';
-import { Pacer } from '../../sync/clock.ts';
+import { Pacer } from '../../time/pacer.ts';
 import { matchesGlob } from './glob.ts';
 import type { Inside } from './inside.ts';
 import { lookedUp } from './lookups.ts';
@@ -31,7 +31,7 @@ export async function servicesOf(inside: Inside, query: URLSearchParams): Promis
   const items: ServiceList['items'][number][] = [];
   let last = '';
   for (const key of keysAfter(inside, query.get('continue'))) {
-    if (pacer.spent) await pacer.rest();
+    if (pacer.due) await pacer.rest();
     const service = inside.state.service(key);
     if (service === undefined) continue;
     if (namespace !== null && service.namespace !== namespace) continue;

@@ -1,7 +1,7 @@
 /** Answers `/fairlead/v1/traffic`. */
 import { apiVersion } from '../../ask/schema.ts';
 import type { Traffic } from '../../ask/traffic.ts';
-import { Pacer } from '../../sync/clock.ts';
+import { Pacer } from '../../time/pacer.ts';
 import type { ServiceTraffic } from '../service-counters.ts';
 import type { Inside } from './inside.ts';
 import { numberOf, Refusal } from './refusal.ts';
@@ -25,7 +25,7 @@ export async function trafficOf(inside: Inside, query: URLSearchParams): Promise
   const time = new Date(clock.wallMs() - (clock.now() - known.readAtMs)).toISOString();
   const head = { apiVersion, kind: 'Traffic', time } as const;
   for (let i = first - 1; i < known.services.length; i += 1) {
-    if (pacer.spent) await pacer.rest();
+    if (pacer.due) await pacer.rest();
     const one = known.services[i]!;
     if (!isWanted(one, query) || !hasTraffic(one)) continue;
     if (items.length === limit) return { ...head, items, continue: String(i + 1) };

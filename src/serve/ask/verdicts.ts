@@ -6,7 +6,7 @@
 import { type ProblemReason, reasonNames } from '../../ask/problem-reasons.ts';
 import type { Family } from '../../net/address.ts';
 import { objectKey } from '../../state/types.ts';
-import { Pacer } from '../../sync/clock.ts';
+import { Pacer } from '../../time/pacer.ts';
 import type { Inside } from './inside.ts';
 import { look } from './look.ts';
 import type { Judgements, Problem, Subject } from './problem.ts';
@@ -81,7 +81,7 @@ export class Verdicts implements Judgements {
       // It may have changed during the pause; then it is checked again.
       if (state.service(key) !== service) continue;
       this.judge({ service, seen, excess: resolved.excess });
-      if (pacer.spent) await pacer.rest();
+      if (pacer.due) await pacer.rest();
     }
   }
 

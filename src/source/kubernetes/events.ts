@@ -1,5 +1,6 @@
 /** Sends events to the API server (events.k8s.io/v1) in the background. */
-import { Backoff, pause } from './backoff.ts';
+import { Backoff, requestBackoff } from '../../time/backoff.ts';
+import { pause, systemClock } from '../../time/clock.ts';
 import type { ApiClient } from './client.ts';
 import { ApiError } from './errors.ts';
 import {
@@ -90,7 +91,7 @@ export class EventRecorder implements EventSink {
     const nowMs = this.#now();
     const series = this.#series.next(nowMs);
     if (series === undefined) return false;
-    const backoff = new Backoff(backoffBaseMs, backoffMaxMs);
+    const backoff = new Backoff(requestBackoff(backoffBaseMs, backoffMaxMs), systemClock);
     for (let attempt = 1; !signal.aborted; attempt += 1) {
       try {
         await this.#tell(client, series, signal);
@@ -105,7 +106,7 @@ export class EventRecorder implements EventSink {
         }
         this.#complain(error as Error);
         if (attempt >= attemptsMax || isRefusal(error)) break;
-        await pause(retryAfterMs(error) ?? backoff.nextMs(), signal);
+        await pause(retryAfterMs(error) ?? backoff.failed(), signal);
       }
     }
     this.#series.drop(series);

@@ -1,5 +1,5 @@
+import type { Pacer } from '../../time/pacer.ts';
 import { isRawObject } from '../decode/field-reader.ts';
-import type { Pacer } from '../pacer.ts';
 import type { ApiStream } from './api-stream.ts';
 import type { Query } from './client.ts';
 import type { Encoding, Encodings } from './encoding.ts';

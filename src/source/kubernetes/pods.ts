@@ -1,7 +1,8 @@
 /** Watches the pods of this node that a label selector chooses. */
+
+import { Pacer } from '../../time/pacer.ts';
 import { decodeChosenPod } from '../decode/chosen-pod.ts';
 import { decodeContext, keyOfRaw } from '../decode.ts';
-import { Pacer } from '../pacer.ts';
 import type { ChosenPod, PodSink, WatchPods } from '../pods.ts';
 import { ApiClient } from './client.ts';
 import type { ObjectDelivery } from './delivery.ts';

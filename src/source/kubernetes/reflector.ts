@@ -1,8 +1,9 @@
+import { Backoff, requestBackoff } from '../../time/backoff.ts';
+import { pause, systemClock } from '../../time/clock.ts';
+import type { Pacer } from '../../time/pacer.ts';
 import type { RawObject } from '../decode/field-reader.ts';
-import type { Pacer } from '../pacer.ts';
 import type { Condition, ListWay, Watched } from '../source.ts';
 import { ApiStream } from './api-stream.ts';
-import { Backoff, pause } from './backoff.ts';
 import type { ApiClient, Query } from './client.ts';
 import { type ObjectDelivery, resourceVersionOf } from './delivery.ts';
 import type { Encodings } from './encoding.ts';
@@ -95,9 +96,18 @@ export class Reflector {
     const { timing, sink } = parts;
     this.#target = target;
     this.#parts = parts;
-    this.#backoff = new Backoff(timing.backoffBaseMs, timing.backoffMaxMs);
-    this.#listBackoff = new Backoff(timing.backoffBaseMs, timing.backoffMaxMs);
-    this.#absentBackoff = new Backoff(timing.absentRetryBaseMs, timing.absentRetryMaxMs);
+    this.#backoff = new Backoff(
+      requestBackoff(timing.backoffBaseMs, timing.backoffMaxMs),
+      systemClock,
+    );
+    this.#listBackoff = new Backoff(
+      requestBackoff(timing.backoffBaseMs, timing.backoffMaxMs),
+      systemClock,
+    );
+    this.#absentBackoff = new Backoff(
+      requestBackoff(timing.absentRetryBaseMs, timing.absentRetryMaxMs),
+      systemClock,
+    );
     this.#ways = new ListWays(timing.pagesFirstMs);
     this.#status = new ResourceStatus(target.resource, sink);
     this.#flow = new WatchFlow(timing);
@@ -135,7 +145,7 @@ export class Reflector {
   /** The watch that delivers a streaming list; undefined if a paged list is complete. */
   async #beginList(signal: AbortSignal): Promise<Watch | undefined> {
     if (performance.now() - this.#listedAtMs > calmMs) this.#listBackoff.reset();
-    else if (this.#detour === undefined) await pause(this.#listBackoff.nextMs(), signal);
+    else if (this.#detour === undefined) await pause(this.#listBackoff.failed(), signal);
     const way = this.#ways.choose(performance.now());
     this.#list = new Listing(way, this.#parts.delivery);
     if (way === 'streaming') {
@@ -368,10 +378,10 @@ export class Reflector {
       if (list.way === 'streaming') return pause(retryAfterMs(error), signal);
     }
     const firstMaxMs = this.#parts.timing.backoffFirstMaxMs;
-    const delayMs = this.#backoff.nextMs(this.#status.synced ? undefined : firstMaxMs);
+    const delayMs = this.#backoff.failed(this.#status.synced ? undefined : firstMaxMs);
     if (isAbsence(error) && this.#target.presence === 'optional') {
       this.#status.goneOnWithout(reason);
-      await pause(this.#absentBackoff.nextMs(), signal);
+      await pause(this.#absentBackoff.failed(), signal);
       return;
     }
     this.#status.tell(reason);

@@ -1,6 +1,7 @@
 /** The version of the API server. It is read periodically, because control planes are upgraded. */
+import { Backoff, requestBackoff } from '../../time/backoff.ts';
+import { pause, systemClock } from '../../time/clock.ts';
 import type { ServerVersion } from '../source.ts';
-import { Backoff, pause } from './backoff.ts';
 import type { ApiClient } from './client.ts';
 import { readJson } from './json-body.ts';
 import type { ReflectorTiming } from './timing.ts';
@@ -24,14 +25,14 @@ export class ServerVersionProbe {
   /** Reads until `signal` aborts. Never rejects: after a failure it tries again. */
   async run(client: Pick<ApiClient, 'getJSON'>, signal: AbortSignal): Promise<void> {
     const { backoffBaseMs, backoffMaxMs, probeMs } = this.#timing;
-    const backoff = new Backoff(backoffBaseMs, backoffMaxMs);
+    const backoff = new Backoff(requestBackoff(backoffBaseMs, backoffMaxMs), systemClock);
     while (!signal.aborted) {
       const version = await this.#ask(client, signal);
       if (version !== undefined) {
         this.#version = version;
         backoff.reset();
       }
-      await pause(version === undefined ? backoff.nextMs() : probeMs, signal);
+      await pause(version === undefined ? backoff.failed() : probeMs, signal);
     }
   }
 

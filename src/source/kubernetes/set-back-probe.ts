@@ -1,5 +1,6 @@
+import { Backoff, requestBackoff } from '../../time/backoff.ts';
+import { pause, systemClock } from '../../time/clock.ts';
 import type { ApiStream } from './api-stream.ts';
-import { Backoff, pause } from './backoff.ts';
 import type { Query } from './client.ts';
 import { isAbsence, retryAfterMs } from './errors.ts';
 import { type PageOptions, readVersion } from './paged-list.ts';
@@ -48,7 +49,7 @@ export class SetBackProbe {
     this.#probedAtMs = nowMs;
     const { backoffBaseMs, backoffMaxMs, probeMaxMs } = this.#timing;
     const limit = AbortSignal.any([signal, AbortSignal.timeout(probeMaxMs)]);
-    const backoff = new Backoff(backoffBaseMs, backoffMaxMs);
+    const backoff = new Backoff(requestBackoff(backoffBaseMs, backoffMaxMs), systemClock);
     for (let attempt = 1; ; attempt += 1) {
       try {
         const version = await readVersion((query) => open(query, limit), options);
@@ -60,7 +61,7 @@ export class SetBackProbe {
         if (retryAfterMs(error) > 0) throw error;
         // For a moment, it refuses all requests until it has loaded the roles.
         if (!isAbsence(error) || attempt === attemptsMax) return false;
-        await pause(backoff.nextMs(), limit);
+        await pause(backoff.failed(), limit);
       }
     }
   }

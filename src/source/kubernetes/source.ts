@@ -1,6 +1,6 @@
 import type { Resource } from '../../state/change.ts';
+import { Pacer } from '../../time/pacer.ts';
 import { decodeContext } from '../decode.ts';
-import { Pacer } from '../pacer.ts';
 import type { Condition, ServerVersion, Source, SourceSink } from '../source.ts';
 import { ApiClient, type ClientOptions } from './client.ts';
 import { Delivery } from './delivery.ts';

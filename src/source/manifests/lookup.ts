@@ -1,10 +1,10 @@
 /** Reads the files again for fields that are not kept. */
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { Pacer } from '../../time/pacer.ts';
 import type { RawObject } from '../decode/field-reader.ts';
 import { keyIn, objectOf, podNames, podOfSlices, readPod, serviceOfSlice } from '../decode/pod.ts';
 import { type FoundPod, type Lookup, LookupError } from '../lookup.ts';
-import { Pacer } from '../pacer.ts';
 import { isManifest } from './directory.ts';
 import { ManifestError } from './parse.ts';
 import { readManifest } from './read.ts';

@@ -1,7 +1,7 @@
 import type { Change, Resource } from '../../state/change.ts';
+import type { Pacer } from '../../time/pacer.ts';
 import { isRawObject, type RawObject } from '../decode/field-reader.ts';
 import { type DecodeContext, decodeChange, keyOfRaw } from '../decode.ts';
-import type { Pacer } from '../pacer.ts';
 import type { SourceProblem } from '../source.ts';
 import type { RawManifest } from './flatten.ts';
 

@@ -2,7 +2,7 @@
 import { once } from 'node:events';
 import { extname, join } from 'node:path';
 import { Worker } from 'node:worker_threads';
-import type { Pacer } from '../pacer.ts';
+import type { Pacer } from '../../time/pacer.ts';
 import type { SourceProblem } from '../source.ts';
 import { flatten, type RawManifest } from './flatten.ts';
 import { ManifestError, parseManifest } from './parse.ts';

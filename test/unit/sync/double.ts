@@ -16,7 +16,7 @@ import type { Batch, Drift, Environment, Observation, Planner } from '../../../s
 import { EndpointList } from '../../../src/net/endpoint-list.ts';
 import { keepOrder } from '../../../src/state/pool.ts';
 import { type Forwarding, forwardingKey } from '../../../src/state/types.ts';
-import type { Clock } from '../../../src/sync/clock.ts';
+import type { Clock } from '../../../src/time/clock.ts';
 
 export interface ToyOp {
   readonly object: string;

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { Pacer } from '../../../src/sync/clock.ts';
 import { Refresher } from '../../../src/sync/refresher.ts';
+import { Pacer } from '../../../src/time/pacer.ts';
 import { ToyClock } from './double.ts';
 
 /** A millisecond for each step; what is refreshed is told when it is over. */
@@ -31,7 +31,7 @@ class Rig {
     let turns = 0;
     for (; !this.refresher.idle; turns += 1) {
       this.refresher.work(this.pacer);
-      if (this.pacer.spent) await this.pacer.rest();
+      if (this.pacer.due) await this.pacer.rest();
     }
     return turns;
   }

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { Backoff, backoffMs } from '../../../src/sync/backoff.ts';
-import { Wakeup } from '../../../src/sync/clock.ts';
 import { Ruleset } from '../../../src/sync/ruleset.ts';
+import { Backoff, backoffMs, requestBackoff } from '../../../src/time/backoff.ts';
+import { Wakeup } from '../../../src/time/clock.ts';
 import { quiet, ToyClock, ToyKernel } from './double.ts';
 
 const limits = { firstMs: 0, secondMs: 250, maxMs: 30_000 };
@@ -16,6 +16,16 @@ describe('backoff', () => {
     expect(backoffMs(limits, 4, 0)).toBe(800);
     expect(backoffMs(limits, 4, 0.999)).toBeCloseTo(1199.6);
     expect(backoffMs(limits, 9, 0.999)).toBe(30_000);
+  });
+
+  it('with full jitter waits for any time up to a delay that doubles, until it is reset', () => {
+    const clock = { now: () => 0, random: () => 0.5 };
+    const backoff = new Backoff(requestBackoff(800, 30_000), clock);
+    const delays = Array.from({ length: 7 }, () => backoff.failed());
+    expect(delays).toEqual([400, 800, 1600, 3200, 6400, 12_800, 15_000]);
+    expect(backoff.failed(1000)).toBe(500);
+    backoff.reset();
+    expect(backoff.failed()).toBe(400);
   });
 
   it('starts anew only after a quiet time of twice the longest delay', async () => {

@@ -6,7 +6,7 @@ import { formatAddress, isLoopback } from '../../../net/address.ts';
 import { type Protocol, protocols } from '../../../net/protocol.ts';
 import type { Seen } from '../../../state/resolve.ts';
 import { objectKey } from '../../../state/types.ts';
-import { Pacer } from '../../../sync/clock.ts';
+import { Pacer } from '../../../time/pacer.ts';
 import { serviceAddresses, unknownNodeProblems } from '../endpoint-problems.ts';
 import type { Inside } from '../inside.ts';
 import { Refusal } from '../refusal.ts';

@@ -5,7 +5,7 @@ import { type Address, parseAddress } from '../../../net/address.ts';
 import type { Protocol } from '../../../net/protocol.ts';
 import type { ClusterState } from '../../../state/store.ts';
 import type { Service, ServicePort } from '../../../state/types.ts';
-import type { Pacer } from '../../../sync/clock.ts';
+import type { Pacer } from '../../../time/pacer.ts';
 import { Refusal } from '../refusal.ts';
 import { serviceNamed } from '../service-names.ts';
 

@@ -6,7 +6,7 @@ import type { Protocol } from '../../../net/protocol.ts';
 import { noSockets } from '../../../state/node-sockets.ts';
 import type { ResolveContext } from '../../../state/resolve.ts';
 import { type Forwarding, type Frontend, forwardingKey } from '../../../state/types.ts';
-import type { Pacer } from '../../../sync/clock.ts';
+import type { Pacer } from '../../../time/pacer.ts';
 import type { Setting } from '../inside.ts';
 import type { Target } from './question.ts';
 import type { Scene } from './scene.ts';

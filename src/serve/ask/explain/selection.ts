@@ -3,7 +3,7 @@ import { counted } from '../../../ask/words.ts';
 import { choose, whyNot } from '../../../state/categorise.ts';
 import type { Seen } from '../../../state/resolve.ts';
 import { objectKey } from '../../../state/types.ts';
-import { Pacer } from '../../../sync/clock.ts';
+import { Pacer } from '../../../time/pacer.ts';
 import { emptyProblem, nodeless, otherFamilyProblem } from '../endpoint-problems.ts';
 import { look } from '../look.ts';
 import { endpointRemarks } from '../port-remarks.ts';

@@ -11,7 +11,7 @@ import {
   objectKey,
   type Service,
 } from '../../../state/types.ts';
-import type { Pacer } from '../../../sync/clock.ts';
+import type { Pacer } from '../../../time/pacer.ts';
 import { portsText, type Target } from './question.ts';
 import { describeHolder, type Scene, targetText } from './scene.ts';
 import { type Holder, judgeAddress, type Neighbourhood } from './search.ts';
@@ -67,7 +67,7 @@ async function whyNotGiven(
   pacer: Pacer,
 ): Promise<string | undefined> {
   for (const key of inside.state.serviceKeys()) {
-    if (pacer.spent) await pacer.rest();
+    if (pacer.due) await pacer.rest();
     const service = inside.state.service(key);
     if (service === undefined || !asksFor(service, target.address, target.port)) continue;
     return `${key} asks for it and does not get it: ${whyKept(engine.context, service, target)}`;
@@ -120,7 +120,7 @@ function whyUnserved({ inside, target }: Scene): string | undefined {
 
 async function whoseEndpoint({ sync, target }: Scene, pacer: Pacer): Promise<string | undefined> {
   for (const forwarding of sync.inForce.values()) {
-    if (pacer.spent) await pacer.rest();
+    if (pacer.due) await pacer.rest();
     if (!hasEndpoint(forwarding, target.address, target.port)) continue;
     return `it is an endpoint of ${formatServicePortName(forwarding.servicePort)} itself`;
   }

@@ -7,7 +7,7 @@ import { protobuf } from '../../../../src/source/kubernetes/protobuf/encoding.ts
 import { StringCache } from '../../../../src/source/kubernetes/protobuf/string-cache.ts';
 import { Reflector } from '../../../../src/source/kubernetes/reflector.ts';
 import { defaultTiming } from '../../../../src/source/kubernetes/timing.ts';
-import { Pacer } from '../../../../src/source/pacer.ts';
+import { Pacer } from '../../../../src/time/pacer.ts';
 import { Recorder, until } from '../recorder.ts';
 
 function service(name: string, version: number) {

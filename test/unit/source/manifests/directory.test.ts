@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { decodeContext } from '../../../../src/source/decode.ts';
 import { graceMs, ManifestDirectory } from '../../../../src/source/manifests/directory.ts';
-import { Pacer } from '../../../../src/source/pacer.ts';
+import { Pacer } from '../../../../src/time/pacer.ts';
 
 const service = (clusterIP: string) =>
   `{apiVersion: v1, kind: Service, metadata: {name: web}, spec: {clusterIP: ${clusterIP}}}\n`;

@@ -2,7 +2,7 @@ import { expect, it } from 'vitest';
 import { decodeContext } from '../../../../src/source/decode.ts';
 import { decodeManifests } from '../../../../src/source/manifests/objects.ts';
 import { readManifest } from '../../../../src/source/manifests/read.ts';
-import { Pacer } from '../../../../src/source/pacer.ts';
+import { Pacer } from '../../../../src/time/pacer.ts';
 
 async function read(file: string, text: string) {
   const pacer = new Pacer();

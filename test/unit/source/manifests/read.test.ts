@@ -2,7 +2,7 @@ import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { describe, expect, it } from 'vitest';
 import { ManifestError } from '../../../../src/source/manifests/parse.ts';
 import { readManifest } from '../../../../src/source/manifests/read.ts';
-import { Pacer } from '../../../../src/source/pacer.ts';
+import { Pacer } from '../../../../src/time/pacer.ts';
 
 const head = 'apiVersion: v1\nkind: List\nitems:\n';
 const item = (i: number) =>

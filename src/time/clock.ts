@@ -57,32 +57,21 @@ export class Wakeup {
   }
 }
 
-/** Cuts long work into slices, so that the event loop is never held longer than `sliceMs`. */
-export class Pacer {
-  readonly #clock: Clock;
-  readonly #sliceMs: number;
-  #sinceMs: number;
-
-  constructor(clock: Clock, sliceMs: number) {
-    this.#clock = clock;
-    this.#sliceMs = sliceMs;
-    this.#sinceMs = clock.now();
-  }
-
-  get spent(): boolean {
-    return this.#clock.now() - this.#sinceMs >= this.#sliceMs;
-  }
-
-  async rest(): Promise<void> {
-    await this.#clock.turn();
-    this.#sinceMs = this.#clock.now();
-  }
-
-  /** A `Pause` for others: when the slice is spent, a rest to await. */
-  readonly pause = (): Promise<void> | undefined => (this.spent ? this.rest() : undefined);
-}
-
 /** `atMs` undefined = never. */
 export function isDue(atMs: number | undefined, now: number): boolean {
   return atMs !== undefined && now >= atMs;
+}
+
+/** Resolves after `ms`, or when `signal` aborts. */
+export function pause(ms: number, signal: AbortSignal): Promise<void> {
+  if (signal.aborted) return Promise.resolve();
+  return new Promise((resolve) => {
+    const done = (): void => {
+      clearTimeout(timer);
+      signal.removeEventListener('abort', done);
+      resolve();
+    };
+    const timer = setTimeout(done, ms);
+    signal.addEventListener('abort', done, { once: true });
+  });
 }

@@ -1,0 +1,39 @@
+import { type Clock, systemClock } from './clock.ts';
+
+/**
+ * Divides long work into slices, so that it never holds the event loop for longer than `sliceMs`.
+ * Ask `due` between two objects; when it is true, await `rest`. Tasks that work at the same time
+ * can share one Pacer: then one of those that rest continues in each turn of the loop, so that four
+ * tasks do not use four slices in one turn.
+ *
+ * What the source reads in one turn becomes one batch. With 3 ms instead of 5, more and smaller
+ * batches take a tenth more processor time under churn, and changes wait four times as long.
+ */
+export class Pacer {
+  readonly #clock: Pick<Clock, 'now' | 'turn'>;
+  readonly #sliceMs: number;
+  #turn: Promise<void> = Promise.resolve();
+  #sinceMs: number;
+
+  constructor(clock: Pick<Clock, 'now' | 'turn'> = systemClock, sliceMs = 5) {
+    this.#clock = clock;
+    this.#sliceMs = sliceMs;
+    this.#sinceMs = clock.now();
+  }
+
+  get due(): boolean {
+    return this.#clock.now() - this.#sinceMs >= this.#sliceMs;
+  }
+
+  rest(): Promise<void> {
+    this.#turn = this.#turn
+      .then(() => this.#clock.turn())
+      .then(() => {
+        this.#sinceMs = this.#clock.now();
+      });
+    return this.#turn;
+  }
+
+  /** A `Pause` for others: when the slice is used up, a rest to await. */
+  readonly pause = (): Promise<void> | undefined => (this.due ? this.rest() : undefined);
+}
