@@ -93,7 +93,7 @@ describe('the proxy', () => {
     await app.stop();
   });
 
-  it('answers on health-check node ports once the rules are in force, and no longer', async () => {
+  it('answers on health-check node ports from when the rules are in force until it stops', async () => {
     const { port } = (await configOf()).healthzBindAddress!;
     const flags = ['--manifests=/anywhere', '--nodeport-addresses=127.0.0.0/8'];
     const app = await started(...flags);
@@ -121,7 +121,7 @@ describe('the proxy', () => {
     expect(await status()).toBe('refused');
   });
 
-  it('ends with the reason of a source that can never work', async () => {
+  it('ends with the reason if a source can never work', async () => {
     const app = await started('--manifests=/anywhere');
     app.source.fail(new Error('manifests directory /anywhere: does not exist'));
     await quiet();
@@ -129,7 +129,7 @@ describe('the proxy', () => {
     expect(app.kernel.closed).toBe(true);
   });
 
-  it('ends when the primary family is not there', async () => {
+  it('ends if the primary family is missing', async () => {
     const config = await configOf('--manifests=/anywhere');
     const app = await new Running(config).start({ families: ['IPv4'] });
     app.source.say({ kind: 'node', node: node({ addresses: [address('fd00::1')] }) });
@@ -138,7 +138,7 @@ describe('the proxy', () => {
     expect(String(app.outcome)).toContain('no support for primary IP family "IPv6"');
   });
 
-  it('ends when it cannot serve and was told that this is fatal', async () => {
+  it('ends if it cannot listen and bindAddressHardFail is set', async () => {
     const taken = createServer().listen(0, '127.0.0.1');
     await new Promise((resolve) => taken.once('listening', resolve));
     const { port } = taken.address() as AddressInfo;
@@ -150,8 +150,8 @@ describe('the proxy', () => {
   });
 });
 
-describe('waiting for the Node', () => {
-  it('goes on without its addresses after 30 seconds', async () => {
+describe('the proxy that waits for its Node', () => {
+  it('continues without addresses of the Node after 30 seconds', async () => {
     const app = await started('--master=http://127.0.0.1:1');
     app.source.say(...web);
     app.source.listed(...resources);
@@ -169,7 +169,7 @@ describe('waiting for the Node', () => {
     await app.stop();
   });
 
-  it('goes on as soon as it has an address', async () => {
+  it('continues as soon as the Node has an address', async () => {
     const app = await started('--master=http://127.0.0.1:1');
     app.source.say(...web, { kind: 'node', node: node({ addresses: [] }) });
     app.source.listed(...resources);
@@ -181,7 +181,7 @@ describe('waiting for the Node', () => {
     await app.stop();
   });
 
-  it('fails after five more minutes without the pod CIDRs that it was told to use', async () => {
+  it('fails after five more minutes without the pod CIDRs that its settings require', async () => {
     const app = await started('--manifests=/anywhere', '--detect-local-mode=NodeCIDR');
     app.source.say({ kind: 'node', node: node() });
     app.source.listed(...resources);
@@ -194,7 +194,7 @@ describe('waiting for the Node', () => {
   });
 });
 
-describe('a start that cannot work says in one line what is wrong and what to do', () => {
+describe('a start that cannot succeed reports the cause and the remedy in one line', () => {
   /** A kernel that refuses each batch so. */
   class Refusing extends ClosableKernel {
     readonly #failure: { code: string; op: number };
@@ -228,7 +228,7 @@ describe('a start that cannot work says in one line what is wrong and what to do
     expect(text).toContain(' nf_tables (EOPNOTSUPP): load module nf_tables ');
   });
 
-  it('when not even the last of modes can run', async () => {
+  it('when no mode can run, not even the last one', async () => {
     const kernel = new ClosableKernel();
     kernel.links.types.clear();
     expect(await failure(kernel, '--proxy-mode=userspace')).toMatch(

@@ -50,7 +50,7 @@ describe('a changed configuration', () => {
     ['fewer external IPs', [], ['--external-ip-cidrs=203.0.113.0/24']],
     ['external IPs of other namespaces', [], ['--external-ip-namespaces=ns']],
     ['other periods', [], ['--iptables-sync-period=7s', '--iptables-min-sync-period=3s']],
-  ])('leaves the same in the kernel as a start with it: %s', async (_, before, after) => {
+  ])('leaves the kernel in the same state as a start with it: %s', async (_, before, after) => {
     const [old, next] = [await configOf(manifests, ...before), await configOf(manifests, ...after)];
     const its = { podCIDRs: ['10.244.0.0/24', 'fd00:244::/64'] };
     const changed = await running(old, its);
@@ -68,7 +68,7 @@ describe('a changed configuration', () => {
     expect(changed.kernel.ruleset()).not.toContain('10.96.0.1 .');
   });
 
-  it('takes external IPs away that are no longer allowed, and tells of them', async () => {
+  it('removes external IPs that are no longer allowed, and reports them', async () => {
     const app = await running(await configOf(manifests));
     expect(app.kernel.ruleset()).toContain('192.0.2.9 .');
     await app.app.reconfigure(await configOf(manifests, '--external-ip-cidrs=203.0.113.0/24'));
@@ -79,7 +79,7 @@ describe('a changed configuration', () => {
     expect(app.logged).toContain('External IP is not allowed');
   });
 
-  it('of something else does not touch the kernel', async () => {
+  it('does not touch the kernel if it concerns something else', async () => {
     const app = await running(await configOf(manifests));
     const { writes } = app.kernel;
     const next = await configOf(manifests, '-v=4', '--conntrack-min=5');
@@ -91,7 +91,7 @@ describe('a changed configuration', () => {
     expect(app.logged).toContain('Sync queued');
   });
 
-  it('sets sysctls, and is refused whole when it cannot', async () => {
+  it('sets sysctls, and is rejected as a whole if it cannot', async () => {
     const path = '/proc/sys/net/netfilter/nf_conntrack_udp_timeout';
     const root = machineRoot({ [path]: '30\n', '/proc/self/oom_score_adj': '0\n' });
     const quietly = ['--conntrack-max-per-core=0', '--conntrack-tcp-timeout-established=0'];
@@ -112,7 +112,7 @@ describe('a changed configuration', () => {
     expect(app.logged).not.toContain('Sync queued');
   });
 
-  it('leaves no rule against what connection tracking is told to accept', async () => {
+  it('removes the rule against packets that connection tracking now accepts', async () => {
     const path = '/proc/sys/net/netfilter/nf_conntrack_tcp_be_liberal';
     const root = machineRoot({ [path]: '0\n', '/proc/self/oom_score_adj': '0\n' });
     const quietly = ['--conntrack-max-per-core=0', '--conntrack-tcp-timeout-established=0'];
@@ -133,7 +133,7 @@ describe('a changed configuration', () => {
     expect(app.kernel.ruleset()).not.toContain('--ctstate INVALID');
   });
 
-  it('goes into force without a descriptor to read sysctls with, which stay as they were', async () => {
+  it('takes effect without a file descriptor to read sysctls, and keeps their last values', async () => {
     const path = '/proc/sys/net/netfilter/nf_conntrack_tcp_be_liberal';
     const files = hostFiles(machineRoot({ [path]: '1\n', '/proc/self/oom_score_adj': '0\n' }));
     let isShort = false;
@@ -159,7 +159,7 @@ describe('a changed configuration', () => {
     expect(app.kernel.ruleset()).not.toContain('--ctstate INVALID');
   });
 
-  it('is refused when it does not fit the node', async () => {
+  it('is rejected if it does not fit the node', async () => {
     const app = await running(await configOf(manifests));
     const before = app.kernel.ruleset();
     const wrong = await configOf(
@@ -177,7 +177,7 @@ describe('a changed configuration', () => {
 });
 
 describe('a changed Node', () => {
-  it('with other pod CIDRs leaves the same in the kernel as a start with them', async () => {
+  it('leaves the kernel in the same state as a start with its new pod CIDRs', async () => {
     const config = await configOf(manifests, '--detect-local-mode=NodeCIDR');
     const changed = await running(config, { podCIDRs: ['10.244.1.0/24'] });
     const fresh = await running(await configOf(manifests, '--detect-local-mode=NodeCIDR'), {
@@ -195,7 +195,7 @@ describe('a changed Node', () => {
     expect(changed.outcome).toBeUndefined();
   });
 
-  it('keeps the rules when its pod CIDRs go, or do not fit', async () => {
+  it('keeps the rules if its pod CIDRs are removed or do not fit', async () => {
     const config = await configOf(manifests, '--detect-local-mode=NodeCIDR');
     const app = await running(config, { podCIDRs: ['10.244.1.0/24'] });
     const before = app.kernel.ruleset();
@@ -210,7 +210,7 @@ describe('a changed Node', () => {
     expect(app.kernel.ruleset()).toBe(before);
   });
 
-  it('with other addresses moves its node ports', async () => {
+  it('moves node ports to its new addresses', async () => {
     const config = await configOf(manifests, '--nodeport-addresses=primary');
     const changed = await running(config, { addresses: [address('10.0.0.5')] });
     const fresh = await running(await configOf(manifests, '--nodeport-addresses=primary'), {

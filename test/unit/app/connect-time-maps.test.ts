@@ -159,7 +159,7 @@ function held(): string[] {
 }
 
 describe('a Service that does not fit', () => {
-  it('is left to the rules, and no other Service is', async () => {
+  it('is handled by rules only, and no other Service is', async () => {
     await want('a/large', 50);
     await want('b/small', 3);
     expect(held()).toEqual(['b/small']);
@@ -173,7 +173,7 @@ describe('a Service that does not fit', () => {
     });
   });
 
-  it('is reported once, and when it comes in again', async () => {
+  it('is reported once, and again when it is added to the maps', async () => {
     await want('a/large', 50);
     const size = { service: 'a/large', frontends: 1, endpoints: 52 };
     expect(left()).toEqual([{ ...size, isLeft: true, isContested: false }]);
@@ -184,14 +184,14 @@ describe('a Service that does not fit', () => {
     expect(left()).toEqual([{ ...size, endpoints: 12, isLeft: false, isContested: false }]);
   });
 
-  it('leaves no part of it behind when it has grown', async () => {
+  it('leaves no part of it in the maps after it has grown', async () => {
     await want('a/large', 40);
     expect(elements().endpoints4).toHaveLength(10);
     await want('a/large', 41);
     expect(elements()).toEqual({ frontends4: [expect.any(String)], endpoints4: [] });
   });
 
-  it('comes in when another Service has gone', async () => {
+  it('is added when another Service is deleted', async () => {
     await want('a/one', 32);
     await want('b/two', 15);
     await want('c/three', 3);
@@ -202,7 +202,7 @@ describe('a Service that does not fit', () => {
     expect(elements().endpoints4).toHaveLength(5);
   });
 
-  it('does not let node ports be found at an address that is its own', async () => {
+  it('does not make node ports available at an address that is its own', async () => {
     const nodePortsAt = (): number =>
       elements().frontends4.filter((key) => key.endsWith('00000002')).length;
     expect(nodePortsAt()).toBe(1);
@@ -213,7 +213,7 @@ describe('a Service that does not fit', () => {
     expect(nodePortsAt()).toBe(1);
   });
 
-  it('has its external frontends in the maps again before node ports are found there', async () => {
+  it('has its external frontends in the maps again before node ports are available there', async () => {
     change('a/large', sized('a/large', 50, 1, nodeAddress));
     await settle();
     const { port } = sized('a/large', 1).frontends[0]!;
@@ -234,7 +234,7 @@ describe('a Service that does not fit', () => {
 });
 
 describe('a tenant', () => {
-  it('cannot fill the maps by one Service, however large the maps are', async () => {
+  it('cannot fill the maps with one Service, however large the maps are', async () => {
     await end();
     await start({ room: standardRoom });
     const most = ofServiceMax.frontends - 1; // The ClusterIP is one more.
@@ -274,7 +274,7 @@ describe('a tenant', () => {
 });
 
 describe('a kernel without memory', () => {
-  it('is asked for half, and for more by the audits that follow', async () => {
+  it('gets maps of half the size, and larger ones in later audits', async () => {
     for (const name of ['a', 'b', 'c', 'd']) await want(`${name}/web`, 2);
     kernel.bpf.elementsMax = 5;
     await want('e/web', 2);
@@ -290,11 +290,11 @@ describe('a kernel without memory', () => {
   });
 });
 
-describe('maps that follow the rules', () => {
+describe('connect-time maps that follow the rules', () => {
   it.each([
     ['lacks an element', (map: Map<string, string>, key: string) => void map.delete(key)],
     [
-      'has an element of another program',
+      'detect an element of another program',
       (map: Map<string, string>, key: string) => void map.set(key.replace(/^../, 'ab'), '00'),
     ],
   ])('are repaired within seconds where the kernel %s', async (_, meddle) => {
@@ -314,7 +314,7 @@ describe('maps that follow the rules', () => {
     }
   });
 
-  it('are counted right through changes, so that nothing is compared in vain', async () => {
+  it('have correct counts during changes, so that no full comparison is needed', async () => {
     for (let i = 0; i < 30; i += 1) {
       await want(`a/${i % 5}`, i % 7, i % 3);
       if (i % 4 === 0) change(`a/${(i + 2) % 5}`, undefined);
@@ -324,7 +324,7 @@ describe('maps that follow the rules', () => {
     expect(toldOfMaps('miscounted')).toEqual([]);
   });
 
-  it('lose an endpoint that has gone without waiting for a timer', async () => {
+  it('delete a removed endpoint without waiting for a timer', async () => {
     await want('a/web', 3);
     const [before] = [...endpointValues()];
     change('a/web', sized('a/web', 1));
@@ -333,7 +333,7 @@ describe('maps that follow the rules', () => {
     expect(reachedFrom('a/web')).toEqual([`10.244.${numberOf('a/web')}.1`]);
   });
 
-  it('have the last change of the rules when they are stopped right after it', async () => {
+  it('contain the last change of the rules when they are stopped just after it', async () => {
     await want('a/web', 1);
     const apply = kernel.apply.bind(kernel);
     const gate = Promise.withResolvers<void>();
@@ -353,7 +353,7 @@ describe('maps that follow the rules', () => {
     await start({ kernel });
   });
 
-  it('end where the kernel refuses everything', async () => {
+  it('stop where the kernel refuses everything', async () => {
     await want('a/web', 1);
     const apply = kernel.apply.bind(kernel);
     kernel.apply = async () => {
@@ -367,7 +367,7 @@ describe('maps that follow the rules', () => {
     expect(elements()).toEqual(expected());
   });
 
-  it('are written by a restart only where they differ', async () => {
+  it('are written after a restart only where they differ', async () => {
     for (const key of ['a/web', 'b/web']) await want(key, 5, 2);
     await end();
     await start({ kernel });
@@ -378,7 +378,7 @@ describe('maps that follow the rules', () => {
     expect(elements()).toEqual(expected());
   });
 
-  it('stay as an earlier process has left them until the rules are in force', async () => {
+  it('keep the state of an earlier process until the rules are in force', async () => {
     await want('a/web', 5);
     await end();
     const before = kernel.bpf.text();
@@ -463,7 +463,7 @@ function reachedFrom(key: string): string[] {
   );
 }
 
-describe('two pools of one id', () => {
+describe('two pools with the same id', () => {
   /** Whatever the Service, as if all names had one digest. */
   const poolId: PoolId = () => new Uint8Array(poolIdBytes).fill(9);
   const endpointOf = (key: string): string => `10.244.${numberOf(key)}.1`;
@@ -473,7 +473,7 @@ describe('two pools of one id', () => {
     await start({ poolId });
   });
 
-  it('belong to the first, and the second is left to the rules', async () => {
+  it('belong to the first one, and rules handle the second one', async () => {
     await want('a/first', 1);
     await want('b/second', 1);
     expect(reachedFrom('a/first')).toEqual([endpointOf('a/first')]);
@@ -484,7 +484,7 @@ describe('two pools of one id', () => {
     ]);
   });
 
-  it('stay with the first when endpoints of both change', async () => {
+  it('stay with the first one when endpoints of both change', async () => {
     await want('a/first', 1);
     await want('b/second', 1);
     await want('b/second', 2);
@@ -493,7 +493,7 @@ describe('two pools of one id', () => {
     expect(reachedFrom('b/second')).toEqual([]);
   });
 
-  it('lead to the second only after a batch has removed the first', async () => {
+  it('belong to the second one only after a batch has deleted the first one', async () => {
     await want('a/first', 1);
     await want('b/second', 1);
     const seen = new Set<string>();
@@ -521,8 +521,8 @@ describe('two pools of one id', () => {
   });
 });
 
-describe('in any life', () => {
-  it('has all of a Service or nothing, and never more than there is room for', () =>
+describe('connect-time maps, after random changes', () => {
+  it('contain each Service completely or not at all, and never exceed their capacity', () =>
     fc.assert(
       fc.asyncProperty(deeds, async (plot) => {
         await end();
@@ -553,7 +553,7 @@ describe('in any life', () => {
       { numRuns: 60, examples: [[restartedFull]] },
     ));
 
-  it('counts what the maps hold', () => {
+  it('have the number of elements that is counted', () => {
     for (const key of keys) {
       const forwarding = sized(key, 7, 3);
       const objects = objectsOf(forwarding, setting);

@@ -35,7 +35,7 @@ function links({ kernel }: Running): unknown[] {
   return [...kernel.bpf.links.values()];
 }
 
-it('is off by default, and then no map is there', async () => {
+it('connect-time translation is off by default, and then no map exists', async () => {
   const app = await running('off');
   expect(app.kernel.bpf.text()).toBe('');
 });
@@ -43,14 +43,17 @@ it('is off by default, and then no map is there', async () => {
 it.each([
   ['host', ownSockets],
   ['all', everySocket],
-] as const)('is there for %s when rules are in force', async (reach, link) => {
-  const app = await running(reach);
-  expect(links(app)).toEqual([link, link]);
-  expect(app.kernel.bpf.text()).toMatch(/ffff0a600001/);
-  expect(app.kernel.ruleset()).toContain('10.96.0.1 .');
-});
+] as const)(
+  'connect-time translation is active for %s once rules are in force',
+  async (reach, link) => {
+    const app = await running(reach);
+    expect(links(app)).toEqual([link, link]);
+    expect(app.kernel.bpf.text()).toMatch(/ffff0a600001/);
+    expect(app.kernel.ruleset()).toContain('10.96.0.1 .');
+  },
+);
 
-it('follows the configuration while it runs', async () => {
+it('connect-time translation follows changes of the configuration while running', async () => {
   const app = await running('all');
   await app.app.reconfigure(await configOf(manifests, '--connect-time=host'));
   await quiet();
@@ -58,21 +61,21 @@ it('follows the configuration while it runs', async () => {
   expect(links(app)).toEqual([ownSockets, ownSockets]);
 });
 
-it('follows Services', async () => {
+it('connect-time translation follows changes of Services', async () => {
   const app = await running('all');
   app.source.say({ kind: 'service-gone', key: 'ns/web' });
   await quiet();
   expect(app.kernel.bpf.text()).not.toMatch(/ffff0a600001/);
 });
 
-it('is left to the rules where the kernel lacks something, which is told', async () => {
+it('connect-time translation is off, with a report, if the kernel lacks a feature', async () => {
   const app = await running('all', { connectTime }, 'loading program connect4: Invalid argument');
   expect(app.kernel.bpf.text()).toBe('');
   expect(app.kernel.ruleset()).toContain('10.96.0.1 .');
   expect(app.logged).toContain('Connect-time translation is unavailable; using packet rules only');
 });
 
-it('is left to the rules where the hierarchy of cgroups is not mounted, which is told', async () => {
+it('connect-time translation is off, with a report, if cgroup2 is not mounted', async () => {
   const app = await running('all', {
     connectTime: { directory: connectTime.directory, cgroup: undefined },
   });
@@ -106,7 +109,7 @@ const other: readonly Change[] = [
   },
 ];
 
-it('leaves a Service that has no room to the rules, which have it all', async () => {
+it('a Service that does not fit into the maps is handled completely by rules', async () => {
   const app = await running('all', { connectTime: small });
   app.source.say(grown(25), ...other);
   await quiet();
@@ -122,7 +125,7 @@ it('leaves a Service that has no room to the rules, which have it all', async ()
   expect(app.logged).toContain('Service is in the connect-time map again');
 });
 
-it('says how full the maps are, and what is left to the rules and why', async () => {
+it('the status reports how full the maps are, which Services only rules handle, and why', async () => {
   const app = await running('all', { connectTime: small });
   const sticky = { name: 'sticky', affinityTimeoutSeconds: 60, clusterIPs: ['10.96.0.3'] };
   app.source.say(grown(25), ...other, { kind: 'service', service: service(sticky) });
@@ -145,7 +148,7 @@ it('says how full the maps are, and what is left to the rules and why', async ()
   ]);
 });
 
-it('sets nothing aside where the kernel has no memory for maps', async () => {
+it('no Service is set aside if the kernel has no memory for maps', async () => {
   const app = await running('all');
   app.kernel.bpf.elementsMax = 3;
   app.source.say(grown(6), ...other);
@@ -159,7 +162,7 @@ it('sets nothing aside where the kernel has no memory for maps', async () => {
   expect(app.logged.filter((msg) => msg.startsWith('Sync failed'))).toHaveLength(failures);
 });
 
-describe('programs of an earlier process', () => {
+describe('connect-time programs of an earlier process', () => {
   const lookAgainMs = 60_000;
   const state = async (app: Running): Promise<string | undefined> => {
     const text = await (await app.get('metrics', '/metrics')).text();
@@ -201,7 +204,7 @@ describe('programs of an earlier process', () => {
     expect(await diff(app)).toMatchObject({ healthy: true, stale: [] });
   });
 
-  it('are reported everywhere while they cannot be detached, and tried again', async () => {
+  it('are reported in all answers while they cannot be detached, and the detachment is retried', async () => {
     const app = await among('off', ({ kernel }) => {
       kernel.bpf.forbidden.detach = 'EINVAL';
     });
@@ -222,7 +225,7 @@ describe('programs of an earlier process', () => {
     expect(await diff(app)).toMatchObject({ healthy: true, stale: [] });
   });
 
-  it('may be anybody’s where the process may not ask whose, which is reported', async () => {
+  it('are reported as possibly another agent’s if their owner cannot be read', async () => {
     const app = await among('off', ({ kernel }) => {
       kernel.bpf.strays.clear();
       kernel.bpf.strays.set(0, '');
@@ -238,7 +241,7 @@ describe('programs of an earlier process', () => {
     expect(await state(app)).toBe('off');
   });
 
-  it('are not looked for where that is not permitted, which is said once', async () => {
+  it('are not searched if that is not permitted, which is reported once', async () => {
     const forbid = ({ kernel }: Running): void => {
       kernel.bpf.forbidden.list = 'EPERM';
     };
@@ -253,7 +256,7 @@ describe('programs of an earlier process', () => {
   });
 });
 
-describe('the lease of the programs', () => {
+describe('the lease of connect-time programs', () => {
   async function leased(): Promise<Running> {
     const app = await running('all');
     app.kernel.bpf.now = () => app.clock.now();
@@ -270,7 +273,7 @@ describe('the lease of the programs', () => {
     expect(app.logged).not.toContain(expired);
   });
 
-  it('is renewed only after a comparison, when the process has stood still', async () => {
+  it('is renewed only after a comparison if the process was stopped', async () => {
     const app = await leased();
     const frontends = app.kernel.bpf.maps.get('/nowhere/bpf/fairlead/frontends4')!;
     const [key] = [...frontends.keys()].filter((one) => clusterIP.test(one));
@@ -290,7 +293,7 @@ describe('the lease of the programs', () => {
     for (const end of ends(app)) expect(end).toBeGreaterThan(app.kernel.bpf.now() + 200_000);
   });
 
-  it('ends where the kernel takes no changes, which is logged', async () => {
+  it('expires, with a log line, if the kernel accepts no changes', async () => {
     const app = await leased();
     app.kernel.bpf.elementsMax = -1;
     const refused = app.kernel.apply.bind(app.kernel);
@@ -310,7 +313,7 @@ describe('the lease of the programs', () => {
   });
 });
 
-it('keeps the secret of its ids through a restart', async () => {
+it('the seed of pool ids survives a restart', async () => {
   const app = await running('all');
   const before = app.kernel.bpf.text();
   await app.stop();
@@ -331,7 +334,7 @@ function hostOf(release: string): HostFiles {
 it.each([
   ['6.1.58', ['NFS', 'SMB', 'Ceph']],
   ['6.18.0', undefined],
-])('says on Linux %s which mounts of ClusterIPs may hang', async (release, clients) => {
+])('a start on Linux %s warns of mounts of ClusterIPs that may hang', async (release, clients) => {
   const host = hostOf(release);
   const app = await running('host', { connectTime, host });
   const told = app.lines.filter(
@@ -345,7 +348,7 @@ it.each([
   expect(remarks).toEqual(clients === undefined ? [] : [remark]);
 });
 
-it('says nothing of the kernel when it is off', async () => {
+it('a start does not mention the kernel if connect-time translation is off', async () => {
   const host = hostOf('6.1.58');
   const app = await running('off', { connectTime, host });
   expect(app.logged).not.toContain('Mounts of ClusterIPs may hang on this kernel');

@@ -101,7 +101,7 @@ async function metrics(app: Running, name: string): Promise<string[]> {
   return text.split('\n').filter((line) => line.startsWith(name) && !line.endsWith(' 0'));
 }
 
-it('keeps to the node’s own connections until the pods are known, and serves all the same', async () => {
+it('translates only the node’s own connections until the pods are known, and serves anyway', async () => {
   const { app, pods } = await start(await configOf(...flags, excluding));
   expect(pods.selectors).toEqual(['mesh=on']);
   expect([...app.kernel.bpf.links.values()]).toMatchObject([{ excludes: 1 }, { excludes: 1 }]);
@@ -113,7 +113,7 @@ it('keeps to the node’s own connections until the pods are known, and serves a
   expect(await metrics(app, state)).toEqual([`${state}{state="all"} 1`]);
 });
 
-it('follows pods and their cgroups', async () => {
+it('follows changes of pods and their cgroups', async () => {
   const { app, pods } = await start(await configOf(...flags, excluding));
   const a = folder('aa');
   pods.say('aa', 'bb');
@@ -135,7 +135,7 @@ it('follows pods and their cgroups', async () => {
   await untilExcluded(app);
 });
 
-it('knows after a restart what was excluded, and writes nothing', async () => {
+it('knows the excluded cgroups after a restart, and writes nothing', async () => {
   const config = () => configOf(...flags, excluding);
   const { app, pods } = await start(await config());
   const a = folder('aa');
@@ -163,7 +163,7 @@ it('knows after a restart what was excluded, and writes nothing', async () => {
   await vi.waitFor(() => expect(excluded(app)).toEqual([0n]));
 });
 
-it('tells that pods cannot be watched, and when they are known after all', async () => {
+it('reports that pods cannot be watched, and when they are known after all', async () => {
   const { app, pods } = await start(await configOf(...flags, excluding));
   pods.sink!.unavailable('pods is forbidden');
   const unknown = app.lines.find(({ msg }) => String(msg).includes('Could not read the pods'));
@@ -181,7 +181,7 @@ it('tells that pods cannot be watched, and when they are known after all', async
   expect(app.logged).toContain('Read the pods to exclude from connect-time translation');
 });
 
-it('has no pods with manifests, which is told', async () => {
+it('reports that manifests have no pods', async () => {
   const config = await configOf(...flags, excluding);
   const { app } = await start(config, { watch: 'absent' });
   const unknown = app.lines.find(({ msg }) => String(msg).includes('Could not read the pods'));
@@ -213,7 +213,7 @@ it('follows the configuration: another selector, none, and one again', async () 
   await untilExcluded(app, a, b);
 });
 
-it('has room for so many cgroups, and tells that there are more', async () => {
+it('has a limited number of cgroups, and reports when there are more', async () => {
   const { app, pods } = await start(await configOf(...flags, excluding));
   const ids = Array.from({ length: 4097 }, (_, i) => i.toString(16).padStart(32, '0'));
   for (const id of ids) folder(id);
@@ -229,7 +229,7 @@ it('has room for so many cgroups, and tells that there are more', async () => {
   expect(app.app.upToDate).toBe(true);
 });
 
-it('repairs what somebody else does to the map', async () => {
+it('repairs changes of the map by another program', async () => {
   const { app, pods } = await start(await configOf(...flags, excluding));
   const a = folder('aa');
   pods.say('aa');

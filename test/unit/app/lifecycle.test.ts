@@ -23,8 +23,8 @@ function modes(able: Partial<Record<ModeName, boolean>>): ReadonlyMap<ModeName, 
   );
 }
 
-describe('falling back', () => {
-  it('is one log line, one event and one count for each step', async () => {
+describe('falling back to another mode', () => {
+  it('causes one log line, one Event and one count per step', async () => {
     const { told, openEvents } = listening();
     const app = new Running(await configOf('--manifests=/anywhere'));
     await app.start({ openEvents, modes: modes({ nftables: false, iptables: true }) });
@@ -45,7 +45,7 @@ describe('falling back', () => {
   });
 });
 
-describe('users are told', () => {
+describe('Events report', () => {
   it('that the proxy starts, once it knows its node', async () => {
     const { told, openEvents } = listening();
     const app = await new Running(await configOf('--master=http://127.0.0.1:1')).start({
@@ -125,7 +125,7 @@ describe('users are told', () => {
     );
   });
 
-  it('why the proxy ends when it must serve and cannot', async () => {
+  it('why the proxy ends if it cannot serve and is configured to fail', async () => {
     const { told, openEvents } = listening();
     const taken = createServer().listen(0, '127.0.0.1');
     await new Promise((resolve) => taken.once('listening', resolve));
@@ -140,7 +140,7 @@ describe('users are told', () => {
   });
 });
 
-describe('--init-only', () => {
+describe('fairlead run --init-only', () => {
   const timeout = '/proc/sys/net/netfilter/nf_conntrack_tcp_timeout_close_wait';
   const oom = '/proc/self/oom_score_adj';
 
@@ -162,7 +162,7 @@ describe('--init-only', () => {
     expect(app.kernel.closed).toBe(true);
   });
 
-  it('fails where the proxy would', async () => {
+  it('fails if the proxy would fail', async () => {
     const app = await new Running(await configOf('--manifests=/anywhere')).start(
       { families: ['IPv4'] },
       'initialise',
@@ -174,8 +174,8 @@ describe('--init-only', () => {
   });
 });
 
-describe('the verbosity', () => {
-  it('can be changed while running, when profiling is enabled', async () => {
+describe('the log verbosity', () => {
+  it('can be changed while running if profiling is enabled', async () => {
     const app = await started('--manifests=/anywhere', '--profiling');
     const { port } = app.config.metricsBindAddress!;
     const put = async (body: string, method = 'PUT') => {
@@ -196,7 +196,7 @@ describe('the verbosity', () => {
     await app.stop();
   });
 
-  it('cannot be when it is not', async () => {
+  it('cannot be changed if profiling is disabled', async () => {
     const app = await started('--manifests=/anywhere');
     expect((await app.get('metrics', '/debug/flags/v')).status).toBe(404);
     await app.stop();

@@ -4,8 +4,8 @@ import { http, ready, service, slice } from '../state/build.ts';
 import { quiet } from '../sync/double.ts';
 import { configOf, listening, Running } from './running.ts';
 
-describe('a Service that asks for more than one gets', () => {
-  it('is served in part, and log, events, metrics and health name or count it', async () => {
+describe('a Service that exceeds the limits', () => {
+  it('is served in part, and log, Events, metrics and health name or count it', async () => {
     const config = await configOf('--manifests=/anywhere', '--service-frontends-max=3');
     const { told, openEvents } = listening();
     const app = await new Running(config).start({ openEvents });

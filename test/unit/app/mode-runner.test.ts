@@ -57,8 +57,8 @@ async function reconfigure(app: Running, mode: ModeName): Promise<void> {
   await app.app.reconfigure(await configOf(manifests, `--proxy-mode=${mode}`));
 }
 
-describe('another mode in the configuration', () => {
-  it('takes over while running, and what it replaces goes when it is verified', async () => {
+describe('a change of the mode in the configuration', () => {
+  it('takes effect while running, and removes the old rules once the new ones are verified', async () => {
     const { app, kernel } = await running('nftables');
     expect(kernel.held()).toBe(fairlead);
     await reconfigure(app, 'ipvs');
@@ -79,7 +79,7 @@ describe('another mode in the configuration', () => {
     expect(metrics).toContain('fairlead_modes_replaced_total{from="nftables",to="ipvs"} 1\n');
   });
 
-  it('and back again, and Services are followed all the time', async () => {
+  it('can be reverted, and Services are followed all the time', async () => {
     const { app, kernel } = await running('nftables');
     for (const mode of ['ipvs', 'nftables', 'ipvs', 'nftables'] as const) {
       await reconfigure(app, mode);
@@ -95,7 +95,7 @@ describe('another mode in the configuration', () => {
     expect(app.outcome).toBe('stopped');
   });
 
-  it('is taken back before it was verified: the old rules are still there', async () => {
+  it('can be reverted before it was verified: the old rules still exist', async () => {
     const { app, kernel } = await running('nftables');
     await reconfigure(app, 'ipvs');
     await reconfigure(app, 'nftables');
@@ -104,7 +104,7 @@ describe('another mode in the configuration', () => {
     expect(kernel.history.every((tables) => tables.startsWith(fairlead))).toBe(true);
   });
 
-  it('leaves the old rules while the new ones are refused', async () => {
+  it('keeps the old rules while the kernel refuses the new ones', async () => {
     const { app, kernel } = await running('nftables');
     kernel.failNext({ code: 'ENOMEM', times: Number.POSITIVE_INFINITY });
     await reconfigure(app, 'ipvs');
@@ -115,7 +115,7 @@ describe('another mode in the configuration', () => {
     expect(kernel.held()).toBe(chains);
   });
 
-  it('that cannot run here changes nothing, and neither does what else the file says', async () => {
+  it('changes nothing if the mode cannot run here, and neither do other changes in the file', async () => {
     const { app, kernel } = await running('ipvs');
     const before = kernel.ruleset();
     const wish = await configOf(manifests, '--proxy-mode=userspace', '-v=4');
@@ -126,7 +126,7 @@ describe('another mode in the configuration', () => {
     expect(app.logged).not.toContain('Sync queued');
   });
 
-  it('waits until what the old mode is removing is gone', async () => {
+  it('waits until the removal of the old mode’s rules is complete', async () => {
     const kernel = new Watched();
     await (await running('ipvs', kernel)).app.stop();
     let release = (): void => {};
@@ -149,8 +149,8 @@ describe('another mode in the configuration', () => {
   });
 });
 
-describe('going to ipvs', () => {
-  it('sets its sysctls first, and stays where it is when it cannot', async () => {
+describe('a change to mode ipvs', () => {
+  it('sets its sysctls first, and is rejected if it cannot', async () => {
     const vs = ['conntrack', 'conn_reuse_mode', 'expire_nodest_conn', 'expire_quiescent_template'];
     const files = vs.map((name) => [`/proc/sys/net/ipv4/vs/${name}`, '0']);
     const forward = '/proc/sys/net/ipv4/ip_forward';
@@ -182,14 +182,14 @@ describe('going to ipvs', () => {
   });
 });
 
-describe('leaving ipvs', () => {
+describe('a change from mode ipvs to another mode', () => {
   const registry = new Map<ModeName, ProxyMode>([
     ['nftables', nftablesMode],
     ['ipvs', ipvsMode],
   ]);
   const service = 'TCP 10.96.0.1:80';
 
-  it('lets connections end, keeps what carries them, and nothing that new ones notice', async () => {
+  it('keeps virtual services with connections until these end, and hides them from new ones', async () => {
     const { app, kernel } = await running('ipvs', new Watched(), registry);
     const other = { clusterIPs: ['10.96.0.2'], name: 'other' };
     app.source.say({ kind: 'service', service: serviceOf(other) });
@@ -215,7 +215,7 @@ describe('leaving ipvs', () => {
     expect(kernel.table(NFPROTO.IPv4, fairlead)).toBeDefined();
   });
 
-  it('and coming back before they have ended takes all up again', async () => {
+  it('can be reverted before the connections have ended, and adopts everything again', async () => {
     const { app, kernel } = await running('ipvs', new Watched(), registry);
     await app.clock.pass(1000);
     const before = [kernel.ruleset(), kernel.ipvs.text(), kernel.links.texts('kube-ipvs0')];
@@ -230,8 +230,8 @@ describe('leaving ipvs', () => {
   });
 });
 
-describe('another mode after a restart', () => {
-  it('removes what the process before had programmed, once it is verified', async () => {
+describe('a change of the mode by a restart', () => {
+  it('removes the rules of the earlier process once the new ones are verified', async () => {
     const kernel = new Watched();
     await (await running('ipvs', kernel)).app.stop();
     const { app } = await running('nftables', kernel);

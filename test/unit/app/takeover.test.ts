@@ -24,7 +24,7 @@ async function running(kernel: ClosableKernel): Promise<Running> {
   return app;
 }
 
-it("removes kube-proxy's table when ours is in force, and not before", async () => {
+it("kube-proxy's table is removed when Fairlead's is in force, and not before", async () => {
   const kernel = withKubeProxy();
   const app = await running(kernel);
   app.source.say(...web);
@@ -41,7 +41,7 @@ it("removes kube-proxy's table when ours is in force, and not before", async () 
   expect(metrics).toContain('fairlead_takeover_removed_total{kind="tables"} 1\n');
 });
 
-it('waits while what was programmed is not what the kernel holds', async () => {
+it("the takeover waits while the kernel's state differs from the programmed one", async () => {
   const kernel = withKubeProxy();
   kernel.failNext({ code: 'ENOMEM', times: Number.POSITIVE_INFINITY });
   const app = await running(kernel);
@@ -55,7 +55,7 @@ it('waits while what was programmed is not what the kernel holds', async () => {
   expect(kernel.table(NFPROTO.IPv4, table)).toBeUndefined();
 });
 
-it('waits when somebody undoes what was programmed, until that is repaired', async () => {
+it('the takeover waits while another program undoes changes, until these are repaired', async () => {
   const kernel = withKubeProxy();
   const app = await running(kernel);
   // Deletes our table as soon as it is there, once.

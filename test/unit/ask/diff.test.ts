@@ -54,9 +54,9 @@ function meddle(...ops: ['elementsAdd' | 'elementsDelete', ReturnType<typeof end
   expect(app.kernel.applyNow(writer.finish()).kind).toBe('applied');
 }
 
-describe('a comparison', () => {
+describe('fairlead diff', () => {
   it.each(['nftables', 'iptables', 'ipvs'])(
-    'finds nothing where all is as it should be, in mode %s',
+    'finds no difference in a correct kernel, in mode %s',
     async (mode) => {
       await running(mode);
       const { body } = await asked(app, 'diff');
@@ -71,7 +71,7 @@ describe('a comparison', () => {
     },
   );
 
-  it('names what is missing, by Service', async () => {
+  it('names missing objects by Service', async () => {
     await running('nftables');
     meddle(['elementsDelete', element(1)]);
     const before = app.kernel.ruleset();
@@ -84,7 +84,7 @@ describe('a comparison', () => {
     expect(app.kernel.ruleset()).toBe(before);
   });
 
-  it('names what is wrong, by Service', async () => {
+  it('names wrong objects by Service', async () => {
     await running('nftables');
     meddle(['elementsDelete', endpoint()], ['elementsAdd', endpoint(77)]);
     const { body } = await asked(app, 'diff');
@@ -98,7 +98,7 @@ describe('a comparison', () => {
     ]);
   });
 
-  it('names what nobody wants', async () => {
+  it('names objects that no Service needs', async () => {
     await running('nftables');
     meddle(['elementsAdd', element(99, dropping)]);
     const { body } = await asked(app, 'diff');
@@ -111,7 +111,7 @@ describe('a comparison', () => {
     expect([difference.service, more]).toEqual([undefined, []]);
   });
 
-  it('tells what the kernel refuses', async () => {
+  it('reports what the kernel refuses', async () => {
     await running('nftables');
     app.kernel.failNext({ code: 'ENOSPC', forKey: '10.96.0.3', times: Number.POSITIVE_INFINITY });
     const refused = service({ name: 'refused', clusterIPs: ['10.96.0.3'] });

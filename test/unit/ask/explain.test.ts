@@ -62,7 +62,7 @@ describe('a broken cluster', () => {
   });
 });
 
-describe('a client', () => {
+describe('the client in an explanation', () => {
   const [riddle] = riddles.filter(({ outcome }) => outcome === 'endpoint');
 
   async function clientOf(...options: string[]): Promise<string> {
@@ -74,7 +74,7 @@ describe('a client', () => {
     return /^Client:\s+(.*)$/m.exec(stdout)?.[1] ?? stderr.split('\n')[0]!;
   }
 
-  it('is told in a sentence', async () => {
+  it('is described in a sentence', async () => {
     app = await startedWith(riddle!);
     expect(await clientOf()).toBe('a pod, because the question names no other client');
     expect(await clientOf('--from=node')).toBe('the node itself, because the question names it');
@@ -83,7 +83,7 @@ describe('a client', () => {
     );
   });
 
-  it('of a loopback address is the node, if the question names no other', async () => {
+  it('is the node for a loopback address, if the question names no other client', async () => {
     app = await startedWith(riddle!);
     expect(await clientTo('127.0.0.1:30080')).toBe(
       'the node itself, because packets to a loopback address do not leave the machine',
@@ -91,7 +91,7 @@ describe('a client', () => {
     expect(await clientTo('127.0.0.1:30080', '--from=pod')).toMatch(/^a pod, /);
   });
 
-  it('may be a pod by its name, which the source is asked for', async () => {
+  it('may be the name of a pod, which is looked up in the source', async () => {
     app = await startedWith(riddle!);
     const { pods } = app.source.lookup;
     pods.set('shop/here', { addresses: ['fd00::9', '10.244.0.9'], nodeName: 'node-a' });
@@ -118,7 +118,7 @@ describe('a client', () => {
   });
 });
 
-describe('a protocol', () => {
+describe('the protocol in an explanation', () => {
   const slice = (name: string, ports: string) => `
 apiVersion: discovery.k8s.io/v1
 kind: EndpointSlice
@@ -151,13 +151,16 @@ ${slice('log', '[{name: log, port: 514, protocol: UDP}]')}`;
     ['10.96.0.11:514', ['10.96.0.11:514/TCP no Service', '10.96.0.11:514/UDP endpoint'], 1],
     ['log:514', ['10.96.0.11:514/UDP endpoint'], 0],
     ['10.96.0.12:80', ['10.96.0.12:80/TCP no Service'], 1],
-  ])('is named in each outcome, TCP is meant by an address: %s', async (to, outcomes, expected) => {
-    app = await startedWith(riddle);
-    const { code, stdout } = await said(app, 'explain', to);
-    const found = stdout.matchAll(/^Packet: +to (\S+)\n(?:Warning.*\n)*Outcome: +(.*)$/gm);
-    expect([...found].map(([, place, outcome]) => `${place} ${outcome}`)).toEqual(outcomes);
-    expect(code).toBe(expected);
-    const { body } = await asked(app, 'explain', `?${new URLSearchParams({ to })}`);
-    expect(body.also?.length ?? 0).toBe(outcomes.length - 1);
-  });
+  ])(
+    'is named in each outcome, and is TCP if the question is an address: %s',
+    async (to, outcomes, expected) => {
+      app = await startedWith(riddle);
+      const { code, stdout } = await said(app, 'explain', to);
+      const found = stdout.matchAll(/^Packet: +to (\S+)\n(?:Warning.*\n)*Outcome: +(.*)$/gm);
+      expect([...found].map(([, place, outcome]) => `${place} ${outcome}`)).toEqual(outcomes);
+      expect(code).toBe(expected);
+      const { body } = await asked(app, 'explain', `?${new URLSearchParams({ to })}`);
+      expect(body.also?.length ?? 0).toBe(outcomes.length - 1);
+    },
+  );
 });

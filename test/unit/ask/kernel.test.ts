@@ -44,7 +44,7 @@ const endpointsOf = {
 } as const;
 
 describe.each(Object.entries(endpointsOf))('a Service %s', (_, endpoints) => {
-  it('in mode nftables', async () => {
+  it('fairlead service show names kernel objects in mode nftables', async () => {
     const lines = await linesIn('nftables', endpoints);
     const { chains, sets } = app.kernel.table(NFPROTO.IPv4, 'fairlead')!;
     const told = { map: [...sets.keys()], set: [...sets.keys()], chain: [...chains.keys()] };
@@ -71,7 +71,7 @@ describe.each(Object.entries(endpointsOf))('a Service %s', (_, endpoints) => {
     );
   });
 
-  it('in mode iptables', async () => {
+  it('fairlead service show names kernel objects in mode iptables', async () => {
     const lines = await linesIn('iptables', endpoints);
     const tables = save(app.kernel, 'IPv4').split('COMMIT\n');
     for (const line of lines) {
@@ -87,7 +87,7 @@ describe.each(Object.entries(endpointsOf))('a Service %s', (_, endpoints) => {
     expect(lines.some((line) => line.includes('-d 192.0.2.1/32'))).toBe(true);
   });
 
-  it('in mode ipvs', async () => {
+  it('fairlead service show names kernel objects in mode ipvs', async () => {
     const lines = await linesIn('ipvs', endpoints);
     const held = app.kernel.ipvs.text();
     let servers = 0;

@@ -37,7 +37,7 @@ function manyPorts(): Change[] {
 }
 
 describe('a Service with thousands of ports', () => {
-  it('is shown in part, and any port when it is asked for', async () => {
+  it('is listed in part, but a port that is asked for is always shown', async () => {
     await running(...manyPorts());
     const { body } = await asked(app, 'service', '?name=web');
     expect([body.portCount, body.ports.length]).toEqual([many, 50]);
@@ -55,7 +55,7 @@ describe('a Service with thousands of ports', () => {
     });
   });
 
-  it('is told of on a terminal and on the page, with how much is left out', async () => {
+  it('is shown on a terminal and on the page with the number of omitted ports', async () => {
     await running(...manyPorts());
     const { stdout } = await said(app, 'service', 'show', 'ns/web');
     expect(stdout).toContain('\nand 2950 more ports\n');
@@ -66,15 +66,15 @@ describe('a Service with thousands of ports', () => {
     expect(page).toContain('<p>and 2950 more ports</p>');
   });
 
-  it('names ten of them to whom asks for another', async () => {
+  it('is answered with ten of its ports if the question names a port that it does not have', async () => {
     await running(...manyPorts());
     const { body } = await asked(app, 'explain', '?to=10.96.0.1:9999');
     expect(body.summary).toContain('p8 9/TCP, p9 10/TCP and 2,990 others, not 9999');
   });
 });
 
-describe('a port with thousands', () => {
-  it('of external IPs is shown with the first, and how many there are', async () => {
+describe('a Service port with thousands', () => {
+  it('of external IPs is shown with the first ones and their number', async () => {
     const externalIPs = addresses('60.1');
     await running(
       { kind: 'service', service: service({ externalIPs }) },
@@ -88,7 +88,7 @@ describe('a port with thousands', () => {
     expect(stdout).toContain(`  and ${many + 1 - 50} more\n`);
   });
 
-  it('of endpoints names five hundred of those that a packet may go to', async () => {
+  it('of endpoints names five hundred of those to which a packet may be sent', async () => {
     const endpoints = addresses('10.244').map((address): [string, Endpoint] => [address, ready]);
     await running(
       { kind: 'service', service: service() },

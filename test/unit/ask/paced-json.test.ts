@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { pacedJson } from '../../../src/serve/ask/paced-json.ts';
 
-describe('JSON in pieces', () => {
-  it('is what JSON.stringify makes', async () => {
+describe('JSON that is made with pauses', () => {
+  it('equals that of JSON.stringify', async () => {
     const body = {
       kind: 'List',
       items: Array.from({ length: 40 }, (_, i) => ({
@@ -18,7 +18,7 @@ describe('JSON in pieces', () => {
     expect(await pacedJson(body, () => undefined)).toBe(JSON.stringify(body));
   });
 
-  it('lets others have their turns between the items of a list', async () => {
+  it('yields to other tasks between the items of a list', async () => {
     let pauses = 0;
     const pause = async (): Promise<void> => {
       pauses += 1;

@@ -60,7 +60,7 @@ const questions: readonly (readonly string[])[] = [
 
 describe('commands', () => {
   it.each(questions.map((words) => ({ words })))(
-    'print only what is printable: %j',
+    'print only printable characters: %j',
     async ({ words }) => {
       await startHostile();
       const [name = '', ...args] = words;
@@ -73,7 +73,7 @@ describe('commands', () => {
     },
   );
 
-  it('do not let a zone forge a line', async () => {
+  it('prevent a zone from forging a line', async () => {
     await startHostile();
     const show = await said(app, 'service', 'show', `ns${hostile}/web${hostile}`);
     expect(show.stdout).not.toMatch(/^\s*State(?!:)/m);
@@ -81,7 +81,7 @@ describe('commands', () => {
     expect(show.stdout).not.toMatch(raw);
   });
 
-  it('say the same to programs in JSON and YAML', async () => {
+  it('print the same content for programs in JSON and YAML', async () => {
     await startHostile();
     const question = ['service', 'show', `ns${hostile}/web${hostile}`] as const;
     const json = JSON.parse((await said(app, ...question, '-o', 'json')).stdout);

@@ -40,7 +40,7 @@ function nameOf({ namespace, name }: { readonly namespace: string; readonly name
 
 const words = (reasons: Reasons) => reasons.join(', ').replaceAll('_', ' ');
 
-describe('a Service has the same problems in every answer', () => {
+describe('the problems of a Service are the same in every answer', () => {
   it.each(everyRiddle)('where $name', async (riddle) => {
     app = await startedWith(riddle);
     const { items }: ServiceList = (await asked(app, 'services')).body;
@@ -107,7 +107,7 @@ describe('a Service has the same problems in every answer', () => {
     }
   });
 
-  it('also when what was wrong is right again, or the Service has gone', async () => {
+  it('also after the problem was fixed, or the Service was deleted', async () => {
     app = await startedWith({ ...riddles[0]!, manifests: web() + endpoints('  []') + node });
     const count = async () => (await asked(app, 'status')).body.services.withProblems;
     expect(await count()).toBe(1);
@@ -123,7 +123,7 @@ describe('a Service has the same problems in every answer', () => {
     expect((await asked(app, 'problems')).body).toMatchObject({ items: [], healthy: true });
   });
 
-  it('when a ServiceCIDR comes that holds an endpoint of it', async () => {
+  it('when a ServiceCIDR is added that contains an endpoint of it', async () => {
     app = await startedWith({ ...riddles[0]!, manifests: web() + endpoints(here) + node });
     const reasons = async () => (await asked(app, 'services')).body.items[0].reasons;
     expect(await reasons()).toEqual([]);

@@ -28,7 +28,7 @@ function of(...addresses: string[]) {
 const cause = { receivedMs: 0, resolvedMs: 1, triggerTimesMs: [] };
 
 describe('recent changes', () => {
-  it('say what came, changed and went, the last first', () => {
+  it('report added, changed and deleted ports, the latest first', () => {
     const { recent, pass } = remembering();
     const [one, two] = [of('10.244.0.1', '10.244.0.2'), of('10.244.0.3', '10.244.0.2')];
     recent.changed(undefined, one, cause);
@@ -50,7 +50,7 @@ describe('recent changes', () => {
     ]);
   });
 
-  it('take an endpoint that moved in its pool for none that came or went', () => {
+  it('do not report an endpoint that moved within its pool as added or removed', () => {
     const { recent } = remembering();
     const three = of('10.244.0.1', '10.244.0.2', '10.244.0.3');
     const swapped = { ...three, cluster: of('10.244.0.3', '10.244.0.2').cluster };
@@ -59,7 +59,7 @@ describe('recent changes', () => {
     expect(change!.endpoints).toMatchObject({ added: 0, removedTexts: ['10.244.0.1:8080'] });
   });
 
-  it('leave out what is the same, and name what else is not', () => {
+  it('omit unchanged fields, and name other changed ones', () => {
     const { recent } = remembering();
     const one = of('10.244.0.1');
     recent.changed(one, of('10.244.0.1'), undefined);
@@ -69,7 +69,7 @@ describe('recent changes', () => {
     expect(change!.also).toEqual(['frontends', 'session affinity']);
   });
 
-  it('are a thousand at most', () => {
+  it('are limited to a thousand', () => {
     const { recent, pass } = remembering();
     const one = of('10.244.0.1');
     for (let i = 0; i < 1500; i += 1) {
@@ -80,7 +80,7 @@ describe('recent changes', () => {
     expect([times.length, times[0], times.at(-1)]).toEqual([1000, 2499, 1500]);
   });
 
-  it('are lines of the log at -v=4, and below that none', () => {
+  it('are logged at -v=4, and not below', () => {
     for (const verbosity of [3, 4]) {
       const { recent, lines } = remembering(verbosity);
       recent.changed(of('10.244.0.1'), of('10.244.0.2'), cause);

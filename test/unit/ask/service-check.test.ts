@@ -22,18 +22,18 @@ describe('fairlead service check', () => {
     [['web', '--timeout=0s'], '--timeout 0s is not more than 0s and at most 10s'],
     [['web', '--timeout=11s'], '--timeout 11s is not more than 0s and at most 10s'],
     [['web', '-o', 'wide'], 'must be one of json, yaml, jsonpath=TEMPLATE'],
-  ])('%j is refused: %s', async (args, reason) => {
+  ])('%j is rejected: %s', async (args, reason) => {
     const { code, stderr, stdout } = await saidAt(port, 'service', 'check', ...args);
     expect([code, stdout]).toEqual([2, '']);
     expect(stderr).toContain(reason);
   });
 
-  it('needs the process, for endpoints', async () => {
+  it('requires the running process, for endpoints', async () => {
     const { code, stderr } = await saidAt(port, 'service', 'check', 'default/web');
     expect([code, stderr]).toEqual([3, expect.stringMatching(/^Error: cannot reach /)]);
   });
 
-  it('connects to nothing where there is no such Service', async () => {
+  it('opens no connection if the Service does not exist', async () => {
     app = await started('--manifests=/anywhere', '--proxy-mode=nftables');
     app.source.say(...web);
     app.source.listed('services', 'endpointslices', 'nodes', 'servicecidrs');
@@ -43,23 +43,20 @@ describe('fairlead service check', () => {
   });
 });
 
-describe('an attempt', () => {
-  it.each(['TCP', 'UDP'] as const)(
-    'of %s to a port where nothing listens is refused',
-    async (of) => {
-      const to = { address: '127.0.0.1', family: 'IPv4', port: await freePort() } as const;
-      const found = await reach(of, to, 10_000);
-      expect(found).toMatchObject({ answer: 'refused', sourcePort: expect.any(Number) });
-      expect(isFine(found!.answer)).toBe(false);
-    },
-  );
+describe('a connection attempt of service check', () => {
+  it.each(['TCP', 'UDP'] as const)('of %s to a port without a listener is refused', async (of) => {
+    const to = { address: '127.0.0.1', family: 'IPv4', port: await freePort() } as const;
+    const found = await reach(of, to, 10_000);
+    expect(found).toMatchObject({ answer: 'refused', sourcePort: expect.any(Number) });
+    expect(isFine(found!.answer)).toBe(false);
+  });
 
-  it('of SCTP is not made', async () => {
+  it('of SCTP is not supported', async () => {
     const to = { address: '127.0.0.1', family: 'IPv4', port: 1 } as const;
     expect(await reach('SCTP', to, 10_000)).toBeUndefined();
   });
 
-  it('to find a route sends nothing, and finds that to the machine itself', async () => {
+  it('that only finds a route sends nothing, and finds the route to the machine itself', async () => {
     expect(await routeTo('127.0.0.1', 'IPv4')).toBe('found');
   });
 });

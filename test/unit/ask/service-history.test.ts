@@ -15,7 +15,7 @@ function afters(history: ServiceHistory, service: string): number[] {
 }
 
 describe('the history of Services', () => {
-  it('gives a change back as it was, with and without latency', () => {
+  it('returns a change unmodified, with and without latency', () => {
     const history = new ServiceHistory();
     const second = { ...change(2), latencyMs: undefined };
     history.add('ns/web', change(1));
@@ -24,7 +24,7 @@ describe('the history of Services', () => {
     expect(history.of('ns/other')).toEqual([]);
   });
 
-  it('keeps the last ten of each Service, however often others change', () => {
+  it('keeps the last ten changes of each Service, however often others change', () => {
     const history = new ServiceHistory();
     history.add('ns/quiet', change(7));
     for (let i = 0; i < 100_000; i += 1) history.add(`ns/busy-${i % 3}`, change(i));
@@ -32,7 +32,7 @@ describe('the history of Services', () => {
     expect(afters(history, 'ns/busy-0')).toEqual([...Array(10).keys()].map((i) => 99_999 - 3 * i));
   });
 
-  it('stays within its bound, at the cost of Services with many changes', () => {
+  it('stays within its bound by dropping changes of Services with many', () => {
     const bound = 100_000;
     const history = new ServiceHistory(bound);
     history.add('ns/quiet', change(7));
@@ -47,7 +47,7 @@ describe('the history of Services', () => {
     expect(kept.length).toBeLessThan(10);
   });
 
-  it('forgets Services that went before the changes of others, and then keeps ten again', () => {
+  it('drops deleted Services before changes of others, and then keeps ten again', () => {
     const history = new ServiceHistory(100_000);
     for (let i = 0; i < 30; i += 1) history.add('ns/busy', change(i));
     for (let i = 0; i < 1000; i += 1) {
@@ -58,7 +58,7 @@ describe('the history of Services', () => {
     expect(afters(history, 'ns/brief-0')).toEqual([]);
   });
 
-  it('forgets the Services that changed longest ago when each has one change', () => {
+  it('drops the Services that changed longest ago if each has only one change', () => {
     const bound = 100_000;
     const history = new ServiceHistory(bound);
     for (let i = 0; i < 5000; i += 1) {

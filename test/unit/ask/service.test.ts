@@ -76,8 +76,8 @@ async function problems(name = 'web'): Promise<string[]> {
   return (await asked(app, 'service', `?namespace=ns&name=${name}`)).body.problems;
 }
 
-describe('a Service', () => {
-  it('is shown with its frontends, endpoints and last changes', async () => {
+describe('fairlead service show', () => {
+  it('shows a Service with its frontends, endpoints and last changes', async () => {
     await running(...web({ '10.244.0.2': ready, '10.244.0.3': readyLocal }));
     await app.clock.pass(2000);
     const places = [
@@ -110,7 +110,7 @@ describe('a Service', () => {
     ]);
   });
 
-  it('says when it was made, if it is known', async () => {
+  it('shows the time of creation, if known', async () => {
     await running(...web({}, { createdMs: 0 }), ...web({}, { name: 'old', createdMs: 1000 }));
     const types = await Promise.all(
       ['web', 'old'].map(async (name) => (await said(app, 'service', 'show', `ns/${name}`)).stdout),
@@ -121,7 +121,7 @@ describe('a Service', () => {
     ]);
   });
 
-  it('says why an endpoint is not used', async () => {
+  it('shows why an endpoint is not used', async () => {
     await running(...web({ '10.244.0.2': ready, '10.244.0.3': unready, '10.244.0.4': draining }));
     expect(await fates()).toEqual([
       '10.244.0.2: cluster',
@@ -130,7 +130,7 @@ describe('a Service', () => {
     ]);
   });
 
-  it('says that endpoints which terminate are used where none is ready', async () => {
+  it('shows that terminating endpoints are used if none is ready', async () => {
     await running(...web({ '10.244.0.3': unready, '10.244.0.4': draining }));
     expect(await fates()).toEqual(['10.244.0.3: is not ready', '10.244.0.4: cluster']);
     expect((await port()).remarks).toEqual([
@@ -138,7 +138,7 @@ describe('a Service', () => {
     ]);
   });
 
-  it('says what hints choose, and why they are ignored', async () => {
+  it('shows which endpoints hints select, and why hints are ignored', async () => {
     const here = { ...ready, zones: ['zone-a'] };
     const elsewhere = { ...ready, zones: ['zone-b'] };
     await running(...web({ '10.244.0.2': here, '10.244.0.3': elsewhere }));
@@ -161,7 +161,7 @@ describe('a Service', () => {
     ]);
   });
 
-  it('says what policy Local keeps from endpoints', async () => {
+  it('shows which endpoints policy Local excludes', async () => {
     const outside = { type: 'NodePort', externalTrafficPolicy: 'Local' } as const;
     const ports = [{ name: 'http', protocol: 'TCP', port: 80, nodePort: 30080 }] as const;
     await running(...elsewhere({ '10.244.0.2': ready }, { ...outside, ports }));
@@ -173,7 +173,7 @@ describe('a Service', () => {
 
   it.each<[string, Change[], string]>([
     [
-      'without EndpointSlices',
+      'shows a Service without EndpointSlices',
       [{ kind: 'service', service: service() }],
       'No EndpointSlice belongs to it: it has no selector, nothing makes ' +
         'EndpointSlices, or none has the label kubernetes.io/service-name: web.',
@@ -209,7 +209,7 @@ describe('a Service', () => {
     expect(stdout).toContain(`Problem:     ${problem}\n`);
   });
 
-  it('that does not get an address names who has it', async () => {
+  it('names the owner of an address that the Service does not get', async () => {
     const late = service({
       ...{ name: 'late', clusterIPs: ['10.96.0.9'], externalIPs: ['192.0.2.1'] },
       createdMs: 2,
@@ -227,7 +227,7 @@ describe('a Service', () => {
     expect(stdout).toMatch(/externalIP +192\.0\.2\.1:80 +not this Service: ns\/web has it\n/);
   });
 
-  it('that asks for a node port at an address of this machine names the Service of the node port', async () => {
+  it('names the Service of a node port that blocks a port at an address of this machine', async () => {
     const port = { name: 'http', protocol: 'TCP', port: 30080, nodePort: 0 } as const;
     const late = service({
       ...{ name: 'late', clusterIPs: ['10.96.0.9'], externalIPs: ['192.168.7.7'] },
@@ -246,7 +246,7 @@ describe('a Service', () => {
     ]);
   });
 
-  it('that the kernel refuses is set aside, with its words', async () => {
+  it('shows that a Service is set aside, with the kernel’s error', async () => {
     await running();
     app.kernel.failNext({ code: 'EINVAL', forKey: '10.96.0.1', times: Number.POSITIVE_INFINITY });
     app.source.say(...web({ '10.244.0.2': ready }));
@@ -260,7 +260,7 @@ describe('a Service', () => {
     ]);
   });
 
-  it('names as many endpoints as were asked for', async () => {
+  it('lists as many endpoints as requested', async () => {
     await running(...web({ '10.244.0.2': ready, '10.244.0.3': ready, '10.244.0.4': ready }));
     const { body } = await asked(app, 'service', '?name=web&endpoints=2');
     const [http] = body.ports;
@@ -278,14 +278,14 @@ describe('a Service', () => {
     ['?address=web', 400, 'address "web" is not an address'],
     ['', 400, 'name is missing'],
     ['?name=web&endpoints=no', 400, 'endpoints must be a number from 1 to 10000, not "no"'],
-  ])('%j gets %d', async (query, status, reason) => {
+  ])('answers %j with status %d', async (query, status, reason) => {
     const other = service({ namespace: 'other', clusterIPs: ['10.96.0.7'] });
     await running(...web({}), { kind: 'service', service: other });
     const answer = await asked(app, 'service', query);
     expect([answer.status, answer.body.error]).toEqual([status, expect.stringContaining(reason)]);
   });
 
-  it('names the pods of its endpoints where they are asked for, and why it cannot', async () => {
+  it('names the pods of endpoints on request, or why it cannot', async () => {
     await running(...web({ '10.244.0.1': ready, '10.244.0.2': ready }));
     app.source.lookup.named.set('ns/web', new Map([['10.244.0.1', 'web-7d9f-x2x']]));
     const shown = await said(app, 'service', 'show', 'web');
@@ -301,7 +301,7 @@ describe('a Service', () => {
     expect((await asked(app, 'service', '?name=web&pods=1')).status).toBe(400);
   });
 
-  it('is found by one of its addresses, and without a namespace', async () => {
+  it('finds a Service by one of its addresses, and without a namespace', async () => {
     const alone = service({ name: 'alone', clusterIPs: ['10.96.0.7', 'fd00::7'] });
     const inDefault = service({ namespace: 'default', clusterIPs: ['10.96.0.8'] });
     await running(
@@ -320,7 +320,7 @@ describe('a Service', () => {
     expect(await found('web', '-n', 'ns')).toBe('ns/web\n');
   });
 
-  it('whose name several have is a wrong question, with those that are meant', async () => {
+  it('rejects a name that several Services have, and lists these', async () => {
     const other = service({ namespace: 'other', clusterIPs: ['10.96.0.7'] });
     await running(...web({}), { kind: 'service', service: other });
     const { body } = await asked(app, 'service', '?name=web');
@@ -338,13 +338,13 @@ describe('a Service', () => {
   });
 });
 
-describe('the list of Services', () => {
+describe('fairlead service list', () => {
   const many = Array.from({ length: 5 }, (_, i): Change => {
     const name = `web-${4 - i}`;
     return { kind: 'service', service: service({ name, clusterIPs: [`10.96.0.${i + 1}`] }) };
   });
 
-  it('comes in pages', async () => {
+  it('returns pages', async () => {
     await running(...many);
     const names: string[] = [];
     let query = '?limit=2';
@@ -360,7 +360,7 @@ describe('the list of Services', () => {
     expect([status, body.error]).toEqual([410, 'Service ns/web-3 has gone meanwhile: begin anew']);
   });
 
-  it('is sorted, with what is used and how far it is', async () => {
+  it('is sorted, and shows endpoints in use and progress', async () => {
     await running(...web({ '10.244.0.2': ready, '10.244.0.3': unready }), {
       kind: 'service',
       service: service({ name: 'api', namespace: 'a', clusterIPs: ['10.96.0.8'] }),
@@ -384,7 +384,7 @@ describe('the list of Services', () => {
     [['-l', 'app=web'], 2],
     [['--selector=app=web', '*-3'], 1],
     [['-l', 'app=web', '-n', 'other'], 0],
-  ])('%j names %d', async (args, count) => {
+  ])('selects with %j: %d Services', async (args, count) => {
     await running(...many);
     app.source.lookup.selected.set('app=web', ['ns/web-3', 'ns/web-1', 'other/web-2']);
     const { stdout } = await said(app, 'service', 'list', '-o', 'json', ...args);
@@ -392,8 +392,8 @@ describe('the list of Services', () => {
   });
 });
 
-describe('labels', () => {
-  it('that are none are refused with the words of who was asked', async () => {
+describe('a label selector', () => {
+  it('that is invalid is rejected with the source’s message', async () => {
     await running();
     const { code, stderr } = await said(app, 'service', 'list', '-l', 'app ~ web');
     expect([code, stderr]).toEqual([
@@ -403,10 +403,10 @@ describe('labels', () => {
   });
 });
 
-describe('what is not well', () => {
+describe('fairlead service list --unhealthy', () => {
   const other = service({ name: 'other', clusterIPs: ['10.96.0.2'] });
 
-  it('can be listed alone', async () => {
+  it('lists only Services with problems', async () => {
     await running(...web({ '10.244.0.2': ready }), { kind: 'service', service: other });
     const { body } = await asked(app, 'services', '?state=unhealthy');
     expect(body.items).toMatchObject([{ name: 'other', used: 0, state: 'in force' }]);
@@ -417,8 +417,8 @@ describe('what is not well', () => {
   });
 });
 
-describe('the changes', () => {
-  it('of all Services since the start come with the last first', async () => {
+describe('fairlead changes', () => {
+  it('lists changes of all Services since the start, the latest first', async () => {
     await running(...web({ '10.244.0.2': ready }));
     expect((await asked(app, 'changes')).body.items).toEqual([]);
     const other = service({ name: 'other', clusterIPs: ['10.96.0.2'] });
@@ -436,7 +436,7 @@ describe('the changes', () => {
 });
 
 describe('the command service', () => {
-  it('lists anew when the Service has gone that a page ended with', async () => {
+  it('starts again if the Service at the end of a page was deleted', async () => {
     await running();
     const head = { apiVersion: 'fairlead/v1', kind: 'ServiceList', items: [] };
     const pages = [
@@ -474,7 +474,7 @@ describe('the command service', () => {
     );
   });
 
-  it('ends with 1 where a Service that is named is not listed', async () => {
+  it('exits with 1 if a named Service is not in the list', async () => {
     await running(...web({}));
     const codes = ['web', 'ns/web', 'nosuch', 'nosuch*'].map(async (name) => {
       return (await said(app, 'service', 'list', name)).code;
@@ -482,14 +482,14 @@ describe('the command service', () => {
     expect(await Promise.all(codes)).toEqual([0, 0, 1, 0]);
   });
 
-  it('ends with 1 where there is no such Service', async () => {
+  it('exits with 1 if the Service does not exist', async () => {
     await running();
     const { code, stderr } = await said(app, 'service', 'show', 'none');
     expect([code, stderr]).toEqual([1, expect.stringMatching(/^Error: this proxy serves no /)]);
   });
 });
 
-describe('a pattern', () => {
+describe('a name pattern', () => {
   it.each([
     ['web', 'web', true],
     ['web', 'we', false],
@@ -503,11 +503,11 @@ describe('a pattern', () => {
     ['abcabd', '*abd', true],
     ['a.c', 'a?c', true],
     ['abc', 'a.c', false],
-  ])('%j against %j: %s', (name, pattern, expected) => {
+  ])('%j matches %j: %s', (name, pattern, expected) => {
     expect(matchesGlob(name, pattern)).toBe(expected);
   });
 
-  it('takes no time that grows beyond all bounds', () => {
+  it('takes time in proportion to the lengths at most', () => {
     expect(matchesGlob('a'.repeat(63), `${'*a'.repeat(60)}*b`)).toBe(false);
   });
 });

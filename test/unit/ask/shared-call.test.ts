@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { sharedCall } from '../../../src/serve/ask/shared-call.ts';
 
-it('runs once for all who ask meanwhile, and again for the next', async () => {
+it('a shared call runs once for concurrent callers, and again for the next one', async () => {
   const finish: ((result: number) => void)[] = [];
   const call = sharedCall(() => new Promise<number>((resolve) => finish.push(resolve)));
   const first = [call(), call()];
@@ -13,7 +13,7 @@ it('runs once for all who ask meanwhile, and again for the next', async () => {
   expect(await next).toBe(2);
 });
 
-it('does not keep a failure', async () => {
+it('a shared call does not keep a failure', async () => {
   let times = 0;
   const call = sharedCall(async () => {
     times += 1;

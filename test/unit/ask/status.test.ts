@@ -22,8 +22,8 @@ async function running(...flags: string[]): Promise<void> {
   await quiet();
 }
 
-describe('the status', () => {
-  it('of a proxy that keeps up is well', async () => {
+describe('fairlead status', () => {
+  it('is healthy for a proxy that keeps up', async () => {
     await running('--proxy-mode=nftables');
     const { body } = await asked(app, 'status');
     expect(body).toMatchObject({
@@ -42,7 +42,7 @@ describe('the status', () => {
     expect((await said(app, 'status')).code).toBe(0);
   });
 
-  it('says how far it is behind when changes come faster than they are written', async () => {
+  it('reports how far the proxy is behind when changes arrive faster than they are written', async () => {
     await running('--proxy-mode=nftables');
     app.kernel.delayMs = 500;
     app.source.say({ kind: 'slice', slice: slice({ '10.244.1.1': ready }) });
@@ -59,7 +59,7 @@ describe('the status', () => {
     app.kernel.delayMs = 0;
   });
 
-  it('of one that has not heard all is not well', async () => {
+  it('is unhealthy for a proxy that misses a list or watch', async () => {
     app = await started('--manifests=/anywhere');
     const { body } = await asked(app, 'status');
     expect(body.healthy).toBe(false);
@@ -67,7 +67,7 @@ describe('the status', () => {
     expect((await said(app, 'status')).code).toBe(1);
   });
 
-  it('names what the kernel refuses, in its words', async () => {
+  it('shows what the kernel refuses, with its error', async () => {
     await running();
     app.kernel.failNext({ code: 'ENOSPC', forKey: '10.96.0.2', times: Number.POSITIVE_INFINITY });
     const other = service({ name: 'other', clusterIPs: ['10.96.0.2'] });
@@ -80,7 +80,7 @@ describe('the status', () => {
     ]);
   });
 
-  it('can be had as JSON, YAML and text', async () => {
+  it('is available as JSON, YAML and text', async () => {
     await running();
     const json = JSON.parse((await said(app, 'status', '-o', 'json')).stdout);
     const yaml = parse((await said(app, 'status', '--output=yaml')).stdout);
@@ -91,7 +91,7 @@ describe('the status', () => {
   });
 });
 
-describe('who asks', () => {
+describe('access to answers', () => {
   const plain = { method: 'GET', query: new URLSearchParams(), accept: '', acceptEncoding: '' };
 
   function ask(peer: string, host: string): ReturnType<Route> {
@@ -120,7 +120,7 @@ describe('who asks', () => {
   });
 
   it.each(['127.0.0.1:1', 'localhost', 'LOCALHOST:1', '[::1]:1', '[::1]', '10.0.0.7:10249'])(
-    'as %j is answered',
+    'with %j is permitted',
     async (host) => {
       await running();
       const { port } = app.config.metricsBindAddress!;
@@ -137,7 +137,7 @@ describe('who asks', () => {
   it.each([
     ['POST', '', 405, 'method POST is not allowed: GET'],
     ['GET', '?wide=1', 400, 'there is no parameter "wide"'],
-  ])('%s %j gets %d', async (method, query, status, error) => {
+  ])('with %s %j gets status %d', async (method, query, status, error) => {
     await running();
     const { port } = app.config.metricsBindAddress!;
     const url = `http://127.0.0.1:${port}/fairlead/v1/status${query}`;
@@ -146,11 +146,11 @@ describe('who asks', () => {
   });
 });
 
-describe('the command', () => {
+describe('the command fairlead status', () => {
   it.each([
     ['--server=127.0.0.1', '--server "127.0.0.1" is not ADDRESS:PORT'],
     ['--config=/nowhere', 'failed complete: cannot be read: ENOENT'],
-  ])('refuses %s', async (arg, reason) => {
+  ])('rejects %s', async (arg, reason) => {
     await running();
     const code = await runCommand(['status', arg], {
       stdout: new Terminal(() => ({ write: () => {} })),
@@ -159,7 +159,7 @@ describe('the command', () => {
     expect(code).toBe(2);
   });
 
-  it('says when nobody answers', async () => {
+  it('reports that no process answers', async () => {
     await running();
     const { port } = app.config.healthzBindAddress!;
     const other = await saidAt(port, 'status');

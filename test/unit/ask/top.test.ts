@@ -39,7 +39,7 @@ const busy = { ...item('web', 300, 14), endpoints: undefined };
 const idle = { ...item('idle', 5), endpoints: undefined, namespace: 'ns-2' };
 
 describe('fairlead top', () => {
-  it('prints what each interval had, Services with traffic first', async () => {
+  it('prints each interval, with the busiest Services first', async () => {
     const { top } = await answering(before, { body: reading('10:00:02', [busy]) });
     const { code, stdout } = await top({}, '--count=1');
     expect([code, stdout]).toEqual([
@@ -53,7 +53,7 @@ describe('fairlead top', () => {
     ]);
   });
 
-  it('draws a terminal anew, and no more than fits', async () => {
+  it('redraws a terminal, with no more rows than fit', async () => {
     const { top } = await answering(before, { body: reading('10:00:02', [idle, busy]) });
     const { stdout } = await top({ isTTY: true, rows: 4 }, '-c1');
     expect(stdout.startsWith('\u001b[2J\u001b[H2026-01-01T10:00:02.000Z')).toBe(true);
@@ -61,7 +61,7 @@ describe('fairlead top', () => {
     expect(stdout.endsWith('\nand 1 more\n')).toBe(true);
   });
 
-  it('names the endpoints of one Service', async () => {
+  it('lists the endpoints of one Service', async () => {
     const { paths, top } = await answering(
       { body: reading('10:00:00', [item('web', 100)]) },
       { body: reading('10:00:02', [item('web', 150)]) },
@@ -71,7 +71,7 @@ describe('fairlead top', () => {
     expect(stdout).toMatch(/ 25\.0 +150 +to 10\.244\.0\.2:8080\n/);
   });
 
-  it('gives programs a line an interval, of all pages', async () => {
+  it('prints one line per interval for programs, with all pages', async () => {
     const next = { ...reading('10:00:02', [busy]), continue: '2' };
     const { top } = await answering(before, { body: next }, { body: reading('10:00:02', [idle]) });
     const { stdout } = await top({}, '-o', 'json', '-c', '1', '--sort=name');
@@ -82,7 +82,7 @@ describe('fairlead top', () => {
     });
   });
 
-  it('ends when nobody reads it', async () => {
+  it('ends when its output is no longer read', async () => {
     const readings = Array.from({ length: 9 }, (_, i) => ({
       body: reading(`10:00:0${i}`, [busy]),
     }));
@@ -92,7 +92,7 @@ describe('fairlead top', () => {
     expect(stderr).toBe('fairlead: top: nobody has read its output for 10 s\n');
   });
 
-  it('says why nothing is counted', async () => {
+  it('reports why nothing is counted', async () => {
     const { top } = await answering({
       status: 409,
       body: { error: 'traffic is not counted: start with …' },

@@ -31,8 +31,8 @@ async function trafficFor(query: string, services: readonly ServiceTraffic[]) {
   return traffic;
 }
 
-describe('the answer', () => {
-  it('names Service ports with traffic, and why packets were refused', async () => {
+describe('/fairlead/v1/traffic', () => {
+  it('lists Service ports with traffic, and reasons of refusals', async () => {
     const { items } = await trafficFor('', [counted('web', 7, 2), counted('idle', 0)]);
     expect(items).toEqual([
       {
@@ -43,7 +43,7 @@ describe('the answer', () => {
     ]);
   });
 
-  it('names endpoints of the Service that was asked for', async () => {
+  it('lists endpoints of the requested Service', async () => {
     const services = [counted('web', 7), counted('other', 1)];
     const { items } = await trafficFor('namespace=ns&service=web', services);
     expect(items).toMatchObject([
@@ -51,7 +51,7 @@ describe('the answer', () => {
     ]);
   });
 
-  it('says that there is no Service of that name, and which is meant', async () => {
+  it('reports that the Service does not exist, and suggests a similar name', async () => {
     const asked = trafficFor('namespace=ns&service=wbe', []);
     await expect(asked).rejects.toMatchObject({
       status: 404,
@@ -62,7 +62,7 @@ describe('the answer', () => {
     await expect(trafficFor('service=none', [])).rejects.toMatchObject({ status: 404 });
   });
 
-  it('comes in pages', async () => {
+  it('returns pages', async () => {
     const services = Array.from({ length: 5 }, (_, i) => counted(`web-${i}`, i));
     const names: string[] = [];
     let last: string | undefined = '1';
@@ -77,14 +77,14 @@ describe('the answer', () => {
   it.each([
     [false, /--service-metrics.*"serviceMetrics: true"/],
     [true, /^the proxy is starting/],
-  ])('says why there is none (serviceMetrics: %s)', async (serviceMetrics, reason) => {
+  ])('reports why there are no counters (serviceMetrics: %s)', async (serviceMetrics, reason) => {
     const asked = trafficOf(insideOf(undefined, serviceMetrics), new URLSearchParams());
     await expect(asked).rejects.toThrow(reason);
   });
 });
 
-describe('rates', () => {
-  it('are what came in between, each second', () => {
+describe('the rates of two readings', () => {
+  it('are the differences per second', () => {
     const before = reading('10:00:00', [item('web', 100, 10)]);
     const after = reading('10:00:04', [item('web', 500, 30), item('new', 2)]);
     expect(ratesOf(before, after, 'connections')).toMatchObject({
@@ -100,7 +100,7 @@ describe('rates', () => {
     });
   });
 
-  it('begin anew where the counter does', () => {
+  it('start at 0 again if the counter was reset', () => {
     const before = reading('10:00:00', [item('web', 100)]);
     const rates = ratesOf(before, reading('10:00:02', [item('web', 8)]), 'connections');
     expect(rates!.items).toMatchObject([{ connectionsPerSecond: 4 }]);
@@ -116,7 +116,7 @@ describe('rates', () => {
     expect(rates!.items.map(({ service }) => service)).toEqual(names);
   });
 
-  it('are not known where the kernel was not read in between', () => {
+  it('are undefined if the kernel was not read in between', () => {
     const same = reading('10:00:00', [item('web', 100)]);
     expect(ratesOf(same, same, 'connections')).toBeUndefined();
   });

@@ -63,7 +63,7 @@ async function watch(situation: Situation): Promise<Watched> {
 }
 
 describe('--watch', () => {
-  it('prints only what has changed, with the time', async () => {
+  it('prints only changes, with the time', async () => {
     await start();
     const { written } = await watch({
       args: ['list', '-w'],
@@ -86,14 +86,14 @@ describe('--watch', () => {
     expect(written.slice(1)).toEqual([expect.stringMatching(line)]);
   });
 
-  it('prints nothing more while only ages change', async () => {
+  it('prints nothing while only ages change', async () => {
     await start();
     const { written } = await watch({ input: 'pipe', beforePause: endAt(5) });
     expect(written.slice(1)).toEqual([]);
     expect(written[0]).toMatch(/^Status:/);
   });
 
-  it('draws a terminal anew each time', async () => {
+  it('redraws a terminal each time', async () => {
     await start();
     const stream = { isTTY: true };
     const { written } = await watch({ input: 'pipe', stream, beforePause: endAt(2) });
@@ -101,7 +101,7 @@ describe('--watch', () => {
     expect(written.filter((text) => text.startsWith('Status:'))).toHaveLength(2);
   });
 
-  it('ends when standard input ends, as it does when kubectl exec -i is cut', async () => {
+  it('ends when standard input ends, as it does when kubectl exec -i is disconnected', async () => {
     await start();
     const { code, nowMs, stderr } = await watch({ input: 'pipe', beforePause: endAt(3) });
     expect([code, stderr]).toEqual([0, '']);
@@ -125,7 +125,7 @@ describe('--watch', () => {
     expect(nowMs).toBeLessThanOrEqual(4000);
   });
 
-  it('ends when nobody takes its output for 10 s, and writes no more meanwhile', async () => {
+  it('ends when its output is not read for 10 s, and writes no more in that time', async () => {
     await start();
     const { nowMs, stderr, written } = await watch({
       input: 'terminal',
@@ -136,7 +136,7 @@ describe('--watch', () => {
     expect(stderr).toBe('fairlead: --watch: nobody has read its output for 10 s\n');
   });
 
-  it('ends after ten minutes where nothing tells whether it has a reader', async () => {
+  it('ends after ten minutes if nothing shows whether its output is read', async () => {
     await start();
     const { nowMs, stderr } = await watch({ input: 'none' });
     expect(nowMs).toBe(600_000);
@@ -146,7 +146,7 @@ describe('--watch', () => {
   it.each([
     ['terminal', false],
     ['none', true],
-  ] as const)('goes on with input %s and output to a file: %s', async (input, isOutputFile) => {
+  ] as const)('continues with input %s and output to a file: %s', async (input, isOutputFile) => {
     await start();
     const situation = { input, isOutputFile, beforePause: stopAt(600) };
     const { code, nowMs, stderr } = await watch(situation);
@@ -154,7 +154,7 @@ describe('--watch', () => {
     expect(nowMs).toBeGreaterThan(1_000_000);
   });
 
-  it('holds a pipe that has ended from the beginning for no input', async () => {
+  it('treats a pipe that is closed from the start as no input', async () => {
     await start();
     const beforePause = (pause: number): void => {
       if (pause === 1) endInput();
@@ -164,15 +164,15 @@ describe('--watch', () => {
   });
 });
 
-describe('changed lines', () => {
+describe('the changed lines of two texts', () => {
   const time = 'T';
 
-  it('are those that have gone and those that are new', () => {
+  it('are the removed and the added ones', () => {
     expect(changedLines(['a', 'b', 'c'], ['a', 'd', 'c'], time)).toBe('T - b\nT + d\n');
     expect(changedLines(['a'], ['a'], time)).toBe('');
   });
 
-  it('are counted, and are none where only columns have moved', () => {
+  it('are counted, and empty if only column widths changed', () => {
     expect(changedLines(['a', 'a'], ['a'], time)).toBe('T - a\n');
     expect(changedLines(['x  y'], ['x      y  '], time)).toBe('');
     expect(changedLines([''], [], time)).toBe('');

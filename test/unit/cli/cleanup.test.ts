@@ -36,11 +36,11 @@ function everything(): FakeKernel {
   return kernel;
 }
 
-describe('connect-time translation', () => {
+describe('--cleanup of connect-time translation', () => {
   /** The folder is not mounted here. */
   const connectTime = { directory: '/nowhere/fairlead', cgroup: undefined };
 
-  it('is listed, and removed, also where its folder is not to be seen', async () => {
+  it('lists and removes its programs, also if their folder is not visible', async () => {
     const kernel = new FakeKernel();
     kernel.bpf.strays.set(7, 'connect4');
     const { options, printed } = saying(kernel);
@@ -51,7 +51,7 @@ describe('connect-time translation', () => {
     expect(kernel.bpf.strays.size).toBe(0);
   });
 
-  it('fails, and goes on with the rules, when a program cannot be detached', async () => {
+  it('fails if a program cannot be detached, but still removes the rules', async () => {
     const kernel = everything();
     kernel.bpf.strays.set(7, 'connect4');
     kernel.bpf.forbidden.detach = 'EINVAL';
@@ -89,7 +89,7 @@ function withIPVS(): FakeKernel {
 const ours = "only Fairlead's nftables mode uses this name";
 
 describe('--cleanup --dry-run', () => {
-  it('lists each object with what makes it ours, or kube-proxys, and writes nothing', async () => {
+  it('lists each object with the reason why it is Fairlead’s or kube-proxy’s, and writes nothing', async () => {
     const kernel = everything();
     const before = kernel.ruleset();
     const { options, printed, complained } = saying(kernel);
@@ -114,7 +114,7 @@ describe('--cleanup --dry-run', () => {
     expect(complained).toEqual([]);
   });
 
-  it('lists chains of our own iptables mode once, and none of them as kube-proxys', async () => {
+  it('lists each chain of our iptables mode once, and none as kube-proxy’s', async () => {
     const kernel = new FakeKernel();
     const ours = { 'KUBE-POSTROUTING': ['KUBE-HAIRPIN'], 'KUBE-HAIRPIN': [''] };
     const ipvs = { 'KUBE-LOAD-BALANCER': [''] };
@@ -127,7 +127,7 @@ describe('--cleanup --dry-run', () => {
     ]);
   });
 
-  it('says what stays', async () => {
+  it('reports what is kept', async () => {
     const kernel = new FakeKernel();
     write(kernel, 'nat', merge(kubeProxy, { mine: [svc] }));
     const { options, printed, complained } = saying(kernel);
@@ -136,7 +136,7 @@ describe('--cleanup --dry-run', () => {
     expect(complained).toEqual([]);
   });
 
-  it('lists what is in the tables of iptables-legacy, which have no handles', async () => {
+  it('lists the contents of the tables of iptables-legacy, which have no handles', async () => {
     const kernel = new FakeKernel();
     const mine = { 'KUBE-MARK-MASQ': [''], mine: ['KUBE-MARK-MASQ'] };
     kernel.legacy.write('IPv6', 'nat', { OUTPUT: ['KUBE-SERVICES'], 'KUBE-SERVICES': [], ...mine });
@@ -150,7 +150,7 @@ describe('--cleanup --dry-run', () => {
     expect(Object.keys(kernel.legacy.rules('IPv6', 'nat'))).toContain('KUBE-SERVICES');
   });
 
-  it("lists what kube-proxy's ipvs mode has", async () => {
+  it("lists the objects of kube-proxy's ipvs mode", async () => {
     const kernel = withIPVS();
     const { options, printed } = saying(kernel);
     await listCleanup(options);
@@ -164,7 +164,7 @@ describe('--cleanup --dry-run', () => {
     expect(kernel.ipvs.text()).not.toBe('');
   });
 
-  it('lists nothing where nothing is', async () => {
+  it('lists nothing if there is nothing', async () => {
     const { options, printed } = saying(new FakeKernel());
     await listCleanup(options);
     expect(printed).toEqual([]);
@@ -172,7 +172,7 @@ describe('--cleanup --dry-run', () => {
 });
 
 describe('--cleanup', () => {
-  it("removes ours and kube-proxy's, and leaves a user's", async () => {
+  it("removes rules of Fairlead and kube-proxy, and keeps a user's", async () => {
     const kernel = everything();
     const { options, printed } = saying(kernel);
     await cleanUp(options);
@@ -191,7 +191,7 @@ describe('--cleanup', () => {
     expect(again.printed).toEqual([]);
   });
 
-  it("removes what kube-proxy's ipvs mode has, whatever it carries", async () => {
+  it("removes the objects of kube-proxy's ipvs mode, even with connections", async () => {
     const kernel = withIPVS();
     const { options, printed } = saying(kernel);
     await cleanUp(options);
@@ -207,7 +207,7 @@ describe('--cleanup', () => {
     expect(again.printed).toEqual([]);
   });
 
-  it("removes kube-proxy's from the tables of iptables-legacy, and waits for its lock", async () => {
+  it("removes kube-proxy's rules from the tables of iptables-legacy, and waits for its lock", async () => {
     const kernel = new FakeKernel();
     kernel.legacy.write('IPv4', 'nat', merge(kubeProxy, { mine: [''] }));
     kernel.legacy.isLocked = true;
@@ -223,7 +223,7 @@ describe('--cleanup', () => {
     ]);
   });
 
-  it("removes kube-proxy's named counters, and says before that it would", async () => {
+  it("removes kube-proxy's named counters, and lists them with --dry-run", async () => {
     const kernel = new FakeKernel();
     const name = 'ct_state_invalid_dropped_pkts';
     kernel.accts.packets.set(name, 3).set('mine', 1);
@@ -237,7 +237,7 @@ describe('--cleanup', () => {
     expect([...kernel.accts.packets.keys()]).toEqual(['mine']);
   });
 
-  it('goes on after a failure, and fails in the end', async () => {
+  it('continues after a failure, and fails at the end', async () => {
     const kernel = everything();
     kernel.failNext({ code: 'EBUSY', op: 0 });
     const { options, complained } = saying(kernel);
@@ -247,7 +247,7 @@ describe('--cleanup', () => {
     expect(kernel.ruleset()).not.toContain('KUBE-');
   });
 
-  it('reads again when somebody writes meanwhile', async () => {
+  it('reads again if another program writes in the meantime', async () => {
     const kernel = new FakeKernel();
     write(kernel, 'kube-proxy', { services: [''] });
     const { options, printed } = saying(kernel);
@@ -265,8 +265,8 @@ describe('--cleanup', () => {
   });
 });
 
-describe('on a kernel without netfilter', () => {
-  it('only the link of mode userspace can be there, and is removed', async () => {
+describe('--cleanup on a kernel without netfilter', () => {
+  it('removes only the link of mode userspace', async () => {
     const kernel = new FakeKernel();
     kernel.links.run({ kind: 'linkAdd', link: 'fairlead0', type: 'dummy' });
     const { options, printed, complained } = saying(withoutNetfilter(kernel));

@@ -29,7 +29,7 @@ function wordsOf(line: string): string[] {
 
 describe('the table of commands', () => {
   it.each(commands.map((command) => [fullName(command), command] as const))(
-    'has examples of %s that its own parser accepts',
+    "has examples of %s that the command's parser accepts",
     async (_, { examples }) => {
       for (const example of examples) {
         const { command, rest } = findCommand(wordsOf(example));
@@ -43,7 +43,7 @@ describe('the table of commands', () => {
     expect(without.map(fullName)).toEqual([]);
   });
 
-  it('gives each letter to one flag of a command', () => {
+  it('assigns each letter to one flag of a command', () => {
     const twice = commands.filter(({ flags = {} }) => {
       const letters = Object.values(flags).flatMap(({ letter = [] }) => letter);
       return new Set(letters).size < letters.length;
@@ -51,7 +51,7 @@ describe('the table of commands', () => {
     expect(twice.map(fullName)).toEqual([]);
   });
 
-  it('loads a run for each command', async () => {
+  it('has a module to run for each command', async () => {
     for (const { load } of commands) expect((await load()).run).toBeInstanceOf(Function);
   });
 });
@@ -64,7 +64,7 @@ describe('help', () => {
   });
 
   it.each(shownCommands.map((command) => [fullName(command), command] as const))(
-    'of %s is what --help prints: meaning, usage, examples, flags',
+    'of %s is the same as with --help: meaning, usage, examples, flags',
     async (_, { examples, words }) => {
       const { code, stderr, stdout } = await run(...words, '--help');
       expect([code, stderr]).toEqual([0, '']);
@@ -74,7 +74,7 @@ describe('help', () => {
     },
   );
 
-  it('of a group of commands names them', async () => {
+  it('of a group of commands lists its commands', async () => {
     const { stdout } = await run('service', '--help');
     expect(stdout).toContain('fairlead service list [NAME] [flags]');
     expect(stdout).toContain('fairlead service show ');
@@ -82,13 +82,13 @@ describe('help', () => {
   });
 });
 
-describe('kubectl’s words', () => {
+describe('kubectl’s names of output formats and objects', () => {
   it.each([
     [['svc', 'ls'], 'fairlead service list'],
     [['services', 'get'], 'fairlead service list'],
     [['service', 'list'], 'fairlead service list'],
     [['svc', 'describe'], 'fairlead service show'],
-  ])('%j is %s', (args, name) => {
+  ])('%j is the same command as %s', (args, name) => {
     expect(fullName(findCommand(args).command!)).toBe(name);
   });
 
@@ -98,12 +98,12 @@ describe('kubectl’s words', () => {
     [['-n', 'shop', '--output=name'], { namespace: 'shop', output: 'name' }],
     [['--no-headers', '-l', 'app=web'], { 'no-headers': 'true', selector: 'app=web' }],
     [['--watch=false', '-o=jsonpath={.items}'], { output: 'jsonpath={.items}' }],
-  ])('service list takes %j', async (args, values) => {
+  ])('work in service list %j', async (args, values) => {
     const { command } = findCommand(['service', 'list']);
     expect((await readArguments(command!, args)).values).toEqual(values);
   });
 
-  it('are kept apart from the flags of fairlead run, where a command takes both', async () => {
+  it('are distinct from the flags of fairlead run, if a command accepts both', async () => {
     const { command } = findCommand(['shadow']);
     const args = ['--proxy-mode', 'ipvs', '-w', '-v4', '--settle=1s', '--cleanup'];
     expect(await readArguments(command!, args)).toMatchObject({
@@ -113,7 +113,7 @@ describe('kubectl’s words', () => {
   });
 });
 
-describe('wrong usage', () => {
+describe('invalid usage', () => {
   it.each([
     ['sttaus', 'unknown command "sttaus" for "fairlead"; did you mean status?', ''],
     ['service', 'fairlead service needs a command: list or show', ' service'],
@@ -169,15 +169,15 @@ describe('wrong usage', () => {
     expect(stderr.endsWith(`\nSee 'fairlead${command} --help'\n`)).toBe(true);
   });
 
-  it('is a UsageError of the parser', async () => {
+  it('is rejected by the parser with a UsageError', async () => {
     const { command } = findCommand(['status']);
     await expect(readArguments(command!, ['x'])).rejects.toBeInstanceOf(UsageError);
   });
 });
 
-describe('a process that does not answer', () => {
+describe('a command whose process does not answer', () => {
   it.each([['status'], ['service list'], ['explain 10.96.0.1:443'], ['top'], ['diff']])(
-    'is exit code 3 of %s',
+    'exits with 3: %s',
     async (line) => {
       const { code, stderr } = await run(...line.split(' '), '--server=127.0.0.1:1');
       expect([code, stderr]).toEqual([
@@ -188,8 +188,8 @@ describe('a process that does not answer', () => {
   );
 });
 
-describe('version', () => {
-  it('is an object for programs', async () => {
+describe('fairlead version', () => {
+  it('prints an object for programs', async () => {
     const { code, stdout } = await run('version', '-o', 'json');
     expect(code).toBe(0);
     expect(JSON.parse(stdout)).toEqual({

@@ -118,7 +118,7 @@ describe('completion', () => {
     await app.stop();
   });
 
-  it('is silent when the process does not answer, and does not wait for it', async () => {
+  it('prints nothing if the process does not answer, and does not wait for it', async () => {
     expect((await offers('fairlead service show --server=127.0.0.1:1 ')).words).toEqual([]);
     patienceMs = 10;
     const mute = createServer().listen(0, '127.0.0.1');
@@ -149,7 +149,7 @@ function environment() {
   return { ...process.env, HOME: folder, PATH: `${folder}:${process.env.PATH}` };
 }
 
-describe('in bash', () => {
+describe('completion in bash', () => {
   /** What a real bash puts in the place of the last word; it splits words at `=` and `:`. */
   async function inBash(line: string): Promise<string[]> {
     const script = `${await printed('completion', 'bash')}
@@ -172,7 +172,7 @@ describe('in bash', () => {
     ['fairlead --config=m', ['manifests', 'my config.yaml']],
     ['fairlead --manifests m', ['manifests']],
     ['fairlead demo ', []],
-  ])('%j offers %j', async (line, words) => {
+  ])('of %j offers %j', async (line, words) => {
     expect((await inBash(line)).sort()).toEqual([...words].sort());
   });
 });
@@ -180,24 +180,27 @@ describe('in bash', () => {
 describe.each(shells)('the script for %s', (shell) => {
   const { error } = spawnSync(shell, ['--version']);
 
-  it.skipIf(error !== undefined && !isCI)('can be read by that shell', async () => {
-    const path = join(folder, shell);
-    writeFileSync(path, await printed('completion', shell));
-    const { status, stderr } = spawnSync(shell, ['-n', path], { encoding: 'utf8' });
-    expect({ status, stderr }).toEqual({ status: 0, stderr: '' });
-  });
+  it.skipIf(error !== undefined && !isCI)(
+    'completion scripts are valid in each shell',
+    async () => {
+      const path = join(folder, shell);
+      writeFileSync(path, await printed('completion', shell));
+      const { status, stderr } = spawnSync(shell, ['-n', path], { encoding: 'utf8' });
+      expect({ status, stderr }).toEqual({ status: 0, stderr: '' });
+    },
+  );
 });
 
 const { error: noFish } = spawnSync('fish', ['--version']);
 
-describe.skipIf(noFish !== undefined && !isCI)('in fish', () => {
+describe.skipIf(noFish !== undefined && !isCI)('completion in fish', () => {
   it.each([
     ['fairlead --proxy-mode=i', ['--proxy-mode=iptables', '--proxy-mode=ipvs']],
     ['fairlead dem', ['demo']],
     ['fairlead completion ', ['bash', 'fish', 'zsh']],
     ['fairlead --log-flush', ['--log-flush-frequency=']],
     ['fairlead config validate my', ['my config.yaml']],
-  ])('%j offers %j', async (line, expected) => {
+  ])('of %j offers %j', async (line, expected) => {
     const script = `${await printed('completion', 'fish')}\ncomplete -C '${line}'`;
     const { stdout } = spawnSync('fish', ['--no-config', '-c', script], {
       encoding: 'utf8',

@@ -52,8 +52,8 @@ class ConfigMapVolume {
   }
 }
 
-describe('the configuration file', () => {
-  it('is seen to change when a ConfigMap volume swaps its links', async () => {
+describe('a watch of the configuration file', () => {
+  it('reports a change when a ConfigMap volume replaces its links', async () => {
     const volume = new ConfigMapVolume('one');
     const told = watched(volume.path, 'one');
     volume.swap('two');
@@ -64,7 +64,7 @@ describe('the configuration file', () => {
     expect(told).toEqual(['two', 'three']);
   });
 
-  it('is seen to change when it is written in place, and when another takes its place', async () => {
+  it('reports a change when the file is written in place, and when it is replaced', async () => {
     const path = join(directory(), 'config.conf');
     writeFileSync(path, 'one');
     const told = watched(path, 'one');
@@ -76,7 +76,7 @@ describe('the configuration file', () => {
     expect(told).toEqual(['two', 'three']);
   });
 
-  it('may have changed between being read and being watched', async () => {
+  it('reports a change between the first read and the start of the watch', async () => {
     const path = join(directory(), 'config.conf');
     writeFileSync(path, 'two');
     const told = watched(path, 'one');
@@ -84,7 +84,7 @@ describe('the configuration file', () => {
     expect(told).toEqual(['two']);
   });
 
-  it('is looked at again and again, where a link hides its changes', async () => {
+  it('reads periodically if a symbolic link hides changes', async () => {
     const [here, there] = [directory(), directory()];
     writeFileSync(join(there, 'real'), 'one');
     symlinkSync(join(there, 'real'), join(here, 'config.conf'));
@@ -94,7 +94,7 @@ describe('the configuration file', () => {
     expect(told).toEqual(['two']);
   });
 
-  it('is told to be missing once, and its return', async () => {
+  it('reports once that the file is missing, and that it exists again', async () => {
     const path = join(directory(), 'config.conf');
     writeFileSync(path, 'one');
     const told = watched(path, 'one', 50);
@@ -107,7 +107,7 @@ describe('the configuration file', () => {
     expect(told[1]).toBe('two');
   });
 
-  it('is not read half: it counts when it stays the same for a moment', async () => {
+  it('does not report half of a file: its content must be stable for a moment', async () => {
     const path = join(directory(), 'config.conf');
     writeFileSync(path, 'one');
     const told = watched(path, 'one');

@@ -10,7 +10,7 @@ const answer = {
   ],
 };
 
-describe('a template of jsonpath', () => {
+describe('a jsonpath template', () => {
   it.each([
     ['{.kind}', 'List'],
     ['{$.kind} of {@.items[0].name}', 'List of a'],

@@ -49,7 +49,7 @@ function launch(command: string, environment: Record<string, string> = {}, args 
 }
 
 describe('bin/fairlead', () => {
-  it('prefers FAIRLEAD_NODE, then the Node of the package, then the one on the PATH', () => {
+  it('uses FAIRLEAD_NODE, else the Node of the package, else the one in PATH', () => {
     const launcher = join(root, 'bin/fairlead');
     makeNode(join(root, 'path/node'), 'path');
     expect(launch(launcher).stdout).toBe('path a b c\n');
@@ -60,14 +60,14 @@ describe('bin/fairlead', () => {
     expect(launch(launcher, { FAIRLEAD_NODE: chosen }).stdout).toBe('chosen a b c\n');
   });
 
-  it('finds its package through a chain of links', () => {
+  it('finds its package through a chain of symbolic links', () => {
     makeNode(join(root, 'path/node'), 'path');
     symlinkSync('../bin/fairlead', join(root, 'elsewhere/first'));
     symlinkSync(join(root, 'elsewhere/first'), join(root, 'second'));
     expect(launch(join(root, 'second')).stdout).toBe('path a b c\n');
   });
 
-  it('says what is needed when Node is too old', () => {
+  it('reports the required version if Node is too old', () => {
     makeNode(join(root, 'path/node'), 'path', 'v20.1.0');
     expect(launch(join(root, 'bin/fairlead'))).toEqual({
       status: 1,
@@ -76,13 +76,13 @@ describe('bin/fairlead', () => {
     });
   });
 
-  it('says that FAIRLEAD_NODE cannot be run', () => {
+  it('reports that FAIRLEAD_NODE cannot be run', () => {
     const { status, stderr } = launch(join(root, 'bin/fairlead'), { FAIRLEAD_NODE: '/nowhere' });
     expect(status).toBe(1);
     expect(stderr).toBe('fairlead: FAIRLEAD_NODE=/nowhere cannot be run\n');
   });
 
-  it('says how to build when it has not been built', () => {
+  it('explains how to build if it has not been built', () => {
     rmSync(join(root, 'dist'), { recursive: true });
     const { status, stderr } = launch(join(root, 'bin/fairlead'));
     expect(status).toBe(1);

@@ -16,14 +16,14 @@ function fairlead(...args: string[]) {
   return { status, stdout, stderr };
 }
 
-describe('the command line', () => {
+describe('the fairlead command line', () => {
   it('prints its version', () => {
     const { status, stdout } = fairlead('--version');
     expect(status).toBe(0);
     expect(stdout).toMatch(/^Kubernetes v1\.\d+\.\d+\nFairlead v\d+\.\d+\.\d+\n$/);
   });
 
-  it('takes the word run for what it does anyway', () => {
+  it('accepts the word run, which is the default', () => {
     expect(fairlead('run', '--version')).toEqual(fairlead('--version'));
   });
 
@@ -34,7 +34,7 @@ describe('the command line', () => {
     [['help', 'flags'], /\n {2}--manifests /],
     [['run', '--help'], /\n {2}--manifests /],
     [['completion', 'fish'], /^# Completes /],
-  ])('%j prints, and does nothing else', (args, text) => {
+  ])('with %j prints, and does nothing else', (args, text) => {
     const { status, stdout, stderr } = fairlead(...args);
     expect([status, stderr]).toEqual([0, '']);
     expect(stdout).toMatch(text);
@@ -69,7 +69,7 @@ describe('the command line', () => {
     expect(stdout).toBe('standard input is valid\n');
   });
 
-  it('knows the command config', () => {
+  it('has the command config', () => {
     const { status, stderr } = fairlead('config', 'validate', '/nowhere/config.yaml');
     expect(status).toBe(1);
     expect(stderr).toContain('cannot read /nowhere/config.yaml');
@@ -84,7 +84,7 @@ describe('the command line', () => {
   });
 
   it.each([['--logging-format=json'], ['--logging-format=text'], ['--cleanup'], ['--init-only']])(
-    'names each wrong value on a line, with %s',
+    'reports each invalid value on its own line, with %s',
     (flag) => {
       const { status, stderr } = fairlead('--proxy-mode=x', '--oom-score-adj=-2000', flag);
       expect(status).toBe(2);
@@ -98,13 +98,13 @@ describe('the command line', () => {
     },
   );
 
-  it('names what is wrong with a configuration file, with code 1', () => {
+  it('reports an invalid configuration file, with code 1', () => {
     const { status, stderr } = fairlead('--config=/nowhere/config.yaml');
     expect(status).toBe(1);
     expect(stderr).toMatch(/^Error: failed complete: cannot be read: .*\n {2}in \/nowhere\/config/);
   });
 
-  it('says in one line that a file cannot be written', () => {
+  it('reports in one line that a file cannot be written', () => {
     const { status, stderr } = fairlead('--write-config-to=/nowhere/config.yaml');
     expect(status).toBe(1);
     expect(stderr).toBe(
@@ -124,7 +124,7 @@ describe('an error that ends the program', () => {
     [kernelError('EINVAL'), /^nft\.apply nf_tables: no \(EINVAL\)$/],
     [new Error('first\n  second\n'), /^first second$/],
     ['thrown text', /^thrown text$/],
-  ])('is one line: %s', (error, text) => {
+  ])('is printed in one line: %s', (error, text) => {
     expect(describeError(error)).toMatch(text);
   });
 });

@@ -58,8 +58,8 @@ class World {
   }
 }
 
-describe('a configuration file that changes', () => {
-  it('takes effect at once where it can, and the log names the fields', async () => {
+describe('a change of the configuration file', () => {
+  it('takes effect immediately if possible, and the log names the fields', async () => {
     const world = new World('clusterCIDR: 10.0.0.0/8\n');
     await world.becomes(
       'clusterCIDR: 10.0.0.0/8\nconntrack: {min: 5}\nnftables: {masqueradeAll: true}\n',
@@ -76,7 +76,7 @@ describe('a configuration file that changes', () => {
     expect(world.counted).toEqual(['applied', 'applied']);
   });
 
-  it('ends the process the way kube-proxy does where it cannot', async () => {
+  it('ends the process like kube-proxy otherwise', async () => {
     const world = new World('');
     await world.becomes('hostnameOverride: other\nconntrack: {min: 5}\n');
     expect(world.ended).toEqual(
@@ -89,7 +89,7 @@ describe('a configuration file that changes', () => {
     expect(world.counted).toEqual(['restart']);
   });
 
-  it('and cannot be used is reported, and what is in force stays', async () => {
+  it('is reported if it is invalid, and the previous configuration stays in force', async () => {
     const world = new World('conntrack: {min: 7}\n');
     const { inForce } = world;
     for (const text of [
@@ -113,13 +113,13 @@ describe('a configuration file that changes', () => {
     expect(world.inForce.conntrack.min).toBe(8);
   });
 
-  it('and says the same is no change', async () => {
+  it('is ignored if the meaning is the same', async () => {
     const world = new World('conntrack: {min: 7}\n');
     await world.becomes('# a comment\nconntrack:\n  min: 7\n');
     expect(world.counted).toEqual(['unchanged']);
   });
 
-  it('and cannot be put into force is reported, and compared with what is in force', async () => {
+  it('that fails to apply is reported, and compared with the configuration in force', async () => {
     const world = new World('conntrack: {min: 7}\n');
     world.refusal = new Error('no permission');
     await world.becomes('conntrack: {min: 8}\n');
@@ -130,7 +130,7 @@ describe('a configuration file that changes', () => {
     expect(world.counted).toEqual(['invalid', 'applied']);
   });
 
-  it('twice in a short time is put into force one after the other', async () => {
+  it('that is followed by another one is applied first', async () => {
     const world = new World('conntrack: {min: 7}\n');
     const release = world.hold();
     const first = world.becomes('conntrack: {min: 8}\n');
@@ -141,7 +141,7 @@ describe('a configuration file that changes', () => {
     expect(world.counted).toEqual(['applied', 'applied']);
   });
 
-  it('to another mode takes effect at once', async () => {
+  it('of the mode takes effect immediately', async () => {
     const world = new World('');
     await world.becomes('mode: iptables\n');
     expect(world.inForce.mode).toBe('iptables');
@@ -149,7 +149,7 @@ describe('a configuration file that changes', () => {
     expect(world.counted).toEqual(['applied']);
   });
 
-  it('does not win over the flags that won at the start', async () => {
+  it('does not override the flags that had precedence at the start', async () => {
     const world = new World('', '-v=3');
     await world.becomes('logging: {verbosity: 5}\n');
     expect(world.counted).toEqual(['unchanged']);

@@ -33,20 +33,20 @@ function printed(text: string): string {
 }
 
 describe('a terminal', () => {
-  it('gets no character that moves its cursor, turns text or hides', () => {
+  it('receives no character that moves its cursor, changes text direction or is invisible', () => {
     const check = (text: string): void => {
       expect(printed(text)).not.toMatch(harmful);
     };
     fc.assert(fc.property(hostile, check), { seed, numRuns: 2000 });
   });
 
-  it('gets printable text as it is', () => {
+  it('receives printable text unchanged', () => {
     const text = 'NAME\tünïcode 漢字 😀 é\n';
     expect(printed(text)).toBe(text);
     expect(printed('a\u001b[31mb\u202ec\u0301')).toBe('a\\u001b[31mb\\u202ec\\u0301');
   });
 
-  it('gets JSON that means the same', () => {
+  it('receives JSON with the same meaning', () => {
     const check = (text: string): void => {
       const value = text.toWellFormed();
       expect(JSON.parse(printed(JSON.stringify({ value }, null, 2)))).toEqual({ value });
@@ -54,7 +54,7 @@ describe('a terminal', () => {
     fc.assert(fc.property(hostile, check), { seed, numRuns: 1000 });
   });
 
-  it('gets YAML that means the same', () => {
+  it('receives YAML with the same meaning', () => {
     const check = (text: string): void => {
       const value = { key: text.toWellFormed(), list: [text.toWellFormed()] };
       const yaml = printed(toYAML(value));
@@ -66,7 +66,7 @@ describe('a terminal', () => {
     fc.assert(fc.property(hostile, check), { seed, numRuns: 1000 });
   });
 
-  it('gets any answer as YAML', () => {
+  it('receives any answer as YAML', () => {
     const check = (value: unknown): void => {
       expect(parse(toYAML(value))).toEqual(value);
     };
@@ -77,7 +77,7 @@ describe('a terminal', () => {
     );
   });
 
-  it('gets columns that stay columns, a line for each row', () => {
+  it('receives aligned columns, one line per row', () => {
     const check = (a: string, b: string): void => {
       const rows = [
         ['A', 'B', 'C'],
@@ -92,11 +92,11 @@ describe('a terminal', () => {
     fc.assert(fc.property(hostile, hostile, check), { seed, numRuns: 1000 });
   });
 
-  it('counts wide characters as two columns', () => {
+  it('receives wide characters counted as two columns', () => {
     expect(['ab', '漢字', '한', '😀', 'é', '…'].map(widthOf)).toEqual([2, 4, 2, 2, 1, 1]);
   });
 
-  it('is waited for until it has taken everything', async () => {
+  it('makes the process wait until it has read everything', async () => {
     const pipe = new PassThrough({ highWaterMark: 1 });
     const terminal = new Terminal(() => pipe);
     const text = 'x'.repeat(200_000);
@@ -116,7 +116,7 @@ describe('a terminal', () => {
     expect(taken).toBe(text.length);
   });
 
-  it('is not waited for when its reader has gone, or too long', async () => {
+  it('does not make the process wait if its reader is gone, or too slow', async () => {
     const pipe = new PassThrough({ highWaterMark: 1 });
     const terminal = new Terminal(() => pipe);
     terminal.write('x'.repeat(200_000));
@@ -130,7 +130,7 @@ describe('a terminal', () => {
   });
 });
 
-describe('colours', () => {
+describe('colours of the output', () => {
   const view = [{ facts: [['Status', { text: 'unhealthy', tone: 'bad' }] as const] }];
 
   function shown(isTTY: boolean): string {
@@ -141,18 +141,18 @@ describe('colours', () => {
 
   afterEach(() => vi.unstubAllEnvs());
 
-  it('are shown by a terminal, and by nothing else', () => {
+  it('are used on a terminal only', () => {
     vi.stubEnv('NO_COLOR', '');
     expect(shown(true)).toBe('Status:  \u001b[31munhealthy\u001b[39m\n');
     expect(shown(false)).toBe('Status:  unhealthy\n');
   });
 
-  it('are left out where NO_COLOR is set', () => {
+  it('are not used if NO_COLOR is set', () => {
     vi.stubEnv('NO_COLOR', '1');
     expect(shown(true)).toBe('Status:  unhealthy\n');
   });
 
-  it('do not widen columns', () => {
+  it('do not change column widths', () => {
     const rows = [
       [{ text: 'a', tone: 'bad' } as const, 'b'],
       ['long', 'c'],

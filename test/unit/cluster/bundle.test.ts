@@ -28,8 +28,8 @@ function textOf(files: readonly BundleFile[], name: string): string {
   return files.find((file) => file.name === name)!.text;
 }
 
-describe('a bundle', () => {
-  it('has the answers of the process, its metrics and configuration, rules and settings', async () => {
+describe('fairlead bundle', () => {
+  it('contains the answers of the process, its metrics and configuration, rules and settings', async () => {
     app = await started('--manifests=/anywhere', '--cluster-cidr=10.244.0.0/16');
     const server = `http://127.0.0.1:${app.config.metricsBindAddress!.port}`;
     const files = await collectBundle(server, paper);
@@ -48,7 +48,7 @@ describe('a bundle', () => {
     }
   });
 
-  it('has the rest when the process does not answer, or rules cannot be read', async () => {
+  it('contains the rest if the process does not answer, or rules cannot be read', async () => {
     const ruleset = () => Promise.reject(new Error('EPERM'));
     const files = await collectBundle(`http://127.0.0.1:${await freePort()}`, {
       ...paper,
@@ -59,7 +59,7 @@ describe('a bundle', () => {
     expect(textOf(files, 'memory.txt')).toContain('/proc/meminfo');
   });
 
-  it('is bounded: long files are cut', async () => {
+  it('is bounded: long files are truncated', async () => {
     const ruleset = async () => 'x'.repeat(3 * 1024 * 1024);
     const files = await collectBundle(`http://127.0.0.1:${await freePort()}`, {
       ...paper,
@@ -70,7 +70,7 @@ describe('a bundle', () => {
     expect(text.length).toBeLessThan(2.1 * 1024 * 1024);
   });
 
-  it('comes out of the plugin as it was', async () => {
+  it('passes through the plugin unchanged', async () => {
     const long = `${'long '.repeat(300)}end\n\n  indented\ttab\n`;
     const lines = fileLines([{ name: 'long.txt', text: long }]);
     const cluster = new PaperCluster().node('a', reportText(lines));
@@ -81,8 +81,8 @@ describe('a bundle', () => {
   });
 });
 
-describe('the archive', () => {
-  it('is read by tar', () => {
+describe('the archive of a bundle', () => {
+  it('is readable by tar', () => {
     const folder = mkdtempSync(join(tmpdir(), 'fairlead-tar-'));
     onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
     const texts = { 'a/empty': '', 'a/one': 'x'.repeat(512), 'a/accent': 'é\n', 'a/two': 'y\n' };
@@ -102,8 +102,8 @@ describe('the archive', () => {
   });
 });
 
-describe('redaction', () => {
-  it('takes out tokens, passwords, keys and certificates, and leaves the rest', () => {
+describe('redaction in a bundle', () => {
+  it('removes tokens, passwords, keys and certificates, and keeps the rest', () => {
     const pem = '-----BEGIN EC PRIVATE KEY-----\nMHcC\n-----END EC PRIVATE KEY-----';
     const cases: readonly (readonly [string, string])[] = [
       [`token: ${token}`, 'token: [redacted]'],

@@ -16,7 +16,7 @@ function statusReport(...extra: readonly string[]): string {
 const usual = ['yes', 'nftables', 'v0.1.0', 'aaaa', '3s ago', 'none', '10%'];
 
 describe('kubectl fairlead status', () => {
-  it('shows a row for each node, and exits 0 when all are healthy and alike', async () => {
+  it('shows a row for each node, and exits with 0 if all are healthy and alike', async () => {
     const cluster = new PaperCluster().node('a', statusReport()).node('b', statusReport());
     const { code, stderr, stdout } = await cluster.ask('status');
     const [head, ...body] = rows(stdout);
@@ -28,7 +28,7 @@ describe('kubectl fairlead status', () => {
     expect([code, stderr, body.at(-1)]).toEqual([0, '', ['2 nodes, 2 answered, 0 to look at']]);
   });
 
-  it('puts nodes first that do not answer, are unhealthy, or differ from most, with the reason', async () => {
+  it('first lists nodes that do not answer, are unhealthy, or differ from most, with the reason', async () => {
     const cluster = new PaperCluster();
     for (const name of ['a', 'b', 'c']) cluster.node(name, statusReport());
     cluster
@@ -58,7 +58,7 @@ describe('kubectl fairlead status', () => {
     expect(code).toBe(1);
   });
 
-  it('gives up on a node that hangs, and shows the others', async () => {
+  it('reports a timeout of a node that hangs, and shows the others', async () => {
     const cluster = new PaperCluster().node('a', statusReport()).script('b', 'exec sleep 600');
     const { code, stdout } = await cluster.ask('status', '--timeout=1', '--no-headers');
     expect(rows(stdout).slice(0, 2)).toEqual([
@@ -68,14 +68,14 @@ describe('kubectl fairlead status', () => {
     expect(code).toBe(1);
   });
 
-  it('says unknown for what an older release does not report, and ignores what it does not know', async () => {
+  it('shows unknown for values that an older release does not report, and ignores unknown ones', async () => {
     const old = report('healthy yes', 'mode nftables', 'weather fine');
     const { code, stdout } = await new PaperCluster().node('a', old).ask('status', '--no-headers');
     expect(rows(stdout)[0]).toEqual(['a', 'yes', 'nftables', '?', '?', '?', '?', '?']);
     expect(code).toBe(0);
   });
 
-  it('prints no control character, whatever a node answers', async () => {
+  it('prints no control character from a node’s answer', async () => {
     const evil = statusReport('problem \u001b[2J\u009bX\rhealthy', '@node\tfake', '@why\tfake');
     const { stdout } = await new PaperCluster().node('a', evil).ask('status');
     expect(stdout).not.toMatch(/[^\n -~]/);
@@ -83,7 +83,7 @@ describe('kubectl fairlead status', () => {
     expect(rows(stdout)[1]![0]).toBe('a');
   });
 
-  it('is not kept busy by a node that answers without end', async () => {
+  it('stops reading a node’s endless answer', async () => {
     const spam = 'problem\tspam\n'.repeat(100_000);
     const cluster = new PaperCluster()
       .node('a', statusReport().replace('healthy', `${spam}healthy`))
@@ -93,7 +93,7 @@ describe('kubectl fairlead status', () => {
     expect([code, first!.slice(0, 12), second!.length < 3000]).toEqual([1, 'b  no answer', true]);
   });
 
-  it('names nodes that have no pod of Fairlead', async () => {
+  it('names nodes without a pod of Fairlead', async () => {
     const cluster = new PaperCluster().node('a', statusReport()).object('nodes', 'a\nbare\n');
     const { stdout } = await cluster.ask('status');
     expect(stdout).toContain('1 without a pod of Fairlead: bare\n');
@@ -125,7 +125,7 @@ describe('kubectl fairlead service', () => {
       .object('endpointslices', 'IPv4\tweb-a\t130\nFQDN\tweb-f\t140\n');
   }
 
-  it('says on which nodes the Service is programmed in the revision of the API, and which are stale', async () => {
+  it('shows the nodes that have programmed the Service in the API’s revision, and stale ones', async () => {
     const shop = cluster()
       .node('a', programmed('120', '130', 'endpoint 10.244.1.5:8080'))
       .node('b', programmed('99', '130'))
@@ -151,19 +151,19 @@ describe('kubectl fairlead service', () => {
     expect(code).toBe(1);
   });
 
-  it('exits 0 when all nodes have programmed it', async () => {
+  it('exits with 0 if all nodes have programmed it', async () => {
     const { code } = await cluster().node('a', programmed('120', '130')).ask('service', 'shop/web');
     expect(code).toBe(0);
   });
 
-  it('says when the Service is not in the API', async () => {
+  it('reports that the Service does not exist in the API', async () => {
     const gone = new PaperCluster().object('endpointslices', '').node('a', report('refused none'));
     const { code, stdout } = await gone.ask('service', 'shop/web');
     expect(stdout).toMatch(/\nThe Service is not in the API\n$/);
     expect(code).toBe(1);
   });
 
-  it('takes the namespace of -n, and kubectl’s words for Services', async () => {
+  it('accepts the namespace of -n, and kubectl’s names for Services', async () => {
     const shop = cluster().node('a', programmed('120', '130'));
     await shop.ask('svc', 'web', '-n', 'shop');
     expect(shop.read('calls')).toContain('-- fairlead node-report service shop/web\n');
@@ -228,7 +228,7 @@ describe('kubectl fairlead explain', () => {
     }
   });
 
-  it('exits 1 when there is no such pod, and 2 when nobody says which node', async () => {
+  it('exits with 1 if the pod does not exist, and with 2 if no node is given', async () => {
     const shop = new PaperCluster().node('a', '');
     const lost = await shop.ask('explain', '10.96.0.1:443', '--from=pod/shop/client');
     expect([lost.code, lost.stderr]).toEqual([1, 'Error from server (NotFound): not found\n']);
@@ -254,7 +254,7 @@ describe('kubectl fairlead trace', () => {
 });
 
 describe('kubectl fairlead bundle', () => {
-  it('makes one archive with a folder for each node, and leaves tokens out of logs', async () => {
+  it('makes one archive with a folder for each node, and removes tokens from logs', async () => {
     const token = 'eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJ4In0.c2lnbmF0dXJl';
     const evil = ['file ../../evil', 'text out', 'file .hidden', 'text out', 'file plain.txt'];
     const cluster = new PaperCluster()
@@ -286,7 +286,7 @@ describe('kubectl fairlead bundle', () => {
 });
 
 describe('kubectl fairlead bundle with a process that hangs', () => {
-  it('names the node, and has the rest', async () => {
+  it('names the node, and contains everything else', async () => {
     const cluster = new PaperCluster()
       .node('a', report('file status.json', 'text could~not~be~read:~timeout', 'file x.txt'))
       .node('b', report('file status.json', 'text {}'));
@@ -299,7 +299,7 @@ describe('kubectl fairlead bundle with a process that hangs', () => {
 });
 
 describe('kubectl fairlead', () => {
-  it('exits 2 for wrong usage, and asks nobody', async () => {
+  it('exits with 2 for wrong usage, and asks no node', async () => {
     const cluster = new PaperCluster().node('a', statusReport());
     for (const args of [
       [],
@@ -321,7 +321,7 @@ describe('kubectl fairlead', () => {
     expect(cluster.read('calls')).toBe('');
   });
 
-  it('exits 3 when nobody can be reached', async () => {
+  it('exits with 3 if no node is reachable', async () => {
     const silent = new PaperCluster().node('a', report('unreachable nobody~answers'));
     for (const word of ['status', 'problems', 'diff']) {
       expect((await silent.ask(word)).code).toBe(3);
@@ -338,7 +338,7 @@ describe('kubectl fairlead', () => {
     expect([code, stdout]).toEqual([0, `kubectl-fairlead ${fairleadVersion}\n`]);
   });
 
-  it('passes the words of kubectl on, each as one word', async () => {
+  it('passes each of kubectl’s arguments as one word', async () => {
     const cluster = new PaperCluster().node('a', statusReport());
     await cluster.ask('status', '--context', "it's; $(id)", '--as=me you');
     const [first] = cluster.read('calls').split('\n');

@@ -33,7 +33,7 @@ async function report(...args: string[]): Promise<string> {
   return stdout;
 }
 
-describe('the report of a node', () => {
+describe('fairlead node-report', () => {
   it('is read by the plugin: status', async () => {
     await running();
     const answer = await report('status');
@@ -47,7 +47,7 @@ describe('the report of a node', () => {
     ]);
   });
 
-  it('is read by the plugin: a Service, with the revisions that it was resolved from', async () => {
+  it('is read by the plugin: a Service, with the revisions from which it was resolved', async () => {
     await running();
     const answer = await report('service', 'ns/web');
     const cluster = (slices: string) =>
@@ -58,7 +58,7 @@ describe('the report of a node', () => {
     expect([newer.code, rows(newer.stdout)[1]!.slice(0, 2)]).toEqual([1, ['a', 'stale']]);
   });
 
-  it('is read by the plugin: problems, differences and a Service that is not there', async () => {
+  it('is read by the plugin: problems, differences and a missing Service', async () => {
     await running();
     const diff = await new PaperCluster().node('a', await report('diff')).ask('diff');
     expect([diff.code, rows(diff.stdout)[1]!.slice(0, 2)]).toEqual([0, ['a', 'yes']]);
@@ -73,7 +73,7 @@ describe('the report of a node', () => {
     expect([absent.code, absent.stdout]).toEqual([1, expect.stringMatching(/\nrefused\tthis/)]);
   });
 
-  it('names the reason when the process does not answer, and refuses what it does not know', async () => {
+  it('contains the reason if the process does not answer, and rejects unknown reports', async () => {
     const silent = await reported(await freePort(), 'status');
     expect([silent.code, silent.stdout]).toEqual([
       3,
@@ -85,7 +85,7 @@ describe('the report of a node', () => {
     }
   });
 
-  it('is printable ASCII, one line for each line, and no field is empty', () => {
+  it('is printable ASCII, one output line for each line, with no empty field', () => {
     expect(ascii('client’s \u001b[2J é\ud83d\ude00 a\tb\nc')).toBe(
       "client's \\u001b[2J \\u00e9\\ud83d\\ude00 a\\u0009b\\u000ac",
     );
@@ -94,8 +94,8 @@ describe('the report of a node', () => {
   });
 });
 
-describe('the revisions of an answer', () => {
-  it('are those that the source delivered last, of the Service and of its slices', async () => {
+describe('the revisions in an answer', () => {
+  it('are the last delivered ones of the Service and of its slices', async () => {
     await running();
     const one = await app.get('metrics', '/fairlead/v1/service?name=web');
     const { observed } = (await one.json()) as { observed: unknown };
@@ -104,7 +104,7 @@ describe('the revisions of an answer', () => {
 });
 
 describe('the configuration hash', () => {
-  it('is the same on nodes with the same configuration, whatever they are called', async () => {
+  it('is the same on nodes with the same configuration, whatever their names', async () => {
     const hash = async (...flags: string[]): Promise<string> => {
       const config = await configOf(...flags);
       const { metricsBindAddress: _, healthzBindAddress: __, ...document } = config.document;

@@ -6,15 +6,15 @@ import { configOf, load, loadFile } from './support.ts';
 const about = (file: string): string[] =>
   modeAdvice(configOf(loadFile(file))).map((advice) => advice.about);
 
-describe('advice on the mode', () => {
-  test('is given when the configuration names iptables, and not when it leaves the mode open', () => {
+describe('advice on the proxy mode', () => {
+  test('is given if the configuration names iptables, and not if the mode is not set', () => {
     expect(about('mode: iptables\n')).toEqual(['mode iptables']);
     expect(about('mode: ""\n')).toEqual([]);
     expect(about('iptables: {masqueradeAll: true}\n')).toEqual([]);
     expect(modeAdvice(configOf(load(['--proxy-mode=iptables'])))).toHaveLength(1);
   });
 
-  test('says of each setting of an ipvs user what becomes of it', () => {
+  test('describes the effect of each ipvs setting', () => {
     const file =
       'mode: ipvs\nipvs: {scheduler: lc, excludeCIDRs: [10.0.0.0/8], strictARP: true, ' +
       'tcpTimeout: 5s, tcpFinTimeout: 5s, udpTimeout: 5s, syncPeriod: 9s, minSyncPeriod: 2s}\n' +

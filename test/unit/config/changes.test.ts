@@ -19,7 +19,7 @@ function changes(before: object, after: object, mode: ModeName = 'nftables') {
 const nothing = { live: [], restart: [] };
 
 describe('a changed configuration', () => {
-  it('has no changes when it says the same in other words', () => {
+  it('has no changes if only the notation differs', () => {
     expect(changes({}, {})).toEqual(nothing);
     expect(changes({}, { conntrack: { maxPerCore: 32768 }, metricsBindAddress: '' })).toEqual(
       nothing,
@@ -69,11 +69,11 @@ describe('a changed configuration', () => {
       ['featureGates.AllowServiceExternalIPs'],
     ],
     [{ logging: { format: 'json' } }, ['logging.format']],
-  ])('needs a new process in %j', (fields, restart) => {
+  ])('requires a new process for a change of %j', (fields, restart) => {
     expect(changes({}, fields)).toEqual({ live: [], restart });
   });
 
-  it('is live in the mode, and needs a new process in the section of the mode that runs', () => {
+  it('is applied to other modes, and requires a new process in the section of the running mode', () => {
     expect(changes({ mode: 'iptables' }, { mode: 'ipvs' }, 'iptables')).toEqual({
       live: ['mode'],
       restart: [],

@@ -26,7 +26,7 @@ async function run(args: readonly string[], files: Readonly<Record<string, strin
 }
 
 describe('fairlead config', () => {
-  test('convert prints the file to stdout and what became of each field to stderr', async () => {
+  test('convert prints the file to stdout and what happened to each field to stderr', async () => {
     const files = { 'a.json': '{"kubeProxy": {"ipvs": {"scheduler": "sh"}}}' };
     const expected = {
       exitCode: 0,
@@ -43,7 +43,7 @@ describe('fairlead config', () => {
     expect(await run(['convert', 'a.json', '--from=ovhcloud'], files)).toEqual(expected);
   });
 
-  test('convert prints no file when something is wrong', async () => {
+  test('convert prints no file if there is an error', async () => {
     const result = await run(['convert', '--from', 'flags', 'f'], { f: '--foo' });
     expect(result).toEqual({
       exitCode: 1,
@@ -52,7 +52,7 @@ describe('fairlead config', () => {
     });
   });
 
-  test('validate says whether a file is valid', async () => {
+  test('validate reports whether a file is valid', async () => {
     const files = { good: header, bad: `${header}mode: x\n` };
     expect(await run(['validate', 'good'], files)).toEqual({
       exitCode: 0,
@@ -64,7 +64,7 @@ describe('fairlead config', () => {
     expect(bad.stderr).toContain('\n  mode (line 3): "x": must be ');
   });
 
-  test('validate prints warnings with errors, and each of them once', async () => {
+  test('validate prints warnings with errors, each of them once', async () => {
     const file =
       `${header}minsyncPeriod: 1s\nmode: x\nmode: z\noomScoreAdj: 2000\n` +
       'winkernel: {enableDSR: true}\nfeatureGates: {NFTablesNetlink: false}\n';
@@ -89,7 +89,7 @@ describe('fairlead config', () => {
     ]);
   });
 
-  test('validate advises on modes that are asked for, and on no other', async () => {
+  test('validate gives advice on requested modes only', async () => {
     const noted = async (file: string) => {
       const { exitCode, stderr } = await run(['validate', 'a'], { a: `${header}${file}` });
       expect(exitCode).toBe(0);
@@ -103,7 +103,7 @@ describe('fairlead config', () => {
     );
   });
 
-  test('- is standard input', async () => {
+  test('reads standard input for -', async () => {
     expect(await run(['validate', '-'], { '-': header })).toMatchObject({
       exitCode: 0,
       stdout: 'standard input is valid\n',
@@ -116,7 +116,7 @@ describe('fairlead config', () => {
     `apiVersion: v1\nkind: ConfigMap\nmetadata: {name: kube-proxy, namespace: kube-system}\ndata:\n${data}`;
   const indented = header.replaceAll(/^/gm, '    ').trimEnd();
 
-  test('a whole ConfigMap is understood, with the lines that it has', async () => {
+  test('accepts a whole ConfigMap, and reports its line numbers', async () => {
     const kubeconfig = '  kubeconfig.conf: |-\n    apiVersion: v1\n    kind: Config\n';
     const good = configMap(`${kubeconfig}  config.conf: |-\n${indented}\n`);
     expect(await run(['validate', 'map'], { map: good })).toEqual({
@@ -147,7 +147,7 @@ describe('fairlead config', () => {
     });
   });
 
-  test('a file that cannot be read is named', async () => {
+  test('names a file that cannot be read', async () => {
     expect(await run(['validate', 'gone'])).toEqual({
       exitCode: 1,
       stdout: '',
@@ -193,13 +193,13 @@ describe('fairlead config', () => {
     });
   });
 
-  test('its table names every source that can be converted', () => {
+  test('lists every source that convert accepts in its table', () => {
     const convert = commands.find(({ words }) => words.join(' ') === 'config convert')!;
     expect(convert.flags?.from?.values).toEqual(importSources);
   });
 });
 
-describe('what is written beside the code', () => {
+describe('the generated documents', () => {
   const read = (path: string) => readFileSync(new URL(`../../../${path}`, import.meta.url), 'utf8');
 
   test.each(Object.entries(pages))('%s is what the tables say', (path, text) => {
@@ -209,7 +209,7 @@ describe('what is written beside the code', () => {
   const { error: noGroff } = spawnSync('groff', ['--version']);
 
   test.skipIf(noGroff !== undefined && process.env.CI !== 'true')(
-    'the manual page is right roff',
+    'have a manual page that is valid roff',
     () => {
       const args = ['-man', '-ww', '-z', '-Tutf8', '-Kutf8', 'docs/fairlead.8'];
       const { status, stderr } = spawnSync('groff', args, { encoding: 'utf8' });
@@ -217,7 +217,7 @@ describe('what is written beside the code', () => {
     },
   );
 
-  test('the version is the package’s', () => {
+  test('have the package’s version', () => {
     const { version } = JSON.parse(read('package.json')) as { version: string };
     expect(fairleadVersion).toBe(`v${version}`);
   });

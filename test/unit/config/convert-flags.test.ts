@@ -8,8 +8,8 @@ function convertFlags(text: string) {
   return convert('flags', bytes(text));
 }
 
-describe('flags', () => {
-  test('become fields, and the rest is accounted for', () => {
+describe('config convert from flags', () => {
+  test('converts flags to fields, and reports each of them', () => {
     const result = convertFlags(
       `# the unit's command line
       /usr/local/bin/kube-proxy --proxy-mode=ipvs \\
@@ -31,7 +31,7 @@ describe('flags', () => {
     ]);
   });
 
-  test('are found in the manifest of a DaemonSet', () => {
+  test('finds flags in the manifest of a DaemonSet', () => {
     const file = readFileSync(new URL('fixtures/daemonset.yaml', import.meta.url));
     const result = convert('flags', file);
     expect(result.exitCode).toBe(0);
@@ -43,20 +43,20 @@ describe('flags', () => {
     ]);
   });
 
-  test('are found in a list', () => {
+  test('finds flags in a list', () => {
     const result = convertFlags('- kube-proxy\n- --hostname-override\n- $(NODE)\n- -v=3\n');
     expect(result.text).toContain('verbosity: 3');
     expect(result.notes[0]).toContain('--hostname-override: stays a flag');
   });
 
-  test('a node name of blanks is refused, as at a start', () => {
+  test('rejects a node name of spaces, like a start', () => {
     const result = convertFlags('kube-proxy --hostname-override=" " --conntrack-min=-1');
     expect([result.exitCode, result.text]).toEqual([1, '']);
     expect(result.notes).toContain('error: hostnameOverride: must not be only white space');
     expect(result.notes).toContain('error: conntrack.min: -1: must be greater than or equal to 0');
   });
 
-  test('the port flags are folded into the addresses', () => {
+  test('merges the port flags into the addresses', () => {
     const result = convertFlags('--healthz-bind-address=:: --healthz-port=99 --metrics-port=0');
     expect(result.text).toContain('healthzBindAddress: "[::]:99"\n');
     expect(result.notes).toContain(
@@ -93,27 +93,27 @@ describe('flags', () => {
     ['--conntrack-min=-1', 'conntrack.min: -1: must be greater than or equal to 0'],
     ['--feature-gates=Nope=true', 'featureGates: unrecognized feature gate: Nope'],
     ['\u0000', 'the file is binary'],
-  ])('%j is refused', (text, error) => {
+  ])('rejects %j', (text, error) => {
     const result = convertFlags(text);
     expect(result).toMatchObject({ text: '', exitCode: 1 });
     expect(result.notes.join('\n')).toContain(error);
   });
 });
 
-describe('words of a shell', () => {
+describe('the shell words of a command line', () => {
   test.each([
     ['a \'b c\' "d e" f\\ g', ['a', 'b c', 'd e', 'f g']],
     ['a \\\n b\n# no\nc#d', ['a', 'b', 'c#d']],
     ['"a\\"b" \'\' x""y', ['a"b', '', 'xy']],
     ['', []],
     ["it's", ["it's"]],
-  ])('%j', (text, words) => {
+  ])('of %j are split as by a shell', (text, words) => {
     expect(splitWords(text)).toEqual(words);
   });
 });
 
 describe('validateFile', () => {
-  test('says that a file is valid, with warnings', () => {
+  test('reports that a file is valid, with warnings', () => {
     expect(validateFile('a.yaml', bytes(`${header}foo: 1\n`))).toEqual({
       text: 'a.yaml is valid\n',
       notes: [
@@ -123,7 +123,7 @@ describe('validateFile', () => {
     });
   });
 
-  test('lists what is wrong', () => {
+  test('lists errors', () => {
     const result = validateFile('a.yaml', bytes(`${header}mode: x\noomScoreAdj: 2000\n`));
     expect(result).toMatchObject({ text: '', exitCode: 1 });
     expect(result.notes).toEqual([

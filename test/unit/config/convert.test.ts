@@ -20,8 +20,8 @@ function expectValid(result: CommandResult): void {
   expect(validateFile('converted.yaml', bytes(result.text))).toMatchObject({ exitCode: 0 });
 }
 
-describe('OpenShift', () => {
-  test('the sync period and the arguments of a Network become fields', () => {
+describe('config convert from OpenShift', () => {
+  test('converts the sync period and the arguments of a Network', () => {
     const result = convertFixture('openshift', 'openshift-network.yaml');
     expect(result.text).toBe(
       `${begin}iptables:\n  maxSyncPeriod: 1m0s\n  minSyncPeriod: 30s\n  syncPeriod: 30s\n` +
@@ -36,7 +36,7 @@ describe('OpenShift', () => {
     expectValid(result);
   });
 
-  test('a List with the Network is taken too, with the block of pods', () => {
+  test('accepts a List with the Network, and uses its pod CIDR', () => {
     const result = convertFixture('openshift', 'openshift-list.yaml');
     expect(result.text).toContain('clusterCIDR: 10.132.0.0/14\n');
     expect(result.notes).toContain('spec.clusterNetwork: became clusterCIDR: 10.132.0.0/14');
@@ -47,7 +47,7 @@ describe('OpenShift', () => {
   const network = (spec: string): string =>
     `apiVersion: operator.openshift.io/v1\nkind: Network\nspec: ${spec}\n`;
 
-  test('arguments win over fields, and the last value of an argument counts', () => {
+  test('prefers arguments to fields, and the last value of an argument', () => {
     const spec =
       '{kubeProxyConfig: {bindAddress: 10.0.0.1, iptablesSyncPeriod: 10s, proxyArguments: ' +
       '{iptables-sync-period: ["20s", "40s"], nodeport-addresses: [10.0.0.0/8, fd00::/8]}}}';
@@ -58,7 +58,7 @@ describe('OpenShift', () => {
     expectValid(result);
   });
 
-  test('all errors come at once, with their places', () => {
+  test('reports all errors together, with their positions', () => {
     const spec =
       '{kubeProxyConfig: {iptablesSyncPeriod: PT30S, x: 1, proxyArguments: ' +
       '{masquerade-al: ["true"], v: [2], iptables-masquerade-bit: ["32"]}}}';
@@ -76,7 +76,7 @@ describe('OpenShift', () => {
     ]);
   });
 
-  test('two blocks of one family are left out', () => {
+  test('omits two blocks of one family', () => {
     const spec = '{clusterNetwork: [{cidr: 10.0.0.0/8}, {cidr: 11.0.0.0/8}], kubeProxyConfig: {}}';
     const result = convertText('openshift', network(spec));
     expect(result.text).not.toContain('clusterCIDR');
@@ -93,15 +93,15 @@ describe('OpenShift', () => {
     [network('{kubeProxyConfig: {proxyArguments: [a]}}'), 'must be a mapping of flags, not a list'],
     ['a: [', '(line 1): yaml: '],
     ['', 'one Network of operator.openshift.io'],
-  ])('%j is refused', (text, error) => {
+  ])('rejects %j', (text, error) => {
     const result = convertText('openshift', text);
     expect(result.exitCode).toBe(1);
     expect(result.notes.join('\n')).toContain(error);
   });
 });
 
-describe('OVHcloud', () => {
-  test('a customization becomes fields, tolerating a comma too much', () => {
+describe('config convert from OVHcloud', () => {
+  test('converts a customization, and tolerates an extra comma', () => {
     const result = convertFixture('ovhcloud', 'ovhcloud-customization.txt');
     expect(result.text).toBe(
       `${begin}iptables:\n  minSyncPeriod: 1s\n  syncPeriod: 30s\n` +
@@ -116,7 +116,7 @@ describe('OVHcloud', () => {
     expectValid(result);
   });
 
-  test('the payload of a cluster also gives the mode, tolerating comments', () => {
+  test('uses the mode in the payload of a cluster, and tolerates comments', () => {
     const result = convertFixture('ovhcloud', 'ovhcloud-cluster.txt');
     expect(result.text).toContain('mode: ipvs\n');
     expect(result.text).toContain('  tcpTimeout: 15m0s\n');
@@ -126,7 +126,7 @@ describe('OVHcloud', () => {
     expectValid(result);
   });
 
-  test('a payload replaces: what is not in it is not in the file', () => {
+  test('replaces all fields by a payload', () => {
     const result = convertFixture('ovhcloud', 'ovhcloud-replacement.txt');
     expect(result.text).toBe(
       `${begin}iptables:\n  syncPeriod: 2m0s\nkind: KubeProxyConfiguration\n`,
@@ -140,14 +140,14 @@ describe('OVHcloud', () => {
     ['{"region": "GRA5", "customization": {}}', true],
     ['{"region": "GRA5", "name": "my-super-cluster"}', true],
     ['{"kubeProxyMode": "iptables", "customization": {}}', false],
-  ])('in %s, that the mode is left to the proxy is told: %s', (text, isTold) => {
+  ])('reports that the mode is not set in %s: %s', (text, isTold) => {
     const result = convertText('ovhcloud', text);
     const notes = result.notes.filter((note) => note.startsWith('kubeProxyMode: not given: '));
     expect(notes.length > 0).toBe(isTold);
     expectValid(result);
   });
 
-  test('a missing comma is named with its place', () => {
+  test('reports the position of a missing comma', () => {
     expect(convertFixture('ovhcloud', 'ovhcloud-missing-comma.txt')).toEqual({
       text: '',
       notes: ['error: line 5: Missing , between flow map items, at: "syncPeriod": "PT60S"'],
@@ -155,7 +155,7 @@ describe('OVHcloud', () => {
     });
   });
 
-  test('a zero that a file cannot say is pointed out', () => {
+  test('warns of a zero that a file cannot express', () => {
     const text = '{"kubeProxy": {"iptables": {"minSyncPeriod": "PT0S"}}}';
     expect(convertText('ovhcloud', text).notes).toContain(
       'kubeProxy.iptables.minSyncPeriod: a file cannot say 0s here: it means the default, 1s',
@@ -193,7 +193,7 @@ describe('OVHcloud', () => {
     expect(result.notes.join('\n')).toContain(error);
   });
 
-  test('what the API does not know is left out, with a note', () => {
+  test('omits fields that the API does not have, with a note', () => {
     const text = '{"kubeProxy": {"nftables": {}, "iptables": {"x": "PT1S", "syncPeriod": null}}}';
     const { notes, exitCode } = convertText('ovhcloud', text);
     expect(exitCode).toBe(0);

@@ -7,12 +7,12 @@ function written(flags: readonly string[], file?: string): string {
   return result.kind === 'write-config' ? result.text : errorOf(result);
 }
 
-describe('the written configuration', () => {
-  test('has every field with its effective value, in alphabetical order', async () => {
+describe('a written configuration', () => {
+  test('contains every field with its effective value, in alphabetical order', async () => {
     await expect(written([])).toMatchFileSnapshot('fixtures/written-defaults.txt');
   });
 
-  test('gives periods and masqueradeAll only in the section of the mode', async () => {
+  test('contains periods and masqueradeAll only in the section of the mode', async () => {
     const file =
       'mode: nftables\nnftables: {masqueradeAll: true, syncPeriod: 9s, maxSyncPeriod: 10m}\n' +
       'iptables: {masqueradeAll: true, masqueradeBit: 3, syncPeriod: 8s}\n' +
@@ -27,7 +27,7 @@ describe('the written configuration', () => {
     ['mode: userspace\nudpIdleTimeout: 3s\nportRange: 100-200\n'],
     ['bindAddress: "fd00::1"\nhostnameOverride: "yes"\nconntrack: {maxPerCore: 0}\n'],
     ['oomScoreAdj: 0\niptables: {localhostNodePorts: false}\nwinkernel: {enableDSR: true}\n'],
-  ])('%j means the same when it is read again', (file) => {
+  ])('is read with the same meaning: %j', (file) => {
     // What is written says everything, also what log lines look like.
     const first = configOf(load(['--logging-format=text'], file));
     const again = loadConfig(['--config=proxy.yaml'], { readFile: () => bytes(written([], file)) });
@@ -35,16 +35,16 @@ describe('the written configuration', () => {
     expect(first).toMatchObject(meaning);
   });
 
-  test('is not written when anything is wrong', () => {
+  test('is not written if there is an error', () => {
     expect(written(['--proxy-mode=x'])).toContain('Error: failed validate: ');
   });
 
-  test('does not fold in the port flags', () => {
+  test('does not merge the port flags', () => {
     expect(written(['--healthz-port=0'])).toContain('healthzBindAddress: 0.0.0.0:10256\n');
     expect(written(['--healthz-bind-address=1.2.3.4'])).toContain('must be IP:port');
   });
 
-  test('is what /configz shows, with primary unexpanded', () => {
+  test('is the content of /configz, with primary unexpanded', () => {
     expect(configOf(loadFile('mode: nftables\n')).document).toMatchObject({
       apiVersion: 'kubeproxy.config.k8s.io/v1alpha1',
       kind: 'KubeProxyConfiguration',

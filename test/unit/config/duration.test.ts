@@ -9,7 +9,7 @@ import {
 
 const nsMax = 2n ** 63n - 1n;
 
-describe('durations of Go', () => {
+describe('a Go duration', () => {
   test.each([
     ['0', 0n, '0s'],
     ['0s', 0n, '0s'],
@@ -29,7 +29,7 @@ describe('durations of Go', () => {
     ['-1m', -60_000_000_000n, '-1m0s'],
     ['1s1s', 2_000_000_000n, '2s'],
     ['9223372036854775807ns', nsMax, '2562047h47m16.854775807s'],
-  ])('%s is read and printed as %s ns, %s', (text, ns, printed) => {
+  ])('%s is parsed and printed as %s ns, %s', (text, ns, printed) => {
     expect(parseDuration(text)).toEqual({ ok: true, value: ns });
     expect(formatDuration(ns)).toBe(printed);
   });
@@ -46,15 +46,15 @@ describe('durations of Go', () => {
     ['1 s', 'time: unknown unit " s" in duration "1 s"'],
     ['9223372036854775808ns', 'time: invalid duration "9223372036854775808ns"'],
     ['3000000h', 'time: invalid duration "3000000h"'],
-  ])('%j is none: %s', (text, error) => {
+  ])('%j is rejected: %s', (text, error) => {
     expect(parseDuration(text)).toEqual({ ok: false, error });
   });
 
-  test('a megabyte of digits is refused at once', () => {
+  test('of a megabyte of digits is rejected immediately', () => {
     expect(parseDuration('1'.repeat(1_000_000)).ok).toBe(false);
   });
 
-  test('what is printed reads as the same duration', () => {
+  test('is parsed from its printed text as the same duration', () => {
     fc.assert(
       fc.property(fc.bigInt({ min: -nsMax, max: nsMax }), (ns) => {
         expect(parseDuration(formatDuration(ns))).toEqual({ ok: true, value: ns });
@@ -62,14 +62,14 @@ describe('durations of Go', () => {
     );
   });
 
-  test('become milliseconds without rounding to whole ones', () => {
+  test('becomes milliseconds without rounding to integers', () => {
     expect([toMs(1_500_000n), toMs(86_400_000_000_000n), toMs(-1n)]).toEqual([
       1.5, 86_400_000, -0.000001,
     ]);
   });
 });
 
-describe('durations of ISO 8601', () => {
+describe('an ISO 8601 duration', () => {
   test.each([
     ['PT0S', '0s'],
     ['PT1S', '1s'],
@@ -98,7 +98,7 @@ describe('durations of ISO 8601', () => {
     ['PT1.2.3S', '"1.2.3" is not a number'],
     ['P999999999D', 'is longer than 292 years'],
     ['', 'is not a duration'],
-  ])('%j is none', (text, error) => {
+  ])('%j is rejected', (text, error) => {
     const parsed = parseIsoDuration(text);
     expect(parsed.ok ? '' : parsed.error).toContain(error);
   });

@@ -247,14 +247,14 @@ describe.each(bounds)('bounds of %s with "%s"', (path, rest, within, beyond) => 
   });
 });
 
-test('every field that has bounds stands in the table of bounds, but for logging’s', () => {
+test('every bounded field is in the table of bounds, except those of logging', () => {
   const bounded = fieldPaths.filter((path) => settingTable[path].bounds !== undefined);
   const inTable = new Set(bounds.map(([path]) => path));
   // Its errors come before all others, see the rules of logging.
   expect(bounded.filter((path) => !inTable.has(path))).toEqual(['logging.flushFrequency']);
 });
 
-test('the fields are kube-proxy’s and the older reference’s, plus our own, which are marked', () => {
+test('the fields are kube-proxy’s and the older reference’s, and our own marked ones', () => {
   const known = new Set(contract.map(([path]) => path));
   const ours = fieldPaths.filter((path) => !known.has(path));
   expect(ours).toEqual([

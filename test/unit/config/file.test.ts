@@ -35,21 +35,21 @@ describe('apiVersion and kind', () => {
     expect(problemsOf(file)).toContain(error);
   });
 
-  test('a ConfigMap is told apart', () => {
+  test('a ConfigMap is recognised', () => {
     const text = problemsOf('apiVersion: v1\nkind: ConfigMap\ndata: {config.conf: ""}\n');
     expect(text).toContain('the configuration is a value in its data');
   });
 });
 
 test.each([['off'], ['"off"'], ['false']])(
-  'connectTime: %s switches it off, though off is a boolean',
+  'connectTime: %s disables it, though YAML reads off as a boolean',
   (value) => {
     expect(givenOf(`connectTime: ${value}\n`)).toEqual({ connectTime: 'off' });
   },
 );
 
-describe('fields that cannot be read', () => {
-  test('are listed with what is wrong with the others', () => {
+describe('configuration fields that cannot be read', () => {
+  test('are listed together with other errors', () => {
     const file = 'oomScoreAdj: much\nconntrack: {min: -1}\nfeatureGates: {Foo: true}\n';
     expect(errorOf(loadFile(file))).toBe(
       'Error: failed complete: failed to decode: oomScoreAdj (line 3): ' +
@@ -65,13 +65,13 @@ describe('fields that cannot be read', () => {
     ['their section', 'nftables: {syncPeriod: x, minSyncPeriod: 40s}\nmode: nftables\n'],
     ['the mode', 'mode: 1\niptables: {minSyncPeriod: 40s}\n'],
     ['the gates', 'featureGates: 1\nlogging: {options: {text: {splitStream: true}}}\n'],
-  ])('do not make others in %s look wrong', (_, file) => {
+  ])('do not make others in %s invalid', (_, file) => {
     expect(errorOf(loadFile(file)).trimEnd().split('\n')).toHaveLength(2);
   });
 });
 
-describe('leniency', () => {
-  test('unknown fields are accepted, with their lines and a guess', () => {
+describe('a tolerant read of the configuration file', () => {
+  test('accepts unknown fields, with their lines and a suggestion', () => {
     const file = 'iptables:\n  syncperiod: 1s\n  syncPeriod: 9s\nfoo: {bar: 1}\n';
     const { config, warnings } = running(loadFile(file));
     expect(config.modes.iptables.syncPeriodMs).toBe(9000);
@@ -81,7 +81,7 @@ describe('leniency', () => {
     ]);
   });
 
-  test('of fields that stand twice the last one counts, with a warning', () => {
+  test('uses the last of repeated fields, with a warning', () => {
     const file = 'mode: iptables\nmode: ipvs\nipvs: {scheduler: a, scheduler: b}\n';
     const { config, warnings } = running(loadFile(file));
     expect([config.mode, config.ipvs.scheduler]).toEqual(['ipvs', 'b']);
@@ -91,7 +91,7 @@ describe('leniency', () => {
     ]);
   });
 
-  test('so are those in items of a list, each by itself', () => {
+  test('treats each item of a list on its own', () => {
     const file =
       'logging:\n  vmodule:\n  - {filePattern: a, verbosity: 1}\n' +
       '  - filePattern: b\n    verbositi: 2\n    verbosity: 2\n    verbosity: 3\n';
@@ -110,15 +110,15 @@ describe('leniency', () => {
     ]);
   });
 
-  test('field names are case-sensitive', () => {
+  test('distinguishes upper and lower case in field names', () => {
     expect(givenOf('Mode: ipvs\n')).toEqual({});
   });
 
-  test('a wrong type is an error even among unknown fields', () => {
+  test('rejects a wrong type even with unknown fields', () => {
     expect(errorOf(loadFile('foo: 1\nmode: 1\n'))).toContain('mode (line 4): must be a string');
   });
 
-  test('a thousand unknown fields make one short warning', () => {
+  test('makes one short warning for a thousand unknown fields', () => {
     const file = Array.from({ length: 1000 }, (_, index) => `x${index}: 1\n`).join('');
     const [warning = ''] = running(loadFile(file)).warnings;
     expect(warning).toMatch(/ and 980 more$/);
@@ -126,8 +126,8 @@ describe('leniency', () => {
   });
 });
 
-describe('YAML', () => {
-  test('JSON is YAML', () => {
+describe('a configuration file in YAML', () => {
+  test('may be JSON', () => {
     const json = {
       apiVersion: 'kubeproxy.config.k8s.io/v1alpha1',
       kind: 'KubeProxyConfiguration',
@@ -139,7 +139,7 @@ describe('YAML', () => {
     }
   });
 
-  test('scalars mean what YAML 1.1 says, but for base 60', () => {
+  test('has scalars with the meaning of YAML 1.1, except base 60', () => {
     expect(givenOf('enableProfiling: yes\nbindAddressHardFail: ON\n')).toEqual({
       enableProfiling: true,
       bindAddressHardFail: true,
@@ -156,7 +156,7 @@ describe('YAML', () => {
     );
   });
 
-  test('anchors, aliases and merges are followed', () => {
+  test('may have anchors, aliases and merges', () => {
     const file =
       'nftables: &periods {syncPeriod: 7s, minSyncPeriod: 2s}\n' +
       'iptables:\n  <<: *periods\n  syncPeriod: 9s\nipvs: *periods\n';
@@ -170,18 +170,18 @@ describe('YAML', () => {
     });
   });
 
-  test('an unquoted :: is an error that shows its line', () => {
+  test('is rejected for an unquoted ::, with its line', () => {
     expect(givenOf('bindAddress: ::\n')).toMatch(/\(line 3\): yaml: .*, at: bindAddress: ::$/);
   });
 
-  test('of several documents the first counts', () => {
+  test('uses the first of several documents', () => {
     const { config, warnings } = running(loadFile('mode: ipvs\n---\nmode: iptables\n'));
     expect(config.mode).toBe('ipvs');
     expect(warnings[0]).toContain('only the first document of the file is read');
   });
 });
 
-describe('limits', () => {
+describe('the limits of a configuration file', () => {
   const bomb = Array.from(
     { length: 9 },
     (_, level) =>
@@ -199,7 +199,7 @@ describe('limits', () => {
     ['a merge of a word', `${header}<<: a\n`, '<< needs a mapping'],
     ['more than 1 MiB', `${header}#${' '.repeat(1024 * 1024)}`, 'at most 1 MiB is read'],
     ['a NUL', `${header}mode: "\u0000"\n`, 'the file is binary'],
-  ])('%s is refused in one sentence', (_what, file, error) => {
+  ])('reject %s in one sentence', (_what, file, error) => {
     expect(problemsOf(file)).toContain(error);
     expect(problemsOf(file).length).toBeLessThan(300);
   });
@@ -208,19 +208,19 @@ describe('limits', () => {
     ['a value', `mode: ${'x'.repeat(900_000)}\n`],
     ['a duration', `configSyncPeriod: "${'1'.repeat(900_000)}"\n`],
     ['a gate', `featureGates: {${'x'.repeat(900_000)}: true}\n`],
-  ])('%s of a megabyte is not repeated in full', (_what, body) => {
+  ])('shorten %s of a megabyte in messages', (_what, body) => {
     const text = errorOf(loadFile(body));
     expect(text).toMatch(/^Error: failed /);
     expect(text.length).toBeLessThan(10_000);
   });
 
-  test('bytes that are not UTF-8 are refused', () => {
+  test('reject bytes that are not UTF-8', () => {
     expect(problemsOf(new Uint8Array([0x6b, 0xff, 0xfe, 0x80]))).toContain('the file is binary');
   });
 });
 
-describe('reading', () => {
-  test('a file that cannot be read is an error that says why', () => {
+describe('reading a configuration file', () => {
+  test('reports why the file cannot be read', () => {
     const readFile = (path: string): Uint8Array => {
       throw new Error(`ENOENT: no such file or directory, open '${path}'`);
     };
@@ -231,7 +231,7 @@ describe('reading', () => {
     );
   });
 
-  test('the path is remembered, to be watched', () => {
+  test('returns the path, to be watched', () => {
     expect(configOf(load(['-v=1'], 'mode: ipvs')).configPath).toBe('proxy.yaml');
     expect(configOf(load([])).configPath).toBeUndefined();
   });

@@ -10,7 +10,7 @@ function fixture(name: string) {
 }
 
 describe('the file that kubeadm writes', () => {
-  test('loads without a warning and means the defaults', () => {
+  test('is loaded without a warning and has the defaults', () => {
     const { config, warnings } = fixture('kubeadm.yaml');
     const flags = [
       '--kubeconfig=/var/lib/kube-proxy/kubeconfig.conf',
@@ -35,7 +35,7 @@ describe('the file that kubeadm writes', () => {
 });
 
 describe('a file with every field of the older reference', () => {
-  test('is understood in full', () => {
+  test('is accepted completely', () => {
     const { config } = fixture('older-reference.yaml');
     expect(config).toMatchObject({
       mode: 'userspace',
@@ -67,7 +67,7 @@ describe('a file with every field of the older reference', () => {
     expect(cidrs.map(formatCIDR)).toEqual(['127.0.0.0/8']);
   });
 
-  test('warns only of what has no use here', () => {
+  test('causes warnings only for fields without effect', () => {
     const { warnings } = fixture('older-reference.yaml');
     expect(warnings.filter((line) => !line.startsWith('winkernel.'))).toEqual([
       'portRange has no effect: no mode allocates proxy ports',

@@ -166,44 +166,41 @@ describe.each(contract)('--%s', (name, kind, standard) => {
     expect(textOf([], name)).toBe(standard);
   });
 
-  test('takes its value after an equals sign or as the next word', () => {
+  test('accepts a value after an equals sign or as the next word', () => {
     expect(textOf([`--${name}=${good}`], name)).toBe(shown);
     const takesNext = kind !== 'bool' && name !== 'version';
     if (takesNext) expect(textOf([`--${name}`, good], name)).toBe(shown);
     else expect(textOf([`--${name}`], name)).toBe('true');
   });
 
-  test('knows whether it was given', () => {
+  test('records whether it was given', () => {
     const flags = parseFlags([`--${name}=${good}`]);
     expect(flags.ok && flags.isSet(flagKeys.get(name)!)).toBe(true);
     const none = parseFlags([]);
     expect(none.ok && none.isSet(flagKeys.get(name)!)).toBe(false);
   });
 
-  test('takes underscores for hyphens', () => {
+  test('accepts underscores for hyphens', () => {
     expect(textOf([`--${name.replaceAll('-', '_')}=${good}`], name)).toBe(shown);
   });
 });
 
 const refusing = contract.filter(([, kind]) => kind !== 'string');
 
-test.each(refusing)(
-  '--%s refuses a value of the wrong form in the words of pflag',
-  (name, kind) => {
-    const { bad, error } = sampleOf(name, kind);
-    expect(parseFlags([`--${name}=${bad}`])).toEqual({
-      ok: false,
-      error: `invalid argument ${JSON.stringify(bad)} for "${shownName(name)}" flag: ${error}`,
-      hint: '',
-    });
-  },
-);
+test.each(refusing)('--%s rejects an invalid value with the message of pflag', (name, kind) => {
+  const { bad, error } = sampleOf(name, kind);
+  expect(parseFlags([`--${name}=${bad}`])).toEqual({
+    ok: false,
+    error: `invalid argument ${JSON.stringify(bad)} for "${shownName(name)}" flag: ${error}`,
+    hint: '',
+  });
+});
 
 // These end the program before the question comes up.
 const ending = ['cleanup', 'init-only', 'write-config-to', 'version'];
 
 test.each(contract.filter(([name]) => !ending.includes(name)))(
-  '--%s counts beside a file as the contract says',
+  '--%s with a file has the precedence of the contract',
   (name, _kind, standard, withConfig) => {
     // The default is a value that no rule refuses, so only the precedence shows.
     const result = load([`--${name}=${standard.replace('[]', '')}`], 'mode: iptables\n');
@@ -213,7 +210,7 @@ test.each(contract.filter(([name]) => !ending.includes(name)))(
 );
 
 describe('the set of flags', () => {
-  test('is kube-proxy’s, plus our own, which are marked', () => {
+  test('is kube-proxy’s, and our own marked flags', () => {
     const known = new Set([...contract.map(([name]) => name), 'config', 'help']);
     const ours = [...flagKeys.keys()].filter((name) => !known.has(name));
     expect(ours.sort()).toEqual([

@@ -8,7 +8,7 @@ function failureOf(...argv: string[]): string {
   return result.ok ? 'no error' : result.error;
 }
 
-describe('the syntax of flags', () => {
+describe('the parser of flags', () => {
   test.each([
     [['--foo'], 'unknown flag: --foo'],
     [['--foo_bar=1'], 'unknown flag: --foo_bar'],
@@ -36,34 +36,34 @@ describe('the syntax of flags', () => {
   });
 
   test.each([['-v4'], ['-v=4'], ['-v', '4'], ['--v=4'], ['--v', '4']])(
-    'the verbosity is read from %s %s',
+    'reads the verbosity from %s %s',
     (...argv) => {
       const flags = parseFlags(argv.filter((word) => word !== undefined));
       expect(flags.ok && flags.value('logging.verbosity')).toBe(4);
     },
   );
 
-  test('a boolean does not take the next word', () => {
+  test('does not use the next word as the value of a boolean', () => {
     const flags = parseFlags(['--cleanup', 'false']);
     expect(flags.ok && [flags.value('--cleanup'), flags.words]).toEqual([true, ['false']]);
   });
 
-  test('words after -- are no flags', () => {
+  test('treats words after -- as arguments', () => {
     const flags = parseFlags(['--v=1', '--', '--v=2']);
     expect(flags.ok && [flags.value('logging.verbosity'), flags.words]).toEqual([1, ['--v=2']]);
   });
 
-  test('a single dash is a word', () => {
+  test('treats a single dash as a word', () => {
     const flags = parseFlags(['-']);
     expect(flags.ok && flags.words).toEqual(['-']);
   });
 
-  test('the last of several values counts', () => {
+  test('uses the last of several values', () => {
     const flags = parseFlags(['--proxy-mode=ipvs', '--proxy-mode=nftables']);
     expect(flags.ok && flags.value('mode')).toBe('nftables');
   });
 
-  test('lists, gates and patterns of several flags add up', () => {
+  test('combines lists, gates and patterns of repeated flags', () => {
     const flags = parseFlags([
       '--nodeport-addresses=10.0.0.0/8,"a,b"',
       '--nodeport-addresses=fd00::/8',
@@ -78,25 +78,25 @@ describe('the syntax of flags', () => {
     expect(flags.text('logging.vmodule')).toBe('a=1,b=2');
   });
 
-  test('an empty address leaves the default', () => {
+  test('treats an empty address as the default', () => {
     const flags = parseFlags(['--bind-address=']);
     expect(flags.ok && flags.value('bindAddress')).toBe('0.0.0.0');
   });
 
-  test('a misspelt flag is told its neighbour', () => {
+  test('suggests a similar flag for a misspelt one', () => {
     const text = errorOf(load(['--clutser-cidr=10.0.0.0/8']));
     expect(text).toContain('Error: unknown flag: --clutser-cidr\n  did you mean --cluster-cidr?\n');
   });
 });
 
-describe('the outcome of a command line', () => {
-  test('an error about a flag says where flags are described', () => {
+describe('the result of a command line', () => {
+  test('says in an error about a flag where flags are described', () => {
     const result = load(['--foo']);
     expect(result).toMatchObject({ kind: 'error', exitCode: 2, message: 'unknown flag: --foo' });
     expect(errorOf(result)).toBe("Error: unknown flag: --foo\nSee 'fairlead run --help'\n");
   });
 
-  test('words are refused, empty ones are not', () => {
+  test('rejects words, but not empty ones', () => {
     const text =
       'Error: "fairlead" does not take any arguments, got ["x" "y z"]\n' +
       "  commands come first: 'fairlead help' lists them\n";
@@ -104,46 +104,49 @@ describe('the outcome of a command line', () => {
     expect(load(['', '']).kind).toBe('run');
   });
 
-  test.each([['--help'], ['-h'], ['-hh']])('%s prints the help', (flag) => {
+  test.each([['--help'], ['-h'], ['-hh']])('prints the help for %s', (flag) => {
     expect(load([flag])).toEqual({ kind: 'print', text: flagsText(), exitCode: 0 });
   });
 
-  test('--help=false is no call for help', () => {
+  test('does not print the help for --help=false', () => {
     expect(load(['--help=false']).kind).toBe('run');
   });
 
-  test('a bad flag beside --help is an error', () => {
+  test('is an error for an invalid flag with --help', () => {
     expect(load(['--help', '--foo']).kind).toBe('error');
   });
 
-  test('--version prints the release of kube-proxy first', () => {
+  test('prints the release of kube-proxy first for --version', () => {
     const result = load(['--version']);
     expect(result.kind === 'print' && result.text.split('\n')[0]).toBe('Kubernetes v1.36.2');
   });
 
-  test('--version=raw prints every part as JSON', () => {
+  test('prints every part as JSON for --version=raw', () => {
     const result = load(['--version=raw']);
     const version: unknown = JSON.parse(result.kind === 'print' ? result.text : '');
     expect(version).toMatchObject({ major: '1', minor: '36', gitVersion: 'v1.36.2' });
   });
 
-  test('--version=v… is reported, when it is the same release', () => {
+  test('reports --version=v… if it is the same release', () => {
     const { config } = running(load(['--version=v1.36.2-vendor.1']));
     expect(config.kubernetesVersion).toBe('v1.36.2-vendor.1');
     expect(running(load(['--version=false'])).config.kubernetesVersion).toBe('v1.36.2');
     expect(errorOf(load(['--version=v1.35.0']))).toContain('must match major, minor and patch');
   });
 
-  test.each(['healthz', 'metrics'])('--%s-port works and says that it is deprecated', (name) => {
-    const { warnings } = running(load([`--${name}-port=1234`]));
-    expect(warnings).toEqual([
-      `Flag --${name}-port has been deprecated, This flag is deprecated and will be removed in a ` +
-        `future release. Please use --${name}-bind-address instead.`,
-    ]);
-    expect(flagsText()).not.toContain(`--${name}-port`);
-  });
+  test.each(['healthz', 'metrics'])(
+    'accepts --%s-port and reports that it is deprecated',
+    (name) => {
+      const { warnings } = running(load([`--${name}-port=1234`]));
+      expect(warnings).toEqual([
+        `Flag --${name}-port has been deprecated, This flag is deprecated and will be removed in a ` +
+          `future release. Please use --${name}-bind-address instead.`,
+      ]);
+      expect(flagsText()).not.toContain(`--${name}-port`);
+    },
+  );
 
-  test('what to do follows from the flags, writing before cleaning before initialising', () => {
+  test('selects the action by the flags: write, then clean up, then initialise', () => {
     const all = ['--init-only', '--cleanup', '--write-config-to=out.yaml'];
     expect(load(all)).toMatchObject({ kind: 'write-config', path: 'out.yaml' });
     expect(load(all.slice(0, 2))).toMatchObject({ kind: 'cleanup', action: 'remove' });
@@ -156,15 +159,15 @@ describe('the outcome of a command line', () => {
   });
 });
 
-describe('the help', () => {
-  test('keeps to 100 columns', () => {
+describe('the help of flags', () => {
+  test('fits into 100 columns', () => {
     const long = flagsText()
       .split('\n')
       .filter((line) => line.length > 100);
     expect(long).toEqual([]);
   });
 
-  test('shows types, defaults and what a value must be', () => {
+  test('shows types, defaults and valid values', () => {
     expect(flagsText()).toMatch(/ {2}-v, --v level\n/);
     expect(flagsText()).toContain('(default 24h0m0s)');
     expect(flagsText().replaceAll(/\s+/g, ' ')).toContain(

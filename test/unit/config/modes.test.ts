@@ -6,8 +6,8 @@ function settingsOf(file: string, mode: ModeName): ModeSettings {
   return configOf(loadFile(file)).modes[mode];
 }
 
-describe('what each mode would run with', () => {
-  test('is the default when nothing is given', () => {
+describe('the settings of each mode', () => {
+  test('are the defaults if nothing is set', () => {
     for (const mode of modeNames) {
       expect(settingsOf('', mode)).toEqual({
         masqueradeBit: 14,
@@ -20,7 +20,7 @@ describe('what each mode would run with', () => {
     }
   });
 
-  test('comes from the section of the requested mode', () => {
+  test('are read from the section of the requested mode', () => {
     const file =
       'mode: nftables\n' +
       'nftables: {masqueradeBit: 31, masqueradeAll: true, syncPeriod: 9s, ' +
@@ -36,13 +36,13 @@ describe('what each mode would run with', () => {
     });
   });
 
-  test("kube-proxy's own default of 1s means no wait, any other minimum is kept", () => {
+  test("treat kube-proxy's own default of 1s as no wait, and keep any other minimum", () => {
     const minimum = (text: string): number =>
       settingsOf(`nftables: {minSyncPeriod: ${text}}\n`, 'nftables').minSyncPeriodMs;
     expect([minimum('1s'), minimum('500ms'), minimum('1500ms')]).toEqual([0, 500, 1500]);
   });
 
-  test('mode ipvs masquerades as the iptables section says', () => {
+  test('of ipvs use masquerading of the iptables section', () => {
     const file = 'mode: ipvs\niptables: {masqueradeBit: 0, masqueradeAll: true, syncPeriod: 5s}\n';
     expect(settingsOf(file, 'ipvs')).toMatchObject({
       masqueradeBit: 0,
@@ -52,7 +52,7 @@ describe('what each mode would run with', () => {
     });
   });
 
-  test('an empty mode that becomes nftables keeps what the iptables section gives', () => {
+  test('use the iptables section if an empty mode becomes nftables', () => {
     const file = 'iptables: {masqueradeBit: 7, masqueradeAll: true, syncPeriod: 9s}\n';
     expect(settingsOf(file, 'nftables')).toMatchObject({
       masqueradeBit: 7,
@@ -61,14 +61,14 @@ describe('what each mode would run with', () => {
     });
   });
 
-  test('zeros and nulls of the nftables section do not count as given', () => {
+  test('ignore zeros and nulls of the nftables section', () => {
     const file =
       'mode: ""\niptables: {masqueradeAll: true, masqueradeBit: 7}\n' +
       'nftables: {masqueradeAll: false, masqueradeBit: null, minSyncPeriod: 0s, syncPeriod: 0s}\n';
     expect(settingsOf(file, 'nftables')).toMatchObject({ masqueradeBit: 7, masqueradeAll: true });
   });
 
-  test('an empty mode that becomes nftables prefers what its own section gives', () => {
+  test('prefer the nftables section if an empty mode becomes nftables', () => {
     const file =
       'iptables: {masqueradeBit: 7, syncPeriod: 9s}\nnftables: {masqueradeBit: 8, syncPeriod: 5s}\n';
     const { nodePortAddresses, modes } = configOf(loadFile(file));
@@ -77,7 +77,7 @@ describe('what each mode would run with', () => {
     expect(nodePortAddresses).toEqual({ kind: 'all' });
   });
 
-  test('falling back from nftables keeps what its section gives', () => {
+  test('keep the nftables section after a fallback from nftables', () => {
     const file =
       'mode: nftables\nnftables: {masqueradeBit: 8, masqueradeAll: true, syncPeriod: 5s}\n';
     expect(settingsOf(file, 'iptables')).toMatchObject({
@@ -87,7 +87,7 @@ describe('what each mode would run with', () => {
     });
   });
 
-  test('a wrong value in a section that is not asked for is not used, with a warning', () => {
+  test('ignore an invalid value of an unused section, with a warning', () => {
     const { config, warnings } = running(loadFile('nftables: {masqueradeBit: 40}\n'));
     expect(config.modes.nftables.masqueradeBit).toBe(14);
     expect(warnings).toEqual([
@@ -95,14 +95,14 @@ describe('what each mode would run with', () => {
     ]);
   });
 
-  test('--masquerade-all holds in every mode, --iptables-masquerade-bit not in nftables', () => {
+  test('use --masquerade-all in every mode, and --iptables-masquerade-bit not in nftables', () => {
     const flags = ['--masquerade-all', '--iptables-masquerade-bit=5', '--proxy-mode=nftables'];
     const { modes } = configOf(load(flags));
     expect(modeNames.map((mode) => modes[mode].masqueradeAll)).toEqual([true, true, true, true]);
     expect([modes.nftables.masqueradeBit, modes.iptables.masqueradeBit]).toEqual([14, 5]);
   });
 
-  test('IPVS timeouts count in mode ipvs only', () => {
+  test('use IPVS timeouts in mode ipvs only', () => {
     const file = 'ipvs: {tcpTimeout: 15m, udpTimeout: 5s, strictARP: true}\n';
     expect(configOf(loadFile(`mode: ipvs\n${file}`)).ipvs).toMatchObject({
       tcpTimeoutMs: 900_000,

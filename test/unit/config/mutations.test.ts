@@ -155,22 +155,22 @@ describe.each(mutations)('%s', (_what, list) => {
   );
 });
 
-test('these are at least 200 files', () => {
+test('at least 200 mutated files are tested', () => {
   expect(mutations.flatMap(([, list]) => list).length).toBeGreaterThanOrEqual(200);
 });
 
-describe('whatever the file holds', () => {
+describe('reading a mutated configuration file', () => {
   const isClear = (result: LoadResult): void => {
     const text = result.kind === 'error' ? result.text : '';
     expect(text).not.toMatch(stackTrace);
     expect(['run', 'error']).toContain(result.kind);
   };
 
-  test('bytes at random never throw', () => {
+  test('never throws for random bytes', () => {
     fc.assert(fc.property(fc.uint8Array({ maxLength: 200 }), (file) => isClear(loadBytes(file))));
   });
 
-  test('text at random never throws', () => {
+  test('never throws for random text', () => {
     const text = fc.string({
       unit: fc.constantFrom(...'{}[]:,-&*!|>\'"%@` \n\tab01#~?<'),
       maxLength: 60,
@@ -178,7 +178,7 @@ describe('whatever the file holds', () => {
     fc.assert(fc.property(text, (body) => isClear(loadBytes(bytes(header + body)))));
   });
 
-  test('values at random never throw, in any field', () => {
+  test('never throws for random values in any field', () => {
     const value = fc.oneof(fc.jsonValue(), fc.string(), fc.double(), fc.ipV6(), fc.integer());
     fc.assert(
       fc.property(fc.constantFrom(...fieldPaths), value, (path: FieldPath, content) => {

@@ -3,8 +3,8 @@ import { otherGates } from '../../../src/config/gate-names.ts';
 import { proxyGates, resolveGates } from '../../../src/config/gates.ts';
 import { configOf, errorOf, load, loadFile, running } from './support.ts';
 
-describe('with a file', () => {
-  test('the file counts, not the flags, and the dropped ones are named', () => {
+describe('a configuration file with flags', () => {
+  test('overrides the flags, and the ignored ones are named', () => {
     const flags = ['--proxy-mode=ipvs', '--kubeconfig=/f', '--ipvs-scheduler=lc', '--v=1'];
     const { config, warnings } = running(load(flags, 'mode: iptables\n'));
     expect(config.mode).toBe('iptables');
@@ -15,7 +15,7 @@ describe('with a file', () => {
     ]);
   });
 
-  test('logging flags win, patterns of flags stand before those of the file', () => {
+  test('is overridden by logging flags, and patterns of flags precede its own', () => {
     const file =
       'mode: ipvs\nipvs: {scheduler: sh}\nlogging:\n' +
       '  verbosity: 2\n  vmodule: [{filePattern: a.go, verbosity: 3}]\n';
@@ -31,19 +31,19 @@ describe('with a file', () => {
     expect(document).toMatchObject({ logging: { vmodule } });
   });
 
-  test('logging flags that are not given leave the file’s values', () => {
+  test('keeps its logging values if the flags are not given', () => {
     const { logging } = configOf(loadFile('logging: {verbosity: 2, format: json}\n'));
     expect(logging).toEqual({ verbosity: 2, format: 'json' });
   });
 
-  test('--hostname-override wins over the file', () => {
+  test('is overridden by --hostname-override', () => {
     const file = 'hostnameOverride: File\n';
     expect(configOf(loadFile(file)).hostnameOverride).toBe('file');
     expect(configOf(load(['--hostname-override= Flag '], file)).hostnameOverride).toBe('flag');
     expect(configOf(load(['--hostname-override='], file)).hostnameOverride).toBe('file');
   });
 
-  test('--master and --manifests still count', () => {
+  test('is used together with --master and --manifests', () => {
     const file = 'clientConnection: {kubeconfig: /k}\n';
     expect(configOf(load(['--master=https://a'], file)).source).toMatchObject({
       kubeconfigPath: '/k',
@@ -55,7 +55,7 @@ describe('with a file', () => {
     });
   });
 
-  test('an IPv6 bind address moves the default addresses', () => {
+  test('changes the default addresses for an IPv6 bind address', () => {
     const { document } = configOf(loadFile('bindAddress: "fd00::1"\n'));
     expect([document.healthzBindAddress, document.metricsBindAddress]).toEqual([
       '[::]:10256',
@@ -63,7 +63,7 @@ describe('with a file', () => {
     ]);
   });
 
-  test('an empty address is the default, it cannot be switched off', () => {
+  test('uses the default for an empty address, which cannot be disabled', () => {
     const { config } = running(loadFile('healthzBindAddress: ""\nmetricsBindAddress: ""\n'));
     expect([config.healthzBindAddress?.port, config.metricsBindAddress?.port]).toEqual([
       10256, 10249,
@@ -71,8 +71,8 @@ describe('with a file', () => {
   });
 });
 
-describe('without a file', () => {
-  test('an IPv6 bind address leaves the default addresses where they are', () => {
+describe('flags without a configuration file', () => {
+  test('keep the default addresses for an IPv6 bind address', () => {
     const { document } = configOf(load(['--bind-address=fd00::1']));
     expect([document.healthzBindAddress, document.metricsBindAddress]).toEqual([
       '0.0.0.0:10256',
@@ -80,7 +80,7 @@ describe('without a file', () => {
     ]);
   });
 
-  test('a port flag counts where the address has none', () => {
+  test('use a port flag if the address has no port', () => {
     const ports = (...flags: string[]): unknown => {
       const { healthzBindAddress, metricsBindAddress } = configOf(load(flags));
       return [healthzBindAddress?.port, metricsBindAddress?.port];
@@ -91,7 +91,7 @@ describe('without a file', () => {
     expect(ports('--healthz-port=1', '--metrics-port=2')).toEqual([10256, 10249]);
   });
 
-  test('port 0 and an empty address switch a server off', () => {
+  test('disable a server by port 0 and an empty address', () => {
     const served = (...flags: string[]): unknown => {
       const { healthzBindAddress, metricsBindAddress } = configOf(load(flags));
       return [healthzBindAddress, metricsBindAddress];
@@ -103,7 +103,7 @@ describe('without a file', () => {
     ]);
   });
 
-  test('iptables-* periods count in every mode but ipvs', () => {
+  test('use iptables-* periods in every mode except ipvs', () => {
     const flags = [
       '--iptables-sync-period=10s',
       '--iptables-min-sync-period=0',
@@ -126,12 +126,12 @@ describe('without a file', () => {
     });
   });
 
-  test('mode ipvs has no minimum, whether it comes from flags or from a file', () => {
+  test('have no minimum period in mode ipvs, also with a file', () => {
     expect(configOf(load(['--proxy-mode=ipvs'])).modes.ipvs.minSyncPeriodMs).toBe(0);
     expect(configOf(loadFile('mode: ipvs\n')).modes.ipvs.minSyncPeriodMs).toBe(0);
   });
 
-  test('a flag can say 0 where a file cannot', () => {
+  test('may set 0 where a file cannot', () => {
     expect(errorOf(load(['--config-sync-period=0']))).toContain('must be greater than 0');
     expect(configOf(loadFile('configSyncPeriod: 0s\n')).document).toMatchObject({
       configSyncPeriod: '15m0s',
@@ -140,7 +140,7 @@ describe('without a file', () => {
     expect([oom.oomScoreAdj, oom.conntrack.maxPerCore]).toEqual([0, 0]);
   });
 
-  test('a host name of blanks is an error', () => {
+  test('reject a host name of spaces', () => {
     expect(errorOf(load(['--hostname-override= ']))).toBe(
       'Error: failed complete: empty hostname-override is invalid\n' +
         '  --hostname-override: must not be only white space\n',
@@ -148,14 +148,14 @@ describe('without a file', () => {
     expect(errorOf(loadFile('hostnameOverride: " "\n'))).toContain('failed complete: empty');
   });
 
-  test('an empty --cluster-cidr means that nothing is local', () => {
+  test('treat an empty --cluster-cidr as no local addresses', () => {
     expect(configOf(load(['--cluster-cidr='])).detectLocal).toEqual({
       kind: 'ClusterCIDR',
       cidrs: [],
     });
   });
 
-  test('every flag and its value are listed in order', () => {
+  test('are all listed with their values in order', () => {
     const { flags } = configOf(load(['--v=2', '--nodeport-addresses=10.0.0.0/8']));
     expect(flags.map(({ name }) => name)).toEqual([...flags.map(({ name }) => name)].sort());
     expect(flags).toContainEqual({ name: 'v', value: '2' });
@@ -164,7 +164,7 @@ describe('without a file', () => {
   });
 });
 
-describe('logging', () => {
+describe('the logging configuration', () => {
   test.each([
     ['format: xml', 'format: Invalid value: "xml": Unsupported log format'],
     ['flushFrequency: -1s', 'flushFrequency: Invalid value: -1s: must be greater than 0'],
@@ -191,14 +191,14 @@ describe('logging', () => {
     expect(text).toContain('\n  mode (line 3): "x": must be ');
   });
 
-  test('format json needs its gate', () => {
+  test('requires the gate of format json', () => {
     const file = 'logging: {format: json}\nfeatureGates: {LoggingBetaOptions: false}\n';
     expect(errorOf(loadFile(file))).toContain(
       'initialize logging: format: Forbidden: Log format json is disabled, see LoggingBetaOptions',
     );
   });
 
-  test('the options of the chosen format count, with their gate', () => {
+  test('uses the options of the selected format, with their gate', () => {
     const file =
       'featureGates: {LoggingAlphaOptions: true}\nlogging: {format: json, options: ' +
       '{json: {splitStream: true, infoBufferSize: 2Ki}, text: {infoBufferSize: 1}}}\n';
@@ -219,7 +219,7 @@ describe('feature gates', () => {
     });
   });
 
-  test('bulk switches set what is not named', () => {
+  test('are set in groups, except those that are named', () => {
     expect(gatesOf('AllAlpha=true,NativeHistograms=false')).toMatchObject({
       LoggingAlphaOptions: true,
       NativeHistograms: false,
@@ -230,7 +230,7 @@ describe('feature gates', () => {
     });
   });
 
-  test('a locked gate keeps its value', () => {
+  test('keep their value if locked', () => {
     const file = 'featureGates:\n  NFTablesProxyMode: false\n';
     expect(errorOf(loadFile(file)).split('\n')[0]).toBe(
       'Error: failed complete: cannot set feature gate NFTablesProxyMode to false, feature is ' +
@@ -239,7 +239,7 @@ describe('feature gates', () => {
     expect(loadFile('featureGates:\n  NFTablesProxyMode: true\n').kind).toBe('run');
   });
 
-  test('an unknown gate is an error, with a guess', () => {
+  test('are rejected if unknown, with a suggestion', () => {
     expect(errorOf(load(['--feature-gates=Nope=true']))).toContain(
       'Error: failed complete: unrecognized feature gate: Nope\n',
     );
@@ -248,7 +248,7 @@ describe('feature gates', () => {
     );
   });
 
-  test('gates of other components are accepted, whichever release of Kubernetes has them', () => {
+  test('of other components are accepted, in whichever release of Kubernetes they exist', () => {
     const { config, warnings } = running(load(['--feature-gates=GracefulNodeShutdown=true']));
     expect(config.featureGates).not.toHaveProperty('GracefulNodeShutdown');
     expect(warnings).toEqual([]);
@@ -260,7 +260,7 @@ describe('feature gates', () => {
     ]);
   });
 
-  test('the gates that kube-proxy 1.37 adds are accepted with either value', () => {
+  test('that kube-proxy 1.37 adds are accepted with either value', () => {
     for (const name of ['NFTablesNetlink', 'KubeProxyIPVS']) {
       for (const value of [true, false]) {
         const { config, warnings } = running(loadFile(`featureGates: {${name}: ${value}}\n`));
@@ -275,7 +275,7 @@ describe('feature gates', () => {
     ).toBe('ipvs');
   });
 
-  test('setting a gate that is generally available warns', () => {
+  test('that are generally available cause a warning if set', () => {
     expect(running(load(['--feature-gates=AllowServiceExternalIPs=false'])).warnings).toEqual([
       'Setting GA feature gate AllowServiceExternalIPs=false. ' +
         'It will be removed in a future release.',
@@ -293,7 +293,7 @@ describe('feature gates', () => {
       expect(resolveGates({}, release).values.AllowServiceExternalIPs).toBe(value);
     });
 
-    test('a deprecated gate is reported in the words of kube-proxy', () => {
+    test('that are deprecated are reported with the message of kube-proxy', () => {
       expect(resolveGates({ AllowServiceExternalIPs: true }, '1.40')).toMatchObject({
         values: { AllowServiceExternalIPs: true },
         errors: [],
@@ -304,7 +304,7 @@ describe('feature gates', () => {
       });
     });
 
-    test('a gate is locked from the release on that locks it', () => {
+    test('are locked from the release on that locks them', () => {
       expect(resolveGates({ NFTablesProxyMode: false }, '1.32').errors).toEqual([]);
       expect(resolveGates({ NFTablesProxyMode: false }, '1.33').errors).toHaveLength(1);
       expect(resolveGates({ AllowServiceExternalIPs: true }, '1.43').errors).toEqual([
@@ -312,7 +312,7 @@ describe('feature gates', () => {
       ]);
     });
 
-    test('no gate is listed twice, and none is removed before it was introduced', () => {
+    test('are listed once, and are not removed before they were introduced', () => {
       const minor = (release: string): number => Number(release.split('.')[1]);
       for (const [name, { first, last }] of otherGates) {
         expect(proxyGates, name).not.toHaveProperty(name);

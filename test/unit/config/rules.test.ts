@@ -7,20 +7,23 @@ function refusal(file: string): string {
   return errorOf(loadFile(file)).split('\n')[0]!.replace('Error: failed validate: ', '');
 }
 
-describe('mode', () => {
-  test.each(['', 'nftables', 'ipvs', 'iptables', 'userspace'])('"%s" is taken', (mode) => {
+describe('the proxy mode', () => {
+  test.each(['', 'nftables', 'ipvs', 'iptables', 'userspace'])('"%s" is accepted', (mode) => {
     expect(configOf(loadFile(`mode: "${mode}"`)).mode).toBe(mode);
     expect(configOf(load([`--proxy-mode=${mode}`])).mode).toBe(mode);
   });
 
-  test.each(['IPTables', 'iptables ', 'ebpf'])('"%s" is refused, whatever its case', (mode) => {
-    expect(refusal(`mode: "${mode}"`)).toBe(
-      `KubeProxyConfiguration.Mode.ProxyMode: Invalid value: "${mode}": must be iptables, ipvs, ` +
-        'nftables, userspace or blank (blank means the best mode that the kernel can do)',
-    );
-  });
+  test.each(['IPTables', 'iptables ', 'ebpf'])(
+    '"%s" is rejected, in upper and lower case',
+    (mode) => {
+      expect(refusal(`mode: "${mode}"`)).toBe(
+        `KubeProxyConfiguration.Mode.ProxyMode: Invalid value: "${mode}": must be iptables, ipvs, ` +
+          'nftables, userspace or blank (blank means the best mode that the kernel can do)',
+      );
+    },
+  );
 
-  test('kernelspace is refused with a sentence about Windows', () => {
+  test('kernelspace is rejected with a sentence about Windows', () => {
     expect(refusal('mode: kernelspace')).toContain('kernelspace is the mode of Windows nodes');
     expect(errorOf(load(['--proxy-mode=kernelspace']))).toContain('the mode of Windows nodes');
   });
@@ -33,7 +36,7 @@ describe('sync periods', () => {
     ['userspace', 'iptables'],
     ['nftables', 'nftables'],
     ['ipvs', 'ipvs'],
-  ])('in mode %s a minimum above the period of its section is refused', (mode, section) => {
+  ])('in mode %s a minimum above the period of its section is rejected', (mode, section) => {
     const file = `mode: ${mode}\n${section}: {syncPeriod: 10s, minSyncPeriod: 11s}`;
     expect(refusal(file)).toBe(
       'KubeProxyConfiguration.SyncPeriod: Invalid value: 11s: must be greater than or equal to ' +
@@ -41,31 +44,31 @@ describe('sync periods', () => {
     );
   });
 
-  test('a minimum equal to the period is taken', () => {
+  test('a minimum equal to the period is accepted', () => {
     const { modes } = configOf(loadFile('iptables: {syncPeriod: 10s, minSyncPeriod: 10s}'));
     expect(modes.iptables).toMatchObject({ syncPeriodMs: 10_000, minSyncPeriodMs: 10_000 });
   });
 
-  test('a minimum above one hour does not panic: full syncs are as rare as that', () => {
+  test('a minimum above one hour does not panic: full syncs become as rare', () => {
     const file = 'mode: nftables\nnftables: {syncPeriod: 3h, minSyncPeriod: 2h}';
     expect(configOf(loadFile(file)).modes.nftables.fullSyncPeriodMs).toBe(7_200_000);
   });
 
-  test('a longest time below the minimum is refused', () => {
+  test('a maximum below the minimum is rejected', () => {
     expect(refusal('iptables: {minSyncPeriod: 30s, maxSyncPeriod: 20s}')).toBe(
       'KubeProxyConfiguration.MaxSyncPeriod: Invalid value: 20s: must be greater than or equal ' +
         'to KubeProxyConfiguration.MinSyncPeriod, 30s',
     );
   });
 
-  test('the pair of another section is not checked, only not used', () => {
+  test('the values of an unused section are not checked against each other', () => {
     const file = 'mode: iptables\nnftables: {syncPeriod: -1s}\nipvs: {syncPeriod: -1s}';
     const { config, warnings } = running(loadFile(file));
     expect(config.modes.nftables.syncPeriodMs).toBe(30_000);
     expect(warnings).toContain('nftables.syncPeriod is not used: -1s: must be greater than 0');
   });
 
-  test('tells of blocks that are taken as something else than they say', () => {
+  test('a block whose value is changed is reported', () => {
     const { warnings } = running(
       loadFile(
         [
@@ -85,8 +88,8 @@ describe('sync periods', () => {
   });
 });
 
-describe('addresses', () => {
-  test.each(['0.0.0.0', '::', '::0', '127.0.0.1', '010.001.0.01'])('%s can be bound', (text) => {
+describe('bind addresses', () => {
+  test.each(['0.0.0.0', '::', '::0', '127.0.0.1', '010.001.0.01'])('%s is accepted', (text) => {
     expect(loadFile(`bindAddress: "${text}"`).kind).toBe('run');
   });
 
@@ -95,7 +98,7 @@ describe('addresses', () => {
     expect(formatAddress(bindAddress.bytes)).toBe('172.30.0.41');
   });
 
-  test.each(['[::]', '1.2.3', 'node-1', 'fe80::1%eth0', '1.2.3.4/8'])('%s cannot', (text) => {
+  test.each(['[::]', '1.2.3', 'node-1', 'fe80::1%eth0', '1.2.3.4/8'])('%s is rejected', (text) => {
     expect(refusal(`bindAddress: "${text}"`)).toBe(
       `KubeProxyConfiguration.BindAddress: Invalid value: "${text}": ` +
         'not a valid textual representation of an IP address',
@@ -137,7 +140,7 @@ describe('clusterCIDR', () => {
     ['203.0.113.000/025', ['203.0.113.0/25']],
     ['fd00::/8,10.0.0.0/8', ['fd00::/8', '10.0.0.0/8']],
     ['', []],
-  ])('%s is taken', (text, cidrs) => {
+  ])('%s is accepted', (text, cidrs) => {
     const { detectLocal } = configOf(loadFile(`clusterCIDR: "${text}"`));
     expect(detectLocal.kind === 'ClusterCIDR' && detectLocal.cidrs.map(formatCIDR)).toEqual(cidrs);
   });
@@ -181,13 +184,13 @@ describe('detectLocalMode', () => {
   test.each([
     ['BridgeInterface', 'InterfaceName'],
     ['InterfaceNamePrefix', 'InterfacePrefix'],
-  ])('%s needs its interface', (mode, path) => {
+  ])('%s requires its interface', (mode, path) => {
     expect(refusal(`detectLocalMode: ${mode}`)).toBe(
       `KubeProxyConfiguration.DetectLocalConfiguration.${path}: Invalid value: "": must not be empty`,
     );
   });
 
-  test('an unknown one is told the known ones', () => {
+  test('an unknown value is rejected with the list of known ones', () => {
     expect(refusal('detectLocalMode: clusterCIDR')).toBe(
       'KubeProxyConfiguration.DetectLocalMode: Unsupported value: "clusterCIDR": supported ' +
         'values: "ClusterCIDR", "NodeCIDR", "BridgeInterface", "InterfaceNamePrefix", ""',
@@ -199,7 +202,7 @@ describe('nodePortAddresses', () => {
   const path = 'KubeProxyConfiguration.NodePortAddresses';
   const words = 'must be a valid CIDR, or one of "primary", "localhost", "all"';
 
-  test('is all by default, and primary in mode nftables', () => {
+  test('are all addresses by default, and primary in mode nftables', () => {
     expect(configOf(loadFile('')).nodePortAddresses).toEqual({ kind: 'all' });
     expect(configOf(loadFile('mode: nftables')).nodePortAddresses).toEqual({
       kind: 'listed',
@@ -216,7 +219,7 @@ describe('nodePortAddresses', () => {
     ['10.0.0.0/8, primary', ['10.0.0.0/8'], true],
     ['localhost', localhost, false],
     ['all, localhost', ['0.0.0.0/0', '::/0', ...localhost], false],
-  ])('is what was given, in mode nftables too: %s', (list, cidrs, primary) => {
+  ])('are as given, in mode nftables too: %s', (list, cidrs, primary) => {
     const file = `mode: nftables\nnodePortAddresses: [${list}]`;
     const { nodePortAddresses } = configOf(loadFile(file));
     if (nodePortAddresses.kind !== 'listed') throw new Error('nothing was given');
@@ -236,8 +239,8 @@ describe('nodePortAddresses', () => {
   });
 });
 
-describe('other rules', () => {
-  test('excludeCIDRs are checked in mode ipvs only', () => {
+describe('validation of other fields', () => {
+  test('checks excludeCIDRs in mode ipvs only', () => {
     const file = 'ipvs: {excludeCIDRs: [10.0.0.0/8, x]}';
     expect(refusal(`mode: ipvs\n${file}`)).toBe(
       'KubeProxyConfiguration.KubeProxyIPVSConfiguration.ExcludeCidrs[1]: Invalid value: "x": ' +
@@ -246,7 +249,7 @@ describe('other rules', () => {
     expect(configOf(loadFile(file)).ipvs.excludeCIDRs).toEqual([]);
   });
 
-  test('hidden metrics of the previous minor version can be shown, no others', () => {
+  test('permits hidden metrics of the previous minor version, no others', () => {
     expect(loadFile('showHiddenMetricsForVersion: "1.35"').kind).toBe('run');
     expect(refusal('showHiddenMetricsForVersion: "1.34"')).toContain('Invalid value: "1.34": ');
   });
@@ -257,13 +260,13 @@ describe('other rules', () => {
     ['30000', 1],
     ['0-0', 1],
     ['', 0],
-  ])('port range "%s" is understood, and has no effect', (text, count) => {
+  ])('accepts port range "%s", which has no effect', (text, count) => {
     const { warnings } = running(loadFile(`mode: userspace\nportRange: "${text}"`));
     const words = 'portRange has no effect: no mode allocates proxy ports';
     expect(warnings).toEqual([words].slice(0, count));
   });
 
-  test.each(['2-1', '1-65536', 'x', '-1', '1-2-3'])('port range "%s" is not one', (text) => {
+  test.each(['2-1', '1-65536', 'x', '-1', '1-2-3'])('rejects port range "%s"', (text) => {
     expect(refusal(`mode: userspace\nportRange: "${text}"`)).toContain(
       `KubeProxyConfiguration.PortRange: Invalid value: "${text}": must be a valid port range`,
     );
@@ -271,7 +274,7 @@ describe('other rules', () => {
     expect(warnings.join('\n')).toContain('portRange is not used: ');
   });
 
-  test('older and Windows fields are accepted with a warning', () => {
+  test('accepts older and Windows fields with a warning', () => {
     const file = 'udpIdleTimeout: 2s\nwinkernel: {networkName: net}\nwindowsRunAsService: true';
     expect(running(loadFile(file)).warnings).toEqual([
       'udpIdleTimeout only matters in mode userspace',
@@ -281,7 +284,7 @@ describe('other rules', () => {
     expect(running(loadFile(`mode: userspace\nudpIdleTimeout: 2s`)).warnings).toEqual([]);
   });
 
-  test('all errors come at once, each once, in kube-proxy’s order and with its line', () => {
+  test('reports all errors together, each once, in kube-proxy’s order and with its line', () => {
     const text = errorOf(
       loadFile('configSyncPeriod: -1s\noomScoreAdj: 2000\nmode: x\nbindAddress: w\nclusterCIDR: z'),
     );
@@ -302,7 +305,7 @@ describe('other rules', () => {
     ]);
   });
 
-  test('without a file, errors name the flags', () => {
+  test('names the flags in errors without a file', () => {
     const flags = ['--oom-score-adj=2000', '--proxy-mode=ipvs', '--ipvs-min-sync-period=1h'];
     const text = errorOf(load(flags));
     expect(text).toContain('\n  --oom-score-adj: 2000: must be within');
@@ -310,8 +313,8 @@ describe('other rules', () => {
   });
 });
 
-describe('external IPs', () => {
-  test('all are allowed without rules, and rules come from flags or the file', () => {
+describe('rules for external IPs', () => {
+  test('allow all by default, and are read from flags or the file', () => {
     expect(configOf(loadFile('mode: nftables')).externalIPs).toEqual({ cidrs: [], namespaces: [] });
     const file = 'externalIPs: {cidrs: [203.0.113.0/24, "fd00::/8"], namespaces: [infra]}';
     const { externalIPs } = configOf(loadFile(file));
@@ -321,7 +324,7 @@ describe('external IPs', () => {
     expect(configOf(load(flags)).externalIPs).toEqual(externalIPs);
   });
 
-  test('a block or a name that is none is refused', () => {
+  test('are rejected for an invalid block or name', () => {
     expect(refusal('externalIPs: {cidrs: [203.0.113.1]}')).toBe(
       'KubeProxyConfiguration.ExternalIPs.CIDRs[0]: Invalid value: "203.0.113.1": must be a valid CIDR',
     );
@@ -346,13 +349,13 @@ describe('the selector of pods that are excluded from connect time', () => {
   });
 
   const refused = ['a,', 'a b', '-a', 'a=b=c', 'a in b', 'a in (b', `${'x'.repeat(64)}=y`, 'A.B/c'];
-  test.each(refused)('may not be %j', (selector) => {
+  test.each(refused)('is rejected if it is %j', (selector) => {
     expect(refusal(`connectTimeExcludedPods: ${JSON.stringify(selector)}`)).toContain(
       `KubeProxyConfiguration.ConnectTimeExcludedPods: Invalid value: ${JSON.stringify(selector)}`,
     );
   });
 
-  test('may be a flag, whose error names it', () => {
+  test('may be a flag, which its error names', () => {
     const { connectTimeExcludedPods } = configOf(load(['--connect-time-excluded-pods=a,!b']));
     expect(connectTimeExcludedPods).toBe('a,!b');
     expect(errorOf(load(['--connect-time-excluded-pods=a b']))).toMatch(

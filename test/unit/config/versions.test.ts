@@ -17,7 +17,7 @@ function meaning({ given: _, ...config }: Config) {
 }
 
 describe('a file of v1alpha2', () => {
-  test('means the same as one of v1alpha1, under its own names', () => {
+  test('has the same meaning as one of v1alpha1, under its own names', () => {
     const second =
       'mode: nftables\nsyncPeriod: 9s\nminSyncPeriod: 2s\nmaxSyncPeriod: 2h\n' +
       'linux:\n  conntrack: {maxPerCore: 7, min: 8, tcpBeLiberal: true}\n' +
@@ -39,7 +39,7 @@ describe('a file of v1alpha2', () => {
     expect(meaning(config)).toEqual(meaning(configOf(loadFile(first))));
   });
 
-  test('has two other defaults', () => {
+  test('has two different defaults', () => {
     const config = configOf(load2(''));
     expect(config.iptables.localhostNodePorts).toBe(false);
     expect(config.bindAddressHardFail).toBe(true);
@@ -48,7 +48,7 @@ describe('a file of v1alpha2', () => {
     expect(meaning(configOf(loadFile('')))).toMatchObject(rest);
   });
 
-  test('gives mode ipvs a mark of its own', () => {
+  test('sets a separate mark for mode ipvs', () => {
     const bits = (mode: string) => {
       const file = `mode: ${mode}\niptables: {masqueradeBit: 1}\nipvs: {masqueradeBit: 2}\n`;
       return configOf(load2(file)).modes;
@@ -60,7 +60,7 @@ describe('a file of v1alpha2', () => {
     });
   });
 
-  test('names what is wrong as the file has it, with its line', () => {
+  test('is reported with its own field names and lines', () => {
     const file =
       'linux:\n  conntrack: {min: -1}\ndetectLocal:\n  clusterCIDRs: [x]\nsyncPeriod: -1s\n';
     const error = errorOf(load2(`mode: nftables\n${file}`));
@@ -72,7 +72,7 @@ describe('a file of v1alpha2', () => {
     );
   });
 
-  test('has no longer what moved or went, and says what has no effect', () => {
+  test('rejects removed or moved fields, and reports fields without effect', () => {
     const moved = 'clusterCIDR: 10.0.0.0/8\nportRange: "1"\nbindAddress: 1.2.3.4\noomScoreAdj: 1\n';
     expect(running(load2(moved)).warnings).toEqual([
       'Using lenient decoding as strict decoding failed: unknown fields, ignored: ' +
@@ -87,7 +87,7 @@ describe('a file of v1alpha2', () => {
     ]);
   });
 
-  test('has every field of v1alpha1, but for those that it drops', () => {
+  test('has every field of v1alpha1, except the removed ones', () => {
     const given = new Set([...fileFields.v1alpha2.values()].flatMap(({ gives }) => gives));
     expect(fieldPaths.filter((path) => !given.has(path))).toEqual(['portRange']);
     expect(fieldPaths.filter((path) => pathInV1alpha2(path) === undefined)).toEqual([
@@ -98,7 +98,7 @@ describe('a file of v1alpha2', () => {
   });
 });
 
-test('a version that is neither is refused in the words of kube-proxy', () => {
+test('an unknown version is rejected with the message of kube-proxy', () => {
   const file = bytes('apiVersion: kubeproxy.config.k8s.io/v1\nkind: KubeProxyConfiguration\n');
   expect(errorOf(loadConfig(['--config=a'], { readFile: () => file }))).toContain(
     'no kind "KubeProxyConfiguration" is registered for version "kubeproxy.config.k8s.io/v1"',

@@ -4,7 +4,7 @@ import { ips } from '../state/build.ts';
 import { growth } from '../state/steps-taken.ts';
 import { dns } from './build.ts';
 
-it('frontends that are suspect cost as much as there are of them', () => {
+it('the cost of suspect frontends is proportional to their number', () => {
   const work = (count: number) => {
     const before = dns(['10.0.0.1'], { externalIPs: ips(count) });
     const after = dns(['10.0.0.2'], { externalIPs: ips(count) });

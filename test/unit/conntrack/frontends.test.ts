@@ -9,8 +9,8 @@ function endpoint(ip: string) {
   return endpointKey('IPv4', Uint8Array.of(...address(ip).bytes, 5353 >> 8, 5353 & 0xff), 0);
 }
 
-describe('frontends that are suspect', () => {
-  it('gather what they lost in several changes', () => {
+describe('suspect frontends', () => {
+  it('collect the endpoints that they lost in several changes', () => {
     const [one, two, three] = ['10.0.0.1', '10.0.0.2', '10.0.0.3'];
     const fields = { externalIPs: ['203.0.113.1'] };
     const lives = [[one, two, three], [two, three], [three], [one]].map((of) => dns(of, fields));

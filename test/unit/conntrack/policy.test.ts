@@ -49,24 +49,24 @@ const toFirst = '10.96.0.10:53 < 10.244.0.1:5353';
 const toSecond = '10.96.0.10:53 < 10.244.0.2:5353';
 const notTranslated = '10.96.0.10:53 < 10.96.0.10:53';
 
-describe('a mode that translates nothing', () => {
-  it('keeps its own entries, and deletes those of another mode to an endpoint that went', () => {
+describe('conntrack cleanup in a mode that translates nothing', () => {
+  it('keeps the mode’s own entries, and deletes those of another mode to a removed endpoint', () => {
     const entries = [toFirst, toSecond, notTranslated];
     expect(stale([[both, one]], entries, { untranslated: 'right' })).toEqual([toSecond]);
     expect(stale([[both, one]], entries)).toEqual([toSecond, notTranslated]);
   });
 });
 
-describe('an endpoint that went', () => {
-  it('takes the entries that point at it along, and no other', () => {
+describe('conntrack cleanup after an endpoint was removed', () => {
+  it('deletes the entries to that endpoint, and no others', () => {
     expect(stale([[both, one]], [toFirst, toSecond])).toEqual([toSecond]);
   });
 
-  it('takes them along also when it was the last one', () => {
+  it('deletes the entries also if it was the last endpoint', () => {
     expect(stale([[one, none]], [toFirst])).toEqual([toFirst]);
   });
 
-  it('takes them along also when the Service went with it', () => {
+  it('deletes the entries also if the Service was deleted, too', () => {
     expect(stale([[both, undefined]], [toFirst, toSecond])).toEqual([toFirst, toSecond]);
     const steps: Step[] = [
       [both, one],
@@ -75,13 +75,13 @@ describe('an endpoint that went', () => {
     expect(stale(steps, [toFirst, toSecond])).toEqual([toFirst, toSecond]);
   });
 
-  it('is one whose port changed, too (C91)', () => {
+  it('deletes the entries also if only its port changed (C91)', () => {
     const moved = dns(['10.244.0.1'], { target: 5300 });
     const toMoved = '10.96.0.10:53 < 10.244.0.1:5300';
     expect(stale([[one, moved]], [toFirst, toMoved])).toEqual([toFirst]);
   });
 
-  it('keeps its entries when it comes back before they were looked at', () => {
+  it('keeps the entries if the endpoint is added again before they were checked', () => {
     const steps: Step[] = [
       [both, one],
       [one, both],
@@ -89,7 +89,7 @@ describe('an endpoint that went', () => {
     expect(stale(steps, [toFirst, toSecond])).toEqual([]);
   });
 
-  it('has gone when it neither serves nor is picked, whatever else its conditions say', () => {
+  it('deletes the entries if it neither serves nor is used, whatever its other conditions', () => {
     const after = { '10.244.0.1': ready, '10.244.0.2': stopping };
     expect(stale([[both, dns(after)]], [toFirst, toSecond])).toEqual([toSecond]);
     expect(stale([[both, dns({ ...after, '10.244.0.2': unready })]], [toSecond])).toEqual([
@@ -97,55 +97,55 @@ describe('an endpoint that went', () => {
     ]);
   });
 
-  it('has not gone while it terminates and still serves', () => {
+  it('keeps the entries while it terminates and still serves', () => {
     const after = dns({ '10.244.0.1': ready, '10.244.0.2': draining });
     expect(after.cluster.texts()).toEqual(['10.244.0.1:5353']);
     expect(stale([[both, after]], [toFirst, toSecond])).toEqual([]);
   });
 
-  it('has not gone while it is picked without serving: publishNotReadyAddresses', () => {
+  it('keeps the entries while it is used without serving: publishNotReadyAddresses', () => {
     const after = dns({ '10.244.0.1': { is: ['ready'] } });
     expect(after.serving.length).toBe(0);
     expect(stale([[both, after]], [toFirst, toSecond])).toEqual([toSecond]);
   });
 });
 
-describe('an entry that is not translated', () => {
-  it('contradicts a frontend that is new, with endpoints or without (C91)', () => {
+describe('a conntrack entry without translation', () => {
+  it('is deleted if its frontend is new, with endpoints or without (C91)', () => {
     expect(stale([[undefined, both]], [notTranslated, toFirst])).toEqual([notTranslated]);
     expect(stale([[undefined, none]], [notTranslated])).toEqual([notTranslated]);
   });
 
-  it('contradicts a frontend that gets its first endpoint', () => {
+  it('is deleted if its frontend gets its first endpoint', () => {
     expect(stale([[none, one]], [notTranslated, toFirst, toSecond])).toEqual([
       notTranslated,
       toSecond,
     ]);
   });
 
-  it('stays when its frontend went: the address may be real now', () => {
+  it('is kept if its frontend was removed: the address may exist now', () => {
     expect(stale([[both, undefined]], [notTranslated])).toEqual([]);
   });
 });
 
-describe('entries of others', () => {
-  it('stay: other ports of the address, other addresses (C91)', () => {
+describe('unrelated conntrack entries', () => {
+  it('are kept: other ports of the address, other addresses (C91)', () => {
     const others = ['10.96.0.10:54 < 10.244.0.2:5353', '10.96.0.11:53 < 10.244.0.2:5353'];
     expect(stale([[both, one]], others)).toEqual([]);
     expect(stale([[both, undefined]], others)).toEqual([]);
   });
 
-  it('stay when a frontend went and they point at what was never its endpoint', () => {
+  it('are kept if a frontend was removed and they lead to no endpoint of it', () => {
     expect(stale([[both, undefined]], ['10.96.0.10:53 < 10.244.9.9:5353'])).toEqual([]);
   });
 
-  it('stay when their Service did not change, whatever they are', () => {
+  it('are kept if their Service did not change, whatever they are', () => {
     const web = dns(['10.244.0.7'], { name: 'other', clusterIPs: ['10.96.0.20'] });
     const earlier: Step[] = [[undefined, web]];
     expect(stale([[both, one]], ['10.96.0.20:53 < 10.244.9.9:5353'], { earlier })).toEqual([]);
   });
 
-  it('are judged by who holds the frontend now, in whatever order it changed hands', () => {
+  it('are checked against the current owner of the frontend, however often it changed', () => {
     const heir = dns(['10.244.0.2'], { name: 'heir' });
     const given: Step = [both, undefined];
     const taken: Step = [undefined, heir];
@@ -158,17 +158,17 @@ describe('entries of others', () => {
   });
 });
 
-describe('every kind of address', () => {
+describe('conntrack cleanup for every kind of address', () => {
   const fields = { externalIPs: ['203.0.113.5'], loadBalancerIPs: ['203.0.113.6'] };
   const before = dns(['10.244.0.1', '10.244.0.2'], { ...fields, type: 'LoadBalancer' });
   const after = dns(['10.244.0.1'], { ...fields, type: 'LoadBalancer' });
 
-  it.each(['10.96.0.10', '203.0.113.5', '203.0.113.6'])('is a frontend: %s', (frontend) => {
+  it.each(['10.96.0.10', '203.0.113.5', '203.0.113.6'])('includes frontends at %s', (frontend) => {
     const entries = [`${frontend}:53 < 10.244.0.1:5353`, `${frontend}:53 < 10.244.0.2:5353`];
     expect(stale([[before, after]], entries)).toEqual([entries[1]]);
   });
 
-  it('is given up alone: the others keep their entries', () => {
+  it('is limited to the removed address: the others keep their entries', () => {
     const without = dns(['10.244.0.1', '10.244.0.2'], {
       externalIPs: ['203.0.113.5'],
       type: 'LoadBalancer',
@@ -177,7 +177,7 @@ describe('every kind of address', () => {
     expect(stale([[before, without]], entries)).toEqual([entries[0]]);
   });
 
-  it('is IPv6 as well', () => {
+  it('includes IPv6', () => {
     const v6 = { clusterIPs: ['fd00::10'] };
     const entries = ['[fd00::10]:53 < [fd00:244::1]:5353', '[fd00::10]:53 < [fd00:244::2]:5353'];
     const of = (...endpoints: string[]) => dns(endpoints, v6);
@@ -187,7 +187,7 @@ describe('every kind of address', () => {
     expect(stale([[undefined, of()]], ['[fd00::10]:53 < [fd00::10]:53'])).toHaveLength(1);
   });
 
-  it('can be read back from its key, to narrow a dump', () => {
+  it('restores the frontend from its key, to filter a dump', () => {
     const texts = [dns([], { ...fields, nodePort: 30053 }), dns([], { clusterIPs: ['fd00::10'] })]
       .flatMap((of) => frontendKeys(of).map((key) => destinationOf(of.family, key)))
       .map(({ address: bytes, port }) => `${bytes && formatAddress(bytes)} ${port}`);
@@ -201,31 +201,31 @@ describe('every kind of address', () => {
   });
 });
 
-describe('a node port', () => {
+describe('conntrack cleanup for a node port', () => {
   const fields = { type: 'NodePort', nodePort: 30053 } as const;
   const before = dns(['10.244.0.1', '10.244.0.2'], fields);
   const after = dns(['10.244.0.1'], fields);
   const here = `${nodeAddress}:30053 < 10.244.0.2:5353`;
 
-  it('is a frontend at this node', () => {
+  it('includes entries at this node', () => {
     const entries = [here, `${nodeAddress}:30053 < 10.244.0.1:5353`];
     expect(stale([[before, after]], entries)).toEqual([here]);
     expect(stale([[before, dns([], fields)]], entries)).toEqual(entries);
     expect(stale([[before, undefined]], entries)).toEqual(entries);
   });
 
-  it('is none at another address: a flow that passes through with this port stays (C11)', () => {
+  it('ignores entries with this port at other addresses, which pass through (C11)', () => {
     const passing = ['198.51.100.7:30053 < 198.51.100.7:30053', '192.168.0.2:30053 < 10.0.0.8:1'];
     expect(stale([[before, after]], passing)).toEqual([]);
     expect(stale([[undefined, after]], passing)).toEqual([]);
   });
 
-  it('is none at an address of this node that does not accept node ports', () => {
+  it('ignores entries at an address of this node that does not accept node ports', () => {
     expect(stale([[before, after]], [here], { nodes: ['192.168.7.1'] })).toEqual([]);
     expect(stale([[before, after]], ['127.0.0.1:30053 < 127.0.0.1:30053'])).toEqual([]);
   });
 
-  it('leaves the address of another Service with that port to that Service', () => {
+  it('ignores entries with that port at the address of another Service', () => {
     const other = dns(['10.244.0.2'], {
       name: 'other',
       clusterIPs: ['10.96.0.20'],
@@ -242,13 +242,13 @@ describe('a node port', () => {
   });
 });
 
-describe('a change that takes nothing away', () => {
+describe('a change that removes nothing, such as', () => {
   it.each([
     ['more endpoints', one, both],
     ['another order', both, dns(['10.244.0.2', '10.244.0.1'])],
     ['session affinity', both, dns(['10.244.0.1', '10.244.0.2'], { affinityTimeoutSeconds: 60 })],
     [
-      'a policy that leaves an endpoint out, which still serves',
+      'a policy that excludes a serving endpoint, deletes no entries',
       both,
       dns(['10.244.0.1', '10.244.0.2'], { internalTrafficPolicy: 'Local' }),
     ],

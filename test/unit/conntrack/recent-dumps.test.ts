@@ -25,7 +25,7 @@ async function connectionsTo(to: string, port = 80): Promise<number> {
 }
 
 describe('recent dumps', () => {
-  it('answer what is asked again for a second', async () => {
+  it('answer the same request again for one second', async () => {
     connected(4001, '10.96.0.1:80');
     expect(await connectionsTo('10.96.0.1')).toBe(1);
     connected(4002, '10.96.0.1:80');
@@ -35,7 +35,7 @@ describe('recent dumps', () => {
     expect(await connectionsTo('10.96.0.1')).toBe(2);
   });
 
-  it('do not answer what is asked of another address or port', async () => {
+  it('do not answer requests for another address or port', async () => {
     connected(4001, '10.96.0.1:80');
     connected(4002, '10.96.0.1:443');
     connected(4003, '10.96.0.2:80');
@@ -46,21 +46,21 @@ describe('recent dumps', () => {
     expect(await connectionsTo('10.96.0.3')).toBe(0);
   });
 
-  it('are few', async () => {
+  it('are limited in number', async () => {
     await connectionsTo('10.96.0.1');
     connected(4001, '10.96.0.1:80');
     for (let i = 2; i <= 17; i += 1) await connectionsTo(`10.96.0.${i}`);
     expect(await connectionsTo('10.96.0.1')).toBe(1);
   });
 
-  it('are not kept when they are large', async () => {
+  it('are not kept if they are large', async () => {
     for (let i = 0; i < 7300; i += 1) connected(1024 + i, '10.96.0.1:80');
     expect(await connectionsTo('10.96.0.1')).toBe(7300);
     connected(1023, '10.96.0.1:80');
     expect(await connectionsTo('10.96.0.1')).toBe(7301);
   });
 
-  it('do not repeat a failure', async () => {
+  it('do not keep a failure', async () => {
     conntrack.before = () => {
       throw new Error('no');
     };

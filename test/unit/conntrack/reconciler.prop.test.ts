@@ -132,7 +132,7 @@ function added(conntrack: FakeConntrack, drawn: readonly Drawn[], step: number):
   return entries;
 }
 
-it('deletes no entry that agrees with what is in force, whatever happens', async () => {
+it('the conntrack reconciler deletes no entry that matches what is in force', async () => {
   await fc.assert(
     fc.asyncProperty(history, async (steps) => {
       const conntrack = new FakeConntrack();
@@ -158,7 +158,7 @@ it('deletes no entry that agrees with what is in force, whatever happens', async
   );
 });
 
-it('deletes at a start all that contradicts, and nothing at the next start', async () => {
+it('the conntrack reconciler deletes all contradicting entries at a start, and none at the next start', async () => {
   await fc.assert(
     fc.asyncProperty(history, async ([first]) => {
       const conntrack = new FakeConntrack();
@@ -181,7 +181,7 @@ it('deletes at a start all that contradicts, and nothing at the next start', asy
   );
 });
 
-it('leaves no entry behind to an endpoint that went while it watched', async () => {
+it('the conntrack reconciler keeps no entry to an endpoint that was removed while it ran', async () => {
   await fc.assert(
     fc.asyncProperty(shape, shape, fc.array(entry, { maxLength: 12 }), async (a, b, drawn) => {
       const conntrack = new FakeConntrack();

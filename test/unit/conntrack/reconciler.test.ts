@@ -65,7 +65,7 @@ beforeEach(() => {
 });
 afterEach(() => world.reconciler.stop());
 
-describe('a pass', () => {
+describe('a conntrack cleanup', () => {
   it('deletes nothing at a start that changes nothing', async () => {
     world.sync(undefined, both);
     await world.clock.pass(10_000);
@@ -73,13 +73,13 @@ describe('a pass', () => {
     expect(world.events).toMatchObject([{ kind: 'reconciled', protocol: 'UDP', examined: 2 }]);
   });
 
-  it('deletes at the start what went while nobody was there to see it', async () => {
+  it('deletes at the start the entries of endpoints that were removed while no process ran', async () => {
     world.sync(undefined, one);
     await world.clock.pass(0);
     expect(world.conntrack.texts).toEqual([toFirst]);
   });
 
-  it('is idle when all that was suspect has been looked at', async () => {
+  it('is idle when all suspect frontends were checked', async () => {
     expect(world.reconciler.idle).toBe(true);
     world.sync(undefined, one);
     expect(world.reconciler.idle).toBe(false);
@@ -97,7 +97,7 @@ describe('a pass', () => {
     expect(world.conntrack.texts).toEqual([toFirst]);
   });
 
-  it('does not read the table when a sync took nothing away', async () => {
+  it('does not read the table if a sync removed nothing', async () => {
     world.sync(undefined, one);
     await world.clock.pass(10_000);
     world.sync(one, both);
@@ -106,7 +106,7 @@ describe('a pass', () => {
     expect(world.conntrack.dumps).toHaveLength(1);
   });
 
-  it('asks only for the entries of a frontend that changed alone', async () => {
+  it('requests only the entries of a frontend if only that one changed', async () => {
     world.sync(undefined, both);
     await world.clock.pass(10_000);
     const asked = world.conntrack.dumps.map(({ destination }) => ({
@@ -116,7 +116,7 @@ describe('a pass', () => {
     expect(asked).toEqual([{ address: '10.96.0.10', port: 53 }]);
   });
 
-  it('asks once for all entries of the protocol when several changed', async () => {
+  it('requests all entries of the protocol once if several frontends changed', async () => {
     world.reconciler.changed(undefined, both);
     const other = dns([], { name: 'other', clusterIPs: ['10.96.0.20'] });
     world.reconciler.changed(undefined, other);
@@ -127,7 +127,7 @@ describe('a pass', () => {
     ]);
   });
 
-  it('leaves entries of other conntrack zones alone', async () => {
+  it('ignores entries of other conntrack zones', async () => {
     const foreign = { protocol: 'UDP', zone: 7 } as const;
     world.conntrack.add({ ...foreign, from: '172.16.0.9:4003', to: '10.96.0.10:53' });
     world.sync(undefined, one);
@@ -135,7 +135,7 @@ describe('a pass', () => {
     expect(world.conntrack.texts).toHaveLength(2);
   });
 
-  it('finds what contradicts anywhere in a long table', async () => {
+  it('finds contradicting entries anywhere in a long table', async () => {
     const to = '10.96.0.10:53';
     const entries = Array.from({ length: 12_000 }, (_, i) => ({
       protocol: 'UDP' as const,
@@ -154,7 +154,7 @@ describe('a pass', () => {
     ]);
   });
 
-  it('does SCTP as UDP', async () => {
+  it('handles SCTP like UDP', async () => {
     const protocol = 'SCTP';
     const from = '172.16.0.9:4003';
     const to = '10.96.0.10:53';
@@ -164,7 +164,7 @@ describe('a pass', () => {
     expect(world.conntrack.texts).toEqual([toFirst, toSecond]);
   });
 
-  it('tells how many entries it looked at, and which it deleted', async () => {
+  it('reports how many entries it checked, and which it deleted', async () => {
     world.sync(undefined, one);
     await world.clock.pass(0);
     expect(world.events).toMatchObject([
@@ -174,7 +174,7 @@ describe('a pass', () => {
   });
 });
 
-describe('TCP', () => {
+describe('conntrack cleanup for TCP', () => {
   const protocol = 'TCP';
   const to = '10.96.0.10:53';
   const answeredBy = '10.244.0.2:5353';
@@ -191,14 +191,14 @@ describe('TCP', () => {
   const answered = 'TCP 172.16.0.9:4001 > 10.96.0.10:53, reply 10.244.0.2:5353 > 172.16.0.9:4001';
   const pending = 'TCP 172.16.0.9:4002 > 10.96.0.10:53, reply 10.244.0.2:5353 > 172.16.0.9:4002';
 
-  it('connections go on; attempts that nobody answered do not', async () => {
+  it('keeps connections, and deletes attempts that were not answered', async () => {
     world.sync(bothTcp, oneTcp);
     await world.clock.pass(1000);
     expect(world.conntrack.texts).toContain(answered);
     expect(world.conntrack.texts).not.toContain(pending);
   });
 
-  it('attempts have the time of a handshake to be answered', async () => {
+  it('keeps attempts for the duration of a handshake', async () => {
     world.sync(bothTcp, oneTcp);
     await world.clock.pass(499);
     expect(world.conntrack.texts).toContain(pending);
@@ -206,7 +206,7 @@ describe('TCP', () => {
     expect(world.conntrack.texts).not.toContain(pending);
   });
 
-  it('attempts have that time also while others have waited long enough', async () => {
+  it('keeps new attempts for that time also if others are older', async () => {
     const other = dns(['10.244.0.2'], { protocol, name: 'other', clusterIPs: ['10.96.0.20'] });
     const earlier = {
       protocol,
@@ -229,8 +229,8 @@ describe('TCP', () => {
   });
 });
 
-describe('changes during a pass', () => {
-  it('are waited for: an entry may point at what is in force, but not told yet', async () => {
+describe('changes during a conntrack cleanup', () => {
+  it('delay it: an entry may lead to what is in force, but not reported yet', async () => {
     world.sync(undefined, one);
     // The kernel has taken the second endpoint and a client has reached it, when the table is read.
     world.conntrack.before = (operation) => {
@@ -245,7 +245,7 @@ describe('changes during a pass', () => {
     expect(world.conntrack.texts).toEqual([toFirst, toSecond]);
   });
 
-  it('get a pass of their own, after this one', async () => {
+  it('cause another cleanup after this one', async () => {
     world.sync(undefined, both);
     world.conntrack.before = (operation) => {
       if (operation !== 'dump') return;
@@ -257,7 +257,7 @@ describe('changes during a pass', () => {
     expect(world.conntrack.dumps).toHaveLength(2);
   });
 
-  it('share passes: a table that takes long to read is not read all the time', async () => {
+  it('share cleanups: a table that takes long to read is not read all the time', async () => {
     world.conntrack.before = () =>
       new Promise<void>((resolve) => {
         world.clock.after(100, resolve);
@@ -271,11 +271,11 @@ describe('changes during a pass', () => {
   });
 });
 
-describe('node ports', () => {
+describe('conntrack cleanup for node ports', () => {
   const fields = { type: 'NodePort', nodePort: 30053 } as const;
   const here = { protocol: 'UDP', from: '172.16.0.9:4009' } as const;
 
-  it('are looked at when an address begins to accept them', async () => {
+  it('checks entries when an address begins to accept node ports', async () => {
     const vip = { ...here, to: '192.168.0.100:30053' };
     world.conntrack.add(vip);
     world.reconciler.changed(undefined, dns(['10.244.0.1', '10.244.0.2'], fields));
@@ -290,7 +290,7 @@ describe('node ports', () => {
     ]);
   });
 
-  it('are at every local address when all accept them', async () => {
+  it('checks entries at every local address if all accept node ports', async () => {
     world.conntrack.add({ ...here, to: `${nodeAddress}:30053` });
     world.conntrack.add({ ...here, to: '198.51.100.7:30053' });
     world.sync(undefined, dns(['10.244.0.1', '10.244.0.2'], fields));
@@ -301,8 +301,8 @@ describe('node ports', () => {
   });
 });
 
-describe('a kernel that refuses', () => {
-  it('is asked again for a dump that was interrupted', async () => {
+describe('conntrack cleanup with a kernel that refuses requests', () => {
+  it('repeats a dump that was interrupted', async () => {
     world.conntrack.interruptions = 4;
     world.sync(undefined, one);
     await world.clock.pass(0);
@@ -310,7 +310,7 @@ describe('a kernel that refuses', () => {
     expect(world.conntrack.texts).toEqual([toFirst]);
   });
 
-  it('is not asked for ever: what an interrupted dump found is used', async () => {
+  it('does not repeat it for ever: it uses the entries of an interrupted dump', async () => {
     world.conntrack.interruptions = Number.POSITIVE_INFINITY;
     world.sync(undefined, dns([]));
     await world.clock.pass(10_000);
@@ -318,7 +318,7 @@ describe('a kernel that refuses', () => {
     expect(world.conntrack.texts).toEqual([toSecond]);
   });
 
-  it('is asked later when it does not let the table be read', async () => {
+  it('tries again later if the table cannot be read', async () => {
     world.conntrack.before = () => {
       throw kernelRefusal('ENOBUFS');
     };
@@ -330,7 +330,7 @@ describe('a kernel that refuses', () => {
     expect(world.conntrack.texts).toEqual([toFirst]);
   });
 
-  it('is left in peace after some attempts, until the next change', async () => {
+  it('stops after some attempts, until the next change', async () => {
     world.conntrack.before = () => {
       throw kernelRefusal('EPERM');
     };
@@ -356,7 +356,7 @@ describe('a kernel that refuses', () => {
     expect(world.events.at(-1)).toMatchObject({ kind: 'failed', retryMs: 1000 });
   });
 
-  it('is none where the kernel has no connection tracking: there are no entries', async () => {
+  it('does nothing if the kernel has no connection tracking', async () => {
     world.conntrack.before = () => {
       throw kernelRefusal('EPROTONOSUPPORT');
     };
@@ -366,7 +366,7 @@ describe('a kernel that refuses', () => {
     expect(world.events).toEqual([]);
   });
 
-  it('does not keep the other entries from being deleted, nor from being counted', async () => {
+  it('still deletes and counts the other entries', async () => {
     const to = '10.96.0.20:53';
     world.conntrack.add({ protocol: 'UDP', from: '172.16.0.9:4009', to });
     world.conntrack.refused.set(to, 'EBUSY');
@@ -382,8 +382,8 @@ describe('a kernel that refuses', () => {
   });
 });
 
-describe('the end', () => {
-  it('comes after the pass under way, which deletes nothing any more', async () => {
+describe('the end of conntrack cleanup', () => {
+  it('waits for the current pass, which deletes nothing any more', async () => {
     world.sync(undefined, one);
     world.conntrack.before = () => world.reconciler.moving();
     await world.clock.pass(0);

@@ -14,11 +14,11 @@ const read = (name: string): string => readFileSync(join(chart, name), 'utf8');
 describe.each(rendered)('%s', (name) => {
   const objects = readManifest(name);
 
-  it('has no field that the API does not know', () => {
+  it('the chart has no field that the API does not have', () => {
     expect(objects.flatMap(unknownFields)).toEqual([]);
   });
 
-  it('has the recommended labels on each object, and a DaemonSet that selects its pods', () => {
+  it('the chart has the recommended labels on each object, and a DaemonSet that selects its pods', () => {
     for (const { metadata } of objects) {
       expect(metadata).toMatchObject({
         labels: {
@@ -37,11 +37,11 @@ describe.each(rendered)('%s', (name) => {
   });
 });
 
-describe('everything.yaml', () => {
+describe('the chart with everything.yaml', () => {
   const name = 'everything.yaml';
   const values = parse(read('ci/everything-values.yaml')) as Record<string, unknown>;
 
-  it('uses every value that adds something', () => {
+  it('uses every value that adds objects or fields', () => {
     const pathsIn = (value: unknown, path: string): string[] =>
       typeof value === 'object' && value !== null && !Array.isArray(value)
         ? Object.entries(value).flatMap(([key, inner]) => [
@@ -123,14 +123,14 @@ describe('everything.yaml', () => {
   });
 });
 
-it('mounts of the node only its own folder of /sys/fs/bpf', () => {
+it('the chart mounts only its own folder of /sys/fs/bpf from the node', () => {
   const { volumes } = objectOf<V1DaemonSet>('hardened-connect-time.yaml', 'DaemonSet').spec!
     .template.spec!;
   const paths = volumes!.flatMap(({ hostPath }) => hostPath?.path ?? []);
   expect(paths.sort()).toEqual(['/run/xtables.lock', '/sys/fs/bpf/fairlead', '/sys/fs/cgroup']);
 });
 
-it('on EKS it reads the configuration and the kubeconfig where its ConfigMaps have them', () => {
+it('the chart on EKS reads the configuration and the kubeconfig from its ConfigMaps', () => {
   const { args, volumeMounts } = containerOf('eks.yaml', 'fairlead')!;
   expect(args).toContain('--config=/var/lib/kube-proxy-config/config');
   const { volumes } = objectOf<V1DaemonSet>('eks.yaml', 'DaemonSet').spec!.template.spec!;
@@ -142,7 +142,7 @@ it('on EKS it reads the configuration and the kubeconfig where its ConfigMaps ha
   expect(mapAt('/var/lib/kube-proxy')).toBe('kube-proxy');
 });
 
-it('documents each value, and each has a type', () => {
+it('the chart documents each value and its type', () => {
   const values = documentedValues(read('values.yaml'));
   const bare = values.filter(({ meaning, shown }) => shown !== undefined && meaning === '');
   expect(values.length).toBeGreaterThan(50);

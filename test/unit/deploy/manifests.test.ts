@@ -13,12 +13,12 @@ function read(path: string): string {
 }
 
 describe.each(manifests)('%s', (name) => {
-  it('has objects of known kinds, without a field that the API does not know', () => {
+  it('a manifest has only known kinds and fields of the API', () => {
     expect(readManifest(name).flatMap(unknownFields)).toEqual([]);
     expect(containerOf(name, 'fairlead')).toBeDefined();
   });
 
-  it('has arguments, and a configuration if any, that Fairlead understands', () => {
+  it('a manifest has arguments, and a configuration if any, that Fairlead accepts', () => {
     const map = readManifest(name).find(({ kind }) => kind === 'ConfigMap');
     const text = (map?.data as Record<string, string> | undefined)?.['config.conf'];
     const config =
@@ -31,19 +31,19 @@ describe.each(manifests)('%s', (name) => {
     }
   });
 
-  it('names the API server where there is no kubeconfig of kubeadm', () => {
+  it('a manifest names the API server if there is no kubeconfig of kubeadm', () => {
     const names = containerOf(name, 'fairlead')?.env?.map((entry) => entry.name);
     const hasOwnMap = readManifest(name).some(({ kind }) => kind === 'ConfigMap');
     expect(names?.includes('KUBERNETES_SERVICE_HOST')).toBe(hasOwnMap);
   });
 
-  it('asks on a path that kube-proxy does not answer whether it is ready', () => {
+  it('a manifest has a readiness probe on a path that kube-proxy does not answer', () => {
     const probe = containerOf(name, 'fairlead')?.readinessProbe;
     expect(probe?.httpGet).toEqual({ path: '/readyz', port: 10256 });
   });
 });
 
-it('hardened takes every privilege but one once the init container is done', () => {
+it('the hardened manifest drops every privilege but one after the init container', () => {
   expect(containerOf('kubeadm-hardened.yaml', 'init')?.securityContext).toEqual({
     privileged: true,
   });
@@ -56,7 +56,7 @@ it('hardened takes every privilege but one once the init container is done', () 
   });
 });
 
-it("kustomize's overlay patches the same in as the chart's values", () => {
+it("kustomize's overlay makes the same changes as the chart's values", () => {
   const patch = parse(read('deploy/kustomize/overlays/hardened/hardened.yaml')) as V1DaemonSet;
   const { containers, initContainers = [] } = patch.spec!.template.spec!;
   for (const container of [...initContainers, ...containers]) {
@@ -91,7 +91,7 @@ it("kustomize's component mounts what connect-time translation needs", () => {
   expect(mounted).toContainEqual(['/host/cgroup', '/sys/fs/cgroup']);
 });
 
-it("kustomize's component for excluded pods lets Fairlead's account list and watch pods", () => {
+it("kustomize's component for excluded pods permits listing and watching pods", () => {
   const folder = 'deploy/kustomize/components/excluded-pods';
   const { resources } = parse(read(`${folder}/kustomization.yaml`));
   const objects = parseAllDocuments(read(`${folder}/${resources[0]}`)).map((one) => one.toJS());
@@ -106,7 +106,7 @@ it("kustomize's component for excluded pods lets Fairlead's account list and wat
   expect(binding.subjects).toEqual([{ kind: 'ServiceAccount', name, namespace }]);
 });
 
-it('the check of fields finds what is wrong', () => {
+it('the check of fields finds errors', () => {
   const set = { spec: { template: { spec: { containers: [{ name: 1, imagee: 'x' }] } } } };
   expect(problemsOf(set, 'V1DaemonSet')).toEqual([
     'spec.template.spec.containers[0].name: is no string',
@@ -114,14 +114,14 @@ it('the check of fields finds what is wrong', () => {
   ]);
 });
 
-it('chart, manifests and package have one version', () => {
+it('the chart, the manifests and the package have the same version', () => {
   const { version } = JSON.parse(read('package.json')) as { version: string };
   const chart = parse(read('deploy/chart/Chart.yaml')) as Record<string, string>;
   expect(chart).toMatchObject({ version, appVersion: version });
   expect(containerOf('kubeadm.yaml', 'fairlead')?.image).toBe(image(version).reference);
 });
 
-it('both kinds of image start Node as bin/fairlead does', () => {
+it('both kinds of image start Node like bin/fairlead', () => {
   const launcher = read('bin/fairlead');
   const { env } = image('0');
   const options = env.find((entry) => entry.startsWith('NODE_OPTIONS='))!.slice(13);

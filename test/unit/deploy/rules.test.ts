@@ -42,7 +42,7 @@ it('alerts have a severity, a summary, a description, and a section of the runbo
   expect(incomplete).toEqual([]);
 });
 
-it('rules keep the cluster, and the node if they are about one', () => {
+it('alert rules keep the labels of the cluster, and of the node if they are about one', () => {
   const groupings = rules.groups
     .flatMap((group) => group.rules)
     .flatMap(({ expr }) => expr.match(/\b(by|on) \([^)]*\)/g) ?? []);
@@ -68,7 +68,7 @@ it('each alert has a test in which it fires', () => {
   expect([...new Set(firing)].sort()).toEqual(alerts.map(({ alert }) => alert).sort());
 });
 
-it('the manifest for OpenShift has the same rules', () => {
+it('the manifest for OpenShift has the same alert rules', () => {
   const rule = readManifest('openshift.yaml').find(({ kind }) => kind === 'PrometheusRule');
   expect(rule?.spec).toEqual(rules);
 });

@@ -69,7 +69,7 @@ it('messages of the log are short constant sentences without a comma splice', ()
   expect(odd).toEqual([]);
 });
 
-it('links of docs/logs.md lead to sections that exist', () => {
+it('links of docs/logs.md point to sections that exist', () => {
   const runbook = readFileSync('docs/runbook.md', 'utf8');
   const sections = [...runbook.matchAll(/^## (.+)$/gm)].map(([, title]) =>
     title!.toLowerCase().replaceAll(' ', '-'),

@@ -73,12 +73,12 @@ function searched(what: string): string[] {
 }
 
 describe('the runbook', () => {
-  it('uses tools that are there', () => {
+  it('uses existing tools', () => {
     const unknown = typed.filter((line) => !tools.includes(line.split(' ')[0]!));
     expect(unknown).toEqual([]);
   });
 
-  it('calls Fairlead with commands and flags that it has', async () => {
+  it('calls Fairlead with existing commands and flags', async () => {
     expect(calls.length).toBeGreaterThan(20);
     const found = await Promise.all(calls.map(wrong));
     // Sentences name commands without their arguments.
@@ -88,7 +88,7 @@ describe('the runbook', () => {
     expect(await wrong(['service', 'show', 'a', '--whence=x'])).toBe('unknown flag: --whence');
   });
 
-  it('names flags and fields of the configuration that there are', () => {
+  it('names existing flags and fields of the configuration', () => {
     const flags = quoted.filter((words) => /^--[a-z]/.test(words));
     expect(flags.filter((flag) => !isFlag(flag))).toEqual([]);
     const fields = quoted.flatMap((words) => /^(\w+\.\w+)(?:: .*)?$/.exec(words)?.[1] ?? []);
@@ -97,7 +97,7 @@ describe('the runbook', () => {
     expect(ours.filter((field) => !fieldPaths.some((path) => path === field))).toEqual([]);
   });
 
-  it('asks the servers for what they answer', async () => {
+  it('requests existing paths of the servers', async () => {
     const running = await started('--manifests=/anywhere', '--profiling');
     const asked = [...typed, ...quoted].flatMap((line) => [
       ...line.matchAll(/localhost:(10249|10256)(\/[\w/]+)/g),
@@ -128,7 +128,7 @@ describe('the runbook', () => {
     expect(unknown.map(([words]) => words)).toEqual([]);
   });
 
-  it('searches for metrics and lines of the log that there are', () => {
+  it('searches for existing metrics and log messages', () => {
     const names = searched('localhost:10249/metrics');
     expect(names.filter((name) => !metrics.includes(name))).toEqual([]);
     const lines = searched(' logs ');
@@ -136,7 +136,7 @@ describe('the runbook', () => {
     expect(Math.min(names.length, lines.length)).toBeGreaterThan(5);
   });
 
-  it('quotes what the program says', () => {
+  it('quotes messages of the program', () => {
     const said = [...runbook.matchAll(/"([A-Za-z][^"`{}\n]{8,})"/g)].flatMap(([, words]) =>
       words!.split('…').map((part) => part.trim()),
     );
@@ -154,7 +154,7 @@ describe('the runbook', () => {
     expect(events.filter((reason) => !known(reason))).toEqual([]);
   });
 
-  it('begins each symptom with what to type', () => {
+  it('begins each symptom with a command', () => {
     const sections = runbook.split(/^## /m).slice(1);
     const without = sections.filter((section) => !section.includes('```sh'));
     expect(without.map((section) => section.split('\n')[0])).toEqual(['What may be restarted']);

@@ -12,7 +12,7 @@ import {
 import { keepBytes, protobufForm } from '../../fake/api-server-form.ts';
 import { FakeStore, kinds } from '../../fake/api-server-store.ts';
 
-it('gives Services and their endpoints addresses of their own, also beyond 65,536 of them', () => {
+it('the fake API server assigns unique addresses to Services and endpoints, beyond 65,536 of them', () => {
   const services = [0, 1, 255, 256, 65_535, 65_536, 65_537, 65_792, 99_999];
   const addresses = (['IPv4', 'IPv6'] as const).flatMap((family) =>
     services.flatMap((i) => [
@@ -30,7 +30,7 @@ function numberOf(text: string): bigint {
   return BigInt(`0x${Buffer.from(address.bytes).toString('hex')}`);
 }
 
-it('sends edited slices in protobuf as if they were encoded anew', () => {
+it('the fake API server sends edited slices in protobuf as if they were encoded again', () => {
   const store = new FakeStore();
   populate(store, { services: 3, endpoints: 4 });
   let same = 0;
@@ -45,7 +45,7 @@ it('sends edited slices in protobuf as if they were encoded anew', () => {
   expect(same).toBe(300);
 });
 
-it('has nothing left to send to a client that went away in the middle', async () => {
+it('the fake API server drops pending data of a client that disconnects', async () => {
   const server = new FakeApiServer();
   await server.listen();
   try {

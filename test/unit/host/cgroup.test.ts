@@ -11,16 +11,16 @@ function cgroupOf(numbers: Readonly<Record<string, number>>): string | undefined
   return connectTimePaths(host, (path) => numbers[path]).cgroup;
 }
 
-it('finds the root of the cgroup2 hierarchy', () => {
+it('the search for cgroup2 finds the root of the hierarchy', () => {
   expect(cgroupOf({ '/sys/fs/cgroup': 1, '/sys/fs/cgroup/cpu': 1 })).toBe('/sys/fs/cgroup');
 });
 
-it('is not misled by the part of it that a container sees as its root', () => {
+it('the search for cgroup2 is not misled by the subtree that a container sees as its root', () => {
   expect(cgroupOf({ '/sys/fs/cgroup': 4711, '/host/c group': 1 })).toBe('/host/c group');
   expect(cgroupOf({ '/sys/fs/cgroup': 4711 })).toBeUndefined();
 });
 
-it('names any part of the hierarchy, to ask what is met there', () => {
+it('the search for cgroup2 names any part of the hierarchy, to ask for its programs', () => {
   const host = { read: () => mounts, write: () => {} };
   expect(connectTimePaths(host, () => 4711).anyCgroup).toBe('/sys/fs/cgroup');
 });
@@ -30,7 +30,10 @@ it.each([
   ['that of the node', '40 30 0:40 / /sys/fs/bpf rw - bpf bpf rw', '/sys/fs/bpf/fairlead', true],
   ['only our folder', '40 30 0:40 /fairlead /host/bpf rw - bpf bpf rw', '/host/bpf', true],
   ['another folder', '40 30 0:40 /cilium /host/bpf rw - bpf bpf rw', '/sys/fs/bpf/fairlead', false],
-])('finds the folder of pins where %s is mounted', (_, line, directory, isMounted) => {
-  const host = { read: () => `${mounts}\n${line}`, write: () => {} };
-  expect(connectTimePaths(host, () => 1)).toMatchObject({ directory, isMounted });
-});
+])(
+  'the search for cgroup2 finds the folder of pins if %s is mounted',
+  (_, line, directory, isMounted) => {
+    const host = { read: () => `${mounts}\n${line}`, write: () => {} };
+    expect(connectTimePaths(host, () => 1)).toMatchObject({ directory, isMounted });
+  },
+);

@@ -24,27 +24,27 @@ function check(checked: Partial<CheckedNode>, ...flags: string[]): readonly stri
   }
 }
 
-describe('the configuration and the families of the node', () => {
-  it('agree without a word', () => {
+describe('the check of the configuration against the node’s families', () => {
+  it('reports nothing if they match', () => {
     expect(check({}, primaryPorts, '--cluster-cidr=10.244.0.0/16')).toEqual([]);
     expect(check(onlyIPv4, '--nodeport-addresses=10.0.0.0/8')).toEqual([]);
     expect(check(onlyIPv4, primaryPorts, '--metrics-bind-address=[::]:10249')).toEqual([]);
   });
 
-  it('cannot agree when the primary family is not there', () => {
+  it('fails if the primary family is missing', () => {
     expect(check({ families: ['IPv4'], primary: 'IPv6' })).toBe(
       'no support for primary IP family "IPv6": the kernel has it disabled',
     );
   });
 
-  it('differ fatally in clusterCIDR when there is one family only', () => {
+  it('fails if clusterCIDR has only one family, of a node with one family', () => {
     const wrong = "clusterCIDR fd00::/64 has nothing of the node's primary IP family, IPv4";
     const flags = [primaryPorts, '--cluster-cidr=fd00::/64'];
     expect(check(onlyIPv4, ...flags)).toBe(`kube-proxy configuration is incorrect: ${wrong}`);
     expect(check({}, ...flags)).toEqual([wrong]);
   });
 
-  it('differ fatally in podCIDRs where pods are told by them', () => {
+  it('fails if podCIDRs lack a family and rules recognise pods by them', () => {
     const checked = { node: node({ podCIDRs: ['fd00:244::/64'] }) };
     const wrong = "the node's podCIDRs fd00:244::/64 have nothing of its primary IP family, IPv4";
     expect(check(checked, primaryPorts, '--detect-local-mode=NodeCIDR')).toBe(
@@ -53,7 +53,7 @@ describe('the configuration and the families of the node', () => {
     expect(check(checked, primaryPorts)).toEqual([wrong]);
   });
 
-  it('leave node ports open where nothing says otherwise', () => {
+  it('permits node ports on all addresses by default', () => {
     expect(check({})).toEqual([expect.stringMatching(/^nodePortAddresses is not set/)]);
     const v4 = '--nodeport-addresses=10.0.0.0/8';
     expect(check({}, v4)).toEqual([expect.stringMatching(/nothing of the other IP family, IPv6/)]);
@@ -62,7 +62,7 @@ describe('the configuration and the families of the node', () => {
     ]);
   });
 
-  it('warn of addresses that a node of one family does not have', () => {
+  it('warns of addresses of a family that the node does not have', () => {
     const flags = ['--proxy-mode=ipvs', '--ipvs-exclude-cidrs=fd00::/8', primaryPorts];
     expect(check(onlyIPv4, ...flags)).toEqual([
       "ipvs.excludeCIDRs has nothing of this node's only IP family, IPv4",
@@ -77,13 +77,13 @@ describe('the configuration and the families of the node', () => {
 describe('the OOM score', () => {
   const path = '/proc/self/oom_score_adj';
 
-  it('is written where it differs', () => {
+  it('is written if it differs', () => {
     const files = machine({ [path]: '0\n' });
     expect(setOomScore(-999, files)).toBeUndefined();
     expect(files.read(path)).toBe('-999');
   });
 
-  it('is no reason to stop when it cannot be set', () => {
+  it('does not stop the start if it cannot be set', () => {
     expect(setOomScore(-999, machine({}))?.message).toContain('ENOENT');
   });
 });

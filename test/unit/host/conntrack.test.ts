@@ -57,7 +57,7 @@ function changes(
   return Object.fromEntries(written);
 }
 
-describe('the limit of connections', () => {
+describe('the limit of connection tracking', () => {
   it.each([
     [{ maxPerCore: 32_768, min: 131_072 }, 2, 131_072],
     [{ maxPerCore: 32_768, min: 131_072 }, 7, 229_376],
@@ -70,7 +70,7 @@ describe('the limit of connections', () => {
     expect(conntrackMax(config, cores)).toBe(max);
   });
 
-  it('counts the cores that are online', () => {
+  it('counts the online cores', () => {
     const files = (online: string | undefined) =>
       hostFiles(machineRoot({ '/sys/devices/system/cpu/online': online }));
     expect(coresOf(files('0-3,8,10-11\n'))).toBe(7);
@@ -79,7 +79,7 @@ describe('the limit of connections', () => {
     expect(coresOf(files('all of them'))).toBeGreaterThan(0);
   });
 
-  it('comes with a hash table that is large enough, and leaves a larger one alone', () => {
+  it('sets a hash table of sufficient size, and keeps a larger one', () => {
     expect(changes({ maxPerCore: 32_768 })).toEqual({
       nf_conntrack_max: '229376',
       hashsize: '57344',
@@ -90,7 +90,7 @@ describe('the limit of connections', () => {
   });
 });
 
-describe('a limit of connections that is above the wanted one', () => {
+describe('a limit of connection tracking above the desired one', () => {
   const maxPath = `${sysctls}/nf_conntrack_max`;
   const large = { ...kernelDefaults, [maxPath]: '2000000\n', [hashsize]: '500000\n' };
 
@@ -111,7 +111,7 @@ describe('a limit of connections that is above the wanted one', () => {
 });
 
 describe('the sysctls of connection tracking', () => {
-  it('are those of the configuration', () => {
+  it('have the values of the configuration', () => {
     expect(changes(upstreamDefaults)).toEqual({
       nf_conntrack_max: '229376',
       hashsize: '57344',
@@ -120,7 +120,7 @@ describe('the sysctls of connection tracking', () => {
     });
   });
 
-  it('are left alone where the configuration says 0, or what they are already', () => {
+  it('are not written if the configuration is 0, or the value is already set', () => {
     expect(changes({})).toEqual({});
     expect(changes({ udpTimeoutMs: 30_000, udpStreamTimeoutMs: 120_000 })).toEqual({});
     expect(
@@ -128,7 +128,7 @@ describe('the sysctls of connection tracking', () => {
     ).toEqual({});
   });
 
-  it('are whole seconds, rounded up, so that half a second does not become none', () => {
+  it('are rounded up to whole seconds, so that half a second does not become 0', () => {
     expect(changes({ udpTimeoutMs: 500, udpStreamTimeoutMs: 1001 })).toEqual({
       nf_conntrack_udp_timeout: '1',
       nf_conntrack_udp_timeout_stream: '2',
@@ -136,7 +136,7 @@ describe('the sysctls of connection tracking', () => {
     expect(changes({ tcpBeLiberal: true })).toEqual({ nf_conntrack_tcp_be_liberal: '1' });
   });
 
-  it('name the file and the way out when they cannot be set', () => {
+  it('cause an error with the file and the remedy if they cannot be set', () => {
     const withoutMax = { [`${sysctls}/nf_conntrack_max`]: undefined };
     expect(() => changes(upstreamDefaults, withoutMax)).toThrow(
       /^could not set conntrack parameters from kube-proxy configuration: \/proc/,
@@ -148,8 +148,8 @@ describe('the sysctls of connection tracking', () => {
   });
 });
 
-describe('on a kernel without connection tracking', () => {
-  it('sysctls of it can not be set, and only mode userspace does without', () => {
+describe('a kernel without connection tracking', () => {
+  it('cannot set its sysctls, which only mode userspace does not need', () => {
     const missing = machine({});
     const config = configOf(loadFile(''));
     const wanted = sysctlsOf(config, nftablesMode, missing);
@@ -160,7 +160,7 @@ describe('on a kernel without connection tracking', () => {
   });
 });
 
-describe('sysctls that may not be written', () => {
+describe('sysctls that cannot be written', () => {
   const files = (code: string): HostFiles => ({
     read: (path) => (path.endsWith('_max') ? '1' : undefined),
     write: (path) => {
@@ -174,7 +174,7 @@ describe('sysctls that may not be written', () => {
   };
 
   it.each(['EROFS', 'EACCES', 'EPERM'])(
-    'stay as they are, are told, and keep nobody from the others (%s)',
+    'keep their values, are reported, and do not stop the others (%s)',
     (code) => {
       const seen = { set: [] as string[], denied: [] as string[] };
       set(code, {
@@ -189,7 +189,7 @@ describe('sysctls that may not be written', () => {
     },
   );
 
-  it('are an error where nobody is told, and where the value is wrong', () => {
+  it('cause an error if there is no report, or if the value is invalid', () => {
     expect(() => set('EROFS', { set: () => {} })).toThrow('EROFS');
     const observer = { set: () => {}, denied: () => {} };
     expect(() => set('EINVAL', observer)).toThrow('EINVAL');

@@ -26,7 +26,7 @@ describe('the garbage of a start', () => {
     vi.useRealTimers();
   });
 
-  it('is collected once, when nothing has been done for ten seconds', () => {
+  it('is collected once, after ten idle seconds', () => {
     collector.worked();
     vi.advanceTimersByTime(9000);
     collector.worked();
@@ -38,7 +38,7 @@ describe('the garbage of a start', () => {
     expect(collections).toBe(1);
   });
 
-  it('is collected again when later work has left some, after ten minutes', () => {
+  it('is collected again after ten minutes, if later work has left some', () => {
     collector.worked();
     vi.advanceTimersByTime(10_000);
     usedBytes = 14 * mb;
@@ -52,7 +52,7 @@ describe('the garbage of a start', () => {
     expect(collections).toBe(2);
   });
 
-  it('stays while it is little', () => {
+  it('is not collected while it is small', () => {
     collector.worked();
     vi.advanceTimersByTime(10_000);
     usedBytes = 14 * mb;
@@ -61,7 +61,7 @@ describe('the garbage of a start', () => {
     expect(collections).toBe(1);
   });
 
-  it('stays where a collection would take long', () => {
+  it('is not collected if that takes long', () => {
     usedBytes = 65 * mb;
     collector.worked();
     vi.advanceTimersByTime(10_000);
@@ -70,7 +70,7 @@ describe('the garbage of a start', () => {
 });
 
 describe('the heap of a thread', () => {
-  it('is collected at once', async () => {
+  it('is collected immediately', async () => {
     const held = new WeakRef({});
     // A WeakRef keeps its object until the end of the turn that made it.
     await new Promise(setImmediate);

@@ -47,7 +47,7 @@ describe('the node IPs', () => {
   });
 });
 
-describe('addresses for node ports', () => {
+describe('the addresses for node ports', () => {
   const ips = nodeIPs(node({ addresses: [address('10.0.0.5')] }), anyAddress);
   const interfaces = ['127.0.0.1', '10.0.0.5', '10.0.0.5', '10.1.0.5', 'fd00::5', '::1'];
   const texts = (config: NodePortAddresses, family: 'IPv4' | 'IPv6') => {
@@ -84,7 +84,7 @@ describe('addresses for node ports', () => {
 });
 
 describe('sockets that answer on node ports', () => {
-  it('listen on loopback too, where CIDRs name it', () => {
+  it('listen on loopback addresses, too, if CIDRs include them', () => {
     const ips = { primary: 'IPv4', IPv4: address('10.0.0.5'), IPv6: address('::1') } as const;
     const cidrs = ['127.0.0.0/8', '10.0.0.0/8'].map(cidr);
     const config = { kind: 'listed', cidrs, primary: false } as const;
@@ -126,26 +126,29 @@ describe('the most endpoints of a frontend', () => {
     ['nftables', 0, 10_000],
     ['iptables', 0, 5000],
     ['iptables', 7000, 7000],
-  ] as const)('in mode %s, where %i is configured', (mode, frontendEndpoints, expected) => {
-    const facts = new NodeFacts({
-      mode: { name: mode },
-      settings: {
-        bindAddress: anyAddress,
-        nodePortAddresses: { kind: 'all' },
-        featureGates: {},
-        externalIPs: { cidrs: [], namespaces: [] },
-        healthzBindAddress: undefined,
-        metricsBindAddress: undefined,
-        serviceLimits: { ...noLimits, frontendEndpoints },
-      },
-      state: new ClusterState(),
-      interfaces: () => [],
-    });
-    expect(facts.context.limits?.frontendEndpoints).toBe(expected);
-  });
+  ] as const)(
+    'is limited in mode %s, where %i is configured',
+    (mode, frontendEndpoints, expected) => {
+      const facts = new NodeFacts({
+        mode: { name: mode },
+        settings: {
+          bindAddress: anyAddress,
+          nodePortAddresses: { kind: 'all' },
+          featureGates: {},
+          externalIPs: { cidrs: [], namespaces: [] },
+          healthzBindAddress: undefined,
+          metricsBindAddress: undefined,
+          serviceLimits: { ...noLimits, frontendEndpoints },
+        },
+        state: new ClusterState(),
+        interfaces: () => [],
+      });
+      expect(facts.context.limits?.frontendEndpoints).toBe(expected);
+    },
+  );
 });
 
-describe('what this node adds', () => {
+describe('the environment from this node', () => {
   it('follows the Node and the interfaces, and stays the same object while nothing changes', () => {
     const state = new ClusterState();
     let addresses = ['10.0.0.5'];
@@ -185,7 +188,7 @@ describe('what this node adds', () => {
   });
 });
 
-describe('addresses that accept node ports when connections are made', () => {
+describe('the addresses that accept node ports at connect time', () => {
   const interfaces = ['127.0.0.1', '10.0.0.5', '::1', 'fe80::1', 'fd00::5'];
 
   function addressesOf(nodePortAddresses: Config['nodePortAddresses']): string[] {
@@ -210,18 +213,18 @@ describe('addresses that accept node ports when connections are made', () => {
     return both.map(({ bytes }) => formatAddress(bytes));
   }
 
-  it('are all but loopback and link-local ones', () => {
+  it('are all except loopback and link-local ones', () => {
     expect(addressesOf({ kind: 'all' })).toEqual(['10.0.0.5', 'fd00::5']);
   });
 
-  it('are loopback addresses too, where they are named', () => {
+  it('include loopback addresses if configured', () => {
     const cidrs = ['127.0.0.0/8', '10.0.0.0/8', '::1/128'].map(cidr);
     const found = addressesOf({ kind: 'listed', cidrs, primary: false });
     expect(found).toEqual(['10.0.0.5', '127.0.0.1', '::1']);
   });
 });
 
-describe('what Services may claim at addresses of the node', () => {
+describe('the claims of Services at addresses of the node', () => {
   const all = ['127.0.0.1', '10.0.0.5', '169.254.20.10', '::1', 'fd00::5'];
 
   function facts(nodePorts: Config['nodePortAddresses'], interfaces: () => string[]) {
@@ -244,7 +247,7 @@ describe('what Services may claim at addresses of the node', () => {
     return { state, made };
   }
 
-  it('depends on its addresses, on where node ports are, and on what the process serves', () => {
+  it('depend on its addresses, on node ports, and on ports of the process', () => {
     const { made } = facts({ kind: 'all' }, () => all);
     const own = ['10.0.0.5', '169.254.20.10', 'fd00::5'].map(address);
     expect(made.context.nodeSockets).toEqual({
@@ -261,7 +264,7 @@ describe('what Services may claim at addresses of the node', () => {
     );
   });
 
-  it('is asked again of Services at addresses that come, go, or that the Node gets', () => {
+  it('are checked again when the Node gets or loses addresses', () => {
     let interfaces = all;
     const { made, state } = facts({ kind: 'all' }, () => interfaces);
     const at = (name: string, fields: Parameters<typeof service>[0]): void => {
@@ -283,7 +286,7 @@ describe('what Services may claim at addresses of the node', () => {
   });
 });
 
-describe('IPv6', () => {
+describe('support for IPv6', () => {
   it.each([
     ['if_inet6 is there and nothing disables it', { if_inet6: '', disable: '0\n' }, true],
     ['it is disabled', { if_inet6: '', disable: '1\n' }, false],
@@ -299,7 +302,7 @@ describe('IPv6', () => {
 });
 
 describe('the interfaces of this machine', () => {
-  it('tell the same when pods come and go, whose interfaces have addresses that others have', () => {
+  it('are reported unchanged when pods with shared addresses come and go', () => {
     const eth0 = ['192.0.2.1', '2001:db8::1', 'fe80::1'].map((text) => ({ address: text }));
     const pod = ['10.244.1.1', 'fe80::a8%veth1'].map((text) => ({ address: text }));
     const texts = ['10.244.1.1', '192.0.2.1', '2001:db8::1'];
@@ -310,16 +313,16 @@ describe('the interfaces of this machine', () => {
     expect(told({ eth0, 'kube-ipvs0': pod })).toEqual(texts.slice(1));
   });
 
-  it('hold loopback', () => {
+  it('include loopback', () => {
     const texts = interfaceAddresses().map(({ bytes }) => formatAddress(bytes));
     expect(texts).toContain('127.0.0.1');
   });
 });
 
-describe('addresses that are read again and again', () => {
+describe('addresses that are read periodically', () => {
   const shortage = new Error('uv_interface_addresses returned Unknown system error 24');
 
-  it('hold while they cannot be read, which is said once in a row', () => {
+  it('keep their last value while they cannot be read, which is reported once', () => {
     const said: string[] = [];
     const results = [[address('10.0.0.1')], shortage, shortage, [address('10.0.0.2')], shortage];
     const read = steadyAddresses(
@@ -336,7 +339,7 @@ describe('addresses that are read again and again', () => {
     expect(said).toEqual([shortage.message, 'restored', shortage.message]);
   });
 
-  it('are an error when the first reading fails', () => {
+  it('cause an error if the first read fails', () => {
     const read = steadyAddresses(
       () => {
         throw shortage;

@@ -44,7 +44,7 @@ async function holder(name: string): Promise<ChildProcess> {
   return child;
 }
 
-test('the second is refused, and told who holds the lock', async () => {
+test('a second process is refused the lock, and learns who has it', async () => {
   const name = freshName();
   expect(await take(name)).toMatchObject({ kind: 'ours' });
   const second = await take(name);
@@ -54,12 +54,12 @@ test('the second is refused, and told who holds the lock', async () => {
   });
 });
 
-test('another name is another lock', async () => {
+test('a lock with another name is independent', async () => {
   expect(await take(freshName())).toMatchObject({ kind: 'ours' });
   expect(await take(freshName())).toMatchObject({ kind: 'ours' });
 });
 
-test('a killed holder leaves nothing behind, and whoever waits has the lock at once', async () => {
+test('a killed holder of the lock releases it, and a waiting process gets it immediately', async () => {
   const name = freshName();
   const child = await holder(name);
   const told: Holder[] = [];
@@ -71,7 +71,7 @@ test('a killed holder leaves nothing behind, and whoever waits has the lock at o
   expect(told).toMatchObject([{ pid: child.pid, words: { pid: child.pid } }]);
 });
 
-test('a holder that is stopped holds the lock all the same', async () => {
+test('a stopped holder of the lock keeps it', async () => {
   const name = freshName();
   const child = await holder(name);
   child.kill('SIGSTOP');
@@ -79,7 +79,7 @@ test('a holder that is stopped holds the lock all the same', async () => {
   expect(second).toEqual({ kind: 'taken', holder: { pid: child.pid, words: undefined } });
 });
 
-test('who waits can be told to stop', async () => {
+test('a process can be aborted while it waits for the lock', async () => {
   const name = freshName();
   await take(name);
   const stop = new AbortController();
@@ -88,7 +88,7 @@ test('who waits can be told to stop', async () => {
   expect(second.kind).toBe('taken');
 });
 
-test('a program without privileges that takes the name keeps nobody from starting', async () => {
+test('an unprivileged program with the lock’s name does not prevent a start', async () => {
   const name = freshName();
   await take(name);
   const findListener = () => ({ pid: 4711, uid: 65_533 });
@@ -101,26 +101,29 @@ test('a program without privileges that takes the name keeps nobody from startin
 test.each([
   [4711, 'process 4711'],
   [0, 'a process of another PID namespace'],
-])('neither does one of root that does not prove its capability (PID %i)', async (pid, who) => {
-  const name = freshName();
-  await take(name);
-  const findListener = () => ({ pid, uid: 0, administersNet: false });
-  expect(await take(name, { findListener, waitMs: 3_600_000 })).toEqual({
-    kind: 'unknown',
-    reason:
-      `the name of the lock is taken by ${who} of user 0, ` +
-      'which does not prove that it has CAP_NET_ADMIN',
-  });
-});
+])(
+  'a program of root without proof of its capability does not prevent a start (PID %i)',
+  async (pid, who) => {
+    const name = freshName();
+    await take(name);
+    const findListener = () => ({ pid, uid: 0, administersNet: false });
+    expect(await take(name, { findListener, waitMs: 3_600_000 })).toEqual({
+      kind: 'unknown',
+      reason:
+        `the name of the lock is taken by ${who} of user 0, ` +
+        'which does not prove that it has CAP_NET_ADMIN',
+    });
+  },
+);
 
-test('one of another user that proves it is waited for', async () => {
+test('a program of another user with proof of the capability has the lock', async () => {
   const name = freshName();
   await take(name);
   const findListener = () => ({ pid: 4711, uid: 65_533, administersNet: true });
   expect((await take(name, { findListener })).kind).toBe('taken');
 });
 
-test('neither does one that takes the name and does not listen, or whose queue is full', async () => {
+test('a program that does not listen, or whose queue is full, does not prevent a start', async () => {
   const name = freshName();
   await take(name);
   const silent = await take(name, { findListener: () => undefined });
@@ -134,7 +137,7 @@ test('neither does one that takes the name and does not listen, or whose queue i
   });
 });
 
-test('what a holder says of itself is checked, and quoted', async () => {
+test('the description that a lock holder sends is checked, and quoted', async () => {
   const name = freshName();
   const command = 'a\u001b[2J\n"b"';
   const server = createServer((socket) => {
@@ -154,7 +157,7 @@ test('what a holder says of itself is checked, and quoted', async () => {
   );
 });
 
-test('connections that stay open take no more than a few descriptors', async () => {
+test('connections that stay open use only a few file descriptors of the lock holder', async () => {
   const name = freshName();
   await take(name);
   const sockets = Array.from({ length: 100 }, () =>
@@ -176,7 +179,7 @@ function logOf() {
   return { log: loggerTo({ write: (line) => void lines.push(line) }, 0), lines };
 }
 
-test('a start fails after its patience, with the holder and the flag in its words', async () => {
+test('a start fails after its timeout, with the lock holder and the flag in its message', async () => {
   const name = freshName();
   await take(name);
   const { log, lines } = logOf();
@@ -188,7 +191,7 @@ test('a start fails after its patience, with the holder and the flag in its word
   expect(lines.filter((line) => line.includes('waiting for it'))).toHaveLength(1);
 });
 
-test('a start goes on beside another where that is wanted', async () => {
+test('a start continues despite the lock if that is configured', async () => {
   const name = freshName();
   await take(name);
   const { log, lines } = logOf();
@@ -197,7 +200,7 @@ test('a start goes on beside another where that is wanted', async () => {
   expect(lines.filter((line) => line.includes('ignoring it'))).toHaveLength(1);
 });
 
-test('a start that is told to stop while it waits is no failure', async () => {
+test('a start that is stopped while it waits for the lock is not a failure', async () => {
   const name = freshName();
   await take(name);
   const stop = new AbortController();

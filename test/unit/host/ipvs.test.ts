@@ -47,11 +47,11 @@ describe('the sysctls of ipvs mode', () => {
     [vs('expire_quiescent_template')]: '1',
   };
 
-  it('are written where they differ, and each is told', () => {
+  it('are written if they differ, and each is reported', () => {
     expect(written(false, '6.12.1')).toEqual(usual);
   });
 
-  it('are told where they are right already, too', () => {
+  it('are reported if they are correct already', () => {
     const root = machineRoot({ ...untouched, [vs('conntrack')]: '1\n' });
     const told: SettingChange[] = [];
     const set = (setting: SettingChange) => told.push(setting);
@@ -64,20 +64,20 @@ describe('the sysctls of ipvs mode', () => {
     ]);
   });
 
-  it('are more with strictARP, and on kernels that delay clients', () => {
+  it('include others with strictARP, and on kernels that delay clients', () => {
     const strict = { ...usual, [all('arp_ignore')]: '1', [all('arp_announce')]: '2' };
     expect(written(true, '5.9.0')).toEqual(strict);
     expect(written(false, '5.8.18-generic')).toEqual({ ...usual, [vs('conn_reuse_mode')]: '0' });
   });
 
-  it('end the start, with the file and what it is for, where they cannot be written', () => {
+  it('fail the start, with the file and its purpose, if they cannot be written', () => {
     const files = hostFiles(machineRoot({ [forward]: '1\n' }));
     expect(() => setSysctls(wanted(false, '6.12.1'), files, { set: () => {} })).toThrow(
       /^could not set up IPVS: .*vs\/conntrack to 1: .*ENOENT.* \(masquerade needs .*\)$/,
     );
   });
 
-  it('come with timeouts in whole seconds, of which none becomes 0', () => {
+  it('include timeouts in whole seconds, never rounded to 0', () => {
     const config = {
       scheduler: 'wlc',
       excludeCIDRs: [],
@@ -96,8 +96,8 @@ describe('the sysctls of ipvs mode', () => {
   });
 });
 
-describe('what this node adds in ipvs mode', () => {
-  it('are its addresses one by one, for node ports, and those that nobody may take', () => {
+describe('the environment of this node in ipvs mode', () => {
+  it('has its addresses one by one, for node ports, and those that Services must not claim', () => {
     const state = new ClusterState();
     state.apply({ kind: 'node', node: node({ addresses: [address('203.0.113.7')] }) });
     const facts = new NodeFacts({

@@ -46,7 +46,7 @@ test.each([
   expect(clientsAtRisk({ read })).toEqual(expected);
 });
 
-test('this machine has the files that tell it', () => {
+test('this machine has the files that show kernel clients', () => {
   expect(readFileSync('/proc/sys/kernel/osrelease', 'utf8')).toMatch(/^\d+\.\d+/);
   expect(readFileSync('/proc/sys/kernel/version', 'utf8')).toMatch(/^#\d+/);
 });

@@ -60,7 +60,7 @@ describe('node ports on localhost', () => {
     expect(served(true, ['IPv4'])).toEqual(expected.filter((family) => family === 'IPv6'));
   });
 
-  it('have loopback addresses routed, which is said once', () => {
+  it('set route_localnet, which is reported once', () => {
     const root = machineRoot({ [routeLocalnet]: '0\n' });
     const changes: SettingChange[] = [];
     for (let i = 0; i < 2; i += 1) {
@@ -70,7 +70,7 @@ describe('node ports on localhost', () => {
     expect(changes).toEqual([{ path: routeLocalnet, from: '0', to: '1' }]);
   });
 
-  it('end in an error that says how to do without, where nothing may be set', () => {
+  it('cause an error with the remedy if sysctls cannot be set', () => {
     expect(wanted(false)).toEqual([]);
     expect(() => setSysctls(wanted(true), machine({}), { set: () => {} })).toThrow(
       /route_localnet to 1: .*localhostNodePorts: false/,
@@ -78,7 +78,7 @@ describe('node ports on localhost', () => {
   });
 });
 
-describe('connection tracking', () => {
+describe('connection tracking for node ports on localhost', () => {
   it.for([
     [undefined, false],
     ['0\n', false],

@@ -58,12 +58,12 @@ it.each([
   expect(await find(uid, other)).toEqual({ [uid]: [number] });
 });
 
-it('finds the cgroup of a pod that the kubelet has from a file', async () => {
+it('the search for cgroups finds a static pod of the kubelet', async () => {
   const number = folder(`kubepods.slice/kubepods-pod${hash}.slice`);
   expect(await find(hash)).toEqual({ [hash]: [number] });
 });
 
-it('tells that cgroups come and go, and finds them again when they were made anew', async () => {
+it('the search for cgroups reports changes, and finds cgroups again that were recreated', async () => {
   const of = 'kubepods.slice/kubepods-burstable.slice';
   folder(of);
   expect(await find(uid)).toEqual({});
@@ -80,7 +80,7 @@ it('tells that cgroups come and go, and finds them again when they were made ane
   expect(await find(uid)).toEqual({ [uid]: [second] });
 });
 
-it('finds cgroups that a kubelet makes only later, and forgets those of one that is gone', async () => {
+it('the search for cgroups finds those that are created later, and drops deleted ones', async () => {
   expect(await find(uid)).toEqual({});
   const late = folder(`kubepods/besteffort/pod${uid}`);
   expect(await find(uid)).toEqual({ [uid]: [late] });
@@ -92,7 +92,7 @@ it('finds cgroups that a kubelet makes only later, and forgets those of one that
   expect(await find(uid)).toEqual({ [uid]: [again] });
 });
 
-it('finds nothing where there is no hierarchy', async () => {
+it('the search for cgroups finds nothing without a hierarchy', async () => {
   const nowhere = new PodCgroups(join(root, 'nowhere'), () => {});
   expect((await nowhere.find(new Set([uid]))).size).toBe(0);
 });

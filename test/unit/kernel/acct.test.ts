@@ -5,7 +5,7 @@ import { FakeKernel } from '../../fake/kernel.ts';
 const names = ['ct_state_invalid_dropped_pkts', 'localhost_nps_accepted_pkts'];
 
 describe('named counters', () => {
-  it('are made once, and keep what they have counted', async () => {
+  it('are created once, and keep their counts', async () => {
     const kernel = new FakeKernel();
     expect(await makeCounters(kernel, 'IPv4')).toBe(true);
     kernel.accts.packets.set(names[0]!, 7).set('mine', 1);
@@ -17,28 +17,28 @@ describe('named counters', () => {
     expect(kernel.ruleset()).toBe('');
   });
 
-  it('are not for a kernel without nfnetlink_acct', async () => {
+  it('are skipped on a kernel without nfnetlink_acct', async () => {
     const kernel = new FakeKernel();
     kernel.accts.present = false;
     expect(await makeCounters(kernel, 'IPv4')).toBe(false);
     expect(await readCounters(kernel)).toEqual([]);
   });
 
-  it.each(['EPERM', 'EACCES', 'ENOMEM'])('are not given up for %s', async (code) => {
+  it.each(['EPERM', 'EACCES', 'ENOMEM'])('are tried again after %s', async (code) => {
     const kernel = new FakeKernel();
     kernel.failNext({ code, times: 1 });
     await expect(makeCounters(kernel, 'IPv4')).rejects.toMatchObject({ code });
     expect(await makeCounters(kernel, 'IPv4')).toBe(true);
   });
 
-  it('are not left behind where rules cannot count in them', async () => {
+  it('are deleted if rules cannot use them', async () => {
     const kernel = new FakeKernel();
     kernel.missingExtensions.add('nfacct');
     expect(await makeCounters(kernel, 'IPv4')).toBe(false);
     expect(kernel.accts.packets.size).toBe(0);
   });
 
-  it('are deleted, where there are any', async () => {
+  it('are deleted if they exist', async () => {
     const kernel = new FakeKernel();
     await makeCounters(kernel, 'IPv4');
     await deleteCounters(kernel, names);

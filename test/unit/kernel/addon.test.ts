@@ -3,13 +3,13 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, onTestFinished, test } from 'vitest';
 import { loadAddon, type Watch } from '../../../src/kernel/addon.ts';
 
-test('a missing build is an error that names the file and the command to run', () => {
+test('a missing build of the addon is an error that names the file and the command to run', () => {
   expect(() => loadAddon('/nowhere/fairlead.node')).toThrow(
     'the addon is not built: /nowhere/fairlead.node is missing; run `npm run build`',
   );
 });
 
-test('a method refuses objects of other classes, as V8 checks what it was made by', () => {
+test('a method of the addon rejects objects of other classes', () => {
   const { LineWriter, Socket, Watch } = loadAddon();
   const socket = new Socket();
   const watch = new Watch({ tables: [] }, () => {});
@@ -28,7 +28,7 @@ test('a method refuses objects of other classes, as V8 checks what it was made b
   }
 });
 
-test('a turn of the event loop is measured without its waiting, and once', async () => {
+test('the turn meter measures a turn of the event loop without its waiting, and once', async () => {
   const meter = new (loadAddon().TurnMeter)();
   onTestFinished(() => meter.close());
   await sleep(1);

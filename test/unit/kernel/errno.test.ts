@@ -10,16 +10,16 @@ test.each([
   [85, 'ERESTART'],
   [95, 'EOPNOTSUPP'],
   [105, 'ENOBUFS'],
-])('%d is %s', (number, name) => {
+])('errno %d is %s', (number, name) => {
   expect(errnoName(number)).toBe(name);
 });
 
-test('every number that Node knows has one of its names', () => {
+test('every errno of Node has one of its names', () => {
   for (const number of new Set(Object.values(constants.errno))) {
     expect(constants.errno).toHaveProperty(errnoName(number), number);
   }
 });
 
-test('a number without a name keeps the number', () => {
+test('an errno without a name is shown as a number', () => {
   expect(errnoName(4000)).toBe('E4000');
 });

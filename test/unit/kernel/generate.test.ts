@@ -8,11 +8,11 @@ import { expressions, nftOps, replies, requests } from '../../../src/kernel/ops.
 import type { Schema } from '../../../src/kernel/records.ts';
 import { routeOps, routeReplies, routeRequests } from '../../../src/kernel/route-ops.ts';
 
-test('the generated header is that of the schema: else run `node scripts/generate.ts`', () => {
+test('the generated header matches the schema: else run `node scripts/generate.ts`', () => {
   expect(readFileSync(headerUrl, 'utf8')).toBe(header());
 });
 
-test('no two records that can meet in one buffer share a code', () => {
+test('no two records that may occur in one buffer share a code', () => {
   const buffers: readonly (readonly Schema[])[] = [
     [nftOps, ipvsOps, routeOps, bpfOps, requests, ipvsRequests, routeRequests],
     [conntrackRequests, bpfRequests, bpfOps, nftOps],

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { parseLocalRoutes } from '../../../src/kernel/local-routes.ts';
 
-test('local routes are told from all others by their flags', () => {
+test('local routes are recognised by their flags', () => {
   const none = '0'.repeat(32);
   const line = (destination: string, prefixLength: string, flags: string): string =>
     `${destination} ${prefixLength} ${none} 00 ${none} 00000000 00000003 00000000 ${flags}     eth0`;

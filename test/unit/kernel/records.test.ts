@@ -54,7 +54,7 @@ describe('records', () => {
     ['replies', replies],
     ['expressions', expressions],
     ['an example with every type', example],
-  ])('read back as they were written: %s', (_, schema: Schema) => {
+  ])('are read with the values that were written: %s', (_, schema: Schema) => {
     fc.assert(
       fc.property(fc.array(anyRecord(schema), { maxLength: 6 }), (records) => {
         expect([...readRecords(schema, write(schema, records))]).toEqual(records);
@@ -88,7 +88,7 @@ describe('records', () => {
     ['d', 2 ** 31],
     ['e', 2 ** 53],
     ['e', Number.NaN],
-  ])('refuse a number that does not fit its field: %s = %d', (field, value) => {
+  ])('reject a number that does not fit its field: %s = %d', (field, value) => {
     const fields = { a: 0, b: 0, c: 0, d: 0, e: 0, f: '', g: new Uint8Array() };
     const writer = new RecordWriter(example);
     expect(() => writer.write('all', { ...fields, [field]: value })).toThrow(
@@ -96,7 +96,7 @@ describe('records', () => {
     );
   });
 
-  test('of which any byte is cut off are refused, not misread', () => {
+  test('that are truncated are rejected, not misread', () => {
     const bytes = write(example, [
       { kind: 'all', a: 1, b: 2, c: 3, d: 4, e: 5, f: 'hello', g: Uint8Array.of(1, 2) },
     ] as never);
@@ -106,7 +106,7 @@ describe('records', () => {
     }
   });
 
-  test('whose payload is too short for their fields name the field', () => {
+  test('name the field for which their payload is too short', () => {
     const bytes = write(example, [
       { kind: 'all', a: 1, b: 2, c: 3, d: 4, e: 5, f: 'hello', g: new Uint8Array() },
     ] as never);
@@ -114,7 +114,7 @@ describe('records', () => {
     expect(() => [...readRecords(example, bytes)]).toThrow('all.e is truncated');
   });
 
-  test('with a length near 2^32 are refused', () => {
+  test('with a length near 2^32 are rejected', () => {
     const bytes = write(example, [
       { kind: 'all', a: 1, b: 2, c: 3, d: 4, e: 5, f: 'hello', g: new Uint8Array() },
     ] as never);
@@ -122,7 +122,7 @@ describe('records', () => {
     expect(() => [...readRecords(example, bytes)]).toThrow('all.f is truncated');
   });
 
-  test('that go on after their last field are refused', () => {
+  test('that continue after their last field are rejected', () => {
     const [longer, bytes] = [new Uint8Array(12), write(example, [{ kind: 'nothing' }])];
     longer.set(bytes);
     new DataView(longer.buffer).setUint32(4, 4, true);
@@ -131,7 +131,7 @@ describe('records', () => {
     );
   });
 
-  test('with an unknown code are refused', () => {
+  test('with an unknown code are rejected', () => {
     const bytes = write(example, [{ kind: 'nothing' }]);
     expect(() => [...readRecords(nftOps, bytes.fill(0xff, 0, 4))]).toThrow(
       'unknown record code 4294967295 at byte 0',
@@ -139,7 +139,7 @@ describe('records', () => {
   });
 });
 
-test('the records of a buffer begin where they are said to', () => {
+test('the records of a buffer begin at the returned offsets', () => {
   fc.assert(
     fc.property(fc.array(anyRecord(example), { maxLength: 10 }), (records) => {
       const writer = new RecordWriter(example, 16);

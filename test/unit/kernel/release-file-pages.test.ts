@@ -9,7 +9,7 @@ function residentBytes(): number {
   return constant.reduce((sum, one) => sum + 1024 * Number(/^Rss: +(\d+)/m.exec(one)![1]), 0);
 }
 
-it('the pages of the files of this program go, and come back as they are used', () => {
+it('the pages of program files are released, and loaded again when they are used', () => {
   const before = residentBytes();
   const released = loadAddon().releaseFilePages();
   expect(released).toBeGreaterThan(before / 2);

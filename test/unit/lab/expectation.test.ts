@@ -28,19 +28,19 @@ function once(...outcomes: Outcome[]): Tally {
 
 const NOTHING_WRONG = { problems: [], missing: [] };
 
-describe('servers', () => {
-  test('that are expected but have not answered yet are missing, not wrong', () => {
+describe('the expectation of a story about servers', () => {
+  test('reports servers as missing, not wrong, until they have answered', () => {
     const verdict = judge(answered({ 'pod-a': 'own', 'pod-b': 'own' }), once(by('pod-a', OWN)));
     expect(verdict).toEqual({ problems: [], missing: ['pod-b'] });
   });
 
-  test('that may answer need not', () => {
+  test('accepts optional servers that do not answer', () => {
     const either = { 'pod-a': 'own', 'pod-b': 'own' } as const;
     expect(judge(answeredByAny(either), once(by('pod-a', OWN)))).toEqual(NOTHING_WRONG);
     expect(judge(answeredByOne(either), once(by('pod-a', OWN)))).toEqual(NOTHING_WRONG);
   });
 
-  test('may not take turns where one is to answer every time', () => {
+  test('rejects turns if one server must answer every time', () => {
     const verdict = judge(
       answeredByOne({ 'pod-a': 'own', 'pod-b': 'own' }),
       once(by('pod-a', OWN), by('pod-b', OWN)),
@@ -48,12 +48,12 @@ describe('servers', () => {
     expect(verdict.problems).toEqual(['one server was to answer every time, not pod-a and pod-b']);
   });
 
-  test('that nobody named must not answer', () => {
+  test('rejects unexpected servers', () => {
     const verdict = judge(answered({ 'pod-a': 'own' }), once(by('pod-a', OWN), by('pod-c', OWN)));
     expect(verdict.problems).toEqual(['pod-c:8080 must not answer']);
   });
 
-  test('can be named with their port, and then other ports of them are wrong', () => {
+  test('may name servers with their port, and then rejects other ports', () => {
     const onlyOne = answered({ 'pod-a:8081': 'own' });
     expect(judge(onlyOne, once(by('pod-a', OWN, 8081)))).toEqual(NOTHING_WRONG);
     expect(judge(onlyOne, once(by('pod-a', OWN, 8080))).problems).toEqual([
@@ -62,7 +62,7 @@ describe('servers', () => {
   });
 });
 
-describe('the source address that a server sees', () => {
+describe('the expectation of a story about source addresses', () => {
   test.each([
     { expected: 'own', source: OWN, right: true },
     { expected: 'own', source: MASQUERADED, right: false },
@@ -72,12 +72,12 @@ describe('the source address that a server sees', () => {
     { expected: NODE_BRIDGE_IP, source: MASQUERADED, right: true },
     { expected: NODE_BRIDGE_IP, source: NODE_BRIDGE_IP.IPv6, right: true },
     { expected: NODE_BRIDGE_IP, source: POD_B_IP.IPv4, right: false },
-  ] as const)('$source is right: $right, where $expected is expected', (each) => {
+  ] as const)('accepts $source: $right, if $expected is expected', (each) => {
     const verdict = judge(answered({ 'pod-a': each.expected }), once(by('pod-a', each.source)));
     expect(verdict.problems.length === 0).toBe(each.right);
   });
 
-  test('is named with its holder when it is wrong', () => {
+  test('names the owner of a wrong address', () => {
     const verdict = judge(answered({ 'pod-a': 'own' }), once(by('pod-a', MASQUERADED)));
     expect(verdict.problems).toEqual([
       "pod-a saw 10.244.1.1 (an address of node), expected the client's own address",
@@ -85,7 +85,7 @@ describe('the source address that a server sees', () => {
   });
 });
 
-describe('attempts without an answer', () => {
+describe('the expectation of a story about attempts without an answer', () => {
   const outcomes = {
     reset: { kind: 'reset' },
     closed: { kind: 'closed' },
@@ -112,13 +112,13 @@ describe('attempts without an answer', () => {
     expect(right).toEqual(names);
   });
 
-  test('are wrong where an answer is expected', () => {
+  test('reports each as wrong if an answer is expected', () => {
     const verdict = judge(answered({ 'pod-a': 'own' }), once(outcomes.answer, outcomes.silence));
     expect(verdict.problems).toEqual(['silence']);
   });
 });
 
-test('Clients are bound to a server no longer when one of them is reset', () => {
+test('the affinity of a client ends when one of them is reset', () => {
   const reached = by('pod-a', OWN);
   const wasReset: Outcome = { kind: 'reset' };
   expect(judge(chosenAgain('pod-a'), once(reached, wasReset))).toEqual(NOTHING_WRONG);
@@ -128,7 +128,7 @@ test('Clients are bound to a server no longer when one of them is reset', () => 
   expect(judge(chosenAgain('pod-a'), once(by('pod-b', OWN), wasReset)).problems).toHaveLength(1);
 });
 
-test('Equal outcomes of two rounds are counted together', () => {
+test('equal outcomes of two rounds are counted together', () => {
   const merged = mergeTallies(
     [{ count: 3, outcome: { kind: 'reset' } }],
     [

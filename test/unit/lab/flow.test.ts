@@ -6,18 +6,18 @@ const closed: Reply = { kind: 'closed' };
 const failed: Reply = { kind: 'failed', code: 'ECONNRESET' };
 const nothing = (): void => {};
 
-test('An event goes to whoever waits', async () => {
+test('the lab passes an event to its waiter', async () => {
   const mailbox = new Mailbox();
   expect(await mailbox.next(LONG_MS, () => mailbox.answer(closed))).toBe(closed);
 });
 
-test('An answer that nobody waits for is dropped', async () => {
+test('the lab drops an answer without a waiter', async () => {
   const mailbox = new Mailbox();
   mailbox.answer(closed);
   expect(await mailbox.next(1, nothing)).toEqual({ kind: 'timeout' });
 });
 
-test('The end of a connection, with its first reason, is told to all who ask later', async () => {
+test('the lab reports the end of a connection, with its first reason, to all later waiters', async () => {
   const mailbox = new Mailbox();
   mailbox.end(failed);
   mailbox.end(closed);
@@ -25,7 +25,7 @@ test('The end of a connection, with its first reason, is told to all who ask lat
   expect(await mailbox.next(LONG_MS, nothing)).toBe(failed);
 });
 
-test('A question that was given up does not end the next one', async () => {
+test('the lab keeps later questions alive after one was abandoned', async () => {
   const mailbox = new Mailbox();
   const first = mailbox.next(1, nothing);
   const second = mailbox.next(LONG_MS, nothing);

@@ -2,8 +2,8 @@ import { describe, expect, test } from 'vitest';
 import { clusterIp, externalIp, lbVip } from '../../lab/addresses.ts';
 import { clientIpAffinity, fromYaml, keyOf, service, slice, slices } from '../../lab/objects.ts';
 
-describe('a built Service', () => {
-  test('is dual-stack unless it is given one family only', () => {
+describe('a Service built for a story', () => {
+  test('is dual-stack unless one family is requested', () => {
     expect(service('web').spec).toMatchObject({
       clusterIP: '10.96.0.10',
       clusterIPs: ['10.96.0.10', 'fd00:96::a'],
@@ -17,7 +17,7 @@ describe('a built Service', () => {
     });
   });
 
-  test('has the type that its addresses and ports ask for, unless told otherwise', () => {
+  test('has the type that its addresses and ports require, unless set', () => {
     const types = [
       service('web'),
       service('web', { ports: [{ port: 80, nodePort: 30080 }] }),
@@ -27,7 +27,7 @@ describe('a built Service', () => {
     expect(types).toEqual(['ClusterIP', 'NodePort', 'LoadBalancer', 'ClusterIP']);
   });
 
-  test('carries VIPs and external IPs of both families, in order', () => {
+  test('has VIPs and external IPs of both families, in order', () => {
     const built = service('web', {
       vips: [lbVip(1), { IPv4: lbVip(2).IPv4 }],
       ipMode: 'Proxy',
@@ -51,8 +51,8 @@ describe('a built Service', () => {
   });
 });
 
-describe('built EndpointSlices', () => {
-  test('come one for each family and know the nodes of actors', () => {
+describe('EndpointSlices built for a story', () => {
+  test('are one per family and contain the nodes of actors', () => {
     const [v4, v6] = slices('web', ['pod-a', { at: 'pod-c', ready: false, zone: 'b' }]);
     expect(v4).toMatchObject({
       metadata: { name: 'web-ipv4', labels: { 'kubernetes.io/service-name': 'web' } },
@@ -78,13 +78,13 @@ describe('built EndpointSlices', () => {
     });
   });
 
-  test('leave out endpoints without an address of the family', () => {
+  test('omit endpoints without an address of the family', () => {
     const [v4, v6] = slices('web', [{ at: { IPv6: 'fd00::9' }, nodeName: 'far' }]);
     expect(v4?.endpoints).toEqual([]);
     expect(v6?.endpoints).toMatchObject([{ addresses: ['fd00::9'], nodeName: 'far' }]);
   });
 
-  test('can have lists of addresses, hints and ports without a number', () => {
+  test('may have lists of addresses, hints and ports without a number', () => {
     const two = slice(
       'IPv4',
       'web',
@@ -114,8 +114,8 @@ describe('built EndpointSlices', () => {
   });
 });
 
-describe('YAML', () => {
-  test('may hold several documents and lists', () => {
+describe('YAML in a story', () => {
+  test('may have several documents and lists', () => {
     const objects = fromYaml(`
 apiVersion: v1
 kind: Service
@@ -130,7 +130,7 @@ items:
     expect(objects.map(keyOf)).toEqual(['Service x/a', 'Node /b']);
   });
 
-  test('that is broken is an error', () => {
+  test('is rejected if invalid', () => {
     expect(() => fromYaml('a: [')).toThrow();
   });
 });

@@ -17,7 +17,7 @@ function rows(lines: readonly ResultLine[]): string[] {
   return table.slice(2);
 }
 
-describe('the table', () => {
+describe('the table of semantics', () => {
   test('has a row for each story, in the order of sections as numbers', () => {
     const lines = [
       line('late', 'nftables', { covers: ['12.40'] }),
@@ -31,7 +31,7 @@ describe('the table', () => {
     ]);
   });
 
-  test('has a column for each mode that was run, in their order', () => {
+  test('has a column for each tested mode, in their order', () => {
     const lines = [line('a', 'ipvs'), line('b', 'nftables'), line('b', 'hand-written')];
     expect(renderPage(lines)).toContain('| Sections | Story | Families | nftables | ipvs |\n');
     expect(rows(lines)).toEqual([
@@ -45,17 +45,17 @@ describe('the table', () => {
     expect(rows(lines)).toEqual(['| 5.4 | a | IPv4, IPv6 | fails |']);
   });
 
-  test('says why a mode differs, and escapes what would end a cell', () => {
+  test('explains why a mode differs, and escapes characters that would end a cell', () => {
     const differs = line('a|b', 'userspace', { result: 'differs', reason: 'TCP | UDP only' });
     expect(rows([differs])).toEqual(['| 5.4 | a\\|b | IPv4, IPv6 | differs: TCP \\| UDP only |']);
   });
 
-  test('leaves out what no mode of the product has run', () => {
+  test('omits stories that no mode of the product has run', () => {
     expect(rows([line('a', 'hand-written')])).toEqual([]);
   });
 });
 
-describe('the command', () => {
+describe('the command that writes the table', () => {
   const story: Story = { name: 'a', covers: ['5.4'], steps: [] };
   let directory: string;
   let results: string;
@@ -74,14 +74,14 @@ describe('the command', () => {
     rmSync(directory, { recursive: true });
   });
 
-  test('writes the page from recorded results, and then finds it right', () => {
+  test('writes the page from recorded results, and then accepts it', () => {
     recordResult(story, 'nftables', { result: 'passes' });
     expect(main([page, results])).toBe(0);
     expect(readFileSync(page, 'utf8')).toContain('| 5.4 | a | IPv4, IPv6 | passes |');
     expect(main(['--check', page, results])).toBe(0);
   });
 
-  test('finds a page wrong that is not what the results show, and leaves it alone', () => {
+  test('rejects a page that differs from the results, and does not change it', () => {
     recordResult(story, 'nftables', { result: 'passes' });
     main([page, results]);
     const before = readFileSync(page, 'utf8');
@@ -90,7 +90,7 @@ describe('the command', () => {
     expect(readFileSync(page, 'utf8')).toBe(before);
   });
 
-  test('believes the last result of each run, and the worst of several runs', () => {
+  test('uses the last result of each run, and the worst of several runs', () => {
     recordResult(story, 'nftables', { result: 'fails' });
     recordResult(story, 'nftables', { result: 'passes' });
     main([page, results]);
@@ -101,11 +101,11 @@ describe('the command', () => {
     expect(readFileSync(page, 'utf8')).toContain('| IPv4, IPv6 | fails |');
   });
 
-  test('needs to be told a page and results', () => {
+  test('requires a page and results', () => {
     expect(main([page])).toBe(2);
   });
 
-  test('finds nothing recorded when no file is named', () => {
+  test('finds no results if no file is named', () => {
     writeFileSync(results, '');
     vi.stubEnv('FAIRLEAD_STORY_RESULTS', undefined);
     recordResult(story, 'nftables', { result: 'passes' });

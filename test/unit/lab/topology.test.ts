@@ -10,27 +10,27 @@ function batchOf(place: string): string {
   return script.slice(start, script.indexOf('\n.', start));
 }
 
-test('Every actor is given the addresses of the plan, and only those', () => {
+test('every actor has exactly the addresses of the plan', () => {
   for (const actor of ACTORS) {
     const added = [...batchOf(actor).matchAll(/^addr add (\S+)\//gm)].map(([, address]) => address);
     expect(added.sort()).toEqual([...addressesOf(actor)].sort());
   }
 });
 
-test('No address belongs to two actors', () => {
+test('no address belongs to two actors', () => {
   for (const actor of ACTORS) {
     for (const address of addressesOf(actor)) expect(actorAt(address)).toBe(actor);
   }
   expect(actorAt('10.96.0.10')).toBeUndefined();
 });
 
-test('No two ends of a link have the same index', () => {
+test('no two ends of a link have the same index', () => {
   const indexes = [...script.matchAll(/ index (\d+)/g)].map(([, index]) => index);
   expect(indexes).toHaveLength(14);
   expect(new Set(indexes).size).toBe(indexes.length);
 });
 
-test('Nothing is set up outside the namespaces', () => {
+test('nothing is set up outside the namespaces', () => {
   for (const line of script.split('\n').filter((text) => text.startsWith('link add'))) {
     expect(line).toMatch(/^link add \S+ (index \d+ )?netns ns-/);
   }

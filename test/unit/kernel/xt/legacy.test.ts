@@ -2,7 +2,7 @@ import { expect, it } from 'vitest';
 import { legacyTables } from '../../../../src/kernel/xt/legacy.ts';
 import { FakeKernel } from '../../../fake/kernel.ts';
 
-it('gives each table of iptables-legacy its own chains, and these their jumps', async () => {
+it('the parser of iptables-legacy assigns chains to their tables, and jumps to their chains', async () => {
   const kernel = new FakeKernel();
   expect(await legacyTables(kernel, 'IPv4')).toEqual([]);
   kernel.legacy.write('IPv6', 'mangle', { 'KUBE-IPTABLES-HINT': [] });

@@ -2,15 +2,15 @@ import { describe, expect, it } from 'vitest';
 import { missingExtensions } from '../../../../src/kernel/xt/probe.ts';
 import { FakeKernel } from '../../../fake/kernel.ts';
 
-describe('asking for matches and targets', () => {
-  it('finds that nothing is missing, and leaves nothing behind', async () => {
+describe('the probe of iptables matches and targets', () => {
+  it('finds all of them, and removes its rules', async () => {
     const kernel = new FakeKernel();
     expect(await missingExtensions(kernel, 'IPv4')).toEqual([]);
     expect(await missingExtensions(kernel, 'IPv6')).toEqual([]);
     expect(kernel.ruleset()).toBe('');
   });
 
-  it('names what is missing, and the kernel module that has it', async () => {
+  it('names missing ones with their kernel modules', async () => {
     const kernel = new FakeKernel();
     kernel.missingExtensions.add('recent').add('REJECT');
     expect(await missingExtensions(kernel, 'IPv6')).toEqual([
@@ -25,7 +25,7 @@ describe('asking for matches and targets', () => {
     ]);
   });
 
-  it('needs the right to ask', async () => {
+  it('requires the permission to ask', async () => {
     const kernel = new FakeKernel();
     kernel.failNext({ code: 'EPERM' });
     await expect(missingExtensions(kernel, 'IPv4')).rejects.toMatchObject({ code: 'EPERM' });

@@ -26,7 +26,7 @@ describe.each<Family>(['IPv4', 'IPv6'])('a rule of iptables, %s', (family) => {
 });
 
 describe('a rule of iptables', () => {
-  it('is printed as iptables-save prints it', () => {
+  it('is printed in the format of iptables-save', () => {
     const print = (...matches: Parameters<typeof printRule>[1]['matches'] & object) =>
       printRule('IPv4', { protocol: 'UDP', matches, target: jump('KUBE-SVC-A') });
     expect(print(comment('word'))).toBe('-p udp -m comment --comment word -j KUBE-SVC-A');
@@ -39,7 +39,7 @@ describe('a rule of iptables', () => {
     expect(print(recentCheck('list', 60))).toContain('--rcheck --seconds 60 --reap --name list ');
   });
 
-  it('refuses what a structure cannot hold', () => {
+  it('rejects values that its structures cannot contain', () => {
     const compile = (text: string) => compileRule('IPv4', { matches: [comment(text)] });
     expect(() => compile('x'.repeat(255))).not.toThrow();
     expect(() => compile('x'.repeat(256))).toThrow(RangeError);
@@ -47,7 +47,7 @@ describe('a rule of iptables', () => {
     expect(() => compileRule('IPv4', { matches: [dport(53)] })).toThrow('without a protocol');
   });
 
-  it('is not read from what only looks like one', () => {
+  it('is not parsed from similar expressions', () => {
     const info = new Uint8Array(8);
     const counter = { kind: 'counter' } as const;
     const other = { kind: 'match', name: 'addrtype', revision: 0, info } as const;
@@ -88,7 +88,7 @@ describe('ops on the tables of iptables', () => {
     return out;
   }
 
-  it('print as commands', () => {
+  it('are printed as commands', () => {
     expect(printXtOps(ops().finish())).toBe(`\
 # make ip6tables -t nat
 # make ip6tables -t nat POSTROUTING
@@ -104,14 +104,14 @@ ip6tables -t nat -X KUBE-MARK-MASQ
 `);
   });
 
-  it('leave the policy of a built-in chain that is there', () => {
+  it('keep the policy of an existing built-in chain', () => {
     const chains = [...readRecords(nftOps, ops().finish())].filter(
       ({ kind }) => kind === 'baseChainAdd',
     );
     expect(chains).toMatchObject([{ chain: 'POSTROUTING', type: 'nat', policy: keepPolicy }]);
   });
 
-  it('are refused when they are on sets', () => {
+  it('are rejected for sets', () => {
     const out = new RecordWriter(nftOps);
     out.write('setFlush', { ...inTable, set: 's' });
     expect(() => printXtOps(out.finish())).toThrow(RangeError);
