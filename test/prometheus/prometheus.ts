@@ -52,6 +52,16 @@ export class Prometheus {
     return (data as { result: Sample[] }).result;
   }
 
+  /** Asks again while there is no result: a scrape that takes too long ends all series for a time. */
+  async drawn(expr: string): Promise<Sample | undefined> {
+    const deadline = performance.now() + startMs;
+    for (;;) {
+      const [found] = await this.query(expr);
+      if (found !== undefined || performance.now() >= deadline) return found;
+      await sleep(200);
+    }
+  }
+
   /** Waits until it has so many samples of this metric. */
   async has(metric: string, samples: number): Promise<void> {
     const deadline = performance.now() + startMs;
