@@ -119,10 +119,12 @@ function usedMiB({ services, endpoints }: Size): Promise<number> {
         const kernel = openKernel({ netns: namespace.path });
         const before = kernelMiB();
         const all = Math.min(services * endpoints, countedEndpointsMax);
-        for (let first = 0; first < all; first += pairsAtOnce) {
-          const count = Math.min(pairsAtOnce, all - first);
-          const result = await kernel.apply(pairs(first, count));
-          if (result.kind === 'failed') throw new Error(JSON.stringify(result));
+        for (const set of ['endpoint-connections', 'endpoint-answers'] as const) {
+          for (let first = 0; first < all; first += pairsAtOnce) {
+            const count = Math.min(pairsAtOnce, all - first);
+            const result = await kernel.apply(pairs(set, first, count));
+            if (result.kind === 'failed') throw new Error(JSON.stringify(result));
+          }
         }
         const used = kernelMiB() - before;
         kernel.close();
@@ -133,14 +135,18 @@ function usedMiB({ services, endpoints }: Size): Promise<number> {
   );
 }
 
-/** Adds distinct elements to `endpoint-connections`. */
-function pairs(first: number, count: number): Uint8Array {
+/** Adds distinct elements to a set that counts pairs of a frontend and an endpoint. */
+function pairs(
+  name: 'endpoint-connections' | 'endpoint-answers',
+  first: number,
+  count: number,
+): Uint8Array {
   const {
     family,
     table: of,
     set,
     keyLength,
-  } = fieldsOfSet('IPv4', tableName, setDefinitions('IPv4')['endpoint-connections']);
+  } = fieldsOfSet('IPv4', tableName, setDefinitions('IPv4')[name]);
   const entries = Buffer.alloc(count * keyLength);
   for (let i = 0; i < count; i += 1) entries.writeUInt32BE(first + i, i * keyLength);
   const writer = new RecordWriter(nftOps, entries.length + 256);

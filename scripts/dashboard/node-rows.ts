@@ -127,6 +127,18 @@ export const services: Row = {
       },
     },
     {
+      title: 'Connections that no endpoint accepted, the ten Services with most',
+      meaning: 'Refused by an endpoint, or not answered. Mode nftables counts this.',
+      unit: 'cps',
+      queries: {
+        '{{namespace}}/{{service}}:{{port}}, refused': `topk(10, ${rate('fairlead_service_outcomes_total', byService, '$of, outcome="reset"')})`,
+        '{{namespace}}/{{service}}:{{port}}, all':
+          `topk(10, ${rate('fairlead_service_outcomes_total', byService, '$of, outcome="tried"')}` +
+          ` - ${rate('fairlead_service_outcomes_total', byService, '$of, outcome="answered"')})`,
+        'endpoints that accept nothing': 'max(fairlead_endpoints_failing{$of})',
+      },
+    },
+    {
       title: 'Refusals by reason',
       meaning: 'no_local_endpoints: load balancers send to nodes without endpoints.',
       unit: 'ops',

@@ -49,6 +49,8 @@ export const endpoints = {
       port: 'Only ports of this name or number.',
       ports: 'The most ports in the answer: 1 to 500. Default: 50.',
       pods: '`true`: with the pods of endpoints. They are not kept: the question is passed to the API server, or the files are read again.',
+      traffic:
+        '`true`: with what became of connections to each endpoint, where the kernel counts it (`--service-metrics`).',
       endpoints:
         'The most endpoints in the answer, of all ports together: 1 to 10000. Default: 500.',
     },

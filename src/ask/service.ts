@@ -16,6 +16,7 @@ import {
   time,
 } from './schema.ts';
 import { familyName, protocolName } from './status.ts';
+import { outcomeFields } from './traffic.ts';
 
 const serviceType = oneOf('ClusterIP', 'NodePort', 'LoadBalancer');
 
@@ -77,6 +78,10 @@ const endpoint = object({
   nodeHints: maybe(oneOf('this node', 'other nodes'), 'Nodes that hints give it to.'),
   usedBy: field(list(oneOf('cluster', 'local')), 'The pools that it is in.'),
   because: maybe(text, 'Why it is missing in a pool.'),
+  outcomes: maybe(
+    object(outcomeFields),
+    'What became of connections to it through the port, if traffic was asked for and is counted.',
+  ),
 });
 
 const shownPort = object({

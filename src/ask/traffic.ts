@@ -21,9 +21,29 @@ const refusals = object({
   packets: field(count, 'Packets that were refused.'),
 });
 
+export const outcomeFields = {
+  tried: field(count, 'Connections that were sent to it, as far as answers are counted.'),
+  answered: field(
+    count,
+    'Connections that it accepted. With UDP: answers to clients that it had known for less than two seconds, which may be more than clients.',
+  ),
+  reset: field(
+    count,
+    'Refusals: resets of TCP before the connection was in use, and unreachable messages of ICMP.',
+  ),
+  unanswered: field(
+    count,
+    'The rest: connections with neither. Those of the last seconds may still be answered.',
+  ),
+};
+
 const endpoint = object({
   endpoint: field(text, 'Its address and port.'),
   connections: field(count, 'Connections that were sent to it during the last day at least.'),
+  outcomes: maybe(
+    object(outcomeFields),
+    'What became of them. Absent: the mode, or the protocol, does not let this be counted.',
+  ),
 });
 
 const servicePort = object({
@@ -40,9 +60,24 @@ const servicePort = object({
   ),
 });
 
+const failing = object({
+  namespace: field(text, 'Namespace of the Service.'),
+  service: field(text, 'Name of the Service.'),
+  port: field(text, 'Name of the port; empty for a port without one.'),
+  protocol: field(text, 'Protocol of the port.'),
+  family: field(familyName, 'In which family.'),
+  endpoint: field(text, 'Its address and port.'),
+  failed: field(count, 'Connections to it since it was last seen to accept one.'),
+  reset: field(count, 'Refusals since then.'),
+});
+
 export const trafficSchema = answer('Traffic', {
   time: field(time, 'When the kernel was read.'),
   items: field(list(servicePort), 'Service ports with traffic.'),
+  failing: field(
+    list(failing),
+    'Endpoints in use that accepted none of their last five connections or more, for ten seconds at least; the hundred with the most.',
+  ),
   continue: maybe(text, 'There is another page: the parameter `continue` to ask for it with.'),
 });
 export type Traffic = Infer<typeof trafficSchema>;

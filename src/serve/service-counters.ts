@@ -8,14 +8,16 @@ import type { Placement } from '../modes/connect-time/placement.ts';
 import type { ModeFacts } from '../modes/mode.ts';
 import type { Count, Destination, RefusalReason } from '../modes/traffic-counts.ts';
 import { type Family, formatEndpoint } from '../net/address.ts';
+import type { Protocol } from '../net/protocol.ts';
 import {
   FrontendsByService,
   type ProgrammedFamily,
   type Whom,
 } from '../state/frontends-by-service.ts';
-import { type Forwarding, objectKey } from '../state/types.ts';
+import { type Forwarding, forwardingKey, objectKey } from '../state/types.ts';
 import type { Clock } from '../time/clock.ts';
 import { Pacer } from '../time/pacer.ts';
+import { type FailingEndpoint, FailingEndpoints, type Outcomes } from './failing-endpoints.ts';
 
 /** The counters of one Service port. They only grow while the process runs. */
 export interface ServiceTraffic extends Whom {
@@ -25,14 +27,25 @@ export interface ServiceTraffic extends Whom {
   readonly refusals: ReadonlyMap<RefusalReason, number>;
   /** Of `connections`, by `10.96.0.1:80` or `node port 30080`; since the element was created. */
   readonly frontends: ReadonlyMap<string, number>;
-  /** Connections by endpoint (`10.244.0.5:8080`), of the last day at least. */
-  readonly endpoints: ReadonlyMap<string, number>;
+  /** By endpoint (`10.244.0.5:8080`), of the last day at least. */
+  readonly endpoints: ReadonlyMap<string, EndpointTraffic>;
+  /** Of connections to endpoints whose answers are counted. */
+  readonly outcomes: Readonly<Outcomes>;
+}
+
+export interface EndpointTraffic {
+  /** Connections that were sent to it. */
+  readonly connections: number;
+  /** Those of them whose answers are counted; undefined: none are. */
+  readonly outcomes?: Readonly<Outcomes>;
 }
 
 export interface Traffic {
   /** The time when the kernel was read. */
   readonly readAtMs: number;
   readonly services: readonly ServiceTraffic[];
+  /** Endpoints that have accepted none of their last connections, the worst first. */
+  readonly failing: readonly FailingEndpoint[];
 }
 
 interface ServiceCountersOptions {
@@ -51,8 +64,17 @@ interface Entry extends ServiceTraffic {
   connections: number;
   readonly refusals: Map<RefusalReason, number>;
   frontends: Map<string, number>;
-  endpoints: Map<string, number>;
+  endpoints: Map<string, Tally>;
+  readonly outcomes: Outcomes;
 }
+
+interface Tally extends EndpointTraffic {
+  connections: number;
+  outcomes?: Outcomes;
+}
+
+/** What was counted between two readings, by Service port and endpoint. */
+type News = Map<Entry, Map<string, Outcomes>>;
 
 const readAgainMs = 2000;
 const sliceMs = 2;
@@ -63,6 +85,7 @@ export class ServiceCounters {
   readonly #entries = new Map<string, Entry>();
   /** The kernel's last values, by family and id. */
   readonly #last = new Map<Family, Map<string, number>>();
+  readonly #failing = new FailingEndpoints();
   #known: Promise<Traffic | undefined> | undefined;
   #readAtMs = Number.NEGATIVE_INFINITY;
 
@@ -88,6 +111,7 @@ export class ServiceCounters {
     if (running?.trafficCounts === undefined) {
       this.#entries.clear();
       this.#last.clear();
+      this.#failing.clear();
       return undefined;
     }
     const readAtMs = clock.now();
@@ -96,7 +120,9 @@ export class ServiceCounters {
       const isGone = service !== '' && !this.#options.isKnown(objectKey(namespace, service));
       if (isGone) this.#entries.delete(id);
     }
-    return { readAtMs, services: [...this.#entries.values()] };
+    this.#failing.prune(readAtMs, inUse(families()));
+    const failing = this.#failing.known(readAtMs);
+    return { readAtMs, services: [...this.#entries.values()], failing };
   }
 
   /** A family that can't be read keeps its last values, so that the other one is still reported. */
@@ -115,19 +141,38 @@ export class ServiceCounters {
       entry.frontends = new Map();
       entry.endpoints = new Map();
     }
+    const news: News = new Map();
     const told = (count: Count): void => {
       const before = last.get(count.id) ?? 0;
       last.set(count.id, count.count);
       // Less than before: the element was replaced.
       const more = count.count < before ? count.count : count.count - before;
       const whom = owners.of(count.destination);
-      if (isOf(whom, count)) this.#add(this.#entryOf(whom), count, more);
+      if (isOf(whom, count)) this.#add(this.#entryOf(whom), count, more, news);
     };
-    await mode.trafficCounts?.(kernel, family, pause, told).catch(() => undefined);
+    const readAtMs = clock.now();
+    // What was read in part may lack the answers to connections that were read.
+    await mode.trafficCounts?.(kernel, family, pause, told).then(
+      () => this.#follow(news, readAtMs),
+      () => undefined,
+    );
     const { directory } = connectTime() ?? {};
     if (directory === undefined) return;
     const reader = { kernel, directory, family, pause };
     await this.#connectTimeCounts.read(reader, told).catch(() => undefined);
+  }
+
+  #follow(news: News, nowMs: number): void {
+    for (const [entry, endpoints] of news) {
+      for (const [endpoint, outcomes] of endpoints) {
+        entry.outcomes.tried += outcomes.tried;
+        entry.outcomes.answered += outcomes.answered;
+        entry.outcomes.reset += outcomes.reset;
+        const { family, namespace, service, port, protocol } = entry;
+        const whom = { family, namespace, service, port, protocol };
+        this.#failing.note(whom, endpoint, outcomes, nowMs);
+      }
+    }
   }
 
   #entryOf(whom: Whom): Entry {
@@ -136,21 +181,33 @@ export class ServiceCounters {
     let entry = this.#entries.get(id);
     if (entry === undefined) {
       const none = { refusals: new Map(), frontends: new Map(), endpoints: new Map() };
-      entry = { ...whom, connections: 0, ...none };
+      const outcomes = { tried: 0, answered: 0, reset: 0 };
+      entry = { ...whom, connections: 0, ...none, outcomes };
       this.#entries.set(id, entry);
     }
     return entry;
   }
 
-  #add(entry: Entry, { of, count, destination }: Count, more: number): void {
+  #add(entry: Entry, { of, count, destination }: Count, more: number, news: News): void {
     switch (of.kind) {
       case 'connections':
         entry.connections += more;
         add(entry.frontends, frontendText(destination), count);
         return;
-      case 'endpoint':
-        add(entry.endpoints, of.endpoint, count);
+      case 'endpoint': {
+        const tally = tallyOf(entry, of.endpoint);
+        tally.connections += count;
+        if (of.isFollowed) addOutcome(tally, 'tried', count);
+        if (of.isFollowed && more > 0) newsOf(news, entry, of.endpoint).tried += more;
         return;
+      }
+      case 'answers':
+      case 'resets': {
+        const outcome = of.kind === 'answers' ? 'answered' : 'reset';
+        addOutcome(tallyOf(entry, of.endpoint), outcome, count);
+        if (more > 0) newsOf(news, entry, of.endpoint)[outcome] += more;
+        return;
+      }
       case 'refusals':
         add(entry.refusals, of.reason, more);
         return;
@@ -165,6 +222,44 @@ function isOf({ service }: Whom, { of }: Count): boolean {
 
 function add<K>(to: Map<K, number>, key: K, count: number): void {
   to.set(key, (to.get(key) ?? 0) + count);
+}
+
+function tallyOf(entry: Entry, endpoint: string): Tally {
+  const known = entry.endpoints.get(endpoint);
+  if (known !== undefined) return known;
+  const tally = { connections: 0 };
+  entry.endpoints.set(endpoint, tally);
+  return tally;
+}
+
+function addOutcome(tally: Tally, outcome: keyof Outcomes, count: number): void {
+  tally.outcomes ??= { tried: 0, answered: 0, reset: 0 };
+  tally.outcomes[outcome] += count;
+}
+
+function newsOf(news: News, entry: Entry, endpoint: string): Outcomes {
+  const endpoints = news.get(entry) ?? new Map<string, Outcomes>();
+  news.set(entry, endpoints);
+  const known = endpoints.get(endpoint) ?? { tried: 0, answered: 0, reset: 0 };
+  endpoints.set(endpoint, known);
+  return known;
+}
+
+/** Whether connections of a Service port may be sent to an endpoint. */
+function inUse(families: readonly ProgrammedFamily[]): (one: FailingEndpoint) => boolean {
+  const texts = new Map<string, ReadonlySet<string>>();
+  return ({ endpoint, family, namespace, port, protocol, service: name }) => {
+    const key = forwardingKey({ namespace, name, port, protocol: protocol as Protocol });
+    const id = `${family} ${key}`;
+    let known = texts.get(id);
+    if (known === undefined) {
+      const forwarding = families.find((one) => one.family === family)?.inForce.get(key);
+      const { cluster, local } = forwarding ?? {};
+      known = new Set([...(cluster?.texts() ?? []), ...(local?.texts() ?? [])]);
+      texts.set(id, known);
+    }
+    return known.has(endpoint);
+  };
 }
 
 function frontendText({ address, port = 0 }: Destination): string {

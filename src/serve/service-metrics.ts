@@ -6,6 +6,14 @@ import type { ServiceCounters, ServiceTraffic } from './service-counters.ts';
 /** Service ports with their own series: Prometheus keeps each for hours, from each node. */
 export const servicePortsMax = 10_000;
 
+/** Service ports with three series of outcomes: to print a series costs the main thread 10 µs. */
+const outcomePortsMax = 1000;
+
+/** Endpoints with series of their own: they come and go, and each would stay for hours. */
+const failingSeriesMax = 100;
+
+const outcomes = ['tried', 'answered', 'reset'] as const;
+
 const labelNames = ['ip_family', 'namespace', 'service', 'port', 'protocol'];
 
 export function serviceMetrics(registry: Registry, counters: Pick<ServiceCounters, 'read'>): void {
@@ -38,6 +46,47 @@ export function serviceMetrics(registry: Registry, counters: Pick<ServiceCounter
       for (const one of await shown()) {
         for (const [reason, count] of one.refusals) this.inc({ ...labelsOf(one), reason }, count);
       }
+    },
+  });
+  new Counter({
+    name: 'fairlead_service_outcomes_total',
+    help:
+      'What became of connections that were sent to endpoints of a Service port: tried, and of ' +
+      'those answered (accepted) and reset (refused); the rest had no answer. Mode nftables counts ' +
+      `TCP and UDP, and the first ${outcomePortsMax} Service ports have series; see --service-metrics`,
+    labelNames: [...labelNames, 'outcome'],
+    registers,
+    async collect() {
+      this.reset();
+      const followed = (await shown()).filter((one) => one.outcomes.tried > 0);
+      for (const one of followed.slice(0, outcomePortsMax)) {
+        for (const outcome of outcomes) {
+          this.inc({ ...labelsOf(one), outcome }, one.outcomes[outcome]);
+        }
+      }
+    },
+  });
+  new Gauge({
+    name: 'fairlead_endpoint_failed_connections',
+    help:
+      'Connections to an endpoint since it was last seen to accept one, where these are five or ' +
+      `more; the ${failingSeriesMax} endpoints with the most; see --service-metrics`,
+    labelNames: [...labelNames, 'endpoint'],
+    registers,
+    async collect() {
+      this.reset();
+      const failing = (await counters.read())?.failing ?? [];
+      for (const one of failing.slice(0, failingSeriesMax)) {
+        this.set({ ...labelsOf(one), endpoint: one.endpoint }, one.failed);
+      }
+    },
+  });
+  new Gauge({
+    name: 'fairlead_endpoints_failing',
+    help: 'Endpoints that accepted none of their last five connections or more, all of them',
+    registers,
+    async collect() {
+      this.set((await counters.read())?.failing.length ?? 0);
     },
   });
   new Gauge({

@@ -249,6 +249,7 @@ class Registers {
     const { original, translated } = this.#packet;
     if (key === NFT_CT.STATE) return word(CT_STATE_NEW);
     if (key === NFT_CT.STATUS) return word(translated ? IPS_DST_NAT : 0);
+    if (key === NFT_CT.DIRECTION) return Uint8Array.of(IP_CT_DIR.ORIGINAL);
     if (direction !== IP_CT_DIR.ORIGINAL) throw new Error('only the original direction is known');
     if (key === NFT_CT.DST_IP || key === NFT_CT.DST_IP6) return original.daddr;
     if (key === NFT_CT.PROTO_DST) return Uint8Array.of(original.dport >> 8, original.dport & 0xff);

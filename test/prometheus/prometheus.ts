@@ -52,7 +52,7 @@ export class Prometheus {
     return (data as { result: Sample[] }).result;
   }
 
-  /** Asks again while there is no result: a scrape that takes too long ends all series for a time. */
+  /** Asks again while there is no result: a scrape that takes too long ends all series. */
   async drawn(expr: string): Promise<Sample | undefined> {
     const deadline = performance.now() + startMs;
     for (;;) {

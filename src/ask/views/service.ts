@@ -128,6 +128,7 @@ function isLost({ local }: Port, { heldBy, treatment }: Port['frontends'][number
 
 function endpointsTable(port: Port): Table {
   const { endpointCount, endpoints } = port;
+  const isCounted = endpoints.some(({ outcomes }) => outcomes !== undefined);
   const hasPods = endpoints.some(({ pod }) => pod !== undefined);
   return {
     title: `Endpoints of ${portTitle(port)}, ${port.family}`,
@@ -138,6 +139,7 @@ function endpointsTable(port: Port): Table {
       { name: 'Node', kind: 'later' },
       { name: 'Zone', kind: 'later' },
       { name: 'Used by' },
+      ...(isCounted ? [{ name: 'Answered' }] : []),
       { name: 'Why not' },
       { name: 'Hints', kind: 'wide' },
     ],
@@ -148,11 +150,27 @@ function endpointsTable(port: Port): Table {
       `${one.node ?? '?'}${one.local ? ' (this)' : ''}`,
       one.zone ?? '?',
       one.usedBy.length === 0 ? 'nobody' : one.usedBy.join(','),
+      ...(isCounted ? [outcomesCell(one.outcomes)] : []),
       one.because,
       [one.nodeHints, ...(one.zoneHints ?? [])].filter(Boolean).join(','),
     ]),
     rest: andMore(endpointCount - endpoints.length),
   };
+}
+
+/** Fewer say nothing: a client may have given up. */
+const triedLeast = 5;
+
+/** `54 of 60, 3 reset, 3 unanswered` */
+function outcomesCell(outcomes: Port['endpoints'][number]['outcomes']): Cell {
+  if (outcomes === undefined) return undefined;
+  const { answered, reset, tried, unanswered } = outcomes;
+  const rest = [
+    ...(reset > 0 ? [`${reset} reset`] : []),
+    ...(unanswered > 0 ? [`${unanswered} unanswered`] : []),
+  ];
+  const words = [`${answered} of ${tried}`, ...rest].join(', ');
+  return answered === 0 && tried >= triedLeast ? bad(words) : words;
 }
 
 const changeColumns: readonly Column[] = [

@@ -2,6 +2,7 @@
 import type { Traffic } from '../../ask/traffic.ts';
 
 type Item = Traffic['items'][number];
+type Endpoint = NonNullable<Item['endpoints']>[number];
 
 export interface Rates {
   /** RFC 3339. */
@@ -9,6 +10,7 @@ export interface Rates {
   /** The time between the two readings. */
   readonly seconds: number;
   readonly items: readonly ItemRate[];
+  readonly failing: Traffic['failing'];
 }
 
 export interface ItemRate extends Omit<Item, 'refusals' | 'endpoints'> {
@@ -17,9 +19,7 @@ export interface ItemRate extends Omit<Item, 'refusals' | 'endpoints'> {
   readonly endpoints?: readonly EndpointRate[];
 }
 
-interface EndpointRate {
-  readonly endpoint: string;
-  readonly connections: number;
+interface EndpointRate extends Pick<Endpoint, 'endpoint' | 'connections' | 'outcomes'> {
   readonly connectionsPerSecond: number;
 }
 
@@ -31,7 +31,7 @@ export function ratesOf(before: Traffic, after: Traffic, sort: Sort): Rates | un
   if (seconds <= 0) return undefined;
   const earlier = new Map(before.items.map((item) => [keyOf(item), item]));
   const items = after.items.map((item) => rateOf(earlier.get(keyOf(item)), item, seconds));
-  return { time: after.time, seconds, items: items.sort(orders[sort]) };
+  return { time: after.time, seconds, items: items.sort(orders[sort]), failing: after.failing };
 }
 
 export function refusalsPerSecond({ refusals }: ItemRate): number {
@@ -71,10 +71,9 @@ function rateOf(before: Item | undefined, after: Item, seconds: number): ItemRat
     }),
     ...(endpoints && {
       endpoints: endpoints
-        .map(({ connections, endpoint }) => ({
-          endpoint,
-          connections,
-          connectionsPerSecond: perSecond(sent.get(endpoint), connections, seconds),
+        .map((one) => ({
+          ...one,
+          connectionsPerSecond: perSecond(sent.get(one.endpoint), one.connections, seconds),
         }))
         .sort((a, b) => b.connectionsPerSecond - a.connectionsPerSecond),
     }),

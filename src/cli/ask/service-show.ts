@@ -13,8 +13,8 @@ export const run = asking<'service'>({
   question: 'service',
   query: (given) => ({
     ...serviceQuery(given),
-    // With --watch, this would query the API server every two seconds.
-    ...(given.values.watch === undefined ? { pods: 'true' } : {}),
+    // With --watch, this would query the API server and the kernel every two seconds.
+    ...(given.values.watch === undefined ? { pods: 'true', traffic: 'true' } : {}),
   }),
   names: ({ name, namespace }) => [`${namespace}/${name}`],
   isHealthy: ({ problems }) => problems.length === 0,

@@ -1,5 +1,6 @@
 /** `fairlead top`: connections per second by Service and endpoint, and refusals by reason, live. */
 import type { Traffic } from '../../ask/traffic.ts';
+import { counted } from '../../ask/words.ts';
 import type { Given, Io, Run } from '../command.ts';
 import { exitCodes, UsageError } from '../errors.ts';
 import { columnsText } from '../text.ts';
@@ -15,6 +16,9 @@ import {
   type Sort,
 } from './rates.ts';
 import { serverOf } from './server.ts';
+
+type Outcomes = NonNullable<ItemRate['endpoints']>[number]['outcomes'];
+type Failing = Traffic['failing'][number];
 
 interface Wanted {
   readonly server: string;
@@ -107,7 +111,7 @@ function tell(rates: Rates, { asJson, headings }: Wanted, { stdout }: Io): void 
   stdout.redraw(stdout.isTTY ? text : `${text}\n`);
 }
 
-function print({ items, time }: Rates, rowsMax: number, headings: boolean): string {
+function print({ failing, items, time }: Rates, rowsMax: number, headings: boolean): string {
   const opened = items.reduce((sum, item) => sum + item.connectionsPerSecond, 0);
   const refused = items.reduce((sum, item) => sum + refusalsPerSecond(item), 0);
   const head = `${time}  ${rate(opened)} connections/s, ${rate(refused)} packets refused/s\n`;
@@ -118,7 +122,24 @@ function print({ items, time }: Rates, rowsMax: number, headings: boolean): stri
     head,
     columnsText([...(headings ? [titles] : []), ...rows.slice(0, rowsMax)]),
     rest > 0 ? `and ${rest} more\n` : '',
+    ...failing.slice(0, failingShown).map(failingLine),
+    failing.length > failingShown ? `and ${failing.length - failingShown} more endpoints\n` : '',
   ].join('');
+}
+
+const failingShown = 5;
+
+/** An endpoint that accepts nothing. */
+function failingLine({ endpoint, failed, namespace, reset, service }: Failing): string {
+  const refused = Math.min(reset, failed);
+  const how = [
+    ...(refused > 0 ? [`${refused} refused`] : []),
+    ...(failed > refused ? [`${failed - refused} unanswered`] : []),
+  ];
+  return (
+    `${namespace}/${service}: ${endpoint} has accepted none of its last ` +
+    `${counted(failed, 'connection')} (${how.join(', ')})\n`
+  );
 }
 
 function isBusy(item: ItemRate): boolean {
@@ -130,7 +151,7 @@ function isBusy(item: ItemRate): boolean {
 const width = 9;
 const titles = [
   ...['CONN/S', 'REFUSED/S', 'CONNS'].map((title) => title.padStart(width)),
-  ...['SERVICE', 'PORT', 'FAMILY', 'REFUSED FOR'],
+  ...['SERVICE', 'PORT', 'FAMILY', 'DETAILS'],
 ];
 
 function row(item: ItemRate): string[] {
@@ -148,10 +169,14 @@ function row(item: ItemRate): string[] {
 }
 
 function endpointRows({ endpoints = [] }: ItemRate): string[][] {
-  return endpoints.map(({ connections, connectionsPerSecond, endpoint }) => [
+  return endpoints.map(({ connections, connectionsPerSecond, endpoint, outcomes }) => [
     ...[cell(rate(connectionsPerSecond)), cell(''), cell(String(connections))],
-    ...[`  to ${endpoint}`, '', '', ''],
+    ...[`  to ${endpoint}`, '', '', outcomes === undefined ? '' : outcomeWords(outcomes)],
   ]);
+}
+
+function outcomeWords({ answered, reset, unanswered }: NonNullable<Outcomes>): string {
+  return `answered ${answered}, reset ${reset}, unanswered ${unanswered}`;
 }
 
 function cell(text: string): string {

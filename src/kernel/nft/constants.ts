@@ -29,11 +29,13 @@ export const NFT_REG32_00 = 8;
 
 export const NFT_PAYLOAD = { NETWORK_HEADER: 1, TRANSPORT_HEADER: 2 } as const;
 export const NFT_CMP = { EQ: 0, NEQ: 1 } as const;
-export const NFT_META = { MARK: 3, IIFNAME: 6, NFTRACE: 12, L4PROTO: 16 } as const;
+export const NFT_META = { MARK: 3, IIFNAME: 6, OIFNAME: 7, NFTRACE: 12, L4PROTO: 16 } as const;
 export const NFT_CT = {
   STATE: 0,
   DIRECTION: 1,
   STATUS: 2,
+  PROTOCOL: 10,
+  PROTO_SRC: 11,
   PROTO_DST: 12,
   SRC_IP: 19,
   DST_IP: 20,
@@ -74,6 +76,8 @@ export const NFT_DATA_VERDICT = 0xffffff00;
 
 /** Bit of IP_CT_NEW in `ct state` (NF_CT_STATE_BIT). */
 export const CT_STATE_NEW = 8;
+/** IPS_ASSURED (nf_conntrack_common.h): both sides have sent more than a first packet. */
+export const IPS_ASSURED = 4;
 /** IPS_DST_NAT (nf_conntrack_common.h). */
 export const IPS_DST_NAT = 0x20;
 

@@ -12,6 +12,7 @@ export type Kind =
   | 'protocol'
   | 'state'
   | 'status'
+  | 'direction'
   | 'number'
   | 'bits'
   | 'bytes';
@@ -58,7 +59,7 @@ const metas: Readonly<Record<number, Selector>> = {
   4: { words: 'meta iif', kind: 'number' },
   5: { words: 'meta oif', kind: 'number' },
   [NFT_META.IIFNAME]: { words: 'meta iifname', kind: 'interface' },
-  7: { words: 'meta oifname', kind: 'interface' },
+  [NFT_META.OIFNAME]: { words: 'meta oifname', kind: 'interface' },
   10: { words: 'meta skuid', kind: 'number' },
   11: { words: 'meta skgid', kind: 'number' },
   [NFT_META.NFTRACE]: { words: 'meta nftrace', kind: 'number' },
@@ -86,9 +87,13 @@ export function ctSelector(
     case NFT_CT.STATE:
       return { words: `${ct} state`, kind: 'state' };
     case NFT_CT.DIRECTION:
-      return { words: `${ct} direction`, kind: 'number' };
+      return { words: `${ct} direction`, kind: 'direction' };
     case NFT_CT.STATUS:
       return { words: `${ct} status`, kind: 'status' };
+    case NFT_CT.PROTOCOL:
+      return { words: `${ct} protocol`, kind: 'protocol' };
+    case NFT_CT.PROTO_SRC:
+      return { words: `${ct} proto-src`, kind: 'port' };
     case NFT_CT.PROTO_DST:
       return { words: `${ct} proto-dst`, kind: 'port' };
     case NFT_CT.SRC_IP:
@@ -151,6 +156,8 @@ export function formatValue(
       const names = bitNames[kind].filter((name, i) => name !== '' && (bits & (1 << i)) !== 0);
       return names.join(',');
     }
+    case 'direction':
+      return data[0] === IP_CT_DIR.REPLY ? 'reply' : 'original';
     case 'number':
       return String(hostWord(data));
     case 'bits':

@@ -10,6 +10,7 @@ import {
   CT_STATE_NEW,
   IP_CT_DIR,
   IPPROTO,
+  IPS_ASSURED,
   IPS_DST_NAT,
   NF_NAT_RANGE,
   NFPROTO,
@@ -111,6 +112,24 @@ export function originalDaddr(family: Family): Selector {
 /** `ct original proto-dst`: the port that the client connected to. */
 export const originalDport: Selector = selector(1, (out, register) =>
   out.write('ctLoad', { register, key: NFT_CT.PROTO_DST, direction: IP_CT_DIR.ORIGINAL }),
+);
+
+/** `ct protocol`: that of the connection, also where the packet is an ICMP error. */
+export const connectionProtocol: Selector = selector(1, (out, register) =>
+  out.write('ctLoad', { register, key: NFT_CT.PROTOCOL, direction: IP_CT_DIR.NONE }),
+);
+
+/** `ct reply ip saddr`: the address that answers. */
+export function replySaddr(family: Family): Selector {
+  const key = family === 'IPv4' ? NFT_CT.SRC_IP : NFT_CT.SRC_IP6;
+  return selector(addressField[family].length / 4, (out, register) =>
+    out.write('ctLoad', { register, key, direction: IP_CT_DIR.REPLY }),
+  );
+}
+
+/** `ct reply proto-src`: the port that answers. */
+export const replySport: Selector = selector(1, (out, register) =>
+  out.write('ctLoad', { register, key: NFT_CT.PROTO_SRC, direction: IP_CT_DIR.REPLY }),
 );
 
 /** Loads a concatenation from `slot` on; returns the first slot after it. */
@@ -259,10 +278,22 @@ function compare(out: Writer, operator: '==' | '!=', data: Uint8Array): void {
 
 /** `meta l4proto tcp` */
 export function matchProtocol(protocol: keyof typeof IPPROTO): Statement {
+  return matchProtocolNumber(IPPROTO[protocol]);
+}
+
+function matchProtocolNumber(number: number): Statement {
   return (out) => {
     l4proto.load(out, 0);
-    compare(out, '==', Uint8Array.of(IPPROTO[protocol]));
+    compare(out, '==', Uint8Array.of(number));
   };
+}
+
+/** IPPROTO_ICMP, IPPROTO_ICMPV6 (linux/in.h). */
+const icmpProtocol = { IPv4: 1, IPv6: 58 } as const satisfies Record<Family, number>;
+
+/** `meta l4proto icmp`, `meta l4proto ipv6-icmp` */
+export function matchIcmp(family: Family): Statement {
+  return matchProtocolNumber(icmpProtocol[family]);
 }
 
 /** `th dport 80` */
@@ -274,19 +305,28 @@ export function matchPort(port: number): Statement {
 }
 
 /** Bits of the 14th byte of TCP's header. */
-const [tcpSyn, tcpAck] = [2, 16];
+const [tcpSyn, tcpRst, tcpAck] = [2, 4, 16];
+
+/** Of the flags in `mask` exactly those in `flags` are set. */
+function matchTcpFlags(mask: number, flags: number): Statement {
+  return (out) => {
+    out.write('payload', {
+      register: register(0),
+      base: NFT_PAYLOAD.TRANSPORT_HEADER,
+      offset: 13,
+      length: 1,
+    });
+    bitwise(out, Uint8Array.of(mask), new Uint8Array(1));
+    compare(out, '==', Uint8Array.of(flags));
+  };
+}
 
 /** `tcp flags & (syn | ack) == syn`: asks for a connection. */
-export const matchSyn: Statement = (out) => {
-  out.write('payload', {
-    register: register(0),
-    base: NFT_PAYLOAD.TRANSPORT_HEADER,
-    offset: 13,
-    length: 1,
-  });
-  bitwise(out, Uint8Array.of(tcpSyn | tcpAck), new Uint8Array(1));
-  compare(out, '==', Uint8Array.of(tcpSyn));
-};
+export const matchSyn: Statement = matchTcpFlags(tcpSyn | tcpAck, tcpSyn);
+/** `tcp flags & (syn | ack) == syn | ack`: accepts a connection. */
+export const matchSynAck: Statement = matchTcpFlags(tcpSyn | tcpAck, tcpSyn | tcpAck);
+/** `tcp flags & rst == rst` */
+export const matchReset: Statement = matchTcpFlags(tcpRst, tcpRst);
 
 /** `meta nftrace set 1` */
 export const setTrace: Statement = (out) => {
@@ -304,9 +344,18 @@ export function matchInterfacePrefix(operator: '==' | '!=', prefix: string): Sta
   return matchInterfaceBytes(operator, prefix);
 }
 
-function matchInterfaceBytes(operator: '==' | '!=', name: string): Statement {
+/** `oifname != "lo"` */
+export function matchOutputInterface(operator: '==' | '!=', name: string): Statement {
+  return matchInterfaceBytes(operator, `${name}\0`.padEnd(16, '\0'), NFT_META.OIFNAME);
+}
+
+function matchInterfaceBytes(
+  operator: '==' | '!=',
+  name: string,
+  key: number = NFT_META.IIFNAME,
+): Statement {
   return (out) => {
-    out.write('metaLoad', { register: register(0), key: NFT_META.IIFNAME });
+    out.write('metaLoad', { register: register(0), key });
     compare(out, operator, new TextEncoder().encode(name));
   };
 }
@@ -335,6 +384,35 @@ function matchCtBits(key: number, bits: number): Statement {
 export const stateNew: Statement = matchCtBits(NFT_CT.STATE, CT_STATE_NEW);
 /** `ct status dnat` */
 export const statusDNAT: Statement = matchCtBits(NFT_CT.STATUS, IPS_DST_NAT);
+
+/** `ct status & (assured | dnat) == dnat`: translated, and not in use by both sides yet. */
+export const statusYoungDNAT: Statement = (out) => {
+  out.write('ctLoad', {
+    register: register(0),
+    key: NFT_CT.STATUS,
+    direction: IP_CT_DIR.NONE,
+  });
+  bitwise(out, word(IPS_ASSURED | IPS_DST_NAT), zeroWord);
+  compare(out, '==', word(IPS_DST_NAT));
+};
+
+/** `ct direction reply` */
+export const directionReply: Statement = (out) => {
+  out.write('ctLoad', {
+    register: register(0),
+    key: NFT_CT.DIRECTION,
+    direction: IP_CT_DIR.NONE,
+  });
+  compare(out, '==', Uint8Array.of(IP_CT_DIR.REPLY));
+};
+
+/** `ct protocol tcp` */
+export function matchConnectionProtocol(protocol: keyof typeof IPPROTO): Statement {
+  return (out) => {
+    connectionProtocol.load(out, 0);
+    compare(out, '==', Uint8Array.of(IPPROTO[protocol]));
+  };
+}
 
 /** `meta mark & M != 0` */
 export function matchMark(mark: number): Statement {

@@ -14,8 +14,10 @@ import { inTable, type TableLayout } from './layout.ts';
 export interface Counting<Name extends string> {
   readonly set: Name;
   readonly parts: readonly ('address' | 'protocol' | 'port')[];
-  readonly of: 'connections' | 'endpoint' | RefusalReason;
+  readonly of: 'connections' | EndpointKind | RefusalReason;
 }
+
+type EndpointKind = 'endpoint' | 'answers' | 'resets';
 
 export const frontendParts = ['address', 'protocol', 'port'] as const;
 
@@ -86,9 +88,14 @@ function countOf(
   switch (counting.of) {
     case 'connections':
       return { id, count, destination, of: { kind: 'connections' } };
-    case 'endpoint': {
+    case 'endpoint':
+    case 'answers':
+    case 'resets': {
       const endpoint = formatEndpoint(reader.address().bytes, reader.port());
-      return { id, count, destination, of: { kind: 'endpoint', endpoint } };
+      const isFollowed = destination.protocol === 'TCP' || destination.protocol === 'UDP';
+      const kind = counting.of;
+      const of = kind === 'endpoint' ? { kind, endpoint, isFollowed } : { kind, endpoint };
+      return { id, count, destination, of };
     }
     default:
       return { id, count, destination, of: { kind: 'refusals', reason: counting.of } };

@@ -5,7 +5,9 @@
 import { baseChain, type ChainDefinition, type Rule } from '../../kernel/nft/chain.ts';
 import { NF_INET } from '../../kernel/nft/constants.ts';
 import {
+  connectionProtocol,
   daddr,
+  directionReply,
   dnatTo,
   dport,
   drop,
@@ -14,16 +16,24 @@ import {
   jump,
   l4proto,
   matchCIDR,
+  matchConnectionProtocol,
+  matchIcmp,
   matchLocalAddress,
+  matchOutputInterface,
   matchProtocol,
+  matchReset,
+  matchSynAck,
   originalDaddr,
   originalDport,
   random,
   reject,
+  replySaddr,
+  replySport,
   type Selector,
   setMark,
   stateNew,
   statusDNAT,
+  statusYoungDNAT,
   updateSet,
   vmap,
 } from '../../kernel/nft/rule.ts';
@@ -59,6 +69,7 @@ export function fixedChains(config: ModeConfig, environment: Environment): Chain
   const toNodePort = nodePortDestination(family, environment);
   const toLearning: Rule = [stateNew, statusDNAT, jump('learning')];
   const { countsTraffic = false } = config;
+  const toAnswers: Rule = [...youngReply, toAnswersChain];
   const counted = (...rules: readonly Rule[]) => (countsTraffic ? rules : []);
   return [
     // `reject` is only allowed in input, forward and output before Linux 5.9.
@@ -99,13 +110,18 @@ export function fixedChains(config: ModeConfig, environment: Environment): Chain
     ),
     chain(
       'filter-input',
-      [toLearning, ifNew('nodeport-endpoints-check'), ifNew('service-endpoints-check')],
+      [
+        ...counted(toAnswers),
+        toLearning,
+        ifNew('nodeport-endpoints-check'),
+        ifNew('service-endpoints-check'),
+      ],
       baseChain('filter', NF_INET.LOCAL_IN, priority.filter),
     ),
     // Before masquerading, so that the client's own address is learnt.
     chain(
       'filter-postrouting',
-      [toLearning],
+      [...counted([...youngReply, matchOutputInterface('!=', 'lo'), toAnswersChain]), toLearning],
       baseChain('filter', NF_INET.POST_ROUTING, priority.filter),
     ),
     chain(
@@ -150,8 +166,35 @@ function countingChains(family: Family): ChainDefinition[] {
         updateSet('endpoint-connections', toEndpoint),
       ]),
     ),
+    chain('count-answers', answerRules(family)),
     chain('count-input', [toCounting], baseChain('nat', NF_INET.LOCAL_IN, beforeSrcnat)),
     chain('count-postrouting', [toCounting], baseChain('nat', NF_INET.POST_ROUTING, beforeSrcnat)),
+  ];
+}
+
+/** The packets in which an endpoint may give its first answer, or refuse. */
+const youngReply: Rule = [statusYoungDNAT, directionReply];
+const toAnswersChain = jump('count-answers');
+
+/**
+ * Counts what endpoints answer. The kernel knows a connection as young until both sides have sent
+ * more than a first packet: a datagram socket for two seconds. Errors of ICMP belong to the
+ * connection that they are about. Packets between two addresses of this node are counted at the
+ * hook input only.
+ */
+function answerRules(family: Family): Rule[] {
+  const answered = (protocol: Selector) => [
+    ...[originalDaddr(family), protocol, originalDport, replySaddr(family), replySport],
+  ];
+  const answers = updateSet('endpoint-answers', answered(l4proto));
+  const resets = updateSet('endpoint-resets', answered(l4proto));
+  const errors = updateSet('endpoint-resets', answered(connectionProtocol));
+  return [
+    [matchProtocol('TCP'), matchReset, resets],
+    [matchProtocol('TCP'), matchSynAck, answers],
+    [matchProtocol('UDP'), answers],
+    [matchIcmp(family), matchConnectionProtocol('TCP'), errors],
+    [matchIcmp(family), matchConnectionProtocol('UDP'), errors],
   ];
 }
 

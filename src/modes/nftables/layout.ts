@@ -123,6 +123,9 @@ function commented<Definition extends SetDefinition>(definition: Definition): De
  */
 export const countedEndpointsMax = 2 ** 17;
 
+/** Few endpoints refuse connections. */
+const countedResetsMax = 2 ** 14;
+
 /** The sets that count. Batches fill the first two, packets fill the others. */
 function countingDefinitions(family: Family) {
   const address = addressType(family);
@@ -133,6 +136,8 @@ function countingDefinitions(family: Family) {
     filled('connections', frontend, 'first packets to frontends'),
     filled('nodeport-connections', nodePort, 'first packets to node ports'),
     countingSet('endpoint-connections', pair, 'first packets to endpoints', countedEndpointsMax),
+    countingSet('endpoint-answers', pair, 'first answers of endpoints', countedEndpointsMax),
+    countingSet('endpoint-resets', pair, 'refusals by endpoints', countedResetsMax),
     ...refusalSets(family),
   ] as const;
 }

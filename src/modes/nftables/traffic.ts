@@ -14,6 +14,9 @@ const countings: readonly Counting<SetName>[] = [
   { set: 'connections', parts: frontendParts, of: 'connections' },
   { set: 'nodeport-connections', parts: ['protocol', 'port'], of: 'connections' },
   { set: 'endpoint-connections', parts: frontendParts, of: 'endpoint' },
+  // After those, so that no connection is read whose answer is not.
+  { set: 'endpoint-answers', parts: frontendParts, of: 'answers' },
+  { set: 'endpoint-resets', parts: frontendParts, of: 'resets' },
   ...refusalCountings,
 ];
 

@@ -1,7 +1,7 @@
 /** Answers `/fairlead/v1/service`: the resolved state of a Service on this node. */
 import { apiVersion } from '../../ask/schema.ts';
 import type { ServiceAnswer } from '../../ask/service.ts';
-import { type Address, formatCIDR, parseAddress } from '../../net/address.ts';
+import { type Address, formatCIDR, joinHostPort, parseAddress } from '../../net/address.ts';
 import { sameBytes } from '../../net/bytes.ts';
 import { LookupError } from '../../source/lookup.ts';
 import { frontendKey } from '../../state/frontend-key.ts';
@@ -9,6 +9,7 @@ import type { Seen } from '../../state/resolve.ts';
 import type { ClusterState } from '../../state/store.ts';
 import type { Forwarding, Service } from '../../state/types.ts';
 import { Pacer } from '../../time/pacer.ts';
+import type { ServiceTraffic } from '../service-counters.ts';
 import { EndpointsSaid } from './endpoints.ts';
 import { shownFrontend } from './frontends.ts';
 import type { Inside } from './inside.ts';
@@ -19,6 +20,7 @@ import { numberOf, Refusal } from './refusal.ts';
 import { serviceNamed } from './service-names.ts';
 import { problemsOf, reasonsIn } from './service-problems.ts';
 import { sliceMs, texts } from './services.ts';
+import { shownOutcomes } from './traffic.ts';
 
 const endpointLimits = { standard: 500, most: 10_000 };
 const portLimits = { standard: 50, most: 500 };
@@ -39,11 +41,12 @@ export async function serviceOf(inside: Inside, query: URLSearchParams): Promise
   const asked = withPort(seen, query.get('port'));
   const states = new States(inside);
   const { pods, unknown } = await podsOf(inside, service, query.get('pods'));
+  const traffic = await trafficOf(inside, service, query.get('traffic'));
   const said = await EndpointsSaid.read(inside.state.slices(service.key), pods, pacer);
   const ports: Port[] = [];
   let left = endpointsMax;
   for (const one of asked.slice(0, portsMax)) {
-    const port = await shownPort(inside, service, { states, said, pacer }, one, left);
+    const port = await shownPort(inside, service, { states, said, pacer, traffic }, one, left);
     left -= port.endpoints.length;
     ports.push(port);
   }
@@ -63,6 +66,20 @@ export async function serviceOf(inside: Inside, query: URLSearchParams): Promise
     ports,
     changes: inside.journal.recent.of(service.key),
   };
+}
+
+/** What the kernel has counted of its ports; none: it was not asked for, or is not counted. */
+async function trafficOf(
+  { counters }: Inside,
+  { name, namespace }: Service,
+  asked: string | null,
+): Promise<readonly ServiceTraffic[]> {
+  if (asked !== null && asked !== 'true') {
+    throw new Refusal(400, `traffic must be true, not "${asked}"`);
+  }
+  if (asked === null) return [];
+  const { services = [] } = (await counters.read()) ?? {};
+  return services.filter((one) => one.service === name && one.namespace === namespace);
 }
 
 interface Pods {
@@ -154,12 +171,13 @@ interface Sources {
   readonly states: States;
   readonly said: EndpointsSaid;
   readonly pacer: Pacer;
+  readonly traffic: readonly ServiceTraffic[];
 }
 
 async function shownPort(
   inside: Inside,
   service: Service,
-  { states, said, pacer }: Sources,
+  { states, said, pacer, traffic }: Sources,
   seen: Seen,
   endpointsMax: number,
 ): Promise<Port> {
@@ -169,6 +187,9 @@ async function shownPort(
   const sync = engine.families.find((one) => one.family === family)!;
   const inForce = sync.inForce.get(key);
   const frontends = forwarding.frontends.slice(0, frontendsMax);
+  const counted = traffic.find(
+    (one) => one.family === family && one.port === port.name && one.protocol === port.protocol,
+  );
   const held = new Set((sync.desired.get(key) ?? forwarding).frontends.map(frontendKey));
   return {
     name: port.name,
@@ -182,9 +203,20 @@ async function shownPort(
     cluster: forwarding.cluster.length,
     local: forwarding.local.length,
     remarks: portRemarks(seen, engine.context.zone),
-    endpoints: await said.of(seen, endpointsMax, pacer),
+    endpoints: withOutcomes(await said.of(seen, endpointsMax, pacer), counted),
     kernel: inForce === undefined ? [] : engine.describe(withFirst(inForce)),
   };
+}
+
+function withOutcomes(
+  endpoints: Port['endpoints'],
+  counted: ServiceTraffic | undefined,
+): Port['endpoints'] {
+  if (counted === undefined) return endpoints;
+  return endpoints.map((one) => {
+    const outcomes = counted.endpoints.get(joinHostPort(one.address, one.port))?.outcomes;
+    return outcomes === undefined ? one : { ...one, outcomes: shownOutcomes(outcomes) };
+  });
 }
 
 /** The Forwarding with only the listed frontends. */

@@ -2,13 +2,15 @@
 import { apiVersion } from '../../ask/schema.ts';
 import type { Traffic } from '../../ask/traffic.ts';
 import { Pacer } from '../../time/pacer.ts';
-import type { ServiceTraffic } from '../service-counters.ts';
+import type { Outcomes } from '../failing-endpoints.ts';
+import type { EndpointTraffic, ServiceTraffic } from '../service-counters.ts';
 import type { Inside } from './inside.ts';
 import { numberOf, Refusal } from './refusal.ts';
 import { checkServed } from './service-names.ts';
 import { sliceMs } from './services.ts';
 
 const limits = { standard: 500, most: 1000 };
+const failingMax = 100;
 const most = Number.MAX_SAFE_INTEGER;
 
 /**
@@ -23,7 +25,9 @@ export async function trafficOf(inside: Inside, query: URLSearchParams): Promise
   const pacer = new Pacer(clock, sliceMs);
   const items: Traffic['items'][number][] = [];
   const time = new Date(clock.wallMs() - (clock.now() - known.readAtMs)).toISOString();
-  const head = { apiVersion, kind: 'Traffic', time } as const;
+  const wanted = known.failing.filter((one) => isWanted(one, query));
+  const failing = wanted.slice(0, failingMax);
+  const head = { apiVersion, kind: 'Traffic', time, failing } as const;
   for (let i = first - 1; i < known.services.length; i += 1) {
     if (pacer.due) await pacer.rest();
     const one = known.services[i]!;
@@ -47,7 +51,10 @@ function whyNot({ config }: Inside): string {
   );
 }
 
-function isWanted({ namespace, service }: ServiceTraffic, query: URLSearchParams): boolean {
+function isWanted(
+  { namespace, service }: Pick<ServiceTraffic, 'namespace' | 'service'>,
+  query: URLSearchParams,
+): boolean {
   const wanted = { namespace: query.get('namespace'), service: query.get('service') };
   if (wanted.namespace !== null && wanted.namespace !== namespace) return false;
   return wanted.service === null || wanted.service === service;
@@ -68,7 +75,17 @@ function shown(one: ServiceTraffic, withEndpoints: boolean): Traffic['items'][nu
     connections,
     refusals: [...refusals].map(([reason, packets]) => ({ reason, packets })),
     ...(withEndpoints
-      ? { endpoints: [...endpoints].map(([endpoint, count]) => ({ endpoint, connections: count })) }
+      ? { endpoints: Array.from(endpoints, ([endpoint, one]) => ({ endpoint, ...counts(one) })) }
       : {}),
   };
+}
+
+function counts({ connections, outcomes }: EndpointTraffic) {
+  return outcomes === undefined
+    ? { connections }
+    : { connections, outcomes: shownOutcomes(outcomes) };
+}
+
+export function shownOutcomes({ answered, reset, tried }: Outcomes) {
+  return { tried, answered, reset, unanswered: Math.max(0, tried - answered - reset) };
 }

@@ -46,7 +46,7 @@ describe('fairlead top', () => {
       0,
       [
         '2026-01-01T10:00:02.000Z  100.0 connections/s, 2.0 packets refused/s',
-        '   CONN/S  REFUSED/S      CONNS  SERVICE  PORT      FAMILY  REFUSED FOR',
+        '   CONN/S  REFUSED/S      CONNS  SERVICE  PORT      FAMILY  DETAILS',
         '    100.0        2.0        300  ns/web   http/TCP  IPv4    no_endpoints 2.0',
         '\n',
       ].join('\n'),

@@ -9,17 +9,19 @@ import { problems } from './schema.ts';
 import { item, reading } from './traffic.ts';
 
 function counted(service: string, connections: number, refused = 0): ServiceTraffic {
+  const sent = { tried: connections, answered: connections - 2, reset: 1 };
   return {
     ...{ family: 'IPv4', namespace: 'ns', service, port: 'http', protocol: 'TCP', connections },
     refusals: new Map([['no_endpoints', refused]]),
     frontends: new Map([['10.96.0.1:80', connections]]),
-    endpoints: new Map([['10.244.0.2:8080', connections]]),
+    endpoints: new Map([['10.244.0.2:8080', { connections, outcomes: sent }]]),
+    outcomes: sent,
   };
 }
 
 function insideOf(services: readonly ServiceTraffic[] | undefined, serviceMetrics = false): Inside {
   const clock = new ToyClock();
-  const read = async () => services && { readAtMs: clock.now(), services };
+  const read = async () => services && { readAtMs: clock.now(), services, failing: [] };
   const state = { service: () => undefined, serviceKeys: () => ['ns/web'], unserved: new Map() };
   const parts = { clock, state, counters: { read }, config: () => ({ serviceMetrics }) };
   return parts as unknown as Inside;
@@ -47,7 +49,15 @@ describe('/fairlead/v1/traffic', () => {
     const services = [counted('web', 7), counted('other', 1)];
     const { items } = await trafficFor('namespace=ns&service=web', services);
     expect(items).toMatchObject([
-      { service: 'web', endpoints: [{ endpoint: '10.244.0.2:8080', connections: 7 }] },
+      {
+        service: 'web',
+        endpoints: [
+          {
+            ...{ endpoint: '10.244.0.2:8080', connections: 7 },
+            outcomes: { tried: 7, answered: 5, reset: 1, unanswered: 1 },
+          },
+        ],
+      },
     ]);
   });
 

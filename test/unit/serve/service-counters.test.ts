@@ -103,6 +103,74 @@ describe('connections by Service', () => {
   });
 });
 
+/** What the kernel has counted of one endpoint of `web`. */
+function outcomes(tried: number, answered: number, resets: number, at: string): Count[] {
+  const destination = { address: address('10.96.0.1'), port: 80, protocol: 'TCP' } as const;
+  const counts = { endpoint: tried, answers: answered, resets } as const;
+  return (['endpoint', 'answers', 'resets'] as const).map((kind) => {
+    const isFollowed = kind === 'endpoint';
+    const of = isFollowed ? { kind, endpoint: at, isFollowed } : { kind, endpoint: at };
+    return { id: `${kind} ${at}`, count: counts[kind], destination, of } as Count;
+  });
+}
+
+describe('endpoints that accept nothing', () => {
+  const listed = forwarding('web', pool(1), { frontends: [clusterIP('10.96.0.1')] });
+  const own = listed.cluster.text(0);
+
+  async function failing(node: Node, waitMs: number): Promise<readonly string[]> {
+    await node.clock.pass(waitMs);
+    const traffic = await node.counters.read();
+    return traffic!.failing.map(({ endpoint: at, failed, reset }) => `${at} ${failed} ${reset}`);
+  }
+
+  it('are known after five connections and ten seconds, until they accept one', async () => {
+    const node = new Node();
+    node.counts = outcomes(4, 0, 0, own);
+    expect(await failing(node, 2000)).toEqual([]);
+    expect(await failing(node, 20_000)).toEqual([]);
+    node.counts = outcomes(7, 0, 6, own);
+    expect(await failing(node, 2000)).toEqual([`${own} 7 6`]);
+    node.counts = outcomes(8, 1, 6, own);
+    expect(await failing(node, 2000)).toEqual([]);
+    node.counts = outcomes(9, 1, 7, own);
+    expect(await failing(node, 20_000)).toEqual([]);
+    node.counts = outcomes(13, 1, 7, own);
+    expect(await failing(node, 20_000)).toEqual([`${own} 5 1`]);
+  });
+
+  it('are forgotten when they are no endpoints any more, or have no connections', async () => {
+    const node = new Node();
+    node.counts = [...outcomes(9, 0, 9, own), ...outcomes(9, 0, 9, '10.9.9.9:1')];
+    await failing(node, 2000);
+    expect(await failing(node, 20_000)).toEqual([`${own} 9 9`]);
+    expect(await failing(node, 600_000)).toEqual([]);
+  });
+
+  it('are not those whose connections nobody follows', async () => {
+    const node = new Node();
+    const [{ of: _, ...tried }] = outcomes(9, 0, 0, own) as [Count];
+    node.counts = [{ ...tried, of: { kind: 'endpoint', endpoint: own } }];
+    await failing(node, 2000);
+    expect(await failing(node, 20_000)).toEqual([]);
+    const { services } = (await node.counters.read())!;
+    expect(services[0]!.endpoints.get(own)).toEqual({ connections: 9 });
+  });
+
+  it('are not those whose answers could not be read', async () => {
+    const node = new Node();
+    node.mode = {
+      ...nftablesMode,
+      trafficCounts: async (_kernel, _family, _pause, told) => {
+        told(outcomes(9, 9, 0, own)[0]!);
+        throw new Error('the dump was interrupted');
+      },
+    };
+    await failing(node, 2000);
+    expect(await failing(node, 20_000)).toEqual([]);
+  });
+});
+
 it('series are bounded, and what is left out is said', async () => {
   const registry = new Registry();
   const one = {
@@ -112,13 +180,20 @@ it('series are bounded, and what is left out is said', async () => {
     protocol: 'TCP',
     connections: 1,
   } as const;
-  const none = { refusals: new Map(), frontends: new Map(), endpoints: new Map() };
+  const outcomes = { tried: 1, answered: 0, reset: 0 };
+  const none = { refusals: new Map(), frontends: new Map(), endpoints: new Map(), outcomes };
   const services = Array.from({ length: servicePortsMax + 7 }, (_, i) => {
     return { ...one, ...none, service: `s${i}` };
   });
-  serviceMetrics(registry, { read: async () => ({ readAtMs: 0, services }) });
+  const failing = Array.from({ length: 107 }, (_, i) => {
+    return { ...one, service: 'web', endpoint: `10.244.0.${i}:80`, failed: 5, reset: 0 };
+  });
+  serviceMetrics(registry, { read: async () => ({ readAtMs: 0, services, failing }) });
   const lines = (await registry.metrics()).split('\n');
   const series = lines.filter((line) => line.startsWith('fairlead_service_connections_total{'));
   expect(series).toHaveLength(servicePortsMax);
   expect(lines).toContain('fairlead_service_metrics_left_out 7');
+  const named = lines.filter((line) => line.startsWith('fairlead_endpoint_failed_connections{'));
+  expect(named).toHaveLength(100);
+  expect(lines).toContain('fairlead_endpoints_failing 107');
 });
