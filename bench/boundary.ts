@@ -67,7 +67,7 @@ async function writeFixedObjects(namespace: Namespace): Promise<void> {
   const kernel = openKernel({ netns: namespace.path });
   const planner = nftablesMode.planner(config, environment);
   const found = await planner.observe(kernel, noPause);
-  await planner.repairFixed(found, noPause);
+  await found.repair(noPause);
   await kernel.apply(planner.take()!.ops);
   kernel.close();
 }

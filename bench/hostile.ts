@@ -154,7 +154,7 @@ async function moved(): Promise<string> {
       else desired.set(key, next);
     },
   });
-  await planner.reset([], noPause);
+  await planner.resume([], noPause);
   let longestMs = 0;
   const timed = (work: () => void): void => {
     const startMs = performance.now();
@@ -162,9 +162,9 @@ async function moved(): Promise<string> {
     longestMs = Math.max(longestMs, performance.now() - startMs);
   };
   const write = (): void => {
-    timed(() => planner.take()?.committed?.({ kind: 'applied' }));
+    timed(() => planner.take()?.committed({ kind: 'applied' }));
     timed(() => admission.settled(desired));
-    timed(() => planner.take()?.committed?.({ kind: 'applied' }));
+    timed(() => planner.take()?.committed({ kind: 'applied' }));
   };
   const told = new Set<boolean>();
   const change = (some: readonly Forwarding[], what: 'added' | 'removed'): void => {

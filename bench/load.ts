@@ -220,7 +220,7 @@ async function fullScript(size: Size, netns: string): Promise<string> {
   const context = { zone: '', nodeAddresses: [], externalIPsEnabled: true };
   const planner = nftablesMode.planner(config, environment);
   const kernel = openKernel({ netns });
-  await planner.repairFixed(await planner.observe(kernel, noPause), noPause);
+  await (await planner.observe(kernel, noPause)).repair(noPause);
   kernel.close();
   for (const key of state.serviceKeys()) {
     for (const forwarding of resolve(state.service(key)!, state.slices(key), context)) {

@@ -6,7 +6,7 @@ import type { ApplyResult, Kernel, TableName } from '../kernel/kernel.ts';
 import type { Family } from '../net/address.ts';
 import type { Forwarding } from '../state/types.ts';
 import type { ModeFrontend } from './changes.ts';
-import type { Batch, Drift, Environment, Miscount, Observation, Pause, RuleCount } from './mode.ts';
+import type { Drift, Environment, Miscount, Pause, RuleCount, WrittenBatch } from './mode.ts';
 import type { Needed, SharedObject } from './shared-objects.ts';
 
 /** The types of a mode's objects. */
@@ -21,7 +21,7 @@ interface ObjectTypes {
 
 /** The types of a mode's objects, and of what reads and writes them. */
 export interface Types extends ObjectTypes {
-  readonly found: Observation;
+  readonly found: Reading;
   readonly writer: object;
 }
 
@@ -71,11 +71,21 @@ export interface Writer<T extends ObjectTypes> {
   /** Deletes what nobody needs: at once, or what `isDeletedLater` in a later transaction. */
   delete(id: string, owner: string): void;
   /** What was written; undefined = nothing. The writer must not be used afterwards. */
-  batch(): Batch | undefined;
+  batch(): WrittenBatch | undefined;
+}
+
+/** What every mode says of what it has read. */
+interface Reading {
+  /** See `Takeover`. */
+  readonly generation: number | undefined;
+  /** See `Observation`; default: no. */
+  readonly allowsBatches?: boolean;
+  /** See `Takeover`. */
+  adopt(next: Forwarding): Forwarding;
 }
 
 /** What was read from the kernel, as objects that the mode keeps. */
-export interface Found<T extends ObjectTypes> extends Observation {
+export interface Found<T extends ObjectTypes> extends Reading {
   /** Ids of objects that batches have written since the reading began. */
   readonly touched: Set<string>;
   /** What the kernel holds of the frontend. `rest` leaves out what was taken. */

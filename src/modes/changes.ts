@@ -42,6 +42,10 @@ export class FrontendChanges<T extends ModeFrontend> {
   /** All claims to each frontend that has a rank, whether or not they are granted. */
   readonly #claimants = new Map<string, readonly Claim<T>[]>();
 
+  get isAny(): boolean {
+    return this.#changes.size > 0;
+  }
+
   has(id: string): boolean {
     return this.#changes.has(id);
   }

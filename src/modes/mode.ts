@@ -3,6 +3,9 @@
  * ops. It has no clock and no logger, and no I/O except through the Kernel that it is given and
  * through sockets of its own, if it has any. The cost of a batch follows the size of the change,
  * not the size of the cluster.
+ *
+ * What has to happen in an order is an object whose methods are what can be done next: a batch that
+ * was taken, an observation, a repair that was begun.
  */
 import type { ApplyResult, Kernel, KernelFailure, TableName } from '../kernel/kernel.ts';
 import type { MissingFeature } from '../kernel/nft/probe.ts';
@@ -85,8 +88,8 @@ export interface Environment {
   readonly excludedCgroups?: readonly bigint[] | undefined;
 }
 
-/** Ops for one transaction (or, in a mode without transactions, one ordered batch). */
-export interface Batch {
+/** What a mode has written: ops for one transaction or, without transactions, in their order. */
+export interface WrittenBatch {
   /** Records of `kernelOps`. */
   readonly ops: Uint8Array;
   /** Applies the batch. Without it, `ops` are given to the kernel. */
@@ -97,7 +100,7 @@ export interface Batch {
   readonly writes: number;
   /** Keys of the Forwardings whose ops the kernel refused; empty when that is not known. */
   culprits(failure: KernelFailure): readonly string[];
-  /** Call it when the kernel has applied the batch, before the next one is taken. */
+  /** The kernel has applied it. */
   committed?(result: Extract<ApplyResult, { kind: 'applied' }>): void;
 }
 
@@ -106,27 +109,6 @@ export interface Drift {
   readonly missing: number;
   readonly wrong: number;
   readonly unwanted: number;
-}
-
-/**
- * What was read from the kernel. A planner that repairs against it may take changes meanwhile: what
- * was written since is left out of the repair.
- */
-export interface Observation {
-  /**
-   * Generation of the ruleset that was read; undefined where nothing was read from a ruleset. Then
-   * only another reading shows what others did.
-   */
-  readonly generation: number | undefined;
-  /** False when the fixed objects (tables, chains, sets, rules) are not as wanted. */
-  readonly intact: boolean;
-  /**
-   * True when batches may be taken and applied while the kernel is read: the repair leaves out what
-   * they write. Otherwise an audit reads again.
-   */
-  readonly besideBatches?: boolean;
-  /** `next` with its pools in the order found in the kernel, so that a repair writes no order. */
-  adopt(next: Forwarding): Forwarding;
 }
 
 /** A set or map that holds another number of elements than it should. */
@@ -166,12 +148,88 @@ export async function inTurns<T>(
 /** For callers that need not share the event loop. */
 export const noPause: Pause = () => undefined;
 
-/**
- * Plans the batches of one family. It remembers what it has put into batches: apply every batch
- * that was taken, in order, or call `reset`.
- */
+/** A batch that was taken. Until it is committed or refused, the planner gives no other one. */
+export interface Batch extends WrittenBatch {
+  /** The kernel has applied it: what it holds is in force. */
+  committed(result: Extract<ApplyResult, { kind: 'applied' }>): void;
+  /**
+   * It is not in force, or not known to be. What was planned since builds on it: the planner plans
+   * nothing more until `resume` or `restore` tells it what it can build on.
+   */
+  refused(): void;
+}
+
+/** Takes a batch that the kernel, or a reading of the kernel, decides about. */
+type TakeLater = (kernel: Kernel) => Promise<Batch | undefined> | Batch | undefined;
+
+/** What the kernel holds of ours, read after `Planner.prepare`. */
+export interface Takeover {
+  /**
+   * Generation of the ruleset that was read; undefined where nothing was read from a ruleset. Then
+   * only another reading shows what others did.
+   */
+  readonly generation: number | undefined;
+  /** `next` with its pools in the order found in the kernel, so that a repair writes no order. */
+  adopt(next: Forwarding): Forwarding;
+  /**
+   * Leaves base chains out, so that no packet meets what is written: a start can then write while
+   * it still learns what is desired. Returns what takes the batch of the base chains. Returns
+   * undefined, and does nothing, where packets already meet what was found, and in modes that share
+   * a table with others.
+   */
+  stage(): (() => Batch | undefined) | undefined;
+  /** Forgets all that waits, and begins a repair after which `targets` are in force. */
+  restore(targets: Iterable<Forwarding>, pause: Pause): Promise<Repair>;
+}
+
+/** What was read from the kernel beside batches. The planner keeps the last one only. */
+export interface Observation extends Takeover {
+  /** Batches came between, and the mode cannot tell what of it they have changed. */
+  readonly isStale: boolean;
+  /** The mode leaves out of a repair what batches wrote while the kernel was read. */
+  readonly allowsBatches: boolean;
+  /** Begins a repair after which what was planned is in force. */
+  repair(pause: Pause): Promise<Repair>;
+  /** Gives it up: what batches write is not noted in it any longer. */
+  drop(): void;
+}
+
+/** A repair whose fixed objects (tables, chains, sets, rules) are planned. */
+export interface Repair {
+  /** Of the fixed objects. */
+  readonly drift: Drift;
+  /**
+   * Plans the repair of one Forwarding. Between two of them, batches can be taken and, once all is
+   * taken, other changes planned.
+   */
+  compare(desired: Forwarding): Drift;
+  /** Plans the deletion of what belongs to no Forwarding, and ends the repair. */
+  finish(pause: Pause): Promise<Drift>;
+}
+
+/** What the planner has noticed since it was asked last. */
+interface PlannerReport {
+  /** Only modes that bind addresses refuse any. */
+  readonly refused: readonly RefusedAddress[];
+  /** By table, in modes that have rules for each Service. */
+  readonly rules: readonly RuleCount[];
+}
+
+/** Reads for a takeover, once `Planner.prepare` has made what rules need. */
+interface Prepared {
+  observe(kernel: Kernel, pause: Pause): Promise<Takeover>;
+}
+
+/** Plans the batches of one family, and remembers what they bring into force. */
 export interface Planner {
   readonly family: Family;
+  /** Tables of nf_tables that we write and that others can change. */
+  readonly exposed?: readonly TableName[];
+  /**
+   * How large batches may be, where a commit costs what the whole tables hold: there small batches
+   * cost the kernel more time, not less.
+   */
+  readonly batchBytesMax?: number | undefined;
   /** Bytes of ops waiting to be taken. */
   readonly pendingBytes: number;
   /**
@@ -179,99 +237,64 @@ export interface Planner {
    * half of it.
    */
   readonly indivisible?: boolean;
-  /**
-   * How large batches may be, where a commit costs what the whole tables hold: there small batches
-   * cost the kernel more time, not less.
-   */
-  readonly batchBytesMax?: number | undefined;
-  /** Objects that may only be deleted by a later transaction are waiting (see `takeDeferred`). */
-  readonly deferred: boolean;
 
   /**
-   * Takes the change of one Forwarding. `previous` undefined: it did not exist. `next` undefined:
-   * it is no longer desired. When a batch is taken, no frontend may belong to two Forwardings.
+   * Plans the change of one Forwarding. `previous` undefined: it did not exist. `next` undefined:
+   * it is no longer desired. Two Forwardings in one batch never have the same frontend
+   * (`sync/handover.ts`).
+   *
+   * @throws Error while a part of a repair waits to be taken, and after a refused batch.
    */
   change(previous: Forwarding | undefined, next: Forwarding | undefined): void;
+  /** Plans a change of what applies to all Services. */
+  environment(next: Environment, pause: Pause): Promise<void> | void;
+  /**
+   * Takes what waits, as one transaction; undefined when nothing does.
+   *
+   * @throws Error while another batch is neither committed nor refused, and after a refused one.
+   */
+  take(): Batch | undefined;
+  /**
+   * Takes deletions that must not share a transaction with what made the objects unused: a packet
+   * between two lookups may still need them, and kernels before 6.2 still count the reference. They
+   * are a transaction of their own, so that a refusal harms nothing. It deletes what already waited
+   * when it was called last. Where the kernel knows whether an object is needed (a real server has
+   * connections), it is asked instead. Undefined: nothing waits.
+   */
+  readonly takeDeferred: TakeLater | undefined;
+  /**
+   * Reads what packets have written (session affinity) and deletes what points at endpoints that
+   * are gone. An element may expire between reading and deleting: then the batch fails (ENOENT),
+   * and it is still due. Undefined: no batch in force has deleted endpoints that clients may be
+   * bound to.
+   */
+  readonly takeSweep: TakeLater | undefined;
+  /**
+   * Starts again from what is in force: forgets all that waits, and what was taken and not
+   * committed.
+   */
+  resume(inForce: Iterable<Forwarding>, pause: Pause): Promise<void>;
+
+  /**
+   * Makes what rules need and a batch cannot make: by other means, or by `transact` in a
+   * transaction of its own. It may change what is desired.
+   */
+  prepare(kernel: Kernel, transact: (ops: Uint8Array) => Promise<ApplyResult>): Promise<Prepared>;
+  /** Reads what the kernel holds of ours. Changes nothing. */
+  observe(kernel: Kernel, pause: Pause): Promise<Observation>;
+  /**
+   * Compares how many objects should be in force with the kernel's own count, at a small part of
+   * what `observe` costs. Resolves to undefined where the kernel does not count, and while changes
+   * are on their way. A mode without it is compared by `observe` only.
+   */
+  miscounts?(kernel: Kernel): Promise<readonly Miscount[] | undefined>;
+
+  /** What the planner has noticed since the last call. */
+  takeReport?(): PlannerReport;
   /** What the kernel holds of a Forwarding, in the words of the tool that lists it. */
   describe(forwarding: Forwarding): readonly string[];
   /** Another for the same, that knows nothing of the kernel: to compare with it, not to write. */
   twin(): Planner;
-  /** Takes a change of what applies to all Services. Await it before any other call. */
-  environment(next: Environment, pause: Pause): Promise<void> | void;
-  /** What waits, as one transaction; undefined when nothing does. */
-  take(): Batch | undefined;
-
-  /**
-   * Leaves base chains out until `hook`, so that no packet meets what is written: a start can then
-   * write while it still learns what is desired. Call it before the first repair. Returns false,
-   * and does nothing, where packets already meet what was found. Only for modes that share no table
-   * with others.
-   */
-  stage?(found: Observation): boolean;
-  /** Adds the base chains to the next batch, which should hold nothing else. */
-  hook?(): void;
-  /**
-   * Deletions that must not share a transaction with what made the objects unused: a packet between
-   * two lookups may still need them, and kernels before 6.2 still count the reference. They are a
-   * transaction of their own, so that a refusal harms nothing. Call it every `deferMs` while
-   * `deferred`: it deletes what was already waiting at the call before. Where the kernel knows
-   * whether an object is needed (a real server has connections), it is asked instead.
-   */
-  takeDeferred(kernel: Kernel): Promise<Batch | undefined> | Batch | undefined;
-
-  /** A batch deleted endpoints that clients may be bound to (see `takeSweep`). */
-  readonly sweepDue: boolean;
-  /**
-   * Reads what packets have written (session affinity) and deletes what points at endpoints that
-   * are gone: call it after the batch that made `sweepDue` true was applied. An element may expire
-   * between reading and deleting (ENOENT): call it again then.
-   */
-  takeSweep(kernel: Kernel): Promise<Batch | undefined>;
-
-  /** Addresses refused since the last call; only modes that bind addresses refuse any. */
-  takeRefused?(): readonly RefusedAddress[];
-  /** Only modes that have rules for each Service count them. */
-  takeRuleCounts?(): readonly RuleCount[];
-
-  /**
-   * Makes what rules need and a batch cannot make: by other means, or by `transact` in a
-   * transaction of its own. It may change what is desired: call it before `observe`, and `reset`
-   * afterwards.
-   */
-  prepare?(kernel: Kernel, transact: (ops: Uint8Array) => Promise<ApplyResult>): Promise<void>;
-  /** Tables of nf_tables that we write and that others can change. */
-  readonly exposed?: readonly TableName[];
-  /**
-   * Reads what the kernel holds of ours. Changes nothing. No batch may be in flight when it is
-   * called, and none until it resolves unless the mode allows that (`besideBatches`).
-   */
-  observe(kernel: Kernel, pause: Pause): Promise<Observation>;
-  /**
-   * Compares how many objects should be in force with the kernel's own count, at a small part of
-   * what `observe` costs. Nothing may wait to be taken or be in flight. Resolves to
-   * undefined where the kernel does not count. A mode without it is compared by `observe` only.
-   */
-  miscounts?(kernel: Kernel): Promise<readonly Miscount[] | undefined>;
-  /**
-   * Repairs fixed objects. It is the first call of a repair; when the process has just started, it
-   * comes after `reset`.
-   */
-  repairFixed(found: Observation, pause: Pause): Promise<Drift>;
-  /**
-   * Repairs one Forwarding. Call it once for each, and take the batch before this Forwarding
-   * changes.
-   */
-  repair(found: Observation, wanted: Forwarding): Drift;
-  /** Deletes what belongs to no Forwarding. It is the last call of a repair. */
-  prune(found: Observation, pause: Pause): Promise<Drift>;
-  /** Nobody will compare with what was read: what batches write is no longer noted in it. */
-  abandon?(found: Observation): void;
-
-  /**
-   * Forgets all that waits, and counts shared objects again: from what is in force or, before the
-   * first repair, from what is desired. Await it before any other call.
-   */
-  reset(inForce: Iterable<Forwarding>, pause: Pause): Promise<void>;
 }
 
 /** How many rules of ours one table has. */
@@ -287,9 +310,6 @@ export interface RefusedAddress {
   readonly servicePort: ServicePortName;
   readonly address: Address;
 }
-
-/** Least time between two calls of `takeDeferred`. */
-export const deferMs = 1000;
 
 /** Something in the kernel that is a mode's own. */
 export interface OwnedObject {

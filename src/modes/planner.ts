@@ -3,17 +3,10 @@
  * difference between two states: a normal sync goes from what is in force to what is desired, a
  * repair from what was read to what is desired.
  */
-import type { Kernel, TableName } from '../kernel/kernel.ts';
+import type { ApplyResult, Kernel, TableName } from '../kernel/kernel.ts';
 import type { Family } from '../net/address.ts';
 import type { Forwarding } from '../state/types.ts';
-import {
-  type Backend,
-  type Counts,
-  type Fixed,
-  noCounts,
-  type Tables,
-  type Types,
-} from './backend.ts';
+import { type Backend, type Counts, type Fixed, noCounts, type Types } from './backend.ts';
 import { BoundForwardings } from './bound-forwardings.ts';
 import { FrontendChanges } from './changes.ts';
 import {
@@ -25,10 +18,10 @@ import {
   type Observation,
   type Pause,
   type Planner,
-  type RefusedAddress,
-  type RuleCount,
+  type Repair,
+  type WrittenBatch,
 } from './mode.ts';
-import { type FoundOf, Repair } from './repair.ts';
+import { Comparison, type FoundOf } from './repair.ts';
 import { type Needed, SharedObjects } from './shared-objects.ts';
 
 /**
@@ -36,6 +29,8 @@ import { type Needed, SharedObjects } from './shared-objects.ts';
  * a `batchBytesMax` of their own count only what is written.
  */
 const frontendBytes = 256;
+
+type TakeLater = NonNullable<Planner['takeDeferred']>;
 
 export class ModePlanner<T extends Types> implements Planner {
   readonly family: Family;
@@ -52,7 +47,13 @@ export class ModePlanner<T extends Types> implements Planner {
   #isIndivisible = false;
   #writer: ReturnType<Backend<T>['writer']>;
   /** The one that is under way. */
-  #repair: Repair<T> | undefined;
+  #comparison: Comparison<T> | undefined;
+  /** A part of a repair was planned, and waits to be taken. */
+  #isRepairWaiting = false;
+  /** Batches taken so far. */
+  #batches = 0;
+  /** The last batch that was taken. */
+  #batch: 'settled' | 'taken' | 'refused' = 'settled';
 
   /** `addresses`: where the mode binds those of Services, the machine's own are left out. */
   constructor(
@@ -96,6 +97,8 @@ export class ModePlanner<T extends Types> implements Planner {
   }
 
   change(previous: Forwarding | undefined, next: Forwarding | undefined): void {
+    if (this.#batch === 'refused') throw new Error('change planned upon a refused batch');
+    if (this.#isRepairWaiting) throw new Error('change planned before a repair was taken');
     if (this.#bound !== undefined) {
       this.#bound.change(previous, next, this.#environment);
       return;
@@ -135,8 +138,10 @@ export class ModePlanner<T extends Types> implements Planner {
       this.#backend.tally?.shared(object, 1);
     }
     // It is needed now, whether or not the repair has come to it.
-    const repair = this.#repair;
-    if (repair?.isComparing) this.#repairShared(repair, { owner, object }, repair.uncounted);
+    const comparison = this.#comparison;
+    if (comparison?.isBegun) {
+      this.#repairShared(comparison, { owner, object }, comparison.uncounted);
+    }
   }
 
   environment(next: Environment, pause: Pause): Promise<void> | void {
@@ -155,16 +160,44 @@ export class ModePlanner<T extends Types> implements Planner {
   }
 
   take(): Batch | undefined {
-    this.#confirm();
-    const touched = this.#repair?.found.touched;
+    this.#checkSettled();
+    const touched = this.#comparison?.found.touched;
     for (const [id, { owner, before, after }] of this.#changes.entries()) {
       this.#writer.frontend({ from: 'belief', owner, before, after });
       touched?.add(id);
     }
     this.#writeShared(touched);
-    const batch = this.#writer.batch();
+    const written = this.#writer.batch();
     this.#startBatch();
-    return batch;
+    return this.#taken(written);
+  }
+
+  #checkSettled(): void {
+    if (this.#batch === 'taken')
+      throw new Error('the batch before was neither committed nor refused');
+    if (this.#batch === 'refused') throw new Error('batch taken after a refused one');
+  }
+
+  /** What was recorded for nothing that has to be written is in force already. */
+  #taken(written: WrittenBatch | undefined): Batch | undefined {
+    if (written === undefined) {
+      this.#confirm();
+      return undefined;
+    }
+    this.#batch = 'taken';
+    this.#batches += 1;
+    return {
+      ...written,
+      committed: (result) => {
+        this.#batch = 'settled';
+        written.committed?.(result);
+        this.#confirm();
+      },
+      refused: () => {
+        this.#batch = 'refused';
+        this.#rollback();
+      },
+    };
   }
 
   #writeShared(touched: Set<string> | undefined): void {
@@ -172,7 +205,7 @@ export class ModePlanner<T extends Types> implements Planner {
     for (const { object, owner, isThere } of added) {
       // An unused object is not repaired, so others may have changed it.
       const mayBeThere =
-        isThere || (this.#repair?.found.faultOf(object) ?? 'missing') !== 'missing';
+        isThere || (this.#comparison?.found.faultOf(object) ?? 'missing') !== 'missing';
       this.#writer.add(object, owner, mayBeThere);
       touched?.add(object.id);
     }
@@ -186,80 +219,97 @@ export class ModePlanner<T extends Types> implements Planner {
     this.#changes.clear();
     this.#pendingBytes = 0;
     this.#isIndivisible = false;
+    this.#isRepairWaiting = false;
     this.#writer = this.#backend.writer();
   }
 
   /** What was recorded so far is in force: the state before it is not needed any more. */
-  readonly #confirm = (): void => {
+  #confirm(): void {
     this.#shared.confirm();
     this.#backend.late?.confirm();
-  };
-
-  get deferred(): boolean {
-    return this.#shared.isAnyRetired || this.#backend.late?.isAny === true;
   }
 
-  takeDeferred(kernel: Kernel): Promise<Batch | undefined> | Batch | undefined {
-    this.#confirm();
+  /** What was recorded since is not in force. */
+  #rollback(): void {
+    this.#shared.rollback();
+    this.#backend.late?.rollback();
+  }
+
+  get takeDeferred(): TakeLater | undefined {
+    const isAny = this.#shared.isAnyRetired || this.#backend.late?.isAny === true;
+    return isAny ? this.#takeDeferred : undefined;
+  }
+
+  readonly #takeDeferred: TakeLater = (kernel) => {
+    this.#checkSettled();
     const writer = this.#backend.writer();
     const ids = this.#shared.due();
     for (const id of ids) writer.delete(id, '');
     const finish = (late: Iterable<string>): Batch | undefined => {
-      for (const id of [...ids, ...late]) this.#repair?.found.touched.add(id);
-      const batch = writer.batch();
-      return batch && { ...batch, committed: this.#confirm };
+      for (const id of [...ids, ...late]) this.#comparison?.found.touched.add(id);
+      return this.#taken(writer.batch());
     };
     const late = this.#backend.late?.write(kernel, writer) ?? [];
     return late instanceof Promise ? late.then(finish) : finish(late);
+  };
+
+  get takeSweep(): TakeLater | undefined {
+    const isDue = this.#batch !== 'taken' && this.#backend.tables?.sweep?.isDue === true;
+    return isDue ? this.#takeSweep : undefined;
   }
 
-  get sweepDue(): boolean {
-    return this.#backend.tables?.sweep?.isDue === true;
-  }
-
-  async takeSweep(kernel: Kernel): Promise<Batch | undefined> {
+  readonly #takeSweep: TakeLater = async (kernel) => {
+    this.#checkSettled();
     const writer = this.#backend.writer();
     await this.#backend.tables?.sweep?.write(kernel, writer);
-    return writer.batch();
-  }
+    return this.#taken(writer.batch());
+  };
 
-  takeRefused(): readonly RefusedAddress[] {
-    return this.#bound?.takeRefused() ?? [];
-  }
-
-  takeRuleCounts(): readonly RuleCount[] {
-    return this.#backend.tables?.takeRuleCounts?.() ?? [];
+  takeReport(): ReturnType<NonNullable<Planner['takeReport']>> {
+    return {
+      refused: this.#bound?.takeRefused() ?? [],
+      rules: this.#backend.tables?.takeRuleCounts?.() ?? [],
+    };
   }
 
   get exposed(): readonly TableName[] {
     return this.#backend.tables?.exposed ?? [];
   }
 
-  async prepare(...of: Parameters<Tables<T>['prepare']>): Promise<void> {
-    await this.#backend.tables?.prepare(...of);
+  async prepare(
+    kernel: Kernel,
+    transact: (ops: Uint8Array) => Promise<ApplyResult>,
+  ): ReturnType<Planner['prepare']> {
+    await this.#backend.tables?.prepare(kernel, transact);
+    return { observe: (reader, pause) => this.observe(reader, pause) };
   }
 
-  stage(found: Observation): boolean {
-    return this.#backend.tables?.stage?.(this.#own(found).found) ?? false;
+  #stage(comparison: Comparison<T>): (() => Batch | undefined) | undefined {
+    const { found } = this.#current(comparison);
+    return this.#backend.tables?.stage?.(found) ? () => this.#hook() : undefined;
   }
 
-  hook(): void {
+  #hook(): Batch | undefined {
     this.#backend.tables?.hook?.();
     this.#claimOfEnvironment();
+    return this.take();
   }
 
   async miscounts(kernel: Kernel): Promise<readonly Miscount[] | undefined> {
+    const isWaiting = this.#changes.isAny || this.#shared.isAnyChanged;
+    if (isWaiting || this.#batch !== 'settled') return undefined;
     return this.#backend.tables?.miscounts?.(kernel);
   }
 
-  async reset(inForce: Iterable<Forwarding>, pause: Pause): Promise<void> {
-    this.#backend.late?.rollback();
+  async resume(inForce: Iterable<Forwarding>, pause: Pause): Promise<void> {
+    this.#rollback();
     this.#backend.tally?.clear();
     this.#changes.reset();
     this.#shared.reset();
     this.#bound?.clear();
-    if (this.#repair !== undefined) this.#repair.isComparing = false;
+    if (this.#comparison !== undefined) this.#comparison.isBegun = false;
     this.#startBatch();
+    this.#batch = 'settled';
     this.#ofEnvironment = this.#backend.ofEnvironment(this.#environment);
     for (const object of this.#ofEnvironment) this.#resumeShared('', object);
     await inTurns(inForce, pause, (forwarding) => this.#resume(forwarding));
@@ -281,17 +331,33 @@ export class ModePlanner<T extends Types> implements Planner {
   }
 
   async observe(kernel: Kernel, pause: Pause): Promise<Observation> {
+    const batches = this.#batches;
+    let isStale = this.#batch !== 'settled';
     const begun = (found: T['found']): void => {
-      this.#repair = new Repair(found as FoundOf<T>);
+      this.#comparison = new Comparison(found as FoundOf<T>);
     };
     const found = await this.#backend.read(kernel, pause, begun);
-    if (this.#repair?.found !== found) begun(found);
-    return found;
+    if (this.#comparison?.found !== found) begun(found);
+    const comparison = this.#current(this.#comparison);
+    const { allowsBatches = false, generation } = comparison.found;
+    isStale ||= this.#batches !== batches || this.#batch !== 'settled' || this.pendingBytes > 0;
+    return {
+      generation,
+      allowsBatches,
+      isStale: isStale && !allowsBatches,
+      adopt: (next) => comparison.found.adopt(next),
+      stage: () => this.#stage(comparison),
+      repair: (slice) => this.#begin(comparison, slice),
+      restore: async (targets, slice) => {
+        await this.resume(targets, slice);
+        return this.#begin(comparison, slice);
+      },
+      drop: () => this.#drop(comparison),
+    };
   }
 
-  async repairFixed(given: Observation, pause: Pause): Promise<Drift> {
-    const own = this.#own(given);
-    const { found } = own;
+  async #begin(comparison: Comparison<T>, pause: Pause): Promise<Repair> {
+    const { found } = this.#current(comparison);
     const fixed = this.#fixed();
     const repair = await this.#backend.repairFixed(found, this.#writer, fixed, pause);
     if (repair.isAnew === true) {
@@ -299,22 +365,28 @@ export class ModePlanner<T extends Types> implements Planner {
       this.#changes.startAnew();
     }
     this.#isIndivisible = repair.isIndivisible === true;
-    own.prune = repair.prune;
-    own.isComparing = true;
+    comparison.prune = repair.prune;
+    comparison.isBegun = true;
     const drift = { ...repair.drift };
-    for (const object of this.#ofEnvironment) this.#repairShared(own, { owner: '', object }, drift);
-    return drift;
+    for (const object of this.#ofEnvironment) {
+      this.#repairShared(comparison, { owner: '', object }, drift);
+    }
+    return {
+      drift,
+      compare: (desired) => this.#compare(comparison, desired),
+      finish: (slice) => this.#finish(comparison, slice),
+    };
   }
 
-  repair(given: Observation, wanted: Forwarding): Drift {
-    const repair = this.#own(given);
-    const { found, madeLast } = repair;
+  #compare(comparison: Comparison<T>, desired: Forwarding): Drift {
+    const { found, madeLast } = this.#current(comparison);
+    this.#isRepairWaiting = true;
     const drift = noCounts();
-    const { key: owner } = wanted;
-    const { frontends, shared } = this.#backend.objects(wanted, this.#environment);
+    const { key: owner } = desired;
+    const { frontends, shared } = this.#backend.objects(desired, this.#environment);
     for (const object of shared) {
       if (object.isMadeLast === true) madeLast.push({ owner, object });
-      else this.#repairShared(repair, { owner, object }, drift);
+      else this.#repairShared(comparison, { owner, object }, drift);
     }
     for (const frontend of frontends) {
       this.#pendingBytes += this.#frontendBytes;
@@ -327,7 +399,7 @@ export class ModePlanner<T extends Types> implements Planner {
   }
 
   #repairShared(
-    { compared, found }: Repair<T>,
+    { compared, found }: Comparison<T>,
     { owner, object }: Needed<T['shared']>,
     drift: Counts,
   ): void {
@@ -344,29 +416,29 @@ export class ModePlanner<T extends Types> implements Planner {
     drift[fault] += 1;
   }
 
-  async prune(given: Observation, pause: Pause): Promise<Drift> {
-    const repair = this.#own(given);
-    const { found, uncounted: drift } = repair;
+  async #finish(comparison: Comparison<T>, pause: Pause): Promise<Drift> {
+    const { found, uncounted: drift } = this.#current(comparison);
+    this.#isRepairWaiting = true;
     await inTurns(found.rest(), pause, ([id, held]) => {
       if (found.touched.has(id) || this.#changes.has(id)) return;
       const after = undefined;
       this.#writer.frontend({ from: 'kernel', owner: '', before: held, after, drift });
     });
-    await this.#pruneShared(repair, drift, pause);
-    drift.unwanted += (await repair.prune?.(this.#writer, pause)) ?? 0;
-    this.abandon(found);
+    await this.#pruneShared(comparison, drift, pause);
+    drift.unwanted += (await comparison.prune?.(this.#writer, pause)) ?? 0;
+    this.#drop(comparison);
     return drift;
   }
 
-  abandon(given: Observation): void {
-    if (this.#repair?.found !== given) return;
-    this.#repair.found.abandon?.();
-    this.#repair = undefined;
+  #drop(comparison: Comparison<T>): void {
+    if (this.#comparison !== comparison) return;
+    comparison.found.abandon?.();
+    this.#comparison = undefined;
   }
 
-  async #pruneShared(repair: Repair<T>, drift: Counts, pause: Pause): Promise<void> {
-    const { found, madeLast } = repair;
-    await inTurns(madeLast, pause, (needed) => this.#repairShared(repair, needed, drift));
+  async #pruneShared(comparison: Comparison<T>, drift: Counts, pause: Pause): Promise<void> {
+    const { found, madeLast } = comparison;
+    await inTurns(madeLast, pause, (needed) => this.#repairShared(comparison, needed, drift));
     const present = new Set<string>();
     const unneeded: string[] = [];
     await inTurns(found.shared(), pause, ({ id, isDeletedLater }) => {
@@ -389,9 +461,11 @@ export class ModePlanner<T extends Types> implements Planner {
     };
   }
 
-  /** The repair that compares with what this planner read last. */
-  #own(found: Observation): Repair<T> {
-    if (this.#repair?.found !== found) throw new Error('nobody compares with this any longer');
-    return this.#repair;
+  /** A planner notes what batches write in what it read last, and compares with nothing else. */
+  #current(comparison: Comparison<T> | undefined): Comparison<T> {
+    if (comparison === undefined || this.#comparison !== comparison) {
+      throw new Error('the observation is stale: it was dropped, or another one was made');
+    }
+    return comparison;
   }
 }

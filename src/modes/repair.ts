@@ -4,10 +4,10 @@ import type { Needed } from './shared-objects.ts';
 export type FoundOf<T extends Types> = T['found'] & Found<T>;
 
 /** A comparison with the kernel, from the beginning of the reading. */
-export class Repair<T extends Types> {
+export class Comparison<T extends Types> {
   readonly found: FoundOf<T>;
-  /** All is read. */
-  isComparing = false;
+  /** All is read, and fixed objects are repaired. */
+  isBegun = false;
   /** Drift that claims have found meanwhile. */
   readonly uncounted = noCounts();
   /** Ids of shared objects that it has compared. */

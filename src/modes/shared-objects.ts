@@ -69,6 +69,11 @@ export class SharedObjects<S extends SharedObject> {
     for (const entry of this.#entries.values()) if (entry.count > 0) yield entry;
   }
 
+  /** Whether `take` might name any. */
+  get isAnyChanged(): boolean {
+    return this.#changed.length > 0;
+  }
+
   get isAnyRetired(): boolean {
     return this.#retired.size > 0;
   }
@@ -158,9 +163,13 @@ export class SharedObjects<S extends SharedObject> {
     this.#retired.confirm();
   }
 
-  /** Forgets all claims, and takes back what was taken since `confirm`. */
-  reset(): void {
+  /** What was taken since `confirm` is not in force. */
+  rollback(): void {
     this.#retired.rollback();
+  }
+
+  /** Forgets all claims. */
+  reset(): void {
     this.#entries.clear();
     this.#changed = [];
   }

@@ -4,7 +4,7 @@
  */
 import { isKernelError } from '../kernel/errors.ts';
 import type { Committer, Kernel } from '../kernel/kernel.ts';
-import type { Drift, Observation, Planner } from '../modes/mode.ts';
+import type { Drift, Observation, Planner, Repair } from '../modes/mode.ts';
 import type { Clock } from '../time/clock.ts';
 import { Pacer } from '../time/pacer.ts';
 import { type Applier, type Failure, unknownFailure } from './batch.ts';
@@ -46,12 +46,11 @@ type State =
   | {
       readonly kind: 'observing';
       readonly reader: RetryingReader;
-      readonly batches: number;
       result: Observed | undefined;
     }
   | {
       readonly kind: 'comparing';
-      readonly found: Observation;
+      readonly repair: Repair;
       readonly keys: Iterator<string>;
       readonly writers: Writers;
       readonly by: Committer | undefined;
@@ -208,17 +207,15 @@ export class Audit {
    * Reads the kernel while syncs go on. An observation that their batches make stale is made again.
    */
   #observeBeside(): void {
-    const { applier, clock, planner, ruleset, wake, sliceMs } = this.#options;
+    const { clock, planner, ruleset, wake, sliceMs } = this.#options;
     const reader = new RetryingReader(this.#options.reader, ruleset);
-    const { batches } = applier;
-    const state: State = { kind: 'observing', reader, batches, result: undefined };
+    const state: State = { kind: 'observing', reader, result: undefined };
     this.#state = state;
     const settle = (result: Observation | Error): void => {
       this.#observeMs = clock.now() - this.#startedMs;
-      const beside = 'besideBatches' in result && result.besideBatches === true;
-      const undisturbed = applier.batches === state.batches && applier.idle;
-      state.result = beside || undisturbed ? result : 'stale';
-      if (state.result === 'stale' && !(result instanceof Error)) planner.abandon?.(result);
+      const isStale = 'isStale' in result && result.isStale;
+      state.result = isStale ? 'stale' : result;
+      if (isStale) result.drop();
       wake();
     };
     planner.observe(reader, new Pacer(clock, sliceMs).pause).then(settle, settle);
@@ -231,7 +228,7 @@ export class Audit {
   }
 
   async #observed(result: Observed | undefined, commits: number): Promise<Failure | undefined> {
-    const { applier, clock, planner, sliceMs } = this.#options;
+    const { applier, clock, sliceMs } = this.#options;
     if (result === undefined) return undefined;
     this.#state = { kind: 'resting' };
     if (result === 'stale' || isKernelError(result, 'EINTR')) {
@@ -246,8 +243,9 @@ export class Audit {
     const writers = await this.writers();
     this.verified({ generation: result.generation, commits });
     const keys = [...applier.inForce.keys()].values();
-    const drift = await planner.repairFixed(result, new Pacer(clock, sliceMs).pause);
-    this.#state = { kind: 'comparing', found: result, keys, writers, by: this.#by, drift };
+    const repair = await result.repair(new Pacer(clock, sliceMs).pause);
+    const { drift } = repair;
+    this.#state = { kind: 'comparing', repair, keys, writers, by: this.#by, drift };
     this.#by = undefined;
     return undefined;
   }
@@ -260,7 +258,7 @@ export class Audit {
       if (pacer.due) await pacer.rest();
       done = this.#compareNext(state);
     }
-    if (done) state.drift = addDrift(state.drift, await planner.prune(state.found, pacer.pause));
+    if (done) state.drift = addDrift(state.drift, await state.repair.finish(pacer.pause));
     const failure = await applier.finish('audit');
     if (failure !== undefined) return failure;
     if (!done) {
@@ -285,12 +283,12 @@ export class Audit {
 
   /** Compares one Forwarding; true when none is left. */
   #compareNext(state: State & { kind: 'comparing' }): boolean {
-    const { applier, planner } = this.#options;
+    const { applier } = this.#options;
     const { value: key, done } = state.keys.next();
     if (done) return true;
     const forwarding = applier.expected(key);
     if (forwarding === undefined) return false;
-    state.drift = addDrift(state.drift, planner.repair(state.found, forwarding));
+    state.drift = addDrift(state.drift, state.repair.compare(forwarding));
     applier.note(key, { next: forwarding, cause: undefined });
     return false;
   }

@@ -76,7 +76,6 @@ export class Applier {
   #bytesMax: number;
   #pacedBytesMax: number;
   #stopping = false;
-  #batches = 0;
 
   constructor(options: ApplierOptions) {
     this.#options = options;
@@ -89,16 +88,6 @@ export class Applier {
   /** What the kernel has acknowledged. */
   get inForce(): ReadonlyMap<string, Forwarding> {
     return this.#options.inForce.forwardings;
-  }
-
-  /** Batches handed to the kernel so far. */
-  get batches(): number {
-    return this.#batches;
-  }
-
-  /** Nothing is in flight and nothing waits to be taken. */
-  get idle(): boolean {
-    return this.#flight === undefined && this.#planner.pendingBytes === 0;
   }
 
   /** Forgets what was planned, because a repair plans everything. */
@@ -131,7 +120,7 @@ export class Applier {
 
   /**
    * Calls `plan` for each key, in slices, and applies what it plans in batches. Resolves when all
-   * is in force, or with the first failure; the planner must be reset after that.
+   * is in force, or with the first failure.
    */
   async drain(
     keys: Iterable<string>,
@@ -215,7 +204,6 @@ export class Applier {
   ): Promise<Failure | undefined> {
     const { kernel, clock, ruleset } = this.#options;
     const encodedMs = clock.now();
-    this.#batches += 1;
     let startedMs = encodedMs;
     const result = await ruleset.commit(
       batch.transactions ?? 1,
@@ -225,8 +213,11 @@ export class Applier {
       },
       ({ kind }) => kind === 'applied',
     );
-    if (result.kind === 'failed') return this.#refused(batch, changes, result);
-    batch.committed?.(result);
+    if (result.kind === 'failed') {
+      batch.refused();
+      return this.#refused(batch, changes, result);
+    }
+    batch.committed(result);
     this.#bytesMax = Math.min(this.#largestBytes, this.#bytesMax * 2);
     this.#pace(batch.ops.length, clock.now() - startedMs);
     const committedMs = clock.now();

@@ -3,7 +3,14 @@
  * planner of its own, whose batches nobody applies. Syncs go on meanwhile.
  */
 import type { Kernel } from '../kernel/kernel.ts';
-import { type Drift, inTurns, type Observation, type Pause, type Planner } from '../modes/mode.ts';
+import {
+  type Drift,
+  inTurns,
+  type Observation,
+  type Pause,
+  type Planner,
+  type Repair,
+} from '../modes/mode.ts';
 import type { Forwarding } from '../state/types.ts';
 import type { Clock } from '../time/clock.ts';
 import { Pacer } from '../time/pacer.ts';
@@ -62,10 +69,10 @@ async function read(options: ComparisonOptions): Promise<Reading | undefined> {
   const { pause } = new Pacer(clock, sliceMs);
   const before = await snapshot(options);
   const commits = ruleset.completed;
-  await planner.reset(before.values(), pause);
+  await planner.resume(before.values(), pause);
   const found = await planner.observe(new RetryingReader(kernel, ruleset), pause);
   const after = await snapshot(options);
-  const isSpoilt = found.besideBatches !== true && ruleset.completed !== commits;
+  const isSpoilt = !found.allowsBatches && ruleset.completed !== commits;
   return isSpoilt ? undefined : { planner, found, before, after };
 }
 
@@ -94,10 +101,11 @@ async function compareWith(
     if (forwarding !== undefined) compared += 1;
     if (!isDrift(drift)) return;
     const batch = planner.take();
+    batch?.committed({ kind: 'applied' });
     differences.push({ forwarding, drift, ops: batch === undefined ? [] : [batch.ops] });
   };
-  const targets = without(after, changed);
-  await compareEach({ planner, found, pause: pacer.pause }, targets, note);
+  const repair = await found.repair(pacer.pause);
+  await compareEach(repair, without(after, changed), pacer.pause, note);
   return { compared, leftOut: changed.size, differences };
 }
 
@@ -108,25 +116,19 @@ function* without(
   for (const [key, forwarding] of forwardings) if (!keys.has(key)) yield forwarding;
 }
 
-interface Compared {
-  readonly planner: Planner;
-  /** What the planner has read of the kernel. */
-  readonly found: Observation;
-  readonly pause: Pause;
-}
-
 /**
- * Makes the planner plan all that leads from what was found to `targets`. `note` is told how far
+ * Plans all that leads from what was found to `targets`. `note` is told how far
  * each differs, and what is of none of them; undefined = of no Service.
  */
 export async function compareEach(
-  { planner, found, pause }: Compared,
+  repair: Repair,
   targets: Iterable<Forwarding>,
+  pause: Pause,
   note: (forwarding: Forwarding | undefined, drift: Drift) => void,
 ): Promise<void> {
-  note(undefined, await planner.repairFixed(found, pause));
-  await inTurns(targets, pause, (target) => note(target, planner.repair(found, target)));
-  note(undefined, await planner.prune(found, pause));
+  note(undefined, repair.drift);
+  await inTurns(targets, pause, (target) => note(target, repair.compare(target)));
+  note(undefined, await repair.finish(pause));
 }
 
 /** Tells the planner what changed while the kernel was read: it is left out of the comparison. */
@@ -144,6 +146,6 @@ async function takeOver(
     planner.change(previous, next);
     changed.add(key);
   }
-  planner.take();
+  planner.take()?.committed({ kind: 'applied' });
   return changed;
 }

@@ -30,15 +30,15 @@ export async function dryRun(
   kernel: Kernel,
   forwardings: readonly Forwarding[],
 ): Promise<DryRun> {
-  await planner.prepare?.(kernel, (ops) => kernel.apply(ops));
+  const prepared = await planner.prepare(kernel, (ops) => kernel.apply(ops));
   // kube-proxy or another program may write in the meantime.
-  const found = await untilSteady(() => planner.observe(kernel, noPause));
+  const found = await untilSteady(() => prepared.observe(kernel, noPause));
   const targets = forwardings.map((forwarding) => found.adopt(forwarding));
-  await planner.reset(targets, noPause);
+  const repair = await found.restore(targets, noPause);
   const writes = new Map<KernelOp['kind'], number>();
   const different: string[] = [];
   let drift = noDrift;
-  await compareEach({ planner, found, pause: noPause }, targets, (target, own) => {
+  await compareEach(repair, targets, noPause, (target, own) => {
     drift = addDrift(drift, own);
     if (target && isDrift(own)) different.push(formatServicePortName(target.servicePort));
     // Where packets would miss what is not there yet, all of it is one batch.
@@ -55,6 +55,6 @@ function count(planner: Planner, writes: Map<KernelOp['kind'], number>): void {
       const one = isElements ? op.count : 1;
       writes.set(op.kind, (writes.get(op.kind) ?? 0) + one);
     }
-    batch.committed?.({ kind: 'applied' });
+    batch.committed({ kind: 'applied' });
   }
 }

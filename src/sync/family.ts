@@ -1,6 +1,6 @@
 /** Brings one family of the kernel to what is desired, and keeps it there. */
 import type { Kernel } from '../kernel/kernel.ts';
-import type { Environment, Planner } from '../modes/mode.ts';
+import type { Environment, Planner, Takeover } from '../modes/mode.ts';
 import type { Family } from '../net/address.ts';
 import type { Forwarding } from '../state/types.ts';
 import { type Clock, isDue } from '../time/clock.ts';
@@ -70,6 +70,8 @@ export class FamilySync {
   readonly #environment: PlannedEnvironment;
   readonly #requests: Requests;
   #phase: Phase = 'reading';
+  /** While rules are staged: takes the batch that hooks them. */
+  #takeHook: ReturnType<Takeover['stage']>;
   #inStepAtMs: number | undefined;
   /** As the last event `done` said. */
   #isWell = false;
@@ -131,8 +133,8 @@ export class FamilySync {
    * retired, and audits.
    */
   get upToDate(): boolean {
-    const { sweepDue } = this.#options.planner;
-    const isDue = this.#recovery.dueAtMs !== undefined || this.#hasWork || sweepDue;
+    const isSweepDue = this.#options.planner.takeSweep !== undefined;
+    const isDue = this.#recovery.dueAtMs !== undefined || this.#hasWork || isSweepDue;
     return this.#isListed && this.#requests.isWaiting && !isDue;
   }
 
@@ -212,8 +214,8 @@ export class FamilySync {
 
   async #readAhead(): Promise<void> {
     const ahead = await this.#snapshots.begin();
-    const { planner } = this.#options;
-    if (this.#phase === 'reading' && ahead !== undefined && planner.stage?.(ahead.found) === true) {
+    if (this.#phase === 'reading') this.#takeHook = ahead?.found.stage();
+    if (this.#takeHook !== undefined) {
       this.#phase = 'staged';
       this.#reports.hold();
     }
@@ -229,8 +231,8 @@ export class FamilySync {
     while (this.#recovery.dueAtMs !== undefined && !this.#isStopping) await this.#step();
     if (this.#isStopping) return;
     const startedMs = this.#options.clock.now();
-    this.#options.planner.hook?.();
-    const failure = await this.#applier.finish('start');
+    const batch = this.#takeHook?.();
+    const failure = batch && (await this.#applier.apply(batch, 'start'));
     if (this.#isStopping) return;
     this.#phase = 'live';
     this.#reports.release();
@@ -259,9 +261,9 @@ export class FamilySync {
   }
 
   async #keepHouse(): Promise<void> {
-    const { sweepDue } = this.#options.planner;
+    const isSweepDue = this.#options.planner.takeSweep !== undefined;
     await this.#housekeeping.run();
-    if (sweepDue && !this.#isStopping) this.#tellSettled();
+    if (isSweepDue && !this.#isStopping) this.#tellSettled();
   }
 
   async #auditStep(): Promise<void> {
@@ -342,9 +344,9 @@ export class FamilySync {
       this.#changes.rest(this.#isUnhooked ? startedMs + stagedPeriodMs : now + restMs);
     }
     this.#tellSettled();
-    this.#reports.tellOf(planner);
+    const { refused, rules } = planner.takeReport?.() ?? { refused: [], rules: [] };
+    this.#reports.tellRefused(refused);
     const durationMs = now - startedMs;
-    const rules = planner.takeRuleCounts?.() ?? [];
     const well = isContained && !isMostlyRefused(this.#quarantine.size, this.desired.size);
     this.#isWell = well;
     if (well) this.#inStepAtMs = now;
@@ -359,7 +361,8 @@ export class FamilySync {
    */
   #tellSettled(): void {
     const { follower, planner } = this.#options;
-    if (this.#recovery.dueAtMs !== undefined || planner.sweepDue || this.#isUnhooked) return;
+    const isSweepDue = planner.takeSweep !== undefined;
+    if (this.#recovery.dueAtMs !== undefined || isSweepDue || this.#isUnhooked) return;
     follower?.upToDate(this.#environment.planned.nodePortAddresses);
   }
 
@@ -396,7 +399,7 @@ export class FamilySync {
     // Others need not wait for a recovery: an audit reads the kernel beside syncs.
     if (contained && disbelieved) this.#audit.request(0);
     const retryMs = contained ? undefined : this.#recovery.failed(failures);
-    if (contained) await planner.reset(this.inForce.values(), this.#pause());
+    if (contained) await planner.resume(this.inForce.values(), this.#pause());
     observer({ kind: 'failed', family: this.family, purpose, failures, retryMs });
     if (!contained || this.#hasWork) this.#requests.request();
     return contained;

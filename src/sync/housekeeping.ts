@@ -3,7 +3,7 @@
  * affinity that points at endpoints that are gone (`sweep`). What the kernel refuses is retried.
  */
 import type { Kernel } from '../kernel/kernel.ts';
-import { type Batch, deferMs, type Planner } from '../modes/mode.ts';
+import type { Planner } from '../modes/mode.ts';
 import { Backoff } from '../time/backoff.ts';
 import type { Clock } from '../time/clock.ts';
 import { Pacer } from '../time/pacer.ts';
@@ -22,6 +22,12 @@ interface HousekeepingOptions {
 
 /** After a task that took t, at least `restFactor * t` passes before the next one of its kind. */
 const restFactor = 10;
+
+/**
+ * Least time between two batches of deferred deletions. A packet that has looked up an object
+ * uses it for less than this.
+ */
+export const deferMs = 1000;
 
 /** Tasks wait for syncs no longer than this. */
 const patienceMs = 1000;
@@ -48,9 +54,9 @@ export class Housekeeping {
   /** `Clock.now` of the next task; undefined when there is none. */
   nextMs(): number | undefined {
     const { planner, clock } = this.#options;
-    if (planner.deferred) this.#deferredAtMs ??= clock.now() + deferMs;
+    if (planner.takeDeferred !== undefined) this.#deferredAtMs ??= clock.now() + deferMs;
     else this.#deferredAtMs = undefined;
-    const sweepAtMs = planner.sweepDue ? this.#sweepAtMs : undefined;
+    const sweepAtMs = planner.takeSweep !== undefined ? this.#sweepAtMs : undefined;
     if (sweepAtMs === undefined || this.#deferredAtMs === undefined) {
       return sweepAtMs ?? this.#deferredAtMs;
     }
@@ -68,17 +74,18 @@ export class Housekeeping {
 
   /** Does what is due. Nothing may be in flight or waiting to be taken. */
   async run(): Promise<void> {
-    const { planner, clock, reader } = this.#options;
+    const { planner, clock } = this.#options;
     const now = clock.now();
     this.#waitingSinceMs = undefined;
-    if (planner.sweepDue && now >= this.#sweepAtMs) {
-      const retryMs = await this.#apply('sweep', () => planner.takeSweep(reader));
+    const { takeSweep } = planner;
+    if (takeSweep !== undefined && now >= this.#sweepAtMs) {
+      const retryMs = await this.#apply('sweep', takeSweep);
       const endMs = clock.now();
       this.#sweepAtMs = endMs + (retryMs ?? (endMs - now) * restFactor);
     }
     if (this.#deferredAtMs !== undefined && now >= this.#deferredAtMs) {
       const startMs = clock.now();
-      const retryMs = await this.#apply('deferred', async () => planner.takeDeferred(reader));
+      const retryMs = await this.#apply('deferred', planner.takeDeferred);
       const endMs = clock.now();
       const restMs = Math.max(deferMs, (endMs - startMs) * restFactor);
       this.#deferredAtMs = endMs + (retryMs ?? restMs);
@@ -86,14 +93,15 @@ export class Housekeeping {
   }
 
   /** Returns the milliseconds to wait after a failure; undefined = done. */
-  async #apply(purpose: Task, take: () => Promise<Batch | undefined>): Promise<number | undefined> {
-    const { planner, applier, clock, observer, sliceMs } = this.#options;
-    const failures = await take().then(
+  async #apply(purpose: Task, take: Planner['takeDeferred']): Promise<number | undefined> {
+    const { planner, applier, clock, observer, reader, sliceMs } = this.#options;
+    const taken = (async () => take?.(reader))();
+    const failures = await taken.then(
       async (batch) => batch && (await applier.apply(batch, purpose))?.failures,
       (error: Error) => [asKernelFailure(error)],
     );
     if (failures === undefined) return undefined;
-    await planner.reset(applier.inForce.values(), new Pacer(clock, sliceMs).pause);
+    await planner.resume(applier.inForce.values(), new Pacer(clock, sliceMs).pause);
     const retryMs = this.#backoff[purpose].failed();
     observer({ kind: 'failed', family: planner.family, purpose, failures, retryMs });
     return retryMs;

@@ -1,13 +1,13 @@
 /** Brings the kernel from any state to what is desired, and writes only the difference. */
 import type { KernelFailure } from '../kernel/kernel.ts';
-import type { Drift, Observation, Planner } from '../modes/mode.ts';
+import type { Drift, Takeover } from '../modes/mode.ts';
 import type { Forwarding } from '../state/types.ts';
 import { Backoff, type BackoffLimits } from '../time/backoff.ts';
 import type { Clock } from '../time/clock.ts';
 import { Pacer } from '../time/pacer.ts';
 import type { Applier, Failure } from './batch.ts';
 import type { Causes } from './cause.ts';
-import { addDrift, noDrift, type Purpose } from './events.ts';
+import { addDrift, type Purpose } from './events.ts';
 import type { Quarantined } from './quarantine.ts';
 
 /** The delay while another process holds what is needed: to ask again costs little. */
@@ -53,7 +53,6 @@ export class Recovery {
 }
 
 interface RepairOptions {
-  readonly planner: Planner;
   readonly applier: Applier;
   readonly clock: Clock;
   readonly sliceMs: number;
@@ -83,7 +82,7 @@ export function targetsOf(
 /** Gives the pools of `targets` the order that they have in the kernel. */
 export async function adoptAll(
   { clock, sliceMs }: RepairOptions,
-  found: Observation,
+  found: Takeover,
   targets: Map<string, Forwarding>,
 ): Promise<void> {
   const pacer = new Pacer(clock, sliceMs);
@@ -96,22 +95,22 @@ export async function adoptAll(
 
 /** Throws what the planner throws about fixed objects and remains. */
 export async function repairAll(
-  { planner, applier, clock, sliceMs }: RepairOptions,
-  found: Observation,
+  { applier, clock, sliceMs }: RepairOptions,
+  found: Takeover,
   targets: ReadonlyMap<string, Forwarding>,
   causes: Readonly<Causes>,
   purpose: Purpose,
 ): Promise<Repaired> {
   const { pause } = new Pacer(clock, sliceMs);
-  await planner.reset(targets.values(), pause);
-  let drift = addDrift(noDrift, await planner.repairFixed(found, pause));
+  const repair = await found.restore(targets.values(), pause);
+  let { drift } = repair;
   const plan = (key: string): void => {
     const next = targets.get(key)!;
-    drift = addDrift(drift, planner.repair(found, next));
+    drift = addDrift(drift, repair.compare(next));
     applier.note(key, { next, cause: causes.get(key) });
   };
   const failure = await applier.drain(targets.keys(), plan, purpose);
   if (failure !== undefined || applier.stopping) return { drift, failure };
-  drift = addDrift(drift, await planner.prune(found, pause));
+  drift = addDrift(drift, await repair.finish(pause));
   return { drift, failure: await applier.finish(purpose) };
 }

@@ -1,4 +1,4 @@
-import type { Planner } from '../modes/mode.ts';
+import type { RefusedAddress } from '../modes/mode.ts';
 import type { Family } from '../net/address.ts';
 import type { Clock } from '../time/clock.ts';
 import type { FamilyEvent, Observer, SyncEvent } from './events.ts';
@@ -28,12 +28,9 @@ export class Reports {
     else if (event.kind !== 'queued' && event.kind !== 'done') this.#options.observer(event);
   };
 
-  /** Tells what the planner has noticed since the last call. */
-  tellOf(planner: Planner): void {
-    const { family } = planner;
-    for (const refused of planner.takeRefused?.() ?? []) {
-      this.tell({ kind: 'address-refused', family, ...refused });
-    }
+  tellRefused(addresses: readonly RefusedAddress[]): void {
+    const { family } = this.#options;
+    for (const refused of addresses) this.tell({ kind: 'address-refused', family, ...refused });
   }
 
   /** Holds events back until `release`. */

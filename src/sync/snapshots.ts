@@ -1,5 +1,5 @@
 import type { ApplyResult, Kernel } from '../kernel/kernel.ts';
-import type { Observation, Planner } from '../modes/mode.ts';
+import type { Planner, Takeover } from '../modes/mode.ts';
 import type { Clock } from '../time/clock.ts';
 import { Pacer } from '../time/pacer.ts';
 import type { Moment, Ruleset } from './ruleset.ts';
@@ -15,7 +15,7 @@ interface SnapshotOptions {
 
 /** What was read while we wrote nothing. */
 interface Snapshot {
-  readonly found: Observation;
+  readonly found: Takeover;
   readonly readAt: Moment;
 }
 
@@ -57,9 +57,9 @@ export class Snapshots {
         () => kernel.apply(ops),
         ({ kind }) => kind === 'applied',
       );
-    await planner.prepare?.(kernel, transact);
+    const prepared = await planner.prepare(kernel, transact);
     return ruleset.readAlone(async () => {
-      const found = await planner.observe(reader, new Pacer(clock, sliceMs).pause);
+      const found = await prepared.observe(reader, new Pacer(clock, sliceMs).pause);
       const { generation } = found;
       return { found, readAt: { generation, commits: ruleset.completed } };
     });

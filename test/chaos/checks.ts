@@ -1,6 +1,6 @@
 /** What must hold in a cluster at any time: the kernel is as desired, and connections answer. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { deferMs } from '../../src/modes/mode.ts';
+import { deferMs } from '../../src/sync/housekeeping.ts';
 import { FAMILIES, type Family } from '../lab/addresses.ts';
 import type { Attempt } from '../lab/outcome.ts';
 import { paced } from '../lab/pace.ts';

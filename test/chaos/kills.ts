@@ -2,7 +2,7 @@
  * Kills the program at random moments, and checks the kernel: see `killMany`.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { deferMs } from '../../src/modes/mode.ts';
+import { deferMs } from '../../src/sync/housekeeping.ts';
 import { paced } from '../lab/pace.ts';
 import { alive, atRest, connect, converged, patienceMs } from './checks.ts';
 import { Cluster } from './cluster.ts';

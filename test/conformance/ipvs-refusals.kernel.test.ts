@@ -47,10 +47,9 @@ async function batches(countsTraffic: boolean): Promise<Uint8Array[]> {
   const config: ModeConfig = { ...plain, ipvs: defaultIPVSSettings, countsTraffic };
   const planner = ipvsMode.planner(config, environment);
   const found = await planner.observe(new FakeKernel(), noPause);
-  await planner.reset(services, noPause);
-  await planner.repairFixed(found, noPause);
-  for (const one of services) planner.repair(found, one);
-  await planner.prune(found, noPause);
+  const repair = await found.restore(services, noPause);
+  for (const one of services) repair.compare(one);
+  await repair.finish(noPause);
   const batch = planner.take();
   return batch === undefined ? [] : [batch.ops];
 }

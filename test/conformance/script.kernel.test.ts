@@ -109,12 +109,11 @@ describe('the nftables mode on a real kernel', () => {
     const planner = rig.newPlanner();
     const found = await planner.observe(kernel, noPause);
     const adopted = [...rig.planned.values()].map((wanted) => found.adopt(wanted));
-    await planner.reset(adopted, noPause);
-    await planner.repairFixed(found, noPause);
-    for (const wanted of adopted) planner.repair(found, wanted);
-    await planner.prune(found, noPause);
+    const repair = await found.restore(adopted, noPause);
+    for (const wanted of adopted) repair.compare(wanted);
+    await repair.finish(noPause);
     expect(planner.take()).toBeUndefined();
-    expect(planner.deferred).toBe(false);
+    expect(planner.takeDeferred).toBeUndefined();
     await nftablesMode.cleanup(kernel);
     expect((await kernel.dump({ kind: 'tablesDump', family: 0 })).records).toEqual([]);
   });

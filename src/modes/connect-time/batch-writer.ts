@@ -10,7 +10,7 @@ import { PackedBytes, sameBytes } from '../../net/bytes.ts';
 import type { EndpointList } from '../../net/endpoint-list.ts';
 import { countDifference, type Difference, type Writer } from '../backend.ts';
 import { binary } from '../elements.ts';
-import type { Batch } from '../mode.ts';
+import type { WrittenBatch } from '../mode.ts';
 import { type EnvironmentElement, elementAt } from './environment.ts';
 import type { PoolElements } from './frontends.ts';
 import {
@@ -175,7 +175,7 @@ export class BatchWriter implements Writer<ConnectTimeObjects> {
     this.#deleted[map].push('', key);
   }
 
-  batch(): Batch | undefined {
+  batch(): WrittenBatch | undefined {
     const out = new RecordWriter(kernelOps);
     const { countsTraffic, family, placement } = this.#options;
     const { directory } = placement;
@@ -205,7 +205,7 @@ export class BatchWriter implements Writer<ConnectTimeObjects> {
       writes += 1;
     }
     if (writes === 0) return undefined;
-    const culprits: Batch['culprits'] = (failure) => out.ownersOf(failure);
+    const culprits: WrittenBatch['culprits'] = (failure) => out.ownersOf(failure);
     return { ops: out.finish(), transactions: 0, writes, culprits };
   }
 }

@@ -32,7 +32,7 @@ export interface ConnectTimeObjects {
 export class ConnectTimeObservation implements Found<ConnectTimeObjects> {
   /** Maps are not part of a ruleset, which alone has a generation. */
   readonly generation = undefined;
-  readonly besideBatches = true;
+  readonly allowsBatches = true;
   readonly touched = new Set<string>();
   maps: Pinned = 'absent';
   links: Pinned = 'absent';

@@ -2,7 +2,7 @@
 import type { GoneRule } from '../../kernel/kernel.ts';
 import { compileRule } from '../../kernel/xt/compile.ts';
 import { type Counts, countDifference, type Difference, type Writer } from '../backend.ts';
-import type { Batch } from '../mode.ts';
+import type { WrittenBatch } from '../mode.ts';
 import { chainId, type IptablesConfig, type TableChain } from './layout.ts';
 import type { TableName } from './names.ts';
 import { chainAt, type HeldChain, type IptablesObjects, type SharedRule } from './objects.ts';
@@ -69,7 +69,7 @@ export class BatchWriter implements Writer<IptablesObjects> {
     if (handle !== undefined) this.transaction.deleteRule({ ...chainAt(id), id, handle, owner });
   }
 
-  batch(): Batch | undefined {
+  batch(): WrittenBatch | undefined {
     const { handles, written, deleted, gone: reportGone } = this.#inForce;
     for (const [table, rules] of this.transaction.rulesWritten()) written(table, rules);
     const { gone } = this.transaction.rules();

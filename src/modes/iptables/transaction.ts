@@ -11,7 +11,7 @@ import {
   type XtTable,
 } from '../../kernel/xt/tables.ts';
 import type { Family } from '../../net/address.ts';
-import type { Batch } from '../mode.ts';
+import type { WrittenBatch } from '../mode.ts';
 import { chainId, type TableChain } from './layout.ts';
 import type { TableName } from './names.ts';
 
@@ -142,7 +142,7 @@ export class Transaction {
       handles: ReadonlyMap<string, number>,
       gone: readonly (readonly [TableChain, GoneRule])[],
     ) => void,
-  ): Batch | undefined {
+  ): WrittenBatch | undefined {
     for (const table of this.#tables) {
       writeTable(this.#writer, this.#family, table);
     }

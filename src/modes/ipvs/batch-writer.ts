@@ -10,7 +10,7 @@ import { RecordWriter } from '../../kernel/records.ts';
 import { IFA_F } from '../../kernel/route-ops.ts';
 import { addressBytes } from '../../net/address.ts';
 import type { Difference, Writer } from '../backend.ts';
-import type { Batch } from '../mode.ts';
+import type { WrittenBatch } from '../mode.ts';
 import type { TableLayout } from '../nft-table/layout.ts';
 import { TableWriter } from '../nft-table/writer.ts';
 import { addressOf, type IPVSShared } from './frontends.ts';
@@ -91,7 +91,7 @@ export class BatchWriter implements Writer<IPVSObjects>, ServiceBatch {
     this.#link = 'missing';
   }
 
-  batch(): Batch | undefined {
+  batch(): WrittenBatch | undefined {
     const out = this.#out;
     const fixed = this.table.count;
     this.first.write(out);

@@ -3,7 +3,7 @@ import { ElementBuffers } from '../../kernel/nft/element-buffer.ts';
 import { nftOps } from '../../kernel/ops.ts';
 import { RecordWriter } from '../../kernel/records.ts';
 import type { Difference, Writer } from '../backend.ts';
-import type { Batch } from '../mode.ts';
+import type { WrittenBatch } from '../mode.ts';
 import type { TableLayout } from '../nft-table/layout.ts';
 import type { TableObject } from '../nft-table/shared.ts';
 import { TableWriter } from '../nft-table/writer.ts';
@@ -50,7 +50,7 @@ export class BatchWriter implements Writer<NFTablesObjects> {
     else this.buffers.to('delete', element.set, '').key(element.key);
   }
 
-  batch(): Batch | undefined {
+  batch(): WrittenBatch | undefined {
     this.buffers.write(this.#out);
     this.table.deleteObjects(this.#unused);
     const out = this.#out;

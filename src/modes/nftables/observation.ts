@@ -18,7 +18,7 @@ import { readElements } from './map-reader.ts';
 
 export class NFTablesObservation implements Found<NFTablesObjects> {
   readonly family: Family;
-  readonly besideBatches = true;
+  readonly allowsBatches = true;
   /** The generation when the reading began. */
   generation = 0;
   readonly table: TableContent<SetName>;

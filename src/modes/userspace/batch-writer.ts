@@ -11,7 +11,7 @@ import { IFA_F } from '../../kernel/route-ops.ts';
 import { addressBytes, type Family } from '../../net/address.ts';
 import { countDifference, type Difference, type Writer } from '../backend.ts';
 import { bytesOf } from '../elements.ts';
-import type { Batch } from '../mode.ts';
+import type { WrittenBatch } from '../mode.ts';
 import { type ServedFrontend, sameFrontend } from '../sockets/frontends.ts';
 import type { Sockets } from '../sockets/switchboard.ts';
 import { linkName } from './layout.ts';
@@ -79,7 +79,7 @@ export class BatchWriter implements Writer<UserspaceObjects> {
     this.#unbound.push(key);
   }
 
-  batch(): Batch | undefined {
+  batch(): WrittenBatch | undefined {
     const links = this.#link === 'missing' ? 1 : 0;
     const addresses = this.#bound.length + this.#unbound.length;
     const writes = links + addresses + this.#planned.size;

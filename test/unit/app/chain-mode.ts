@@ -10,6 +10,7 @@ import type {
   Observation,
   Planner,
   ProxyMode,
+  Repair,
 } from '../../../src/modes/mode.ts';
 import { nftablesMode } from '../../../src/modes/nftables/mode.ts';
 import type { Family } from '../../../src/net/address.ts';
@@ -17,10 +18,6 @@ import { type Forwarding, forwardingKey } from '../../../src/state/types.ts';
 
 export const table = 'chains';
 const families = ['IPv4', 'IPv6'] as const;
-
-interface Found extends Observation {
-  readonly chains: ReadonlySet<string>;
-}
 
 export function chainMode(name: ModeName): ProxyMode {
   return {
@@ -72,8 +69,8 @@ class ChainPlanner implements Planner {
   }
 
   readonly family: Family;
-  readonly deferred = false;
-  readonly sweepDue = false;
+  readonly takeDeferred = undefined;
+  readonly takeSweep = undefined;
   readonly #inTable: { readonly family: number; readonly table: string };
   #writer = new RecordWriter(nftOps);
   readonly #wanted = new Set<string>();
@@ -99,39 +96,49 @@ class ChainPlanner implements Planner {
     if (writes === 0) return undefined;
     const ops = this.#writer.finish();
     this.#writer = new RecordWriter(nftOps);
-    return { ops, writes, culprits: () => [] };
+    return { ops, writes, culprits: () => [], committed: () => {}, refused: () => {} };
   }
 
-  takeDeferred(): undefined {}
+  async prepare() {
+    return { observe: (kernel: Kernel) => this.observe(kernel) };
+  }
 
-  async takeSweep(): Promise<undefined> {}
-
-  async observe(kernel: Kernel): Promise<Found> {
+  async observe(kernel: Kernel): Promise<Observation> {
     const { chains, isThere } = await read(kernel, this.family);
     const generation = await kernel.generation();
-    return { generation, intact: isThere, chains, adopt: (next) => next };
+    const repair = async () => this.#repair(chains, isThere);
+    return {
+      generation,
+      isStale: false,
+      allowsBatches: false,
+      adopt: (next) => next,
+      stage: () => undefined,
+      restore: repair,
+      repair,
+      drop: () => {},
+    };
   }
 
-  async repairFixed({ intact }: Found): Promise<Drift> {
+  #repair(chains: ReadonlySet<string>, isThere: boolean): Repair {
     this.#wanted.clear();
-    if (intact) return none;
-    this.#writer.write('tableAdd', { ...this.#inTable, comment: '' });
-    return { ...none, missing: 1 };
+    this.#writer = new RecordWriter(nftOps);
+    if (!isThere) this.#writer.write('tableAdd', { ...this.#inTable, comment: '' });
+    return {
+      drift: isThere ? none : { ...none, missing: 1 },
+      compare: (desired) => {
+        const chain = chainOf(desired);
+        this.#want(chain, chains.has(chain));
+        return chains.has(chain) ? none : { ...none, missing: 1 };
+      },
+      finish: async () => {
+        const unwanted = [...chains].filter((chain) => !this.#wanted.has(chain));
+        for (const chain of unwanted) this.#drop(chain);
+        return { ...none, unwanted: unwanted.length };
+      },
+    };
   }
 
-  repair({ chains }: Found, wanted: Forwarding): Drift {
-    const chain = chainOf(wanted);
-    this.#want(chain, chains.has(chain));
-    return chains.has(chain) ? none : { ...none, missing: 1 };
-  }
-
-  async prune({ chains }: Found): Promise<Drift> {
-    const unwanted = [...chains].filter((chain) => !this.#wanted.has(chain));
-    for (const chain of unwanted) this.#drop(chain);
-    return { ...none, unwanted: unwanted.length };
-  }
-
-  async reset(): Promise<void> {
+  async resume(): Promise<void> {
     this.#writer = new RecordWriter(nftOps);
   }
 

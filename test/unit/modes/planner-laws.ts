@@ -37,7 +37,7 @@ export function describePlanner<M>(
             story.rig.planner.change(forwarding, { ...forwarding });
           }
           expect(story.rig.planner.take()).toBeUndefined();
-          expect(story.rig.planner.deferred).toBe(false);
+          expect(story.rig.planner.takeDeferred).toBeUndefined();
         }),
       ));
 
@@ -98,7 +98,7 @@ export function describePlanner<M>(
             story.plan();
             rig.take();
             // What is going to be deleted anyway may be meddled with.
-            const exact = !rig.planner.deferred;
+            const exact = rig.planner.takeDeferred === undefined;
             const before = story.meaning();
             for (const deed of deeds) meddle(rig.kernel, opening.config.family, deed);
             const meddled = story.meaning() !== before;

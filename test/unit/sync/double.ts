@@ -12,7 +12,15 @@ import type {
   TableName,
   TableWatcher,
 } from '../../../src/kernel/kernel.ts';
-import type { Batch, Drift, Environment, Observation, Planner } from '../../../src/modes/mode.ts';
+import type {
+  Batch,
+  Drift,
+  Environment,
+  Observation,
+  Planner,
+  Repair,
+  WrittenBatch,
+} from '../../../src/modes/mode.ts';
 import { EndpointList } from '../../../src/net/endpoint-list.ts';
 import { keepOrder } from '../../../src/state/pool.ts';
 import { type Forwarding, forwardingKey } from '../../../src/state/types.ts';
@@ -193,16 +201,14 @@ const fixedObject = 'fixed';
 /** A ClusterIP on this port can be planned, but not written. */
 const unwritable = 'clusterIP:6666';
 
-class ToyObservation implements Observation {
+class ToyObservation {
   readonly generation: number;
-  readonly intact: boolean;
   readonly objects: ReadonlyMap<string, string>;
   readonly touched = new Set<string>();
 
   constructor(kernel: ToyKernel) {
     this.generation = kernel.generationNow;
     this.objects = new Map(kernel.objects);
-    this.intact = this.objects.has(fixedObject);
   }
 
   adopt(next: Forwarding): Forwarding {
@@ -235,6 +241,8 @@ export class ToyPlanner implements Planner {
   #retired = new Map<string, 'young' | 'old' | 'taken'>();
   #environment: string;
   #observation: ToyObservation | undefined;
+  #batches = 0;
+  #isInFlight = false;
 
   constructor(kernel: ToyKernel, environment: Environment) {
     this.#toy = kernel;
@@ -245,8 +253,9 @@ export class ToyPlanner implements Planner {
     return this.#bytes;
   }
 
-  get deferred(): boolean {
-    return [...this.#retired.values()].some((age) => age !== 'taken');
+  get takeDeferred(): (() => Batch | undefined) | undefined {
+    const isAny = [...this.#retired.values()].some((age) => age !== 'taken');
+    return isAny ? () => this.#takeDeferred() : undefined;
   }
 
   change(previous: Forwarding | undefined, next: Forwarding | undefined): void {
@@ -276,29 +285,40 @@ export class ToyPlanner implements Planner {
     const ops = this.#ops;
     this.#ops = [];
     this.#bytes = 0;
-    return ops.length === 0 ? undefined : batchOf(ops);
+    return this.#batchOf(ops);
   }
 
-  takeDeferred(): Batch | undefined {
+  #takeDeferred(): Batch | undefined {
     const ops: ToyOp[] = [];
     for (const [object, age] of this.#retired) {
       this.#retired.set(object, age === 'young' ? 'old' : 'taken');
       if (age === 'old') ops.push({ object, was: 'o', is: undefined });
     }
-    return ops.length === 0 ? undefined : batchOf(ops);
+    return this.#batchOf(ops);
   }
 
-  get sweepDue(): boolean {
-    return this.#toy.bindings.size > 0;
+  get takeSweep(): (() => Promise<Batch | undefined>) | undefined {
+    return this.#toy.bindings.size > 0 ? () => this.#takeSweep() : undefined;
   }
 
-  async takeSweep(): Promise<Batch | undefined> {
+  async #takeSweep(): Promise<Batch | undefined> {
     const ops = [...this.#toy.bindings].map((object) => ({ object, was: 'b', is: undefined }));
     this.#toy.bindings.clear();
-    return ops.length === 0 ? undefined : batchOf(ops);
+    return this.#batchOf(ops);
   }
 
-  async reset(): Promise<void> {
+  /** As of a mode whose readings batches spoil. */
+  #batchOf(ops: readonly ToyOp[]): Batch | undefined {
+    if (ops.length === 0) return undefined;
+    this.#batches += 1;
+    this.#isInFlight = true;
+    const landed = (): void => {
+      this.#isInFlight = false;
+    };
+    return { ...batchOf(ops), committed: landed, refused: landed };
+  }
+
+  async resume(): Promise<void> {
     this.#ops = [];
     this.#bytes = 0;
     for (const [object, age] of this.#retired)
@@ -307,19 +327,40 @@ export class ToyPlanner implements Planner {
 
   /** What is committed while it reads, it does not see. */
   async observe(): Promise<Observation> {
+    const batches = this.#batches;
     const found = new ToyObservation(this.#toy);
     await this.#toy.readable();
     this.#toy.reads += 1;
     this.#observation = found;
     this.#toy.observed = found;
-    return found;
+    return {
+      generation: found.generation,
+      isStale: this.#batches !== batches || this.#isInFlight || this.#bytes > 0,
+      allowsBatches: false,
+      adopt: (next) => found.adopt(next),
+      stage: () => undefined,
+      restore: async () => {
+        await this.resume();
+        return this.#begin(found);
+      },
+      repair: async () => this.#begin(found),
+      drop: () => this.#drop(found),
+    };
   }
 
-  async repairFixed(found: ToyObservation): Promise<Drift> {
-    return this.#repairObject(found, fixedObject, this.#environment);
+  async prepare() {
+    return { observe: () => this.observe() };
   }
 
-  repair(found: ToyObservation, wanted: Forwarding): Drift {
+  #begin(found: ToyObservation): Repair {
+    return {
+      drift: this.#repairObject(found, fixedObject, this.#environment),
+      compare: (desired) => this.#compare(found, desired),
+      finish: async () => this.#finish(found),
+    };
+  }
+
+  #compare(found: ToyObservation, wanted: Forwarding): Drift {
     const key = forwardingKey(wanted.servicePort);
     if (found.touched.has(key)) return { missing: 0, wrong: 0, unwanted: 0 };
     found.touched.add(key);
@@ -337,7 +378,7 @@ export class ToyPlanner implements Planner {
     return { missing, wrong: was !== is ? 1 - missing : 0, unwanted: 0 };
   }
 
-  async prune(found: ToyObservation): Promise<Drift> {
+  #finish(found: ToyObservation): Drift {
     let unwanted = 0;
     for (const [object, was] of found.objects) {
       const key = object.slice(2);
@@ -346,11 +387,11 @@ export class ToyPlanner implements Planner {
       this.#write(object, was, undefined);
       unwanted += 1;
     }
-    this.abandon(found);
+    this.#drop(found);
     return { missing: 0, wrong: 0, unwanted };
   }
 
-  abandon(found: ToyObservation): void {
+  #drop(found: ToyObservation): void {
     if (this.#observation !== found) return;
     this.#observation = undefined;
     this.#toy.observed = undefined;
@@ -361,7 +402,7 @@ function describe(environment: Environment): string {
   return `cidrs ${environment.serviceCIDRs.length}`;
 }
 
-function batchOf(ops: readonly ToyOp[]): Batch {
+function batchOf(ops: readonly ToyOp[]): WrittenBatch {
   // One byte-carrying element before the ops keeps even one op a JSON array of objects.
   const bytes = new TextEncoder().encode(JSON.stringify([{}, ...ops]));
   return {

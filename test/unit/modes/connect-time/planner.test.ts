@@ -43,10 +43,9 @@ function newPlanner(): Planner {
 
 async function start(...wanted: Forwarding[]): Promise<void> {
   const found = await planner.observe(kernel, noPause);
-  await planner.reset(wanted, noPause);
-  await planner.repairFixed(found, noPause);
-  for (const one of wanted) planner.repair(found, one);
-  await planner.prune(found, noPause);
+  const repair = await found.restore(wanted, noPause);
+  for (const one of wanted) repair.compare(one);
+  await repair.finish(noPause);
   apply();
 }
 
@@ -197,15 +196,16 @@ it('makes a map that an earlier version did not have, keeps the others, and link
   kernel.bpf.maps.delete(`${placement.directory}/excluded4`);
   planner = newPlanner();
   const found = await planner.observe(kernel, noPause);
-  await planner.reset([before], noPause);
-  await planner.repairFixed(found, noPause);
-  planner.repair(found, before);
-  await planner.prune(found, noPause);
+  const repair = await found.restore([before], noPause);
+  repair.compare(before);
+  await repair.finish(noPause);
   const batch = planner.take()!;
   const kinds = Array.from(readRecords(kernelOps, batch.ops), ({ kind }) => kind);
   expect(kinds).toEqual(['bpfMapsAdd', 'bpfLinksAdd']);
-  expect(kernel.applyNow(batch.ops).kind).toBe('applied');
-  expect((await planner.observe(kernel, noPause)).intact).toBe(true);
+  const result = kernel.applyNow(batch.ops);
+  if (result.kind === 'applied') batch.committed(result);
+  const again = await (await planner.observe(kernel, noPause)).repair(noPause);
+  expect(again.drift).toEqual({ missing: 0, wrong: 0, unwanted: 0 });
 });
 
 it('takes over what another process has left, in its order, without a write', async () => {

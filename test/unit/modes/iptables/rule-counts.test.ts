@@ -30,7 +30,7 @@ class Counted {
   }
 
   told(what: 'total' | 'written'): Record<string, number> {
-    const counts = this.stage.rig.planner.takeRuleCounts?.() ?? [];
+    const counts = this.stage.rig.planner.takeReport?.().rules ?? [];
     return Object.fromEntries(counts.map(({ table, ...count }) => [table, count[what]]));
   }
 }

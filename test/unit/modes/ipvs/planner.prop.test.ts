@@ -78,8 +78,8 @@ class Life {
     await this.plan();
     this.rig.take();
     // Chains and sets go when they were seen unused twice.
-    for (let i = 0; i < 3 && this.rig.planner.deferred; i += 1) await this.rig.drain();
-    expect(this.rig.planner.deferred).toBe(false);
+    for (let i = 0; i < 3 && this.rig.planner.takeDeferred; i += 1) await this.rig.drain();
+    expect(this.rig.planner.takeDeferred).toBeUndefined();
   }
 
   async #happen(happening: Happening): Promise<void> {

@@ -118,13 +118,13 @@ describe('an endpoint that goes', () => {
     rig.kernel.ipvs.traffic(key, `${a}:8080`, { activeConnections: 1 });
     rig.plan(web([b]));
     rig.take();
-    expect(rig.planner.deferred).toBe(true);
+    expect(rig.planner.takeDeferred).toBeDefined();
     expect(await rig.drain()).toBe('');
     rig.kernel.ipvs.traffic(key, `${a}:8080`, { activeConnections: 0, inactiveConnections: 1 });
     expect(await rig.drain()).toBe('');
     rig.kernel.ipvs.traffic(key, `${a}:8080`, { inactiveConnections: 0 });
     expect(steps(await rig.drain())).toEqual([`ipvsadm -d -t 10.96.0.1:80 -r ${a}:8080`]);
-    expect(rig.planner.deferred).toBe(false);
+    expect(rig.planner.takeDeferred).toBeUndefined();
   });
 
   it('is not forgotten when the dump that shows its connections is interrupted', async () => {
@@ -133,7 +133,7 @@ describe('an endpoint that goes', () => {
     rig.take();
     rig.kernel.interruptDumps();
     expect(await rig.drain()).toBe('');
-    expect(rig.planner.deferred).toBe(true);
+    expect(rig.planner.takeDeferred).toBeDefined();
     expect(steps(await rig.drain())).toEqual([`ipvsadm -d -t 10.96.0.1:80 -r ${a}:8080`]);
   });
 
@@ -143,7 +143,7 @@ describe('an endpoint that goes', () => {
     rig.take();
     rig.plan(web([a, b]));
     expect(steps(rig.take())).toEqual([`ipvsadm -e -t 10.96.0.1:80 -r ${a}:8080 1`]);
-    expect(rig.planner.deferred).toBe(false);
+    expect(rig.planner.takeDeferred).toBeUndefined();
   });
 
   it('drains on after a restart, which writes nothing', async () => {
@@ -154,7 +154,7 @@ describe('an endpoint that goes', () => {
     const { writes } = rig.kernel;
     await rig.crash(web([b]));
     expect(rig.kernel.writes).toBe(writes);
-    expect(rig.planner.deferred).toBe(true);
+    expect(rig.planner.takeDeferred).toBeDefined();
     rig.kernel.ipvs.traffic(key, `${a}:8080`, { activeConnections: 0 });
     expect(steps(await rig.drain())).toEqual([`ipvsadm -d -t 10.96.0.1:80 -r ${a}:8080`]);
   });
@@ -172,7 +172,7 @@ describe('an endpoint that goes', () => {
     const rig = await started(web([a, b], udp));
     rig.plan(web([b], udp));
     expect(steps(rig.take())).toEqual([`ipvsadm -d -u 10.96.0.1:80 -r ${a}:8080`]);
-    expect(rig.planner.deferred).toBe(false);
+    expect(rig.planner.takeDeferred).toBeUndefined();
   });
 });
 
@@ -242,11 +242,11 @@ describe('an address of this machine', () => {
     const script = rig.take();
     expect(script).not.toContain('ip address add 192.168.0.1');
     expect(script).toContain('ipvsadm -A -t 192.168.0.1:80');
-    expect(rig.planner.takeRefused?.()).toMatchObject([
+    expect(rig.planner.takeReport?.().refused).toMatchObject([
       { servicePort: { namespace: 'ns', name: 'web' }, address: node },
     ]);
     rig.plan(web([a, b], onNode));
-    expect(rig.planner.takeRefused?.()).toEqual([]);
+    expect(rig.planner.takeReport?.().refused).toEqual([]);
   });
 
   it('that it gets later is given back to it', async () => {
@@ -256,7 +256,7 @@ describe('an address of this machine', () => {
     await rig.environment({ ...environment, hostAddresses: own });
     rig.take();
     expect(rig.kernel.links.texts('kube-ipvs0')).toEqual(['10.96.0.1/32']);
-    expect(rig.planner.takeRefused?.()).toHaveLength(1);
+    expect(rig.planner.takeReport?.().refused).toHaveLength(1);
   });
 });
 

@@ -9,6 +9,7 @@ import {
   type ModeConfig,
   noPause,
   type Planner,
+  type Repair,
 } from '../../../../src/modes/mode.ts';
 import { sameForwarding } from '../../../../src/state/equal.ts';
 import { FakeKernel } from '../../../fake/kernel.ts';
@@ -36,9 +37,8 @@ export class Rig {
   /** Reads the kernel and makes it what is wanted, as after a failure. */
   async start(wanted: Forwardings): Promise<Drift> {
     const found = await this.#planner.observe(this.kernel, noPause);
-    await this.#planner.reset(wanted.values(), noPause);
     this.#planned = wanted;
-    return this.#repair(found);
+    return this.#repair(await found.restore(wanted.values(), noPause));
   }
 
   /** The process dies and another one starts. */
@@ -49,16 +49,17 @@ export class Rig {
 
   /** Reads the kernel and repairs it while it goes on working. */
   async audit(): Promise<Drift> {
-    return this.#repair(await this.#planner.observe(this.kernel, noPause));
+    const found = await this.#planner.observe(this.kernel, noPause);
+    return this.#repair(await found.repair(noPause));
   }
 
-  async #repair(found: Awaited<ReturnType<Planner['observe']>>): Promise<Drift> {
-    const drifts = [await this.#planner.repairFixed(found, noPause)];
+  async #repair(repair: Repair): Promise<Drift> {
+    const drifts = [repair.drift];
     for (const wanted of this.#planned.values()) {
-      drifts.push(this.#planner.repair(found, wanted));
+      drifts.push(repair.compare(wanted));
       this.take();
     }
-    drifts.push(await this.#planner.prune(found, noPause));
+    drifts.push(await repair.finish(noPause));
     this.take();
     const sum = (key: keyof Drift): number => drifts.reduce((all, drift) => all + drift[key], 0);
     return { missing: sum('missing'), wrong: sum('wrong'), unwanted: sum('unwanted') };
@@ -90,13 +91,14 @@ export class Rig {
   async takePartly(): Promise<void> {
     const batch = this.#planner.take();
     if (batch !== undefined) this.kernel.applyNow(batch.ops);
+    batch?.refused();
     this.kernel.heal();
     await this.start(this.#planned);
   }
 
   /** Deletes real servers that have no connections. */
   async drain(): Promise<string> {
-    const batch = await this.#planner.takeDeferred(this.kernel);
+    const batch = await this.#planner.takeDeferred?.(this.kernel);
     return batch === undefined ? '' : this.#apply(batch);
   }
 
@@ -105,6 +107,7 @@ export class Rig {
     const result = this.kernel.applyNow(batch.ops);
     const script = scriptOf('ipvs', batch.ops);
     if (result.kind === 'failed') throw new Error(`${JSON.stringify(result.failures)}\n${script}`);
+    batch.committed(result);
     expect(this.kernel.writes - writes).toBe(batch.writes);
     return script;
   }

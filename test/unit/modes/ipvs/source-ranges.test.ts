@@ -42,7 +42,7 @@ const lists = (rig: Rig): string[] =>
   [...table(rig).sets.keys()].filter((name) => name.startsWith('source-ranges-'));
 
 async function drained(rig: Rig): Promise<string> {
-  for (let i = 0; i < 3 && rig.planner.deferred; i += 1) await rig.drain();
+  for (let i = 0; i < 3 && rig.planner.takeDeferred; i += 1) await rig.drain();
   return rig.state();
 }
 

@@ -63,7 +63,7 @@ it('switching it on and off changes the table in place', async () => {
     const setting = { ...settings, countsTraffic };
     const rig = new Rig(setting, environment, kernel);
     await rig.start(wanted);
-    for (let i = 0; i < 3 && rig.planner.deferred; i += 1) await rig.drain();
+    for (let i = 0; i < 3 && rig.planner.takeDeferred; i += 1) await rig.drain();
     expect(rig.state()).toBe(await freshState(setting, environment, wanted));
   }
 });

@@ -57,10 +57,10 @@ class Restart {
   }
 
   async repair(found: Observation, wanted: Forwarding): Promise<Drift> {
-    await this.#planner.reset([wanted], noPause);
-    expect(await this.#planner.repairFixed(found, noPause)).toEqual(noDrift);
-    const drift = this.#planner.repair(found, wanted);
-    expect(await this.#planner.prune(found, noPause)).toEqual(noDrift);
+    const repair = await found.restore([wanted], noPause);
+    expect(repair.drift).toEqual(noDrift);
+    const drift = repair.compare(wanted);
+    expect(await repair.finish(noPause)).toEqual(noDrift);
     return drift;
   }
 }

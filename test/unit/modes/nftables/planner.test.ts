@@ -87,7 +87,7 @@ describe('what a change costs', { timeout: 30_000 }, () => {
     rig.plan(all(forwarding('web', pool(1, 9, 3))));
     rig.take();
     expect(rig.kernel.writes - writes).toBe(2);
-    expect(rig.planner.deferred).toBe(false);
+    expect(rig.planner.takeDeferred).toBeUndefined();
   });
 
   it('adds an endpoint by one element and one verdict, once its chains are there', async () => {
@@ -169,10 +169,10 @@ describe('what a change costs', { timeout: 30_000 }, () => {
       'recall-internal-ns/web/tcp/',
       'learn-10800-ns/web/tcp/',
     ]);
-    expect(rig.planner.sweepDue).toBe(false);
+    expect(rig.planner.takeSweep).toBeUndefined();
     rig.plan(all(forwarding('web', pool(1, 2, 4), sticky)));
     rig.take();
-    expect(rig.planner.sweepDue).toBe(true);
+    expect(rig.planner.takeSweep).toBeDefined();
   });
 });
 
@@ -187,7 +187,7 @@ describe('what is deleted later', () => {
     rig.takeDeferred();
     expect(indexes(rig.kernel)).toEqual(['0', '1']);
     expect(chains(rig.kernel).has('pick-4-e')).toBe(false);
-    expect(rig.planner.deferred).toBe(false);
+    expect(rig.planner.takeDeferred).toBeUndefined();
   });
 
   it('goes before what it refers to, however many transactions that takes', async () => {
@@ -205,7 +205,7 @@ describe('what is deleted later', () => {
     const rig = await loaded(guarded, ...services);
     rig.plan(all());
     rig.take();
-    for (let i = 0; i < 10 && rig.planner.deferred; i += 1) rig.takeDeferred();
+    for (let i = 0; i < 10 && rig.planner.takeDeferred; i += 1) rig.takeDeferred();
     expect(rig.kernel.ruleset()).toBe(await freshRuleset(config, environment, all()));
   });
 
@@ -215,8 +215,8 @@ describe('what is deleted later', () => {
     rig.take();
     rig.takeDeferred();
     rig.takeDeferred();
-    await rig.planner.reset(rig.planned.values(), noPause);
-    expect(rig.planner.deferred).toBe(false);
+    await rig.planner.resume(rig.planned.values(), noPause);
+    expect(rig.planner.takeDeferred).toBeUndefined();
   });
 
   it('takes back what the pool needs again', async () => {
@@ -318,7 +318,7 @@ describe('what is deleted later', () => {
     expect([...chains(rig.kernel).keys()]).toContain('foreign-1');
     await rig.tryDeferred();
     expect([...chains(rig.kernel).keys()].filter((name) => name.includes('foreign'))).toEqual([]);
-    expect(rig.planner.deferred).toBe(false);
+    expect(rig.planner.takeDeferred).toBeUndefined();
   });
 
   it('is not deleted twice when an audit saw it before', async () => {
@@ -328,11 +328,9 @@ describe('what is deleted later', () => {
     rig.takeDeferred();
     const found = await rig.planner.observe(rig.kernel, noPause);
     rig.takeDeferred();
-    await rig.planner.repairFixed(found, noPause);
-    for (const wanted of rig.planned.values()) {
-      expect(rig.planner.repair(found, wanted)).toEqual(noDrift);
-    }
-    await rig.planner.prune(found, noPause);
+    const repair = await found.repair(noPause);
+    for (const wanted of rig.planned.values()) expect(repair.compare(wanted)).toEqual(noDrift);
+    await repair.finish(noPause);
     rig.take();
     rig.drain();
     expect(rig.kernel.ruleset()).toBe(await freshRuleset(config, environment, rig.planned));

@@ -8,9 +8,9 @@ import {
   type Environment,
   type ModeConfig,
   noPause,
-  type Observation,
   type Planner,
   type ProxyMode,
+  type Repair,
 } from '../../../../src/modes/mode.ts';
 import { nftablesMode } from '../../../../src/modes/nftables/mode.ts';
 import { sameForwarding } from '../../../../src/state/equal.ts';
@@ -64,9 +64,8 @@ export class Rig {
   async start(wanted: Forwardings): Promise<Drift> {
     const found = await this.#planner.observe(this.kernel, noPause);
     const adopted = new Map([...wanted].map(([key, one]) => [key, found.adopt(one)]));
-    await this.#planner.reset(adopted.values(), noPause);
     this.#planned = adopted;
-    return this.#repair(found);
+    return this.#repair(await found.restore(adopted.values(), noPause));
   }
 
   /** The process dies and another one starts. */
@@ -81,15 +80,14 @@ export class Rig {
     const found = await this.#planner.observe(this.kernel, noPause);
     const adopted = new Map([...wanted].map(([key, one]) => [key, found.adopt(one)]));
     this.environment(environment);
-    await this.#planner.reset(adopted.values(), noPause);
     this.#planned = adopted;
-    return this.#repair(found);
+    return this.#repair(await found.restore(adopted.values(), noPause));
   }
 
   /** Reads the kernel and repairs it while it goes on working. */
   async audit(between: (key: string) => void = () => {}): Promise<Drift> {
     const found = await this.#planner.observe(this.kernel, noPause);
-    return this.#repair(found, between);
+    return this.#repair(await found.repair(noPause), between);
   }
 
   /** The same, and `before` each dump something else happens; it is told how many came before. */
@@ -108,19 +106,20 @@ export class Rig {
       watch: (...args) => kernel.watch(...args),
       close: () => {},
     };
-    return this.#repair(await this.#planner.observe(reader, noPause));
+    const found = await this.#planner.observe(reader, noPause);
+    return this.#repair(await found.repair(noPause));
   }
 
-  async #repair(found: Observation, between: (key: string) => void = () => {}): Promise<Drift> {
-    let drift = await this.#planner.repairFixed(found, noPause);
+  async #repair(repair: Repair, between: (key: string) => void = () => {}): Promise<Drift> {
+    let { drift } = repair;
     for (const key of [...this.#planned.keys()]) {
       const wanted = this.#planned.get(key);
       if (wanted === undefined) continue;
-      drift = sum(drift, this.#planner.repair(found, wanted));
+      drift = sum(drift, repair.compare(wanted));
       this.take();
       between(key);
     }
-    drift = sum(drift, await this.#planner.prune(found, noPause));
+    drift = sum(drift, await repair.finish(noPause));
     this.take();
     return drift;
   }
@@ -159,14 +158,13 @@ export class Rig {
       this.#applied = this.#planned;
       return;
     }
-    this.kernel.failNext({ code: 'ENOMEM' });
-    expect(this.kernel.applyNow(batch.ops).kind).toBe('failed');
+    this.#refuse(batch);
     // What applies to all Services can't be planned anew: only reading the kernel helps.
     if (this.#environment !== this.#appliedEnvironment) {
       await this.recover(this.#planned, this.#environment);
       return;
     }
-    await this.#planner.reset(this.#applied.values(), noPause);
+    await this.#planner.resume(this.#applied.values(), noPause);
     this.#planned = this.#applied;
   }
 
@@ -180,8 +178,11 @@ export class Rig {
   async tryDeferred(): Promise<void> {
     this.take();
     const batch = this.#deferred();
-    if (batch === undefined || this.kernel.applyNow(batch.ops).kind === 'applied') return;
-    await this.#planner.reset(this.#applied.values(), noPause);
+    if (batch === undefined) return;
+    const result = this.kernel.applyNow(batch.ops);
+    if (result.kind === 'applied') return batch.committed(result);
+    batch.refused();
+    await this.#planner.resume(this.#applied.values(), noPause);
   }
 
   /** Hands what is due to a kernel that refuses it. As in the sync loop, nothing else waits. */
@@ -189,20 +190,25 @@ export class Rig {
     this.take();
     const batch = this.#deferred();
     if (batch === undefined) return;
-    this.kernel.failNext({ code: 'ENOMEM' });
-    expect(this.kernel.applyNow(batch.ops).kind).toBe('failed');
-    await this.#planner.reset(this.#applied.values(), noPause);
+    this.#refuse(batch);
+    await this.#planner.resume(this.#applied.values(), noPause);
   }
 
   /** Deletes all that may be deleted. */
   drain(): void {
-    for (let i = 0; i < 3 && this.#planner.deferred; i += 1) this.takeDeferred();
-    expect(this.#planner.deferred).toBe(false);
+    for (let i = 0; i < 3 && this.#planner.takeDeferred; i += 1) this.takeDeferred();
+    expect(this.#planner.takeDeferred).toBeUndefined();
   }
 
   /** This mode need not ask the kernel, and answers at once. */
   #deferred(): Batch | undefined {
-    return this.#planner.takeDeferred(this.kernel) as Batch | undefined;
+    return this.#planner.takeDeferred?.(this.kernel) as Batch | undefined;
+  }
+
+  #refuse(batch: Batch): void {
+    this.kernel.failNext({ code: 'ENOMEM' });
+    expect(this.kernel.applyNow(batch.ops).kind).toBe('failed');
+    batch.refused();
   }
 
   #apply(batch: Batch): void {
@@ -211,7 +217,7 @@ export class Rig {
     const result = this.kernel.applyNow(batch.ops);
     const script = scriptOf(this.#mode.name, batch.ops);
     if (result.kind === 'failed') throw new Error(`${JSON.stringify(result.failures)}\n${script}`);
-    batch.committed?.(result);
+    batch.committed(result);
     expect(this.kernel.writes - writes).toBe(batch.writes);
     // A table made anew keeps nothing.
     if (script.includes('delete table')) return;

@@ -59,9 +59,8 @@ function meddle(kernel: FakeKernel, kind: 'elementsAdd' | 'elementsDelete', last
 async function scriptOf(wanted: Forwarding): Promise<string> {
   const planner = nftablesMode.planner(config, environment);
   const found = await planner.observe(new FakeKernel(), noPause);
-  await planner.reset([], noPause);
-  await planner.repairFixed(found, noPause);
-  planner.take();
+  await found.restore([], noPause);
+  planner.take()?.committed({ kind: 'applied' });
   planner.change(undefined, wanted);
   return printed('nftables', planner.take()!.ops);
 }
@@ -131,7 +130,7 @@ describe('lists of source ranges', () => {
     const [first] = lists(rig.kernel);
     rig.plan(all(guarded('a', 1, '192.0.3.0/24'), guarded('b', 2, '192.0.2.0/24')));
     rig.take();
-    expect(rig.planner.deferred).toBe(false);
+    expect(rig.planner.takeDeferred).toBeUndefined();
     rig.plan(all(guarded('a', 1, '192.0.3.0/24'), guarded('b', 2, '192.0.3.0/24')));
     rig.take();
     expect(lists(rig.kernel)).toContain(first);
@@ -199,7 +198,7 @@ describe('lists of source ranges', () => {
       rig.kernel.foreign(batch({ kind: 'chainFlush', ...at }));
     }
     const found = await rig.planner.observe(rig.kernel, noPause);
-    await rig.planner.repairFixed(found, noPause);
+    const repair = await found.repair(noPause);
     // Takes the list of s0, whose repair has not come yet.
     rig.plan(all(...services, guarded('late', 99, '10.0.0.0/16')));
     rig.take();
@@ -209,8 +208,8 @@ describe('lists of source ranges', () => {
     expect(chains.get(late)!.rules).toHaveLength(1);
     const list = late.replace('firewall', 'source-ranges');
     expect(elements(rig.kernel, list)).toContain('10.0.0.0-10.0.255.255');
-    for (const one of services) rig.planner.repair(found, one);
-    await rig.planner.prune(found, noPause);
+    for (const one of services) repair.compare(one);
+    await repair.finish(noPause);
     rig.take();
     expect(rig.kernel.ruleset()).toBe(await freshRuleset(config, environment, rig.planned));
   });

@@ -7,6 +7,7 @@ import {
   type ModeConfig,
   noPause,
   type Planner,
+  type Repair,
 } from '../../../../src/modes/mode.ts';
 import { ModePlanner } from '../../../../src/modes/planner.ts';
 import { UserspaceBackend } from '../../../../src/modes/userspace/backend.ts';
@@ -107,7 +108,7 @@ class Life {
         return;
       case 'audit':
         await this.#take();
-        expect(await this.#repair()).toEqual({ missing: 0, wrong: 0, unwanted: 0 });
+        expect(await this.#audit()).toEqual({ missing: 0, wrong: 0, unwanted: 0 });
         return;
       case 'refuse':
         await this.#take();
@@ -126,13 +127,18 @@ class Life {
     this.#spec = { ...this.#spec, frontends: [...this.#spec.frontends].reverse() };
     await this.#plan();
     this.#sockets.refusals = 1;
-    const result = await this.#planner.take()?.apply?.(this.kernel);
+    const batch = this.#planner.take();
+    const result = await batch?.apply?.(this.kernel);
     const isRefused = this.#sockets.refusals < 1;
     this.#sockets.refusals = 0;
-    if (!isRefused) return;
+    if (!isRefused) {
+      batch?.committed({ kind: 'applied' });
+      return;
+    }
+    batch?.refused();
     expect(result).toMatchObject({ kind: 'failed', partly: false });
     expect(this.state()).toBe(before);
-    await this.#planner.reset(inForce.values(), noPause);
+    await this.#planner.resume(inForce.values(), noPause);
     this.#planned = inForce;
     await this.#plan();
   }
@@ -142,18 +148,21 @@ class Life {
     await this.#planner.environment(this.#environment, noPause);
     this.#planned = this.wanted;
     const found = await this.#planner.observe(this.kernel, noPause);
-    await this.#planner.reset(this.#planned.values(), noPause);
-    await this.#repair(found);
+    await this.#repair(await found.restore(this.#planned.values(), noPause));
   }
 
-  async #repair(found?: Awaited<ReturnType<Planner['observe']>>): Promise<Drift> {
-    const observed = found ?? (await this.#planner.observe(this.kernel, noPause));
-    const drifts = [await this.#planner.repairFixed(observed, noPause)];
+  async #audit(): Promise<Drift> {
+    const found = await this.#planner.observe(this.kernel, noPause);
+    return this.#repair(await found.repair(noPause));
+  }
+
+  async #repair(repair: Repair): Promise<Drift> {
+    const drifts = [repair.drift];
     for (const wanted of this.#planned.values()) {
-      drifts.push(this.#planner.repair(observed, wanted));
+      drifts.push(repair.compare(wanted));
       await this.#take();
     }
-    drifts.push(await this.#planner.prune(observed, noPause));
+    drifts.push(await repair.finish(noPause));
     await this.#take();
     const sum = (key: keyof Drift): number => drifts.reduce((all, drift) => all + drift[key], 0);
     return { missing: sum('missing'), wrong: sum('wrong'), unwanted: sum('unwanted') };
@@ -174,8 +183,10 @@ class Life {
   }
 
   async #take(): Promise<void> {
-    const result = await this.#planner.take()?.apply?.(this.kernel);
-    if (result !== undefined) expect(result).toEqual({ kind: 'applied' });
+    const batch = this.#planner.take();
+    if (batch === undefined) return;
+    expect(await batch.apply?.(this.kernel)).toEqual({ kind: 'applied' });
+    batch.committed({ kind: 'applied' });
   }
 
   #newPlanner(): Planner {

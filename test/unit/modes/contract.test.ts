@@ -1,0 +1,88 @@
+/** A planner refuses calls that would build on what is not in force. */
+import { beforeEach, describe, expect, it } from 'vitest';
+import { noPause, type Planner } from '../../../src/modes/mode.ts';
+import { nftablesMode } from '../../../src/modes/nftables/mode.ts';
+import { FakeKernel } from '../../fake/kernel.ts';
+import { ready, resolveOne, service, slice } from '../state/build.ts';
+import { config } from './config.ts';
+
+const web = resolveOne(service(), [slice({ '10.244.1.1': ready, '10.244.1.2': ready })]);
+const grown = resolveOne(service(), [slice({ '10.244.1.1': ready, '10.244.1.3': ready })]);
+
+let kernel: FakeKernel;
+let planner: Planner;
+beforeEach(async () => {
+  kernel = new FakeKernel();
+  planner = nftablesMode.planner(config, { serviceCIDRs: [], nodePortAddresses: 'all' });
+  const repair = await (await planner.observe(kernel, noPause)).restore([web], noPause);
+  repair.compare(web);
+  await repair.finish(noPause);
+  apply();
+});
+
+function apply(): void {
+  const batch = planner.take()!;
+  const result = kernel.applyNow(batch.ops);
+  if (result.kind !== 'applied') throw new Error(JSON.stringify(result.failures));
+  batch.committed(result);
+}
+
+describe('a planner', () => {
+  it('gives no second batch before the first one is committed', () => {
+    planner.change(web, grown);
+    planner.take();
+    planner.change(grown, undefined);
+    expect(() => planner.take()).toThrow('neither committed nor refused');
+  });
+
+  it('plans no change upon a batch that was refused, until it is told what is in force', async () => {
+    planner.change(web, grown);
+    planner.take()!.refused();
+    expect(() => planner.change(grown, undefined)).toThrow('refused');
+    expect(() => planner.take()).toThrow('refused');
+    await planner.resume([web], noPause);
+    planner.change(web, grown);
+    apply();
+    const repair = await (await planner.observe(kernel, noPause)).repair(noPause);
+    expect(repair.compare(grown)).toEqual({ missing: 0, wrong: 0, unwanted: 0 });
+  });
+
+  it('plans no change before the batch of a repair was taken', async () => {
+    const repair = await (await planner.observe(kernel, noPause)).repair(noPause);
+    repair.compare(web);
+    expect(() => planner.change(web, grown)).toThrow('repair');
+    planner.take();
+    planner.change(web, grown);
+  });
+
+  it('compares with the observation that it made last, and only once', async () => {
+    const old = await planner.observe(kernel, noPause);
+    const observation = await planner.observe(kernel, noPause);
+    await expect(old.repair(noPause)).rejects.toThrow('stale');
+    const repair = await observation.repair(noPause);
+    await repair.finish(noPause);
+    expect(() => repair.compare(web)).toThrow('stale');
+  });
+
+  it('has a sweep to take only when the batch that made it due is in force', async () => {
+    const sticky = { ...web, affinityTimeoutSeconds: 3600 };
+    const fewer = { ...grown, affinityTimeoutSeconds: 3600 };
+    planner.change(web, sticky);
+    apply();
+    expect(planner.takeSweep).toBeUndefined();
+    planner.change(sticky, fewer);
+    const batch = planner.take()!;
+    expect(planner.takeSweep).toBeUndefined();
+    const result = kernel.applyNow(batch.ops);
+    if (result.kind === 'applied') batch.committed(result);
+    expect(planner.takeSweep).toBeDefined();
+  });
+
+  it('counts no elements while changes are on their way', async () => {
+    expect(await planner.miscounts?.(kernel)).toEqual([]);
+    planner.change(web, grown);
+    expect(await planner.miscounts?.(kernel)).toBeUndefined();
+    apply();
+    expect(await planner.miscounts?.(kernel)).toEqual([]);
+  });
+});
