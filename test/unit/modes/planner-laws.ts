@@ -17,7 +17,7 @@ export function describePlanner<M>(
   subject: Subject,
   { meddle, meddlings }: Meddler<M>,
 ): void {
-  describe(name, { timeout: 60_000 }, () => {
+  describe(name, { timeout: 300_000 }, () => {
     it('comes in steps to where one full load comes', () =>
       fc.assert(
         fc.asyncProperty(stories(quiet), async ([opening, plot]) => {

@@ -107,6 +107,9 @@ export async function askOnce(at: string, from?: string): Promise<string> {
   return answer;
 }
 
+/** How long to wait for an answer that is not expected. */
+export const silenceMs = 200;
+
 export class UDPClient {
   readonly #socket: DatagramSocket;
   readonly #at: string;
@@ -117,12 +120,12 @@ export class UDPClient {
     onTestFinished(() => void this.#socket.close());
   }
 
-  /** The answer, or `silence`. */
-  async ask(): Promise<string> {
+  /** The answer, or `silence` when none comes in this time. */
+  async ask(waitMs = 10_000): Promise<string> {
     const waiting = new AbortController();
     const answered = once(this.#socket, 'message', { signal: waiting.signal });
     this.#socket.send('who?', port, this.#at);
-    const timer = setTimeout(() => waiting.abort(), 200);
+    const timer = setTimeout(() => waiting.abort(), waitMs);
     const answer = await answered.then(
       ([message]) => String(message),
       () => 'silence',

@@ -11,6 +11,7 @@ import {
   pool,
   port,
   remembering,
+  silenceMs,
   switchboard,
   TCPClient,
   tcpEndpoint,
@@ -188,7 +189,7 @@ describe('an endpoint that is a frontend', () => {
     const udp = { protocol: 'UDP' } as const;
     await board.open(frontend(one, pool(other), udp));
     await board.open(frontend(other, pool(one), udp));
-    expect(await new UDPClient(one).ask()).toBe('silence');
+    expect(await new UDPClient(one).ask(silenceMs)).toBe('silence');
   });
 });
 
@@ -227,8 +228,16 @@ describe('a UDP frontend', () => {
     const options = { protocol: 'UDP', udpIdleTimeoutMs: 1000 } as const;
     await switchboard().open(frontend(vip, pool(a, b), options));
     const client = new UDPClient(vip);
-    const first = await client.ask();
-    for (let i = 0; i < 3; i += 1) expect(await client.ask()).toBe(first);
+    let answers: string[];
+    let startedMs: number;
+    do {
+      startedMs = performance.now();
+      answers = [];
+      for (let i = 0; i < 4; i += 1) answers.push(await client.ask());
+      // On a busy machine, the client may have been idle between two of them.
+    } while (performance.now() - startedMs >= options.udpIdleTimeoutMs);
+    const [first] = answers;
+    expect(answers).toEqual([first, first, first, first]);
     await sleep(1250);
     expect([first, await client.ask()].sort()).toEqual([a, b]);
   });
@@ -252,11 +261,12 @@ describe('a UDP frontend', () => {
     const board = switchboard();
     await board.open(frontend(vip, pool(), { protocol: 'UDP' }));
     const client = new UDPClient(vip);
-    expect(await client.ask()).toBe('silence');
+    expect(await client.ask(silenceMs)).toBe('silence');
     board.update(frontend(vip, pool(gone, a), { protocol: 'UDP' }));
-    const answers = [await client.ask(), await client.ask(), await client.ask()];
-    expect(answers).toContain(a);
-    expect(answers.at(-1)).toBe(a);
+    let answer = '';
+    for (let i = 0; i < 50 && answer !== a; i += 1) answer = await client.ask(silenceMs);
+    expect(answer).toBe(a);
+    expect(await client.ask()).toBe(a);
   });
 });
 
