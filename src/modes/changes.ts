@@ -1,16 +1,17 @@
 /** How each frontend has changed since the last batch, whichever Forwardings it belongs to. */
+import { comparePrecedence } from '../state/precedence.ts';
+import type { Frontend } from '../state/types.ts';
 
 /** A frontend in a mode's own terms. */
 export interface ModeFrontend {
   readonly id: string;
   /**
-   * Set in a mode that knows node ports by address, for a frontend at an address that accepts node
-   * ports. A node port and a frontend of the address may both be there, when they are of one
-   * Service or the address is a ClusterIP (`state/precedence.ts`), or while Services are resolved
-   * for new addresses of the node. The address is looked up first, as where node ports are
-   * wildcards.
+   * What it is of the Service, at an address that accepts node ports, in a mode that knows node
+   * ports by address. A node port and a frontend of the address may both be claimed: when the
+   * address is a ClusterIP, or while Services are resolved for new addresses of the node. Then
+   * `state/precedence.ts` decides, as always.
    */
-  readonly rank?: 'address' | 'node port' | undefined;
+  readonly contender?: Frontend['kind'] | undefined;
 }
 
 /** The change of one frontend within a batch. `owner`: whom to blame when the kernel refuses it. */
@@ -39,7 +40,7 @@ interface Change<T> {
  */
 export class FrontendChanges<T extends ModeFrontend> {
   readonly #changes = new Map<string, Change<T>>();
-  /** All claims to each frontend that has a rank, whether or not they are granted. */
+  /** All claims to each frontend with a `contender`, whether or not they are granted. */
   readonly #claimants = new Map<string, readonly Claim<T>[]>();
 
   get isAny(): boolean {
@@ -51,7 +52,7 @@ export class FrontendChanges<T extends ModeFrontend> {
   }
 
   claim(owner: string, frontend: T): void {
-    if (frontend.rank !== undefined) {
+    if (frontend.contender !== undefined) {
       this.#contest(frontend.id, (claims) => [...claims, { owner, frontend }]);
       return;
     }
@@ -61,7 +62,7 @@ export class FrontendChanges<T extends ModeFrontend> {
 
   /** What was claimed since the last batch was not in force before it. */
   release(owner: string, frontend: T): void {
-    if (frontend.rank !== undefined) {
+    if (frontend.contender !== undefined) {
       this.#contest(frontend.id, (claims) => without(claims, owner));
       return;
     }
@@ -84,14 +85,14 @@ export class FrontendChanges<T extends ModeFrontend> {
 
   /** A claim to what is in force already, which is no change. */
   resume(owner: string, frontend: T): void {
-    if (frontend.rank === undefined) return;
+    if (frontend.contender === undefined) return;
     const claims = this.#claimants.get(frontend.id) ?? [];
     this.#claimants.set(frontend.id, [...claims, { owner, frontend }]);
   }
 
   /** Whether this Forwarding is the owner of the frontend. */
-  holds(owner: string, { id, rank }: T): boolean {
-    return rank === undefined || best(this.#claimants.get(id) ?? [])?.owner === owner;
+  holds(owner: string, { id, contender }: T): boolean {
+    return contender === undefined || best(this.#claimants.get(id) ?? [])?.owner === owner;
   }
 
   /** Forgets all changes and claims; `resume` tells the claims again. */
@@ -134,5 +135,10 @@ function without<T>(claims: readonly Claim<T>[], owner: string): readonly Claim<
 }
 
 function best<T extends ModeFrontend>(claims: readonly Claim<T>[]): Claim<T> | undefined {
-  return claims.find(({ frontend }) => frontend.rank === 'address') ?? claims[0];
+  let found = claims[0];
+  for (const claim of claims) {
+    const isBetter = comparePrecedence(claim.frontend.contender!, found!.frontend.contender!) < 0;
+    if (isBetter) found = claim;
+  }
+  return found;
 }

@@ -5,7 +5,7 @@
 import { type Address, addressKey } from '../net/address.ts';
 import { sameBytes } from '../net/bytes.ts';
 import { difference, keysOf } from '../state/node-sockets.ts';
-import type { Forwarding } from '../state/types.ts';
+import type { Forwarding, Frontend } from '../state/types.ts';
 import type { Environment, RefusedAddress } from './mode.ts';
 
 /**
@@ -37,11 +37,14 @@ export function boundAddresses(forwarding: Forwarding, environment: Environment)
   return addressesOf(forwarding).filter((address) => !isHostAddress(environment, address));
 }
 
-/** The rank of a Service's frontend at this address (`ModeFrontend.rank`). */
-export function rankAt({ nodePortAddresses }: Environment, { bytes }: Address) {
+/** See `ModeFrontend.contender`. */
+export function contenderOf(
+  { address, kind }: Frontend,
+  { nodePortAddresses }: Environment,
+): Frontend['kind'] | undefined {
+  if (address === undefined) return kind;
   if (nodePortAddresses === 'all') return undefined;
-  const isNodePorts = nodePortAddresses.some((own) => sameBytes(own.bytes, bytes));
-  return isNodePorts ? ('address' as const) : undefined;
+  return nodePortAddresses.some(({ bytes }) => sameBytes(bytes, address.bytes)) ? kind : undefined;
 }
 
 /** Addresses of Services that are this machine's own. They are never bound, and never unbound. */

@@ -36,6 +36,6 @@ export class WrittenSockets implements Sockets {
   }
 
   texts(): string[] {
-    return [...this.#open.values()].map(({ rank: _, ...one }) => JSON.stringify(one)).sort();
+    return [...this.#open.values()].map(({ contender: _, ...one }) => JSON.stringify(one)).sort();
   }
 }

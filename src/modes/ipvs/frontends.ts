@@ -10,7 +10,7 @@ import { binary, bytesOf, destinationKey, hairpinKeys } from '../elements.ts';
 import type { Environment } from '../mode.ts';
 import { sharedContent, type TableObject } from '../nft-table/shared.ts';
 import { type Firewall, firewallOf, selfClientKeys } from '../nft-table/source-ranges.ts';
-import { boundAddresses, rankAt } from '../own-addresses.ts';
+import { boundAddresses, contenderOf } from '../own-addresses.ts';
 import type { SharedObject } from '../shared-objects.ts';
 import { type SetName, type SharedSet, sharedElements } from './layout.ts';
 
@@ -113,7 +113,7 @@ function frontendAt(
     timeoutSeconds: forwarding.affinityTimeoutSeconds,
     ...treatmentOf(forwarding, frontend),
     firewall: firewallOf(forwarding, frontend, refuse),
-    rank: frontend.address ? rankAt(environment, address) : 'node port',
+    contender: contenderOf(frontend, environment),
   };
 }
 

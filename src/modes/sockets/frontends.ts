@@ -14,7 +14,7 @@ import {
   type LocalDetector,
   type ModeConfig,
 } from '../mode.ts';
-import { rankAt } from '../own-addresses.ts';
+import { contenderOf } from '../own-addresses.ts';
 import { allowedClients, selfClient } from '../source-ranges.ts';
 import type { Remembering } from './memory.ts';
 
@@ -113,7 +113,7 @@ function frontendAt(
     clients: allowedClients(forwarding, frontend),
     selfClient: selfClient(forwarding, frontend) !== undefined,
     udpIdleTimeoutMs,
-    rank: frontend.address ? rankAt(environment, address) : 'node port',
+    contender: contenderOf(frontend, environment),
   };
 }
 

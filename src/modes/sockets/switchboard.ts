@@ -122,7 +122,7 @@ export class Switchboard {
       const port = pool.port(index);
       if (this.#listeners.has(frontendId(address, protocol, port))) return true;
       // To the node that the client is, whose node port leads here.
-      const isSamePort = balancer.frontend.rank === 'node port' && port === frontend.port;
+      const isSamePort = balancer.frontend.contender === 'nodePort' && port === frontend.port;
       return isSamePort && client === formatAddress(address.bytes);
     };
     try {

@@ -123,10 +123,10 @@ it('a node port makes no connection to the node port of the node that is its cli
   const [vip, client, a] = [host(45, 1), host(45, 2), host(45, 3)];
   await Promise.all([tcpEndpoint(client), tcpEndpoint(a)]);
   const { board: sockets } = board(1024);
-  await sockets.open(frontend(vip, pool(client), { rank: 'node port' }));
+  await sockets.open(frontend(vip, pool(client), { contender: 'nodePort' }));
   expect(await askOnce(vip, client)).toBe('reset');
   expect(await askOnce(vip, a)).toBe(client);
-  sockets.update(frontend(vip, pool(client, a), { rank: 'node port' }));
+  sockets.update(frontend(vip, pool(client, a), { contender: 'nodePort' }));
   expect(await askOnce(vip, client)).toBe(a);
   // A pod reaches itself through its Service.
   sockets.update(frontend(vip, pool(client)));
