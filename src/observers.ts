@@ -19,6 +19,7 @@ import { Journal } from './serve/ask/journal.ts';
 import { statusNow } from './serve/ask/status.ts';
 import { Verdicts } from './serve/ask/verdicts.ts';
 import { ClusterEvents } from './serve/cluster-events.ts';
+import { countersOf, infoMetrics, problemMetrics } from './serve/collectors.ts';
 import { connectTimeMetrics } from './serve/connect-time-metrics.ts';
 import { conntrackLog } from './serve/conntrack-log.ts';
 import { watchConntrack } from './serve/conntrack-watch.ts';
@@ -28,13 +29,10 @@ import { HttpThread } from './serve/http/http-thread.ts';
 import { openThread } from './serve/http/open-thread.ts';
 import type { SharedMemory } from './serve/http/shared-memory.ts';
 import type { Wire, WireEvents } from './serve/http/wire.ts';
-import { infoMetrics } from './serve/info-metrics.ts';
 import { kernelMetrics } from './serve/kernel-metrics.ts';
 import { localhostReport } from './serve/localhost-report.ts';
 import type { Logger } from './serve/log.ts';
 import { Metrics } from './serve/metrics.ts';
-import { countersOf } from './serve/nfacct-metrics.ts';
-import { problemMetrics } from './serve/problem-metrics.ts';
 import { Reporter } from './serve/reporter.ts';
 import { runServers } from './serve/servers.ts';
 import type { ServiceCounters } from './serve/service-counters.ts';
@@ -152,7 +150,7 @@ export class Observers {
     });
     this.serviceHealth = this.#makeServiceHealth();
     this.takeover = takeoverReport(log, this.metrics.lifecycle, this.events);
-    this.localhost = localhostReport(log, this.metrics.localhost, this.events);
+    this.localhost = localhostReport(log, this.metrics, this.events);
     const logConntrack = conntrackLog(log);
     this.conntrack = (event) => {
       this.metrics.conntrack.observe(event);
@@ -179,7 +177,7 @@ export class Observers {
   readonly source: Pick<SourceSink, 'problem' | 'listed'> = {
     problem: (problem) => this.#reporter.problem(problem),
     listed: (attempt) => {
-      this.metrics.source.listed(attempt);
+      this.metrics.listed(attempt);
       this.#sourceReport.listed(attempt);
     },
   };

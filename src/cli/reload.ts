@@ -2,8 +2,8 @@
 import { type ConfigChanges, configChanges } from '../config/changes.ts';
 import type { Config, ModeName } from '../config/config.ts';
 import { loadConfig } from '../config/load.ts';
-import type { ReloadResult } from '../serve/lifecycle-metrics.ts';
 import type { Logger } from '../serve/log.ts';
+import type { ReloadResult } from '../serve/metrics.ts';
 import type { Seen } from './config-file.ts';
 
 interface ReloadOptions {

@@ -1,11 +1,12 @@
 /** Whether connect-time translation is active, and which Services only rules handle. */
-import { Gauge, type Registry } from 'prom-client';
+import type { Registry } from 'prom-client';
 import type { Config } from '../config/config.ts';
-import type { Exclusion, MapUse, MapView } from '../modes/connect-time/facts.ts';
+import type { Exclusion, MapView } from '../modes/connect-time/facts.ts';
 import type { Family } from '../net/address.ts';
 import type { ProgrammedFamily } from '../state/frontends-by-service.ts';
 import type { Clock } from '../time/clock.ts';
 import { Pacer } from '../time/pacer.ts';
+import { readMetric } from './metric-table.ts';
 
 /** Programs of earlier processes. */
 export interface StalePrograms {
@@ -49,79 +50,38 @@ export function connectTimeState({
 }
 
 export function connectTimeMetrics(registry: Registry, facts: ConnectTimeFacts): void {
-  const registers = [registry];
-  new Gauge({
-    name: 'fairlead_connect_time_state',
-    help: 'Whose connections are translated when they are made: the state that holds is 1; stale: by programs that no process updates; unknown: attached programs may be such; see --connect-time',
-    labelNames: ['state'],
-    registers,
-    collect() {
-      const now = connectTimeState(facts);
-      for (const state of states) this.set({ state }, state === now ? 1 : 0);
-    },
+  const { exclusion, families, maps } = facts;
+  readMetric('fairlead_connect_time_state', registry, () => {
+    const now = connectTimeState(facts);
+    return states.map((state) => [{ state }, state === now ? 1 : 0]);
   });
-  useMetric(registry, facts, 'elements', 'Frontends and endpoints in the maps', ({ used }) => used);
-  useMetric(
-    registry,
-    facts,
-    'elements_max',
-    'The most frontends and endpoints in the maps',
-    ({ limit }) => limit,
-  );
-  excludedMetric(registry, facts);
-  new Gauge({
-    name: 'fairlead_connect_time_left_to_rules',
-    help: 'Ports of Services with frontends that only rules translate, by reason; see --connect-time',
-    labelNames: ['ip_family', 'reason'],
-    registers,
-    async collect() {
-      const counts = await Promise.all(facts.families().map((one) => reasons(facts, one)));
-      this.reset();
-      for (const { family, byReason } of counts) {
-        for (const [reason, count] of byReason) this.set({ ip_family: family, reason }, count);
-      }
-    },
-  });
-}
-
-function excludedMetric(registry: Registry, { exclusion }: ConnectTimeFacts): void {
-  new Gauge({
-    name: 'fairlead_connect_time_excluded_pods',
-    help: 'Pods that --connect-time-excluded-pods chooses: connections of those whose cgroup is found are left to the rules',
-    labelNames: ['cgroup'],
-    registers: [registry],
-    collect() {
-      this.reset();
-      const { excluded = 0, pods } = exclusion() ?? {};
-      if (pods === undefined) return;
-      this.set({ cgroup: 'found' }, excluded);
-      this.set({ cgroup: 'missing' }, pods - excluded);
-    },
-  });
-}
-
-function useMetric(
-  registry: Registry,
-  { families, maps }: ConnectTimeFacts,
-  name: string,
-  help: string,
-  value: (use: MapUse) => MapUse['used'],
-): void {
-  new Gauge({
-    name: `fairlead_connect_time_${name}`,
-    help: `${help} of connect-time translation`,
-    labelNames: ['ip_family', 'map'],
-    registers: [registry],
-    collect() {
-      this.reset();
-      for (const { family } of families()) {
+  for (const [name, what] of [
+    ['fairlead_connect_time_elements', 'used'],
+    ['fairlead_connect_time_elements_max', 'limit'],
+  ] as const) {
+    readMetric(name, registry, () =>
+      families().flatMap(({ family }) => {
         const use = maps(family)?.use;
-        if (use === undefined) continue;
-        for (const map of ['frontends', 'endpoints'] as const) {
-          this.set({ ip_family: family, map }, value(use)[map]);
-        }
-      }
-    },
+        if (use === undefined) return [];
+        return (['frontends', 'endpoints'] as const).map(
+          (map) => [{ ip_family: family, map }, use[what][map]] as const,
+        );
+      }),
+    );
+  }
+  readMetric('fairlead_connect_time_excluded_pods', registry, () => {
+    const { excluded = 0, pods } = exclusion() ?? {};
+    if (pods === undefined) return [];
+    return [
+      [{ cgroup: 'found' }, excluded],
+      [{ cgroup: 'missing' }, pods - excluded],
+    ];
+  });
+  readMetric('fairlead_connect_time_left_to_rules', registry, async () => {
+    const counts = await Promise.all(families().map((one) => reasons(facts, one)));
+    return counts.flatMap(({ family, byReason }) =>
+      Array.from(byReason, ([reason, n]) => [{ ip_family: family, reason }, n] as const),
+    );
   });
 }
 

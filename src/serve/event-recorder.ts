@@ -1,6 +1,6 @@
 import { EventRecorder, type EventRecorderOptions } from '../source/kubernetes/events.ts';
-import type { LifecycleMetrics } from './lifecycle-metrics.ts';
 import type { Logger } from './log.ts';
+import type { LifecycleMetrics } from './metrics.ts';
 
 interface RecorderOptions {
   readonly log: Logger;

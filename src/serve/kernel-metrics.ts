@@ -8,9 +8,7 @@ import type { ModeFacts } from '../modes/mode.ts';
 import type { ProgrammedFamily } from '../state/frontends-by-service.ts';
 import type { ClusterState } from '../state/store.ts';
 import type { Clock } from '../time/clock.ts';
-import { affinityMetrics } from './affinity-metrics.ts';
-import { conntrackTableMetrics } from './conntrack-metrics.ts';
-import { ipvsMetrics } from './ipvs-metrics.ts';
+import { affinityMetrics, conntrackTableMetrics, ipvsMetrics } from './collectors.ts';
 import { ServiceCounters } from './service-counters.ts';
 import { serviceMetrics } from './service-metrics.ts';
 

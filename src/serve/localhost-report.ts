@@ -2,12 +2,12 @@
 import type { LocalhostEvent } from '../modes/sockets/localhost.ts';
 import { formatServicePortName } from '../state/types.ts';
 import type { ClusterEvents } from './cluster-events.ts';
-import type { LocalhostMetrics } from './localhost-metrics.ts';
 import type { Logger } from './log.ts';
+import type { Metrics } from './metrics.ts';
 
 export function localhostReport(
   log: Logger,
-  metrics: LocalhostMetrics,
+  metrics: Pick<Metrics, 'localhostRefused'>,
   events: ClusterEvents,
 ): (event: LocalhostEvent) => void {
   return (event) => {
@@ -18,7 +18,7 @@ export function localhostReport(
       return;
     }
     const { isKnown, message, retryMs } = event;
-    metrics.refused(family);
+    metrics.localhostRefused(family);
     if (isKnown) return;
     const words = 'Could not listen on the loopback address for node port; retrying';
     log.warn({ ...about, err: message, retryMs }, words);

@@ -2,35 +2,23 @@
  * The metrics server's own /healthz, which reports that the process answers and nothing about the
  * proxy, and /metrics/slis, which counts its answers (behaviour document 10.4).
  */
-import { Counter, Gauge, Registry } from 'prom-client';
+import { Gauge, Registry } from 'prom-client';
 import { exposition } from './exposition.ts';
+import { metric } from './metric-table.ts';
 import { type Asked, type Reply, textHeaders } from './reply.ts';
 
 const check = { name: 'ping', type: 'healthz' } as const;
 
 export class Ping {
   readonly registry = new Registry();
-  readonly #last: Gauge;
-  readonly #total: Counter;
+  readonly #last = metric('kubernetes_healthcheck', this.registry);
+  readonly #total = metric('kubernetes_healthchecks_total', this.registry);
 
   constructor() {
-    const registers = [this.registry];
-    this.#last = new Gauge({
-      name: 'kubernetes_healthcheck',
-      help: '[STABLE] Whether a health check was good when it was last asked for',
-      labelNames: ['name', 'type'],
-      registers,
-    });
-    this.#total = new Counter({
-      name: 'kubernetes_healthchecks_total',
-      help: '[STABLE] Times that a health check was asked for, by its result',
-      labelNames: ['name', 'type', 'status'],
-      registers,
-    });
     const started = new Gauge({
       name: 'process_start_time_seconds',
       help: 'When the process started, in seconds since the epoch',
-      registers,
+      registers: [this.registry],
     });
     started.set(Date.now() / 1000 - process.uptime());
   }

@@ -1,8 +1,8 @@
 /** Reports takeovers from kube-proxy and from other modes to log, metrics and events. */
 import type { TakeoverEvent } from '../takeover/takeover.ts';
 import type { ClusterEvents } from './cluster-events.ts';
-import type { LifecycleMetrics } from './lifecycle-metrics.ts';
 import type { Logger } from './log.ts';
+import type { LifecycleMetrics } from './metrics.ts';
 
 /** The most objects of a mode that the log names; there may be thousands. */
 const objectsTold = 10;

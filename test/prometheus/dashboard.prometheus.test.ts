@@ -2,8 +2,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { ConntrackEntries } from '../../src/kernel/conntrack-entries.ts';
-import { conntrackTableMetrics } from '../../src/serve/conntrack-metrics.ts';
-import { logMetrics } from '../../src/serve/log-metrics.ts';
+import { conntrackTableMetrics, logMetrics } from '../../src/serve/collectors.ts';
 import type { ServiceTraffic } from '../../src/serve/service-counters.ts';
 import { serviceMetrics } from '../../src/serve/service-metrics.ts';
 import { resources } from '../../src/state/change.ts';
@@ -62,7 +61,7 @@ const failing = [{ ...traffic, endpoint: '10.244.0.5:8080', failed: 5, reset: 5 
 
 /** Counters without a series until something happens: it does. */
 function happen({ app: { metrics } }: Running): void {
-  const { lifecycle, source, conntrack } = metrics;
+  const { lifecycle, conntrack } = metrics;
   const family = 'IPv4';
   const drift = { missing: 1, wrong: 0, unwanted: 0 };
   lifecycle.fellBack('ipvs', 'nftables');
@@ -70,7 +69,7 @@ function happen({ app: { metrics } }: Running): void {
   lifecycle.reloaded('unchanged');
   lifecycle.eventDropped('rate-limited');
   lifecycle.tookOver({ chains: 3 });
-  source.listed({ resource: 'nodes', way: 'paged', result: 'complete', reason: undefined });
+  metrics.listed({ resource: 'nodes', way: 'paged', result: 'complete', reason: undefined });
   const flows = { family, protocol: 'UDP' } as const;
   const deleted = new ConntrackEntries(family, new Uint8Array());
   conntrack.observe({ ...flows, kind: 'reconciled', durationMs: 1, examined: 0, deleted });

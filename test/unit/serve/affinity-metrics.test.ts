@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { ElementShape } from '../../../src/kernel/ops.ts';
 import { ipvsMode } from '../../../src/modes/ipvs/mode.ts';
 import { nftablesMode } from '../../../src/modes/nftables/mode.ts';
-import { affinityMetrics } from '../../../src/serve/affinity-metrics.ts';
+import { affinityMetrics } from '../../../src/serve/collectors.ts';
 import { batch } from '../../conformance/ops.ts';
 import type { FakeKernel } from '../../fake/kernel.ts';
 import { all, config, environment, forwarding, pool } from '../modes/nftables/forwardings.ts';

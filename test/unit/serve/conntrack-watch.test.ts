@@ -1,7 +1,7 @@
 import { Registry } from 'prom-client';
 import { describe, expect, it } from 'vitest';
 import type { HostFiles } from '../../../src/host/files.ts';
-import { conntrackTableMetrics } from '../../../src/serve/conntrack-metrics.ts';
+import { conntrackTableMetrics } from '../../../src/serve/collectors.ts';
 import { watchConntrack } from '../../../src/serve/conntrack-watch.ts';
 import { loggerTo } from '../../../src/serve/log.ts';
 import { FakeConntrack } from '../../fake/conntrack.ts';

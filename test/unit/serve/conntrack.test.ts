@@ -2,8 +2,8 @@ import { Registry } from 'prom-client';
 import { expect, it } from 'vitest';
 import type { ConntrackEvent } from '../../../src/conntrack/events.ts';
 import { conntrackLog } from '../../../src/serve/conntrack-log.ts';
-import { ConntrackMetrics } from '../../../src/serve/conntrack-metrics.ts';
 import { loggerTo } from '../../../src/serve/log.ts';
+import { ConntrackMetrics } from '../../../src/serve/metrics.ts';
 import { kernelRefusal, packedEntries } from '../../fake/conntrack.ts';
 
 const family = 'IPv4';

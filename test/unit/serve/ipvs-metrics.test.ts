@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { kernelOps } from '../../../src/kernel/ops.ts';
 import { RecordWriter } from '../../../src/kernel/records.ts';
 import { settingsOf } from '../../../src/modes/ipvs/service-writer.ts';
-import { ipvsMetrics } from '../../../src/serve/ipvs-metrics.ts';
+import { ipvsMetrics } from '../../../src/serve/collectors.ts';
 import { FakeKernel } from '../../fake/kernel.ts';
 import { address } from '../state/build.ts';
 

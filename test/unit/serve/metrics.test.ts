@@ -1,7 +1,8 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { fairleadVersion } from '../../../src/config/version.ts';
 import { builtModes } from '../../../src/modes/index.ts';
-import { countNoLocal, Metrics } from '../../../src/serve/metrics.ts';
+import { countNoLocal } from '../../../src/serve/collectors.ts';
+import { Metrics } from '../../../src/serve/metrics.ts';
 import type { ServerVersion } from '../../../src/source/source.ts';
 import { resolve } from '../../../src/state/resolve.ts';
 import type { Forwarding } from '../../../src/state/types.ts';
@@ -275,8 +276,8 @@ describe('metrics', () => {
       'fairlead_first_list_missing_seconds{resource="servicecidrs"} 0',
     ]);
     const list = { resource: 'nodes', reason: undefined } as const;
-    metrics.source.listed({ ...list, way: 'streaming', result: 'failed' });
-    metrics.source.listed({ ...list, way: 'paged', result: 'complete' });
+    metrics.listed({ ...list, way: 'streaming', result: 'failed' });
+    metrics.listed({ ...list, way: 'paged', result: 'complete' });
     expect(await lines('fairlead_lists_total')).toEqual([
       'fairlead_lists_total{resource="nodes",way="streaming",result="failed"} 1',
       'fairlead_lists_total{resource="nodes",way="paged",result="complete"} 1',

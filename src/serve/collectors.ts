@@ -1,0 +1,323 @@
+/** The metrics that are read when Prometheus asks. */
+import type { Counter, Registry } from 'prom-client';
+import type { Config } from '../config/config.ts';
+import { ownRelease, proxyGates, stageIn } from '../config/gates.ts';
+import { configHash } from '../config/hash.ts';
+import { conntrackLosses, conntrackUse } from '../host/conntrack.ts';
+import type { HostFiles } from '../host/files.ts';
+import { type NamedCounter, readCounters } from '../kernel/acct.ts';
+import type { TurnMeter } from '../kernel/addon.ts';
+import type { Kernel } from '../kernel/kernel.ts';
+import { protocolOf } from '../kernel/nft/constants.ts';
+import type { Reply } from '../kernel/ops.ts';
+import type { AffinityFill, ModeFacts, ModeName } from '../modes/mode.ts';
+import { bounds, type Descriptors } from '../modes/sockets/descriptors.ts';
+import { type Family, formatEndpoint } from '../net/address.ts';
+import type { Condition } from '../source/source.ts';
+import { type Resource, resources } from '../state/change.ts';
+import type { Forwarding } from '../state/types.ts';
+import type { Judgements } from './ask/problem.ts';
+import type { Logger } from './log.ts';
+import type { LogDestination } from './log-destination.ts';
+import { metric, readMetric } from './metric-table.ts';
+
+/** 1 = enabled. Stages as upstream's: a gate of general availability has none. */
+export function gateMetrics(registry: Registry, gates: Readonly<Record<string, boolean>>): void {
+  const gauge = metric('kubernetes_feature_enabled', registry);
+  for (const [name, isEnabled] of Object.entries(gates)) {
+    const gate = proxyGates[name];
+    const stage = gate === undefined ? 'GA' : stageIn(gate, ownRelease).stage;
+    gauge.set({ name, stage: stage === 'GA' ? '' : stage }, isEnabled ? 1 : 0);
+  }
+}
+
+export function eventLoopMetrics(registry: Registry, turns: TurnMeter): void {
+  readMetric('fairlead_event_loop_delay_seconds', registry, () => {
+    const { p50, p99, longest } = turns.take();
+    const delays = Object.entries({ 50: p50, 99: p99, 100: longest });
+    return delays.map(([percentile, ms]) => [{ percentile }, ms / 1000]);
+  });
+}
+
+export interface StateSources {
+  readonly condition: (resource: Resource) => Condition;
+  /** Services that ask for more than one Service gets. */
+  readonly overLimit: () => number;
+  /** How many sockets listen for node ports on the loopback address. */
+  readonly localhostListeners: (family: Family) => number;
+  /** Families that are served, with the desired Forwardings and those in quarantine. */
+  readonly families: () => Iterable<{
+    readonly family: Family;
+    readonly desired: ReadonlyMap<string, Forwarding>;
+    readonly quarantined: Iterable<unknown>;
+  }>;
+}
+
+/** What is desired, in force and listed. Between two engines, values stay as they were. */
+export function stateMetrics(registry: Registry, sources: StateSources): void {
+  const { condition, families, localhostListeners, overLimit } = sources;
+  metric('fairlead_service_ports', registry, (gauge) => {
+    for (const { family, desired } of families()) gauge.set({ ip_family: family }, desired.size);
+  });
+  metric('fairlead_service_ports_set_aside', registry, (gauge) => {
+    for (const { family, quarantined } of families()) {
+      gauge.set({ ip_family: family }, [...quarantined].length);
+    }
+  });
+  metric('kubeproxy_nftables_localhost_nodeport_listeners', registry, (gauge) => {
+    for (const { family } of families()) {
+      gauge.set({ ip_family: family }, localhostListeners(family));
+    }
+  });
+  metric('kubeproxy_sync_proxy_rules_no_local_endpoints_total', registry, (gauge) => {
+    for (const { family, desired } of families()) {
+      const { internal, external } = countNoLocal(desired.values());
+      gauge.set({ traffic_policy: 'internal', ip_family: family }, internal);
+      gauge.set({ traffic_policy: 'external', ip_family: family }, external);
+    }
+  });
+  readMetric('fairlead_services_over_limit', registry, () => [[{}, overLimit()]]);
+  metric('fairlead_watch_silence_seconds', registry, (gauge) => {
+    for (const resource of resources) {
+      const { silenceMs } = condition(resource);
+      if (silenceMs !== undefined) gauge.set({ resource }, silenceMs / 1000);
+    }
+  });
+  readMetric('fairlead_first_list_missing_seconds', registry, () => {
+    return resources.map((resource) => [{ resource }, (condition(resource).missingMs ?? 0) / 1000]);
+  });
+}
+
+/** Ports with endpoints, of which traffic of policy Local can reach none. */
+export function countNoLocal(desired: Iterable<Forwarding>): {
+  internal: number;
+  external: number;
+} {
+  const count = { internal: 0, external: 0 };
+  for (const { frontends, local } of desired) {
+    if (frontends.some(({ treatment }) => treatment === 'drop')) count.internal += 1;
+    if (local.length > 0) continue;
+    if (frontends.some(({ treatment }) => treatment === 'external-local')) count.external += 1;
+  }
+  return count;
+}
+
+interface InfoSources {
+  /** The configuration in force. */
+  readonly config: () => Pick<Config, 'document' | 'mode'>;
+  /** The mode that runs, or is about to run. */
+  readonly mode: () => ModeName;
+}
+
+/** The mode and configuration of a node, so that nodes can be compared. */
+export function infoMetrics(registry: Registry, { config, mode }: InfoSources): void {
+  readMetric('fairlead_mode_info', registry, () => {
+    return [[{ mode: mode(), requested: config().mode || 'auto' }, 1]];
+  });
+  let hashed: Pick<Config, 'document'> | undefined;
+  let hash = '';
+  readMetric('fairlead_config_info', registry, () => {
+    const current = config();
+    if (current !== hashed) hash = configHash(current);
+    hashed = current;
+    return [[{ hash }, 1]];
+  });
+}
+
+export interface ProblemSources extends Pick<Judgements, 'catchUp'> {
+  /** The health that `fairlead status` shows. */
+  healthy(): boolean;
+  counts(): Judgements['counts'];
+}
+
+/** Whether the proxy is healthy, and how many Services have problems. */
+export function problemMetrics(registry: Registry, sources: ProblemSources): void {
+  readMetric('fairlead_healthy', registry, () => [[{}, sources.healthy() ? 1 : 0]]);
+  readMetric('fairlead_services_unhealthy', registry, async () => {
+    await sources.catchUp();
+    return [[{}, sources.counts().services]];
+  });
+  readMetric('fairlead_services_with_problems', registry, async () => {
+    await sources.catchUp();
+    return Array.from(sources.counts().byReason, ([reason, count]) => [{ reason }, count]);
+  });
+}
+
+export function logMetrics(registry: Registry, lines: Pick<LogDestination, 'leftOut'>): void {
+  readMetric('fairlead_log_lines_left_out_total', registry, () => [[{}, lines.leftOut]]);
+}
+
+/** The file descriptors that sockets of Services use. */
+export function socketMetrics(
+  registry: Registry,
+  descriptors: Pick<Descriptors, 'max' | 'refused' | 'used'>,
+): void {
+  readMetric('fairlead_socket_descriptors', registry, () => [[{}, descriptors.used]]);
+  readMetric('fairlead_socket_descriptors_max', registry, () => [[{}, descriptors.max.all]]);
+  readMetric('fairlead_socket_clients_refused_total', registry, () => {
+    return bounds.map((bound) => [{ bound }, descriptors.refused[bound]]);
+  });
+}
+
+/** The size of the conntrack table, and packets dropped because it was full; nothing without `host`. */
+export function conntrackTableMetrics(registry: Registry, host: HostFiles | undefined): void {
+  for (const of of ['entries', 'limit'] as const) {
+    readMetric(`fairlead_conntrack_${of}`, registry, () => {
+      const use = host && conntrackUse(host);
+      return use === undefined ? [] : [[{}, use[of]]];
+    });
+  }
+  readMetric('fairlead_conntrack_losses_total', registry, () => {
+    const losses = Object.entries((host && conntrackLosses(host)) ?? {});
+    return losses.map(([kind, count]) => [{ kind }, count]);
+  });
+}
+
+/** Existing counters; empty if they can't be read. */
+export type ReadCounters = () => Promise<readonly Pick<NamedCounter, 'name' | 'packets'>[]>;
+
+/** Empty if they can't be read, so that other metrics are still served. */
+export function countersOf(kernel: Kernel, log: Logger): ReadCounters {
+  return () =>
+    readCounters(kernel).catch((error: Error) => {
+      log.warn({ err: error.message }, 'Could not read named counters');
+      return [];
+    });
+}
+
+/** A metric of the packets that the kernel's counter `counter` has seen; no series without it. */
+export function namedCounterMetric(
+  name:
+    | 'kubeproxy_iptables_ct_state_invalid_dropped_packets_total'
+    | 'kubeproxy_iptables_localhost_nodeports_accepted_packets_total',
+  counter: string,
+  read: ReadCounters,
+): Counter {
+  return readMetric(name, undefined, async () => {
+    const found = (await read()).find((one) => one.name === counter);
+    return found === undefined ? [] : [[{}, found.packets]];
+  });
+}
+
+const families = ['IPv4', 'IPv6'] as const satisfies readonly Family[];
+
+/** Maps that are at least this full have their own series: few contain half of 65,535 clients. */
+const shareMin = 0.5;
+
+const readAgainMs = 60_000;
+
+type Fills = ReadonlyMap<Family, readonly AffinityFill[]>;
+
+/**
+ * How full the maps of session affinity are. They are not read more often than once a minute: to
+ * count elements, the kernel must list them. `mode` returns the running mode;
+ * `now` is in milliseconds.
+ */
+export function affinityMetrics(
+  registry: Registry,
+  kernel: Kernel,
+  mode: () => ModeFacts | undefined,
+  now: () => number = () => performance.now(),
+): void {
+  let known: Promise<Fills> = Promise.resolve(new Map());
+  let readAtMs = Number.NEGATIVE_INFINITY;
+  const fills = (): Promise<Fills> => {
+    const running = mode();
+    if (running?.affinityFill === undefined) return Promise.resolve(new Map());
+    if (now() - readAtMs >= readAgainMs) {
+      readAtMs = now();
+      known = readFills(running, kernel);
+    }
+    return known;
+  };
+  readMetric('fairlead_affinity_clients', registry, async () => {
+    return Array.from(await fills(), ([family, maps]) => [
+      { ip_family: family },
+      maps.reduce((sum, map) => sum + map.clients, 0),
+    ]);
+  });
+  readMetric('fairlead_affinity_fill_ratio', registry, async () => {
+    const all = Array.from(await fills(), ([ip_family, maps]) =>
+      maps.map((map) => ({ ...map, ip_family })),
+    ).flat();
+    const full = all.filter(({ share }) => share >= shareMin);
+    return full.map(({ ip_family, servicePort: service_port, pool, share }) => [
+      { ip_family, service_port, pool },
+      share,
+    ]);
+  });
+}
+
+/** A family that can't be read has no series, so that other metrics are still served. */
+async function readFills(mode: ModeFacts, kernel: Kernel): Promise<Fills> {
+  const found = new Map<Family, readonly AffinityFill[]>();
+  for (const family of families) {
+    const fills = await mode.affinityFill?.(kernel, family).catch(() => undefined);
+    if (fills !== undefined) found.set(family, fills);
+  }
+  return found;
+}
+
+type VirtualService = Extract<Reply, { kind: 'virtualService' }>;
+type Destination = Extract<Reply, { kind: 'destination' }>;
+
+const ipvsCounters = {
+  fairlead_ipvs_connections_total: 'connections',
+  fairlead_ipvs_in_packets_total: 'inPackets',
+  fairlead_ipvs_out_packets_total: 'outPackets',
+  fairlead_ipvs_in_bytes_total: 'inBytes',
+  fairlead_ipvs_out_bytes_total: 'outBytes',
+} as const;
+
+/**
+ * The kernel's counters of each virtual service and each real server. There may be many, so they
+ * are off by default (--ipvs-counters).
+ */
+export function ipvsMetrics(
+  registry: Registry,
+  kernel: Kernel,
+  wanted: () => boolean | undefined,
+): void {
+  const records = async () => (wanted() ? readIPVS(kernel) : []);
+  for (const name of Object.keys(ipvsCounters) as (keyof typeof ipvsCounters)[]) {
+    readMetric(name, registry, async () => {
+      const found = await records();
+      return found.map((record) => [ipvsLabels(record), record[ipvsCounters[name]]]);
+    });
+  }
+  readMetric('fairlead_ipvs_real_server_connections', registry, async () => {
+    return (await records()).flatMap((record) =>
+      record.kind === 'destination'
+        ? (['active', 'inactive', 'persistent'] as const).map(
+            (state) => [{ ...ipvsLabels(record), state }, record[`${state}Connections`]] as const,
+          )
+        : [],
+    );
+  });
+}
+
+/** Nothing if the kernel can't be read, so that other metrics are still served. */
+async function readIPVS(kernel: Kernel): Promise<(VirtualService | Destination)[]> {
+  const any = { family: 0, protocol: 0, address: new Uint8Array(0), port: 0 };
+  const dumps = [
+    kernel.dump({ kind: 'virtualServicesDump', family: 0 }),
+    kernel.dump({ kind: 'destinationsDump', ...any }),
+  ];
+  const answers = await Promise.allSettled(dumps);
+  const records = answers.flatMap((one) => (one.status === 'fulfilled' ? one.value.records : []));
+  return records.filter(
+    (one): one is VirtualService | Destination =>
+      one.kind === 'destination' || (one.kind === 'virtualService' && one.firewallMark === 0),
+  );
+}
+
+function ipvsLabels(record: VirtualService | Destination) {
+  return {
+    protocol: protocolOf(record.protocol) ?? String(record.protocol),
+    virtual_service: formatEndpoint(record.address, record.port),
+    real_server:
+      record.kind === 'destination'
+        ? formatEndpoint(record.destination, record.destinationPort)
+        : '',
+  };
+}

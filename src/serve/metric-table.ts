@@ -1,0 +1,429 @@
+/**
+ * The metrics for Prometheus: one table of what they are, from which they are made and documented.
+ * kube-proxy's metrics have its names, labels, prefixes of help texts and buckets (behaviour
+ * document 10.3), so that dashboards and alerts still work. Ours begin with `fairlead_`.
+ */
+import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
+
+type Type = 'counter' | 'gauge' | 'histogram';
+
+interface Row<T extends Type = Type, L extends string = string> {
+  readonly type: T;
+  readonly help: string;
+  readonly labels: readonly L[];
+  readonly buckets?: readonly number[];
+}
+
+function counter<L extends string = never>(help: string, ...labels: L[]): Row<'counter', L> {
+  return { type: 'counter', help, labels };
+}
+
+function gauge<L extends string = never>(help: string, ...labels: L[]): Row<'gauge', L> {
+  return { type: 'gauge', help, labels };
+}
+
+function histogram<L extends string>(
+  help: string,
+  buckets: readonly number[],
+  ...labels: L[]
+): Row<'histogram', L> {
+  return { type: 'histogram', help, labels, buckets };
+}
+
+/** kube-proxy's buckets for durations in seconds: 0.001 × 2^k for k = 0 … 14. */
+const exponential = Array.from({ length: 15 }, (_, k) => 0.001 * 2 ** k);
+
+/** The 0 comes from the way upstream merges its lists of buckets, and dashboards use it. */
+const programming = [
+  0,
+  0.25,
+  0.5,
+  ...steps(1, 59, 1),
+  ...steps(60, 115, 5),
+  ...steps(120, 300, 30),
+];
+
+const requests = [0.005, 0.025, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60];
+
+function steps(from: number, to: number, by: number): number[] {
+  return Array.from({ length: (to - from) / by + 1 }, (_, i) => from + i * by);
+}
+
+const virtualService = ['protocol', 'virtual_service', 'real_server'] as const;
+
+function ofIPVS(what: string): Row<'counter', (typeof virtualService)[number]> {
+  const help = `${what} that a virtual service, or a real server of it, has had; see --ipvs-counters`;
+  return counter(help, ...virtualService);
+}
+
+export const metricTable = {
+  fairlead_affinity_clients: gauge(
+    'Clients that session affinity remembers, of all Services; mode nftables',
+    'ip_family',
+  ),
+  fairlead_affinity_fill_ratio: gauge(
+    'How full the session affinity of a Service port is, where that is half or more: at 1 ' +
+      'clients that are new get any endpoint each time; mode nftables',
+    'ip_family',
+    'service_port',
+    'pool',
+  ),
+  fairlead_audit_duration_seconds: histogram(
+    'Duration of audits, which compare all that the kernel holds',
+    exponential,
+    'ip_family',
+  ),
+  fairlead_audit_last_timestamp_seconds: gauge(
+    'When all that the kernel holds was last compared',
+    'ip_family',
+  ),
+  fairlead_batch_bytes: histogram(
+    'Size of the batches that the kernel took',
+    Array.from({ length: 9 }, (_, k) => 64 * 8 ** k),
+    'ip_family',
+  ),
+  fairlead_cluster_events_dropped_total: counter(
+    'Events that the API server was not told of',
+    'reason',
+  ),
+  fairlead_config_info: gauge(
+    'Hash of the configuration in force, without hostnameOverride',
+    'hash',
+  ),
+  fairlead_config_reloads_total: counter(
+    'Times that the configuration file was read again, by what became of it',
+    'result',
+  ),
+  fairlead_connect_time_elements: gauge(
+    'Frontends and endpoints in the maps of connect-time translation',
+    'ip_family',
+    'map',
+  ),
+  fairlead_connect_time_elements_max: gauge(
+    'The most frontends and endpoints in the maps of connect-time translation',
+    'ip_family',
+    'map',
+  ),
+  fairlead_connect_time_excluded_pods: gauge(
+    'Pods that --connect-time-excluded-pods chooses: connections of those whose cgroup is ' +
+      'found are left to the rules',
+    'cgroup',
+  ),
+  fairlead_connect_time_lease_failures_total: counter(
+    'Times that the lease of connect-time programs was not renewed when it was due',
+    'ip_family',
+  ),
+  fairlead_connect_time_left_to_rules: gauge(
+    'Ports of Services with frontends that only rules translate, by reason; see --connect-time',
+    'ip_family',
+    'reason',
+  ),
+  fairlead_connect_time_state: gauge(
+    'Whose connections are translated when they are made: the state that holds is 1; ' +
+      'stale: by programs that no process updates; unknown: attached programs may be such; ' +
+      'see --connect-time',
+    'state',
+  ),
+  fairlead_conntrack_entries: gauge('Connections that connection tracking holds'),
+  fairlead_conntrack_failures_total: counter(
+    'Attempts to read conntrack entries or to delete some that the kernel refused',
+    'ip_family',
+  ),
+  fairlead_conntrack_limit: gauge(
+    'The most connections that connection tracking holds (nf_conntrack_max)',
+  ),
+  fairlead_conntrack_losses_total: counter(
+    'What connection tracking lost, since the machine started. dropped: packets for which ' +
+      'it had no room; evicted: entries deleted early to make room; clashed: packets that ' +
+      'lost a race',
+    'kind',
+  ),
+  fairlead_drift_repaired_total: counter(
+    'Objects in the kernel that were not as written, by who else had written',
+    'ip_family',
+    'kind',
+    'writers',
+  ),
+  fairlead_event_loop_delay_seconds: gauge(
+    'How long turns of the event loop took since the last scrape, without waiting',
+    'percentile',
+  ),
+  fairlead_first_list_missing_seconds: gauge(
+    'For how long the first list has been asked for in vain; 0 once it is complete',
+    'resource',
+  ),
+  fairlead_foreign_tables_replaced_total: counter(
+    'Tables of our names that somebody else had made, and that ours have replaced',
+  ),
+  fairlead_healthy: gauge('1 = fairlead status has no problem of the proxy to report, 0 = it has'),
+  fairlead_ipvs_connections_total: ofIPVS('Connections'),
+  fairlead_ipvs_in_bytes_total: ofIPVS('Bytes from clients'),
+  fairlead_ipvs_in_packets_total: ofIPVS('Packets from clients'),
+  fairlead_ipvs_out_bytes_total: ofIPVS('Bytes to clients'),
+  fairlead_ipvs_out_packets_total: ofIPVS('Packets to clients'),
+  fairlead_ipvs_real_server_connections: gauge(
+    'Connections that a real server has at present, by state; see --ipvs-counters',
+    ...virtualService,
+    'state',
+  ),
+  fairlead_kernel_writes_total: counter(
+    'Objects written to the kernel or deleted',
+    'ip_family',
+    'purpose',
+  ),
+  fairlead_lists_total: counter(
+    'Lists asked of the API server, as streams of events or in pages',
+    'resource',
+    'way',
+    'result',
+  ),
+  fairlead_log_lines_left_out_total: counter(
+    'Lines of the log left out because a reader had stopped or a disk was full',
+  ),
+  fairlead_miscounts_total: counter(
+    'Sets and maps found with a wrong number of elements',
+    'ip_family',
+  ),
+  fairlead_mode_fallbacks_total: counter(
+    'Modes that cannot run on this node and gave way to another',
+    'from',
+    'to',
+  ),
+  fairlead_mode_info: gauge(
+    'Mode that runs, and the mode that the configuration asks for (auto: none)',
+    'mode',
+    'requested',
+  ),
+  fairlead_modes_replaced_total: counter(
+    'Times that the rules of a mode were removed after those of another were verified',
+    'from',
+    'to',
+  ),
+  fairlead_reports_left_out_total: counter(
+    'Log lines and events about one object that were left out because they were too many',
+  ),
+  fairlead_service_ports: gauge('Ports of Services that are to be in force', 'ip_family'),
+  fairlead_service_ports_set_aside: gauge('Ports of Services that the kernel refuses', 'ip_family'),
+  fairlead_service_problems_total: counter(
+    'Services that lost a frontend to another (conflict) or are not understood',
+    'kind',
+  ),
+  fairlead_services_over_limit: gauge(
+    'Services that ask for more than one Service gets, and are served in part',
+  ),
+  fairlead_services_unhealthy: gauge(
+    'Services that have problems on this node, as fairlead problems lists them',
+  ),
+  fairlead_services_with_problems: gauge(
+    'Services that have problems on this node, by reason; a Service may have several',
+    'reason',
+  ),
+  fairlead_socket_clients_refused_total: counter(
+    'Connections that sockets of Services closed, and datagrams that they dropped, ' +
+      'because all sockets (`all`), those of one frontend or of one client address use as ' +
+      'many file descriptors as they may',
+    'bound',
+  ),
+  fairlead_socket_descriptors: gauge(
+    'File descriptors that sockets of Services use: mode userspace, and node ports on ' +
+      'loopback addresses',
+  ),
+  fairlead_socket_descriptors_max: gauge(
+    'File descriptors that sockets of Services may use in all',
+  ),
+  fairlead_stage_duration_seconds: histogram(
+    'Stages of the oldest change of a batch',
+    [0.0001, 0.00025, 0.0005, ...exponential],
+    'ip_family',
+    'stage',
+  ),
+  fairlead_takeover_removed_total: counter(
+    "Objects of kube-proxy's that were removed after our own were verified",
+    'kind',
+  ),
+  fairlead_watch_silence_seconds: gauge('Time since the last word of each watch', 'resource'),
+
+  // kube-proxy's.
+  kubeproxy_conntrack_reconciler_deleted_entries_total: counter(
+    '[ALPHA] Conntrack entries deleted because they contradicted Services',
+    'ip_family',
+  ),
+  kubeproxy_conntrack_reconciler_sync_duration_seconds: histogram(
+    '[ALPHA] Time to find the conntrack entries that contradict Services, and delete them',
+    exponential,
+    'ip_family',
+  ),
+  kubeproxy_iptables_ct_state_invalid_dropped_packets_total: counter(
+    '[ALPHA] Packets dropped that are of no connection',
+  ),
+  kubeproxy_iptables_localhost_nodeports_accepted_packets_total: counter(
+    '[ALPHA] Packets to node ports on loopback addresses that were accepted',
+  ),
+  kubeproxy_iptables_sync_total: counter(
+    '[ALPHA] Syncs of mode iptables that succeeded',
+    'ip_family',
+  ),
+  kubeproxy_ipvs_sync_total: counter('[ALPHA] Syncs of mode ipvs that succeeded', 'ip_family'),
+  kubeproxy_network_programming_duration_seconds: histogram(
+    '[ALPHA] From the change of an endpoint in the cluster until the kernel has it',
+    programming,
+    'ip_family',
+  ),
+  kubeproxy_nftables_localhost_nodeport_listener_creation_failures_total: counter(
+    '[ALPHA] Times that a socket for a node port on the loopback address could not be opened',
+    'ip_family',
+  ),
+  kubeproxy_nftables_localhost_nodeport_listeners: gauge(
+    '[ALPHA] Sockets that listen for node ports on the loopback address',
+    'ip_family',
+  ),
+  kubeproxy_proxy_healthz_total: counter('[ALPHA] Answers of /healthz by status', 'code'),
+  kubeproxy_proxy_livez_total: counter('[ALPHA] Answers of /livez by status', 'code'),
+  kubeproxy_sync_full_proxy_rules_duration_seconds: histogram(
+    '[ALPHA] Duration of a sync that reads the kernel and repairs the difference',
+    exponential,
+    'ip_family',
+  ),
+  kubeproxy_sync_partial_proxy_rules_duration_seconds: histogram(
+    '[ALPHA] Duration of a sync that writes what changed',
+    exponential,
+    'ip_family',
+  ),
+  kubeproxy_sync_proxy_rules_duration_seconds: histogram(
+    '[ALPHA] Duration of a sync',
+    exponential,
+    'ip_family',
+  ),
+  kubeproxy_sync_proxy_rules_endpoint_changes_pending: gauge(
+    '[ALPHA] Changes of EndpointSlices that no sync has taken yet',
+  ),
+  kubeproxy_sync_proxy_rules_endpoint_changes_total: counter('[ALPHA] Changes of EndpointSlices'),
+  kubeproxy_sync_proxy_rules_iptables_last: gauge(
+    '[ALPHA] Rules that the last sync wrote',
+    'table',
+    'ip_family',
+  ),
+  kubeproxy_sync_proxy_rules_iptables_partial_restore_failures_total: counter(
+    '[ALPHA] Failed syncs that were to write what changed',
+    'ip_family',
+  ),
+  kubeproxy_sync_proxy_rules_iptables_restore_failures_total: counter(
+    '[ALPHA] Failed syncs',
+    'ip_family',
+  ),
+  kubeproxy_sync_proxy_rules_iptables_total: gauge(
+    '[ALPHA] Rules of ours, without jumps from built-in chains',
+    'table',
+    'ip_family',
+  ),
+  kubeproxy_sync_proxy_rules_last_queued_timestamp_seconds: gauge(
+    '[ALPHA] When a sync was last asked for',
+    'ip_family',
+  ),
+  kubeproxy_sync_proxy_rules_last_timestamp_seconds: gauge(
+    '[ALPHA] When the last sync succeeded',
+    'ip_family',
+  ),
+  kubeproxy_sync_proxy_rules_nftables_cleanup_failures_total: counter(
+    '[ALPHA] Deletions of unused objects that the kernel refused',
+    'ip_family',
+  ),
+  kubeproxy_sync_proxy_rules_nftables_sync_failures_total: counter(
+    '[ALPHA] Failed syncs',
+    'ip_family',
+  ),
+  kubeproxy_sync_proxy_rules_no_local_endpoints_total: gauge(
+    '[ALPHA] Ports of Services whose policy is Local and that have no endpoint here',
+    'traffic_policy',
+    'ip_family',
+  ),
+  kubeproxy_sync_proxy_rules_service_changes_pending: gauge(
+    '[ALPHA] Changes of Services that no sync has taken yet',
+  ),
+  kubeproxy_sync_proxy_rules_service_changes_total: counter('[ALPHA] Changes of Services'),
+  kubernetes_feature_enabled: gauge('[BETA] Whether a feature gate is enabled', 'name', 'stage'),
+  kubernetes_healthcheck: gauge(
+    '[STABLE] Whether a health check was good when it was last asked for',
+    'name',
+    'type',
+  ),
+  kubernetes_healthchecks_total: counter(
+    '[STABLE] Times that a health check was asked for, by its result',
+    'name',
+    'type',
+    'status',
+  ),
+  rest_client_request_duration_seconds: histogram(
+    '[ALPHA] Time until the answer of the API server began',
+    requests,
+    'verb',
+    'host',
+  ),
+  rest_client_requests_total: counter(
+    '[ALPHA] Requests to the API server by status, method and host',
+    'code',
+    'method',
+    'host',
+  ),
+} as const;
+
+export type MetricName = keyof typeof metricTable;
+
+export type MetricOf<N extends MetricName> =
+  (typeof metricTable)[N] extends Row<infer T, infer L>
+    ? { counter: Counter<L>; gauge: Gauge<L>; histogram: Histogram<L> }[T]
+    : never;
+
+/** Names of metrics whose values are read when Prometheus asks. */
+type ReadName = {
+  [N in MetricName]: (typeof metricTable)[N] extends Row<'histogram'> ? never : N;
+}[MetricName];
+
+/** A value with its labels. */
+type Sample<N extends MetricName> =
+  (typeof metricTable)[N] extends Row<Type, infer L>
+    ? readonly [labels: Readonly<Record<L, string>>, value: number]
+    : never;
+
+/** Makes a metric, in `registry` unless that is undefined. `collect` runs when Prometheus asks. */
+export function metric<N extends MetricName>(
+  name: N,
+  registry: Registry | undefined,
+  collect?: (metric: MetricOf<N>) => Promise<void> | void,
+): MetricOf<N> {
+  const { type, help, labels, buckets }: Row = metricTable[name];
+  const options = {
+    name,
+    help,
+    labelNames: [...labels],
+    registers: registry === undefined ? [] : [registry],
+    ...(collect && { collect: () => collect(made) }),
+  };
+  const made = (
+    type === 'counter'
+      ? new Counter(options)
+      : type === 'gauge'
+        ? new Gauge(options)
+        : new Histogram({ ...options, buckets: [...(buckets ?? [])] })
+  ) as MetricOf<N>;
+  return made;
+}
+
+/** Makes a metric that has, each time that Prometheus asks, the samples of that moment alone. */
+export function readMetric<N extends ReadName>(
+  name: N,
+  registry: Registry | undefined,
+  read: () => Iterable<Sample<N>> | Promise<Iterable<Sample<N>>>,
+): MetricOf<N> {
+  return metric(name, registry, async (made) => {
+    const samples = await read();
+    const all = made as Counter | Gauge;
+    all.reset();
+    // A metric without labels would be left with a sample of value 0.
+    if (metricTable[name].labels.length === 0) all.remove();
+    for (const [labels, value] of samples) {
+      if (all instanceof Gauge) all.set(labels, value);
+      else all.inc(labels, value);
+    }
+  });
+}
