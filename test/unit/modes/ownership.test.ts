@@ -25,7 +25,7 @@ const owner = (kernel: FakeKernel): boolean =>
   kernel.isOwn(kernel.table(table.family, table.table)!.owner);
 
 describe('the ownership of a table', () => {
-  it('begins when the table is made, and goes from process to process', async () => {
+  it('begins when the table is created, and passes from process to process', async () => {
     const kernel = new FakeKernel();
     const first = await start(kernel);
     make(kernel, first);
@@ -41,7 +41,7 @@ describe('the ownership of a table', () => {
     }
   });
 
-  it('takes nothing over twice in one process', async () => {
+  it('is not taken twice in one process', async () => {
     const kernel = new FakeKernel();
     make(kernel, await start(kernel));
     const { commits } = kernel;
@@ -53,7 +53,7 @@ describe('the ownership of a table', () => {
   it.for([
     ['is not wanted', false, true],
     ['is not known to the kernel', true, false],
-  ] as const)('is left out where it %s', async ([, isWanted, isKnown]) => {
+  ] as const)('is omitted if it %s', async ([, isWanted, isKnown]) => {
     const kernel = new FakeKernel();
     kernel.hasOwnership = isKnown;
     const ownership = await start(kernel, isWanted);
@@ -62,7 +62,7 @@ describe('the ownership of a table', () => {
     expect(ownership.exposed).toEqual([table]);
   });
 
-  it('leaves a table without that never had an owner, and one that is not wanted', async () => {
+  it('is not added to a table without an owner, and not used if disabled', async () => {
     const kernel = new FakeKernel();
     make(kernel, await start(kernel, false));
     kernel.restart();

@@ -40,21 +40,21 @@ async function chosen(
 const all = { nftables: 'can', ipvs: 'can', iptables: 'can', userspace: 'can' } as const;
 const lacks = 'needs what this kernel lacks:';
 
-describe('the mode', () => {
-  it('is the one that was asked for, where it can run', async () => {
+describe('the selection of the mode', () => {
+  it('uses the requested mode if it can run', async () => {
     for (const name of ['nftables', 'ipvs', 'iptables', 'userspace'] as const) {
       expect(await chosen(name, all)).toBe(name);
     }
   });
 
-  it('is the best one that can run when none was asked for', async () => {
+  it('uses the best one that can run if none is requested', async () => {
     expect(await chosen('', all)).toBe('nftables');
     expect(await chosen('', { ...all, nftables: ['fib'] })).toBe(
       `nftables -> iptables: ${lacks} fib: load fib | iptables`,
     );
   });
 
-  it('falls back from nftables and from ipvs to iptables, and from there to userspace', async () => {
+  it('falls back from nftables and from ipvs to iptables, and then to userspace', async () => {
     expect(await chosen('nftables', { ...all, nftables: ['fib', 'numgen'] })).toBe(
       `nftables -> iptables: ${lacks} fib: load fib; numgen: load numgen | iptables`,
     );
@@ -70,7 +70,7 @@ describe('the mode', () => {
     );
   });
 
-  it('is none when nothing can run, and the reasons are named', async () => {
+  it('fails if none can run, and reports the reasons', async () => {
     expect(await chosen('userspace', { nftables: 'can' })).toBe(
       'ModeError: no proxy mode can run: userspace is not in this version ' +
         '(--proxy-mode; there are: nftables)',
@@ -81,19 +81,19 @@ describe('the mode', () => {
     );
   });
 
-  it('is not replaced when the kernel may not be asked', async () => {
+  it('does not fall back if access to the kernel is denied', async () => {
     const denied = new KernelError({ operation: 'x', subject: 'y', code: 'EPERM', words: 'no' });
     expect(await chosen('', { ...all, nftables: denied })).toBe('KernelError: x y: no (EPERM)');
   });
 
-  it('is userspace on a kernel without netfilter, whatever was asked for', async () => {
+  it('uses userspace on a kernel without netfilter, whatever is requested', async () => {
     for (const requested of ['', 'nftables', 'ipvs', 'iptables'] as const) {
       const { mode } = await selectMode(requested, withoutNetfilter(new FakeKernel()));
       expect(mode.name).toBe('userspace');
     }
   });
 
-  it('is userspace on a kernel that has netfilter, but not nf_tables', async () => {
+  it('uses userspace on a kernel that has netfilter, but not nf_tables', async () => {
     const kernel = new FakeKernel();
     // What begins a batch is refused (nfnetlink_rcv_batch).
     kernel.failNext({ code: 'EOPNOTSUPP', times: 2 });
@@ -109,7 +109,7 @@ describe('the mode', () => {
 
 describe('a kernel that is short of memory', () => {
   it.each(['ENOMEM', 'ENOBUFS', 'EAGAIN'])(
-    'for a moment (%s) is not one that can do less',
+    'for a moment (%s) does not change the mode',
     async (code) => {
       for (const mode of ['nftables', 'ipvs', 'iptables', 'userspace'] as const) {
         const kernel = new FakeKernel();
@@ -122,7 +122,7 @@ describe('a kernel that is short of memory', () => {
     },
   );
 
-  it('for longer is not one either: the mode does not change', async () => {
+  it('for longer does not change the mode either', async () => {
     const kernel = new FakeKernel();
     kernel.failNext({ code: 'ENOMEM', op: 0, times: Number.POSITIVE_INFINITY });
     expect(await selectMode('', kernel)).toMatchObject({

@@ -3,8 +3,8 @@ import { SharedObjects } from '../../../src/modes/shared-objects.ts';
 
 const chain = { id: 'chain', bytes: 1 };
 
-describe('objects that several Forwardings may need', () => {
-  it('are blamed on the one that needs them, not on one that has given them up', () => {
+describe('objects that several Forwardings share', () => {
+  it('are attributed to the Forwarding that needs them, not to one that no longer does', () => {
     const objects = new SharedObjects();
     objects.claim('first', chain);
     objects.release('first', chain);
@@ -14,7 +14,7 @@ describe('objects that several Forwardings may need', () => {
     ]);
   });
 
-  it('stay as they are when one follows another', () => {
+  it('are unchanged when one Forwarding replaces another', () => {
     const objects = new SharedObjects();
     objects.resume('first', chain);
     objects.release('first', chain);

@@ -65,7 +65,7 @@ describe('IPv6 text', () => {
     }
   });
 
-  it('comes back as the bytes that it was made of', () => {
+  it('is formatted from bytes and parsed to the same bytes', () => {
     fc.assert(
       fc.property(groups, (words) => {
         fc.pre(!isMapped(words));
@@ -78,7 +78,7 @@ describe('IPv6 text', () => {
     );
   });
 
-  it('agrees with node:net on what is an address', () => {
+  it('is an address exactly if node:net accepts it', () => {
     const letters = fc.constantFrom(...'0123456789abcdefABCDEFg:::::....%');
     fc.assert(
       fc.property(fc.string({ unit: letters, maxLength: 40 }), (text) => {
@@ -90,7 +90,7 @@ describe('IPv6 text', () => {
     );
   });
 
-  it('stays an address or not as node:net says when one character of it changes', () => {
+  it('with one changed character is an address exactly if node:net accepts it', () => {
     const change = fc.record({
       words: groups,
       at: fc.nat(38),
@@ -108,7 +108,7 @@ describe('IPv6 text', () => {
 });
 
 describe('IPv4 text', () => {
-  it('comes back as the bytes that it was made of, with leading zeroes or without', () => {
+  it('is formatted and parsed to the same bytes, with leading zeroes or without', () => {
     fc.assert(
       fc.property(
         fc.uint8Array({ minLength: 4, maxLength: 4 }),
@@ -133,7 +133,7 @@ describe('CIDRs', () => {
     groups.filter((words) => !isMapped(words)).map(bytesOf),
   );
 
-  it('hold what node:net says they hold', () => {
+  it('contain the addresses that node:net says they contain', () => {
     fc.assert(
       fc.property(bytes, bytes, fc.nat(128), fc.nat(16), (network, other, prefix, shared) => {
         fc.pre(network.length === other.length);

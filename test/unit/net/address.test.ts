@@ -30,12 +30,12 @@ describe('parseAddress', () => {
     ['1:2:3:4:5:6:0:0', '1:2:3:4:5:6::'],
     ['::10.0.0.1', '::a00:1'],
     ['64:ff9b::192.0.2.33', '64:ff9b::c000:221'],
-  ])('reads %s as %s', (text, canonical) => {
+  ])('parses %s as %s', (text, canonical) => {
     expect(reformatted(text)).toBe(canonical);
   });
 
   it.each(['::ffff:10.0.0.1', '::FFFF:a00:1', '0:0:0:0:0:ffff:10.0.0.1'])(
-    'counts the IPv4-mapped %s as IPv4',
+    'treats the IPv4-mapped %s as IPv4',
     (text) => {
       expect(parseAddress(text)).toEqual(parseAddress('10.0.0.1'));
     },
@@ -82,7 +82,7 @@ describe('parseCIDR', () => {
     ['ffff::/0', '::/0'],
     ['::ffff:10.1.2.3/104', '10.0.0.0/8'],
     ['::ffff:10.1.2.3/96', '0.0.0.0/0'],
-  ])('reads %s as %s', (text, canonical) => {
+  ])('parses %s as %s', (text, canonical) => {
     expect(formatCIDR(cidr(text))).toBe(canonical);
   });
 
@@ -112,7 +112,7 @@ describe('cidrContains', () => {
     ['::/0', '10.0.0.1', false],
     ['fd00::/9', 'fd7f::1', true],
     ['fd00::/9', 'fd80::1', false],
-  ])('%s holds %s: %s', (block, text, held) => {
+  ])('%s contains %s: %s', (block, text, held) => {
     expect(cidrContains(cidr(block), address(text))).toBe(held);
   });
 });

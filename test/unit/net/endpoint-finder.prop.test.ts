@@ -17,7 +17,7 @@ function listOf(family: Family, ids: readonly number[]): EndpointList {
 const family = fc.constantFrom<Family>('IPv4', 'IPv6');
 const ids = fc.uniqueArray(fc.nat(60), { maxLength: 40 });
 
-it('finds what the list has, in whatever order it is asked', () => {
+it('the endpoint finder finds the endpoints of the list in any order of questions', () => {
   const asked = fc.array(fc.nat(60), { maxLength: 120 });
   fc.assert(
     fc.property(family, ids, asked, (family, has, asked) => {
@@ -30,7 +30,7 @@ it('finds what the list has, in whatever order it is asked', () => {
   );
 });
 
-it('finds nothing in an empty list', () => {
+it('the endpoint finder finds nothing in an empty list', () => {
   const finder = new EndpointFinder(EndpointList.empty.IPv4);
   const other = listOf('IPv4', [1, 2]);
   expect([0, 1, 0, 1].map((index) => finder.indexOf(other, index))).toEqual([-1, -1, -1, -1]);

@@ -12,14 +12,14 @@ function list(family: Family, ...endpoints: [string, number][]): EndpointList {
 }
 
 describe('EndpointList', () => {
-  it('packs address and port in network order, as nf_tables wants its data', () => {
+  it('packs address and port in network order, as nf_tables requires', () => {
     const v4 = list('IPv4', ['10.0.0.1', 0x1f90]);
     expect([...v4.bytes]).toEqual([10, 0, 0, 1, 0x1f, 0x90, 0, 0]);
     const v6 = list('IPv6', ['fd00::1', 443]);
     expect([...v6.bytes]).toEqual([0xfd, 0, ...Array(13).fill(0), 1, 1, 0xbb, 0, 0]);
   });
 
-  it('prints endpoints as people write them', () => {
+  it('prints endpoints in the usual notation', () => {
     expect(list('IPv4', ['10.0.0.1', 80], ['10.0.0.2', 65535]).texts()).toEqual([
       '10.0.0.1:80',
       '10.0.0.2:65535',
@@ -27,7 +27,7 @@ describe('EndpointList', () => {
     expect(list('IPv6', ['fd00::1', 80]).texts()).toEqual(['[fd00::1]:80']);
   });
 
-  it('is equal to a list of the same endpoints in the same order, and to no other', () => {
+  it('equals a list of the same endpoints in the same order, and no other', () => {
     const one = list('IPv4', ['10.0.0.1', 80], ['10.0.0.2', 80]);
     expect(one.equals(list('IPv4', ['10.0.0.1', 80], ['10.0.0.2', 80]))).toBe(true);
     expect(one.equals(list('IPv4', ['10.0.0.2', 80], ['10.0.0.1', 80]))).toBe(false);
@@ -36,7 +36,7 @@ describe('EndpointList', () => {
     expect(EndpointList.empty.IPv4.equals(EndpointList.empty.IPv6)).toBe(false);
   });
 
-  it('reads back what it was made of, and keys are the same exactly where endpoints are', () => {
+  it('returns the original endpoints, whose keys are equal exactly if they are', () => {
     const families = fc.constantFrom<Family>('IPv4', 'IPv6');
     const lists = families.chain((family) => {
       // Two values for each byte: equal endpoints come up often.

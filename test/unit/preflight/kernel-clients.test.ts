@@ -6,8 +6,8 @@ function levelsOf(release: string | undefined, connectTime: 'off' | 'host' | 'al
   return checkKernelClients({ connectTime }, { read }).map(({ level }) => level);
 }
 
-describe('clients of the kernel that may keep the address of an endpoint', () => {
-  it('are warned of, and named', () => {
+describe('preflight about kernel clients that may keep the address of an endpoint', () => {
+  it('warns of them by name', () => {
     expect(levelsOf('6.1.58', 'host')).toEqual(['warning']);
     expect(levelsOf('6.1.58', 'all')).toEqual(['warning']);
     const read = () => '5.15.136';
@@ -15,11 +15,11 @@ describe('clients of the kernel that may keep the address of an endpoint', () =>
     expect(text).toMatch(/: SMB mounts of ClusterIPs may hang/);
   });
 
-  it('are well on Linux 6.6', () => {
+  it('reports ok on Linux 6.6', () => {
     expect(levelsOf('6.6.0', 'all')).toEqual(['ok']);
   });
 
-  it('are no matter without translation at connect time', () => {
+  it('ignores them without connect-time translation', () => {
     expect(levelsOf('5.15.0', 'off')).toEqual([]);
   });
 });

@@ -23,7 +23,7 @@ function lines(findings: readonly Finding[]): string[] {
   return findings.map(({ level, check, text }) => `${level} ${check}: ${text}`);
 }
 
-describe('connection tracking', () => {
+describe('preflight about connection tracking', () => {
   const files = (count: string, memory = '8000000') => ({
     [`${netfilter}/nf_conntrack_max`]: '1000',
     [`${netfilter}/nf_conntrack_count`]: count,
@@ -31,7 +31,7 @@ describe('connection tracking', () => {
     '/proc/meminfo': `MemTotal:       ${memory} kB\nMemFree: 1 kB`,
   });
 
-  it('has its use compared with the limit that a start sets, and with memory', () => {
+  it('compares its use with the limit that a start sets, and with memory', () => {
     expect(lines(checkConntrack(config(), machine(files('1310'))))).toEqual([
       'ok conntrack capacity: 1310 of 131072 entries in use (1 %); a full table takes 40 MiB, 1 % of memory',
     ]);
@@ -44,15 +44,15 @@ describe('connection tracking', () => {
     expect(large).toMatchObject({ level: 'warning', text: expect.stringContaining('20 % of mem') });
   });
 
-  it('keeps the limit that there is where the configuration leaves it alone', () => {
+  it('keeps the existing limit if the configuration does not set one', () => {
     const ours = config('--conntrack-max-per-core=0');
     const [found] = checkConntrack(ours, machine(files('900')));
     expect(found).toMatchObject({ level: 'warning', text: '900 of 1000 entries in use (90 %)' });
   });
 });
 
-describe('settings', () => {
-  it('are told with what is wanted and what is there', () => {
+describe('preflight about sysctls', () => {
+  it('reports their desired and current values', () => {
     const ours = config('--proxy-mode=ipvs', '--ipvs-strict-arp', '--conntrack-max-per-core=0');
     const found = checkSettings(
       ours,
@@ -72,7 +72,7 @@ describe('settings', () => {
     );
   });
 
-  it('that Fairlead relies on are asked for where they matter', () => {
+  it('checks those that Fairlead depends on', () => {
     const forward = { '/proc/sys/net/ipv4/ip_forward': '1' };
     expect(lines(checkReliances(machine(forward)))).toEqual(['ok net.ipv4.ip_forward: is 1']);
     const bridged = { ...forward, '/sys/class/net/cni0/bridge/bridge_id': '8000' };
@@ -92,14 +92,14 @@ describe('settings', () => {
   });
 });
 
-describe('ports', () => {
+describe('preflight about ports', () => {
   const head =
     '  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode';
   const row = (local: string, state = '0A', inode = 77) =>
     `   0: ${local} 00000000:0000 ${state} 00000000:00000000 00:00000000 00000000     0        0 ${inode} 1`;
   const taken = (...rows: string[]) => machine({ '/proc/net/tcp': [head, ...rows].join('\n') });
 
-  it('that others listen on are told, at an address that overlaps', () => {
+  it('reports those in use, at an overlapping address', () => {
     // 127.0.0.1:10249, as a little-endian machine writes it.
     const found = checkPorts(config(), taken(row('0100007F:2809')));
     expect(lines(found)).toEqual([
@@ -113,7 +113,7 @@ describe('ports', () => {
     expect(worst(connected)).toBe('ok');
   });
 
-  it('of the range of node ports are told', () => {
+  it('reports those in the range of node ports', () => {
     const found = checkPorts(config(), taken(row('00000000:7918')));
     expect(lines(found)[2]).toBe(
       'warning node ports: in use: 31000 by a process that /proc does not show',
@@ -121,15 +121,15 @@ describe('ports', () => {
   });
 });
 
-describe('privileges', () => {
-  it('are a problem where CAP_NET_ADMIN is missing', () => {
+describe('preflight about privileges', () => {
+  it('reports a problem if CAP_NET_ADMIN is missing', () => {
     const of = (mask: string) =>
       machine({ '/proc/self/status': `Name:\tnode\nCapEff:\t${mask}\n` });
     expect(checkPrivileges(of('0000000000001000'))[0]?.level).toBe('ok');
     expect(checkPrivileges(of('000001ffffffefff'))[0]?.level).toBe('problem');
   });
 
-  it('tell who holds the lock of iptables-legacy', () => {
+  it('names the holder of the lock of iptables-legacy', () => {
     const root = machineRoot({ '/run/xtables.lock': '' });
     const inode = thisMachine(root).inode('/run/xtables.lock');
     const held = machineRoot({

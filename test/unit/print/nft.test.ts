@@ -45,7 +45,7 @@ import { cidr } from '../state/build.ts';
 const v4 = 'IPv4';
 const v6 = 'IPv6';
 
-describe('a rule in words', () => {
+describe('the text of a rule', () => {
   const cases: [string, readonly Statement[]][] = [
     ['ip saddr 10.0.0.0/8', [matchCIDR('saddr', '==', cidr('10.0.0.0/8'))]],
     ['ip daddr != 10.16.0.0/12', [matchCIDR('daddr', '!=', cidr('10.16.0.0/12'))]],
@@ -78,7 +78,7 @@ describe('a rule in words', () => {
     expect(printRule(NFPROTO.IPv4, compileRule(statements))).toBe(words);
   });
 
-  it('of IPv6 says ip6, and loads addresses of 16 bytes', () => {
+  it('has ip6 for IPv6, and loads addresses of 16 bytes', () => {
     const statements = [
       matchCIDR('saddr', '!=', cidr('fd00::/8')),
       matchCIDR('daddr', '==', cidr('fd00::/9')),
@@ -90,7 +90,7 @@ describe('a rule in words', () => {
     );
   });
 
-  it('of others is said as far as it is known', () => {
+  it('of another program shows what is known of it', () => {
     const register = 1;
     const cmp = (operation: number, ...data: number[]): Expression => {
       return { kind: 'cmp', register, operation, data: Uint8Array.from(data) };
@@ -128,7 +128,7 @@ describe('a rule in words', () => {
     );
   });
 
-  it('shows what we never write as what it is', () => {
+  it('shows unused expressions as they are', () => {
     const foreign: Expression[] = [
       { kind: 'counter' },
       { kind: 'unknown', name: 'quota' },
@@ -159,7 +159,7 @@ function elements(set: keyof typeof types, shape: number, count: number, entries
   return { kind: 'elementsAdd', ...t, set, ...fields } as const satisfies NftOp;
 }
 
-describe('an op in words', () => {
+describe('the text of an op', () => {
   const expressions = compileRule([drop]);
   const cases: [string, NftOp][] = [
     ['add table ip t', { kind: 'tableAdd', ...t, comment: '' }],
@@ -239,8 +239,8 @@ describe('an op in words', () => {
   });
 });
 
-describe('elements in words', () => {
-  it('are keys, with what they map to', () => {
+describe('the text of elements', () => {
+  it('shows keys and the values that they map to', () => {
     const entries = bytes(
       6,
       '000000',
@@ -260,7 +260,7 @@ describe('elements in words', () => {
     );
   });
 
-  it('are ranges, each from its two edges, or up to the last address', () => {
+  it('shows ranges, from two edges, or up to the last address', () => {
     const entries = bytes('0a000000', u32(0), '0a000100', u32(1), 'f0000000', u32(0));
     expect(print(elements('addresses', ElementShape.flags, 3, entries))).toBe(
       'add element ip t addresses { 10.0.0.0-10.0.0.255 , 240.0.0.0-255.255.255.255 }\n',
@@ -268,7 +268,7 @@ describe('elements in words', () => {
   });
 });
 
-describe('the number of a concatenation', () => {
+describe('the number of a concatenated type', () => {
   it.for<[readonly NFTypeName[]]>([
     [['ipv4_addr']],
     [['ipv6_addr', 'ipv6_addr', 'inet_proto', 'inet_service']],
@@ -277,7 +277,7 @@ describe('the number of a concatenation', () => {
     expect(concatParts(concatType(parts))).toEqual(parts);
   });
 
-  it('is refused when a part has no name here', () => {
+  it('is rejected if a part has no name here', () => {
     expect(() => concatParts(4)).toThrow(RangeError);
   });
 });

@@ -106,7 +106,7 @@ function openArchive(name: string) {
   };
 }
 
-it('has the same bytes when it is made again, signatures aside', () => {
+it('a release has the same bytes when it is made again, except signatures', () => {
   const signed = /\.(sig|dsse\.json)$/;
   const names = readdirSync(join(folder, 'first')).filter((name) => !signed.test(name));
   expect(names).toEqual(readdirSync(join(folder, 'second')).filter((name) => !signed.test(name)));
@@ -117,13 +117,13 @@ it('has the same bytes when it is made again, signatures aside', () => {
   expect(differing).toEqual([]);
 });
 
-it('without a key has the same files, and no signatures', () => {
+it('a release without a key has the same files, without signatures', () => {
   const signed = /\.(sig|dsse\.json)$|^cosign\.pub$/;
   const names = readdirSync(join(folder, 'first')).filter((name) => !signed.test(name));
   expect(readdirSync(join(folder, 'unsigned'))).toEqual(names);
 });
 
-describe('images', () => {
+describe('images of a release', () => {
   it('are in one index, with the manifests of all platforms', () => {
     const { entry, json, blob } = openArchive(`fairlead-${version}.oci.tar`);
     expect(entry.annotations['io.containerd.image.name']).toBe(`${repository}:${version}`);
@@ -142,7 +142,7 @@ describe('images', () => {
     }
   });
 
-  it('are there as file systems, too', () => {
+  it('are also available as file systems', () => {
     const tree = execFileSync('tar', ['-tzf', made(`fairlead-${version}-linux-arm64.tar.gz`)]);
     expect(tree.toString()).toContain('./usr/local/bin/kube-proxy\n');
   });
@@ -168,7 +168,7 @@ describe('images', () => {
   });
 });
 
-describe('the chart', () => {
+describe('the chart of a release', () => {
   const indexDigest = () => openArchive(`fairlead-${version}.oci.tar`).entry.digest;
   const file = (path: string) =>
     execFileSync('tar', ['-xzOf', made(`fairlead-${version}.tgz`), `fairlead/${path}`]).toString();
@@ -180,7 +180,7 @@ describe('the chart', () => {
     expect(names).not.toContain('fairlead/ci/');
   });
 
-  it('installs the image of the release by its digest, and says where it is from', () => {
+  it('installs the image of the release by its digest, and names its source', () => {
     const { image: pinned } = parse(file('values.yaml'));
     expect(pinned).toMatchObject({ repository, digest: indexDigest() });
     const about = parse(file('Chart.yaml'));
@@ -188,7 +188,7 @@ describe('the chart', () => {
     expect(about.annotations['artifacthub.io/images']).toContain(`${repository}@${indexDigest()}`);
   });
 
-  it('is an OCI artifact as `helm push` makes it', () => {
+  it('is an OCI artifact like that of `helm push`', () => {
     const { entry, json, blob } = openArchive(`fairlead-${version}-chart.oci.tar`);
     const { config, layers } = json(entry.digest);
     expect(config.mediaType).toBe('application/vnd.cncf.helm.config.v1+json');
@@ -199,7 +199,7 @@ describe('the chart', () => {
     expect(blob(layers[0].digest)).toEqual(read(`fairlead-${version}.tgz`));
   });
 
-  it('and the manifests install the same image', () => {
+  it('installs the same image as the manifests', () => {
     const path = `fairlead-${version}/manifests/kubeadm.yaml`;
     const archive = made(`fairlead-${version}-manifests.tar.gz`);
     const text = execFileSync('tar', ['-xzOf', archive, path]).toString();
@@ -208,8 +208,8 @@ describe('the chart', () => {
   });
 });
 
-describe('checksums and signatures', () => {
-  it('has the sum of every file, which `sha256sum --check` accepts', () => {
+describe('checksums and signatures of a release', () => {
+  it('include the sum of every file, which `sha256sum --check` accepts', () => {
     const args = ['--check', '--strict', '--quiet', 'SHA256SUMS'];
     execFileSync('sha256sum', args, { cwd: join(folder, 'first') });
     const listed = read('SHA256SUMS')
@@ -220,7 +220,7 @@ describe('checksums and signatures', () => {
     expect(listed.map((name) => name.trim())).toEqual(names);
   });
 
-  it('has signatures that Node verifies, and that do not fit other content', () => {
+  it('are verified by Node, and do not match other content', () => {
     const signed = readdirSync(join(folder, 'first')).filter((name) => name.endsWith('.sig'));
     expect(signed.sort()).toEqual([
       'SHA256SUMS.sig',
@@ -235,7 +235,7 @@ describe('checksums and signatures', () => {
     }
   });
 
-  it('signs of the image what cosign signs: the digest of the index', () => {
+  it('sign the digest of the image index, like cosign', () => {
     const { entry } = openArchive(`fairlead-${version}.oci.tar`);
     expect(JSON.parse(read(`fairlead-${version}.image.json`).toString())).toEqual({
       critical: {
@@ -247,7 +247,7 @@ describe('checksums and signatures', () => {
     });
   });
 
-  it('refuses keys of other kinds, and those that cosign has encrypted', () => {
+  it('cannot be made with keys of other kinds or encrypted by cosign', () => {
     const rsa = generateKeyPairSync('rsa', { modulusLength: 2048 }).privateKey;
     const pem = rsa.export({ type: 'pkcs8', format: 'pem' }).toString();
     expect(() => new Signer(pem)).toThrow('not an ECDSA key of curve P-256');
@@ -260,7 +260,7 @@ describe('checksums and signatures', () => {
 const hasOpenssl = spawnSync('openssl', ['version']).error === undefined;
 
 it.skipIf(!hasOpenssl)(
-  'is verified by the commands of docs/releases.md, and not after a change',
+  'a release is verified by the commands of docs/releases.md, and not after a change',
   () => {
     const page = readFileSync(join(root, 'docs/releases.md'), 'utf8');
     const script = /## Verifying a release[^#]*?```sh\n([^`]+)```/.exec(page)![1]!;
@@ -279,7 +279,7 @@ it.skipIf(!hasOpenssl)(
   },
 );
 
-describe('provenance', () => {
+describe('the provenance of a release', () => {
   const statement = () => JSON.parse(read(`fairlead-${version}.provenance.json`).toString());
 
   it('names every other file, the image and the chart by their digests', () => {
@@ -299,7 +299,7 @@ describe('provenance', () => {
     for (const name of names) expect(digests.get(name), name).toBe(sha256(read(name)));
   });
 
-  it('names the commit, the builder and the packages that went in', () => {
+  it('names the commit, the builder and the packages in use', () => {
     const { buildDefinition, runDetails } = statement().predicate;
     expect(runDetails.builder.id).toBe('https://example.com/builder');
     expect(buildDefinition.externalParameters).toEqual({
@@ -332,7 +332,7 @@ describe('provenance', () => {
   });
 });
 
-it('the plugin of kubectl is packed for krew, with the checksum of its archive', () => {
+it('the kubectl plugin is packed for krew, with the checksum of its archive', () => {
   const packed = `kubectl-fairlead-${version}.tar.gz`;
   const { metadata, spec } = parse(read(`fairlead-${version}.krew.yaml`).toString());
   const [platform] = spec.platforms;
@@ -353,7 +353,7 @@ it('the plugin of kubectl is packed for krew, with the checksum of its archive',
   );
 });
 
-it('the unit of systemd starts the program as the image does', () => {
+it('the systemd unit starts the program like the image', () => {
   const unit = readFileSync(join(root, 'deploy/systemd/fairlead.service'), 'utf8');
   const { env } = image('0');
   for (const entry of env) expect(unit).toContain(`Environment="${entry}"\n`);
@@ -369,7 +369,7 @@ describe('release notes', () => {
     expect(releaseNotes(changelog, '0.1.0')).toBe('# Fairlead 0.1.0\n\nOld.\n');
   });
 
-  it('are missed when the version has no section', () => {
+  it('are an error if the version has no section', () => {
     expect(() => releaseNotes(changelog, '0.1')).toThrow('CHANGELOG.md has no section 0.1');
   });
 });

@@ -40,13 +40,13 @@ function projectWith(npmrc: boolean): { readonly ran: (script: string) => boolea
 }
 
 describe('npm in a checkout', () => {
-  it('runs no script of a package that it installs, and runs those that are asked for', () => {
+  it('runs no script of a package that it installs, except the permitted ones', () => {
     const { ran } = projectWith(true);
     const all = ['preinstall', 'install', 'postinstall', 'asked'].filter(ran);
     expect(all).toEqual(['asked']);
   });
 
-  it('has no verb with a script before or after it, which would not be run', () => {
+  it('has no script with a pre or post script, which would not run', () => {
     const names = Object.keys(manifest.scripts);
     const skipped = names.filter((name) => {
       const verb = /^(?:pre|post)(.+)$/.exec(name)?.[1];

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { expect, it } from 'vitest';
 import { terminalSvg } from '../../../scripts/terminal-svg.ts';
 
-it('draws lines in their colours, when they came', () => {
+it('the terminal SVG shows lines in their colours, when they were printed', () => {
   const svg = terminalSvg('demo', [
     { atSeconds: 1.234, text: '\u001b[32m0 failed\u001b[39m; a < b & c' },
   ]);
@@ -12,7 +12,7 @@ it('draws lines in their colours, when they came', () => {
   expect(svg).not.toContain('\u001b');
 });
 
-it('has recorded a demo in which nothing failed', () => {
+it('the terminal SVG is of a demo in which nothing failed', () => {
   const svg = readFileSync('docs/demo.svg', 'utf8');
   expect(svg.match(/<tspan class="g">0 failed<\/tspan>/g)).toHaveLength(2);
   expect(svg).toContain('map endpoints-');

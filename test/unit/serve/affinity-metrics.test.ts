@@ -32,7 +32,7 @@ async function serving(): Promise<FakeKernel> {
 const ofWeb = 'fairlead_affinity_fill_ratio{ip_family="IPv4",service_port="ns/web/tcp/"';
 
 describe('metrics of session affinity', () => {
-  it('count clients, and name the Service ports that have many of them', async () => {
+  it('count clients, and name the Service ports with many of them', async () => {
     const registry = new Registry();
     const kernel = await serving();
     let now = 0;
@@ -56,7 +56,7 @@ describe('metrics of session affinity', () => {
     expect(full).toContain(`${ofWeb},pool="cluster"} 1`);
   });
 
-  it('are none in other modes', async () => {
+  it('are missing in other modes', async () => {
     const registry = new Registry();
     affinityMetrics(registry, await serving(), () => ipvsMode);
     expect(await registry.metrics()).not.toContain('ip_family');

@@ -70,8 +70,8 @@ function watched(machine: Machine, conntrack = connections()) {
   return { clock, lines, notes, stop };
 }
 
-describe('the warning that connection tracking is nearly full', () => {
-  it('is looked for every ten seconds, once a minute while the table is half empty', async () => {
+describe('the check of the connection tracking table', () => {
+  it('runs every ten seconds, and once a minute while the table is less than half full', async () => {
     const machine = new Machine();
     const { clock, stop } = watched(machine);
     machine.entries = 499;
@@ -92,7 +92,7 @@ describe('the warning that connection tracking is nearly full', () => {
     await stop();
   });
 
-  it('names who fills it, once in five minutes', async () => {
+  it('names the Services that fill it, once in five minutes', async () => {
     const machine = new Machine();
     const { clock, lines, notes, stop } = watched(machine);
     machine.entries = 799;
@@ -112,7 +112,7 @@ describe('the warning that connection tracking is nearly full', () => {
     await stop();
   });
 
-  it('comes again at once when it gets worse: nearer to the limit, or packets are dropped', async () => {
+  it('warns again immediately when it gets worse: nearer to the limit, or packets are dropped', async () => {
     const machine = new Machine();
     machine.entries = 850;
     machine.dropped = 5;
@@ -131,7 +131,7 @@ describe('the warning that connection tracking is nearly full', () => {
     await stop();
   });
 
-  it('comes without names where the table can’t be read', async () => {
+  it('warns without names if the table can’t be read', async () => {
     const machine = new Machine();
     machine.entries = 999;
     const conntrack = connections();
@@ -145,7 +145,7 @@ describe('the warning that connection tracking is nearly full', () => {
   });
 });
 
-it('metrics tell how full the table is, and sum losses over CPUs', async () => {
+it('metrics of connection tracking show how full the table is, and sum losses over CPUs', async () => {
   const registry = new Registry();
   const machine = new Machine();
   machine.entries = 12;
@@ -161,7 +161,7 @@ it('metrics tell how full the table is, and sum losses over CPUs', async () => {
   ]);
 });
 
-it('without connection tracking there is nothing to tell', async () => {
+it('metrics of connection tracking are missing without connection tracking', async () => {
   const registry = new Registry();
   conntrackTableMetrics(registry, { read: () => undefined, write: () => {} });
   const lines = (await registry.metrics()).split('\n');

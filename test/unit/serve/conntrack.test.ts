@@ -39,7 +39,7 @@ function logged(verbosity: number, ...events: ConntrackEvent[]): Record<string, 
   });
 }
 
-it('counts deleted entries, durations and failures', async () => {
+it('metrics count deleted conntrack entries, durations and failures', async () => {
   const registry = new Registry();
   const metrics = new ConntrackMetrics(registry);
   metrics.observe(reconciled);
@@ -58,7 +58,7 @@ it('counts deleted entries, durations and failures', async () => {
   expect(lines).toContain('fairlead_conntrack_failures_total{ip_family="IPv4"} 1');
 });
 
-it('logs each deleted entry only where the log is to say everything', () => {
+it('each deleted conntrack entry is logged only at the highest verbosity', () => {
   expect(logged(0, reconciled)).toEqual([]);
   expect(logged(2, reconciled)).toEqual([
     {
@@ -78,7 +78,7 @@ it('logs each deleted entry only where the log is to say everything', () => {
   ]);
 });
 
-it('logs why the kernel refused, and whether that is the end of it', () => {
+it('a refused conntrack cleanup is logged with the reason, and whether it is retried', () => {
   const end: ConntrackEvent = { ...failed, retryMs: undefined };
   expect(logged(0, failed, end)).toMatchObject([
     { level: 'warn', err: 'conntrack fake: refused (EPERM)', retryMs: 1000 },

@@ -15,7 +15,7 @@ const asked: Asked = {
 const routes = { ...debugRoutes(() => {}), ...profileRoutes() };
 
 it.each(Object.keys(routes))(
-  '%s answers this node alone, and no page of another site',
+  '%s answers only this node, and no page of another site',
   async (path) => {
     const route = routes[path]!;
     expect(await route({ ...asked, peer: '10.0.0.7' })).toMatchObject({
@@ -26,7 +26,7 @@ it.each(Object.keys(routes))(
   },
 );
 
-it('a verbosity is set by this node', async () => {
+it('the verbosity can be set from this node', async () => {
   let verbosity = 0;
   const { '/debug/flags/v': route } = debugRoutes((wanted) => {
     verbosity = wanted;

@@ -65,7 +65,7 @@ describe('metrics', () => {
     expect(wrong).toEqual([]);
   });
 
-  it('are found in texts', () => {
+  it('are found in documents', () => {
     expect(named('a fairlead_a_{b,c}_total, `kubeproxy_d{e,f="g"}` and fairlead_h_*')).toEqual([
       { name: 'fairlead_a_b_total', labels: [] },
       { name: 'fairlead_a_c_total', labels: [] },

@@ -36,10 +36,10 @@ function healthAt(known: Node | undefined = node()) {
   return { health, time, seen, silence, conditions };
 }
 
-describe('a clock that is set', () => {
+describe('a jump of the clock', () => {
   const hoursMs = 5 * 3_600_000;
 
-  it.each([hoursMs, -hoursMs])('by %d ms makes nothing late, and hides nothing', (jumpMs) => {
+  it.each([hoursMs, -hoursMs])('by %d ms makes nothing overdue, and hides nothing', (jumpMs) => {
     const { health, time } = healthAt();
     health.updated('IPv4');
     health.queued('IPv4');
@@ -58,7 +58,7 @@ describe('a clock that is set', () => {
 });
 
 describe('/readyz', () => {
-  it('is well once every family that was asked for a sync had its first one', () => {
+  it('is healthy once every family that requested a sync has done its first one', () => {
     const { health, seen, time } = healthAt();
     expect(health.answer('/readyz').status).toBe(503);
     health.queued('IPv4');
@@ -76,7 +76,7 @@ describe('/readyz', () => {
 });
 
 describe('/healthz', () => {
-  it('has the body of kube-proxy, in its order', () => {
+  it('has the body of kube-proxy, with its field order', () => {
     const { health, time } = healthAt();
     health.queued('IPv6');
     health.updated('IPv6');
@@ -94,7 +94,7 @@ describe('/healthz', () => {
     });
   });
 
-  it('is well, without a status, before any family has said a word', () => {
+  it('is healthy, without a status, before any family has reported', () => {
     const { health } = healthAt();
     expect(health.answer('/healthz').status).toBe(200);
     expect(health.answer('/healthz').body).toBe(
@@ -103,7 +103,7 @@ describe('/healthz', () => {
     );
   });
 
-  it('is ill when one family was asked for a sync too long ago, whatever the other does', () => {
+  it('is unhealthy if a sync of one family is overdue, whatever the other does', () => {
     const { health, time } = healthAt();
     health.updated('IPv4');
     time.ms += 10_000;
@@ -130,7 +130,7 @@ describe('/healthz', () => {
     expect(health.answer('/healthz').status).toBe(200);
   });
 
-  it('shows when the last update really was only while it is ill', () => {
+  it('shows the time of the last update only while it is unhealthy', () => {
     const { health, time, seen } = healthAt();
     health.updated('IPv4');
     time.ms += 5000;
@@ -139,7 +139,7 @@ describe('/healthz', () => {
     expect(JSON.parse(health.answer('/healthz').body).lastUpdated).toBe('2026-01-02T03:04:05Z');
   });
 
-  it('never becomes stale while nothing is asked for', () => {
+  it('never becomes unhealthy while no sync is requested', () => {
     const { health, time } = healthAt();
     health.updated('IPv4');
     time.ms += 86_400_000;
@@ -151,7 +151,7 @@ describe('/healthz', () => {
     ['is being deleted', node({ deleted: true }), 503],
     ['is about to be scaled away', node({ taintKeys: ['ToBeDeletedByClusterAutoscaler'] }), 503],
     ['has any other taint', node({ taintKeys: ['node.kubernetes.io/not-ready'] }), 200],
-  ])('when the node %s', (_, known, status) => {
+  ])('if the node %s', (_, known, status) => {
     const { health, seen } = healthAt();
     seen.node = known;
     health.updated('IPv4');
@@ -161,8 +161,8 @@ describe('/healthz', () => {
   });
 });
 
-describe('a first list that is missing', () => {
-  it('is named with its reason, and decides nothing', () => {
+describe('a missing first list in health answers', () => {
+  it('is named with its reason, and does not change the health', () => {
     const { health, conditions } = healthAt();
     conditions.services = { missingMs: 12_345, failure: 'Unauthorized' };
     conditions.servicecidrs = { missingMs: 20 };
@@ -181,8 +181,8 @@ describe('a first list that is missing', () => {
   });
 });
 
-describe('a watch that has been silent for too long', () => {
-  it('is named with its silence, and makes no node ill: it may be silent everywhere', () => {
+describe('a silent watch in health answers', () => {
+  it('is named with its silence, and makes no node unhealthy: it may be silent everywhere', () => {
     const { health, silence } = healthAt();
     silence.services = 120_000;
     silence.endpointslices = 120_001;
@@ -194,7 +194,7 @@ describe('a watch that has been silent for too long', () => {
     }
   });
 
-  it('is not mentioned once it speaks again', () => {
+  it('is not named once it receives events again', () => {
     const { health, silence } = healthAt();
     silence.nodes = 500_000;
     expect(health.answer('/livez').body).toContain('"staleWatches":{"nodes":500}');
@@ -203,8 +203,8 @@ describe('a watch that has been silent for too long', () => {
   });
 });
 
-describe('a Service that asks for too much', () => {
-  it('is counted, and nothing is ill for it', () => {
+describe('a Service that exceeds its limits', () => {
+  it('is counted in health answers, and does not make the node unhealthy', () => {
     const { health, seen } = healthAt();
     expect(health.answer('/livez').body).not.toContain('servicesOverLimit');
     seen.overLimit = 2;
@@ -216,8 +216,8 @@ describe('a Service that asks for too much', () => {
   });
 });
 
-describe('a node that gets more changes than it can write', () => {
-  it('says how far it is behind, and is not ill for it', () => {
+describe('a node with more changes than it can write', () => {
+  it('reports how far it is behind, and stays healthy', () => {
     const { health, seen } = healthAt();
     expect(health.answer('/livez').body).not.toContain('behindSeconds');
     seen.behindMs = 3210;
@@ -229,7 +229,7 @@ describe('a node that gets more changes than it can write', () => {
 });
 
 describe('/livez', () => {
-  it('does not know of nodes', () => {
+  it('does not depend on the Node', () => {
     const { health } = healthAt(node({ deleted: true }));
     health.updated('IPv4');
     const { status, body } = health.answer('/livez');
@@ -242,7 +242,7 @@ describe('/livez', () => {
     ]);
   });
 
-  it('is ill when a sync is overdue, even if none ever was done', () => {
+  it('is unhealthy if a sync is overdue, even if none ever was done', () => {
     const { health, time } = healthAt();
     health.queued('IPv4');
     time.ms += 60_000;
@@ -259,7 +259,7 @@ describe('rfc3339Nano', () => {
     [1.5, '1970-01-01T00:00:00.0015Z'],
     [123.456, '1970-01-01T00:00:00.123456Z'],
     [999.9999, '1970-01-01T00:00:01Z'],
-  ])('prints %d ms without zeroes at the end', (ms, text) => {
+  ])('prints %d ms without trailing zeroes', (ms, text) => {
     expect(rfc3339Nano(ms)).toBe(text);
   });
 });

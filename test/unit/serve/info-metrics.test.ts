@@ -15,7 +15,7 @@ function configOf(fields: string, ...flags: readonly string[]): Config {
 
 const hashIn = (text: string): string => /config_info\{hash="(\w+)"\} 1/.exec(text)![1]!;
 
-it('nodes have the same hash when their configurations differ in the name of the node only', async () => {
+it('nodes have the same configuration hash if only the name of the node differs', async () => {
   let config = configOf('mode: nftables\n', '--hostname-override=n1');
   const registry = new Registry();
   infoMetrics(registry, { config: () => config, mode: () => 'nftables' });
@@ -28,7 +28,7 @@ it('nodes have the same hash when their configurations differ in the name of the
   expect(text.match(/^fairlead_config_info/gm)).toHaveLength(1);
 });
 
-it('the mode that runs is named beside the mode that was asked for', async () => {
+it('the metrics name the running mode and the configured mode', async () => {
   let config = configOf('mode: ipvs\n');
   const registry = new Registry();
   infoMetrics(registry, { config: () => config, mode: () => 'nftables' });

@@ -26,7 +26,7 @@ function servingKernel(): FakeKernel {
 const labels = 'protocol="TCP",virtual_service="10.96.0.1:80",real_server="10.244.0.5:8080"';
 
 describe('metrics of virtual services', () => {
-  it('say what each real server has carried, anew each time', async () => {
+  it('show the current traffic of each real server', async () => {
     const registry = new Registry();
     const kernel = servingKernel();
     ipvsMetrics(registry, kernel, () => true);
@@ -38,7 +38,7 @@ describe('metrics of virtual services', () => {
     expect(text).toContain('virtual_service="10.96.0.1:80",real_server=""} 0');
   });
 
-  it('are none unless asked for, or where there is no IPVS', async () => {
+  it('are missing unless enabled, or without IPVS', async () => {
     const registry = new Registry();
     ipvsMetrics(registry, servingKernel(), () => false);
     expect(await registry.metrics()).not.toContain('virtual_service=');

@@ -35,8 +35,8 @@ function world(pendingBytesMax?: number, format: (line: string) => string = (lin
 const messages = (lines: readonly string[]): unknown[] =>
   lines.map((line) => JSON.parse(line)).map(({ msg, count }) => count ?? msg);
 
-describe('the destination of the log', () => {
-  it('keeps at most what it may, counts the rest, and tells of it when there is room', () => {
+describe('the log destination', () => {
+  it('keeps a limited number of lines, counts the rest, and reports it when there is space', () => {
     const { writer, lines, log } = world(1000);
     for (let i = 0; i < 100; i += 1) log.info(`line ${i}`);
     expect(writer.pendingBytes()).toBeLessThanOrEqual(1000);
@@ -50,7 +50,7 @@ describe('the destination of the log', () => {
     expect(lines.leftOut).toBe(100 - kept);
   });
 
-  it('tells of many lines at once where the reader is slow', () => {
+  it('reports many lost lines together if the reader is slow', () => {
     const { writer, lines, log } = world(1000);
     const read: string[] = [];
     for (let i = 0; i < 1000; i += 1) {
@@ -65,7 +65,7 @@ describe('the destination of the log', () => {
     expect(notices.reduce((sum, { count }) => sum + count, 0)).toBe(lines.leftOut);
   });
 
-  it('tells of them also when nobody logs any more', () => {
+  it('reports lost lines also when no more lines are logged', () => {
     vi.useFakeTimers();
     onTestFinished(() => void vi.useRealTimers());
     const { writer, log } = world(300);
@@ -79,14 +79,14 @@ describe('the destination of the log', () => {
     expect(vi.getTimerCount()).toBe(0);
   });
 
-  it('takes what ends the process whatever waits', () => {
+  it('always writes the line that ends the process', () => {
     const { writer, log } = world(300);
     for (let i = 0; i < 10; i += 1) log.info(`line ${i}`);
     log.fatal('the end');
     expect(messages(writer.read()).at(-1)).toBe('the end');
   });
 
-  it('lets no name move the cursor, end a line or hide', () => {
+  it('lets no name move the cursor, end a line or be invisible', () => {
     const name = 'a\u001b[2Jb\u009bc\u202ed\u2028e\u007f\nf\u{e0041}';
     const seen = 'a\\u001b[2Jb\\u009bc\\u202ed\\u2028e\\u007f\\nf\\udb40\\udc41';
     const people = world(undefined, readable);

@@ -48,7 +48,7 @@ function logged(verbosity: number, ...events: SyncEvent[]): Record<string, unkno
 }
 
 describe('the log', () => {
-  it('names the Service, its port, the family and the reason', () => {
+  it('names the Service, its port, the family and the reason of a rejection', () => {
     expect(logged(0, refused)).toEqual([
       {
         level: 'error',
@@ -63,7 +63,7 @@ describe('the log', () => {
     ]);
   });
 
-  it('warns of drift with its numbers, and tells of a start what it does, as no fault', () => {
+  it('warns of drift with its numbers, and does not warn of changes by a start', () => {
     const drift = { missing: 2, wrong: 1, unwanted: 0 };
     const event = { kind: 'drift', writers: 'others', family: 'IPv6', drift } as const;
     expect(logged(0, { ...event, purpose: 'audit' }, { ...event, purpose: 'start' })).toEqual([
@@ -85,20 +85,20 @@ describe('the log', () => {
     ]);
   });
 
-  it('tells how long a change took, and how much of that the kernel', () => {
+  it('shows how long a change took, and the part of the kernel', () => {
     const [line] = logged(2, committed);
     expect(line).toMatchObject({ applyMs: 4, sinceChangeMs: 7 });
     expect(logged(2, { ...committed, stages: undefined })[0]).not.toHaveProperty('sinceChangeMs');
   });
 
-  it('rounds times to what they mean', () => {
+  it('rounds times to meaningful digits', () => {
     const lines: Record<string, unknown>[] = [];
     const log = loggerTo({ write: (line) => lines.push(JSON.parse(line)) }, 0);
     log.info({ applyMs: 0.123456, durationMs: 98.7654321, retryMs: 12345.678, count: 1.5 }, '');
     expect(lines).toMatchObject([{ applyMs: 0.123, durationMs: 98.8, retryMs: 12346, count: 1.5 }]);
   });
 
-  it('speaks of each sync only when it is asked to', () => {
+  it('has lines for each sync only at a higher verbosity', () => {
     const done = { kind: 'done', family: 'IPv4', ok: true, well: true, durationMs: 1 } as const;
     const events: SyncEvent[] = [
       { ...done, purpose: 'changes' },
@@ -109,14 +109,14 @@ describe('the log', () => {
     expect(logged(4, ...events)).toHaveLength(2);
   });
 
-  it('does not cry over an element that expired before it was swept', () => {
+  it('has no warning for an element that expired before its deletion', () => {
     const failures = [{ op: 0, entry: 0, code: 'ENOENT', message: 'No such file or directory' }];
     const event = { kind: 'failed', family: 'IPv4', failures, retryMs: 0 } as const;
     expect(logged(0, { ...event, purpose: 'sweep' })).toHaveLength(0);
     expect(logged(0, { ...event, purpose: 'changes' })).toHaveLength(1);
   });
 
-  it('is readable at a terminal', () => {
+  it('is readable on a terminal', () => {
     const lines: string[] = [];
     const stream = { write: (line: string) => lines.push(readable(line)) };
     loggerTo(stream, 0).warn({ service: 'shop/cart', retryMs: 5 }, 'Service is slow');
@@ -126,7 +126,7 @@ describe('the log', () => {
     );
   });
 
-  it('lets no value pass for another field', () => {
+  it('prevents values from forging other fields', () => {
     const text = (fields: object): string => {
       let found = '';
       const stream = { write: (line: string) => (found = readable(line)) };

@@ -47,7 +47,7 @@ async function lines(prefix: string): Promise<string[]> {
   return text.split('\n').flatMap((line) => (line.startsWith(prefix) ? [line] : []));
 }
 
-describe('metrics', () => {
+describe('the metrics', () => {
   const everyMode = [
     'conntrack_reconciler_deleted_entries_total counter',
     'conntrack_reconciler_sync_duration_seconds histogram',
@@ -105,7 +105,7 @@ describe('metrics', () => {
     for (const help of await lines('# HELP kubeproxy_')) expect(help).toContain(' [ALPHA] ');
   });
 
-  it('use no label that Prometheus keeps for itself', async () => {
+  it('use no label that Prometheus reserves', async () => {
     const text = await metrics.registry.metrics();
     const summaries = [...text.matchAll(/^# TYPE (\S+) (?:summary|histogram)$/gm)].map(
       ([, n]) => n,
@@ -116,7 +116,7 @@ describe('metrics', () => {
     expect(wrong).toEqual([]);
   });
 
-  it('say the version of the API server, or nothing, and our own', async () => {
+  it('show the version of the API server, if known, and our own', async () => {
     expect(await lines('kubernetes_build_info')).toEqual([]);
     const own = `{version="${fairleadVersion}",node_version="${process.version}"}`;
     expect(await lines('fairlead_build_info')).toEqual([`fairlead_build_info${own} 1`]);
@@ -129,7 +129,7 @@ describe('metrics', () => {
     expect(await lines('kubernetes_build_info')).toHaveLength(1);
   });
 
-  it('start anew with a mode that comes back', async () => {
+  it('start at 0 for a mode that runs again', async () => {
     const name = 'kubeproxy_sync_proxy_rules_nftables_sync_failures_total';
     const failed = { kind: 'failed', family: 'IPv4', failures: [], retryMs: 1 } as const;
     metrics.observe({ ...failed, purpose: 'recovery' });
@@ -140,7 +140,7 @@ describe('metrics', () => {
     expect(await lines(`${name}{`)).toEqual([]);
   });
 
-  it('count syncs of modes iptables and ipvs that succeeded', async () => {
+  it('count successful syncs of modes iptables and ipvs', async () => {
     const done = { kind: 'done', family: 'IPv6', purpose: 'changes', durationMs: 1 } as const;
     for (const mode of ['iptables', 'ipvs'] as const) {
       metrics.running(builtModes().get(mode)!);
@@ -151,7 +151,7 @@ describe('metrics', () => {
     }
   });
 
-  it('tell how many rules mode iptables has, and how many the last sync wrote', async () => {
+  it('show the number of rules of mode iptables, and how many the last sync wrote', async () => {
     metrics.running(builtModes().get('iptables')!);
     const rules = [{ table: 'nat', total: 12, written: 3 }];
     const done = { kind: 'done', family: 'IPv4', purpose: 'changes', durationMs: 1 } as const;
@@ -162,7 +162,7 @@ describe('metrics', () => {
     expect(await lines(`${name}_last{`)).toEqual([`${name}_last${labels} 3`]);
   });
 
-  it('tell what named counters have counted while mode iptables runs, and of those only', async () => {
+  it('show named counters while mode iptables runs, and only these', async () => {
     const name = 'kubeproxy_iptables_localhost_nodeports_accepted_packets_total';
     expect(await lines(name)).toEqual([]);
     metrics.running(builtModes().get('iptables')!);
@@ -171,7 +171,7 @@ describe('metrics', () => {
     expect(await lines('kubeproxy_iptables_ct_state_invalid_dropped_packets_total')).toEqual([]);
   });
 
-  it('say which feature gates are on, and of which stage they are', async () => {
+  it('show the enabled feature gates with their stages', async () => {
     expect((await lines('kubernetes_feature_enabled{')).sort()).toEqual([
       'kubernetes_feature_enabled{name="AllowServiceExternalIPs",stage=""} 1',
       'kubernetes_feature_enabled{name="ComponentFlagz",stage="BETA"} 0',
@@ -179,7 +179,7 @@ describe('metrics', () => {
     ]);
   });
 
-  it('count requests to the API server under the names of client-go', async () => {
+  it('count requests to the API server with the names of client-go', async () => {
     const exchange = { method: 'GET', host: 'api:6443', durationMs: 3 } as const;
     metrics.requested({ ...exchange, status: 200 });
     metrics.requested({ ...exchange, status: undefined });
@@ -224,7 +224,7 @@ describe('metrics', () => {
     expect(bounds(sync).slice(-2)).toEqual(['16.384', '+Inf']);
   });
 
-  it('tell how long each stage of a change took', async () => {
+  it('show the duration of each stage of a change', async () => {
     metrics.observe(committed);
     const sums = await lines('fairlead_stage_duration_seconds_sum');
     const seconds = Object.fromEntries(
@@ -233,7 +233,7 @@ describe('metrics', () => {
     expect(seconds).toEqual({ resolve: 0.001, encode: 0.002, commit: 0.004, total: 0.007 });
   });
 
-  it('count failures by what failed', async () => {
+  it('count failures by operation', async () => {
     const failed = { kind: 'failed', family: 'IPv6', failures: [], retryMs: 0 } as const;
     for (const purpose of ['changes', 'recovery', 'deferred', 'sweep'] as const) {
       metrics.observe({ ...failed, purpose });
@@ -244,7 +244,7 @@ describe('metrics', () => {
     ]);
   });
 
-  it('count drift, but not what a start finds', async () => {
+  it('count drift, except that of a start', async () => {
     const drift = { missing: 3, wrong: 2, unwanted: 0 };
     metrics.observe({ kind: 'drift', writers: 'others', family: 'IPv4', purpose: 'start', drift });
     metrics.observe({ kind: 'drift', writers: 'others', family: 'IPv4', purpose: 'audit', drift });
@@ -255,7 +255,7 @@ describe('metrics', () => {
     ]);
   });
 
-  it('count changes until a sync is done', async () => {
+  it('count pending changes until a sync is done', async () => {
     metrics.changed('slice');
     metrics.changed('slice');
     const name = 'kubeproxy_sync_proxy_rules_endpoint_changes';
@@ -265,7 +265,7 @@ describe('metrics', () => {
     expect(await lines(`${name}_`)).toEqual([`${name}_pending 0`, `${name}_total 2`]);
   });
 
-  it('tell how silent each watch is, which list is missing, and what is set aside', async () => {
+  it('show silent watches, missing lists, and what is set aside', async () => {
     expect(await lines('fairlead_watch_silence_seconds')).toEqual([
       'fairlead_watch_silence_seconds{resource="services"} 2.5',
     ]);
@@ -289,7 +289,7 @@ describe('metrics', () => {
   });
 });
 
-describe('ports without local endpoints', () => {
+describe('metrics of ports without local endpoints', () => {
   const local = { internalTrafficPolicy: 'Local' } as const;
   const external = {
     type: 'LoadBalancer',
@@ -306,7 +306,7 @@ describe('ports without local endpoints', () => {
     ['policy Local outside, endpoints elsewhere', external, [remote], { internal: 0, external: 1 }],
     ['policy Local outside, no endpoints at all', external, [], { internal: 0, external: 0 }],
     ['policy Cluster', {}, [remote], { internal: 0, external: 0 }],
-  ])('are counted: %s', (_, fields, slices, count) => {
+  ])('count %s', (_, fields, slices, count) => {
     const given = {
       ...fields,
       loadBalancerIPs: [...('loadBalancerIPs' in fields ? fields.loadBalancerIPs : [])],

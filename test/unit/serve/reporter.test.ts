@@ -40,12 +40,12 @@ function conflict(name: string, port: string) {
   return { kind: 'conflict', conflict: { loser, frontend, holder: 'shop/other' } } as const;
 }
 
-describe('an external IP', () => {
+describe('a report about an external IP', () => {
   it.each([
     ['cidrs', 'ExternalIPNotAllowed', 'External IP is not allowed', '--external-ip-cidrs'],
     ['namespaces', 'ExternalIPNotAllowed', 'External IP is not allowed', 'does not name shop'],
     ['node', 'ExternalIPOfNode', 'External IP is an address of this node', 'of this node'],
-  ] as const)('is told in log and event: %s', (because, reason, msg, words) => {
+  ] as const)('is in the log and in an Event: %s', (because, reason, msg, words) => {
     const { lines, reporter, told } = rig();
     const notice = { service: 'shop/web', address: address('203.0.113.1'), because };
     reporter.sync({ kind: 'external-ip', notice });
@@ -57,8 +57,8 @@ describe('an external IP', () => {
   });
 });
 
-describe('what is told of one Service', () => {
-  it('is limited for each reason, counted beyond, and told again in the next period', async () => {
+describe('the number of reports about one Service', () => {
+  it('is limited for each reason, counted above the limit, and reset in the next period', async () => {
     const { lines, told, clock, counted, reporter } = rig();
     for (let i = 0; i < 4000; i += 1) reporter.sync(conflict('web', `p${i}`));
     reporter.sync({ kind: 'unresolvable', service: 'shop/web', error: new Error('no') });
@@ -90,7 +90,7 @@ describe('what is told of one Service', () => {
     expect(lines).toHaveLength(14);
   });
 
-  it('is limited for each field, whichever element of a list is wrong', async () => {
+  it('is limited for each field, for all elements of a list together', async () => {
     const { lines, told, clock, reporter } = rig();
     const subject = 'Service shop/web';
     for (let i = 0; i < 100; i += 1) {
@@ -107,7 +107,7 @@ describe('what is told of one Service', () => {
     expect(told.at(-1)).toMatchObject({ reason: 'ReportsLeftOut', regarding: { name: 'web' } });
   });
 
-  it('is limited for health-check node ports', () => {
+  it('is limited for health check node ports', () => {
     const { lines, reporter } = rig();
     const failed = { kind: 'failed', service: 'shop/web', port: 30100 } as const;
     for (let i = 0; i < 50; i += 1) {
@@ -116,7 +116,7 @@ describe('what is told of one Service', () => {
     expect(lines).toHaveLength(10);
   });
 
-  it('leaves events alone that are about no Service', () => {
+  it('does not limit Events that are not about a Service', () => {
     const { lines, reporter } = rig();
     for (let i = 0; i < 50; i += 1) {
       const drift = { missing: 1, wrong: 0, unwanted: 0 };
@@ -125,7 +125,7 @@ describe('what is told of one Service', () => {
     expect(lines).toHaveLength(50);
   });
 
-  it('tells what was left out before the process ends', () => {
+  it('is reported before the process ends', () => {
     const { lines, reporter } = rig();
     for (let i = 0; i < 12; i += 1) reporter.sync(conflict('web', `p${i}`));
     reporter.close();
@@ -133,8 +133,8 @@ describe('what is told of one Service', () => {
   });
 });
 
-describe('a limiter of reports', () => {
-  it('remembers a bounded number of subjects: all others share what one gets', async () => {
+describe('the report limiter', () => {
+  it('counts a bounded number of subjects: all others share one limit', async () => {
     const clock = new ToyClock();
     const leftOut: [string, string, number][] = [];
     const limiter = new ReportLimiter({ clock, leftOut: (...what) => leftOut.push(what) });

@@ -66,7 +66,7 @@ const own = fairleadVersion.slice(1);
 const nosniff = { 'x-content-type-options': 'nosniff' };
 
 describe('the health server', () => {
-  it('answers /healthz, /livez and /readyz, counts the first two, and knows nothing else', async () => {
+  it('answers /healthz, /livez and /readyz, counts the first two, and has no other path', async () => {
     const metrics = newMetrics();
     const seen = { node: node() };
     const health = new ProxyHealth({
@@ -120,7 +120,7 @@ describe('the metrics server', () => {
     return metricsRoutes(() => config as unknown as Config, mode, newMetrics());
   }
 
-  it('answers the paths of kube-proxy', async () => {
+  it("answers kube-proxy's paths", async () => {
     const url = await serving(routes());
     expect(await get(`${url}/healthz`)).toEqual({ status: 200, headers: text, body: 'ok' });
     expect(await get(`${url}/proxyMode`)).toEqual({ status: 200, headers: text, body: 'nftables' });
@@ -143,7 +143,7 @@ describe('the metrics server', () => {
     ['gzip;q=0', false],
     ['zstd, br', false],
     ['', false],
-  ])('compresses metrics for those that take it: %j', async (accepted, isCompressed) => {
+  ])('compresses metrics for clients that accept it: %j', async (accepted, isCompressed) => {
     const { port } = new URL(await serving(routes()));
     const options = { port, path: '/metrics', headers: { 'accept-encoding': accepted } };
     const response = await new Promise<IncomingMessage>((resolve) => {
@@ -159,7 +159,7 @@ describe('the metrics server', () => {
     if (isCompressed) expect(body.length).toBeLessThan(text.length / 4);
   });
 
-  it('counts how often it was asked whether it is there, until that is deleted', async () => {
+  it('counts requests of its own /healthz, until the count is deleted', async () => {
     const url = await serving(routes());
     const ofHealth = async (method = 'GET'): Promise<string[]> => {
       const { body } = await get(`${url}/metrics/slis`, method);
@@ -196,7 +196,7 @@ describe('the metrics server', () => {
     expect(statusz.body).toContain(paths);
   });
 
-  it('shows them to programs in the form that they ask for, and knows no other', async () => {
+  it('shows flags and status to programs in the requested format, and rejects others', async () => {
     const url = await serving(routes());
     const ask = async (path: string, accept: string) => {
       const response = await fetch(`${url}${path}`, { headers: { accept } });
@@ -252,7 +252,7 @@ describe('the metrics server', () => {
     expect((await ask('/flagz', 'application/json, */*;q=0.1')).type).toContain('text/plain');
   });
 
-  it('shows neither where their gates are off', async () => {
+  it('shows no flags or status if their gates are off', async () => {
     const url = await serving(routes({ ComponentFlagz: false, ComponentStatusz: false }));
     expect((await get(`${url}/flagz`)).status).toBe(404);
     expect((await get(`${url}/statusz`)).status).toBe(404);
@@ -261,8 +261,8 @@ describe('the metrics server', () => {
   });
 });
 
-describe('profiles', () => {
-  it('are taken when asked for, one at a time', async () => {
+describe('CPU profiles', () => {
+  it('are taken on request, one at a time', async () => {
     const url = await serving(profileRoutes());
     const index = await fetch(`${url}/debug/pprof`, { redirect: 'manual' });
     expect([index.status, index.headers.get('location')]).toEqual([302, '/debug/pprof/']);
@@ -279,7 +279,7 @@ describe('profiles', () => {
   });
 });
 
-describe('an address that is taken', () => {
+describe('a server address in use', () => {
   async function occupied(): Promise<{ port: number; free: () => Promise<void> }> {
     const server: Server = createServer().listen(0, '127.0.0.1');
     await new Promise((resolve) => server.once('listening', resolve));
@@ -288,7 +288,7 @@ describe('an address that is taken', () => {
     return { port, free };
   }
 
-  it('is tried again until it is free', async () => {
+  it('is retried until it is free', async () => {
     const { port, free } = await occupied();
     const stop = new AbortController();
     const problems: string[] = [];
@@ -332,7 +332,7 @@ describe('an address that is taken', () => {
     );
   });
 
-  it('is the end when that was asked for', async () => {
+  it('ends the process if that is configured', async () => {
     const { port, free } = await occupied();
     ends.push(free);
     const at = { address: address('127.0.0.1'), port };

@@ -48,7 +48,7 @@ function toFrontend(ip: string, count: number): Count {
 }
 
 describe('connections by Service', () => {
-  it('are what the kernel has counted, also before this process', async () => {
+  it('are those of the kernel, including those before this process', async () => {
     const node = new Node();
     node.counts = [toFrontend('10.96.0.1', 1000), toFrontend('10.96.0.2', 5)];
     expect(await node.connections()).toEqual({ web: 1000, shop: 5 });
@@ -56,7 +56,7 @@ describe('connections by Service', () => {
     expect(await node.connections()).toEqual({ web: 1001, shop: 5 });
   });
 
-  it('go on where the element is another one, or missing from a reading', async () => {
+  it('continue when the element is replaced, or missing from a reading', async () => {
     const node = new Node();
     node.counts = [toFrontend('10.96.0.1', 1000)];
     await node.connections();
@@ -68,7 +68,7 @@ describe('connections by Service', () => {
     expect(await node.connections()).toEqual({ web: 1005 });
   });
 
-  it('of a frontend that another Service takes over belong to whoever had it', async () => {
+  it('of a frontend that passes to another Service stay with its earlier owner', async () => {
     const node = new Node();
     node.counts = [toFrontend('10.96.0.1', 10)];
     await node.connections();
@@ -79,7 +79,7 @@ describe('connections by Service', () => {
     expect(await node.connections()).toEqual({ new: 4 });
   });
 
-  it('are read once, however many ask, until two seconds have gone', async () => {
+  it('are read once for all callers, at most every two seconds', async () => {
     const node = new Node();
     let reads = 0;
     node.mode = {
@@ -94,7 +94,7 @@ describe('connections by Service', () => {
     expect(reads).toBe(2);
   });
 
-  it('are not told where nothing is counted', async () => {
+  it('are not reported if nothing is counted', async () => {
     const node = new Node();
     node.counts = [toFrontend('10.96.0.1', 10)];
     await node.connections();
@@ -114,7 +114,7 @@ function outcomes(tried: number, answered: number, resets: number, at: string): 
   });
 }
 
-describe('endpoints that accept nothing', () => {
+describe('endpoints that accept no connection', () => {
   const listed = forwarding('web', pool(1), { frontends: [clusterIP('10.96.0.1')] });
   const own = listed.cluster.text(0);
 
@@ -124,7 +124,7 @@ describe('endpoints that accept nothing', () => {
     return traffic!.failing.map(({ endpoint: at, failed, reset }) => `${at} ${failed} ${reset}`);
   }
 
-  it('are known after five connections and ten seconds, until they accept one', async () => {
+  it('are reported after five connections and ten seconds, until they accept one', async () => {
     const node = new Node();
     node.counts = outcomes(4, 0, 0, own);
     expect(await failing(node, 2000)).toEqual([]);
@@ -171,7 +171,7 @@ describe('endpoints that accept nothing', () => {
   });
 });
 
-it('series are bounded, and what is left out is said', async () => {
+it('the number of series by Service is bounded, and the omitted ones are counted', async () => {
   const registry = new Registry();
   const one = {
     family: 'IPv4',

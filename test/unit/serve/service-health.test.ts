@@ -113,8 +113,8 @@ async function statusOf(port: number, host?: string): Promise<number | 'refused'
   );
 }
 
-describe('very many health-check node ports', () => {
-  it('are not opened in one turn of the event loop', async () => {
+describe('a large number of health check node ports', () => {
+  it('is not opened in one turn of the event loop', async () => {
     const world = new World();
     world.addresses = { IPv4: [address('127.0.0.1')], IPv6: [] };
     const ports = await Promise.all(Array.from({ length: 20 }, freePort));
@@ -135,8 +135,8 @@ describe('very many health-check node ports', () => {
   });
 });
 
-describe('a health-check node port', () => {
-  it('answers how many endpoints are ready here, in each family by itself', async () => {
+describe('a health check node port', () => {
+  it('answers with the number of ready endpoints here, for each family separately', async () => {
     const [world, port] = [new World(), await freePort()];
     await world.services(local(port));
     expect(await get(port)).toEqual({
@@ -179,7 +179,7 @@ describe('a health-check node port', () => {
     }
   });
 
-  it('tells at an address of a family that the Service lacks what is in force in the other', async () => {
+  it('answers about the other family at an address of a family that the Service lacks', async () => {
     const [world, port] = [new World(), await freePort()];
     await world.services(local(port, { clusterIPs: ['10.96.0.1'] }));
     world.state.apply({ kind: 'slice', slice: slice({ '10.244.0.2': readyLocal }) });
@@ -200,7 +200,7 @@ describe('a health-check node port', () => {
     expect([await statusOf(port), await statusOf(port, '[::1]')]).toEqual(['refused', 'refused']);
   });
 
-  it('is not tried at addresses of a family that this machine does not have', async () => {
+  it('is not opened at addresses of a family that this machine does not support', async () => {
     const [world, port] = [new World(['IPv4']), await freePort()];
     world.addresses = { IPv4: [address('127.0.0.1')], IPv6: 'all' };
     await world.services(local(port));
@@ -208,7 +208,7 @@ describe('a health-check node port', () => {
     expect(await statusOf(port, '[::1]')).toBe('refused');
   });
 
-  it('does not count endpoints that terminate, although traffic may still go there', async () => {
+  it('does not count terminating endpoints, although traffic may still be sent there', async () => {
     const [world, port] = [new World(), await freePort()];
     await world.services(local(port));
     await world.endpoints(slice({ '10.244.0.2': readyLocal }));
@@ -217,7 +217,7 @@ describe('a health-check node port', () => {
     expect(await get(port)).toMatchObject({ status: 503, weight: '0' });
   });
 
-  it('says so when the proxy does not do its work, with the weight as it is', async () => {
+  it('reports that the proxy is unhealthy, with the weight unchanged', async () => {
     const [world, port] = [new World(), await freePort()];
     await world.services(local(port));
     await world.endpoints(slice({ '10.244.0.2': readyLocal }));
@@ -226,7 +226,7 @@ describe('a health-check node port', () => {
     expect([status, weight, JSON.parse(body).serviceProxyHealthy]).toEqual([503, '1', false]);
   });
 
-  it('keeps its old answer until what was resolved is in force', async () => {
+  it('keeps its old answer until the resolved state is in force', async () => {
     const [world, port] = [new World(), await freePort()];
     await world.services(local(port));
     world.state.apply({ kind: 'slice', slice: slice({ '10.244.0.2': readyLocal }) });
@@ -235,7 +235,7 @@ describe('a health-check node port', () => {
     expect(await statusOf(port)).toBe(200);
   });
 
-  it('is there only for load balancers with external policy Local, and goes with them', async () => {
+  it('exists only for load balancers with external policy Local, and is closed with them', async () => {
     const [world, port] = [new World(['IPv4']), await freePort()];
     await world.services(local(port, { externalTrafficPolicy: 'Cluster' }));
     expect(await statusOf(port)).toBe('refused');
@@ -275,7 +275,7 @@ describe('a health-check node port', () => {
     expect(await statusOf(port, '127.0.0.2')).toBe('refused');
   });
 
-  it('that is taken is told, is open at no address, and is tried again', async () => {
+  it('in use by another program is reported, opened at no address, and retried', async () => {
     const taken = await listening();
     const { port } = taken.address() as AddressInfo;
     const world = new World();
@@ -291,7 +291,7 @@ describe('a health-check node port', () => {
     expect(await statusOf(port, '127.0.0.2')).toBe(503);
   });
 
-  it('that is taken is not tried any more when the Service has gone', async () => {
+  it('in use by another program is not retried after the Service was deleted', async () => {
     const taken = await listening();
     const { port } = taken.address() as AddressInfo;
     const world = new World();

@@ -24,8 +24,8 @@ function start() {
   return { report, conditions, lines };
 }
 
-describe('a first list that is missing', () => {
-  it('is told again and again, less often with time but never less than every five minutes', () => {
+describe('a missing first list', () => {
+  it('is reported repeatedly, less often with time but at least every five minutes', () => {
     const { report, conditions, lines } = start();
     for (let seconds = 0; seconds <= 3600; seconds += 1) {
       conditions.services = { missingMs: seconds * 1000, failure: 'no, really' };
@@ -52,7 +52,7 @@ describe('a first list that is missing', () => {
     });
   });
 
-  it('is told without a reason as long as nobody has said anything', () => {
+  it('is reported without a reason while there was no error', () => {
     const { report, conditions, lines } = start();
     conditions.nodes = { missingMs: 10_000 };
     report.check();
@@ -60,8 +60,8 @@ describe('a first list that is missing', () => {
   });
 });
 
-describe('a watch that is silent', () => {
-  it('is told, and told anew when it falls silent again', () => {
+describe('a silent watch', () => {
+  it('is reported, and again when it becomes silent again', () => {
     const { report, conditions, lines } = start();
     const tell = (silenceMs: number): void => {
       conditions.endpointslices = { silenceMs, failure: 'cut' };
@@ -76,7 +76,7 @@ describe('a watch that is silent', () => {
   });
 });
 
-it('reads what has come before it complains, when the process was stopped', async () => {
+it('a stopped process reads pending data before it reports silent watches', async () => {
   vi.useFakeTimers();
   onTestFinished(() => void vi.useRealTimers());
   const { report, conditions, lines } = start();
@@ -95,7 +95,7 @@ it('reads what has come before it complains, when the process was stopped', asyn
   await running;
 });
 
-it('reports a silent watch when it has been silent for too long, though it rests until then', async () => {
+it('a silent watch is reported when it has been silent for too long, without earlier checks', async () => {
   vi.useFakeTimers();
   onTestFinished(() => void vi.useRealTimers());
   const { report, conditions, lines } = start();
@@ -114,7 +114,7 @@ it('reports a silent watch when it has been silent for too long, though it rests
   await running;
 });
 
-it('says once which way lists come, and when that changes', () => {
+it('the list method is logged once, and when it changes', () => {
   const { report, lines } = start();
   const list = { resource: 'services', reason: undefined } as const;
   report.listed({ ...list, way: 'streaming', result: 'failed', reason: 'no such thing' });

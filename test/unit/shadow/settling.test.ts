@@ -6,7 +6,7 @@ function difference(text: string, ...frontends: readonly string[]): Difference {
   return { family: 'IPv4', service: 'shop/web', text, frontends };
 }
 
-test('what lasts is told once, and once more when it has gone', () => {
+test('a lasting difference is reported once, and once more when it is gone', () => {
   const settling = new Settling(10_000);
   expect(settling.look([difference('a')], 0)).toEqual({ found: [], gone: [] });
   expect(settling.pending).toBe(1);
@@ -18,7 +18,7 @@ test('what lasts is told once, and once more when it has gone', () => {
   expect(settling.lasting).toEqual([]);
 });
 
-test('what goes before it has lasted is never told, and counts anew when it comes again', () => {
+test('a difference that is gone before it has lasted is not reported, and starts again', () => {
   const settling = new Settling(10_000);
   settling.look([difference('a'), difference('b')], 0);
   expect(settling.look([difference('b')], 5000)).toEqual({ found: [], gone: [] });

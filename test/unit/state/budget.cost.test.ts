@@ -7,7 +7,7 @@ import { context, ips, portsOf, ready, service, slice, slicePort } from './build
 import { growth } from './steps-taken.ts';
 
 describe('the cost of one Service', () => {
-  it('grows with its ports', () => {
+  it('is proportional to its ports', () => {
     const work = (count: number) => {
       const of = service({ ports: portsOf(count) });
       const ports = portsOf(count).map(({ name, port }) => slicePort(name, port));
@@ -17,7 +17,7 @@ describe('the cost of one Service', () => {
     expect(growth(work, 500)).toBeLessThan(5);
   });
 
-  it('grows with its external IPs', () => {
+  it('is proportional to its external IPs', () => {
     const work = (count: number) => {
       const of = service({ ports: portsOf(2), externalIPs: ips(count) });
       return () => resolve(of, [], context);
@@ -25,7 +25,7 @@ describe('the cost of one Service', () => {
     expect(growth(work, 500)).toBeLessThan(5);
   });
 
-  it('grows with its slices', () => {
+  it('is proportional to its slices', () => {
     const of = service({ ports: portsOf(200) });
     const ports = portsOf(200).map(({ name, port }) => slicePort(name, port));
     const work = (count: number) => {
@@ -37,7 +37,7 @@ describe('the cost of one Service', () => {
     expect(growth(work, 50)).toBeLessThan(5);
   });
 
-  it('grows with its ports when it is decoded', () => {
+  it('is proportional to its ports when it is decoded', () => {
     const metadata = { name: 'web', namespace: 'ns' };
     const work = (count: number) => {
       const ports = portsOf(count).map(({ name, port }) => ({ name, port }));

@@ -29,12 +29,12 @@ function frontends({ forwardings }: Resolved): string[] {
 }
 
 describe('the cost of one Service', () => {
-  it('is paid in many small steps', () => {
+  it('is divided into many small steps', () => {
     expect(within({}, service({ ports: portsOf(500) })).steps).toBeGreaterThanOrEqual(500);
   });
 });
 
-describe('the most frontends of a Service', () => {
+describe('the limit of frontends of a Service', () => {
   const tenPorts = service({
     type: 'LoadBalancer',
     ports: portsOf(10, { nodePort: 30000 }),
@@ -50,7 +50,7 @@ describe('the most frontends of a Service', () => {
     return Object.fromEntries(counts);
   };
 
-  it('is no matter while it is not reached', () => {
+  it('has no effect while it is not reached', () => {
     const all = within({ frontends: 50 }, tenPorts);
     expect(all.excess).toEqual([]);
     expect(all.forwardings).toEqual(resolve(tenPorts, [], context));
@@ -64,7 +64,7 @@ describe('the most frontends of a Service', () => {
     [15, { clusterIP: 10, nodePort: 5 }],
     [7, { clusterIP: 7 }],
     [1, { clusterIP: 1 }],
-  ])('of %i leaves the ClusterIP, then node ports, then whole addresses', (limit, expected) => {
+  ])('of %i keeps the ClusterIP, then node ports, then whole addresses', (limit, expected) => {
     expect(kinds(limit)).toEqual(expected);
   });
 
@@ -78,7 +78,7 @@ describe('the most frontends of a Service', () => {
     ]);
   });
 
-  it('is that of one family', () => {
+  it('applies to one family', () => {
     const of = service({ clusterIPs: ['10.96.0.1', 'fd00::1'], ports: portsOf(10) });
     const { forwardings, excess } = within({ frontends: 5 }, of);
     expect(forwardings).toHaveLength(10);
@@ -97,7 +97,7 @@ describe('the most frontends of a Service', () => {
   });
 });
 
-describe('the most endpoints of a Service', () => {
+describe('the limit of endpoints of a Service', () => {
   const slices = [
     slice({ '10.0.0.9': ready, '10.0.0.8': ready }, { key: 'ns/web-b' }),
     slice({ '10.0.0.7': ready, '10.0.0.1': readyLocal }, { key: 'ns/web-c' }),
@@ -106,12 +106,12 @@ describe('the most endpoints of a Service', () => {
   const served = (endpoints: number, given = slices, of = service()) =>
     within({ endpoints }, of, given).forwardings[0]!.cluster.texts();
 
-  it('is no matter while it is not reached', () => {
+  it('has no effect while it is not reached', () => {
     expect(served(6)).toHaveLength(6);
     expect(within({ endpoints: 6 }, service(), slices).excess).toEqual([]);
   });
 
-  it('leaves those on this node, then those of the first slices by name', () => {
+  it('keeps those on this node, then those of the first slices by name', () => {
     const expected = ['10.0.0.1:8080', '10.0.0.5:8080', '10.0.0.6:8080', '10.0.0.9:8080'];
     expect(served(4)).toEqual(expected);
     expect(served(4, slices.toReversed())).toEqual(expected);
@@ -120,17 +120,17 @@ describe('the most endpoints of a Service', () => {
     ]);
   });
 
-  it('counts an endpoint for each frontend, and gives each of them the same number', () => {
+  it('counts an endpoint once per frontend, and leaves each of them the same number', () => {
     const of = service({ externalIPs: ips(2) });
     expect(served(18, slices, of)).toHaveLength(6);
     expect(served(17, slices, of)).toHaveLength(5);
   });
 
-  it('leaves one endpoint at least', () => {
+  it('keeps at least one endpoint', () => {
     expect(served(1, slices, service({ externalIPs: ips(2) }))).toEqual(['10.0.0.1:8080']);
   });
 
-  it('of one frontend leaves the same of each port, and is told once', () => {
+  it('of one frontend keeps the same number for each port, and is reported once', () => {
     const both = within({ frontendEndpoints: 4 }, service({ externalIPs: ips(2) }), slices);
     const expected = ['10.0.0.1:8080', '10.0.0.5:8080', '10.0.0.6:8080', '10.0.0.9:8080'];
     expect(both.forwardings[0]!.cluster.texts()).toEqual(expected);
@@ -140,7 +140,7 @@ describe('the most endpoints of a Service', () => {
     expect(within({ frontendEndpoints: 6 }, service(), slices).excess).toEqual([]);
   });
 
-  it('of one frontend comes before that of all', () => {
+  it('of one frontend precedes that of all', () => {
     const of = service({ externalIPs: ips(2) });
     const served = (endpoints: number) => within({ frontendEndpoints: 4, endpoints }, of, slices);
     expect(served(12).excess.map(({ what }) => what)).toEqual(['frontendEndpoints']);
@@ -149,7 +149,7 @@ describe('the most endpoints of a Service', () => {
     expect(served(11).forwardings[0]!.cluster).toHaveLength(3);
   });
 
-  it('bounds what 5,000 ports with 1,000 endpoints take', () => {
+  it('bounds the memory of 5,000 ports with 1,000 endpoints', () => {
     const ports = portsOf(5000);
     const endpoints = Object.fromEntries(
       Array.from({ length: 1000 }, (_, i) => [`10.1.${i >> 8}.${i & 0xff}`, ready]),
@@ -162,7 +162,7 @@ describe('the most endpoints of a Service', () => {
   });
 });
 
-describe('the most source ranges of a Service', () => {
+describe('the limit of source ranges of a Service', () => {
   const guarded = (loadBalancerIPs: string[]) =>
     service({
       type: 'LoadBalancer',
@@ -172,7 +172,7 @@ describe('the most source ranges of a Service', () => {
   const kept = (sourceRanges: number, of: Service) =>
     within({ sourceRanges }, of).forwardings[0]!.sourceRanges.length;
 
-  it('leaves the first of them: who is in none of these stays outside', () => {
+  it('keeps the first of them: clients in none of these are not permitted', () => {
     expect(kept(3, guarded(['198.51.100.1']))).toBe(3);
     expect(kept(2, guarded(['198.51.100.1']))).toBe(2);
     const { excess } = within({ sourceRanges: 2 }, guarded(['198.51.100.1']));
@@ -181,7 +181,7 @@ describe('the most source ranges of a Service', () => {
     ]);
   });
 
-  it('counts them for each load-balancer frontend, and leaves at least one', () => {
+  it('counts them for each load-balancer frontend, and keeps at least one', () => {
     const of = guarded(['198.51.100.1', '198.51.100.2']);
     expect(kept(6, of)).toBe(3);
     expect(kept(5, of)).toBe(2);
@@ -189,7 +189,7 @@ describe('the most source ranges of a Service', () => {
   });
 });
 
-describe('the most ports with session affinity of a Service', () => {
+describe('the limit of ports with session affinity of a Service', () => {
   const remembering = (affinityPorts: number, of: Parameters<typeof service>[0]) => {
     const { forwardings, excess } = within(
       { affinityPorts },
@@ -199,7 +199,7 @@ describe('the most ports with session affinity of a Service', () => {
     return { timeouts, told: excess.map(formatExcess) };
   };
 
-  it('leaves that of the first ports', () => {
+  it('keeps the affinity of the first ports', () => {
     expect(remembering(3, {})).toEqual({ timeouts: [60, 60, 60], told: [] });
     expect(remembering(2, {})).toEqual({
       timeouts: [60, 60, 0],
@@ -207,7 +207,7 @@ describe('the most ports with session affinity of a Service', () => {
     });
   });
 
-  it('is nothing to a Service without', () => {
+  it('has no effect on a Service without affinity', () => {
     const of = { affinityTimeoutSeconds: 0 };
     expect(remembering(2, of)).toEqual({ timeouts: [0, 0, 0], told: [] });
   });

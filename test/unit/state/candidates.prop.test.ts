@@ -41,7 +41,7 @@ function rank([, conditions]: Given): number {
   return (1 - bits[0]!) * 4 + bits[1]! * 2 + bits[2]!;
 }
 
-it('gives endpoints ascending, of each the one that counts, whether few or many', () => {
+it('candidates are sorted without duplicates, for few and many', () => {
   fc.assert(
     fc.property(
       fc.array(given, { maxLength: 200, size: 'max' }),

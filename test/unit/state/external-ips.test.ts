@@ -22,13 +22,13 @@ function notices(rules: ExternalIPRules | undefined, at: NodeSockets = sockets):
 }
 
 describe('external IPs', () => {
-  it('are all served without rules, as kube-proxy does', () => {
+  it('are all served without rules, as by kube-proxy', () => {
     const all = ['TCP 10.96.0.1:80', 'TCP 203.0.113.1:80', 'TCP 192.168.0.1:80'];
     expect(served(undefined)).toEqual(all);
     expect(served({ cidrs: [], namespaces: [] })).toEqual(all);
   });
 
-  it('are served in the blocks that are given, and in no others', () => {
+  it('are served in the configured blocks only', () => {
     expect(served(allowed)).toEqual(['TCP 10.96.0.1:80', 'TCP 203.0.113.1:80']);
     expect(served({ ...allowed, cidrs: [cidr('::/0')] })).toEqual(['TCP 10.96.0.1:80']);
     expect(notices(allowed)).toEqual([
@@ -36,7 +36,7 @@ describe('external IPs', () => {
     ]);
   });
 
-  it('are served for Services of the namespaces that are given, and for no others', () => {
+  it('are served for Services of the configured namespaces only', () => {
     const rules = { ...allowed, namespaces: ['infra', 'kube-system'] };
     expect(served(rules)).toEqual(['TCP 10.96.0.1:80']);
     expect(notices(rules)).toEqual([
@@ -45,7 +45,7 @@ describe('external IPs', () => {
     ]);
   });
 
-  it('are told where they are the node itself, and not where they are not', () => {
+  it('are reported only if they are addresses of the node', () => {
     const [notice, ...others] = notices(undefined);
     expect(notice).toMatch(/^external IP 192\.168\.0\.1 is an address of this node: /);
     expect(others).toEqual([]);

@@ -11,13 +11,13 @@ function frontend(address: string | undefined, port: number): Frontend {
 }
 
 describe('frontendKey', () => {
-  it.each(['10.96.0.1', '255.255.255.255', 'fd00::1'])('is that of the endpoint %s', (text) => {
+  it.each(['10.96.0.1', '255.255.255.255', 'fd00::1'])('equals that of the endpoint %s', (text) => {
     const { family, bytes } = parseAddress(text)!;
     const list = EndpointList.of(family, [{ address: bytes, port: 65_535 }]);
     expect(frontendKey(frontend(text, 65_535))).toBe(list.key(0));
   });
 
-  it('tells a node port from every address', () => {
+  it('distinguishes a node port from every address', () => {
     expect(isNodePortKey(frontendKey(frontend(undefined, 1)))).toBe(true);
     expect(isNodePortKey(frontendKey(frontend('0.0.0.0', 1)))).toBe(false);
     expect(isNodePortKey(frontendKey(frontend('::', 1)))).toBe(false);

@@ -5,7 +5,7 @@ import { finish } from '../../../src/state/steps.ts';
 import { context, service } from './build.ts';
 import { growth } from './steps-taken.ts';
 
-it('many Services that claim the same cost little more for each of them than few', () => {
+it('many Services with the same claim cost little more per Service than few', () => {
   const work = (count: number) => {
     const services = Array.from({ length: count }, (_, i) => {
       // The best come first in one half, last in the other.

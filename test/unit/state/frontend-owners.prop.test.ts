@@ -222,7 +222,7 @@ function holders(sync: Sync): Map<string, string> {
 }
 
 describe('owners of frontends', () => {
-  it('are the same after any history, however late it is worked off', () => {
+  it('are the same after any history, however late it is processed', () => {
     const history = fc.array(fc.record({ next: step, limit: fc.nat(12) }), { maxLength: 25 });
     fc.assert(
       fc.property(history, (steps) => {
@@ -238,7 +238,7 @@ describe('owners of frontends', () => {
     );
   });
 
-  it('are the same in whatever order the same Services arrive', () => {
+  it('are the same in any order of arrival of the Services', () => {
     const set = fc.uniqueArray(anyService, { selector: ({ name }) => name });
     fc.assert(
       fc.property(
@@ -258,7 +258,7 @@ describe('owners of frontends', () => {
     );
   });
 
-  it('are not Services that are gone: the next Service owns all that it claims', () => {
+  it('are never deleted Services: the next Service owns all that it claims', () => {
     fc.assert(
       fc.property(fc.array(step, { maxLength: 15 }), anyService, (steps, last) => {
         const sync = new Sync();

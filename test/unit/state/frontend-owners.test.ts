@@ -95,7 +95,7 @@ function settle(cluster: Cluster, ...services: Service[]): Record<string, string
 }
 
 describe('a frontend that two Services claim', () => {
-  it('is held by the one created first, whichever comes first', () => {
+  it('is owned by the one that was created first, in any order of arrival', () => {
     const expected = {
       old: ['TCP 10.96.0.1:80', 'TCP 203.0.113.1:80'],
       young: ['TCP 10.96.0.2:80'],
@@ -104,12 +104,12 @@ describe('a frontend that two Services claim', () => {
     expect(settle(new Cluster(), young, old)).toEqual(expected);
   });
 
-  it('is held by the first by name when both were created at the same time', () => {
+  it('is owned by the first by name if both were created at the same time', () => {
     const twin = { ...young, createdMs: 1 };
     expect(settle(new Cluster(), twin, old)).toMatchObject({ young: ['TCP 10.96.0.2:80'] });
   });
 
-  it('is held by the one whose ClusterIP it is, even if that came later', () => {
+  it('is owned by the one that has it as ClusterIP, even if it arrived later', () => {
     const thief = { ...old, externalIPs: [address('10.96.0.2')] };
     expect(settle(new Cluster(), thief, young)).toEqual({
       old: ['TCP 10.96.0.1:80'],
@@ -117,7 +117,7 @@ describe('a frontend that two Services claim', () => {
     });
   });
 
-  it("is a load balancer's before it is an external IP, whichever is older", () => {
+  it("is a load balancer's rather than an external IP, whichever is older", () => {
     const thief = { ...old, externalIPs: [address('192.0.2.1')] };
     const victim = { ...young, loadBalancerIPs: [address('192.0.2.1')] };
     const expected = {
@@ -128,7 +128,7 @@ describe('a frontend that two Services claim', () => {
     expect(settle(new Cluster(), victim, thief)).toEqual(expected);
   });
 
-  it('goes by protocol and port: others of the same address are no conflict', () => {
+  it('is identified by protocol and port: others of the same address do not conflict', () => {
     const udp = { ...young, ports: [{ ...http, protocol: 'UDP' as const }] };
     const high = { ...young, key: 'ns/high', name: 'high', ports: [{ ...http, port: 81 }] };
     expect(settle(new Cluster(), old, udp, high)).toMatchObject({
@@ -136,7 +136,7 @@ describe('a frontend that two Services claim', () => {
     });
   });
 
-  it('may be a node port, in each family on its own', () => {
+  it('may be a node port, in each family separately', () => {
     const v4 = service({ name: 'v4', ports: [{ ...http, nodePort: 30080 }], createdMs: 1 });
     const v6 = { ...v4, key: 'ns/v6', name: 'v6', clusterIPs: [address('fd00::1')] };
     const late = service({ name: 'late', ports: v4.ports, clusterIPs: ['10.96.0.3'] });
@@ -161,7 +161,7 @@ describe('a frontend that two Services claim', () => {
     expect(frontends([transferred(own!, transfers[0]!)])).toEqual(['TCP 10.96.0.2:80']);
   });
 
-  it('goes to the next best when the owner is deleted, or claims it no longer', () => {
+  it('passes to the next best if the owner is deleted, or no longer claims it', () => {
     const cluster = new Cluster();
     settle(cluster, old, young, third);
     cluster.remove(old);
@@ -176,7 +176,7 @@ describe('a frontend that two Services claim', () => {
     expect(cluster.all()).toEqual({ third: inherited });
   });
 
-  it('goes to the other one when the holder is created anew', () => {
+  it('passes to the other one if the owner is created again', () => {
     const claims = new Cluster();
     settle(claims, old, young);
     expect(settle(claims, { ...old, createdMs: 9 }, young)).toMatchObject({
@@ -185,7 +185,7 @@ describe('a frontend that two Services claim', () => {
     });
   });
 
-  it('stays where it is when another claimant leaves', () => {
+  it('keeps its owner if another claimant is deleted', () => {
     const { owners } = new Cluster();
     for (const of of [old, young]) finish(owners.set(of, resolved(of)));
     const nothing = { transfers: [], conflicts: [] };
@@ -193,7 +193,7 @@ describe('a frontend that two Services claim', () => {
     expect(owners.release('ns/unknown')).toEqual(nothing);
   });
 
-  it('is named with its owner', () => {
+  it('is reported with its owner', () => {
     const { owners } = new Cluster();
     for (const of of [young, old]) finish(owners.set(of, resolved(of)));
     const at = { address: address(shared), port: 80 };
@@ -205,7 +205,7 @@ describe('a frontend that two Services claim', () => {
   });
 });
 
-describe('an address of the node', () => {
+describe('a port at an address of the node', () => {
   const node = '192.168.0.1';
   const sockets: NodeSockets = {
     addresses: keysOf([address(node)]),
@@ -228,7 +228,7 @@ describe('an address of the node', () => {
   });
   const spoils = `TCP ${node}:30080`;
 
-  it('has the node port of another Service, whichever is older, and that is reported once', () => {
+  it('belongs to the node port of another Service, whichever is older, which is reported once', () => {
     const expected = {
       thief: ['TCP 10.96.0.1:30080'],
       victim: ['TCP 10.96.0.2:80', 'TCP node port 30080'],
@@ -243,14 +243,14 @@ describe('an address of the node', () => {
     expect(cluster.set(thief)).toEqual([]);
   });
 
-  it('has it against a load balancer that gives addresses of nodes, too', () => {
+  it('belongs to the node port also against a load balancer with addresses of nodes', () => {
     const balanced = { ...thief, externalIPs: [], loadBalancerIPs: [address(node)] };
     expect(settle(new Cluster(sockets), balanced, victim)).toMatchObject({
       thief: ['TCP 10.96.0.1:30080'],
     });
   });
 
-  it('passes to the node port in one call, and back when that goes', () => {
+  it('passes to the node port in one call, and back when that is removed', () => {
     const cluster = new Cluster(sockets);
     cluster.set(thief);
     expect(cluster.of(thief)).toContain(spoils);
@@ -265,7 +265,7 @@ describe('an address of the node', () => {
     expect(cluster.of(thief)).toContain(spoils);
   });
 
-  it('answers health checks of somebody else', () => {
+  it('belongs to the health check node port of another Service', () => {
     const local = { type: 'LoadBalancer', externalTrafficPolicy: 'Local' } as const;
     const checked = { ...victim, ports: [http], healthCheckNodePort: 30080, ...local };
     expect(settle(new Cluster(sockets), thief, checked)).toMatchObject({
@@ -276,7 +276,7 @@ describe('an address of the node', () => {
     });
   });
 
-  it('answers for the proxy itself, by TCP', () => {
+  it('belongs to the proxy itself for TCP', () => {
     const cluster = new Cluster(sockets);
     const greedy = { ...thief, ports: at(10256) };
     expect(cluster.set(greedy)).toEqual([
@@ -291,7 +291,7 @@ describe('an address of the node', () => {
     expect(cluster.of(udp)).toHaveLength(2);
   });
 
-  it('may be had with the own node port of that number, and on all other ports', () => {
+  it("is available with the Service's own node port of that number, and on all other ports", () => {
     const both = { ...thief, ports: [{ ...http, port: 30080, nodePort: 30080 }] };
     expect(settle(new Cluster(sockets), both)).toEqual({
       thief: ['TCP 10.96.0.1:30080', spoils, 'TCP node port 30080'],
@@ -302,7 +302,7 @@ describe('an address of the node', () => {
     });
   });
 
-  it('is nothing special where node ports are not open, and for other protocols', () => {
+  it('is available if node ports are not open there, and for other protocols', () => {
     const closed = { ...sockets, nodePorts: keysOf([]) };
     expect(settle(new Cluster(closed), thief, victim)).toMatchObject({
       thief: ['TCP 10.96.0.1:30080', spoils],
@@ -314,7 +314,7 @@ describe('an address of the node', () => {
   });
 });
 
-describe('a conflict', () => {
+describe('a conflict about a frontend', () => {
   it('is reported to the one that loses, once', () => {
     const cluster = new Cluster();
     cluster.set(old);
@@ -325,7 +325,7 @@ describe('a conflict', () => {
     expect(cluster.set(old)).toEqual([]);
   });
 
-  it('is reported when a better claim comes later, and again against another owner', () => {
+  it('is reported when a better claim arrives later, and again for another owner', () => {
     const cluster = new Cluster();
     cluster.set(young);
     expect(cluster.set(old)).toEqual([
@@ -340,14 +340,14 @@ describe('a conflict', () => {
     ]);
   });
 
-  it('is reported again when it comes back', () => {
+  it('is reported again when it recurs', () => {
     const cluster = new Cluster();
     settle(cluster, old, young);
     cluster.remove(old);
     expect(cluster.set(old)).toHaveLength(1);
   });
 
-  it('is not reported within a Service: its first port has what two of its ports claim', () => {
+  it('is not reported within a Service: its first port gets what two of its ports claim', () => {
     const ports = [http, { ...http, name: 'alias', nodePort: 30080 }];
     const cluster = new Cluster();
     expect(cluster.set({ ...old, ports })).toEqual([]);
@@ -357,7 +357,7 @@ describe('a conflict', () => {
     ]);
   });
 
-  it('leaves Forwardings alone that lose nothing', () => {
+  it('does not change Forwardings that lose nothing', () => {
     const forwardings = resolved(old);
     const { forwardings: owned } = finish(new FrontendOwners().set(old, forwardings));
     expect(owned[0]).toBe(forwardings[0]);

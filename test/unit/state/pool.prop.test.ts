@@ -26,7 +26,7 @@ function changedPositions(previous: readonly string[], result: readonly string[]
 }
 
 describe('keepOrder', () => {
-  it('gives the endpoints of next, each once', () => {
+  it('returns the endpoints of next, each once', () => {
     fc.assert(
       fc.property(lists, ({ family, previous, next }) => {
         const result = keepOrder(listOf(family, previous), listOf(family, next));
@@ -35,7 +35,7 @@ describe('keepOrder', () => {
     );
   });
 
-  it('changes as many positions as were added, or in a smaller pool were removed from it', () => {
+  it('changes as many positions as were added or, in a smaller pool, removed from it', () => {
     fc.assert(
       fc.property(lists, ({ family, previous, next }) => {
         const added = next.filter((id) => !previous.includes(id)).length;
@@ -62,7 +62,7 @@ describe('keepOrder', () => {
     );
   });
 
-  it('depends on the set of next only in where new endpoints go', () => {
+  it('depends on the order of next only for the positions of new endpoints', () => {
     fc.assert(
       fc.property(lists, ({ family, previous, next }) => {
         const before = listOf(family, previous);

@@ -42,7 +42,7 @@ describe('keepOrder', () => {
     expect(letters(keepOrder(list(previous), list(next)))).toBe(expected);
   });
 
-  it('returns the previous list itself when only the order differs', () => {
+  it('returns the previous list itself if only the order differs', () => {
     const previous = list('cab');
     expect(keepOrder(previous, list('abc'))).toBe(previous);
   });
@@ -64,7 +64,7 @@ describe('isSame', () => {
   const forwarding = of!;
   const texts = forwarding.cluster.texts();
 
-  it('says whether two Forwardings differ in more than the order of their pools', () => {
+  it('reports whether two Forwardings differ in more than the order of their pools', () => {
     const cluster = EndpointList.of('IPv4', [
       { address: forwarding.cluster.address(1), port: forwarding.cluster.port(1) },
       { address: forwarding.cluster.address(0), port: forwarding.cluster.port(0) },
@@ -78,7 +78,7 @@ describe('isSame', () => {
     expect(isSame({ ...forwarding, cluster: fewer }, forwarding)).toBe(false);
   });
 
-  it('says that a Forwarding is not the same as none', () => {
+  it('reports that a Forwarding differs from none', () => {
     expect(isSame(undefined, undefined)).toBe(true);
     expect(isSame(forwarding, undefined)).toBe(false);
     expect(isSame(undefined, forwarding)).toBe(false);
@@ -93,7 +93,7 @@ describe('withOrderOf', () => {
     resolved(slice({ [b]: readyLocal, [c]: ready, [d]: readyLocal })),
   );
 
-  it('leaves a first Forwarding as it is', () => {
+  it('keeps a first Forwarding unchanged', () => {
     expect(withOrderOf(undefined, before)).toBe(before);
   });
 
@@ -106,19 +106,19 @@ describe('withOrderOf', () => {
     });
   });
 
-  it('is the previous one when resolving again brings nothing new', () => {
+  it('returns the previous one if resolving again changes nothing', () => {
     const again = resolved(slice({ [d]: readyLocal, [c]: ready, [b]: readyLocal }));
     expect(sameForwarding(again, after)).toBe(false);
     expect(sameForwarding(withOrderOf(after, again), after)).toBe(true);
   });
 
-  it('is the previous one when that had its pools in the order found in a kernel', () => {
+  it('returns the previous one if that had its pools in the order of the kernel', () => {
     const found = { ...before, cluster: list('zyx'), local: list('yx') };
     const fresh = { ...before, cluster: list('xyz'), local: list('xy') };
     expect(sameForwarding(withOrderOf(found, fresh), found)).toBe(true);
   });
 
-  it('holds one list where two pools are the same', () => {
+  it('keeps one list for two equal pools', () => {
     expect(after.serving).toBe(after.cluster);
     expect(after.hairpin).toBe(after.local);
     const apart = withOrderOf(after, resolved(slice({ [b]: drainingLocal, [c]: ready })));

@@ -107,7 +107,7 @@ const ids = (models: readonly Model[]): string[] =>
 const unique = fc.uniqueArray(endpoint, { selector: (e) => `${e.lastByte}:${e.port}` });
 
 describe('resolve', () => {
-  it('puts the endpoints into the pools that the behaviour document says', () => {
+  it('puts the endpoints into the pools of the behaviour document', () => {
     fc.assert(
       fc.property(unique, anyService, family, (endpoints, fields, of) => {
         const all = resolve(serviceOf(fields), slicesOf(endpoints, of, 2), context);
@@ -143,7 +143,7 @@ describe('resolve', () => {
     );
   });
 
-  it('never sends traffic to what is neither ready nor serving while it terminates', () => {
+  it('never sends traffic to an endpoint that is not ready and does not serve while it terminates', () => {
     fc.assert(
       fc.property(unique, anyService, family, (endpoints, fields, of) => {
         const all = resolve(serviceOf(fields), slicesOf(endpoints, of, 1), context);
@@ -159,7 +159,7 @@ describe('resolve', () => {
     );
   });
 
-  it('does not depend on the order and the cut of slices, even when they disagree', () => {
+  it('does not depend on order and division of slices, even if they contradict each other', () => {
     const disagreeing = fc.array(endpoint, { maxLength: 12 });
     fc.assert(
       fc.property(

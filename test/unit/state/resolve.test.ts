@@ -34,8 +34,8 @@ function treatment(forwarding: Forwarding, kind: Frontend['kind']): string {
 const nodePort = { ...http, nodePort: 30080 };
 const [a, b, c] = ['10.0.0.1', '10.0.0.2', '10.0.0.3'];
 
-describe('which Forwardings there are', () => {
-  it('is one for each port and each family that has a ClusterIP', () => {
+describe('the Forwardings of a Service', () => {
+  it('are one for each port and each family that has a ClusterIP', () => {
     const dns = { name: 'dns', protocol: 'UDP', port: 53, nodePort: 0 } as const;
     const of = service({ clusterIPs: ['fd00::1', '10.96.0.1'], ports: [http, dns] });
     const found = resolve(of, [], context);
@@ -53,14 +53,14 @@ describe('which Forwardings there are', () => {
     });
   });
 
-  it('is none for a family without a ClusterIP, whatever else the Service has of it (S31)', () => {
+  it('do not include a family without a ClusterIP, whatever else the Service has of it (S31)', () => {
     const of = service({ externalIPs: ['fd00::9'], loadBalancerIPs: ['fd00::8'] });
     const found = resolve(of, [slice({ 'fd00::1': ready })], context);
     expect(found.map(({ family }) => family)).toEqual(['IPv4']);
     expect(frontends(found[0]!)).toEqual(['clusterIP 10.96.0.1:80 reject/cluster']);
   });
 
-  it('keeps families apart: addresses, source ranges, slices (S32)', () => {
+  it('separate families: addresses, source ranges, slices (S32)', () => {
     const of = service({
       type: 'LoadBalancer',
       clusterIPs: ['10.96.0.1', 'fd00::1'],
@@ -81,18 +81,18 @@ describe('which Forwardings there are', () => {
     expect([v4!.sourceRanges.length, v6!.sourceRanges.length]).toEqual([1, 1]);
   });
 
-  it('takes the first of two ports that have the same name and protocol', () => {
+  it('use the first of two ports with the same name and protocol', () => {
     const of = service({ ports: [http, { ...http, port: 81 }, { ...http, protocol: 'UDP' }] });
     const found = resolve(of, [], context);
     expect(found.map(({ frontends: [first] }) => first!.port)).toEqual([80, 80]);
   });
 });
 
-describe('which endpoints there are', () => {
+describe('the endpoints of a Forwarding', () => {
   const cluster = (...slices: EndpointSlice[]): string[] =>
     resolveOne(service(), slices).cluster.texts();
 
-  it('come ascending by address and port, not by text (E15)', () => {
+  it('are sorted by address and port, not by text (E15)', () => {
     expect(cluster(slice({ '10.0.1.10': ready, '10.0.1.1': ready, '9.0.0.1': ready }))).toEqual([
       '9.0.0.1:8080',
       '10.0.1.1:8080',
@@ -110,7 +110,7 @@ describe('which endpoints there are', () => {
     ['ready beats unready', ready, unready],
     ['ready beats terminating', ready, draining],
     [
-      'not terminating beats ready but terminating',
+      'prefer not terminating to ready but terminating',
       unready,
       {
         is: ['ready', 'serving', 'terminating'],
@@ -130,12 +130,12 @@ describe('which endpoints there are', () => {
     }
   });
 
-  it('are two when one address has two port numbers (E18)', () => {
+  it('are two if one address has two port numbers (E18)', () => {
     const other = slice({ [a]: ready }, { key: 'ns/web-2', ports: [slicePort('http', 8081)] });
     expect(cluster(slice({ [a]: ready }), other)).toEqual(['10.0.0.1:8080', '10.0.0.1:8081']);
   });
 
-  it('are those of the port with the same name and the same protocol (E26)', () => {
+  it('are those of the port with the same name and protocol (E26)', () => {
     const ports = [
       slicePort('https', 8443),
       slicePort('http', 8080, 'UDP'),
@@ -146,31 +146,31 @@ describe('which endpoints there are', () => {
     expect(cluster(slice({ [a]: ready }, { ports: [] }))).toEqual([]);
   });
 
-  it('are matched by the empty name when the port has none', () => {
+  it('match the empty name if the port has none', () => {
     const unnamed = service({ ports: [{ ...http, name: '' }] });
     const slices = [slice({ [a]: ready }, { ports: [slicePort('', 8080), slicePort('x', 1)] })];
     expect(resolveOne(unnamed, slices).cluster.texts()).toEqual(['10.0.0.1:8080']);
   });
 });
 
-describe('policies', () => {
+describe('traffic policies', () => {
   const bothKinds = [slice({ [a]: readyLocal, [b]: ready })];
   const [atA, atB] = ['10.0.0.1:8080', '10.0.0.2:8080'];
 
-  it('ignores eTP Local on a Service without an external address (T9)', () => {
+  it('ignore eTP Local on a Service without an external address (T9)', () => {
     const of = service({ externalTrafficPolicy: 'Local', type: 'NodePort' });
     const forwarding = resolveOne(of, bothKinds);
     expect(pools(forwarding)).toMatchObject({ cluster: [atA, atB], local: [], hairpin: [atA] });
     expect(frontends(forwarding)).toEqual(['clusterIP 10.96.0.1:80 internal/cluster']);
   });
 
-  it('has no cluster pool with iTP Local and no external address (T10)', () => {
+  it('result in no cluster pool with iTP Local and no external address (T10)', () => {
     const forwarding = resolveOne(service({ internalTrafficPolicy: 'Local' }), bothKinds);
     expect(pools(forwarding)).toMatchObject({ cluster: [], local: [atA], hairpin: [atA] });
     expect(frontends(forwarding)).toEqual(['clusterIP 10.96.0.1:80 internal/local']);
   });
 
-  it('drops with iTP Local when endpoints are elsewhere only, rejects when nowhere (T10)', () => {
+  it('drop with iTP Local if all endpoints are elsewhere, reject if there are none (T10)', () => {
     const of = service({ internalTrafficPolicy: 'Local' });
     expect(treatment(resolveOne(of, [slice({ [b]: ready })]), 'clusterIP')).toBe('drop/local');
     expect(treatment(resolveOne(of, [slice({ [b]: draining })]), 'clusterIP')).toBe('drop/local');
@@ -178,7 +178,7 @@ describe('policies', () => {
     expect(treatment(resolveOne(of, []), 'clusterIP')).toBe('reject/local');
   });
 
-  it('keeps both pools with iTP Local and eTP Cluster with a node port (T11)', () => {
+  it('keep both pools with iTP Local and eTP Cluster with a node port (T11)', () => {
     const of = service({ internalTrafficPolicy: 'Local', type: 'NodePort', ports: [nodePort] });
     const forwarding = resolveOne(of, bothKinds);
     expect(pools(forwarding)).toMatchObject({ cluster: [atA, atB], local: [atA] });
@@ -196,7 +196,7 @@ describe('policies', () => {
     ports: [nodePort],
   } as const satisfies Parameters<typeof service>[0];
 
-  it('treats every external frontend as external-local with eTP Local', () => {
+  it('treat every external frontend as external-local with eTP Local', () => {
     expect(frontends(resolveOne(service({ ...external }), bothKinds))).toEqual([
       'clusterIP 10.96.0.1:80 internal/cluster',
       'loadBalancerIP 198.51.100.1:80 external-local/local',
@@ -205,13 +205,13 @@ describe('policies', () => {
     ]);
   });
 
-  it('keeps external-local with nothing local: node and pods still reach the cluster pool', () => {
+  it('keep external-local without local endpoints: node and pods still reach the cluster pool', () => {
     const forwarding = resolveOne(service({ ...external }), [slice({ [b]: ready })]);
     expect(pools(forwarding)).toMatchObject({ cluster: [atB], local: [], hairpin: [] });
     expect(treatment(forwarding, 'loadBalancerIP')).toBe('external-local/local');
   });
 
-  it('rejects at every frontend when no endpoint is left (I68)', () => {
+  it('reject at every frontend if no endpoint is left (I68)', () => {
     const forwarding = resolveOne(service({ ...external }), [slice({ [a]: unready })]);
     expect(forwarding.frontends.map((frontend) => frontend.treatment)).toEqual(
       Array(4).fill('reject'),
@@ -224,14 +224,14 @@ describe('policies', () => {
     ['NodePort', [], 'external-local/local'],
     ['LoadBalancer', [], 'external-local/local'],
   ] as const)(
-    'lets a %s Service with external IPs %j have eTP Local: %s',
+    'permit a %s Service with external IPs %j to have eTP Local: %s',
     (type, ips, expected) => {
       const of = service({ ...external, type, externalIPs: [...ips] });
       expect(treatment(resolveOne(of, bothKinds), 'loadBalancerIP')).toBe(expected);
     },
   );
 
-  it('asks no type for node ports and load-balancer addresses', () => {
+  it('ignore the type for node ports and load-balancer addresses', () => {
     const of = service({ type: 'ClusterIP', loadBalancerIPs: ['198.51.100.1'], ports: [nodePort] });
     expect(frontends(resolveOne(of, bothKinds))).toEqual([
       'clusterIP 10.96.0.1:80 internal/cluster',
@@ -240,7 +240,7 @@ describe('policies', () => {
     ]);
   });
 
-  it('gives external IPs no frontend when they are disabled', () => {
+  it('give external IPs no frontend if they are disabled', () => {
     const forwarding = resolveOne(service({ ...external }), bothKinds, {
       externalIPsEnabled: false,
     });
@@ -251,7 +251,7 @@ describe('policies', () => {
     ]);
   });
 
-  it('makes one frontend of an address given twice: the kind that can do more wins', () => {
+  it('make one frontend of a repeated address: the more powerful kind', () => {
     const of = service({
       type: 'LoadBalancer',
       externalIPs: ['10.96.0.1', '198.51.100.1', '203.0.113.1', '203.0.113.1'],
@@ -268,7 +268,7 @@ describe('policies', () => {
 describe('terminating endpoints', () => {
   const of = service({ type: 'NodePort', externalTrafficPolicy: 'Local', ports: [nodePort] });
 
-  it('are used by each pool on its own when nothing there is ready (T12)', () => {
+  it('are used by each pool separately if nothing there is ready (T12)', () => {
     const forwarding = resolveOne(of, [slice({ [a]: drainingLocal, [b]: ready })]);
     expect(pools(forwarding)).toEqual({
       cluster: ['10.0.0.2:8080'],
@@ -278,7 +278,7 @@ describe('terminating endpoints', () => {
     });
   });
 
-  it('are used by both pools when nothing is ready anywhere, if they serve (T13)', () => {
+  it('are used by both pools if nothing is ready anywhere, if they serve (T13)', () => {
     const forwarding = resolveOne(of, [
       slice({ [a]: drainingLocal, [b]: draining, [c]: stopping }),
     ]);
@@ -289,7 +289,7 @@ describe('terminating endpoints', () => {
     expect(treatment(resolveOne(of, [slice({ [c]: stopping })]), 'nodePort')).toBe('reject/local');
   });
 
-  it('are unused while a local endpoint is ready', () => {
+  it('are not used while a local endpoint is ready', () => {
     const forwarding = resolveOne(of, [slice({ [a]: drainingLocal, [b]: readyLocal })]);
     expect(pools(forwarding)).toMatchObject({
       cluster: ['10.0.0.2:8080'],
@@ -298,7 +298,7 @@ describe('terminating endpoints', () => {
     });
   });
 
-  it('are the only ones used unready: serving alone is not enough, but counts (T14, C92)', () => {
+  it('are the only unready ones in use: others only count as serving (T14, C92)', () => {
     const forwarding = resolveOne(of, [slice({ [a]: { is: ['serving', 'local'] } })]);
     expect(pools(forwarding)).toEqual({
       cluster: [],
@@ -310,8 +310,8 @@ describe('terminating endpoints', () => {
   });
 });
 
-describe('conntrack data', () => {
-  it('lists what serves by address and port, whatever policy and topology say (C91)', () => {
+describe('the endpoints for conntrack cleanup', () => {
+  it('are all serving ones by address and port, regardless of policy and topology (C91)', () => {
     const of = service({ internalTrafficPolicy: 'Local' });
     const forwarding = resolveOne(of, [
       slice({
@@ -324,12 +324,12 @@ describe('conntrack data', () => {
     expect(forwarding.serving.texts()).toEqual(['10.0.0.1:8080', '10.0.0.2:8080']);
   });
 
-  it('has nothing serving when the Service has no endpoint (C92)', () => {
+  it('are empty if the Service has no endpoint (C92)', () => {
     expect(resolveOne(service(), [slice({ [a]: stopping })]).serving.length).toBe(0);
   });
 });
 
-describe('what the Service says of all its ports', () => {
+describe('the properties that all ports of a Service share', () => {
   const balanced = {
     type: 'LoadBalancer',
     externalTrafficPolicy: 'Local',
@@ -342,12 +342,12 @@ describe('what the Service says of all its ports', () => {
     ['of an external-local load balancer', {}, 32000],
     ['not with policy Cluster (S37)', { externalTrafficPolicy: 'Cluster' }, 0],
     ['not without type LoadBalancer (S36)', { type: 'NodePort' }, 0],
-  ] as const)('has a health-check port: %s', (_, fields, expected) => {
+  ] as const)('include a health check port: %s', (_, fields, expected) => {
     const of = service({ ...balanced, ...fields });
     expect(resolveOne(of, []).healthCheckNodePort).toBe(expected);
   });
 
-  it('loses load-balancer data in one step with its type (S36)', () => {
+  it('lose load-balancer fields in one step with its type (S36)', () => {
     const before = service({ ...balanced });
     const after = service({ type: 'ClusterIP', externalTrafficPolicy: 'Cluster' });
     expect(frontends(resolveOne(before, []))).toHaveLength(3);
@@ -361,7 +361,7 @@ describe('what the Service says of all its ports', () => {
     ['all clients when one is of length 0', ['192.0.2.0/24', '1.2.3.4/0'], [], false],
     ['others when the other family allows all', ['192.0.2.0/24', '::/0'], ['192.0.2.0/24'], false],
     ['each once', ['192.0.2.0/24', '192.0.2.255/24'], ['192.0.2.0/24'], false],
-  ] as const)('has source ranges that allow %s', (_, ranges, expected, nodeIn) => {
+  ] as const)('include source ranges that permit %s', (_, ranges, expected, nodeIn) => {
     const of = service({ ...balanced, loadBalancerSourceRanges: [...ranges] });
     const forwarding = resolveOne(of, []);
     expect(forwarding.sourceRanges).toEqual(
@@ -370,7 +370,7 @@ describe('what the Service says of all its ports', () => {
     expect(forwarding.nodeInSourceRanges).toBe(nodeIn);
   });
 
-  it('hands session affinity through', () => {
+  it('include session affinity', () => {
     const of = service({ affinityTimeoutSeconds: 10800 });
     expect(resolveOne(of, []).affinityTimeoutSeconds).toBe(10800);
   });

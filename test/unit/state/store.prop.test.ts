@@ -92,7 +92,7 @@ function resolved(state: ClusterState, key: string): Forwarding[] {
 }
 
 describe('ClusterState', () => {
-  it('ends where the last change of each object alone would have led', () => {
+  it('has the state of the last change of each object', () => {
     fc.assert(
       fc.property(fc.array(change, { maxLength: 30 }), (changes) => {
         const all = new ClusterState();
@@ -109,7 +109,7 @@ describe('ClusterState', () => {
     );
   });
 
-  it('holds nothing once everything that came has gone', () => {
+  it('is empty after everything was deleted', () => {
     fc.assert(
       fc.property(fc.array(change, { maxLength: 30 }), (changes) => {
         const state = new ClusterState();
@@ -127,7 +127,7 @@ describe('ClusterState', () => {
     );
   });
 
-  it('has named every Service that resolves otherwise than when it was last worked off', () => {
+  it('has reported every Service that resolves differently than when it was last processed', () => {
     fc.assert(
       fc.property(fc.array(fc.array(change, { maxLength: 6 }), { maxLength: 6 }), (rounds) => {
         const state = new ClusterState();
@@ -149,7 +149,7 @@ describe('ClusterState', () => {
     );
   });
 
-  it('counts a revision exactly when something changed', () => {
+  it('increments the revision exactly when something changed', () => {
     fc.assert(
       fc.property(fc.array(change, { maxLength: 20 }), (changes) => {
         const state = new ClusterState();

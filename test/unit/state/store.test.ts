@@ -17,8 +17,8 @@ function settled(...records: (Service | EndpointSlice)[]): ClusterState {
 
 const one = slice({ '10.0.0.1': ready });
 
-describe('what is dirty', () => {
-  it('is a Service that came, changed or went', () => {
+describe('the dirty Services', () => {
+  it('include an added, changed or deleted Service', () => {
     const state = settled();
     state.apply({ kind: 'service', service: service() });
     expect(state.takeDirty()).toEqual(['ns/web']);
@@ -29,7 +29,7 @@ describe('what is dirty', () => {
     expect(state.service('ns/web')).toBeUndefined();
   });
 
-  it('is a Service that came and went, for who was told of it before may have seen it', () => {
+  it('include one that was added and deleted, which may have been processed in between', () => {
     const state = settled(service());
     state.apply({ kind: 'service-gone', key: 'ns/web' });
     expect(state.takeDirty()).toEqual(['ns/web']);
@@ -40,7 +40,7 @@ describe('what is dirty', () => {
     expect(state.takeDirty()).toEqual(['ns/web']);
   });
 
-  it('is a Service whose slice came, changed or went, once for however many changes', () => {
+  it('include one whose slice was added, changed or deleted, once for any number of changes', () => {
     const state = settled(service());
     state.apply({ kind: 'slice', slice: one });
     state.apply({ kind: 'slice', slice: slice({ '10.0.0.1': draining }) });
@@ -51,7 +51,7 @@ describe('what is dirty', () => {
     expect(state.slices('ns/web').map(({ key }) => key)).toEqual(['ns/web-2']);
   });
 
-  it('is not a repeated Service, nor that of a repeated or unknown slice (E21, S36)', () => {
+  it('do not include a repeated Service, or that of a repeated or unknown slice (E21, S36)', () => {
     const state = settled(service(), one);
     const { revision } = state;
     state.apply({ kind: 'service', service: service() });
@@ -62,7 +62,7 @@ describe('what is dirty', () => {
     expect(state.revision).toBe(revision);
   });
 
-  it('is a Service that went and came again', () => {
+  it('include one that was deleted and added again', () => {
     const state = settled(service());
     state.apply({ kind: 'service-gone', key: 'ns/web' });
     state.apply({ kind: 'service', service: service({ uid: 'second' }) });
@@ -70,7 +70,7 @@ describe('what is dirty', () => {
     expect(state.takeDirty()).toEqual(['ns/web']);
   });
 
-  it('is not a Service that never came: its slices wait for it (E25)', () => {
+  it('do not include one that does not exist yet: its slices wait for it (E25)', () => {
     const state = settled();
     state.apply({ kind: 'slice', slice: one });
     expect(state.takeDirty()).toEqual([]);
@@ -79,7 +79,7 @@ describe('what is dirty', () => {
     expect(state.slices('ns/web')).toEqual([one]);
   });
 
-  it('are both Services when a slice moves from one to the other (E23)', () => {
+  it('include both Services if a slice moves from one to the other (E23)', () => {
     const state = settled(service(), service({ name: 'shop' }), one);
     state.apply({ kind: 'slice', slice: { ...one, service: 'ns/shop' } });
     expect(state.takeDirty()).toEqual(['ns/web', 'ns/shop']);
@@ -87,7 +87,7 @@ describe('what is dirty', () => {
     expect(state.slices('ns/shop')).toHaveLength(1);
   });
 
-  it('is a Service of which a slice changed anything: order, port name, times (E20, E26)', () => {
+  it('include one with any change of a slice: order, port name, times (E20, E26)', () => {
     const pair = slice({ '10.0.0.1': ready, '10.0.0.2': ready });
     const state = settled(service(), pair);
     state.apply({ kind: 'slice', slice: slice({ '10.0.0.2': ready, '10.0.0.1': ready }) });
@@ -96,14 +96,14 @@ describe('what is dirty', () => {
     expect(state.takeDirty()).toEqual(['ns/web']);
   });
 
-  it('is what touch names, if it is known', () => {
+  it('include the argument of touch, if it is known', () => {
     const state = settled(service());
     state.touch('ns/web');
     state.touch('ns/nobody');
     expect(state.takeDirty()).toEqual(['ns/web']);
   });
 
-  it('is handed out in slices, the longest waiting first', () => {
+  it('are returned in parts, the longest waiting first', () => {
     const state = settled();
     const names = ['e', 'd', 'c', 'b', 'a'];
     for (const name of names) state.apply({ kind: 'service', service: service({ name }) });
@@ -117,7 +117,7 @@ describe('what is dirty', () => {
   });
 });
 
-describe('this node', () => {
+describe('the state of this node', () => {
   const hinted = service({ name: 'hinted' });
   const hintedSlice = slice(
     { '10.0.0.1': { ...ready, zones: ['zone-a'] } },
@@ -144,7 +144,7 @@ describe('this node', () => {
     expect(state.takeDirty()).toEqual(['ns/ranged']);
   });
 
-  it('makes nothing dirty when anything else of it changes, or nothing (W106)', () => {
+  it('makes nothing dirty if other fields change, or none (W106)', () => {
     const state = withNode();
     const { revision } = state;
     state.apply({ kind: 'node', node: node() });
@@ -154,7 +154,7 @@ describe('this node', () => {
     expect(state.revision).toBe(revision + 1);
   });
 
-  it('stays as it was last seen when it is deleted', () => {
+  it('keeps its last value if it is deleted', () => {
     const state = withNode();
     state.apply({ kind: 'node-gone', name: 'node-b' });
     expect(state.node).toEqual(node());
@@ -177,7 +177,7 @@ describe('ServiceCIDRs', () => {
     expect(texts(state)).toEqual([['10.112.0.0/16', '10.96.0.0/12'], ['fd00::/108']]);
   });
 
-  it('replace the object and leave the others on an update (W107)', () => {
+  it('are replaced one by one by an update (W107)', () => {
     const state = new ClusterState();
     apply(state, 'default', '10.96.0.0/12');
     apply(state, 'more', '10.112.0.0/16');
@@ -185,7 +185,7 @@ describe('ServiceCIDRs', () => {
     expect(texts(state)).toEqual([['10.113.0.0/16', '10.96.0.0/12'], []]);
   });
 
-  it('survive the deletion of one of two objects that list them', () => {
+  it('remain if only one of two objects that contain them is deleted', () => {
     const state = new ClusterState();
     apply(state, 'default', '10.96.0.0/12');
     apply(state, 'more', '10.96.0.0/12', '10.112.0.0/16');
@@ -197,7 +197,7 @@ describe('ServiceCIDRs', () => {
     expect(texts(state)).toEqual([[], []]);
   });
 
-  it('are the same array, and no new revision, when an object is repeated', () => {
+  it('are the same array, with no new revision, if an object is repeated', () => {
     const state = new ClusterState();
     apply(state, 'default', '10.96.0.0/12');
     const { revision } = state;
@@ -210,7 +210,7 @@ describe('ServiceCIDRs', () => {
 });
 
 describe('synced', () => {
-  it('waits for Services and EndpointSlices, and for nothing else (4.4)', () => {
+  it('waits for Services and EndpointSlices only (4.4)', () => {
     const state = new ClusterState();
     state.markSynced('nodes');
     state.markSynced('servicecidrs');
@@ -225,7 +225,7 @@ describe('trigger times', () => {
   const at = (triggerTimeMs: number | undefined, key = 'ns/web-1'): EndpointSlice =>
     slice({ '10.0.0.1': ready }, { triggerTimeMs, key });
 
-  it('are handed over once, each time of each change', () => {
+  it('are returned once, each time of each change', () => {
     const state = new ClusterState(1000);
     state.apply({ kind: 'slice', slice: at(2000) });
     state.apply({ kind: 'slice', slice: at(3000) });
@@ -237,14 +237,14 @@ describe('trigger times', () => {
     expect(state.takeTriggerTimes('ns/web')).toEqual([]);
   });
 
-  it('are ignored when absent or older than the process (E28)', () => {
+  it('are ignored if absent or older than the process (E28)', () => {
     const state = new ClusterState(1000);
     state.apply({ kind: 'slice', slice: at(undefined) });
     state.apply({ kind: 'slice', slice: at(1000) });
     expect(state.takeTriggerTimes('ns/web')).toEqual([]);
   });
 
-  it('are forgotten when a slice goes: of add, delete, add only the last counts (E28)', () => {
+  it('are dropped if a slice is deleted: of add, delete, add only the last counts (E28)', () => {
     const state = new ClusterState(1000);
     const v6 = slice({ 'fd00::1': ready }, { triggerTimeMs: 1500, key: 'ns/web-6' });
     state.apply({ kind: 'slice', slice: v6 });
@@ -257,7 +257,7 @@ describe('trigger times', () => {
     ]);
   });
 
-  it('are bounded for a Service that nobody asks about', () => {
+  it('are bounded for a Service that is never processed', () => {
     const state = new ClusterState();
     for (let time = 1; time <= 1000; time += 1) state.apply({ kind: 'slice', slice: at(time) });
     expect(state.takeTriggerTimes('ns/web').length).toBe(100);

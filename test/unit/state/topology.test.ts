@@ -25,16 +25,16 @@ describe('topology', () => {
     return pool.texts().map((text) => text.replace(/:.*/, ''));
   };
 
-  it('takes the endpoints hinted for this zone when every ready one has a hint (T1)', () => {
+  it('selects the endpoints hinted for this zone if every ready one has a hint (T1)', () => {
     expect(cluster([zones('zone-a'), zones('zone-b'), zones('zone-a')])).toEqual([a, c]);
     expect(cluster([zones('zone-a'), zones('zone-b'), ready])).toEqual([a, b, c]);
   });
 
-  it('does not ask unready endpoints for hints (T2)', () => {
+  it('does not require hints of unready endpoints (T2)', () => {
     expect(cluster([zones('zone-a'), zones('zone-b'), unready])).toEqual([a]);
   });
 
-  it('does not filter when the zone has only unready endpoints (T3)', () => {
+  it('does not filter if the zone has only unready endpoints (T3)', () => {
     expect(cluster([{ ...unready, zones: ['zone-a'] }, zones('zone-b'), zones('zone-b')])).toEqual([
       b,
       c,
@@ -42,13 +42,13 @@ describe('topology', () => {
   });
 
   it.each(['', 'zone-x'])(
-    'does not filter for zone %j, which nobody is hinted for (T4)',
+    'does not filter for zone %j, for which no endpoint is hinted (T4)',
     (zone) => {
       expect(cluster([zones('zone-a'), zones('zone-b')], { zone })).toEqual([a, b]);
     },
   );
 
-  it('does not take a hint for the empty zone for one for a node without a zone', () => {
+  it('does not match a hint for the empty zone to a node without a zone', () => {
     expect(cluster([zones(''), zones('zone-b')], { zone: '' })).toEqual([a, b]);
   });
 
@@ -65,23 +65,23 @@ describe('topology', () => {
     expect(cluster([here, elsewhere])).toEqual([a]);
   });
 
-  it('falls back to zones when node hints do not name this node (T6)', () => {
+  it('falls back to zones if node hints do not name this node (T6)', () => {
     const inZone = { ...nodes('nodeHinted'), zones: ['zone-a'] };
     const outside = { ...nodes('nodeHinted'), zones: ['zone-b'] };
     expect(cluster([inZone, outside])).toEqual([a]);
   });
 
-  it('falls back to zones when an endpoint lacks a node hint', () => {
+  it('falls back to zones if an endpoint lacks a node hint', () => {
     const here = { ...nodes('nodeHinted', 'nodeHintedHere'), zones: ['zone-b'] };
     expect(cluster([here, zones('zone-a')])).toEqual([b]);
   });
 
-  it('is off when one endpoint lacks both kinds of hint (T7)', () => {
+  it('is off if one endpoint lacks both kinds of hint (T7)', () => {
     const here = { ...nodes('nodeHinted', 'nodeHintedHere'), zones: ['zone-a'] };
     expect(cluster([here, here, ready])).toEqual([a, b, c]);
   });
 
-  it('does not hold when only terminating endpoints are left', () => {
+  it('is off if only terminating endpoints are left', () => {
     expect(
       cluster([
         { ...draining, zones: ['zone-a'] },
@@ -90,7 +90,7 @@ describe('topology', () => {
     ).toEqual([a, b]);
   });
 
-  it('never filters policy Local, whose endpoints hairpin all the same (T8)', () => {
+  it('never filters policy Local, whose endpoints still need hairpin handling (T8)', () => {
     const of = service({ externalTrafficPolicy: 'Local', type: 'NodePort', ports: [nodePort] });
     const forwarding = resolveOne(of, [
       slice({ [a]: zones('zone-a'), [b]: { ...readyLocal, zones: ['zone-b'] } }),

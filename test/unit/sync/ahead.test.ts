@@ -43,8 +43,8 @@ function connect(kernel: FakeKernel, number: number): string {
   return kernel.evaluate({ ...packet, daddr, iif: 'eth0', random: 0 }).to;
 }
 
-describe('while lists stream in', () => {
-  it('fills a table that no packet meets, and reveals it when all is known', async () => {
+describe('the sync during the first lists', () => {
+  it('fills a table without hooks, and adds the hooks when all is known', async () => {
     const world = await streaming();
     const { kernel } = world;
     expect(isHooked(kernel)).toBe(false);
@@ -63,7 +63,7 @@ describe('while lists stream in', () => {
     await world.stop();
   });
 
-  it('tells what it wrote as of the moment when packets meet it', async () => {
+  it('reports what it wrote when the hooks are added', async () => {
     const world = await streaming();
     await world.clock.pass(5000);
     world.synced();
@@ -79,7 +79,7 @@ describe('while lists stream in', () => {
     await world.stop();
   });
 
-  it('follows what changes before the end of the lists', async () => {
+  it('follows changes before the end of the lists', async () => {
     const world = await streaming();
     world.setEndpoints('web-1', '10.244.9.1', '10.244.9.2');
     world.removeService('web-2');
@@ -94,7 +94,7 @@ describe('while lists stream in', () => {
     await world.stop();
   });
 
-  it('writes nothing where packets meet what an earlier process left', async () => {
+  it('writes nothing if an earlier process left hooks', async () => {
     const first = await streaming();
     const { kernel } = first;
     first.synced();
@@ -116,7 +116,7 @@ describe('while lists stream in', () => {
     await second.stop();
   });
 
-  it('goes on with such a table that a process left which died', async () => {
+  it('continues with such a table of a process that died', async () => {
     const first = await streaming();
     const { kernel } = first;
     await first.stop();
@@ -132,7 +132,7 @@ describe('while lists stream in', () => {
     await second.stop();
   });
 
-  it('reveals the table later when the kernel refuses at first', async () => {
+  it('adds the hooks later if the kernel refuses at first', async () => {
     const world = await streaming();
     const { kernel } = world;
     kernel.failNext({ code: 'ENOMEM', forKind: 'baseChainAdd', times: 2 });
@@ -148,7 +148,7 @@ describe('while lists stream in', () => {
     await world.stop();
   });
 
-  it('reveals the table although changes never cease', async () => {
+  it('adds the hooks although changes never stop', async () => {
     const world = await streaming();
     let last = 0;
     const churn = (): void => {
@@ -164,7 +164,7 @@ describe('while lists stream in', () => {
     await world.stop();
   });
 
-  it('keeps a Service that the kernel refuses from holding up the others', async () => {
+  it('isolates a Service that the kernel refuses', async () => {
     const kernel = new FakeKernel();
     const world = nftablesWorld(kernel);
     world.run();

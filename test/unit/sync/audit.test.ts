@@ -12,7 +12,7 @@ async function running(services: number, world = new World()): Promise<World> {
 }
 
 describe('the audit', () => {
-  it('repairs within seconds what somebody deleted, changed or added, and counts it', async () => {
+  it('repairs within seconds what another program deleted, changed or added, and counts it', async () => {
     const world = await running(50);
     const before = world.kernel.writes;
     world.kernel.meddle((objects) => {
@@ -30,7 +30,7 @@ describe('the audit', () => {
     await world.stop();
   });
 
-  it('repairs at once what the kernel tells of, and says who it was', async () => {
+  it('repairs immediately what the kernel reports, and names the program', async () => {
     const world = await running(50);
     const [watch] = world.kernel.watches;
     expect(watch!.tables).toEqual([{ family: 2, table: 'toy' }]);
@@ -46,7 +46,7 @@ describe('the audit', () => {
     expect(world.kernel.watches.size).toBe(0);
   });
 
-  it('compares at once when the watch ends, and begins it again ever later', async () => {
+  it('compares immediately when the watch ends, and restarts it with a growing delay', async () => {
     const world = await running(50);
     expect(world.kinds('exposed')).toHaveLength(1);
     world.kernel.watching = false;
@@ -74,7 +74,7 @@ describe('the audit', () => {
     expect(world.kernel.watches.size).toBe(0);
   });
 
-  it('says that it watches only once it does', async () => {
+  it('reports the watch only once it works', async () => {
     const world = new World();
     world.kernel.watching = false;
     await running(5, world);
@@ -85,7 +85,7 @@ describe('the audit', () => {
     await world.stop();
   });
 
-  it('does not begin a watch after the end', async () => {
+  it('does not start a watch after the end', async () => {
     const world = await running(5);
     const [watch] = world.kernel.watches;
     world.kernel.watches.clear();
@@ -96,7 +96,7 @@ describe('the audit', () => {
     expect(world.kernel.watches.size).toBe(0);
   });
 
-  it('reads nothing when what the kernel told of was our own', async () => {
+  it('reads nothing if the kernel reported our own change', async () => {
     const world = await running(50);
     const { reads } = world.kernel;
     world.setEndpoints('web-7', '10.245.0.7');
@@ -107,7 +107,7 @@ describe('the audit', () => {
     await world.stop();
   });
 
-  it('does not compare all the time when others change our tables all the time', async () => {
+  it('limits comparisons if other programs change our tables continuously', async () => {
     const world = await running(50);
     for (let i = 0; i < 1000; i += 1) {
       world.kernel.slowRead(world.clock, 10);
@@ -127,7 +127,7 @@ describe('the audit', () => {
     await world.stop();
   });
 
-  it('reads nothing while only we commit', async () => {
+  it('reads nothing while only our own commits happen', async () => {
     const world = await running(50);
     const { reads } = world.kernel;
     for (let i = 0; i < 120; i += 1) {
@@ -138,7 +138,7 @@ describe('the audit', () => {
     await world.stop();
   });
 
-  it('reads again when others commit, and finds nothing to do', async () => {
+  it('reads again after other commits, and finds no difference', async () => {
     const world = await running(50);
     const { reads, writes } = world.kernel;
     world.kernel.meddle(() => {});
@@ -151,7 +151,7 @@ describe('the audit', () => {
     await world.stop();
   });
 
-  it('compares at once when it is asked to, and tells when that is over', async () => {
+  it('compares immediately on request, and reports the end', async () => {
     const world = await running(5);
     world.kernel.objects.delete(`f ${port('web-1')}`);
     world.sync.audit.verify();
@@ -168,7 +168,7 @@ describe('the audit', () => {
     await world.stop();
   });
 
-  it('compares after the longest period even when the generation stands still', async () => {
+  it('compares after the longest period even if the generation does not change', async () => {
     const world = await running(5);
     const { reads } = world.kernel;
     world.kernel.objects.delete(`f ${port('web-1')}`);
@@ -180,7 +180,7 @@ describe('the audit', () => {
     await world.stop();
   });
 
-  it('lets syncs go on while it reads, and reads again when they spoilt it', async () => {
+  it('permits syncs while it reads, and reads again if they invalidated it', async () => {
     const world = await running(50);
     world.kernel.meddle((objects) => objects.delete(`f ${port('web-7')}`));
     const release = world.kernel.hold('reads');
@@ -195,7 +195,7 @@ describe('the audit', () => {
     await world.stop();
   });
 
-  it('makes syncs wait for one reading when they would spoil it for ever', async () => {
+  it('delays syncs for one reading if they would invalidate it for ever', async () => {
     const world = await running(50);
     world.kernel.meddle((objects) => objects.delete(`f ${port('web-7')}`));
     for (let i = 0; i < 400; i += 1) {
@@ -208,7 +208,7 @@ describe('the audit', () => {
     await world.stop();
   });
 
-  it('does not make syncs wait for a reading that takes long', async () => {
+  it('does not delay syncs for a reading that takes long', async () => {
     const audit = { checkMs: 1000, fullMs: 3_600_000, restFactor: 1 };
     const world = await running(50, new World({ audit }));
     world.kernel.meddle((objects) => objects.delete(`f ${port('web-7')}`));
@@ -229,7 +229,7 @@ describe('the audit', () => {
     await world.stop();
   });
 
-  it('does not undo a change that was made while it compared', async () => {
+  it('does not undo a change that was made during the comparison', async () => {
     const world = new World({ sliceMs: 0 });
     await running(30, world);
     world.kernel.meddle((objects) => objects.delete(`f ${port('web-29')}`));
@@ -244,7 +244,7 @@ describe('the audit', () => {
     await world.stop();
   });
 
-  it('turns into a recovery when the kernel refuses its repair', async () => {
+  it('becomes a recovery if the kernel refuses its repair', async () => {
     const world = await running(20);
     world.kernel.meddle((objects) => objects.delete(`f ${port('web-7')}`));
     world.kernel.refuse = (ops) => {

@@ -39,7 +39,7 @@ async function started(): Promise<World<SlowKernel>> {
 }
 
 describe('the size of batches', () => {
-  it('shrinks to what the kernel takes in a tenth of a second, and grows again', async () => {
+  it('shrinks to what the kernel applies in a tenth of a second, and grows again', async () => {
     const world = await started();
     // The second was being planned when the first turned out to take long.
     const [first, , ...rest] = sizesOf(world);
@@ -52,7 +52,7 @@ describe('the size of batches', () => {
     await world.stop();
   });
 
-  it('does not cut what replaces a table that packets meet', async () => {
+  it('does not split the replacement of a table with hooks', async () => {
     const kernel = new FakeKernel();
     const start = async (): Promise<World<FakeKernel>> => {
       const world = new World({ batchBytesMax: 2000, sliceMs: 0 }, kernel, (environment) =>

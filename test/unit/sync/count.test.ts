@@ -30,7 +30,7 @@ function loseElement(kernel: FakeKernel, set: string): void {
 
 describe('the count of elements', () => {
   it.each(['services', 'cluster-ips', 'endpoints-a', 'sticky-services', 'learn-tcp'])(
-    'finds within seconds that %s lacks one, and nobody else is blamed',
+    'detects within seconds that %s lacks one, and blames no other program',
     async (set) => {
       const world = await running();
       const before = setOf(world.kernel, set).elements.size;
@@ -56,7 +56,7 @@ describe('the count of elements', () => {
     await world.stop();
   });
 
-  it('blames others when others have written', async () => {
+  it('blames other programs if they have written', async () => {
     const world = await running();
     const { kernel } = world;
     const services = { family: NFPROTO.IPv4, table: 'fairlead', set: 'services' };
@@ -66,7 +66,7 @@ describe('the count of elements', () => {
     await world.stop();
   });
 
-  it('is right while pools shrink and grow, Services go, and elements wait to be deleted', async () => {
+  it('is correct while pools change, Services are deleted, and elements wait for deletion', async () => {
     const world = await running();
     for (let n = 0; n < 40; n += 1) {
       const hosts = Array.from({ length: n % 5 }, (_, i) => `10.244.9.${i + 1}`);

@@ -120,8 +120,8 @@ async function take(step: Step, world: World, cluster: Cluster): Promise<World> 
   }
 }
 
-describe('whatever happens', () => {
-  it('ends in what is wanted, and nothing else', async () => {
+describe('the sync after crashes at random moments', () => {
+  it('reaches exactly the desired state', async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(anyStep, { maxLength: 25 }), async (steps) => {
         const cluster = new Cluster();
@@ -139,7 +139,7 @@ describe('whatever happens', () => {
     );
   });
 
-  it('writes the difference only after a crash', async () => {
+  it('writes only the difference after a crash', async () => {
     const calm = anyStep.filter(({ kind }) => kind !== 'refuse' && kind !== 'relent');
     await fc.assert(
       fc.asyncProperty(fc.array(calm, { maxLength: 25 }), async (steps) => {

@@ -37,7 +37,7 @@ class Rig {
   }
 }
 
-it('tells once of each external IP that is not allowed', () => {
+it('each external IP that is not allowed is reported once', () => {
   const rig = new Rig();
   const externalIPRules = { cidrs: [cidr('203.0.113.0/24')], namespaces: [] };
   rig.context = { ...context, externalIPRules };
@@ -51,7 +51,7 @@ it('tells once of each external IP that is not allowed', () => {
   expect(rig.refresh('198.51.100.1')).toEqual(['cidrs']);
 });
 
-it('tells when an external IP becomes an address of the node', () => {
+it('an external IP is reported when it becomes an address of the node', () => {
   const rig = new Rig();
   expect(rig.refresh('192.168.0.7')).toEqual([]);
   const sockets = { ...noSockets, addresses: keysOf([address('192.168.0.7')]) };
@@ -60,7 +60,7 @@ it('tells when an external IP becomes an address of the node', () => {
   expect(rig.again()).toEqual([]);
 });
 
-it('says nothing of external IPs where none is served at all', () => {
+it('external IPs are not reported if none are served', () => {
   const rig = new Rig();
   const sockets = { ...noSockets, addresses: keysOf([address('192.168.0.7')]) };
   rig.context = { ...context, nodeSockets: sockets, externalIPsEnabled: false };

@@ -53,7 +53,7 @@ const step = fc.oneof(
   fc.record({ does: fc.constantFrom('take next', 'take all'), key: fc.constant('') }),
 );
 
-it('gives each Service its turn, whatever is marked, deleted and taken meanwhile', () => {
+it('each dirty Service is processed, whatever is marked, deleted and taken in the meantime', () => {
   const steps = fc.array(step, { maxLength: 60 });
   fc.assert(
     fc.property(steps, (all) => {

@@ -28,7 +28,7 @@ function delays(world: World): (number | undefined)[] {
 }
 
 describe('a Service that the kernel refuses', () => {
-  it('does not hold up the others, and is named', async () => {
+  it('is reported, and does not block the others', async () => {
     const world = new World();
     world.kernel.refuse = refuseService('web-3');
     world.addServices(0, 10);
@@ -52,11 +52,14 @@ describe('a Service that the kernel refuses', () => {
     [10, 20, false],
     [11, 20, true],
     [9999, 10_000, true],
-  ])('%i of %i refused Service ports make the node unhealthy: %s', (refused, all, unhealthy) => {
-    expect(isMostlyRefused(refused, all)).toBe(unhealthy);
-  });
+  ])(
+    'does or does not make the node unhealthy, %i of %i refused Service ports: %s',
+    (refused, all, unhealthy) => {
+      expect(isMostlyRefused(refused, all)).toBe(unhealthy);
+    },
+  );
 
-  it('keeps what it had in force while its new form is refused', async () => {
+  it('keeps its previous state in force while its new one is refused', async () => {
     const world = new World();
     world.addServices(0, 3);
     await world.start();
@@ -75,7 +78,7 @@ describe('a Service that the kernel refuses', () => {
     await world.stop();
   });
 
-  it('is restored when what it desires is in force, in whatever order of endpoints', async () => {
+  it('is healthy again when its desired state is in force, in any order of endpoints', async () => {
     const world = new World();
     world.addServices(0, 1);
     world.setEndpoints('web-0', '10.244.0.9', '10.244.0.5');
@@ -92,7 +95,7 @@ describe('a Service that the kernel refuses', () => {
     await world.stop();
   });
 
-  it('does not spoil what was planned while its batch was in flight', async () => {
+  it('does not corrupt what was planned while its batch was in flight', async () => {
     const world = new World({ batchBytesMax: 300 });
     world.addServices(0, 20);
     await world.start();
@@ -107,7 +110,7 @@ describe('a Service that the kernel refuses', () => {
     await world.stop();
   });
 
-  it('is tried again after longer and longer, with a bound', async () => {
+  it('is retried with growing, bounded delays', async () => {
     const world = new World();
     world.kernel.refuse = refuseService('web-0');
     world.addServices(0, 2);
@@ -119,7 +122,7 @@ describe('a Service that the kernel refuses', () => {
     await world.stop();
   });
 
-  it('is tried soon after it changed, but not each time it changes', async () => {
+  it('is retried soon after it changed, but not at each change', async () => {
     const world = new World();
     world.kernel.refuse = refuseService('web-0');
     world.addServices(0, 2);
@@ -148,7 +151,7 @@ describe('a Service that the kernel refuses', () => {
     await world.stop();
   });
 
-  it('does not hold up the others when it cannot even be translated', async () => {
+  it('does not block the others if it cannot even be translated', async () => {
     const world = new World();
     world.addServices(0, 3);
     const beast = {
@@ -167,7 +170,7 @@ describe('a Service that the kernel refuses', () => {
     await world.stop();
   });
 
-  it('does not hold up the others when it cannot be put into a batch', async () => {
+  it('does not block the others if it cannot be put into a batch', async () => {
     const world = new World();
     world.addServices(0, 30);
     const ports = [{ name: 'http', protocol: 'TCP', port: 6666, nodePort: 0 } as const];
@@ -179,7 +182,7 @@ describe('a Service that the kernel refuses', () => {
     await world.stop();
   });
 
-  it('does not take down its batch at the start when it comes back to what it was', async () => {
+  it('does not fail its batch at the start when it returns to its previous state', async () => {
     const first = new World();
     first.addServices(0, 5);
     await first.start();
@@ -198,8 +201,8 @@ describe('a Service that the kernel refuses', () => {
   });
 });
 
-describe('a kernel that is not what we believe', () => {
-  it('is read at once and repaired, writing the difference only', async () => {
+describe('a kernel whose state differs from the expected one', () => {
+  it('is read immediately and repaired, writing only the difference', async () => {
     const world = new World();
     world.addServices(0, 50);
     await world.start();
@@ -213,7 +216,7 @@ describe('a kernel that is not what we believe', () => {
     await world.stop();
   });
 
-  it('does not hold up the others when one Service contradicts it again and again', async () => {
+  it('does not block others if one Service contradicts it again and again', async () => {
     const world = new World();
     world.addServices(0, 5);
     await world.start();
@@ -230,7 +233,7 @@ describe('a kernel that is not what we believe', () => {
     await world.stop();
   });
 
-  it('is rebuilt when somebody deleted everything', async () => {
+  it('is programmed again if another program deleted everything', async () => {
     const world = new World();
     world.addServices(0, 50);
     await world.start();
@@ -242,7 +245,7 @@ describe('a kernel that is not what we believe', () => {
     await world.stop();
   });
 
-  it('is asked less often while it refuses everything, but never seldom', async () => {
+  it('is retried less often while it refuses everything, with a bound', async () => {
     const world = new World();
     world.kernel.refuse = () => refusal('EPERM');
     world.addServices(0, 50);
@@ -259,7 +262,7 @@ describe('a kernel that is not what we believe', () => {
     await world.stop();
   });
 
-  it('never blames a Service for what the whole process may not do', async () => {
+  it('never sets a Service aside for a missing permission of the process', async () => {
     const world = new World();
     world.kernel.refuse = () => refusal('EPERM');
     world.addServices(0, 1);
@@ -269,7 +272,7 @@ describe('a kernel that is not what we believe', () => {
     await world.stop();
   });
 
-  it('is narrowed down to one Service when it does not say which one it refuses', async () => {
+  it('is probed for the refused Service if it does not name one', async () => {
     const world = new World({ batchBytesMax: 100_000 });
     world.kernel.refuse = refuseSilently('web-33');
     world.addServices(0, 100);
@@ -287,7 +290,7 @@ describe('a kernel that is not what we believe', () => {
     await world.stop();
   });
 
-  it('does not lose a change of the environment with the batch of a refused Service', async () => {
+  it('keeps a change of the environment in the batch of a refused Service', async () => {
     const world = new World();
     world.addServices(0, 3);
     await world.start();
@@ -300,7 +303,7 @@ describe('a kernel that is not what we believe', () => {
     await world.stop();
   });
 
-  it('keeps trying while it cannot be read', async () => {
+  it('is retried while it cannot be read', async () => {
     const kernel = new ToyKernel();
     kernel.unreadable = true;
     const world = new World({}, kernel);
@@ -316,7 +319,7 @@ describe('a kernel that is not what we believe', () => {
 });
 
 describe('housekeeping', () => {
-  it('tries a refused deferred deletion again, later, and harms nothing', async () => {
+  it('retries a refused deferred deletion later, without harm', async () => {
     const world = new World();
     world.addServices(0, 2);
     await world.start();
@@ -337,7 +340,7 @@ describe('housekeeping', () => {
     await world.stop();
   });
 
-  it('sweeps what packets bound to endpoints that are gone', async () => {
+  it('deletes state that packets created for removed endpoints', async () => {
     const world = new World();
     world.addServices(0, 2);
     await world.start();
@@ -349,7 +352,7 @@ describe('housekeeping', () => {
     await world.stop();
   });
 
-  it('sweeps also while one sync follows the other, if not at once', async () => {
+  it('deletes such state also during continuous syncs, with a delay', async () => {
     const world = new World();
     world.addServices(0, 2);
     await world.start();

@@ -41,8 +41,8 @@ async function started(services: number) {
   return { world, follower };
 }
 
-describe('a follower', () => {
-  it('is told of all that is in force at the start, and of each change after it', async () => {
+describe('a follower of what is in force', () => {
+  it('receives everything in force at the start, and each change after it', async () => {
     const { world, follower } = await started(5);
     expect(follower.held).toEqual(world.sync.inForce);
     expect(follower.held.size).toBe(5);
@@ -58,7 +58,7 @@ describe('a follower', () => {
     await world.stop();
   });
 
-  it('is not told that all is up to date while a batch is in flight', async () => {
+  it('is not notified of being up to date while a batch is in flight', async () => {
     const { world, follower } = await started(5);
     const release = world.kernel.hold();
     world.setEndpoints('web-1', '10.244.9.9');
@@ -74,7 +74,7 @@ describe('a follower', () => {
     await world.stop();
   });
 
-  it('is not told that all is up to date before what packets bound has been swept', async () => {
+  it('is not notified of being up to date before state of packets was deleted', async () => {
     const { world, follower } = await started(3);
     world.kernel.bindings.add('a binding');
     const upToDateAtSweep: boolean[] = [];
@@ -89,7 +89,7 @@ describe('a follower', () => {
     await world.stop();
   });
 
-  it('is told after a recovery what that changed, and what it deleted', async () => {
+  it('receives the changes and deletions of a recovery', async () => {
     const { world, follower } = await started(5);
     let refusals = 1;
     world.kernel.refuse = () => (refusals-- > 0 ? refusal('ENOBUFS') : undefined);
@@ -111,7 +111,7 @@ describe('a follower', () => {
     await world.stop();
   });
 
-  it('is told that all is up to date also when the kernel refuses a Service', async () => {
+  it('is notified of being up to date also if the kernel refuses a Service', async () => {
     const { world, follower } = await started(3);
     world.kernel.refuse = (ops) => {
       const op = ops.findIndex(({ object }) => object.includes('web-1'));
@@ -124,7 +124,7 @@ describe('a follower', () => {
     await world.stop();
   });
 
-  it('is told where node ports are accepted, once they are', async () => {
+  it('receives the addresses that accept node ports, once they do', async () => {
     const { world, follower } = await started(1);
     expect(follower.nodePortAddresses).toBe('all');
     const nodePortAddresses = [address('192.168.0.1')];

@@ -29,7 +29,7 @@ function served(sockets: WrittenSockets): string[] {
 }
 
 describe.each(subjects)('frontends that change hands in mode $name', (subject) => {
-  it('end with whom they are to be, and a restart has nothing to write', async () => {
+  it('frontends have their desired owners after random changes, and a restart writes nothing', async () => {
     const property = fc.asyncProperty(fc.array(anyStep, { maxLength: 25 }), async (steps) => {
       const life = new Life(subject, new FakeKernel());
       // What the kernel can do is found out at the start.

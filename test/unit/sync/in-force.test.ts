@@ -18,8 +18,8 @@ class Rig {
   }
 }
 
-describe('what is in force', () => {
-  it('is published with what was in force before', () => {
+describe('the record of what is in force', () => {
+  it('is published with the previous state', () => {
     const rig = new Rig();
     rig.set('web', web);
     rig.set('web', later);
@@ -32,7 +32,7 @@ describe('what is in force', () => {
     expect(rig.inForce.forwardings.size).toBe(0);
   });
 
-  it('is known in its earlier form until a repair has succeeded, however often one fails', () => {
+  it('has the previous state until a repair has succeeded, however often one fails', () => {
     const rig = new Rig();
     rig.set('web', web);
     rig.inForce.beginRepair();
@@ -47,7 +47,7 @@ describe('what is in force', () => {
     expect(rig.published.at(-1)).toEqual({ key: 'web', previous: web, next: later });
   });
 
-  it('is published as gone when a repair has not set it', () => {
+  it('is published as deleted if a repair has not set it', () => {
     const rig = new Rig();
     rig.set('web', web);
     rig.inForce.beginRepair();

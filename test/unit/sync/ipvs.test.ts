@@ -16,8 +16,8 @@ function served({ ipvs }: FakeKernel): number[] {
   return [...found].map(([, octet]) => Number(octet)).sort((a, b) => a - b);
 }
 
-describe('a batch of which the kernel takes a part', () => {
-  it('sets the Service aside that is to blame, and brings all others into force', async () => {
+describe('a batch that the kernel applies in part', () => {
+  it('causes the faulty Service to be set aside, and all others to be in force', async () => {
     const kernel = new FakeKernel();
     const world = worldOn(kernel);
     world.addServices(1, 4);
@@ -41,7 +41,7 @@ describe('a batch of which the kernel takes a part', () => {
     await world.stop();
   });
 
-  it('is made good from what the kernel holds when somebody else has been at it', async () => {
+  it("is repaired from the kernel's state if another program has changed it", async () => {
     const kernel = new FakeKernel();
     const world = worldOn(kernel);
     world.addServices(1, 4);
@@ -57,7 +57,7 @@ describe('a batch of which the kernel takes a part', () => {
     await world.stop();
   });
 
-  it('writes nothing after a restart', async () => {
+  it('is followed by no writes after a restart', async () => {
     const kernel = new FakeKernel();
     const before = worldOn(kernel);
     before.addServices(1, 20);

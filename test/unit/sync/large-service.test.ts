@@ -34,8 +34,8 @@ async function settled(world: NFTablesWorld): Promise<void> {
   for (let i = 0; i < 40; i += 1) await world.clock.pass(0);
 }
 
-describe('a Service of many ports', () => {
-  it('keeps all of them when the range moves by a part of itself', async () => {
+describe('a Service with many ports', () => {
+  it('keeps all of them if its port range moves by a part of itself', async () => {
     const kernel = new FakeKernel();
     const world = nftablesWorld(kernel, 16_000);
     world.setService(manyPorts('large', 2000, 1000));
@@ -54,7 +54,7 @@ describe('a Service of many ports', () => {
     await world.stop();
   });
 
-  it('does not hold up a change of another Service that comes while it is written', async () => {
+  it('does not delay a change of another Service that arrives while it is written', async () => {
     const kernel = new FakeKernel();
     const world = nftablesWorld(kernel, 16_000);
     world.addServices(0, 1);

@@ -51,8 +51,8 @@ class Rig {
   }
 }
 
-describe('a Service over its limits', () => {
-  it('is served in part, told once until that changes, and counted while it is', () => {
+describe('a Service that exceeds its limits', () => {
+  it('is served in part, reported once until that changes, and counted in the meantime', () => {
     const rig = new Rig();
     rig.limits = { ...noLimits, frontends: 5 };
     rig.set(service({ ports: portsOf(8) }));
@@ -80,7 +80,7 @@ describe('a Service over its limits', () => {
   });
 });
 
-describe('a Service of many ports', () => {
+describe('a Service with many ports', () => {
   const rounds = [1000, 1100];
 
   /** Renumbers so many ports, in parts of so many steps. Returns the work of each part. */
@@ -112,7 +112,7 @@ describe('a Service of many ports', () => {
     return work;
   }
 
-  it('is handed over at once, and no step is much of all the work', () => {
+  it('passes its frontends without delay, in small steps', () => {
     const work = parts(2000, 400);
     const all = work.reduce((sum, one) => sum + one);
     expect(Math.max(...work)).toBeLessThan(all / 5);

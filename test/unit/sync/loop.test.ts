@@ -5,8 +5,8 @@ import { World, webService } from './world.ts';
 
 const port = (name: string): string => `default/${name}:http/TCP`;
 
-describe('the start', () => {
-  it('writes nothing before Services and EndpointSlices have both been listed', async () => {
+describe('the start of the sync loop', () => {
+  it('writes nothing before Services and EndpointSlices were both listed', async () => {
     const kernel = new ToyKernel();
     kernel.objects.set('f default/old:http/TCP', 'aa');
     const world = new World({}, kernel);
@@ -25,7 +25,7 @@ describe('the start', () => {
     await world.stop();
   });
 
-  it('resolves Services whose slices have come while the lists still stream in', async () => {
+  it('resolves Services whose slices have arrived while the lists are still being read', async () => {
     const world = new World();
     world.run();
     world.addServices(0, 100);
@@ -49,7 +49,7 @@ describe('the start', () => {
     await world.stop();
   });
 
-  it('reads the kernel again when others have written since it was read', async () => {
+  it('reads the kernel again if another program has written since the last reading', async () => {
     const kernel = new ToyKernel();
     const world = new World({}, kernel);
     world.addServices(0, 3);
@@ -63,7 +63,7 @@ describe('the start', () => {
     await world.stop();
   });
 
-  it('is up to date when all that was announced is in force, not before', async () => {
+  it('is up to date when everything announced is in force, not before', async () => {
     const world = new World();
     world.addServices(0, 3);
     expect(world.loop.upToDate).toBe(false);
@@ -81,7 +81,7 @@ describe('the start', () => {
     await world.stop();
   });
 
-  it('asks for no sync beyond one that has done what came while it was planned', async () => {
+  it('requests no sync beyond one that includes changes during planning', async () => {
     const world = new World({ sliceMs: 0 });
     world.addServices(0, 30);
     await world.start();
@@ -96,7 +96,7 @@ describe('the start', () => {
     await world.stop();
   });
 
-  it('lets the event loop turn while it finds everything as wanted', async () => {
+  it('does not block the event loop while the state is already as desired', async () => {
     const first = new World();
     first.addServices(0, 20);
     await first.start();
@@ -121,7 +121,7 @@ describe('the start', () => {
     await second.stop();
   });
 
-  it('writes nothing when a predecessor left everything as wanted', async () => {
+  it('writes nothing if an earlier process left the desired state', async () => {
     const first = new World();
     first.addServices(0, 50);
     await first.start();
@@ -136,7 +136,7 @@ describe('the start', () => {
     await second.stop();
   });
 
-  it('keeps the order of endpoints that the kernel has, and desires that of the cluster', async () => {
+  it('keeps the order of endpoints in the kernel, and desires that of the cluster', async () => {
     const first = new World();
     first.setService(webService('web', 1));
     first.setEndpoints('web', '10.244.0.9', '10.244.0.5');
@@ -175,7 +175,7 @@ describe('the start', () => {
 });
 
 describe('a normal sync', () => {
-  it('writes at once, and only what changed', async () => {
+  it('writes immediately, and only what changed', async () => {
     const world = new World();
     world.addServices(0, 20);
     await world.start();
@@ -187,7 +187,7 @@ describe('a normal sync', () => {
     await world.stop();
   });
 
-  it('makes one sync of all that happens while a batch is in flight', async () => {
+  it('combines all changes while a batch is in flight', async () => {
     const world = new World();
     world.addServices(0, 100);
     await world.start();
@@ -208,7 +208,7 @@ describe('a normal sync', () => {
     await world.stop();
   });
 
-  it('does not write what changed and changed back', async () => {
+  it('does not write a change that was reverted', async () => {
     const world = new World();
     world.addServices(0, 2);
     await world.start();
@@ -220,7 +220,7 @@ describe('a normal sync', () => {
     await world.stop();
   });
 
-  it('applies a change at idle at once and the next one after the minimal period', async () => {
+  it('applies a change when idle immediately and the next one after the minimum period', async () => {
     const world = new World({ minSyncPeriodMs: 1000 });
     world.addServices(0, 2);
     await world.start();
@@ -239,7 +239,7 @@ describe('a normal sync', () => {
     await world.stop();
   });
 
-  it('removes a Service that went, and its unused objects in a later transaction', async () => {
+  it('removes a deleted Service, and its unused objects in a later transaction', async () => {
     const world = new World();
     world.addServices(0, 2);
     await world.start();
@@ -254,7 +254,7 @@ describe('a normal sync', () => {
     await world.stop();
   });
 
-  it('writes nothing for a Service that goes before anyone has seen it come (S35)', async () => {
+  it('writes nothing for a Service that is deleted before it was processed (S35)', async () => {
     const world = new World();
     world.addServices(0, 2);
     await world.start();
@@ -276,7 +276,7 @@ describe('a normal sync', () => {
     await world.stop();
   });
 
-  it('hands a frontend over to the Service with the better claim in the same sync', async () => {
+  it('passes a frontend to the Service with the better claim in the same sync', async () => {
     const world = new World();
     const shared = { externalIPs: [address('192.0.2.1')] };
     world.setService(webService('young', 1, { ...shared, createdMs: 2000 }));
@@ -290,7 +290,7 @@ describe('a normal sync', () => {
     await world.stop();
   });
 
-  it('says when each stage of the oldest change of a batch was over', async () => {
+  it('reports when each stage of the oldest change of a batch ended', async () => {
     const world = new World();
     world.addServices(0, 1);
     await world.start();
@@ -309,7 +309,7 @@ describe('a normal sync', () => {
   });
 });
 
-describe('more events than can be written', () => {
+describe('more events than can be processed', () => {
   /** Time goes on while there is work, and each turn of the event loop brings events. */
   class FloodedClock extends ToyClock {
     onTurn = (): void => {};
@@ -361,7 +361,7 @@ describe('more events than can be written', () => {
     await world.stop();
   });
 
-  it('do not keep anything from being written, even if they never end', async () => {
+  it('do not prevent writes, even if they never end', async () => {
     const { world, flood } = await flooded(1);
     flood.eventsMax = Number.POSITIVE_INFINITY;
     while (flood.written < 300) await quiet();
@@ -373,7 +373,7 @@ describe('more events than can be written', () => {
   });
 
   // They keep a processor busy for seconds, of which a busy machine gives little.
-  describe('while they come faster than they can be resolved', { timeout: 120_000 }, () => {
+  describe('events that arrive faster than they can be resolved', { timeout: 120_000 }, () => {
     /** More are dirty at each time than are taken at once. */
     const services = 600;
 
@@ -391,7 +391,7 @@ describe('more events than can be written', () => {
       return { world, clock };
     }
 
-    it('a start does not wait for their end', async () => {
+    it('do not delay a start', async () => {
       const { world, clock } = drowned();
       await world.start();
       while (world.sync.inForce.size < services) await quiet();
@@ -399,7 +399,7 @@ describe('more events than can be written', () => {
       await world.stop();
     });
 
-    it('a change of the environment does not wait for it either', async () => {
+    it('do not delay a change of the environment', async () => {
       const { world, clock } = drowned();
       await world.start();
       const { writes } = world.kernel;
@@ -410,7 +410,7 @@ describe('more events than can be written', () => {
       await world.stop();
     });
 
-    it('what is written is said to be as old as it is', async () => {
+    it('do not change the reported age of what is written', async () => {
       const { world, clock } = drowned();
       await world.start();
       const ages: number[] = [];
@@ -428,7 +428,7 @@ describe('more events than can be written', () => {
   });
 });
 
-describe('stopping', () => {
+describe('stopping the sync loop', () => {
   it('waits for the batch in flight and starts no other', async () => {
     const world = new World();
     world.addServices(0, 2);

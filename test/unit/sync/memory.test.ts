@@ -46,7 +46,7 @@ function objects(round: number): readonly (readonly [Resource, unknown])[] {
   ];
 }
 
-it('keeps nothing of what a large Service was, and nothing of one that has gone', async () => {
+it('the sync keeps no memory of a large or deleted Service', async () => {
   const world = nftablesWorld(new FakeKernel(), 1_000_000);
   const context = decodeContext('here');
   const apply = (change: Parameters<typeof world.state.apply>[0]): void => {

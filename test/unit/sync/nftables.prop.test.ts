@@ -174,8 +174,8 @@ function expected(cluster: ReadonlyMap<number, Web>): Record<string, string[]> {
   return found;
 }
 
-describe('the loop with the nftables mode, whatever happens', () => {
-  it('ends in the endpoints that are wanted, and a restart then writes nothing', async () => {
+describe('the sync loop with mode nftables after random changes', () => {
+  it('reaches the desired endpoints, and a restart then writes nothing', async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(anyStep, { maxLength: 20 }), async (steps) => {
         const kernel = new FakeKernel();

@@ -45,8 +45,8 @@ class SteppedClock extends ToyClock {
   }
 }
 
-describe('refreshing', () => {
-  it('lets those that take little overtake those that take long', async () => {
+describe('resolving Services', () => {
+  it('permits short ones to overtake long ones', async () => {
     const rig = new Rig((name) => (name.startsWith('large') ? 5000 : 3));
     for (const name of ['large-1', 'a', 'large-2', 'b', 'c']) rig.refresher.add(name, 0);
     await rig.finish();
@@ -54,7 +54,7 @@ describe('refreshing', () => {
     expect(rig.over.slice(3).sort()).toEqual(['large-1', 'large-2']);
   });
 
-  it('lets one that takes long go on although others come without end', async () => {
+  it('finishes a long one although others arrive continuously', async () => {
     const rig = new Rig((name) => (name === 'large' ? 200 : 20));
     rig.refresher.add('large', 0);
     for (let i = 0; !rig.over.includes('large'); i += 1) {
@@ -65,7 +65,7 @@ describe('refreshing', () => {
     }
   });
 
-  it('holds the event loop for a slice at a time', async () => {
+  it('uses the event loop for one slice at a time', async () => {
     const rig = new Rig(() => 5000);
     rig.refresher.add('large', 0);
     const startMs = rig.clock.now();
@@ -74,7 +74,7 @@ describe('refreshing', () => {
     expect((rig.clock.now() - startMs) / turns).toBeLessThanOrEqual(1.7);
   });
 
-  it('refreshes again, and not beside itself, what changes meanwhile', async () => {
+  it('runs again, not concurrently, for a Service that changes in the meantime', async () => {
     const rig = new Rig(() => 100);
     rig.refresher.add('large', 0);
     rig.refresher.work(rig.pacer);

@@ -168,7 +168,7 @@ async function nextProcess(mode: ProxyMode, world: World<RefusingKernel>) {
 }
 
 describe.each(modes)('refusals of the kernel, in mode $name', (mode) => {
-  it('at any operation, in any order: when they are over, all is in force', async () => {
+  it('refusals of any operation in any order are followed by the desired state', async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.array(fc.tuple(anyStep, fc.constantFrom(...codes)), { maxLength: 15 }),
@@ -224,7 +224,7 @@ describe.each(modes)('refusals of the kernel, in mode $name', (mode) => {
 describe.each([nftablesMode, ipvsMode])('a refusal of one Service, in mode $name', (mode) => {
   // EPERM is about the process, not about a Service: all of it waits then, in the test above.
   it.each(codes.filter((code) => code !== 'EPERM'))(
-    '(%s) leaves the others served and the process well',
+    '(%s) does not affect the others or the health of the process',
     async (code) => {
       const world = worldOf(mode, new RefusingKernel());
       const status = healthOf(world);

@@ -6,7 +6,7 @@ import { quiet, ToyClock, ToyKernel } from './double.ts';
 
 const limits = { firstMs: 0, secondMs: 250, maxMs: 30_000 };
 
-describe('backoff', () => {
+describe('the backoff', () => {
   it('doubles after the second failure, up to the longest delay', () => {
     const exact = [1, 2, 3, 4, 9, 10, 1000].map((failures) => backoffMs(limits, failures, 0.5));
     expect(exact).toEqual([0, 250, 500, 1000, 30_000, 30_000, 30_000]);
@@ -28,7 +28,7 @@ describe('backoff', () => {
     expect(backoff.failed()).toBe(400);
   });
 
-  it('starts anew only after a quiet time of twice the longest delay', async () => {
+  it('starts again only after a quiet time of twice the longest delay', async () => {
     const clock = new ToyClock();
     const backoff = new Backoff(limits, clock);
     expect([backoff.failed(), backoff.failed()]).toEqual([0, 250]);
@@ -40,7 +40,7 @@ describe('backoff', () => {
 });
 
 describe('a wakeup', () => {
-  it('keeps a ring for the next who waits, once', async () => {
+  it('keeps a ring for the next waiter, once', async () => {
     const clock = new ToyClock();
     const wakeup = new Wakeup(clock);
     wakeup.wake();
@@ -57,7 +57,7 @@ describe('a wakeup', () => {
     expect(woken).toBe(true);
   });
 
-  it('gives up waiting after the given time', async () => {
+  it('ends the wait after the given time', async () => {
     const clock = new ToyClock();
     const wakeup = new Wakeup(clock);
     let woken = false;
@@ -71,7 +71,7 @@ describe('a wakeup', () => {
   });
 });
 
-describe('the ruleset of a namespace', () => {
+describe("the lock of a namespace's ruleset", () => {
   function deferred(): { promise: Promise<string>; resolve: (value: string) => void } {
     let resolve = (_: string): void => {};
     const promise = new Promise<string>((r) => {
@@ -80,7 +80,7 @@ describe('the ruleset of a namespace', () => {
     return { promise, resolve };
   }
 
-  it('lets a lone reader wait for commits that run, and commits wait for the reader', async () => {
+  it('makes a single reader wait for running commits, and commits wait for the reader', async () => {
     const ruleset = new Ruleset();
     const order: string[] = [];
     const [first, read] = [deferred(), deferred()];
@@ -112,7 +112,7 @@ describe('the ruleset of a namespace', () => {
     expect(ruleset.completed).toBe(1);
   });
 
-  it('tells what others commit from what we do, also while our commit is under way', async () => {
+  it("distinguishes other programs' commits from ours, also during our commit", async () => {
     const ruleset = new Ruleset();
     const kernel = new ToyKernel();
     const base = { generation: kernel.generationNow, commits: 0 };
@@ -147,7 +147,7 @@ describe('the ruleset of a namespace', () => {
     expect(await moved).toBe(true);
   });
 
-  it('lets commits go on after a reader that failed', async () => {
+  it('permits commits after a reader that failed', async () => {
     const ruleset = new Ruleset();
     await expect(ruleset.readAlone(() => Promise.reject(new Error('no')))).rejects.toThrow('no');
     expect(await ruleset.commit(1, async () => 'ok', Boolean)).toBe('ok');

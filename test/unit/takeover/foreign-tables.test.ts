@@ -17,8 +17,8 @@ function withTable(kernel: FakeKernel, table: string, comment: string): FakeKern
   return kernel;
 }
 
-describe('a table of our name', () => {
-  it('is foreign when it has not our comment, in each family on its own', async () => {
+describe('a table with our name', () => {
+  it('is foreign without our comment, in each family separately', async () => {
     const kernel = new FakeKernel();
     write(kernel, 'fairlead', { mine: [''], services: [''] }, NFPROTO.IPv6);
     write(kernel, 'fairlead-ipvs', { theirs: [''] });
@@ -28,7 +28,7 @@ describe('a table of our name', () => {
     ]);
   });
 
-  it('is ours with our comment, and has that of its own mode', async () => {
+  it('is ours with our comment, and is attributed to the running mode', async () => {
     expect(await findForeignTables(withTable(new FakeKernel(), 'fairlead', tableComment))).toEqual(
       [],
     );
@@ -36,14 +36,14 @@ describe('a table of our name', () => {
     expect(await findForeignTables(swapped)).toMatchObject([{ table: 'ip fairlead-ipvs' }]);
   });
 
-  it('is nobody to mind while it is empty; other names are not ours to mind', async () => {
+  it('is ignored while it is empty; tables with other names are ignored, too', async () => {
     const kernel = new FakeKernel();
     write(kernel, 'fairlead', {});
     write(kernel, 'nat', { mine: [''] });
     expect(await findForeignTables(kernel)).toEqual([]);
   });
 
-  it('is none where the kernel has no nf_tables', async () => {
+  it('does not exist if the kernel has no nf_tables', async () => {
     expect(await findForeignTables(withoutNetfilter(new FakeKernel()))).toEqual([]);
   });
 });

@@ -73,7 +73,7 @@ function heads(kernel: FakeKernel): string[] {
 const others = ['TCP 192.168.0.1:8443', 'TCP 203.0.113.9:80'];
 
 describe("taking over from kube-proxy's ipvs mode", () => {
-  it('removes its virtual services, interface and sets, and nothing of others', async () => {
+  it('removes its virtual services, interface and sets, and nothing else', async () => {
     const kernel = withKubeProxy();
     const scene = new Scene(kernel);
     await scene.clock.pass(0);
@@ -88,7 +88,7 @@ describe("taking over from kube-proxy's ipvs mode", () => {
     expect(scene.events).toHaveLength(1);
   });
 
-  it('waits until what was programmed is verified', async () => {
+  it('waits until the programmed state is verified', async () => {
     const kernel = withKubeProxy();
     const scene = new Scene(kernel);
     scene.verified = 'waiting';
@@ -99,7 +99,7 @@ describe("taking over from kube-proxy's ipvs mode", () => {
     expect(heads(kernel)).toEqual(others);
   });
 
-  it('leaves what carries connections until they have ended, and its address', async () => {
+  it('keeps what has connections until they have ended, and its address', async () => {
     const kernel = withKubeProxy();
     kernel.ipvs.traffic('TCP 10.96.0.1:443', '10.244.0.7:8080', { activeConnections: 1 });
     const scene = new Scene(kernel);
@@ -116,7 +116,7 @@ describe("taking over from kube-proxy's ipvs mode", () => {
     expect(scene.events).toMatchObject([{}, { kind: 'IPVS', leftovers: { interface: true } }]);
   });
 
-  it('keeps sets that rules refer to, and says so', async () => {
+  it('keeps sets that rules refer to, and reports it', async () => {
     const kernel = withKubeProxy();
     const set = { type: 'hash:ip,port', references: 1, ports: [] };
     kernel.ipsets.sets.set('KUBE-CLUSTER-IP', set);
@@ -126,7 +126,7 @@ describe("taking over from kube-proxy's ipvs mode", () => {
     expect(scene.events).toMatchObject([{ leftovers: { keptSets: ['KUBE-CLUSTER-IP'] } }]);
   });
 
-  it('touches nothing where the interface is not there, or is no dummy', async () => {
+  it('changes nothing if the interface is missing, or is not a dummy link', async () => {
     const kernel = new FakeKernel();
     const bridge = { kind: 'linkAdd', link, type: 'bridge' } as const;
     kernel.foreign(batch(bridge, bind(link, '10.96.0.1'), ...serve('TCP', '10.96.0.1', 443)));
@@ -136,7 +136,7 @@ describe("taking over from kube-proxy's ipvs mode", () => {
     expect([kernel.links.texts(link), scene.events]).toEqual([['10.96.0.1/32'], []]);
   });
 
-  it('leaves all but the sets to our ipvs mode, which adopts it', async () => {
+  it('leaves everything except the sets to our ipvs mode, which adopts it', async () => {
     const kernel = withKubeProxy();
     const scene = new Scene(kernel, 'ipvs');
     await scene.clock.pass(1000);
@@ -145,7 +145,7 @@ describe("taking over from kube-proxy's ipvs mode", () => {
     expect([...kernel.ipsets.sets.keys()]).toEqual(['mine']);
   });
 
-  it('waits for what our own ipvs mode has left, which looks the same', async () => {
+  it('waits for the leftovers of our own ipvs mode, which look the same', async () => {
     const kernel = withKubeProxy();
     let isGone = false;
     const ipvs: ProxyMode = {
@@ -165,7 +165,7 @@ describe("taking over from kube-proxy's ipvs mode", () => {
     expect(heads(kernel)).toEqual(others);
   });
 
-  it('works where the kernel has neither IPVS nor ipset any more', async () => {
+  it('works if the kernel has neither IPVS nor ipset any more', async () => {
     const kernel = new FakeKernel();
     kernel.foreign(batch({ kind: 'linkAdd', link, type: 'dummy' }, bind(link, '10.96.0.1')));
     kernel.ipvs.present = false;

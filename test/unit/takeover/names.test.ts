@@ -10,7 +10,7 @@ function isKubeProxyChain(table: IptablesTable, chain: string): boolean {
   return isIptablesChain(table, chain) || isIPVSChain(table, chain);
 }
 
-describe('a chain', () => {
+describe('a chain by its name', () => {
   it.each([
     ['nat', 'KUBE-SERVICES'],
     ['nat', 'KUBE-SVC-XPGD46QRK7WJZT7O'],
@@ -37,12 +37,12 @@ describe('a chain', () => {
     ['filter', 'cali-INPUT'],
     ['nat', 'DOCKER'],
     ['mangle', 'KUBE-SERVICES'],
-  ] as const)("of table %s named %s is somebody else's", (table, chain) => {
+  ] as const)("of table %s named %s is another program's", (table, chain) => {
     expect(isKubeProxyChain(table, chain)).toBe(false);
   });
 });
 
-describe('a chain that only the ipvs mode has', () => {
+describe('the chains that only the ipvs mode has', () => {
   it.each([
     ['nat', 'KUBE-NODE-PORT'],
     ['nat', 'KUBE-LOAD-BALANCER'],
@@ -50,12 +50,12 @@ describe('a chain that only the ipvs mode has', () => {
     ['filter', 'KUBE-SOURCE-RANGES-FIREWALL'],
     ['filter', 'KUBE-IPVS-FILTER'],
     ['filter', 'KUBE-IPVS-OUT-FILTER'],
-  ] as const)('is %s %s', (table, chain) => {
+  ] as const)('include %s: %s', (table, chain) => {
     expect([isIPVSChain(table, chain), isIptablesChain(table, chain)]).toEqual([true, false]);
   });
 
   it.each(['KUBE-SERVICES', 'KUBE-NODEPORTS', 'KUBE-SVC-XPGD46QRK7WJZT7O'])(
-    'is not %s, which our iptables mode has too',
+    'do not include %s, which our iptables mode has, too',
     (chain) => {
       expect([isIPVSChain('nat', chain), isIptablesChain('nat', chain)]).toEqual([false, true]);
     },
@@ -63,7 +63,7 @@ describe('a chain that only the ipvs mode has', () => {
 });
 
 describe('a jump', () => {
-  it('is known by table, built-in chain and target', () => {
+  it('is recognised by table, built-in chain and target', () => {
     expect(isKubeProxyJump('nat', 'PREROUTING', 'KUBE-SERVICES')).toBe(true);
     expect(isKubeProxyJump('filter', 'FORWARD', 'KUBE-FORWARD')).toBe(true);
     expect(isKubeProxyJump('filter', 'INPUT', 'KUBE-IPVS-FILTER')).toBe(true);

@@ -22,8 +22,8 @@ const docker: Rules = {
   DOCKER: [''],
 };
 
-describe('taking over', () => {
-  it("removes kube-proxy's jumps and chains of both families, and leaves the rest", async () => {
+describe('the takeover from kube-proxy', () => {
+  it('removes its jumps and chains of both families, and nothing else', async () => {
     const kernel = new FakeKernel();
     write(kernel, 'nat', merge(docker, kubeProxy, docker));
     write(kernel, 'nat', kubeProxy, NFPROTO.IPv6);
@@ -54,7 +54,7 @@ describe('taking over', () => {
     expect(scene.kinds()).toEqual(['removed', 'removed']);
   });
 
-  it('waits until what was programmed is verified, and looks again then', async () => {
+  it('waits until the programmed state is verified, and then looks again', async () => {
     const kernel = new FakeKernel();
     write(kernel, 'nat', kubeProxy);
     const before = kernel.ruleset();
@@ -71,7 +71,7 @@ describe('taking over', () => {
     expect(scene.verifications).toBe(1);
   });
 
-  it('verifies nothing and writes nothing where kube-proxy has never been', async () => {
+  it('verifies nothing and writes nothing if kube-proxy has never run', async () => {
     const kernel = new FakeKernel();
     write(kernel, 'nat', docker);
     const scene = new Scene(kernel);
@@ -81,7 +81,7 @@ describe('taking over', () => {
     expect(scene.events).toEqual([]);
   });
 
-  it('keeps a chain that others refer to, and what that needs, and says so once', async () => {
+  it('keeps a chain that other rules refer to, with what it needs, and reports it once', async () => {
     const kernel = new FakeKernel();
     const runtime: Rules = { PREROUTING: ['KUBE-HOSTPORTS'], 'KUBE-HOSTPORTS': ['KUBE-HP-A'] };
     const port: Rules = { 'KUBE-HP-A': ['KUBE-MARK-MASQ', ''] };
@@ -105,7 +105,7 @@ describe('taking over', () => {
     });
   });
 
-  it("leaves a user's jump from a built-in chain to one of kube-proxy's chains", async () => {
+  it("keeps a user's jump from a built-in chain to one of kube-proxy's chains", async () => {
     const kernel = new FakeKernel();
     write(kernel, 'nat', merge(kubeProxy, { PREROUTING: ['KUBE-MARK-MASQ'] }));
     const scene = new Scene(kernel);
@@ -115,7 +115,7 @@ describe('taking over', () => {
     expect(scene.kinds()).toEqual(['removed', 'kept']);
   });
 
-  it('tells when kube-proxy has written its rules again, and removes them again', async () => {
+  it('reports that kube-proxy has written its rules again, and removes them again', async () => {
     const kernel = new FakeKernel();
     write(kernel, 'nat', kubeProxy);
     const scene = new Scene(kernel);
@@ -129,7 +129,7 @@ describe('taking over', () => {
     ]);
   });
 
-  it('leaves chains to the mode that has them itself, but not the table', async () => {
+  it('leaves chains to the mode that uses them itself, but not the table', async () => {
     const kernel = new FakeKernel();
     write(kernel, 'nat', kubeProxy);
     write(kernel, 'kube-proxy', docker);
@@ -139,7 +139,7 @@ describe('taking over', () => {
     expect(scene.kinds()).toEqual(['removed']);
   });
 
-  it("removes what only kube-proxy's ipvs mode has from among our mode's chains", async () => {
+  it("removes the chains of kube-proxy's ipvs mode from among our mode's chains", async () => {
     const kernel = new FakeKernel();
     const filter = { INPUT: ['KUBE-NODEPORTS', ''], 'KUBE-NODEPORTS': [''] };
     const extra = { 'KUBE-IPVS-FILTER': [''], 'KUBE-NODE-PORT': [''] };
@@ -152,7 +152,7 @@ describe('taking over', () => {
     ]);
   });
 
-  it('does not take a rule for a reason to keep that our own mode is about to replace', async () => {
+  it('ignores references in a rule that our own mode is about to replace', async () => {
     const kernel = new FakeKernel();
     const leftover = { 'KUBE-SERVICES': ['KUBE-NODE-PORT'], 'KUBE-NODE-PORT': ['KUBE-MARK-MASQ'] };
     write(
@@ -173,7 +173,7 @@ describe('taking over', () => {
     expect(kernel.ruleset()).not.toContain('KUBE-NODE-PORT');
   });
 
-  it('tries again what the kernel refuses, and one family does not wait for the other', async () => {
+  it('retries what the kernel refused, and one family does not wait for the other', async () => {
     const kernel = new FakeKernel();
     write(kernel, 'nat', kubeProxy);
     write(kernel, 'nat', kubeProxy, NFPROTO.IPv6);
@@ -190,7 +190,7 @@ describe('taking over', () => {
     expect(scene.kinds()).toEqual(['removed', 'failed', 'removed']);
   });
 
-  it('does not act on a reading during which somebody wrote', async () => {
+  it('does not use a reading during which another program wrote', async () => {
     const kernel = new FakeKernel();
     write(kernel, 'nat', kubeProxy);
     kernel.interruptDumps(1);
@@ -202,7 +202,7 @@ describe('taking over', () => {
   });
 });
 
-describe('taking over from another mode of ours', () => {
+describe('the takeover from another mode of Fairlead', () => {
   /** A mode that owns one table of this name. */
   function tableMode(name: ModeName, table: string): ProxyMode & { cleanups: number } {
     const at = (kernel: FakeKernel) => kernel.table(NFPROTO.IPv4, table);
@@ -227,7 +227,7 @@ describe('taking over from another mode of ours', () => {
 
   const object = { object: 'table ip before', because: 'of its name' };
 
-  it('removes what that owned once ours is verified, and leaves the rest', async () => {
+  it('removes the objects of that mode once ours is verified, and keeps the rest', async () => {
     const kernel = new FakeKernel();
     write(kernel, 'before', docker);
     write(kernel, 'other', docker);
@@ -245,7 +245,7 @@ describe('taking over from another mode of ours', () => {
     ]);
   });
 
-  it('touches neither the mode that runs nor one that owns nothing, and looks once', async () => {
+  it('ignores the running mode and modes without objects, and looks once', async () => {
     const kernel = new FakeKernel();
     write(kernel, 'before', docker);
     const [own, none] = [tableMode('nftables', 'before'), tableMode('ipvs', 'nowhere')];
@@ -256,7 +256,7 @@ describe('taking over from another mode of ours', () => {
     expect(scene.events).toEqual([]);
   });
 
-  it('tries again what the kernel refuses, and kube-proxy does not wait for it', async () => {
+  it("retries what the kernel refused, and kube-proxy's rules do not wait for it", async () => {
     const kernel = new FakeKernel();
     write(kernel, 'before', docker);
     write(kernel, 'nat', kubeProxy, NFPROTO.IPv6);
@@ -273,7 +273,7 @@ describe('taking over from another mode of ours', () => {
     expect(kernel.ruleset()).not.toContain('table ip before');
   });
 
-  it("finds iptables' objects as kube-proxy's, so that what others need stays", async () => {
+  it("finds iptables' objects as kube-proxy's, so that what others need is kept", async () => {
     const kernel = new FakeKernel();
     const hairpin = { 'KUBE-POSTROUTING': ['KUBE-HAIRPIN'], 'KUBE-HAIRPIN': [''] };
     write(kernel, 'nat', merge(kubeProxy, hairpin, { 'KUBE-HP-A': ['KUBE-MARK-MASQ'] }));
@@ -292,7 +292,7 @@ describe('taking over from another mode of ours', () => {
   });
 });
 
-describe('named counters', () => {
+describe('named counters of kube-proxy', () => {
   const names = ['ct_state_invalid_dropped_pkts', 'localhost_nps_accepted_pkts'];
   const counting = (): FakeKernel => {
     const kernel = new FakeKernel();
@@ -300,7 +300,7 @@ describe('named counters', () => {
     return kernel;
   };
 
-  it("go by kube-proxy's names, and those of others stay", async () => {
+  it('are removed by name, and those of other programs are kept', async () => {
     const kernel = counting();
     const scene = new Scene(kernel);
     await scene.clock.pass(600_000);
@@ -308,7 +308,7 @@ describe('named counters', () => {
     expect(scene.events).toEqual([{ kind: 'counters', names }]);
   });
 
-  it('are looked for again when kube-proxy has written its rules again', async () => {
+  it('are removed again when kube-proxy has written its rules again', async () => {
     const kernel = new FakeKernel();
     const scene = new Scene(kernel);
     await scene.clock.pass(10_000);
@@ -321,7 +321,7 @@ describe('named counters', () => {
     expect(scene.kinds()).toEqual(['removed', 'counters']);
   });
 
-  it('stay while our own mode counts in them', async () => {
+  it('are kept while our own mode counts in them', async () => {
     const kernel = counting();
     const scene = new Scene(kernel, 'iptables');
     await scene.clock.pass(600_000);
@@ -330,8 +330,8 @@ describe('named counters', () => {
   });
 });
 
-describe('iptables-legacy', () => {
-  it("loses kube-proxy's rules once ours are verified, and keeps those of others", async () => {
+describe('the takeover of iptables-legacy', () => {
+  it("removes kube-proxy's rules once ours are verified, and keeps those of others", async () => {
     const kernel = new FakeKernel();
     kernel.legacy.write('IPv4', 'nat', merge(docker, kubeProxy, docker));
     kernel.legacy.write('IPv6', 'nat', kubeProxy);
@@ -353,7 +353,7 @@ describe('iptables-legacy', () => {
     ]);
   });
 
-  it('goes also while our own mode has chains of these names in nf_tables', async () => {
+  it('removes them also while our own mode has chains of these names in nf_tables', async () => {
     const kernel = new FakeKernel();
     write(kernel, 'nat', kubeProxy);
     const ours = kernel.ruleset();
@@ -364,7 +364,7 @@ describe('iptables-legacy', () => {
     expect(kernel.ruleset()).toBe(ours);
   });
 
-  it('keeps what others refer to, and what accepts where the policy is to drop', async () => {
+  it('keeps what others refer to, and what accepts if the policy is drop', async () => {
     const kernel = new FakeKernel();
     kernel.legacy.dropping.add('FORWARD');
     kernel.legacy.write('IPv4', 'nat', merge(kubeProxy, { 'KUBE-HP-A': ['KUBE-MARK-MASQ'] }));
@@ -384,7 +384,7 @@ describe('iptables-legacy', () => {
     });
   });
 
-  it('is tried again while another program holds its lock', async () => {
+  it('is retried while another program holds its lock', async () => {
     const kernel = new FakeKernel();
     kernel.legacy.write('IPv6', 'nat', kubeProxy);
     kernel.legacy.isLocked = true;
@@ -399,7 +399,7 @@ describe('iptables-legacy', () => {
     expect(scene.kinds()).toEqual(['legacy', 'failed', 'removed']);
   });
 
-  it('tells when kube-proxy has written there again', async () => {
+  it('reports that kube-proxy has written there again', async () => {
     const kernel = new FakeKernel();
     kernel.legacy.write('IPv4', 'nat', kubeProxy);
     const scene = new Scene(kernel);
@@ -412,7 +412,7 @@ describe('iptables-legacy', () => {
     ]);
   });
 
-  it('is named once where others use it', async () => {
+  it('reports once that other programs use it', async () => {
     const kernel = new FakeKernel();
     kernel.legacy.write('IPv4', 'nat', { PREROUTING: ['DOCKER'], DOCKER: [''] });
     kernel.legacy.write('IPv4', 'raw', { PREROUTING: [] });
@@ -427,7 +427,7 @@ describe('iptables-legacy', () => {
     expect(scene.verifications).toBe(0);
   });
 
-  it('is not mentioned when its tables are empty', async () => {
+  it('does not report empty tables', async () => {
     const kernel = new FakeKernel();
     kernel.legacy.write('IPv4', 'nat', { PREROUTING: [] });
     const scene = new Scene(kernel);

@@ -45,8 +45,8 @@ const started = (family: Family): FamilyEvent => {
 };
 const audited = (family: Family): FamilyEvent => ({ kind: 'audited', family, durationMs: 1 });
 
-describe('what was programmed', () => {
-  it('is verified when an audit of each family found no difference, and all was in force', async () => {
+describe('the verification of the programmed state', () => {
+  it('succeeds when an audit of each family found no difference, and everything was in force', async () => {
     const scene = new Scene();
     scene.verify();
     expect(await scene.see(audited('IPv4'), audited('IPv6'))).toBe('open');
@@ -57,7 +57,7 @@ describe('what was programmed', () => {
     expect(await scene.see(audited('IPv6'))).toBe('verified');
   });
 
-  it('is audited again after a difference', async () => {
+  it('audits again after a difference', async () => {
     const scene = new Scene();
     await scene.see(started('IPv4'), started('IPv6'));
     scene.verify();
@@ -74,7 +74,7 @@ describe('what was programmed', () => {
     expect(await scene.see(audited('IPv4'))).toBe('verified');
   });
 
-  it('is not in force after a failure, until that is repaired', async () => {
+  it('fails after a failure, until that is repaired', async () => {
     const scene = new Scene();
     await scene.see(started('IPv4'), started('IPv6'));
     const failed = { kind: 'failed', family: 'IPv4', failures } as const;
@@ -86,7 +86,7 @@ describe('what was programmed', () => {
     expect(await scene.see(repaired, audited('IPv4'))).toBe('verified');
   });
 
-  it('is in force whatever becomes of cleaning up, and of a Service that is set aside', async () => {
+  it('succeeds regardless of cleanup failures, and of a Service that is set aside', async () => {
     const scene = new Scene();
     await scene.see(started('IPv4'), started('IPv6'));
     const failed = { kind: 'failed', family: 'IPv4', failures } as const;
@@ -96,7 +96,7 @@ describe('what was programmed', () => {
     expect(await scene.see(audited('IPv4'), audited('IPv6'))).toBe('verified');
   });
 
-  it('can be verified again, by audits of its own', async () => {
+  it('can be repeated, with its own audits', async () => {
     const scene = new Scene();
     await scene.see(started('IPv4'), started('IPv6'));
     scene.verify();
@@ -107,7 +107,7 @@ describe('what was programmed', () => {
     expect(await scene.see(audited('IPv6'))).toBe('verified');
   });
 
-  it('cannot be verified any more when it is made anew', async () => {
+  it('is invalid after the state is programmed again', async () => {
     const scene = new Scene();
     scene.verify();
     scene.stop();

@@ -19,14 +19,14 @@ describe('fairlead trace', () => {
     [['10.96.0.1:80', '--from=pod'], 'name its address, or the block of such addresses'],
     [['10.96.0.1:80', '--from=fd00::1'], 'are of two families'],
     [['10.96.0.1:80', '-o', 'xml'], 'invalid argument "xml" for "-o, --output" flag'],
-  ])('%j is refused: %s', async (args, reason) => {
+  ])('rejects %j: %s', async (args, reason) => {
     const { code, stderr, stdout } = await saidAt(port, 'trace', ...args);
     expect([code, stdout]).toEqual([2, '']);
     expect(stderr).toContain(reason);
     expect(stderr).toContain("\nSee 'fairlead trace --help'\n");
   });
 
-  it('needs the process for names', async () => {
+  it('requires the running process for names', async () => {
     const { code, stderr } = await saidAt(port, 'trace', 'default/web:80');
     expect([code, stderr]).toEqual([3, expect.stringMatching(/^Error: cannot reach /)]);
   });

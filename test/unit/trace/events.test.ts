@@ -75,8 +75,8 @@ function texts(story: { readonly steps: readonly { readonly text: string }[] } |
   return story?.steps.map(({ text }) => text);
 }
 
-describe('a packet', () => {
-  it('is one, though it has another number when it comes in by loopback', async () => {
+describe('a packet in trace events', () => {
+  it('is one packet, though it has another number when it re-enters through loopback', async () => {
     const stories = await told(
       pass('begin-output', 1, client, service),
       pass('end-postrouting', 1, client, service),
@@ -91,7 +91,7 @@ describe('a packet', () => {
     expect(stories[0]!.outcome).toBe('untranslated');
   });
 
-  it('that IPVS takes at hook input is told where IPVS sent it', async () => {
+  it('that IPVS processes at hook input is reported with its endpoint', async () => {
     const [story] = await told(
       pass('begin-prerouting', 1, client, service),
       pass('end-prerouting', 1, client, service),
@@ -107,7 +107,7 @@ describe('a packet', () => {
     ]);
   });
 
-  it('of a connection that is known meets no rules that translate', async () => {
+  it('of a known connection matches no rules that translate', async () => {
     const [story] = await told(
       pass('begin-prerouting', 1, client, service),
       pass('end-prerouting', 1, client, endpoint),
@@ -119,7 +119,7 @@ describe('a packet', () => {
     expect(story!.outcome).toBe('endpoint');
   });
 
-  it('that vanishes is told with where it was seen last', async () => {
+  it('that disappears is reported with the last place where it was seen', async () => {
     const [routed, taken] = await told(
       pass('begin-prerouting', 1, client, service),
       pass('end-prerouting', 1, client, service),
@@ -130,7 +130,7 @@ describe('a packet', () => {
     expect(taken!.because).toMatch(/^It vanished in hook output, /);
   });
 
-  it('that another program has traced is none of ours', async () => {
+  it('that another program traces is ignored', async () => {
     expect(await told(pass('end-postrouting', 7, client, service))).toEqual([]);
   });
 });

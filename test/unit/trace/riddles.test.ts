@@ -28,7 +28,7 @@ function packetOf({ from, to }: Explanation): Packet {
 
 const outcomes = { accept: 'untranslated', reject: 'rejected', drop: 'dropped' } as const;
 
-describe('a broken cluster', () => {
+describe('trace explains packets in a broken cluster', () => {
   it.each(everyRiddle.filter(({ outcome }) => outcome !== 'refused'))(
     'where $name',
     async (riddle) => {

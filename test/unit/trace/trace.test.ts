@@ -47,8 +47,8 @@ function packet(fields: Partial<Packet> = {}): Packet {
 
 const http = [matchProtocol('TCP'), matchPort(80)];
 
-describe('a packet', () => {
-  it('that a rule of others drops is told with the rule', async () => {
+describe('a traced packet', () => {
+  it("that another program's rule drops is reported with the rule", async () => {
     const kernel = firewall(VERDICT.accept, [...http, drop]);
     const { packets } = await traced({ kernel, packets: [packet()] });
     const rule = 'rule 3 of chain ip firewall forwarding: meta l4proto tcp th dport 80 drop';
@@ -67,7 +67,7 @@ describe('a packet', () => {
     ]);
   });
 
-  it('that is rejected is told so, though the kernel calls that a drop', async () => {
+  it('that is rejected is reported as rejected, though the kernel reports a drop', async () => {
     const kernel = firewall(VERDICT.accept, [...http, reject('IPv4')]);
     const { packets } = await traced({ kernel, packets: [packet()] });
     expect(packets[0]).toMatchObject({
@@ -76,7 +76,7 @@ describe('a packet', () => {
     });
   });
 
-  it('that no rule accepts is told with the policy', async () => {
+  it('that no rule accepts is reported with the policy', async () => {
     const kernel = firewall(VERDICT.drop, [matchPort(443), drop]);
     const { packets } = await traced({ kernel, packets: [packet()] });
     expect(packets[0]).toMatchObject({
@@ -85,7 +85,7 @@ describe('a packet', () => {
     });
   });
 
-  it('that nobody minds goes where it was sent, and is told when it was answered', async () => {
+  it('without a matching rule is sent unchanged, and its answer is reported', async () => {
     const kernel = firewall(VERDICT.accept);
     const conntrack = new FakeConntrack();
     const from = '198.51.100.10:40000';
@@ -99,7 +99,7 @@ describe('a packet', () => {
     ]);
   });
 
-  it('goes where it was sent also where another trace looks at it last', async () => {
+  it('is reported as sent also if another trace has the last chain', async () => {
     const kernel = firewall(VERDICT.accept);
     const sent = packet();
     const started = async (): Promise<void> => {
@@ -111,22 +111,22 @@ describe('a packet', () => {
     expect(packets[0]!.steps.map(({ text }) => text).join()).not.toContain('fairlead-trace');
   });
 
-  it('of IPv6 is told, too', async () => {
+  it('of IPv6 is reported, too', async () => {
     const v6 = packet({ saddr: 'fd00::9', daddr: 'fd00:96::1' });
     const { packets } = await traced({ kernel: new FakeKernel(), packets: [v6] });
     expect(packets[0]).toMatchObject({ outcome: 'untranslated', source: '[fd00::9]:40000' });
   });
 });
 
-describe('what is traced', () => {
-  it('is the first packet of each socket, and no more than asked for', async () => {
+describe('the packets to trace', () => {
+  it('are the first one of each socket, and no more than requested', async () => {
     const sent = [packet(), packet(), packet({ sport: 40_001 }), packet({ sport: 40_002 })];
     const { packets } = await traced({ kernel: firewall(VERDICT.accept), packets: sent, count: 2 });
     const sources = packets.map(({ source }) => source);
     expect(sources).toEqual(['198.51.100.10:40000', '198.51.100.10:40001']);
   });
 
-  it('is nothing else', async () => {
+  it('exclude all others', async () => {
     const others = [{ daddr: '10.96.0.2' }, { dport: 81 }, { protocol: 'UDP' }] as const;
     const kernel = firewall(VERDICT.accept);
     const target = targetOf(packet());
@@ -135,7 +135,7 @@ describe('what is traced', () => {
     expect(nothingCame(target, { kind: 'anyone' }, 30_000)).toMatch(/^No packet .* within 30 s\. /);
   });
 
-  it('may be of one sender, or of the node alone', async () => {
+  it('may be limited to one sender, or the node', async () => {
     const kernel = firewall(VERDICT.accept);
     const block = parseCIDR('198.51.100.16/28')!;
     const packets = [packet(), packet({ saddr: '198.51.100.20' })];
@@ -150,7 +150,7 @@ describe('what is traced', () => {
 });
 
 describe('a trace', () => {
-  it('ends when it is told to', async () => {
+  it('ends when it is stopped', async () => {
     const ending = new AbortController();
     const given = { kernel: new FakeKernel(), packets: [packet()], timeoutMs: 60_000 };
     const started = (): void => ending.abort();
@@ -158,7 +158,7 @@ describe('a trace', () => {
     expect(packets).toEqual([]);
   });
 
-  it('says when events were lost', async () => {
+  it('reports lost events', async () => {
     const kernel = firewall(VERDICT.accept);
     const started = (): void => {
       kernel.interruptDumps();
@@ -168,7 +168,7 @@ describe('a trace', () => {
     expect(hasLost).toBe(true);
   });
 
-  it('is refused where the table would outlive it', async () => {
+  it('is rejected if the table would outlive it', async () => {
     const kernel = new FakeKernel();
     kernel.hasBorrowing = false;
     await expect(traced({ kernel, packets: [packet()] })).rejects.toThrow(NoTracingError);

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { parseArguments, UsageError } from '../../vm/arguments.ts';
 
 describe('the command line of the VM runner', () => {
-  it('asks for the whole suite on both Debian kernels when it is empty', () => {
+  it('requests the whole suite on both Debian kernels if it is empty', () => {
     expect(parseArguments([])).toEqual({
       kernels: { kind: 'debian', series: ['6.1', '6.12'] },
       memoryMib: 2048,
@@ -12,17 +12,17 @@ describe('the command line of the VM runner', () => {
     });
   });
 
-  it('narrows the kernels with --only, each taken once', () => {
+  it('limits the kernels by --only, each used once', () => {
     const options = parseArguments(['--only', '6.12', '--only', '6.6', '--only=6.12']);
     expect(options?.kernels).toEqual({ kind: 'debian', series: ['6.12', '6.6'] });
   });
 
-  it('takes sources that are built as user-mode Linux', () => {
+  it('accepts sources that are built as user-mode Linux', () => {
     const options = parseArguments(['--only', '6.1-uml']);
     expect(options?.kernels).toEqual({ kind: 'debian', series: ['6.1-uml'] });
   });
 
-  it('takes a kernel and modules of the user', () => {
+  it('accepts a kernel and modules of the user', () => {
     const options = parseArguments(['--kernel', 'bzImage', '--modules', '/lib/modules/6.9']);
     expect(options?.kernels).toEqual({
       kind: 'own',
@@ -31,7 +31,7 @@ describe('the command line of the VM runner', () => {
     });
   });
 
-  it('takes a kernel that has everything built in', () => {
+  it('accepts a kernel with everything built in', () => {
     expect(parseArguments(['--kernel', 'bzImage'])?.kernels).toEqual({
       kind: 'own',
       image: 'bzImage',
@@ -47,7 +47,7 @@ describe('the command line of the VM runner', () => {
     });
   });
 
-  it('leaves everything after -- to the command, options and another -- included', () => {
+  it('leaves everything after -- to the command, including options and another --', () => {
     const options = parseArguments(['--memory', '512', '--', 'sh', '--only', '--', 'x']);
     expect(options).toMatchObject({
       memoryMib: 512,
@@ -55,7 +55,7 @@ describe('the command line of the VM runner', () => {
     });
   });
 
-  it('gives nothing when help is asked for', () => {
+  it('returns nothing if help is requested', () => {
     expect(parseArguments(['--help'])).toBeUndefined();
   });
 
@@ -70,7 +70,7 @@ describe('the command line of the VM runner', () => {
     [['--kernel', 'bzImage', '--only', '6.1'], /exclude each other/],
     [['some.test.ts', '--', 'sh'], /exclude each other/],
     [['--'], /no command/],
-  ])('refuses %j and names the reason', (words, reason) => {
+  ])('rejects %j and names the reason', (words, reason) => {
     expect(() => parseArguments(words)).toThrow(UsageError);
     expect(() => parseArguments(words)).toThrow(reason);
   });

@@ -45,7 +45,7 @@ function summary(...entries: Entry[]): string[] {
 }
 
 describe('an initramfs archive', () => {
-  it('has the folders that an entry needs before it, each once, and an end mark', () => {
+  it('creates the parent folders of an entry first, each once, and ends with a mark', () => {
     expect(
       summary(
         { kind: 'text', path: '/etc/a/hosts', text: 'x' },
@@ -71,7 +71,7 @@ describe('an initramfs archive', () => {
     expect(entries).toEqual(['100644 a first', '0 TRAILER!!! ']);
   });
 
-  it("copies a file's content, whether it is executable, and its time", () => {
+  it("copies a file's content, executable bit and time", () => {
     const hostPath = join(work, 'tool');
     writeFileSync(hostPath, 'content');
     chmodSync(hostPath, 0o711);
@@ -80,7 +80,7 @@ describe('an initramfs archive', () => {
     expect(entry).toEqual({ mode: '100755', name: 'tool', content: 'content', mtimeS: 1_234_567 });
   });
 
-  it('encodes names and contents of every length so that the next entry starts on a word', () => {
+  it('encodes names and contents of any length so that the next entry starts at a word', () => {
     const texts = ['', 'a', 'ab', 'abc', 'abcd', 'ü'];
     const entries = texts.map(
       (text, i): Entry => ({

@@ -1,12 +1,12 @@
 import { describe, expect, it } from 'vitest';
 import { parseStatus } from '../../vm/machine.ts';
 
-describe('the exit status that a guest writes', () => {
+describe('the exit status from a guest', () => {
   it.each([
     ['0\n', 0],
     ['1\r\n', 1],
     ['137\n', 137],
-  ])('%j is read', (text, status) => {
+  ])('%j is parsed', (text, status) => {
     expect(parseStatus(text)).toEqual({ kind: 'exited', status });
   });
 

@@ -18,7 +18,7 @@ extra/mine.ko:
 `;
 
 describe('the choice of kernel modules', () => {
-  it('takes networking and what it depends on, and no drivers of cards or file systems', () => {
+  it('includes networking with its dependencies, and no drivers of cards or file systems', () => {
     expect(selectModules(modulesDep)).toEqual([
       'extra/mine.ko',
       'kernel/drivers/net/veth.ko.xz',
@@ -29,7 +29,7 @@ describe('the choice of kernel modules', () => {
     ]);
   });
 
-  it('says what to do when depmod has not been run', () => {
+  it('explains what to do if depmod has not been run', () => {
     expect(() => moduleFiles(work)).toThrow(CannotRun);
     expect(() => moduleFiles(work)).toThrow(/modules\.dep is missing.*depmod/);
   });

@@ -7,7 +7,7 @@ import { projectFiles } from '../../vm/project.ts';
 const work = mkdtempSync(join(tmpdir(), 'fairlead-project-'));
 afterAll(() => rmSync(work, { recursive: true }));
 
-it('the guest gets sources, the built addon and the packages that run, and nothing else', () => {
+it('the guest has sources, the built addon and the packages that run, and nothing else', () => {
   const files = [
     'src/main.ts',
     'docs/map.md',

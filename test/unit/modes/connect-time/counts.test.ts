@@ -52,7 +52,7 @@ function textOf(to: Address | undefined): string {
 
 const elements = (): number => kernel.bpf.maps.get(`${directory}/counts4`)!.size;
 
-it('are told by frontend and by endpoint', async () => {
+it('connect-time counts are reported by frontend and by endpoint', async () => {
   counted(web, '10.244.0.1', 3);
   counted(web, '10.244.0.2', 4);
   counted(nodePort, '10.244.0.1', 5);
@@ -65,7 +65,7 @@ it('are told by frontend and by endpoint', async () => {
   });
 });
 
-it('are kept as a sum where endpoints that nobody connects to take too much room', async () => {
+it('connect-time counts of endpoints without connections are summed up to save memory', async () => {
   const counts = new ConnectTimeCounts(2);
   for (const last of [1, 2, 3]) counted(web, `10.244.0.${last}`, last);
   await read(counts);
@@ -77,7 +77,7 @@ it('are kept as a sum where endpoints that nobody connects to take too much room
   expect(elements()).toBe(2);
 });
 
-it('go on where an endpoint comes back, also for a process that starts', async () => {
+it('connect-time counts continue when an endpoint is added again, also after a restart', async () => {
   const counts = new ConnectTimeCounts(0);
   counted(web, '10.244.0.1', 3);
   await read(counts);
@@ -89,7 +89,7 @@ it('go on where an endpoint comes back, also for a process that starts', async (
   });
 });
 
-it('of a frontend that nobody connects to leave the map, where there is too much', async () => {
+it('connect-time counts of unused frontends are deleted from the map when it is too full', async () => {
   const counts = new ConnectTimeCounts(0);
   counted(web, '10.244.0.1', 3);
   for (let i = 0; i < 3; i += 1) await read(counts);

@@ -52,7 +52,7 @@ function outcome(kind: Frontend['kind'], row: Row): string {
 const every = ['clusterIP', 'externalIP', 'loadBalancerIP', 'nodePort'] as const;
 const external = ['externalIP', 'loadBalancerIP', 'nodePort'] as const;
 
-describe('what gets its endpoint when it is made', () => {
+describe('connect-time translation includes', () => {
   it.each(every)('%s', (kind) => {
     expect(outcome(kind, {})).toBe('cluster');
   });
@@ -80,14 +80,14 @@ describe('what gets its endpoint when it is made', () => {
     },
   );
 
-  it('without a local detector, if only the node’s own connections are translated', () => {
+  it('all clients without a local detector, if only the node’s own connections are translated', () => {
     const fields = { externalTrafficPolicy: 'Local' } as const;
     const row: Row = { fields, localDetector: { kind: 'none' }, reach: 'host' };
     expect(outcome('nodePort', row)).toBe('cluster');
   });
 });
 
-describe('what is left to the rules', () => {
+describe('connect-time translation excludes', () => {
   it.each(every)('%s of a Service that asks for it', (kind) => {
     expect(outcome(kind, { fields: { rulesOnly: true } })).toBe('annotation');
   });

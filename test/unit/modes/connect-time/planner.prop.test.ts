@@ -74,7 +74,7 @@ function meddle(kernel: FakeKernel, _family: Family, { deed, nth }: Meddling): v
 
 describePlanner('the planner of connect-time translation', subject, { meddle, meddlings });
 
-it('expects as many elements as the kernel has, after any life', () =>
+it('the connect-time planner expects as many elements as the kernel has, after random changes', () =>
   fc.assert(
     fc.asyncProperty(stories(failures), async ([opening, plot]) => {
       const story = new Story(subject, opening);

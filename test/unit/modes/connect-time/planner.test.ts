@@ -94,7 +94,7 @@ function endpoints(): string[] {
   });
 }
 
-it('has an element for each address, for the node port, and for an address that accepts it', async () => {
+it('connect-time maps have an element for each address, node port, and address that accepts it', async () => {
   await start(web('10.244.0.1', '10.244.0.2'));
   const [pool] = elements('endpoints4').map(([key]) => key.slice(0, 32));
   const two = `${pool}0200000000000000`;
@@ -108,14 +108,14 @@ it('has an element for each address, for the node port, and for an address that 
   expect(endpoints()).toEqual(['0 10.244.0.1:8080 10.244.0.2:8080']);
 });
 
-it('attaches the programs last, for the sockets that are asked for', async () => {
+it('connect-time programs are attached last, for the requested sockets', async () => {
   await start(web('10.244.0.1'));
   expect([...kernel.bpf.links.values()]).toEqual([
     { cgroup: '/cgroup', all: 1, counts: 0, excludes: 1 },
   ]);
 });
 
-it('moves the last endpoint into the place of one that goes, and writes nothing else', async () => {
+it('a removed endpoint is replaced by the last one, and nothing else is written', async () => {
   const ips = Array.from({ length: 9 }, (_, i) => `10.244.0.${i + 1}`);
   const before = web(...ips);
   await start(before);
@@ -136,7 +136,7 @@ it('moves the last endpoint into the place of one that goes, and writes nothing 
   ]);
 });
 
-it('makes a group smaller when its last endpoint goes', async () => {
+it('a group of endpoints gets smaller when its last endpoint is removed', async () => {
   const before = web('10.244.0.1', '10.244.0.2');
   await start(before);
   planner.change(before, inOrderOf(before, web('10.244.0.1')));
@@ -144,7 +144,7 @@ it('makes a group smaller when its last endpoint goes', async () => {
   expect(endpoints()).toEqual(['0 10.244.0.1:8080']);
 });
 
-it('leaves to the rules what has no endpoints any more', async () => {
+it('a Service without endpoints is removed from connect-time maps', async () => {
   await start(web('10.244.0.1'));
   planner.change(web('10.244.0.1'), web());
   expect(apply()).toBe('applied');
@@ -152,7 +152,7 @@ it('leaves to the rules what has no endpoints any more', async () => {
   expect(elements('frontends4').map(([key]) => key.slice(-2))).toEqual(['02']);
 });
 
-it('follows addresses of the node', async () => {
+it('connect-time maps follow addresses of the node', async () => {
   await start(web('10.244.0.1'));
   const connectTimeAddresses = [address('192.168.0.7')];
   await planner.environment({ ...environment, connectTimeAddresses }, noPause);
@@ -162,7 +162,7 @@ it('follows addresses of the node', async () => {
   expect(keys).not.toContain(`${hexOf('192.168.0.1')}00000002`);
 });
 
-it('keeps loopback addresses to the sockets of the node', async () => {
+it('connect-time maps limit loopback addresses to the sockets of the node', async () => {
   await start(web('10.244.0.1'));
   const connectTimeAddresses = [address('127.0.0.1')];
   await planner.environment({ ...environment, connectTimeAddresses }, noPause);
@@ -176,7 +176,7 @@ function excluded(): bigint[] {
   return elements('excluded4').map(([key]) => Buffer.from(key, 'hex').readBigUInt64LE());
 }
 
-it('follows the cgroups that are excluded, and says when all are there', async () => {
+it('connect-time maps follow the excluded cgroups, and mark when all exist', async () => {
   await start(web('10.244.0.1'));
   expect(excluded()).toEqual([]);
   await planner.environment({ ...environment, excludedCgroups: [] }, noPause);
@@ -190,7 +190,7 @@ it('follows the cgroups that are excluded, and says when all are there', async (
   expect(new Set(excluded())).toEqual(new Set([0n, 8n]));
 });
 
-it('makes a map that an earlier version did not have, keeps the others, and links anew', async () => {
+it('an upgrade creates missing maps, keeps the others, and replaces the links', async () => {
   const before = web('10.244.0.1');
   await start(before);
   kernel.bpf.maps.delete(`${placement.directory}/excluded4`);
@@ -208,7 +208,7 @@ it('makes a map that an earlier version did not have, keeps the others, and link
   expect(again.drift).toEqual({ missing: 0, wrong: 0, unwanted: 0 });
 });
 
-it('takes over what another process has left, in its order, without a write', async () => {
+it('a restart adopts the maps of an earlier process with their order, without a write', async () => {
   const left = web('10.244.0.1', '10.244.0.2', '10.244.0.3');
   await start(left);
   const { writes } = kernel;
@@ -221,7 +221,7 @@ it('takes over what another process has left, in its order, without a write', as
 });
 
 it.each(['frontends4', 'endpoints4', 'excluded4'] as const)(
-  'counts that another program has deleted or added an element of %s',
+  'a count detects that another program has deleted or added an element of %s',
   async (map) => {
     await planner.environment({ ...environment, excludedCgroups: [7n] }, noPause);
     await start(web('10.244.0.1', '10.244.0.2'), named('other', '10.96.0.2', [], 30081));
@@ -241,7 +241,7 @@ it.each(['frontends4', 'endpoints4', 'excluded4'] as const)(
   },
 );
 
-it('counts maps that are missing as one fault', async () => {
+it('missing maps count as one fault', async () => {
   await start(web('10.244.0.1'));
   kernel.bpf.maps.delete(`${placement.directory}/endpoints4`);
   expect(await planner.miscounts?.(kernel)).toEqual([
@@ -249,7 +249,7 @@ it('counts maps that are missing as one fault', async () => {
   ]);
 });
 
-it('tells that somebody has detached the programs', async () => {
+it('a check reports that another program has detached the programs', async () => {
   await start(web('10.244.0.1'));
   expect(await planner.miscounts?.(kernel)).toEqual([]);
   kernel.bpf.links.clear();
@@ -258,7 +258,7 @@ it('tells that somebody has detached the programs', async () => {
   ]);
 });
 
-it('says what the kernel holds of a Service', async () => {
+it('a description names the elements of a Service', async () => {
   const forwarding = web('10.244.0.1', '10.244.0.2');
   await start(forwarding);
   expect(planner.describe(forwarding)).toContain(

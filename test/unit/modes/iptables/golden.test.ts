@@ -43,7 +43,7 @@ async function played(family: Family, served: readonly Served[], more = {}): Pro
   return save(kernel, family);
 }
 
-describe('what iptables-save prints of', () => {
+describe('the output of iptables-save matches for', () => {
   it.for(['IPv4', 'IPv6'] as const)('no Service, %s', async (family) => {
     const text = await played(family, []);
     await expect(text).toMatchFileSnapshot(`golden/nothing-${family.toLowerCase()}.save`);
@@ -54,7 +54,7 @@ describe('what iptables-save prints of', () => {
     await expect(text).toMatchFileSnapshot('golden/localhost-node-ports.save');
   });
 
-  it('a node port on localhost where the kernel has named counters', async () => {
+  it('a node port on localhost if the kernel has named counters', async () => {
     const kernel = new FakeKernel();
     const stage = new Stage({ family: 'IPv4', localhostNodePorts: true }, kernel, iptablesMode());
     await stage.rig.planner.prepare?.(kernel, (ops) => kernel.apply(ops));

@@ -28,16 +28,16 @@ describe('names of chains', () => {
   it.for([
     ['10.180.0.1:80', 'SXIVWICOYRO3J4NJ'],
     ['[fd00::1]:80', 'T5UNFIPVCZXM3U7X'],
-  ] as const)("of an endpoint are kube-proxy's: %s", ([endpoint, hash]) => {
+  ] as const)('of an endpoint match those of kube-proxy: %s', ([endpoint, hash]) => {
     expect(endpointChain(port('p80', 'ns1/svc1'), endpoint)).toBe(`KUBE-SEP-${hash}`);
   });
 
-  it('differ for protocols of one port', () => {
+  it('differ for protocols of the same port', () => {
     const tcp = serviceChains(port('dns', 'kube-system/dns')).cluster;
     expect(serviceChains(port('dns', 'kube-system/dns', 'UDP')).cluster).not.toBe(tcp);
   });
 
-  it('are known by their hash', () => {
+  it('are recognised by their hash', () => {
     expect(isServiceChain('KUBE-SVC-XPGD46QRK7WJZT7O')).toBe(true);
     for (const name of ['KUBE-SERVICES', 'KUBE-SEP-A', 'KUBE-HP-XPGD46QRK7WJZT7O']) {
       expect(isServiceChain(name)).toBe(false);

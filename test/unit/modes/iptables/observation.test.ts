@@ -18,36 +18,39 @@ class OpenBackend extends IptablesBackend {
   }
 }
 
-it.each(['compared', 'abandoned'])('learns nothing more of batches once it is %s', async (end) => {
-  const kernel = new FakeKernel();
-  const backend = new OpenBackend(config, new RuleTraffic());
-  const planner = new ModePlanner(backend, { serviceCIDRs: [], nodePortAddresses: 'all' });
-  const wanted = resolveOne(service(), [slice({ '10.244.1.1': ready })]);
-  const apply = (): void => {
-    const batch = planner.take();
-    if (batch === undefined) return;
-    const result = kernel.applyNow(batch.ops);
-    expect(result.kind).toBe('applied');
-    if (result.kind === 'applied') batch.committed(result);
-  };
+it.each(['compared', 'abandoned'])(
+  'an iptables observation ignores later batches once it is %s',
+  async (end) => {
+    const kernel = new FakeKernel();
+    const backend = new OpenBackend(config, new RuleTraffic());
+    const planner = new ModePlanner(backend, { serviceCIDRs: [], nodePortAddresses: 'all' });
+    const wanted = resolveOne(service(), [slice({ '10.244.1.1': ready })]);
+    const apply = (): void => {
+      const batch = planner.take();
+      if (batch === undefined) return;
+      const result = kernel.applyNow(batch.ops);
+      expect(result.kind).toBe('applied');
+      if (result.kind === 'applied') batch.committed(result);
+    };
 
-  const observation = await planner.observe(kernel, noPause);
-  const found = backend.found!;
-  const repair = await observation.restore([wanted], noPause);
-  repair.compare(wanted);
-  // What changes before the comparison is over is noted: nothing is to be deleted twice.
-  apply();
-  planner.change(wanted, undefined);
-  apply();
-  const noted = found.deleted.size;
-  expect(noted).toBeGreaterThan(0);
-  if (end === 'compared') await repair.finish(noPause);
-  else observation.drop();
-  apply();
+    const observation = await planner.observe(kernel, noPause);
+    const found = backend.found!;
+    const repair = await observation.restore([wanted], noPause);
+    repair.compare(wanted);
+    // What changes before the comparison is over is noted: nothing is to be deleted twice.
+    apply();
+    planner.change(wanted, undefined);
+    apply();
+    const noted = found.deleted.size;
+    expect(noted).toBeGreaterThan(0);
+    if (end === 'compared') await repair.finish(noPause);
+    else observation.drop();
+    apply();
 
-  planner.change(undefined, wanted);
-  apply();
-  planner.change(wanted, undefined);
-  apply();
-  expect(found.deleted.size).toBe(noted);
-});
+    planner.change(undefined, wanted);
+    apply();
+    planner.change(wanted, undefined);
+    apply();
+    expect(found.deleted.size).toBe(noted);
+  },
+);

@@ -16,7 +16,7 @@ function plain(rules: readonly ObservedRule[]) {
   return rules.map(({ handle, expressions }) => [handle, Buffer.from(expressions).toString('hex')]);
 }
 
-it('gives the rules of each chain back in order', () => {
+it('packed chains return the rules of each chain in order', () => {
   fc.assert(
     fc.property(fc.array(fc.array(rule, { maxLength: 6 }), { maxLength: 20 }), (chains) => {
       const packed = new PackedChains();
@@ -31,7 +31,7 @@ it('gives the rules of each chain back in order', () => {
   );
 });
 
-it('keeps a copy', () => {
+it('packed chains keep a copy', () => {
   const packed = new PackedChains();
   const expressions = Uint8Array.of(1, 2, 3);
   packed.add('nat KUBE-SVC-A');
@@ -40,7 +40,7 @@ it('keeps a copy', () => {
   expect(plain(packed.get('nat KUBE-SVC-A')!)).toEqual([[7, '010203']]);
 });
 
-it('knows a chain without rules from one that is not there', () => {
+it('packed chains distinguish an empty chain from a missing one', () => {
   const packed = new PackedChains();
   packed.add('nat KUBE-SVC-A');
   expect(packed.get('nat KUBE-SVC-A')).toEqual([]);

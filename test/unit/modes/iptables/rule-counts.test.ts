@@ -79,7 +79,7 @@ it.each(['IPv4', 'IPv6'] as const)('%s: as many as there are, whatever happens',
   expect(counted.told('written')).toEqual({ nat: 0, filter: 0 });
 });
 
-it('those that were written since the last count', async () => {
+it('the number of written rules includes those since the last count', async () => {
   const counted = new Counted('IPv4');
   const web = service({ clusterIPs: ['10.96.0.1'] });
   await counted.stage.play([web, endpoints('IPv4', { '10.244.1.6': ready })]);

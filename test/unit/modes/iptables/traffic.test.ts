@@ -44,8 +44,8 @@ const refusals = 'TCP 10.96.0.1:80 no_endpoints';
 const served = (...addresses: string[]) =>
   endpoints('IPv4', Object.fromEntries(addresses.map((address) => [address, ready])));
 
-describe('rules', () => {
-  it('count connections, while endpoints come and go', async () => {
+describe('the counters of iptables rules', () => {
+  it('count connections while endpoints are added and removed', async () => {
     await stage.play([web, served(here)]);
     seen('nat', 'KUBE-SERVICES', 3);
     await stage.play([web, served(here, there)]);
@@ -55,7 +55,7 @@ describe('rules', () => {
     expect(await told()).toEqual({ [connections]: 7 });
   });
 
-  it('that go leave what they have counted', async () => {
+  it('keep the counts of deleted rules', async () => {
     await stage.play([web, served(here)]);
     seen('nat', 'KUBE-SERVICES', 3);
     await stage.play([web]);
@@ -67,7 +67,7 @@ describe('rules', () => {
     expect(await told()).toEqual({ [connections]: 6, [refusals]: 2 });
   });
 
-  it('count node ports, whatever their address, and what a policy or source ranges refuse', async () => {
+  it('count node ports at any address, and refusals by policy or source ranges', async () => {
     const outside = service({
       type: 'LoadBalancer',
       clusterIPs: ['10.96.0.1'],
@@ -88,7 +88,7 @@ describe('rules', () => {
     });
   });
 
-  it('are the same after a restart; those of others tell nothing', async () => {
+  it('are the same after a restart, without rules of other programs', async () => {
     await stage.play([web, served(here)]);
     seen('nat', 'KUBE-SERVICES', 3);
     seen('nat', 'PREROUTING', 9);
@@ -96,7 +96,7 @@ describe('rules', () => {
     expect(await told()).toEqual({ [connections]: 3 });
   });
 
-  it('never tell less, although a rule may be missing while others are written', async () => {
+  it('never decrease, although a rule may be missing while others are written', async () => {
     await stage.play([web, served(here)]);
     seen('nat', 'KUBE-SERVICES', 3);
     await stage.play([web]);

@@ -26,7 +26,7 @@ describe.each([
   const servers = new ObservedServers(family);
   for (const one of all) servers.add(one);
 
-  it('gives back what was added, with the keys of an EndpointList', () => {
+  it('returns the added servers, with the keys of an EndpointList', () => {
     const endpoints = all.map((one) => ({ address: one.destination, port: one.destinationPort }));
     const list = EndpointList.of(family, endpoints);
     const wanted = all.map(({ weight, forwarding, activeConnections }, i) => [
@@ -40,7 +40,7 @@ describe.each([
     expect(servers.connections).toBe(all.reduce((sum, one) => sum + one.activeConnections + 1, 0));
   });
 
-  it('leaves out real servers of the other family', () => {
+  it('omits real servers of the other family', () => {
     const none = new ObservedServers(family);
     none.add(destination(new Uint8Array(20 - length), 1));
     expect([...none.entries()]).toEqual([]);

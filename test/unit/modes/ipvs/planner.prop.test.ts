@@ -121,8 +121,8 @@ class Life {
   }
 }
 
-describe('any life of a cluster', () => {
-  it('ends in the same kernel state as a fresh load of what is wanted', async () => {
+describe('the ipvs planner after random changes', () => {
+  it('has the same kernel state as a full load of the desired state', async () => {
     const lives = fc.asyncProperty(
       openings,
       fc.array(happenings, { maxLength: 12 }),
@@ -135,7 +135,7 @@ describe('any life of a cluster', () => {
     await fc.assert(lives, { numRuns: 60 });
   });
 
-  it('leaves a kernel that a restart finds right and does not write to', async () => {
+  it('leaves a kernel state to which a restart writes nothing', async () => {
     const lives = fc.asyncProperty(
       openings,
       fc.array(happenings, { maxLength: 6 }),

@@ -68,8 +68,8 @@ function steps(script: string): string[] {
     .map((line) => line.replace(/ -m -w/, ''));
 }
 
-describe('the order of a batch', () => {
-  it('gives a VIP its real servers before its address', async () => {
+describe('a batch of mode ipvs', () => {
+  it('adds real servers to a VIP before it binds the address', async () => {
     const rig = await started(new Map());
     rig.plan(web([a, b]));
     const script = rig.take();
@@ -83,7 +83,7 @@ describe('the order of a batch', () => {
     expect(script.lastIndexOf('add element')).toBeLessThan(script.indexOf('ipvsadm'));
   });
 
-  it('takes the address away before the virtual service, and the record of it last', async () => {
+  it('removes the address before the virtual service, and its record last', async () => {
     const rig = await started(web([a]));
     rig.plan(new Map());
     const script = rig.take();
@@ -94,7 +94,7 @@ describe('the order of a batch', () => {
     expect(script.indexOf('delete element')).toBeGreaterThan(script.indexOf('ipvsadm -D'));
   });
 
-  it('adds the new endpoint before the old one goes', async () => {
+  it('adds the new endpoint before it removes the old one', async () => {
     const rig = await started(web([a]));
     rig.plan(web([b]));
     expect(steps(rig.take())).toEqual([
@@ -103,17 +103,17 @@ describe('the order of a batch', () => {
     ]);
   });
 
-  it('binds addresses at a start when all virtual services are there', async () => {
+  it('of a start binds addresses when all virtual services exist', async () => {
     const rig = await started(web([a]));
     expect(rig.kernel.links.texts('kube-ipvs0')).toEqual(['10.96.0.1/32']);
     expect(rig.kernel.ipvs.text()).toContain(`-> ${a}:8080 masq weight 1`);
   });
 });
 
-describe('an endpoint that goes', () => {
+describe('a removed endpoint in mode ipvs', () => {
   const key = 'TCP 10.96.0.1:80';
 
-  it('keeps its connections, with weight 0, and is deleted when the last one has ended', async () => {
+  it('keeps its connections with weight 0, and is deleted when the last one has ended', async () => {
     const rig = await started(web([a, b]));
     rig.kernel.ipvs.traffic(key, `${a}:8080`, { activeConnections: 1 });
     rig.plan(web([b]));
@@ -127,7 +127,7 @@ describe('an endpoint that goes', () => {
     expect(rig.planner.takeDeferred).toBeUndefined();
   });
 
-  it('is not forgotten when the dump that shows its connections is interrupted', async () => {
+  it('is kept if the dump of its connections is interrupted', async () => {
     const rig = await started(web([a, b]));
     rig.plan(web([b]));
     rig.take();
@@ -146,7 +146,7 @@ describe('an endpoint that goes', () => {
     expect(rig.planner.takeDeferred).toBeUndefined();
   });
 
-  it('drains on after a restart, which writes nothing', async () => {
+  it('continues to drain after a restart, which writes nothing', async () => {
     const rig = await started(web([a, b]));
     rig.kernel.ipvs.traffic(key, `${a}:8080`, { activeConnections: 1 });
     rig.plan(web([b]));
@@ -159,7 +159,7 @@ describe('an endpoint that goes', () => {
     expect(steps(await rig.drain())).toEqual([`ipvsadm -d -t 10.96.0.1:80 -r ${a}:8080`]);
   });
 
-  it('that a dead process had set aside gets its weight back at the start', async () => {
+  it('gets its weight back at the start if an earlier process was draining it', async () => {
     const rig = await started(web([a, b]));
     rig.plan(web([b]));
     rig.take();
@@ -167,7 +167,7 @@ describe('an endpoint that goes', () => {
     expect(rig.kernel.ipvs.text()).toContain(`-> ${a}:8080 masq weight 1`);
   });
 
-  it('is deleted at once when it serves UDP', async () => {
+  it('is deleted immediately if it serves UDP', async () => {
     const udp = { ports: [{ ...http, protocol: 'UDP' as const }] };
     const rig = await started(web([a, b], udp));
     rig.plan(web([b], udp));
@@ -176,7 +176,7 @@ describe('an endpoint that goes', () => {
   });
 });
 
-describe('what others have made', () => {
+describe('virtual services of other programs', () => {
   const foreign = (kernel: FakeKernel, at: string, port: number): void => {
     const writer = new RecordWriter(kernelOps);
     const key = { family: 2, protocol: 6, address: address(at).bytes, port };
@@ -190,7 +190,7 @@ describe('what others have made', () => {
   };
   const theirs = 'wlc flags 0x0 timeout 0 /32\n  -> 172.16.0.1:1 droute weight 7';
 
-  it('stays: virtual services at addresses that are not on our link', async () => {
+  it('are kept at addresses that are not on our link', async () => {
     const kernel = new FakeKernel();
     foreign(kernel, '192.168.0.1', 80);
     foreign(kernel, '203.0.113.9', 80);
@@ -202,7 +202,7 @@ describe('what others have made', () => {
     expect(kernel.ipvs.text()).toContain(`TCP 203.0.113.9:80 ${theirs}`);
   });
 
-  it('stays as it is in excludeCIDRs, even where a Service asks for the same', async () => {
+  it('are kept in excludeCIDRs, even if a Service claims the same', async () => {
     const kernel = new FakeKernel();
     foreign(kernel, '10.96.0.1', 80);
     const rig = new Rig(configOf({ excludeCIDRs: [cidr('10.96.0.0/24')] }), environment, kernel);
@@ -214,7 +214,7 @@ describe('what others have made', () => {
     expect(kernel.ipvs.text()).toBe(`TCP 10.96.0.1:80 ${theirs}\n`);
   });
 
-  it('is taken over where a Service asks for the same: kube-proxy made it', async () => {
+  it('are adopted if a Service claims the same: kube-proxy created them', async () => {
     const kernel = new FakeKernel();
     foreign(kernel, '10.96.0.1', 80);
     const rig = new Rig(configOf(), environment, kernel);
@@ -223,7 +223,7 @@ describe('what others have made', () => {
     expect(kernel.ipvs.text()).toContain(`-> ${a}:8080 masq weight 1`);
   });
 
-  it('makes a cleanup do nothing where our table is not', async () => {
+  it('are kept by a cleanup if our table is missing', async () => {
     const kernel = new FakeKernel();
     foreign(kernel, '10.96.0.1', 80);
     const before = kernel.ipvs.text();
@@ -233,10 +233,10 @@ describe('what others have made', () => {
   });
 });
 
-describe('an address of this machine', () => {
+describe('an address of this machine in mode ipvs', () => {
   const onNode = { externalIPs: ['192.168.0.1'] };
 
-  it('is not bound, is named once with its Service, and serves the port of the Service', async () => {
+  it('is not bound, is reported once with its Service, and serves the port of the Service', async () => {
     const rig = await started(new Map());
     rig.plan(web([a], onNode));
     const script = rig.take();
@@ -249,7 +249,7 @@ describe('an address of this machine', () => {
     expect(rig.planner.takeReport?.().refused).toEqual([]);
   });
 
-  it('that it gets later is given back to it', async () => {
+  it('is restored after the Service that had it is deleted', async () => {
     const rig = await started(web([a], { externalIPs: ['198.51.100.7'] }));
     expect(rig.kernel.links.texts('kube-ipvs0')).toContain('198.51.100.7/32');
     const own = [node, address('198.51.100.7')];
@@ -260,8 +260,8 @@ describe('an address of this machine', () => {
   });
 });
 
-describe('cleanup', () => {
-  it('removes link, virtual services and table, and says so before', async () => {
+describe('cleanup of mode ipvs', () => {
+  it('removes link, virtual services and table, and lists them with --dry-run', async () => {
     const ports = [{ ...http, nodePort: 30080 }];
     const rig = await started(web([a], { type: 'NodePort', ports }));
     const objects = (await ipvsMode.owned(rig.kernel)).map(({ object }) => object);
@@ -275,14 +275,14 @@ describe('cleanup', () => {
   });
 });
 
-describe('the probe', () => {
-  it('finds nothing missing, and leaves nothing behind', async () => {
+describe('the probe of mode ipvs', () => {
+  it('succeeds if nothing is missing, and removes its objects', async () => {
     const kernel = new FakeKernel();
     expect(await ipvsMode.probe(kernel)).toEqual([]);
     expect(kernel.ipvs.text() + kernel.ruleset()).toBe('');
   });
 
-  it('names IPVS, the scheduler, and dummy links', async () => {
+  it('names IPVS, the scheduler and dummy links if missing', async () => {
     const kernel = new FakeKernel();
     kernel.ipvs.schedulers.delete('mh');
     kernel.links.types.delete('dummy');
@@ -295,7 +295,7 @@ describe('the probe', () => {
     expect(await ipvsMode.probe(kernel)).toMatchObject([{ feature: 'IPVS' }]);
   });
 
-  it('of a kernel without IPVS leads to the next mode, with the reason', async () => {
+  it('leads to the next mode, with the reason, on a kernel without IPVS', async () => {
     const kernel = new FakeKernel();
     kernel.ipvs.present = false;
     const iptables: ProxyMode = { ...ipvsMode, name: 'iptables', probe: async () => [] };

@@ -47,7 +47,7 @@ async function drained(rig: Rig): Promise<string> {
 }
 
 describe('lists of source ranges in mode ipvs', () => {
-  it('are shared, replaced as a whole, and go by a later batch', async () => {
+  it('are shared, replaced as a whole, and deleted by a later batch', async () => {
     const rig = await started(guarded('a', 1, '192.0.2.0/24'), guarded('b', 2, '192.0.2.0/24'));
     expect(lists(rig)).toHaveLength(1);
     const wanted = all(guarded('a', 1, '192.0.3.0/24'), guarded('b', 2, '192.0.2.0/24'));
@@ -62,7 +62,7 @@ describe('lists of source ranges in mode ipvs', () => {
     expect(lists(rig)).toHaveLength(1);
   });
 
-  it('are rules of a chain where they are few, and no set', async () => {
+  it('are rules of a chain, not a set, if they are short', async () => {
     const wanted = all(few('a', 1, '192.0.2.0/24'), few('b', 2, '192.0.2.0/24'));
     const rig = await started(...wanted.values());
     expect(lists(rig)).toHaveLength(0);
@@ -75,7 +75,7 @@ describe('lists of source ranges in mode ipvs', () => {
     expect(await drained(rig)).toBe(await freshState(config, environment, wanted));
   });
 
-  it('leave nothing behind when a tenant always has others', async () => {
+  it('are all deleted while a tenant changes them continuously', async () => {
     const rig = await started(guarded('a', 1, '192.0.2.0/24'));
     let most = 0;
     for (let i = 0; i < 50; i += 1) {
@@ -87,7 +87,7 @@ describe('lists of source ranges in mode ipvs', () => {
     expect(most).toBeLessThanOrEqual(3);
   });
 
-  it('that others change are put right, and so are verdicts', async () => {
+  it('are repaired, with their verdicts, if another program changes them', async () => {
     const rig = await started(guarded('a', 1, '192.0.2.0/25'), guarded('b', 2, '192.0.2.0/25'));
     const before = rig.state();
     const at = { family: NFPROTO.IPv4, table: 'fairlead-ipvs' };

@@ -25,7 +25,7 @@ async function told(kernel: FakeKernel): Promise<string[]> {
   return texts;
 }
 
-it('tells connections by frontend and endpoint, of our virtual services alone', async () => {
+it('IPVS connections are reported by frontend and endpoint, for our virtual services only', async () => {
   const rig = new Rig({ ...config, ipvs: defaultIPVSSettings }, environment);
   const other = { frontends: [clusterIP('10.96.0.2')] };
   await rig.start(all(forwarding('web', pool(1, 2)), forwarding('idle', pool(3), other)));
@@ -42,14 +42,14 @@ it('tells connections by frontend and endpoint, of our virtual services alone', 
   ]);
 });
 
-it('tells nothing where there is no table of ours', async () => {
+it('IPVS connections are not reported without our table', async () => {
   const kernel = new FakeKernel();
   kernel.foreign(batch(addService(theirs), addDestination(theirs, '10.0.0.9:80')));
   kernel.ipvs.traffic('TCP 10.96.9.9:80', '10.0.0.9:80', { connections: 5 });
   expect(await told(kernel)).toEqual([]);
 });
 
-it('switching it on and off changes the table in place', async () => {
+it('IPVS counters are enabled and disabled in the existing table', async () => {
   const settings = { ...config, ipvs: defaultIPVSSettings };
   const ranges = { sourceRanges: [cidr('192.0.2.0/24')] };
   const address = { kind: 'loadBalancerIP', address: node, treatment: 'external' } as const;

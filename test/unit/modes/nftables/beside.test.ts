@@ -40,9 +40,9 @@ async function started(): Promise<Rig> {
   return rig;
 }
 
-describe('an audit that goes on beside batches', () => {
+describe('an audit during other batches', () => {
   it.for(Array.from({ length: momentsMax }, (_, i) => i))(
-    'takes nothing that a batch wrote for drift, before dump %i or after it',
+    'reports no drift for what a batch wrote, before dump %i or after it',
     async (moment) => {
       const rig = await started();
       const drift = await rig.auditBeside((dumps) => {
@@ -56,7 +56,7 @@ describe('an audit that goes on beside batches', () => {
     },
   );
 
-  it('takes nothing for drift that is deleted later, at any time', async () => {
+  it('reports no drift for objects whose deletion is deferred', async () => {
     const rig = await started();
     rig.plan(all(...after));
     rig.take();
@@ -68,7 +68,7 @@ describe('an audit that goes on beside batches', () => {
     expect(rig.kernel.ruleset()).toBe(await freshRuleset(config, environment, rig.planned));
   });
 
-  it('repairs what somebody deleted of what no batch writes', async () => {
+  it('repairs what another program deleted, if no batch writes it', async () => {
     const rig = await started();
     const at = { family: NFPROTO.IPv4, table: 'fairlead', set: 'services', shape: 0 };
     const entries = Uint8Array.of(10, 96, 0, 9, 6, 0, 0, 0, 0, 80, 0, 0);
@@ -83,7 +83,7 @@ describe('an audit that goes on beside batches', () => {
     expect(rig.kernel.ruleset()).toBe(await freshRuleset(config, environment, rig.planned));
   });
 
-  it('deletes a base chain of others with the name of a retired chain, so that it can be made', async () => {
+  it("deletes another program's base chain that has the name of a retired chain", async () => {
     const rig = new Rig(config, environment);
     const two = all(forwarding('web', pool(1, 2)));
     await rig.start(two);

@@ -3,7 +3,7 @@ import { Deferred } from '../../../../src/modes/nftables/deferred.ts';
 
 const key = Uint8Array.of(1);
 
-it('deletes no more at once than others can wait for', () => {
+it('deferred deletions are split so that other changes do not wait long', () => {
   const deferred = new Deferred();
   for (const id of ['a', 'b', 'c', 'd']) deferred.retire('endpoints-a', id, key, 0, 10_000);
   expect(deferred.due()).toEqual([]);

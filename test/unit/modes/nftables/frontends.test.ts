@@ -5,7 +5,7 @@ import { frontendElements, objectsOfFrontend } from '../../../../src/modes/nftab
 import { clusterIP, config, forwarding, pool } from './forwardings.ts';
 
 describe('frontends of one class', () => {
-  it('share their chains, so that thousands of them hold rules once', () => {
+  it('share their chains, so that thousands of them need one copy of the rules', () => {
     const classes = new ChainClasses(config);
     const chainsOf = (name: string, fields = {}) => {
       const frontends = [clusterIP('10.96.0.1', 'external-local')];
@@ -35,7 +35,7 @@ describe('session affinity', () => {
     frontends: [clusterIP('10.96.0.1', treatment)],
   });
 
-  it('names its objects after what they hold', () => {
+  it('names its objects by their contents', () => {
     expect(namesOf({})).toEqual(['affinity-*', 'recall-internal-*', 'learn-60-*']);
     expect(namesOf({ affinityTimeoutSeconds: 10800 })).toContain('learn-10800-*');
     expect(namesOf(outside('external'))).toEqual(['affinity-*', 'recall-external-*', 'learn-60-*']);

@@ -78,11 +78,11 @@ const orders: Readonly<Record<string, Order>> = {
   ],
 };
 
-describe('what is found of a pool', () => {
+describe('the observation of a pool', () => {
   const hosts = Array.from({ length: 600 }, (_, i) => i + 1);
 
   for (const [name, order] of Object.entries(orders)) {
-    it(`is the same when its entries come ${name}`, async () => {
+    it(`is the same if its entries arrive ${name}`, async () => {
       const before = forwarding('web', pool(...hosts));
       const restart = await Restart.after(before, order);
       const found = await restart.observe();
@@ -92,7 +92,7 @@ describe('what is found of a pool', () => {
     });
   }
 
-  it('tells which endpoints are others than those wanted', async () => {
+  it('shows which endpoints differ from the desired ones', async () => {
     const restart = await Restart.after(forwarding('web', pool(1, 2, 3, 4)), sorted);
     const drift = await restart.repair(
       await restart.observe(),
@@ -102,7 +102,7 @@ describe('what is found of a pool', () => {
   });
 });
 
-describe('a Forwarding', () => {
+describe('the observation of a Forwarding', () => {
   const local = {
     local: pool(2, 3),
     frontends: [clusterIP('10.96.0.1'), clusterIP('10.96.0.2', 'external-local')],
@@ -116,7 +116,7 @@ describe('a Forwarding', () => {
       frontends: [clusterIP('10.96.0.1', 'reject')],
     }),
   })) {
-    it(`${name} that the kernel has in its order is adopted as it is`, async () => {
+    it(`${name} that the kernel has in its order is adopted unchanged`, async () => {
       const restart = await Restart.after(one, sorted);
       const found = await restart.observe();
       expect(found.adopt(one)).toBe(one);
@@ -124,7 +124,7 @@ describe('a Forwarding', () => {
     });
   }
 
-  it('takes the order of both its pools from the kernel', async () => {
+  it("has the kernel's order of both its pools", async () => {
     const before = forwarding('web', pool(1, 2, 3), local);
     const restart = await Restart.after(before, sorted);
     const after = forwarding('web', pool(3, 2, 1), { ...local, local: pool(3, 2) });
@@ -133,7 +133,7 @@ describe('a Forwarding', () => {
     expect(adopted.local.texts()).toEqual(before.local.texts());
   });
 
-  it('keeps the order of what the kernel has, though some of it is new', async () => {
+  it("keeps the kernel's order, though some endpoints are new", async () => {
     const restart = await Restart.after(forwarding('web', pool(1, 2, 3)), sorted);
     const adopted = (await restart.observe()).adopt(forwarding('web', pool(4, 3, 2)));
     expect(adopted.cluster.texts()).toEqual(pool(4, 2, 3).texts());

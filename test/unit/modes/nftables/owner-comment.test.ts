@@ -4,12 +4,12 @@ import { ownerComment } from '../../../../src/modes/nftables/owner-comment.ts';
 const of = (namespace: string, name: string, port: string): string =>
   ownerComment({ namespace, name, port, protocol: 'TCP' });
 
-it('names a Service port as logs do', () => {
+it('the owner comment names a Service port like the log', () => {
   expect(of('shop', 'web', 'http')).toBe('shop/web:http');
   expect(of('shop', 'web', '')).toBe('shop/web');
 });
 
-it('is as long as nft reads, and then ends with a hash of the whole', () => {
+it("the owner comment is limited to nft's length, and then ends with a hash", () => {
   const [namespace, name] = ['n'.repeat(63), 's'.repeat(63)];
   expect(of(namespace, name, '')).toBe(`${namespace}/${name}`);
   const long = of(namespace, name, 'http');
@@ -19,6 +19,6 @@ it('is as long as nft reads, and then ends with a hash of the whole', () => {
   expect(of(namespace, name, 'p'.repeat(300))).toHaveLength(128);
 });
 
-it('has nothing that nft could not read again', () => {
+it('the owner comment has only characters that nft can read', () => {
   expect(of('shop', 'a"b\n', 'çé')).toBe('shop/a?b?:??');
 });

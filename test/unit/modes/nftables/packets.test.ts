@@ -17,7 +17,7 @@ const both = { [away]: ready, [here]: readyLocal };
 describe.for(families)('nftables mode, %s', (family) => {
   const list = (some: Parameters<typeof endpoints>[1]) => endpoints(family, some);
 
-  it('sends each random number to an endpoint of its own', async () => {
+  it('sends each random number to a different endpoint', async () => {
     const stage = await new Stage({ family }).play([everyKind(family), list(both)]);
     for (const to of everything) {
       const ends = [0, 1].map((random) => stage.send('outside', to, { random }).to);
@@ -51,7 +51,7 @@ describe.for(families)('nftables mode, %s', (family) => {
     });
   });
 
-  it('masquerades no client of ClusterIPs when it cannot tell pods from others', async () => {
+  it('masquerades no client of ClusterIPs if it cannot recognise pods', async () => {
     const stage = new Stage({ family, localDetector: { kind: 'none' } });
     await stage.play([everyKind(family, { externalTrafficPolicy: 'Local' }), list(both)]);
     expect(stage.outcome('outside', clusterIP)).not.toContain('masqueraded');
@@ -61,14 +61,14 @@ describe.for(families)('nftables mode, %s', (family) => {
   it.for([
     ['bridge', { kind: 'bridge', name: 'veth9' }],
     ['interface prefix', { kind: 'interface-prefix', prefix: 'veth' }],
-  ] as const)('tells pods by their %s', async ([, localDetector]) => {
+  ] as const)('recognises pods by their %s', async ([, localDetector]) => {
     const stage = new Stage({ family, localDetector });
     await stage.play([everyKind(family), list({ [away]: ready })]);
     expect(stage.outcome('pod', clusterIP)).toBe(away);
     expect(stage.outcome('outside', clusterIP)).toBe(`${away} masqueraded`);
   });
 
-  it('masquerades all clients of ClusterIPs when told to', async () => {
+  it('masquerades all clients of ClusterIPs if configured', async () => {
     const stage = new Stage({ family, masqueradeAll: true });
     await stage.play([everyKind(family), list({ [away]: ready })]);
     expect(stage.outcome('pod', clusterIP)).toBe(`${away} masqueraded`);
@@ -79,7 +79,7 @@ describe.for(families)('nftables mode, %s', (family) => {
     expect(stage.send('outside', clusterIP)).toMatchObject({ masqueraded: true, mark: 0 });
   });
 
-  it('masquerades an endpoint that reaches itself, and only that', async () => {
+  it('masquerades an endpoint that connects to itself, and no other', async () => {
     const stage = await new Stage({ family }).play([
       everyKind(family),
       list({ [here]: readyLocal }),
@@ -98,7 +98,7 @@ describe.for(families)('nftables mode, %s', (family) => {
     }
   });
 
-  it('drops what policy Local has no endpoint for, but lets the node and its pods through', async () => {
+  it('drops traffic of policy Local without endpoints, except from the node and its pods', async () => {
     const stage = new Stage({ family });
     const policies = {
       internalTrafficPolicy: 'Local',
@@ -115,7 +115,7 @@ describe.for(families)('nftables mode, %s', (family) => {
     }
   });
 
-  it('keeps internal traffic on the node where the policy says so', async () => {
+  it('keeps internal traffic on the node if the policy requires it', async () => {
     const stage = new Stage({ family });
     await stage.play([everyKind(family, { internalTrafficPolicy: 'Local' }), list(both)]);
     for (const random of [0, 1, 2]) expect(stage.outcome('pod', clusterIP, { random })).toBe(here);
@@ -137,7 +137,7 @@ describe.for(families)('nftables mode, %s', (family) => {
       }
     });
 
-    it('takes load-balancer addresses for clients when the node is in the ranges', async () => {
+    it('treats load-balancer addresses as clients if the node is in the ranges', async () => {
       const stage = new Stage({ family });
       const itself = { saddr: '198.51.100.2' };
       await stage.play([everyKind(family, { loadBalancerSourceRanges }), list(both)]);
@@ -147,14 +147,14 @@ describe.for(families)('nftables mode, %s', (family) => {
       expect(stage.outcome('node', loadBalancerIP, itself)).toBe('drop');
     });
 
-    it('drops them even when there are no endpoints', async () => {
+    it('drops other clients even if there are no endpoints', async () => {
       const stage = new Stage({ family });
       await stage.play([everyKind(family, { loadBalancerSourceRanges })]);
       expect(stage.outcome('outside', loadBalancerIP)).toBe('drop');
     });
   });
 
-  it('rejects other ports of ClusterIPs and drops ClusterIPs that nobody has', async () => {
+  it('rejects other ports of ClusterIPs and drops unused ClusterIPs', async () => {
     const stage = new Stage({ family, serviceCIDRs: ['10.96.0.0/16'] });
     await stage.play([everyKind(family), list(both)]);
     expect(stage.outcome('pod', '10.96.0.1 81')).toBe('reject');
@@ -163,7 +163,7 @@ describe.for(families)('nftables mode, %s', (family) => {
     expect(stage.outcome('pod', '10.97.0.1 80')).toBe('untouched');
   });
 
-  it('serves the same port of different protocols apart', async () => {
+  it('serves the same port of different protocols separately', async () => {
     const stage = new Stage({ family });
     const udp = { ...http, name: 'dns', protocol: 'UDP' } as const;
     const ports = [{ name: 'dns', protocol: 'UDP', port: 53 }] as const;
@@ -177,7 +177,7 @@ describe.for(families)('nftables mode, %s', (family) => {
     expect(stage.send('pod', clusterIP, { protocol: 'UDP' }).to).toMatch(/:53$/);
   });
 
-  it('opens node ports on every address of the node but loopback', async () => {
+  it('opens node ports on every address of the node except loopback', async () => {
     const stage = await new Stage({ family }).play([everyKind(family), list(both)]);
     expect(stage.outcome('outside', '192.168.0.2 30080')).toContain('masqueraded');
     expect(stage.outcome('outside', '10.97.0.1 30080')).toBe('untouched');
@@ -194,7 +194,7 @@ describe.for(families)('nftables mode, %s', (family) => {
     expect(kernel.evaluate({ ...packet, nodeAddresses: [], random: 0 }).translated).toBe(false);
   });
 
-  it('opens node ports only on the addresses that were given', async () => {
+  it('opens node ports only on the configured addresses', async () => {
     const stage = new Stage({ family, nodePortAddresses: ['192.168.0.2'] });
     await stage.play([everyKind(family), list(both)]);
     expect(stage.outcome('outside', '192.168.0.2 30080')).toContain('masqueraded');
@@ -204,7 +204,7 @@ describe.for(families)('nftables mode, %s', (family) => {
     expect(stage.outcome('outside', nodePort)).toBe('untouched');
   });
 
-  it('leaves a packet for an address of nobody alone', async () => {
+  it('ignores a packet to an unrelated address', async () => {
     const stage = await new Stage({ family }).play([everyKind(family), list(both)]);
     expect(stage.outcome('outside', '203.0.113.200 80')).toBe('untouched');
   });
@@ -214,7 +214,7 @@ describe.for(families)('nftables mode, %s', (family) => {
     const stageOf = async (fields: Parameters<typeof everyKind>[1] = {}) =>
       new Stage({ family }).play([everyKind(family, { ...affinity, ...fields }), list(both)]);
 
-    it.for(everything)('brings a client of %s back to its endpoint', async (to) => {
+    it.for(everything)('returns a client of %s to its endpoint', async (to) => {
       const stage = await stageOf();
       const first = stage.outcome('outside', to, { random: 1 });
       for (const random of [0, 1, 2]) {
@@ -224,7 +224,7 @@ describe.for(families)('nftables mode, %s', (family) => {
       expect(stage.outcome('outside', to, other)).not.toBe(first);
     });
 
-    it.for(everything)('brings a client of %s back by every other address', async (to) => {
+    it.for(everything)('returns a client of %s to it at every other address', async (to) => {
       const stage = await stageOf();
       const first = stage.outcome('outside', to, { random: 1 });
       for (const random of [0, 1]) {
@@ -255,7 +255,7 @@ describe.for(families)('nftables mode, %s', (family) => {
       expect(ends.sort()).toEqual(isPod ? ['away', 'here'] : ['here', 'here']);
     });
 
-    it('forgets a client when its endpoint has gone', async () => {
+    it('drops the affinity of a client when its endpoint is removed', async () => {
       const stage = await stageOf();
       const { planner, kernel } = stage.rig;
       const first = stage.outcome('outside', clusterIP, { random: 1 });
@@ -272,7 +272,7 @@ describe.for(families)('nftables mode, %s', (family) => {
       expect(planner.takeSweep).toBeUndefined();
     });
 
-    it('remembers clients of an endpoint that is the node itself', async () => {
+    it('keeps the affinity of clients of an endpoint that is the node itself', async () => {
       const onNode = { [nodeAddress]: readyLocal, [away]: ready };
       const stage = new Stage({ family });
       await stage.play([everyKind(family, affinity), list(onNode)]);
@@ -302,7 +302,7 @@ describe.for(families)('nftables mode, %s', (family) => {
       expect(stage.outcome('outside', nodePort, { saddr })).toBe(here);
     });
 
-    it('forgets nothing that is still right', async () => {
+    it('keeps all valid affinities', async () => {
       const stage = await stageOf();
       const first = stage.outcome('outside', clusterIP, { random: 1 });
       const more = { ...both, '10.244.1.7': ready };
@@ -314,7 +314,7 @@ describe.for(families)('nftables mode, %s', (family) => {
   });
 
   it.for(Object.keys(senders) as Sender[])(
-    'delivers what %s sends to where it was sent',
+    'delivers what %s sends to its original destination',
     async (sender) => {
       const stage = await new Stage({ family }).play([everyKind(family), list({ [away]: ready })]);
       for (const to of everything) expect(stage.send(sender, to).to).toMatch(/:8080$/);

@@ -80,8 +80,8 @@ function setComments(kernel: FakeKernel, set: string, comment: string): void {
   );
 }
 
-describe('what a change costs', { timeout: 30_000 }, () => {
-  it('replaces an endpoint by two element changes and no verdict', async () => {
+describe('the cost of a change in mode nftables', { timeout: 30_000 }, () => {
+  it('is two element changes and no verdict to replace an endpoint', async () => {
     const rig = await started(forwarding('web', pool(1, 2, 3)));
     const { writes } = rig.kernel;
     rig.plan(all(forwarding('web', pool(1, 9, 3))));
@@ -90,7 +90,7 @@ describe('what a change costs', { timeout: 30_000 }, () => {
     expect(rig.planner.takeDeferred).toBeUndefined();
   });
 
-  it('adds an endpoint by one element and one verdict, once its chains are there', async () => {
+  it('is one element and one verdict to add an endpoint, once its chains exist', async () => {
     const rig = await started(
       forwarding('web', pool(1, 2, 3)),
       forwarding('other', pool(1, 2, 3, 4), { frontends: [clusterIP('10.96.0.2')] }),
@@ -106,7 +106,7 @@ describe('what a change costs', { timeout: 30_000 }, () => {
     expect(rig.kernel.writes - writes).toBe(3);
   });
 
-  it('gives a frontend another owner by one element and its comment', async () => {
+  it('is one element and its comment to give a frontend another owner', async () => {
     const rig = await started(forwarding('web', pool(1, 2)));
     expect(elements(rig.kernel, 'services')).toEqual([
       '10.96.0.1 . tcp . 80 comment "ns/web" : goto cluster-2-e',
@@ -120,7 +120,7 @@ describe('what a change costs', { timeout: 30_000 }, () => {
     expect([rig.kernel.commits - commits, rig.kernel.writes - writes]).toEqual([1, 2]);
   });
 
-  it('makes as many tables, chains, sets and rules for 2,000 Services as for 200', async () => {
+  it('is the same number of tables, chains, sets and rules for 2,000 Services as for 200', async () => {
     const counts = await Promise.all(
       [200, 2000].map(async (services) => {
         const list = Array.from({ length: services }, (_, i) => {
@@ -141,7 +141,7 @@ describe('what a change costs', { timeout: 30_000 }, () => {
     expect(counts[1]).toEqual(counts[0]);
   });
 
-  it('makes a map and two chains for a Service with session affinity, and none for others', async () => {
+  it('is a map and two chains for a Service with session affinity, and none for others', async () => {
     const counted = async (...list: Forwarding[]) => {
       const rig = await started(...list);
       const { sets, chains } = rig.kernel.table(NFPROTO.IPv4, 'fairlead')!;
@@ -159,7 +159,7 @@ describe('what a change costs', { timeout: 30_000 }, () => {
     expect(await counted(...two)).toEqual({ sets: base.sets + 2, chains: base.chains + 4 });
   });
 
-  it('changes nothing of session affinity but its pool when endpoints come and go', async () => {
+  it('does not include session affinity, except its pool, when endpoints change', async () => {
     const sticky = { affinityTimeoutSeconds: 10800 };
     const rig = await started(forwarding('web', pool(1, 2), sticky));
     rig.plan(all(forwarding('web', pool(1, 2, 3), sticky)));
@@ -176,7 +176,7 @@ describe('what a change costs', { timeout: 30_000 }, () => {
   });
 });
 
-describe('what is deleted later', () => {
+describe('a deferred deletion in mode nftables', () => {
   it('keeps the last endpoints of a pool that shrank until the second call after', async () => {
     const rig = await started(forwarding('web', pool(1, 2, 3, 4)));
     rig.plan(all(forwarding('web', pool(1, 2))));
@@ -190,7 +190,7 @@ describe('what is deleted later', () => {
     expect(rig.planner.takeDeferred).toBeUndefined();
   });
 
-  it('goes before what it refers to, however many transactions that takes', async () => {
+  it('precedes the objects that it refers to, over several transactions', async () => {
     // Each size of a pool has a chain that picks, and one that leads to it.
     const sizes = Array.from({ length: 140 }, (_, i) => i + 1);
     const services = sizes.map((size) => {
@@ -209,7 +209,7 @@ describe('what is deleted later', () => {
     expect(rig.kernel.ruleset()).toBe(await freshRuleset(config, environment, all()));
   });
 
-  it('is not deleted twice when what is planned next never happens', async () => {
+  it('is not repeated if the next planned change is never applied', async () => {
     const rig = await started(forwarding('web', pool(1, 2, 3)));
     rig.plan(all(forwarding('web', pool(1))));
     rig.take();
@@ -219,7 +219,7 @@ describe('what is deleted later', () => {
     expect(rig.planner.takeDeferred).toBeUndefined();
   });
 
-  it('takes back what the pool needs again', async () => {
+  it('is cancelled for what the pool needs again', async () => {
     const rig = await started(forwarding('web', pool(1, 2, 3, 4)));
     rig.plan(all(forwarding('web', pool(1))));
     rig.take();
@@ -230,7 +230,7 @@ describe('what is deleted later', () => {
     expect(rig.kernel.ruleset()).toBe(await freshRuleset(config, environment, rig.planned));
   });
 
-  it('is deleted in several transactions where it is much, chains before their sets', async () => {
+  it('is split into transactions if it is large, chains before their sets', async () => {
     const many = Array.from({ length: 150 }, (_, i) => {
       const frontends = [clusterIP(`10.96.1.${i}`)];
       return forwarding(`s${i}`, pool(1, 2), { frontends, affinityTimeoutSeconds: 60 });
@@ -256,7 +256,7 @@ describe('what is deleted later', () => {
     expect(rig.kernel.ruleset()).toBe(await freshRuleset(config, environment, rig.planned));
   });
 
-  it('forgets the clients of a Service port that comes back while its map waits', async () => {
+  it('drops the clients of a Service port that is added again while its map waits', async () => {
     const sticky = forwarding('web', pool(1, 2), { affinityTimeoutSeconds: 60 });
     const rig = await started(sticky);
     const set = { set: 'affinity-ns/web/tcp/', shape: ElementShape.data, keyLength: 4 };
@@ -279,7 +279,7 @@ describe('what is deleted later', () => {
     expect(elements(rig.kernel, set.set)).toEqual([]);
   });
 
-  it('keeps what a recovery wants again', async () => {
+  it('keeps what a recovery needs again', async () => {
     const rig = await started(forwarding('web', pool(1, 2, 3)));
     rig.plan(all(forwarding('web', pool(1))));
     rig.take();
@@ -289,7 +289,7 @@ describe('what is deleted later', () => {
     expect(chains(rig.kernel).has('cluster-3-e')).toBe(true);
   });
 
-  it('is not stopped by somebody who has deleted some of it already', async () => {
+  it('continues if another program has already deleted some of it', async () => {
     const rig = await started(forwarding('web', pool(1, 2, 3, 4)));
     rig.plan(all(forwarding('web', pool(1))));
     rig.take();
@@ -300,7 +300,7 @@ describe('what is deleted later', () => {
     expect(rig.kernel.ruleset()).toBe(await freshRuleset(config, environment, rig.planned));
   });
 
-  it('ages while a deletion is refused, so that what refers to it can go with it', async () => {
+  it('ages while the kernel rejects it, so that dependent objects can be deleted with it', async () => {
     const rig = await started();
     const at = { family: NFPROTO.IPv4, table: 'fairlead' };
     const expressions = compileRule([jump('foreign-1')]);
@@ -321,7 +321,7 @@ describe('what is deleted later', () => {
     expect(rig.planner.takeDeferred).toBeUndefined();
   });
 
-  it('is not deleted twice when an audit saw it before', async () => {
+  it('is not repeated if an audit found it before', async () => {
     const rig = await started(forwarding('web', pool(1, 2, 3)));
     rig.plan(all(forwarding('web', pool(1))));
     rig.take();
@@ -337,8 +337,8 @@ describe('what is deleted later', () => {
   });
 });
 
-describe('a repair', () => {
-  it('makes the table anew together with what is planned besides', async () => {
+describe('a repair in mode nftables', () => {
+  it('recreates the table together with other planned changes', async () => {
     const rig = await started(forwarding('web', pool(1, 2), { hairpin: pool(1, 2) }));
     rig.kernel.foreign(batch({ kind: 'tableDelete', family: NFPROTO.IPv4, table: 'fairlead' }));
     rig.plan(all(forwarding('web', pool(2, 3), { hairpin: pool(3) })));
@@ -348,7 +348,7 @@ describe('a repair', () => {
     expect(rig.kernel.ruleset()).toBe(await freshRuleset(config, environment, rig.planned));
   });
 
-  it('makes the table of a layout before this one anew, in one transaction', async () => {
+  it('recreates the table of an earlier layout in one transaction', async () => {
     const at = { family: NFPROTO.IPv4, table: 'fairlead' };
     const comment = '';
     // Session affinity was remembered in one map for all Services.
@@ -377,7 +377,7 @@ describe('a repair', () => {
     expect(await rig.audit()).toEqual(noDrift);
   });
 
-  it('gives a table whose elements have no comments theirs, and nothing else', async () => {
+  it('adds missing comments to elements, and changes nothing else', async () => {
     const wanted = all(
       forwarding('web', pool(1, 2)),
       forwarding('down', pool(), { frontends: [clusterIP('10.96.0.3', 'reject')] }),
@@ -393,7 +393,7 @@ describe('a repair', () => {
     expect(rig.kernel.ruleset()).toBe(fresh);
   });
 
-  it('puts comments right that somebody has changed', async () => {
+  it('corrects comments that another program changed', async () => {
     const rig = await started(forwarding('web', pool(1, 2)));
     const fresh = rig.kernel.ruleset();
     setComments(rig.kernel, 'services', 'mine');
@@ -403,7 +403,7 @@ describe('a repair', () => {
     expect(rig.kernel.ruleset()).toBe(fresh);
   });
 
-  it('deletes an endpoint that somebody put into the map of another shard', async () => {
+  it('deletes an endpoint that another program put into the map of another shard', async () => {
     const rig = await started(forwarding('web', pool(1, 2)));
     const set = { set: 'endpoints-a', shape: ElementShape.data, keyLength: 16, dataLength: 8 };
     const entries = Uint8Array.of(
@@ -439,7 +439,7 @@ describe('a repair', () => {
     expect(rig.kernel.ruleset()).toBe(await freshRuleset(config, environment, rig.planned));
   });
 
-  it('puts a rule back although a verdict of somebody leads to it from the wrong hook', async () => {
+  it("restores a rule although another program's verdict leads to it from the wrong hook", async () => {
     const rig = await started(forwarding('web', pool(1, 2)));
     const at = { family: NFPROTO.IPv4, table: 'fairlead' };
     const set = { set: 'no-endpoint-services', shape: ElementShape.verdict, keyLength: 12 };
@@ -451,7 +451,7 @@ describe('a repair', () => {
     expect(rig.kernel.ruleset()).toBe(await freshRuleset(config, environment, rig.planned));
   });
 
-  it('leaves the tables of others alone', async () => {
+  it('ignores other tables', async () => {
     const rig = await started(forwarding('web', pool(1, 2)));
     const theirs: NftOp[] = ['kube-proxy', 'filter'].flatMap((table) => [
       { kind: 'tableAdd', family: NFPROTO.IPv4, table, comment: '' },
@@ -467,7 +467,7 @@ describe('a repair', () => {
     expect(rig.kernel.ruleset()).not.toContain('fairlead');
   });
 
-  it('reads again when a dump was interrupted, and gives up after some attempts', async () => {
+  it('reads again if a dump was interrupted, and stops after some attempts', async () => {
     const rig = await started(forwarding('web', pool(1, 2)));
     rig.kernel.interruptDumps(3);
     expect(await rig.audit()).toEqual(noDrift);
@@ -476,7 +476,7 @@ describe('a repair', () => {
   });
 });
 
-describe('culprits', () => {
+describe('the culprits of a refused batch', () => {
   const two = [
     forwarding('web', pool(1, 2)),
     forwarding('shop', pool(3, 4, 5), { frontends: [clusterIP('10.96.0.2')] }),
@@ -497,7 +497,7 @@ describe('culprits', () => {
     expect(failures.flatMap((failure) => taken.culprits(failure))).toEqual([culprit]);
   });
 
-  it('are unknown when the kernel names no element of a batch for several', async () => {
+  it('are unknown if the kernel names no element of a batch for several', async () => {
     const rig = await started();
     rig.plan(all(...two));
     const taken = rig.planner.take()!;
@@ -506,7 +506,7 @@ describe('culprits', () => {
     expect(taken.culprits({ ...nowhere, op: 0 })).toEqual([]);
   });
 
-  it('are not looked for among those who share an element', async () => {
+  it('are not searched among Forwardings that share an element', async () => {
     const rig = await started();
     rig.plan(all(...two));
     const taken = rig.planner.take()!;
@@ -517,22 +517,22 @@ describe('culprits', () => {
   });
 });
 
-describe('cleanup', () => {
-  it('is no error when there is nothing', async () => {
+describe('cleanup of mode nftables', () => {
+  it('succeeds if there is nothing', async () => {
     const kernel = new FakeKernel();
     await nftablesMode.cleanup(kernel);
     expect(kernel.writes).toBe(0);
   });
 
-  it('says what the kernel refused', async () => {
+  it('reports what the kernel refused', async () => {
     const rig = await started();
     rig.kernel.failNext({ code: 'EPERM' });
     await expect(nftablesMode.cleanup(rig.kernel)).rejects.toThrow('nft.table.delete');
   });
 });
 
-describe('probe', () => {
-  it('finds nothing missing in a whole kernel, and leaves nothing behind', async () => {
+describe('the probe of mode nftables', () => {
+  it('finds nothing missing in a complete kernel, and removes its objects', async () => {
     const kernel = new FakeKernel();
     expect(await nftablesMode.probe(kernel)).toEqual([]);
     expect(kernel.ruleset()).toBe('');

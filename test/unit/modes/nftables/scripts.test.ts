@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { played, scriptOf, skeletonBatches, storyNames } from './scripts.ts';
 
-describe('the script of', () => {
+describe('the nft script matches for', () => {
   it.for(['IPv4', 'IPv6'] as const)('the fixed objects, %s', async (family) => {
     const { batches } = await played('cluster-ip', family);
     const script = scriptOf(batches.slice(0, skeletonBatches));

@@ -65,8 +65,8 @@ async function scriptOf(wanted: Forwarding): Promise<string> {
   return printed('nftables', planner.take()!.ops);
 }
 
-describe('lists of few source ranges', () => {
-  it('are rules of a chain that all frontends with the same clients share, and no set', async () => {
+describe('short lists of source ranges in mode nftables', () => {
+  it('are rules of a chain that all frontends with the same clients share, not a set', async () => {
     const rig = await started(
       few('a', 1, '192.0.2.0/25', '192.0.2.128/25', '10.0.0.0/8'),
       few('b', 2, '10.0.0.0/8', '192.0.2.0/24', '192.0.2.77/32'),
@@ -85,7 +85,7 @@ describe('lists of few source ranges', () => {
     expect(rig.kernel.ruleset()).toBe(before);
   });
 
-  it('let in each block of what they have together', async () => {
+  it('permit each block that they have in common', async () => {
     const script = await scriptOf(
       few('a', 1, '192.0.2.1/32', '192.0.2.2/31', '192.0.2.4/30', '128.0.0.0/2', '192.0.0.0/25'),
     );
@@ -113,8 +113,8 @@ describe('lists of few source ranges', () => {
   });
 });
 
-describe('lists of source ranges', () => {
-  it('are shared by all frontends with the same clients, however they are written', async () => {
+describe('sets of source ranges in mode nftables', () => {
+  it('are shared by all frontends with the same clients, in any notation', async () => {
     const { kernel } = await started(
       guarded('a', 1, '192.0.2.0/25', '192.0.2.128/25', '10.0.0.0/8'),
       guarded('b', 2, '10.0.0.0/8', '192.0.2.0/24', '192.0.2.77/32'),
@@ -125,7 +125,7 @@ describe('lists of source ranges', () => {
     expect(elements(kernel, 'firewall-ips')).toHaveLength(6);
   });
 
-  it('come as a whole, stay while somebody has them, and go by a later transaction', async () => {
+  it('are added as a whole, kept while used, and deleted by a later transaction', async () => {
     const rig = await started(guarded('a', 1, '192.0.2.0/24'), guarded('b', 2, '192.0.2.0/24'));
     const [first] = lists(rig.kernel);
     rig.plan(all(guarded('a', 1, '192.0.3.0/24'), guarded('b', 2, '192.0.2.0/24')));
@@ -139,7 +139,7 @@ describe('lists of source ranges', () => {
     expect(rig.kernel.ruleset()).toBe(await freshRuleset(config, environment, rig.planned));
   });
 
-  it('that were retired are taken back whole', async () => {
+  it('are restored completely if they were retired', async () => {
     const rig = await started(guarded('a', 1, '192.0.2.0/25'));
     const before = rig.kernel.ruleset();
     rig.plan(all(guarded('a', 1, '192.0.3.0/24')));
@@ -151,7 +151,7 @@ describe('lists of source ranges', () => {
     expect(rig.kernel.ruleset()).toBe(before);
   });
 
-  it('leave nothing behind when a tenant always has others', async () => {
+  it('are all deleted while a tenant changes them continuously', async () => {
     const rig = await started(guarded('a', 1, '192.0.2.0/24'));
     let most = 0;
     for (let i = 0; i < 100; i += 1) {
@@ -165,7 +165,7 @@ describe('lists of source ranges', () => {
     expect(rig.kernel.ruleset()).toBe(await freshRuleset(config, environment, rig.planned));
   });
 
-  it('come behind the sets of the layout, which the kernel walks by name', async () => {
+  it('follow the sets of the layout, which the kernel looks up by name', async () => {
     const rig = await started(guarded('a', 1, '192.0.2.0/24'));
     const inOrder = (): string[] => [...table(rig.kernel).sets.keys()];
     expect(inOrder().slice(0, layoutNames.length)).toEqual(layoutNames);
@@ -177,7 +177,7 @@ describe('lists of source ranges', () => {
   });
 
   it.for(['elementsAdd', 'elementsDelete'] as const)(
-    'that others change (%s) are found by an audit, and put right',
+    'are repaired by an audit if another program changes them (%s)',
     async (kind) => {
       const rig = await started(guarded('a', 1, '192.0.2.0/25'), guarded('b', 2, '192.0.2.0/25'));
       const before = rig.kernel.ruleset();
@@ -189,7 +189,7 @@ describe('lists of source ranges', () => {
     },
   );
 
-  it('are whole wherever a repair is cut, and needed by a change that comes before it', async () => {
+  it('are complete wherever a repair is interrupted, and usable by an earlier change', async () => {
     const services = Array.from({ length: 20 }, (_, i) => guarded(`s${i}`, i, `10.${i}.0.0/16`));
     const rig = await started(...services);
     meddle(rig.kernel, 'elementsAdd', 7);
@@ -214,7 +214,7 @@ describe('lists of source ranges', () => {
     expect(rig.kernel.ruleset()).toBe(await freshRuleset(config, environment, rig.planned));
   });
 
-  it('have names that tell any two of them apart, and that any process makes again', async () => {
+  it('have unique names, which any process computes again', async () => {
     const rig = await started(guarded('a', 1, '192.0.2.0/24'), guarded('b', 2, '192.0.2.0/25'));
     const names = [...lists(rig.kernel), ...judges(rig.kernel)];
     expect(new Set(names).size).toBe(4);
@@ -223,7 +223,7 @@ describe('lists of source ranges', () => {
     expect(rig.kernel.writes).toBe(writes);
   });
 
-  it('of a table whose set of this name has another form are made anew with the table', async () => {
+  it('are recreated with the table if a set of this name has another form', async () => {
     const wanted = all(guarded('a', 1, '192.0.2.0/24'));
     const rig = new Rig(config, environment);
     await rig.start(wanted);
@@ -238,7 +238,7 @@ describe('lists of source ranges', () => {
     expect(kernel.ruleset()).toBe(right);
   });
 
-  it('are printed as nft reads them', async () => {
+  it("are printed in nft's format", async () => {
     const script = await scriptOf(guarded('a', 1, '192.0.2.7/32', '10.0.0.0/8', '224.0.0.0/3'));
     const ranges = /source-ranges-\w+ \{ (.*) \}$/m.exec(script.replace(/add set .*\n/, ''))![1];
     expect(ranges!.split(' , ')).toEqual([

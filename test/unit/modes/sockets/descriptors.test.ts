@@ -36,11 +36,11 @@ describe('the file descriptors of sockets', () => {
     [1024, 768, 384, 192],
     [1_048_576, 65_536, 32_768, 16_384],
     [Number.MAX_SAFE_INTEGER, 65_536, 32_768, 16_384],
-  ])('leave room for all else below a limit of %i', (limit, all, ofFrontend, client) => {
+  ])('leave some for everything else below a limit of %i', (limit, all, ofFrontend, client) => {
     expect(new Descriptors(limit).max).toEqual({ all, frontend: ofFrontend, client });
   });
 
-  it('are a quarter for one client, and are given back when its connections end', async () => {
+  it('are limited to a quarter for one client, and released when its connections end', async () => {
     const [vip, a, client, other] = [1, 2, 3, 4].map((n) => host(40, n)) as [
       string,
       string,
@@ -66,7 +66,7 @@ describe('the file descriptors of sockets', () => {
     expect(await askOnce(vip, client)).toBe(a);
   });
 
-  it('are half for one frontend, and other frontends are served', async () => {
+  it('are limited to half for one frontend, and other frontends are served', async () => {
     const [vip, second, a] = [host(41, 1), host(41, 2), host(41, 3)];
     const clients = [4, 4, 4, 5, 5, 5].map((n) => host(41, n));
     await tcpEndpoint(a);
@@ -79,7 +79,7 @@ describe('the file descriptors of sockets', () => {
     expect(await askOnce(second, host(41, 6))).toBe(a);
   });
 
-  it('are given back when no endpoint answers', async () => {
+  it('are released if no endpoint answers', async () => {
     const [vip, gone] = [host(42, 1), host(42, 2)];
     const { board: sockets, descriptors } = board(32);
     await sockets.open(frontend(vip, pool(gone)));
@@ -87,7 +87,7 @@ describe('the file descriptors of sockets', () => {
     while (descriptors.used > 1) await new Promise(setImmediate);
   });
 
-  it('are one for a client of UDP, whose datagrams are dropped beyond', async () => {
+  it('are limited to one for a UDP client, whose other datagrams are dropped', async () => {
     const [vip, a] = [host(43, 1), host(43, 2)];
     await udpEndpoint(a);
     // Room for 6 in all, 3 for a frontend, 1 for a client.
@@ -103,7 +103,7 @@ describe('the file descriptors of sockets', () => {
     expect(descriptors.used).toBe(0);
   });
 
-  it('are not all taken by sockets that listen', async () => {
+  it('are not all used by listening sockets', async () => {
     const a = host(44, 9);
     const { board: sockets, descriptors } = board(4);
     const made = [1, 2, 3, 4].map((n) => frontend(host(44, n), pool(a)));
@@ -119,7 +119,7 @@ describe('the file descriptors of sockets', () => {
   });
 });
 
-it('a node port makes no connection to the node port of the node that is its client', async () => {
+it('a node port does not connect to itself through another node port of this node', async () => {
   const [vip, client, a] = [host(45, 1), host(45, 2), host(45, 3)];
   await Promise.all([tcpEndpoint(client), tcpEndpoint(a)]);
   const { board: sockets } = board(1024);

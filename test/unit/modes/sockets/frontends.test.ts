@@ -58,8 +58,8 @@ function texts(frontends: readonly ServedFrontend[]): Record<string, string[]> {
 const local = { externalTrafficPolicy: 'Local', type: 'LoadBalancer' } as const;
 const nodePort = { name: 'http', protocol: 'TCP', port: 80, nodePort: 30_080 } as const;
 
-describe('frontends that sockets serve', () => {
-  it('are each address and port, and node ports at each address that accepts them', () => {
+describe('the sockets of frontends', () => {
+  it('are one for each address and port, and for node ports at each address that accepts them', () => {
     const both = `${here}:8080 ${there}:8080`;
     const all = { ...local, loadBalancerIPs: ['203.0.113.1'], ports: [nodePort] };
     expect(texts(servedFrontends(forwarding(all), setting))).toEqual({
@@ -69,7 +69,7 @@ describe('frontends that sockets serve', () => {
     });
   });
 
-  it('are node ports on 127.0.0.1 too, where they are wanted there', () => {
+  it('include node ports on 127.0.0.1 if configured', () => {
     const config = { ...setting.config, localhostNodePorts: true };
     const of = forwarding({ type: 'NodePort', ports: [nodePort] });
     expect(Object.keys(texts(servedFrontends(of, { ...setting, config })))).toEqual([
@@ -79,7 +79,7 @@ describe('frontends that sockets serve', () => {
     ]);
   });
 
-  it('are none without endpoints, but for UDP that is to be dropped', () => {
+  it('are not opened without endpoints, except for UDP that must be dropped', () => {
     expect(servedFrontends(forwarding({}, {}), setting)).toEqual([]);
     const dropped = { internalTrafficPolicy: 'Local' as const };
     expect(servedFrontends(forwarding(dropped, { [there]: ready }), setting)).toEqual([]);
@@ -90,7 +90,7 @@ describe('frontends that sockets serve', () => {
     expect(texts(servedFrontends(of, setting))).toEqual({ '10.96.0.1:80': ['', '', ''] });
   });
 
-  it('are served in the same way until something in them changes', () => {
+  it('are reused until a property changes', () => {
     const [one] = servedFrontends(forwarding(local), setting);
     const [same] = servedFrontends(forwarding(local), setting);
     expect(sameFrontend(one!, same!)).toBe(true);
@@ -112,8 +112,8 @@ describe('frontends that sockets serve', () => {
   });
 });
 
-describe('addresses', () => {
-  it('are bound, but for those of the machine', () => {
+describe('the addresses of frontends', () => {
+  it('are bound, except those of the machine', () => {
     const of = forwarding({ externalIPs: ['203.0.113.9', '203.0.113.10'] });
     const text = (addresses: ReturnType<typeof boundAddresses>): string[] =>
       addresses.map(({ bytes }) => formatAddress(bytes));

@@ -60,7 +60,7 @@ async function ask(): Promise<string> {
   }
 }
 
-it('follow a Service as it comes, changes and goes', async () => {
+it('node ports on localhost follow changes of a Service', async () => {
   const [a, b] = [host(30, 1), host(30, 2)];
   await Promise.all([tcpEndpoint(a), tcpEndpoint(b)]);
   expect(await ask()).toBe('ECONNREFUSED');
@@ -78,14 +78,14 @@ it('follow a Service as it comes, changes and goes', async () => {
   expect(listeners.count('IPv4')).toBe(0);
 });
 
-it('have endpoints of other nodes, too, where the policy is Local', async () => {
+it('node ports on localhost have endpoints of other nodes, even with policy Local', async () => {
   const a = host(31, 1);
   await tcpEndpoint(a);
   await changed(undefined, web([a], { externalTrafficPolicy: 'Local' }));
   expect(await ask()).toBe(a);
 });
 
-it('pass to another Service that gets the node port, in whatever order that is told', async () => {
+it('node ports on localhost pass to another Service in any order of the changes', async () => {
   const [a, b] = [host(32, 1), host(32, 2)];
   await Promise.all([tcpEndpoint(a), tcpEndpoint(b)]);
   const other = web([b], { name: 'other' });
@@ -95,7 +95,7 @@ it('pass to another Service that gets the node port, in whatever order that is t
   expect(await ask()).toBe(b);
 });
 
-it('tell a port that is taken, and get it when it is free', async () => {
+it('node ports on localhost report a port in use, and open it when it is free', async () => {
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
   onTestFinished(() => void vi.useRealTimers());
   const a = host(33, 1);
@@ -120,7 +120,7 @@ it('tell a port that is taken, and get it when it is free', async () => {
   expect(await ask()).toBe(a);
 });
 
-it('stay open while an engine takes over, and close where it does not want them', async () => {
+it('node ports on localhost stay open while an engine takes over, and close if it has none', async () => {
   const a = host(34, 1);
   await tcpEndpoint(a);
   await changed(undefined, web([a]));

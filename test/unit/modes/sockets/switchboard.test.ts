@@ -22,7 +22,7 @@ import {
 const range = (text: string) => ({ first: address(text).bytes, last: address(text).bytes });
 
 describe('a TCP frontend', () => {
-  it('deals connections out in turn', async () => {
+  it('distributes connections round-robin', async () => {
     const [vip, a, b] = [host(1, 1), host(1, 2), host(1, 3)];
     await Promise.all([tcpEndpoint(a), tcpEndpoint(b)]);
     const board = switchboard();
@@ -36,7 +36,7 @@ describe('a TCP frontend', () => {
     expect(answers.sort()).toEqual([a, a, b, b]);
   });
 
-  it('lets each side end its half by itself', async () => {
+  it('supports half-closed connections', async () => {
     const [vip, a] = [host(2, 1), host(2, 2)];
     await tcpEndpoint(a);
     await switchboard().open(frontend(vip, pool(a)));
@@ -47,7 +47,7 @@ describe('a TCP frontend', () => {
     await once(client.socket, 'end');
   });
 
-  it('goes on to the next endpoint when one refuses, and resets when all do', async () => {
+  it('tries the next endpoint if one refuses, and resets if all do', async () => {
     const [vip, gone, a, alsoGone] = [host(3, 1), host(3, 2), host(3, 3), host(3, 4)];
     await tcpEndpoint(a);
     const board = switchboard();
@@ -57,7 +57,7 @@ describe('a TCP frontend', () => {
     expect(await askOnce(vip)).toBe('reset');
   });
 
-  it('lets in only clients of the source ranges', async () => {
+  it('accepts only clients in the source ranges', async () => {
     const [vip, a, friend, outsider] = [host(4, 1), host(4, 2), host(4, 3), host(4, 4)];
     await tcpEndpoint(a);
     await switchboard().open(frontend(vip, pool(a), { clients: [range(friend)] }));
@@ -65,7 +65,7 @@ describe('a TCP frontend', () => {
     expect(await askOnce(vip, outsider)).toBe('reset');
   });
 
-  it('tells the node, pods and others apart by their addresses', async () => {
+  it('distinguishes the node, pods and others by address', async () => {
     const [vip, far, near, node, pod] = [1, 2, 3, 4, 5].map((n) => host(5, n)) as [
       string,
       string,
@@ -83,7 +83,7 @@ describe('a TCP frontend', () => {
     expect(await askOnce(vip, host(5, 6))).toBe(near);
   });
 
-  it('remembers the endpoint of a client while that has it, and for its time', async () => {
+  it('keeps a client at its endpoint while the Service has it, for the affinity timeout', async () => {
     const [vip, a, b, client] = [host(6, 1), host(6, 2), host(6, 3), host(6, 4)];
     await Promise.all([tcpEndpoint(a), tcpEndpoint(b)]);
     const board = switchboard();
@@ -105,7 +105,7 @@ describe('a TCP frontend', () => {
     expect(later.sort()).toEqual([a, b]);
   });
 
-  it('remembers the endpoint of a client for all frontends of a Service port', async () => {
+  it('keeps a client at its endpoint for all frontends of a Service port', async () => {
     const [vip, second, a, b] = [host(20, 1), host(20, 2), host(20, 3), host(20, 4)];
     const clients = [5, 6, 7, 8, 9, 10].map((n) => host(20, n));
     await Promise.all([tcpEndpoint(a), tcpEndpoint(b)]);
@@ -123,7 +123,7 @@ describe('a TCP frontend', () => {
     expect((await ask(second)).sort()).toEqual([a, a, a, b, b, b]);
   });
 
-  it('remembers an endpoint of each pool where a policy does not allow the same', async () => {
+  it('keeps one endpoint of a client per pool if policies differ', async () => {
     const [vip, outer, near, far, client] = [1, 2, 3, 4, 5].map((n) => host(21, n)) as [
       string,
       string,
@@ -147,7 +147,7 @@ describe('a TCP frontend', () => {
     }
   });
 
-  it('that closes takes no more clients; those that it has stay', async () => {
+  it('accepts no clients after it is closed, and keeps existing connections', async () => {
     const [vip, a] = [host(7, 1), host(7, 2)];
     await tcpEndpoint(a);
     const board = switchboard();
@@ -163,7 +163,7 @@ describe('a TCP frontend', () => {
     await vi.waitFor(() => expect(board.isBusy(address(vip).bytes)).toBe(false), 10_000);
   });
 
-  it('breaks on both sides when one breaks', async () => {
+  it('resets both sides if one is reset', async () => {
     const [vip, a] = [host(8, 1), host(8, 2)];
     await tcpEndpoint(a);
     const board = switchboard();
@@ -176,8 +176,8 @@ describe('a TCP frontend', () => {
   });
 });
 
-describe('an endpoint that is a frontend', () => {
-  it('is nowhere that anything is carried to, or it would go round and round', async () => {
+describe('an endpoint that is itself a frontend', () => {
+  it('receives no traffic, to prevent a loop', async () => {
     const [one, other, a] = [host(10, 1), host(10, 2), host(10, 3)];
     await tcpEndpoint(a);
     const board = switchboard();
@@ -194,7 +194,7 @@ describe('an endpoint that is a frontend', () => {
 });
 
 describe('a client that does not read', () => {
-  it('holds its endpoint back', async () => {
+  it('slows down its endpoint', async () => {
     const [vip, a] = [host(9, 1), host(9, 2)];
     let written = 0;
     const server = createServer((client) => {
@@ -242,7 +242,7 @@ describe('a UDP frontend', () => {
     expect([first, await client.ask()].sort()).toEqual([a, b]);
   });
 
-  it('leaves an endpoint at once when that has gone', async () => {
+  it('stops using an endpoint immediately when it is removed', async () => {
     const [vip, a, b] = [host(21, 1), host(21, 2), host(21, 3)];
     await Promise.all([udpEndpoint(a), udpEndpoint(b)]);
     const board = switchboard();
@@ -255,7 +255,7 @@ describe('a UDP frontend', () => {
     expect(await client.ask()).toBe(b);
   });
 
-  it('drops what may not go anywhere, and goes on after an endpoint that refuses', async () => {
+  it('drops datagrams that are not allowed, and continues after an endpoint that refuses', async () => {
     const [vip, gone, a] = [host(22, 1), host(22, 2), host(22, 3)];
     await udpEndpoint(a);
     const board = switchboard();
@@ -270,8 +270,8 @@ describe('a UDP frontend', () => {
   });
 });
 
-describe('a socket that can not be had', () => {
-  it('is refused with its reason while another process has the port', async () => {
+describe('a socket that cannot be opened', () => {
+  it('is refused with the reason while another process uses the port', async () => {
     const [vip, a] = [host(30, 1), host(30, 2)];
     await Promise.all([tcpEndpoint(vip), udpEndpoint(vip)]);
     const board = switchboard();
@@ -285,7 +285,7 @@ describe('a socket that can not be had', () => {
     expect([...board.frontends('IPv4')]).toEqual([]);
   });
 
-  it('is refused for good where there are no such sockets', async () => {
+  it('is refused permanently if the protocol is not supported', async () => {
     const refusal = await switchboard().open(frontend(host(31, 1), pool(), { protocol: 'SCTP' }));
     expect(refusal).toMatchObject({ code: 'EPROTONOSUPPORT', isLasting: true });
   });

@@ -31,8 +31,8 @@ async function counts({ traffic }: Pick<Switchboard, 'traffic'>, family = 'IPv4'
 
 const range = (text: string) => ({ first: address(text).bytes, last: address(text).bytes });
 
-describe('sockets', () => {
-  it('count connections, by endpoint too, while endpoints and frontends come and go', async () => {
+describe('the traffic counters of sockets', () => {
+  it('count connections, also by endpoint, while endpoints and frontends change', async () => {
     const [vip, a, b] = [host(41, 1), host(41, 2), host(41, 3)];
     await Promise.all([tcpEndpoint(a), tcpEndpoint(b)]);
     const board = switchboard();
@@ -51,7 +51,7 @@ describe('sockets', () => {
     });
   });
 
-  it('count a connection once, and for the endpoint that answers', async () => {
+  it('count a connection once, for the endpoint that answers', async () => {
     const [vip, gone, a] = [host(42, 1), host(42, 2), host(42, 3)];
     await tcpEndpoint(a);
     const board = switchboard();
@@ -72,7 +72,7 @@ describe('sockets', () => {
     expect(await counts(board)).toEqual({ connections: 2, [`${a}:${port}`]: 2 });
   });
 
-  it('count refusals by reason; a client outside of source ranges has not connected', async () => {
+  it('count refusals by reason, and no connection for a client outside of source ranges', async () => {
     const [vip, local, a, outsider] = [host(44, 1), host(44, 2), host(44, 3), host(44, 4)];
     const board = switchboard();
     await board.open(frontend(vip, pool(a), { clients: [range(host(44, 5))] }));
@@ -89,7 +89,7 @@ describe('sockets', () => {
     });
   });
 
-  it('forget what has had no traffic for longest, beyond a limit', async () => {
+  it('drop the entries without traffic for longest above a limit', async () => {
     const traffic = new Traffic(2);
     const [first, second, third] = [1, 2, 3].map((n) => frontend(host(45, n), pool()));
     for (const one of [first!, second!, first!, third!, first!]) traffic.connection(one);

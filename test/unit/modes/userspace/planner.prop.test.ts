@@ -207,8 +207,8 @@ function isSame(before: Forwarding | undefined, after: Forwarding | undefined): 
   return sameForwarding(before, after);
 }
 
-describe('any life of a cluster', () => {
-  it('ends in the same sockets and addresses as a fresh load of what is wanted', async () => {
+describe('the userspace planner after random changes', () => {
+  it('has the same sockets and addresses as a full load of the desired state', async () => {
     const lives = fc.asyncProperty(
       openings,
       fc.array(happenings, { maxLength: 12 }),

@@ -62,8 +62,8 @@ async function endpoint(at: string): Promise<void> {
   onTestFinished(() => void server.close());
 }
 
-describe('a Service', () => {
-  it('is served at its address, wherever its endpoints go, and refused without any', async () => {
+describe('a Service in mode userspace', () => {
+  it('is served at its address with any endpoints, and refused without endpoints', async () => {
     const [vip, a, b] = [host(50, 1), host(50, 2), host(50, 3)];
     await Promise.all([endpoint(a), endpoint(b)]);
     const kernel = new FakeKernel();
@@ -86,7 +86,7 @@ describe('a Service', () => {
     await world.stop();
   });
 
-  it('whose address carries connections leaves it when they have ended', async () => {
+  it('keeps its address until its connections have ended', async () => {
     const [vip, a] = [host(51, 1), host(51, 2)];
     await endpoint(a);
     const kernel = new FakeKernel();
@@ -112,7 +112,7 @@ describe('a Service', () => {
     await world.stop();
   });
 
-  it('is set aside while another process has its port, and tried again', async () => {
+  it('is set aside while another process uses its port, and retried', async () => {
     const [taken, free, a] = [host(52, 1), host(52, 2), host(52, 3)];
     await endpoint(a);
     const other = createServer().listen(port, taken);
@@ -143,7 +143,7 @@ describe('a Service', () => {
     ['EPERM', 61],
     ['EADDRNOTAVAIL', 62],
     ['EMFILE', 63],
-  ])('is set aside alone, whatever the reason (%s), and tried again', async (code, block) => {
+  ])('is set aside alone, whatever the reason (%s), and retried', async (code, block) => {
     const [denied, web, more] = [host(block, 1), host(block, 2), host(block, 3)];
     const a = host(block, 4);
     await endpoint(a);
@@ -177,7 +177,7 @@ describe('a Service', () => {
     await world.stop();
   });
 
-  it('that is set aside at the start does not keep others from being served', async () => {
+  it('that is set aside at the start does not prevent others from being served', async () => {
     const [taken, free, a] = [host(53, 1), host(53, 2), host(53, 3)];
     await Promise.all([endpoint(a), tcpEndpoint(taken)]);
     const world = worldOn(new FakeKernel());
@@ -192,7 +192,7 @@ describe('a Service', () => {
     await world.stop();
   });
 
-  it('of a protocol without sockets is set aside once, until it changes', async () => {
+  it('of an unsupported protocol is set aside once, until it changes', async () => {
     const [vip, a] = [host(54, 1), host(54, 2)];
     const world = worldOn(new FakeKernel());
     const ports = [{ name: 'http', protocol: 'SCTP' as const, port, nodePort: 0 }];
@@ -217,8 +217,8 @@ describe('a Service', () => {
   });
 });
 
-describe('what is found', () => {
-  it('after a process has died is kept, but for addresses that no Service has', async () => {
+describe('the existing state in mode userspace', () => {
+  it('is kept after a process has died, except addresses of no Service', async () => {
     const [kept, gone, a] = [host(55, 1), host(55, 2), host(55, 3)];
     await endpoint(a);
     const kernel = new FakeKernel();
@@ -243,7 +243,7 @@ describe('what is found', () => {
     await after.stop();
   });
 
-  it('with another configuration is not written again, and no connection notices', async () => {
+  it('is not written again after a change of the configuration, without effect on connections', async () => {
     const [vip, a] = [host(56, 1), host(56, 2)];
     await endpoint(a);
     const kernel = new FakeKernel();
@@ -268,7 +268,7 @@ describe('what is found', () => {
     await after.stop();
   });
 
-  it('to have lost its link gets it back', async () => {
+  it('is restored if the link is missing', async () => {
     const [vip, a] = [host(57, 1), host(57, 2)];
     await endpoint(a);
     const kernel = new FakeKernel();
@@ -292,8 +292,8 @@ describe('what is found', () => {
   });
 });
 
-describe('what others do', () => {
-  it('is found by reading as often as the settings say: no generation tells of it', async () => {
+describe('changes by other programs in mode userspace', () => {
+  it('are found by periodic reads, because no generation shows them', async () => {
     const [vip, a] = [host(59, 1), host(59, 2)];
     await endpoint(a);
     const fake = new FakeKernel();
@@ -318,8 +318,8 @@ describe('what others do', () => {
   });
 });
 
-describe('the mode', () => {
-  it('needs dummy links or bridges, and leaves none behind that it asks with', async () => {
+describe('the requirements of mode userspace', () => {
+  it('are dummy links or bridges, and the probe removes its link', async () => {
     const kernel = new FakeKernel();
     const mode = process();
     expect(await mode.probe(kernel)).toEqual([]);
@@ -336,7 +336,7 @@ describe('the mode', () => {
     expect(links.records).toMatchObject([{ link: 'lo' }]);
   });
 
-  it('owns its link and what is on it; to clean up ends all', async () => {
+  it('are a link that it owns; cleanup removes everything', async () => {
     const [vip, a] = [host(58, 1), host(58, 2)];
     await endpoint(a);
     const kernel = new FakeKernel();

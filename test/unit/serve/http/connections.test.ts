@@ -50,8 +50,8 @@ async function turns(count: number): Promise<void> {
   for (let i = 0; i < count; i += 1) await new Promise((resolve) => setImmediate(resolve));
 }
 
-describe('a connection', () => {
-  it('gets its answers in order, one request at a time, however many it sends', async () => {
+describe('an HTTP connection', () => {
+  it('gets its answers in order, one request at a time, regardless of how many it sends', async () => {
     const route = held();
     const raw = new Raw(await opened(paths(route.routes, 'each')));
     raw.send(get('/each').repeat(5));
@@ -85,14 +85,14 @@ describe('a connection', () => {
     await raw.closed;
   });
 
-  it('that is far ahead gets one answer, and is closed', async () => {
+  it('that sends too far ahead gets one answer, and is closed', async () => {
     const raw = new Raw(await opened(probes));
     raw.send(get('/livez').repeat(5000));
     await raw.closed;
     expect(raw.statuses.length).toBeLessThanOrEqual(1);
   });
 
-  it('is kept for another request, closed when asked to, and answers HEAD without a body', async () => {
+  it('is kept open for another request, closed on request, and answers HEAD without a body', async () => {
     const port = await opened(probes, { answer: () => ({ ...ok, body: 'body' }) });
     const raw = new Raw(port).send(get('/livez'));
     await raw.answered(1);
@@ -104,7 +104,7 @@ describe('a connection', () => {
     expect(raw.text.endsWith('\r\n\r\n')).toBe(true);
   });
 
-  it('may be closed on one side while the answer is made', async () => {
+  it('may be half-closed while the answer is made', async () => {
     const route = held();
     const raw = new Raw(await opened(paths(route.routes, 'each')));
     raw.socket.end(get('/each'));
@@ -131,7 +131,7 @@ describe('a connection', () => {
     expect(raw.text).toContain('Connection: close\r\n');
   });
 
-  it('sends its body when it is told to go on', async () => {
+  it('sends its body after 100 Continue', async () => {
     const port = await opened(paths({ '/put': ({ body }) => ({ ...ok, body }) }, 'each'));
     const head =
       'PUT /put HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n';
@@ -185,10 +185,10 @@ function paper(options: { held?: Budget; now: () => number; asked?: (client: Cli
   return { client, push, flush, written, held, isDestroyed: () => isDestroyed };
 }
 
-describe('a slow connection', () => {
+describe('a slow HTTP connection', () => {
   const unanswered = { status: 503, headers: {}, body: '' };
 
-  it('that says nothing, or stops within a request, is closed', () => {
+  it('that sends nothing, or stops within a request, is closed', () => {
     const time = { ms: 0 };
     const now = () => time.ms;
     const [silent, half] = [paper({ now }), paper({ now })];
@@ -202,7 +202,7 @@ describe('a slow connection', () => {
     expect(half.written[0]).toMatch(/^HTTP\/1.1 408 /);
   });
 
-  it('that drips a request does not get more time by each drop', () => {
+  it('that sends a request in small parts does not get more time for each of them', () => {
     const time = { ms: 0 };
     const { client, push, written } = paper({ now: () => time.ms });
     push('G');
@@ -222,7 +222,7 @@ describe('a slow connection', () => {
     expect(isDestroyed()).toBe(true);
   });
 
-  it('is told when the proxy does not answer', () => {
+  it('gets status 503 if the proxy does not answer', () => {
     const { client, push, written } = paper({ now: () => 0 });
     push(get('/'));
     client.await(60_000);
@@ -230,7 +230,7 @@ describe('a slow connection', () => {
     expect(written[0]).toMatch(/^HTTP\/1.1 503 /);
   });
 
-  it('holds no more of requests than all may together, and gives it back', () => {
+  it('uses no more request memory than the common budget, and releases it', () => {
     const held = new Budget(1000);
     const now = () => 0;
     const [one, two] = [paper({ held, now }), paper({ held, now })];
@@ -244,8 +244,8 @@ describe('a slow connection', () => {
   });
 });
 
-describe('the event loop', () => {
-  it('gets some requests at a time, and none of a connection that is gone', async () => {
+describe('the event loop behind the HTTP server', () => {
+  it('gets a limited number of requests at a time, and none of a closed connection', async () => {
     const route = held();
     const port = await opened(paths(route.routes, 'each'));
     const raws = Array.from({ length: 12 }, () => new Raw(port).send(get('/each')));
@@ -262,7 +262,7 @@ describe('the event loop', () => {
     expect(route.most).toBeLessThanOrEqual(4);
   });
 
-  it('makes one answer for all who wait for a shared one', async () => {
+  it('makes one answer for all clients of a shared path', async () => {
     let made = 0;
     let finish = (): void => {};
     const routes: Routes = {
@@ -292,7 +292,7 @@ describe('the event loop', () => {
     expect(await raws[0]!.answered(2)).toEqual([200, 200]);
   });
 
-  it('makes a shared answer once a second at most', () => {
+  it('makes a shared answer at most once a second', () => {
     const sent: number[] = [];
     const forwards = new Forwards({ now: () => 0, send: ({ id }) => sent.push(id) });
     onTestFinished(() => forwards.close());
@@ -310,7 +310,7 @@ describe('the event loop', () => {
     expect(sent).toEqual([1]);
   });
 
-  it('is waited for in vain no longer than a minute', () => {
+  it('has a minute to answer', () => {
     const forwards = new Forwards({ now: () => 0, send: () => {} });
     onTestFinished(() => forwards.close());
     const { client, push, written } = paper({ now: () => 0 });
@@ -324,8 +324,8 @@ describe('the event loop', () => {
   });
 });
 
-describe('peers', () => {
-  it('take turns, and no turn of the loop has more than its number', async () => {
+describe('peers of the HTTP server', () => {
+  it('take turns, and no turn of the loop serves more than its number', async () => {
     const taken: string[][] = [];
     let now: string[] = [];
     const queue = new Turns<string>({
@@ -345,7 +345,7 @@ describe('peers', () => {
     expect(Math.max(...taken.map(({ length }) => length))).toBe(4);
   });
 
-  it('get so many requests a second', async () => {
+  it('get a limited number of requests per second', async () => {
     const time = { ms: 0 };
     const taken: number[] = [];
     const queue = new Turns<number>({
@@ -364,7 +364,7 @@ describe('peers', () => {
     queue.close();
   });
 
-  it('lose their own connections when there are too many, the oldest first', () => {
+  it('lose their own connections if there are too many, the oldest first', () => {
     const crowd = new Crowd(4);
     const closed: string[] = [];
     const member = (peer: string, name: string) => ({
@@ -387,13 +387,13 @@ describe('peers', () => {
     ['2001:db8::6', '2001:db8:0:0'],
     ['fe80::1%eth0', 'fe80:0:0:0'],
     ['::1', '0:0:0:0'],
-  ])('%s are %s', (address, peer) => {
+  ])('with addresses %s are %s', (address, peer) => {
     expect(peerOf(address)).toBe(peer);
   });
 });
 
 describe('answers that are not read', () => {
-  it('are bounded: those who have had one for longest are disconnected', () => {
+  it('are bounded: the clients with the oldest ones are disconnected', () => {
     const payloads = new Payloads(100);
     const closed: string[] = [];
     const reader = (name: string) => ({ destroy: () => closed.push(name) });

@@ -20,8 +20,8 @@ function request(text: string): HttpRequest {
 
 const head = 'POST /a HTTP/1.1\r\nHost: h\r\n';
 
-describe('a request', () => {
-  it('is read with what answers depend on', () => {
+describe('an HTTP request', () => {
+  it('is read with the fields that answers depend on', () => {
     const headers = 'hOsT:\t localhost:1 \r\nAccept: a\r\nACCEPT: b\r\nAccept-Encoding: gzip\r\n';
     expect(request(`GET /a?b=c HTTP/1.1\r\n${headers}\r\n`)).toEqual({
       method: 'GET',
@@ -39,11 +39,11 @@ describe('a request', () => {
     ['HTTP/1.1\r\nHost: h\r\nConnection: x, Close', false],
     ['HTTP/1.0', false],
     ['HTTP/1.0\r\nConnection: keep-alive', true],
-  ])('%j keeps its connection: %s', (rest, keepAlive) => {
+  ])('with %j keeps its connection open: %s', (rest, keepAlive) => {
     expect(request(`GET / ${rest}\r\n\r\n`).keepAlive).toBe(keepAlive);
   });
 
-  it('comes in any pieces, after an empty line, with another one behind it', () => {
+  it('arrives in any chunks, after an empty line, with another one behind it', () => {
     const text = `\r\n${head}Content-Length: 3\r\n\r\n123GET`;
     for (let cut = 0; cut < text.length - 3; cut += 1) {
       const reader = new RequestReader();
@@ -59,20 +59,20 @@ describe('a request', () => {
     expect(request(`${head}Transfer-Encoding: Chunked\r\n\r\n${chunks}`).body).toBe('123');
   });
 
-  it('is kept with the beginning of a body', () => {
+  it('is kept with the beginning of its body', () => {
     const body = 'x'.repeat(bodyBytesMax);
     const text = `${head}Content-Length: ${body.length}\r\n\r\n${body}`;
     expect(request(text).body).toBe(body.slice(0, bodyBytesKept));
   });
 
-  it('is asked to send its body, where it waits for that', () => {
+  it('gets 100 Continue if it expects that', () => {
     const text = `${head}Content-Length: 1\r\nExpect: 100-Continue\r\n\r\n`;
     expect(read(text)).toEqual({ kind: 'more', continues: true });
     expect(read(`${text}x`).kind).toBe('request');
   });
 });
 
-describe('what can be understood in two ways, or not at all, is refused', () => {
+describe('an ambiguous or invalid HTTP request is rejected', () => {
   it.each([
     ['TLS', '\x16\x03\x01', 400],
     ['a bare line feed', 'GET / HTTP/1.1\nHost: h\r\n\r\n', 400],
@@ -105,7 +105,7 @@ describe('what can be understood in two ways, or not at all, is refused', () => 
     ['a body that is too large', `${head}Content-Length: ${bodyBytesMax + 1}\r\n\r\n`, 413],
     ['a chunk that is too large', chunked('ffffffff\r\n'), 413],
     ['chunks without end', chunked('1\r\nx\r\n'.repeat(bodyBytesMax)), 413],
-  ])('%s', (_, text, status) => {
+  ])('for %s', (_, text, status) => {
     expect(read(text)).toMatchObject({ kind: 'refused', status });
   });
 
@@ -113,7 +113,7 @@ describe('what can be understood in two ways, or not at all, is refused', () => 
     return `${head}Transfer-Encoding: chunked\r\n\r\n${body}`;
   }
 
-  it('reads a head in time that grows with its length, whatever is in it', () => {
+  it('the head of a request is read in time proportional to its length', () => {
     // A pattern that tries all places of a blank would take minutes for all of these.
     for (let i = 0; i < 200; i += 1) {
       const text = `${head}A: x${' '.repeat(headBytesMax - 100)}x\r\n\r\n`;

@@ -57,8 +57,8 @@ async function get(port: number, path: string) {
   return { status: response.status, body: await response.json() };
 }
 
-describe('the thread', () => {
-  it('answers probes while the event loop is held up', async () => {
+describe('the HTTP thread', () => {
+  it('answers probes while the event loop is blocked', async () => {
     const port = await new World().probes();
     const answer = new Int32Array(new SharedArrayBuffer(4));
     const asker = new Worker(
@@ -75,7 +75,7 @@ describe('the thread', () => {
     await asker.terminate();
   });
 
-  it('knows what has changed, and counts its answers', async () => {
+  it('uses changed facts, and counts its answers', async () => {
     const world = new World();
     const port = await world.probes();
     expect((await get(port, '/healthz')).status).toBe(200);
@@ -92,7 +92,7 @@ describe('the thread', () => {
     expect(none).toEqual([0, 0, 0, 0]);
   });
 
-  it('says that it cannot listen, and why', async () => {
+  it('reports that it cannot listen, and why', async () => {
     const world = new World();
     const port = await world.probes();
     const error = await new Promise<Error>((failed) => world.listen(port, failed));
@@ -100,7 +100,7 @@ describe('the thread', () => {
     expect(error.message).toContain('address already in use');
   });
 
-  it('is started again when it has ended, with the same ports', async () => {
+  it('is started again with the same ports after it has ended', async () => {
     const world = new World();
     const port = await world.probes();
     const again = new Promise<void>((resolve) => {
@@ -114,7 +114,7 @@ describe('the thread', () => {
     expect((await get(port, '/livez')).status).toBe(200);
   });
 
-  it('hands on what the event loop must answer', async () => {
+  it('forwards what the event loop must answer', async () => {
     const world = new World();
     const port = await freePort();
     const asked: object[] = [];
@@ -158,7 +158,7 @@ describe('the thread', () => {
   });
 });
 
-describe('an event loop that does not turn', () => {
+describe('a blocked event loop', () => {
   function watched() {
     const time = { ms: machineMs() };
     const memory = new SharedMemory();
@@ -182,7 +182,7 @@ describe('an event loop that does not turn', () => {
     };
   }
 
-  it('makes the proxy unhealthy 30 s after the first probe that it did not notice', () => {
+  it('makes the proxy unhealthy 30 s after the first probe that it did not answer', () => {
     const { pass, probes } = watched();
     pass(100);
     expect([probes.answer('/livez').status, probes.isWaiting]).toEqual([200, false]);
@@ -199,7 +199,7 @@ describe('an event loop that does not turn', () => {
     expect([probes.healthy, probes.answer('/livez').status]).toEqual([true, 200]);
   });
 
-  it('is not blamed when the whole process was stopped', () => {
+  it('is not reported if the whole process was stopped', () => {
     const { jump, probes } = watched();
     jump(1000);
     probes.refresh(() => {});
@@ -207,7 +207,7 @@ describe('an event loop that does not turn', () => {
     expect([probes.isWaiting, probes.answer('/livez').status]).toEqual([true, 200]);
   });
 
-  it('is asked when probes come, at most once a second, and not again before it has answered', () => {
+  it('is pinged when probes arrive, at most once a second, and not again before it has answered', () => {
     const { asked, jump, probes } = watched();
     const answered: number[] = [];
     const probe = (id: number): void => probes.refresh(() => answered.push(id));
@@ -231,7 +231,7 @@ describe('an event loop that does not turn', () => {
     probes.turned();
   });
 
-  it('publishes what is true when a probe comes, without a timer', async () => {
+  it('publishes the current facts when a probe arrives, without a timer', async () => {
     const world = new World();
     const port = await world.probes();
     world.facts = { ...world.facts, nodeEligible: false };
@@ -239,7 +239,7 @@ describe('an event loop that does not turn', () => {
     while ((await get(port, '/healthz')).status !== 503);
   });
 
-  it('delays a probe by 50 ms at most', () => {
+  it('delays a probe by at most 50 ms', () => {
     vi.useFakeTimers();
     onTestFinished(() => void vi.useRealTimers());
     const { jump, probes } = watched();
@@ -257,8 +257,8 @@ describe('an event loop that does not turn', () => {
   });
 });
 
-describe('the memory', () => {
-  it('shows a sync that is not done in time, also while nothing new is published', () => {
+describe('the memory that the HTTP thread shares', () => {
+  it('shows an overdue sync, also while nothing new is published', () => {
     const time = { ms: machineMs() };
     const memory = new SharedMemory();
     const family = { family: 'IPv4', queuedMs: 1000 };
@@ -270,7 +270,7 @@ describe('the memory', () => {
     expect(probes.healthy).toBe(false);
   });
 
-  it('holds reasons of any length', () => {
+  it('contains reasons of any length', () => {
     const memory = new SharedMemory();
     const lists = [{ resource: 'services', missingMs: 1, failure: 'x'.repeat(100_000) }];
     memory.publish({ ...noFacts, lists });

@@ -29,8 +29,8 @@ async function refused(name: string): Promise<void> {
   await quiet();
 }
 
-describe('the page', () => {
-  it('says in its first sentence that all is well', async () => {
+describe('the web page', () => {
+  it('begins with a sentence that the proxy is healthy', async () => {
     await running();
     expect((await opened()).texts('p')[0]).toBe('Proxy healthy. The only Service is in force.');
     app.source.say({ kind: 'service', service: service({ externalIPs: ['203.0.113.1'] }) });
@@ -47,7 +47,7 @@ describe('the page', () => {
     ]);
   });
 
-  it('says in its first sentence what is not well, and names what the kernel refuses', async () => {
+  it('begins with a sentence that names the problems, and shows what the kernel refuses', async () => {
     await running();
     await refused('other');
     const document = await opened();
@@ -86,8 +86,8 @@ function hrefOf(document: Document, text: string): string | undefined {
   return link && attribute(link, 'href');
 }
 
-describe('the Services', () => {
-  it('come a hundred at a time', async () => {
+describe('the list of Services on the page', () => {
+  it('has a hundred per page', async () => {
     await withMany(150);
     const first = await opened();
     expect(first.rows('Services')).toHaveLength(100);
@@ -109,7 +109,7 @@ describe('the Services', () => {
     ['?namespace=other', 0],
     ['?state=unhealthy', 1],
     ['?state=unhealthy&q=web-3', 0],
-  ])('%s finds %d', async (query, count) => {
+  ])('finds with %s %d Services', async (query, count) => {
     await withMany(20);
     const document = await opened(query);
     expect(document.rows('Services')).toHaveLength(count);
@@ -121,7 +121,7 @@ describe('the Services', () => {
     }
   });
 
-  it('lead to one, with its endpoints and why one of them is not used', async () => {
+  it('links to a Service, with its endpoints and why one of them is not used', async () => {
     await withMany(20);
     const first = await opened(hrefOf(await opened(), 'web-0')!.slice(1));
     expect(first.texts('title')).toEqual(['ns/web-0 on node-a · Fairlead']);
@@ -138,7 +138,7 @@ describe('the Services', () => {
     ]);
   });
 
-  it('are named among the recent changes, the last first', async () => {
+  it('shows recent changes, the latest first', async () => {
     await withMany(20);
     app.source.say({ kind: 'service-gone', key: 'ns/web-3' });
     await quiet();
@@ -155,7 +155,7 @@ describe('the Services', () => {
     ['?state=bad', 400, /^state must be unhealthy, not "bad"$/],
     ['?changes=0', 400, /^changes must be a number from 1 to 200, not "0"$/],
     ['?continue=ns/none', 410, /^Service ns\/none has gone meanwhile: begin anew$/],
-  ])('%s gets %d', async (query, status, reason) => {
+  ])('of %s gets status %d', async (query, status, reason) => {
     await running();
     const response = await app.get('metrics', `/${query}`);
     expect(response.status).toBe(status);
@@ -165,7 +165,7 @@ describe('the Services', () => {
   });
 });
 
-describe('a name', () => {
+describe('a name on the page', () => {
   const hostile = `"'><script>alert(1)</script><img src=x onerror=alert(1)>&lt;<!--`;
   const pages = (name: string) => ({
     'the first page': '',
@@ -175,7 +175,7 @@ describe('a name', () => {
   });
 
   it.each(Object.keys(pages('')) as (keyof ReturnType<typeof pages>)[])(
-    'is shown as it is, whatever is in it: %s',
+    'is shown unmodified, whatever it contains: %s',
     async (page) => {
       const documents: Document[] = [];
       for (const name of ['plain', hostile]) {
@@ -195,8 +195,8 @@ describe('a name', () => {
   );
 });
 
-describe('what the page is made of', () => {
-  it('is as the standard wants it, with headings and column names in order', async () => {
+describe('the HTML of the page', () => {
+  it('is valid, with headings and column headers in order', async () => {
     await running();
     await refused('other');
     const document = await opened();
@@ -214,7 +214,7 @@ describe('what the page is made of', () => {
     expect(new Set(ids).size).toBe(ids.length);
   });
 
-  it('needs no script: what is hidden without it is its own', async () => {
+  it('works without the script, whose controls are hidden then', async () => {
     await running();
     const document = await opened();
     const hidden = document.elements.filter((one) => attribute(one, 'hidden') !== undefined);
@@ -223,7 +223,7 @@ describe('what the page is made of', () => {
     expect(inline.filter((name) => name === 'style' || name.startsWith('on'))).toEqual([]);
   });
 
-  it('comes from this server alone, and a browser runs nothing else', async () => {
+  it('loads only from this server, and runs no other script', async () => {
     await running();
     const document = await opened();
     const links = document.elements.flatMap((element) =>
@@ -246,7 +246,7 @@ describe('what the page is made of', () => {
     expect(policy).not.toContain('unsafe');
   });
 
-  it('can be read in light and in dark', async () => {
+  it('has a light and a dark style', async () => {
     await running();
     const [style] = (await opened()).all('style');
     const [light, dark] = textOf(style!.childNodes[0]!).split('prefers-color-scheme: dark');
@@ -261,12 +261,12 @@ describe('what the page is made of', () => {
   });
 });
 
-describe('who opens the page', () => {
+describe('access to the page', () => {
   it.each([
     [{ host: 'evil.example' }, 'GET', '/', 403, 'must be an address or localhost'],
     [{ host: 'localhost' }, 'POST', '/', 405, 'method POST is not allowed'],
     [{ host: 'localhost' }, 'GET', '/?wide=1', 400, 'there is no parameter "wide"'],
-  ])('with %j by %s %s gets a refusal', async (headers, method, path, status, reason) => {
+  ])('with %j from %s %s is rejected', async (headers, method, path, status, reason) => {
     await running();
     const { port } = app.config.metricsBindAddress!;
     const answer = await new Promise<{ status: number | undefined; type: unknown; text: string }>(

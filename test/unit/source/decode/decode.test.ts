@@ -29,7 +29,7 @@ describe('decodeNode', () => {
     },
   };
 
-  it('lists InternalIPs before ExternalIPs and names those that are no addresses', () => {
+  it('lists InternalIPs before ExternalIPs and reports invalid addresses', () => {
     const { record, problems } = decodeNode(node);
     expect(record!.addresses.map(({ bytes }) => formatAddress(bytes))).toEqual([
       '192.168.0.1',
@@ -51,13 +51,13 @@ describe('decodeNode', () => {
     expect(decodeNode(old).record!.podCIDRs).toEqual(['10.1.0.0/24']);
   });
 
-  it('says what makes a node unfit for load balancers: deletion and taints', () => {
+  it('reports what makes a node unfit for load balancers: deletion and taints', () => {
     expect(decodeNode(node).record).toMatchObject({ zone: 'z1', deleted: false, taintKeys: ['a'] });
     const deleted = { metadata: { name: 'n1', deletionTimestamp: '2026-01-01T00:00:00Z' } };
     expect(decodeNode(deleted).record).toMatchObject({ zone: '', deleted: true, taintKeys: [] });
   });
 
-  it('names what it cannot use', () => {
+  it('reports what it cannot use', () => {
     const { record, problems } = decodeNode({
       metadata: { name: 'n1', labels: { 'topology.kubernetes.io/zone': 7 } },
       spec: { podCIDR: '10.2.0.0/24', podCIDRs: ['10.1.0.9/24', 'all', ''], taints: [null, {}] },
@@ -78,7 +78,7 @@ describe('decodeNode', () => {
     ]);
   });
 
-  it('sees no change when only other labels than the zone change', () => {
+  it('reports no change if only labels other than the zone change', () => {
     const region = { 'topology.kubernetes.io/region': 'r', 'topology.kubernetes.io/zone': 'z1' };
     const moved = { ...node, metadata: { name: 'n1', labels: region } };
     expect(decodeNode(moved).record).toEqual(decodeNode(node).record);
@@ -86,7 +86,7 @@ describe('decodeNode', () => {
 });
 
 describe('decodeServiceCIDR', () => {
-  it('reads blocks of both families and drops what is none', () => {
+  it('reads blocks of both families and drops invalid ones', () => {
     const { record, problems } = decodeServiceCIDR({
       metadata: { name: 'kubernetes' },
       spec: { cidrs: ['10.96.0.0/12', 'fd00:96::/112', '10.96.0.0'] },
@@ -102,7 +102,7 @@ describe('decodeServiceCIDR', () => {
   });
 });
 
-describe('decodeServiceCIDR and blocks that no node could live with', () => {
+describe('decodeServiceCIDR of blocks that no node can use', () => {
   const decode = (...cidrs: unknown[]) => {
     const { record, problems } = decodeServiceCIDR({
       metadata: { name: 'kubernetes' },
@@ -123,14 +123,14 @@ describe('decodeServiceCIDR and blocks that no node could live with', () => {
     ['::/0', 'the unspecified address'],
     ['fe80::/64', 'a link-local address'],
     ['ff00::/12', 'a multicast address'],
-  ])('refuses %s, and uses the others', (text, what) => {
+  ])('rejects %s, and uses the others', (text, what) => {
     expect(decode(text, '10.96.0.0/12')).toEqual({
       cidrs: ['10.96.0.0/12'],
       problems: [`spec.cidrs[0] | "${text}" holds ${what}: it is not used`],
     });
   });
 
-  it('tells of bits beyond the prefix, and of a list that is empty', () => {
+  it('reports bits beyond the prefix, and an empty list', () => {
     expect(decode('10.96.0.1/12')).toEqual({
       cidrs: ['10.96.0.0/12'],
       problems: ['spec.cidrs[0] | "10.96.0.1/12" is taken as 10.96.0.0/12'],
@@ -140,7 +140,7 @@ describe('decodeServiceCIDR and blocks that no node could live with', () => {
 });
 
 describe('decodeChange', () => {
-  it('never throws, whatever it is given', () => {
+  it('never throws, whatever the input', () => {
     const field = fc.constantFrom(
       'metadata',
       'spec',
@@ -195,7 +195,7 @@ describe('decodeChange', () => {
 });
 
 describe('keyOfRaw and goneChange', () => {
-  it('name the same object', () => {
+  it('return the same object name', () => {
     const metadata = { namespace: 'shop', name: 'web' };
     expect(goneChange('services', keyOfRaw('services', { metadata })!)).toEqual({
       kind: 'service-gone',
@@ -214,7 +214,7 @@ describe('keyOfRaw and goneChange', () => {
     ).toEqual({ kind: 'service-cidr-gone', name: 'k' });
   });
 
-  it('say nothing of an object without a name', () => {
+  it('return nothing for an object without a name', () => {
     for (const raw of [undefined, 7, {}, { metadata: 7 }, { metadata: { name: 5 } }]) {
       expect(keyOfRaw('services', raw)).toBeUndefined();
     }

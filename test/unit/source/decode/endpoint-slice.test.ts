@@ -61,7 +61,7 @@ describe('decodeEndpointSlice', () => {
     });
   });
 
-  it('reads IPv6 and normalises addresses with leading zeroes', () => {
+  it('reads IPv6 addresses and normalises those with leading zeroes', () => {
     const six = decode(slice({ addressType: 'IPv6', endpoints: [{ addresses: ['fd00::0:1'] }] }));
     expect(addresses(six.record!)).toEqual(['fd00::1']);
     const four = decode(slice({ endpoints: [{ addresses: ['10.180.00.001'] }] }));
@@ -126,7 +126,7 @@ describe('decodeEndpointSlice', () => {
     expect(of(endpoint).record!.conditions).toBe(String.fromCharCode(bits));
   });
 
-  it('drops an endpoint whose condition is no boolean rather than guess', () => {
+  it('drops an endpoint whose condition is not a boolean', () => {
     const { record, problems } = of({ conditions: { ready: 'false' } });
     expect(record!.length).toBe(0);
     expect(problems).toEqual([
@@ -134,7 +134,7 @@ describe('decodeEndpointSlice', () => {
     ]);
   });
 
-  it('tells endpoints of one slice apart, and leaves out those that it cannot read', () => {
+  it('distinguishes endpoints of one slice, and omits unreadable ones', () => {
     const endpoints = [{}, { ready: false, serving: false }, { ready: 'false' }, {}].map(
       (conditions) => ({ addresses: ['10.0.0.1'], conditions }),
     );
@@ -143,7 +143,7 @@ describe('decodeEndpointSlice', () => {
     expect(record!.addresses).toHaveLength(3 * addressBytes.IPv4);
   });
 
-  it('keeps zone hints, one shared list for equal ones, empty where an endpoint has none', () => {
+  it('keeps zone hints, one shared list for equal ones, empty for an endpoint without hints', () => {
     const { record } = decode(
       slice({
         endpoints: [
@@ -157,7 +157,7 @@ describe('decodeEndpointSlice', () => {
     expect(record!.zoneHints![2]).toBe(record!.zoneHints![0]);
   });
 
-  it('keeps where endpoints are, one shared record for those of one node', () => {
+  it('keeps the node and zone of endpoints, one shared record per node', () => {
     const { record, problems } = decode(
       slice({
         endpoints: [
@@ -192,7 +192,7 @@ describe('decodeEndpointSlice', () => {
     ['febf::1', 'a link-local address'],
     ['ff02::1', 'a multicast address'],
     ['::', 'the unspecified address'],
-  ])('refuses the endpoint %s and keeps the others', (text, what) => {
+  ])('rejects the endpoint %s and keeps the others', (text, what) => {
     const addressType = text.includes(':') ? 'IPv6' : 'IPv4';
     const good = text.includes(':') ? 'fd00::2' : '10.0.0.2';
     const { record, problems } = decode(
@@ -204,7 +204,7 @@ describe('decodeEndpointSlice', () => {
     ]);
   });
 
-  it.each([['::2'], ['fec0::1'], ['fd00::ff']])('takes %s', (text) => {
+  it.each([['::2'], ['fec0::1'], ['fd00::ff']])('accepts %s', (text) => {
     const { record } = decode(slice({ addressType: 'IPv6', endpoints: [{ addresses: [text] }] }));
     expect(addresses(record!)).toEqual([text]);
   });
@@ -222,7 +222,7 @@ describe('decodeEndpointSlice', () => {
     expect(problems).toEqual([`${subject} | endpoints[1].${problem}`]);
   });
 
-  it('counts an IPv4-mapped address as IPv4, so an IPv6 slice cannot hold it', () => {
+  it('treats an IPv4-mapped address as IPv4, which an IPv6 slice cannot contain', () => {
     const mapped = { endpoints: [{ addresses: ['::ffff:10.0.0.1'] }] };
     expect(decode(slice({ addressType: 'IPv6', ...mapped })).record!.length).toBe(0);
     const { record, problems } = decode(slice(mapped));
@@ -232,7 +232,7 @@ describe('decodeEndpointSlice', () => {
     ]);
   });
 
-  it('skips ports without name or number, says so, and keeps duplicates of a name', () => {
+  it('skips ports without name or number with a report, and keeps duplicates of a name', () => {
     const { record, problems } = decode(
       slice({
         ports: [
@@ -259,7 +259,7 @@ describe('decodeEndpointSlice', () => {
     ]);
   });
 
-  it('names ports that are wrong', () => {
+  it('reports invalid ports', () => {
     const { record, problems } = decode(
       slice({
         ports: [
@@ -275,7 +275,7 @@ describe('decodeEndpointSlice', () => {
     ]);
   });
 
-  it('names elements of lists that hold nothing', () => {
+  it('reports elements of lists that are null', () => {
     const { record, problems } = decode(
       slice({
         ports: [null, { name: '', port: 1 }],
@@ -297,13 +297,13 @@ describe('decodeEndpointSlice', () => {
     ]);
   });
 
-  it('takes null lists as empty', () => {
+  it('treats null lists as empty', () => {
     const { record, problems } = decode(slice({ endpoints: null, ports: null }));
     expect(problems).toEqual([]);
     expect(record).toMatchObject({ length: 0, ports: [] });
   });
 
-  it('reads the trigger time to the millisecond, and reports one that is no time', () => {
+  it('reads the trigger time to the millisecond, and reports an invalid one', () => {
     const at = (text: string) =>
       decode(
         slice({
@@ -320,7 +320,7 @@ describe('decodeEndpointSlice', () => {
   });
 });
 
-describe('a slice that cannot be used', () => {
+describe('an unusable EndpointSlice', () => {
   const unused = (raw: unknown) => {
     const { change } = decodeChange('endpointslices', raw, decodeContext('node-a'));
     return change?.kind === 'slice-unused' ? change.unused : change?.kind;
@@ -355,7 +355,7 @@ describe('a slice that cannot be used', () => {
     { 'kubernetes.io/service-nam': '' },
     { 'endpointslice.kubernetes.io/managed-by': 'web' },
     { 'kubernetes.io/service-nam': 'web', 'service.kubernetes.io/headless': '' },
-  ])('is for none with labels %j', (labels) => {
+  ])('belongs to no Service with labels %j', (labels) => {
     expect(unused(slice({ metadata: { labels } }))).toBeUndefined();
   });
 });

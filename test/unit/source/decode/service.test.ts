@@ -48,7 +48,7 @@ describe('decodeService', () => {
     });
   });
 
-  it('reads what a full object says', () => {
+  it('reads all fields of an object', () => {
     const { record, problems } = decode(
       service({
         metadata: {
@@ -85,7 +85,7 @@ describe('decodeService', () => {
     expect(texts(record!.clusterIPs)).toEqual(['10.96.0.10', 'fd00::10']);
   });
 
-  it('names an annotation that it does not understand, and goes on without', () => {
+  it('reports an unknown annotation value, and continues without it', () => {
     const annotations = { 'fairlead.io/connect-time': 'no' };
     const { record, problems } = decode(service({ metadata: { annotations } }));
     expect(record?.rulesOnly).toBe(false);
@@ -161,7 +161,7 @@ describe('decodeService', () => {
     ]);
   });
 
-  it('drops invalid externalIPs and blank ones, normalises the rest, and tells of each', () => {
+  it('drops invalid and blank externalIPs, normalises the rest, and reports each', () => {
     const { record, problems } = decode(
       service({ spec: { externalIPs: ['203.0.113.007', '', '  ', 'here', 'fd00::0:1', 5] } }),
     );
@@ -176,7 +176,7 @@ describe('decodeService', () => {
     ]);
   });
 
-  it('lists an address that is given twice once', () => {
+  it('lists a repeated address once', () => {
     const { record, problems } = decode(
       service({ spec: { externalIPs: ['203.0.113.7', '203.0.113.7'] } }),
     );
@@ -184,7 +184,7 @@ describe('decodeService', () => {
     expect(problems).toEqual([]);
   });
 
-  it('takes ingress addresses whose ipMode is VIP or absent, not proxied ones or host names', () => {
+  it('uses ingress addresses whose ipMode is VIP or absent, not proxied ones or host names', () => {
     const { record, problems } = decode(
       service({
         status: {
@@ -215,14 +215,14 @@ describe('decodeService', () => {
       return { ranges: record!.loadBalancerSourceRanges.map(formatCIDR), problems };
     };
 
-    it('tolerates blanks around a range', () => {
+    it('tolerates spaces around a range', () => {
       expect(ranges(' 203.0.113.0/25', '10.0.0.0/8 ')).toEqual({
         ranges: ['203.0.113.0/25', '10.0.0.0/8'],
         problems: [],
       });
     });
 
-    it('tells of leading zeroes, of bits beyond the prefix, and of blank elements', () => {
+    it('reports leading zeroes, bits beyond the prefix, and blank elements', () => {
       const { ranges: read, problems } = ranges('203.0.113.000/025', '10.0.0.7/8', 'fd00::7/8', '');
       expect(read).toEqual(['203.0.113.0/25', '10.0.0.0/8', 'fd00::/8']);
       expect(problems).toEqual([
@@ -233,7 +233,7 @@ describe('decodeService', () => {
       ]);
     });
 
-    it('lets everybody of a family in when one range is the whole family', () => {
+    it('permits all clients of a family if one range is the whole family', () => {
       expect(ranges('10.0.0.0/8', '0.0.0.0/0').ranges).toEqual([]);
       expect(ranges('10.0.0.0/8', '0.0.0.0/0', 'fd00::/8').ranges).toEqual(['fd00::/8']);
     });
@@ -247,7 +247,7 @@ describe('decodeService', () => {
       });
     });
 
-    it('lets nobody in when no range at all can be read', () => {
+    it('permits no client if no range can be read', () => {
       expect(ranges('10.0.0/8').ranges).toEqual(['0.0.0.0/32', '::/128']);
       expect(ranges(7).ranges).toEqual(['0.0.0.0/32', '::/128']);
       expect(ranges('').ranges).toEqual(['0.0.0.0/32', '::/128']);
@@ -255,7 +255,7 @@ describe('decodeService', () => {
     });
   });
 
-  describe('an address that means something on every node', () => {
+  describe('an address with a special meaning on every node', () => {
     const unusable = [
       ['0.0.0.0', 'the unspecified address'],
       ['127.0.0.1', 'a loopback address'],
@@ -297,7 +297,7 @@ describe('decodeService', () => {
     });
   });
 
-  it('tells of what contradicts something else', () => {
+  it('reports contradicting fields', () => {
     const { record, problems } = decode(
       service({
         spec: {
@@ -322,7 +322,7 @@ describe('decodeService', () => {
     });
   });
 
-  it('names elements of lists that hold nothing, and a list of ports that does', () => {
+  it('reports elements of lists that are null, and an invalid list of ports', () => {
     const { record, problems } = decode(
       service({
         spec: { clusterIPs: ['10.96.0.10', null], externalIPs: [null], ports: [null] },
@@ -341,7 +341,7 @@ describe('decodeService', () => {
     ]);
   });
 
-  it('keeps the health check port of load balancers with policy Local only', () => {
+  it('keeps the health check port only for load balancers with policy Local', () => {
     const port = (spec: Raw) =>
       decode(service({ spec: { healthCheckNodePort: 30_100, ...spec } })).record!
         .healthCheckNodePort;
@@ -350,7 +350,7 @@ describe('decodeService', () => {
     expect(port({ type: 'NodePort', externalTrafficPolicy: 'Local' })).toBe(0);
   });
 
-  it('uses three hours for ClientIP affinity that names no time, or an impossible one', () => {
+  it('uses three hours for ClientIP affinity without a time, or with an invalid one', () => {
     const affinity = (sessionAffinityConfig: unknown) =>
       decode(service({ spec: { sessionAffinity: 'ClientIP', sessionAffinityConfig } }));
     expect(affinity(undefined).record!.affinityTimeoutSeconds).toBe(10_800);
@@ -362,7 +362,7 @@ describe('decodeService', () => {
     ]);
   });
 
-  it('drops ports that cannot be used and goes on with the others', () => {
+  it('drops invalid ports and continues with the others', () => {
     const { record, problems } = decode(
       service({
         spec: {
@@ -388,7 +388,7 @@ describe('decodeService', () => {
     ]);
   });
 
-  it('tells ports apart by name and protocol, and refuses those that clash', () => {
+  it('identifies ports by name and protocol, and rejects conflicting ones', () => {
     const { record, problems } = decode(
       service({
         spec: {
@@ -430,7 +430,7 @@ describe('decodeService', () => {
     ]);
   });
 
-  it('tells the first problems one by one and counts the rest', () => {
+  it('reports the first problems one by one and counts the rest', () => {
     const ports = Array.from({ length: 4000 }, (_, i) => ({ name: `p${i}`, port: 0 }));
     const { record, problems } = decode(service({ spec: { ports } }));
     expect(record!.ports).toEqual([]);
@@ -441,7 +441,7 @@ describe('decodeService', () => {
     expect(problems[20]).toBe('Service shop/web | undefined | and 3980 more problems');
   });
 
-  it('reads no more than so many addresses and source ranges', () => {
+  it('reads a limited number of addresses and source ranges', () => {
     const spec = {
       type: 'LoadBalancer',
       externalIPs: Array.from({ length: 10_001 }, (_, i) => `203.0.${i >> 8}.${i & 0xff}`),

@@ -42,7 +42,7 @@ const authority = createAuthority();
 const serverCertificate = authority.issue('fake', ['127.0.0.1', 'localhost', 'api.example']);
 
 describe('access to the API server', () => {
-  it('speaks TLS to a server of the configured authority', async () => {
+  it('uses TLS with a server of the configured authority', async () => {
     const server = await startServer({ tls: serverCertificate });
     populate(server, 3);
     const ca = { 'certificate-authority-data': base64(authority.certificate) };
@@ -51,7 +51,7 @@ describe('access to the API server', () => {
     expect(sink.problems).toEqual([]);
   });
 
-  it('refuses a server of another authority, and says so', async () => {
+  it('rejects a server of another authority, and reports it', async () => {
     const server = await startServer({ tls: serverCertificate });
     const other = createAuthority('another authority').certificate;
     const ca = { 'certificate-authority-data': base64(other) };
@@ -61,14 +61,14 @@ describe('access to the API server', () => {
     expect(server.counts.size).toBe(0);
   });
 
-  it('skips verification only when it is told to', async () => {
+  it('skips verification only if configured', async () => {
     const server = await startServer({ tls: serverCertificate });
     populate(server, 3);
     const insecure = { 'insecure-skip-tls-verify': true };
     await startWith(server, kubeconfig(server.url, insecure, {})).converged();
   });
 
-  it('verifies the name that tls-server-name gives', async () => {
+  it('verifies the name in tls-server-name', async () => {
     const server = await startServer({ tls: serverCertificate });
     populate(server, 3);
     const ca = { 'certificate-authority-data': base64(authority.certificate) };
@@ -80,7 +80,7 @@ describe('access to the API server', () => {
     expect(sink.syncedResources).toEqual([]);
   });
 
-  it('shows its client certificate, and a renewed one once the files change', async () => {
+  it('sends its client certificate, and a renewed one once the files change', async () => {
     const tls = { ...serverCertificate, ca: authority.certificate };
     const server = await startServer({ tls });
     populate(server, 3);
@@ -105,7 +105,7 @@ describe('access to the API server', () => {
     await converged();
   });
 
-  it('takes the service account of the pod that it runs in', async () => {
+  it('uses the service account of its own pod', async () => {
     const server = await startServer({ tls: serverCertificate });
     populate(server, 3);
     server.token = 'pod-token';
@@ -135,7 +135,7 @@ describe('access to the API server', () => {
     expect(server.lastHeaders['impersonate-user']).toBe('somebody');
   });
 
-  it('runs an exec plugin, and runs it again when its token is refused', async () => {
+  it('runs an exec plugin, and runs it again when its token is rejected', async () => {
     const server = await startServer();
     populate(server, 2);
     server.token = 'one';
@@ -163,7 +163,7 @@ describe('access to the API server', () => {
   });
 
   it.each(['http', 'https', 'socks5'] as const)(
-    'goes through the proxy of proxy-url by %s',
+    'uses the proxy of proxy-url by %s',
     async (scheme) => {
       const server = await startServer({ tls: serverCertificate });
       populate(server, 3);
@@ -181,7 +181,7 @@ describe('access to the API server', () => {
     },
   );
 
-  it('goes through the proxy that the environment names, with its password', async () => {
+  it('uses the proxy of the environment, with its password', async () => {
     const server = await startServer({ tls: serverCertificate });
     populate(server, 3);
     const proxy = await startProxy('http', serverCertificate);
@@ -193,7 +193,7 @@ describe('access to the API server', () => {
     expect(proxy.authorizations).toEqual(new Set([`Basic ${base64('user:pass')}`]));
   });
 
-  it('names the proxy that cannot be reached, without its password', async () => {
+  it('names an unreachable proxy, without its password', async () => {
     const server = await startServer();
     const { sink } = startSource(server, {
       masterUrl: 'https://api.example:6443',
@@ -204,7 +204,7 @@ describe('access to the API server', () => {
     await until('said', () => sink.said().includes(`services watch: ${reason}`));
   });
 
-  it('makes requests for the user, uid, groups and extra fields of the kubeconfig', async () => {
+  it('impersonates the user, uid, groups and extra fields of the kubeconfig', async () => {
     const server = await startServer();
     populate(server, 1);
     const user = {
@@ -224,7 +224,7 @@ describe('access to the API server', () => {
     });
   });
 
-  it('keeps a path before the API', async () => {
+  it("keeps the path of the server's URL", async () => {
     const server = await startServer();
     populate(server, 2);
     const paths: string[] = [];
@@ -240,14 +240,14 @@ describe('access to the API server', () => {
     expect(paths.every((path) => /^\/clusters\/a\/(api|version)/.test(path))).toBe(true);
   });
 
-  it('lets --master override the server of the kubeconfig', async () => {
+  it('uses --master instead of the server of the kubeconfig', async () => {
     const server = await startServer();
     populate(server, 2);
     const config = kubeconfig('https://127.0.0.1:1', {}, {});
     await startWith(server, config, {}, { masterUrl: server.url }).converged();
   });
 
-  it('waits for a server that is away at the start, and says why', async () => {
+  it('waits for an unreachable server at the start, and reports why', async () => {
     const server = await startServer();
     populate(server, 2);
     const { port } = server;
@@ -277,7 +277,7 @@ describe('access to the API server', () => {
     expect(server.count('services', 'list')).toBe(0);
   });
 
-  it('does not wait long for a server while nothing has been listed', async () => {
+  it('waits only a short time for a server before the first list', async () => {
     const server = await startServer();
     populate(server, 2);
     const { port } = server;
@@ -303,7 +303,7 @@ describe('access to the API server', () => {
     expect(outcome).toBe('waits');
   });
 
-  it('survives that its token file vanishes, is empty, and comes back', async () => {
+  it('survives a missing or empty token file, and uses it when it is back', async () => {
     const server = await startServer();
     populate(server, 2);
     server.token = 'secret';
@@ -322,7 +322,7 @@ describe('access to the API server', () => {
     await converged();
   });
 
-  it('is told request by request', async () => {
+  it('reports each request', async () => {
     const server = await startServer();
     populate(server, 2);
     const exchanges: Exchange[] = [];
@@ -423,7 +423,7 @@ describe('readAccess', () => {
     expect(reasonFor(text)).not.toContain('\n');
   });
 
-  it('says what is missing outside of a pod', () => {
+  it('reports what is missing outside of a pod', () => {
     expect(() => readAccess({ kubeconfigPath: '', masterUrl: '', environment: {} })).toThrow(
       'in-cluster configuration: KUBERNETES_SERVICE_HOST is not set; outside of a pod give --kubeconfig or --master',
     );
@@ -434,11 +434,11 @@ describe('readAccess', () => {
     ['an alias of nothing in the list of clusters', 'clusters: [*a]\n'],
     ['lists without end', '['.repeat(20_000)],
     ['lists deeper than the stack', `${'- '.repeat(20_000)}\n`.repeat(2)],
-  ])('names a file with %s', (_, text) => {
+  ])('reports a file with %s', (_, text) => {
     expect(reasonFor(text)).toMatch(/^kubeconfig FILE:/);
   });
 
-  it('brackets the IPv6 address of a server', () => {
+  it('puts the IPv6 address of a server into brackets', () => {
     const environment = { KUBERNETES_SERVICE_HOST: 'fd00::1', KUBERNETES_SERVICE_PORT: '443' };
     const { server } = readAccess({ kubeconfigPath: '', masterUrl: '', environment });
     expect(server.href).toBe('https://[fd00::1]/');
@@ -447,7 +447,7 @@ describe('readAccess', () => {
   it.each([
     ['token', 'in-cluster configuration: DIRECTORY/token does not exist'],
     ['ca.crt', 'in-cluster configuration: DIRECTORY/ca.crt does not exist'],
-  ])('rejects at the start when the service account has no %s', async (missing, reason) => {
+  ])('fails at the start if the service account has no %s', async (missing, reason) => {
     const directory = temporaryDirectory({ token: 'x', 'ca.crt': authority.certificate });
     rmSync(join(directory, missing));
     const { ended } = startSource(await startServer(), {
@@ -458,7 +458,7 @@ describe('readAccess', () => {
     await expect(ended).rejects.toThrow(reason.replace('DIRECTORY', directory));
   });
 
-  it('rejects certificates that are none at the start', async () => {
+  it('fails at the start for invalid certificates', async () => {
     const server = await startServer();
     const ca = {
       'certificate-authority-data': base64(

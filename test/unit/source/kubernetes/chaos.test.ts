@@ -35,8 +35,8 @@ function collectGarbage(): void {
   (runInNewContext('gc') as () => void)();
 }
 
-describe('KubernetesSource on a bad day', () => {
-  it('takes no answer for a list that is none, and deletes nothing for it', async () => {
+describe('KubernetesSource with a faulty server', () => {
+  it('rejects answers that are not lists, and deletes nothing because of them', async () => {
     const server = await startServer({ streamingLists: 'refused' });
     populate(server);
     const { sink, converged } = startSource(server);
@@ -53,7 +53,7 @@ describe('KubernetesSource on a bad day', () => {
     expect(server.count('services', 'list')).toBe(1 + 4 + 1);
   });
 
-  it('lists again at once when a watch is refused with 410', async () => {
+  it('lists again immediately if a watch is rejected with 410', async () => {
     const server = await startServer();
     populate(server);
     const { sink, converged } = startSource(server);
@@ -69,7 +69,7 @@ describe('KubernetesSource on a bad day', () => {
     expect(sink.changes.filter(isGone)).toHaveLength(1);
   });
 
-  it('starts a list over, in one piece, when its continue token expires', async () => {
+  it('reads a list again in one request if its continue token expires', async () => {
     const server = await startServer({ streamingLists: 'refused' });
     populate(server);
     const { sink, converged } = startSource(server);
@@ -85,7 +85,7 @@ describe('KubernetesSource on a bad day', () => {
     expect(sink.state.has('slice shop/s1-1')).toBe(false);
   });
 
-  it('makes up for deletions that it could not see', async () => {
+  it('detects deletions that it missed', async () => {
     const server = await startServer();
     populate(server);
     const { sink, converged } = startSource(server, { timing: impatient });
@@ -105,7 +105,7 @@ describe('KubernetesSource on a bad day', () => {
     expect(sink.changes.filter(isGone)).toHaveLength(4);
   });
 
-  it('does not list again after a quiet time, thanks to bookmarks', async () => {
+  it('does not list again after a quiet time, because of bookmarks', async () => {
     const server = await startServer();
     populate(server);
     const { converged } = startSource(server);
@@ -122,7 +122,7 @@ describe('KubernetesSource on a bad day', () => {
     expect(server.count('services', 'streaming-list')).toBe(1);
   });
 
-  it('stays connected to a server that sends nothing but bookmarks', async () => {
+  it('stays connected to a server that sends only bookmarks', async () => {
     const server = await startServer();
     populate(server);
     // Twenty times as long as a bookmark takes: a busy machine may stop a process for a second.
@@ -134,7 +134,7 @@ describe('KubernetesSource on a bad day', () => {
     expect(server.count('services', 'watch')).toBe(0);
   });
 
-  it('takes no old news for new, and goes on from the newest', async () => {
+  it('ignores old events, and continues from the newest', async () => {
     const server = await startServer();
     populate(server);
     const { sink, converged } = startSource(server);
@@ -154,7 +154,7 @@ describe('KubernetesSource on a bad day', () => {
     expect(server.count('endpointslices', 'streaming-list')).toBe(1);
   });
 
-  it('reads its token again when the old one is refused', async () => {
+  it('reads its token again if the old one is rejected', async () => {
     const server = await startServer();
     populate(server);
     server.token = 'one';
@@ -169,7 +169,7 @@ describe('KubernetesSource on a bad day', () => {
     await converged();
   });
 
-  it('honours Retry-After', async () => {
+  it('obeys Retry-After', async () => {
     const server = await startServer();
     populate(server);
     const { converged } = startSource(server);
@@ -184,7 +184,7 @@ describe('KubernetesSource on a bad day', () => {
     expect(server.count('services', 'watch')).toBe(2);
   });
 
-  it('makes no storm of lists out of a server that refuses every watch', async () => {
+  it('limits the rate of lists at a server that rejects every watch', async () => {
     const server = await startServer();
     populate(server);
     const { converged, sink } = startSource(server, {
@@ -212,7 +212,7 @@ describe('KubernetesSource on a bad day', () => {
     expect(told.length).toBeLessThan(6);
   });
 
-  it('makes no storm of lists out of a server that lists well and refuses watches', async () => {
+  it('limits the rate of lists at a server that answers lists and rejects watches', async () => {
     const server = await startServer({ streamingLists: 'refused' });
     populate(server);
     const timing = { ...impatient, backoffMaxMs: 2000 };
@@ -229,7 +229,7 @@ describe('KubernetesSource on a bad day', () => {
     await converged();
   });
 
-  it('asks no more often than qps and burst allow, whatever goes wrong', async () => {
+  it('never exceeds qps and burst, whatever fails', async () => {
     const server = await startServer();
     populate(server);
     server.fault({ fault: { kind: 'status', status: 500 }, times: 100_000 });
@@ -245,7 +245,7 @@ describe('KubernetesSource on a bad day', () => {
     await converged();
   });
 
-  it('asks again at once when a watch that brought something was ended soon', async () => {
+  it('tries again immediately if a watch that delivered something ended soon', async () => {
     const server = await startServer();
     populate(server);
     const timing = { ...hasty, backoffBaseMs: 120_000, backoffMaxMs: 120_000 };
@@ -277,7 +277,7 @@ describe('KubernetesSource on a bad day', () => {
     await converged();
   });
 
-  it('skips an object that is too large, reports it, and deletes nothing for it', async () => {
+  it('skips an object that is too large, reports it, and deletes nothing because of it', async () => {
     const server = await startServer();
     populate(server);
     const { sink, converged } = startSource(server, {
@@ -299,7 +299,7 @@ describe('KubernetesSource on a bad day', () => {
     expect(sink.said()).toContain('endpointslices watch: an object is larger than 2000 bytes');
   });
 
-  it('survives a server that is killed and comes back elsewhere in time', async () => {
+  it('survives a server that is killed and starts again elsewhere', async () => {
     const server = await startServer();
     populate(server);
     const { port } = server;
@@ -314,7 +314,7 @@ describe('KubernetesSource on a bad day', () => {
     await converged();
   });
 
-  it('converges through a storm of everything', async () => {
+  it('reaches the state of the server after all faults together', async () => {
     const server = await startServer({ historyMax: 200 });
     populate(server, 40);
     const { sink, converged } = startSource(server, { timing: impatient });
@@ -324,7 +324,7 @@ describe('KubernetesSource on a bad day', () => {
     expect(sink.syncedResources).toHaveLength(4);
   });
 
-  it('holds no more memory after many storms than after a few', async () => {
+  it('uses no more memory after many faults than after a few', async () => {
     const server = await startServer({ historyMax: 200 });
     populate(server, 40);
     const { sink, converged } = startSource(server, { timing: impatient });

@@ -10,7 +10,7 @@ it.each([
   ['https://kubernetes.default.svc:443', {}],
   ['https://kubernetes.default.svc.cluster.local', {}],
   ['https://kubernetes', inPod],
-])('%s is reached through the Service that we program', (server, environment) => {
+])('the server %s is recognised as reached through its own Service', (server, environment) => {
   const advice = circleAdvice(new URL(server), environment);
   expect(advice).toMatch(/^\S+ is Service kubernetes, .* KUBERNETES_SERVICE_HOST/);
 });
@@ -21,6 +21,6 @@ it.each([
   ['https://kubernetes.example.com:6443', inPod],
   ['https://10.96.0.1:443', {}],
   ['https://10.96.0.1:443', { KUBERNETES_PORT: 'nonsense' }],
-])('%s is not, as far as we can tell', (server, environment) => {
+])('the server %s is not recognised as reached through its own Service', (server, environment) => {
   expect(circleAdvice(new URL(server), environment)).toBeUndefined();
 });

@@ -10,7 +10,7 @@ const json = 'application/json';
 const accept = (contentType: string, acceptContentTypes = ''): string =>
   new ContentTypes({ contentType, acceptContentTypes }).accept;
 
-describe('what is asked for', () => {
+describe('the Accept header', () => {
   it.each([
     ['protobuf, or else JSON, by default', protobuf, '', `${protobuf}, ${json};q=0.9`],
     ['JSON, where contentType says so', json, '', json],
@@ -23,7 +23,7 @@ describe('what is asked for', () => {
     expect(accept(contentType, acceptContentTypes)).toBe(expected);
   });
 
-  it('is JSON once protobuf was refused, until the connection is lost; one word is said', () => {
+  it('is JSON after protobuf was rejected, until the connection is lost; this is reported once', () => {
     const told: string[] = [];
     const types = new ContentTypes(
       { contentType: protobuf, acceptContentTypes: '' },
@@ -85,7 +85,7 @@ describe('a server', () => {
     );
   });
 
-  it('says its version to one who reads protobuf alone', async () => {
+  it('reports its version to a client that accepts only protobuf', async () => {
     const server = await startServer();
     populate(server);
     const only = { contentType: protobuf, acceptContentTypes: protobuf };
@@ -95,7 +95,7 @@ describe('a server', () => {
   });
 });
 
-describe('a list that is a compressed stream', () => {
+describe('a compressed streaming list', () => {
   it.each([protobuf, json])('is read with the changes that follow it, as %s', async (type) => {
     const server = await startServer({ streamCompression: 'gzip' });
     populate(server, 200);
@@ -116,7 +116,7 @@ describe('a list that is a compressed stream', () => {
     );
   });
 
-  it('takes a third of the bytes at most', async () => {
+  it('has at most a third of the bytes', async () => {
     const sizes: number[] = [];
     for (const options of [{}, { streamCompression: 'gzip' }] as const) {
       const server = await startServer({ ...options, bookmarkMs: 'never' });
@@ -139,7 +139,7 @@ describe('a list that is a compressed stream', () => {
     await converged();
   });
 
-  it('is not asked for where the kubeconfig disables compression', async () => {
+  it('is not requested if the kubeconfig disables compression', async () => {
     const server = await startServer({ streamCompression: 'gzip' });
     populate(server);
     const kubeconfigPath = join(
@@ -205,7 +205,7 @@ describe('objects without managedFields', () => {
     if (bytesMax === Infinity) expect(server.sentBytes).toBeGreaterThan(10_000);
   });
 
-  it('are not asked for by default', async () => {
+  it('are not requested by default', async () => {
     const server = await startServer();
     populate(server);
     await startSource(server, { contentTypes }).converged();
@@ -213,7 +213,7 @@ describe('objects without managedFields', () => {
   });
 });
 
-describe('a list that comes compressed', () => {
+describe('a compressed list', () => {
   const long = 'x'.repeat(100_000);
 
   it.each([protobuf, json])('is read, as %s', async (contentType) => {

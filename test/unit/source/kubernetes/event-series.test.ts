@@ -8,8 +8,8 @@ function conflict(name: string, note = 'port 80 is taken'): ClusterEvent {
 
 const minuteMs = 60_000;
 
-describe('repeats of an event', () => {
-  it('are one event and a count, told at most once a minute', () => {
+describe('repeated Events', () => {
+  it('become one Event with a count, sent at most once a minute', () => {
     const series = new EventSeries();
     series.add(conflict('web'), 0);
     const first = series.next(0)!;
@@ -30,14 +30,14 @@ describe('repeats of an event', () => {
     });
   });
 
-  it('that come while the event has not been told yet are told with it', () => {
+  it('are sent with the first one if that was not sent yet', () => {
     const series = new EventSeries();
     series.add(conflict('web'), 0);
     series.add(conflict('web'), 10 * minuteMs);
     expect(series.next(10 * minuteMs)).toMatchObject({ count: 2, told: 0 });
   });
 
-  it('that come while it is being told are told later', () => {
+  it('are sent later if they occur while the first is being sent', () => {
     const series = new EventSeries();
     series.add(conflict('web'), 0);
     const sent = series.next(0)!;
@@ -46,7 +46,7 @@ describe('repeats of an event', () => {
     expect(series.next(10 + minuteMs)).toMatchObject({ count: 2, told: 1 });
   });
 
-  it('are another event after six minutes of silence', () => {
+  it('become another Event after six minutes of silence', () => {
     const series = new EventSeries();
     series.add(conflict('web'), 0);
     const first = series.next(0)!;
@@ -57,7 +57,7 @@ describe('repeats of an event', () => {
     expect(second.name).not.toBe(first.name);
   });
 
-  it('are told under another name when the server has forgotten the event', () => {
+  it('are sent with another name if the server has deleted the Event', () => {
     const series = new EventSeries();
     series.add(conflict('web'), 0);
     const first = series.next(0)!;
@@ -70,8 +70,8 @@ describe('repeats of an event', () => {
   });
 });
 
-describe('an object that has much to say', () => {
-  it('gets five events of a reason, and one more each minute; others get theirs', () => {
+describe('an object with many Events', () => {
+  it('gets five Events of a reason, and one more per minute; others get theirs', () => {
     const series = new EventSeries();
     const tell = (note: number, nowMs: number) => series.add(conflict('web', `${note}`), nowMs);
     const told = Array.from({ length: 8 }, (_, i) => tell(i, 0));
@@ -85,8 +85,8 @@ describe('an object that has much to say', () => {
   });
 });
 
-describe('memory', () => {
-  it('holds at most 200 events that nobody can be told of', () => {
+describe('the memory of Events', () => {
+  it('has at most 200 Events that cannot be sent', () => {
     const series = new EventSeries();
     const dropped = Array.from({ length: 300 }, (_, i) => series.add(conflict(`s${i}`), i));
     expect(dropped.filter((reason) => reason === undefined)).toHaveLength(200);
@@ -97,7 +97,7 @@ describe('memory', () => {
     expect(series.add(conflict('late'), 300)).toBeUndefined();
   });
 
-  it('forgets what is over: the oldest repeats become events of their own', () => {
+  it('drops what is over: the oldest repetitions become new Events', () => {
     const series = new EventSeries();
     for (let i = 0; i < 1100; i += 1) {
       expect(series.add(conflict(`s${i}`), i)).toBeUndefined();

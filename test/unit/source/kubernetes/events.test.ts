@@ -88,8 +88,8 @@ class Post {
   }
 }
 
-describe('events', () => {
-  it('arrive as kube-proxy writes them: those of a Node in default, named and without namespace', async () => {
+describe('Events', () => {
+  it("are sent like kube-proxy's: those of a Node in default, named and without namespace", async () => {
     const post = await new Post().start();
     post.recorder.record(starting);
     await until('the server is told', () => post.told.length === 1);
@@ -111,7 +111,7 @@ describe('events', () => {
     });
   });
 
-  it('about a Service are in its namespace, and repeats are counted on the first one', async () => {
+  it('about a Service are in its namespace, and repetitions are counted on the first one', async () => {
     const post = await new Post().start();
     post.recorder.record(conflict);
     await until('the server is told', () => post.told.length === 1);
@@ -137,7 +137,7 @@ describe('events', () => {
   });
 
   it.each([5, -5])(
-    'wait no longer, and bear the new time, when the clock is set by %d hours',
+    'wait no longer, and have the new time, if the clock is set by %d hours',
     async (hours) => {
       const post = await new Post().start();
       post.recorder.record(conflict);
@@ -157,7 +157,7 @@ describe('events', () => {
     },
   );
 
-  it('are made anew when the server has forgotten the one that repeats', async () => {
+  it('are created again if the server has deleted the repeated one', async () => {
     const post = await new Post().start();
     post.recorder.record(conflict);
     await until('the server is told', () => post.told.length === 1);
@@ -182,7 +182,7 @@ describe('events', () => {
     expect(note).toMatch(/^xä+…$/);
   });
 
-  it('that were recorded last are told before the end', async () => {
+  it('that were recorded last are sent before the end', async () => {
     const post = await new Post().start();
     post.recorder.record(starting);
     post.recorder.record(conflict);
@@ -191,8 +191,8 @@ describe('events', () => {
   });
 });
 
-describe('an API server that takes no events', () => {
-  it('is not asked twice when it refuses, and the loss is counted', async () => {
+describe('an API server that does not accept Events', () => {
+  it('is not asked twice if it rejects one, and the loss is counted', async () => {
     const post = await new Post().start();
     post.answer = 403;
     post.recorder.record(starting);
@@ -205,7 +205,7 @@ describe('an API server that takes no events', () => {
     await until('the server is told', () => post.told.length === 1);
   });
 
-  it('gets what it missed when it comes back soon', async () => {
+  it('gets missed Events when it is available again soon', async () => {
     const post = await new Post().start();
     post.answer = 'silence';
     post.recorder.record(starting);
@@ -215,7 +215,7 @@ describe('an API server that takes no events', () => {
     expect(post.dropped).toEqual([]);
   });
 
-  it('holds nobody up at the end', async () => {
+  it('does not delay the end', async () => {
     const post = await new Post().start();
     post.answer = 'silence';
     for (let i = 0; i < 50; i += 1) post.recorder.record({ ...conflict, note: String(i) });
@@ -223,7 +223,7 @@ describe('an API server that takes no events', () => {
     expect(post.told).toEqual([]);
   });
 
-  it('may have no configuration at all: that is a problem told, nothing else', async () => {
+  it('may have an invalid configuration, which is reported as a problem', async () => {
     const problems: string[] = [];
     const recorder = new EventRecorder({
       open: () => Promise.reject(new Error('kubeconfig /nowhere does not exist')),

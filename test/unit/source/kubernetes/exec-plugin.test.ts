@@ -40,7 +40,7 @@ function isRunning(pid: number): boolean {
 }
 
 describe('an exec plugin', () => {
-  it('that finds no descriptor left is an error like others', () => {
+  it('fails with an ordinary error if no file descriptor is left', () => {
     const path = join(import.meta.dirname, '../../../../src/source/kubernetes/exec-plugin.ts');
     const script = `import { openSync } from 'node:fs';
       import { ExecPlugin } from ${JSON.stringify(path)};
@@ -53,7 +53,7 @@ describe('an exec plugin', () => {
     expect(said).toContain('EMFILE');
   });
 
-  it('is told its arguments, its environment and that nobody can be asked', async () => {
+  it('receives its arguments, its environment and that it must not be interactive', async () => {
     const { reader } = plugin(
       `printf '%s' '{"status":{"token":"'"$1-$COLOUR"'-'$(printf %s "$KUBERNETES_EXEC_INFO" | base64 -w0)'"}}'`,
     );
@@ -67,7 +67,7 @@ describe('an exec plugin', () => {
     });
   });
 
-  it('is run once for all who ask at once, and again when its word has expired', async () => {
+  it('runs once for concurrent callers, and again after its credentials have expired', async () => {
     const later = new Date(Date.now() + 3_600_000).toISOString();
     const status = { clientCertificateData: 'C', clientKeyData: 'K' };
     const { reader, runs, write } = plugin(
@@ -108,11 +108,11 @@ describe('an exec plugin', () => {
     ['no command', {}, 'command is missing'],
     ['a terminal', { command: 'x', interactiveMode: 'Always' }, 'interactiveMode asks for a'],
     ['a command that is no text', { command: 5 }, 'command must be a string, is 5'],
-  ])('with %s is refused at the start', (_what, exec, reason) => {
+  ])('with %s is rejected at the start', (_what, exec, reason) => {
     expect(() => new ExecPlugin(exec, 1000)).toThrow(reason);
   });
 
-  it('that hangs is ended with all that it has started, and run again', async () => {
+  it('that hangs is killed with all its processes, and run again', async () => {
     const server = await startServer();
     populate(server, 2);
     server.token = 'good';

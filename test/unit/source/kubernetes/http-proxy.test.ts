@@ -9,14 +9,14 @@ function proxyOf(server: string, environment: Record<string, string>): string | 
 }
 
 describe('the proxy of the environment', () => {
-  it('is that of the scheme of the server', () => {
+  it('is selected by the scheme of the server', () => {
     expect(proxyOf('http://api.example', proxies)).toBe('http://plain:3128/');
     expect(proxyOf('https://api.example', proxies)).toBe('https://secure:3129/');
     expect(proxyOf('https://api.example', { HTTP_PROXY: 'plain:3128' })).toBeUndefined();
     expect(proxyOf('https://api.example', {})).toBeUndefined();
   });
 
-  it('may be named in lower case, which counts less', () => {
+  it('may be set in lower case, which has lower precedence', () => {
     expect(proxyOf('https://api.example', { https_proxy: 'a:1', HTTPS_PROXY: '' })).toBe(
       'http://a:1/',
     );
@@ -46,7 +46,7 @@ describe('the proxy of the environment', () => {
     ['https://API.example', 'x,Api.Example'],
     ['https://api.example', 'api.example:443'],
     ['https://xn--bcher-kva.example', 'b\u00fccher.example'],
-  ])('does not lead to %s with NO_PROXY=%s', (server, noProxy) => {
+  ])('is not used for %s with NO_PROXY=%s', (server, noProxy) => {
     expect(proxyOf(server, { ...proxies, NO_PROXY: noProxy })).toBeUndefined();
   });
 
@@ -61,11 +61,11 @@ describe('the proxy of the environment', () => {
     ['https://example', '*.example'],
     ['https://badexample', 'example'],
     ['https://localhost.example', 'localhost'],
-  ])('leads to %s with NO_PROXY=%s', (server, noProxy) => {
+  ])('is used for %s with NO_PROXY=%s', (server, noProxy) => {
     expect(proxyOf(server, { ...proxies, NO_PROXY: noProxy })).toBe('https://secure:3129/');
   });
 
-  it('is refused by its variable, and without its password', () => {
+  it('is reported by its variable if invalid, and without its password', () => {
     const refused = (HTTPS_PROXY: string) => () => proxyOf('https://api.example', { HTTPS_PROXY });
     expect(refused('ftp://user:pass@proxy')).toThrow(
       /^environment variable HTTPS_PROXY: unsupported scheme "ftp", must be http, https, or socks5$/,

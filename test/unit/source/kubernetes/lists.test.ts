@@ -76,7 +76,7 @@ describe('the first list', () => {
     ['a gateway strips new parameters', { gateway: 'strips new parameters' }],
     ['a gateway buffers bodies', { gateway: 'buffers bodies' }],
     ['a gateway buffers answers', { gateway: 'buffers answers' }],
-  ] as const)('and changes come although %s', async (_what, options) => {
+  ] as const)('and changes are read although %s', async (_what, options) => {
     const server = await startServer(options);
     populate(server);
     const timing = {
@@ -98,7 +98,7 @@ describe('the first list', () => {
     expect(sink.names()).not.toContain('node there');
   });
 
-  it('streams where only pages fail, after a stream has failed once', async () => {
+  it('uses streams if only pages fail, after a stream has failed once', async () => {
     const server = await startServer();
     populate(server);
     server.fault({ verb: 'list', fault: { kind: 'status', status: 500 }, times: 100_000 });
@@ -111,7 +111,7 @@ describe('the first list', () => {
     expect(last).toMatchObject({ way: 'streaming', result: 'complete' });
   });
 
-  it('is asked of etcd where the cache of the server cannot give it', async () => {
+  it('is read from etcd if the cache of the server cannot serve it', async () => {
     const server = await startServer({ streamingLists: 'refused' });
     populate(server);
     // The first list of each resource is asked of the cache.
@@ -121,7 +121,7 @@ describe('the first list', () => {
     expect(server.count('endpointslices', 'page')).toBe(2);
   });
 
-  it('is given up where it goes in circles', async () => {
+  it('is abandoned if its pages form a cycle', async () => {
     const server = await startServer({ streamingLists: 'refused' });
     populate(server);
     const metadata = { resourceVersion: '5', continue: 'again' };
@@ -132,7 +132,7 @@ describe('the first list', () => {
     expect(sink.said()).toContain('services watch: the list goes in circles');
   });
 
-  it('that a stream of changes keeps from ending is given up', async () => {
+  it('is abandoned if a stream of changes prevents its end', async () => {
     const server = await startServer({ streamingLists: 'ignored', bookmarkMs: 'never' });
     populate(server);
     const busy = setInterval(() => {
@@ -150,7 +150,7 @@ describe('the first list', () => {
 });
 
 describe('later lists', () => {
-  it('come as a stream again after a while', async () => {
+  it('are streams again after some time', async () => {
     const server = await startServer();
     populate(server, 3);
     server.fault({ verb: 'streaming-list', fault: { kind: 'status', status: 500 }, times: 4 });
@@ -174,14 +174,14 @@ describe('later lists', () => {
   });
 });
 
-describe('a server whose data were set back', () => {
+describe('a server whose resourceVersion went back', () => {
   it.each([
     ['with its connections', 'supported'],
     ['with its connections', 'unbacked'],
     ['behind a gateway that keeps them', 'supported'],
     ['behind a gateway that keeps them', 'unbacked'],
   ] as const)(
-    'is listed anew, although it accepts watches from a time to come: %s, streams %s',
+    'is listed again, although it accepts watches from a future version: %s, streams %s',
     async (how, streamingLists) => {
       const server = await startServer({ streamingLists });
       server.store.version = 100_000;
@@ -215,7 +215,7 @@ describe('a server whose data were set back', () => {
     },
   );
 
-  it('is found at once by a server that refuses requests until it knows the roles', async () => {
+  it('is detected immediately although it rejects requests until it knows the roles', async () => {
     const server = await startServer();
     server.store.version = 100_000;
     populate(server);
@@ -233,7 +233,7 @@ describe('a server whose data were set back', () => {
     await converged();
   });
 
-  it('is looked for without going through all Services and slices', async () => {
+  it('is checked without comparing all Services and slices', async () => {
     const server = await startServer();
     populate(server);
     const { converged } = startSource(server);
@@ -249,7 +249,7 @@ describe('a server whose data were set back', () => {
     expect(server.connections).toBe(4);
   });
 
-  it('is found for each resource alone: the etcd of one may be another, with other versions', async () => {
+  it('is checked for each resource separately: another may have another etcd', async () => {
     const store = new FakeStore();
     store.version = 100_000;
     const server = await startServer({ stores: { endpointslices: store } });
@@ -279,7 +279,7 @@ describe('a server whose data were set back', () => {
 });
 
 describe('a server without bookmarks', () => {
-  it('may be quiet for as long as it likes, and nobody complains', async () => {
+  it('may be quiet without a limit, and is not reported', async () => {
     const server = await startServer({ streamingLists: 'unbacked', bookmarkMs: 'never' });
     populate(server, 3);
     // A busy process may end a watch half a second early, and less than a second is a failure.
@@ -293,7 +293,7 @@ describe('a server without bookmarks', () => {
     await converged();
   });
 
-  it('that stops ending its watches as well is told', async () => {
+  it('that does not end its watches either is reported', async () => {
     const server = await startServer({ streamingLists: 'unbacked', bookmarkMs: 'never' });
     populate(server, 3);
     const timing = { ...hasty, idleTimeoutMs: 600, quietWatchSeconds: 60 };

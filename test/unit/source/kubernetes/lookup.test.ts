@@ -33,8 +33,8 @@ const endpoint = (kind: string, name: string, address: string) => {
   return { addresses: [address], nodeName: 'node-b', targetRef: { kind, name } };
 };
 
-describe('a pod', () => {
-  it('tells its addresses and its node', async () => {
+describe('the lookup of a pod', () => {
+  it('returns its addresses and its node', async () => {
     const body = {
       spec: { nodeName: 'node-a' },
       status: { podIPs: [{ ip: '10.0.0.1' }, { ip: 'fd00::1' }] },
@@ -44,7 +44,7 @@ describe('a pod', () => {
     expect(await lookup.pod('shop', 'web-1', signal)).toEqual({ addresses, nodeName: 'node-a' });
   });
 
-  it('is found in EndpointSlices where pods may not be read', async () => {
+  it('uses EndpointSlices if pods may not be read', async () => {
     const items = [
       { endpoints: [endpoint('Pod', 'web-0', '10.0.0.9'), endpoint('Pod', 'web-1', '10.0.0.1')] },
       { endpoints: [endpoint('Node', 'web-1', '10.0.0.8'), endpoint('Pod', 'web-1', 'fd00::1')] },
@@ -54,7 +54,7 @@ describe('a pod', () => {
     expect(await lookup.pod('shop', 'web-1', signal)).toEqual({ addresses, nodeName: 'node-b' });
   });
 
-  it('is named for each address of a Service, in one question', async () => {
+  it('returns the name for each address of a Service, in one request', async () => {
     const items = [
       { endpoints: [endpoint('Pod', 'web-0', '10.0.0.9'), endpoint('Node', 'n', '10.0.0.8')] },
       {
@@ -71,7 +71,7 @@ describe('a pod', () => {
     expect(asked).toEqual([`${slices}?${selector}&limit=500 false`]);
   });
 
-  it('that neither tells is refused with what is missing', async () => {
+  it('fails with the missing permission if neither works', async () => {
     const { lookup } = await asking({ [pod]: forbidden, [slices]: { body: { items: [] } } });
     await expect(lookup.pod('shop', 'web-1', signal)).rejects.toMatchObject({
       fault: 'absence',
@@ -79,24 +79,24 @@ describe('a pod', () => {
     });
   });
 
-  it('that is not there is said not to be', async () => {
+  it('reports that the pod does not exist', async () => {
     const { lookup, asked } = await asking({});
     const reason = 'there is no pod shop/web-1';
     await expect(lookup.pod('shop', 'web-1', signal)).rejects.toThrow(reason);
     expect(asked).toEqual([`${pod} false`]);
   });
 
-  it('is waited for no longer than the question may take', async () => {
+  it('ends with the timeout of the question', async () => {
     const { lookup, server } = await asking({});
     await server.close();
     await expect(lookup.pod('shop', 'web-1', signal)).rejects.toMatchObject({ fault: 'source' });
   });
 });
 
-describe('Services with labels', () => {
+describe('the lookup of Services by labels', () => {
   const services = '/api/v1/namespaces/shop/services';
 
-  it('are asked for by their metadata alone', async () => {
+  it('requests only their metadata', async () => {
     const items = ['web', 'api'].map((name) => ({ metadata: { namespace: 'shop', name } }));
     const { lookup, asked } = await asking({ [services]: { body: { metadata: {}, items } } });
     const found = await lookup.servicesWith('app in (web)', 'shop', signal);
@@ -104,7 +104,7 @@ describe('Services with labels', () => {
     expect(asked).toEqual([`${services}?labelSelector=app+in+(web)&limit=500 true`]);
   });
 
-  it('that nobody can choose so is the fault of the question', async () => {
+  it('reports an invalid selector as an error of the question', async () => {
     const message = 'unable to parse requirement: found "~"';
     const refused = { status: 400, body: { kind: 'Status', code: 400, message } };
     const { lookup } = await asking({ [services]: refused });

@@ -57,7 +57,7 @@ function pod(server: FakeApiServer, name: string, given: Given = {}): void {
   });
 }
 
-it('tells the pods of this node that have the labels, and have not ended', async () => {
+it('the pod watch reports the running pods of this node that match the selector', async () => {
   const server = await startServer();
   pod(server, 'a');
   pod(server, 'elsewhere', { nodeName: 'there' });
@@ -69,7 +69,7 @@ it('tells the pods of this node that have the labels, and have not ended', async
   expect(watched.lists).toMatchObject([{ resource: 'pods', result: 'complete' }]);
 });
 
-it('follows labels, pods that come and go, and pods that end', async () => {
+it('the pod watch follows labels, new and deleted pods, and pods that end', async () => {
   const server = await startServer();
   const watched = watch(server);
   await until('the list', () => watched.pods !== undefined);
@@ -90,7 +90,7 @@ it('follows labels, pods that come and go, and pods that end', async () => {
   expect(watched.problems).toEqual([]);
 });
 
-it('knows a pod of a file by what the kubelet calls it', async () => {
+it("the pod watch uses the kubelet's identifier of a static pod", async () => {
   const hash = '0123456789abcdef0123456789abcdef';
   const mirror = 'kubernetes.io/config.mirror';
   const server = await startServer();
@@ -102,7 +102,7 @@ it('knows a pod of a file by what the kubelet calls it', async () => {
   expect(watched.pods).toEqual({ 'shop/static': hash, 'shop/sly': 'uid-sly' });
 });
 
-it('tells that there is no list where the server forbids it, and takes it when it may', async () => {
+it('the pod watch reports that the server forbids it, and continues when it is permitted', async () => {
   const server = await startServer();
   server.fault({ resource: 'pods', fault: { kind: 'status', status: 403 }, times: 2 });
   pod(server, 'a');
@@ -114,7 +114,7 @@ it('tells that there is no list where the server forbids it, and takes it when i
   expect(watched.pods).toEqual({ 'shop/a': 'uid-a' });
 });
 
-it('keeps what it knows through a cut and a new list, and misses no deletion', async () => {
+it('the pod watch keeps its state through a lost connection, and misses no deletion', async () => {
   const server = await startServer();
   for (const name of ['a', 'b']) pod(server, name);
   const watched = watch(server);

@@ -3,7 +3,7 @@ import { KubernetesSource } from '../../../../src/source/kubernetes/source.ts';
 import { FakeApi } from '../../../fake/api-server-process.ts';
 import { Recorder, until } from '../recorder.ts';
 
-it('reads a cluster over TLS from a fake API server in another process', async () => {
+it('the source reads a cluster over TLS from a fake API server in another process', async () => {
   const api = await FakeApi.start();
   onTestFinished(() => api.close());
   await api.ask({ do: 'populate', services: 300, endpoints: 30 });

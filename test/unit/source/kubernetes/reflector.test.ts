@@ -53,14 +53,17 @@ async function listed(known: readonly string[], events: [string, object][]): Pro
 it.each([
   ['the first list', []],
   ['a later list', ['a', 'gone']],
-])('holds after %s what the list says, less what it says is deleted', async (_which, known) => {
-  const names = await listed(known, [
-    ['ADDED', service('a', 2)],
-    ['ADDED', service('b', 3)],
-    ['ADDED', service('c', 4)],
-    ['DELETED', service('b', 5)],
-    ['DELETED', service('c', 6)],
-    ['ADDED', service('c', 7)],
-  ]);
-  expect(names).toEqual(['service ns/a', 'service ns/c']);
-});
+])(
+  'the reflector has after %s the objects of the list, without the deleted ones',
+  async (_which, known) => {
+    const names = await listed(known, [
+      ['ADDED', service('a', 2)],
+      ['ADDED', service('b', 3)],
+      ['ADDED', service('c', 4)],
+      ['DELETED', service('b', 5)],
+      ['DELETED', service('c', 6)],
+      ['ADDED', service('c', 7)],
+    ]);
+    expect(names).toEqual(['service ns/a', 'service ns/c']);
+  },
+);

@@ -8,7 +8,7 @@ describe('isNewer', () => {
     ['10', '10', false],
     ['123456789012345678901235', '123456789012345678901234', true],
     ['99999999999999999999', '100000000000000000000', false],
-  ])('compares whole numbers of any length: %s after %s', (version, position, newer) => {
+  ])('compares integers of any length: %s after %s', (version, position, newer) => {
     expect(isNewer(version, position)).toBe(newer);
   });
 
@@ -18,7 +18,7 @@ describe('isNewer', () => {
     ['a1', 'a2'],
     ['5', 'a'],
     ['5', undefined],
-  ])('takes what it cannot compare for news: %s after %s', (version, position) => {
+  ])('treats versions that it cannot compare as newer: %s after %s', (version, position) => {
     expect(isNewer(version, position)).toBe(true);
   });
 });

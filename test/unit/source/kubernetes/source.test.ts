@@ -14,7 +14,7 @@ import {
 } from './setup.ts';
 
 describe('KubernetesSource', () => {
-  it('delivers what the server holds, then says so once for each resource', async () => {
+  it('delivers the objects of the server, then reports each resource as complete once', async () => {
     const server = await startServer();
     populate(server);
     const { sink, converged, source } = startSource(server);
@@ -26,7 +26,7 @@ describe('KubernetesSource', () => {
     expect(source.condition('services').silenceMs).toBeLessThan(10_000);
   });
 
-  it('asks for the selectors of kube-proxy and names itself', async () => {
+  it("requests kube-proxy's selectors and sends its user agent", async () => {
     const server = await startServer();
     populate(server, 2);
     const { store } = server;
@@ -61,7 +61,7 @@ describe('KubernetesSource', () => {
     );
   });
 
-  it('knows the version of the server once it has said it, and follows it', async () => {
+  it('reports the version of the server once known, and follows it', async () => {
     const server = await startServer();
     server.version = '<html>';
     const { source } = startSource(server, { timing: { ...hasty, probeMs: 20 } });
@@ -81,7 +81,7 @@ describe('KubernetesSource', () => {
     await until('the upgrade', () => source.serverVersion()?.gitVersion === 'v1.36.0');
   });
 
-  it('knows for how long each watch has been silent, and counts none that it goes without', async () => {
+  it('reports for how long each watch has been silent, except unavailable ones', async () => {
     const server = await startServer();
     populate(server, 2);
     server.absent.add('servicecidrs');
@@ -118,7 +118,7 @@ describe('KubernetesSource', () => {
     expect(sink.problems).toEqual([]);
   });
 
-  it('takes a Service that leaves the selection as deleted, and back as new', async () => {
+  it('treats a Service that no longer matches the selector as deleted, and adds it again later', async () => {
     const server = await startServer();
     populate(server, 2);
     const { sink, converged } = startSource(server);
@@ -134,7 +134,7 @@ describe('KubernetesSource', () => {
     await converged();
   });
 
-  it('lists in pages when the server refuses streaming lists', async () => {
+  it('lists in pages if the server rejects streaming lists', async () => {
     const server = await startServer({ streamingLists: 'refused' });
     populate(server);
     const { sink, converged } = startSource(server);
@@ -154,7 +154,7 @@ describe('KubernetesSource', () => {
     expect(sink.changes.filter(isGone)).toEqual([]);
   });
 
-  it('lists in pages when the server takes a streaming list for a plain watch', async () => {
+  it('lists in pages if the server treats a streaming list as a plain watch', async () => {
     const server = await startServer({ streamingLists: 'ignored' });
     populate(server);
     const { converged } = startSource(server);
@@ -164,7 +164,7 @@ describe('KubernetesSource', () => {
     expect(server.count('services', 'list')).toBe(1);
   });
 
-  it('goes on without ServiceCIDRs where there are none, and finds them later', async () => {
+  it('continues without ServiceCIDRs if they are not available, and finds them later', async () => {
     const server = await startServer();
     populate(server);
     server.absent.add('servicecidrs');
@@ -179,7 +179,7 @@ describe('KubernetesSource', () => {
     await converged();
   });
 
-  it('asks for the next watch before the current one ends, and repeats nothing', async () => {
+  it('opens the next watch before the current one ends, and repeats nothing', async () => {
     const server = await startServer();
     populate(server, 5);
     const timing = { ...hasty, watchSecondsMin: 2, watchSecondsMax: 2, overlapMs: 1500 };

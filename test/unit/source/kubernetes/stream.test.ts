@@ -24,7 +24,7 @@ const awkward = fc.oneof(
 );
 
 describe('LineFramer', () => {
-  it('finds the same lines wherever the chunks end, inside characters too', () => {
+  it('finds the same lines wherever chunks end, including inside characters', () => {
     fc.assert(
       fc.property(fc.array(awkward), cutPlaces, (words, cuts) => {
         const lines = words.map((word) => JSON.stringify(word));
@@ -39,7 +39,7 @@ describe('LineFramer', () => {
     );
   });
 
-  it('keeps what has no newline yet, and leaves empty lines out', () => {
+  it('keeps an incomplete line, and omits empty ones', () => {
     const framer = new LineFramer(1000);
     expect([...framer.push(Buffer.from('\n\na'))]).toEqual([]);
     expect(framer.pendingBytes).toBe(1);
@@ -47,7 +47,7 @@ describe('LineFramer', () => {
     expect(framer.pendingBytes).toBe(1);
   });
 
-  it('names a line that is too long and goes on with the next', () => {
+  it('reports a line that is too long and continues with the next', () => {
     const framer = new LineFramer(5);
     const found = [...framer.push(Buffer.from('123456\n12345\n12'))];
     found.push(...framer.push(Buffer.from('3456')), ...framer.push(Buffer.from('7\nok\n')));
@@ -68,7 +68,7 @@ describe('ListSplitter', () => {
     fc.oneof(awkward, fc.array(awkward), fc.dictionary(awkward, fc.jsonValue({ maxDepth: 1 }))),
   );
 
-  it('finds the items and the rest of any list, wherever the chunks end', () => {
+  it('finds the items and the rest of any list, wherever chunks end', () => {
     // No backslash in keys: JSON.parse of V8 13.6 takes "\n" for "\\" where it has seen that before.
     const envelope = fc.dictionary(
       fc.constantFrom('metadata', 'kind', '"items":[', ']}', 'Zürich', 'item', 'itemss', ''),
@@ -94,18 +94,18 @@ describe('ListSplitter', () => {
     );
   });
 
-  it('is not misled by items elsewhere', () => {
+  it('is not misled by other fields named items', () => {
     const list = '{"metadata":{"items":[{"a":1}]},"kind":"items","items":[{"b":2}],"x":[{"c":3}]}';
     expect(split(Buffer.from(list)).items.map(text)).toEqual(['{"b":2}']);
   });
 
-  it('takes null items as none', () => {
+  it('treats null items as an empty list', () => {
     const { items, envelope } = split(Buffer.from('{"metadata":{},"items":null}'));
     expect(items).toEqual([]);
     expect(envelope).toEqual({ metadata: {}, items: null });
   });
 
-  it('names an item that is too large and goes on with the next', () => {
+  it('reports an item that is too large and continues with the next', () => {
     const list = `{"items":[{"a":"${'x'.repeat(50)}"},{"b":1}]}`;
     expect(split(Buffer.from(list), [20, 30], 20).items.map(text)).toEqual([
       'oversized',
@@ -123,7 +123,7 @@ describe('ListSplitter', () => {
     ['items twice', '{"items":[],"items":[]}'],
     ['HTML', '<html>'],
     ['nothing', ''],
-  ])('refuses what is no list: %s', (_what, bytes) => {
+  ])('rejects what is not a list: %s', (_what, bytes) => {
     expect(() => split(Buffer.from(bytes))).toThrow(/list/);
   });
 });

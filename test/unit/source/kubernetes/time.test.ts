@@ -12,7 +12,7 @@ afterEach(() => {
   vi.restoreAllMocks();
 });
 
-describe('a clock that jumps', () => {
+describe('a jump of the clock', () => {
   it.each([
     ['forward', 1],
     ['back', -1],
@@ -37,8 +37,8 @@ describe('a clock that jumps', () => {
   });
 });
 
-describe('a process that is stopped and goes on', () => {
-  it('finds what it has missed, whether its watches live or not', async () => {
+describe('a process that was stopped and continued', () => {
+  it('detects what it missed, whether or not its watches are alive', async () => {
     const server = await startServer();
     populate(server, 5);
     const main = fileURLToPath(new URL('./follower.ts', import.meta.url));

@@ -36,7 +36,7 @@ describe('connections to the API server', () => {
     expect(resumed).toEqual([false, false, true]);
   });
 
-  it('are used again for the next request, but by one request at a time', async () => {
+  it('are reused for the next request, but by one request at a time', async () => {
     const ports: (number | undefined)[] = [];
     const { url } = await serve(({ socket, url: path }, response) => {
       ports.push(socket.remotePort);
@@ -52,7 +52,7 @@ describe('connections to the API server', () => {
     expect(ports[2]).not.toBe(ports[0]);
   });
 
-  it('are replaced when the server has closed an unused one', async () => {
+  it('are replaced if the server has closed an unused one', async () => {
     const ports: (number | undefined)[] = [];
     const { url } = await serve(({ socket }, response) => {
       const isFirst = !ports.includes(socket.remotePort);
@@ -74,7 +74,7 @@ describe('connections to the API server', () => {
     expect(ports).toHaveLength(4);
   });
 
-  it('reach an IPv6 address, and name it in brackets', async () => {
+  it('to an IPv6 address work, with the address in brackets', async () => {
     const hosts: (string | undefined)[] = [];
     const server = createServer(({ headers }, response) => {
       hosts.push(headers.host);
@@ -86,7 +86,7 @@ describe('connections to the API server', () => {
     expect(hosts).toEqual([`[::1]:${port}`]);
   });
 
-  it('that are retired serve their requests to the end, and no others', async () => {
+  it('that are retired complete their requests, and accept no others', async () => {
     let finish = (): void => {};
     const { server, url } = await serve((_, response) => {
       response.writeHead(200).write('first');
@@ -101,7 +101,7 @@ describe('connections to the API server', () => {
     await vi.waitFor(async () => expect(await connections(server)).toBe(0));
   });
 
-  it('end when all is over', async () => {
+  it('are closed at the end', async () => {
     const { url } = await serve((_, response) => void response.writeHead(200).flushHeaders());
     const transport = transportTo(url);
     const { body } = await get(transport, '/watch');
@@ -109,7 +109,7 @@ describe('connections to the API server', () => {
     await expect(text(body)).rejects.toThrow();
   });
 
-  it('are given up when the server does not speak TLS within ten seconds', async () => {
+  it('fail if the server does not complete TLS within ten seconds', async () => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
     const server = createTcpServer((socket) => socket.on('error', () => {}));
     const port = await listen(server);
@@ -126,14 +126,14 @@ describe('connections to the API server', () => {
 describe('a connection that the server closes', () => {
   const closed = 'the server closed the connection';
 
-  it('before it answers is said to be that', async () => {
+  it('before it answers is reported as such', async () => {
     const { url } = await serve(({ socket }) => void socket.end());
     const error = await get(transportTo(url), '/').catch((reason) => reason);
     expect(describeNetworkError(error)).toBe(closed);
     expect(isUnreached(error)).toBe(false);
   });
 
-  it('in the middle of an answer is said to be that', async () => {
+  it('in the middle of an answer is reported as such', async () => {
     const { url } = await serve(({ socket }, response) => {
       response.writeHead(200, { 'content-length': '100' });
       response.write('some', () => socket.end());
@@ -143,7 +143,7 @@ describe('a connection that the server closes', () => {
     expect(describeNetworkError(error)).toBe(closed);
   });
 
-  it('is told from one that is reset', async () => {
+  it('is distinguished from one that is reset', async () => {
     const { url } = await serve(({ socket }, response) => {
       response.writeHead(200, { 'content-length': '100' });
       response.write('some', () => socket.resetAndDestroy());

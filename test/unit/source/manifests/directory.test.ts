@@ -32,7 +32,7 @@ beforeEach(async () => {
 afterEach(() => rmSync(lab.path, { recursive: true, force: true }));
 
 describe('ManifestDirectory', () => {
-  it('gives a file that is gone a moment to come back', async () => {
+  it('waits a moment for a missing file to be back', async () => {
     rmSync(file());
     expect((await scan()).state).toBe('unsettled');
     expect(inForce()).toEqual(['10.96.0.1']);
@@ -41,7 +41,7 @@ describe('ManifestDirectory', () => {
     expect(inForce()).toEqual([]);
   });
 
-  it('takes a file that came back as if it had never been away', async () => {
+  it('treats a file that is back as if it had never been missing', async () => {
     rmSync(file());
     await scan();
     await pastGrace();
@@ -56,7 +56,7 @@ describe('ManifestDirectory', () => {
     ['empty', '', ['10.96.0.1']],
     ['broken', 'kind: [\n', ['10.96.0.1']],
     ['without objects', '---\n', []],
-  ])('gives a file that is %s a moment to be written', async (_what, text, later) => {
+  ])('waits a moment for a file that is %s to be written', async (_what, text, later) => {
     writeFileSync(file(), text);
     utimesSync(file(), new Date(), new Date());
     const first = await scan();
@@ -70,7 +70,7 @@ describe('ManifestDirectory', () => {
     expect(inForce()).toEqual(later);
   });
 
-  it('says once that a file cannot be read, and reads it when it can', async () => {
+  it('reports once that a file cannot be read, and reads it when it can', async () => {
     rmSync(file());
     symlinkSync('a.yaml', file());
     expect((await scan()).problems).toMatchObject([{ subject: 'a.yaml' }]);

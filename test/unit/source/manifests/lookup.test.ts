@@ -29,10 +29,10 @@ endpoints:
 
 const { signal } = new AbortController();
 
-describe('files', () => {
+describe('the lookup in manifests', () => {
   const lookup = () => new ManifestLookup(temporaryDirectory(files));
 
-  it('tell which Services have labels', async () => {
+  it('returns Services by labels', async () => {
     const keys = async (selector: string, namespace = '') => [
       ...(await lookup().servicesWith(selector, namespace, signal)),
     ];
@@ -42,7 +42,7 @@ describe('files', () => {
     await expect(keys('app ~ web')).rejects.toMatchObject({ fault: 'question' });
   });
 
-  it('tell the addresses of a pod, or an EndpointSlice does', async () => {
+  it('returns the addresses of a pod, from the pod or an EndpointSlice', async () => {
     const addresses = ['10.0.0.1', 'fd00::1'];
     expect(await lookup().pod('shop', 'web-1', signal)).toEqual({ addresses, nodeName: 'node-a' });
     const other = { addresses: ['10.0.0.2'], nodeName: 'node-b' };
@@ -50,12 +50,12 @@ describe('files', () => {
     await expect(lookup().pod('shop', 'web-3', signal)).rejects.toMatchObject({ fault: 'absence' });
   });
 
-  it('tell which pods are endpoints of a Service', async () => {
+  it('returns the pods that are endpoints of a Service', async () => {
     expect([...(await lookup().podsOf('shop', 'web', signal))]).toEqual([['10.0.0.2', 'web-2']]);
     expect([...(await lookup().podsOf('shop', 'db', signal))]).toEqual([]);
   });
 
-  it('that cannot be read give the file, the line and the reason', async () => {
+  it('reports the file, the line and the reason of an unreadable file', async () => {
     const broken = new ManifestLookup(temporaryDirectory({ 'a.yaml': 'a: 1\nb: [' }));
     await expect(broken.pod('shop', 'web', signal)).rejects.toMatchObject({
       fault: 'source',
@@ -82,11 +82,14 @@ describe('a label selector', () => {
     ['app in (db),empty', false],
     ['app notin (db,web)', false],
     ['other notin (db)', true],
-  ])('%j chooses or not: %j', (selector, isChosen) => {
+  ])('with %j matches: %j', (selector, isChosen) => {
     expect(parseSelector(selector)(labels)).toBe(isChosen);
   });
 
-  it.each(['=web', 'app=web tier=front', 'app in web', 'a b', 'app=(x)'])('%j is none', (text) => {
-    expect(() => parseSelector(text)).toThrow('is no label selector');
-  });
+  it.each(['=web', 'app=web tier=front', 'app in web', 'a b', 'app=(x)'])(
+    'with %j is rejected',
+    (text) => {
+      expect(() => parseSelector(text)).toThrow('is no label selector');
+    },
+  );
 });

@@ -18,7 +18,7 @@ const head = '{"apiVersion":"v1","kind":"List","items":[';
 const nested = (lists: number) => `${head.repeat(lists)}${good}${']}'.repeat(lists)}`;
 const deep = (depth: number) => `${'['.repeat(depth)}${']'.repeat(depth)}`;
 
-it('reads lists in lists, but not without end', async () => {
+it('nested lists in a manifest are read, up to a depth', async () => {
   expect((await read('a.json', nested(8))).objects.size).toBe(1);
   for (const lists of [9, 8000]) {
     const { objects, problems } = await read('a.json', nested(lists));
@@ -31,7 +31,7 @@ it.each([
   ['a list that contains itself', 'a.yaml', '&a {apiVersion: v1, kind: List, items: [*a]}'],
   ['a sequence that contains itself', 'a.yaml', '&a [*a]'],
   [
-    'fields that contain themselves',
+    'fields of a manifest that contain themselves are handled',
     'a.yaml',
     'apiVersion: v1\nkind: Service\nmetadata: {name: a}\nspec: &s {ports: *s, type: *s}\n',
   ],

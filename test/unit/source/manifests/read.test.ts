@@ -20,7 +20,7 @@ function list(characters: number): { text: string; count: number } {
 const read = (file: string, text: string) => readManifest(file, Buffer.from(text), new Pacer());
 
 describe('a manifest', () => {
-  it('has the same objects, whichever thread reads it', async () => {
+  it('has the same objects on either thread', async () => {
     const [small, large] = [list(1000), list(100_000)];
     for (const { text, count } of [small, large]) {
       const { found, problems } = await read('a.yaml', text);
@@ -31,7 +31,7 @@ describe('a manifest', () => {
     }
   });
 
-  it('has its mistake told with the line, whichever thread reads it', async () => {
+  it('has its mistake reported with the line on either thread', async () => {
     for (const before of [list(1000), list(100_000)]) {
       const lines = before.text.split('\n').length;
       const broken = read('a.yaml', `${before.text}---\nkind: [\n`);
@@ -44,7 +44,7 @@ describe('a manifest', () => {
     expect(problem.problems).toMatchObject([{ reason: expect.stringContaining('just text') }]);
   });
 
-  it('of one huge YAML document is refused, and says what to do', async () => {
+  it('of one huge YAML document is rejected, with a remedy', async () => {
     const text = list(20_000_000).text;
     const delay = monitorEventLoopDelay({ resolution: 1 });
     const reading = read('a.yaml', text);
@@ -57,12 +57,12 @@ describe('a manifest', () => {
     expect(delay.max / 1e6).toBeLessThan(500);
   });
 
-  it('with an object that no cluster takes is refused', async () => {
+  it('with an object that no cluster accepts is rejected', async () => {
     const text = `{"apiVersion": "v1", "kind": "Service", "x": "${'x'.repeat(1_600_000)}"}`;
     await expect(read('a.json', text)).rejects.toThrow('holds an object of more than 1.5 MiB');
   });
 
-  it('loses an object that holds itself, and no other', async () => {
+  it('loses only the object that contains itself', async () => {
     const itself = '---\n&a {apiVersion: v1, kind: Service, x: *a}\n';
     const { found, problems } = await read('a.yaml', `${list(100_000).text}${itself}`);
     expect(found).toHaveLength(list(100_000).count);

@@ -107,14 +107,14 @@ items:
     expect(sink.problems).toEqual([]);
   });
 
-  it('gives unnamed slice ports the empty name, as an API server does', async () => {
+  it('sets the empty name for unnamed slice ports, as an API server does', async () => {
     const { sink } = await run(directory({ 'a.yaml': slice('web', '10.0.0.1') }).path);
     expect(sink.state.get('slice default/web-1')).toMatchObject({
       slice: { ports: [{ name: '', port: 8080 }] },
     });
   });
 
-  it('picks up changed, new and deleted files', async () => {
+  it('applies changed, new and deleted files', async () => {
     const { path, write, at } = directory({ 'a.yaml': service('web', '10.96.0.1') });
     const { sink } = await run(path);
     write('a.yaml', service('web', '10.96.0.9'));
@@ -127,7 +127,7 @@ items:
     expect(sink.problems).toEqual([]);
   });
 
-  it('tells nothing of objects that did not change', async () => {
+  it('reports nothing for unchanged objects', async () => {
     const both = (second: string) => `${service('web', '10.96.0.1')}---\n${service('api', second)}`;
     const { path, write } = directory({ 'a.yaml': both('10.96.0.2') });
     const { sink } = await run(path);
@@ -137,7 +137,7 @@ items:
     expect(sink.changes).toHaveLength(1);
   });
 
-  it('reports a broken file with its line and keeps its last good content in force', async () => {
+  it('reports a broken file with its line and keeps its last valid content in force', async () => {
     const { path, write } = directory({
       'a.yaml': service('web', '10.96.0.1'),
       'b.yaml': service('api', '10.96.0.2'),
@@ -161,7 +161,7 @@ items:
     ['tabs', 'x.yaml', 'kind: Service\nmetadata:\n\tname: x\n', 'x.yaml:3'],
     ['a key twice', 'x.yaml', '# one\n---\nkind: Service\nkind: Service\n', 'x.yaml:4'],
     ['no object', 'x.yaml', 'a: 1\n---\n- just\n', 'x.yaml:1'],
-  ])('names the line of a mistake: %s', async (_what, name, text, subject) => {
+  ])('reports the line of a mistake: %s', async (_what, name, text, subject) => {
     const { sink } = await run(
       directory({ [name]: text, 'good.yaml': service('web', '10.96.0.1') }).path,
     );
@@ -169,7 +169,7 @@ items:
     expect(sink.names()).toEqual(['service default/web']);
   });
 
-  it('refuses bytes that are not UTF-8', async () => {
+  it('rejects bytes that are not UTF-8', async () => {
     const { path, at } = directory({});
     writeFileSync(at('a.yaml'), Buffer.from('kind: Service\nname: "\xff"\n', 'latin1'));
     const { sink } = await run(path);
@@ -188,7 +188,7 @@ items:
     expect(sink.problems.map(({ subject }) => subject)).toEqual(['bomb.yaml:1']);
   });
 
-  it('keeps the old version of one object that became unusable, and takes the rest', async () => {
+  it('keeps the old version of one object that became unusable, and uses the rest', async () => {
     const { path, write } = directory({
       'a.yaml': `${service('web', '10.96.0.1')}---\n${service('api', '10.96.0.2')}`,
     });
@@ -201,7 +201,7 @@ items:
     ]);
   });
 
-  it('names kinds that it ignores once a file', async () => {
+  it('reports ignored kinds once per file', async () => {
     const { path } = directory({
       'a.yaml': `apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: x}\n---
 apiVersion: v1\nkind: Endpoints\nmetadata: {name: x}\n---
@@ -222,7 +222,7 @@ ${service('web', '10.96.0.1')}`,
     ]);
   });
 
-  it('lets the first file by name win when two hold the same object, and falls back to the other', async () => {
+  it('uses the first file by name if two contain the same object, and falls back to the other', async () => {
     const { path, at, write } = directory({
       'b.yaml': service('web', '10.96.0.2'),
       'a.yaml': service('web', '10.96.0.1'),
@@ -240,7 +240,7 @@ ${service('web', '10.96.0.1')}`,
     expect(sink.changes.some(({ kind }) => kind === 'service-gone')).toBe(false);
   });
 
-  it('counts the first of two equal names in one file', async () => {
+  it('uses the first of two equal names in one file', async () => {
     const { sink } = await run(
       directory({ 'a.yaml': `${service('web', '10.96.0.1')}---\n${service('web', '10.96.0.2')}` })
         .path,
@@ -251,7 +251,7 @@ ${service('web', '10.96.0.1')}`,
     ]);
   });
 
-  it('sees an atomic rename and does not read the temporary file', async () => {
+  it('follows an atomic rename and does not read the temporary file', async () => {
     const { path, write, at } = directory({ 'a.yaml': service('web', '10.96.0.1') });
     const { sink } = await run(path);
     write('.a.yaml.swp', 'broken: [');
@@ -262,7 +262,7 @@ ${service('web', '10.96.0.1')}`,
     expect(sink.problems).toEqual([]);
   });
 
-  it('never takes a file away that is only being rewritten', async () => {
+  it('never removes objects of a file that is being rewritten', async () => {
     const { path, write, at } = directory({ 'a.yaml': service('web', '10.96.0.1') });
     const { sink } = await run(path);
     for (let i = 2; i < 12; i += 1) {
@@ -280,7 +280,7 @@ ${service('web', '10.96.0.1')}`,
     expect(sink.problems).toEqual([]);
   });
 
-  it('does not believe an empty file: that is what a full disk leaves of one', async () => {
+  it('ignores an empty file, as a full disk leaves it', async () => {
     const { path, write, at } = directory({ 'a.yaml': service('web', '10.96.0.1') });
     const { sink } = await run(path);
     write('a.yaml', '');
@@ -294,7 +294,7 @@ ${service('web', '10.96.0.1')}`,
     await until('gone', () => sink.state.size === 0);
   });
 
-  it('follows the swapped symbolic links of a mounted ConfigMap', async () => {
+  it('follows the replaced symbolic links of a mounted ConfigMap', async () => {
     const { path, at } = directory({});
     const version = (name: string, ip: string) => {
       mkdirSync(at(name));
@@ -310,7 +310,7 @@ ${service('web', '10.96.0.1')}`,
     await until('swapped', () => clusterIP(sink, 'web') === '10.96.0.2');
   });
 
-  it('finds by its rescan what inotify cannot see', async () => {
+  it('finds by its rescan changes that inotify does not report', async () => {
     const elsewhere = directory({ 'target.yaml': service('web', '10.96.0.1') });
     const { path, at } = directory({});
     symlinkSync(elsewhere.at('target.yaml'), at('a.yaml'));
@@ -319,7 +319,7 @@ ${service('web', '10.96.0.1')}`,
     await until('rescanned', () => clusterIP(sink, 'web') === '10.96.0.2');
   });
 
-  it('keeps everything while the directory is away, and follows it when it is back', async () => {
+  it('keeps everything while the directory is missing, and follows it when it is back', async () => {
     const { path, write } = directory({ 'a.yaml': service('web', '10.96.0.1') });
     const { sink } = await run(path, 50);
     renameSync(path, `${path}.away`);
@@ -335,7 +335,7 @@ ${service('web', '10.96.0.1')}`,
     await until('changed', () => clusterIP(sink, 'web') === '10.96.0.3');
   });
 
-  it('rejects when the directory does not exist or is none', async () => {
+  it('rejects if the directory does not exist or is not a directory', async () => {
     const { path, at } = directory({ 'a.yaml': '' });
     const start = (directory: string) =>
       new ManifestSource({ directory, nodeName: 'here' }).run(
@@ -348,7 +348,7 @@ ${service('web', '10.96.0.1')}`,
     await expect(start(at('a.yaml'))).rejects.toThrow(/: is no directory$/);
   });
 
-  it('reads a large file in turns, so that the event loop goes on', async () => {
+  it('reads a large file in parts, so that the event loop is not blocked', async () => {
     const endpoints = Array.from({ length: 250 }, (_, i) => `10.0.${i}.1`);
     const documents = Array.from({ length: 40 }, (_, i) => slice(`s${i}`, ...endpoints));
     const { path } = directory({ 'large.yaml': documents.join('---\n') });
@@ -362,7 +362,7 @@ ${service('web', '10.96.0.1')}`,
     expect(turns).toBeGreaterThan(5);
   });
 
-  it('knows how long ago it last looked', async () => {
+  it('reports how long ago it last read', async () => {
     const { path } = directory({});
     const source = new ManifestSource({ directory: path, nodeName: 'here' });
     expect(source.condition('services').silenceMs).toBeUndefined();

@@ -25,7 +25,7 @@ function frame(bytes: Buffer): Buffer {
 }
 
 describe('FrameCutter', () => {
-  it('finds the same frames wherever the chunks end, inside their lengths too', () => {
+  it('finds the same frames wherever chunks end, including inside lengths', () => {
     fc.assert(
       fc.property(values, cutPlaces, (all, cuts) => {
         const frames = all.filter(({ length }) => length > 0);
@@ -38,7 +38,7 @@ describe('FrameCutter', () => {
     );
   });
 
-  it('knows of a frame that has not ended, and names one that is too long', () => {
+  it('reports an incomplete frame, and one that is too long', () => {
     const cutter = new FrameCutter(3);
     const [long, short] = [frame(Buffer.from('long')), frame(Buffer.from('ok'))];
     expect([...cutter.push(long.subarray(0, 2))]).toEqual([]);
@@ -50,7 +50,7 @@ describe('FrameCutter', () => {
     expect(cutter.pendingBytes).toBe(0);
   });
 
-  it.each(['<html>', '\0\0\0\0'])('refuses what are no frames: %j', (text) => {
+  it.each(['<html>', '\0\0\0\0'])('rejects invalid frames: %j', (text) => {
     expect(() => [...new FrameCutter(1000).push(Buffer.from(text))]).toThrow('a frame of');
   });
 });
@@ -64,7 +64,7 @@ function cut(parts: readonly Buffer[], itemBytesMax = 1000) {
 }
 
 describe('ListCutter', () => {
-  it('finds the same items wherever the chunks end', () => {
+  it('finds the same items wherever chunks end', () => {
     fc.assert(
       fc.property(values, cutPlaces, (items, cuts) => {
         const body = encodeList('v1', 'ServiceList', metadata, items);
@@ -74,7 +74,7 @@ describe('ListCutter', () => {
     );
   });
 
-  it('names an item that is too long and goes on with the next', () => {
+  it('reports an item that is too long and continues with the next', () => {
     const items = [Buffer.from('long'), Buffer.from('ok')];
     const body = encodeList('v1', 'ServiceList', metadata, items);
     const expected = ['oversized', hex(Buffer.from('ok'))];
@@ -87,7 +87,7 @@ describe('ListCutter', () => {
     ).toEqual(expected);
   });
 
-  it('says of a list that is cut anywhere that it is', () => {
+  it('reports a list that is truncated anywhere', () => {
     const body = encodeList('v1', 'ServiceList', metadata, [
       Buffer.from('one'),
       Buffer.from('two'),

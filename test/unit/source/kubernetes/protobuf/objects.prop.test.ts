@@ -174,7 +174,7 @@ describe.each(Object.entries(objects))('%s', (given, arbitrary) => {
   const { kind } = kinds[resource];
   const { item } = protobuf(resource, context, strings);
 
-  it('mean in protobuf what they mean in JSON, and have the same problems', () => {
+  it('objects in protobuf have the same fields and problems as in JSON', () => {
     fc.assert(
       fc.property(arbitrary, (object) => {
         const raw: unknown = JSON.parse(JSON.stringify(object));
@@ -185,7 +185,7 @@ describe.each(Object.entries(objects))('%s', (given, arbitrary) => {
     );
   });
 
-  it('that are cut are refused by name, or are objects without their end', () => {
+  it('objects that are truncated are rejected by name, or lack their end', () => {
     fc.assert(
       fc.property(arbitrary, fc.nat(), (object, place) => {
         const bytes = encodeObject(kind, JSON.parse(JSON.stringify(object)));

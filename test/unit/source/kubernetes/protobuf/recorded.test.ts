@@ -62,19 +62,25 @@ describe('an API server', () => {
     expect(ours.resourceVersion).toMatch(/^\d+$/);
   });
 
-  it.each(Object.entries(recorded.watches))('streams %s alike in both forms', (name, watch) => {
-    const resource = name as Resource;
-    expect(watch.contentType).toBe(protobufForm.watchType);
-    const ours = readWatch(protobufOf(resource), resource, bytesOf(watch.protobuf));
-    expect(ours).toEqual(readWatch(json, resource, Buffer.from(watch.json)));
-    expect(ours.at(-1)).toMatchObject({ type: 'BOOKMARK', ends: true });
-  });
+  it.each(Object.entries(recorded.watches))(
+    'streams %s equally in both encodings',
+    (name, watch) => {
+      const resource = name as Resource;
+      expect(watch.contentType).toBe(protobufForm.watchType);
+      const ours = readWatch(protobufOf(resource), resource, bytesOf(watch.protobuf));
+      expect(ours).toEqual(readWatch(json, resource, Buffer.from(watch.json)));
+      expect(ours.at(-1)).toMatchObject({ type: 'BOOKMARK', ends: true });
+    },
+  );
 
-  it.each(Object.entries(recorded.statuses))('says %s alike in both forms', (code, status) => {
-    expect(status.contentType).toBe(protobufForm.type);
-    const { reason } = JSON.parse(status.json);
-    expect(readStatus(bytesOf(status.protobuf))).toMatchObject({ code: Number(code), reason });
-  });
+  it.each(Object.entries(recorded.statuses))(
+    'answers %s equally in both encodings',
+    (code, status) => {
+      expect(status.contentType).toBe(protobufForm.type);
+      const { reason } = JSON.parse(status.json);
+      expect(readStatus(bytesOf(status.protobuf))).toMatchObject({ code: Number(code), reason });
+    },
+  );
 });
 
 /** What is written with every object, empty or not, by the code that Kubernetes generates. */
