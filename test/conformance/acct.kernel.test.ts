@@ -20,7 +20,7 @@ const sender = `
   }
 `;
 
-test('counters count what rules see, and go when no rule refers to them', async () => {
+test('named counters count matching packets, and can be deleted when no rule refers to them', async () => {
   const { kernel, namespace } = await createKernel();
   expect(await readCounters(kernel)).toEqual([]);
   expect(await makeCounters(kernel, 'IPv4')).toBe(true);
@@ -44,7 +44,7 @@ test('counters count what rules see, and go when no rule refers to them', async 
   expect(await readCounters(kernel)).toEqual([]);
 });
 
-test('what the kernel refuses has its reason', async () => {
+test('refusals of named counters have their reason', async () => {
   const { kernel } = await createKernel();
   const writer = new RecordWriter(acctOps);
   writer.write('acctDelete', { name: 'nowhere' });

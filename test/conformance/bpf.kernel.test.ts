@@ -188,7 +188,7 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family) => {
     expect(reached.size).toBe(ports.length);
   });
 
-  it('leaves a connection alone that finds no endpoint in its group', async () => {
+  it('ignores a connection for which its group has no endpoint', async () => {
     await translate(family, await serve(family), [[clusterIP[0], poolValue(pool, groupSize)]]);
     const isLed = new Set<boolean>();
     while (isLed.size < 2) {
@@ -196,7 +196,7 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family) => {
     }
   });
 
-  it('leaves other ports alone, and a frontend whose pool is empty', async () => {
+  it('ignores other ports, and a frontend with an empty pool', async () => {
     const left = [frontendKey(address(service[family]), 81), poolValue(pool, 0)] as const;
     const port = await serve(family);
     await translate(family, port, [clusterIP, left]);
@@ -206,7 +206,7 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family) => {
     }
   });
 
-  it('leads node ports at addresses that accept them, and at no others', async () => {
+  it('translates node ports only at addresses that accept them', async () => {
     const nodePort = [frontendKey(undefined, 30080), poolValue(pool, 1)] as const;
     const own = address(service[family]);
     const accepting = [nodeAddressKey(own), nodeAddressValue('everybody')] as const;
@@ -215,7 +215,7 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family) => {
     expect(await peerOf(loopback[family], 30080)).toBe('ECONNREFUSED');
   });
 
-  it('keeps a node port from taking the place of a frontend that is left to the rules', async () => {
+  it('prevents a node port from replacing a frontend that only rules handle', async () => {
     const own = address(service[family]);
     await translate(family, await serve(family), [
       [frontendKey(undefined, 30080), poolValue(pool, 1)],
@@ -225,13 +225,13 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family) => {
     expect(await peerOf(service[family], 30080)).not.toContain(service[family]);
   });
 
-  it('translates those of the node’s network namespace only, if that is asked for', async () => {
+  it('translates only connections of the node’s network namespace if configured', async () => {
     await translate(family, await serve(family), [clusterIP]);
     await apply({ kind: 'bpfLinksAdd', ...pinned(family, 0) });
     expect(await peerOf(service[family], 80)).toBe(`${service[family]} 80`);
   });
 
-  it('leaves processes in an excluded cgroup to the rules, and those below it', async () => {
+  it('ignores processes in an excluded cgroup and below it', async () => {
     await translate(family, await serve(family), [clusterIP]);
     const own = statSync(place.cgroup, { bigint: true }).ino;
     const exclude = (cgroup: bigint) =>
@@ -251,7 +251,7 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family) => {
     expect(await peerOf(service[family], 80)).toBe(`${service[family]} 80`);
   });
 
-  it('ends when nothing renews its lease, and the peers of open connections stay known', async () => {
+  it('stops when the lease expires, and keeps the peers of open connections', async () => {
     const port = await serve(family, undefined, 'is kept open');
     await translate(family, port, [clusterIP]);
     const open = await connected(service[family], 80);
@@ -268,7 +268,7 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family) => {
     expect(await peerOf(service[family], 80)).toBe(`${service[family]} 80`);
   });
 
-  it('leaves connections to the rules until its lease begins', async () => {
+  it('ignores connections until its lease begins', async () => {
     await translate(family, await serve(family), [clusterIP]);
     const digit = family === 'IPv4' ? 4 : 6;
     rmSync(join(place.directory, `lease${digit}`));
@@ -292,7 +292,7 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family) => {
     expect(await peerOf(service[family], 80)).not.toContain(service[family]);
   });
 
-  it('refuses a map whose values have another length, and calls it wrong', async () => {
+  it('rejects a map whose values have another length, and reports it as wrong', async () => {
     await translate(family, await serve(family), [clusterIP]);
     const digit = family === 'IPv4' ? 4 : 6;
     for (const name of ['settings', 'counts'] as const) {
@@ -313,13 +313,13 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family) => {
     }
   });
 
-  it('ends when it is removed', async () => {
+  it('stops when it is removed', async () => {
     await translate(family, await serve(family), [clusterIP]);
     await removeConnectTime(kernel, place.directory);
     expect(await peerOf(service[family], 80)).not.toContain(service[family]);
   });
 
-  it('says how what is there differs from what is asked for', async () => {
+  it('reports how the existing programs differ from the requested ones', async () => {
     const state = async (all: 0 | 1) => {
       const { records } = await kernel.dump({ kind: 'bpfStateGet', ...pinned(family, all) });
       return records[0];
@@ -338,17 +338,17 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family) => {
   });
 });
 
-it('leads sockets of IPv6 to Services of IPv4', async () => {
+it('translates IPv6 sockets that connect to IPv4 Services', async () => {
   const frontend = [frontendKey(address(service.IPv4), 80), poolValue(pool, 1)] as const;
   await translate('IPv4', await serve('IPv4'), [frontend]);
   const host = `::ffff:${service.IPv4}`;
   expect(await peerOf(host, 80)).toBe(`${host} 80`);
 });
 
-describe('maps', () => {
+describe('connect-time maps', () => {
   const many = 20_000;
 
-  it('read back what was written, however much', async () => {
+  it('return what was written, in any number', async () => {
     const value = new Uint8Array(valueBytes.endpoints);
     const keys = Array.from({ length: many }, (_, i) => groupKey(i));
     const values = Array.from({ length: many }, () => value);
@@ -369,7 +369,7 @@ describe('maps', () => {
     expect(read.sort()).toEqual(keys.map((key) => Buffer.from(key).toString('hex')).sort());
   });
 
-  it('take as many elements as they were made for, and name the first that is too many', async () => {
+  it('accept as many elements as their size, and name the first one above it', async () => {
     const small = { ...pinned('IPv4'), endpointsMax: 3 };
     await apply({ kind: 'bpfMapsAdd', ...small });
     const keys = Buffer.concat([0, 1, 2, 3, 4].map((i) => groupKey(i)));
@@ -407,7 +407,7 @@ describe('maps', () => {
     expect(await counted('frontends4')).toEqual([{ kind: 'bpfCount', elements: 0 }]);
   });
 
-  it('name the element that is not there', async () => {
+  it('name a missing element', async () => {
     await apply(
       { kind: 'bpfMapsAdd', ...pinned('IPv4') },
       adding('IPv4', 'endpoints', groupKey(0), new Uint8Array(valueBytes.endpoints)),
@@ -421,7 +421,7 @@ describe('maps', () => {
     });
   });
 
-  it('are refused where there is no bpf file system', async () => {
+  it('are rejected outside of a bpf file system', async () => {
     const elsewhere = { ...pinned('IPv4'), directory: '/tmp/fairlead' };
     await expect(kernel.dump({ kind: 'bpfProbe', ...elsewhere })).rejects.toThrow(
       '/tmp is not in a bpf file system',
@@ -433,7 +433,7 @@ describe('maps', () => {
   });
 });
 
-it('loads all programs, and leaves nothing behind', async () => {
+it('all programs can be loaded, and nothing is left', async () => {
   for (const family of ['IPv4', 'IPv6'] as const) {
     expect(await kernel.dump({ kind: 'bpfProbe', ...pinned(family) })).toMatchObject({
       records: [],

@@ -57,11 +57,11 @@ function split(text: string): [string, string] {
   return [text.slice(0, colon), text.slice(colon + 1)];
 }
 
-describe('a dump', () => {
+describe('a conntrack dump', () => {
   it.each([
     ['IPv4', '10.96.0.10', '10.2.0.2', '10.2.0.1'],
     ['IPv6', 'fd96::10', 'fd02::2', 'fd02::1'],
-  ] as const)('tells of real %s flows what conntrack(8) lists', async (family, vip, to, node) => {
+  ] as const)('shows real %s flows as conntrack(8) does', async (family, vip, to, node) => {
     const network = await createNetwork();
     await startServers(network);
     await network.node.run('nft', ['-f', '-'], translation(vip, to));
@@ -85,7 +85,7 @@ describe('a dump', () => {
     );
   });
 
-  it('holds only what was asked for: protocol, zone, destination', async () => {
+  it('contains only the requested protocol, zone and destination', async () => {
     const namespace = await createNamespace();
     const from = '10.0.0.1:5000';
     await make(namespace, { from, to: '10.96.0.10:53' });
@@ -124,7 +124,7 @@ describe('a dump', () => {
     ]);
   });
 
-  it('is narrowed to an IPv6 address', async () => {
+  it('can be limited to an IPv6 address', async () => {
     const namespace = await createNamespace();
     for (const to of ['fd96::10:53', 'fd96::11:53', 'fd96::10:54']) {
       await make(namespace, { from: 'fd00::1:5000', to });
@@ -149,11 +149,11 @@ describe('a dump', () => {
   });
 });
 
-describe('a deletion', () => {
+describe('a conntrack deletion', () => {
   it.each([
     ['IPv4', '10.0.0.1', '10.96.0.10'],
     ['IPv6', 'fd00::1', 'fd96::10'],
-  ] as const)('deletes the %s entry that is meant, and no other', async (family, from, to) => {
+  ] as const)('deletes only the requested %s entry', async (family, from, to) => {
     const namespace = await createNamespace();
     const listFamily = family === 'IPv4' ? 'ipv4' : 'ipv6';
     for (const port of [5000, 5001, 5002]) {
@@ -170,7 +170,7 @@ describe('a deletion', () => {
     );
   });
 
-  it('of an entry that is gone is a success, and the others are deleted', async () => {
+  it('of a missing entry is a success, and the others are deleted', async () => {
     const namespace = await createNamespace();
     for (const port of [5000, 5001, 5002]) {
       await make(namespace, { from: `10.0.0.1:${port}`, to: '10.96.0.10:53' });
@@ -183,7 +183,7 @@ describe('a deletion', () => {
     expect(await conntrack.delete(entries)).toEqual({ deleted: 0, gone: 3, failures: [] });
   });
 
-  it('leaves a later entry with the same tuples alone', async () => {
+  it('ignores a later entry with the same tuples', async () => {
     const namespace = await createNamespace();
     await make(namespace, { from: '10.0.0.1:5000', to: '10.96.0.10:53' });
     const conntrack = conntrackOf(namespace);
@@ -195,7 +195,7 @@ describe('a deletion', () => {
     expect(await listed(namespace, 'UDP')).toHaveLength(1);
   });
 
-  it('is of the entry in its zone', async () => {
+  it('deletes the entry in its zone', async () => {
     const namespace = await createNamespace();
     const entry = { from: '10.0.0.1:5000', to: '10.96.0.10:53' };
     await make(namespace, entry);
@@ -207,7 +207,7 @@ describe('a deletion', () => {
     expect((await conntrack.dump({ ...udp, zone: 7 })).entries.length).toBe(0);
   });
 
-  it('of nothing is nothing', async () => {
+  it('without entries deletes nothing', async () => {
     const namespace = await createNamespace();
     await make(namespace, { from: '10.0.0.1:5000', to: '10.96.0.10:53' });
     const none = new ConntrackEntries('IPv4', new Uint8Array(0));
@@ -220,7 +220,7 @@ describe('a deletion', () => {
   });
 });
 
-describe('a large table', () => {
+describe('a large conntrack table', () => {
   /** Sends one datagram to each port from 1 to argv[1]. */
   const blaster = `
     const dgram = require('node:dgram');
@@ -236,7 +236,7 @@ describe('a large table', () => {
     socket.bind(4000, () => send(1));
   `;
 
-  it('of 50,000 entries is dumped whole, narrowed, and deleted in one go', async () => {
+  it('of 50,000 entries is dumped completely, filtered, and deleted in one call', async () => {
     const count = 50_000;
     const namespace = await createNamespace();
     const links = [
@@ -273,7 +273,7 @@ describe('a large table', () => {
   });
 });
 
-describe('the addon', () => {
+describe('the addon with an invalid conntrack request', () => {
   const { Socket } = loadAddon();
   const schema = { ...conntrackReplies, dumped: replies.dumped, failed: replies.failed } as const;
 
@@ -284,7 +284,7 @@ describe('the addon', () => {
     return records;
   }
 
-  it('refuses what makes no sense, and deletes nothing then', async () => {
+  it('rejects it, and deletes nothing', async () => {
     const namespace = await createNamespace();
     await make(namespace, { from: '10.0.0.1:5000', to: '10.96.0.10:53' });
     const { entries } = await conntrackOf(namespace).dump(udp);
@@ -309,11 +309,11 @@ describe('the addon', () => {
   });
 });
 
-describe('a flow whose endpoint goes', () => {
+describe('a flow whose endpoint is removed', () => {
   it.each([
     ['IPv4', '10.96.0.10', '10.2.0.2', '10.2.0.3'],
     ['IPv6', 'fd96::10', 'fd02::2', 'fd02::3'],
-  ] as const)('goes to another one (%s)', async (family, vip, first, second) => {
+  ] as const)('moves to another one (%s)', async (family, vip, first, second) => {
     const network = await createNetwork();
     await startServers(network);
     await network.node.run('nft', ['-f', '-'], translation(vip, first));

@@ -20,7 +20,7 @@ async function taken(kernel: Kernel, request: Request): Promise<Reply[]> {
 test.each([
   ['the kernel', async () => (await createKernel()).kernel],
   ['the fake', async () => new FakeKernel()],
-])('%s gives the records that a dump has', async (_, create) => {
+])('a dump of %s returns the records of its schema', async (_, create) => {
   const kernel = await create();
   await applied(
     kernel,
@@ -34,7 +34,7 @@ test.each([
   expect(await taken(kernel, { ...request, table: 'absent' })).toEqual([]);
 });
 
-test('the fake gives none of a dump that was interrupted', async () => {
+test('the fake kernel returns no records of an interrupted dump', async () => {
   const kernel = new FakeKernel();
   await applied(kernel, { kind: 'tableAdd', ...table, comment: '' });
   kernel.interruptDumps();

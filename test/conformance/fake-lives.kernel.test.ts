@@ -77,7 +77,7 @@ function outcomeOf(result: ApplyResult): unknown {
   return result.failures.map(({ code, op, entry }) => ({ code, op, entry }));
 }
 
-it('a real kernel and the fake agree on random lives of a table', { timeout: 300_000 }, () =>
+it('a real kernel and the fake one agree on random changes of a table', { timeout: 300_000 }, () =>
   fc.assert(
     fc.asyncProperty(openings, plots, async (opening, plot) => {
       const { kernel } = await createKernel();

@@ -7,7 +7,7 @@ import { readLinks, recordSingle, routeCases } from './single-cases.ts';
 import { xtStories } from './xt-cases.ts';
 
 describe('the real nf_tables', () => {
-  it.for([...cases, ...xtStories])('$title, and the fake does the same', async (story) => {
+  it.for([...cases, ...xtStories])('$title, and the fake kernel does the same', async (story) => {
     const { kernel } = await createKernel();
     const real = await record(kernel, story);
     expect(real.outcomes).toEqual(story.steps.map(({ outcome }) => outcome));
@@ -16,7 +16,7 @@ describe('the real nf_tables', () => {
 });
 
 describe('real links', () => {
-  it.for(routeCases)('$title, and the fake does the same', async (story) => {
+  it.for(routeCases)('$title, and the fake kernel does the same', async (story) => {
     const { kernel } = await createKernel();
     const real = await recordSingle(kernel, story, readLinks);
     expect(real.outcomes).toEqual(story.steps.map(([, outcome]) => outcome));

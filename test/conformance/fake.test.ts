@@ -46,7 +46,7 @@ describe('FakeKernel', () => {
     expect(outcomes).toEqual(story.steps.map(([, outcome]) => outcome));
   });
 
-  it('refuses a batch that a test wants refused, once, at the element that it names', async () => {
+  it('refuses a batch once at a named element on request of a test', async () => {
     const kernel = new FakeKernel();
     kernel.failNext({ code: 'ENOMEM', forSet: 's', forKey: '10.0.0.2' });
     expect(await kernel.apply(batch(addTable))).toEqual({ kind: 'applied' });
@@ -59,7 +59,7 @@ describe('FakeKernel', () => {
     expect(kernel.writes).toBe(5);
   });
 
-  it('refuses one op of IPVS that a test names, and does those beside it', async () => {
+  it('refuses one op of IPVS on request of a test, and applies the others', async () => {
     const kernel = new FakeKernel();
     const web = 'tcp 10.96.0.10:80';
     kernel.failNext({ code: 'ENOMEM', forKey: 'TCP 10.96.0.10:80 -> 10.244.0.2' });
@@ -85,7 +85,7 @@ describe('FakeKernel', () => {
     expect(kernel.writes).toBe(4);
   });
 
-  it('can be without IPVS', async () => {
+  it('can be configured without IPVS', async () => {
     const kernel = new FakeKernel();
     kernel.ipvs.present = false;
     const info = kernel.dump({ kind: 'ipvsInfoGet' });
@@ -95,7 +95,7 @@ describe('FakeKernel', () => {
     expect(result).toMatchObject({ kind: 'failed', failures, partly: false });
   });
 
-  it('keeps the counters that a test gives a destination, whatever else is set', async () => {
+  it('keeps the counters that a test sets for a destination', async () => {
     const kernel = new FakeKernel();
     const web = 'tcp 10.96.0.10:80';
     await kernel.apply(batch(addService(web), addDestination(web, '10.244.0.1:80')));
@@ -124,7 +124,7 @@ describe('FakeKernel', () => {
     });
   });
 
-  it('counts what another program does as a generation, but not as a write', async () => {
+  it('counts a change by another program as a generation, but not as a write', async () => {
     const kernel = new FakeKernel();
     const before = await kernel.generation();
     kernel.foreign(batch(addTable));

@@ -26,7 +26,7 @@ async function ports(kernel: Kernel, set: string): Promise<number[]> {
   });
 }
 
-test('are read by name with what refers to them, and their ports', async () => {
+test('ipsets are read by name with their references and ports', async () => {
   const { kernel, namespace } = await createKernel();
   expect(await dumped(kernel, 'ipset', { kind: 'ipsetsDump' })).toEqual([]);
   await namespace.run('ipset', ['restore'], script);
@@ -46,7 +46,7 @@ test('are read by name with what refers to them, and their ports', async () => {
   expect(await ports(kernel, 'nowhere')).toEqual([]);
 });
 
-test('are read whole when their members take several messages', async () => {
+test('ipsets are read completely if their members need several messages', async () => {
   const { kernel, namespace } = await createKernel();
   const all = Array.from({ length: 5000 }, (_, i) => 30_000 + i);
   const members = all.map((port) => `add KUBE-NODE-PORT-UDP ${port}\n`);
@@ -55,7 +55,7 @@ test('are read whole when their members take several messages', async () => {
   expect(await ports(kernel, 'KUBE-NODE-PORT-UDP')).toEqual(all);
 });
 
-test('are destroyed one by one, but for those that something refers to', async () => {
+test('ipsets are destroyed one by one, except those with references', async () => {
   const { kernel, namespace } = await createKernel();
   await namespace.run('ipset', ['restore'], script);
   const names = ['KUBE-CLUSTER-IP', 'nowhere', 'mine', 'KUBE-6-CLUSTER-IP', ''];

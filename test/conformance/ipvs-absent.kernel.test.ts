@@ -5,7 +5,7 @@ import { addLink, addService, deleteService } from './single-cases.ts';
 
 const web = 'tcp 10.96.0.10:80';
 
-test('a kernel has IPVS, or every read and every op says that it has none', async () => {
+test('a kernel supports IPVS, or reports for every read and op that it does not', async () => {
   const { kernel } = await createKernel();
   const absent = { code: 'EPROTONOSUPPORT', message: expect.stringContaining('ip_vs') as string };
   const info = await dumped(kernel, 'ipvsInfo', { kind: 'ipvsInfoGet' }).catch((error) => error);

@@ -54,41 +54,44 @@ async function batches(countsTraffic: boolean): Promise<Uint8Array[]> {
   return batch === undefined ? [] : [batch.ops];
 }
 
-test.each([false, true])('are refused alike, counted or not (%s)', async (countsTraffic) => {
-  const { kernel, namespace } = await createKernel();
-  for (const ops of await batches(countsTraffic)) await kernel.apply(ops);
-  await namespace.run('ip', ['link', 'set', 'lo', 'up']);
-  for (const vip of ['10.96.0.1', '10.96.0.2', '10.97.0.1']) {
-    await namespace.run('ip', ['address', 'add', `${vip}/32`, 'dev', 'lo']);
-  }
-  await namespace.run('ip', ['route', 'add', '10.96.0.9', 'dev', 'lo']);
-  /** Sends two datagrams. The second is not sent if the first was rejected. */
-  const send = async (to: string): Promise<string> => {
-    const socket = `/dev/udp/${to.replace(':', '/')}`;
-    const words = `exec 3<>${socket}; echo a >&3; sleep 0.2; echo b >&3`;
-    const said = await namespace.run('bash', ['-c', `(${words}) 2>&1 || true`]);
-    return said.includes('refused') ? 'refused' : 'silence';
-  };
-  const ends = {
-    '10.96.0.1:80': 'refused',
-    '10.96.0.2:80': 'silence',
-    '10.97.0.1:80': 'silence',
-    '10.97.0.1:81': 'refused',
-    '10.96.0.9:80': 'silence',
-  } as const;
-  const met = Object.keys(ends).map(async (to) => [to, await send(to)] as const);
-  expect(Object.fromEntries(await Promise.all(met))).toEqual(ends);
-  const counts: Record<string, number> = {};
-  const layout = tableLayout('IPv4', true);
-  await readCountings(kernel, layout, refusalCountings, noPause, ({ count, of }) => {
-    if (of.kind === 'refusals') counts[of.reason] = count;
-  });
-  const counted = {
-    no_endpoints: 1,
-    no_local_endpoints: 2,
-    source_ranges: 2,
-    no_such_port: 1,
-    no_such_service: 2,
-  };
-  expect(counts).toEqual(countsTraffic ? counted : {});
-});
+test.each([false, true])(
+  'IPVS refusals are the same with and without counters (%s)',
+  async (countsTraffic) => {
+    const { kernel, namespace } = await createKernel();
+    for (const ops of await batches(countsTraffic)) await kernel.apply(ops);
+    await namespace.run('ip', ['link', 'set', 'lo', 'up']);
+    for (const vip of ['10.96.0.1', '10.96.0.2', '10.97.0.1']) {
+      await namespace.run('ip', ['address', 'add', `${vip}/32`, 'dev', 'lo']);
+    }
+    await namespace.run('ip', ['route', 'add', '10.96.0.9', 'dev', 'lo']);
+    /** Sends two datagrams. The second is not sent if the first was rejected. */
+    const send = async (to: string): Promise<string> => {
+      const socket = `/dev/udp/${to.replace(':', '/')}`;
+      const words = `exec 3<>${socket}; echo a >&3; sleep 0.2; echo b >&3`;
+      const said = await namespace.run('bash', ['-c', `(${words}) 2>&1 || true`]);
+      return said.includes('refused') ? 'refused' : 'silence';
+    };
+    const ends = {
+      '10.96.0.1:80': 'refused',
+      '10.96.0.2:80': 'silence',
+      '10.97.0.1:80': 'silence',
+      '10.97.0.1:81': 'refused',
+      '10.96.0.9:80': 'silence',
+    } as const;
+    const met = Object.keys(ends).map(async (to) => [to, await send(to)] as const);
+    expect(Object.fromEntries(await Promise.all(met))).toEqual(ends);
+    const counts: Record<string, number> = {};
+    const layout = tableLayout('IPv4', true);
+    await readCountings(kernel, layout, refusalCountings, noPause, ({ count, of }) => {
+      if (of.kind === 'refusals') counts[of.reason] = count;
+    });
+    const counted = {
+      no_endpoints: 1,
+      no_local_endpoints: 2,
+      source_ranges: 2,
+      no_such_port: 1,
+      no_such_service: 2,
+    };
+    expect(counts).toEqual(countsTraffic ? counted : {});
+  },
+);

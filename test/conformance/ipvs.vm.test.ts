@@ -43,14 +43,14 @@ const everything = { family: 0, protocol: 0, address: noBytes, port: 0 } as cons
 const web = 'tcp 10.96.0.10:80';
 const web6 = 'tcp [fd96::10]:80';
 
-test.for(ipvsCases)('$title, and the fake does the same', async (story) => {
+test.for(ipvsCases)('$title, and the fake kernel does the same', async (story) => {
   const { kernel } = await createIpvs();
   const real = await recordSingle(kernel, story, readIpvs);
   expect(real.outcomes).toEqual(story.steps.map(([, outcome]) => outcome));
   expect(await recordSingle(new FakeKernel(), story, readIpvs)).toEqual(real);
 });
 
-test('ipvsadm reads what we wrote: schedulers, flags, persistence, forwarding, weights', async () => {
+test('ipvsadm reads what was written: schedulers, flags, persistence, forwarding, weights', async () => {
   const { kernel, namespace } = await createIpvs();
   const persistent = { flags: IP_VS_SVC_F.PERSISTENT, timeoutSeconds: 600 };
   await applied(
@@ -87,7 +87,7 @@ test('ipvsadm reads what we wrote: schedulers, flags, persistence, forwarding, w
   expect(limits).toMatch(/-> 10\.244\.0\.3:8080 +100 +10 /);
 });
 
-test('we read what ipvsadm wrote, a service of a firewall mark included', async () => {
+test('the addon reads what ipvsadm wrote, including a service of a firewall mark', async () => {
   const { kernel, namespace } = await createIpvs();
   await namespace.run(
     'ipvsadm',
@@ -139,7 +139,7 @@ test('we read what ipvsadm wrote, a service of a firewall mark included', async 
   });
 });
 
-test('destinations are read of one service, or of one family', async () => {
+test('destinations can be read of one service, or of one family', async () => {
   const { kernel } = await createIpvs();
   const other = 'tcp 10.96.0.11:80';
   await applied(
@@ -161,7 +161,7 @@ test('destinations are read of one service, or of one family', async () => {
   expect(await texts(everything)).toEqual([...v4, 'fd96::10 fd24::1']);
 });
 
-test('timeouts are those that ipvsadm shows, and the version is told', async () => {
+test('timeouts are those that ipvsadm shows, and the version is reported', async () => {
   const { kernel, namespace } = await createIpvs();
   const op: KernelOp = {
     kind: 'ipvsTimeoutsSet',
@@ -213,7 +213,7 @@ test('connections and bytes are counted for services and destinations', async ()
   expect(destination.activeConnections + destination.inactiveConnections).toBe(1);
 });
 
-test('thousands of services and destinations are written and read whole', async () => {
+test('thousands of services and destinations are written and read completely', async () => {
   const { kernel, namespace } = await createIpvs();
   const services = Array.from({ length: 1000 }, (_, i) => `tcp 10.97.${i >> 8}.${i & 255}:80`);
   const ops = services.flatMap((service, i) => [
@@ -230,7 +230,7 @@ test('thousands of services and destinations are written and read whole', async 
   expect(await saved(namespace)).toEqual([]);
 });
 
-test('thousands of refusals are all told, whatever the size of the receive buffer', async () => {
+test('thousands of refusals are all reported, for any size of the receive buffer', async () => {
   const { kernel } = await createIpvs({ receiveBufferBytes: 4096 });
   const destinations = Array.from({ length: 2000 }, (_, i) => `10.244.${i >> 8}.${i & 255}:80`);
   const ops = destinations.map((to) => deleteDestination(web, to));
@@ -242,7 +242,7 @@ test('thousands of refusals are all told, whatever the size of the receive buffe
   );
 });
 
-test('a weight and a scheduler change in place: connections and counters stay', async () => {
+test('a weight and a scheduler change in place: connections and counters are kept', async () => {
   const { kernel, namespace } = await createIpvs();
   await applied(kernel, addService(web), addDestination(web, '10.244.0.1:8080'));
   await applied(

@@ -62,7 +62,7 @@ function counted(lines: readonly Line[]): Line[] {
 }
 
 test.each(families)(
-  "%s: kube-proxy's rules go from between Docker's, Calico's, the kubelet's and a user's",
+  "%s: kube-proxy's rules are removed from among Docker's, Calico's, the kubelet's and a user's",
   async (family) => {
     const { kernel, namespace } = await createKernel();
     const lines = counted([...mixedRules(addresses[family], 'ACCEPT')]);
@@ -78,7 +78,7 @@ test.each(families)(
   },
 );
 
-test("what kube-proxy's ipvs mode left goes too", async () => {
+test("the chains of kube-proxy's ipvs mode are removed, too", async () => {
   const { kernel, namespace } = await createKernel();
   const lines = counted(ipvsRules);
   await restore(namespace, 'IPv4', restoreText(lines, ['kube-proxy', 'others']));
@@ -86,7 +86,7 @@ test("what kube-proxy's ipvs mode left goes too", async () => {
   expect(await save(namespace, 'IPv4')).toBe(await saved('IPv4', lines));
 });
 
-test("a chain that a container runtime's rules need stays", async () => {
+test("a chain that a container runtime's rules need is kept", async () => {
   const { kernel, namespace } = await createKernel();
   const lines = counted(hostPortRules);
   await restore(namespace, 'IPv4', restoreText(lines, ['kube-proxy', 'others']));
@@ -96,7 +96,7 @@ test("a chain that a container runtime's rules need stays", async () => {
   expect(kept).toEqual([{ table: 'nat', chain: 'KUBE-MARK-MASQ', because }]);
 });
 
-test('the chain that accepts forwarded traffic stays where the policy is to drop it', async () => {
+test('the chain that accepts forwarded traffic is kept if the policy is drop', async () => {
   const { kernel, namespace } = await createKernel();
   const rules = counted(mixedRules(addresses.IPv4, 'DROP'));
   await restore(namespace, 'IPv4', restoreText(rules, ['kube-proxy', 'others']));
@@ -108,7 +108,7 @@ test('the chain that accepts forwarded traffic stays where the policy is to drop
   expect(await save(namespace, 'IPv4')).toBe(await saved('IPv4', rules));
 });
 
-test('a rule that only counts stays one, wherever its table moves it', async () => {
+test('a rule that only counts is kept unchanged when its table is replaced', async () => {
   const { kernel, namespace } = await createKernel();
   const lines: Line[] = [
     { owner: 'others', text: '*filter' },
@@ -144,7 +144,7 @@ const sender = `
   }, 1);
 `;
 
-test('packets that are counted while a table is replaced are not lost', async () => {
+test('counts of packets during the replacement of a table are not lost', async () => {
   const { kernel, namespace } = await createKernel();
   await namespace.run('ip', ['link', 'set', 'lo', 'up']);
   const input = '*filter\n:INPUT ACCEPT [0:0]\n:FORWARD ACCEPT [0:0]\n:OUTPUT ACCEPT [0:0]\n';
@@ -160,7 +160,7 @@ test('packets that are counted while a table is replaced are not lost', async ()
   expect(text).toContain('[2000:64000] -A INPUT -p udp -j ACCEPT');
 });
 
-test('a table that is locked by another program is left alone, and told of', async () => {
+test('a table that another program has locked is not changed, and reported', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'fairlead-'));
   onTestFinished(() => rm(folder, { recursive: true }));
   const xtablesLock = join(folder, 'xtables.lock');
@@ -179,7 +179,7 @@ test('a table that is locked by another program is left alone, and told of', asy
   expect(await save(namespace, 'IPv4')).not.toContain('KUBE-');
 });
 
-test('a chain that somebody refers to by now does not go, nor does anything else', async () => {
+test('a chain that got a reference is not removed, nor is anything else', async () => {
   const { kernel, namespace } = await createKernel();
   await restore(namespace, 'IPv4', restoreText(hostPortRules, ['kube-proxy', 'others']));
   const before = await save(namespace, 'IPv4');
@@ -193,14 +193,14 @@ test('a chain that somebody refers to by now does not go, nor does anything else
   expect(await save(namespace, 'IPv4')).toBe(before);
 });
 
-test('ten thousand chains go in one step', async () => {
+test('ten thousand chains are removed in one step', async () => {
   const { kernel, namespace } = await createKernel();
   await restore(namespace, 'IPv4', tenThousandChains());
   expect((await takeOver(kernel, 'IPv4')).chains).toHaveLength(10_001);
   expect(await save(namespace, 'IPv4')).not.toContain('KUBE-');
 });
 
-test('tables that hold anything are named, and a namespace without any gets none', async () => {
+test('tables with contents are named, and a namespace without tables gets none', async () => {
   const { kernel, namespace } = await createKernel();
   expect(await takeOver(kernel, 'IPv4')).toMatchObject({ jumps: [], chains: [], kept: [] });
   expect(await findLegacyTables(kernel)).toEqual([]);

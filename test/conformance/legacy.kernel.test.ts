@@ -7,7 +7,7 @@ import { createKernel } from './namespace.ts';
 const programs = { IPv4: 'iptables', IPv6: 'ip6tables' } as const;
 
 test.each<Family>(['IPv4', 'IPv6'])(
-  '%s: there are no legacy tables where only iptables-nft was, and asking makes none',
+  '%s: a namespace with only iptables-nft has no legacy tables, and reading creates none',
   async (family) => {
     const { kernel, namespace } = await createKernel();
     await namespace.run(`${programs[family]}-nft`, ['-A', 'INPUT', '-j', 'ACCEPT']);

@@ -81,7 +81,7 @@ test('a set of addresses', async () => {
   await roundTrip(addSet, plain, [bytes('0a000001'), bytes('0a000002')], ['10.0.0.1, 10.0.0.2']);
 });
 
-test('a set with a key that is no multiple of four bytes', async () => {
+test('a set with a key that is not a multiple of four bytes', async () => {
   const set = { ...addSet, keyType: NFT_TYPE.inet_service, keyLength: 2 };
   const entries = [u16Be(53), u16Be(443), u16Be(30_000)];
   await roundTrip(set, { ...plain, keyLength: 2 }, entries, ['53, 443', '30000']);
@@ -160,7 +160,7 @@ test('an interval set: each interval is a start and an end', async () => {
   await roundTrip(set, layout, entries, ['10.0.0.0/24, 192.168.0.0/16']);
 });
 
-test('an element with a comment is counted, one for all other keys is counted only', async () => {
+test('an element with a comment is returned with counts, one that all other keys match only counted', async () => {
   const { kernel, namespace } = await createKernel();
   const map = { ...addSet, flags: NFT_SET.MAP, dataType: NFT_TYPE.ipv4_addr, dataLength: 4 };
   await applied(kernel, addTable, map);
@@ -185,7 +185,7 @@ test('an element with a comment is counted, one for all other keys is counted on
   expect(left).toMatchObject([{ count: 0, strange: 1 }]);
 });
 
-test('100,000 elements go in one batch, and all of them read back', async () => {
+test('100,000 elements are added in one batch, and all of them are read', async () => {
   const { kernel, namespace } = await createKernel();
   const layout = { shape: ElementShape.data, keyLength: 8, dataLength: 4 };
   const set = {
@@ -231,7 +231,7 @@ test('an op without entries changes nothing; a flush empties the set', async () 
   expect(await entriesOf(kernel, plain)).toEqual([]);
 });
 
-test('adding an element again with the same data is no error', async () => {
+test('adding an element again with the same data is not an error', async () => {
   const { kernel } = await createKernel();
   const again = elements('elementsAdd', plain, [bytes('0a000001')]);
   await applied(kernel, addTable, addSet, again);
@@ -242,7 +242,7 @@ test('adding an element again with the same data is no error', async () => {
 test.each([
   [{ ...plain, keyLength: 8 }, 'element has a key of another length than asked for'],
   [{ shape: ElementShape.data, keyLength: 4, dataLength: 65 }, 'at most 64 bytes'],
-])('a dump that asks for %o is refused with EPROTO', async (layout, words) => {
+])('a dump with %o is rejected with EPROTO', async (layout, words) => {
   const { kernel } = await createKernel();
   await applied(kernel, addTable, addSet, elements('elementsAdd', plain, [bytes('0a000001')]));
   const asked = kernel.dump({ kind: 'elementsDump', ...inSet, ...layout });
@@ -259,7 +259,7 @@ test.each([
   ['a counter', ElementShape.counter, 'has a part of dumps'],
   ['an unknown part', 256, 'has an unknown part'],
   ['data and a verdict', ElementShape.data | ElementShape.verdict, 'has both data and a verdict'],
-])('elements with %s are refused with EINVAL', async (_, shape, words) => {
+])('elements with %s are rejected with EINVAL', async (_, shape, words) => {
   const { kernel } = await createKernel();
   const op = elements('elementsAdd', { ...plain, shape }, [new Uint8Array(64)]);
   expect(await kernel.apply(batch(op))).toMatchObject({
@@ -268,7 +268,7 @@ test.each([
   });
 });
 
-test('elements of a set with a counter count, and are not strange to who asks for that', async () => {
+test('elements of a set with a counter count, and are known to a dump that expects it', async () => {
   const { kernel, namespace } = await createKernel();
   await applied(kernel, addTable, { ...addSet, counter: 1 });
   await applied(kernel, elements('elementsAdd', plain, [bytes('0a000001'), bytes('7f000001')]));
@@ -294,7 +294,7 @@ test('elements of a set with a counter count, and are not strange to who asks fo
   expect(await strangeOf(0)).toEqual([2]);
 });
 
-test('a set whose elements have another statement is told from one that counts', async () => {
+test('a set whose elements have another statement is distinguished from one that counts', async () => {
   const { kernel, namespace } = await createKernel();
   const limited = 'set s {\n type ipv4_addr\n flags dynamic\n limit rate 1/second\n }';
   await namespace.run('nft', ['-f', '-'], `table ip t {\n ${limited}\n }`);

@@ -81,7 +81,7 @@ test('one key twice in a batch with other data: EEXIST', async () => {
   expect(failures).toEqual([failure({ op: 0, entry: 1, code: 'EEXIST' })]);
 });
 
-test('the deletion of an element that is not there: ENOENT with op and entry', async () => {
+test('the deletion of a missing element: ENOENT with op and entry', async () => {
   const failures = await refused(
     [addTable, addMap, elements('elementsAdd', '0a0000010b000001')],
     [elements('elementsDelete', '0a0000010b000001', '0a0000070b000007')],
@@ -89,7 +89,7 @@ test('the deletion of an element that is not there: ENOENT with op and entry', a
   expect(failures).toEqual([failure({ op: 0, entry: 1, code: 'ENOENT' })]);
 });
 
-test('the entry is found among many messages of one op', async () => {
+test('the refused entry is found among many messages of one op', async () => {
   const count = 5000;
   const entries = new Uint8Array(count * 8);
   const view = new DataView(entries.buffer);
@@ -212,7 +212,7 @@ test('a namespace that does not exist rejects with ENOENT and its path', async (
   kernel.close();
 });
 
-test('answers that do not fit the receive buffer leave the outcome failed, not applied', async () => {
+test('answers that do not fit the receive buffer make the outcome failed, not applied', async () => {
   const { namespace } = await createKernel();
   const kernel = openKernel({ netns: namespace.path, receiveBufferBytes: 2048 });
   const ops = Array.from({ length: 500 }, (): NftOp => ({ kind: 'setDelete', ...inSet }));
@@ -224,7 +224,7 @@ test('answers that do not fit the receive buffer leave the outcome failed, not a
   kernel.close();
 });
 
-test('a dump while others commit is marked, or it is consistent', async () => {
+test('a dump during other commits is marked, or it is consistent', async () => {
   const { kernel, namespace } = await createKernel();
   const other = openKernel({ netns: namespace.path });
   const count = 30_000;

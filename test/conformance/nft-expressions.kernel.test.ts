@@ -140,7 +140,7 @@ test.each<Case>([
   await compareTwins('ip', each);
 });
 
-test('an expression that no record can express is `unknown`, and hides nothing else', async () => {
+test('an expression without a record is `unknown`, and does not hide others', async () => {
   const { kernel, namespace } = await createKernel();
   const ruleset = 'table ip t {\n chain c {\n ct mark set ct mark\n accept\n }\n }';
   await namespace.run('nft', ['-f', '-'], ruleset);
@@ -149,7 +149,7 @@ test('an expression that no record can express is `unknown`, and hides nothing e
   expect(readRule(theirs!.expressions)).toEqual([ct(3, 0xff), { kind: 'unknown', name: 'ct' }]);
 });
 
-test('a rule with an unknown expression is refused with its index', async () => {
+test('a rule with an unknown expression is rejected with its index', async () => {
   const { kernel } = await createKernel();
   const table = { family: NFPROTO.IPv4, table: 't' };
   const expressions = rule({ kind: 'unknown', name: 'ct' });

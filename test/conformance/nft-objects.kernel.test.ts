@@ -38,7 +38,7 @@ async function listed(namespace: Namespace, kind: string): Promise<Record<string
   return nftables.flatMap((entry) => (entry[kind] === undefined ? [] : [entry[kind]]));
 }
 
-test('an empty namespace holds nothing, and its generation counts commits', async () => {
+test('an empty namespace has no objects, and its generation counts commits', async () => {
   const { kernel, namespace } = await createKernel();
   expect(await dumped(kernel, 'table', { kind: 'tablesDump', family: 0 })).toEqual([]);
   const before = await kernel.generation();
@@ -116,7 +116,7 @@ test('chains and base chains of every hook', async () => {
   expect(await listed(namespace, 'chain')).toHaveLength(5);
 });
 
-test('a chains dump of one table leaves out those of others', async () => {
+test("a dump of one table's chains excludes those of others", async () => {
   const { kernel } = await createKernel();
   const other = { family: NFPROTO.IPv4, table: 'other' };
   await applied(
@@ -230,12 +230,12 @@ test.each<Parameters<Kernel['dump']>[0]>([
   { kind: 'rulesDump', ...table, chain: 'c' },
   { kind: 'setsDump', ...table },
   { kind: 'elementsDump', ...table, set: 's', shape: 0, keyLength: 4, dataLength: 0 },
-])('a dump of what does not exist has no records: $kind', async (request) => {
+])('a dump of missing objects has no records: $kind', async (request) => {
   const { kernel } = await createKernel();
   expect(await kernel.dump(request)).toEqual({ records: [], consistent: true });
 });
 
-test('a table of another owner, with features that we never use, can be read', async () => {
+test('a table of another owner with unused features can be read', async () => {
   const { kernel, namespace } = await createKernel();
   const ruleset = `
     table inet theirs {
@@ -268,7 +268,7 @@ function kinds(expressions: Uint8Array): string[] {
   );
 }
 
-test('a set that others made tells its policy and how often it is emptied', async () => {
+test('a set that another program created is read with its policy and gc interval', async () => {
   const { kernel, namespace } = await createKernel();
   await applied(kernel, addTable);
   const words = 'type ipv4_addr ; flags timeout ; gc-interval 1h ; policy memory ;';
@@ -282,7 +282,7 @@ test('a set that others made tells its policy and how often it is emptied', asyn
   expect(isDesiredSet({ ...set!, policy: 0, gcIntervalMs: 0 }, asOurs)).toBe(true);
 });
 
-test('a chain that goes with its rule is told by its flags', async () => {
+test('a chain that is deleted with its rule is recognised by its flags', async () => {
   const { kernel, namespace } = await createKernel();
   await applied(kernel, addTable, { kind: 'chainAdd', ...table, chain: 'c', comment: '' });
   await namespace.run('nft', ['add', 'rule', 'ip', 't', 'c', 'jump', '{ counter ; }']);

@@ -91,7 +91,7 @@ describe.each([
   ['the real kernel', realStage],
   ['the fake', async () => fakeStage()],
 ] as const)('%s', (_, stageOf) => {
-  it('lets nobody else change what is owned, and everybody read it', async () => {
+  it('prevents other programs from changing owned tables, and permits reading', async () => {
     const stage = await stageOf();
     const kernel = stage.first();
     expect(await codes(kernel, own, chain, base)).toEqual([]);
@@ -103,7 +103,7 @@ describe.each([
     expect(await codes(kernel, own, { ...chain, chain: 'd' })).toEqual([]);
   });
 
-  it('keeps the table when its owner ends, for anyone to change or to own', async () => {
+  it('keeps the table when its owner ends, to be changed or owned by any program', async () => {
     const stage = await stageOf();
     expect(await codes(stage.first(), own, chain, base)).toEqual([]);
     await stage.restart();
@@ -114,7 +114,7 @@ describe.each([
     expect(await stage.other(remove)).toEqual(['EPERM']);
   });
 
-  it('takes a table that was borrowed away when its owner ends, with all that is in it', async () => {
+  it('deletes a table that was owned temporarily when its owner ends, with all contents', async () => {
     const stage = await stageOf();
     expect(await codes(stage.first(), borrow, chain, base)).toEqual([]);
     expect(await look(stage.first())).toEqual({ owner: 'us', flags: NFT_TABLE.OWNER });
@@ -123,7 +123,7 @@ describe.each([
     await expect.poll(() => look(stage.first())).toEqual({ owner: 'none', flags: -1 });
   });
 
-  it('makes no base chain where a table gets an owner, but anything else', async () => {
+  it('creates everything but base chains in the batch in which a table gets an owner', async () => {
     const stage = await stageOf();
     expect(await codes(stage.first(), own, chain)).toEqual([]);
     await stage.restart();
@@ -133,7 +133,7 @@ describe.each([
     expect(await codes(stage.first(), base)).toEqual([]);
   });
 
-  it('gives no owner to a table that never had one, unless it is made anew', async () => {
+  it('gives no owner to a table that never had one, unless it is recreated', async () => {
     const stage = await stageOf();
     expect(await codes(stage.first(), add, chain)).toEqual([]);
     expect(await codes(stage.first(), own)).toEqual(['EOPNOTSUPP']);
@@ -143,7 +143,7 @@ describe.each([
   });
 });
 
-it('nft lists an owned table, and its `flush ruleset` passes it by', async () => {
+it('nft lists an owned table, and its `flush ruleset` skips it', async () => {
   const namespace = await createNamespace();
   const kernel = openKernel({ netns: namespace.path });
   onTestFinished(() => kernel.close());

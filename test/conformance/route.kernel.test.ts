@@ -18,7 +18,7 @@ async function listed(namespace: Namespace, link = 'vips'): Promise<string[]> {
   return words.filter((word) => !word.startsWith('fe80:')).sort();
 }
 
-test('a link and its addresses are made and deleted in one buffer, in its order', async () => {
+test('a link and its addresses are created and deleted in one buffer, in its order', async () => {
   const { kernel, namespace } = await createKernel();
   const vips = [addAddresses('vips', '10.96.0.10', '10.96.0.11'), addAddresses('vips', 'fd00::10')];
   await applied(kernel, addLink, ...vips);
@@ -29,7 +29,7 @@ test('a link and its addresses are made and deleted in one buffer, in its order'
   await expect(namespace.run('ip', ['link', 'show', 'vips'])).rejects.toThrow('does not exist');
 });
 
-test('a link of the name that was made anew gets the addresses that come after it', async () => {
+test('a link that was recreated with the same name gets the addresses that follow', async () => {
   const { kernel, namespace } = await createKernel();
   const deletion = { kind: 'linkDelete', link: 'vips' } as const;
   await applied(
@@ -43,7 +43,7 @@ test('a link of the name that was made anew gets the addresses that come after i
   expect(await listed(namespace)).toEqual(['10.0.0.2/32']);
 });
 
-test('addresses go by the index of a link as well, with their flags', async () => {
+test('addresses are deleted by the index of a link, too, with their flags', async () => {
   const { kernel, namespace } = await createKernel();
   await applied(kernel, addLink);
   await namespace.run('ip', ['link', 'set', 'vips', 'up']);
@@ -56,7 +56,7 @@ test('addresses go by the index of a link as well, with their flags', async () =
   expect(shown).toContain('inet6 fd00::1/128 scope global nodad');
 });
 
-test('each failure names its op and entry, and the others are done', async () => {
+test('each failure names its op and entry, and the others are applied', async () => {
   const { kernel, namespace } = await createKernel();
   const ops: KernelOp[] = [
     addLink,
@@ -85,7 +85,7 @@ test('each failure names its op and entry, and the others are done', async () =>
   expect(await listed(namespace)).toEqual(['10.0.0.1/32', '10.0.0.3/32', '10.0.0.5/32']);
 });
 
-test('thousands of failures are all told, whatever the size of the receive buffer', async () => {
+test('thousands of failures are all reported, for any size of the receive buffer', async () => {
   const { kernel, namespace } = await createKernel({ receiveBufferBytes: 4096 });
   const texts = Array.from({ length: 3000 }, (_, i) => `10.1.${i >> 8}.${i & 255}`);
   await applied(kernel, addLink, addAddresses('vips', ...texts));
@@ -97,7 +97,7 @@ test('thousands of failures are all told, whatever the size of the receive buffe
   expect(result).toMatchObject({ partly: false });
 });
 
-test('runs of several families keep their order, and the first that fails ends them', async () => {
+test('runs of several families keep their order, and stop at the first that fails', async () => {
   const { kernel, namespace } = await createKernel();
   const inTable = { family: AF.INET, table: 't' } as const;
   const addTable = { kind: 'tableAdd', ...inTable, comment: '' } as const;
@@ -122,7 +122,7 @@ test('runs of several families keep their order, and the first that fails ends t
   expect(refused).toMatchObject({ partly: false, failures: [{ op: 0, code: 'EEXIST' }] });
 });
 
-test('links and addresses are read, and what is not there yields no records', async () => {
+test('links and addresses are read, and missing ones return no records', async () => {
   const { kernel, namespace } = await createKernel();
   await namespace.run('ip', ['address', 'add', '127.0.0.2/8', 'dev', 'lo']);
   await namespace.run('ip', ['link', 'set', 'lo', 'up']);

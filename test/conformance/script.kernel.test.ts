@@ -46,29 +46,33 @@ describe('nft(8)', () => {
     }
   });
 
-  it.for(families)('tells whose a frontend of %s is, and reads again what it lists', async (of) => {
-    const { kernel, namespace } = await createKernel();
-    const { batches } = await played('every-kind', of);
-    for (const ops of batches.slice(0, skeletonBatches + 1)) await kernel.apply(ops);
-    const theirs = await createNamespace();
-    const table = `${of === 'IPv4' ? 'ip' : 'ip6'} ${tableName}`;
-    const chains = await dumped(kernel, 'chain', { kind: 'chainsDump', family: 0, table: '' });
-    const named = chains.map(({ chain }) => `add chain ${table} ${chain}\n`);
-    await theirs.run('nft', ['-f', '-'], [`add table ${table}\n`, ...named].join(''));
-    const list = (where: Namespace, map: string) => where.run('nft', [`list map ${table} ${map}`]);
-    for (const map of ['services', 'nodeports']) {
-      const listing = await list(namespace, map);
-      expect(listing).toMatch(/tcp \. \d+ comment "ns\/web:http" : goto /);
-      await theirs.run('nft', ['-f', '-'], listing);
-      expect(await list(theirs, map)).toBe(listing);
-    }
-  });
+  it.for(families)(
+    'shows the owner of a frontend of %s, and reads again what it lists',
+    async (of) => {
+      const { kernel, namespace } = await createKernel();
+      const { batches } = await played('every-kind', of);
+      for (const ops of batches.slice(0, skeletonBatches + 1)) await kernel.apply(ops);
+      const theirs = await createNamespace();
+      const table = `${of === 'IPv4' ? 'ip' : 'ip6'} ${tableName}`;
+      const chains = await dumped(kernel, 'chain', { kind: 'chainsDump', family: 0, table: '' });
+      const named = chains.map(({ chain }) => `add chain ${table} ${chain}\n`);
+      await theirs.run('nft', ['-f', '-'], [`add table ${table}\n`, ...named].join(''));
+      const list = (where: Namespace, map: string) =>
+        where.run('nft', [`list map ${table} ${map}`]);
+      for (const map of ['services', 'nodeports']) {
+        const listing = await list(namespace, map);
+        expect(listing).toMatch(/tcp \. \d+ comment "ns\/web:http" : goto /);
+        await theirs.run('nft', ['-f', '-'], listing);
+        expect(await list(theirs, map)).toBe(listing);
+      }
+    },
+  );
 
   // nft 1.0.6 runs out of registers when it compiles some rules that it can list.
   const scripts = lives.filter(
     ({ family, name }) => family === 'IPv4' || name !== 'session-affinity',
   );
-  it.for(scripts)('makes of the script of $name, $family, what we make', async (life) => {
+  it.for(scripts)('creates from the script of $name, $family, the same objects', async (life) => {
     const { kernel, namespace } = await createKernel();
     let script = '';
     const { batches } = await played(life.name, life.family);
@@ -83,8 +87,8 @@ describe('nft(8)', () => {
   });
 });
 
-describe('the fake kernel', () => {
-  it.for(lives)('holds after story $name of $family what the real one holds', async (life) => {
+describe('the fake kernel and the real one', () => {
+  it.for(lives)('have the same state after story $name of $family', async (life) => {
     const { kernel } = await createKernel();
     const fake = new FakeKernel();
     const { batches } = await played(life.name, life.family);
@@ -96,13 +100,13 @@ describe('the fake kernel', () => {
 });
 
 describe('the nftables mode on a real kernel', () => {
-  it('finds nothing missing, and leaves nothing behind', async () => {
+  it('pass the probe, and have nothing left after it', async () => {
     const { kernel } = await createKernel();
     expect(await nftablesMode.probe(kernel)).toEqual([]);
     expect((await kernel.dump({ kind: 'tablesDump', family: 0 })).records).toEqual([]);
   });
 
-  it.for(lives)('takes over story $name of $family without a write', async (life) => {
+  it.for(lives)('adopt story $name of $family without a write', async (life) => {
     const { kernel } = await createKernel();
     const { batches, rig } = await played(life.name, life.family);
     for (const ops of batches) await kernel.apply(ops);

@@ -42,7 +42,7 @@ async function counts(kernel: Kernel): Promise<Record<string, number>> {
   return Object.fromEntries(sets.map(({ set, count }) => [set, count]));
 }
 
-test('elements and ranges are counted, or the kernel tells of none of its sets', async () => {
+test('elements and ranges are counted, or the kernel has counts of none of its sets', async () => {
   const fake = await counts(new FakeKernel());
   expect(fake).toEqual({ keys: 3, ranges: 2, nothing: 0 });
   const { kernel } = await createKernel();

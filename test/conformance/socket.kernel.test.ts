@@ -35,12 +35,12 @@ test.each([
   [{ receiveBufferBytes: '1' }, 'Socket: options.receiveBufferBytes must be a number of bytes'],
   [{ receiveBufferBytes: Number.NaN }, 'Socket: options.receiveBufferBytes must be a number'],
   [{ receiveBufferBytes: 2 ** 40 }, 'Socket: options.receiveBufferBytes must be a number'],
-])('options %j are refused with a TypeError', (options, words) => {
+])('options %j are rejected with a TypeError', (options, words) => {
   expect(() => construct(options)).toThrow(TypeError);
   expect(() => construct(options)).toThrow(words);
 });
 
-test('an option whose getter throws passes that error on', () => {
+test("an exception of an option's getter is passed on", () => {
   const options = {
     get netns(): string {
       throw new RangeError('from the getter');
@@ -56,7 +56,7 @@ test.each([
   ['an ArrayBuffer', [new ArrayBuffer(8)]],
   ['another typed array', [new Uint32Array(2)]],
   ['a DataView', [new DataView(new ArrayBuffer(8))]],
-])('submit refuses %s with a TypeError', (_, args) => {
+])('submit rejects %s with a TypeError', (_, args) => {
   const socket = new NativeSocket();
   expect(() => submit(socket, ...args)).toThrow(
     new TypeError('Socket.submit: the buffer must be a Uint8Array'),
@@ -64,14 +64,14 @@ test.each([
   socket.close();
 });
 
-test('methods refuse a receiver that is no Socket, and the class a call without new', () => {
+test('methods reject a receiver that is not a Socket, and the class a call without new', () => {
   const { submit: method } = NativeSocket.prototype as Socket;
   expect(() => method.call({} as Socket, noBytes)).toThrow(TypeError);
   expect(() => method.call(Object.create(NativeSocket.prototype), noBytes)).toThrow(TypeError);
   expect(() => (NativeSocket as unknown as () => void)()).toThrow(TypeError);
 });
 
-test('submit after close is rejected, and closing twice is nothing', async () => {
+test('submit after close is rejected, and a second close has no effect', async () => {
   const socket = new NativeSocket();
   socket.close();
   socket.close();
@@ -94,7 +94,7 @@ test.each([
   ['less than a header', Uint8Array.of(1, 2, 3), 0, 'the first record is truncated'],
   ['an unknown code', new Uint8Array(8).fill(0xff, 0, 4), 0, 'not one of the schema'],
   ['a payload beyond the end', new Uint8Array(8).fill(0xff, 4), 0, 'the first record is truncated'],
-])('a buffer with %s is refused with EINVAL', async (_, buffer, op, words) => {
+])('a buffer with %s is rejected with EINVAL', async (_, buffer, op, words) => {
   const socket = new NativeSocket();
   const [failed] = await answer(socket, buffer);
   expect(failed).toMatchObject({ kind: 'failed', op, errno: 22 });
@@ -105,7 +105,7 @@ test.each([
 test.each([
   ['a field cut off', (whole: Uint8Array) => shortened(whole, 4), 'tableDelete.table is truncated'],
   ['bytes left over', (whole: Uint8Array) => lengthened(whole), 'continues after the last field'],
-])('an op with %s is refused with EINVAL and its index', async (_, damage, words) => {
+])('an op with %s is rejected with EINVAL and its index', async (_, damage, words) => {
   const socket = new NativeSocket();
   const good = batch({ kind: 'tableDelete', family: 2, table: 'absent' });
   const [failed] = await answer(socket, Buffer.concat([good, damage(good)]));
@@ -126,7 +126,7 @@ function lengthened(whole: Uint8Array): Uint8Array {
   return longer;
 }
 
-test('a buffer with two requests is refused with EINVAL', async () => {
+test('a buffer with two requests is rejected with EINVAL', async () => {
   const socket = new NativeSocket();
   const [dumped] = await answer(socket, Buffer.concat([generationRequest, generationRequest]));
   const message = 'request.buffer contains more than one request';
@@ -169,7 +169,7 @@ test('a namespace that does not exist rejects with the path', async () => {
   socket.close();
 });
 
-test('sockets in several namespaces work side by side in one process', async () => {
+test('sockets in several namespaces work together in one process', async () => {
   const namespaces = [await createNamespace(), await createNamespace()];
   await namespaces[0]!.run('nft', ['add', 'table', 'ip', 'one']);
   const sockets = namespaces.map(({ path }) => new NativeSocket({ netns: path }));
@@ -197,7 +197,7 @@ test('a worker that ends while its socket is busy does no harm', async () => {
   expect(await runWorker('new Socket().submit(request)')).toBe(0);
 });
 
-test('terminating a worker from outside while a submit is under way does no harm', async () => {
+test('terminating a worker during a submit does no harm', async () => {
   const code = `
     const socket = new Socket();
     const again = () => socket.submit(request).then(again);

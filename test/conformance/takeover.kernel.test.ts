@@ -50,7 +50,7 @@ async function onlyOthers(load: (namespace: Namespace) => Promise<void>): Promis
   return everything(namespace);
 }
 
-test("kube-proxy's rules go from between Docker's, Calico's, the kubelet's and a user's", async () => {
+test("kube-proxy's rules are removed from among Docker's, Calico's, the kubelet's and a user's", async () => {
   const load = async (namespace: Namespace, owners: readonly Line['owner'][]): Promise<void> => {
     await namespace.run('nft', ['-f', '-'], userTable);
     for (const family of ['IPv4', 'IPv6'] as const) {
@@ -85,7 +85,7 @@ test("kube-proxy's rules go from between Docker's, Calico's, the kubelet's and a
   expect(again).toMatchObject({ tables: [], chains: [], jumps: [], kept: [] });
 });
 
-test('the chain that accepts forwarded traffic stays where the policy is to drop it', async () => {
+test('the chain that accepts forwarded traffic is kept if the policy is drop', async () => {
   const { kernel, namespace } = await createKernel();
   const rules = mixedRules(addresses.IPv4, 'DROP');
   await restore(namespace, 'IPv4', restoreText(rules, ['kube-proxy', 'others']));
@@ -101,7 +101,7 @@ test('the chain that accepts forwarded traffic stays where the policy is to drop
   expect(await namespace.run('iptables-nft-save', [])).not.toContain('KUBE-FORWARD');
 });
 
-test('what its ipvs mode left in iptables goes too', async () => {
+test("the chains of kube-proxy's ipvs mode in iptables are removed, too", async () => {
   const { kernel, namespace } = await createKernel();
   await restore(namespace, 'IPv4', restoreText(ipvsRules, ['kube-proxy', 'others']));
   await takeOver(kernel);
@@ -111,7 +111,7 @@ test('what its ipvs mode left in iptables goes too', async () => {
   expect(await everything(namespace)).toBe(others);
 });
 
-test('what only its ipvs mode has goes from among the chains that our iptables mode has', async () => {
+test("chains of kube-proxy's ipvs mode are removed from among those of our iptables mode", async () => {
   const { kernel, namespace } = await createKernel();
   const isExtra = ({ text }: Line): boolean =>
     /KUBE-(?:NODE-PORT|LOAD-BALANCER|SOURCE-RANGES-FIREWALL|IPVS)/.test(text);
@@ -130,7 +130,7 @@ test('what only its ipvs mode has goes from among the chains that our iptables m
   expect(await everything(namespace)).toBe(await onlyOthers((other) => load(other, ['others'])));
 });
 
-test("a chain that a container runtime's rules need stays, and works", async () => {
+test("a chain that a container runtime's rules need is kept, and works", async () => {
   const { kernel, namespace } = await createKernel();
   await restore(namespace, 'IPv4', restoreText(hostPortRules, ['kube-proxy', 'others']));
   const [found] = await takeOver(kernel);
@@ -143,7 +143,7 @@ test("a chain that a container runtime's rules need stays, and works", async () 
   ]);
 });
 
-test('a namespace without iptables, and one with empty tables, stay as they are', async () => {
+test('a namespace without iptables, and one with empty tables, are not changed', async () => {
   const { kernel, namespace } = await createKernel();
   const generation = await kernel.generation();
   await takeOver(kernel);
@@ -154,7 +154,7 @@ test('a namespace without iptables, and one with empty tables, stay as they are'
   expect(await everything(namespace)).toBe(before);
 });
 
-test('ten thousand chains go in one transaction', async () => {
+test('ten thousand chains are removed in one transaction', async () => {
   const { kernel, namespace } = await createKernel();
   await restore(namespace, 'IPv4', tenThousandChains());
   const generation = await kernel.generation();

@@ -54,8 +54,8 @@ class Told {
   }
 }
 
-describe('watching tables', () => {
-  it('tells within milliseconds what others change, and who it was', async () => {
+describe('a watch of tables', () => {
+  it('reports within milliseconds changes by other programs, and which program it was', async () => {
     const told = await Told.start();
     await told.nft('add', 'set', 'ip', 't', 's', '{ type ipv4_addr ; }');
     await told.until(1);
@@ -68,7 +68,7 @@ describe('watching tables', () => {
     await told.until(3);
   });
 
-  it('does not tell what we change, nor what happens in other tables', async () => {
+  it('does not report our own changes, or those of other tables', async () => {
     const told = await Told.start();
     const chain = { ...inTable, chain: 'c', comment: '' };
     await applied(told.kernel, { kind: 'chainAdd', ...chain });
@@ -82,7 +82,7 @@ describe('watching tables', () => {
     await told.until(1);
   });
 
-  it('tells a storm a few dozen times a second, also when messages are lost', async () => {
+  it('reports a burst of changes a few dozen times a second, also if messages are lost', async () => {
     const told = await Told.start();
     await told.nft('add', 'set', 'ip', 't', 's', '{ type ipv4_addr ; }');
     const element = (i: number): string =>
@@ -96,7 +96,7 @@ describe('watching tables', () => {
     expect(told.all.length).toBeLessThanOrEqual((performance.now() - startMs) / 25 + 1);
   });
 
-  it('says why it cannot begin, and begins once it can', async () => {
+  it('reports why it cannot begin, and begins once it can', async () => {
     const namespace = await createNamespace();
     const directory = mkdtempSync(join(tmpdir(), 'fairlead-watch-'));
     onTestFinished(() => rmSync(directory, { recursive: true }));
@@ -129,7 +129,7 @@ describe('watching tables', () => {
     await vi.waitUntil(() => changes.at(-1)?.program === 'nft', 5000);
   });
 
-  it('tells nothing after its end', async () => {
+  it('reports nothing after its end', async () => {
     const told = await Told.start();
     told.end();
     await told.nft('flush', 'ruleset');

@@ -24,7 +24,7 @@ const insert = (...args: Parameters<typeof rule>): NftOp => {
   return { kind: 'xtRuleInsert', ...rule(...args) };
 };
 
-test('an op that asks learns the handle of its rule, however many do at once', async () => {
+test('an op that requests an echo gets the handle of its rule, for any number of ops', async () => {
   const { kernel } = await createKernel();
   await applied(kernel, table, target, chain);
   // More replies than fit into the default receive buffer of a socket.
@@ -42,7 +42,7 @@ test('an op that asks learns the handle of its rule, however many do at once', a
   expect([...(result.handles ?? [])]).toEqual(expected);
 });
 
-test('a handle that was learnt leads to the rule: behind, before, away', async () => {
+test('a returned handle identifies the rule: to insert behind or before it, and to delete it', async () => {
   const { kernel, namespace } = await createKernel();
   const first = await kernel.apply(batch(table, target, chain, add('a'), add('b', { echo: 1 })));
   if (first.kind === 'failed') throw new Error(JSON.stringify(first.failures));
@@ -65,7 +65,7 @@ test('a handle that was learnt leads to the rule: behind, before, away', async (
   expect(await comments()).toEqual(['start', 'a', 'before b', 'behind b', 'end']);
 });
 
-test('an op that asks learns what a deleted rule has counted', async () => {
+test('an op that requests an echo gets the counters of a deleted rule', async () => {
   const { kernel, namespace } = await createKernel();
   await namespace.run('iptables-nft-restore', ['--counters'], '*nat\n:C -\n[7:420] -A C\nCOMMIT\n');
   const inC = { ...inTable, chain: 'C' } as const;
@@ -78,7 +78,7 @@ test('an op that asks learns what a deleted rule has counted', async () => {
   expect(await namespace.run('iptables-nft-save', [])).not.toContain('-A C');
 });
 
-test('nothing of a refused batch is there, and it tells no handles', async () => {
+test('a refused batch leaves nothing, and returns no handles', async () => {
   const { kernel } = await createKernel();
   const ops = batch(table, target, chain, add('a', { echo: 1 }), add('b', { position: 4711 }));
   expect(await kernel.apply(ops)).toMatchObject({
@@ -88,7 +88,7 @@ test('nothing of a refused batch is there, and it tells no handles', async () =>
   expect(await dumped(kernel, 'table', { kind: 'tablesDump', family: 0 })).toEqual([]);
 });
 
-test('iptables and we, writing at once, lose nothing of each other', async () => {
+test('iptables and our writes at the same time lose nothing of each other', async () => {
   const { kernel, namespace } = await createKernel();
   await applied(kernel, table, target, chain);
   const rounds = 40;

@@ -3,7 +3,7 @@ import { missingExtensions } from '../../src/kernel/xt/probe.ts';
 import { createKernel } from './namespace.ts';
 
 test.each(['IPv4', 'IPv6'] as const)(
-  'this kernel has every match and target of iptables that we need, for %s, and keeps nothing',
+  'this kernel has every match and target of iptables that we need, for %s, and the probe leaves nothing',
   async (family) => {
     const { kernel, namespace } = await createKernel();
     expect(await missingExtensions(kernel, family)).toEqual([]);
@@ -11,7 +11,7 @@ test.each(['IPv4', 'IPv6'] as const)(
   },
 );
 
-test('tables of iptables that are there are no obstacle, and stay as they are', async () => {
+test('the probe works with existing tables of iptables, and does not change them', async () => {
   const { kernel, namespace } = await createKernel();
   await namespace.run('iptables-nft', ['-P', 'INPUT', 'DROP']);
   await namespace.run('iptables-nft', ['-t', 'nat', '-A', 'PREROUTING', '-j', 'ACCEPT']);
@@ -20,7 +20,7 @@ test('tables of iptables that are there are no obstacle, and stay as they are', 
   expect(await namespace.run('nft', ['list', 'ruleset'])).toBe(before);
 });
 
-test('a built-in chain that is another kind of chain is said to be in the way', async () => {
+test('a built-in chain of another type is reported as an obstacle', async () => {
   const { kernel, namespace } = await createKernel();
   const chain = 'chain INPUT { type filter hook input priority 5; };';
   await namespace.run('nft', ['-f', '-'], `table ip filter { ${chain} }`);

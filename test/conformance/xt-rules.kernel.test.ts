@@ -63,7 +63,7 @@ async function printed({ run }: Namespace, command: readonly string[]): Promise<
 }
 
 test.each<Family>(['IPv4', 'IPv6'])(
-  '%s: what we write is what iptables-nft writes: as it saves it, as nft decodes it, byte by byte',
+  '%s: rules equal those of iptables-nft: in iptables-save, in nft and byte by byte',
   async (family) => {
     const cases = xtCases(family);
     const theirs = await createKernel();
@@ -93,7 +93,7 @@ test.each<Family>(['IPv4', 'IPv6'])(
 );
 
 test.each<Family>(['IPv4', 'IPv6'])(
-  '%s: a rule reads back as it was written, and prints as iptables-save prints it',
+  '%s: a rule is read as it was written, and printed as by iptables-save',
   async (family) => {
     const cases = xtCases(family);
     const { kernel, namespace } = await createKernel();
