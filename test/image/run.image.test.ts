@@ -61,14 +61,14 @@ function run(
 }
 
 test(
-  'the same sources make the same bytes',
+  'the same sources make the same image, byte by byte',
   () => {
     expect(makeImage().sum).toBe(made.sum);
   },
   imageMs,
 );
 
-test('it holds Node, libraries and Fairlead, and nothing to work with', () => {
+test('the image contains Node, libraries and Fairlead, and no shell or tools', () => {
   const programs = files().filter((path) => /(^|\/)s?bin\/./.test(path));
   const expected = ['fairlead', 'kube-proxy', 'node'].map((name) => `usr/local/bin/${name}`);
   expect(programs.sort()).toEqual(expected);
@@ -77,7 +77,7 @@ test('it holds Node, libraries and Fairlead, and nothing to work with', () => {
   );
 });
 
-test('it says what it holds, and has the licences of all that', () => {
+test('the image lists its contents, with all licences', () => {
   const papers = join(image.root, 'usr/share/doc/fairlead');
   for (const paper of ['LICENSE', 'NOTICE']) {
     expect(readFileSync(join(papers, paper), 'utf8')).toBe(readFileSync(paper, 'utf8'));
@@ -114,7 +114,7 @@ test.each(['kubeadm.yaml', 'kubeadm-hardened.yaml'])('%s: a Service is served', 
   await place.serves('pod-b');
 });
 
-test("a pod of `helm test` says by its exit code whether its node's Fairlead is healthy", async () => {
+test("a pod of `helm test` exits with the health of its node's Fairlead", async () => {
   const place = await Place.make();
   const pod = objectOf<V1Pod>('hardened-connect-time.yaml', 'Pod');
   const container = pod.spec!.containers[0]!;
@@ -186,7 +186,7 @@ test.skipIf(!canTranslate()).each(['kubeadm.yaml', 'kubeadm-hardened.yaml'])(
   120_000,
 );
 
-test('without CAP_NET_ADMIN it says so in one sentence, and has done nothing', async () => {
+test('without CAP_NET_ADMIN the image reports it in one sentence, and does nothing', async () => {
   const place = await Place.make();
   const container = containerOf('kubeadm-hardened.yaml', 'fairlead')!;
   const capabilities = { drop: ['ALL'] };
@@ -198,7 +198,7 @@ test('without CAP_NET_ADMIN it says so in one sentence, and has done nothing', a
   expect(await place.ruleset()).toBe('');
 });
 
-test('without the key config.conf in the ConfigMap it says which file is missing', async () => {
+test('without the key config.conf in the ConfigMap the image reports the missing file', async () => {
   const place = await Place.make();
   const container = containerOf('kubeadm.yaml', 'fairlead')!;
   const running = run(place, container, { configFolder: temporaryDirectory() });

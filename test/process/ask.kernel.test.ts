@@ -35,7 +35,7 @@ const node = {
   status: { addresses: [{ type: 'InternalIP', address: '192.0.2.1' }] },
 };
 
-test('the running process is asked how it is, and what becomes of Services', async () => {
+test('the running process answers questions about its status and about Services', async () => {
   const namespace = await createNamespace();
   await namespace.run('ip', ['link', 'set', 'lo', 'up']);
   const api = await FakeApi.start(namespace);

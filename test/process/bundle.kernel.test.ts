@@ -36,7 +36,7 @@ async function output(program: string, argv: readonly string[]): Promise<Buffer>
   return bytes;
 }
 
-test('a bundle has rules of all programs and no token, also while the process hangs', async () => {
+test('a bundle contains rules of all programs and no token, also while the process hangs', async () => {
   const namespace = await createNamespace();
   await namespace.run('ip', ['link', 'set', 'lo', 'up']);
   const api = await FakeApi.start(namespace);

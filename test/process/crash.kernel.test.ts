@@ -182,7 +182,7 @@ async function healthy(): Promise<string> {
   return lab.node.run([process.execPath, '-e', script]).catch(() => '');
 }
 
-test('killed at any moment, the next process converges to what a fresh one writes', async () => {
+test('after a kill at any moment, the next process reaches the state that a fresh one writes', async () => {
   await lab.actors['pod-a'].listen('TCP', POD_A_IP.IPv4, podPort);
   await lab.actors['pod-b'].listen('TCP', POD_B_IP.IPv4, podPort);
   const others = 400;

@@ -10,7 +10,7 @@ const run = promisify(execFile);
 
 beforeAll(() => run('sh', [resolve(root, 'scripts', 'build-program'), program]));
 
-test('the demo forwards connections to every backend, loses none, and shows the kernel', async () => {
+test("the demo forwards connections to every backend, loses none, and shows the kernel's state", async () => {
   const { stdout } = await run(process.execPath, [resolve(program, 'main.js'), 'demo']);
   const totals = [...stdout.matchAll(/([\d,]+) connections, (\d+) failed/g)];
   expect(totals).toHaveLength(3);

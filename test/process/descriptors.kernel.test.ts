@@ -87,7 +87,7 @@ for (const [circle, endpoints, dialledMax, isRefused] of [
   // Each node sees the other's first address, and dials its second one.
   ['nodes that have other addresses as clients', ['10.9.0.11', '10.9.0.12'], 600, true],
 ] as const) {
-  test(`a node port whose endpoints are itself does not use up descriptors: ${circle}`, async () => {
+  test(`a node port that is its own endpoint does not use up file descriptors: ${circle}`, async () => {
     const places = await twoNodes();
     const web = service('loop', {
       clusterIp: { IPv4: '10.96.0.77' },
@@ -117,7 +117,7 @@ for (const [circle, endpoints, dialledMax, isRefused] of [
 }
 
 for (const mode of ['nftables', 'userspace'] as const) {
-  test(`mode ${mode} lives on without one descriptor more, and works when there are some`, async () => {
+  test(`mode ${mode} continues without any free file descriptor, and works when there are some`, async () => {
     const place = await Place.make();
     await serveAt(place, endpoint);
     place.configure({ mode, nodePortAddresses: ['127.0.0.0/8'] });

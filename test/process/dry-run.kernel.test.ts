@@ -21,30 +21,35 @@ async function dryRun(place: Place, ...flags: readonly string[]): Promise<string
   return program.stdout;
 }
 
-test.each(['nftables', 'iptables'])('mode %s: what is missing is told by name', async (mode) => {
-  const place = await Place.make();
-  place.configure({ mode });
-  await place.namespace.run('nft', ['-f', '-'], nftablesRules('ip', addresses.IPv4));
-  const first = await dryRun(place);
-  expect(first).toContain(`Mode ${mode}\n`);
-  expect(first).toMatch(/^IPv4: 1 of 1 Service ports differ; [1-9]\d* objects are missing, 0 wro/m);
-  expect(first).toMatch(/^IPv4: would write .*\d+ × /m);
-  expect(first).toMatch(/^IPv4: default\/web$/m);
-  expect(first).toMatch(/^Takeover: kube-proxy in ip: table kube-proxy: taken over once/m);
-  expect(first).toMatch(/^Nothing was written\.$/m);
+test.each(['nftables', 'iptables'])(
+  '--dry-run in mode %s lists missing objects by name',
+  async (mode) => {
+    const place = await Place.make();
+    place.configure({ mode });
+    await place.namespace.run('nft', ['-f', '-'], nftablesRules('ip', addresses.IPv4));
+    const first = await dryRun(place);
+    expect(first).toContain(`Mode ${mode}\n`);
+    expect(first).toMatch(
+      /^IPv4: 1 of 1 Service ports differ; [1-9]\d* objects are missing, 0 wro/m,
+    );
+    expect(first).toMatch(/^IPv4: would write .*\d+ × /m);
+    expect(first).toMatch(/^IPv4: default\/web$/m);
+    expect(first).toMatch(/^Takeover: kube-proxy in ip: table kube-proxy: taken over once/m);
+    expect(first).toMatch(/^Nothing was written\.$/m);
 
-  const program = place.start();
-  await program.told(inForce, 2);
-  program.kill('SIGTERM');
-  await program.exitCode;
-  const second = await dryRun(place);
-  expect(second).toMatch(
-    /^IPv4: 0 of 1 Service ports differ; 0 objects are missing, 0 wrong, 0 u/m,
-  );
-  expect(second).not.toContain('would write');
-});
+    const program = place.start();
+    await program.told(inForce, 2);
+    program.kill('SIGTERM');
+    await program.exitCode;
+    const second = await dryRun(place);
+    expect(second).toMatch(
+      /^IPv4: 0 of 1 Service ports differ; 0 objects are missing, 0 wrong, 0 u/m,
+    );
+    expect(second).not.toContain('would write');
+  },
+);
 
-test('what the cluster has changed since would be written', async () => {
+test('--dry-run lists what would be written after changes of the cluster', async () => {
   const place = await Place.make();
   const program = place.start();
   await program.told(inForce, 2);
@@ -57,7 +62,7 @@ test('what the cluster has changed since would be written', async () => {
 });
 
 test.each(['nftables', 'iptables'])(
-  'mode %s: beside a running Fairlead it compares, and says who runs',
+  '--dry-run in mode %s compares with a running Fairlead, and names it',
   async (mode) => {
     const place = await Place.make();
     place.configure({ mode });

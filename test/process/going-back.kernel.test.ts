@@ -6,7 +6,7 @@ import { inForce, listens, Place } from './program.ts';
 
 const main = resolve(import.meta.dirname, '..', '..', 'src', 'main.ts');
 
-test('what it leaves translates nothing that kube-proxy translates in older chains', async () => {
+test('the remaining objects translate nothing that kube-proxy translates in older chains', async () => {
   const place = await Place.make();
   const run = (...words: readonly string[]) => place.namespace.run(words[0]!, words.slice(1));
   const translate = ['-d', '10.96.0.10', '-p', 'tcp', '--dport', '80', '-j', 'DNAT'];
@@ -40,7 +40,7 @@ function removal(place: Place, ...options: readonly string[]): Promise<string> {
   return place.namespace.run(process.execPath, [main, 'connect-time', 'remove', ...options]);
 }
 
-test('connect-time remove refuses while a Fairlead runs that does not deny using programs', async () => {
+test('connect-time remove is rejected while a Fairlead runs that may use programs', async () => {
   const place = await Place.make();
   place.configure({ metricsBindAddress: '127.0.0.1:10777' });
   const program = place.start();
@@ -51,7 +51,7 @@ test('connect-time remove refuses while a Fairlead runs that does not deny using
 });
 
 test.skipIf(!canTranslate())(
-  'connect-time remove runs beside a Fairlead that uses none',
+  'connect-time remove works while a Fairlead runs that uses none',
   async () => {
     const place = await Place.make();
     const program = place.start();

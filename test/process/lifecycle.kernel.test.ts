@@ -9,7 +9,7 @@ import {
 } from '../conformance/kube-proxy-rules.ts';
 import { inForce, Place, Program } from './program.ts';
 
-test('a changed file takes effect, is refused, or ends the process', async () => {
+test('a changed file takes effect, is rejected, or ends the process', async () => {
   const place = await Place.make();
   const program = place.start();
   await program.told(inForce, 2);
@@ -39,7 +39,7 @@ test('a changed file takes effect, is refused, or ends the process', async () =>
   expect(await place.ruleset()).toBe(after);
 });
 
-test('tools call the process fairlead: ps, ss, and nft in the owner of its table', async () => {
+test('tools show the process as fairlead: ps, ss, and nft in the owner of its table', async () => {
   const place = await Place.make();
   const program = place.start();
   await program.told(inForce, 2);
@@ -72,7 +72,7 @@ test('SIGHUP reads the file again; SIGTERM ends the process, and the rules stay'
   expect(await place.ruleset()).toBe(before);
 });
 
-test('a second process waits for the first, names it, and goes on when that is killed', async () => {
+test('a second process waits for the first, names it, and continues when that is killed', async () => {
   const place = await Place.make();
   const first = place.start();
   await first.told(inForce, 2);
@@ -95,7 +95,7 @@ test('a second process waits for the first, names it, and goes on when that is k
   expect(await place.ruleset()).toBe(before);
 });
 
-test('a process that is to ignore another one runs beside it', async () => {
+test('a process with --ignore-other-instance runs together with another one', async () => {
   const place = await Place.make();
   // Else it would wait for the tables.
   const first = place.start('--own-tables=false');
@@ -107,7 +107,7 @@ test('a process that is to ignore another one runs beside it', async () => {
   await other.start().told(inForce, 2);
 });
 
-test('a table of our name that somebody else has made is replaced, and told', async () => {
+test('a table with our name that another program created is replaced, and reported', async () => {
   const place = await Place.make();
   const nft = (text: string): Promise<string> => place.namespace.run('nft', ['-f', '-'], text);
   await nft('table ip fairlead { set mine { type mark; }; chain theirs { }; }\ntable ip6 fairlead');
@@ -166,7 +166,7 @@ test("--cleanup removes our rules and kube-proxy's; --dry-run lists them before"
   expect([await again.exitCode, again.stdout]).toEqual([0, '']);
 });
 
-test('mode userspace follows its file, leaves its addresses when it ends, and is cleaned up', async () => {
+test('mode userspace follows its file, keeps its addresses at the end, and is cleaned up', async () => {
   const place = await Place.make();
   const { namespace } = place;
   const listening = (): Promise<string> => namespace.run('ss', ['-Htln', 'sport', '=', ':80']);

@@ -31,7 +31,7 @@ test.skipIf(!canProve).each([
   ['that is seen', without, [], /process \d+ of user 0, which/],
   ['in a PID namespace of its own', [...elsewhere, ...without], [], /process \d+ of user 0, which/],
   [
-    'in a PID namespace that is not seen',
+    'the lock works in a separate PID namespace',
     without,
     elsewhere,
     /a process of another PID namespace of/,
@@ -52,7 +52,7 @@ test.skipIf(!canProve).each([
 test.each([
   ['which sees it', []],
   ['in another PID namespace', elsewhere],
-])('another Fairlead with CAP_NET_ADMIN alone is waited for by one %s', async (_, within) => {
+])('another Fairlead with only CAP_NET_ADMIN has the lock for one %s', async (_, within) => {
   const place = await Place.make();
   const first = place.startUnder({ within: withOnly });
   await first.told(inForce, 2);

@@ -96,22 +96,22 @@ async function goesOn(place: Place, program: Program, lines: 'lost' | 'taken'): 
   expect(performance.now() - startedMs).toBeLessThan(9000);
 }
 
-test('a pipe that nobody reads: all goes on', async () => {
+test('the process continues with a pipe that is not read as standard error', async () => {
   const [place, { path }] = [await Place.make(), await Pipe.make()];
   await goesOn(place, place.startUnder(redirected(path)), 'lost');
 });
 
-test('a socket that nobody reads: all goes on', async () => {
+test('the process continues with a socket that is not read as standard error', async () => {
   const place = await Place.make();
   await goesOn(place, place.startUnder({ within: ['env', noise()], isRead: false }), 'lost');
 });
 
-test('a full disk: all goes on', async () => {
+test('the process continues with a full disk for its log', async () => {
   const place = await Place.make();
   await goesOn(place, place.startUnder(redirected('/dev/full')), 'lost');
 });
 
-test('a pipe whose reader has gone: all goes on', async () => {
+test('the process continues with a pipe whose reader is gone as standard error', async () => {
   const [place, held] = [await Place.make(), await Pipe.make()];
   const program = place.startUnder(redirected(held.path));
   await place.serves('pod-a', 'pod-b');
@@ -119,12 +119,12 @@ test('a pipe whose reader has gone: all goes on', async () => {
   await goesOn(place, program, 'lost');
 });
 
-test('a closed standard error: all goes on, Node has opened /dev/null in its place', async () => {
+test('the process continues with standard error closed, for which Node opens /dev/null', async () => {
   const place = await Place.make();
   await goesOn(place, place.startUnder(redirected('&-')), 'taken');
 });
 
-test('a reader that comes back is told how many lines are missing', async () => {
+test('a reader that continues receives the number of missing lines', async () => {
   const [place, held] = [await Place.make(), await Pipe.make()];
   const program = place.startUnder(redirected(held.path));
   await until(async () => (await leftOut(place).catch(() => 0)) > 0, 'lines are left out');
@@ -135,7 +135,7 @@ test('a reader that comes back is told how many lines are missing', async () => 
   expect(await program.exitCode).toBe(0);
 });
 
-test('with --logging-format=text every line is for people, wherever it goes', async () => {
+test('with --logging-format=text every line is for people, on any output', async () => {
   const place = await Place.make();
   place.configure({ metricsBindAddress: '192.0.2.1:1', bindAddressHardFail: true });
   const program = place.start('--logging-format=text');
@@ -145,7 +145,7 @@ test('with --logging-format=text every line is for people, wherever it goes', as
   expect(program.words).toMatch(/\nfairlead: cannot serve on 192\.0\.2\.1:1: .*\n$/);
 });
 
-test('what ends the process is told, and does not wait for a reader for ever', async () => {
+test('the reason of the end is logged, and does not wait for a reader for ever', async () => {
   const place = await Place.make();
   place.configure({ metricsBindAddress: '192.0.2.1:1', bindAddressHardFail: true });
   const told = place.start();
@@ -162,7 +162,7 @@ test('what ends the process is told, and does not wait for a reader for ever', a
   expect(performance.now() - startedMs).toBeLessThan(15_000);
 });
 
-test('an error that nobody caught is a line of the log, and ends the process', async () => {
+test('an uncaught error is a line of the log, and ends the process', async () => {
   const place = await Place.make();
   const breaker = join(temporaryDirectory(), 'break.mjs');
   writeFileSync(

@@ -44,7 +44,7 @@ interface Told {
   readonly findings: readonly { check: string; level: string; text: string; advice: string }[];
 }
 
-test('preflight tells who is there and what is wrong, and writes nothing', async () => {
+test('preflight reports other programs and problems, and writes nothing', async () => {
   const { kernel, namespace } = await createKernel();
   await namespace.run('ip', ['link', 'set', 'lo', 'up']);
   const rules = restoreText(mixedRules(addresses.IPv4, 'DROP'), ['kube-proxy', 'others']);
@@ -79,7 +79,7 @@ test('preflight tells who is there and what is wrong, and writes nothing', async
   expect(advised.filter(({ advice }) => advice === '')).toEqual([]);
 });
 
-test('preflight without CAP_NET_ADMIN has a problem, and says so in each form', async () => {
+test('preflight without CAP_NET_ADMIN reports a problem in each format', async () => {
   const namespace = await createNamespace();
   const within = ['setpriv', '--bounding-set=-net_admin', '--inh-caps=-net_admin'];
   const program = new Program(namespace, ['preflight'], { within });
@@ -96,7 +96,7 @@ test.each([
   ['6.1.58', 'warning', ': NFS, SMB, Ceph mounts of ClusterIPs may hang when a pod is replaced'],
   ['6.1.59', 'ok', 'mounts of ClusterIPs are safe on this kernel'],
 ])(
-  'preflight says of Linux %s whether its own clients keep ClusterIPs',
+  'preflight reports for Linux %s whether kernel clients keep ClusterIPs',
   async (release, ...told) => {
     const namespace = await createNamespace();
     const file = '/proc/sys/kernel/osrelease';
@@ -112,7 +112,7 @@ test.each([
   },
 );
 
-test('preflight with arguments that no start would take ends with 2', async () => {
+test('preflight with invalid arguments exits with 2', async () => {
   const namespace = await createNamespace();
   for (const [args, words] of [
     [['-o', 'xml'], 'Error: invalid argument "xml" for "-o, --output" flag: must be one of'],
@@ -127,7 +127,7 @@ test('preflight with arguments that no start would take ends with 2', async () =
 test.each([
   ['iptables', ['mode iptables']],
   ['ipvs', ['mode ipvs', 'ipvs.scheduler', 'ipvs.strictARP']],
-])('preflight advises on mode %s without calling it wrong', async (mode, about) => {
+])('preflight gives advice on mode %s without reporting a problem', async (mode, about) => {
   const namespace = await createNamespace();
   await namespace.run('ip', ['link', 'set', 'lo', 'up']);
   const flags = [`--proxy-mode=${mode}`, '--ipvs-scheduler=lc', '--ipvs-strict-arp'];

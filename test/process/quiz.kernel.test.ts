@@ -59,7 +59,7 @@ async function judge(situation: Situation): Promise<object[]> {
   return [{ name, words: words.join(' '), ...answer, kinds }];
 }
 
-test('a command names what is wrong with each broken Service', async () => {
+test('a command names the problem of each broken Service', async () => {
   const { namespace: name, namespacePath: path } = lab.node;
   const run = (program: string, args: readonly string[], input?: string) =>
     lab.node.run([program, ...args], input);

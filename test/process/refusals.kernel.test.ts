@@ -57,7 +57,7 @@ function complaints(program: Program): string[] {
 }
 
 describe.each(modes)('mode %s', (mode) => {
-  test('EPERM: what is in force stays, changes are followed when it is over', async () => {
+  test('EPERM: the rules in force stay, and changes are applied when it is over', async () => {
     const { place, program, roughen } = await start(mode);
     roughen('unprivileged');
     place.apply(['pod-b']);
@@ -73,7 +73,7 @@ describe.each(modes)('mode %s', (mode) => {
     expect(complaints(program)).toEqual([]);
   });
 
-  test('ENOBUFS: what the kernel answers is lost, and changes are followed', async () => {
+  test('ENOBUFS: answers of the kernel are lost, and changes are applied', async () => {
     const { place, program, roughen } = await start(mode);
     roughen('unheard');
     const other = service('other', { clusterIp: clusterIp(20) });
@@ -88,7 +88,7 @@ describe.each(modes)('mode %s', (mode) => {
   });
 });
 
-test('EBUSY: a chain that a rule of others needs is emptied, and all else goes on', async () => {
+test("EBUSY: a chain that another program's rule needs is emptied, and everything else continues", async () => {
   const mode = 'iptables';
   const { place, program } = await start(mode);
   const other = service('other', { clusterIp: clusterIp(20) });

@@ -25,7 +25,7 @@ async function serves(place: Place): Promise<void> {
   expect((await place.ask('/healthz')).status).toBe(200);
 }
 
-test('connections that say nothing take no file descriptor that is needed', async () => {
+test('silent connections use no file descriptor that is needed', async () => {
   const place = await Place.make();
   // Fewer than the bound of connections: they do run out.
   place.startUnder(within('prlimit', '--nofile=96:96'));
@@ -51,7 +51,7 @@ test('connections that say nothing take no file descriptor that is needed', asyn
   await serves(place);
 });
 
-test('a full disk takes no Service away, and what is written afterwards is followed', async () => {
+test('a full disk removes no Service, and later changes are applied', async () => {
   const place = await Place.make();
   execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=64k', 'tmpfs', place.manifests]);
   onTestFinished(() => void execFileSync('umount', ['--lazy', place.manifests]));
@@ -80,7 +80,7 @@ test('a full disk takes no Service away, and what is written afterwards is follo
   expect(lines.at(-2)).toContain('Stopped; rules stay in place');
 });
 
-test('a read-only root and /proc: all is served, sysctls stay and are told', async () => {
+test('with a read-only root and /proc everything is served; sysctls are kept and reported', async () => {
   const place = await Place.make();
   place.configure({
     conntrack: { maxPerCore: 0, tcpEstablishedTimeout: '5h', tcpCloseWaitTimeout: '0s' },
@@ -107,7 +107,7 @@ function readableCheckout(): string {
   return `mount --bind '${root}' '${inside}'; mount --rbind '${stand}' '${parent}'`;
 }
 
-test('CAP_NET_ADMIN alone, as root and as nobody, is enough for rules, and root takes over with it', async () => {
+test('CAP_NET_ADMIN alone, as root and as user nobody, is enough for rules, and root takes over with it', async () => {
   const place = await Place.make();
   for (const path of [place.manifests, join(place.config, '..')]) chmodSync(path, 0o755);
   const legacy = (...words: readonly string[]) =>
@@ -129,7 +129,7 @@ test('CAP_NET_ADMIN alone, as root and as nobody, is enough for rules, and root 
   await serves(place);
 });
 
-test('without CAP_NET_ADMIN, with all others, the process ends and says what is missing', async () => {
+test('without CAP_NET_ADMIN, with all others, the process ends and reports what is missing', async () => {
   const place = await Place.make();
   const program = place.startUnder(within('setpriv', '--bounding-set=-net_admin'));
   expect(await program.exitCode).toBe(1);
@@ -140,7 +140,7 @@ test('without CAP_NET_ADMIN, with all others, the process ends and says what is 
   expect(await place.ruleset()).toBe('');
 });
 
-test('under the RuntimeDefault filter of system calls all is served', async () => {
+test('under the RuntimeDefault seccomp profile everything is served', async () => {
   const place = await Place.make();
   const filter = buildRuntimeDefault(temporaryDirectory());
   const alone = ['setpriv', '--bounding-set=-all,+net_admin'];
@@ -164,7 +164,7 @@ test('a clock that is set by hours, forth and back, changes nothing', async () =
   }
 });
 
-test('a process that was stopped goes on where the cluster is by then', async () => {
+test('a process that was stopped continues with the current state of the cluster', async () => {
   const place = await Place.make();
   const program = place.start();
   await place.serves('pod-a', 'pod-b');

@@ -19,7 +19,7 @@ test.each([
   [['--manifests=/nonexistent'], 'manifests directory /nonexistent: '],
   [['--init-only', '--kubeconfig=/nonexistent'], 'kubeconfig /nonexistent: does not exist'],
   [[], 'in-cluster configuration: KUBERNETES_SERVICE_HOST is not set'],
-])('%j fails, and changes nothing', async (args, reason) => {
+])('a start with %j fails, and changes nothing', async (args, reason) => {
   const namespace = await createNamespace();
   const before = await machine(namespace);
   const program = new Program(namespace, args, { within: withoutCluster });
@@ -29,7 +29,7 @@ test.each([
   expect(await machine(namespace)).toBe(before);
 });
 
-test('without arguments, somebody at a terminal without a cluster gets help', async () => {
+test('a start without arguments at a terminal without a cluster prints help', async () => {
   const namespace = await createNamespace();
   const before = await machine(namespace);
   const terminal = `exec ${process.execPath} src/main.ts`;

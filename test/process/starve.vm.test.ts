@@ -10,7 +10,7 @@ import { starve } from '../chaos/starve.ts';
 
 describe.skipIf(!canFailMemory)('a kernel without memory for netlink', () => {
   test.each(killedModes)(
-    'in mode %s: old connections are served, and nothing is lost',
+    'in mode %s keeps old connections working, and loses nothing',
     async (mode) => {
       const load = { services: 20, changesPerSecond: 50, seconds: 5 };
       const { attempts, changes } = await starve({

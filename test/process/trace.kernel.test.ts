@@ -113,8 +113,8 @@ function passed({ steps }: Trace['packets'][number]): string[] {
   });
 }
 
-describe('in mode nftables', () => {
-  test('a packet is followed to its endpoint, and to what refuses it', async () => {
+describe('fairlead trace in mode nftables', () => {
+  test('follows a packet to its endpoint, and to what refuses it', async () => {
     await start('nftables');
     const monitor = new Monitor();
     const reached = await traced(web, 'client');
@@ -157,7 +157,7 @@ describe('in mode nftables', () => {
     expect(unallocated).toMatchObject({ outcome: 'dropped', explained: { outcome: 'nobody' } });
   });
 
-  test("another program's rule that drops is named", async () => {
+  test("names another program's rule that drops", async () => {
     await start('nftables');
     await namespace.run(
       'nft',
@@ -182,7 +182,7 @@ describe('in mode nftables', () => {
     expect(monitor.drops()).toEqual(['inet firewalld filter_FWD_POLICIES']);
   });
 
-  test('whatever ends it, nothing stays behind', async () => {
+  test('leaves nothing in the kernel, however it ends', async () => {
     const before = await namespace.run('nft', ['list', 'tables']);
     const args = ['trace', `${web}:80`];
     const traces: string[] = [];
@@ -207,7 +207,7 @@ describe('in mode nftables', () => {
   });
 });
 
-test('in mode iptables, the rules of iptables are told', async () => {
+test('fairlead trace in mode iptables shows the rules of iptables', async () => {
   await start('iptables');
   const reached = await traced(web, 'pod-b');
   expect(reached).toMatchObject({ outcome: 'endpoint', destination: `${POD_A_IP.IPv4}:8080` });

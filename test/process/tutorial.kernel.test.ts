@@ -26,7 +26,7 @@ function stepsOf(page: string): Step[] {
 }
 
 test(
-  'Every command of the tutorial does what the tutorial says',
+  'every command of the tutorial does what the tutorial says',
   async () => {
     const steps = stepsOf(readFileSync(join(root, 'docs/tutorial.md'), 'utf8'));
     expect(steps.length).toBeGreaterThan(5);

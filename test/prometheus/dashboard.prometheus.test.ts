@@ -157,6 +157,6 @@ describe.each(lines())('%s: %s', (_title, legend, written) => {
   }, 30_000);
 });
 
-it('rules can be evaluated', async () => {
+it('the rules of the dashboard can be evaluated', async () => {
   expect(await prometheus.brokenRules()).toEqual({});
 });

@@ -76,7 +76,7 @@ function planted(all: readonly Plant[]): Raw[] {
 }
 
 test.each(['nftables', 'iptables'] as const)(
-  'mode %s: nothing is different, until the cluster is, and nothing is written',
+  'shadow in mode %s finds no difference until the cluster changes, and writes nothing',
   async (mode) => {
     const namespace = await createNamespace();
     await load(namespace, mode);
@@ -101,7 +101,7 @@ test.each(['nftables', 'iptables'] as const)(
 const linesOf = ({ differences }: Said): string[] =>
   differences.map(({ service, text }) => `${service}: ${text}`).sort();
 
-test("what others have done to kube-proxy's table is told, and what cannot be read", async () => {
+test("shadow reports changes of kube-proxy's table by other programs, and unreadable parts", async () => {
   const namespace = await createNamespace();
   await load(namespace, 'nftables');
   const changes = [
@@ -126,7 +126,7 @@ test("what others have done to kube-proxy's table is told, and what cannot be re
   expect(said.unread).toEqual(['10.96.0.4:80/TCP (IPv4)', 'node port 20012/TCP (IPv4)']);
 });
 
-test("what others have done to kube-proxy's chains is told", async () => {
+test("shadow reports changes of kube-proxy's chains by other programs", async () => {
   const namespace = await createNamespace();
   await load(namespace, 'iptables');
   const chain = /-d 10\.96\.0\.2\/32 .*-j (KUBE-SVC-\S+)/;
@@ -138,7 +138,7 @@ test("what others have done to kube-proxy's chains is told", async () => {
   ]);
 });
 
-test('where kube-proxy has programmed nothing, there is nothing to compare', async () => {
+test('shadow has nothing to compare if kube-proxy has programmed nothing', async () => {
   const namespace = await createNamespace();
   const flags = [`--manifests=${temporaryDirectory()}`, '--hostname-override=a', '--settle=0s'];
   const program = new Program(namespace, ['shadow', ...flags]);
@@ -146,7 +146,7 @@ test('where kube-proxy has programmed nothing, there is nothing to compare', asy
   expect(program.words).toContain('kube-proxy has programmed nothing here that can be compared');
 });
 
-test('what comes and goes while it watches is told, an event a line', async () => {
+test('shadow reports appearing and disappearing differences, one event a line', async () => {
   const namespace = await createNamespace();
   await load(namespace, 'nftables');
   const flags = ['--watch', '--settle=0s', '-o', 'json', ...clusterFlags(mixedObjects(services))];

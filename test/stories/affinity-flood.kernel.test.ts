@@ -89,7 +89,7 @@ async function answers(from: string): Promise<unknown> {
 
 const allByPodA = [[4, 'pod-a']];
 
-test('70,000 spoofed clients of one Service leave the session affinity of another alone', async () => {
+test('70,000 spoofed clients of one Service do not affect the session affinity of another', async () => {
   const { client, 'pod-a': server } = lab.actors;
   await server.listen('TCP', POD_A_IP.IPv4, 8080);
   const settings = { detectLocalMode: 'ClusterCIDR', clusterCIDR: DEFAULT_CLUSTER_CIDR } as const;

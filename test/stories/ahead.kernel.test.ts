@@ -56,7 +56,7 @@ async function starting(options: FairleadOptions = {}) {
   return { running, complete, text: await filled() };
 }
 
-test('connections meet Services when all is known, and not before', async () => {
+test('rules have hooks when everything is known, and not before', async () => {
   const { running, complete, text } = await starting();
   expect(text).not.toContain(' hook ');
   const { client } = lab.actors;
@@ -70,7 +70,7 @@ test('connections meet Services when all is known, and not before', async () => 
   await proxy.stop();
 });
 
-test('what works goes on working while the next process lists', async () => {
+test('existing connections continue to work while the next process lists', async () => {
   const first = await fairlead('nftables').start(lab.node, {}, objects);
   await first.stop();
   const before = await tables();

@@ -143,7 +143,7 @@ async function untilTranslated(by: Readonly<Partial<Record<Client, string>>>): P
   }
 }
 
-test('Only the node’s own are translated until the pods are known; then labels decide', async () => {
+test('only the node’s own connections are translated until the pods are known; then labels decide', async () => {
   await start();
   await untilTranslated({ node: 'program', 'pod-b': 'rules', 'pod-a': 'rules' });
   choose();
@@ -157,7 +157,7 @@ test('Only the node’s own are translated until the pods are known; then labels
   await untilTranslated({ node: 'program', 'pod-b': 'program' });
 });
 
-test('Pods stay excluded without the process, a restart writes nothing, and all can be removed', async () => {
+test('pods stay excluded without the process, a restart writes nothing, and all can be removed', async () => {
   await start();
   choose('pod-b');
   await untilTranslated({ 'pod-b': 'rules', 'pod-a': 'program' });
@@ -176,7 +176,7 @@ test('Pods stay excluded without the process, a restart writes nothing, and all 
   expect(place.left()).toEqual([]);
 });
 
-test('A version without excluded pods is replaced without a gap', async () => {
+test('a version without excluded pods is replaced without a gap', async () => {
   await start();
   choose('pod-b');
   await untilTranslated({ 'pod-b': 'rules', 'pod-a': 'program' });

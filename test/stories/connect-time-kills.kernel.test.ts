@@ -135,7 +135,7 @@ function cleanUp(): void {
 }
 
 test(
-  'Killed at random moments of its first load, it is as wanted after the next start',
+  'after kills at random moments of the first load, the next start reaches the desired maps',
   () =>
     withRandom(async (random) => {
       const starting = start();

@@ -127,7 +127,7 @@ async function kubeProxyServes(): Promise<void> {
   await lab.node.run(['nft', rules.join('\n')]);
 }
 
-test('Switched off together with its mounts, it leads nobody to endpoints of the past', async () => {
+test('switched off together with its mounts, connect time leads no client to removed endpoints', async () => {
   const before = await start('all', 'pod-a');
   expect(await answers()).toEqual(['pod-a']);
   expect(await attached()).toBe(6);
@@ -144,7 +144,7 @@ test('Switched off together with its mounts, it leads nobody to endpoints of the
   expect(await attached()).toBe(6);
 });
 
-test('Switched off with its mounts in place, it leaves nothing, and another start finds nothing', async () => {
+test('switched off with its mounts in place, connect time leaves nothing, and a restart finds nothing', async () => {
   const before = await start('all', 'pod-a');
   await before.kill();
   const after = await start('off', 'pod-b');
@@ -156,7 +156,7 @@ test('Switched off with its mounts in place, it leaves nothing, and another star
   expect(lines.filter(({ msg }) => msg.includes('connect-time programs'))).toEqual([]);
 });
 
-test('Pins of names that a later version has, and others in no folder that is seen, are ended', async () => {
+test('pins of names in later versions, and others in no visible folder, are detached', async () => {
   const before = await start('all', 'pod-a');
   await before.kill();
   renameSync(join(place.directory, 'connect4'), join(place.directory, 'later4'));
@@ -167,7 +167,7 @@ test('Pins of names that a later version has, and others in no folder that is se
   expect(lines.filter(({ msg }) => msg === detached)).toHaveLength(1);
 });
 
-test('Killed and followed by kube-proxy, it ends by the command, which touches no rules', async () => {
+test('after a kill and a start of kube-proxy, the command ends connect time without touching rules', async () => {
   const before = await start('all', 'pod-a');
   await before.kill();
   await kubeProxyServes();
@@ -187,7 +187,7 @@ test('Killed and followed by kube-proxy, it ends by the command, which touches n
   expect(again).toMatchObject({ code: 0, stdout: 'nothing to remove\n' });
 });
 
-test('Killed and followed by kube-proxy, it ends with its lease, and nobody removes it', async () => {
+test('after a kill and a start of kube-proxy, the expired lease ends connect time', async () => {
   const before = await start('all', 'pod-a', { ...place, leaseMs: 3000 });
   expect(await answers()).toEqual(['pod-a']);
   await before.kill();
@@ -202,18 +202,21 @@ test('Killed and followed by kube-proxy, it ends with its lease, and nobody remo
   expect(lines.filter(({ msg }) => msg === detached)).toEqual([]);
 });
 
-test.each(['connect-time remove', '--cleanup'])('%s needs no mount', async (words) => {
-  const before = await start('all', 'pod-a');
-  await before.kill();
-  const { code, stdout } = await program(false, ...words.split(' '));
-  expect(code).toBe(0);
-  expect(stdout.match(/^detached program /gm)).toHaveLength(6);
-  await kubeProxyServes();
-  expect(await answers()).toEqual(['pod-b']);
-  expect(existsSync(place.directory)).toBe(true);
-});
+test.each(['connect-time remove', '--cleanup'])(
+  'connect time in %s needs no mount',
+  async (words) => {
+    const before = await start('all', 'pod-a');
+    await before.kill();
+    const { code, stdout } = await program(false, ...words.split(' '));
+    expect(code).toBe(0);
+    expect(stdout.match(/^detached program /gm)).toHaveLength(6);
+    await kubeProxyServes();
+    expect(await answers()).toEqual(['pod-b']);
+    expect(existsSync(place.directory)).toBe(true);
+  },
+);
 
-test('Without CAP_SYS_ADMIN and the mount, a start says that programs are attached', async () => {
+test('without CAP_SYS_ADMIN and the mount, a start reports attached programs', async () => {
   const before = await start('all', 'pod-a');
   await before.stop();
   const { cgroup } = place;
@@ -224,7 +227,7 @@ test('Without CAP_SYS_ADMIN and the mount, a start says that programs are attach
   expect(told).toMatchObject({ level: 'warn', attached: 6 });
 });
 
-test('Without CAP_SYS_ADMIN, but with the mount, it ends what an earlier process has left', async () => {
+test('without CAP_SYS_ADMIN, but with the mount, a start detaches what an earlier process left', async () => {
   const before = await start('all', 'pod-a');
   await before.stop();
   await start('off', 'pod-b', { ...place, isMounted: true }, { without: 'sys_admin' });
@@ -232,7 +235,7 @@ test('Without CAP_SYS_ADMIN, but with the mount, it ends what an earlier process
   expect([await attached(), place.left()]).toEqual([0, []]);
 });
 
-test('The programs of another network namespace are left alone', async () => {
+test('the programs of another network namespace are not changed', async () => {
   await start('all', 'pod-a');
   const other = openKernel({
     netns: `/run/netns/${lab.node.namespace.replace(/-node$/, '-pod-a')}`,

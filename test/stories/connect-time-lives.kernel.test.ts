@@ -121,7 +121,7 @@ function answers(client: ActorName, to: SocketAddress, connections = 16): Promis
   return whoAnswers(lab.actors[client], to, { connections, timeoutMs: 500 });
 }
 
-test('It needs no rules, and lasts when the process is gone', async () => {
+test('connect time needs no rules, and continues after the process ends', async () => {
   await serving('pod-a');
   await start(web('pod-a'));
   await stop();
@@ -133,7 +133,7 @@ test('It needs no rules, and lasts when the process is gone', async () => {
   }
 });
 
-test('With host, it is for the node’s own connections, and rules are for pods', async () => {
+test('connect time with host is for the node’s own connections, and rules are for pods', async () => {
   await serving('pod-a');
   await start(web('pod-a'), { connectTime: 'host' });
   expect(await answersTo('pod-b')).toEqual(['pod-a']);
@@ -143,7 +143,7 @@ test('With host, it is for the node’s own connections, and rules are for pods'
   expect(await answersTo('pod-b', 2)).not.toContain('pod-a');
 });
 
-test('A restart writes nothing, and one for other sockets only replaces the programs', async () => {
+test('a restart writes nothing, and one for other sockets only replaces the programs', async () => {
   await start(web('pod-a', 'pod-b'));
   await stop();
   const again: string[] = [];
@@ -155,7 +155,7 @@ test('A restart writes nothing, and one for other sockets only replaces the prog
   expect(other).toEqual(['bpfLinksAdd', 'bpfLinksAdd']);
 });
 
-test('Switched off, it leaves nothing behind, and rules carry on', async () => {
+test('switched off, connect time leaves nothing, and rules handle connections', async () => {
   await serving('pod-a');
   await start(web('pod-a'));
   expect(readdirSync(place.directory).length).toBeGreaterThan(0);
@@ -165,7 +165,7 @@ test('Switched off, it leaves nothing behind, and rules carry on', async () => {
   expect(await answersTo('pod-b')).toEqual(['pod-a']);
 });
 
-test('Node ports answer on loopback addresses that are named, to the node alone', async () => {
+test('node ports answer on configured loopback addresses, to the node only', async () => {
   await serving('pod-a');
   const nodePort = service('web', { clusterIp: vip, ports: [{ port: 80, nodePort: NODE_PORT }] });
   const objects = [...BASELINE, nodePort, ...slices('web', ['pod-a'])];
@@ -178,7 +178,7 @@ test('Node ports answer on loopback addresses that are named, to the node alone'
   }
 });
 
-test('A Service that has no room is left to the rules, and other Services are in the maps', async () => {
+test('a Service that does not fit is handled by rules, and other Services are in the maps', async () => {
   await serving('pod-a', 'pod-b');
   const names = ['http', 'other'];
   const large = [
@@ -205,7 +205,7 @@ test('A Service that has no room is left to the rules, and other Services are in
   expect(await answersTo('node', 4)).toEqual(['pod-a']);
 });
 
-test('A Service that asks for it is left to the rules', async () => {
+test('a Service with the annotation is handled by rules only', async () => {
   await serving('pod-a');
   const annotations = { 'fairlead.io/connect-time': 'off' };
   const objects = web('pod-a').map((one) =>
@@ -230,7 +230,7 @@ async function counted(proxy: MeasuredProxy): Promise<number> {
   return Number(line?.split(' ').at(-1));
 }
 
-test('Connections are counted beside those of the rules, through changes and restarts', async () => {
+test('connections are counted together with those of the rules, through changes and restarts', async () => {
   await serving('pod-a', 'pod-b');
   const how = { settings: { ...settings, serviceMetrics: true } };
   let proxy = await start(web('pod-a'), how);
@@ -257,7 +257,7 @@ function repaired(families: number): { log: (line: LogLine) => void; promise: Pr
   return { log, promise };
 }
 
-test('Elements that another program deletes come back, and those that it adds go', async () => {
+test('elements that another program deletes are restored, and those that it adds are deleted', async () => {
   await serving('pod-a', 'pod-b');
   const { log, promise } = repaired(1);
   const told: string[] = [];
@@ -303,7 +303,7 @@ test('Elements that another program deletes come back, and those that it adds go
   expect(await answersTo('node', 4)).toEqual(['pod-a']);
 });
 
-test('What somebody removes comes back', async () => {
+test('programs that another program detaches are attached again', async () => {
   await serving('pod-a');
   const { log, promise } = repaired(FAMILIES.length);
   await start(web('pod-a'), { log });
@@ -315,7 +315,7 @@ test('What somebody removes comes back', async () => {
   expect(await answersTo('pod-b')).toEqual(['pod-a']);
 });
 
-test('An endpoint that has gone gets no connection, whatever came and went', async () => {
+test('a removed endpoint gets no connection, after any changes', async () => {
   await serving('pod-a', 'pod-b');
   const proxy = await start(web('pod-a', 'pod-b'));
   for (let i = 0; i < 8; i += 1) {

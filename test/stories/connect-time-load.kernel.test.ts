@@ -85,7 +85,7 @@ const atOnce = 8;
 const changesPerSecond = 25;
 
 test(
-  'No connection gets an endpoint later than 10 ms after its removal was acknowledged',
+  'no connection reaches an endpoint later than 10 ms after its removal was acknowledged',
   () =>
     withRandom(async (random) => {
       const stays = new Map(all.map((address): [string, Stay[]] => [address, []]));
@@ -130,7 +130,7 @@ function some(random: Random, from: string[]): string[] {
 }
 
 test(
-  'Killed at random moments under load, it fails no connection and leaves nothing when cleaned up',
+  'kills at random moments under load fail no connection, and a cleanup leaves nothing',
   () =>
     withRandom(async (random) => {
       const proxy = fairleadInside('nftables', { connectTime: place });
@@ -190,7 +190,7 @@ async function makeForeign(kernel: Kernel, map: 'settings4' | 'settings6'): Prom
 }
 
 test(
-  'Another version replaces the programs under load, and fails no connection',
+  'another version replaces the programs under load, and fails no connection',
   async () => {
     const objects = web(all.slice(0, 8));
     const proxy = fairlead('nftables', { connectTime: place });

@@ -21,7 +21,7 @@ async function hasIPVS(): Promise<boolean> {
   }
 }
 
-test('mode ipvs runs where the kernel has IPVS; elsewhere iptables does, and the log says why', async () => {
+test('mode ipvs runs if the kernel has IPVS; otherwise iptables does, and the log has the reason', async () => {
   const { node } = lab;
   const downloads = new Downloads(lab);
   await downloads.listen();

@@ -180,8 +180,8 @@ async function words(): Promise<string> {
     .join(' ');
 }
 
-describe('where tables have owners', () => {
-  test('nobody else changes ours, and a flush of everything passes them by', async (context) => {
+describe('tables with owners', () => {
+  test('cannot be changed by other programs, and a flush of the ruleset skips them', async (context) => {
     context.skip(!hasOwners, 'this kernel has no owners of tables that persist');
     await start('nftables');
     const before = await nft('--handle', 'list', 'table', 'ip', 'fairlead');
@@ -198,7 +198,7 @@ describe('where tables have owners', () => {
     expect(await answers()).toEqual(['answered', 'answered']);
   });
 
-  test('the next process waits for the one that owns them, and then writes no rule', async (context) => {
+  test('make the next process wait for their owner, and then write no rule', async (context) => {
     context.skip(!hasOwners, 'this kernel has no owners of tables that persist');
     const lines: LogLine[] = [];
     const first = await start('nftables');
@@ -221,7 +221,7 @@ describe('where tables have owners', () => {
     expect(await answers()).toEqual(['answered', 'answered']);
   });
 
-  test('a table that has none is kept, and has one once it was made anew', async (context) => {
+  test('are kept without an owner, and get one once they are recreated', async (context) => {
     context.skip(!hasOwners, 'this kernel has no owners of tables that persist');
     const first = await start('nftables', { ownTables: false });
     await first.stop();
@@ -237,8 +237,8 @@ describe('where tables have owners', () => {
   });
 });
 
-describe('where others can change our tables', () => {
-  test('mode nftables is told of it by the kernel, and repairs all', async () => {
+describe('tables that other programs can change', () => {
+  test('are repaired by mode nftables when the kernel reports a change', async () => {
     const lines: LogLine[] = [];
     await start('nftables', { ownTables: false }, { log: (line) => lines.push(line) });
     const before = await words();
@@ -251,7 +251,7 @@ describe('where others can change our tables', () => {
     expect(drift).toMatchObject({ level: 'warn', program: 'nft', pid: expect.any(Number) });
   });
 
-  test.for(damages)('%s is repaired', async ([name, deeds], context) => {
+  test.for(damages)('are repaired: %s', async ([name, deeds], context) => {
     const isRefused = name.startsWith('a map of clients') && !changesSets;
     context.skip(isRefused, 'this kernel changes nothing of a set that is there');
     const lines: LogLine[] = [];
@@ -266,7 +266,7 @@ describe('where others can change our tables', () => {
     expect(await answers()).toEqual(['answered', 'answered']);
   });
 
-  test('mode iptables is, too', async () => {
+  test('are repaired by mode iptables, too', async () => {
     await start('iptables');
     const save = async (): Promise<string> =>
       (await lab.node.run(['iptables-nft-save', '-t', 'nat'])).replace(/^#.*\n/gm, '');

@@ -122,7 +122,7 @@ function expectOnlyCounted(before: readonly string[], after: readonly string[]):
 
 const podsAB = ['pod-a', 'pod-b'];
 
-test("rules, chains, counters and order of others stay, kube-proxy's are taken over", async () => {
+test("rules, chains, counters and order of other programs are kept, kube-proxy's are taken over", async () => {
   await listen();
   for (const family of FAMILIES) {
     await restore(
@@ -147,7 +147,7 @@ test("rules, chains, counters and order of others stay, kube-proxy's are taken o
   expect((await save('IPv4')).filter((line) => ours.test(line))).toEqual([]);
 });
 
-test('chains of ours that rules of others need stay when all is cleaned up', async () => {
+test("chains of ours that other programs' rules need are kept by a cleanup", async () => {
   await restore('IPv4', restoreText(hostPortRules, ['kube-proxy', 'others']));
   const rulesOfOthers = async (): Promise<string[]> =>
     ofOthers(await save('IPv4')).filter((line) => line.startsWith('['));
@@ -170,7 +170,7 @@ test('a restart without a change writes nothing', async () => {
   expect(await generation()).toBe(before);
 });
 
-test('nothing is lost while others write too, neither theirs nor ours', async () => {
+test('concurrent writes by other programs lose nothing, neither theirs nor ours', async () => {
   await listen();
   const running = await start();
   for (const family of FAMILIES) await iptables(family, '-t', 'nat', '-N', 'mine');
@@ -207,24 +207,30 @@ test.each([
   ['flushes a table', ['iptables-nft', '-t', 'nat', '-F'], ''],
   ['flushes and deletes chains', ['iptables-nft-restore'], '*nat\nCOMMIT\n'],
   ['deletes our jump', ['iptables-nft', '-t', 'nat', '-D', 'PREROUTING', '1'], ''],
-])('when somebody %s, all is as it was within seconds, and is told', async (_, command, input) => {
-  await listen();
-  const lines: LogLine[] = [];
-  await start((line) => lines.push(line));
-  const before = (await lab.node.run(['iptables-nft-save', '-t', 'nat'])).split('\n');
-  await lab.node.run(command, input);
-  const told = (): boolean =>
-    lines.some(({ msg }) => msg.startsWith('Repaired rules that another'));
-  const endMs = performance.now() + paced(15_000);
-  while (!told() && performance.now() < endMs) await sleep(50);
-  expect(lines).toContainEqual(
-    expect.objectContaining({ family: 'IPv4', msg: 'Repaired rules that another program changed' }),
-  );
-  expect(await answers('IPv4')).toEqual(podsAB);
-  const after = (await lab.node.run(['iptables-nft-save', '-t', 'nat'])).split('\n');
-  const rules = (all: string[]): string[] => all.filter((line) => line.startsWith('-A')).sort();
-  expect(rules(after)).toEqual(rules(before));
-});
+])(
+  'when another program %s, the rules are restored within seconds, and it is reported',
+  async (_, command, input) => {
+    await listen();
+    const lines: LogLine[] = [];
+    await start((line) => lines.push(line));
+    const before = (await lab.node.run(['iptables-nft-save', '-t', 'nat'])).split('\n');
+    await lab.node.run(command, input);
+    const told = (): boolean =>
+      lines.some(({ msg }) => msg.startsWith('Repaired rules that another'));
+    const endMs = performance.now() + paced(15_000);
+    while (!told() && performance.now() < endMs) await sleep(50);
+    expect(lines).toContainEqual(
+      expect.objectContaining({
+        family: 'IPv4',
+        msg: 'Repaired rules that another program changed',
+      }),
+    );
+    expect(await answers('IPv4')).toEqual(podsAB);
+    const after = (await lab.node.run(['iptables-nft-save', '-t', 'nat'])).split('\n');
+    const rules = (all: string[]): string[] => all.filter((line) => line.startsWith('-A')).sort();
+    expect(rules(after)).toEqual(rules(before));
+  },
+);
 
 /** What the named counter of node ports on localhost has counted. */
 async function localhostAccepted(): Promise<number> {

@@ -66,7 +66,7 @@ test('ipvsadm lists each frontend with its endpoints, and ip each virtual addres
   await lab.reset();
 });
 
-test('what IPVS counts is told by frontend and endpoint', async () => {
+test('counts of IPVS are reported by frontend and endpoint', async () => {
   const { client } = lab.actors;
   for (const family of FAMILIES) {
     await lab.actors['pod-a'].listen('TCP', POD_A_IP[family], 8080);
@@ -105,7 +105,7 @@ test('what IPVS counts is told by frontend and endpoint', async () => {
   await lab.reset();
 });
 
-test('an endpoint that leaves drains through a restart, and goes with its last connection', async () => {
+test('a removed endpoint drains through a restart, and is deleted with its last connection', async () => {
   const { client } = lab.actors;
   for (const family of FAMILIES) {
     await lab.actors['pod-a'].listen('TCP', POD_A_IP[family], 8080);

@@ -89,7 +89,7 @@ async function connections(): Promise<string[]> {
 }
 
 describe('a restart without a change', () => {
-  test('only takes the tables over and deletes no connection, whatever is there', async () => {
+  test('only takes ownership of the tables and deletes no connection, whatever exists', async () => {
     const protocols = ['TCP', 'UDP', 'SCTP'] as const;
     const ports = protocols.map((protocol) => ({ name: protocol, protocol, port: 8080 }));
     const servicePorts = ports.map((port) => ({ ...port, port: 80, nodePort: NODE_PORT }));
@@ -123,8 +123,8 @@ describe('a restart without a change', () => {
   });
 });
 
-describe('a flow that is no Service', () => {
-  test('keeps its entry although its port is that of a node port whose endpoint goes', async () => {
+describe('a flow that is not to a Service', () => {
+  test('keeps its entry although its port is that of a node port whose endpoint is removed', async () => {
     const web = service('web', { ports: [{ port: 53, protocol: 'UDP', nodePort: NODE_PORT }] });
     const behind = (pod: ActorName) => [
       ...BASELINE,
@@ -231,7 +231,7 @@ describe('while source ranges are replaced', () => {
   });
 });
 
-describe('what cannot be used', () => {
+describe('unusable input', () => {
   test('is logged with the name of the object, the field and the reason', async () => {
     const lines: LogLine[] = [];
     const objects = [

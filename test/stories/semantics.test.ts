@@ -5,11 +5,11 @@ import { stories } from './index.ts';
 
 const PAGE = new URL('../../docs/semantics.md', import.meta.url);
 
-test('Each story has a name of its own', () => {
+test('each story has a unique name', () => {
   const names = stories.map(({ name }) => name);
   expect(names.filter((name, i) => names.indexOf(name) !== i)).toEqual([]);
 });
 
-test('docs/semantics.md has a row for each story, and no other: make it anew with report.ts', () => {
+test('docs/semantics.md has a row for each story, and no other: create it with report.ts', () => {
   expect(rowBeginningsOf(readFileSync(PAGE, 'utf8'))).toEqual(rowBeginnings(stories));
 });

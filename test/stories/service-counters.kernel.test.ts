@@ -130,7 +130,7 @@ test(`${connections} connections are counted, while endpoints and processes come
   await proxy.stop();
 });
 
-test('who fills the table of connection tracking is named', async () => {
+test('the Services that fill the table of connection tracking are named', async () => {
   const frontends = (n: number) => [clusterIP(`10.96.0.${n}`)];
   const inForce = all(
     forwarding('web', pool(1), { frontends: frontends(10) }),
@@ -193,7 +193,7 @@ test.each([
   await proxy.stop();
 });
 
-test('mode userspace counts what its sockets take, while endpoints come and go', async () => {
+test('mode userspace counts connections of its sockets, while endpoints come and go', async () => {
   const vip = lbVip(1);
   const others = [
     service('guarded', {
@@ -252,7 +252,7 @@ test('mode iptables counts by its rules, while endpoints and processes come and 
   await proxy.stop();
 });
 
-test('nothing is drift, and switching it off leaves nothing', async () => {
+test('counters cause no drift, and leave nothing when they are switched off', async () => {
   const lines: string[] = [];
   const log = (line: { readonly msg: string }): void => void lines.push(line.msg);
   const counting = fairlead('nftables', { log });

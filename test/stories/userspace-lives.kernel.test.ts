@@ -43,7 +43,7 @@ function addressesOf(...some: readonly (typeof vip)[]): string[] {
   return some.flatMap((each) => FAMILIES.map((family) => each[family])).sort();
 }
 
-test('after kill -9 the next process serves on, and no address of a Service that has gone stays', async () => {
+test('after kill -9 the next process continues to serve, and removes addresses of deleted Services', async () => {
   await downloads.listen();
   const killed = await start([...objects, ...others.slice(BASELINE.length)]);
   await downloads.connect();
@@ -59,7 +59,7 @@ test('after kill -9 the next process serves on, and no address of a Service that
   await lab.reset();
 });
 
-test('other modes take over from it, and it from them, while the process runs', async () => {
+test('other modes take over from userspace, and it from them, while the process runs', async () => {
   await downloads.listen();
   const running = await start(objects);
   for (const mode of ['nftables', 'iptables'] as const) {
@@ -81,7 +81,7 @@ test('other modes take over from it, and it from them, while the process runs', 
   await lab.reset();
 });
 
-test('a node whose kernel has no netfilter comes to it from any mode, and the log says why', async () => {
+test('a node whose kernel has no netfilter falls back to userspace, and the log has the reason', async () => {
   await downloads.listen();
   for (const [mode, ...steps] of [
     ['ipvs', 'ipvs to iptables', 'iptables to userspace'],
@@ -105,7 +105,7 @@ test('a node whose kernel has no netfilter comes to it from any mode, and the lo
   await lab.reset();
 });
 
-test('without CAP_NET_BIND_SERVICE it serves all Services but those with ports below 1024', async () => {
+test('without CAP_NET_BIND_SERVICE mode userspace serves all Services except ports below 1024', async () => {
   await downloads.listen();
   const told: LogLine[] = [];
   const log = (line: LogLine): number => told.push(line);
@@ -130,7 +130,7 @@ test('without CAP_NET_BIND_SERVICE it serves all Services but those with ports b
   await lab.reset();
 });
 
-test('node ports answer on 127.0.0.1 too where iptables.localhostNodePorts says so', async () => {
+test('node ports answer on 127.0.0.1, too, with iptables.localhostNodePorts', async () => {
   await downloads.listen();
   const wanted = [
     ...objects.filter(({ kind }) => kind !== 'Service'),

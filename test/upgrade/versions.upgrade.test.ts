@@ -100,7 +100,7 @@ async function writes(place: Place): Promise<number> {
 }
 
 describe.each(['nftables', 'iptables'])('mode %s', (mode) => {
-  test('versions take turns without a failed connection, and write nothing', async () => {
+  test('versions alternate without a failed connection, and write nothing', async () => {
     const place = await makePlace(mode);
     let running = await start(place, 'previous');
     const endTraffic = await startTraffic(place);
@@ -118,7 +118,7 @@ describe.each(['nftables', 'iptables'])('mode %s', (mode) => {
     expect(carried).toBeGreaterThan(50);
   });
 
-  test('what changed while neither ran is written by the next, whichever it is', async () => {
+  test('changes while no version ran are written by the next one, whichever it is', async () => {
     const place = await makePlace(mode);
     let running = await start(place, 'current');
     for (const [version, pod] of [
@@ -139,7 +139,7 @@ describe.each(['nftables', 'iptables'])('mode %s', (mode) => {
   });
 });
 
-test('objects that only a newer version makes are removed by a rollback, and harm nothing', async () => {
+test('objects that only a newer version creates are removed by a rollback, and do no harm', async () => {
   const place = await makePlace('nftables');
   const running = await start(place, 'current');
   const endTraffic = await startTraffic(place);
