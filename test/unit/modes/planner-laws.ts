@@ -18,7 +18,7 @@ export function describePlanner<M>(
   { meddle, meddlings }: Meddler<M>,
 ): void {
   describe(name, { timeout: 300_000 }, () => {
-    it('comes in steps to where one full load comes', () =>
+    it('reaches in steps the same state as one full load', () =>
       fc.assert(
         fc.asyncProperty(stories(quiet), async ([opening, plot]) => {
           const story = new Story(subject, opening);
@@ -27,7 +27,7 @@ export function describePlanner<M>(
         }),
       ));
 
-    it('writes nothing for a Forwarding that stays as it is', () =>
+    it('writes nothing for an unchanged Forwarding', () =>
       fc.assert(
         fc.asyncProperty(stories(quiet), async ([opening, plot]) => {
           const story = new Story(subject, opening);
@@ -50,7 +50,7 @@ export function describePlanner<M>(
         }),
       ));
 
-    it('writes nothing when it takes over what is right, nor when it audits it', () =>
+    it('writes nothing when it adopts or audits a correct state', () =>
       fc.assert(
         fc.asyncProperty(stories(crashes), async ([opening, plot]) => {
           const story = new Story(subject, opening);
@@ -66,7 +66,7 @@ export function describePlanner<M>(
         }),
       ));
 
-    it('sees no drift in what it wrote itself, whatever still waits to be deleted', () =>
+    it('reports no drift for what it wrote itself, whatever deletions are deferred', () =>
       fc.assert(
         fc.asyncProperty(stories(quiet), async ([opening, plot]) => {
           const story = new Story(subject, opening);
@@ -76,7 +76,7 @@ export function describePlanner<M>(
         }),
       ));
 
-    it('goes on after batches that the kernel refused', () =>
+    it('continues after batches that the kernel refused', () =>
       fc.assert(
         fc.asyncProperty(stories(failures), async ([opening, plot]) => {
           const story = new Story(subject, opening);
@@ -85,7 +85,7 @@ export function describePlanner<M>(
         }),
       ));
 
-    it('undoes whatever another program did to the table, and nothing else', () =>
+    it('undoes all changes of its table by another program, and nothing else', () =>
       fc.assert(
         fc.asyncProperty(
           stories(quiet),
@@ -114,7 +114,7 @@ export function describePlanner<M>(
         ),
       ));
 
-    it('repairs in slices while the cluster goes on changing', () =>
+    it('repairs in slices while the cluster continues to change', () =>
       fc.assert(
         fc.asyncProperty(
           stories(quiet),
