@@ -81,6 +81,7 @@ export class ConnectTimeMaps implements MapView {
       poolId: backend.poolId,
       desire: (key, next) => this.#sync.setDesired(key, next, undefined),
     });
+    this.#reserve();
     this.#lease = new ConnectTimeLease({
       ...{ family: this.family, placement, kernel, clock, observer: options.observer },
       inStepAtMs: () => earlier(options.rulesInStepAtMs(), this.#sync.inStepAtMs),
@@ -132,6 +133,7 @@ export class ConnectTimeMaps implements MapView {
   upToDateWith(environment: Environment): void {
     if (environment !== this.#environment) {
       this.#environment = environment;
+      this.#reserve();
       this.#sync.setEnvironment(this.#uncovered());
     }
     this.#wake();
@@ -176,6 +178,10 @@ export class ConnectTimeMaps implements MapView {
   #wake(): void {
     if (this.#admission.takeCoverChanged()) this.#sync.setEnvironment(this.#uncovered());
     this.#sync.wake();
+  }
+
+  #reserve(): void {
+    this.#admission.reserve(this.#environment.connectTimeAddresses?.length ?? 0);
   }
 
   /** The environment without addresses at which rules serve the node ports. */

@@ -31,11 +31,15 @@ interface Entry {
 /** Services that are tried at a time when there is room again: each costs the event loop time. */
 const triedMax = 256;
 
+/** In place of the key of a Forwarding, which is never empty. */
+const reservedKey = '';
+
 export class Admission {
   readonly #options: AdmissionOptions;
   readonly #room: MapRoom;
   readonly #owners: PoolOwners;
   readonly #services = new Map<string, Entry>();
+  #reserved = nothing;
   /** Services that are left to the rules, the one that has waited longest first. */
   readonly #left = new Set<string>();
   /** Keys of which the kernel may have something else than what is desired. */
@@ -99,9 +103,16 @@ export class Admission {
     if (entry.forwardings.size === 0) this.#forget(entry);
   }
 
+  /** So many addresses of the node are in the map of frontends, or may be. */
+  reserve(addresses: number): void {
+    this.#reserved = { frontends: addresses, endpoints: 0 };
+    this.#room.desire(reservedKey, this.#reserved);
+  }
+
   /** The kernel has exactly this, and nothing is in flight. */
   settled(held: ReadonlyMap<string, Forwarding>): void {
     const { used } = this.#room;
+    this.#room.settle(reservedKey, this.#reserved);
     let isAnyFree = false;
     for (const key of this.#unsettled) {
       const forwarding = held.get(key);

@@ -86,8 +86,9 @@ const steps = [
   ['add', 'secret'],
   ['add', 'excluded'],
   ['add', 'endpoints'],
-  ['add', 'frontends'],
+  // The map may be full of what goes and what comes.
   ['delete', 'frontends'],
+  ['add', 'frontends'],
   ['delete', 'endpoints'],
   ['delete', 'excluded'],
 ] as const;

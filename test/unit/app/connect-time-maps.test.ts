@@ -167,7 +167,8 @@ describe('a Service that does not fit', () => {
     expect(maps.describe(rules.get('a/large')!)).toEqual([]);
     expect(maps.describe(rules.get('b/small')!)).toHaveLength(1);
     expect(maps.use).toEqual({
-      used: { frontends: 1, endpoints: 4 },
+      // One is the address of the node.
+      used: { frontends: 2, endpoints: 4 },
       limit: placement.room,
       left: 1,
     });
@@ -427,6 +428,26 @@ const restartedFull: typeof deeds extends fc.Arbitrary<infer Deeds> ? Deeds : ne
   'restart',
 ];
 
+/** The map of frontends has exactly the room for them, but also an address of the node. */
+const filled: typeof restartedFull = [
+  { key: 'b/2', endpoints: 21, frontends: 10 },
+  { key: 'a/2', endpoints: 10, frontends: 20 },
+  'settle',
+];
+
+/** Frontends come and go while the map is full. */
+const replacedFull: typeof restartedFull = [
+  { key: 'a/3', endpoints: 21, frontends: 0 },
+  { key: 'a/1', endpoints: 4, frontends: 4 },
+  { key: 'b/1', endpoints: 12, frontends: 8 },
+  { key: 'a/2', endpoints: 6, frontends: 6 },
+  'settle',
+  { key: 'a/1', endpoints: 20, frontends: 11 },
+  { key: 'a/3', endpoints: 0, frontends: 6 },
+  { key: 'b/2', endpoints: 0, frontends: 13 },
+  'settle',
+];
+
 /** What is in force of Services that are in the maps. */
 function expected(): ReturnType<typeof elements> {
   const all = { frontends4: [] as string[], endpoints4: [] as string[] };
@@ -550,7 +571,7 @@ describe('connect-time maps, after random changes', () => {
         const isTroubled = plot.some((deed) => deed === 'refuse' || deed === 'restart');
         if (!isTroubled) expect(toldOfMaps('failed')).toEqual([]);
       }),
-      { numRuns: 60, examples: [[restartedFull]] },
+      { numRuns: 60, examples: [[restartedFull], [filled], [replacedFull]] },
     ));
 
   it('have the number of elements that is counted', () => {
