@@ -1,4 +1,4 @@
-/** The raw netlink loop (native/bench/raw_load.cc), which measures the time of the kernel. */
+/** The raw netlink loop (bench/native/raw_load.cc), which measures the time of the kernel. */
 import { execFileSync } from 'node:child_process';
 import { join, resolve } from 'node:path';
 import type { Size } from './cluster.ts';
