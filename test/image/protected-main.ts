@@ -1,9 +1,8 @@
 /** `protected-main.ts ADDON`: fails unless the addon was built with protections, as binding.gyp says. */
 import { strict as assert } from 'node:assert';
-import { readFileSync } from 'node:fs';
 import { protectionOf } from '../lab/elf.ts';
 
-const { bindsNow, relro, imports } = protectionOf(readFileSync(process.argv[2]!));
+const { bindsNow, relro, imports } = protectionOf(process.argv[2]!);
 assert(bindsNow && relro, 'the addon is linked without -z now or -z relro');
 assert(imports.includes('__stack_chk_fail'), 'the addon has no stack protector');
 assert(

@@ -7,12 +7,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import {
-  CLIENT_OTHER_IP,
   clusterIp,
   type Family,
-  NODE_BRIDGE_IP,
-  NODE_IP,
-  NODE_SECOND_IP,
   PLACES,
   POD_A_IP,
   POD_B_IP,
@@ -26,7 +22,6 @@ import type { ProxyUnderTest } from './proxy.ts';
 import { runStory, StoryFailure } from './run-story.ts';
 import {
   answered,
-  answeredByAny,
   answeredByOne,
   apply,
   at,
@@ -34,7 +29,6 @@ import {
   open,
   refused,
   reset,
-  restart,
   resume,
   type Story,
   silence,
@@ -110,113 +104,11 @@ function story(name: string, steps: Story['steps']): Story {
   return { name, covers: ['5.4'], steps: [apply(...web), ...steps] };
 }
 
-const stories: readonly Story[] = [
-  story('A pod reaches both endpoints; reaching itself, it is seen as the node', [
-    connect('pod-a', at(vip, PORTS.balanced), answered({ 'pod-a': 'node', 'pod-b': 'own' })),
-    connect('pod-a', at(vip, PORTS.balanced, 'UDP'), answered({ 'pod-a': 'node', 'pod-b': 'own' })),
-  ]),
-  story('A client outside is seen as the node, on every protocol', [
-    connect('client', at(vip, PORTS.balanced), answered({ 'pod-a': 'node', 'pod-b': 'node' })),
-    connect(
-      'client',
-      at(vip, PORTS.balanced, 'UDP'),
-      answered({ 'pod-a': NODE_BRIDGE_IP, 'pod-b': NODE_BRIDGE_IP }),
-    ),
-    connect(
-      'client',
-      at(vip, PORTS.balanced, 'SCTP'),
-      answered({ 'pod-a:8080': 'node', 'pod-b:8080': 'node' }),
-    ),
-  ]),
-  story('A fixed endpoint answers every time', [
-    connect('client', at(vip, PORTS.fixed), answeredByOne({ 'pod-a': 'any', 'pod-b': 'any' })),
-    connect('pod-b', at(vip, PORTS.fixed), answered({ 'pod-a': 'own' })),
-    connect('node', at(vip, PORTS.fixed, 'SCTP'), answered({ 'pod-a': 'node' })),
-  ]),
-  story('An endpoint on the second node answers pods and clients', [
-    connect('pod-a', at(vip, PORTS.remote), answered({ 'pod-c': 'own' })),
-    connect('client', at(vip, PORTS.remote), answered({ 'pod-c': NODE_IP })),
-    connect('pod-a', at(vip, PORTS.remote, 'SCTP'), answered({ 'pod-c': 'own' })),
-  ]),
-  story('A node port is open on both node IPs, to clients, the other node and itself', [
-    connect('client', at(NODE_IP, NODE_PORT), answered({ 'pod-b': 'node' })),
-    connect('client', at(NODE_SECOND_IP, NODE_PORT), answered({ 'pod-b': 'node' })),
-    connect('node2', at(NODE_IP, NODE_PORT, 'UDP'), answered({ 'pod-b': 'node' })),
-    connect('node', at(NODE_IP, NODE_PORT), answered({ 'pod-b': 'node' })),
-  ]),
-  story('Source addresses and ports can be chosen', [
-    connect('client', at(POD_A_IP, 8080), answered({ 'pod-a': CLIENT_OTHER_IP }), {
-      from: { addresses: CLIENT_OTHER_IP },
-    }),
-    connect('client', at(POD_A_IP, 8080, 'UDP'), answered({ 'pod-a': CLIENT_OTHER_IP }), {
-      from: { addresses: CLIENT_OTHER_IP, port: 5000 },
-    }),
-    connect('client', at(POD_A_IP, 8080, 'SCTP'), answered({ 'pod-a': CLIENT_OTHER_IP }), {
-      from: { addresses: CLIENT_OTHER_IP },
-    }),
-  ]),
-  story('A TCP reset is told apart from an ICMP error', [
-    connect('client', at(vip, PORTS.reset), reset),
-    connect('pod-a', at(vip, PORTS.reset), reset),
-    connect('node', at(vip, PORTS.reset), reset),
-    connect('client', at(vip, PORTS.icmp), unreachable()),
-    connect('pod-a', at(vip, PORTS.icmp), unreachable()),
-    connect('node', at(vip, PORTS.icmp), unreachable()),
-    connect('client', at(vip, PORTS.reset), refused),
-    connect('client', at(vip, PORTS.icmp), refused),
-  ]),
-  story('ICMP errors are seen on UDP and SCTP, fatal or not', [
-    connect('client', at(vip, PORTS.icmp, 'UDP'), unreachable()),
-    connect('pod-a', at(vip, PORTS.icmp, 'UDP'), unreachable()),
-    connect('node', at(vip, PORTS.icmp, 'UDP'), unreachable()),
-    connect('client', at(vip, PORTS.icmp, 'SCTP'), unreachable()),
-    connect('client', at(vip, PORTS.admin), unreachable('admin-prohibited')),
-    connect('client', at(vip, PORTS.admin, 'UDP'), unreachable('admin-prohibited')),
-  ]),
-  story('A drop is silence, wherever it happens', [
-    connect('client', at(vip, PORTS.dropped), silence),
-    connect('client', at(vip, PORTS.dropped, 'UDP'), silence),
-    connect('client', at(vip, PORTS.dropped, 'SCTP'), silence),
-    connect('pod-a', at(vip, PORTS.dropped), silence),
-    connect('node', at(vip, PORTS.dropped), silence),
-    connect('node', at(vip, PORTS.dropped, 'UDP'), silence),
-  ]),
-  story('A VIP that nobody programmed loops until its time is exceeded, which is no silence', [
-    connect('client', at(clusterIp(11), 80), unreachable('time-exceeded')),
-    connect('client', at(clusterIp(11), 80, 'UDP'), unreachable('time-exceeded')),
-  ]),
-  story('A port without a server is reset by TCP', [
-    connect('client', at(POD_A_IP, 9), reset),
-    connect('client', at(POD_A_IP, 9, 'UDP'), unreachable()),
-  ]),
-  story('Open connections and a running download outlive a restart of the proxy', [
-    open('tcp', 'client', at(vip, PORTS.fixed), answered({ 'pod-a': 'node' })),
-    open('udp', 'client', at(vip, PORTS.fixed, 'UDP'), answered({ 'pod-a': 'node' })),
-    open('sctp', 'client', at(vip, PORTS.fixed, 'SCTP'), answered({ 'pod-a': 'node' })),
-    open(
-      'big',
-      'client',
-      at(vip, PORTS.balanced),
-      answeredByAny({ 'pod-a': 'any', 'pod-b': 'any' }),
-      { download: 'endless' },
-    ),
-    restart(),
-    resume('tcp', answered({ 'pod-a': 'node' })),
-    resume('udp', answered({ 'pod-a': 'node' })),
-    resume('sctp', answered({ 'pod-a': 'node' })),
-    resume('big', answeredByAny({ 'pod-a': 'node', 'pod-b': 'node' })),
-  ]),
-];
-
 let lab: Lab;
 beforeAll(async () => {
   lab = await createLab();
 });
 afterAll(() => lab.close());
-
-describe('stories against a ruleset written by hand', () => {
-  test.each(stories)('$name', (each) => runStory(lab, handWritten(RULESET), each));
-});
 
 async function failureOf(ruleset: string, failing: Story): Promise<string> {
   const error = await runStory(lab, handWritten(ruleset), failing).catch((e: unknown) => e);

@@ -1,8 +1,8 @@
 import { spawnSync } from 'node:child_process';
 import { lstatSync, readlinkSync } from 'node:fs';
+import { neededLibraries } from '../lab/elf.ts';
 import { CannotRun } from './cannot-run.ts';
 import type { Entry } from './cpio.ts';
-import { neededLibraries } from './elf.ts';
 
 /** The guest's programs are those of the host, by Debian package. */
 export const guestPackages: readonly string[] = [
@@ -79,15 +79,12 @@ export function sharedLibraries(entries: readonly Entry[]): Entry[] {
   const ldconfig = spawnSync('ldconfig', ['-p'], { encoding: 'utf8' });
   const pathOf = parseLdconfig(ldconfig.stdout);
   const found = new Set(['/lib64/ld-linux-x86-64.so.2']);
-  const pending = entries.flatMap((entry) => (entry.kind === 'copy' ? [entry.hostPath] : []));
-  for (let path = pending.pop(); path !== undefined; path = pending.pop()) {
-    for (const name of neededLibraries(path)) {
-      const library = pathOf.get(name);
-      // Unknown: next to its user in node_modules, or for a C library that the guest has not.
-      if (library === undefined || found.has(library)) continue;
-      found.add(library);
-      pending.push(library);
-    }
+  let pending = entries.flatMap((entry) => (entry.kind === 'copy' ? [entry.hostPath] : []));
+  while (pending.length > 0) {
+    // Unknown: next to its user in node_modules, or for a C library that the guest has not.
+    pending = [...neededLibraries(pending)].flatMap((name) => pathOf.get(name) ?? []);
+    pending = pending.filter((library) => !found.has(library));
+    for (const library of pending) found.add(library);
   }
   return [...found].map((path) => ({ kind: 'copy', path: usrPath(path), hostPath: path }));
 }
