@@ -3,7 +3,7 @@
 
 #include "binding/find_listener.h"
 #include "binding/line_writer_wrap.h"
-#include "binding/release_file_pages.h"
+#include "binding/give_back.h"
 #include "binding/socket_wrap.h"
 #include "binding/watch_wrap.h"
 #include "loop/turn_meter.h"
@@ -17,6 +17,7 @@ Napi::Object Init(Napi::Env env, Napi::Object exports) {
   exports.Set("releaseFilePages",
               Napi::Function::New<fairlead::binding::ReleaseFilePages>(env));
   exports.Set("Socket", fairlead::binding::SocketWrap::Define(env));
+  exports.Set("trimMalloc", Napi::Function::New<fairlead::binding::TrimMalloc>(env));
   exports.Set("TurnMeter", fairlead::loop::TurnMeter::Define(env));
   exports.Set("Watch", fairlead::binding::WatchWrap::Define(env));
   return exports;

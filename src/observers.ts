@@ -299,8 +299,10 @@ export class Observers {
 
 function giveMemoryBack(): void {
   ownHeap.collect();
+  const addon = loadAddon();
+  addon.trimMalloc();
   try {
-    loadAddon().releaseFilePages();
+    addon.releaseFilePages();
   } catch {
     // Without /proc they stay.
   }

@@ -102,6 +102,8 @@ export interface Addon {
    */
   readonly releaseFilePages: () => number;
   readonly Socket: new (options?: SocketOptions) => Socket;
+  /** Gives the system all pages that malloc has free: by itself it gives only those at the end. */
+  readonly trimMalloc: () => void;
   readonly TurnMeter: new () => TurnMeter;
   /**
    * Passes `onChange` the name and PID of the thread that committed the last change, or '' and 0.

@@ -1,3 +1,5 @@
+import { getHeapCodeStatistics } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { ownHeap, QuietCollector } from '../../../src/host/garbage.ts';
 
@@ -78,5 +80,20 @@ describe('the heap of a thread', () => {
     await new Promise(setImmediate);
     ownHeap.collect();
     expect(held.deref()).toBeUndefined();
+  });
+
+  it('lets go what was compiled, and compiles it again', () => {
+    const words = Array.from(
+      { length: 2000 },
+      (_, i) => `(x) => { if (x > ${i}) x += ${i}; return x; }`,
+    );
+    const functions = runInNewContext(`[${words.join()}]`) as ((x: number) => number)[];
+    const sum = () => functions.reduce((x, one) => one(x), 1);
+    const result = sum();
+    const compiled = getHeapCodeStatistics().bytecode_and_metadata_size;
+    ownHeap.collect();
+    const kept = getHeapCodeStatistics().bytecode_and_metadata_size;
+    expect(compiled - kept).toBeGreaterThan(words.length * 20);
+    expect(sum()).toBe(result);
   });
 });

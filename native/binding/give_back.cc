@@ -1,4 +1,6 @@
-#include "binding/release_file_pages.h"
+#include "binding/give_back.h"
+
+#include <malloc.h>
 
 #include "binding/error.h"
 #include "memory/file_pages.h"
@@ -13,6 +15,13 @@ Napi::Value ReleaseFilePages(const Napi::CallbackInfo& info) {
     return env.Undefined();
   }
   return Napi::Number::New(env, static_cast<double>(*released));
+}
+
+Napi::Value TrimMalloc(const Napi::CallbackInfo& info) {
+#ifdef __GLIBC__
+  static_cast<void>(::malloc_trim(0));
+#endif
+  return info.Env().Undefined();
 }
 
 }  // namespace fairlead::binding
