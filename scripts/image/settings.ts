@@ -16,7 +16,7 @@ export function image(version: string): Settings {
     env: [
       'PATH=/usr/local/bin',
       // See bin/fairlead for the reasons.
-      'NODE_OPTIONS=--max-semi-space-size=4 --max-old-space-size=1024',
+      'NODE_OPTIONS=--max-semi-space-size=4 --max-old-space-size=1024 --use-openssl-ca',
       'MALLOC_ARENA_MAX=2',
       'MALLOC_TRIM_THRESHOLD_=262144',
       'MALLOC_MMAP_THRESHOLD_=262144',

@@ -1,6 +1,6 @@
 import { X509Certificate } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
-import { createSecureContext, type SecureContext } from 'node:tls';
+import { createSecureContext, getCACertificates, type SecureContext } from 'node:tls';
 import { isRawObject, type RawObject } from '../decode/field-reader.ts';
 import { loadAuthProvider } from './auth-provider.ts';
 import { ExecPlugin, type PluginOutput } from './exec-plugin.ts';
@@ -108,7 +108,7 @@ export class CredentialReader {
       // createSecureContext ignores an authority that is not a certificate.
       if (material.ca !== undefined) new X509Certificate(material.ca);
       this.#secureContext = createSecureContext({
-        ca: material.ca,
+        ca: material.ca ?? this.#usualAuthorities(),
         cert: material.certificate,
         key: material.key,
       });
@@ -120,6 +120,15 @@ export class CredentialReader {
     }
     this.#material = material;
     return this.#secureContext;
+  }
+
+  /**
+   * What Node trusts. It is read only for a kubeconfig without authorities: the launcher's
+   * `--use-openssl-ca` keeps Node from holding all of it in every process, half a megabyte.
+   */
+  #usualAuthorities(): string[] | undefined {
+    if (this.#access.verification !== 'verify') return undefined;
+    return [...new Set([...getCACertificates('bundled'), ...getCACertificates('default')])];
   }
 
   async #runPlugin(): Promise<PluginOutput | undefined> {
