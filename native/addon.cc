@@ -6,11 +6,13 @@
 #include "binding/give_back.h"
 #include "binding/socket_wrap.h"
 #include "binding/watch_wrap.h"
+#include "loop/address_watch.h"
 #include "loop/turn_meter.h"
 
 namespace {
 
 Napi::Object Init(Napi::Env env, Napi::Object exports) {
+  exports.Set("AddressWatch", fairlead::loop::AddressWatch::Define(env));
   exports.Set("LineWriter", fairlead::binding::LineWriterWrap::Define(env));
   exports.Set("findListener", Napi::Function::New<fairlead::binding::FindListener>(env));
   exports.Set("openListener", Napi::Function::New<fairlead::binding::OpenListener>(env));

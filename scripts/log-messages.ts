@@ -68,6 +68,13 @@ export const logTopics: Readonly<Record<string, readonly LogMessage[]>> = {
       'The process or the machine lacks file descriptors or memory. Addresses are read again every 5 s.',
       'Raise the limit that `err` names, or find who uses it up.',
     ],
+    [
+      'Could not watch interfaces; reading them every 5 s',
+      'warn',
+      'err',
+      'The process or the machine lacks file descriptors or memory. Until it is watched again, the kernel does not say when addresses change.',
+      'Raise the limit that `err` names, or find who uses it up.',
+    ],
     ['Read interfaces again', 'info', '', 'The addresses of this machine are known again.'],
     [
       'Falling back to another mode',

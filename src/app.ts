@@ -1,6 +1,7 @@
 /** The running proxy: the order in which its parts start and end. */
 import type { Config } from './config/config.ts';
 import { ConnectTime } from './connect-time.ts';
+import type { EngineOptions } from './engine.ts';
 import { type EngineSettings, engineSettings } from './engine-settings.ts';
 import { checkConfig } from './host/checks.ts';
 import { isConntrackLiberal } from './host/conntrack.ts';
@@ -31,6 +32,8 @@ import { Wakeup } from './time/clock.ts';
 export interface AppOptions extends ObserversOptions {
   /** Reads the addresses of this machine. */
   readonly interfaces: () => readonly Address[];
+  /** See `EngineOptions`. */
+  readonly followInterfaces?: NonNullable<EngineOptions['followInterfaces']>;
   /** The paths that connect-time translation needs; undefined = not supported on this machine. */
   readonly connectTime?: ConnectTimePaths;
   /** Watches the pods that a selector matches. Absent with manifests. */

@@ -37,6 +37,11 @@ export interface EngineOptions {
   readonly conntrack: Conntrack;
   /** Reads the addresses of this machine. */
   readonly interfaces: () => readonly Address[];
+  /**
+   * Calls when these may have changed, until the result is called: what Services may claim depends
+   * on them. Absent if they never do.
+   */
+  readonly followInterfaces?: (changed: () => void) => () => void;
   readonly observer: Observer;
   readonly conntrackObserver: ConntrackObserver;
   /** Cgroups of pods that only rules serve; see `Environment`. Default: undefined. */
@@ -49,8 +54,6 @@ export interface EngineOptions {
   readonly changed: ForwardingFollower['changed'];
 }
 
-/** How often the machine's addresses are read: the claims that Services may have depend on them. */
-const interfacesPeriodMs = 5000;
 /** How long a comparison runs in one turn of the event loop before it yields to changes. */
 const comparisonSliceMs = 1;
 
@@ -208,17 +211,17 @@ export class Engine {
 
   /** Runs until `signal` aborts and the batch in flight is over. The rules stay. */
   async run(signal: AbortSignal): Promise<void> {
-    const { state } = this.#options;
+    const { followInterfaces, state } = this.#options;
     // An earlier engine may have resolved some, which are no longer dirty.
     for (const key of state.serviceKeys()) state.touch(key);
-    const stopReading = this.#keepReadingInterfaces();
+    const stopFollowing = followInterfaces?.(() => this.#readInterfaces());
     const maps = [...this.#maps.values()];
     const mapRuns = maps.map((one) => one.run());
     try {
       // Maps run for longer than the rules, unless they fail.
       await Promise.race([this.#loop.run(signal), ...mapRuns]);
     } finally {
-      stopReading();
+      stopFollowing?.();
       this.#verification.stop();
       await Promise.all(maps.map((one) => one.stop()));
       await Promise.all(mapRuns);
@@ -296,10 +299,7 @@ export class Engine {
     });
   }
 
-  #keepReadingInterfaces(): () => void {
-    const timer = setInterval(() => {
-      if (this.#facts.readInterfaces()) this.wake();
-    }, interfacesPeriodMs);
-    return () => clearInterval(timer);
+  #readInterfaces(): void {
+    if (this.#facts.readInterfaces()) this.wake();
   }
 }

@@ -5,11 +5,12 @@ import type { Config } from '../config/config.ts';
 import { fairleadVersion } from '../config/version.ts';
 import { connectTimePaths } from '../host/cgroup.ts';
 import { hostFiles } from '../host/files.ts';
-import { interfaceAddresses, ipv6Available, steadyAddresses } from '../host/interfaces.ts';
+import { interfaceAddresses, ipv6Available, MachineAddresses } from '../host/interfaces.ts';
 import { ipvsSettings } from '../host/ipvs.ts';
 import { nodeName } from '../host/node-name.ts';
 import { openFilesMax } from '../host/open-files.ts';
 import { routeTo } from '../host/reach.ts';
+import { loadAddon } from '../kernel/addon.ts';
 import { openConntrack } from '../kernel/conntrack.ts';
 import { openKernel } from '../kernel/native-kernel.ts';
 import { builtModes, selectMode } from '../modes/index.ts';
@@ -86,6 +87,7 @@ async function makeApp(config: Config, log: Logger, lines: LogDestination): Prom
   const kernel = openKernel();
   const descriptors = new Descriptors(openFilesMax(host), (noRoom) => app.noRoom(noRoom));
   const modes = builtModes(descriptors);
+  const addresses = machineAddresses(log);
   const app: App = new App({
     config,
     nodeName: name,
@@ -96,11 +98,8 @@ async function makeApp(config: Config, log: Logger, lines: LogDestination): Prom
     choice: await selectMode(config.mode, kernel, modes, ipvsSettings(config.ipvs)),
     conntrack: openConntrack(),
     ...clusterSource(config.source, name, (exchange) => app.metrics.requested(exchange)),
-    interfaces: steadyAddresses(interfaceAddresses, {
-      failed: ({ message }) =>
-        log.warn({ err: message }, 'Could not read interfaces; keeping the last addresses'),
-      restored: () => log.info('Read interfaces again'),
-    }),
+    interfaces: addresses.read,
+    followInterfaces: addresses.follow,
     families: ipv6Available(host) ? ['IPv4', 'IPv6'] : ['IPv4'],
     host,
     connectTime: connectTimePaths(host),
@@ -111,6 +110,19 @@ async function makeApp(config: Config, log: Logger, lines: LogDestination): Prom
   logMetrics(app.metrics.registry, lines);
   socketMetrics(app.metrics.registry, descriptors);
   return app;
+}
+
+function machineAddresses(log: Logger): MachineAddresses {
+  return new MachineAddresses({
+    after: systemClock.after,
+    read: interfaceAddresses,
+    watch: (told) => new (loadAddon().AddressWatch)(told),
+    failed: ({ message }) =>
+      log.warn({ err: message }, 'Could not read interfaces; keeping the last addresses'),
+    restored: () => log.info('Read interfaces again'),
+    unwatched: ({ message }) =>
+      log.warn({ err: message }, 'Could not watch interfaces; reading them every 5 s'),
+  });
 }
 
 /**

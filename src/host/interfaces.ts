@@ -1,5 +1,6 @@
 /** Addresses of this machine, and whether it can do IPv6. */
 import { networkInterfaces } from 'node:os';
+import type { AddressWatch } from '../kernel/addon.ts';
 import { availableModes } from '../modes/index.ts';
 import { type Address, parseAddress } from '../net/address.ts';
 import type { HostFiles } from './files.ts';
@@ -28,28 +29,99 @@ export function interfaceAddresses(interfaces: Interfaces = networkInterfaces())
   });
 }
 
-/**
- * Reads the addresses again and again. Where that fails (the system lacks descriptors or memory),
- * the last ones hold: `failed` is called for the first failure in a row, `restored` after the last.
- * Only the first call throws.
- */
-export function steadyAddresses(
-  read: () => readonly Address[],
-  { failed, restored }: { readonly failed: (error: Error) => void; readonly restored: () => void },
-): () => readonly Address[] {
-  let last: readonly Address[] | undefined;
-  let isFailing = false;
-  return () => {
+/** Until they are read again: when they could not be, and while the kernel tells nothing. */
+const retryMs = 5000;
+/** The least time between two readings: a burst of changes is read as one. */
+const restMs = 1000;
+
+interface MachineAddressesOptions {
+  /** Calls once, after `delayMs`. The result cancels it. */
+  readonly after: (delayMs: number, call: () => void) => () => void;
+  readonly read: () => readonly Address[];
+  /** Has the kernel tell of changes. Throws, or calls with an Error, when it can't (any more). */
+  readonly watch: (told: (error: Error | undefined) => void) => AddressWatch;
+  /** The first failure in a row. */
+  readonly failed: (error: Error) => void;
+  readonly restored: () => void;
+  /** The kernel tells nothing, for the first time in a row. */
+  readonly unwatched: (error: Error) => void;
+}
+
+/** The addresses of this machine, read when the kernel says that they may have changed. */
+export class MachineAddresses {
+  readonly #options: MachineAddressesOptions;
+  #last: readonly Address[] | undefined;
+  #isFailing = false;
+  #isWatched = true;
+
+  constructor(options: MachineAddressesOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * Where reading fails (the system lacks descriptors or memory), the last ones hold. Only the
+   * first call throws.
+   */
+  readonly read = (): readonly Address[] => {
+    const { failed, read, restored } = this.#options;
     try {
-      last = read();
-      if (isFailing) restored();
-      isFailing = false;
+      this.#last = read();
+      if (this.#isFailing) restored();
+      this.#isFailing = false;
     } catch (error) {
-      if (last === undefined) throw error;
-      if (!isFailing) failed(error as Error);
-      isFailing = true;
+      if (this.#last === undefined) throw error;
+      if (!this.#isFailing) failed(error as Error);
+      this.#isFailing = true;
     }
-    return last;
+    return this.#last;
+  };
+
+  /**
+   * Calls `changed` at once, and when they may have changed; it must read them then. Returns what
+   * ends that.
+   */
+  readonly follow = (changed: () => void): (() => void) => {
+    const { after, unwatched, watch } = this.#options;
+    let watching: AddressWatch | undefined;
+    let stopResting: (() => void) | undefined;
+    let stopWaiting = (): void => {};
+    let isOver = false;
+    let isDue = false;
+    const tell = (): void => {
+      isDue = false;
+      changed();
+      if (isOver) return;
+      stopResting = after(this.#isFailing ? retryMs : restMs, () => {
+        stopResting = undefined;
+        if (isDue || this.#isFailing) tell();
+      });
+    };
+    const told = (): void => {
+      if (stopResting === undefined) tell();
+      else isDue = true;
+    };
+    const ended = (error: Error): void => {
+      if (this.#isWatched) unwatched(error);
+      this.#isWatched = false;
+      stopWaiting = after(retryMs, begin);
+    };
+    const begin = (): void => {
+      try {
+        watching = watch((error) => (error === undefined ? told() : ended(error)));
+        this.#isWatched = true;
+      } catch (error) {
+        ended(error as Error);
+      }
+      // Nobody has told of what changed before.
+      told();
+    };
+    begin();
+    return () => {
+      isOver = true;
+      watching?.close();
+      stopResting?.();
+      stopWaiting();
+    };
   };
 }
 

@@ -81,7 +81,20 @@ export interface TurnMeter {
   close(): void;
 }
 
+/** Does not keep the process alive. */
+export interface AddressWatch {
+  close(): void;
+}
+
 export interface Addon {
+  /**
+   * Calls `onChange` when an address of this machine may have come or gone, on this thread, from
+   * the moment when it is made. If it ends without `close`, the last call has an Error with `errno`
+   * and `syscall`; the constructor throws such an error.
+   */
+  readonly AddressWatch: new (
+    onChange: (error: Error | undefined) => void,
+  ) => AddressWatch;
   /**
    * Finds the process that listens on an abstract Unix socket. `name` excludes the leading byte 0.
    *

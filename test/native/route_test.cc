@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 
 #include "check.h"
+#include "route/address_events.h"
 #include "route/dump.h"
 #include "route/link.h"
 #include "route/message.h"
@@ -179,6 +180,25 @@ TEST("requests about links that make no sense are refused") {
   CHECK_EQUAL(field(request::AddressesDump{0, ""}), "");
   CHECK_EQUAL(field(request::AddressesDump{AF_UNIX, ""}), "family");
   CHECK_EQUAL(field(request::AddressesDump{AF_INET, "sixteen-letters-"}), "link");
+}
+
+TEST("notifications that tell of addresses") {
+  // ifaddrmsg: family, prefix, flags, scope, index.
+  CHECK(route::TellsOfAddresses(Datagram(RTM_NEWADDR, "02 18 80 00 03000000")));
+  CHECK(route::TellsOfAddresses(Datagram(RTM_DELADDR, "0a 40 80 00 03000000")));
+  CHECK(!route::TellsOfAddresses(Datagram(RTM_NEWADDR, "0a 40 80 fd 03000000")));
+  CHECK(route::TellsOfAddresses(Datagram(RTM_NEWADDR, "02 10 80 fd 03000000")));
+  // ifinfomsg: family, padding, type, index, flags, change.
+  CHECK(route::TellsOfAddresses(Datagram(RTM_NEWLINK, "00 00 0100 03000000 43100100 01000000")));
+  CHECK(route::TellsOfAddresses(Datagram(RTM_NEWLINK, "00 00 0100 03000000 43100100 40000000")));
+  CHECK(!route::TellsOfAddresses(Datagram(RTM_NEWLINK, "00 00 0100 03000000 43100100 00010000")));
+  CHECK(route::TellsOfAddresses(Datagram(RTM_DELLINK, "00 00 0100 03000000 02100000 ffffffff")));
+  CHECK(!route::TellsOfAddresses(Datagram(RTM_NEWROUTE, "02 18 80 00 03000000")));
+  Bytes two = Datagram(RTM_NEWADDR, "02 18 80 00 03000000");
+  const Bytes other = Datagram(RTM_NEWROUTE, "02 18 80 00 03000000");
+  two.insert(two.end(), other.begin(), other.end());
+  CHECK(route::TellsOfAddresses(two));
+  CHECK(!route::TellsOfAddresses(FromHex("1400000014")));
 }
 
 }  // namespace fairlead::test

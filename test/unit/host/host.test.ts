@@ -1,9 +1,9 @@
-import { describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import type { Config, DetectLocal, NodePortAddresses } from '../../../src/config/config.ts';
 import {
   interfaceAddresses,
   ipv6Available,
-  steadyAddresses,
+  MachineAddresses,
 } from '../../../src/host/interfaces.ts';
 import { localDetector } from '../../../src/host/local-detector.ts';
 import { NodeFacts } from '../../../src/host/node-facts.ts';
@@ -11,10 +11,11 @@ import { nodeIPs } from '../../../src/host/node-ips.ts';
 import { nodeName } from '../../../src/host/node-name.ts';
 import { listeningAddresses, nodePortAddresses } from '../../../src/host/node-ports.ts';
 import { nftablesMode } from '../../../src/modes/nftables/mode.ts';
-import { addressKey, formatAddress } from '../../../src/net/address.ts';
+import { type Address, addressKey, formatAddress } from '../../../src/net/address.ts';
 import { noLimits } from '../../../src/state/budget.ts';
 import { keysOf } from '../../../src/state/node-sockets.ts';
 import { ClusterState } from '../../../src/state/store.ts';
+import { systemClock } from '../../../src/time/clock.ts';
 import { address, cidr, node, service } from '../state/build.ts';
 import { machine } from './machine.ts';
 
@@ -319,33 +320,114 @@ describe('the interfaces of this machine', () => {
   });
 });
 
-describe('addresses that are read periodically', () => {
+describe('addresses of this machine', () => {
+  beforeEach(() => void vi.useFakeTimers());
+  afterEach(() => void vi.useRealTimers());
+
   const shortage = new Error('uv_interface_addresses returned Unknown system error 24');
 
-  it('keep their last value while they cannot be read, which is reported once', () => {
+  function rig(results: (Address[] | Error)[]) {
     const said: string[] = [];
-    const results = [[address('10.0.0.1')], shortage, shortage, [address('10.0.0.2')], shortage];
-    const read = steadyAddresses(
-      () => {
-        const next = results.shift()!;
+    const watches: { tell: (error?: Error) => void; isClosed: boolean }[] = [];
+    let refusal: Error | undefined;
+    const addresses = new MachineAddresses({
+      after: systemClock.after,
+      read: () => {
+        const next = results.length > 1 ? results.shift()! : results[0]!;
         if (next instanceof Error) throw next;
         return next;
       },
-      { failed: ({ message }) => said.push(message), restored: () => said.push('restored') },
+      watch: (told) => {
+        if (refusal !== undefined) throw refusal;
+        const watch = { tell: (error?: Error) => told(error), isClosed: false };
+        watches.push(watch);
+        return {
+          close: () => {
+            watch.isClosed = true;
+          },
+        };
+      },
+      failed: ({ message }) => said.push(message),
+      restored: () => said.push('restored'),
+      unwatched: ({ message }) => said.push(`unwatched: ${message}`),
+    });
+    const refuse = (error?: Error): void => {
+      refusal = error;
+    };
+    return { addresses, said, watches, refuse };
+  }
+
+  it('keep their last value while they cannot be read, which is reported once', () => {
+    const results = [[address('10.0.0.1')], shortage, shortage, [address('10.0.0.2')], shortage];
+    const { addresses, said } = rig(results);
+    const texts = Array.from({ length: 5 }, () =>
+      addresses.read().map(({ bytes }) => formatAddress(bytes)),
     );
-    const texts = Array.from({ length: 5 }, () => read().map(({ bytes }) => formatAddress(bytes)));
     const [first, second] = [['10.0.0.1'], ['10.0.0.2']];
     expect(texts).toEqual([first, first, first, second, second]);
     expect(said).toEqual([shortage.message, 'restored', shortage.message]);
   });
 
   it('cause an error if the first read fails', () => {
-    const read = steadyAddresses(
-      () => {
-        throw shortage;
-      },
-      { failed: () => {}, restored: () => {} },
-    );
-    expect(read).toThrow(shortage.message);
+    expect(rig([shortage]).addresses.read).toThrow(shortage.message);
+  });
+
+  it('are read at once when the kernel tells of a change, and once a second in a burst', () => {
+    const { addresses, watches } = rig([[]]);
+    let count = 0;
+    const stop = addresses.follow(() => {
+      count += 1;
+    });
+    expect(count).toBe(1);
+    vi.advanceTimersByTime(3_600_000);
+    expect(count).toBe(1);
+    for (let i = 0; i < 20; i += 1) watches[0]!.tell();
+    expect(count).toBe(2);
+    vi.advanceTimersByTime(1000);
+    expect(count).toBe(3);
+    vi.advanceTimersByTime(3_600_000);
+    expect(count).toBe(3);
+    stop();
+    expect(watches.map(({ isClosed }) => isClosed)).toEqual([true]);
+    expect(vi.getTimerCount()).toBe(0);
+  });
+
+  it('are read again after five seconds when they could not be', () => {
+    const { addresses } = rig([[], shortage, shortage, [address('10.0.0.2')]]);
+    addresses.read();
+    let count = 0;
+    addresses.follow(() => {
+      count += 1;
+      addresses.read();
+    });
+    vi.advanceTimersByTime(4999);
+    expect(count).toBe(1);
+    vi.advanceTimersByTime(1);
+    vi.advanceTimersByTime(5000);
+    expect(count).toBe(3);
+    vi.advanceTimersByTime(3_600_000);
+    expect(count).toBe(3);
+  });
+
+  it('are read every five seconds while the kernel tells nothing, which is said once', () => {
+    const { addresses, said, watches, refuse } = rig([[]]);
+    let count = 0;
+    const stop = addresses.follow(() => {
+      count += 1;
+    });
+    refuse(shortage);
+    watches[0]!.tell(shortage);
+    for (let i = 0; i < 3; i += 1) vi.advanceTimersByTime(5000);
+    expect(count).toBe(4);
+    refuse();
+    vi.advanceTimersByTime(5000);
+    expect(count).toBe(5);
+    expect(said).toEqual([`unwatched: ${shortage.message}`]);
+    watches[1]!.tell();
+    expect(count).toBe(5);
+    vi.advanceTimersByTime(1000);
+    expect(count).toBe(6);
+    stop();
+    expect(vi.getTimerCount()).toBe(0);
   });
 });
