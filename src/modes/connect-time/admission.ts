@@ -61,7 +61,8 @@ export class Admission {
   }
 
   get use(): MapUse {
-    return { used: this.#room.used, limit: this.#room.limit, left: this.#left.size };
+    const used = moved(this.#room.used, this.#reserved);
+    return { used, limit: this.#room.limit, left: this.#left.size };
   }
 
   /** Whether the Service (`namespace/name`) is in the maps, or is about to be. */

@@ -167,8 +167,7 @@ describe('a Service that does not fit', () => {
     expect(maps.describe(rules.get('a/large')!)).toEqual([]);
     expect(maps.describe(rules.get('b/small')!)).toHaveLength(1);
     expect(maps.use).toEqual({
-      // One is the address of the node.
-      used: { frontends: 2, endpoints: 4 },
+      used: { frontends: 1, endpoints: 4 },
       limit: placement.room,
       left: 1,
     });
