@@ -4,9 +4,10 @@
  * one of a quarter of its size.
  */
 import { Admission } from '../src/modes/connect-time/admission.ts';
-import { ConnectTimeBackend } from '../src/modes/connect-time/backend.ts';
+import { ConnectTimeBackend, type ConnectTimeTypes } from '../src/modes/connect-time/backend.ts';
 import { ofServiceMax } from '../src/modes/connect-time/map-room.ts';
 import { standardLeaseMs, standardRoom } from '../src/modes/connect-time/placement.ts';
+import { poolIds } from '../src/modes/connect-time/pool-ids.ts';
 import { type ModeConfig, noPause } from '../src/modes/mode.ts';
 import { ModePlanner } from '../src/modes/planner.ts';
 import { decodeChange, decodeContext } from '../src/source/decode.ts';
@@ -141,13 +142,17 @@ async function moved(): Promise<string> {
   const forwardings = resolve(service, slices(all, each), context);
   // An eighth less, and it comes in again.
   const few = Math.floor(frontends / 1.125);
-  const backend = new ConnectTimeBackend(config, placement);
-  const planner = new ModePlanner(backend, { serviceCIDRs: [], nodePortAddresses: 'all' });
+  const poolId = poolIds(placement.secret);
+  const planner = new ModePlanner<ConnectTimeTypes>({
+    family: config.family,
+    backend: () => new ConnectTimeBackend(config, placement, poolId),
+    environment: { serviceCIDRs: [], nodePortAddresses: 'all' },
+  });
   const desired = new Map<string, Forwarding>();
   const admission = new Admission({
     room: placement.room,
     setting: { config, reach: placement.reach },
-    poolId: backend.poolId,
+    poolId,
     desire: (key, next) => {
       planner.change(desired.get(key), next);
       if (next === undefined) desired.delete(key);

@@ -11,10 +11,10 @@
 import { ConnectTimeLease } from './connect-time-lease.ts';
 import type { Kernel, KernelFailure } from './kernel/kernel.ts';
 import { Admission } from './modes/connect-time/admission.ts';
-import { ConnectTimeBackend } from './modes/connect-time/backend.ts';
+import { ConnectTimeBackend, type ConnectTimeTypes } from './modes/connect-time/backend.ts';
 import type { MapUse, MapView } from './modes/connect-time/facts.ts';
 import type { Placement } from './modes/connect-time/placement.ts';
-import type { PoolId } from './modes/connect-time/pool-ids.ts';
+import { type PoolId, poolIds } from './modes/connect-time/pool-ids.ts';
 import type { Environment, ModeConfig, Planner } from './modes/mode.ts';
 import { ModePlanner } from './modes/planner.ts';
 import type { Family } from './net/address.ts';
@@ -66,8 +66,12 @@ export class ConnectTimeMaps implements MapView {
     this.#options = options;
     this.#environment = environment;
     this.family = config.family;
-    const backend = new ConnectTimeBackend(config, placement, options.poolId);
-    this.#planner = new ModePlanner(backend, environment);
+    const { poolId = poolIds(placement.secret) } = options;
+    this.#planner = new ModePlanner<ConnectTimeTypes>({
+      family: config.family,
+      backend: () => new ConnectTimeBackend(config, placement, poolId),
+      environment,
+    });
     this.#sync = new FamilySync({
       ...{ planner: this.#planner, environment, kernel, reader: kernel, clock, settings },
       // Maps are not in a ruleset, and syncs of rules need not wait until they are read.
@@ -78,7 +82,7 @@ export class ConnectTimeMaps implements MapView {
     this.#admission = new Admission({
       room: placement.room,
       setting: { config, reach: placement.reach },
-      poolId: backend.poolId,
+      poolId,
       desire: (key, next) => this.#sync.setDesired(key, next, undefined),
     });
     this.#reserve();

@@ -3,7 +3,6 @@
  * and writes them. `ModePlanner` does the rest, for all modes alike.
  */
 import type { ApplyResult, Kernel, TableName } from '../kernel/kernel.ts';
-import type { Family } from '../net/address.ts';
 import type { Forwarding } from '../state/types.ts';
 import type { ModeFrontend } from './changes.ts';
 import type { Drift, Environment, Miscount, Pause, RuleCount, WrittenBatch } from './mode.ts';
@@ -21,7 +20,8 @@ interface ObjectTypes {
 
 /** The types of a mode's objects, and of what reads and writes them. */
 export interface Types extends ObjectTypes {
-  readonly found: Reading;
+  /** What was read. */
+  readonly found: object;
   readonly writer: object;
 }
 
@@ -68,26 +68,25 @@ export interface Writer<T extends ObjectTypes> {
   frontend(difference: Difference<T>): void;
   /** Makes the object whole. `isThere`: it may be there already, in whatever form. */
   add(object: T['shared'], owner: string, isThere: boolean): void;
-  /** Deletes what nobody needs: at once, or what `isDeletedLater` in a later transaction. */
+  /** Deletes what nobody needs: at once, or what has a `laterRank` in a later transaction. */
   delete(id: string, owner: string): void;
-  /** What was written; undefined = nothing. The writer must not be used afterwards. */
-  batch(): WrittenBatch | undefined;
+  /**
+   * What was written; undefined = nothing. The writer must not be used afterwards. Adds to
+   * `touched` what it deletes that is no object, by names of the mode.
+   */
+  batch(touched: Set<string> | undefined): WrittenBatch | undefined;
 }
 
-/** What every mode says of what it has read. */
-interface Reading {
+/** What was read from the kernel, as objects that the mode keeps. */
+export interface Found<T extends ObjectTypes> {
   /** See `Takeover`. */
   readonly generation: number | undefined;
   /** See `Observation`; default: no. */
   readonly allowsBatches?: boolean;
-  /** See `Takeover`. */
-  adopt(next: Forwarding): Forwarding;
-}
-
-/** What was read from the kernel, as objects that the mode keeps. */
-export interface Found<T extends ObjectTypes> extends Reading {
-  /** Ids of objects that batches have written since the reading began. */
-  readonly touched: Set<string>;
+  /** Whether packets meet it; undefined in a mode that shares its tables with others. */
+  readonly isHooked?: boolean;
+  /** See `Takeover`. Without it, pools have no order in the kernel. */
+  adopt?(next: Forwarding): Forwarding;
   /** What the kernel holds of the frontend. `rest` leaves out what was taken. */
   take(frontend: T['frontend']): T['held'] | undefined;
   /** The frontends that were not taken. */
@@ -95,49 +94,39 @@ export interface Found<T extends ObjectTypes> extends Reading {
   /** How the kernel differs from the object; undefined: not at all. */
   faultOf(object: T['shared']): 'missing' | 'wrong' | undefined;
   /** The shared objects that the kernel holds. */
-  shared(): Iterable<Pick<SharedObject, 'id' | 'isDeletedLater'>>;
-  /** Nobody compares with it any longer: lets go of what was read. */
-  abandon?(): void;
+  shared(): Iterable<Pick<SharedObject, 'id' | 'laterRank'>>;
 }
 
-/** What is desired besides frontends, for a repair. */
-export interface Fixed<T extends ObjectTypes> {
+/** A repair that is under way, for a mode's part in it. */
+export interface RepairPart<T extends Types> {
+  readonly writer: T['writer'];
+  /** Counts what the mode repairs. */
+  readonly drift: Counts;
+  /** Ids of what batches have written since the reading began: a repair leaves it out. */
+  readonly touched: ReadonlySet<string>;
+  readonly pause: Pause;
   /** All shared objects that are needed. */
   shared(): Iterable<Needed<T['shared']>>;
   /** The next batch deletes the object. */
   isLeaving(id: string): boolean;
-}
-
-/** The result of a repair of fixed objects, with which a repair begins. */
-export interface FixedRepair<W> {
-  readonly drift: Drift;
-  /** The table is deleted with all that was found in it, and is made anew. */
-  readonly isAnew?: boolean;
-  /** Packets meet what is replaced, so that all must be one transaction. */
-  readonly isIndivisible?: boolean;
-  /** At the end of the repair: deletes what is ours but is no object. Resolves to how many. */
-  prune?(writer: W, pause: Pause): Promise<number>;
-}
-
-/** Deletions that wait until no packet and no connection needs the object any more. */
-export interface LateDeletions<W> {
-  readonly isAny: boolean;
-  /** What was recorded so far is in force in the kernel. */
-  confirm(): void;
-  /** What was recorded since `confirm` never happened. */
-  rollback(): void;
-  /** Writes those that are due; resolves to the ids of their frontends. */
-  write(kernel: Kernel, writer: W): Promise<Iterable<string>> | Iterable<string>;
-}
-
-/** See `Planner.takeSweep`. */
-export interface Sweep<W> {
-  readonly isDue: boolean;
-  write(kernel: Kernel, writer: W): Promise<void>;
+  /**
+   * The writer deletes the table with all that was found in it, and makes it anew. `indivisible`:
+   * packets meet what is replaced, so that all must be one transaction.
+   */
+  startAnew(how?: 'indivisible'): void;
 }
 
 /**
- * Is told of each object that becomes desired or is no longer. `resumed`: it is in force already.
+ * Writes what could not be written before, and is due. Resolves to the ids of frontends that it
+ * writes.
+ */
+export type WriteLater<W> = (
+  kernel: Kernel,
+  writer: W,
+) => Promise<Iterable<string>> | Iterable<string>;
+
+/**
+ * Receives each object that becomes desired or is no longer. `resumed`: it is in force already.
  */
 export interface Tally<T extends ObjectTypes> {
   frontend(frontend: T['frontend'], step: 'claimed' | 'resumed' | 'released'): void;
@@ -145,49 +134,44 @@ export interface Tally<T extends ObjectTypes> {
   shared(object: T['shared'], step: 1 | -1): void;
   /** Nothing is desired. */
   clear(): void;
+  /** See `Planner`. */
+  miscounts?(kernel: Kernel): Promise<readonly Miscount[] | undefined>;
+  /** See `PlannerReport`. */
+  takeRules?(): readonly RuleCount[];
 }
 
 /** Tables of nf_tables that a mode writes. */
-export interface Tables<T extends Types> {
+export interface Tables {
   /** See `Planner`. */
   readonly exposed: readonly TableName[];
-  readonly batchBytesMax?: number;
-  readonly sweep?: Sweep<T['writer']>;
+  /** See `Planner`. */
   prepare(kernel: Kernel, transact: (ops: Uint8Array) => Promise<ApplyResult>): Promise<void>;
-  stage?(found: T['found']): boolean;
-  /** From now on, `ofEnvironment` returns the base chains too. */
-  hook?(): void;
-  miscounts?(kernel: Kernel): Promise<readonly Miscount[] | undefined>;
-  takeRuleCounts?(): readonly RuleCount[];
-  /** Of shared objects that are to be deleted, those of a lower rank go first. */
-  rankOf?(id: string): number;
 }
 
 export interface Backend<T extends Types> {
-  readonly family: Family;
-  readonly tables?: Tables<T>;
-  readonly late?: LateDeletions<T['writer']>;
+  readonly tables?: Tables;
   readonly tally?: Tally<T>;
+  /** Deletions that wait until no packet and no connection needs the object any more. */
+  readonly deferred?: WriteLater<T['writer']> | undefined;
+  /** See `Planner.takeSweep`. */
+  readonly sweep?: WriteLater<T['writer']> | undefined;
   /** What the mode keeps for a Forwarding. Pure. */
   objects(forwarding: Forwarding, environment: Environment): Objects<T>;
   /**
-   * What the mode keeps whatever Forwardings there are, in the order in which it can be made.
-   * `repairFixed` leaves it out.
+   * What the mode keeps whatever Forwardings there are, in the order in which it can be made; while
+   * it is staged, without base chains. `repairFixed` leaves it out.
    */
-  ofEnvironment(environment: Environment): readonly T['shared'][];
-  /** Another for the same configuration, that knows nothing of the kernel. */
-  twin(): Backend<T>;
+  ofEnvironment(environment: Environment, isStaged: boolean): readonly T['shared'][];
   /** See `Planner.describe`. */
   describe(forwarding: Forwarding, environment: Environment): readonly string[];
   /** A new batch. */
   writer(): T['writer'] & Writer<T>;
-  /** Reads what the kernel holds of ours; `begun` is called before anything is read. */
-  read(kernel: Kernel, pause: Pause, begun: (found: T['found']) => void): Promise<T['found']>;
+  /** What writers have recorded since the last call is in force, or never happened. */
+  settle?(outcome: 'in force' | 'refused'): void;
+  /** Reads what the kernel holds of ours. */
+  read(kernel: Kernel, pause: Pause): Promise<T['found'] & Found<T>>;
   /** Repairs what is no object. */
-  repairFixed(
-    found: T['found'],
-    writer: T['writer'],
-    fixed: Fixed<T>,
-    pause: Pause,
-  ): Promise<FixedRepair<T['writer']>>;
+  repairFixed(found: T['found'], repair: RepairPart<T>): Promise<void>;
+  /** At the end of a repair: deletes what is ours but is no object. */
+  prune?(found: T['found'], repair: RepairPart<T>): Promise<void>;
 }

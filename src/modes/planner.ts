@@ -6,7 +6,7 @@
 import type { ApplyResult, Kernel, TableName } from '../kernel/kernel.ts';
 import type { Family } from '../net/address.ts';
 import type { Forwarding } from '../state/types.ts';
-import { type Backend, type Counts, type Fixed, noCounts, type Types } from './backend.ts';
+import { type Backend, type Counts, noCounts, type RepairPart, type Types } from './backend.ts';
 import { BoundForwardings } from './bound-forwardings.ts';
 import { FrontendChanges } from './changes.ts';
 import {
@@ -21,8 +21,8 @@ import {
   type Repair,
   type WrittenBatch,
 } from './mode.ts';
-import { Comparison, type FoundOf } from './repair.ts';
-import { type Needed, SharedObjects } from './shared-objects.ts';
+import { Comparison, type ReadComparison } from './repair.ts';
+import { type Needed, type Retirable, SharedObjects } from './shared-objects.ts';
 
 /**
  * What a frontend adds to `pendingBytes` for the work on it, even if nothing is written. Modes with
@@ -32,19 +32,34 @@ const frontendBytes = 256;
 
 type TakeLater = NonNullable<Planner['takeDeferred']>;
 
+interface PlannerOptions<T extends Types> {
+  readonly family: Family;
+  /** Each call makes a backend that knows nothing of the kernel. */
+  readonly backend: () => Backend<T>;
+  readonly environment: Environment;
+  /** The mode binds addresses of Services, so that the machine's own are left out; default: no. */
+  readonly bindsAddresses?: boolean;
+  /** See `Planner`. */
+  readonly batchBytesMax?: number;
+}
+
 export class ModePlanner<T extends Types> implements Planner {
   readonly family: Family;
+  readonly batchBytesMax: number | undefined;
+  readonly #options: PlannerOptions<T>;
   readonly #backend: Backend<T>;
   #environment: Environment;
   /** What the environment claims. */
   #ofEnvironment: readonly T['shared'][] = [];
   /** Frontends changed since the last batch. */
   readonly #changes = new FrontendChanges<T['frontend']>();
-  readonly #shared: SharedObjects<T['shared']>;
+  readonly #shared = new SharedObjects<T['shared']>();
   /** All claimed Forwardings, in a mode that binds addresses. */
   readonly #bound: BoundForwardings | undefined;
   #pendingBytes = 0;
   #isIndivisible = false;
+  /** Base chains are left out, so that no packet meets the rules. */
+  #isStaged = false;
   #writer: ReturnType<Backend<T>['writer']>;
   /** The one that is under way. */
   #comparison: Comparison<T> | undefined;
@@ -55,20 +70,16 @@ export class ModePlanner<T extends Types> implements Planner {
   /** The last batch that was taken. */
   #batch: 'settled' | 'taken' | 'refused' = 'settled';
 
-  /** `addresses`: where the mode binds those of Services, the machine's own are left out. */
-  constructor(
-    backend: Backend<T>,
-    environment: Environment,
-    addresses: 'bound' | 'not bound' = 'not bound',
-  ) {
-    this.family = backend.family;
-    this.#backend = backend;
-    this.#environment = environment;
-    this.#shared = new SharedObjects(backend.tables?.rankOf);
-    this.#writer = backend.writer();
+  constructor(options: PlannerOptions<T>) {
+    this.family = options.family;
+    this.batchBytesMax = options.batchBytesMax;
+    this.#options = options;
+    this.#backend = options.backend();
+    this.#environment = options.environment;
+    this.#writer = this.#backend.writer();
     const release = (forwarding: Forwarding): void => this.#release(forwarding);
     const claim = (forwarding: Forwarding): void => this.#claim(forwarding);
-    if (addresses === 'bound') this.#bound = new BoundForwardings({ release, claim });
+    if (options.bindsAddresses === true) this.#bound = new BoundForwardings({ release, claim });
   }
 
   describe(forwarding: Forwarding): readonly string[] {
@@ -76,8 +87,7 @@ export class ModePlanner<T extends Types> implements Planner {
   }
 
   twin(): Planner {
-    const addresses = this.#bound === undefined ? 'not bound' : 'bound';
-    return new ModePlanner(this.#backend.twin(), this.#environment, addresses);
+    return new ModePlanner({ ...this.#options, environment: this.#environment });
   }
 
   get pendingBytes(): number {
@@ -90,10 +100,6 @@ export class ModePlanner<T extends Types> implements Planner {
 
   get indivisible(): boolean {
     return this.#isIndivisible;
-  }
-
-  get batchBytesMax(): number | undefined {
-    return this.#backend.tables?.batchBytesMax;
   }
 
   change(previous: Forwarding | undefined, next: Forwarding | undefined): void {
@@ -155,19 +161,19 @@ export class ModePlanner<T extends Types> implements Planner {
 
   #claimOfEnvironment(): void {
     for (const object of this.#ofEnvironment) this.#releaseShared('', object);
-    this.#ofEnvironment = this.#backend.ofEnvironment(this.#environment);
+    this.#ofEnvironment = this.#backend.ofEnvironment(this.#environment, this.#isStaged);
     for (const object of this.#ofEnvironment) this.#claimShared('', object);
   }
 
   take(): Batch | undefined {
     this.#checkSettled();
-    const touched = this.#comparison?.found.touched;
+    const touched = this.#comparison?.touched;
     for (const [id, { owner, before, after }] of this.#changes.entries()) {
       this.#writer.frontend({ from: 'belief', owner, before, after });
       touched?.add(id);
     }
     this.#writeShared(touched);
-    const written = this.#writer.batch();
+    const written = this.#writer.batch(touched);
     this.#startBatch();
     return this.#taken(written);
   }
@@ -205,7 +211,7 @@ export class ModePlanner<T extends Types> implements Planner {
     for (const { object, owner, isThere } of added) {
       // An unused object is not repaired, so others may have changed it.
       const mayBeThere =
-        isThere || (this.#comparison?.found.faultOf(object) ?? 'missing') !== 'missing';
+        isThere || (this.#comparison?.found?.faultOf(object) ?? 'missing') !== 'missing';
       this.#writer.add(object, owner, mayBeThere);
       touched?.add(object.id);
     }
@@ -226,17 +232,17 @@ export class ModePlanner<T extends Types> implements Planner {
   /** What was recorded so far is in force: the state before it is not needed any more. */
   #confirm(): void {
     this.#shared.confirm();
-    this.#backend.late?.confirm();
+    this.#backend.settle?.('in force');
   }
 
   /** What was recorded since is not in force. */
   #rollback(): void {
     this.#shared.rollback();
-    this.#backend.late?.rollback();
+    this.#backend.settle?.('refused');
   }
 
   get takeDeferred(): TakeLater | undefined {
-    const isAny = this.#shared.isAnyRetired || this.#backend.late?.isAny === true;
+    const isAny = this.#shared.isAnyRetired || this.#backend.deferred !== undefined;
     return isAny ? this.#takeDeferred : undefined;
   }
 
@@ -246,29 +252,30 @@ export class ModePlanner<T extends Types> implements Planner {
     const ids = this.#shared.due();
     for (const id of ids) writer.delete(id, '');
     const finish = (late: Iterable<string>): Batch | undefined => {
-      for (const id of [...ids, ...late]) this.#comparison?.found.touched.add(id);
-      return this.#taken(writer.batch());
+      const touched = this.#comparison?.touched;
+      for (const id of [...ids, ...late]) touched?.add(id);
+      return this.#taken(writer.batch(touched));
     };
-    const late = this.#backend.late?.write(kernel, writer) ?? [];
+    const late = this.#backend.deferred?.(kernel, writer) ?? [];
     return late instanceof Promise ? late.then(finish) : finish(late);
   };
 
   get takeSweep(): TakeLater | undefined {
-    const isDue = this.#batch !== 'taken' && this.#backend.tables?.sweep?.isDue === true;
+    const isDue = this.#batch !== 'taken' && this.#backend.sweep !== undefined;
     return isDue ? this.#takeSweep : undefined;
   }
 
   readonly #takeSweep: TakeLater = async (kernel) => {
     this.#checkSettled();
     const writer = this.#backend.writer();
-    await this.#backend.tables?.sweep?.write(kernel, writer);
-    return this.#taken(writer.batch());
+    await this.#backend.sweep?.(kernel, writer);
+    return this.#taken(writer.batch(undefined));
   };
 
   takeReport(): ReturnType<NonNullable<Planner['takeReport']>> {
     return {
       refused: this.#bound?.takeRefused() ?? [],
-      rules: this.#backend.tables?.takeRuleCounts?.() ?? [],
+      rules: this.#backend.tally?.takeRules?.() ?? [],
     };
   }
 
@@ -286,11 +293,13 @@ export class ModePlanner<T extends Types> implements Planner {
 
   #stage(comparison: Comparison<T>): (() => Batch | undefined) | undefined {
     const { found } = this.#current(comparison);
-    return this.#backend.tables?.stage?.(found) ? () => this.#hook() : undefined;
+    if (found.isHooked !== false) return undefined;
+    this.#isStaged = true;
+    return () => this.#hook();
   }
 
   #hook(): Batch | undefined {
-    this.#backend.tables?.hook?.();
+    this.#isStaged = false;
     this.#claimOfEnvironment();
     return this.take();
   }
@@ -298,7 +307,7 @@ export class ModePlanner<T extends Types> implements Planner {
   async miscounts(kernel: Kernel): Promise<readonly Miscount[] | undefined> {
     const isWaiting = this.#changes.isAny || this.#shared.isAnyChanged;
     if (isWaiting || this.#batch !== 'settled') return undefined;
-    return this.#backend.tables?.miscounts?.(kernel);
+    return this.#backend.tally?.miscounts?.(kernel);
   }
 
   async resume(inForce: Iterable<Forwarding>, pause: Pause): Promise<void> {
@@ -310,7 +319,7 @@ export class ModePlanner<T extends Types> implements Planner {
     if (this.#comparison !== undefined) this.#comparison.isBegun = false;
     this.#startBatch();
     this.#batch = 'settled';
-    this.#ofEnvironment = this.#backend.ofEnvironment(this.#environment);
+    this.#ofEnvironment = this.#backend.ofEnvironment(this.#environment, this.#isStaged);
     for (const object of this.#ofEnvironment) this.#resumeShared('', object);
     await inTurns(inForce, pause, (forwarding) => this.#resume(forwarding));
   }
@@ -333,19 +342,23 @@ export class ModePlanner<T extends Types> implements Planner {
   async observe(kernel: Kernel, pause: Pause): Promise<Observation> {
     const batches = this.#batches;
     let isStale = this.#batch !== 'settled';
-    const begun = (found: T['found']): void => {
-      this.#comparison = new Comparison(found as FoundOf<T>);
-    };
-    const found = await this.#backend.read(kernel, pause, begun);
-    if (this.#comparison?.found !== found) begun(found);
-    const comparison = this.#current(this.#comparison);
-    const { allowsBatches = false, generation } = comparison.found;
+    // From now on it gets what batches write, whether that was read before or after.
+    const comparison = new Comparison<T>();
+    this.#comparison = comparison;
+    try {
+      comparison.found = await this.#backend.read(kernel, pause);
+    } catch (error) {
+      this.#drop(comparison);
+      throw error;
+    }
+    const { found } = this.#current(comparison);
+    const { allowsBatches = false, generation } = found;
     isStale ||= this.#batches !== batches || this.#batch !== 'settled' || this.pendingBytes > 0;
     return {
       generation,
       allowsBatches,
       isStale: isStale && !allowsBatches,
-      adopt: (next) => comparison.found.adopt(next),
+      adopt: (next) => found.adopt?.(next) ?? next,
       stage: () => this.#stage(comparison),
       repair: (slice) => this.#begin(comparison, slice),
       restore: async (targets, slice) => {
@@ -358,16 +371,10 @@ export class ModePlanner<T extends Types> implements Planner {
 
   async #begin(comparison: Comparison<T>, pause: Pause): Promise<Repair> {
     const { found } = this.#current(comparison);
-    const fixed = this.#fixed();
-    const repair = await this.#backend.repairFixed(found, this.#writer, fixed, pause);
-    if (repair.isAnew === true) {
-      this.#shared.startAnew();
-      this.#changes.startAnew();
-    }
-    this.#isIndivisible = repair.isIndivisible === true;
-    comparison.prune = repair.prune;
+    const drift = noCounts();
+    this.#isIndivisible = false;
+    await this.#backend.repairFixed(found, this.#part(comparison, drift, pause));
     comparison.isBegun = true;
-    const drift = { ...repair.drift };
     for (const object of this.#ofEnvironment) {
       this.#repairShared(comparison, { owner: '', object }, drift);
     }
@@ -379,18 +386,19 @@ export class ModePlanner<T extends Types> implements Planner {
   }
 
   #compare(comparison: Comparison<T>, desired: Forwarding): Drift {
-    const { found, madeLast } = this.#current(comparison);
+    const current = this.#current(comparison);
+    const { found, madeLast, touched } = current;
     this.#isRepairWaiting = true;
     const drift = noCounts();
     const { key: owner } = desired;
     const { frontends, shared } = this.#backend.objects(desired, this.#environment);
     for (const object of shared) {
       if (object.isMadeLast === true) madeLast.push({ owner, object });
-      else this.#repairShared(comparison, { owner, object }, drift);
+      else this.#repairShared(current, { owner, object }, drift);
     }
     for (const frontend of frontends) {
       this.#pendingBytes += this.#frontendBytes;
-      if (this.#changes.has(frontend.id) || found.touched.has(frontend.id)) continue;
+      if (this.#changes.has(frontend.id) || touched.has(frontend.id)) continue;
       if (!this.#changes.holds(owner, frontend)) continue;
       const before = found.take(frontend);
       this.#writer.frontend({ from: 'kernel', owner, before, after: frontend, drift });
@@ -399,73 +407,83 @@ export class ModePlanner<T extends Types> implements Planner {
   }
 
   #repairShared(
-    { compared, found }: Comparison<T>,
+    { compared, found, touched }: Comparison<T>,
     { owner, object }: Needed<T['shared']>,
     drift: Counts,
   ): void {
     const { id } = object;
-    if (compared.has(id) || found.touched.has(id) || this.#shared.changes(id)) return;
-    if (object.isDeletedLater === true) compared.add(id);
+    if (compared.has(id) || touched.has(id) || this.#shared.changes(id)) return;
+    if (object.laterRank !== undefined) compared.add(id);
     this.#shared.revive(id);
-    const fault = found.faultOf(object);
+    const fault = found?.faultOf(object);
     if (fault === undefined) return;
     // Others that need it need not compare it again.
-    found.touched.add(id);
+    touched.add(id);
     this.#pendingBytes += object.bytes;
     this.#writer.add(object, owner, fault === 'wrong');
     drift[fault] += 1;
   }
 
   async #finish(comparison: Comparison<T>, pause: Pause): Promise<Drift> {
-    const { found, uncounted: drift } = this.#current(comparison);
+    const current = this.#current(comparison);
+    const { found, touched, uncounted: drift } = current;
     this.#isRepairWaiting = true;
     await inTurns(found.rest(), pause, ([id, held]) => {
-      if (found.touched.has(id) || this.#changes.has(id)) return;
+      if (touched.has(id) || this.#changes.has(id)) return;
       const after = undefined;
       this.#writer.frontend({ from: 'kernel', owner: '', before: held, after, drift });
     });
-    await this.#pruneShared(comparison, drift, pause);
-    drift.unwanted += (await comparison.prune?.(this.#writer, pause)) ?? 0;
+    await this.#pruneShared(current, drift, pause);
+    await this.#backend.prune?.(found, this.#part(comparison, drift, pause));
     this.#drop(comparison);
     return drift;
   }
 
   #drop(comparison: Comparison<T>): void {
-    if (this.#comparison !== comparison) return;
-    comparison.found.abandon?.();
-    this.#comparison = undefined;
+    if (this.#comparison === comparison) this.#comparison = undefined;
   }
 
-  async #pruneShared(comparison: Comparison<T>, drift: Counts, pause: Pause): Promise<void> {
-    const { found, madeLast } = comparison;
+  async #pruneShared(comparison: ReadComparison<T>, drift: Counts, pause: Pause): Promise<void> {
+    const { found, madeLast, touched } = comparison;
     await inTurns(madeLast, pause, (needed) => this.#repairShared(comparison, needed, drift));
     const present = new Set<string>();
-    const unneeded: string[] = [];
-    await inTurns(found.shared(), pause, ({ id, isDeletedLater }) => {
-      if (isDeletedLater === true) present.add(id);
-      if (this.#shared.has(id) || this.#shared.changes(id) || found.touched.has(id)) return;
-      if (isDeletedLater !== true) this.#writer.delete(id, '');
+    const unneeded: Retirable[] = [];
+    await inTurns(found.shared(), pause, ({ id, laterRank }) => {
+      if (laterRank !== undefined) present.add(id);
+      if (this.#shared.has(id) || this.#shared.changes(id) || touched.has(id)) return;
+      if (laterRank === undefined) this.#writer.delete(id, '');
       else if (this.#shared.isRetired(id)) return;
-      else unneeded.push(id);
+      else unneeded.push({ id, laterRank });
       drift.unwanted += 1;
     });
     this.#shared.retire(unneeded);
     // The deletion of what is gone would fail, and with it the whole transaction.
-    this.#shared.keepRetired((id) => present.has(id) || found.touched.has(id));
+    this.#shared.keepRetired((id) => present.has(id) || touched.has(id));
   }
 
-  #fixed(): Fixed<T> {
+  #part(comparison: Comparison<T>, drift: Counts, pause: Pause): RepairPart<T> {
+    const { touched } = comparison;
     return {
+      writer: this.#writer,
+      drift,
+      touched,
+      pause,
       shared: () => this.#shared.values(),
       isLeaving: (id) => this.#shared.changes(id) && !this.#shared.has(id),
+      startAnew: (how) => {
+        touched.clear();
+        this.#shared.startAnew();
+        this.#changes.startAnew();
+        this.#isIndivisible = how === 'indivisible';
+      },
     };
   }
 
   /** A planner notes what batches write in what it read last, and compares with nothing else. */
-  #current(comparison: Comparison<T> | undefined): Comparison<T> {
-    if (comparison === undefined || this.#comparison !== comparison) {
+  #current(comparison: Comparison<T>): ReadComparison<T> {
+    if (this.#comparison !== comparison) {
       throw new Error('the observation is stale: it was dropped, or another one was made');
     }
-    return comparison;
+    return comparison as ReadComparison<T>;
   }
 }

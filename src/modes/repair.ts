@@ -1,12 +1,13 @@
-import { type FixedRepair, type Found, noCounts, type Types } from './backend.ts';
+import { type Found, noCounts, type Types } from './backend.ts';
 import type { Needed } from './shared-objects.ts';
-
-export type FoundOf<T extends Types> = T['found'] & Found<T>;
 
 /** A comparison with the kernel, from the beginning of the reading. */
 export class Comparison<T extends Types> {
-  readonly found: FoundOf<T>;
-  /** All is read, and fixed objects are repaired. */
+  /** Undefined until all is read. */
+  found: (T['found'] & Found<T>) | undefined;
+  /** Ids of what batches have written since the reading began. */
+  readonly touched = new Set<string>();
+  /** Fixed objects are repaired. */
   isBegun = false;
   /** Drift that claims have found meanwhile. */
   readonly uncounted = noCounts();
@@ -14,10 +15,9 @@ export class Comparison<T extends Types> {
   readonly compared = new Set<string>();
   /** Shared objects that it compares at its end. */
   readonly madeLast: Needed<T['shared']>[] = [];
-  /** Its end: see `FixedRepair`. */
-  prune: FixedRepair<T['writer']>['prune'];
-
-  constructor(found: FoundOf<T>) {
-    this.found = found;
-  }
 }
+
+/** A comparison for which all is read. */
+export type ReadComparison<T extends Types> = Comparison<T> & {
+  readonly found: T['found'] & Found<T>;
+};

@@ -9,8 +9,11 @@ export interface SharedObject {
   readonly id: string;
   /** Of an object whose content can be replaced in place, which only the environment claims. */
   readonly content?: string;
-  /** It must not be deleted in the transaction that makes it unused, but in a later one. */
-  readonly isDeletedLater?: boolean;
+  /**
+   * Set if it must not be deleted in the transaction that makes it unused, but in a later one. What
+   * has a lower rank goes first: objects that refer to others, then those.
+   */
+  readonly laterRank?: number | undefined;
   /** A repair makes it at its end, when all that it leads to exists. */
   readonly isMadeLast?: boolean;
   /** What it costs to make, in bytes of ops. */
@@ -24,6 +27,18 @@ export interface Needed<S> {
    * Empty: the environment needs it.
    */
   readonly owner: string;
+}
+
+/** What a later transaction deletes. */
+export interface Retirable {
+  readonly id: string;
+  readonly laterRank: number;
+}
+
+interface Retired {
+  readonly rank: number;
+  /** A call of `due` has seen it. */
+  readonly isAged: boolean;
 }
 
 interface Entry<S> {
@@ -48,17 +63,11 @@ interface SharedChanges<S> {
 const dueMax = 256;
 
 export class SharedObjects<S extends SharedObject> {
-  readonly #rankOf: (id: string) => number;
   readonly #entries = new Map<string, Entry<S>>();
   /** Entries with `wasNeeded`, in the order of their first claim or release. */
   #changed: Entry<S>[] = [];
-  /** Retired objects: id → whether a call of `due` has seen it. */
-  readonly #retired = new UndoMap<boolean>();
-
-  /** `rankOf`: objects of a lower rank are deleted first. */
-  constructor(rankOf: (id: string) => number = () => 0) {
-    this.#rankOf = rankOf;
-  }
+  /** By id. */
+  readonly #retired = new UndoMap<Retired>();
 
   has(id: string): boolean {
     return (this.#entries.get(id)?.count ?? 0) > 0;
@@ -135,13 +144,13 @@ export class SharedObjects<S extends SharedObject> {
   take(): SharedChanges<S> {
     const added: (Needed<S> & { readonly isThere: boolean })[] = [];
     const deleted: Needed<S>[] = [];
-    const retired: string[] = [];
+    const retired: Retirable[] = [];
     for (const entry of this.#changed) {
       if (!isChanged(entry)) continue;
       const { count, object, owner, wasNeeded } = entry;
       const { id } = object;
       if (count > 0) added.push({ owner, object, isThere: wasNeeded === true || this.revive(id) });
-      else if (object.isDeletedLater === true) retired.push(id);
+      else if (object.laterRank !== undefined) retired.push({ id, laterRank: object.laterRank });
       else deleted.push({ owner, object });
     }
     this.#settle();
@@ -184,8 +193,10 @@ export class SharedObjects<S extends SharedObject> {
    * The kernel has them, and nobody needs them. They are given in the order in which they can be
    * made, and are deleted in the reverse one: what refers to another object goes before it.
    */
-  retire(ids: readonly string[]): void {
-    for (const id of ids.toReversed()) this.#retired.put(id, false);
+  retire(objects: readonly Retirable[]): void {
+    for (const { id, laterRank: rank } of objects.toReversed()) {
+      this.#retired.put(id, { rank, isAged: false });
+    }
   }
 
   /** It is not to be deleted after all. Returns whether it was. */
@@ -209,10 +220,12 @@ export class SharedObjects<S extends SharedObject> {
    */
   due(): readonly string[] {
     this.confirm();
-    const aged = this.#retired.entries().filter(([, isAged]) => isAged);
-    const ids = aged.map(([id]) => id).sort((a, b) => this.#rankOf(a) - this.#rankOf(b));
-    const due = ids.slice(0, dueMax);
-    for (const [id] of this.#retired.entries()) this.#retired.put(id, true);
+    const aged = this.#retired.entries().filter(([, { isAged }]) => isAged);
+    aged.sort(([, a], [, b]) => a.rank - b.rank);
+    const due = aged.slice(0, dueMax).map(([id]) => id);
+    for (const [id, one] of this.#retired.entries()) {
+      if (!one.isAged) this.#retired.put(id, { ...one, isAged: true });
+    }
     // The others have been seen, even if the kernel refuses to delete what is due.
     this.confirm();
     for (const id of due) this.#retired.put(id, undefined);

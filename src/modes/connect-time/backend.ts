@@ -3,8 +3,7 @@ import type { Kernel } from '../../kernel/kernel.ts';
 import type { Family } from '../../net/address.ts';
 import { formatFrontend } from '../../state/conflict.ts';
 import type { Forwarding } from '../../state/types.ts';
-import type { Backend, FixedRepair, Objects, Tables } from '../backend.ts';
-import { noCounts } from '../backend.ts';
+import type { Backend, Objects, RepairPart, Tally } from '../backend.ts';
 import type { Environment, Miscount, ModeConfig, Pause } from '../mode.ts';
 import { BatchWriter } from './batch-writer.ts';
 import { ElementCounts } from './element-counts.ts';
@@ -25,9 +24,9 @@ const groupCost = keyBytes.endpoints + valueBytes.endpoints;
 const frontendCost = keyBytes.frontends + valueBytes.frontends;
 
 export class ConnectTimeBackend implements Backend<ConnectTimeTypes> {
-  readonly family: Family;
-  readonly tables: Tables<ConnectTimeTypes>;
-  readonly tally = new ElementCounts();
+  readonly tally: Tally<ConnectTimeTypes>;
+  readonly #family: Family;
+  readonly #counts = new ElementCounts();
   readonly #config: ModeConfig;
   readonly #placement: Placement;
   readonly #setting: ElementSetting;
@@ -37,27 +36,21 @@ export class ConnectTimeBackend implements Backend<ConnectTimeTypes> {
     placement: Placement,
     poolId: PoolId = poolIds(placement.secret),
   ) {
-    this.family = config.family;
+    this.#family = config.family;
     this.#config = config;
     this.#placement = placement;
     this.#setting = { config, reach: placement.reach, poolId };
-    this.tables = {
-      exposed: [],
-      prepare: async () => {},
+    const counts = this.#counts;
+    this.tally = {
+      frontend: (one, step) => counts.frontend(one, step),
+      shared: (one, step) => counts.shared(one, step),
+      clear: () => counts.clear(),
       miscounts: (kernel) => this.#miscounts(kernel),
     };
   }
 
-  get poolId(): PoolId {
-    return this.#setting.poolId;
-  }
-
-  twin(): ConnectTimeBackend {
-    return new ConnectTimeBackend(this.#config, this.#placement, this.poolId);
-  }
-
   describe(forwarding: Forwarding): readonly string[] {
-    const { frontends } = mapNames[this.family];
+    const { frontends } = mapNames[this.#family];
     const { directory } = this.#placement;
     return forwarding.frontends.flatMap((frontend) => {
       const pool = poolOf(forwarding, frontend, this.#setting);
@@ -85,13 +78,8 @@ export class ConnectTimeBackend implements Backend<ConnectTimeTypes> {
     return new BatchWriter({ family, placement: this.#placement, countsTraffic });
   }
 
-  async read(
-    kernel: Kernel,
-    pause: Pause,
-    begun: (found: ConnectTimeObservation) => void,
-  ): Promise<ConnectTimeObservation> {
-    const found = new ConnectTimeObservation(this.family, this.#setting.poolId);
-    begun(found);
+  async read(kernel: Kernel, pause: Pause): Promise<ConnectTimeObservation> {
+    const found = new ConnectTimeObservation(this.#family, this.#setting.poolId);
     const { maps, links } = await this.#pinned(kernel);
     found.maps = maps;
     found.links = links;
@@ -101,18 +89,17 @@ export class ConnectTimeBackend implements Backend<ConnectTimeTypes> {
 
   async repairFixed(
     found: ConnectTimeObservation,
-    writer: BatchWriter,
-  ): Promise<FixedRepair<BatchWriter>> {
-    const isAnew = !isReadable(found.maps);
-    const drift = noCounts();
+    { drift, startAnew, writer }: RepairPart<ConnectTimeTypes>,
+  ): Promise<void> {
     if (found.maps === 'incomplete') {
       drift.missing += 1;
       writer.completeMaps();
       // Programs use the maps that were there when they were loaded.
       if (found.links === 'right') found.links = 'wrong';
     }
-    if (isAnew) {
+    if (!isReadable(found.maps)) {
       drift[found.maps === 'absent' ? 'missing' : 'wrong'] += 1;
+      startAnew();
       writer.makeAnew();
       found.clear();
       found.links = 'absent';
@@ -120,13 +107,14 @@ export class ConnectTimeBackend implements Backend<ConnectTimeTypes> {
     if (found.links !== 'right') {
       drift[found.links === 'absent' ? 'missing' : 'wrong'] += 1;
     }
-    return { drift, isAnew, prune: (last) => this.#prune(found, last) };
   }
 
   /** Programs are attached when the maps are right. */
-  async #prune(found: ConnectTimeObservation, writer: BatchWriter): Promise<number> {
-    if (found.links !== 'right') writer.link();
-    return 0;
+  async prune(
+    { links }: ConnectTimeObservation,
+    { writer }: RepairPart<ConnectTimeTypes>,
+  ): Promise<void> {
+    if (links !== 'right') writer.link();
   }
 
   /** Whether another program has detached programs, or added or deleted elements. */
@@ -134,13 +122,13 @@ export class ConnectTimeBackend implements Backend<ConnectTimeTypes> {
     const { directory } = this.#placement;
     const { links, maps } = await this.#pinned(kernel);
     if (maps !== 'right') return [{ object: `maps in ${directory}`, expected: 1, counted: 0 }];
-    const counts = await this.tally.miscounts(kernel, directory, this.family);
+    const counts = await this.#counts.miscounts(kernel, directory, this.#family);
     if (links === 'right') return counts;
     return [{ object: `programs in ${directory}`, expected: 1, counted: 0 }, ...counts];
   }
 
   #pinned(kernel: Kernel): Promise<PinnedStates> {
     const countsTraffic = this.#config.countsTraffic === true;
-    return readPinned(kernel, this.#placement, this.family, countsTraffic);
+    return readPinned(kernel, this.#placement, this.#family, countsTraffic);
   }
 }

@@ -1,18 +1,16 @@
 /** How many elements the maps of one family should have, compared with how many they have. */
 import type { Kernel } from '../../kernel/kernel.ts';
 import type { Family } from '../../net/address.ts';
-import type { Tally } from '../backend.ts';
 import type { Miscount } from '../mode.ts';
 import type { EnvironmentElement } from './environment.ts';
 import type { ConnectTimeObject } from './frontends.ts';
 import { groupCount, mapNames } from './layout.ts';
-import type { ConnectTimeObjects } from './observation.ts';
 import { countElements } from './read-map.ts';
 
 /** The maps that only we write. Programs write the others, or they are arrays. */
 const counted = ['frontends', 'endpoints', 'excluded'] as const;
 
-export class ElementCounts implements Tally<ConnectTimeObjects> {
+export class ElementCounts {
   #frontends = 0;
   #groups = 0;
   #excluded = 0;

@@ -33,7 +33,6 @@ export class ConnectTimeObservation implements Found<ConnectTimeObjects> {
   /** Maps are not part of a ruleset, which alone has a generation. */
   readonly generation = undefined;
   readonly allowsBatches = true;
-  readonly touched = new Set<string>();
   maps: Pinned = 'absent';
   links: Pinned = 'absent';
   /** The values of what is there because of the environment, by `environmentId`. */
@@ -55,7 +54,6 @@ export class ConnectTimeObservation implements Found<ConnectTimeObjects> {
   clear(): void {
     this.#held.clear();
     this.#environment.clear();
-    this.touched.clear();
   }
 
   adopt(next: Forwarding): Forwarding {

@@ -7,15 +7,7 @@ import { printRule } from '../../kernel/xt/print.ts';
 import { xtTables } from '../../kernel/xt/tables.ts';
 import type { Family } from '../../net/address.ts';
 import type { Forwarding } from '../../state/types.ts';
-import {
-  type Backend,
-  type Fixed,
-  type FixedRepair,
-  noCounts,
-  type Objects,
-  type Tables,
-  type Tally,
-} from '../backend.ts';
+import type { Backend, Objects, RepairPart, Tables, Tally } from '../backend.ts';
 import { type Environment, inTurns, type ModeConfig, type Pause } from '../mode.ts';
 import { BatchWriter, type InForce } from './batch-writer.ts';
 import { RuleCompiler } from './compiler.ts';
@@ -35,63 +27,55 @@ import { RuleCounts } from './rule-counts.ts';
 import type { RuleTraffic } from './traffic.ts';
 import { ownChains, sharedRules } from './translation.ts';
 
-interface IptablesTypes extends IptablesObjects {
+export interface IptablesTypes extends IptablesObjects {
   readonly found: IptablesObservation;
   readonly writer: BatchWriter;
 }
 
 /** See `Planner`. */
-const batchBytesMax = 4 * 1024 * 1024;
+export const batchBytesMax = 4 * 1024 * 1024;
 
 export class IptablesBackend implements Backend<IptablesTypes> {
-  readonly family: Family;
-  readonly tables: Tables<IptablesTypes>;
+  readonly tables: Tables;
   readonly tally: Tally<IptablesTypes>;
   readonly #compiler: RuleCompiler;
   readonly #inForce: InForce;
+  readonly #family: Family;
   #config: IptablesConfig;
-  readonly #traffic: RuleTraffic;
-  /** The observation that a repair compares. It records the rules that batches delete since. */
-  #found: IptablesObservation | undefined;
 
-  /** `counted`: see `IptablesConfig`, as far as it is known. */
-  constructor(config: ModeConfig, traffic: RuleTraffic, counted = false) {
-    this.family = config.family;
-    this.#config = { ...config, counted };
-    this.#traffic = traffic;
-    this.#compiler = new RuleCompiler(config.family);
+  /** `counters`: whether the kernel has named counters, as far as it is known. */
+  constructor(config: ModeConfig, traffic: RuleTraffic, counters = { counted: false }) {
+    const { family } = config;
+    this.#family = family;
+    this.#config = { ...config, ...counters };
+    this.#compiler = new RuleCompiler(family);
     const counts = new RuleCounts(this.#config);
     this.#inForce = {
       handles: new Map(),
       busy: new Set(),
       written: (table, rules) => counts.written(table, rules),
-      deleted: (table, handle) => this.#found?.noteDeleted(ruleName(table, handle)),
-      gone: (chain, rule) => traffic.add(this.family, chain, rule),
+      gone: (chain, rule) => traffic.add(family, chain, rule),
     };
     this.tables = {
       // Others write all of these tables.
-      exposed: xtTables.map((table) => ({ family: NFPROTO[config.family], table })),
-      batchBytesMax,
+      exposed: xtTables.map((table) => ({ family: NFPROTO[family], table })),
       prepare: async (kernel: Kernel) => {
-        this.#config = { ...this.#config, counted: await makeCounters(kernel, this.family) };
+        counters.counted = await makeCounters(kernel, family);
+        this.#config = { ...this.#config, ...counters };
       },
-      takeRuleCounts: () => counts.take(),
     };
     this.tally = {
       frontend: ({ size }, step) => counts.add('nat', step === 'released' ? -size : size),
       shared: ({ table }, step) => counts.add(table, step),
       clear: () => counts.clear(),
+      takeRules: () => counts.take(),
     };
-  }
-
-  twin(): IptablesBackend {
-    return new IptablesBackend(this.#config, this.#traffic, this.#config.counted);
   }
 
   describe(forwarding: Forwarding): readonly string[] {
     const chains = ownChains(this.#config, forwarding);
     const rules = sharedRules(this.#config, forwarding).map(({ table, chain, rule }) => {
-      return `-t ${table} -A ${chain} ${printRule(this.family, rule)}`;
+      return `-t ${table} -A ${chain} ${printRule(this.#family, rule)}`;
     });
     return [...rules, ...chains.map(({ chain, size }) => `-t nat -N ${chain}, ${size} rules`)];
   }
@@ -102,7 +86,7 @@ export class IptablesBackend implements Backend<IptablesTypes> {
     });
     const bytes = frontends.reduce((sum, { size }) => sum + size * ruleBytes, 0);
     const shared = sharedRules(this.#config, forwarding).map((rule) => {
-      return sharedRule(this.family, rule, 'head');
+      return sharedRule(this.#family, rule, 'head');
     });
     return { frontends, shared, bytes };
   }
@@ -115,32 +99,23 @@ export class IptablesBackend implements Backend<IptablesTypes> {
     return new BatchWriter(this.#config, this.#inForce);
   }
 
-  async read(kernel: Kernel, pause: Pause): Promise<IptablesObservation> {
+  read(kernel: Kernel, pause: Pause): Promise<IptablesObservation> {
     const { handles } = this.#inForce;
-    this.#found = await observe(kernel, this.family, pause, (id) => handles.has(id));
-    return this.#found;
+    return observe(kernel, this.#family, pause, (id) => handles.has(id));
   }
 
-  async repairFixed(
-    found: IptablesObservation,
-    writer: BatchWriter,
-    fixed: Fixed<IptablesTypes>,
-    pause: Pause,
-  ): Promise<FixedRepair<BatchWriter>> {
-    const context = this.#context(found, writer);
-    await this.#findHandles(found, fixed, pause);
-    repairFixed(context);
-    return { drift: context.drift, prune: (last, pause) => this.#prune(found, last, pause) };
+  async repairFixed(found: IptablesObservation, repair: RepairPart<IptablesTypes>): Promise<void> {
+    await this.#findHandles(found, repair);
+    repairFixed(this.#context(found, repair));
   }
 
   /** Finds the handles of our shared rules, and forgets those of rules that others have deleted. */
   async #findHandles(
     found: IptablesObservation,
-    { shared, isLeaving }: Fixed<IptablesTypes>,
-    pause: Pause,
+    { shared, isLeaving, pause, touched }: RepairPart<IptablesTypes>,
   ): Promise<void> {
     const { handles } = this.#inForce;
-    const kept = new Set(found.touched);
+    const kept = new Set(touched);
     const there = await found.sharedRules(pause);
     await inTurns(handles, pause, ([id, handle]) => {
       const isThere = there.has(ruleName(chainAt(id).table, handle));
@@ -149,13 +124,13 @@ export class IptablesBackend implements Backend<IptablesTypes> {
     const last: SharedRule[] = [];
     await inTurns(shared(), pause, ({ object }) => {
       if (kept.has(object.id)) return;
-      const { expressions } = compileRule(this.family, object.rule);
+      const { expressions } = compileRule(this.#family, object.rule);
       const handle = found.find(object, expressions);
       if (handle === undefined) return;
       handles.set(object.id, handle);
       if (object.at === 'end') last.push(object);
     });
-    this.#leaveOutMisplaced(found, last);
+    this.#leaveOutMisplaced(found, last, touched);
   }
 
   /**
@@ -163,12 +138,16 @@ export class IptablesBackend implements Backend<IptablesTypes> {
    * packets that they take. Where they are not the last, they are added at the end again, and
    * `prune` deletes the old ones.
    */
-  #leaveOutMisplaced(found: IptablesObservation, last: readonly SharedRule[]): void {
+  #leaveOutMisplaced(
+    found: IptablesObservation,
+    last: readonly SharedRule[],
+    touched: ReadonlySet<string>,
+  ): void {
     const { handles } = this.#inForce;
     const [first] = last;
     if (first === undefined) return;
     const held = found.rulesOf(chainId(first)) ?? [];
-    const left = held.filter(({ handle }) => !found.deleted.has(ruleName(first.table, handle)));
+    const left = held.filter(({ handle }) => !touched.has(ruleName(first.table, handle)));
     const ends = new Set(left.slice(-last.length).map(({ handle }) => handle));
     for (const { id } of last) {
       if (ends.has(handles.get(id)!)) continue;
@@ -177,14 +156,15 @@ export class IptablesBackend implements Backend<IptablesTypes> {
     }
   }
 
-  async #prune(found: IptablesObservation, writer: BatchWriter, pause: Pause): Promise<number> {
-    const context = this.#context(found, writer);
-    await prune(context, pause);
-    return context.drift.unwanted;
+  prune(found: IptablesObservation, repair: RepairPart<IptablesTypes>): Promise<void> {
+    return prune(this.#context(found, repair), repair.pause);
   }
 
-  #context(found: IptablesObservation, { transaction }: BatchWriter): RepairContext {
+  #context(
+    found: IptablesObservation,
+    { drift, touched, writer: { transaction } }: RepairPart<IptablesTypes>,
+  ): RepairContext {
     const { handles } = this.#inForce;
-    return { config: this.#config, found, transaction, handles, drift: noCounts() };
+    return { config: this.#config, found, transaction, handles, touched, drift };
   }
 }

@@ -6,6 +6,7 @@ import type { WrittenBatch } from '../mode.ts';
 import { chainId, type IptablesConfig, type TableChain } from './layout.ts';
 import type { TableName } from './names.ts';
 import { chainAt, type HeldChain, type IptablesObjects, type SharedRule } from './objects.ts';
+import { ruleName } from './observation.ts';
 import { Transaction } from './transaction.ts';
 
 /** What outlives batches. */
@@ -16,8 +17,6 @@ export interface InForce {
   readonly busy: Set<string>;
   /** Receives the number of rules written into a table. */
   readonly written: (table: TableName, rules: number) => void;
-  /** Receives each deleted rule. */
-  readonly deleted: (table: TableName, handle: number) => void;
   /** Receives the content of each rule that the kernel has deleted, if traffic is counted. */
   readonly gone: (chain: TableChain, rule: GoneRule) => void;
 }
@@ -69,11 +68,11 @@ export class BatchWriter implements Writer<IptablesObjects> {
     if (handle !== undefined) this.transaction.deleteRule({ ...chainAt(id), id, handle, owner });
   }
 
-  batch(): WrittenBatch | undefined {
-    const { handles, written, deleted, gone: reportGone } = this.#inForce;
+  batch(touched: Set<string> | undefined): WrittenBatch | undefined {
+    const { handles, written, gone: reportGone } = this.#inForce;
     for (const [table, rules] of this.transaction.rulesWritten()) written(table, rules);
     const { gone } = this.transaction.rules();
-    for (const { table, handle } of gone) deleted(table, handle);
+    for (const { table, handle } of gone) touched?.add(ruleName(table, handle));
     return this.transaction.batch((come, counted) => {
       for (const [chain, rule] of counted) reportGone(chain, rule);
       for (const { id } of gone) if (id !== undefined) handles.delete(id);

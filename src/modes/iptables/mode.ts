@@ -2,7 +2,7 @@ import { missingExtensions } from '../../kernel/xt/probe.ts';
 import type { ProxyMode } from '../mode.ts';
 import { ModePlanner } from '../planner.ts';
 import type { Sysctl } from '../sysctl.ts';
-import { IptablesBackend } from './backend.ts';
+import { batchBytesMax, IptablesBackend, type IptablesTypes } from './backend.ts';
 import { cleanup, owned } from './cleanup.ts';
 import { isOurs } from './layout.ts';
 import { RuleTraffic } from './traffic.ts';
@@ -39,8 +39,15 @@ export function iptablesMode(): ProxyMode {
     ownsChain: isOurs,
     sysctls: ({ localhostNodePorts }) => (localhostNodePorts ? [routeLocalnet] : []),
     probe: (kernel) => missingExtensions(kernel, 'IPv4'),
-    planner: (config, environment) =>
-      new ModePlanner(new IptablesBackend(config, traffic), environment),
+    planner: (config, environment) => {
+      const counters = { counted: false };
+      return new ModePlanner<IptablesTypes>({
+        family: config.family,
+        backend: () => new IptablesBackend(config, traffic, counters),
+        environment,
+        batchBytesMax,
+      });
+    },
     owned,
     cleanup,
     trafficCounts: (...of) => traffic.read(...of),

@@ -6,7 +6,6 @@ import { expressions, type Reply, unknownIndex } from '../../kernel/ops.ts';
 import { readRecords } from '../../kernel/records.ts';
 import { interrupted, steadyDump, untilSteady } from '../../kernel/steady.ts';
 import type { Family } from '../../net/address.ts';
-import type { Forwarding } from '../../state/types.ts';
 import type { Found } from '../backend.ts';
 import { inTurns, type Pause } from '../mode.ts';
 import {
@@ -48,19 +47,15 @@ export interface Reference extends ObservedRule {
 export class IptablesObservation implements Found<IptablesObjects> {
   readonly family: Family;
   generation = 0;
-  readonly intact = true;
   readonly tables = new Set<TableName>();
   /** The rules of built-in chains, and of ours that belong to no Service, in order, by `chainId`. */
   readonly #fixed = new Map<string, ObservedRule[]>();
   /** Those of Services, by `chainId`. */
-  #packed = new PackedChains();
+  readonly #packed = new PackedChains();
   readonly builtIns: TableChain[] = [];
   /** Rules that jump from chains of others (and built-in ones) to chains of ours. */
   readonly references: Reference[] = [];
   readonly #referred = new Set<string>();
-  readonly touched = new Set<string>();
-  /** `ruleName`s of rules that batches have deleted since. */
-  readonly deleted = new Set<string>();
   /** `ruleName`s of jumps that a repair has found to be right. */
   readonly kept = new Set<string>();
   /** Ids of rules that must be the last of their chain, and are not. */
@@ -68,7 +63,6 @@ export class IptablesObservation implements Found<IptablesObjects> {
   /** Chains (`chainId`) that a repair has compared. */
   readonly #taken = new Set<string>();
   readonly #isKnown: (id: string) => boolean;
-  #isAbandoned = false;
   /** By `chainId`: the handles of rules by their expressions. */
   readonly #handles = new Map<string, Map<string, number>>();
 
@@ -97,18 +91,6 @@ export class IptablesObservation implements Found<IptablesObjects> {
   faultOf({ id }: SharedRule): 'missing' | 'wrong' | undefined {
     if (this.#isKnown(id)) return undefined;
     return this.misplaced.has(id) ? 'wrong' : 'missing';
-  }
-
-  /** Notes a rule that a batch has deleted, by its `ruleName`. */
-  noteDeleted(name: string): void {
-    if (!this.#isAbandoned) this.deleted.add(name);
-  }
-
-  abandon(): void {
-    this.#isAbandoned = true;
-    this.#fixed.clear();
-    this.#handles.clear();
-    this.#packed = new PackedChains();
   }
 
   /** None: shared rules have handles, and `prune` in `repair.ts` deletes them. */
@@ -176,11 +158,6 @@ export class IptablesObservation implements Found<IptablesObjects> {
   /** The handle of the first rule of a chain of all Services that has these expressions. */
   find(chain: TableChain, rule: Uint8Array): number | undefined {
     return this.#handles.get(chainId(chain))?.get(latin1(rule));
-  }
-
-  /** Returns `next` unchanged: this mode orders endpoints by address and port. */
-  adopt(next: Forwarding): Forwarding {
-    return next;
   }
 }
 

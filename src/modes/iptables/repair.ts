@@ -26,6 +26,8 @@ export interface RepairContext {
   readonly transaction: Transaction;
   /** Of rules in chains of all Services, by the rules' ids. */
   readonly handles: Map<string, number>;
+  /** See `RepairPart`. Rules that batches have deleted are in it by their `ruleName`. */
+  readonly touched: ReadonlySet<string>;
   /** Counts what was not right. */
   readonly drift: Counts;
 }
@@ -79,14 +81,14 @@ function repairJump({ drift, found, transaction }: RepairContext, jump: ChainRul
 
 /** Deletes rules of ours that are not desired. */
 export async function prune(context: RepairContext, pause: Pause): Promise<void> {
-  const { found, handles } = context;
+  const { found, handles, touched } = context;
   pruneJumps(context);
   const rules = await found.sharedRules(pause);
   await inTurns(handles, pause, ([id, handle]) => {
     rules.delete(ruleName(chainAt(id).table, handle));
   });
   await inTurns(rules, pause, ([name, { handle, ...chain }]) => {
-    if (!found.deleted.has(name)) deleteRule(context, chain, handle);
+    if (!touched.has(name)) deleteRule(context, chain, handle);
   });
 }
 
@@ -97,11 +99,11 @@ function deleteRule({ drift, transaction }: RepairContext, chain: TableChain, ha
 
 /** Deletes jumps to our chains that are not ours: of an earlier kube-proxy, or doubles. */
 function pruneJumps(context: RepairContext): void {
-  const { found } = context;
+  const { found, touched } = context;
   for (const reference of found.references) {
     const { from, handle, to } = reference;
     const name = ruleName(from.table, handle);
-    if (isServiceChain(to.chain) || found.kept.has(name) || found.deleted.has(name)) continue;
+    if (isServiceChain(to.chain) || found.kept.has(name) || touched.has(name)) continue;
     if (isOwnJump(found, reference)) deleteRule(context, from, handle);
   }
 }

@@ -2,18 +2,8 @@
  * Mode ipvs for one family: virtual services, addresses, and a table that filters and masquerades.
  */
 import type { Kernel } from '../../kernel/kernel.ts';
-import type { Family } from '../../net/address.ts';
 import type { Forwarding } from '../../state/types.ts';
-import {
-  type Backend,
-  type Counts,
-  type Fixed,
-  type FixedRepair,
-  type LateDeletions,
-  noCounts,
-  type Objects,
-  type Tables,
-} from '../backend.ts';
+import type { Backend, Objects, RepairPart, Tables, WriteLater } from '../backend.ts';
 import { bytesOf } from '../elements.ts';
 import {
   defaultIPVSSettings,
@@ -23,7 +13,7 @@ import {
   type Pause,
 } from '../mode.ts';
 import type { TableLayout } from '../nft-table/layout.ts';
-import { TableOwnership, tablesOf } from '../nft-table/ownership.ts';
+import { TableOwnership } from '../nft-table/ownership.ts';
 import { refuseClient } from '../nft-table/refusals.ts';
 import { addMissingSets, isUsable, recreateTable } from '../nft-table/repair.ts';
 import { fixedChain, fixedRanges } from '../nft-table/shared.ts';
@@ -37,7 +27,7 @@ import type { IPVSObjects } from './held.ts';
 import { type SetName, tableLayout } from './layout.ts';
 import { type IPVSObservation, observe, observeServers } from './observation.ts';
 
-interface IPVSTypes extends IPVSObjects {
+export interface IPVSTypes extends IPVSObjects {
   readonly found: IPVSObservation;
   readonly writer: BatchWriter;
 }
@@ -46,9 +36,7 @@ interface IPVSTypes extends IPVSObjects {
 const entryBytes = 64;
 
 export class IPVSBackend implements Backend<IPVSTypes> {
-  readonly family: Family;
-  readonly tables: Tables<IPVSTypes>;
-  readonly late: LateDeletions<BatchWriter>;
+  readonly tables: Tables;
   readonly #draining = new Draining();
   readonly #config: ModeConfig;
   readonly #ipvs: IPVSSettings;
@@ -59,18 +47,12 @@ export class IPVSBackend implements Backend<IPVSTypes> {
   #foreign: ReadonlySet<string> = new Set();
 
   constructor(config: ModeConfig) {
-    this.family = config.family;
     this.#config = config;
     this.#ipvs = config.ipvs ?? defaultIPVSSettings;
     this.#layout = tableLayout(config.family, config.countsTraffic);
     this.#chains = chains(config).map(fixedChain);
-    this.late = lateDeletions(config.family, this.#draining);
     this.#ownership = new TableOwnership(this.#layout, config.ownTables);
-    this.tables = tablesOf(this.#ownership);
-  }
-
-  twin(): IPVSBackend {
-    return new IPVSBackend(this.#config);
+    this.tables = this.#ownership;
   }
 
   describe(forwarding: Forwarding, environment: Environment): readonly string[] {
@@ -92,7 +74,7 @@ export class IPVSBackend implements Backend<IPVSTypes> {
 
   writer(): BatchWriter {
     return new BatchWriter(this.#layout, {
-      family: this.family,
+      family: this.#config.family,
       scheduler: this.#ipvs.scheduler,
       draining: this.#draining,
       isForeign: (id) => this.#foreign.has(id),
@@ -102,44 +84,65 @@ export class IPVSBackend implements Backend<IPVSTypes> {
   async read(kernel: Kernel, pause: Pause): Promise<IPVSObservation> {
     const { excludeCIDRs: excluded } = this.#ipvs;
     const { countsTraffic = false } = this.#config;
-    const found = await observe(kernel, this.family, { countsTraffic, excluded }, pause);
-    const fixed = this.#chains.map((object) => ({ object }));
-    found.intact = await isUsable(found.table, fixed, pause);
-    return found;
+    return observe(kernel, this.#config.family, { countsTraffic, excluded }, pause);
   }
 
-  async repairFixed(
-    found: IPVSObservation,
-    writer: BatchWriter,
-    fixed: Fixed<IPVSTypes>,
-    pause: Pause,
-  ): Promise<FixedRepair<BatchWriter>> {
-    this.#foreign = found.foreignServices();
-    const drift = noCounts();
-    const repair = { content: found.table, writer: writer.table, drift };
-    const isAnew = !(await isUsable(found.table, fixed.shared(), pause));
-    if (isAnew) {
-      recreateTable(repair, this.#ownership);
-      found.clearTable();
-    } else addMissingSets(repair);
-    deleteForeignVerdicts(found, writer, drift);
-    this.#repairTimeouts(found, writer, drift);
-    if (!found.link) {
-      writer.addLink();
-      drift.missing += 1;
+  get deferred(): WriteLater<BatchWriter> | undefined {
+    return this.#draining.isAny ? this.#writeDrained : undefined;
+  }
+
+  /** Real servers are deleted when they have no connections any more. */
+  readonly #writeDrained: WriteLater<BatchWriter> = async (kernel, { services }) => {
+    const written = new Set<string>();
+    const drains = this.#draining.entries();
+    const ofServices = drains.map(({ service }) => service);
+    const found = await observeServers(kernel, this.#config.family, ofServices);
+    for (const { service, servers } of drains) {
+      const held = found.get(service.id);
+      if (held === undefined) continue;
+      for (const [key, endpoint] of servers) {
+        const server = held.get(key);
+        if (server === undefined) this.#draining.remove(service.id, key);
+        else if (server.connections === 0) services.deleteServer('', service, endpoint);
+        else continue;
+        written.add(service.id);
+      }
     }
-    return { drift, prune: () => this.#prune(found) };
+    return written;
+  };
+
+  settle(outcome: 'in force' | 'refused'): void {
+    if (outcome === 'in force') this.#draining.confirm();
+    else this.#draining.rollback();
   }
 
-  async #prune(found: IPVSObservation): Promise<number> {
+  async repairFixed(found: IPVSObservation, repair: RepairPart<IPVSTypes>): Promise<void> {
+    this.#foreign = found.foreignServices();
+    const { drift, pause, writer } = repair;
+    const table = { content: found.table, writer: writer.table, drift };
+    if (await isUsable(found.table, repair.shared(), pause)) addMissingSets(table);
+    else {
+      recreateTable(table, this.#ownership);
+      found.clearTable();
+    }
+    deleteForeignVerdicts(found, repair);
+    this.#repairTimeouts(found, repair);
+    if (found.link) return;
+    writer.addLink();
+    drift.missing += 1;
+  }
+
+  async prune(found: IPVSObservation, { touched }: RepairPart<IPVSTypes>): Promise<void> {
     for (const { service } of this.#draining.entries()) {
-      const isThere = found.services.has(service.id) || found.touched.has(service.id);
+      const isThere = found.services.has(service.id) || touched.has(service.id);
       if (!isThere) this.#draining.forget(service.id);
     }
-    return 0;
   }
 
-  #repairTimeouts({ timeouts }: IPVSObservation, { additions }: BatchWriter, drift: Counts): void {
+  #repairTimeouts(
+    { timeouts }: IPVSObservation,
+    { drift, writer: { additions } }: RepairPart<IPVSTypes>,
+  ): void {
     const fields = {
       tcpSeconds: this.#ipvs.tcpTimeoutSeconds,
       tcpFinSeconds: this.#ipvs.tcpFinTimeoutSeconds,
@@ -152,44 +155,14 @@ export class IPVSBackend implements Backend<IPVSTypes> {
   }
 }
 
-/** Real servers go when they have no connections any more. */
-function lateDeletions(family: Family, draining: Draining): LateDeletions<BatchWriter> {
-  return {
-    get isAny(): boolean {
-      return draining.isAny;
-    },
-    confirm: () => draining.confirm(),
-    rollback: () => draining.rollback(),
-    write: async (kernel, { services }) => {
-      const written = new Set<string>();
-      const drains = draining.entries();
-      const ofServices = drains.map(({ service }) => service);
-      const found = await observeServers(kernel, family, ofServices);
-      for (const { service, servers } of drains) {
-        const held = found.get(service.id);
-        if (held === undefined) continue;
-        for (const [key, endpoint] of servers) {
-          const server = held.get(key);
-          if (server === undefined) draining.remove(service.id, key);
-          else if (server.connections === 0) services.deleteServer('', service, endpoint);
-          else continue;
-          written.add(service.id);
-        }
-      }
-      return written;
-    },
-  };
-}
-
 /**
  * Deletes verdicts that jump to chains to which ours never do, in the first transaction. It also
  * restores rules, and the kernel refuses a rule that a wrong verdict makes reachable from a hook
  * where it is not allowed.
  */
 function deleteForeignVerdicts(
-  { firewalls, touched }: IPVSObservation,
-  { first }: BatchWriter,
-  drift: Counts,
+  { firewalls }: IPVSObservation,
+  { drift, touched, writer: { first } }: RepairPart<IPVSTypes>,
 ): void {
   for (const [id, verdict] of firewalls) {
     if (verdict.startsWith(`goto ${firewallPrefix}`) || touched.has(id)) continue;

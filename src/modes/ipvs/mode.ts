@@ -7,7 +7,7 @@ import { type Family, formatAddress } from '../../net/address.ts';
 import { noPause, type OwnedObject, type ProxyMode } from '../mode.ts';
 import { ModePlanner } from '../planner.ts';
 import type { Sysctl, SysctlWishes } from '../sysctl.ts';
-import { IPVSBackend } from './backend.ts';
+import { IPVSBackend, type IPVSTypes } from './backend.ts';
 import { linkName, tableComment, tableLayout, tableName } from './layout.ts';
 import { type IPVSObservation, observe } from './observation.ts';
 import { probe } from './probe.ts';
@@ -26,7 +26,13 @@ export const ipvsMode: ProxyMode = {
   trafficCounts: readTraffic,
   sysctls,
   probe,
-  planner: (config, environment) => new ModePlanner(new IPVSBackend(config), environment, 'bound'),
+  planner: (config, environment) =>
+    new ModePlanner<IPVSTypes>({
+      family: config.family,
+      backend: () => new IPVSBackend(config),
+      environment,
+      bindsAddresses: true,
+    }),
   owned,
   cleanup,
   retire,

@@ -7,7 +7,6 @@ import type { Reply } from '../../kernel/ops.ts';
 import { interrupted, steadyDump, untilSteady } from '../../kernel/steady.ts';
 import { type CIDR, cidrContains, type Family } from '../../net/address.ts';
 import type { EndpointKey } from '../../net/endpoint-list.ts';
-import type { Forwarding } from '../../state/types.ts';
 import type { Found } from '../backend.ts';
 import { binary, bytesOf, destinationKey } from '../elements.ts';
 import type { Pause } from '../mode.ts';
@@ -31,7 +30,6 @@ const RT_SCOPE_LINK = 253;
 export class IPVSObservation implements Found<IPVSObjects> {
   readonly family: Family;
   generation = 0;
-  intact = false;
   readonly table: TableContent<SetName>;
   /** Virtual services that an address, protocol and port identify. */
   services: ReadonlyMap<string, ObservedService> = new Map();
@@ -40,7 +38,6 @@ export class IPVSObservation implements Found<IPVSObjects> {
   /** Addresses of our link, by `binary`. */
   addresses: ReadonlyMap<string, Uint8Array> = new Map();
   timeouts: IPVSTimeouts = { tcpSeconds: 0, tcpFinSeconds: 0, udpSeconds: 0 };
-  readonly touched = new Set<string>();
   /** Verdicts of `firewall-ips` in nft's words, by frontend. */
   readonly firewalls = new Map<string, string>();
   readonly #taken = new Set<string>();
@@ -52,11 +49,6 @@ export class IPVSObservation implements Found<IPVSObjects> {
     this.family = family;
     this.#options = options;
     this.table = new TableContent(tableLayout(family, options.countsTraffic));
-  }
-
-  /** Real servers have no order to adopt. */
-  adopt(next: Forwarding): Forwarding {
-    return next;
   }
 
   take({ id, key }: IPVSFrontend): HeldFrontend | undefined {
@@ -96,7 +88,7 @@ export class IPVSObservation implements Found<IPVSObjects> {
     return has ? undefined : 'missing';
   }
 
-  *shared(): Generator<{ readonly id: string; readonly isDeletedLater?: boolean }> {
+  *shared(): Generator<{ readonly id: string; readonly laterRank?: number | undefined }> {
     for (const key of this.addresses.values()) yield { id: addressId(key) };
     for (const set of sharedElements.sets) {
       for (const key of this.table.elements(set)) yield { id: sharedElements.idOf(set, key) };

@@ -7,7 +7,7 @@ import { binary } from '../elements.ts';
 import type { Pause } from '../mode.ts';
 import type { SharedObject } from '../shared-objects.ts';
 import { inTable, type TableLayout } from './layout.ts';
-import { type Fault, isNamedSet, type NamedObject, otherId, setId } from './objects.ts';
+import { type Fault, isNamedSet, laterRanks, type NamedObject, otherId, setId } from './objects.ts';
 import { areFlagsUsable } from './ownership.ts';
 import { contentOf } from './set-content.ts';
 
@@ -206,18 +206,18 @@ export class TableContent<Name extends string = string> {
   }
 
   /** Yields all named objects, except the sets of the layout. */
-  *namedObjects(): Generator<Pick<SharedObject, 'id' | 'isDeletedLater'>> {
-    for (const other of this.#others) yield { id: otherId(other), isDeletedLater: true };
+  *namedObjects(): Generator<Pick<SharedObject, 'id' | 'laterRank'>> {
+    for (const other of this.#others) yield { id: otherId(other), laterRank: laterRanks.other };
     // Deleting a rule deletes its anonymous sets and chains.
     for (const { set, flags } of this.#sets.values()) {
       const isOfLayout = Object.hasOwn(this.layout.sets, set);
       if (isOfLayout || (flags & NFT_SET.ANONYMOUS) !== 0) continue;
-      yield { id: setId(set), isDeletedLater: true };
+      yield { id: setId(set), laterRank: laterRanks.set };
     }
     for (const { chain, flags, hook } of this.#chains.values()) {
       if ((flags & NFT_CHAIN_BINDING) !== 0) continue;
       // No packet comes to a base chain from another chain.
-      yield { id: chain, isDeletedLater: hook === unknownIndex };
+      yield { id: chain, laterRank: hook === unknownIndex ? laterRanks.chain : undefined };
     }
   }
 }

@@ -40,10 +40,11 @@ export function otherId({ type, object }: Extract<Reply, { kind: 'object' }>): s
   return `object ${type} ${object}`;
 }
 
-/** Objects of a lower rank are deleted first: chains, then sets, then others. */
-export function rankOf(id: string): number {
-  if (id.startsWith('object ')) return 2;
-  return id.startsWith('set ') ? 1 : 0;
+/** See `SharedObject.laterRank`: chains refer to sets, and their rules to others. */
+export const laterRanks = { chain: 0, set: 1, other: 2 } as const;
+
+export function rankOf(object: NamedObject): number {
+  return isNamedSet(object) ? laterRanks.set : laterRanks.chain;
 }
 
 /** The ops that delete chains, sets and others by their ids. */

@@ -8,9 +8,8 @@ import type { ApplyResult, Kernel, TableName } from '../../kernel/kernel.ts';
 import { NFPROTO, NFT_TABLE } from '../../kernel/nft/constants.ts';
 import { nftOps } from '../../kernel/ops.ts';
 import { RecordWriter } from '../../kernel/records.ts';
-import type { Tables, Types } from '../backend.ts';
+import type { Tables } from '../backend.ts';
 import { inTable, type TableLayout } from './layout.ts';
-import { rankOf } from './objects.ts';
 
 /** Applies one transaction. */
 type Transact = (ops: Uint8Array) => Promise<ApplyResult>;
@@ -22,7 +21,7 @@ export function areFlagsUsable(flags: number): boolean {
   return (flags & ~owned) === 0;
 }
 
-export class TableOwnership {
+export class TableOwnership implements Tables {
   readonly #table: TableName;
   readonly #comment: string;
   readonly #isRequested: boolean;
@@ -89,21 +88,6 @@ export class TableOwnership {
     const subject = `table ${family === NFPROTO.IPv4 ? 'ip' : 'ip6'} ${table}`;
     return new KernelError({ operation, subject, code, words, isHeld: code === 'EBUSY' });
   }
-}
-
-/** Returns the `tables` of a backend with a single table. */
-export function tablesOf<T extends Types>(
-  ownership: TableOwnership,
-  more: Omit<Tables<T>, 'exposed' | 'prepare' | 'rankOf'> = {},
-): Tables<T> {
-  return {
-    get exposed(): readonly TableName[] {
-      return ownership.exposed;
-    },
-    prepare: (kernel, transact) => ownership.prepare(kernel, transact),
-    rankOf,
-    ...more,
-  };
 }
 
 async function knowsOwnership(kernel: Kernel, family: number): Promise<boolean> {

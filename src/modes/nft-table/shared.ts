@@ -10,7 +10,7 @@ import type { CIDR } from '../../net/address.ts';
 import { mergeCIDRs } from '../../net/interval.ts';
 import { binary, bytesOf } from '../elements.ts';
 import type { SharedObject } from '../shared-objects.ts';
-import { idOf, isNamedSet, type NamedObject } from './objects.ts';
+import { idOf, isNamedSet, type NamedObject, rankOf } from './objects.ts';
 
 interface SharedElement<Name extends string> extends SharedObject {
   readonly set: Name;
@@ -83,7 +83,7 @@ export function sharedContent(object: NamedObject): SharedContent {
     const bytes = isNamedSet(object)
       ? setBytes + (object.elements?.entries.length ?? 0)
       : chainBytes;
-    shared = { id: idOf(object), object, isDeletedLater: true, bytes };
+    shared = { id: idOf(object), object, laterRank: rankOf(object), bytes };
     known.set(object, shared);
   }
   return shared;

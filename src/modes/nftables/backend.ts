@@ -1,23 +1,11 @@
 /** Mode nftables for one family: all Services in one table whose chains and sets are constant. */
 import type { Kernel } from '../../kernel/kernel.ts';
-import type { Family } from '../../net/address.ts';
 import type { Forwarding } from '../../state/types.ts';
-import {
-  type Backend,
-  type Counts,
-  type Fixed,
-  type FixedRepair,
-  type LateDeletions,
-  noCounts,
-  type Objects,
-  type Sweep,
-  type Tables,
-  type Tally,
-} from '../backend.ts';
+import type { Backend, Objects, RepairPart, Tables, Tally, WriteLater } from '../backend.ts';
 import { hairpinKeys } from '../elements.ts';
 import { type Environment, inTurns, type ModeConfig, type Pause } from '../mode.ts';
 import type { TableLayout } from '../nft-table/layout.ts';
-import { TableOwnership, tablesOf } from '../nft-table/ownership.ts';
+import { TableOwnership } from '../nft-table/ownership.ts';
 import { dropChain, rejectChain } from '../nft-table/refusals.ts';
 import { addMissingSets, isUsable, recreateTable } from '../nft-table/repair.ts';
 import { fixedChain, fixedRanges, sharedContent, type TableObject } from '../nft-table/shared.ts';
@@ -41,7 +29,7 @@ import type { NFTablesObjects } from './held.ts';
 import { type SetName, type SharedSet, sharedElements, tableLayout } from './layout.ts';
 import { NFTablesObservation } from './observation.ts';
 
-interface NFTablesTypes extends NFTablesObjects {
+export interface NFTablesTypes extends NFTablesObjects {
   readonly found: NFTablesObservation;
   readonly writer: BatchWriter;
 }
@@ -50,9 +38,7 @@ interface NFTablesTypes extends NFTablesObjects {
 const elementBytes = 48;
 
 export class NFTablesBackend implements Backend<NFTablesTypes> {
-  readonly family: Family;
-  readonly tables: Tables<NFTablesTypes>;
-  readonly late: LateDeletions<BatchWriter>;
+  readonly tables: Tables;
   readonly tally: Tally<NFTablesTypes>;
   readonly #config: ModeConfig;
   readonly #layout: TableLayout<SetName>;
@@ -61,33 +47,18 @@ export class NFTablesBackend implements Backend<NFTablesTypes> {
   readonly #deferred = new Deferred();
   readonly #affinity: AffinityKeeper;
   readonly #ownership: TableOwnership;
-  /** The table has no base chains, so that no packet meets it yet. */
-  #isStaged = false;
 
   constructor(config: ModeConfig) {
-    this.family = config.family;
     this.#config = config;
     this.#layout = tableLayout(config.family, config.countsTraffic);
     this.#classes = new ChainClasses(config);
     this.#affinity = new AffinityKeeper(config.family);
     this.#ownership = new TableOwnership(this.#layout, config.ownTables);
-    this.tables = tablesOf(this.#ownership, {
-      stage: (found: NFTablesObservation) => {
-        this.#isStaged ||= !found.isHooked;
-        return this.#isStaged;
-      },
-      hook: () => {
-        this.#isStaged = false;
-      },
-      miscounts: (kernel) => this.#counts.miscounts(kernel, this.family, this.#deferred),
-      sweep: sweepOf(this.#affinity),
-    });
-    this.late = lateDeletions(this.#deferred);
-    this.tally = tallyOf(this.#counts, this.#affinity);
-  }
-
-  twin(): NFTablesBackend {
-    return new NFTablesBackend(this.#config);
+    this.tables = this.#ownership;
+    this.tally = {
+      ...tallyOf(this.#counts, this.#affinity),
+      miscounts: (kernel) => this.#counts.miscounts(kernel, config.family, this.#deferred),
+    };
   }
 
   describe(forwarding: Forwarding): readonly string[] {
@@ -113,10 +84,10 @@ export class NFTablesBackend implements Backend<NFTablesTypes> {
     return { frontends, shared, bytes: elements * elementBytes };
   }
 
-  ofEnvironment(environment: Environment): TableObject<SharedSet>[] {
+  ofEnvironment(environment: Environment, isStaged: boolean): TableObject<SharedSet>[] {
     const { nodePortAddresses, serviceCIDRs } = environment;
     const chains = fixedChains(this.#config, environment);
-    const made = this.#isStaged ? chains.filter(({ base }) => base === undefined) : chains;
+    const made = isStaged ? chains.filter(({ base }) => base === undefined) : chains;
     const addresses = nodePortAddresses === 'all' ? [] : nodePortAddresses;
     return [
       ...made.map(fixedChain),
@@ -132,79 +103,64 @@ export class NFTablesBackend implements Backend<NFTablesTypes> {
     });
   }
 
-  async read(
-    kernel: Kernel,
-    pause: Pause,
-    begun: (found: NFTablesObservation) => void,
-  ): Promise<NFTablesObservation> {
+  get deferred(): WriteLater<BatchWriter> | undefined {
+    return this.#deferred.size > 0 ? this.#writeDeferred : undefined;
+  }
+
+  readonly #writeDeferred: WriteLater<BatchWriter> = (_kernel, { buffers }) => {
+    const ranges = this.#deferred.due();
+    for (const { set, key, from, to } of ranges) {
+      const buffer = buffers.to('delete', set, '');
+      for (let i = from; i < to; i += 1) buffer.keyIndex(key, i);
+    }
+    return ranges.map(({ id }) => id);
+  };
+
+  get sweep(): WriteLater<BatchWriter> | undefined {
+    return this.#affinity.due ? this.#writeSweep : undefined;
+  }
+
+  readonly #writeSweep: WriteLater<BatchWriter> = async (kernel, { buffers }) => {
+    for (const { set, keys } of await this.#affinity.stale(kernel)) {
+      const buffer = buffers.to('delete', set, '');
+      for (const key of keys) buffer.key(key);
+    }
+    return [];
+  };
+
+  settle(outcome: 'in force' | 'refused'): void {
+    if (outcome === 'in force') this.#deferred.confirm();
+    else this.#deferred.rollback();
+  }
+
+  async read(kernel: Kernel, pause: Pause): Promise<NFTablesObservation> {
     const found = new NFTablesObservation(this.#layout);
-    // From now on `touched` gets what batches write, whether it was read before or after.
-    begun(found);
     await found.read(kernel, pause);
     return found;
   }
 
-  async repairFixed(
-    found: NFTablesObservation,
-    writer: BatchWriter,
-    fixed: Fixed<NFTablesTypes>,
-    pause: Pause,
-  ): Promise<FixedRepair<BatchWriter>> {
-    const drift = noCounts();
-    const repair = { content: found.table, writer: writer.table, drift };
-    const isAnew = !(await isUsable(found.table, fixed.shared(), pause));
-    const isIndivisible = isAnew && found.table.exists;
-    if (isAnew) this.#recreate(found, writer, drift);
-    else addMissingSets(repair);
-    await deleteForeignVerdicts(found, writer, drift, pause);
-    return { drift, isAnew, isIndivisible, prune: () => this.#prune(found) };
+  async repairFixed(found: NFTablesObservation, repair: RepairPart<NFTablesTypes>): Promise<void> {
+    const { drift, pause, writer } = repair;
+    const table = { content: found.table, writer: writer.table, drift };
+    if (await isUsable(found.table, repair.shared(), pause)) addMissingSets(table);
+    else {
+      // The table is recreated, because sets and hooks can't be changed in place.
+      repair.startAnew(found.table.exists ? 'indivisible' : undefined);
+      recreateTable(table, this.#ownership);
+      found.clear();
+      this.#deferred.keep(() => false);
+      this.#affinity.startOver();
+    }
+    await deleteForeignVerdicts(found, repair);
   }
 
-  /** Recreates the table, because sets and hooks can't be changed in place. */
-  #recreate(found: NFTablesObservation, writer: BatchWriter, drift: Counts): void {
-    recreateTable({ content: found.table, writer: writer.table, drift }, this.#ownership);
-    found.clear();
-    this.#deferred.keep(() => false);
-    this.#affinity.startOver();
-  }
-
-  async #prune(found: NFTablesObservation): Promise<number> {
+  async prune(
+    { frontends }: NFTablesObservation,
+    { touched }: RepairPart<NFTablesTypes>,
+  ): Promise<void> {
     // Deleting an element that is gone would fail, and the whole transaction with it.
-    this.#deferred.keep((id) => found.touched.has(id) || found.frontends.has(id));
-    return 0;
+    this.#deferred.keep((id) => touched.has(id) || frontends.has(id));
   }
-}
-
-function lateDeletions(deferred: Deferred): LateDeletions<BatchWriter> {
-  return {
-    get isAny(): boolean {
-      return deferred.size > 0;
-    },
-    confirm: () => deferred.confirm(),
-    rollback: () => deferred.rollback(),
-    write: (_kernel, { buffers }) => {
-      const ranges = deferred.due();
-      for (const { set, key, from, to } of ranges) {
-        const buffer = buffers.to('delete', set, '');
-        for (let i = from; i < to; i += 1) buffer.keyIndex(key, i);
-      }
-      return ranges.map(({ id }) => id);
-    },
-  };
-}
-
-function sweepOf(affinity: AffinityKeeper): Sweep<BatchWriter> {
-  return {
-    get isDue(): boolean {
-      return affinity.due;
-    },
-    write: async (kernel, { buffers }) => {
-      for (const { set, keys } of await affinity.stale(kernel)) {
-        const buffer = buffers.to('delete', set, '');
-        for (const key of keys) buffer.key(key);
-      }
-    },
-  };
 }
 
 function tallyOf(counts: ElementCounts, affinity: AffinityKeeper): Tally<NFTablesTypes> {
@@ -238,11 +194,10 @@ const usual: Readonly<Record<VerdictPart, RegExp>> = {
  * allowed.
  */
 async function deleteForeignVerdicts(
-  { frontends, touched }: NFTablesObservation,
-  { buffers }: BatchWriter,
-  drift: Counts,
-  pause: Pause,
+  { frontends }: NFTablesObservation,
+  { drift, pause, touched, writer }: RepairPart<NFTablesTypes>,
 ): Promise<void> {
+  const { buffers } = writer;
   await inTurns(frontends, pause, ([id, held]) => {
     if (touched.has(id)) return;
     for (const part of verdictParts) {

@@ -6,7 +6,7 @@ import { RecordWriter } from '../../kernel/records.ts';
 import type { OwnedObject, ProxyMode } from '../mode.ts';
 import { ModePlanner } from '../planner.ts';
 import { readAffinityFill } from './affinity-fill.ts';
-import { NFTablesBackend } from './backend.ts';
+import { NFTablesBackend, type NFTablesTypes } from './backend.ts';
 import { tableComment, tableName } from './layout.ts';
 import { probe } from './probe.ts';
 import { readTraffic } from './traffic.ts';
@@ -22,7 +22,12 @@ export const nftablesMode: ProxyMode = {
   trafficCounts: readTraffic,
   metrics: ['fullSync', 'partialSync', 'nftablesFailures', 'nftablesCleanupFailures'],
   probe,
-  planner: (config, environment) => new ModePlanner(new NFTablesBackend(config), environment),
+  planner: (config, environment) =>
+    new ModePlanner<NFTablesTypes>({
+      family: config.family,
+      backend: () => new NFTablesBackend(config),
+      environment,
+    }),
   owned,
   cleanup,
 };

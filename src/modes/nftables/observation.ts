@@ -23,7 +23,6 @@ export class NFTablesObservation implements Found<NFTablesObjects> {
   generation = 0;
   readonly table: TableContent<SetName>;
   readonly frontends = new Map<string, HeldFrontend>();
-  readonly touched = new Set<string>();
 
   constructor(layout: ReturnType<typeof tableLayout>) {
     this.family = layout.family;
@@ -43,7 +42,6 @@ export class NFTablesObservation implements Found<NFTablesObjects> {
   clear(): void {
     this.table.clear();
     this.frontends.clear();
-    this.touched.clear();
   }
 
   adopt(next: Forwarding): Forwarding {
@@ -92,7 +90,7 @@ export class NFTablesObservation implements Found<NFTablesObjects> {
       : 'missing';
   }
 
-  *shared(): Generator<{ readonly id: string; readonly isDeletedLater?: boolean }> {
+  *shared(): Generator<{ readonly id: string; readonly laterRank?: number | undefined }> {
     for (const set of sharedElements.sets) {
       for (const key of this.table.elements(set)) yield { id: sharedElements.idOf(set, key) };
     }

@@ -1,9 +1,8 @@
 /** Mode userspace for one family: sockets for frontends, addresses that all share. */
 import type { Kernel } from '../../kernel/kernel.ts';
-import type { Family } from '../../net/address.ts';
 import { formatFrontend } from '../../state/conflict.ts';
 import type { Forwarding } from '../../state/types.ts';
-import type { Backend, FixedRepair, Objects } from '../backend.ts';
+import type { Backend, Objects, RepairPart, WriteLater } from '../backend.ts';
 import type { Environment, ModeConfig } from '../mode.ts';
 import { boundAddresses } from '../own-addresses.ts';
 import { servedFrontends } from '../sockets/frontends.ts';
@@ -18,26 +17,20 @@ import {
   UserspaceObservation,
 } from './observation.ts';
 
-interface UserspaceTypes extends UserspaceObjects {
+export interface UserspaceTypes extends UserspaceObjects {
   readonly found: UserspaceObservation;
   readonly writer: BatchWriter;
 }
 
 export class UserspaceBackend implements Backend<UserspaceTypes> {
-  readonly family: Family;
-  readonly late: LingeringAddresses;
   readonly #config: ModeConfig;
   readonly #sockets: Sockets;
+  readonly #lingering: LingeringAddresses;
 
   constructor(config: ModeConfig, sockets: Sockets) {
-    this.family = config.family;
     this.#config = config;
     this.#sockets = sockets;
-    this.late = new LingeringAddresses(sockets);
-  }
-
-  twin(): UserspaceBackend {
-    return new UserspaceBackend(this.#config, this.#sockets);
+    this.#lingering = new LingeringAddresses(sockets);
   }
 
   describe(forwarding: Forwarding, environment: Environment): readonly string[] {
@@ -60,23 +53,34 @@ export class UserspaceBackend implements Backend<UserspaceTypes> {
   }
 
   writer(): BatchWriter {
-    return new BatchWriter(this.family, this.#sockets, this.late);
+    return new BatchWriter(this.#config.family, this.#sockets, this.#lingering);
   }
 
   async read(kernel: Kernel): Promise<UserspaceObservation> {
     return new UserspaceObservation({
       hasLink: await hasLink(kernel),
-      addresses: await addressesOf(kernel, this.family),
-      sockets: this.#sockets.frontends(this.family),
-      isLingering: (id) => this.late.has(id),
+      addresses: await addressesOf(kernel, this.#config.family),
+      sockets: this.#sockets.frontends(this.#config.family),
+      isLingering: (id) => this.#lingering.has(id),
     });
   }
 
+  get deferred(): WriteLater<BatchWriter> | undefined {
+    return this.#lingering.isAny ? this.#unbindIdle : undefined;
+  }
+
+  readonly #unbindIdle: WriteLater<BatchWriter> = (_kernel, writer) => {
+    const idle = this.#lingering.takeIdle();
+    for (const [, key] of idle) writer.unbind(key);
+    return idle.map(([id]) => id);
+  };
+
   async repairFixed(
-    { intact }: UserspaceObservation,
-    writer: BatchWriter,
-  ): Promise<FixedRepair<BatchWriter>> {
-    if (!intact) writer.addLink();
-    return { drift: { missing: intact ? 0 : 1, wrong: 0, unwanted: 0 } };
+    { hasLink }: UserspaceObservation,
+    { drift, writer }: RepairPart<UserspaceTypes>,
+  ): Promise<void> {
+    if (hasLink) return;
+    writer.addLink();
+    drift.missing += 1;
   }
 }

@@ -1,15 +1,8 @@
-import type { Kernel } from '../../kernel/kernel.ts';
-import type { LateDeletions } from '../backend.ts';
 import { binary } from '../elements.ts';
 import type { Sockets } from '../sockets/switchboard.ts';
 
-/** What deletes addresses from the link. */
-interface Unbinding {
-  unbind(key: Uint8Array): void;
-}
-
 /** Addresses that are not desired and still have connections. */
-export class LingeringAddresses implements LateDeletions<Unbinding> {
+export class LingeringAddresses {
   readonly #sockets: Sockets;
   readonly #addresses = new Map<string, Uint8Array>();
 
@@ -37,16 +30,10 @@ export class LingeringAddresses implements LateDeletions<Unbinding> {
     return this.#addresses.delete(id);
   }
 
-  /** Nothing: after a failure the link is read again. */
-  confirm(): void {}
-  rollback(): void {}
-
-  write(_kernel: Kernel, writer: Unbinding): string[] {
+  /** Forgets those without connections, and returns them. */
+  takeIdle(): readonly (readonly [id: string, key: Uint8Array])[] {
     const idle = [...this.#addresses].filter(([, key]) => !this.#sockets.isBusy(key));
-    for (const [id, key] of idle) {
-      this.#addresses.delete(id);
-      writer.unbind(key);
-    }
-    return idle.map(([id]) => id);
+    for (const [id] of idle) this.#addresses.delete(id);
+    return idle;
   }
 }

@@ -3,7 +3,7 @@ import type { OwnedObject, ProxyMode } from '../mode.ts';
 import { ModePlanner } from '../planner.ts';
 import type { Descriptors } from '../sockets/descriptors.ts';
 import { Switchboard } from '../sockets/switchboard.ts';
-import { UserspaceBackend } from './backend.ts';
+import { UserspaceBackend, type UserspaceTypes } from './backend.ts';
 import { linkName } from './layout.ts';
 import { deleteLink, hasLink, probe } from './link.ts';
 import { addressesOf } from './observation.ts';
@@ -26,7 +26,12 @@ export function userspaceMode(descriptors?: Descriptors): ProxyMode {
       switchboard.traffic.read(family, pause, report),
     probe,
     planner: (config, environment) =>
-      new ModePlanner(new UserspaceBackend(config, switchboard), environment, 'bound'),
+      new ModePlanner<UserspaceTypes>({
+        family: config.family,
+        backend: () => new UserspaceBackend(config, switchboard),
+        environment,
+        bindsAddresses: true,
+      }),
     owned,
     cleanup: async (kernel) => {
       switchboard.closeAll();

@@ -2,7 +2,6 @@
 import type { Kernel } from '../../kernel/kernel.ts';
 import { NFPROTO } from '../../kernel/nft/constants.ts';
 import type { Family } from '../../net/address.ts';
-import type { Forwarding } from '../../state/types.ts';
 import type { Found } from '../backend.ts';
 import { binary } from '../elements.ts';
 import type { SharedObject } from '../shared-objects.ts';
@@ -31,8 +30,7 @@ export interface UserspaceObjects {
 export class UserspaceObservation implements Found<UserspaceObjects> {
   /** Nothing is in a ruleset. */
   readonly generation = undefined;
-  readonly intact: boolean;
-  readonly touched = new Set<string>();
+  readonly hasLink: boolean;
   readonly #sockets: ReadonlyMap<string, ServedFrontend>;
   readonly #taken = new Set<string>();
   /** Those on our link. */
@@ -46,15 +44,10 @@ export class UserspaceObservation implements Found<UserspaceObjects> {
     /** Whether the address is kept only for its connections. */
     readonly isLingering: (id: string) => boolean;
   }) {
-    this.intact = found.hasLink;
+    this.hasLink = found.hasLink;
     this.#sockets = new Map([...found.sockets].map((one) => [one.id, one]));
     this.#addresses = new Map(found.addresses.map((key) => [binary(key), boundAddress(key)]));
     this.#isLingering = found.isLingering;
-  }
-
-  /** The order of a pool does not matter to sockets. */
-  adopt(next: Forwarding): Forwarding {
-    return next;
   }
 
   take({ id }: ServedFrontend): ServedFrontend | undefined {

@@ -2,7 +2,7 @@
 import fc from 'fast-check';
 import { describe, expect, it, vi } from 'vitest';
 import { ModePlanner } from '../../../src/modes/planner.ts';
-import { UserspaceBackend } from '../../../src/modes/userspace/backend.ts';
+import { UserspaceBackend, type UserspaceTypes } from '../../../src/modes/userspace/backend.ts';
 import { FakeKernel } from '../../fake/kernel.ts';
 import type { WrittenSockets } from '../../fake/sockets.ts';
 import { config } from '../modes/nftables/forwardings.ts';
@@ -17,7 +17,13 @@ const subjects: readonly Subject[] = [
   ...ruleSubjects,
   {
     name: 'userspace',
-    planner: (e, sockets) => new ModePlanner(new UserspaceBackend(config, sockets), e, 'bound'),
+    planner: (environment, sockets) =>
+      new ModePlanner<UserspaceTypes>({
+        family: config.family,
+        backend: () => new UserspaceBackend(config, sockets),
+        environment,
+        bindsAddresses: true,
+      }),
   },
 ];
 

@@ -1,7 +1,10 @@
 /** Any life of a cluster, in the maps of connect-time translation. */
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import { ConnectTimeBackend } from '../../../../src/modes/connect-time/backend.ts';
+import {
+  ConnectTimeBackend,
+  type ConnectTimeTypes,
+} from '../../../../src/modes/connect-time/backend.ts';
 import { type Placement, standardRoom } from '../../../../src/modes/connect-time/placement.ts';
 import type { Environment, ProxyMode } from '../../../../src/modes/mode.ts';
 import { nftablesMode } from '../../../../src/modes/nftables/mode.ts';
@@ -28,8 +31,11 @@ function excluding(environment: Environment): Environment {
 }
 
 const planner: ProxyMode['planner'] = (config, environment) => {
-  const backend = new ConnectTimeBackend(config, placement);
-  const maps = new ModePlanner(backend, excluding(environment));
+  const maps = new ModePlanner<ConnectTimeTypes>({
+    family: config.family,
+    backend: () => new ConnectTimeBackend(config, placement),
+    environment: excluding(environment),
+  });
   const told = maps.environment.bind(maps);
   maps.environment = (next, pause) => told(excluding(next), pause);
   return maps;

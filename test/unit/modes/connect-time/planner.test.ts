@@ -2,7 +2,10 @@
 import { beforeEach, expect, it } from 'vitest';
 import { kernelOps } from '../../../../src/kernel/ops.ts';
 import { readRecords } from '../../../../src/kernel/records.ts';
-import { ConnectTimeBackend } from '../../../../src/modes/connect-time/backend.ts';
+import {
+  ConnectTimeBackend,
+  type ConnectTimeTypes,
+} from '../../../../src/modes/connect-time/backend.ts';
 import { packedGroup } from '../../../../src/modes/connect-time/layout.ts';
 import { standardRoom } from '../../../../src/modes/connect-time/placement.ts';
 import { type Environment, noPause, type Planner } from '../../../../src/modes/mode.ts';
@@ -38,7 +41,11 @@ beforeEach(() => {
 });
 
 function newPlanner(): Planner {
-  return new ModePlanner(new ConnectTimeBackend(config, placement), environment);
+  return new ModePlanner<ConnectTimeTypes>({
+    family: config.family,
+    backend: () => new ConnectTimeBackend(config, placement),
+    environment,
+  });
 }
 
 async function start(...wanted: Forwarding[]): Promise<void> {

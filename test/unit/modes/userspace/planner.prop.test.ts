@@ -10,7 +10,7 @@ import {
   type Repair,
 } from '../../../../src/modes/mode.ts';
 import { ModePlanner } from '../../../../src/modes/planner.ts';
-import { UserspaceBackend } from '../../../../src/modes/userspace/backend.ts';
+import { UserspaceBackend, type UserspaceTypes } from '../../../../src/modes/userspace/backend.ts';
 import { sameForwarding } from '../../../../src/state/equal.ts';
 import type { Forwarding } from '../../../../src/state/types.ts';
 import { FakeKernel } from '../../../fake/kernel.ts';
@@ -190,11 +190,12 @@ class Life {
   }
 
   #newPlanner(): Planner {
-    return new ModePlanner(
-      new UserspaceBackend(this.#config, this.#sockets),
-      this.#environment,
-      'bound',
-    );
+    return new ModePlanner<UserspaceTypes>({
+      family: this.#config.family,
+      backend: () => new UserspaceBackend(this.#config, this.#sockets),
+      environment: this.#environment,
+      bindsAddresses: true,
+    });
   }
 
   state(): string {

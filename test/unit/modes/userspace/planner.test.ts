@@ -8,7 +8,7 @@ import type { ModeConfig, ProxyMode } from '../../../../src/modes/mode.ts';
 import { ModePlanner } from '../../../../src/modes/planner.ts';
 import type { ServedFrontend } from '../../../../src/modes/sockets/frontends.ts';
 import { type Refusal, Switchboard } from '../../../../src/modes/sockets/switchboard.ts';
-import { UserspaceBackend } from '../../../../src/modes/userspace/backend.ts';
+import { UserspaceBackend, type UserspaceTypes } from '../../../../src/modes/userspace/backend.ts';
 import { userspaceMode } from '../../../../src/modes/userspace/mode.ts';
 import { formatAddress } from '../../../../src/net/address.ts';
 import type { Service } from '../../../../src/state/types.ts';
@@ -154,7 +154,13 @@ describe('a Service in mode userspace', () => {
     const world = new World(
       {},
       kernel,
-      (e) => new ModePlanner(new UserspaceBackend(config, sockets), e, 'bound'),
+      (environment) =>
+        new ModePlanner<UserspaceTypes>({
+          family: config.family,
+          backend: () => new UserspaceBackend(config, sockets),
+          environment,
+          bindsAddresses: true,
+        }),
     );
     for (const [name, at] of Object.entries({ denied, web })) {
       world.setService(serviceAt(name, at));
