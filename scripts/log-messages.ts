@@ -583,6 +583,47 @@ export const logTopics: Readonly<Record<string, readonly LogMessage[]>> = {
       'Let the programs that `note` names use iptables-nft.',
     ],
   ]),
+  'Fast path': rows([
+    [
+      'Using the fast path',
+      'info',
+      'packets, devices',
+      'Connections to Services go to a flowtable after so many packets, on so many devices.',
+    ],
+    [
+      'The fast path is unavailable; all packets meet the rules',
+      'warn',
+      'err',
+      'The kernel, the mode, the devices or another program stand in its way; `err` says which. Services work.',
+      'Do what `err` says, or set `fastPath: off`.',
+    ],
+    [
+      'A device cannot take part in the fast path',
+      'warn',
+      'device, err',
+      'The kernel refuses this device. Packets that come by it meet the rules.',
+    ],
+    [
+      'The fast path was changed by another program; repaired',
+      'warn',
+      'table',
+      'Its table was not as we had made it. Connections go to the flowtable again with their next packets.',
+      'Find the program that changes `table`.',
+    ],
+    [
+      'Could not update the fast path; trying again',
+      'error',
+      'err',
+      'The kernel refused a change. What was in force stays: new devices may not take part yet.',
+      'Look at `err` if it does not end.',
+    ],
+    [
+      'Removed the fast path',
+      'info',
+      'table',
+      'It is off now: connections that took it meet the rules again.',
+    ],
+  ]),
   'Connect-time translation': rows([
     [
       'Connect-time translation is unavailable; using packet rules only',

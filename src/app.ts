@@ -3,6 +3,7 @@ import type { Config } from './config/config.ts';
 import { ConnectTime } from './connect-time.ts';
 import type { EngineOptions } from './engine.ts';
 import { type EngineSettings, engineSettings } from './engine-settings.ts';
+import { FastPath, type FastPathOptions } from './fast-path/fast-path.ts';
 import { checkConfig } from './host/checks.ts';
 import { isConntrackLiberal } from './host/conntrack.ts';
 import { ipvsSettings } from './host/ipvs.ts';
@@ -36,6 +37,8 @@ export interface AppOptions extends ObserversOptions {
   readonly followInterfaces?: NonNullable<EngineOptions['followInterfaces']>;
   /** The paths that connect-time translation needs; undefined = not supported on this machine. */
   readonly connectTime?: ConnectTimePaths;
+  /** Says which devices lead to other machines, for the fast path. Default: `host`. */
+  readonly deviceFiles?: FastPathOptions['host'];
   /** Watches the pods that a selector matches. Absent with manifests. */
   readonly watchPods?: WatchPods;
   /** The loopback addresses of this process are the node's; default: no. */
@@ -55,6 +58,7 @@ export class App {
   readonly #ending = new AbortController();
   readonly #observers: Observers;
   readonly #connectTime: ConnectTime;
+  readonly #fastPath: FastPath;
   readonly #localhost: LocalhostListeners | undefined;
   /** The part that programs the kernel. */
   readonly #runner: ModeRunner;
@@ -83,7 +87,10 @@ export class App {
       nodeListed: () => this.#listed.has('nodes'),
       localhostListeners: (family) => this.#localhost?.count(family) ?? 0,
       connectTime: () => this.#connectTime,
+      fastPath: () => this.#fastPath,
     });
+    const host = options.deviceFiles ?? options.host;
+    this.#fastPath = new FastPath({ ...options, ...(host && { host }), state: this.#state });
     const { events, localhost, source } = this.#observers;
     this.#localhost = options.ownsLoopback
       ? new LocalhostListeners(localhost, options.descriptors)
@@ -115,7 +122,7 @@ export class App {
    * Everything that the source has delivered so far is in force in the kernel, or in quarantine.
    */
   get upToDate(): boolean {
-    return this.#runner.upToDate;
+    return this.#runner.upToDate && this.#fastPath.upToDate;
   }
 
   /**
@@ -161,6 +168,7 @@ export class App {
     if (config.oomScoreAdj !== before.oomScoreAdj) this.#setOomScore();
     if (mode !== this.#runner.mode) this.#runner.switchTo(mode);
     else this.#follow(this.#state.node);
+    this.#fastPath.choose(config, mode.name);
   }
 
   async #live(
@@ -182,7 +190,7 @@ export class App {
     } finally {
       this.end();
       await Promise.allSettled(parts);
-      await this.#connectTime.close();
+      await Promise.all([this.#connectTime.close(), this.#fastPath.close()]);
       this.#observers.close();
       const { conntrack, kernel, modes } = this.#options;
       for (const mode of modes.values()) mode.close?.();
@@ -253,6 +261,7 @@ export class App {
     await this.#prepare(signal);
     if (signal.aborted) return;
     await this.#connectTime.choose(this.#config);
+    this.#fastPath.choose(this.#config, this.#runner.mode.name);
     this.#observers.events.starting();
     await this.#runner.run(signal);
   }
@@ -271,6 +280,7 @@ export class App {
       resolved: (service) => {
         serviceHealth.resolved(service);
         verdicts.resolved(service);
+        this.#fastPath.resolved(service);
       },
       takeoverObserver: takeover,
       localhost: this.#localhost,
@@ -322,6 +332,7 @@ export class App {
       synced: (resource) => {
         this.#options.log.info({ resource }, 'First list complete');
         this.#state.markSynced(resource);
+        this.#fastPath.synced();
         this.#listed.add(resource);
         this.#observers.http.changed();
         this.#wakeup.wake();

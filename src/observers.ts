@@ -15,6 +15,7 @@ import type { ProxyMode } from './modes/mode.ts';
 import type { NoRoom } from './modes/sockets/descriptors.ts';
 import type { LocalhostEvent } from './modes/sockets/localhost.ts';
 import type { Family } from './net/address.ts';
+import type { Inside } from './serve/ask/inside.ts';
 import { Journal } from './serve/ask/journal.ts';
 import { statusNow } from './serve/ask/status.ts';
 import { Verdicts } from './serve/ask/verdicts.ts';
@@ -87,6 +88,7 @@ export interface Present {
     ConnectTime,
     'exclusion' | 'findStale' | 'kernelClients' | 'reach' | 'stale'
   >;
+  readonly fastPath: NonNullable<Inside['fastPath']>;
   /** Sockets that listen for node ports on the loopback address. */
   readonly localhostListeners: (family: Family) => number;
 }
@@ -264,7 +266,7 @@ export class Observers {
 
   #serve(signal: AbortSignal): Promise<void>[] {
     const { events, health, http, journal, metrics, verdicts } = this;
-    const { config, connectTime, engine, fallbacks, state } = this.#present;
+    const { config, connectTime, engine, fallbacks, fastPath, state } = this.#present;
     const { clock, conntrack, host, kernel, log, nodeName, routeTo, source } = this.#options;
     const mode = () => this.#present.mode().name;
     const failed = events.serverFailed.bind(events);
@@ -280,6 +282,7 @@ export class Observers {
       mode,
       fallbacks,
       connectTime,
+      fastPath,
       health,
       engine,
       counters,

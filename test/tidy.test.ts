@@ -37,6 +37,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   config: ['net', 'state', 'modes'],
   host: ['net', 'config', 'modes', 'state', 'kernel'],
   takeover: ['time', 'net', 'kernel', 'state', 'modes', 'sync', 'host'],
+  'fast-path': ['time', 'net', 'kernel', 'state', 'modes', 'host'],
   ask: ['net'],
   serve: [
     'time',
@@ -57,6 +58,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   trace: ['ask', 'net', 'host', 'kernel'],
   cli: [
     'time',
+    'fast-path',
     'shadow',
     'trace',
     'preflight',

@@ -14,7 +14,7 @@ namespace {
 
 struct WatchOptions {
   std::string network_namespace;
-  std::vector<nft::WatchedTable> tables;
+  Watcher::Reader reader;
 };
 
 /** Nothing when the options are invalid, or when an exception is pending. */
@@ -24,9 +24,12 @@ std::optional<WatchOptions> ReadWatchOptions(Napi::Env env, const Napi::Value& v
   const Napi::Value netns = object.Get("netns");
   const Napi::Value tables = object.Get("tables");
   if (env.IsExceptionPending()) return std::nullopt;
-  if (!(netns.IsString() || netns.IsUndefined()) || !tables.IsArray()) return std::nullopt;
-  WatchOptions options;
-  if (netns.IsString()) options.network_namespace = netns.As<Napi::String>().Utf8Value();
+  if (!(netns.IsString() || netns.IsUndefined())) return std::nullopt;
+  std::string network_namespace;
+  if (netns.IsString()) network_namespace = netns.As<Napi::String>().Utf8Value();
+  if (tables.IsUndefined()) return WatchOptions{network_namespace, route::LinkChangeReader()};
+  if (!tables.IsArray()) return std::nullopt;
+  std::vector<nft::WatchedTable> watched;
   const Napi::Array array = tables.As<Napi::Array>();
   for (std::uint32_t i = 0; i < array.Length(); ++i) {
     const Napi::Value element = array.Get(i);
@@ -35,10 +38,9 @@ std::optional<WatchOptions> ReadWatchOptions(Napi::Env env, const Napi::Value& v
     const Napi::Value name = element.As<Napi::Object>().Get("table");
     if (env.IsExceptionPending() || !family.IsNumber() || !name.IsString()) return std::nullopt;
     const std::uint32_t number = family.As<Napi::Number>().Uint32Value();
-    options.tables.push_back(
-        {static_cast<std::uint8_t>(number), name.As<Napi::String>().Utf8Value()});
+    watched.push_back({static_cast<std::uint8_t>(number), name.As<Napi::String>().Utf8Value()});
   }
-  return options;
+  return WatchOptions{network_namespace, nft::ChangeReader(std::move(watched))};
 }
 
 }  // namespace
@@ -54,12 +56,12 @@ WatchWrap::WatchWrap(const Napi::CallbackInfo& info) : Napi::ObjectWrap<WatchWra
   auto options = ReadWatchOptions(env, info[0]);
   if (env.IsExceptionPending()) return;
   if (!options || !info[1].IsFunction()) {
-    Napi::TypeError::New(env, "Watch: takes options with tables, and a function")
+    Napi::TypeError::New(env, "Watch: takes options, which may have tables, and a function")
         .ThrowAsJavaScriptException();
     return;
   }
   watching_ = Watching::Start(env, info[1].As<Napi::Function>(),
-                              std::move(options->network_namespace), std::move(options->tables));
+                              std::move(options->network_namespace), std::move(options->reader));
 }
 
 WatchWrap::~WatchWrap() {

@@ -2,6 +2,7 @@
 
 #include <linux/netfilter/nfnetlink.h>
 #include <linux/netlink.h>
+#include <linux/rtnetlink.h>
 #include <poll.h>
 #include <sys/eventfd.h>
 
@@ -20,12 +21,26 @@ constexpr int kDatagramsPerTurn = 1024;
 constexpr int kRestAfterChangeMs = 25;
 constexpr int kRestMs = 2;
 
+wire::SocketOptions OptionsFor(const Watcher::Reader& reader) noexcept {
+  wire::SocketOptions options;
+  options.receive_buffer_bytes = kReceiveBufferBytes;
+  if (std::holds_alternative<nft::ChangeReader>(reader)) {
+    options.protocol = NETLINK_NETFILTER;
+    options.group = NFNLGRP_NFTABLES;
+    options.family_header_bytes = sizeof(nfgenmsg);
+  } else {
+    options.protocol = NETLINK_ROUTE;
+    options.group = RTNLGRP_LINK;
+    options.family_header_bytes = sizeof(ifinfomsg);
+  }
+  return options;
+}
+
 }  // namespace
 
-Watcher::Watcher(std::string network_namespace, std::vector<nft::WatchedTable> tables,
-                 Changed changed, Ended ended)
+Watcher::Watcher(std::string network_namespace, Reader reader, Changed changed, Ended ended)
     : namespace_(std::move(network_namespace)),
-      reader_(std::move(tables)),
+      reader_(std::move(reader)),
       changed_(std::move(changed)),
       ended_(std::move(ended)) {}
 
@@ -60,17 +75,18 @@ void Watcher::Abandon() noexcept {
 std::expected<void, SystemError> Watcher::Run() {
   auto entered = EnterNamespace(namespace_);
   if (!entered) return entered;
-  auto socket = wire::Socket::Open({.protocol = NETLINK_NETFILTER,
-                                    .group = NFNLGRP_NFTABLES,
-                                    .receive_buffer_bytes = kReceiveBufferBytes,
-                                    .family_header_bytes = sizeof(nfgenmsg)});
+  auto socket = wire::Socket::Open(OptionsFor(reader_));
   if (!socket) return std::unexpected(socket.error());
   return Follow(*socket);
 }
 
+void Watcher::Report() const {
+  changed_(std::visit([](const auto& reader) { return reader.committer(); }, reader_));
+}
+
 std::expected<void, SystemError> Watcher::Follow(wire::Socket& socket) {
   // Changes from before the socket was open are not known, so one is reported.
-  changed_(reader_.committer());
+  Report();
   for (;;) {
     const auto ready = Wait(&socket, -1);
     if (!ready) return std::unexpected(ready.error());
@@ -79,14 +95,19 @@ std::expected<void, SystemError> Watcher::Follow(wire::Socket& socket) {
       const auto received = socket.Receive(0);
       if (!received) return std::unexpected(received.error());
       if (received->outcome == wire::Socket::Outcome::kNothing) break;
-      if (received->outcome == wire::Socket::Outcome::kOverrun) {
-        reader_.TakeOverrun();
-      } else {
-        reader_.Take(received->datagram, own_port_);
-      }
+      const bool overrun = received->outcome == wire::Socket::Outcome::kOverrun;
+      std::visit(
+          [&](auto& reader) {
+            if (overrun) {
+              reader.TakeOverrun();
+            } else {
+              reader.Take(received->datagram, own_port_);
+            }
+          },
+          reader_);
     }
-    const bool changed = reader_.TakeChanged();
-    if (changed) changed_(reader_.committer());
+    const bool changed = std::visit([](auto& reader) { return reader.TakeChanged(); }, reader_);
+    if (changed) Report();
     const auto rested = Wait(nullptr, changed ? kRestAfterChangeMs : kRestMs);
     if (!rested) return std::unexpected(rested.error());
     if (!*rested) return {};

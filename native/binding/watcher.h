@@ -1,4 +1,4 @@
-// A thread that waits for changes of nf_tables by other programs.
+// A thread that waits for changes of nf_tables by other programs, or of links.
 #ifndef FAIRLEAD_BINDING_WATCHER_H_
 #define FAIRLEAD_BINDING_WATCHER_H_
 
@@ -10,11 +10,13 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "base/file_descriptor.h"
 #include "base/system_error.h"
 #include "nft/change_reader.h"
+#include "route/link_change_reader.h"
 #include "wire/socket.h"
 
 namespace fairlead::binding {
@@ -27,12 +29,13 @@ namespace fairlead::binding {
  */
 class Watcher {
  public:
+  /** What is watched: tables, or all links. */
+  using Reader = std::variant<nft::ChangeReader, route::LinkChangeReader>;
   using Changed = std::function<void(const nft::Committer& by)>;
   using Ended = std::function<void(const std::optional<SystemError>& error)>;
 
   /** `network_namespace`: a path such as /run/netns/a; empty = the process's. */
-  Watcher(std::string network_namespace, std::vector<nft::WatchedTable> tables, Changed changed,
-          Ended ended);
+  Watcher(std::string network_namespace, Reader reader, Changed changed, Ended ended);
   /** Calls Abandon. */
   ~Watcher();
   Watcher(const Watcher&) = delete;
@@ -50,11 +53,12 @@ class Watcher {
   /** Until Close, or until a system call fails. */
   std::expected<void, SystemError> Run();
   std::expected<void, SystemError> Follow(wire::Socket& socket);
+  void Report() const;
   /** Waits until the socket, if any, has a message. False after Close. */
   std::expected<bool, SystemError> Wait(const wire::Socket* socket, int timeout_ms) const noexcept;
 
   const std::string namespace_;
-  nft::ChangeReader reader_;
+  Reader reader_;
   const Changed changed_;
   const Ended ended_;
   std::atomic<std::uint32_t> own_port_ = 0;

@@ -7,9 +7,9 @@
 
 namespace fairlead::binding {
 
-Watching::Watching(std::string network_namespace, std::vector<nft::WatchedTable> tables)
+Watching::Watching(std::string network_namespace, Watcher::Reader reader)
     : watcher_(
-          std::move(network_namespace), std::move(tables),
+          std::move(network_namespace), std::move(reader),
           [this](const nft::Committer& by) { Report(by); },
           [this](const std::optional<SystemError>& error) {
             if (error) Report(*error);
@@ -39,9 +39,8 @@ bool Watching::CreateFunction(Napi::Env env, const Napi::Function& report) {
 }
 
 std::shared_ptr<Watching> Watching::Start(Napi::Env env, const Napi::Function& report,
-                                          std::string network_namespace,
-                                          std::vector<nft::WatchedTable> tables) {
-  auto watching = std::make_shared<Watching>(std::move(network_namespace), std::move(tables));
+                                          std::string network_namespace, Watcher::Reader reader) {
+  auto watching = std::make_shared<Watching>(std::move(network_namespace), std::move(reader));
   if (!watching->CreateFunction(env, report)) {
     Napi::Error::New(env, "the environment is shutting down").ThrowAsJavaScriptException();
     return nullptr;

@@ -18,14 +18,13 @@ class Watching : public std::enable_shared_from_this<Watching> {
  public:
   /** Starts a watcher. On failure a JavaScript exception is pending, and the result is empty. */
   static std::shared_ptr<Watching> Start(Napi::Env env, const Napi::Function& report,
-                                         std::string network_namespace,
-                                         std::vector<nft::WatchedTable> tables);
+                                         std::string network_namespace, Watcher::Reader reader);
 
   void Ignore(std::uint32_t port) noexcept { watcher_.Ignore(port); }
   void Close() noexcept { watcher_.Close(); }
 
   // Only for Start.
-  Watching(std::string network_namespace, std::vector<nft::WatchedTable> tables);
+  Watching(std::string network_namespace, Watcher::Reader reader);
 
  private:
   /** The program that made a change, or why the watch has ended. */

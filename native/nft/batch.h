@@ -19,7 +19,8 @@ using Op =
                  protocol::op::ChainDelete, protocol::op::ChainFlush, protocol::op::RuleAdd,
                  protocol::op::RuleDelete, protocol::op::SetAdd, protocol::op::SetDelete,
                  protocol::op::SetFlush, protocol::op::ElementsAdd, protocol::op::ElementsDelete,
-                 protocol::op::XtRuleAdd, protocol::op::XtRuleInsert, protocol::op::ObjectDelete>;
+                 protocol::op::XtRuleAdd, protocol::op::XtRuleInsert, protocol::op::ObjectDelete,
+                 protocol::op::FlowtableAdd, protocol::op::FlowtableDevicesDelete>;
 
 /** Encodes the ops, whose indices begin at `first_op`, as a transaction that is ready to send. */
 std::expected<BatchWriter, BadOp> EncodeBatch(std::span<const std::uint8_t> ops,

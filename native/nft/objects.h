@@ -1,4 +1,4 @@
-// Writes ops about tables, chains, rules, sets and objects, and reads these objects.
+// Writes ops about tables, chains, rules, sets, flowtables and objects, and reads these objects.
 //
 // Encode appends the message of an op. Decode* append the record of an object; `attributes` are
 // those of its message.
@@ -55,6 +55,9 @@ EncodeResult Encode(const protocol::op::ObjectDelete& op, BatchWriter& batch);
 /** NFT_MSG_NEWOBJ. Skips objects of tables other than `only_table` (empty = all tables). */
 wire::Taken DecodeObject(std::uint8_t family, std::string_view only_table,
                          std::span<const std::uint8_t> attributes, protocol::RecordWriter& out);
+
+EncodeResult Encode(const protocol::op::FlowtableAdd& op, BatchWriter& batch);
+EncodeResult Encode(const protocol::op::FlowtableDevicesDelete& op, BatchWriter& batch);
 
 /** NFT_MSG_NEWFLOWTABLE. Skips as DecodeObject does. */
 wire::Taken DecodeFlowtable(std::uint8_t family, std::string_view only_table,

@@ -280,6 +280,37 @@ struct ObjectDelete {
       Field("type", &ObjectDelete::type), Field("object", &ObjectDelete::object)};
 };
 
+struct FlowtableAdd {
+  static constexpr std::uint32_t kCode = 23;
+  static constexpr const char* kName = "flowtableAdd";
+  std::uint8_t family = 0;
+  std::string_view table;
+  std::string_view flowtable;
+  std::int32_t priority = 0;
+  std::uint32_t flags = 0;
+  std::string_view devices;
+  static constexpr std::tuple kFields{
+      Field("family", &FlowtableAdd::family), Field("table", &FlowtableAdd::table),
+      Field("flowtable", &FlowtableAdd::flowtable), Field("priority", &FlowtableAdd::priority),
+      Field("flags", &FlowtableAdd::flags), Field("devices", &FlowtableAdd::devices)};
+};
+
+struct FlowtableDevicesDelete {
+  static constexpr std::uint32_t kCode = 24;
+  static constexpr const char* kName = "flowtableDevicesDelete";
+  std::uint8_t family = 0;
+  std::string_view table;
+  std::string_view flowtable;
+  std::int32_t priority = 0;
+  std::string_view devices;
+  static constexpr std::tuple kFields{
+      Field("family", &FlowtableDevicesDelete::family),
+      Field("table", &FlowtableDevicesDelete::table),
+      Field("flowtable", &FlowtableDevicesDelete::flowtable),
+      Field("priority", &FlowtableDevicesDelete::priority),
+      Field("devices", &FlowtableDevicesDelete::devices)};
+};
+
 struct VirtualServiceAdd {
   static constexpr std::uint32_t kCode = 32;
   static constexpr const char* kName = "virtualServiceAdd";
@@ -703,6 +734,12 @@ struct LinkGet {
       Field("link", &LinkGet::link)};
 };
 
+struct LinksDump {
+  static constexpr std::uint32_t kCode = 98;
+  static constexpr const char* kName = "linksDump";
+  static constexpr std::tuple kFields{};
+};
+
 struct AddressesDump {
   static constexpr std::uint32_t kCode = 97;
   static constexpr const char* kName = "addressesDump";
@@ -1032,6 +1069,23 @@ struct Object {
       Field("type", &Object::type), Field("object", &Object::object)};
 };
 
+struct Flowtable {
+  static constexpr std::uint32_t kCode = 141;
+  static constexpr const char* kName = "flowtable";
+  std::uint8_t family = 0;
+  std::string_view table;
+  std::string_view flowtable;
+  std::int32_t priority = 0;
+  std::uint32_t flags = 0;
+  std::uint32_t use = 0;
+  std::string_view devices;
+  static constexpr std::tuple kFields{
+      Field("family", &Flowtable::family), Field("table", &Flowtable::table),
+      Field("flowtable", &Flowtable::flowtable), Field("priority", &Flowtable::priority),
+      Field("flags", &Flowtable::flags), Field("use", &Flowtable::use),
+      Field("devices", &Flowtable::devices)};
+};
+
 struct VirtualService {
   static constexpr std::uint32_t kCode = 152;
   static constexpr const char* kName = "virtualService";
@@ -1128,9 +1182,11 @@ struct Link {
   std::uint32_t index = 0;
   std::string_view type;
   std::uint32_t flags = 0;
+  std::uint32_t master = 0;
+  std::uint8_t leaves = 0;
   static constexpr std::tuple kFields{
       Field("link", &Link::link), Field("index", &Link::index), Field("type", &Link::type),
-      Field("flags", &Link::flags)};
+      Field("flags", &Link::flags), Field("master", &Link::master), Field("leaves", &Link::leaves)};
 };
 
 struct Address {
@@ -1486,6 +1542,37 @@ struct Target {
   static constexpr std::tuple kFields{
       Field("name", &Target::name), Field("revision", &Target::revision),
       Field("info", &Target::info)};
+};
+
+struct FlowOffload {
+  static constexpr std::uint32_t kCode = 21;
+  static constexpr const char* kName = "flowOffload";
+  std::string_view flowtable;
+  static constexpr std::tuple kFields{
+      Field("flowtable", &FlowOffload::flowtable)};
+};
+
+struct RtLoad {
+  static constexpr std::uint32_t kCode = 22;
+  static constexpr const char* kName = "rtLoad";
+  std::uint32_t reg = 0;
+  std::uint32_t key = 0;
+  static constexpr std::tuple kFields{
+      Field("register", &RtLoad::reg), Field("key", &RtLoad::key)};
+};
+
+struct Byteorder {
+  static constexpr std::uint32_t kCode = 23;
+  static constexpr const char* kName = "byteorder";
+  std::uint32_t source = 0;
+  std::uint32_t destination = 0;
+  std::uint32_t operation = 0;
+  std::uint32_t length = 0;
+  std::uint32_t size = 0;
+  static constexpr std::tuple kFields{
+      Field("source", &Byteorder::source), Field("destination", &Byteorder::destination),
+      Field("operation", &Byteorder::operation), Field("length", &Byteorder::length),
+      Field("size", &Byteorder::size)};
 };
 
 struct ImmediateData {

@@ -28,6 +28,8 @@ Checked Check(const request::LinkGet& get) noexcept {
   return std::unexpected(BadRecord{get.kName, "link", "is not a name of 1 to 15 bytes"});
 }
 
+Checked Check(const request::LinksDump&) noexcept { return {}; }
+
 Checked Check(const request::AddressesDump& dump) noexcept {
   if (dump.family != AF_UNSPEC && AddressBytes(dump.family) == 0) {
     return std::unexpected(BadRecord{dump.kName, "family", "is neither IPv4 nor IPv6 nor both"});
@@ -39,7 +41,8 @@ Checked Check(const request::AddressesDump& dump) noexcept {
 wire::Taken TakeLink(const wire::Message& message, protocol::RecordWriter& out) {
   const auto link = DecodeLink(message);
   if (!link) return std::unexpected(link.error());
-  out.Append(protocol::reply::Link{link->name, link->index, link->type, link->flags});
+  out.Append(protocol::reply::Link{link->name, link->index, link->type, link->flags, link->master,
+                                   static_cast<std::uint8_t>(link->leaves)});
   return {};
 }
 
@@ -48,6 +51,10 @@ struct Runner {
 
   Outcome operator()(const request::LinkGet& get) const {
     return protocol::AnswerDump(socket, EncodeLinkGet(get.link, socket.next_sequence()), TakeLink);
+  }
+
+  Outcome operator()(const request::LinksDump&) const {
+    return protocol::AnswerDump(socket, EncodeLinksDump(socket.next_sequence()), TakeLink);
   }
 
   Outcome operator()(const request::AddressesDump& dump) const {

@@ -14,7 +14,8 @@
 
 namespace fairlead::route {
 
-using Request = std::variant<protocol::request::LinkGet, protocol::request::AddressesDump>;
+using Request = std::variant<protocol::request::LinkGet, protocol::request::LinksDump,
+                             protocol::request::AddressesDump>;
 
 /** Reads the only request of a buffer, and checks its fields. */
 std::expected<Request, protocol::BadRecord> ReadRequest(std::span<const std::uint8_t> buffer);

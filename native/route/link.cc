@@ -16,14 +16,17 @@ std::expected<Link, std::string> DecodeLink(const wire::Message& message) {
     return std::unexpected("the kernel sent no link");
   }
   const std::uint8_t* header = message.payload.data();
-  const wire::AttrTable<IFLA_LINKINFO> attributes(message.payload.subspan(sizeof(ifinfomsg)));
+  const wire::AttrTable<IFLA_LINK_NETNSID> attributes(message.payload.subspan(sizeof(ifinfomsg)));
   const wire::AttrTable<IFLA_INFO_KIND> info(attributes.Bytes(IFLA_LINKINFO));
   if (attributes.malformed() || info.malformed() || !attributes.Has(IFLA_IFNAME)) {
     return std::unexpected("a link has no name");
   }
   return Link{wire::LoadHost<std::uint32_t>(header + offsetof(ifinfomsg, ifi_index)),
               wire::LoadHost<std::uint32_t>(header + offsetof(ifinfomsg, ifi_flags)),
-              attributes.String(IFLA_IFNAME), info.String(IFLA_INFO_KIND)};
+              attributes.String(IFLA_IFNAME),
+              info.String(IFLA_INFO_KIND),
+              attributes.U32Host(IFLA_MASTER),
+              attributes.Has(IFLA_LINK_NETNSID)};
 }
 
 std::expected<LinkIndex, SystemError> ResolveLink(wire::Socket& socket, std::string_view name) {

@@ -22,6 +22,10 @@ struct Link {
   std::string_view name;
   /** IFLA_INFO_KIND, such as `dummy`; empty for a device without one. */
   std::string_view type;
+  /** Index of the link that it is a part of, such as a bridge; 0 = none. */
+  std::uint32_t master = 0;
+  /** Its other end is in another network namespace. */
+  bool leaves = false;
 };
 
 /** Reads RTM_NEWLINK. On failure: what is wrong with the message. */

@@ -37,4 +37,12 @@ wire::MessageWriter EncodeLinkGet(std::string_view name, std::uint32_t sequence)
   return out;
 }
 
+wire::MessageWriter EncodeLinksDump(std::uint32_t sequence) noexcept {
+  wire::MessageWriter out;
+  BeginLinkMessage(out, RTM_GETLINK, NLM_F_DUMP, sequence);
+  out.PutU32Host(IFLA_EXT_MASK, kNoStatistics);
+  out.EndMessage();
+  return out;
+}
+
 }  // namespace fairlead::route

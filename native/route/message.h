@@ -19,6 +19,9 @@ void BeginLinkMessage(wire::MessageWriter& out, std::uint16_t type, int flags,
 /** RTM_GETLINK { IFLA_IFNAME, IFLA_EXT_MASK }. Its acknowledgement ends the answer. */
 wire::MessageWriter EncodeLinkGet(std::string_view name, std::uint32_t sequence) noexcept;
 
+/** RTM_GETLINK { IFLA_EXT_MASK } for all links. */
+wire::MessageWriter EncodeLinksDump(std::uint32_t sequence) noexcept;
+
 }  // namespace fairlead::route
 
 #endif  // FAIRLEAD_ROUTE_MESSAGE_H_

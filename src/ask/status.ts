@@ -100,6 +100,13 @@ const conntrack = object({
   limit: field(count, 'The most connections that it tracks (`nf_conntrack_max`).'),
 });
 
+const fastPath = object({
+  state: field(oneOf('flowtable', 'unavailable'), 'Whether a flowtable takes them.'),
+  because: maybe(text, 'Why it is unavailable.'),
+  packets: maybe(count, 'A connection goes to the flowtable after so many packets.'),
+  devices: maybe(count, 'Network devices whose packets may go that way.'),
+});
+
 const connectTime = object({
   state: field(
     oneOf('off', 'host', 'all', 'unavailable', 'stale', 'unknown'),
@@ -191,6 +198,7 @@ export const statusSchema = answer('Status', {
   ),
   setAside: field(list(setAside), 'Service ports that the kernel refuses; the first hundred.'),
   connectTime: field(connectTime, 'Translation when a connection is made.'),
+  fastPath: maybe(fastPath, 'How established connections travel; absent: by the rules.'),
   conntrack: maybe(conntrack, 'How full connection tracking is.'),
 });
 export type Status = Infer<typeof statusSchema>;

@@ -3,6 +3,8 @@
  * lists them with the reason why they are recognised (behaviour document 1.6, 3.6).
  */
 import { setTimeout as sleep } from 'node:timers/promises';
+import { tableText } from '../fast-path/layout.ts';
+import { isThere, remove } from '../fast-path/removal.ts';
 import { connectTimePaths } from '../host/cgroup.ts';
 import { hostFiles } from '../host/files.ts';
 import { deleteCounters, readCounters } from '../kernel/acct.ts';
@@ -81,6 +83,8 @@ export async function listCleanup(options: CleanupOptions): Promise<void> {
   if (connectTime !== undefined) {
     for (const line of await listConnectTime(kernel, connectTime)) print(line);
   }
+  const fastPath = isThere(kernel).then((is) => (is ? [`table ${tableText}`] : []));
+  for (const table of await orNone(fastPath)) print(`${table}: our fast path made it`);
   for (const mode of modes) {
     for (const { object, because } of await orNone(mode.owned(kernel))) {
       print(`${object}: ${because}`);
@@ -131,6 +135,9 @@ export async function cleanUp(options: CleanupOptions): Promise<void> {
       if (ending.failure !== undefined) throw new Error(ending.failure);
     });
   }
+  await attempt(async () => {
+    if (await remove(kernel)) print(`removed table ${tableText}`);
+  });
   for (const mode of modes) {
     await attempt(async () => {
       const owned = await mode.owned(kernel);

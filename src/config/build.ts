@@ -54,6 +54,8 @@ export function buildConfig(input: BuildInput): { config: Config; warnings: read
     iptables: { localhostNodePorts: settings['iptables.localhostNodePorts'] },
     connectTime: settings.connectTime as Config['connectTime'],
     connectTimeExcludedPods: settings.connectTimeExcludedPods,
+    fastPath: settings.fastPath as Config['fastPath'],
+    fastPathPackets: settings.fastPathPackets,
     ownTables: flags.value('--own-tables'),
     ipvs: { ...resolveIpvs(settings), counters: flags.value('--ipvs-counters') },
     userspace: userspace.value,

@@ -143,6 +143,7 @@ export interface LoggingConfig {
 }
 
 export const connectTimes = ['off', 'host', 'all'] as const;
+export const fastPaths = ['off', 'flowtable'] as const;
 
 /** The effective configuration; deeply frozen. */
 export interface Config {
@@ -176,6 +177,10 @@ export interface Config {
   readonly connectTime: (typeof connectTimes)[number];
   /** A label selector of pods whose connections are left to the rules; empty = none. */
   readonly connectTimeExcludedPods: string;
+  /** Whether established connections take the kernel's short cut. */
+  readonly fastPath: (typeof fastPaths)[number];
+  /** After how many packets, both directions together. */
+  readonly fastPathPackets: number;
   readonly iptables: { readonly localhostNodePorts: boolean };
   readonly ipvs: IpvsConfig;
   readonly userspace: UserspaceConfig;

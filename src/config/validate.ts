@@ -101,6 +101,8 @@ const first: readonly FieldPath[] = [
   'mode',
   'connectTime',
   'connectTimeExcludedPods',
+  'fastPath',
+  'fastPathPackets',
   'clientConnection.burst',
   'configSyncPeriod',
 ];

@@ -53,13 +53,13 @@ export interface Listener {
 interface WatchOptions {
   /** As in `SocketOptions`. */
   readonly netns?: string;
-  /** NFPROTO_* and name of each table that matters. */
-  readonly tables: readonly { readonly family: number; readonly table: string }[];
+  /** NFPROTO_* and name of each table that matters; absent: all network links matter instead. */
+  readonly tables?: readonly { readonly family: number; readonly table: string }[];
 }
 
 /**
- * A separate thread that waits for changes of nf_tables. It does not keep the process alive. It
- * ends when a system call fails.
+ * A separate thread that waits for changes of nf_tables, or of links. It does not keep the process
+ * alive. It ends when a system call fails.
  */
 export interface Watch {
   /** Stops reporting changes from this netlink port. */

@@ -16,6 +16,7 @@ export function dryRunOf(kernel: Kernel): Kernel {
     generation: kernel.generation.bind(kernel),
     isOwn: kernel.isOwn.bind(kernel),
     watch: kernel.watch.bind(kernel),
+    ...(kernel.watchLinks && { watchLinks: kernel.watchLinks.bind(kernel) }),
     close: kernel.close.bind(kernel),
   };
 }

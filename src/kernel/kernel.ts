@@ -118,5 +118,10 @@ export interface Kernel {
    * @returns a function that ends the watch.
    */
   watch(tables: readonly TableName[], watcher: TableWatcher): () => void;
+  /**
+   * Watches all network links as `watch` does tables: calls `changed` when some came, went or
+   * changed. Absent: none can be watched.
+   */
+  watchLinks?(watcher: TableWatcher): () => void;
   close(): void;
 }

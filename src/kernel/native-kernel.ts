@@ -81,7 +81,7 @@ class NativeKernel implements Kernel {
   #maps: Socket | undefined;
   readonly #openSocket: () => Socket;
   readonly #namespace: string;
-  readonly #watch: (tables: readonly TableName[], onChange: OnChange) => Watch;
+  readonly #watch: (tables: readonly TableName[] | undefined, onChange: OnChange) => Watch;
   readonly #watches = new Set<Watch>();
   /** Netlink port that the last transaction came from; 0 = none yet. */
   #port = 0;
@@ -93,7 +93,8 @@ class NativeKernel implements Kernel {
     this.#reads = this.#openSocket();
     this.#namespace = netns ?? 'this namespace';
     const within = netns === undefined ? {} : { netns };
-    this.#watch = (tables, onChange) => new addon.Watch({ ...within, tables }, onChange);
+    this.#watch = (tables, onChange) =>
+      new addon.Watch({ ...within, ...(tables && { tables }) }, onChange);
   }
 
   async apply(ops: Uint8Array): Promise<ApplyResult> {
@@ -150,11 +151,22 @@ class NativeKernel implements Kernel {
     return port !== 0 && port === this.#port;
   }
 
-  watch(tables: readonly TableName[], { changed, ended }: TableWatcher): () => void {
-    const end = (error: unknown): void => {
-      const subject = tables.map(({ table }) => `table ${table}`).join(', ');
-      ended(systemCallError(error, 'nft.watch', subject || this.#namespace));
-    };
+  watch(tables: readonly TableName[], watcher: TableWatcher): () => void {
+    const subject = tables.map(({ table }) => `table ${table}`).join(', ') || this.#namespace;
+    return this.#follow(tables, 'nft.watch', subject, watcher);
+  }
+
+  watchLinks(watcher: TableWatcher): () => void {
+    return this.#follow(undefined, 'route.watch', this.#namespace, watcher);
+  }
+
+  #follow(
+    tables: readonly TableName[] | undefined,
+    operation: string,
+    subject: string,
+    { changed, ended }: TableWatcher,
+  ): () => void {
+    const end = (error: unknown): void => ended(systemCallError(error, operation, subject));
     let watch: Watch;
     try {
       watch = this.#watch(tables, (error, program, pid) => {

@@ -21,6 +21,12 @@ const inTable = { family: 'u8', table: 'string' } as const;
 const inChain = { ...inTable, chain: 'string' } as const;
 const inSet = { ...inTable, set: 'string' } as const;
 
+/** A flowtable, hooked at the ingress of devices. */
+const inFlowtable = { ...inTable, flowtable: 'string' } as const;
+
+/** Names of network devices, separated by spaces, which no name has (dev_valid_name). */
+const devices = { devices: 'string' } as const;
+
 /** `type`: NFT_OBJECT_*: a counter, a quota, …; NFT_OBJECT_UNSPEC (0) is a flowtable. */
 const inObject = { ...inTable, type: 'u32', object: 'string' } as const;
 
@@ -130,8 +136,19 @@ export const nftOps = {
    * the process ends (NFT_TABLE_F_OWNER; Linux 5.12, before that EINVAL or EOPNOTSUPP).
    */
   tableBorrow: { code: 22, fields: { ...inTable, comment: 'string' } },
-  /** Deletes what `objectsDump` and `flowtablesDump` find. We make none of these objects. */
+  /** Deletes what `objectsDump` and `flowtablesDump` find. */
   objectDelete: { code: 21, fields: inObject },
+  /**
+   * Adds a flowtable, or devices to one that exists with the same priority. `flags`:
+   * NFT_FLOWTABLE_*. ENOENT when a device does not exist, EEXIST when another flowtable of the
+   * table has it.
+   */
+  flowtableAdd: {
+    code: 23,
+    fields: { ...inFlowtable, priority: 'i32', flags: 'u32', ...devices },
+  },
+  /** Takes devices out of a flowtable. ENOENT when it does not have one of them. */
+  flowtableDevicesDelete: { code: 24, fields: { ...inFlowtable, priority: 'i32', ...devices } },
 } as const satisfies Schema;
 
 /**
@@ -266,8 +283,13 @@ export const replies = {
   ruleHandle: { code: 138, fields: { op: 'u32', handle: 'u64' } },
   /** The rule that op `op` has deleted, with its last count; comes like `ruleHandle`. */
   ruleGone: { code: 140, fields: { op: 'u32', packets: 'u64', expressions: 'bytes' } },
-  /** Answers `objectsDump` and `flowtablesDump`. */
+  /** Answers `objectsDump`. */
   object: { code: 139, fields: inObject },
+  /** Answers `flowtablesDump`. `use` counts the rules that refer to it. */
+  flowtable: {
+    code: 141,
+    fields: { ...inFlowtable, priority: 'i32', flags: 'u32', use: 'u32', ...devices },
+  },
 } as const satisfies Schema;
 
 /** All requests of the interface `Kernel`, and all that comes back to them. */
@@ -352,6 +374,21 @@ export const expressions = {
   match: { code: 18, fields: { name: 'string', revision: 'u32', info: 'bytes' } },
   /** A target of iptables, likewise. */
   target: { code: 19, fields: { name: 'string', revision: 'u32', info: 'bytes' } },
+  /** Moves the packet's connection to a flowtable, if it is established and can be moved. */
+  flowOffload: { code: 21, fields: { flowtable: 'string' } },
+  /** Loads a property of the packet's route. */
+  rtLoad: { code: 22, fields: { register: 'u32', key: 'u32' } },
+  /** operation: NFT_BYTEORDER_*. Turns numbers of `size` bytes, `length` bytes in all. */
+  byteorder: {
+    code: 23,
+    fields: {
+      source: 'u32',
+      destination: 'u32',
+      operation: 'u32',
+      length: 'u32',
+      size: 'u32',
+    },
+  },
   /** Loads a constant. Only rules of others do. */
   immediateData: { code: 20, fields: { register: 'u32', data: 'bytes' } },
   /** An expression that this version does not decode; never encoded. */

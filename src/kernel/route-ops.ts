@@ -38,6 +38,7 @@ export const routeOps = {
 export const routeRequests = {
   /** One link; no records if it does not exist. */
   linkGet: { code: 96, fields: link },
+  linksDump: { code: 98, fields: {} },
   /**
    * Addresses of a family (0 = both) of a link; no records when there is no such link. With an
    * empty `link` those of all links.
@@ -47,9 +48,22 @@ export const routeRequests = {
 
 /** Answers to `routeRequests`, before `dumped`. */
 export const routeReplies = {
-  /** `type`: IFLA_INFO_KIND, such as `dummy`; empty for `lo` and most devices of hardware.
-   * `flags`: IFF_* (linux/if.h). */
-  link: { code: 160, fields: { ...link, index: 'u32', type: 'string', flags: 'u32' } },
+  /**
+   * `type`: IFLA_INFO_KIND, such as `dummy`; empty for `lo` and most devices of hardware. `flags`:
+   * IFF_* (linux/if.h). `master`: index of the bridge or the like that it is a part of; 0 = none.
+   * `leaves`: 1 = its other end is in another network namespace (IFLA_LINK_NETNSID).
+   */
+  link: {
+    code: 160,
+    fields: {
+      ...link,
+      index: 'u32',
+      type: 'string',
+      flags: 'u32',
+      master: 'u32',
+      leaves: 'u8',
+    },
+  },
   /**
    * `index` is that of its link. `flags`: bits of `IFA_F`. `scope`: RT_SCOPE_*, 0 = global, 253 =
    * of the link, 254 = of the host.

@@ -51,6 +51,7 @@ export function sameService(a: Service, b: Service): boolean {
     a.externalTrafficPolicy === b.externalTrafficPolicy &&
     a.healthCheckNodePort === b.healthCheckNodePort &&
     a.affinityTimeoutSeconds === b.affinityTimeoutSeconds &&
+    a.isFastPathOff === b.isFastPathOff &&
     a.rulesOnly === b.rulesOnly &&
     a.awaitedLoadBalancer === b.awaitedLoadBalancer &&
     sameList(a.clusterIPs, b.clusterIPs, sameAddress) &&

@@ -36,6 +36,8 @@ export interface Service {
   readonly affinityTimeoutSeconds: number;
   /** Only rules translate its connections, not programs at connect time. */
   readonly rulesOnly: boolean;
+  /** Its connections never take the kernel's short cut (`fast-path/`). */
+  readonly isFastPathOff?: true;
   /**
    * Set if the type is LoadBalancer and the status has no load balancer: its loadBalancerClass, or
    * empty. Undefined: it waits for none.

@@ -29,6 +29,7 @@ import {
   matchSynAck,
   originalDaddr,
   originalDport,
+  packetsAbove,
   random,
   reject,
   replySaddr,
@@ -43,6 +44,7 @@ import {
   toggleMark,
   updateMap,
   vmap,
+  withoutIPsec,
 } from '../../src/kernel/nft/rule.ts';
 import { parseCIDR } from '../../src/net/address.ts';
 import { createKernel } from './namespace.ts';
@@ -98,6 +100,9 @@ test.each<Case>([
   ['filter', 'meta nftrace set 1', statements(setTrace)],
   ['filter', 'ct state new', statements(stateNew)],
   ['filter', 'ct status dnat', statements(statusDNAT)],
+  ['filter', 'ct packets > 20', statements(packetsAbove(20))],
+  ['filter', 'ct packets > 4000000000', statements(packetsAbove(4_000_000_000))],
+  ['filter', 'rt ipsec missing', statements(withoutIPsec)],
   ['filter', 'meta mark & 0x4000 != 0', statements(matchMark(0x4000))],
   ['filter', 'meta mark set meta mark | 0x4000', statements(setMark(0x4000))],
   ['filter', 'meta mark set meta mark ^ 0x4000', statements(toggleMark(0x4000))],

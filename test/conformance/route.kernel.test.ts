@@ -4,7 +4,8 @@ import { expect, test } from 'vitest';
 import type { KernelOp } from '../../src/kernel/ops.ts';
 import { IFA_F } from '../../src/kernel/route-ops.ts';
 import { formatAddress } from '../../src/net/address.ts';
-import { createKernel, type Namespace } from './namespace.ts';
+import { until } from '../process/program.ts';
+import { createKernel, createNamespace, type Namespace } from './namespace.ts';
 import { applied, batch, dumped } from './ops.ts';
 import { AF, addAddresses, addLink, deleteAddresses } from './single-cases.ts';
 
@@ -140,6 +141,8 @@ test('links and addresses are read, and missing ones return no records', async (
     index,
     type: 'bridge',
     flags: expect.any(Number),
+    master: 0,
+    leaves: 0,
   });
   expect(link!.flags & IFF.UP).toBe(0);
   const [loopback] = await dumped(kernel, 'link', { kind: 'linkGet', link: 'lo' });
@@ -171,4 +174,36 @@ test('thousands of addresses are read', async () => {
   const request = { kind: 'addressesDump', family: 0, link: 'lo' } as const;
   const records = await dumped(kernel, 'address', request);
   expect(records.map(({ address }) => formatAddress(address))).toEqual(lines);
+});
+
+test('all links are listed, with their bridges, and which lead elsewhere', async () => {
+  const { kernel, namespace } = await createKernel();
+  const other = await createNamespace();
+  const peer = ['peer', 'name', 'eth0', 'netns', other.name];
+  await namespace.run('ip', ['link', 'add', 'br0', 'type', 'bridge']);
+  await namespace.run('ip', ['link', 'add', 'pod', 'type', 'veth', ...peer]);
+  await namespace.run('ip', ['link', 'set', 'pod', 'master', 'br0']);
+  const links = await dumped(kernel, 'link', { kind: 'linksDump' });
+  const named = (name: string) => links.find(({ link }) => link === name);
+  expect(links.map(({ link }) => link).sort()).toEqual(['br0', 'lo', 'pod']);
+  expect(named('pod')).toMatchObject({ type: 'veth', master: named('br0')!.index, leaves: 1 });
+  expect(named('br0')).toMatchObject({ type: 'bridge', master: 0, leaves: 0 });
+});
+
+test('a watch of links is told of those that come and go, and of nothing else', async () => {
+  const { kernel, namespace } = await createKernel();
+  let told = 0;
+  const ended = (error: Error): void => expect.unreachable(error.message);
+  const changed = (): void => {
+    told += 1;
+  };
+  const stop = kernel.watchLinks!({ changed, ended });
+  await until(async () => told > 0, 'the watch has begun');
+  let before = told;
+  await namespace.run('ip', ['link', 'add', 'br0', 'type', 'bridge']);
+  await until(async () => told > before, 'it was told of the link');
+  before = told;
+  await namespace.run('ip', ['link', 'del', 'br0']);
+  await until(async () => told > before, 'it was told of its end');
+  stop();
 });

@@ -197,6 +197,10 @@ export class FakeKernel implements Kernel {
     return () => this.#watches.delete(watch);
   }
 
+  watchLinks({ changed }: TableWatcher): () => void {
+    return this.links.watch(() => changed());
+  }
+
   close(): void {
     this.release();
   }

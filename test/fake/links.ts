@@ -20,6 +20,8 @@ interface Link {
   readonly index: number;
   readonly type: string;
   flags: number;
+  readonly master: number;
+  readonly leaves: 0 | 1;
   /** By address and prefix length. */
   readonly addresses: Map<string, AddressReply>;
 }
@@ -32,6 +34,30 @@ export class FakeLinks {
 
   constructor() {
     this.#add('lo', '');
+  }
+
+  readonly #watchers = new Set<() => void>();
+
+  /** Calls `changed` when the watch has begun, and after `came` and `went`. */
+  watch(changed: () => void): () => void {
+    this.#watchers.add(changed);
+    queueMicrotask(() => this.#watchers.has(changed) && changed());
+    return () => this.#watchers.delete(changed);
+  }
+
+  /** Another program makes a link that is up. */
+  came(name: string, type: string, { master = 0, leaves = 0 as 0 | 1 } = {}): number {
+    this.#lastIndex += 1;
+    const shape = { index: this.#lastIndex, type, flags: 1, master, leaves };
+    this.#links.set(name, { ...shape, addresses: new Map() });
+    for (const changed of this.#watchers) changed();
+    return this.#lastIndex;
+  }
+
+  /** Another program deletes a link. */
+  went(name: string): void {
+    this.#links.delete(name);
+    for (const changed of this.#watchers) changed();
   }
 
   /** Applies the parts of the op that are allowed, and returns the refusals. */
@@ -58,14 +84,17 @@ export class FakeLinks {
   }
 
   answer(request: RouteRequest): RouteReply[] {
-    const links = [...this.#links].filter(([name]) => request.link === '' || request.link === name);
-    if (request.kind === 'linkGet') {
-      return links.map(([link, { index, type, flags }]) => ({
+    const named = request.kind === 'linksDump' ? '' : request.link;
+    const links = [...this.#links].filter(([name]) => named === '' || named === name);
+    if (request.kind !== 'addressesDump') {
+      return links.map(([link, { index, type, flags, master, leaves }]) => ({
         kind: 'link',
         link,
         index,
         type,
         flags,
+        master,
+        leaves,
       }));
     }
     const all = links.flatMap(([, { addresses }]) => [...addresses.values()]);
@@ -80,7 +109,8 @@ export class FakeLinks {
 
   #add(name: string, type: string): void {
     this.#lastIndex += 1;
-    this.#links.set(name, { index: this.#lastIndex, type, flags: 0, addresses: new Map() });
+    const shape = { index: this.#lastIndex, type, flags: 0, master: 0, leaves: 0 } as const;
+    this.#links.set(name, { ...shape, addresses: new Map() });
   }
 
   #named(name: string): Link {

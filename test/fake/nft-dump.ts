@@ -3,7 +3,7 @@ import { NFT_CHAIN_BASE } from '../../src/kernel/nft/constants.ts';
 import { ElementShape, type NftRequest, type Reply, unknownIndex } from '../../src/kernel/ops.ts';
 import { compareEdges, kindOf } from './nft-elements.ts';
 import { pack } from './nft-entries.ts';
-import type { Chain, NftSet, Table, Tables } from './nft-state.ts';
+import type { Chain, Flowtable, NftSet, Table, Tables } from './nft-state.ts';
 import { Refusal } from './refusal.ts';
 
 type ElementsDump = Extract<NftRequest, { kind: 'elementsDump' }>;
@@ -55,11 +55,24 @@ function recordsOf(table: Table, request: Exclude<NftRequest, { kind: 'generatio
       const isFlowtable = request.kind === 'flowtablesDump';
       return [...table.others.values()]
         .filter(({ type }) => (type === 0) === isFlowtable)
-        .map((other) => ({ kind: 'object' as const, ...inTable, ...other }));
+        .map((other) =>
+          isFlowtable
+            ? flowtableRecord(inTable, other.object, table.flowtables.get(other.object))
+            : { kind: 'object' as const, ...inTable, ...other },
+        );
     }
     case 'elementsDump':
       return elementRecords(table, request);
   }
+}
+
+function flowtableRecord(
+  inTable: { family: number; table: string },
+  flowtable: string,
+  held: Flowtable = { priority: 0, flags: 0, devices: '' },
+): Reply {
+  const shape = { ...held, use: 0 };
+  return { kind: 'flowtable', ...inTable, flowtable, ...shape };
 }
 
 /** As nft_set_userspace_size counts: a range that is stored as two edges counts once. */

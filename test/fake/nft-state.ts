@@ -48,6 +48,12 @@ export interface NftSet {
   readonly elements: Map<string, Element>;
 }
 
+/** `devices`: their names, between spaces. */
+export type Flowtable = Pick<
+  FieldsOf<typeof nftOps.flowtableAdd>,
+  'priority' | 'flags' | 'devices'
+>;
+
 export interface Table {
   readonly family: number;
   readonly name: string;
@@ -61,6 +67,8 @@ export interface Table {
   readonly sets: Map<string, NftSet>;
   /** Counters, flowtables and the like, by type and name. */
   readonly others: Map<string, { readonly type: number; readonly object: string }>;
+  /** Devices of flowtables, by name of the flowtable; of those that we make. */
+  readonly flowtables: Map<string, Flowtable>;
   /** The number of references to each `chain NAME` and `set NAME`. */
   readonly uses: Map<string, number>;
   /** Lists of the match `recent` of iptables, which packets fill: sources by name of the list. */

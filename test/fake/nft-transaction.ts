@@ -124,6 +124,10 @@ export class Transaction {
         this.#journal.delete(others, id);
         break;
       }
+      case 'flowtableAdd':
+      case 'flowtableDevicesDelete':
+        this.#changeFlowtable(op);
+        break;
       case 'setFlush':
         new ElementWriter(this.#table(op), this.#set(op), this.#journal).flush();
         break;
@@ -176,9 +180,27 @@ export class Transaction {
       chains: new Map(),
       sets: new Map(),
       others: new Map(),
+      flowtables: new Map(),
       uses: new Map(),
       recent: new Map(),
     });
+  }
+
+  /** Devices are not looked for. One that it has already is no error (nft_flowtable_update). */
+  #changeFlowtable(op: Op<'flowtableAdd' | 'flowtableDevicesDelete'>): void {
+    const { flowtables, others } = this.#table(op);
+    const { flowtable: name } = op;
+    const known = flowtables.get(name);
+    const devices = new Set(known?.devices.split(' ').filter((one) => one !== ''));
+    if (op.kind === 'flowtableDevicesDelete') {
+      if (known === undefined || !devices.delete(op.devices)) throw new Refusal('ENOENT');
+      this.#journal.set(flowtables, name, { ...known, devices: [...devices].join(' ') });
+      return;
+    }
+    if (op.devices !== '') devices.add(op.devices);
+    const { flags, priority } = op;
+    this.#journal.set(flowtables, name, { flags, priority, devices: [...devices].join(' ') });
+    this.#journal.set(others, `0 ${name}`, { type: 0, object: name });
   }
 
   /** Sets the owner. Only a table that has lost its owner may get another (nf_tables_updtable). */

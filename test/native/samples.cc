@@ -56,6 +56,9 @@ void WriteRules(RecordWriter& out) {
   out.Append(op::XtRuleInsert{2, "t", "c", 0, 0, 0, {}});
   out.Append(op::ObjectDelete{2, "t", 1, "o"});
   out.Append(op::ObjectDelete{2, "t", 0, "f"});
+  out.Append(op::FlowtableAdd{1, "t", "f", -5, 2, "eth0 veth1"});
+  out.Append(op::FlowtableAdd{1, "t", "f", 0, 0, ""});
+  out.Append(op::FlowtableDevicesDelete{1, "t", "f", 0, "eth0"});
 }
 
 void WriteSets(RecordWriter& out) {
@@ -121,6 +124,9 @@ Bytes EveryExpression() {
   out.Append(expression::Dynset{"s", NFT_DYNSET_OP_UPDATE, 1, 12, 10'800'000});
   out.Append(expression::Dynset{"s", NFT_DYNSET_OP_ADD, 1, kNoRegister, 0});
   out.Append(expression::Counter{});
+  out.Append(expression::FlowOffload{"f"});
+  out.Append(expression::RtLoad{1, NFT_RT_XFRM});
+  out.Append(expression::Byteorder{1, 1, NFT_BYTEORDER_HTON, 8, 8});
   const Bytes info = FromHex("0400000000000000");
   out.Append(expression::Match{"addrtype", 1, info});
   out.Append(expression::Target{"MARK", 2, info});

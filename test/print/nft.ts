@@ -4,7 +4,6 @@
  */
 
 import {
-  NFPROTO,
   NFT_SET,
   NFT_SET_ELEM_INTERVAL_END,
   NFT_TYPE,
@@ -14,6 +13,7 @@ import {
 import { printRule } from '../../src/kernel/nft/print-rule.ts';
 import { protocolName } from '../../src/kernel/nft/print-value.ts';
 import { printComment, printVerdict } from '../../src/kernel/nft/print-verdict.ts';
+import { familyWord } from '../../src/kernel/nft/words.ts';
 import { ElementShape, type NftOp, nftOps } from '../../src/kernel/ops.ts';
 import { readRecords } from '../../src/kernel/records.ts';
 import { formatAddress } from '../../src/net/address.ts';
@@ -88,6 +88,10 @@ export function printOp(op: NftOp, typesOf: SetTypesOf): string {
       return printSet(op, typesOf(op.family, op.set));
     case 'objectDelete':
       return `delete ${objectWords[op.type] ?? `object of type ${op.type}`} ${at(op)} ${op.object}`;
+    case 'flowtableAdd':
+      return `add flowtable ${at(op)} ${op.flowtable} ${hookText(op)}`;
+    case 'flowtableDevicesDelete':
+      return `delete flowtable ${at(op)} ${op.flowtable} ${hookText(op)}`;
     case 'setDelete':
       return `delete set ${at(op)} ${op.set}`;
     case 'setFlush':
@@ -104,7 +108,12 @@ export function printOp(op: NftOp, typesOf: SetTypesOf): string {
 }
 
 function at({ family, table }: { family: number; table: string }): string {
-  return `${family === NFPROTO.IPv4 ? 'ip' : 'ip6'} ${table}`;
+  return `${familyWord(family)} ${table}`;
+}
+
+function hookText({ devices, priority }: { devices: string; priority: number }): string {
+  const hook = `hook ingress priority ${priority} ;`;
+  return `{ ${hook} devices = { ${devices.split(' ').join(', ')} } ; }`;
 }
 
 function comment(text: string): string {

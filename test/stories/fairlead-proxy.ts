@@ -4,6 +4,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { App } from '../../src/app.ts';
 import type { Config, ModeName } from '../../src/config/config.ts';
 import { loadConfig } from '../../src/config/load.ts';
+import { remove as removeFastPath } from '../../src/fast-path/removal.ts';
+import { hostFiles } from '../../src/host/files.ts';
 import { interfaceAddresses } from '../../src/host/interfaces.ts';
 import { ipvsSettings } from '../../src/host/ipvs.ts';
 import { openConntrack } from '../../src/kernel/conntrack.ts';
@@ -104,6 +106,7 @@ export function fairlead(mode: ModeName, options: FairleadOptions = {}): Fairlea
 export function cleanup(node: NodeUnderTest): Promise<void> {
   return askKernel(node, async (kernel) => {
     for (const mode of availableModes()) await cleanupMode(mode, kernel);
+    await removeFastPath(kernel);
   });
 }
 
@@ -168,6 +171,7 @@ class RunningFairlead implements MeasuredProxy {
         ? {}
         : { connectTime: this.#options.connectTime }),
       ...(this.#options.watchPods && { watchPods: this.#options.watchPods }),
+      deviceFiles: filesOf(this.#node),
       ownsLoopback: this.#options.ownsLoopback ?? false,
     });
     this.#running = this.#app.run(this.#stop.signal);
@@ -226,6 +230,16 @@ class RunningFairlead implements MeasuredProxy {
     if (line.level === 'error' && errors !== 'are told') this.#errors.push(JSON.stringify(line));
     log?.(line);
   }
+}
+
+/** The routes of the node's namespace. */
+function filesOf({ namespacePath }: NodeUnderTest): { read(path: string): string | undefined } {
+  const process = namespacePath === '' ? '/proc/self' : namespacePath.replace(/\/ns\/net$/, '');
+  const { read } = hostFiles();
+  return {
+    read: (path) =>
+      path.startsWith('/proc/net/') ? read(path.replace('/proc', process)) : undefined,
+  };
 }
 
 /** Delivers the objects of a list, as the API's watches would. */

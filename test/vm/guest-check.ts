@@ -41,6 +41,14 @@ const probes: Readonly<Record<string, string>> = {
       type filter hook postrouting priority 0;
       update @d { ip saddr timeout 3h : ip daddr }
     }`),
+  'nf_tables: flowtables': inTable(
+    `flowtable f { hook ingress priority 0; devices = { lo }; }
+    chain c {
+      type filter hook forward priority 0;
+      ct packets > 20 rt ipsec missing flow add @f
+    }`,
+    ['inet'],
+  ),
   'nft_compat: xt matches and targets in iptables-nft': iptablesRules('iptables-nft-restore'),
   'nft_compat: the same for IPv6': iptablesRules('ip6tables-nft-restore'),
   'x_tables: iptables-legacy': iptablesRules('iptables-legacy-restore'),

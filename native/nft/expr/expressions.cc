@@ -63,6 +63,13 @@ constexpr auto kBitwise = FormOf<Bitwise>(
     Data(NFTA_BITWISE_MASK, &Bitwise::mask), Data(NFTA_BITWISE_XOR, &Bitwise::flip),
     Zero{NFTA_BITWISE_OP});
 
+/** Turns numbers of `size` bytes round, of which there are `length` bytes. */
+constexpr auto kByteorder = FormOf<Byteorder>(
+    "byteorder", Plain(NFTA_BYTEORDER_SREG, &Byteorder::source),
+    Plain(NFTA_BYTEORDER_DREG, &Byteorder::destination),
+    Plain(NFTA_BYTEORDER_OP, &Byteorder::operation), Plain(NFTA_BYTEORDER_LEN, &Byteorder::length),
+    Plain(NFTA_BYTEORDER_SIZE, &Byteorder::size));
+
 /** Compares the register with the data. Ends the rule when the comparison is false. */
 constexpr auto kCmp =
     FormOf<Cmp>("cmp", Plain(NFTA_CMP_SREG, &Cmp::reg), Plain(NFTA_CMP_OP, &Cmp::operation),
@@ -91,6 +98,10 @@ constexpr auto kDynset = FormOf<Dynset>(
 constexpr auto kFib =
     FormOf<Fib>("fib", Plain(NFTA_FIB_DREG, &Fib::reg), Plain(NFTA_FIB_RESULT, &Fib::result),
                 Plain(NFTA_FIB_FLAGS, &Fib::flags));
+
+/** Moves the packet's connection to a flowtable. */
+constexpr auto kFlowOffload =
+    FormOf<FlowOffload>("flow_offload", Needed(NFTA_FLOW_TABLE_NAME, &FlowOffload::flowtable));
 
 /** Loads a verdict. */
 constexpr auto kImmediate = FormOf<ImmediateVerdict>("immediate", VerdictPart{});
@@ -152,6 +163,10 @@ constexpr auto kPayload = FormOf<Payload>(
 constexpr auto kReject =
     FormOf<Reject>("reject", Plain(NFTA_REJECT_TYPE, &Reject::type), IcmpCodePart{});
 
+/** Loads a property of the packet's route. */
+constexpr auto kRt =
+    FormOf<RtLoad>("rt", Plain(NFTA_RT_KEY, &RtLoad::key), Plain(NFTA_RT_DREG, &RtLoad::reg));
+
 /** A target of iptables, see `match`. */
 constexpr auto kTarget = FormOf<Target>("target", Needed(NFTA_TARGET_NAME, &Target::name),
                                         Plain(NFTA_TARGET_REV, &Target::revision),
@@ -190,9 +205,9 @@ constexpr std::array<Codec, sizeof...(kForms)> CodecsFor() {
 
 /** Forms with the same name are tried in this order. */
 constexpr auto kCodecs =
-    CodecsFor<kBitwise, kCmp, kCounter, kCt, kDynset, kFib, kImmediate, kImmediateData, kLookup,
-              kMasquerade, kMatch, kMetaSet, kMetaLoad, kNat, kNumgen, kPayload, kReject,
-              kTarget>();
+    CodecsFor<kBitwise, kByteorder, kCmp, kCounter, kCt, kDynset, kFib, kFlowOffload, kImmediate,
+              kImmediateData, kLookup, kMasquerade, kMatch, kMetaSet, kMetaLoad, kNat, kNumgen,
+              kPayload, kReject, kRt, kTarget>();
 
 PutResult EncodeOne(const protocol::Record& record, MessageWriter& out) {
   const auto* codec = std::ranges::find(kCodecs, record.code, &Codec::code);

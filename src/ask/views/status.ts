@@ -20,11 +20,13 @@ export function statusFacts(status: Status): Fact[] {
   const { withProblems } = services;
   const troubled = withProblems > 0 ? `, ${withProblems} with problems` : '';
   const isOff = connectTime.state === 'off' && connectTime.stale.unknown === undefined;
+  const { fastPath } = status;
   return [
     ['Version', `${status.version}, like kube-proxy ${status.kubernetesVersion}`],
     ['Uptime', [`${age(uptimeSeconds)}, since`, { time: started }]],
     ['Mode', `${mode.name}: ${mode.because}`],
     ...(isOff ? [] : [['Connect time', connectTimeText(status)] satisfies Fact]),
+    ...(fastPath === undefined ? [] : [['Fast path', fastPathText(fastPath)] satisfies Fact]),
     [
       'Source',
       source.kind === 'manifests' ? `manifests in ${source.directory}` : server.join(', '),
@@ -36,6 +38,12 @@ export function statusFacts(status: Status): Fact[] {
 
 function conntrackText({ entries, limit }: NonNullable<Status['conntrack']>): string {
   return `${grouped(entries)} of ${grouped(limit)} (${Math.round((100 * entries) / limit)} %)`;
+}
+
+function fastPathText(fastPath: NonNullable<Status['fastPath']>): string {
+  const { because, devices, packets, state } = fastPath;
+  if (because !== undefined) return `${state}: ${because}`;
+  return `${state} after ${counted(packets ?? 0, 'packet')}, on ${counted(devices ?? 0, 'device')}`;
 }
 
 function connectTimeText({ connectTime: { excludedPods, maps, stale, state } }: Status): string {

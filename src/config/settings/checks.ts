@@ -1,6 +1,6 @@
 /** What values must be, in kube-proxy's words. */
 import { parseAddress, parseCIDR } from '../../net/address.ts';
-import { addressKeywords, connectTimes, modeNames } from '../config.ts';
+import { addressKeywords, connectTimes, fastPaths, modeNames } from '../config.ts';
 import { quote, type VModuleItem } from '../go-values.ts';
 import { splitHostPort } from '../host-port.ts';
 import { selectorFault } from '../label-selector.ts';
@@ -84,6 +84,11 @@ export const isHiddenVersion = unless(
 export const isConnectTime = unless(
   (reach) => (connectTimes as readonly string[]).includes(reach),
   `must be ${connectTimes.join(', ')}`,
+);
+
+export const isFastPath = unless(
+  (kind) => (fastPaths as readonly string[]).includes(kind),
+  `must be ${fastPaths.join(' or ')}`,
 );
 
 export const isSelector: Check<string> = (text) => {

@@ -1,5 +1,5 @@
 import { modeNames } from '../config.ts';
-import { areCIDRs, isConnectTime, isMode, isSelector } from './checks.ts';
+import { areCIDRs, isConnectTime, isFastPath, isMode, isSelector } from './checks.ts';
 import {
   bool,
   duration,
@@ -150,6 +150,29 @@ export const modeSettings = grouped('mode', {
       flag: 'connect-time-excluded-pods',
       rules: 'a label selector',
       check: isSelector,
+      origin: 'own',
+      omitted: true,
+    },
+  ),
+  fastPath: other('string-or-off')(
+    'How later packets of established connections to Services travel, in modes nftables and ' +
+      'iptables: by the rules, as all do, or by a flowtable from device to device ' +
+      '(docs/fast-path.md).',
+    {
+      flag: 'fast-path',
+      default: 'off',
+      rules: 'off or flowtable',
+      check: isFastPath,
+      origin: 'own',
+      omitted: true,
+    },
+  ),
+  fastPathPackets: int32(
+    'Packets after which a connection goes to the flowtable, both directions together.',
+    {
+      flag: 'fast-path-packets',
+      default: '20',
+      bounds: { min: 0 },
       origin: 'own',
       omitted: true,
     },

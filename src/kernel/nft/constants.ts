@@ -28,7 +28,7 @@ export const NFT_REG_1 = 1;
 export const NFT_REG32_00 = 8;
 
 export const NFT_PAYLOAD = { NETWORK_HEADER: 1, TRANSPORT_HEADER: 2 } as const;
-export const NFT_CMP = { EQ: 0, NEQ: 1 } as const;
+export const NFT_CMP = { EQ: 0, NEQ: 1, GT: 4 } as const;
 export const NFT_META = { MARK: 3, IIFNAME: 6, OIFNAME: 7, NFTRACE: 12, L4PROTO: 16 } as const;
 export const NFT_CT = {
   STATE: 0,
@@ -37,6 +37,7 @@ export const NFT_CT = {
   PROTOCOL: 10,
   PROTO_SRC: 11,
   PROTO_DST: 12,
+  PACKETS: 14,
   SRC_IP: 19,
   DST_IP: 20,
   SRC_IP6: 21,
@@ -44,6 +45,11 @@ export const NFT_CT = {
 } as const;
 export const IP_CT_DIR = { ORIGINAL: 0, REPLY: 1, NONE: 0xff } as const;
 export const NFT_LOOKUP_F_INV = 1;
+/** The route leads through IPsec. */
+export const NFT_RT_XFRM = 4;
+export const NFT_BYTEORDER_HTON = 1;
+/** Connections that a flowtable has are counted as they were before. */
+export const NFT_FLOWTABLE_COUNTER = 2;
 export const NFT_NG = { INCREMENTAL: 0, RANDOM: 1 } as const;
 export const NFT_NAT_DNAT = 1;
 export const NF_NAT_RANGE = { MAP_IPS: 1, PROTO_SPECIFIED: 2, PROTO_RANDOM_FULLY: 16 } as const;
@@ -53,6 +59,9 @@ export const NFT_FIB_RESULT_ADDRTYPE = 3;
 export const NFTA_FIB_F = { SADDR: 1, DADDR: 2 } as const;
 export const RTN_LOCAL = 2;
 export const NFT_DYNSET_OP = { ADD: 0, UPDATE: 1, DELETE: 2 } as const;
+
+/** What is no object of its own type: a flowtable, see `objectDelete`. */
+export const NFT_OBJECT_UNSPEC = 0;
 
 /** NFT_TABLE_F_* */
 export const NFT_TABLE = { DORMANT: 0x1, OWNER: 0x2, PERSIST: 0x4 } as const;

@@ -17,6 +17,7 @@ import {
   NFT_REG_VERDICT,
   NFT_REG32_00,
   NFT_REJECT_TCP_RST,
+  NFT_RT_XFRM,
   NFTA_FIB_F,
 } from './constants.ts';
 import {
@@ -62,6 +63,8 @@ class RulePrinter {
   }
 
   read(expression: Expression): void {
+    // Which way round a number is does not show in its text.
+    if (expression.kind === 'byteorder') return;
     if (expression.kind === 'bitwise') {
       const { mask, xor, source, destination } = expression;
       this.#registers.set(slot(destination), { ...this.#at(source), mask, xor });
@@ -90,6 +93,8 @@ class RulePrinter {
         const type = expression.type === NFT_NG.RANDOM ? 'random' : 'inc';
         return { words: `numgen ${type} mod ${expression.modulus}`, kind: 'number' };
       }
+      case 'rtLoad':
+        return { words: expression.key === NFT_RT_XFRM ? 'rt ipsec' : 'rt', kind: 'presence' };
       case 'fib': {
         const field = expression.flags === NFTA_FIB_F.SADDR ? 'saddr' : 'daddr';
         return { words: `fib ${field} type`, kind: 'address type' };
@@ -147,6 +152,8 @@ class RulePrinter {
       }
       case 'nat':
         return this.#translate(expression);
+      case 'flowOffload':
+        return `flow add @${expression.flowtable}`;
       case 'masquerade':
         return (expression.flags & NF_NAT_RANGE.PROTO_RANDOM_FULLY) === 0
           ? 'masquerade'

@@ -14,6 +14,8 @@ export type Kind =
   | 'status'
   | 'direction'
   | 'number'
+  | 'count'
+  | 'presence'
   | 'bits'
   | 'bytes';
 
@@ -96,6 +98,8 @@ export function ctSelector(
       return { words: `${ct} proto-src`, kind: 'port' };
     case NFT_CT.PROTO_DST:
       return { words: `${ct} proto-dst`, kind: 'port' };
+    case NFT_CT.PACKETS:
+      return { words: `${ct} packets`, kind: 'count' };
     case NFT_CT.SRC_IP:
     case NFT_CT.SRC_IP6:
       return { words: `${ct} ${ip} saddr`, kind: `${ip} address` };
@@ -160,6 +164,10 @@ export function formatValue(
       return data[0] === IP_CT_DIR.REPLY ? 'reply' : 'original';
     case 'number':
       return String(hostWord(data));
+    case 'count':
+      return String(Buffer.from(data).readBigUInt64BE());
+    case 'presence':
+      return data[0] === 0 ? 'missing' : 'exists';
     case 'bits':
       return `0x${hostWord(data)
         .toString(16)

@@ -14,6 +14,7 @@ import {
   IPS_DST_NAT,
   NF_NAT_RANGE,
   NFPROTO,
+  NFT_BYTEORDER_HTON,
   NFT_CMP,
   NFT_CT,
   NFT_DYNSET_OP,
@@ -27,6 +28,7 @@ import {
   NFT_REG_VERDICT,
   NFT_REG32_00,
   NFT_REJECT_ICMP_UNREACH,
+  NFT_RT_XFRM,
   NFTA_FIB_F,
   RTN_LOCAL,
   VERDICT,
@@ -412,6 +414,34 @@ export function matchConnectionProtocol(protocol: keyof typeof IPPROTO): Stateme
     connectionProtocol.load(out, 0);
     compare(out, '==', Uint8Array.of(IPPROTO[protocol]));
   };
+}
+
+/** `ct packets > N`: both directions together. The kernel counts from then on, if it did not. */
+export function packetsAbove(count: number): Statement {
+  return (out) => {
+    const [source, length] = [register(0), 8];
+    out.write('ctLoad', {
+      register: source,
+      key: NFT_CT.PACKETS,
+      direction: IP_CT_DIR.NONE,
+    });
+    const operation = NFT_BYTEORDER_HTON;
+    out.write('byteorder', { source, destination: source, operation, length, size: length });
+    const data = new Uint8Array(length);
+    new DataView(data.buffer).setBigUint64(0, BigInt(count));
+    out.write('cmp', { register: source, operation: NFT_CMP.GT, data });
+  };
+}
+
+/** `rt ipsec missing`: nothing encrypts the packet behind this hook. */
+export const withoutIPsec: Statement = (out) => {
+  out.write('rtLoad', { register: register(0), key: NFT_RT_XFRM });
+  compare(out, '==', Uint8Array.of(0));
+};
+
+/** `flow add @flowtable` */
+export function flowAdd(flowtable: string): Statement {
+  return (out) => void out.write('flowOffload', { flowtable });
 }
 
 /** `meta mark & M != 0` */

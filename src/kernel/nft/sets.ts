@@ -48,7 +48,7 @@ export function fieldsOfSet(family: Family, table: string, definition: SetDefini
   };
 }
 
-type SetFields = ReturnType<typeof fieldsOfSet>;
+type SetFields = Omit<ReturnType<typeof fieldsOfSet>, 'family'>;
 
 /** Parts of an entry (ElementShape) when an element of `definition` is added. */
 export function entryShape(definition: SetDefinition): number {

@@ -1,6 +1,6 @@
 /** What the kernel holds of a table. */
 import { contentOfRule, hasDesiredHook, hasDesiredRules } from '../../kernel/nft/chain.ts';
-import { NFT_CHAIN_BINDING, NFT_SET } from '../../kernel/nft/constants.ts';
+import { NFT_CHAIN_BINDING, NFT_OBJECT_UNSPEC, NFT_SET } from '../../kernel/nft/constants.ts';
 import { dumpShape, fieldsOfSet, isDesiredSet, type SetDefinition } from '../../kernel/nft/sets.ts';
 import { type Reply, type Request, unknownIndex } from '../../kernel/ops.ts';
 import { binary } from '../elements.ts';
@@ -130,6 +130,11 @@ export class TableContent<Name extends string = string> {
       case 'object':
         this.#others.push(record);
         return;
+      case 'flowtable': {
+        const { flowtable: object } = record;
+        this.#others.push({ kind: 'object', family, table, type: NFT_OBJECT_UNSPEC, object });
+        return;
+      }
       default:
         return;
     }

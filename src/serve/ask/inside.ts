@@ -51,6 +51,15 @@ export interface Inside {
     /** Names of stale programs, as read from the kernel. */
     findStale(): Promise<string[]>;
   };
+  /** Absent: there is none. */
+  readonly fastPath?: () => {
+    readonly state:
+      | { readonly kind: 'off' }
+      | { readonly kind: 'unavailable'; readonly because: string }
+      | { readonly kind: 'flowtable'; readonly packets: number; readonly devices: number };
+    /** Whether connections to this Service (`namespace/name`) may take it. */
+    takes(service: string): boolean;
+  };
   readonly health: { readonly healthy: boolean };
   /** Undefined until an engine runs. */
   readonly engine: () => RunningEngine | undefined;

@@ -53,6 +53,7 @@ export function statusNow(inside: Inside): Status {
     },
     setAside: aside.slice(0, asideMax).map(({ sync, entry }) => asideOf(sync, entry, clock.now())),
     connectTime: connectTimeOf(inside),
+    ...fastPathOf(inside),
     conntrack: host && conntrackUse(host),
   };
   const problems = problemsOf(facts, inside.health.healthy);
@@ -85,6 +86,13 @@ function modeOf({ config, fallbacks, mode }: Inside): Status['mode'] {
     because,
     fallbacks: steps.map(({ from, to, reason }) => ({ from, to, reason })),
   };
+}
+
+function fastPathOf({ fastPath }: Inside): Pick<Status, 'fastPath'> {
+  const state = fastPath?.().state ?? { kind: 'off' };
+  if (state.kind === 'off') return {};
+  const { kind, ...facts } = state;
+  return { fastPath: { state: kind, ...facts } };
 }
 
 function connectTimeOf({ connectTime, engine }: Inside): Status['connectTime'] {

@@ -7,6 +7,7 @@ export const serviceNameLabel = 'kubernetes.io/service-name';
 export const zoneLabel = 'topology.kubernetes.io/zone';
 export const triggerTimeAnnotation = 'endpoints.kubernetes.io/last-change-trigger-time';
 export const connectTimeAnnotation = 'fairlead.io/connect-time';
+export const fastPathAnnotation = 'fairlead.io/fast-path';
 /** Annotation of static pods: the kubelet's identifier of the pod. */
 export const mirrorAnnotation = 'kubernetes.io/config.mirror';
 export const initialEventsEndAnnotation = 'k8s.io/initial-events-end';
@@ -35,6 +36,7 @@ export function isNearServiceName(length: number, at: (index: number) => number)
 export const annotationNames: readonly string[] = [
   triggerTimeAnnotation,
   connectTimeAnnotation,
+  fastPathAnnotation,
   mirrorAnnotation,
   initialEventsEndAnnotation,
 ];

@@ -18,7 +18,7 @@ import {
   type RawObject,
   show,
 } from './field-reader.ts';
-import { connectTimeAnnotation, proxyNameLabel } from './names.ts';
+import { connectTimeAnnotation, fastPathAnnotation, proxyNameLabel } from './names.ts';
 
 const types = ['ClusterIP', 'NodePort', 'LoadBalancer'] as const;
 const policies = ['Cluster', 'Local'] as const;
@@ -79,7 +79,8 @@ export function decodeService(raw: unknown, strings: Interner): Decoded<Service>
       type === 'LoadBalancer' && externalTrafficPolicy === 'Local',
     ),
     affinityTimeoutSeconds: decodeAffinity(fields, spec),
-    rulesOnly: decodeRulesOnly(fields, opened.metadata),
+    rulesOnly: isOff(connectTimeAnnotation, fields, opened.metadata),
+    ...(isOff(fastPathAnnotation, fields, opened.metadata) && { isFastPathOff: true as const }),
     awaitedLoadBalancer:
       type === 'LoadBalancer' ? decodeAwaited(fields, spec, opened.raw.status) : undefined,
     ports: strings.records(decodePorts(fields, spec.ports)),
@@ -87,10 +88,11 @@ export function decodeService(raw: unknown, strings: Interner): Decoded<Service>
   return { record, problems: fields.problems };
 }
 
-function decodeRulesOnly(fields: FieldReader, metadata: RawObject): boolean {
+/** Whether an annotation switches something off. */
+function isOff(annotation: string, fields: FieldReader, metadata: RawObject): boolean {
   const annotations = fields.object(metadata.annotations, 'metadata.annotations');
-  const field = `metadata.annotations[${connectTimeAnnotation}]`;
-  const asked = fields.choice(annotations?.[connectTimeAnnotation], field, ['on', 'off'], 'on');
+  const field = `metadata.annotations[${annotation}]`;
+  const asked = fields.choice(annotations?.[annotation], field, ['on', 'off'], 'on');
   return asked === 'off';
 }
 

@@ -42,6 +42,24 @@ describe('fairlead status', () => {
     expect((await said(app, 'status')).code).toBe(0);
   });
 
+  it('says what the fast path waits for, and then that it is in use', async () => {
+    await running('--proxy-mode=nftables', '--fast-path=flowtable');
+    const because = 'no device leads to pods or other machines';
+    expect((await asked(app, 'status')).body.fastPath).toEqual({ state: 'unavailable', because });
+    app.kernel.links.came('veth1', 'veth', { leaves: 1 });
+    await app.clock.pass(1000);
+    await quiet();
+    const { body } = await asked(app, 'status');
+    expect(body.fastPath).toEqual({ state: 'flowtable', packets: 20, devices: 1 });
+    const { stdout } = await said(app, 'status');
+    expect(stdout).toMatch(/Fast path: +flowtable after 20 packets, on 1 device/);
+    const { body: explanation } = await asked(app, 'explain', '?to=10.96.0.1:80');
+    const [last] = explanation.steps.slice(-1);
+    expect(last.text).toContain('After 20 packets a connection takes the fast path');
+    const { body: ofTheNode } = await asked(app, 'explain', '?to=10.96.0.1:80&from=node');
+    expect(JSON.stringify(ofTheNode.steps)).not.toContain('fast path');
+  });
+
   it('reports how far the proxy is behind when changes arrive faster than they are written', async () => {
     await running('--proxy-mode=nftables');
     app.kernel.delayMs = 500;

@@ -88,6 +88,25 @@ function withIPVS(): FakeKernel {
 
 const ours = "only Fairlead's nftables mode uses this name";
 
+describe('the fast path', () => {
+  it('is listed and removed, and a table of that name of others is not', async () => {
+    const table = { family: 1, table: 'fairlead-fast-path' } as const;
+    for (const comment of ['established connections to Services, by Fairlead', 'of others']) {
+      const kernel = new FakeKernel();
+      kernel.foreign(batch({ kind: 'tableAdd', ...table, comment }));
+      const isOurs = comment !== 'of others';
+      const { options, printed } = saying(kernel);
+      await listCleanup(options);
+      expect(printed).toEqual(
+        isOurs ? ['table inet fairlead-fast-path: our fast path made it'] : [],
+      );
+      await cleanUp(options);
+      const { records } = await kernel.dump({ kind: 'tablesDump', family: 1 });
+      expect(records).toHaveLength(isOurs ? 0 : 1);
+    }
+  });
+});
+
 describe('--cleanup --dry-run', () => {
   it('lists each object with the reason why it is Fairlead’s or kube-proxy’s, and writes nothing', async () => {
     const kernel = everything();

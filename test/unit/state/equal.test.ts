@@ -75,6 +75,7 @@ describe('sameService', () => {
   it.each<Partial<Service>>([
     { uid: 'another' },
     { rulesOnly: true },
+    { isFastPathOff: true },
     { awaitedLoadBalancer: '' },
     { createdMs: 1 },
     { type: 'NodePort' },

@@ -6,7 +6,7 @@ import type { Way } from '../../../modes/passage.ts';
 import { formatAddress } from '../../../net/address.ts';
 import { sameBytes } from '../../../net/bytes.ts';
 import type { Seen } from '../../../state/resolve.ts';
-import type { Forwarding } from '../../../state/types.ts';
+import { type Forwarding, objectKey } from '../../../state/types.ts';
 import { admissionOf } from './admission.ts';
 import { describeHolder, type Scene, targetText } from './scene.ts';
 import type { Holder } from './search.ts';
@@ -42,10 +42,22 @@ export async function wayOf(scene: Scene, holder: Holder, seen: Seen | undefined
   const selection = seen === undefined ? [] : selectionOf(scene, seen, way.pool);
   steps.push(...affinity, ...towards(holder, way, scene, selection));
   const pool = forwarding[way.pool];
+  steps.push(...laterPackets(scene, forwarding));
   const endpoints = pool.texts(listedMax);
   const masquerade = way.isMasqueraded ? 'masqueraded' : 'with the address of the client';
   const goes = `goes to ${oneOf(pool.length)}, ${masquerade}`;
   return { outcome: 'endpoint', summary: `${subject}: it ${goes}.`, steps, endpoints };
+}
+
+/** The packets of a connection that has been made. */
+function laterPackets({ client, inside }: Scene, { servicePort }: Forwarding): Step[] {
+  const fastPath = inside.fastPath?.();
+  if (fastPath?.state.kind !== 'flowtable' || client.kind === 'node') return [];
+  const { name, namespace, protocol } = servicePort;
+  if (protocol === 'SCTP' || !fastPath.takes(objectKey(namespace, name))) return [];
+  const { packets } = fastPath.state;
+  const text = `After ${counted(packets, 'packet')} a connection takes the fast path: later packets meet no rules.`;
+  return [{ text, object: 'flowtable inet fairlead-fast-path services' }];
 }
 
 async function affinityOf(

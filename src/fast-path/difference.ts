@@ -1,0 +1,131 @@
+/** Writes what takes the table of the fast path from what was observed to what is desired. */
+import { acceptPolicy } from '../kernel/nft/chain.ts';
+import { compileRule } from '../kernel/nft/rule.ts';
+import { nftOps } from '../kernel/ops.ts';
+import { RecordWriter } from '../kernel/records.ts';
+import { bytesOf } from '../modes/elements.ts';
+import {
+  chains,
+  type ExcludedSet,
+  excludedSets,
+  flowtable,
+  flowtableName,
+  inTable,
+  setFields,
+  tableComment,
+} from './layout.ts';
+import type { Excluded, Observation } from './observation.ts';
+
+export interface Desired {
+  /** A connection is moved after so many packets. */
+  readonly packets: number;
+  readonly devices: ReadonlySet<string>;
+  readonly excluded: Excluded;
+}
+
+export interface Difference {
+  /** One transaction; empty: nothing is to be done. */
+  readonly ops: Uint8Array;
+  /** The device that each op adds, by its index. */
+  readonly added: ReadonlyMap<number, string>;
+  /** The table was there, and is made anew. */
+  readonly isAnew: boolean;
+}
+
+type Writer = RecordWriter<typeof nftOps>;
+
+const setNames = Object.keys(excludedSets) as ExcludedSet[];
+
+/**
+ * Where a frontend is excluded that was not, the table is made anew: its connections then leave
+ * the flowtable, and only those of other Services come back.
+ */
+export function difference(observed: Observation, desired: Desired): Difference {
+  const writer = new RecordWriter(nftOps);
+  const gains = setNames.some((set) => !isSubset(desired.excluded[set], observed.excluded[set]));
+  const isThere = observed.table !== undefined;
+  const isKept = observed.isIntact && !gains;
+  if (!isKept) create(writer, desired.packets, isThere);
+  const held = isKept ? observed : nothing;
+  const comment = '';
+  for (const name of without(held.devices, desired.devices)) {
+    const { priority } = flowtable;
+    writer.write('flowtableDevicesDelete', {
+      ...inTable,
+      flowtable: flowtableName,
+      priority,
+      devices: name,
+    });
+  }
+  const added = new Map<number, string>();
+  for (const name of without(desired.devices, held.devices)) {
+    added.set(writer.count, name);
+    writer.write('flowtableAdd', { ...flowtable, devices: name });
+  }
+  for (const set of setNames) {
+    elements(writer, 'elementsDelete', set, without(held.excluded[set], desired.excluded[set]));
+    elements(writer, 'elementsAdd', set, without(desired.excluded[set], held.excluded[set]));
+  }
+  // Rules last: they refer to the flowtable and to the sets.
+  if (!isKept) {
+    for (const { name, rules } of chains(desired.packets)) {
+      for (const rule of rules) {
+        const expressions = compileRule(rule);
+        writer.write('ruleAdd', { ...inTable, chain: name, expressions, comment });
+      }
+    }
+  }
+  const isAnew = isThere && !isKept;
+  return { ops: writer.count === 0 ? new Uint8Array(0) : writer.finish(), added, isAnew };
+}
+
+/** What a table holds that was just made. */
+const nothing: Pick<Observation, 'devices' | 'excluded'> = {
+  devices: new Set(),
+  excluded: { IPv4: new Set(), IPv6: new Set(), nodePort: new Set() },
+};
+
+function create(writer: Writer, packets: number, isThere: boolean): void {
+  if (isThere) writer.write('tableDelete', inTable);
+  writer.write('tableAdd', { ...inTable, comment: tableComment });
+  writer.write('flowtableAdd', { ...flowtable, devices: '' });
+  for (const definition of Object.values(excludedSets)) {
+    writer.write('setAdd', setFields(definition));
+  }
+  const comment = '';
+  for (const { base, name: chain } of chains(packets)) {
+    if (base === undefined) writer.write('chainAdd', { ...inTable, chain, comment });
+    else {
+      const policy = acceptPolicy;
+      writer.write('baseChainAdd', { ...inTable, chain, ...base, policy, comment });
+    }
+  }
+}
+
+function elements(
+  writer: Writer,
+  kind: 'elementsAdd' | 'elementsDelete',
+  set: ExcludedSet,
+  keys: readonly string[],
+): void {
+  if (keys.length === 0) return;
+  const { keyLength, set: name } = setFields(excludedSets[set]);
+  writer.write(kind, {
+    ...inTable,
+    set: name,
+    shape: 0,
+    keyLength,
+    dataLength: 0,
+    count: keys.length,
+    entries: Buffer.concat(keys.map(bytesOf)),
+  });
+}
+
+/** In an order that does not depend on how they came. */
+function without(all: ReadonlySet<string>, others: ReadonlySet<string>): string[] {
+  return [...all].filter((one) => !others.has(one)).sort();
+}
+
+function isSubset(some: ReadonlySet<string>, all: ReadonlySet<string>): boolean {
+  return [...some].every((one) => all.has(one));
+}

@@ -1,0 +1,87 @@
+/**
+ * What the table of the fast path holds: a flowtable, and the rules that move connections there.
+ * Nothing in it depends on Services, but elements for those that opt out.
+ */
+import { baseChain, type ChainDefinition } from '../kernel/nft/chain.ts';
+import { NF_INET, NFT_FLOWTABLE_COUNTER, type NFTypeName } from '../kernel/nft/constants.ts';
+import {
+  flowAdd,
+  goto,
+  inSet,
+  l4proto,
+  originalDaddr,
+  originalDport,
+  packetsAbove,
+  returnToCaller,
+  statusDNAT,
+  withoutIPsec,
+} from '../kernel/nft/rule.ts';
+import { fieldsOfSet, type SetDefinition } from '../kernel/nft/sets.ts';
+
+/** NFPROTO_INET: one flowtable and one hook for both families. */
+export const inet = 1;
+
+export const tableName = 'fairlead-fast-path';
+export const tableComment = 'established connections to Services, by Fairlead';
+export const flowtableName = 'services';
+
+/** As it is listed: for people. */
+export const tableText = `inet ${tableName}`;
+export const inTable = { family: inet, table: tableName } as const;
+
+/** `flags`: NFT_FLOWTABLE_*. The priority at ingress is that of nft's word `filter`. */
+export const flowtable = {
+  ...inTable,
+  flowtable: flowtableName,
+  priority: 0,
+  flags: NFT_FLOWTABLE_COUNTER,
+} as const;
+
+/**
+ * Behind all others that filter forwarded packets, so that a connection is moved only by a packet
+ * that nobody dropped.
+ */
+const priority = 200;
+
+function frontends(name: string, ...key: readonly NFTypeName[]): SetDefinition {
+  const comment = 'frontends of Services that opt out';
+  return { name, key, data: undefined, flags: 0, size: 0, comment };
+}
+
+export const excludedSets = {
+  IPv4: frontends('excluded-ipv4', 'ipv4_addr', 'inet_proto', 'inet_service'),
+  IPv6: frontends('excluded-ipv6', 'ipv6_addr', 'inet_proto', 'inet_service'),
+  nodePort: frontends('excluded-nodeports', 'inet_proto', 'inet_service'),
+} as const satisfies Record<string, SetDefinition>;
+
+export type ExcludedSet = keyof typeof excludedSets;
+
+/** The fields of a `setAdd` op. */
+export function setFields(definition: SetDefinition) {
+  return { ...fieldsOfSet('IPv4', tableName, definition), family: inet as number };
+}
+
+/**
+ * `packets`: a connection is moved after so many, both directions together. The target of a jump
+ * comes first. Packets of other protocols than TCP and UDP end the last rule.
+ */
+export function chains(packets: number): readonly ChainDefinition[] {
+  const port = [l4proto, originalDport];
+  const { IPv4, IPv6, nodePort } = excludedSets;
+  const moving: ChainDefinition = {
+    name: 'move',
+    base: undefined,
+    rules: [
+      [inSet([originalDaddr('IPv4'), ...port], IPv4.name), returnToCaller],
+      [inSet([originalDaddr('IPv6'), ...port], IPv6.name), returnToCaller],
+      [inSet(port, nodePort.name), returnToCaller],
+      [flowAdd(flowtableName)],
+    ],
+  };
+  const forward: ChainDefinition = {
+    name: 'forward',
+    base: baseChain('filter', NF_INET.FORWARD, priority),
+    rules: [[statusDNAT, packetsAbove(packets), withoutIPsec, goto(moving.name)]],
+  };
+  return [moving, forward];
+}

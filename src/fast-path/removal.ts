@@ -1,0 +1,24 @@
+/** Removes the table of the fast path, which ends it: packets meet the rules again. */
+import { KernelError } from '../kernel/errors.ts';
+import type { Kernel } from '../kernel/kernel.ts';
+import { nftOps } from '../kernel/ops.ts';
+import { RecordWriter } from '../kernel/records.ts';
+import { inTable, tableComment, tableText } from './layout.ts';
+import { findTable } from './observation.ts';
+
+/** Whether there is one that we made. */
+export async function isThere(kernel: Kernel): Promise<boolean> {
+  return (await findTable(kernel))?.comment === tableComment;
+}
+
+/** Resolves to whether there was one. */
+export async function remove(kernel: Kernel): Promise<boolean> {
+  if (!(await isThere(kernel))) return false;
+  const writer = new RecordWriter(nftOps);
+  writer.write('tableDelete', inTable);
+  const result = await kernel.apply(writer.finish());
+  if (result.kind === 'applied') return true;
+  const { code, message: words } = result.failures[0]!;
+  if (code === 'ENOENT') return false;
+  throw new KernelError({ operation: 'nft.apply', subject: `table ${tableText}`, code, words });
+}

@@ -1,0 +1,179 @@
+/** The table of the fast path on the fake kernel, from its making to its end. */
+import { afterEach, describe, expect, it } from 'vitest';
+import { FastPath } from '../../../src/fast-path/fast-path.ts';
+import { inTable } from '../../../src/fast-path/layout.ts';
+import { nftOps } from '../../../src/kernel/ops.ts';
+import { RecordWriter } from '../../../src/kernel/records.ts';
+import type { Service } from '../../../src/state/types.ts';
+import { systemClock } from '../../../src/time/clock.ts';
+import { FakeKernel } from '../../fake/kernel.ts';
+import { service } from '../state/build.ts';
+
+const routes = 'Iface\neth0 00000000 0 3 0 0 0 00000000';
+const wish = { fastPath: 'flowtable', fastPathPackets: 20 } as const;
+
+class World {
+  readonly kernel = new FakeKernel();
+  readonly lines: string[] = [];
+  readonly services = new Map<string, Service>();
+  synced = true;
+  readonly path: FastPath;
+
+  constructor(kernel?: FakeKernel) {
+    if (kernel !== undefined) this.kernel = kernel;
+    else this.kernel.links.came('eth0', '');
+    const told = (_: object, message: string): void => void this.lines.push(message);
+    const { services } = this;
+    const isSynced = (): boolean => this.synced;
+    this.path = new FastPath({
+      kernel: this.kernel,
+      clock: systemClock,
+      log: { info: told, warn: told, error: told },
+      state: {
+        get synced() {
+          return isSynced();
+        },
+        service: (key) => services.get(key),
+        serviceKeys: function* () {
+          yield* services.keys();
+        },
+      },
+      host: { read: (path) => (path === '/proc/net/route' ? routes : undefined) },
+    });
+    worlds.push(this);
+  }
+
+  async devices(): Promise<string> {
+    const { records } = await this.kernel.dump({ kind: 'flowtablesDump', ...inTable });
+    return records.map((one) => (one.kind === 'flowtable' ? one.devices : '')).join();
+  }
+
+  async elements(set: string): Promise<number> {
+    const shape = { shape: 0, keyLength: set === 'excluded-nodeports' ? 8 : 12, dataLength: 0 };
+    const { records } = await this.kernel.dump({ kind: 'elementsDump', ...inTable, set, ...shape });
+    return records.reduce((sum, one) => sum + (one.kind === 'elements' ? one.count : 0), 0);
+  }
+}
+
+const worlds: World[] = [];
+afterEach(async () => {
+  await Promise.all(worlds.splice(0).map(({ path }) => path.close()));
+});
+
+async function until(done: () => boolean | Promise<boolean>): Promise<void> {
+  await expect.poll(done, { timeout: 10_000, interval: 5 }).toBe(true);
+}
+
+const optedOut = service({
+  namespace: 'default',
+  ports: [{ name: '', protocol: 'TCP', port: 80, nodePort: 30080 }],
+  isFastPathOff: true,
+});
+
+describe('the fast path', () => {
+  it('writes nothing and reads one list of tables while it is off', async () => {
+    const { kernel, path } = new World();
+    path.choose({ ...wish, fastPath: 'off' }, 'nftables');
+    await until(() => path.upToDate);
+    expect(kernel.writes).toBe(0);
+    expect(path.state).toEqual({ kind: 'off' });
+  });
+
+  it('is made once, and a restart writes nothing', async () => {
+    const first = new World();
+    first.path.choose(wish, 'nftables');
+    await until(() => first.path.state.kind === 'flowtable');
+    expect(await first.devices()).toBe('eth0');
+    await first.path.close();
+    const { commits } = first.kernel;
+    const second = new World(first.kernel);
+    second.path.choose(wish, 'iptables');
+    await until(() => second.path.state.kind === 'flowtable');
+    expect(first.kernel.commits).toBe(commits);
+  });
+
+  it('waits for the first lists', async () => {
+    const world = new World();
+    world.synced = false;
+    world.path.choose(wish, 'nftables');
+    world.services.set('default/web', optedOut);
+    world.path.resolved('default/web');
+    expect(world.path.upToDate).toBe(false);
+    world.synced = true;
+    world.path.synced();
+    await until(() => world.path.upToDate);
+    expect(await world.elements('excluded-ipv4')).toBe(1);
+  });
+
+  it('follows links that come and go', async () => {
+    const world = new World();
+    const { kernel, path } = world;
+    path.choose(wish, 'nftables');
+    await until(() => path.state.kind === 'flowtable');
+    kernel.links.came('veth1', 'veth', { leaves: 1 });
+    await until(async () => (await world.devices()) === 'eth0 veth1');
+    kernel.links.went('veth1');
+    await until(async () => (await world.devices()) === 'eth0');
+  });
+
+  it('is made anew when a Service opts out, and not when one opts in again', async () => {
+    const world = new World();
+    const { kernel, path, services } = world;
+    path.choose(wish, 'nftables');
+    await until(() => path.state.kind === 'flowtable');
+    expect(path.takes('default/web')).toBe(true);
+    services.set('default/web', optedOut);
+    path.resolved('default/web');
+    await until(() => path.upToDate);
+    expect(path.takes('default/web')).toBe(false);
+    expect(await world.elements('excluded-ipv4')).toBe(1);
+    expect(await world.elements('excluded-nodeports')).toBe(1);
+    const handle = async () => (await kernel.dump({ kind: 'tablesDump', family: 1 })).records;
+    const before = await handle();
+    services.delete('default/web');
+    path.resolved('default/web');
+    await until(async () => (await world.elements('excluded-ipv4')) === 0);
+    expect(await handle()).toEqual(before);
+  });
+
+  it('repairs what another program changes, and says so', async () => {
+    const { kernel, lines, path } = new World();
+    path.choose(wish, 'nftables');
+    await until(() => path.state.kind === 'flowtable');
+    const writer = new RecordWriter(nftOps);
+    writer.write('chainFlush', { ...inTable, chain: 'forward' });
+    kernel.foreign(writer.finish());
+    await until(() => lines.some((line) => line.includes('repaired')));
+    const request = { kind: 'rulesDump', ...inTable, chain: 'forward' } as const;
+    await until(async () => (await kernel.dump(request)).records.length === 1);
+  });
+
+  it('goes with the setting, and with a mode that translates no packets', async () => {
+    const { kernel, lines, path } = new World();
+    const tables = async () => (await kernel.dump({ kind: 'tablesDump', family: 1 })).records;
+    path.choose(wish, 'nftables');
+    await until(() => path.state.kind === 'flowtable');
+    path.choose(wish, 'ipvs');
+    await until(() => path.state.kind === 'unavailable');
+    expect(await tables()).toEqual([]);
+    expect(lines.filter((line) => line.includes('unavailable'))).toHaveLength(1);
+    path.choose(wish, 'iptables');
+    await until(() => path.state.kind === 'flowtable');
+    path.choose({ ...wish, fastPath: 'off' }, 'iptables');
+    await until(() => path.state.kind === 'off');
+    expect(await tables()).toEqual([]);
+  });
+
+  it('leaves a table of the same name alone that another program made', async () => {
+    const { kernel, lines, path } = new World();
+    const writer = new RecordWriter(nftOps);
+    writer.write('tableAdd', { ...inTable, comment: 'not ours' });
+    kernel.foreign(writer.finish());
+    path.choose(wish, 'nftables');
+    await until(() => path.state.kind === 'unavailable');
+    expect(lines).toEqual(['The fast path is unavailable; all packets meet the rules']);
+    path.choose({ ...wish, fastPath: 'off' }, 'nftables');
+    await until(() => path.state.kind === 'off');
+    expect((await kernel.dump({ kind: 'tablesDump', family: 1 })).records).toHaveLength(1);
+  });
+});
