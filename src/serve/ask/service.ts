@@ -14,6 +14,7 @@ import { EndpointsSaid } from './endpoints.ts';
 import { shownFrontend } from './frontends.ts';
 import type { Inside } from './inside.ts';
 import { look } from './look.ts';
+import { lookedUpWithin } from './lookups.ts';
 import { portRemarks } from './port-remarks.ts';
 import { States } from './port-state.ts';
 import { numberOf, Refusal } from './refusal.ts';
@@ -100,8 +101,10 @@ async function podsOf(
   }
   if (asked === null) return { pods: new Map(), unknown: undefined };
   try {
-    const signal = AbortSignal.timeout(podsPatienceMs);
-    return { pods: await source.lookup.podsOf(namespace, name, signal), unknown: undefined };
+    const pods = await lookedUpWithin(podsPatienceMs, (signal) =>
+      source.lookup.podsOf(namespace, name, signal),
+    );
+    return { pods, unknown: undefined };
   } catch (error) {
     if (!(error instanceof LookupError)) throw error;
     return { pods: new Map(), unknown: error.message };

@@ -1,0 +1,30 @@
+import { expect, it } from 'vitest';
+import { lookedUp, lookedUpWithin } from '../../../src/serve/ask/lookups.ts';
+import { LookupError } from '../../../src/source/lookup.ts';
+
+/** A source that answers nothing, and ends as streams of files do. */
+function silent(signal: AbortSignal): Promise<never> {
+  return new Promise((_, reject) => {
+    signal.addEventListener('abort', () => reject(signal.reason), { once: true });
+  });
+}
+
+it('a source that does not answer in time is named as the cause', async () => {
+  const error = await lookedUpWithin(1, silent).catch((thrown: unknown) => thrown);
+  expect(error).toBeInstanceOf(LookupError);
+  expect(error).toMatchObject({
+    fault: 'source',
+    message: 'the source of objects gave no answer within 0.001 s',
+  });
+});
+
+it('what the source says is passed on, and a mistake of ours stays one', async () => {
+  const absent = async () => {
+    throw new LookupError('absence', 'there is no pod');
+  };
+  await expect(lookedUp(absent)).rejects.toMatchObject({ status: 404, message: 'there is no pod' });
+  const broken = async () => {
+    throw new TypeError('x is not a function');
+  };
+  await expect(lookedUp(broken)).rejects.toThrow(TypeError);
+});
