@@ -40,12 +40,20 @@ export interface EndpointTraffic {
   readonly outcomes?: Readonly<Outcomes>;
 }
 
+/** Of all Services together, in one second, between the last two readings. */
+export interface TrafficRates {
+  readonly connections: number;
+  readonly refusals: number;
+}
+
 export interface Traffic {
   /** The time when the kernel was read. */
   readonly readAtMs: number;
   readonly services: readonly ServiceTraffic[];
   /** Endpoints that have accepted none of their last connections, the worst first. */
   readonly failing: readonly FailingEndpoint[];
+  /** Undefined: there was no reading in the minute before. */
+  readonly rates?: TrafficRates;
 }
 
 interface ServiceCountersOptions {
@@ -76,6 +84,9 @@ interface Tally extends EndpointTraffic {
 /** What was counted between two readings, by Service port and endpoint. */
 type News = Map<Entry, Map<string, Outcomes>>;
 
+/** A rate over a longer time says nothing of the present. */
+const rateSecondsMax = 60;
+
 const readAgainMs = 2000;
 const sliceMs = 2;
 
@@ -86,6 +97,8 @@ export class ServiceCounters {
   /** The kernel's last values, by family and id. */
   readonly #last = new Map<Family, Map<string, number>>();
   readonly #failing = new FailingEndpoints();
+  /** Since the first reading. */
+  #total = { connections: 0, refusals: 0, readAtMs: Number.NEGATIVE_INFINITY };
   #known: Promise<Traffic | undefined> | undefined;
   #readAtMs = Number.NEGATIVE_INFINITY;
 
@@ -115,6 +128,8 @@ export class ServiceCounters {
       return undefined;
     }
     const readAtMs = clock.now();
+    const before = { ...this.#total };
+    this.#total.readAtMs = readAtMs;
     for (const { family, inForce } of families()) await this.#readFamily(running, family, inForce);
     for (const [id, { namespace, service }] of this.#entries) {
       const isGone = service !== '' && !this.#options.isKnown(objectKey(namespace, service));
@@ -122,7 +137,13 @@ export class ServiceCounters {
     }
     this.#failing.prune(readAtMs, inUse(families()));
     const failing = this.#failing.known(readAtMs);
-    return { readAtMs, services: [...this.#entries.values()], failing };
+    const seconds = (readAtMs - before.readAtMs) / 1000;
+    const perSecond = (of: keyof TrafficRates) => (this.#total[of] - before[of]) / seconds;
+    const rates =
+      seconds > 0 && seconds <= rateSecondsMax
+        ? { rates: { connections: perSecond('connections'), refusals: perSecond('refusals') } }
+        : {};
+    return { readAtMs, services: [...this.#entries.values()], failing, ...rates };
   }
 
   /** A family that can't be read keeps its last values, so that the other one is still reported. */
@@ -192,6 +213,7 @@ export class ServiceCounters {
     switch (of.kind) {
       case 'connections':
         entry.connections += more;
+        this.#total.connections += more;
         add(entry.frontends, frontendText(destination), count);
         return;
       case 'endpoint': {
@@ -210,6 +232,7 @@ export class ServiceCounters {
       }
       case 'refusals':
         add(entry.refusals, of.reason, more);
+        this.#total.refusals += more;
         return;
     }
   }

@@ -28,7 +28,11 @@ const paths: Readonly<Record<string, string>> = {
   service: '/?service=team-0/cache-7',
   search: '/?q=cart&state=unhealthy',
   changes: '/?changes=200#changes',
+  explain: '/?to=team-0/cache-7:80&from=node',
 };
+
+/** Reads all manifests again, so it is not asked as often as the others. */
+const rare = { more: '/?service=team-0/cache-7&more=true' };
 
 mkdirSync(folder, { recursive: true });
 const browser = await chromium.launch({
@@ -52,7 +56,7 @@ async function look(browser: Browser, services: number): Promise<void> {
   try {
     await program.ready(services);
     await measure(services);
-    for (const [name, path] of Object.entries(paths)) {
+    for (const [name, path] of Object.entries({ ...paths, ...rare })) {
       for (const [view, options] of Object.entries(views)) {
         const page = await open(browser, path, options);
         await page.screenshot({ path: join(folder, `${name}-${services}-${view}.png`) });
@@ -61,6 +65,7 @@ async function look(browser: Browser, services: number): Promise<void> {
     }
     await withoutScripts(browser);
     await keyboard(browser);
+    await sorting(browser);
     await renewal(browser, manifests);
     await silence(browser, program);
   } finally {
@@ -120,6 +125,31 @@ async function keyboard(browser: Browser): Promise<void> {
   await page.waitForURL('**/?namespace=&q=cart-7**');
   const rows = page.getByRole('table', { name: 'Services' }).getByRole('row');
   assert.ok((await rows.count()) > 1);
+  await page.context().close();
+}
+
+/** A heading sorts the rows, and they stay sorted when the page is renewed. */
+async function sorting(browser: Browser): Promise<void> {
+  const page = await open(browser, '/', { viewport: desktop });
+  const names = () => page.getByRole('table', { name: 'Services' }).getByRole('rowheader');
+  const inOrder = async (): Promise<boolean> => {
+    const texts = await names().allTextContents();
+    const sorted = [...texts].sort((a, b) => b.localeCompare(a, undefined, { numeric: true }));
+    return texts.length > 1 && texts.every((text, i) => text === sorted[i]);
+  };
+  const heading = page
+    .getByRole('table', { name: 'Services' })
+    .getByRole('columnheader', { name: /^Name( |$)/ });
+  await heading.click();
+  await heading.focus();
+  await page.keyboard.press('Enter');
+  assert.ok(await inOrder(), 'the rows are not sorted by name');
+  await page.evaluate(
+    'document.activeElement.blur(); document.getElementById("service-list").title = "old"',
+  );
+  const old = page.locator('#service-list[title=old]');
+  await old.waitFor({ state: 'detached', timeout: soonMs });
+  assert.ok(await inOrder(), 'the rows are not sorted any more after a renewal');
   await page.context().close();
 }
 

@@ -22,7 +22,8 @@ export async function servicesOf(inside: Inside, query: URLSearchParams): Promis
   const limit = numberOf(query, 'limit', limits);
   const namespace = query.get('namespace');
   const name = query.get('name');
-  const isOnlyTroubled = isTroubleAsked(query);
+  const isOnlyTroubled = isAsked(query, 'state', 'unhealthy');
+  const areTroubledFirst = isAsked(query, 'order', 'problems');
   const selected = await selectedBy(inside, query.get('labelSelector'), namespace);
   await inside.verdicts.catchUp();
   const { troubled } = inside.verdicts;
@@ -30,7 +31,8 @@ export async function servicesOf(inside: Inside, query: URLSearchParams): Promis
   const pacer = new Pacer(inside.clock, sliceMs);
   const items: ServiceList['items'][number][] = [];
   let last = '';
-  for (const key of keysAfter(inside, query.get('continue'))) {
+  const first = areTroubledFirst ? troubled : new Map();
+  for (const key of keysAfter(inside, query.get('continue'), first)) {
     if (pacer.due) await pacer.rest();
     const service = inside.state.service(key);
     if (service === undefined) continue;
@@ -57,21 +59,32 @@ async function selectedBy(
   return lookedUp((signal) => source.lookup.servicesWith(selector, namespace ?? '', signal));
 }
 
-function isTroubleAsked(query: URLSearchParams): boolean {
-  const state = query.get('state');
-  if (state === null || state === 'unhealthy') return state !== null;
-  throw new Refusal(400, `state must be unhealthy, not "${state}"`);
+/** Whether the parameter has the only value that it may have. */
+function isAsked(query: URLSearchParams, name: 'state' | 'order', only: string): boolean {
+  const value = query.get(name);
+  if (value === null || value === only) return value !== null;
+  throw new Refusal(400, `${name} must be ${only}, not "${value}"`);
 }
 
 /** The keys of the Services after the one called `last`. Services keep their order. */
-function* keysAfter({ state }: Inside, last: string | null): Generator<string> {
+function* keysAfter(
+  { state }: Inside,
+  last: string | null,
+  first: ReadonlyMap<string, unknown>,
+): Generator<string> {
   if (last !== null && state.service(last) === undefined) {
     throw new Refusal(410, `Service ${last} has gone meanwhile: begin anew`);
   }
   let isBefore = last !== null;
+  if (last === null || first.has(last)) {
+    for (const key of first.keys()) {
+      if (!isBefore) yield key;
+      else if (key === last) isBefore = false;
+    }
+  }
   for (const key of state.serviceKeys()) {
-    if (!isBefore) yield key;
-    else if (key === last) isBefore = false;
+    if (isBefore) isBefore = key !== last;
+    else if (!first.has(key)) yield key;
   }
 }
 

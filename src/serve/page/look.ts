@@ -26,6 +26,16 @@ header nav { display: flex; flex-wrap: wrap; gap: .25rem 1rem; margin-left: auto
 .good { color: var(--good); }
 .bad { color: var(--bad); }
 .verdict.bad { color: var(--text); }
+.tiles { display: grid; grid-template-columns: repeat(auto-fill, minmax(9rem, 1fr)); gap: .5rem; }
+.tiles div { display: flex; flex-direction: column-reverse; justify-content: flex-end;
+  background: var(--shade); padding: .5rem .75rem; border-left: .2rem solid var(--line); }
+.tiles div.bad { border-color: var(--bad); }
+.tiles dt { font-size: .85rem; }
+.tiles dd { font-size: 1.5rem; line-height: 1.2; margin: 0; font-variant-numeric: tabular-nums; }
+.sorts { cursor: pointer; }
+.sorts[aria-sort='ascending']::after { content: ' ↑'; }
+.sorts[aria-sort='descending']::after { content: ' ↓'; }
+#explain + form input { width: 22rem; }
 .wide { overflow-x: auto; }
 table { border-collapse: collapse; width: 100%; margin-bottom: .75rem;
   font-variant-numeric: tabular-nums; }
@@ -73,6 +83,39 @@ pause.onclick = () => {
 };
 const isPaused = () => document.body.classList.contains('paused');
 const isInUse = (part) => part.contains(document.activeElement) || !getSelection().isCollapsed;
+const orders = new Map();
+const titles = () => document.querySelectorAll('thead th');
+function order(table) {
+  const { column, sign } = orders.get(table.ariaLabel);
+  const body = table.tBodies[0];
+  const text = ({ cells }) =>
+    cells[column].querySelector('time')?.dateTime ?? cells[column].textContent;
+  const rows = [...body.rows].sort((a, b) =>
+    sign * text(a).localeCompare(text(b), undefined, { numeric: true }));
+  body.append(...rows);
+  table.querySelectorAll('thead th').forEach((title, i) => {
+    title.ariaSort = i !== column ? 'none' : sign > 0 ? 'ascending' : 'descending';
+  });
+}
+function prepare() {
+  for (const title of titles()) {
+    title.classList.add('sorts');
+    title.tabIndex = 0;
+    const table = title.closest('table');
+    title.onclick = ({ detail }) => {
+      const { column, sign } = orders.get(table.ariaLabel) ?? {};
+      const own = title.cellIndex;
+      orders.set(table.ariaLabel, { column: own, sign: column === own ? -sign : 1 });
+      order(table);
+      if (detail > 0) title.blur();
+    };
+    title.onkeydown = ({ key }) => key === 'Enter' && title.click();
+  }
+  for (const table of document.querySelectorAll('table')) {
+    if (orders.has(table.ariaLabel)) order(table);
+  }
+}
+prepare();
 async function refresh() {
   const parts = [...document.querySelectorAll('[data-live]')];
   if (!isPaused() && !document.hidden && !parts.some(isInUse)) {
@@ -85,6 +128,7 @@ async function refresh() {
         const news = next.getElementById(part.id);
         if (news && !isInUse(part)) part.replaceWith(news);
       }
+      prepare();
       silent.hidden = true;
     } catch {
       silent.hidden = false;

@@ -70,9 +70,10 @@ function moment({ isAge, time }: Moment, nowMs: number): Html {
   return html`<time datetime="${time}">${shown}</time>`;
 }
 
-/** The page of a Service. */
-function servicePath(namespace: string, name: string): string {
-  return `/?${new URLSearchParams({ service: `${namespace}/${name}` })}`;
+/** The page of a Service; `isMore`: with the pods of endpoints, and what these answered. */
+export function servicePath(namespace: string, name: string, isMore = false): string {
+  const more = isMore ? { more: 'true' } : {};
+  return `/?${new URLSearchParams({ service: `${namespace}/${name}`, ...more })}`;
 }
 
 /** The list of Services, of those with these fields. */
@@ -129,7 +130,8 @@ export function documentOf({ title, node, json, body }: Page): string {
 <body>
 <header>
 <h1><a href="/">Fairlead on ${node}</a></h1>
-<nav aria-label="Parts"><a href="/#services">Services</a> <a href="/#changes">Changes</a>
+<nav aria-label="Parts"><a href="/#services">Services</a> <a href="/#explain">Explain</a>
+<a href="/#changes">Changes</a>
 <a href="/#node">This node</a></nav>
 </header>
 <main>

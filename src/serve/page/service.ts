@@ -1,18 +1,27 @@
 /** The page of one Service. */
 import type { ServiceAnswer } from '../../ask/service.ts';
 import { serviceBlocks, serviceFacts } from '../../ask/views/service.ts';
+import { explainForm } from './explain.ts';
 import { type Html, html } from './html.ts';
-import { blocksHtml, facts, list, live } from './parts.ts';
+import { blocksHtml, facts, list, live, servicePath } from './parts.ts';
 
-export function serviceSection(service: ServiceAnswer, nowMs: number): Html {
-  const { name, namespace, problems } = service;
-  return live('service', [
-    html`<h2>${namespace}/${name}</h2>`,
+/** `isMore`: with what the page asks others for, which is not to be asked every two seconds. */
+export function serviceSection(service: ServiceAnswer, isMore: boolean, nowMs: number): Html {
+  const { name, namespace, ports, problems } = service;
+  const key = `${namespace}/${name}`;
+  const [first] = ports;
+  const content = [
+    html`<h2>${key}</h2>`,
     verdict(service),
     problems.length > 1 ? list(problems.slice(1)) : undefined,
     facts(serviceFacts(service), nowMs),
+    isMore
+      ? html`<p>As it was when you asked. <a href="${servicePath(namespace, name)}">Follow it</a></p>`
+      : html`<p><a href="${servicePath(namespace, name, true)}">With names of pods and answers</a></p>`,
     blocksHtml(serviceBlocks(service), nowMs),
-  ]);
+  ];
+  return html`${isMore ? html`<section>${content}</section>` : live('service', content)}
+${explainForm(first === undefined ? '' : `${key}:${first.port}`, '')}`;
 }
 
 function verdict({ problems, state }: ServiceAnswer): Html {

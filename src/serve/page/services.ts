@@ -23,7 +23,10 @@ export function wantedOf(query: URLSearchParams): Wanted {
 /** The parameters of the question to the API. */
 export function listQuery({ namespace, q, ...rest }: Wanted): URLSearchParams {
   const name = q === '' || /[*?]/.test(q) ? q : `*${q}*`;
-  const fields = Object.entries({ namespace, name, ...rest, limit: String(perPage) });
+  const fields = Object.entries({
+    ...{ namespace, name, ...rest },
+    ...{ order: 'problems', limit: String(perPage) },
+  });
   return new URLSearchParams(fields.filter(([, value]) => value !== ''));
 }
 

@@ -9,7 +9,7 @@ function silent(signal: AbortSignal): Promise<never> {
   });
 }
 
-it('a source that does not answer in time is named as the cause', async () => {
+it('a lookup names the source that does not answer in time', async () => {
   const error = await lookedUpWithin(1, silent).catch((thrown: unknown) => thrown);
   expect(error).toBeInstanceOf(LookupError);
   expect(error).toMatchObject({
@@ -18,7 +18,7 @@ it('a source that does not answer in time is named as the cause', async () => {
   });
 });
 
-it('what the source says is passed on, and a mistake of ours stays one', async () => {
+it('a lookup passes on what the source says, and hides no error of the program', async () => {
   const absent = async () => {
     throw new LookupError('absence', 'there is no pod');
   };

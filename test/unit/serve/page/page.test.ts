@@ -91,7 +91,8 @@ describe('the list of Services on the page', () => {
     await withMany(150);
     const first = await opened();
     expect(first.rows('Services')).toHaveLength(100);
-    expect(first.rows('Services')[1]).toEqual({
+    expect(first.rows('Services')[0]).toMatchObject({ Name: 'web-149', State: 'not ready' });
+    expect(first.rows('Services')[2]).toEqual({
       ...{ Name: 'web-0', Namespace: 'ns', Type: 'ClusterIP', 'Cluster-IP': '10.97.0.0' },
       ...{ Ports: '80/TCP', Used: '1/1', State: 'in force' },
     });
@@ -125,7 +126,7 @@ describe('the list of Services on the page', () => {
     await withMany(20);
     const first = await opened(hrefOf(await opened(), 'web-0')!.slice(1));
     expect(first.texts('title')).toEqual(['ns/web-0 on node-a · Fairlead']);
-    expect(first.texts('h2')).toEqual(['ns/web-0']);
+    expect(first.texts('h2')[0]).toBe('ns/web-0');
     expect(first.texts('p')[0]).toBe('Healthy. All of it is in force.');
     expect(first.rows('Frontends of http 80/TCP, IPv4')).toEqual([
       { Frontend: 'clusterIP', At: '10.97.0.0:80', 'Goes to': '1 endpoint' },
@@ -136,6 +137,36 @@ describe('the list of Services on the page', () => {
     expect(last.rows('Endpoints of http 80/TCP, IPv4')).toMatchObject([
       { Endpoint: '10.244.0.2:8080', 'Used by': 'nobody', 'Why not': 'is not ready' },
     ]);
+  });
+
+  it('shows Services with problems first, and each Service once, over all pages', async () => {
+    await withMany(250);
+    app.source.say(
+      ...[...Array(120).keys()].map((i): Change => {
+        const fields = { key: `ns/web-${2 * i}-abcde`, service: `ns/web-${2 * i}` };
+        return { kind: 'slice', slice: slice({ '10.244.0.2': unready }, fields) };
+      }),
+    );
+    await quiet();
+    const rows: { readonly Name?: string; readonly State?: string }[] = [];
+    for (let next: string | undefined = '/'; next !== undefined; ) {
+      const document = await opened(next.slice(1));
+      rows.push(...document.rows('Services'));
+      next = hrefOf(document, 'Next page');
+    }
+    expect(new Set(rows.map(({ Name }) => Name)).size).toBe(251);
+    const bad = rows.map(({ State }) => State === 'not ready');
+    expect(bad.lastIndexOf(true)).toBe(120);
+    expect(bad.filter(Boolean)).toHaveLength(121);
+  });
+
+  it('shows pods and answers of one Service on request, and does not renew them', async () => {
+    await withMany(2);
+    const plain = await opened('?service=ns/web-0');
+    expect(plain.all('section').map((one) => attribute(one, 'id'))).toEqual(['service']);
+    const more = await opened(hrefOf(plain, 'With names of pods and answers')!.slice(1));
+    expect(more.all('section').map((one) => attribute(one, 'data-live'))).toEqual([undefined]);
+    expect(hrefOf(more, 'Follow it')).toBe('/?service=ns%2Fweb-0');
   });
 
   it('shows recent changes, the latest first', async () => {
@@ -165,12 +196,49 @@ describe('the list of Services on the page', () => {
   });
 });
 
+describe('the tiles of the page', () => {
+  it('count Services and those with problems', async () => {
+    await withMany(20);
+    const document = await opened();
+    expect(document.texts('dt').slice(0, 2)).toEqual(['Services', 'with problems']);
+    expect(document.texts('dd').slice(0, 2)).toEqual(['21', '1']);
+    expect(hrefOf(document, '1')).toBe('/?state=unhealthy#services');
+  });
+});
+
+describe('the form of the page that explains a packet', () => {
+  it('repeats the question and answers in steps', async () => {
+    await withMany(1);
+    const document = await opened('?to=ns/web-0:80&from=node');
+    expect(document.all('input').map((input) => attribute(input, 'value'))).toEqual([
+      'ns/web-0:80',
+      'node',
+    ]);
+    expect(document.texts('dd').slice(0, 2)).toEqual(['to 10.97.0.0:80/TCP', 'rejected']);
+    expect(document.all('ol')).toHaveLength(1);
+  });
+
+  it('is filled in on the page of a Service', async () => {
+    await running();
+    const document = await opened('?service=ns/web');
+    expect(attribute(document.all('input')[0]!, 'value')).toBe('ns/web:80');
+  });
+
+  it('names the mistake in a question', async () => {
+    await running();
+    const response = await app.get('metrics', '/?to=ns/none:80');
+    expect(response.status).toBe(404);
+    expect(new Document(await response.text()).texts('h2')).toEqual(['No answer']);
+  });
+});
+
 describe('a name on the page', () => {
   const hostile = `"'><script>alert(1)</script><img src=x onerror=alert(1)>&lt;<!--`;
   const pages = (name: string) => ({
     'the first page': '',
     'the page of the Service': `?${new URLSearchParams({ service: `ns/${name}` })}`,
     'the search': `?${new URLSearchParams({ namespace: 'ns', q: name })}`,
+    'a question': `?${new URLSearchParams({ to: `none/${name}:80` })}`,
     'a refusal': `?${new URLSearchParams({ service: `none/${name}` })}`,
   });
 

@@ -1,0 +1,56 @@
+/** The numbers that matter, at a glance. */
+import type { Status } from '../../ask/status.ts';
+import { grouped } from '../../ask/words.ts';
+import type { Traffic } from '../service-counters.ts';
+import { type Content, type Html, html } from './html.ts';
+import { live } from './parts.ts';
+
+interface Tile {
+  readonly name: string;
+  readonly value: string;
+  readonly isBad?: boolean;
+  readonly href?: string;
+}
+
+/** More than this of the table of connection tracking is bad; the alert has the same limit. */
+const conntrackPercentMax = 80;
+
+export function tiles(status: Status, traffic: Traffic | undefined): Html {
+  const items = [...ofServices(status), ...ofConntrack(status), ...ofTraffic(traffic)];
+  return live('tiles', html`<dl class="tiles">${items.map(tile)}</dl>`);
+}
+
+function tile({ href, isBad, name, value }: Tile): Html {
+  const shown: Content = href === undefined ? value : html`<a href="${href}">${value}</a>`;
+  return html`<div${isBad ? html` class="bad"` : ''}><dt>${name}</dt><dd>${shown}</dd></div>
+`;
+}
+
+function ofServices({ services: { known, withProblems } }: Status): Tile[] {
+  const isBad = withProblems > 0;
+  return [
+    { name: 'Services', value: grouped(known), href: '/#services' },
+    {
+      ...{ name: 'with problems', value: grouped(withProblems), isBad },
+      ...(isBad ? { href: '/?state=unhealthy#services' } : {}),
+    },
+  ];
+}
+
+function ofConntrack({ conntrack }: Status): Tile[] {
+  if (conntrack === undefined) return [];
+  const percent = Math.round((100 * conntrack.entries) / conntrack.limit);
+  const isBad = percent > conntrackPercentMax;
+  return [{ name: 'of conntrack in use', value: `${percent} %`, isBad }];
+}
+
+function ofTraffic(traffic: Traffic | undefined): Tile[] {
+  if (traffic === undefined) return [];
+  const { failing, rates } = traffic;
+  const second = (value: number | undefined): string => value?.toFixed(1) ?? '…';
+  return [
+    { name: 'connections a second', value: second(rates?.connections) },
+    { name: 'refused a second', value: second(rates?.refusals) },
+    { name: 'endpoints accept nothing', value: grouped(failing.length), isBad: failing.length > 0 },
+  ];
+}
