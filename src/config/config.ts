@@ -3,14 +3,21 @@
  * together, validated, parsed and frozen. Built by `load.ts`; nothing outside `src/config`
  * knows flags or files. Durations are milliseconds; 0 means what the field's comment says.
  */
+import type { ModeName } from '../modes/mode.ts';
 import type { Address, CIDR } from '../net/address.ts';
 import type { ServiceLimits } from '../state/budget.ts';
 import type { ExternalIPRules } from '../state/external-ips.ts';
 import type { HostPort } from './host-port.ts';
 
+export type { ModeName };
+
 /** Every mode that exists on Linux, best first. */
-export const modeNames = ['nftables', 'ipvs', 'iptables', 'userspace'] as const;
-export type ModeName = (typeof modeNames)[number];
+export const modeNames = [
+  'nftables',
+  'ipvs',
+  'iptables',
+  'userspace',
+] as const satisfies readonly ModeName[];
 
 /** What `mode` in the configuration asks for; `''` = the best mode that the kernel can do. */
 export type RequestedMode = ModeName | '';

@@ -23,6 +23,7 @@ export function detectLocal(detector: LocalDetector, operator: '==' | '!='): Sta
   }
 }
 
-function unreachable(value: never): never {
+/** For the case that closes a switch over a union. */
+export function unreachable(value: never): never {
   throw new Error(`unexpected value ${JSON.stringify(value)}`);
 }

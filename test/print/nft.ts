@@ -16,6 +16,7 @@ import { printComment, printVerdict } from '../../src/kernel/nft/print-verdict.t
 import { familyWord } from '../../src/kernel/nft/words.ts';
 import { ElementShape, type NftOp, nftOps } from '../../src/kernel/ops.ts';
 import { readRecords } from '../../src/kernel/records.ts';
+import { unreachable } from '../../src/modes/local-traffic.ts';
 import { formatAddress } from '../../src/net/address.ts';
 
 /** Types of a set's key and data; undefined data = a set. */
@@ -255,10 +256,6 @@ function printValue(type: NFTypeName, bytes: Uint8Array, offset: number): string
     default:
       return unreachable(type);
   }
-}
-
-function unreachable(value: never): never {
-  throw new Error(`unexpected value ${JSON.stringify(value)}`);
 }
 
 /** The parts of a concatenation's number, as far as they have a name here. */

@@ -39,7 +39,7 @@ import {
 } from '../../kernel/nft/rule.ts';
 import { type CIDR, type Family, parseCIDR } from '../../net/address.ts';
 import { protocols } from '../../net/protocol.ts';
-import { detectLocal } from '../local-traffic.ts';
+import { detectLocal, unreachable } from '../local-traffic.ts';
 import type { Environment, ModeConfig } from '../mode.ts';
 import {
   chain,
@@ -291,8 +291,4 @@ export function markOffCluster(config: ModeConfig): Rule[] {
   const mark = setMark(config.masqueradeMark);
   if (config.masqueradeAll) return [[mark]];
   return detectLocal(config.localDetector, '!=').map((match) => [match, mark]);
-}
-
-function unreachable(value: never): never {
-  throw new Error(`unexpected value ${JSON.stringify(value)}`);
 }

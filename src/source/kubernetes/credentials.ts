@@ -1,6 +1,7 @@
 import { X509Certificate } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { createSecureContext, getCACertificates, type SecureContext } from 'node:tls';
+import { sameBytes } from '../../net/bytes.ts';
 import { isRawObject, type RawObject } from '../decode/field-reader.ts';
 import { loadAuthProvider } from './auth-provider.ts';
 import { ExecPlugin, type PluginOutput } from './exec-plugin.ts';
@@ -167,9 +168,4 @@ function openPlugin(user: RawObject, timeoutMs: number): Plugin {
 
 function basicAuthorization({ username, password }: { username: string; password: string }) {
   return `Basic ${Buffer.from(`${username}:${password}`).toString('base64')}`;
-}
-
-function sameBytes(a: Buffer | undefined, b: Buffer | undefined): boolean {
-  if (a === undefined || b === undefined) return a === b;
-  return a.equals(b);
 }
