@@ -82,12 +82,6 @@ const young = service({
   clusterIPs: ['10.96.0.2'],
   externalIPs: [shared],
 });
-const third = service({
-  name: 'third',
-  createdMs: 3,
-  clusterIPs: ['10.96.0.3'],
-  externalIPs: [shared],
-});
 
 function settle(cluster: Cluster, ...services: Service[]): Record<string, string[]> {
   for (const of of services) cluster.set(of);
@@ -126,71 +120,6 @@ describe('a frontend that two Services claim', () => {
     };
     expect(settle(new Cluster(), thief, victim)).toEqual(expected);
     expect(settle(new Cluster(), victim, thief)).toEqual(expected);
-  });
-
-  it('is identified by protocol and port: others of the same address do not conflict', () => {
-    const udp = { ...young, ports: [{ ...http, protocol: 'UDP' as const }] };
-    const high = { ...young, key: 'ns/high', name: 'high', ports: [{ ...http, port: 81 }] };
-    expect(settle(new Cluster(), old, udp, high)).toMatchObject({
-      young: ['UDP 10.96.0.2:80', 'UDP 203.0.113.1:80'],
-    });
-  });
-
-  it('may be a node port, in each family separately', () => {
-    const v4 = service({ name: 'v4', ports: [{ ...http, nodePort: 30080 }], createdMs: 1 });
-    const v6 = { ...v4, key: 'ns/v6', name: 'v6', clusterIPs: [address('fd00::1')] };
-    const late = service({ name: 'late', ports: v4.ports, clusterIPs: ['10.96.0.3'] });
-    expect(settle(new Cluster(), v6, v4, { ...late, createdMs: 2 })).toEqual({
-      v4: ['TCP 10.96.0.1:80', 'TCP node port 30080'],
-      v6: ['TCP [fd00::1]:80', 'TCP node port 30080'],
-      late: ['TCP 10.96.0.3:80'],
-    });
-  });
-
-  it('passes from one to the other in one call', () => {
-    const cluster = new Cluster();
-    cluster.set(young);
-    expect(cluster.of(young)).toHaveLength(2);
-    const [own] = resolved(young);
-    const { forwardings, transfers } = finish(cluster.owners.set(old, resolved(old)));
-    expect(frontends(forwardings)).toEqual(['TCP 10.96.0.1:80', 'TCP 203.0.113.1:80']);
-    expect(transfers).toMatchObject([
-      { service: 'ns/young', forwarding: own?.key, family: 'IPv4', gained: [] },
-    ]);
-    expect(frontends([transferred(own!, { ...transfers[0]!, lost: new Set() })])).toHaveLength(2);
-    expect(frontends([transferred(own!, transfers[0]!)])).toEqual(['TCP 10.96.0.2:80']);
-  });
-
-  it('passes to the next best if the owner is deleted, or no longer claims it', () => {
-    const cluster = new Cluster();
-    settle(cluster, old, young, third);
-    cluster.remove(old);
-    expect(cluster.all()).toEqual({
-      young: ['TCP 10.96.0.2:80', 'TCP 203.0.113.1:80'],
-      third: ['TCP 10.96.0.3:80'],
-    });
-    cluster.set({ ...young, externalIPs: [] });
-    const inherited = ['TCP 10.96.0.3:80', 'TCP 203.0.113.1:80'];
-    expect(cluster.of(third)).toEqual(inherited);
-    cluster.remove(young);
-    expect(cluster.all()).toEqual({ third: inherited });
-  });
-
-  it('passes to the other one if the owner is created again', () => {
-    const claims = new Cluster();
-    settle(claims, old, young);
-    expect(settle(claims, { ...old, createdMs: 9 }, young)).toMatchObject({
-      old: ['TCP 10.96.0.1:80'],
-      young: ['TCP 10.96.0.2:80', 'TCP 203.0.113.1:80'],
-    });
-  });
-
-  it('keeps its owner if another claimant is deleted', () => {
-    const { owners } = new Cluster();
-    for (const of of [old, young]) finish(owners.set(of, resolved(of)));
-    const nothing = { transfers: [], conflicts: [] };
-    expect(owners.release('ns/young')).toEqual(nothing);
-    expect(owners.release('ns/unknown')).toEqual(nothing);
   });
 
   it('is reported with its owner', () => {
