@@ -8,13 +8,13 @@ import { execFileSync } from 'node:child_process';
 import { rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { openKernel } from '../src/kernel/native-kernel.ts';
-import { removeConnectTime } from '../src/modes/connect-time/choice.ts';
+import { removeConnectTime } from '../src/connect-time/maps/choice.ts';
 import {
   type Placement,
   standardLeaseMs,
   standardRoom,
-} from '../src/modes/connect-time/placement.ts';
+} from '../src/connect-time/maps/placement.ts';
+import { openKernel } from '../src/kernel/native-kernel.ts';
 import { nftablesMode } from '../src/modes/nftables/mode.ts';
 import {
   type ConnectTimePlace,

@@ -3,11 +3,11 @@
  * it? It measures reading, resolving and claiming, without a kernel. Each object is compared with
  * one of a quarter of its size.
  */
-import { Admission } from '../src/modes/connect-time/admission.ts';
-import { ConnectTimeBackend, type ConnectTimeTypes } from '../src/modes/connect-time/backend.ts';
-import { ofServiceMax } from '../src/modes/connect-time/map-room.ts';
-import { standardLeaseMs, standardRoom } from '../src/modes/connect-time/placement.ts';
-import { poolIds } from '../src/modes/connect-time/pool-ids.ts';
+import { Admission } from '../src/connect-time/maps/admission.ts';
+import { ConnectTimeBackend, type ConnectTimeTypes } from '../src/connect-time/maps/backend.ts';
+import { ofServiceMax } from '../src/connect-time/maps/map-room.ts';
+import { standardLeaseMs, standardRoom } from '../src/connect-time/maps/placement.ts';
+import { poolIds } from '../src/connect-time/maps/pool-ids.ts';
 import { type ModeConfig, noPause } from '../src/modes/mode.ts';
 import { ModePlanner } from '../src/modes/planner.ts';
 import { decodeChange, decodeContext } from '../src/source/decode.ts';

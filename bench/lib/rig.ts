@@ -1,9 +1,9 @@
 /** State, sync loop, a mode and the kernel, wired as in the app, around an in-process source. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { ConnectTimeMaps } from '../../src/connect-time-maps.ts';
+import { ConnectTimeMaps } from '../../src/connect-time/family-maps.ts';
+import type { Placement } from '../../src/connect-time/maps/placement.ts';
 import type { ApplyResult, DumpResult, Kernel } from '../../src/kernel/kernel.ts';
 import { openKernel } from '../../src/kernel/native-kernel.ts';
-import type { Placement } from '../../src/modes/connect-time/placement.ts';
 import type { Environment, ModeConfig, ProxyMode } from '../../src/modes/mode.ts';
 import { nftablesMode } from '../../src/modes/nftables/mode.ts';
 import { parseCIDR } from '../../src/net/address.ts';

@@ -1,4 +1,4 @@
-// Keys and values of the maps, for programs (C) and for the addon. src/modes/connect-time/layout.ts
+// Keys and values of the maps, for programs (C) and for the addon. src/connect-time/maps/layout.ts
 // writes and reads them.
 #ifndef FAIRLEAD_BPF_LAYOUT_H_
 #define FAIRLEAD_BPF_LAYOUT_H_

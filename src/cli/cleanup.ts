@@ -3,6 +3,8 @@
  * lists them with the reason why they are recognised (behaviour document 1.6, 3.6).
  */
 import { setTimeout as sleep } from 'node:timers/promises';
+import { endUnused } from '../connect-time/maps/attached.ts';
+import type { ConnectTimePaths } from '../connect-time/maps/choice.ts';
 import { tableText } from '../fast-path/layout.ts';
 import { isThere, remove } from '../fast-path/removal.ts';
 import { connectTimePaths } from '../host/cgroup.ts';
@@ -11,8 +13,6 @@ import { deleteCounters, readCounters } from '../kernel/acct.ts';
 import { isAbsence, isKernelError } from '../kernel/errors.ts';
 import type { Kernel } from '../kernel/kernel.ts';
 import { openKernel } from '../kernel/native-kernel.ts';
-import { endUnused } from '../modes/connect-time/attached.ts';
-import type { ConnectTimePaths } from '../modes/connect-time/choice.ts';
 import { availableModes } from '../modes/index.ts';
 import type { ProxyMode } from '../modes/mode.ts';
 import { printable } from '../serve/printable.ts';

@@ -388,7 +388,7 @@ const demo: Command = {
     'on-stage': { shown: '', meaning: 'Run inside the namespaces of a demo.', isHidden: true },
   },
   examples: ['fairlead demo'],
-  load: () => import('./demo/demo.ts'),
+  load: () => import('../tools/demo/demo.ts'),
 };
 
 const completion: Command = {

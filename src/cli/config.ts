@@ -1,7 +1,7 @@
 /** `fairlead config`: convert other configurations into kube-proxy's, and check a file. */
 import { readFile } from 'node:fs/promises';
 import { buffer } from 'node:stream/consumers';
-import { convert, type ImportSource, validateFile } from '../config/import/index.ts';
+import { convert, type ImportSource, validateFile } from '../tools/import/index.ts';
 import type { Given, Io, Run } from './command.ts';
 import { UsageError } from './errors.ts';
 

@@ -2,13 +2,14 @@
  * `fairlead connect-time remove`: ends translation by the attached programs, and changes no rules.
  * It needs no running Fairlead, and works while kube-proxy runs.
  */
+
+import { type Ending, endUnused, findAttached, hasPins } from '../connect-time/maps/attached.ts';
+import type { ConnectTimePaths } from '../connect-time/maps/choice.ts';
 import { connectTimePaths } from '../host/cgroup.ts';
 import { hostFiles } from '../host/files.ts';
 import { findInstance, formatHolder } from '../host/instance-lock.ts';
 import type { Kernel } from '../kernel/kernel.ts';
 import { openKernel } from '../kernel/native-kernel.ts';
-import { type Ending, endUnused, findAttached, hasPins } from '../modes/connect-time/attached.ts';
-import type { ConnectTimePaths } from '../modes/connect-time/choice.ts';
 import { ask } from './ask/client.ts';
 import { serverOf } from './ask/server.ts';
 import type { Io, Run } from './command.ts';

@@ -1,6 +1,7 @@
 /** `--dry-run` of a start: prints what it would write, set and take over. */
+
+import { engineSettings } from '../agent/engine-settings.ts';
 import type { Config } from '../config/config.ts';
-import { engineSettings } from '../engine-settings.ts';
 import { checkConfig } from '../host/checks.ts';
 import { isConntrackLiberal } from '../host/conntrack.ts';
 import { hostFiles } from '../host/files.ts';
@@ -14,13 +15,13 @@ import { openKernel } from '../kernel/native-kernel.ts';
 import { builtModes, selectMode } from '../modes/index.ts';
 import type { ProxyMode } from '../modes/mode.ts';
 import type { Family } from '../net/address.ts';
-import { type Finding, worst } from '../preflight/finding.ts';
-import { thisMachine } from '../preflight/machine.ts';
-import { checkPredecessors, instanceCheck } from '../preflight/predecessors.ts';
-import { checkSettings } from '../preflight/settings.ts';
 import { printable } from '../serve/printable.ts';
-import type { ShadowCluster } from '../shadow/cluster.ts';
 import { type DryRun, dryRun } from '../sync/dry-run.ts';
+import { type Finding, worst } from '../tools/preflight/finding.ts';
+import { thisMachine } from '../tools/preflight/machine.ts';
+import { checkPredecessors, instanceCheck } from '../tools/preflight/predecessors.ts';
+import { checkSettings } from '../tools/preflight/settings.ts';
+import type { ShadowCluster } from '../tools/shadow/cluster.ts';
 import { openCluster } from './open-cluster.ts';
 import { terminal } from './terminal.ts';
 

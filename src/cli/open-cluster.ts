@@ -4,7 +4,7 @@ import type { Config } from '../config/config.ts';
 import { interfaceAddresses } from '../host/interfaces.ts';
 import { nodeName } from '../host/node-name.ts';
 import type { ModeFacts } from '../modes/mode.ts';
-import { ShadowCluster } from '../shadow/cluster.ts';
+import { ShadowCluster } from '../tools/shadow/cluster.ts';
 import { clusterSource } from './cluster-source.ts';
 import { terminal } from './terminal.ts';
 

@@ -1,8 +1,8 @@
 /** `fairlead preflight`: whether this node is ready, before anything is installed. */
 import { openKernel } from '../kernel/native-kernel.ts';
-import { type Finding, worst } from '../preflight/finding.ts';
-import { thisMachine } from '../preflight/machine.ts';
-import { preflight } from '../preflight/preflight.ts';
+import { type Finding, worst } from '../tools/preflight/finding.ts';
+import { thisMachine } from '../tools/preflight/machine.ts';
+import { preflight } from '../tools/preflight/preflight.ts';
 import type { Run } from './command.ts';
 import { exitCodes } from './errors.ts';
 import { nodeConfig } from './node-command.ts';

@@ -1,6 +1,6 @@
 /** The process around the proxy: signals, and changes of the configuration file. */
 import { readFileSync } from 'node:fs';
-import { App } from '../app.ts';
+import { App } from '../agent/app.ts';
 import type { Config } from '../config/config.ts';
 import { fairleadVersion } from '../config/version.ts';
 import { connectTimePaths } from '../host/cgroup.ts';

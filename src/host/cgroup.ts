@@ -1,8 +1,8 @@
 /** Where this machine has what programs of the kernel are kept in and attached to. */
 import { statSync } from 'node:fs';
 import { basename, dirname } from 'node:path';
-import type { ConnectTimePaths } from '../modes/connect-time/choice.ts';
-import { connectTimeDirectory } from '../modes/connect-time/placement.ts';
+import type { ConnectTimePaths } from '../connect-time/maps/choice.ts';
+import { connectTimeDirectory } from '../connect-time/maps/placement.ts';
 import type { HostFiles } from './files.ts';
 
 /** The number of the hierarchy's root (kernfs_id); what is below it has others. */

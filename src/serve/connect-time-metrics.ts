@@ -1,7 +1,7 @@
 /** Whether connect-time translation is active, and which Services only rules handle. */
 import type { Registry } from 'prom-client';
 import type { Config } from '../config/config.ts';
-import type { Exclusion, MapView } from '../modes/connect-time/facts.ts';
+import type { Exclusion, MapView } from '../connect-time/maps/facts.ts';
 import type { Family } from '../net/address.ts';
 import type { ProgrammedFamily } from '../state/frontends-by-service.ts';
 import type { Clock } from '../time/clock.ts';

@@ -1,9 +1,9 @@
 /** Metrics that are read from the kernel when Prometheus asks. */
 import type { Registry } from 'prom-client';
 import type { Config } from '../config/config.ts';
+import type { Placement } from '../connect-time/maps/placement.ts';
 import type { HostFiles } from '../host/files.ts';
 import type { Kernel } from '../kernel/kernel.ts';
-import type { Placement } from '../modes/connect-time/placement.ts';
 import type { ModeFacts } from '../modes/mode.ts';
 import type { ProgrammedFamily } from '../state/frontends-by-service.ts';
 import type { ClusterState } from '../state/store.ts';

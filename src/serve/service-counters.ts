@@ -2,9 +2,10 @@
  * Connections and refusals of each Service port, as the kernel counts them: read on request, and
  * not more often than every two seconds. Commands and metrics use it.
  */
+
+import { ConnectTimeCounts } from '../connect-time/maps/counts.ts';
+import type { Placement } from '../connect-time/maps/placement.ts';
 import type { Kernel } from '../kernel/kernel.ts';
-import { ConnectTimeCounts } from '../modes/connect-time/counts.ts';
-import type { Placement } from '../modes/connect-time/placement.ts';
 import type { ModeFacts } from '../modes/mode.ts';
 import type { Count, Destination, RefusalReason } from '../modes/traffic-counts.ts';
 import { type Family, formatEndpoint } from '../net/address.ts';

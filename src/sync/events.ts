@@ -1,7 +1,8 @@
 /** Events of the sync loop, from which logs, metrics and health are made. */
+
+import type { LeftToRules } from '../connect-time/maps/facts.ts';
 import type { KernelError } from '../kernel/errors.ts';
 import type { Committer, KernelFailure, TableName } from '../kernel/kernel.ts';
-import type { LeftToRules } from '../modes/connect-time/facts.ts';
 import type { Drift, Miscount, RefusedAddress, RuleCount } from '../modes/mode.ts';
 import type { Family } from '../net/address.ts';
 import type { Excess } from '../state/budget.ts';

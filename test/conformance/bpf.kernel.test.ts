@@ -3,11 +3,7 @@ import { readdirSync, renameSync, rmSync, statSync } from 'node:fs';
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { afterAll, it as anyIt, beforeAll, beforeEach, describe, expect } from 'vitest';
-import { BPFState } from '../../src/kernel/bpf-ops.ts';
-import type { Kernel } from '../../src/kernel/kernel.ts';
-import { openKernel } from '../../src/kernel/native-kernel.ts';
-import type { KernelOp } from '../../src/kernel/ops.ts';
-import { removeConnectTime } from '../../src/modes/connect-time/choice.ts';
+import { removeConnectTime } from '../../src/connect-time/maps/choice.ts';
 import {
   allExcluded,
   excludedKey,
@@ -21,7 +17,11 @@ import {
   poolValue,
   valueBytes,
   writeGroupKey,
-} from '../../src/modes/connect-time/layout.ts';
+} from '../../src/connect-time/maps/layout.ts';
+import { BPFState } from '../../src/kernel/bpf-ops.ts';
+import type { Kernel } from '../../src/kernel/kernel.ts';
+import { openKernel } from '../../src/kernel/native-kernel.ts';
+import type { KernelOp } from '../../src/kernel/ops.ts';
 import { EndpointList } from '../../src/net/endpoint-list.ts';
 import { FakeKernel } from '../fake/kernel.ts';
 import { type ConnectTimePlace, canTranslate, makeConnectTimePlace } from '../lab/connect-time.ts';

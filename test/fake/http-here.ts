@@ -1,5 +1,5 @@
 /** The HTTP server on the thread of the test, which sees at once what the test changes. */
-import type { HttpOpener } from '../../src/observers.ts';
+import type { HttpOpener } from '../../src/agent/observers.ts';
 import type { ProbePath } from '../../src/serve/health-answer.ts';
 import { HttpServer } from '../../src/serve/http/http-server.ts';
 import { HttpThread } from '../../src/serve/http/http-thread.ts';

@@ -5,7 +5,7 @@ import { dirname, join } from 'node:path';
 import type { V1Container, V1Pod, V1VolumeMount } from '@kubernetes/client-node';
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { parse } from 'yaml';
-import { findAttached } from '../../src/modes/connect-time/attached.ts';
+import { findAttached } from '../../src/connect-time/maps/attached.ts';
 import { askKernel } from '../lab/ask-kernel.ts';
 import { canTranslate, makeConnectTimePlace } from '../lab/connect-time.ts';
 import { Place, temporaryDirectory, until } from '../process/program.ts';

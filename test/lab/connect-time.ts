@@ -14,7 +14,7 @@ import {
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { ConnectTimePaths } from '../../src/modes/connect-time/choice.ts';
+import type { ConnectTimePaths } from '../../src/connect-time/maps/choice.ts';
 
 /**
  * Whether such a place can be made: by root of the machine, because root of a user namespace may

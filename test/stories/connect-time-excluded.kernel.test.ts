@@ -2,9 +2,9 @@
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, afterEach, test as anyTest, beforeAll, beforeEach, expect, vi } from 'vitest';
+import { removeConnectTime } from '../../src/connect-time/maps/choice.ts';
 import { openConntrack } from '../../src/kernel/conntrack.ts';
 import { openKernel } from '../../src/kernel/native-kernel.ts';
-import { removeConnectTime } from '../../src/modes/connect-time/choice.ts';
 import { parseAddress } from '../../src/net/address.ts';
 import type { PodSink } from '../../src/source/pods.ts';
 import {

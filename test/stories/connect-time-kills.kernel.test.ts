@@ -7,16 +7,16 @@ import { existsSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, test as anyTest, beforeAll, expect } from 'vitest';
-import type { Kernel } from '../../src/kernel/kernel.ts';
 import {
   keyBytes,
   mapNames,
   packedGroup,
   readGroupKey,
   valueBytes,
-} from '../../src/modes/connect-time/layout.ts';
-import { poolIdBytes } from '../../src/modes/connect-time/pool-ids.ts';
-import { readMap } from '../../src/modes/connect-time/read-map.ts';
+} from '../../src/connect-time/maps/layout.ts';
+import { poolIdBytes } from '../../src/connect-time/maps/pool-ids.ts';
+import { readMap } from '../../src/connect-time/maps/read-map.ts';
+import type { Kernel } from '../../src/kernel/kernel.ts';
 import { noPause } from '../../src/modes/mode.ts';
 import { EndpointList } from '../../src/net/endpoint-list.ts';
 import { withRandom } from '../chaos/random.ts';

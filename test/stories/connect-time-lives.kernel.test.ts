@@ -2,8 +2,7 @@
 import { existsSync, readdirSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, afterEach, test as anyTest, beforeAll, beforeEach, expect } from 'vitest';
-import { openKernel } from '../../src/kernel/native-kernel.ts';
-import { type ConnectTimePaths, removeConnectTime } from '../../src/modes/connect-time/choice.ts';
+import { type ConnectTimePaths, removeConnectTime } from '../../src/connect-time/maps/choice.ts';
 import {
   frontendKey,
   groupSize,
@@ -11,9 +10,10 @@ import {
   mapNames,
   poolValue,
   valueBytes,
-} from '../../src/modes/connect-time/layout.ts';
-import { poolIdBytes } from '../../src/modes/connect-time/pool-ids.ts';
-import { countElements } from '../../src/modes/connect-time/read-map.ts';
+} from '../../src/connect-time/maps/layout.ts';
+import { poolIdBytes } from '../../src/connect-time/maps/pool-ids.ts';
+import { countElements } from '../../src/connect-time/maps/read-map.ts';
+import { openKernel } from '../../src/kernel/native-kernel.ts';
 import { batch } from '../conformance/ops.ts';
 import {
   type ActorName,

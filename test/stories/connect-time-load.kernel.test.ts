@@ -5,12 +5,12 @@
 import type { ChildProcess } from 'node:child_process';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, test as anyTest, beforeAll, expect } from 'vitest';
+import { removeConnectTime } from '../../src/connect-time/maps/choice.ts';
+import { askedOf, standardRoom } from '../../src/connect-time/maps/placement.ts';
 import { BPFState } from '../../src/kernel/bpf-ops.ts';
 import type { Kernel } from '../../src/kernel/kernel.ts';
 import { kernelOps } from '../../src/kernel/ops.ts';
 import { RecordWriter } from '../../src/kernel/records.ts';
-import { removeConnectTime } from '../../src/modes/connect-time/choice.ts';
-import { askedOf, standardRoom } from '../../src/modes/connect-time/placement.ts';
 import { type Random, withRandom } from '../chaos/random.ts';
 import { askKernel } from '../lab/ask-kernel.ts';
 import { type ConnectTimePlace, canTranslate, makeConnectTimePlace } from '../lab/connect-time.ts';

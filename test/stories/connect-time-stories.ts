@@ -2,7 +2,7 @@
 import { existsSync } from 'node:fs';
 import { afterAll, test as anyTest, beforeAll, expect } from 'vitest';
 import type { ModeName } from '../../src/config/config.ts';
-import { removeConnectTime } from '../../src/modes/connect-time/choice.ts';
+import { removeConnectTime } from '../../src/connect-time/maps/choice.ts';
 import type { ActorName } from '../lab/addresses.ts';
 import { askKernel } from '../lab/ask-kernel.ts';
 import { type ConnectTimePlace, canTranslate, makeConnectTimePlace } from '../lab/connect-time.ts';

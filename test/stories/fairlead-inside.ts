@@ -6,7 +6,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import type { ModeName } from '../../src/config/config.ts';
-import type { ConnectTimePaths } from '../../src/modes/connect-time/choice.ts';
+import type { ConnectTimePaths } from '../../src/connect-time/maps/choice.ts';
 import type { KubernetesObject } from '../lab/objects.ts';
 import type { NodeUnderTest, ProxySettings, ProxyUnderTest } from '../lab/proxy.ts';
 import { cleanup, type LogLine, type MeasuredProxy } from './fairlead-proxy.ts';

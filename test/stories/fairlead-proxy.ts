@@ -1,9 +1,10 @@
 /** The product as a proxy under test: the app itself, in this process, on the node's kernel. */
 import { release } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { App } from '../../src/app.ts';
+import { App } from '../../src/agent/app.ts';
 import type { Config, ModeName } from '../../src/config/config.ts';
 import { loadConfig } from '../../src/config/load.ts';
+import type { ConnectTimePaths } from '../../src/connect-time/maps/choice.ts';
 import { remove as removeFastPath } from '../../src/fast-path/removal.ts';
 import { hostFiles } from '../../src/host/files.ts';
 import { interfaceAddresses } from '../../src/host/interfaces.ts';
@@ -12,7 +13,6 @@ import { openConntrack } from '../../src/kernel/conntrack.ts';
 import { isKernelError } from '../../src/kernel/errors.ts';
 import type { Kernel } from '../../src/kernel/kernel.ts';
 import { openKernel } from '../../src/kernel/native-kernel.ts';
-import type { ConnectTimePaths } from '../../src/modes/connect-time/choice.ts';
 import {
   availableModes,
   builtModes,

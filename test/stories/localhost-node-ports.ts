@@ -4,7 +4,7 @@
  */
 import { afterAll, afterEach, test as anyTest, beforeAll, expect } from 'vitest';
 import { connectTimes, type ModeName } from '../../src/config/config.ts';
-import { removeConnectTime } from '../../src/modes/connect-time/choice.ts';
+import { removeConnectTime } from '../../src/connect-time/maps/choice.ts';
 import { type ActorName, FAMILIES, type Family, POD_A_IP, POD_C_IP } from '../lab/addresses.ts';
 import { askKernel } from '../lab/ask-kernel.ts';
 import { type ConnectTimePlace, canTranslate, makeConnectTimePlace } from '../lab/connect-time.ts';

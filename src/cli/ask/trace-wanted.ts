@@ -3,7 +3,7 @@ import { parseDuration, toMs } from '../../config/duration.ts';
 import { splitTarget } from '../../config/host-port.ts';
 import { addressBytes, parseAddress, parseCIDR } from '../../net/address.ts';
 import type { Protocol } from '../../net/protocol.ts';
-import type { Sender, Target } from '../../trace/target.ts';
+import type { Sender, Target } from '../../tools/trace/target.ts';
 import type { Given } from '../command.ts';
 import { RefusedError, UnreachableError, UsageError } from '../errors.ts';
 import { ask } from './client.ts';

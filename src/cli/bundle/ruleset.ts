@@ -5,7 +5,7 @@ import type { Kernel } from '../../kernel/kernel.ts';
 import { familyWord, hookWord } from '../../kernel/nft/words.ts';
 import { expressions, type Reply } from '../../kernel/ops.ts';
 import { readRecords } from '../../kernel/records.ts';
-import { textOf } from '../../trace/rule-text.ts';
+import { textOf } from '../../tools/trace/rule-text.ts';
 
 type Chain = Extract<Reply, { kind: 'chain' }>;
 type RuleRecord = Extract<Reply, { kind: 'rule' }>;

@@ -1,10 +1,10 @@
 /** The state of the process from which answers are made. */
 import type { Config } from '../../config/config.ts';
+import type { Exclusion, MapView } from '../../connect-time/maps/facts.ts';
 import type { HostFiles } from '../../host/files.ts';
 import type { FindRoute } from '../../host/reach.ts';
 import type { Conntrack } from '../../kernel/conntrack.ts';
 import type { Kernel } from '../../kernel/kernel.ts';
-import type { Exclusion, MapView } from '../../modes/connect-time/facts.ts';
 import type { Fallback } from '../../modes/index.ts';
 import type { Environment, ModeConfig, ModeName } from '../../modes/mode.ts';
 import type { Family } from '../../net/address.ts';

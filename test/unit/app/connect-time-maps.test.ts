@@ -1,18 +1,18 @@
 /** Maps that follow the rules, with little room, in a kernel in memory. */
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { ConnectTimeMaps } from '../../../src/connect-time-maps.ts';
-import { objectsOf, sizeOf } from '../../../src/modes/connect-time/frontends.ts';
+import { ConnectTimeMaps } from '../../../src/connect-time/family-maps.ts';
+import { objectsOf, sizeOf } from '../../../src/connect-time/maps/frontends.ts';
 import {
   frontendKey,
   groupCount,
   groupSize,
   mapNames,
   packedGroup,
-} from '../../../src/modes/connect-time/layout.ts';
-import { ofServiceMax } from '../../../src/modes/connect-time/map-room.ts';
-import { type Room, standardRoom } from '../../../src/modes/connect-time/placement.ts';
-import { type PoolId, poolIdBytes, poolIds } from '../../../src/modes/connect-time/pool-ids.ts';
+} from '../../../src/connect-time/maps/layout.ts';
+import { ofServiceMax } from '../../../src/connect-time/maps/map-room.ts';
+import { type Room, standardRoom } from '../../../src/connect-time/maps/placement.ts';
+import { type PoolId, poolIdBytes, poolIds } from '../../../src/connect-time/maps/pool-ids.ts';
 import type { Environment } from '../../../src/modes/mode.ts';
 import type { Forwarding } from '../../../src/state/types.ts';
 import type { FamilyEvent, SyncEvent } from '../../../src/sync/events.ts';

@@ -1,13 +1,13 @@
 /** Connect-time translation as the configuration asks for it and the kernel can do it. */
 import { basename } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import type { AppOptions } from '../../../src/app.ts';
+import type { AppOptions } from '../../../src/agent/app.ts';
 import type { Diff } from '../../../src/ask/difference.ts';
 import type { Status } from '../../../src/ask/status.ts';
+import type { ConnectTimePaths } from '../../../src/connect-time/maps/choice.ts';
 import type { HostFiles } from '../../../src/host/files.ts';
 import { kernelOps } from '../../../src/kernel/ops.ts';
 import { readRecords } from '../../../src/kernel/records.ts';
-import type { ConnectTimePaths } from '../../../src/modes/connect-time/choice.ts';
 import type { Change } from '../../../src/state/change.ts';
 import { ready, service, slice } from '../state/build.ts';
 import { quiet } from '../sync/double.ts';

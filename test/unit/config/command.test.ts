@@ -5,8 +5,8 @@ import { pages } from '../../../scripts/docs.ts';
 import { commands } from '../../../src/cli/commands.ts';
 import { runCommand } from '../../../src/cli/run-command.ts';
 import { Terminal } from '../../../src/cli/terminal.ts';
-import { importSources } from '../../../src/config/import/index.ts';
 import { fairleadVersion } from '../../../src/config/version.ts';
+import { importSources } from '../../../src/tools/import/index.ts';
 import { bytes, header } from './support.ts';
 
 async function run(args: readonly string[], files: Readonly<Record<string, string>> = {}) {

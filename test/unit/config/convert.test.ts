@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
-import type { CommandResult } from '../../../src/config/import/conversion.ts';
-import { convert, type ImportSource, validateFile } from '../../../src/config/import/index.ts';
+import type { CommandResult } from '../../../src/tools/import/conversion.ts';
+import { convert, type ImportSource, validateFile } from '../../../src/tools/import/index.ts';
 import { bytes } from './support.ts';
 
 const begin = 'apiVersion: kubeproxy.config.k8s.io/v1alpha1\n';

@@ -8,11 +8,11 @@ import {
 } from '../../../src/kernel/nft/constants.ts';
 import { type NftOp, unknownIndex } from '../../../src/kernel/ops.ts';
 import { parseAddress } from '../../../src/net/address.ts';
-import { Explained } from '../../../src/trace/explained.ts';
-import type { TraceEvent } from '../../../src/trace/headers.ts';
-import { Packets } from '../../../src/trace/packets.ts';
-import { Ruleset } from '../../../src/trace/ruleset.ts';
-import { tell } from '../../../src/trace/story.ts';
+import { Explained } from '../../../src/tools/trace/explained.ts';
+import type { TraceEvent } from '../../../src/tools/trace/headers.ts';
+import { Packets } from '../../../src/tools/trace/packets.ts';
+import { Ruleset } from '../../../src/tools/trace/ruleset.ts';
+import { tell } from '../../../src/tools/trace/story.ts';
 import { batch } from '../../conformance/ops.ts';
 import { FakeKernel } from '../../fake/kernel.ts';
 

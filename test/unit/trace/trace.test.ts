@@ -10,8 +10,8 @@ import {
 } from '../../../src/kernel/nft/rule.ts';
 import type { NftOp } from '../../../src/kernel/ops.ts';
 import { parseCIDR } from '../../../src/net/address.ts';
-import { markingTable } from '../../../src/trace/marking-table.ts';
-import { NoTracingError, nothingCame } from '../../../src/trace/tracer.ts';
+import { markingTable } from '../../../src/tools/trace/marking-table.ts';
+import { NoTracingError, nothingCame } from '../../../src/tools/trace/tracer.ts';
 import { batch } from '../../conformance/ops.ts';
 import { FakeConntrack } from '../../fake/conntrack.ts';
 import { FakeKernel } from '../../fake/kernel.ts';

@@ -1,7 +1,7 @@
 /** Counts of connections in a map, in a kernel in memory. */
 import { beforeEach, expect, it } from 'vitest';
-import { ConnectTimeCounts } from '../../../../src/modes/connect-time/counts.ts';
-import { frontendKey, groupSize, groupValue } from '../../../../src/modes/connect-time/layout.ts';
+import { ConnectTimeCounts } from '../../../../src/connect-time/maps/counts.ts';
+import { frontendKey, groupSize, groupValue } from '../../../../src/connect-time/maps/layout.ts';
 import { noPause } from '../../../../src/modes/mode.ts';
 import type { Count } from '../../../../src/modes/traffic-counts.ts';
 import { type Address, formatAddress } from '../../../../src/net/address.ts';

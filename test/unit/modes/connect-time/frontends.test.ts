@@ -1,7 +1,7 @@
 /** What is taken and what is left to the rules, row by row. */
 import { describe, expect, it } from 'vitest';
-import { poolOf } from '../../../../src/modes/connect-time/frontends.ts';
-import type { Reach } from '../../../../src/modes/connect-time/placement.ts';
+import { poolOf } from '../../../../src/connect-time/maps/frontends.ts';
+import type { Reach } from '../../../../src/connect-time/maps/placement.ts';
 import type { LocalDetector } from '../../../../src/modes/mode.ts';
 import type { Frontend } from '../../../../src/state/types.ts';
 import {

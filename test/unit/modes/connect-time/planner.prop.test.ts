@@ -4,8 +4,8 @@ import { expect, it } from 'vitest';
 import {
   ConnectTimeBackend,
   type ConnectTimeTypes,
-} from '../../../../src/modes/connect-time/backend.ts';
-import { type Placement, standardRoom } from '../../../../src/modes/connect-time/placement.ts';
+} from '../../../../src/connect-time/maps/backend.ts';
+import { type Placement, standardRoom } from '../../../../src/connect-time/maps/placement.ts';
 import type { Environment, ProxyMode } from '../../../../src/modes/mode.ts';
 import { nftablesMode } from '../../../../src/modes/nftables/mode.ts';
 import { ModePlanner } from '../../../../src/modes/planner.ts';

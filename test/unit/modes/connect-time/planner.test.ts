@@ -1,13 +1,13 @@
 /** Maps and programs in a kernel in memory. */
 import { beforeEach, expect, it } from 'vitest';
-import { kernelOps } from '../../../../src/kernel/ops.ts';
-import { readRecords } from '../../../../src/kernel/records.ts';
 import {
   ConnectTimeBackend,
   type ConnectTimeTypes,
-} from '../../../../src/modes/connect-time/backend.ts';
-import { packedGroup } from '../../../../src/modes/connect-time/layout.ts';
-import { standardRoom } from '../../../../src/modes/connect-time/placement.ts';
+} from '../../../../src/connect-time/maps/backend.ts';
+import { packedGroup } from '../../../../src/connect-time/maps/layout.ts';
+import { standardRoom } from '../../../../src/connect-time/maps/placement.ts';
+import { kernelOps } from '../../../../src/kernel/ops.ts';
+import { readRecords } from '../../../../src/kernel/records.ts';
 import { type Environment, noPause, type Planner } from '../../../../src/modes/mode.ts';
 import { ModePlanner } from '../../../../src/modes/planner.ts';
 import { EndpointList } from '../../../../src/net/endpoint-list.ts';

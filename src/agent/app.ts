@@ -1,0 +1,356 @@
+/** The running proxy: the order in which its parts start and end. */
+import type { Config } from '../config/config.ts';
+import { ConnectTime } from '../connect-time/connect-time.ts';
+import type { ConnectTimePaths } from '../connect-time/maps/choice.ts';
+import { FastPath, type FastPathOptions } from '../fast-path/fast-path.ts';
+import { checkConfig } from '../host/checks.ts';
+import { isConntrackLiberal } from '../host/conntrack.ts';
+import { ipvsSettings } from '../host/ipvs.ts';
+import { nodeIPs } from '../host/node-ips.ts';
+import { setOomScore } from '../host/oom-score.ts';
+import { setSysctls, sysctlsOf } from '../host/sysctls.ts';
+import { type Fallback, type ModeChoice, type ModeRegistry, selectMode } from '../modes/index.ts';
+import type { ModeName, ProxyMode } from '../modes/mode.ts';
+import type { Descriptors, NoRoom } from '../modes/sockets/descriptors.ts';
+import { LocalhostListeners } from '../modes/sockets/localhost.ts';
+import type { Address } from '../net/address.ts';
+import { setVerbosity } from '../serve/log.ts';
+import type { Metrics } from '../serve/metrics.ts';
+import { sysctlLog } from '../serve/sysctl-log.ts';
+import type { WatchPods } from '../source/pods.ts';
+import type { SourceSink } from '../source/source.ts';
+import type { Resource } from '../state/change.ts';
+import { ClusterState } from '../state/store.ts';
+import type { Node } from '../state/types.ts';
+import { Wakeup } from '../time/clock.ts';
+import type { EngineOptions } from './engine.ts';
+import { type EngineSettings, engineSettings } from './engine-settings.ts';
+import { ModeRunner } from './mode-runner.ts';
+import { tellNodeChange } from './node-changes.ts';
+import { awaitNode } from './node-wait.ts';
+import { Observers, type ObserversOptions } from './observers.ts';
+
+export interface AppOptions extends ObserversOptions {
+  /** Reads the addresses of this machine. */
+  readonly interfaces: () => readonly Address[];
+  /** See `EngineOptions`. */
+  readonly followInterfaces?: NonNullable<EngineOptions['followInterfaces']>;
+  /** The paths that connect-time translation needs; undefined = not supported on this machine. */
+  readonly connectTime?: ConnectTimePaths;
+  /** Says which devices lead to other machines, for the fast path. Default: `host`. */
+  readonly deviceFiles?: FastPathOptions['host'];
+  /** Watches the pods that a selector matches. Absent with manifests. */
+  readonly watchPods?: WatchPods;
+  /** The loopback addresses of this process are the node's; default: no. */
+  readonly ownsLoopback?: boolean;
+  /** The file descriptors that sockets share, also those of modes. */
+  readonly descriptors?: Descriptors;
+  readonly modes: ModeRegistry;
+  /** Which of these modes the kernel supports as configured. */
+  readonly choice: ModeChoice;
+}
+
+export class App {
+  readonly #options: AppOptions;
+  readonly #state: ClusterState;
+  readonly #listed = new Set<Resource>();
+  readonly #wakeup: Wakeup;
+  readonly #ending = new AbortController();
+  readonly #observers: Observers;
+  readonly #connectTime: ConnectTime;
+  readonly #fastPath: FastPath;
+  readonly #localhost: LocalhostListeners | undefined;
+  /** The part that programs the kernel. */
+  readonly #runner: ModeRunner;
+  #config: Config;
+  /** As last read. */
+  #isLiberal = false;
+  /** As last accepted: its pod CIDRs may define local pods. */
+  #node: Node | undefined;
+  /** How the running mode was chosen. */
+  #fallbacks: readonly Fallback[] = [];
+  /** Why everything ends, if not on request. */
+  #failure: Error | undefined;
+
+  constructor(options: AppOptions) {
+    const { clock } = options;
+    this.#options = options;
+    this.#config = options.config;
+    this.#state = new ClusterState(clock.wallMs());
+    this.#wakeup = new Wakeup(clock);
+    this.#observers = new Observers(options, {
+      state: this.#state,
+      config: () => this.#config,
+      mode: () => this.#runner.mode,
+      fallbacks: () => this.#fallbacks,
+      engine: () => this.#runner.engine,
+      nodeListed: () => this.#listed.has('nodes'),
+      localhostListeners: (family) => this.#localhost?.count(family) ?? 0,
+      connectTime: () => this.#connectTime,
+      fastPath: () => this.#fastPath,
+    });
+    const host = options.deviceFiles ?? options.host;
+    this.#fastPath = new FastPath({ ...options, ...(host && { host }), state: this.#state });
+    const { events, localhost, source } = this.#observers;
+    this.#localhost = options.ownsLoopback
+      ? new LocalhostListeners(localhost, options.descriptors)
+      : undefined;
+    this.#connectTime = new ConnectTime({
+      ...options,
+      events,
+      source,
+      changed: () => this.#runner.engine?.wake(),
+    });
+    this.#runner = this.#makeRunner(this.#tell(options.choice));
+  }
+
+  /** The mode that runs, or is about to run. */
+  get mode(): ModeName {
+    return this.#runner.mode.name;
+  }
+
+  get metrics(): Metrics {
+    return this.#observers.metrics;
+  }
+
+  /** A client of a socket was refused for lack of capacity. */
+  noRoom(noRoom: NoRoom): void {
+    this.#observers.noRoom(noRoom);
+  }
+
+  /**
+   * Everything that the source has delivered so far is in force in the kernel, or in quarantine.
+   */
+  get upToDate(): boolean {
+    return this.#runner.upToDate && this.#fastPath.upToDate;
+  }
+
+  /**
+   * Runs until `signal` aborts, then waits for the batch in flight; the rules stay. Rejects with
+   * the reason if the proxy can't do its work; then nothing is left running, either.
+   */
+  run(signal: AbortSignal): Promise<void> {
+    return this.#live(signal, 'tolerant', (ending) => {
+      this.#setOomScore();
+      return [this.#sync(ending), ...this.#observers.run(ending)];
+    });
+  }
+
+  /** Only what needs privileges beyond CAP_NET_ADMIN, and all checks (behaviour document 1.7). */
+  initialise(signal: AbortSignal): Promise<void> {
+    return this.#live(signal, 'strict', (ending) => {
+      const all = [this.#prepare(ending), this.#connectTime.initialise(this.#config)];
+      return [Promise.all(all).then(() => this.end())];
+    });
+  }
+
+  /** Ends what runs; with a reason, that is a failure. */
+  end(failure?: Error): void {
+    this.#failure ??= failure;
+    this.#ending.abort();
+  }
+
+  /**
+   * Applies changes that are possible while running (see `configChanges`). Rejects if it fails;
+   * then the old configuration stays in force. One call at a time.
+   */
+  async reconfigure(config: Config): Promise<void> {
+    this.#check(config, this.#state.node);
+    const before = this.#config;
+    const isSame = config.mode === before.mode;
+    const mode = isSame ? this.#runner.mode : await this.#selectMode(config);
+    await this.#connectTime.choose(config);
+    this.#setSysctls(config, mode, 'tolerant');
+    this.#config = config;
+    if (config.logging.verbosity !== before.logging.verbosity) {
+      setVerbosity(this.#options.log, config.logging.verbosity);
+    }
+    if (config.oomScoreAdj !== before.oomScoreAdj) this.#setOomScore();
+    if (mode !== this.#runner.mode) this.#runner.switchTo(mode);
+    else this.#follow(this.#state.node);
+    this.#fastPath.choose(config, mode.name);
+  }
+
+  async #live(
+    signal: AbortSignal,
+    sysctls: 'tolerant' | 'strict',
+    start: (ending: AbortSignal) => Promise<void>[],
+  ): Promise<void> {
+    signal.addEventListener('abort', () => this.end(), { once: true });
+    if (signal.aborted) this.end();
+    let parts: Promise<void>[] = [];
+    try {
+      this.#setSysctls(this.#config, this.#runner.mode, sysctls);
+      const ending = this.#ending.signal;
+      const reporting = this.#observers.reportSource(ending);
+      const listening = this.#options.source.run(this.#sink(), ending);
+      parts = [listening, reporting, ...start(ending)];
+      await Promise.all(parts);
+      if (this.#failure !== undefined) throw this.#failure;
+    } finally {
+      this.end();
+      await Promise.allSettled(parts);
+      await Promise.all([this.#connectTime.close(), this.#fastPath.close()]);
+      this.#observers.close();
+      const { conntrack, kernel, modes } = this.#options;
+      for (const mode of modes.values()) mode.close?.();
+      this.#localhost?.close();
+      kernel.close();
+      conntrack.close();
+    }
+  }
+
+  async #selectMode({ ipvs, mode }: Config): Promise<ProxyMode> {
+    const { kernel, modes } = this.#options;
+    return this.#tell(await selectMode(mode, kernel, modes, ipvsSettings(ipvs)));
+  }
+
+  /** Reports how this mode was chosen. */
+  #tell({ mode, fallbacks }: ModeChoice): ProxyMode {
+    const { log, nodeName } = this.#options;
+    this.#fallbacks = fallbacks;
+    for (const fallback of fallbacks) {
+      log.warn({ ...fallback }, 'Falling back to another mode');
+      this.#observers.metrics.lifecycle.fellBack(fallback.from, fallback.to);
+      this.#observers.events.fellBack(fallback);
+    }
+    log.info({ mode: mode.name, node: nodeName }, 'Using proxy mode');
+    return mode;
+  }
+
+  /** `mode` is the one that runs, or is about to run. */
+  #setSysctls(config: Config, mode: ProxyMode, how: 'tolerant' | 'strict'): void {
+    const { host, log } = this.#options;
+    if (host) setSysctls(sysctlsOf(config, mode, host), host, sysctlLog(log, how));
+  }
+
+  #setOomScore(): void {
+    const { host, log } = this.#options;
+    const failure = host && setOomScore(this.#config.oomScoreAdj, host);
+    if (failure !== undefined)
+      log.debug({ err: failure.message }, 'Could not set the OOM score; leaving it unchanged');
+  }
+
+  /** Throws if the configuration can't be served on this node; returns warnings. */
+  #check(config: Config, node: Node | undefined): string[] {
+    const { families } = this.#options;
+    const { primary } = nodeIPs(node, config.bindAddress);
+    return checkConfig(config, { families, primary, node });
+  }
+
+  /** Waits for all facts that rules depend on. */
+  async #prepare(signal: AbortSignal): Promise<void> {
+    const { clock, families, log, nodeName } = this.#options;
+    const known = {
+      config: () => this.#config,
+      nodeName,
+      node: () => this.#state.node,
+      listed: () => this.#listed.has('nodes') || this.#state.synced,
+    };
+    await awaitNode({ ...known, clock, wakeup: this.#wakeup, log }, signal);
+    if (signal.aborted) return;
+    for (const warning of this.#check(this.#config, this.#state.node)) {
+      log.warn({ err: warning }, 'Configuration may be incomplete or incorrect');
+    }
+    this.#node = this.#state.node;
+    const { primary } = nodeIPs(this.#node, this.#config.bindAddress);
+    log.info({ families, primary }, 'Using IP families');
+  }
+
+  async #sync(signal: AbortSignal): Promise<void> {
+    await this.#prepare(signal);
+    if (signal.aborted) return;
+    await this.#connectTime.choose(this.#config);
+    this.#fastPath.choose(this.#config, this.#runner.mode.name);
+    this.#observers.events.starting();
+    await this.#runner.run(signal);
+  }
+
+  #makeRunner(mode: ProxyMode): ModeRunner {
+    const { conntrack, journal, metrics, serviceHealth, takeover, verdicts } = this.#observers;
+    return new ModeRunner(mode, {
+      ...this.#options,
+      settings: (of) => this.#engineSettings(of),
+      modes: [...this.#options.modes.values()],
+      running: (of) => metrics.running(of),
+      state: this.#state,
+      observer: (event) => this.#observers.sync(event),
+      conntrackObserver: conntrack,
+      changed: (...change) => journal.recent.changed(...change),
+      resolved: (service) => {
+        serviceHealth.resolved(service);
+        verdicts.resolved(service);
+        this.#fastPath.resolved(service);
+      },
+      takeoverObserver: takeover,
+      localhost: this.#localhost,
+      excludedCgroups: () => this.#connectTime.excludedCgroups,
+      starting: (settings) => this.#connectTime.starting(settings.connectTime),
+    });
+  }
+
+  #engineSettings(mode: ProxyMode): EngineSettings {
+    const { families } = this.#options;
+    const { placement } = this.#connectTime;
+    return engineSettings({
+      config: this.#config,
+      node: this.#node,
+      mode,
+      families,
+      isLiberal: this.#readLiberal(),
+      connectTime: placement,
+    });
+  }
+
+  /** If it cannot be read, for lack of file descriptors or memory, the previous value is used. */
+  #readLiberal(): boolean {
+    const { host, log } = this.#options;
+    try {
+      this.#isLiberal = host !== undefined && isConntrackLiberal(host);
+    } catch (error) {
+      log.warn({ err: (error as Error).message }, 'Could not read sysctl; taking it as it was');
+    }
+    return this.#isLiberal;
+  }
+
+  /** Rules follow the change. Without any pod CIDR, the last ones stay in force. */
+  #follow(node: Node | undefined): void {
+    if (node !== undefined && node.podCIDRs.length > 0) this.#node = node;
+    this.#runner.follow();
+  }
+
+  #sink(): SourceSink {
+    return {
+      change: (change) => {
+        const { revision, node } = this.#state;
+        this.#state.apply(change);
+        if (this.#state.revision === revision) return;
+        this.#observers.metrics.changed(change.kind);
+        if (this.#state.node !== node) this.#nodeChanged(node);
+        this.#runner.engine?.wake();
+      },
+      synced: (resource) => {
+        this.#options.log.info({ resource }, 'First list complete');
+        this.#state.markSynced(resource);
+        this.#fastPath.synced();
+        this.#listed.add(resource);
+        this.#observers.http.changed();
+        this.#wakeup.wake();
+        this.#runner.engine?.wake();
+      },
+      ...this.#observers.source,
+    };
+  }
+
+  #nodeChanged(before: Node | undefined): void {
+    this.#wakeup.wake();
+    this.#observers.http.changed();
+    tellNodeChange(before, this.#state.node, {
+      log: this.#options.log,
+      config: this.#config,
+      followed: this.#node,
+      check: (node) => this.#check(this.#config, node),
+      follow: (node) => this.#follow(node),
+    });
+  }
+}

@@ -1,0 +1,122 @@
+/**
+ * The settings of an engine, derived from configuration, node and host. An engine is created for
+ * this value, and replaced exactly when the value changes.
+ */
+import type { Config } from '../config/config.ts';
+import type { Placement } from '../connect-time/maps/placement.ts';
+import { ipvsSettings } from '../host/ipvs.ts';
+import { localDetector } from '../host/local-detector.ts';
+import { hasLocalhostNodePorts, listensOnLocalhost } from '../host/localhost-node-ports.ts';
+import type { NodeFactsSettings } from '../host/node-facts.ts';
+import type { ModeConfig, ModeFacts } from '../modes/mode.ts';
+import type { Family } from '../net/address.ts';
+import type { Node } from '../state/types.ts';
+import type { SyncSettings } from '../sync/settings.ts';
+
+export interface EngineSettings {
+  /** One for each family that runs. */
+  readonly families: readonly ModeConfig[];
+  readonly facts: NodeFactsSettings;
+  readonly sync: SyncSettings;
+  /** How the maps of connect-time translation are kept in sync. */
+  readonly mapSync: SyncSettings;
+  /** Undefined: only rules translate connections. */
+  readonly connectTime: Placement | undefined;
+  /** Families in which sockets, not rules, serve node ports on the loopback address. */
+  readonly localhost: readonly Family[];
+}
+
+interface EngineSettingsOptions {
+  readonly config: Config;
+  readonly mode: ModeFacts;
+  /** The features of this machine. */
+  readonly families: readonly Family[];
+  /** Its pod CIDRs may define local pods. */
+  readonly node: Node | undefined;
+  /** Connection tracking accepts packets outside a TCP window (`nf_conntrack_tcp_be_liberal`). */
+  readonly isLiberal: boolean;
+  readonly connectTime?: Placement | undefined;
+}
+
+export function engineSettings(options: EngineSettingsOptions): EngineSettings {
+  const { config, mode } = options;
+  return {
+    families: options.families.map((family) => modeConfig(options, family)),
+    facts: {
+      bindAddress: config.bindAddress,
+      externalIPs: config.externalIPs,
+      featureGates: config.featureGates,
+      healthzBindAddress: config.healthzBindAddress,
+      metricsBindAddress: config.metricsBindAddress,
+      nodePortAddresses: config.nodePortAddresses,
+      serviceLimits: config.serviceLimits,
+    },
+    sync: syncSettings(config, mode),
+    mapSync: mapSettings(config, mode),
+    connectTime: options.connectTime,
+    localhost: options.families.filter((family) => listensOnLocalhost(config, mode, family)),
+  };
+}
+
+function modeConfig(options: EngineSettingsOptions, family: Family): ModeConfig {
+  const { config, mode, node, isLiberal } = options;
+  const { masqueradeAll, masqueradeMark } = config.modes[mode.name];
+  const own = { ipvs: ipvsSettings(config.ipvs), userspace: config.userspace };
+  return {
+    family,
+    masqueradeAll,
+    masqueradeMark,
+    localDetector: localDetector(config.detectLocal, family, node),
+    localhostNodePorts: hasLocalhostNodePorts(config, family),
+    dropInvalid: !isLiberal,
+    ownTables: config.ownTables,
+    countsTraffic: config.serviceMetrics,
+    ...(mode.ownSettings ? { [mode.ownSettings]: own[mode.ownSettings] } : {}),
+  };
+}
+
+/** Small enough that neither encoding it nor the kernel's commit blocks others for long. */
+const batchBytesMax = 1024 * 1024;
+/**
+ * Resolving and two families may each use a slice of one turn of the event loop, and the source its
+ * own (`time/pacer.ts`): together with a pause of the garbage collector, that stays below 20 ms.
+ */
+const sliceMs = 2;
+/** The kernel reports changes of rules, or prevents them: this audit is for missed ones. */
+const auditCheckMs = 60_000;
+/** The kernel does not report changes of connect-time maps: their elements are counted. */
+const mapCheckMs = 5000;
+/** Maps are compared with the desired state at least once in this number of sync periods. */
+const mapAuditPeriods = 10;
+
+function syncSettings(config: Config, mode: ModeFacts): SyncSettings {
+  const { minSyncPeriodMs, syncPeriodMs, fullSyncPeriodMs } = config.modes[mode.name];
+  const maxMs = Math.max(1000, syncPeriodMs);
+  return {
+    minSyncPeriodMs,
+    batchBytesMax,
+    sliceMs,
+    audit: {
+      checkMs: Math.min(auditCheckMs, maxMs),
+      // No generation reports changes of IPVS and links by other programs: upstream looks as often.
+      fullMs: mode.hasGeneration ? fullSyncPeriodMs : Math.min(syncPeriodMs, fullSyncPeriodMs),
+      restFactor: 20,
+    },
+    quarantineBackoff: { firstMs: 1000, secondMs: 2000, maxMs },
+    // Soon, regardless of earlier failures: all changes wait for a recovery.
+    recoveryBackoff: { firstMs: 0, secondMs: 250, maxMs: Math.min(2000, maxMs) },
+  };
+}
+
+/**
+ * Maps follow the rules, which limit the rate. They are compared as often as the rules, and more
+ * often if a generation reports changes of the rules: none reports changes of the maps.
+ */
+function mapSettings(config: Config, mode: ModeFacts): SyncSettings {
+  const settings = syncSettings(config, mode);
+  const mostMs = mapAuditPeriods * config.modes[mode.name].syncPeriodMs;
+  const checkMs = Math.min(mapCheckMs, settings.audit.checkMs);
+  const fullMs = Math.min(mostMs, settings.audit.fullMs);
+  const audit = { ...settings.audit, checkMs, fullMs };
+  return { ...settings, minSyncPeriodMs: 0, audit };
+}

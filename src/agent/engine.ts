@@ -1,0 +1,305 @@
+/**
+ * Everything that runs for one set of settings: a planner, a sync and a conntrack reconciler for
+ * each family, their loop, and the maps of connect-time translation. When the settings change,
+ * another engine replaces this one and adopts its state in the kernel.
+ */
+import { ConnectTimeMaps } from '../connect-time/family-maps.ts';
+import type { MapView } from '../connect-time/maps/facts.ts';
+import type { Placement } from '../connect-time/maps/placement.ts';
+import type { ConntrackObserver } from '../conntrack/events.ts';
+import { ConntrackReconciler } from '../conntrack/reconciler.ts';
+import { NodeFacts } from '../host/node-facts.ts';
+import type { Conntrack } from '../kernel/conntrack.ts';
+import type { Kernel } from '../kernel/kernel.ts';
+import type { Environment, ModeConfig, Planner, ProxyMode } from '../modes/mode.ts';
+import type { LocalhostListeners } from '../modes/sockets/localhost.ts';
+import { type Address, type Family, isLoopback } from '../net/address.ts';
+import { FrontendOwners, type ReadonlyOwners } from '../state/frontend-owners.ts';
+import type { ResolveContext } from '../state/resolve.ts';
+import type { ClusterState } from '../state/store.ts';
+import type { Forwarding } from '../state/types.ts';
+import { type Comparison, compare } from '../sync/comparison.ts';
+import type { Observer, SyncEvent } from '../sync/events.ts';
+import { FamilySync } from '../sync/family.ts';
+import type { ForwardingFollower } from '../sync/in-force.ts';
+import { SyncLoop } from '../sync/loop.ts';
+import { Ruleset } from '../sync/ruleset.ts';
+import { Verification } from '../takeover/verification.ts';
+import type { Clock } from '../time/clock.ts';
+import type { EngineSettings } from './engine-settings.ts';
+
+export interface EngineOptions {
+  readonly settings: EngineSettings;
+  readonly mode: ProxyMode;
+  readonly state: ClusterState;
+  readonly clock: Clock;
+  readonly kernel: Kernel;
+  readonly conntrack: Conntrack;
+  /** Reads the addresses of this machine. */
+  readonly interfaces: () => readonly Address[];
+  /**
+   * Calls when these may have changed, until the result is called: what Services may claim depends
+   * on them. Absent if they never do.
+   */
+  readonly followInterfaces?: (changed: () => void) => () => void;
+  readonly observer: Observer;
+  readonly conntrackObserver: ConntrackObserver;
+  /** Cgroups of pods that only rules serve; see `Environment`. Default: undefined. */
+  readonly excludedCgroups?: () => Environment['excludedCgroups'];
+  /** Absent if the loopback addresses of this process are not the node's. */
+  readonly localhost?: LocalhostListeners | undefined;
+  /** Called when a Service (`namespace/name`) was resolved, or is gone; a sync follows. */
+  readonly resolved: (service: string) => void;
+  /** See `ForwardingFollower.changed`; not called for what a start puts into force. */
+  readonly changed: ForwardingFollower['changed'];
+}
+
+/** How long a comparison runs in one turn of the event loop before it yields to changes. */
+const comparisonSliceMs = 1;
+
+export class Engine {
+  readonly families: readonly FamilySync[];
+  readonly #options: EngineOptions;
+  readonly #planners: ReadonlyMap<Family, Planner>;
+  readonly #facts: NodeFacts;
+  readonly #ruleset = new Ruleset();
+  readonly #reconcilers: readonly ConntrackReconciler[];
+  readonly #verification: Verification;
+  readonly #maps: ReadonlyMap<Family, ConnectTimeMaps>;
+  readonly #owners = new FrontendOwners();
+  readonly #loop: SyncLoop;
+  /** Families whose start is complete: everything desired has been in force once. */
+  readonly #started = new Set<Family>();
+
+  constructor(options: EngineOptions) {
+    const { settings, state, interfaces, clock } = options;
+    this.#options = options;
+    const { mode } = options;
+    this.#facts = new NodeFacts({
+      settings: settings.facts,
+      state,
+      interfaces,
+      mode,
+      isConnectTime: settings.connectTime !== undefined,
+      excludedCgroups: options.excludedCgroups,
+    });
+    for (const family of ['IPv4', 'IPv6'] as const) {
+      options.localhost?.begin(family, settings.localhost.includes(family));
+    }
+    const made = settings.families.map((config) => this.#makeFamily(config));
+    this.families = made.map(({ sync }) => sync);
+    this.#planners = new Map(made.map(({ planner }) => [planner.family, planner]));
+    this.#verification = new Verification(this.families);
+    this.#maps = new Map(made.flatMap(({ maps }) => (maps ? [[maps.family, maps]] : [])));
+    this.#reconcilers = made.map(({ reconciler }) => reconciler);
+    this.#loop = new SyncLoop({
+      state,
+      owners: this.#owners,
+      families: this.families,
+      context: () => this.#facts.context,
+      environment: (family) => this.#facts.environment(family),
+      clock,
+      observer: (event) => this.#observe(event),
+      resolved: options.resolved,
+      sliceMs: settings.sync.sliceMs,
+    });
+  }
+
+  /** All changes from the source are in force in the kernel, or in quarantine. */
+  get upToDate(): boolean {
+    const { localhost } = this.#options;
+    const isIdle = this.#reconcilers.every(({ idle }) => idle) && (localhost?.idle ?? true);
+    const areMapsUpToDate = [...this.#maps.values()].every(({ upToDate }) => upToDate);
+    return this.#loop.upToDate && areMapsUpToDate && isIdle;
+  }
+
+  /** The number of Services that exceed a limit and are served in part. */
+  get overLimit(): number {
+    return this.#loop.overLimit;
+  }
+
+  /** Undefined: only rules translate connections. */
+  get connectTime(): Placement | undefined {
+    return this.#options.settings.connectTime;
+  }
+
+  /** The maps of connect-time translation; undefined: not in use. */
+  maps(family: Family): MapView | undefined {
+    return this.#maps.get(family);
+  }
+
+  /** What Forwardings depend on, other than Services and slices. */
+  get context(): ResolveContext {
+    return this.#facts.context;
+  }
+
+  /** Which Service owns each frontend. */
+  get owners(): ReadonlyOwners {
+    return this.#owners;
+  }
+
+  /** What the family's rules depend on; undefined: it is not served. */
+  setting(family: Family) {
+    const config = this.#config(family);
+    if (config === undefined) return undefined;
+    return {
+      config,
+      environment: this.#facts.environment(family),
+      localhost: this.#localhostBy(config),
+    };
+  }
+
+  /** The kernel objects of a Forwarding that is in force; see `Planner.describe`. */
+  describe(forwarding: Forwarding): readonly string[] {
+    const { family } = forwarding;
+    const held = [
+      ...(this.#planners.get(family)?.describe(forwarding) ?? []),
+      ...(this.#maps.get(family)?.describe(forwarding) ?? []),
+    ];
+    const config = this.#config(family);
+    if (config === undefined || this.#localhostBy(config) !== 'sockets') return held;
+    return [...held, ...(this.#options.localhost?.describe(config, forwarding) ?? [])];
+  }
+
+  #config(family: Family): ModeConfig | undefined {
+    return this.#options.settings.families.find((one) => one.family === family);
+  }
+
+  /** What opens node ports on the loopback address. */
+  #localhostBy({ family, localhostNodePorts }: ModeConfig): 'mode' | 'sockets' | 'nothing' {
+    const { localhost, mode, settings } = this.#options;
+    if (settings.localhost.includes(family)) return localhost === undefined ? 'nothing' : 'sockets';
+    return localhostNodePorts && mode.localhost?.includes(family) ? 'mode' : 'nothing';
+  }
+
+  /** See `compare`; undefined also for a family that is not served. */
+  async compare(family: Family): Promise<Comparison | undefined> {
+    const { clock, kernel } = this.#options;
+    const planner = this.#planners.get(family);
+    const sync = this.families.find((one) => one.family === family);
+    if (planner === undefined || sync === undefined) return undefined;
+    const rules = await compare({
+      planner: () => planner.twin(),
+      inForce: () => sync.inForce,
+      clock,
+      kernel,
+      ruleset: this.#ruleset,
+      sliceMs: comparisonSliceMs,
+    });
+    const maps = await this.#maps.get(family)?.compare(comparisonSliceMs);
+    if (rules === undefined || maps === undefined) return rules;
+    return { ...rules, differences: [...rules.differences, ...maps.differences] };
+  }
+
+  /** The addresses at which sockets for node ports listen. */
+  listeningAddresses(family: Family): readonly Address[] | 'all' {
+    return this.#facts.listeningAddresses(family);
+  }
+
+  /** Notifies the loop that the state has changed. */
+  wake(): void {
+    this.#loop.wake();
+  }
+
+  /**
+   * Resolves when everything is in force and was read back from the kernel without drift. Rejects
+   * if `run` ends before that.
+   */
+  verify(): Promise<void> {
+    return this.#verification.verify();
+  }
+
+  /** Runs until `signal` aborts and the batch in flight is over. The rules stay. */
+  async run(signal: AbortSignal): Promise<void> {
+    const { followInterfaces, state } = this.#options;
+    // An earlier engine may have resolved some, which are no longer dirty.
+    for (const key of state.serviceKeys()) state.touch(key);
+    const stopFollowing = followInterfaces?.(() => this.#readInterfaces());
+    const maps = [...this.#maps.values()];
+    const mapRuns = maps.map((one) => one.run());
+    try {
+      // Maps run for longer than the rules, unless they fail.
+      await Promise.race([this.#loop.run(signal), ...mapRuns]);
+    } finally {
+      stopFollowing?.();
+      this.#verification.stop();
+      await Promise.all(maps.map((one) => one.stop()));
+      await Promise.all(mapRuns);
+      await Promise.all(this.#reconcilers.map((reconciler) => reconciler.stop()));
+    }
+  }
+
+  #makeFamily(config: ModeConfig) {
+    const { clock, kernel, localhost, mode, settings } = this.#options;
+    const { family } = config;
+    const isOnLocalhost = settings.localhost.includes(family);
+    const environment = this.#facts.environment(family);
+    const reconciler = this.#makeReconciler(family);
+    const planner = mode.planner(config, environment);
+    const maps = this.#makeMaps(config, environment, () => sync.inStepAtMs);
+    const sync: FamilySync = new FamilySync({
+      planner,
+      environment,
+      kernel,
+      reader: kernel,
+      clock,
+      ruleset: this.#ruleset,
+      observer: (event) => this.#observe(event),
+      settings: settings.sync,
+      follower: {
+        moving: () => reconciler.moving(),
+        upToDate: (addresses) => {
+          reconciler.upToDate(addresses);
+          maps?.upToDateWith(this.#facts.environment(family));
+          localhost?.upToDate(family);
+        },
+        changed: (previous, next, cause) => {
+          maps?.changed(previous, next);
+          reconciler.changed(previous, next);
+          if (isOnLocalhost) localhost?.changed(config, previous, next);
+          if (this.#started.has(family)) this.#options.changed(previous, next, cause);
+        },
+      },
+    });
+    return { planner, sync, reconciler, maps };
+  }
+
+  #makeMaps(
+    config: ModeConfig,
+    environment: Environment,
+    rulesInStepAtMs: () => number | undefined,
+  ): ConnectTimeMaps | undefined {
+    const { clock, kernel, settings } = this.#options;
+    const { connectTime: placement, mapSync } = settings;
+    if (placement === undefined) return undefined;
+    return new ConnectTimeMaps({
+      ...{ config, placement, environment, kernel, clock, settings: mapSync, rulesInStepAtMs },
+      observer: (event) => this.#observe(event),
+    });
+  }
+
+  #observe(event: SyncEvent): void {
+    this.#options.observer(event);
+    if (!('family' in event)) return;
+    this.#verification.observe(event);
+    if (event.kind !== 'done' || !event.ok) return;
+    this.#started.add(event.family);
+    this.#maps.get(event.family)?.listed();
+  }
+
+  #makeReconciler(family: Family): ConntrackReconciler {
+    const { clock, conntrack, conntrackObserver, interfaces, mode } = this.#options;
+    return new ConntrackReconciler({
+      family,
+      conntrack,
+      clock,
+      observer: conntrackObserver,
+      localAddresses: () => interfaces().filter((address) => !isLoopback(address)),
+      untranslated: mode.translates ? 'wrong' : 'right',
+    });
+  }
+
+  #readInterfaces(): void {
+    if (this.#facts.readInterfaces()) this.wake();
+  }
+}

@@ -1,0 +1,312 @@
+/** Wires metrics, health, log, events and answers to the running proxy. */
+import type { Config } from '../config/config.ts';
+import type { ConnectTime } from '../connect-time/connect-time.ts';
+import type { ConntrackObserver } from '../conntrack/events.ts';
+import { RecentDumps } from '../conntrack/recent-dumps.ts';
+import type { HostFiles } from '../host/files.ts';
+import { ownHeap, QuietCollector } from '../host/garbage.ts';
+import type { FindRoute } from '../host/reach.ts';
+import { loadAddon } from '../kernel/addon.ts';
+import type { Conntrack } from '../kernel/conntrack.ts';
+import type { Kernel } from '../kernel/kernel.ts';
+import type { Fallback } from '../modes/index.ts';
+import type { ProxyMode } from '../modes/mode.ts';
+import type { NoRoom } from '../modes/sockets/descriptors.ts';
+import type { LocalhostEvent } from '../modes/sockets/localhost.ts';
+import type { Family } from '../net/address.ts';
+import type { Inside } from '../serve/ask/inside.ts';
+import { Journal } from '../serve/ask/journal.ts';
+import { statusNow } from '../serve/ask/status.ts';
+import { Verdicts } from '../serve/ask/verdicts.ts';
+import { ClusterEvents } from '../serve/cluster-events.ts';
+import { countersOf, infoMetrics, problemMetrics } from '../serve/collectors.ts';
+import { connectTimeMetrics } from '../serve/connect-time-metrics.ts';
+import { conntrackLog } from '../serve/conntrack-log.ts';
+import { watchConntrack } from '../serve/conntrack-watch.ts';
+import { makeRecorder } from '../serve/event-recorder.ts';
+import { ProxyHealth } from '../serve/health.ts';
+import { HttpThread } from '../serve/http/http-thread.ts';
+import { openThread } from '../serve/http/open-thread.ts';
+import type { SharedMemory } from '../serve/http/shared-memory.ts';
+import type { Wire, WireEvents } from '../serve/http/wire.ts';
+import { kernelMetrics } from '../serve/kernel-metrics.ts';
+import { localhostReport } from '../serve/localhost-report.ts';
+import type { Logger } from '../serve/log.ts';
+import { Metrics } from '../serve/metrics.ts';
+import { Reporter } from '../serve/reporter.ts';
+import { runServers } from '../serve/servers.ts';
+import type { ServiceCounters } from '../serve/service-counters.ts';
+import { ServiceHealth } from '../serve/service-health.ts';
+import { SourceReport } from '../serve/source-report.ts';
+import { takeoverReport } from '../serve/takeover-report.ts';
+import type { EventRecorder, EventRecorderOptions } from '../source/kubernetes/events.ts';
+import type { Source, SourceSink } from '../source/source.ts';
+import type { Resource } from '../state/change.ts';
+import type { ClusterState } from '../state/store.ts';
+import type { SyncEvent } from '../sync/events.ts';
+import type { TakeoverEvent } from '../takeover/takeover.ts';
+import type { Clock } from '../time/clock.ts';
+import type { Engine } from './engine.ts';
+
+export interface ObserversOptions {
+  readonly config: Config;
+  readonly nodeName: string;
+  readonly log: Logger;
+  readonly clock: Clock;
+  readonly kernel: Kernel;
+  readonly conntrack: Conntrack;
+  readonly source: Source;
+  /** The families that this machine supports. */
+  readonly families: readonly Family[];
+  /** Reads sysctls. Absent if this process does not manage them, as in tests in namespaces. */
+  readonly host?: HostFiles;
+  /** Absent if routes of this process are not the node's. */
+  readonly routeTo?: FindRoute;
+  /** Opens the connection for events to the API server. Absent with manifests. */
+  readonly openEvents?: EventRecorderOptions['open'];
+  /** Starts the HTTP server. Default: on its own thread. */
+  readonly openHttp?: HttpOpener;
+}
+
+/** See `HttpThread`. Only a server on this thread needs `health`. */
+export type HttpOpener = (memory: SharedMemory, events: WireEvents, health: ProxyHealth) => Wire;
+
+/** The current state of the process. */
+export interface Present {
+  readonly state: ClusterState;
+  readonly config: () => Config;
+  /** The mode that runs, or is about to run. */
+  readonly mode: () => ProxyMode;
+  /** The modes that were tried earlier, and why they cannot run. */
+  readonly fallbacks: () => readonly Fallback[];
+  /** Undefined until an engine runs. */
+  readonly engine: () => Engine | undefined;
+  /** Nodes were listed, so this node is known if it exists. */
+  readonly nodeListed: () => boolean;
+  /** The sockets whose connections are translated at connect time, and the excluded pods. */
+  readonly connectTime: () => Pick<
+    ConnectTime,
+    'exclusion' | 'findStale' | 'kernelClients' | 'reach' | 'stale'
+  >;
+  readonly fastPath: NonNullable<Inside['fastPath']>;
+  /** Sockets that listen for node ports on the loopback address. */
+  readonly localhostListeners: (family: Family) => number;
+}
+
+export class Observers {
+  readonly metrics: Metrics;
+  readonly health: ProxyHealth;
+  /** Answers HTTP. */
+  readonly http: HttpThread;
+  readonly events: ClusterEvents;
+  readonly serviceHealth: ServiceHealth;
+  readonly journal: Journal;
+  readonly verdicts: Verdicts;
+  readonly conntrack: ConntrackObserver;
+  readonly localhost: (event: LocalhostEvent) => void;
+  readonly takeover: (event: TakeoverEvent) => void;
+  readonly #options: ObserversOptions;
+  readonly #present: Present;
+  readonly #counters: ServiceCounters;
+  readonly #sourceReport: SourceReport;
+  readonly #recorder: EventRecorder | undefined;
+  readonly #reporter: Reporter;
+  readonly #collector = new QuietCollector({ ...ownHeap, collect: giveMemoryBack });
+  readonly #families = () => this.#present.engine()?.families ?? [];
+
+  constructor(options: ObserversOptions, present: Present) {
+    this.#options = options;
+    this.#present = present;
+    const { clock, kernel, log, nodeName } = options;
+    const { config, mode, state } = present;
+    this.journal = new Journal(options);
+    this.verdicts = new Verdicts({ clock, engine: present.engine, state });
+    this.metrics = this.#makeMetrics();
+    const families = this.#families;
+    const connectTime = () => present.engine()?.connectTime;
+    const read = { kernel, host: options.host, clock, state, families, mode, config, connectTime };
+    this.#counters = kernelMetrics(this.metrics.registry, read);
+    infoMetrics(this.metrics.registry, { config, mode: () => mode().name });
+    connectTimeMetrics(this.metrics.registry, {
+      clock,
+      families,
+      wanted: () => present.connectTime().reach,
+      exclusion: () => present.connectTime().exclusion,
+      stale: () => present.connectTime().stale,
+      maps: (family) => present.engine()?.maps(family),
+    });
+    this.health = this.#makeHealth();
+    this.http = this.#makeHttp();
+    this.#sourceReport = new SourceReport({ log, condition: this.#condition });
+    this.#recorder = makeRecorder(options, this.metrics.lifecycle);
+    this.events = new ClusterEvents({
+      sink: this.#recorder ?? { record: () => {} },
+      nodeName,
+      uidOf: (service) => state.service(service)?.uid ?? '',
+    });
+    this.#reporter = new Reporter({
+      log,
+      events: this.events,
+      clock,
+      leftOut: (count) => this.metrics.lifecycle.reportsLeftOut(count),
+    });
+    this.serviceHealth = this.#makeServiceHealth();
+    this.takeover = takeoverReport(log, this.metrics.lifecycle, this.events);
+    this.localhost = localhostReport(log, this.metrics, this.events);
+    const logConntrack = conntrackLog(log);
+    this.conntrack = (event) => {
+      this.metrics.conntrack.observe(event);
+      logConntrack(event);
+    };
+  }
+
+  sync(event: SyncEvent): void {
+    if (event.kind === 'queued') this.health.queued(event.family);
+    if (event.kind === 'done' && event.well) this.health.updated(event.family);
+    if (event.kind === 'done' && event.ok) this.serviceHealth.inForce(event.family);
+    if (event.kind === 'queued' || event.kind === 'done') this.http.changed();
+    if (event.kind === 'done') this.#collector.worked();
+    this.metrics.observe(event);
+    this.journal.observe(event);
+    this.#reporter.sync(event);
+  }
+
+  noRoom(noRoom: NoRoom): void {
+    this.#reporter.noRoom(noRoom);
+  }
+
+  /** Handles reports of the source, other than objects. */
+  readonly source: Pick<SourceSink, 'problem' | 'listed'> = {
+    problem: (problem) => this.#reporter.problem(problem),
+    listed: (attempt) => {
+      this.metrics.listed(attempt);
+      this.#sourceReport.listed(attempt);
+    },
+  };
+
+  /** Reports missing lists and silent watches of the source, until `signal` aborts. */
+  reportSource(signal: AbortSignal): Promise<void> {
+    return this.#sourceReport.run(signal);
+  }
+
+  /** Serves health, metrics and answers, and sends events, until `signal` aborts. */
+  run(signal: AbortSignal): Promise<void>[] {
+    const watched = { ...this.#options, families: this.#families, events: this.events };
+    const sending = this.#recorder === undefined ? [] : [this.#recorder.run(signal)];
+    return [...this.#serve(signal), ...sending, watchConntrack(watched, signal)];
+  }
+
+  close(): void {
+    this.serviceHealth.close();
+    this.http.close();
+    this.#reporter.close();
+    this.#collector.close();
+    this.metrics.close();
+  }
+
+  readonly #condition = (resource: Resource) => this.#options.source.condition(resource);
+
+  readonly #overLimit = () => this.#present.engine()?.overLimit ?? 0;
+
+  #makeMetrics(): Metrics {
+    const { config, kernel, log, source } = this.#options;
+    return new Metrics({
+      featureGates: config.featureGates,
+      condition: this.#condition,
+      serverVersion: () => source.serverVersion(),
+      overLimit: this.#overLimit,
+      families: this.#families,
+      localhostListeners: this.#present.localhostListeners,
+      counters: countersOf(kernel, log),
+    });
+  }
+
+  #makeHealth(): ProxyHealth {
+    const { clock } = this.#options;
+    const { config, mode, nodeListed, state } = this.#present;
+    return new ProxyHealth({
+      timeoutMs: () => 2 * config().modes[mode().name].syncPeriodMs,
+      now: () => clock.wallMs(),
+      monotonicMs: () => clock.now(),
+      node: () => state.node,
+      nodeListed,
+      condition: this.#condition,
+      overLimit: this.#overLimit,
+      behindMs: () => {
+        const families = this.#present.engine()?.families ?? [];
+        return Math.max(0, ...families.map(({ progress }) => progress.behindMs ?? 0));
+      },
+    });
+  }
+
+  #makeHttp(): HttpThread {
+    const { log, openHttp = openThread } = this.#options;
+    const http = new HttpThread({
+      open: (memory, events) => openHttp(memory, events, this.health),
+      facts: () => this.health.facts(),
+      ended: (error) =>
+        log.error({ err: error.message }, 'HTTP thread ended; starting another one'),
+    });
+    this.metrics.probed = () => http.memory.takeCounts();
+    return http;
+  }
+
+  #makeServiceHealth(): ServiceHealth {
+    const { clock, families } = this.#options;
+    const { engine, state } = this.#present;
+    return new ServiceHealth({
+      state,
+      clock,
+      http: this.http,
+      families,
+      addresses: (family) => engine()?.listeningAddresses(family) ?? [],
+      observer: (event) => this.#reporter.serviceHealth(event),
+    });
+  }
+
+  #serve(signal: AbortSignal): Promise<void>[] {
+    const { events, health, http, journal, metrics, verdicts } = this;
+    const { config, connectTime, engine, fallbacks, fastPath, state } = this.#present;
+    const { clock, conntrack, host, kernel, log, nodeName, routeTo, source } = this.#options;
+    const mode = () => this.#present.mode().name;
+    const failed = events.serverFailed.bind(events);
+    const counters = this.#counters;
+    const inside = {
+      clock,
+      nodeName,
+      state,
+      journal,
+      verdicts,
+      source,
+      config,
+      mode,
+      fallbacks,
+      connectTime,
+      fastPath,
+      health,
+      engine,
+      counters,
+      kernel,
+      conntrack: new RecentDumps(conntrack, clock),
+      ...(host && { host }),
+      ...(routeTo && { routeTo }),
+    };
+    problemMetrics(metrics.registry, {
+      catchUp: verdicts.catchUp,
+      counts: () => verdicts.counts,
+      healthy: () => statusNow(inside).healthy,
+    });
+    return runServers({ config, mode, http, metrics, inside, log, failed }, signal);
+  }
+}
+
+function giveMemoryBack(): void {
+  ownHeap.collect();
+  const addon = loadAddon();
+  addon.trimMalloc();
+  try {
+    addon.releaseFilePages();
+  } catch {
+    // Without /proc they stay.
+  }
+}

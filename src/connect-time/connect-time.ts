@@ -1,0 +1,127 @@
+/** Connect-time translation as configured, if the kernel supports it. */
+import { isDeepStrictEqual } from 'node:util';
+import type { Config } from '../config/config.ts';
+import type { HostFiles } from '../host/files.ts';
+import { clientsAtRisk, type KernelClient } from '../host/kernel-clients.ts';
+import type { Kernel } from '../kernel/kernel.ts';
+import type { Family } from '../net/address.ts';
+import type { ClusterEvents } from '../serve/cluster-events.ts';
+import type { StalePrograms as Stale } from '../serve/connect-time-metrics.ts';
+import type { Logger } from '../serve/log.ts';
+import { ExcludedPods, type ExcludedPodsOptions } from './excluded-pods.ts';
+import { type ConnectTimePaths, type ConnectTimeWish, chooseConnectTime } from './maps/choice.ts';
+import type { Exclusion } from './maps/facts.ts';
+import { connectTimeDirectory, type Placement } from './maps/placement.ts';
+import { StalePrograms } from './stale-programs.ts';
+
+interface ConnectTimeOptions extends ExcludedPodsOptions {
+  readonly connectTime?: ConnectTimePaths;
+  readonly families: readonly Family[];
+  /** Absent: the kernel's version is not known. */
+  readonly host?: Pick<HostFiles, 'read'>;
+  readonly kernel: Kernel;
+  readonly log: Logger;
+  readonly events: Pick<
+    ClusterEvents,
+    'connectTimeLacks' | 'connectTimeStale' | 'excludedPodsUnknown'
+  >;
+}
+
+export class ConnectTime {
+  readonly #options: ConnectTimeOptions;
+  readonly #paths: ConnectTimePaths;
+  readonly #excludedPods: ExcludedPods;
+  readonly #stale: StalePrograms;
+  #chosen: ConnectTimeWish = { reach: 'off', excludes: false };
+  #placement: Placement | undefined;
+  #kernelClients: readonly KernelClient[] = [];
+
+  constructor(options: ConnectTimeOptions) {
+    this.#options = options;
+    this.#paths = options.connectTime ?? { directory: connectTimeDirectory, cgroup: undefined };
+    this.#excludedPods = new ExcludedPods(options);
+    this.#stale = new StalePrograms(options, this.#paths);
+  }
+
+  /** Undefined: only rules translate connections. */
+  get placement(): Placement | undefined {
+    return this.#placement;
+  }
+
+  /** See `ExcludedPods.cgroups`. */
+  get excludedCgroups(): readonly bigint[] | undefined {
+    return this.#excludedPods.cgroups;
+  }
+
+  /** Undefined: no pods are excluded. */
+  get exclusion(): Exclusion | undefined {
+    return this.#excludedPods.exclusion;
+  }
+
+  /**
+   * The sockets whose connections are translated: none until it is known which pods are excluded.
+   */
+  get reach(): Config['connectTime'] {
+    const { excludes, reach } = this.#chosen;
+    return excludes && reach === 'all' && this.excludedCgroups === undefined ? 'host' : reach;
+  }
+
+  /** Clients in the kernel that may keep the addresses of endpoints. */
+  get kernelClients(): readonly KernelClient[] {
+    return this.#kernelClients;
+  }
+
+  /** Attached programs that this process does not update, as last seen. */
+  get stale(): Stale {
+    return this.#stale.now;
+  }
+
+  /** The names of such programs, as the kernel reports them now. */
+  findStale(): Promise<string[]> {
+    return this.#stale.find();
+  }
+
+  /**
+   * Checks the kernel. Missing features are logged and reported as events; then only rules
+   * translate.
+   */
+  async choose(config: Pick<Config, 'connectTime' | 'connectTimeExcludedPods'>): Promise<void> {
+    const { connectTime: reach, connectTimeExcludedPods: selector } = config;
+    const wish = { reach, excludes: selector !== '' };
+    if (!isDeepStrictEqual(wish, this.#chosen)) await this.#place(wish);
+    await this.#excludedPods.follow(selector, this.#placement);
+  }
+
+  /** Ends the parts that run alongside the engine. The kernel's state stays. */
+  close(): Promise<void> {
+    this.#stale.close();
+    return this.#excludedPods.close();
+  }
+
+  async #place(wish: ConnectTimeWish): Promise<void> {
+    const { events, families, host, kernel, log } = this.#options;
+    const { placement, lack } = await chooseConnectTime(wish, this.#paths, families, kernel);
+    this.#chosen = wish;
+    this.#placement = placement;
+    this.#kernelClients = placement && host ? clientsAtRisk(host) : [];
+    if (this.#kernelClients.length > 0) {
+      log.warn({ clients: this.#kernelClients }, 'Mounts of ClusterIPs may hang on this kernel');
+    }
+    if (lack === undefined) return;
+    log.warn(
+      { connectTime: wish.reach, err: lack },
+      'Connect-time translation is unavailable; using packet rules only',
+    );
+    events.connectTimeLacks(lack);
+  }
+
+  /** Before an engine starts: removes the programs of an earlier one, unless this one uses them. */
+  starting(placement: Placement | undefined): Promise<void> {
+    return this.#stale.end(placement !== undefined);
+  }
+
+  /** The part that needs privileges: the process that runs after this one may have none. */
+  initialise({ connectTime }: Pick<Config, 'connectTime'>): Promise<void> {
+    return this.#stale.end(connectTime !== 'off');
+  }
+}

@@ -1,0 +1,175 @@
+/**
+ * The cgroups of pods that are excluded from connect-time translation, so that only rules serve
+ * them. The last known set stays in force until there is a new one: while pods cannot be watched,
+ * and from an earlier process.
+ */
+import { isDeepStrictEqual } from 'node:util';
+import { PodCgroups } from '../host/pod-cgroups.ts';
+import type { Kernel } from '../kernel/kernel.ts';
+import type { Family } from '../net/address.ts';
+import type { ClusterEvents } from '../serve/cluster-events.ts';
+import type { Logger } from '../serve/log.ts';
+import type { ChosenPod, PodSink, WatchPods } from '../source/pods.ts';
+import { type Clock, Wakeup } from '../time/clock.ts';
+import { readExcluded } from './maps/excluded.ts';
+import type { Exclusion } from './maps/facts.ts';
+import { excludedMax } from './maps/layout.ts';
+import type { Placement } from './maps/placement.ts';
+
+export interface ExcludedPodsOptions {
+  readonly families: readonly Family[];
+  readonly kernel: Kernel;
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly events: Pick<ClusterEvents, 'excludedPodsUnknown'>;
+  /** Absent if the source has no pods. */
+  readonly watchPods?: WatchPods;
+  /** Receives reports of the watch. */
+  readonly source: Pick<PodSink, 'problem' | 'listed'>;
+  /** Called after `cgroups` was replaced. */
+  readonly changed: () => void;
+}
+
+/** The interval of searches while a pod has no cgroup: the kubelet creates it soon. */
+const firstLookMs = 50;
+const rareLookMs = 5000;
+/** Searches take at most a tenth of the time, however often pods and cgroups change. */
+const restFactor = 10;
+const restMaxMs = 1000;
+
+export class ExcludedPods {
+  readonly #options: ExcludedPodsOptions;
+  #selector = '';
+  #watch: { readonly ending: AbortController; readonly ended: Promise<void> } | undefined;
+  #pods: ReadonlyMap<string, ChosenPod> | undefined;
+  #excluded = 0;
+  #failure: string | undefined;
+  #cgroups: readonly bigint[] | undefined;
+  #isFull = false;
+
+  constructor(options: ExcludedPodsOptions) {
+    this.#options = options;
+  }
+
+  /** Ids of cgroups; undefined = none is excluded, or it is not known which. */
+  get cgroups(): readonly bigint[] | undefined {
+    return this.#cgroups;
+  }
+
+  /** Undefined: no pods are excluded. */
+  get exclusion(): Exclusion | undefined {
+    if (this.#selector === '') return undefined;
+    const [selector, failure, excluded] = [this.#selector, this.#failure, this.#excluded];
+    return { selector, failure, excluded, pods: this.#pods?.size };
+  }
+
+  /** Watches the pods that `selector` matches from now on. Without a placement: none. */
+  async follow(selector: string, placement: Placement | undefined): Promise<void> {
+    const wanted = placement === undefined ? '' : selector;
+    if (wanted === this.#selector) return;
+    await this.close();
+    this.#selector = wanted;
+    this.#pods = undefined;
+    this.#failure = undefined;
+    this.#excluded = 0;
+    if (placement === undefined || wanted === '') {
+      this.#cgroups = undefined;
+      return;
+    }
+    const { families, kernel } = this.#options;
+    this.#cgroups ??= await readExcluded(kernel, placement, families);
+    const ending = new AbortController();
+    const ended = this.#run(wanted, placement.cgroup, ending.signal);
+    this.#watch = { ending, ended };
+  }
+
+  /** Ends the watch. The excluded cgroups stay excluded. */
+  async close(): Promise<void> {
+    this.#watch?.ending.abort();
+    await this.#watch?.ended;
+    this.#watch = undefined;
+  }
+
+  async #run(selector: string, root: string, signal: AbortSignal): Promise<void> {
+    const { clock, watchPods } = this.#options;
+    const news = new Wakeup(clock);
+    signal.addEventListener('abort', () => news.wake(), { once: true });
+    const sink = this.#sink(() => news.wake());
+    const looking = this.#look(root, news, signal);
+    if (watchPods === undefined) sink.unavailable('they do not come from an API server');
+    else {
+      await watchPods(selector, sink, signal).catch(({ message }: Error) =>
+        sink.unavailable(message),
+      );
+    }
+    await looking;
+  }
+
+  #sink(tell: () => void): PodSink {
+    const { events, log, source } = this.#options;
+    return {
+      chosen: (pods) => {
+        this.#pods = pods;
+        if (this.#failure !== undefined)
+          log.info('Read the pods to exclude from connect-time translation');
+        this.#failure = undefined;
+        tell();
+      },
+      unavailable: (reason) => {
+        this.#failure = reason;
+        const meanwhile =
+          this.#cgroups === undefined
+            ? 'rules translate the connections of all pods'
+            : 'those that were excluded before stay excluded';
+        log.warn(
+          { err: reason, meanwhile },
+          'Could not read the pods to exclude from connect-time translation',
+        );
+        events.excludedPodsUnknown(`${reason}; ${meanwhile}`);
+      },
+      problem: (problem) => source.problem(problem),
+      listed: (attempt) => source.listed(attempt),
+    };
+  }
+
+  /** Searches cgroups: when pods or cgroups change, soon while one is missing, and periodically. */
+  async #look(root: string, news: Wakeup, signal: AbortSignal): Promise<void> {
+    const { clock } = this.#options;
+    const cgroups = new PodCgroups(root, () => news.wake());
+    for (let waitMs = rareLookMs; ; ) {
+      const isNew = await news.wait(waitMs);
+      if (signal.aborted) break;
+      if (this.#pods === undefined) continue;
+      const startMs = clock.now();
+      const missing = await this.#find(cgroups, this.#pods);
+      if (missing === 0) waitMs = rareLookMs;
+      else waitMs = isNew ? firstLookMs : Math.min(2 * waitMs, rareLookMs);
+      await new Wakeup(clock).wait(Math.min(restFactor * (clock.now() - startMs), restMaxMs));
+    }
+    cgroups.close();
+  }
+
+  /** Returns the number of pods without a cgroup. */
+  async #find(cgroups: PodCgroups, pods: ReadonlyMap<string, ChosenPod>): Promise<number> {
+    const found = await cgroups.find(new Set(Array.from(pods.values(), ({ id }) => id)));
+    this.#excluded = found.size;
+    this.#set([...found.values()].flat());
+    return pods.size - found.size;
+  }
+
+  #set(numbers: readonly bigint[]): void {
+    const isFull = numbers.length > excludedMax;
+    if (isFull && !this.#isFull) {
+      const { log } = this.#options;
+      log.warn(
+        { cgroups: numbers.length, max: excludedMax },
+        'Too many pods to exclude from connect-time translation',
+      );
+    }
+    this.#isFull = isFull;
+    const next = numbers.slice(0, excludedMax);
+    if (isDeepStrictEqual(next, this.#cgroups)) return;
+    this.#cgroups = next;
+    this.#options.changed();
+  }
+}

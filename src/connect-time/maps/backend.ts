@@ -1,0 +1,134 @@
+/** Connect-time translation for one family, in addition to the rules of any mode. */
+import type { Kernel } from '../../kernel/kernel.ts';
+import type { Backend, Objects, RepairPart, Tally } from '../../modes/backend.ts';
+import type { Environment, Miscount, ModeConfig, Pause } from '../../modes/mode.ts';
+import type { Family } from '../../net/address.ts';
+import { formatFrontend } from '../../state/conflict.ts';
+import type { Forwarding } from '../../state/types.ts';
+import { BatchWriter } from './batch-writer.ts';
+import { ElementCounts } from './element-counts.ts';
+import { type EnvironmentElement, environmentElements } from './environment.ts';
+import { type ElementSetting, objectsOf, poolOf } from './frontends.ts';
+import { groupCount, keyBytes, mapNames, valueBytes } from './layout.ts';
+import { type ConnectTimeObjects, ConnectTimeObservation } from './observation.ts';
+import { isReadable, type PinnedStates, readPinned } from './pinned.ts';
+import type { Placement } from './placement.ts';
+import { type PoolId, poolIds } from './pool-ids.ts';
+
+export interface ConnectTimeTypes extends ConnectTimeObjects {
+  readonly found: ConnectTimeObservation;
+  readonly writer: BatchWriter;
+}
+
+const groupCost = keyBytes.endpoints + valueBytes.endpoints;
+const frontendCost = keyBytes.frontends + valueBytes.frontends;
+
+export class ConnectTimeBackend implements Backend<ConnectTimeTypes> {
+  readonly tally: Tally<ConnectTimeTypes>;
+  readonly #family: Family;
+  readonly #counts = new ElementCounts();
+  readonly #config: ModeConfig;
+  readonly #placement: Placement;
+  readonly #setting: ElementSetting;
+
+  constructor(
+    config: ModeConfig,
+    placement: Placement,
+    poolId: PoolId = poolIds(placement.secret),
+  ) {
+    this.#family = config.family;
+    this.#config = config;
+    this.#placement = placement;
+    this.#setting = { config, reach: placement.reach, poolId };
+    const counts = this.#counts;
+    this.tally = {
+      frontend: (one, step) => counts.frontend(one, step),
+      shared: (one, step) => counts.shared(one, step),
+      clear: () => counts.clear(),
+      miscounts: (kernel) => this.#miscounts(kernel),
+    };
+  }
+
+  describe(forwarding: Forwarding): readonly string[] {
+    const { frontends } = mapNames[this.#family];
+    const { directory } = this.#placement;
+    return forwarding.frontends.flatMap((frontend) => {
+      const pool = poolOf(forwarding, frontend, this.#setting);
+      if (pool !== 'cluster' && pool !== 'local') return [];
+      const at = formatFrontend(forwarding.servicePort.protocol, frontend);
+      return `bpf map ${directory}/${frontends}: ${at} to ${forwarding[pool].length} endpoints`;
+    });
+  }
+
+  objects(forwarding: Forwarding): Objects<ConnectTimeTypes> {
+    const frontends = objectsOf(forwarding, this.#setting);
+    let bytes = 0;
+    for (const one of frontends) {
+      bytes += one.kind === 'pool' ? groupCount(one.endpoints.length) * groupCost : frontendCost;
+    }
+    return { frontends, shared: [], bytes };
+  }
+
+  ofEnvironment(environment: Environment): EnvironmentElement[] {
+    return environmentElements(environment, this.#placement.secret);
+  }
+
+  writer(): BatchWriter {
+    const { countsTraffic = false, family } = this.#config;
+    return new BatchWriter({ family, placement: this.#placement, countsTraffic });
+  }
+
+  async read(kernel: Kernel, pause: Pause): Promise<ConnectTimeObservation> {
+    const found = new ConnectTimeObservation(this.#family, this.#setting.poolId);
+    const { maps, links } = await this.#pinned(kernel);
+    found.maps = maps;
+    found.links = links;
+    if (isReadable(maps)) await found.readElements(kernel, this.#placement.directory, pause);
+    return found;
+  }
+
+  async repairFixed(
+    found: ConnectTimeObservation,
+    { drift, startAnew, writer }: RepairPart<ConnectTimeTypes>,
+  ): Promise<void> {
+    if (found.maps === 'incomplete') {
+      drift.missing += 1;
+      writer.completeMaps();
+      // Programs use the maps that were there when they were loaded.
+      if (found.links === 'right') found.links = 'wrong';
+    }
+    if (!isReadable(found.maps)) {
+      drift[found.maps === 'absent' ? 'missing' : 'wrong'] += 1;
+      startAnew();
+      writer.makeAnew();
+      found.clear();
+      found.links = 'absent';
+    }
+    if (found.links !== 'right') {
+      drift[found.links === 'absent' ? 'missing' : 'wrong'] += 1;
+    }
+  }
+
+  /** Programs are attached when the maps are right. */
+  async prune(
+    { links }: ConnectTimeObservation,
+    { writer }: RepairPart<ConnectTimeTypes>,
+  ): Promise<void> {
+    if (links !== 'right') writer.link();
+  }
+
+  /** Whether another program has detached programs, or added or deleted elements. */
+  async #miscounts(kernel: Kernel): Promise<readonly Miscount[]> {
+    const { directory } = this.#placement;
+    const { links, maps } = await this.#pinned(kernel);
+    if (maps !== 'right') return [{ object: `maps in ${directory}`, expected: 1, counted: 0 }];
+    const counts = await this.#counts.miscounts(kernel, directory, this.#family);
+    if (links === 'right') return counts;
+    return [{ object: `programs in ${directory}`, expected: 1, counted: 0 }, ...counts];
+  }
+
+  #pinned(kernel: Kernel): Promise<PinnedStates> {
+    const countsTraffic = this.#config.countsTraffic === true;
+    return readPinned(kernel, this.#placement, this.#family, countsTraffic);
+  }
+}

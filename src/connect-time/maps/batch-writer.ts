@@ -1,0 +1,244 @@
+/**
+ * Collects what one batch changes. Its order keeps what connections meet right at every moment:
+ * endpoints come before the frontends that lead to them, and go after them. A program that finds a
+ * place empty leaves the connection to the rules.
+ */
+import { kernelOps } from '../../kernel/ops.ts';
+import { RecordWriter } from '../../kernel/records.ts';
+import { countDifference, type Difference, type Writer } from '../../modes/backend.ts';
+import { binary } from '../../modes/elements.ts';
+import type { WrittenBatch } from '../../modes/mode.ts';
+import type { Family } from '../../net/address.ts';
+import { PackedBytes, sameBytes } from '../../net/bytes.ts';
+import type { EndpointList } from '../../net/endpoint-list.ts';
+import { type EnvironmentElement, elementAt } from './environment.ts';
+import type { PoolElements } from './frontends.ts';
+import {
+  addressFamily,
+  groupCount,
+  groupValue,
+  hasSameGroup,
+  keyBytes,
+  mapNames,
+  valueBytes,
+  writeGroupKey,
+  writeGroupValue,
+} from './layout.ts';
+import type { ConnectTimeObjects, HeldObject } from './observation.ts';
+import { askedOf, type Placement } from './placement.ts';
+
+type Sort = keyof typeof keyBytes;
+
+/** Elements of one op, with whom to blame for each. */
+class Elements {
+  readonly keys: PackedBytes;
+  readonly values: PackedBytes;
+  readonly owners: string[] = [];
+
+  constructor(sort: Sort) {
+    this.keys = new PackedBytes(keyBytes[sort]);
+    this.values = new PackedBytes(valueBytes[sort]);
+  }
+
+  get count(): number {
+    return this.owners.length;
+  }
+}
+
+/** Of frontends and of what the environment makes. */
+class SingleElements extends Elements {
+  push(owner: string, key: Uint8Array, value?: Uint8Array): void {
+    this.owners.push(owner);
+    this.keys.push(key);
+    if (value !== undefined) this.values.push(value);
+  }
+}
+
+class Groups extends Elements {
+  constructor() {
+    super('endpoints');
+  }
+
+  /** Without a list: only the key, of what is deleted. */
+  push(owner: string, pool: Uint8Array, number: number, list?: EndpointList): void {
+    this.owners.push(owner);
+    const keyAt = this.keys.extend();
+    writeGroupKey(this.keys.buffer, keyAt, pool, number);
+    if (list === undefined) return;
+    const valueAt = this.values.extend();
+    writeGroupValue(this.values.buffer, valueAt, list, number);
+  }
+}
+
+const sorts = ['endpoints', 'frontends', 'excluded', 'secret'] as const satisfies Sort[];
+
+function newElements() {
+  return {
+    endpoints: new Groups(),
+    frontends: new SingleElements('frontends'),
+    excluded: new SingleElements('excluded'),
+    secret: new SingleElements('secret'),
+  };
+}
+
+/** What a batch does with elements, in this order. */
+const steps = [
+  ['add', 'secret'],
+  ['add', 'excluded'],
+  ['add', 'endpoints'],
+  // The map may be full of what goes and what comes.
+  ['delete', 'frontends'],
+  ['add', 'frontends'],
+  ['delete', 'endpoints'],
+  ['delete', 'excluded'],
+] as const;
+
+type Pool = Pick<PoolElements, 'pool' | 'endpoints'>;
+
+interface BatchWriterOptions {
+  readonly family: Family;
+  readonly placement: Placement;
+  /** Connections are counted. */
+  readonly countsTraffic: boolean;
+}
+
+export class BatchWriter implements Writer<ConnectTimeObjects> {
+  readonly #options: BatchWriterOptions;
+  #start: 'as it is' | 'completed' | 'anew' = 'as it is';
+  #end: 'as it is' | 'linked' = 'as it is';
+  readonly #added = newElements();
+  readonly #deleted = newElements();
+
+  constructor(options: BatchWriterOptions) {
+    this.#options = options;
+  }
+
+  get byteLength(): number {
+    let bytes = 0;
+    for (const sort of sorts) {
+      const count = this.#added[sort].count + this.#deleted[sort].count;
+      bytes += count * (keyBytes[sort] + valueBytes[sort]);
+    }
+    return bytes;
+  }
+
+  /** Removes all that is there and makes the maps. */
+  makeAnew(): void {
+    this.#start = 'anew';
+  }
+
+  /** Makes the maps that are missing. */
+  completeMaps(): void {
+    this.#start = 'completed';
+  }
+
+  /** Attaches the programs, or replaces them. */
+  link(): void {
+    this.#end = 'linked';
+  }
+
+  frontend(difference: Difference<ConnectTimeObjects>): void {
+    const before = this.byteLength;
+    const { after } = difference;
+    if ((after ?? difference.before)?.kind === 'pool') this.#pool(difference);
+    else this.#frontend(difference);
+    if (difference.from === 'kernel' && this.byteLength > before) countDifference(difference);
+  }
+
+  #frontend({ owner, before, after }: Difference<ConnectTimeObjects>): void {
+    if (after?.kind === 'frontend') {
+      const held = before?.kind === 'frontend' ? before.value : undefined;
+      if (held !== undefined && sameBytes(held, after.value)) return;
+      this.#added.frontends.push(owner, after.key, after.value);
+    } else if (before?.kind === 'frontend') this.#deleted.frontends.push(owner, before.key);
+  }
+
+  #pool(difference: Difference<ConnectTimeObjects>): void {
+    const { owner, before } = difference;
+    const after = difference.after?.kind === 'pool' ? difference.after : undefined;
+    const held = heldGroups(before, after);
+    const count = groupCount(after?.endpoints.length ?? 0);
+    for (let number = 0; number < count; number += 1) {
+      if (held.isRight(number)) continue;
+      this.#added.endpoints.push(owner, after!.pool, number, after!.endpoints);
+    }
+    for (const number of held.numbers) {
+      if (number >= count) this.#deleted.endpoints.push(owner, held.pool, number);
+    }
+  }
+
+  add({ key, map, value }: EnvironmentElement): void {
+    this.#added[map].push('', key, value);
+  }
+
+  delete(id: string): void {
+    const { key, map } = elementAt(id);
+    this.#deleted[map].push('', key);
+  }
+
+  batch(): WrittenBatch | undefined {
+    const out = new RecordWriter(kernelOps);
+    const { countsTraffic, family, placement } = this.#options;
+    const { directory } = placement;
+    const at = { directory, family: addressFamily[family] };
+    const asked = askedOf(placement, countsTraffic);
+    let writes = 0;
+    if (this.#start === 'anew') {
+      out.write('bpfRemove', at);
+      writes += 1;
+    }
+    if (this.#start !== 'as it is') {
+      out.write('bpfMapsAdd', { ...at, ...asked });
+      writes += 1;
+    }
+    for (const [verb, sort] of steps) {
+      const elements = (verb === 'add' ? this.#added : this.#deleted)[sort];
+      if (elements.count === 0) continue;
+      const keys = elements.keys.bytes;
+      const inMap = { directory, map: mapNames[family][sort], keys };
+      const ownerOf = (entry = -1): string | undefined => elements.owners[entry];
+      if (verb === 'delete') out.write('bpfElementsDelete', inMap, ownerOf);
+      else out.write('bpfElementsAdd', { ...inMap, values: elements.values.bytes }, ownerOf);
+      writes += elements.count;
+    }
+    if (this.#end === 'linked') {
+      out.write('bpfLinksAdd', { ...at, ...asked });
+      writes += 1;
+    }
+    if (writes === 0) return undefined;
+    const culprits: WrittenBatch['culprits'] = (failure) => out.ownersOf(failure);
+    return { ops: out.finish(), transactions: 0, writes, culprits };
+  }
+}
+
+/** What the kernel holds of a pool, or is believed to hold. */
+interface HeldGroups {
+  readonly pool: Uint8Array;
+  readonly numbers: Iterable<number>;
+  /** Whether the group has the endpoints that it is to have. */
+  readonly isRight: (number: number) => boolean;
+}
+
+function heldGroups(
+  before: HeldObject | ConnectTimeObjects['frontend'] | undefined,
+  after: Pool | undefined,
+): HeldGroups {
+  if (before?.kind !== 'pool') {
+    return { pool: after?.pool ?? new Uint8Array(0), numbers: [], isRight: () => false };
+  }
+  const { pool } = before;
+  if ('groups' in before) {
+    const { groups } = before;
+    return {
+      pool,
+      numbers: groups.keys(),
+      isRight: (number) => groups.get(number) === binary(groupValue(after!.endpoints, number)),
+    };
+  }
+  const { endpoints } = before;
+  return {
+    pool,
+    numbers: Array(groupCount(endpoints.length)).keys(),
+    isRight: (number) => hasSameGroup(endpoints, after!.endpoints, number),
+  };
+}

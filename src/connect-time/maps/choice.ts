@@ -1,0 +1,122 @@
+/** Finds out whether connections can be translated when they are made, and puts an end to it. */
+import { randomBytes } from 'node:crypto';
+import { isKernelError, KernelError } from '../../kernel/errors.ts';
+import type { ApplyResult, Kernel } from '../../kernel/kernel.ts';
+import { kernelOps } from '../../kernel/ops.ts';
+import { RecordWriter } from '../../kernel/records.ts';
+import { noPause } from '../../modes/mode.ts';
+import type { Family } from '../../net/address.ts';
+import { addressFamily, keyBytes, mapNames, valueBytes } from './layout.ts';
+import {
+  askedOf,
+  type Placement,
+  type Reach,
+  type Room,
+  standardLeaseMs,
+  standardRoom,
+} from './placement.ts';
+import { readMap } from './read-map.ts';
+
+/** Where on this machine programs are pinned and attached. */
+export interface ConnectTimePaths {
+  readonly directory: string;
+  /** The bpf file system with `directory` is mounted, whether or not the folder is there. */
+  readonly isMounted?: boolean;
+  /** Undefined: the root of the cgroup2 hierarchy is mounted nowhere. */
+  readonly cgroup: string | undefined;
+  /** A folder of that hierarchy in which programs of its root are met, too. */
+  readonly anyCgroup?: string | undefined;
+  /** Default: `standardRoom`. */
+  readonly room?: Room;
+  /** Default: `standardLeaseMs`. */
+  readonly leaseMs?: number;
+}
+
+/** With `lack`, what the machine does not have: the rules translate all connections. */
+export type ConnectTimeChoice =
+  | { readonly placement: Placement | undefined; readonly lack?: undefined }
+  | { readonly placement: undefined; readonly lack: string };
+
+/** What is wanted: whose connections, and whether those of excluded pods are left out. */
+export interface ConnectTimeWish {
+  readonly reach: Reach | 'off';
+  readonly excludes: boolean;
+}
+
+/** Asks the kernel, without leaving anything behind. */
+export async function chooseConnectTime(
+  { excludes, reach: wanted }: ConnectTimeWish,
+  paths: ConnectTimePaths,
+  families: readonly Family[],
+  kernel: Kernel,
+): Promise<ConnectTimeChoice> {
+  if (wanted === 'off') return { placement: undefined };
+  const { cgroup, directory, leaseMs = standardLeaseMs, room = standardRoom } = paths;
+  if (cgroup === undefined) {
+    const lack =
+      'the root of the cgroup2 hierarchy is not mounted (in a container: mount that of the host)';
+    return { placement: undefined, lack };
+  }
+  const secret = (await readSecret(kernel, directory, families)) ?? newSecret();
+  const placement: Placement = {
+    ...{ directory, cgroup, reach: wanted, excludes, room, secret, leaseMs },
+  };
+  for (const family of families) {
+    const lack = await lackOf(kernel, placement, family);
+    if (lack !== undefined) return { placement: undefined, lack };
+  }
+  return { placement };
+}
+
+/** See `poolIds`. */
+function newSecret(): Uint8Array {
+  return new Uint8Array(randomBytes(valueBytes.secret));
+}
+
+/** What an earlier process has left; undefined: nothing, or nothing that can be read. */
+async function readSecret(
+  kernel: Kernel,
+  directory: string,
+  families: readonly Family[],
+): Promise<Uint8Array | undefined> {
+  const sizes = { keyBytes: keyBytes.secret, valueBytes: valueBytes.secret };
+  let found: Uint8Array | undefined;
+  for (const family of families) {
+    const map = { directory, map: mapNames[family].secret, ...sizes };
+    try {
+      await readMap(kernel, map, noPause, (_, value) => {
+        // An array that nobody has written to has zeroes.
+        if (value.some((byte) => byte !== 0)) found ??= value;
+      });
+    } catch (error) {
+      // The maps of another version are made anew.
+      if (!isKernelError(error)) throw error;
+    }
+  }
+  return found;
+}
+
+async function lackOf(
+  kernel: Kernel,
+  placement: Placement,
+  family: Family,
+): Promise<string | undefined> {
+  const at = { directory: placement.directory, family: addressFamily[family] };
+  try {
+    await kernel.dump({ kind: 'bpfProbe', ...at, ...askedOf(placement, false) });
+    return undefined;
+  } catch (error) {
+    if (isKernelError(error)) return error.message;
+    throw error;
+  }
+}
+
+/** Detaches the programs and removes the maps; not an error when nothing is there. */
+export async function removeConnectTime(kernel: Kernel, directory: string): Promise<void> {
+  const out = new RecordWriter(kernelOps);
+  for (const family of Object.values(addressFamily)) out.write('bpfRemove', { directory, family });
+  const result: ApplyResult = await kernel.apply(out.finish());
+  if (result.kind === 'applied') return;
+  const { code, message: words } = result.failures[0]!;
+  throw new KernelError({ operation: 'bpf.bpfRemove', subject: directory, code, words });
+}

@@ -1,0 +1,149 @@
+/**
+ * Reads how many connections programs have counted, by frontend and endpoint, and makes room in the
+ * map. An element without an endpoint holds the sum of those elements that were removed.
+ */
+import type { Kernel } from '../../kernel/kernel.ts';
+import { kernelOps } from '../../kernel/ops.ts';
+import { RecordWriter } from '../../kernel/records.ts';
+import { binary } from '../../modes/elements.ts';
+import type { Pause } from '../../modes/mode.ts';
+import type { Count, Destination } from '../../modes/traffic-counts.ts';
+import { type Family, formatEndpoint } from '../../net/address.ts';
+import { countedBytes, readCountedKey } from './layout.ts';
+import { readMap } from './read-map.ts';
+
+/** The most elements that a reading leaves in the map, so that there is room for new ones. */
+const keptMax = 2 ** 16;
+
+const maps = { IPv4: 'counts4', IPv6: 'counts6' } as const satisfies Record<Family, string>;
+
+interface Element {
+  readonly key: Uint8Array;
+  readonly id: string;
+  readonly count: number;
+  /** Its text; undefined: the sum of elements that were removed. */
+  readonly endpoint: string | undefined;
+}
+
+interface CountedFrontend {
+  readonly id: string;
+  readonly destination: Destination;
+  readonly elements: Element[];
+}
+
+interface Reader {
+  readonly kernel: Kernel;
+  readonly directory: string;
+  readonly family: Family;
+  readonly pause: Pause;
+}
+
+export class ConnectTimeCounts {
+  readonly #keptMax: number;
+  /** Counts by key of the last reading, if that found more than may be kept. */
+  readonly #last = new Map<Family, ReadonlyMap<string, number>>();
+
+  constructor(most: number = keptMax) {
+    this.#keptMax = most;
+  }
+
+  /** Tells the sum of each frontend, and the count of each of its endpoints. */
+  async read(reader: Reader, told: (count: Count) => void): Promise<void> {
+    const frontends = await readFrontends(reader);
+    let elements = 0;
+    for (const { destination, elements: own, id } of frontends.values()) {
+      elements += own.length;
+      const count = sum(own);
+      told({ id: `connect-time ${id}`, count, destination, of: { kind: 'connections' } });
+      for (const one of own) {
+        if (one.endpoint === undefined) continue;
+        const of = { kind: 'endpoint', endpoint: one.endpoint } as const;
+        told({ id: `connect-time ${one.id}`, count: one.count, destination, of });
+      }
+    }
+    await this.#makeRoom(reader, frontends, elements);
+  }
+
+  /** Adds up, and removes, elements that have counted no connection since the last reading. */
+  async #makeRoom(
+    { directory, family, kernel }: Reader,
+    frontends: ReadonlyMap<string, CountedFrontend>,
+    elements: number,
+  ): Promise<void> {
+    const last = this.#last.get(family) ?? new Map<string, number>();
+    this.#last.delete(family);
+    if (elements <= this.#keptMax) return;
+    const added: Element[] = [];
+    const deleted: Element[] = [];
+    const now = new Map<string, number>();
+    for (const { elements: own } of frontends.values()) {
+      for (const { count, id } of own) now.set(id, count);
+      const idle = own.filter(({ count, id }) => last.get(id) === count);
+      const folded = foldedOf(own, idle);
+      if (folded !== undefined) added.push(folded);
+      deleted.push(...idle.filter(({ id }) => id !== folded?.id));
+    }
+    this.#last.set(family, now);
+    const out = new RecordWriter(kernelOps);
+    const inMap = { directory, map: maps[family] };
+    if (added.length > 0) {
+      const values = Buffer.concat(added.map(({ count }) => countValue(count)));
+      out.write('bpfElementsAdd', { ...inMap, keys: keysOf(added), values });
+    }
+    if (deleted.length > 0) out.write('bpfElementsDelete', { ...inMap, keys: keysOf(deleted) });
+    await kernel.apply(out.finish());
+  }
+}
+
+async function readFrontends({
+  directory,
+  family,
+  kernel,
+  pause,
+}: Reader): Promise<Map<string, CountedFrontend>> {
+  const frontends = new Map<string, CountedFrontend>();
+  const map = { directory, map: maps[family], ...countedBytes };
+  await readMap(kernel, map, pause, (key, value) => {
+    const { address, endpoint, frontend, port, protocol } = readCountedKey(family, key);
+    const id = binary(frontend);
+    let of = frontends.get(id);
+    if (of === undefined) {
+      of = { id, destination: { address, port, protocol }, elements: [] };
+      frontends.set(id, of);
+    }
+    of.elements.push({
+      key,
+      id: binary(key),
+      count: Number(new DataView(value.buffer, value.byteOffset).getBigUint64(0, true)),
+      endpoint: endpoint && formatEndpoint(endpoint.bytes, endpoint.port),
+    });
+  });
+  return frontends;
+}
+
+/** The element for the idle endpoints of a frontend; undefined: there are none. */
+function foldedOf(own: readonly Element[], idle: readonly Element[]): Element | undefined {
+  const gone = own.find(({ endpoint }) => endpoint === undefined);
+  const endpoints = idle.filter(({ endpoint }) => endpoint !== undefined);
+  const [first] = endpoints;
+  if (first === undefined) {
+    // The sum of a frontend must not shrink. It may go when nothing else of the frontend is left.
+    return gone !== undefined && idle.includes(gone) && own.length > 1 ? gone : undefined;
+  }
+  const key = first.key.slice().fill(0, countedBytes.frontendBytes);
+  return { key, id: binary(key), count: sum(endpoints) + (gone?.count ?? 0), endpoint: undefined };
+}
+
+function keysOf(elements: readonly Element[]): Buffer {
+  return Buffer.concat(elements.map(({ key }) => key));
+}
+
+function countValue(count: number): Uint8Array {
+  const value = Buffer.alloc(countedBytes.valueBytes);
+  value.writeBigUInt64LE(BigInt(count));
+  return value;
+}
+
+function sum(elements: readonly Element[]): number {
+  return elements.reduce((all, { count }) => all + count, 0);
+}

@@ -1,0 +1,65 @@
+/**
+ * What the maps hold whatever Forwardings there are: the addresses of this node that accept node
+ * ports, in the map of frontends, the cgroups of excluded pods, and the secret.
+ */
+
+import { binary, bytesOf } from '../../modes/elements.ts';
+import type { Environment } from '../../modes/mode.ts';
+import type { SharedObject } from '../../modes/shared-objects.ts';
+import { isLoopback } from '../../net/address.ts';
+import {
+  allExcluded,
+  excludedKey,
+  excludedValue,
+  isNodeAddressKey,
+  keyBytes,
+  nodeAddressKey,
+  nodeAddressValue,
+} from './layout.ts';
+
+type MapName = 'frontends' | 'excluded' | 'secret';
+
+export interface EnvironmentElement extends SharedObject {
+  readonly map: MapName;
+  readonly key: Uint8Array;
+  readonly value: Uint8Array;
+}
+
+export function environmentId(map: MapName, key: Uint8Array): string {
+  return `${map} ${binary(key)}`;
+}
+
+/** The map and the key of an `environmentId`. */
+export function elementAt(id: string): { readonly map: MapName; readonly key: Uint8Array } {
+  const at = id.indexOf(' ');
+  return { map: id.slice(0, at) as MapName, key: bytesOf(id.slice(at + 1)) };
+}
+
+export function isOfEnvironment(map: MapName, key: Uint8Array): boolean {
+  return map !== 'frontends' || isNodeAddressKey(key);
+}
+
+export function environmentElements(
+  environment: Environment,
+  secret: Uint8Array,
+): EnvironmentElement[] {
+  const ofSecret = element('secret', new Uint8Array(keyBytes.secret), secret);
+  return [ofSecret, ...nodeAddresses(environment), ...excludedCgroups(environment)];
+}
+
+function element(map: MapName, key: Uint8Array, value: Uint8Array): EnvironmentElement {
+  return { id: environmentId(map, key), map, key, value, bytes: key.length + value.length };
+}
+
+function nodeAddresses({ connectTimeAddresses = [] }: Environment): EnvironmentElement[] {
+  return connectTimeAddresses.map((address) => {
+    const value = nodeAddressValue(isLoopback(address) ? 'node' : 'everybody');
+    return element('frontends', nodeAddressKey(address), value);
+  });
+}
+
+/** The last one says that the others are there. */
+function excludedCgroups({ excludedCgroups: ids }: Environment): EnvironmentElement[] {
+  if (ids === undefined) return [];
+  return [...ids, allExcluded].map((id) => element('excluded', excludedKey(id), excludedValue));
+}

@@ -1,0 +1,162 @@
+/** What connect-time translation keeps for a Forwarding, and what it leaves to the rules. Pure. */
+
+import type { ModeFrontend } from '../../modes/changes.ts';
+import { binary } from '../../modes/elements.ts';
+import type { ModeConfig } from '../../modes/mode.ts';
+import type { EndpointList } from '../../net/endpoint-list.ts';
+import type { Forwarding, Frontend } from '../../state/types.ts';
+import { frontendKey, groupCount, groupSize, poolValue } from './layout.ts';
+import type { Reach, Room } from './placement.ts';
+import { type PoolId, poolIdBytes } from './pool-ids.ts';
+
+/** Why a frontend is left to the rules. */
+export type Reason =
+  | 'protocol'
+  | 'annotation'
+  | 'masquerade all'
+  | 'session affinity'
+  | 'source ranges'
+  | 'no endpoint'
+  | 'unknown pods';
+
+/** What is the same for all frontends of a family. */
+export interface Setting {
+  readonly config: Pick<ModeConfig, 'localDetector' | 'masqueradeAll'>;
+  readonly reach: Reach;
+}
+
+/** What elements are made with. */
+export interface ElementSetting extends Setting {
+  readonly poolId: PoolId;
+}
+
+/** The pool that connections from inside the cluster get, or why the rules are to choose. */
+export function poolOf(
+  forwarding: Forwarding,
+  frontend: Frontend,
+  { config, reach }: Setting,
+): 'cluster' | 'local' | Reason {
+  if (forwarding.servicePort.protocol !== 'TCP') return 'protocol';
+  if (forwarding.rulesOnly) return 'annotation';
+  if (config.masqueradeAll) return 'masquerade all';
+  if (forwarding.affinityTimeoutSeconds > 0) return 'session affinity';
+  if (frontend.kind === 'loadBalancerIP' && forwarding.sourceRanges.length > 0) {
+    return 'source ranges';
+  }
+  switch (frontend.treatment) {
+    case 'reject':
+    case 'drop':
+      return 'no endpoint';
+    case 'internal':
+      return withEndpoints(forwarding, frontend.pool);
+    case 'external':
+      return withEndpoints(forwarding, 'cluster');
+    case 'external-local':
+      // Without a detector nobody knows which clients are pods: the rules take all for outsiders.
+      if (reach === 'all' && config.localDetector.kind === 'none') return 'unknown pods';
+      return withEndpoints(forwarding, 'cluster');
+  }
+}
+
+function withEndpoints(
+  forwarding: Forwarding,
+  pool: 'cluster' | 'local',
+): 'cluster' | 'local' | Reason {
+  return forwarding[pool].length > 0 ? pool : 'no endpoint';
+}
+
+/** An element of the map of frontends. */
+export interface FrontendElement extends ModeFrontend {
+  readonly kind: 'frontend';
+  readonly key: Uint8Array;
+  readonly value: Uint8Array;
+}
+
+/** The elements of the map of endpoints that belong to one pool. */
+export interface PoolElements extends ModeFrontend {
+  readonly kind: 'pool';
+  readonly pool: Uint8Array;
+  readonly endpoints: EndpointList;
+}
+
+/** What belongs to one Forwarding alone. */
+export type ConnectTimeObject = FrontendElement | PoolElements;
+
+export function frontendId(key: Uint8Array): string {
+  return `frontend ${binary(key)}`;
+}
+
+export function poolObjectId(pool: string): string {
+  return `pool ${pool}`;
+}
+
+const noPool = new Uint8Array(poolIdBytes);
+
+/** Frontends come after their pools. */
+export function objectsOf(forwarding: Forwarding, setting: ElementSetting): ConnectTimeObject[] {
+  const pools = new Map<'cluster' | 'local', PoolElements>();
+  const frontends: FrontendElement[] = [];
+  for (const frontend of forwarding.frontends) {
+    const found = poolOf(forwarding, frontend, setting);
+    const key = frontendKey(frontend.address, frontend.port);
+    if (found === 'cluster' || found === 'local') {
+      const pool = pools.get(found) ?? poolElements(forwarding, found, setting.poolId);
+      pools.set(found, pool);
+      frontends.push(frontendElement(key, poolValue(pool.pool, pool.endpoints.length)));
+    } else if (shadowsNodePorts(forwarding, frontend)) {
+      frontends.push(frontendElement(key, poolValue(noPool, 0)));
+    }
+  }
+  return [...pools.values(), ...frontends];
+}
+
+/** The pools that are in the maps because of it. */
+export function poolsOf(forwarding: Forwarding, setting: Setting): Set<'cluster' | 'local'> {
+  const pools = new Set<'cluster' | 'local'>();
+  for (const frontend of forwarding.frontends) {
+    const found = poolOf(forwarding, frontend, setting);
+    if (found === 'cluster' || found === 'local') pools.add(found);
+  }
+  return pools;
+}
+
+/** How much room the maps need for it. */
+export function sizeOf(forwarding: Forwarding, setting: Setting): Room {
+  const pools = poolsOf(forwarding, setting);
+  let frontends = 0;
+  for (const frontend of forwarding.frontends) {
+    const found = poolOf(forwarding, frontend, setting);
+    if (found === 'cluster' || found === 'local') frontends += 1;
+    else if (shadowsNodePorts(forwarding, frontend)) frontends += 1;
+  }
+  let endpoints = 0;
+  for (const pool of pools) endpoints += groupSize * groupCount(forwarding[pool].length);
+  return { frontends, endpoints };
+}
+
+/**
+ * Whether the frontend may have an address of this node and the number of a node port. Connections
+ * are the frontend's then, so programs must not find the node port in its place.
+ */
+export function shadowsNodePorts({ servicePort }: Forwarding, { kind }: Frontend): boolean {
+  if (servicePort.protocol !== 'TCP') return false;
+  return kind === 'externalIP' || kind === 'loadBalancerIP';
+}
+
+function frontendElement(key: Uint8Array, value: Uint8Array): FrontendElement {
+  return { kind: 'frontend', id: frontendId(key), key, value };
+}
+
+function poolElements(
+  forwarding: Forwarding,
+  pool: 'cluster' | 'local',
+  poolId: PoolId,
+): PoolElements {
+  const id = poolId(forwarding, pool);
+  return {
+    kind: 'pool',
+    id: poolObjectId(binary(id)),
+    pool: id,
+    endpoints: forwarding[pool],
+  };
+}

@@ -1,0 +1,125 @@
+/** What the kernel holds of ours for one family: what is pinned, and the elements of the maps. */
+import type { Kernel } from '../../kernel/kernel.ts';
+import type { Found } from '../../modes/backend.ts';
+import { binary, bytesOf } from '../../modes/elements.ts';
+import type { Pause } from '../../modes/mode.ts';
+import type { Family } from '../../net/address.ts';
+import { sameBytes } from '../../net/bytes.ts';
+import { EndpointList } from '../../net/endpoint-list.ts';
+import { withHeldOrder } from '../../state/pool.ts';
+import type { Forwarding } from '../../state/types.ts';
+import { type EnvironmentElement, environmentId, isOfEnvironment } from './environment.ts';
+import { type ConnectTimeObject, frontendId, poolObjectId } from './frontends.ts';
+import { keyBytes, mapNames, packedGroup, readGroupKey, valueBytes } from './layout.ts';
+import type { Pinned } from './pinned.ts';
+import type { PoolId } from './pool-ids.ts';
+import { readMap } from './read-map.ts';
+
+/** What the kernel holds. A pool: `binary` of the values of its groups by number, with gaps. */
+export type HeldObject =
+  | { readonly kind: 'frontend'; readonly key: Uint8Array; readonly value: Uint8Array }
+  | { readonly kind: 'pool'; readonly pool: Uint8Array; readonly groups: Map<number, string> };
+
+type HeldPool = Extract<HeldObject, { kind: 'pool' }>;
+
+export interface ConnectTimeObjects {
+  readonly frontend: ConnectTimeObject;
+  readonly held: HeldObject;
+  /** Forwardings share nothing in the maps. */
+  readonly shared: EnvironmentElement;
+}
+
+export class ConnectTimeObservation implements Found<ConnectTimeObjects> {
+  /** Maps are not part of a ruleset, which alone has a generation. */
+  readonly generation = undefined;
+  readonly allowsBatches = true;
+  maps: Pinned = 'absent';
+  links: Pinned = 'absent';
+  /** The values of what is there because of the environment, by `environmentId`. */
+  readonly #environment = new Map<string, Uint8Array>();
+  readonly #family: Family;
+  readonly #poolId: PoolId;
+  readonly #held = new Map<string, HeldObject>();
+
+  constructor(family: Family, poolId: PoolId) {
+    this.#family = family;
+    this.#poolId = poolId;
+  }
+
+  get intact(): boolean {
+    return this.maps === 'right' && this.links === 'right';
+  }
+
+  /** Forgets what was read, because it is removed. */
+  clear(): void {
+    this.#held.clear();
+    this.#environment.clear();
+  }
+
+  adopt(next: Forwarding): Forwarding {
+    return withHeldOrder(next, (pool) => this.#orderOf(pool, next));
+  }
+
+  #orderOf(pool: 'cluster' | 'local', next: Forwarding): EndpointList {
+    const list = next[pool];
+    if (list.length < 2) return list;
+    const held = this.#held.get(poolObjectId(binary(this.#poolId(next, pool))));
+    return held?.kind === 'pool' ? listOf(this.#family, held) : list;
+  }
+
+  take({ id }: ConnectTimeObject): HeldObject | undefined {
+    const held = this.#held.get(id);
+    this.#held.delete(id);
+    return held;
+  }
+
+  rest(): Iterable<readonly [string, HeldObject]> {
+    return this.#held;
+  }
+
+  faultOf({ id, value }: EnvironmentElement): 'missing' | 'wrong' | undefined {
+    const held = this.#environment.get(id);
+    if (held === undefined) return 'missing';
+    return sameBytes(held, value) ? undefined : 'wrong';
+  }
+
+  *shared(): Generator<{ readonly id: string }> {
+    for (const id of this.#environment.keys()) yield { id };
+  }
+
+  async readElements(kernel: Kernel, directory: string, pause: Pause): Promise<void> {
+    const shapeOf = (sort: keyof typeof keyBytes) => ({
+      directory,
+      map: mapNames[this.#family][sort],
+      keyBytes: keyBytes[sort],
+      valueBytes: valueBytes[sort],
+    });
+    for (const map of ['frontends', 'excluded', 'secret'] as const) {
+      await readMap(kernel, shapeOf(map), pause, (key, value) => {
+        if (isOfEnvironment(map, key)) this.#environment.set(environmentId(map, key), value);
+        else this.#held.set(frontendId(key), { kind: 'frontend', key, value });
+      });
+    }
+    await readMap(kernel, shapeOf('endpoints'), pause, (key, value) => {
+      const { number, pool } = readGroupKey(key);
+      this.#pool(pool).groups.set(number, binary(value));
+    });
+  }
+
+  /** The pool, made when it is asked for first. */
+  #pool(pool: string): HeldPool {
+    const id = poolObjectId(pool);
+    const held = this.#held.get(id);
+    if (held?.kind === 'pool') return held;
+    const made: HeldPool = { kind: 'pool', pool: bytesOf(pool), groups: new Map() };
+    this.#held.set(id, made);
+    return made;
+  }
+}
+
+/** The endpoints without gaps. */
+function listOf(family: Family, { groups }: HeldPool): EndpointList {
+  const inOrder = [...groups].sort(([a], [b]) => a - b);
+  const packed = inOrder.map(([, value]) => packedGroup(family, bytesOf(value)));
+  return new EndpointList(family, Buffer.concat(packed));
+}

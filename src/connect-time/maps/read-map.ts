@@ -1,0 +1,40 @@
+/** Reads pinned maps. */
+import type { Kernel } from '../../kernel/kernel.ts';
+import { inTurns, type Pause } from '../../modes/mode.ts';
+
+export interface MapToRead {
+  readonly directory: string;
+  readonly map: string;
+  readonly keyBytes: number;
+  readonly valueBytes: number;
+}
+
+/** Gives the event loop its turns. `take` gets copies. A map that is not there has no elements. */
+export async function readMap(
+  kernel: Kernel,
+  { directory, map, keyBytes, valueBytes }: MapToRead,
+  pause: Pause,
+  take: (key: Uint8Array, value: Uint8Array) => void,
+): Promise<void> {
+  const { records } = await kernel.dump({ kind: 'bpfElementsDump', directory, map });
+  for (const record of records) {
+    if (record.kind !== 'bpfElements') continue;
+    const indexes = Array(record.keys.length / keyBytes).keys();
+    await inTurns(indexes, pause, (i) => {
+      take(
+        record.keys.slice(i * keyBytes, (i + 1) * keyBytes),
+        record.values.slice(i * valueBytes, (i + 1) * valueBytes),
+      );
+    });
+  }
+}
+
+/** The kernel reads all elements for it. A map that is not there has none. */
+export async function countElements(
+  kernel: Kernel,
+  { directory, map }: Pick<MapToRead, 'directory' | 'map'>,
+): Promise<number> {
+  const { records } = await kernel.dump({ kind: 'bpfElementsCount', directory, map });
+  const count = records.find((one) => one.kind === 'bpfCount');
+  return count?.elements ?? 0;
+}

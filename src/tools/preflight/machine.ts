@@ -1,0 +1,40 @@
+/** Reads files of the machine, and writes none. Tests give another root. */
+import { accessSync, constants, readdirSync, readlinkSync, statSync } from 'node:fs';
+import { hostFiles } from '../../host/files.ts';
+
+export interface Machine {
+  /** The content without the white space around it; undefined when the file can't be read. */
+  read(path: string): string | undefined;
+  /** The names in a directory; none when it can't be read. */
+  list(path: string): readonly string[];
+  /** The target of a symbolic link; undefined when it can't be read. */
+  link(path: string): string | undefined;
+  /** The inode number of the file; undefined when there is no such file. */
+  inode(path: string): number | undefined;
+  /** Whether this process may write the file. It is not written. */
+  isWritable(path: string): boolean;
+}
+
+/** `root` is put before every path. */
+export function thisMachine(root = ''): Machine {
+  return {
+    read: hostFiles(root).read,
+    list: (path) => orUndefined(() => readdirSync(root + path)) ?? [],
+    link: (path) => orUndefined(() => readlinkSync(root + path)),
+    inode: (path) => orUndefined(() => statSync(root + path).ino),
+    isWritable: (path) =>
+      orUndefined(() => {
+        accessSync(root + path, constants.W_OK);
+        return true;
+      }) ?? false,
+  };
+}
+
+/** Undefined on any error: processes end while they are read, and some may not be read. */
+function orUndefined<T>(ask: () => T): T | undefined {
+  try {
+    return ask();
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,121 @@
+/** Checks for ports that other programs listen on. */
+import type { Config } from '../../config/config.ts';
+import type { HostPort } from '../../config/host-port.ts';
+import { formatHostPort } from '../../config/host-port.ts';
+import { type Finding, ok, warning } from './finding.ts';
+import type { Machine } from './machine.ts';
+
+interface Listener {
+  /** The address in hexadecimal, as /proc/net/tcp writes it: words in host order. */
+  readonly address: string;
+  readonly port: number;
+  readonly inode: string;
+}
+
+/** This program gives up its ports when Fairlead takes its place. */
+const predecessor = 'kube-proxy';
+/** The default of the API server's --service-node-port-range. */
+const nodePorts = { first: 30_000, last: 32_767 };
+/** TCP_LISTEN (net/tcp_states.h) */
+const listening = '0A';
+
+export function checkPorts(
+  config: Pick<Config, 'healthzBindAddress' | 'metricsBindAddress' | 'bindAddressHardFail'>,
+  machine: Machine,
+): Finding[] {
+  const listeners = listenersOf(machine);
+  const owners = new Owners(machine);
+  const addresses = [config.healthzBindAddress, config.metricsBindAddress];
+  const own = addresses.flatMap((at) =>
+    at === undefined ? [] : [checkPort(at, listeners, owners)],
+  );
+  const taken = listeners.flatMap(({ port, inode }) => {
+    if (port < nodePorts.first || port > nodePorts.last) return [];
+    const owner = owners.of(inode);
+    return isPredecessor(owner) ? [] : [`${port} by ${owner}`];
+  });
+  if (taken.length === 0) return [...own, ok('node ports', 'no process listens on one')];
+  const text = `in use: ${[...new Set(taken)].join(', ')}`;
+  const advice =
+    'a Service with such a node port takes its connections: let the program listen elsewhere, or ' +
+    'limit nodePortAddresses';
+  return [...own, warning('node ports', text, advice)];
+}
+
+function checkPort(at: HostPort, listeners: readonly Listener[], owners: Owners): Finding {
+  const check = `port ${at.port}`;
+  const taker = listeners.find((one) => one.port === at.port && overlaps(one.address, at));
+  if (taker === undefined) return ok(check, `${formatHostPort(at)} is free`);
+  const owner = owners.of(taker.inode);
+  const text = `${formatHostPort(at)} is taken by ${owner}`;
+  if (isPredecessor(owner)) return ok(check, `${text}, until that stops`);
+  return warning(check, text, 'stop that program, or choose another address');
+}
+
+function isPredecessor(owner: string): boolean {
+  return owner.startsWith(`${predecessor} `);
+}
+
+/** Whether sockets at both addresses can't have the same port. */
+function overlaps(address: string, { address: { family, bytes } }: HostPort): boolean {
+  const isAny = /^0+$/.test(address) || bytes.every((byte) => byte === 0);
+  if (isAny) return true;
+  return address === procText(bytes) && (address.length === 8) === (family === 'IPv4');
+}
+
+/** An address as /proc/net/tcp writes it on a little-endian machine: each word is reversed. */
+function procText(bytes: Uint8Array): string {
+  const words = Array.from({ length: bytes.length / 4 }, (_, i) => bytes.slice(4 * i, 4 * i + 4));
+  const text = words.map((word) => Buffer.from(word.reverse()).toString('hex')).join('');
+  return text.toUpperCase();
+}
+
+function listenersOf(machine: Machine): Listener[] {
+  return ['/proc/net/tcp', '/proc/net/tcp6'].flatMap((path) => {
+    const [, ...lines] = (machine.read(path) ?? '').split('\n');
+    return lines.flatMap((line) => {
+      const columns = line.trim().split(/\s+/);
+      const [address, port] = columns[1]?.split(':') ?? [];
+      if (columns[3] !== listening || address === undefined || port === undefined) return [];
+      return [{ address, port: Number.parseInt(port, 16), inode: columns[9] ?? '' }];
+    });
+  });
+}
+
+/** The processes that have sockets, as far as /proc shows them. */
+class Owners {
+  readonly #machine: Machine;
+  #byInode: ReadonlyMap<string, string> | undefined;
+
+  constructor(machine: Machine) {
+    this.#machine = machine;
+  }
+
+  /** `kube-proxy (process 4711)`. */
+  of(inode: string): string {
+    this.#byInode ??= this.#read();
+    return this.#byInode.get(inode) ?? 'a process that /proc does not show';
+  }
+
+  #read(): Map<string, string> {
+    const machine = this.#machine;
+    const owners = new Map<string, string>();
+    for (const pid of machine.list('/proc')) {
+      if (!/^\d+$/.test(pid)) continue;
+      for (const fd of machine.list(`/proc/${pid}/fd`)) {
+        const inode = /^socket:\[(\d+)\]$/.exec(machine.link(`/proc/${pid}/fd/${fd}`) ?? '')?.[1];
+        if (inode === undefined) continue;
+        owners.set(inode, `${nameOf(machine, pid)} (process ${pid})`);
+      }
+    }
+    return owners;
+  }
+}
+
+function nameOf(machine: Machine, pid: string): string {
+  try {
+    return machine.read(`/proc/${pid}/comm`) ?? 'a process that has ended';
+  } catch {
+    return 'a process that has ended';
+  }
+}

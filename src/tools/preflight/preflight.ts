@@ -1,0 +1,67 @@
+/** All checks of a node before Fairlead is installed on it. Changes nothing for good. */
+import { modeAdvice } from '../../config/advice.ts';
+import type { Config } from '../../config/config.ts';
+import { isKernelError, isNotPermitted } from '../../kernel/errors.ts';
+import type { Kernel } from '../../kernel/kernel.ts';
+import { builtModes } from '../../modes/index.ts';
+import type { ProxyMode } from '../../modes/mode.ts';
+import { checkAgents } from './agents.ts';
+import { checkConntrack } from './conntrack.ts';
+import { type Finding, problem } from './finding.ts';
+import { checkKernelClients } from './kernel-clients.ts';
+import type { Machine } from './machine.ts';
+import { checkModes } from './modes.ts';
+import { checkPorts } from './ports.ts';
+import { checkPredecessors } from './predecessors.ts';
+import { checkPrivileges } from './privileges.ts';
+import { checkReliances, checkSettings } from './settings.ts';
+
+interface PreflightOptions {
+  readonly config: Config;
+  readonly kernel: Kernel;
+  readonly machine: Machine;
+}
+
+/** The findings, in the order in which an operator reads them. */
+export async function preflight({ config, kernel, machine }: PreflightOptions): Promise<Finding[]> {
+  const registry = builtModes();
+  let mode: ProxyMode | undefined;
+  const asked = await answered('modes', async () => {
+    const found = await checkModes(config, kernel, registry);
+    mode = found.mode;
+    return found.findings;
+  });
+  return [
+    ...checkPrivileges(machine),
+    ...asked,
+    ...modeAdvice(config).map(({ about, text, advice }) => ({
+      check: about,
+      level: 'ok' as const,
+      text,
+      advice,
+    })),
+    ...(await answered('predecessors', () => checkPredecessors(kernel, [...registry.values()]))),
+    ...(await answered('other agents', () => checkAgents(kernel))),
+    ...(mode === undefined ? [] : checkSettings(config, mode, machine)),
+    ...checkReliances(machine),
+    ...checkKernelClients(config, machine),
+    ...checkConntrack(config, machine),
+    ...checkPorts(config, machine),
+  ];
+}
+
+/** Makes an error of the kernel a finding, so that the other checks are still made. */
+async function answered(
+  check: string,
+  ask: () => Promise<readonly Finding[]>,
+): Promise<readonly Finding[]> {
+  try {
+    return await ask();
+  } catch (error) {
+    if (!(error instanceof Error)) throw error;
+    const isDenied = isNotPermitted(error);
+    const advice = isDenied ? 'run as root, or add CAP_NET_ADMIN' : 'ask again';
+    if (!isKernelError(error)) throw error;
+    return [problem(check, `the kernel does not tell: ${error.message}`, advice)];
+  }
+}

@@ -1,0 +1,49 @@
+/** The chains of a table of nf_tables. Rules of a chain are read when they are asked for. */
+import type { Kernel, TableName } from '../../kernel/kernel.ts';
+
+export class Chains {
+  readonly #kernel: Kernel;
+  readonly #place: TableName;
+  readonly #names: ReadonlySet<string>;
+  readonly #rules = new Map<string, Promise<readonly Uint8Array[]>>();
+
+  private constructor(kernel: Kernel, place: TableName, names: ReadonlySet<string>) {
+    this.#kernel = kernel;
+    this.#place = place;
+    this.#names = names;
+  }
+
+  /** Undefined when there is no such table. Rejects with KernelError. */
+  static async open(kernel: Kernel, place: TableName): Promise<Chains | undefined> {
+    const tables = await kernel.dump({ kind: 'tablesDump', family: place.family });
+    const isThere = tables.records.some((one) => one.kind === 'table' && one.table === place.table);
+    if (!isThere) return undefined;
+    const { records } = await kernel.dump({ kind: 'chainsDump', ...place });
+    const names = records.flatMap((one) => {
+      return one.kind === 'chain' && one.table === place.table ? [one.chain] : [];
+    });
+    return new Chains(kernel, place, new Set(names));
+  }
+
+  has(chain: string): boolean {
+    return this.#names.has(chain);
+  }
+
+  /**
+   * The expressions of the chain's rules, in order. Each chain is dumped by itself, because the
+   * time of a dump of all rules grows with the square of their number.
+   */
+  rules(chain: string): Promise<readonly Uint8Array[]> {
+    let rules = this.#rules.get(chain);
+    if (rules === undefined) {
+      rules = this.has(chain) ? this.#read(chain) : Promise.resolve([]);
+      this.#rules.set(chain, rules);
+    }
+    return rules;
+  }
+
+  async #read(chain: string): Promise<readonly Uint8Array[]> {
+    const { records } = await this.#kernel.dump({ kind: 'rulesDump', ...this.#place, chain });
+    return records.flatMap((one) => (one.kind === 'rule' ? [one.expressions] : []));
+  }
+}

@@ -1,0 +1,91 @@
+/** What Fairlead would serve, from the objects of the cluster. Writes nothing. */
+import type { Config } from '../../config/config.ts';
+import { NodeFacts } from '../../host/node-facts.ts';
+import type { Environment, ModeFacts } from '../../modes/mode.ts';
+import type { Address, Family } from '../../net/address.ts';
+import type { Change, Resource } from '../../state/change.ts';
+import { FrontendOwners, type Transfer, transferred } from '../../state/frontend-owners.ts';
+import { resolve } from '../../state/resolve.ts';
+import { finish } from '../../state/steps.ts';
+import { ClusterState } from '../../state/store.ts';
+import type { Forwarding } from '../../state/types.ts';
+
+interface ShadowClusterOptions {
+  readonly config: Config;
+  /** The mode to compare with: Forwardings and environment depend on the mode. */
+  readonly mode: Pick<ModeFacts, 'name' | 'link'>;
+  /** Reads the addresses of this machine. */
+  readonly interfaces: () => readonly Address[];
+}
+
+export class ShadowCluster {
+  readonly state = new ClusterState();
+  readonly #facts: NodeFacts;
+  readonly #owners = new FrontendOwners();
+  readonly #forwardings = new Map<string, readonly Forwarding[]>();
+  readonly #listed = new Set<Resource>();
+  /** The context that all Services were resolved with. */
+  #context: NodeFacts['context'] | undefined;
+
+  constructor({ config, interfaces, mode }: ShadowClusterOptions) {
+    this.#facts = new NodeFacts({ settings: config, state: this.state, interfaces, mode });
+  }
+
+  /** Services, EndpointSlices and nodes have been listed once. */
+  get isKnown(): boolean {
+    return this.state.synced && this.#listed.has('nodes');
+  }
+
+  apply(change: Change): void {
+    this.state.apply(change);
+  }
+
+  synced(resource: Resource): void {
+    this.#listed.add(resource);
+    this.state.markSynced(resource);
+  }
+
+  /** What applies to all Services now. */
+  environment(family: Family): Environment {
+    return this.#facts.environment(family);
+  }
+
+  /** The Forwardings as they should be now. */
+  *forwardings(): Generator<Forwarding> {
+    this.#facts.readInterfaces();
+    const { context } = this.#facts;
+    if (context !== this.#context)
+      for (const key of this.state.serviceKeys()) this.state.touch(key);
+    this.#context = context;
+    for (const key of this.state.takeDirty()) this.#refresh(key, context);
+    for (const forwardings of this.#forwardings.values()) yield* forwardings;
+  }
+
+  /** Resolves the Service. */
+  #refresh(key: string, context: NodeFacts['context']): void {
+    const service = this.state.service(key);
+    this.state.takeTriggerTimes(key);
+    if (service === undefined) {
+      this.#forwardings.delete(key);
+      this.#transfer(this.#owners.release(key).transfers);
+      return;
+    }
+    const desired = resolve(service, this.state.slices(key), context);
+    const { forwardings, transfers } = finish(
+      this.#owners.set(service, desired, context.nodeSockets),
+    );
+    this.#forwardings.set(key, forwardings);
+    this.#transfer(transfers);
+  }
+
+  #transfer(transfers: readonly Transfer[]): void {
+    for (const transfer of transfers) {
+      const { family, forwarding, service } = transfer;
+      const all = this.#forwardings.get(service) ?? [];
+      const changed = all.map((one) =>
+        one.family === family && one.key === forwarding ? transferred(one, transfer) : one,
+      );
+      this.#forwardings.set(service, changed);
+    }
+  }
+}

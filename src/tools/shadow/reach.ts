@@ -1,0 +1,110 @@
+/** What becomes of connections to a frontend: in this form both proxies are compared. */
+import { type CIDR, type Family, formatCIDR, formatEndpoint } from '../../net/address.ts';
+import type { EndpointList } from '../../net/endpoint-list.ts';
+import { cidrsOf, mergeCIDRs } from '../../net/interval.ts';
+import type { Protocol } from '../../net/protocol.ts';
+import { type Forwarding, type Frontend, formatServicePortName } from '../../state/types.ts';
+
+/** Weights and probabilities are left out, because rules round them. */
+export interface Reach {
+  /** Endpoints for clients outside of this node: `10.0.0.1:80`. */
+  readonly endpoints: ReadonlySet<string>;
+  /** Endpoints for this node and its pods; undefined = the same. */
+  readonly nearby: ReadonlySet<string> | undefined;
+  /** Connections of all clients are masqueraded. */
+  readonly masquerade: boolean;
+  /** How rules refuse a connection without an endpoint; undefined if no rule refuses it. */
+  readonly refusal: 'reject' | 'drop' | undefined;
+  /** The timeout of session affinity; 0 without session affinity. */
+  readonly affinitySeconds: number;
+  /** Blocks, merged and ascending, of the clients that may connect; undefined = all. */
+  readonly clients: readonly string[] | undefined;
+}
+
+export const noEndpoints: ReadonlySet<string> = new Set();
+
+/** `10.96.0.1:80/TCP`, `node port 30080/TCP`: the same text for the rules of both proxies. */
+export function frontendText(
+  address: Uint8Array | undefined,
+  port: number,
+  protocol: Protocol,
+): string {
+  if (address === undefined) return `node port ${port}/${protocol}`;
+  return `${formatEndpoint(address, port)}/${protocol}`;
+}
+
+/** A frontend as this version of Fairlead would serve it. */
+export interface DesiredFrontend {
+  readonly forwarding: Forwarding;
+  readonly reach: Reach;
+}
+
+/** The frontends of one family, by their texts. */
+export function desiredFrontends(
+  forwardings: Iterable<Forwarding>,
+  family: Family,
+): Map<string, DesiredFrontend> {
+  const desired = new Map<string, DesiredFrontend>();
+  for (const forwarding of forwardings) {
+    if (forwarding.family !== family) continue;
+    const pools = { cluster: setOf(forwarding.cluster), local: setOf(forwarding.local) };
+    for (const frontend of forwarding.frontends) {
+      const { address, port } = frontend;
+      const text = frontendText(address?.bytes, port, forwarding.servicePort.protocol);
+      desired.set(text, { forwarding, reach: reachOf(forwarding, frontend, pools) });
+    }
+  }
+  return desired;
+}
+
+type Pools = Readonly<Record<'cluster' | 'local', ReadonlySet<string>>>;
+
+function reachOf(forwarding: Forwarding, frontend: Frontend, pools: Pools): Reach {
+  const plain = {
+    endpoints: pools[frontend.pool],
+    nearby: undefined,
+    masquerade: false,
+    refusal: undefined,
+    affinitySeconds: forwarding.affinityTimeoutSeconds,
+    clients: clientsOf(forwarding, frontend),
+  };
+  const { treatment } = frontend;
+  switch (treatment) {
+    case 'internal':
+      return plain;
+    case 'external':
+      return { ...plain, masquerade: true };
+    case 'external-local': {
+      const refusal = pools.local.size === 0 ? 'drop' : undefined;
+      return { ...plain, nearby: pools.cluster, refusal };
+    }
+    case 'reject':
+    case 'drop':
+      return { ...plain, endpoints: noEndpoints, refusal: treatment };
+  }
+}
+
+/** If the node is in the ranges, the load balancer's addresses may connect, too (5.7). */
+function clientsOf(forwarding: Forwarding, { kind }: Frontend): readonly string[] | undefined {
+  const { family, frontends, nodeInSourceRanges, sourceRanges } = forwarding;
+  if (kind !== 'loadBalancerIP' || sourceRanges.length === 0) return undefined;
+  const itself = frontends.flatMap(({ kind, address }): CIDR[] => {
+    if (!nodeInSourceRanges || kind !== 'loadBalancerIP' || address === undefined) return [];
+    return [{ address, prefixLength: address.bytes.length * 8 }];
+  });
+  return blocksOf(family, [...sourceRanges, ...itself]);
+}
+
+/** The blocks in the form of `Reach.clients`. */
+export function blocksOf(family: Family, cidrs: readonly CIDR[]): readonly string[] {
+  return mergeCIDRs(cidrs).flatMap((range) => cidrsOf(family, range).map(formatCIDR));
+}
+
+function setOf(list: EndpointList): ReadonlySet<string> {
+  return list.length === 0 ? noEndpoints : new Set(list.texts());
+}
+
+/** `ns/name:port`, as kube-proxy names it. */
+export function nameOf({ servicePort }: Forwarding): string {
+  return formatServicePortName(servicePort);
+}

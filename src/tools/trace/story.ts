@@ -1,0 +1,200 @@
+/** Describes what happened to a packet, in the words of `fairlead explain` where they match. */
+import type { Trace } from '../../ask/trace.ts';
+import { hookWord } from '../../kernel/nft/words.ts';
+import type { Explained } from './explained.ts';
+import { destinationText, type Headers, sourceText, type TraceEvent } from './headers.ts';
+import { isBeginning, isOfTrace } from './marking-table.ts';
+import type { Packet, Visit } from './packets.ts';
+import { nameOf, placeOfRule, refuses } from './rule-text.ts';
+import type { Rule, Ruleset } from './ruleset.ts';
+
+type Told = Trace['packets'][number];
+type Step = Told['steps'][number];
+export type Story = Pick<Told, 'outcome' | 'because' | 'destination' | 'steps'>;
+
+export interface Stage {
+  readonly ruleset: Ruleset;
+  readonly explained: Explained;
+  readonly interfaceName: (index: number) => string;
+}
+
+/** The last event of a chain. */
+interface Deciding {
+  readonly event: TraceEvent;
+  readonly rule: Rule | undefined;
+  /** A step of the explanation has described what the chain does. */
+  readonly isExplained: boolean;
+}
+
+/** Rejects with KernelError. */
+export function tell(packet: Packet, stage: Stage): Promise<Story> {
+  return new Teller(packet, stage).tell();
+}
+
+class Teller {
+  readonly #packet: Packet;
+  readonly #stage: Stage;
+  readonly #steps: Step[] = [];
+  /** The current hook of the packet, and the chains there that it has passed. */
+  #hook = '';
+  #passed: string[] = [];
+
+  constructor(packet: Packet, stage: Stage) {
+    this.#packet = packet;
+    this.#stage = stage;
+  }
+
+  async tell(): Promise<Story> {
+    const { headers, visits } = this.#packet;
+    this.#say(this.#arrival());
+    for (const [i, visit] of visits.entries()) {
+      const hook = await this.#hookOf(visit);
+      if (hook !== this.#hook) this.#leaveHook();
+      this.#hook = hook;
+      const next = visits[i + 1];
+      const end = await this.#visit(visit, next);
+      if (end !== undefined) return this.#end(end.outcome, end.because);
+    }
+    this.#leaveHook();
+    const last = visits.at(-1)!;
+    const ending = this.#ending(last);
+    this.#say(ending.step);
+    if (ending.isLost) return this.#end('lost', ending.step);
+    const to = destinationText(last.headers ?? headers);
+    if (to === destinationText(headers)) {
+      return this.#end('untranslated', `No rule translated it: it went to ${to}, as it was sent.`);
+    }
+    return this.#end('endpoint', `It went to ${to}.`);
+  }
+
+  #arrival(): string {
+    const { headers, visits } = this.#packet;
+    const { inputInterface } = visits[0]!;
+    const from = sourceText(headers);
+    if (inputInterface === 0) return `This node sends it, from ${from}.`;
+    return `It comes in by ${this.#stage.interfaceName(inputInterface)}, from ${from}.`;
+  }
+
+  async #hookOf({ chain, events, family, table }: Visit): Promise<string> {
+    const found = await this.#stage.ruleset.chain({ family, table, chain });
+    // If the chain was deleted in the meantime, the packet counts as still in the previous hook.
+    return found === undefined ? this.#hook : hookWord(events[0]!.family, found.hook);
+  }
+
+  /** What the chains did; a result = the packet's path ended. */
+  async #visit(
+    visit: Visit,
+    next: Visit | undefined,
+  ): Promise<Pick<Story, 'outcome' | 'because'> | undefined> {
+    const isOurs = isOfTrace(visit.table);
+    if (visit.ending === 'dropped') this.#leaveHook();
+    let last: Deciding | undefined;
+    let isExplained = false;
+    for (const event of isOurs ? [] : visit.events) {
+      const rule = event.rule === 0 ? undefined : await this.#rule(event);
+      const steps = event.rule === 0 ? [] : this.#stage.explained.take(event, rule);
+      for (const { object, text } of steps) {
+        const place = object && `${object} (rule ${event.rule} of chain ${nameOf(event)})`;
+        this.#say(text, place);
+      }
+      isExplained ||= steps.length > 0;
+      last = { event, rule, isExplained };
+    }
+    if (visit.ending === 'dropped') return this.#refusal(last!);
+    if (visit.ending === 'queued' && next === undefined) {
+      const place = placeOfRule(last!.event, last!.rule);
+      this.#say('A program gets it (queue), and has not given it back yet.', place);
+      return { outcome: 'lost', because: `${place} gave it to a program.` };
+    }
+    this.#changed(visit, next, last);
+    if (!isOurs) this.#passed.push(nameOf(visit));
+    return undefined;
+  }
+
+  #rule(event: TraceEvent): Promise<Rule | undefined> {
+    return this.#stage.ruleset.rule(event, event.rule);
+  }
+
+  #refusal({ event, isExplained, rule }: Deciding): Pick<Story, 'outcome' | 'because'> {
+    const outcome = refuses(rule) ? 'rejected' : 'dropped';
+    const place = placeOfRule(event, rule);
+    const hook = `in hook ${this.#hook}`;
+    if (event.rule === 0) {
+      const text = `The packet is dropped ${hook}: no rule of the chain accepts it, and its policy is drop.`;
+      this.#say(text, `chain ${nameOf(event)}`);
+      return { outcome, because: `The policy of chain ${nameOf(event)} drops it.` };
+    }
+    if (!isExplained) this.#say(`The packet is ${outcome} ${hook}.`, place);
+    return { outcome, because: `It is ${outcome} by ${place}.` };
+  }
+
+  /** The changes of its addresses between this chain and the next one. */
+  #changed({ headers, ending }: Visit, next: Visit | undefined, last: Deciding | undefined): void {
+    const change = next?.headers && headers && changeOf(headers, next.headers);
+    if (change === undefined) return;
+    const isByRule = last !== undefined && last.event.rule !== 0 && ending === 'accepted';
+    if (isByRule) {
+      this.#say(change, placeOfRule(last.event, last.rule));
+    } else if (this.#hook === 'input') {
+      // IPVS takes packets there, and sends them on through output.
+      this.#leaveHook();
+      for (const { object, text } of this.#stage.explained.takeIPVS()) this.#say(text, object);
+      this.#say(`IPVS has it. ${change}`);
+    } else {
+      this.#say(`Connection tracking knows the connection. ${change}`);
+    }
+  }
+
+  /** The outcome if nothing refused it. */
+  #ending({ chain, headers, outputInterface, table }: Visit): {
+    readonly step: string;
+    readonly isLost: boolean;
+  } {
+    const isThrough = isOfTrace(table) && !isBeginning(chain);
+    const hook = this.#hook;
+    if (isThrough && hook === 'postrouting') {
+      const by = this.#stage.interfaceName(outputInterface);
+      const { destination, source } = textsOf(headers ?? this.#packet.headers);
+      return { step: `It leaves by ${by}, from ${source} to ${destination}.`, isLost: false };
+    }
+    if (isThrough && hook === 'input') {
+      const { destination } = textsOf(headers ?? this.#packet.headers);
+      return { step: `It is delivered on this node, to ${destination}.`, isLost: false };
+    }
+    const step = isThrough
+      ? `It got through hook ${hook}, and no further: the node did not route it on (forwarding off, no route, or a source that rp_filter refuses).`
+      : `It vanished in hook ${hook}, by something that has no rules in nf_tables.`;
+    return { step, isLost: true };
+  }
+
+  #leaveHook(): void {
+    if (this.#passed.length === 0) return;
+    const chains = this.#passed.length === 1 ? 'chain' : 'chains';
+    this.#say(`It passes hook ${this.#hook}: ${chains} ${this.#passed.join(', ')}.`);
+    this.#passed = [];
+  }
+
+  #say(text: string, object?: string): void {
+    this.#steps.push(object === undefined ? { text } : { text, object });
+  }
+
+  #end(outcome: Story['outcome'], because: string): Story {
+    const { headers, visits } = this.#packet;
+    const last = visits.findLast((visit) => visit.headers !== undefined)?.headers ?? headers;
+    return { outcome, because, destination: destinationText(last), steps: this.#steps };
+  }
+}
+
+function textsOf(headers: Headers) {
+  return { source: sourceText(headers), destination: destinationText(headers) };
+}
+
+/** Undefined: the addresses are the same. */
+function changeOf(before: Headers, after: Headers): string | undefined {
+  const [a, b] = [textsOf(before), textsOf(after)];
+  const parts = [
+    a.destination === b.destination ? '' : `goes to ${b.destination}`,
+    a.source === b.source ? '' : `comes from ${b.source}`,
+  ].filter((part) => part !== '');
+  return parts.length === 0 ? undefined : `It ${parts.join(' and ')} now.`;
+}
