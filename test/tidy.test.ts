@@ -1,6 +1,7 @@
 /** Style as a test: what a reader would otherwise have to remember. See CONTRIBUTING.md. */
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
+import { stripTypeScriptTypes } from 'node:module';
 import { dirname, extname, join, relative, resolve } from 'node:path';
 import { describe, expect, it } from 'vitest';
 
@@ -244,6 +245,18 @@ describe('the source', () => {
       `\\b(${['TO', 'FIX'].map((a, i) => a + ['DO', 'ME'][i]).join('|')}|XXX)\\b`,
     );
     const wrong = [...files('src/', '.ts'), ...cpp].filter((path) => leftover.test(read(path)));
+    expect(wrong).toEqual([]);
+  });
+
+  it('can be run by Node as it is, without a build', () => {
+    const wrong = files('src/', '.ts').filter((path) => {
+      try {
+        stripTypeScriptTypes(read(path));
+        return false;
+      } catch {
+        return true;
+      }
+    });
     expect(wrong).toEqual([]);
   });
 

@@ -161,10 +161,10 @@ export function socketMetrics(
 
 /** The size of the conntrack table, and packets dropped because it was full; nothing without `host`. */
 export function conntrackTableMetrics(registry: Registry, host: HostFiles | undefined): void {
-  for (const of of ['entries', 'limit'] as const) {
-    readMetric(`fairlead_conntrack_${of}`, registry, () => {
+  for (const what of ['entries', 'limit'] as const) {
+    readMetric(`fairlead_conntrack_${what}`, registry, () => {
       const use = host && conntrackUse(host);
-      return use === undefined ? [] : [[{}, use[of]]];
+      return use === undefined ? [] : [[{}, use[what]]];
     });
   }
   readMetric('fairlead_conntrack_losses_total', registry, () => {
