@@ -8,7 +8,7 @@ import type { Logger } from './log.ts';
 
 const checkMs = 1000;
 /** The longest interval of checks while the source is healthy. */
-const wellCheckMs = 10_000;
+const wellCheckMs = 60_000;
 /** If a check is late by this time, the process was stopped, or the machine slept. */
 const lateMs = 10_000;
 /** A missing or silent resource is reported after this time, then each time the time doubles. */

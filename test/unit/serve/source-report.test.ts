@@ -87,7 +87,7 @@ it('a stopped process reads pending data before it reports silent watches', asyn
   const now = performance.now.bind(performance);
   vi.spyOn(performance, 'now').mockImplementation(() => now() + stoppedMs);
   conditions.services = { silenceMs: stoppedMs };
-  await vi.advanceTimersByTimeAsync(19_000);
+  await vi.advanceTimersByTimeAsync(69_000);
   expect(lines).toEqual([]);
   await vi.advanceTimersByTimeAsync(2000);
   expect(lines.map(({ msg }) => msg)).toEqual(['Watch is silent']);
@@ -106,7 +106,7 @@ it('a silent watch is reported when it has been silent for too long, without ear
   const over = new AbortController();
   const running = report.run(over.signal);
   await vi.advanceTimersByTimeAsync(119_000);
-  expect(checks.mock.calls.length).toBeLessThan(15);
+  expect(checks.mock.calls.length).toBeLessThan(5);
   expect(lines).toEqual([]);
   await vi.advanceTimersByTimeAsync(3000);
   expect(lines.map(({ msg }) => msg)).toEqual(['Watch is silent']);
