@@ -337,10 +337,10 @@ Done Probe(const Place& place, const Room& room, const Reach& reach) {
   const bool is_there = access(place.directory.c_str(), F_OK) == 0;
   const std::string home = is_there ? place.directory : ParentOf(place.directory);
   if (!IsOf(home, BPF_FS_MAGIC)) {
-    return Failure(SystemError{EMEDIUMTYPE, home + "is not in a bpf file system"});
+    return Failure(SystemError{EMEDIUMTYPE, home + " is not in a bpf file system"});
   }
   if (!IsOf(reach.cgroup, CGROUP2_SUPER_MAGIC)) {
-    return Failure(SystemError{EMEDIUMTYPE, reach.cgroup + "is not a folder of cgroup2"});
+    return Failure(SystemError{EMEDIUMTYPE, reach.cgroup + " is not a folder of cgroup2"});
   }
   const auto desired = DesiredSettings(reach);
   if (!desired) return Failure(desired.error());

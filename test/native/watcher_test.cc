@@ -47,7 +47,7 @@ class Said {
  public:
   explicit Said(std::string network_namespace = "")
       : watcher_(
-            std::move(network_namespace), {{2, "t"}},
+            std::move(network_namespace), nft::ChangeReader({{2, "t"}}),
             [this](const nft::Committer&) { Add("changed", false); },
             [this](const std::optional<SystemError>& error) {
               Add(error ? "ended " + std::to_string(error->error) + " " + error->call : "closed",
