@@ -1,14 +1,19 @@
 /** Removes the table of the fast path, which ends it: packets meet the rules again. */
-import { KernelError } from '../kernel/errors.ts';
+import { isAbsence, KernelError } from '../kernel/errors.ts';
 import type { Kernel } from '../kernel/kernel.ts';
 import { nftOps } from '../kernel/ops.ts';
 import { RecordWriter } from '../kernel/records.ts';
 import { inTable, tableComment, tableText } from './layout.ts';
 import { findTable } from './observation.ts';
 
-/** Whether there is one that we made. */
+/** Whether there is one that we made. A kernel without nf_tables has none. */
 export async function isThere(kernel: Kernel): Promise<boolean> {
-  return (await findTable(kernel))?.comment === tableComment;
+  try {
+    return (await findTable(kernel))?.comment === tableComment;
+  } catch (error) {
+    if (isAbsence(error)) return false;
+    throw error;
+  }
 }
 
 /** Resolves to whether there was one. */

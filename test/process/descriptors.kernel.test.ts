@@ -133,6 +133,7 @@ for (const mode of ['nftables', 'userspace'] as const) {
     const setLimit = (soft: number): void =>
       void execFileSync('prlimit', ['--pid', `${program.pid}`, `--nofile=${soft}:`]);
     setLimit(lowest);
+    await place.namespace.run('ip', ['address', 'add', '192.0.2.77/32', 'dev', 'lo']);
     await program.told('Could not read interfaces; keeping the last addresses');
     expect(await connectOnce(place, '127.0.0.1')).toBe('');
     const more = reachable('more', 78, nodePort + 1);
