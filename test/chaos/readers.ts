@@ -110,11 +110,23 @@ interface Table {
   readonly unusedChains: readonly string[];
 }
 
+/** @throws Error with the command and what it printed, if that is not JSON. */
+function parsed(argv: readonly string[], text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    const printed = `${text.slice(0, 100)} … ${text.slice(-100)}`;
+    throw new Error(`${argv.join(' ')} printed ${text.length} characters: ${printed}`, {
+      cause: error,
+    });
+  }
+}
+
 async function readTable(node: NodeUnderTest, family: Family, name: string): Promise<Table> {
   const argv = ['nft', '-j', 'list', 'table', nftFamily[family], name];
   // Before the first load there is no table.
   const text = await node.run(argv).catch(() => '{"nftables":[]}');
-  const objects = (JSON.parse(text) as { nftables: Record<string, JsonObject>[] }).nftables;
+  const objects = (parsed(argv, text) as { nftables: Record<string, JsonObject>[] }).nftables;
   const elements = new Map<string, [Part[], Part[]][]>();
   const lines: string[] = [];
   for (const object of objects) {
@@ -223,10 +235,12 @@ async function readIptables(node: NodeUnderTest, family: Family): Promise<Readin
   return { frontends, lines: rules.map((rule) => `${family} ${rule}`), unused };
 }
 
+const showAddresses = ['ip', '-j', 'address', 'show', 'dev', 'kube-ipvs0'];
+
 async function readIpvs(node: NodeUnderTest, family: Family, isAtRest: boolean): Promise<Reading> {
   const [services, links, table] = await Promise.all([
     readVirtualServices(node, isAtRest),
-    node.run(['ip', '-j', 'address', 'show', 'dev', 'kube-ipvs0']).catch(() => '[]'),
+    node.run(showAddresses).catch(() => '[]'),
     readTable(node, family, 'fairlead-ipvs'),
   ]);
   const frontends = new Map<string, string[]>();
@@ -245,7 +259,9 @@ async function readIpvs(node: NodeUnderTest, family: Family, isAtRest: boolean):
     if (server !== undefined && !rest.includes('-w 0')) frontends.get(key)?.push(server);
   }
   for (const pool of frontends.values()) pool.sort();
-  const bound = (JSON.parse(links) as { addr_info?: { family: string; local: string }[] }[])
+  const bound = (
+    parsed(showAddresses, links) as { addr_info?: { family: string; local: string }[] }[]
+  )
     .flatMap((link) => link.addr_info ?? [])
     .filter((info) => info.family === (family === 'IPv4' ? 'inet' : 'inet6'))
     .map(({ local }) => `${family} address ${local}`);

@@ -341,8 +341,8 @@ TEST("every sample op encodes to messages that read back") {
     CHECK(!attributes.malformed());
   }
   CHECK(!messages.malformed());
-  // Begin; table and chains, a set, elements, rules and objects, deletions; end.
-  CHECK_EQUAL(count, 1 + 3 + 1 + 5 + 6 + 5 + 1);
+  // Begin; table and chains, a set, elements, rules and objects, deletions, flowtables; end.
+  CHECK_EQUAL(count, 1 + 3 + 1 + 5 + 6 + 5 + 3 + 1);
 }
 
 TEST("a request is one message") {

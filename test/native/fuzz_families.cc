@@ -122,11 +122,11 @@ void AddSingle(std::vector<Bytes>& corpus) {
       Answered(Buffer(request::AddressesDump{AF_INET, ""}),
                FromHex("30000000 14000200 07000000 00000000 02188000 03000000"
                        "08000100 0a000001 08000200 0a000002 08000800 80020000")));
-  corpus.push_back(Answered(
-      Buffer(request::LinkGet{"vips"}),
-      Buffer(request::LinksDump{}),
-      FromHex("38000000 10000000 07000000 00000000 00000100 05000000 c1000000 00000000"
-              "09000300 76697073 00000000 0c001280 08000100 766c616e")));
+  const Bytes vlan = FromHex(
+      "38000000 10000000 07000000 00000000 00000100 05000000 c1000000 00000000"
+      "09000300 76697073 00000000 0c001280 08000100 766c616e");
+  corpus.push_back(Answered(Buffer(request::LinkGet{"vips"}), vlan));
+  corpus.push_back(Answered(Buffer(request::LinksDump{}), vlan));
 }
 
 void AddOthers(std::vector<Bytes>& corpus) {
