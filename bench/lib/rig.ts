@@ -74,7 +74,6 @@ export class Rig {
     this.#maps = maps;
     const sync: FamilySync = new FamilySync({
       planner: mode.planner(config, initial),
-      environment: initial,
       kernel: this.#kernel,
       reader: kernel,
       clock: systemClock,
@@ -84,7 +83,7 @@ export class Rig {
       follower: {
         moving: () => {},
         changed: (previous, next) => maps?.changed(previous, next),
-        upToDate: () => maps?.upToDateWith(this.#environment),
+        upToDate: (next) => maps?.upToDateWith(next),
       },
     });
     this.#sync = sync;

@@ -239,7 +239,6 @@ export class Engine {
     const maps = this.#makeMaps(config, environment, () => sync.inStepAtMs);
     const sync: FamilySync = new FamilySync({
       planner,
-      environment,
       kernel,
       reader: kernel,
       clock,
@@ -248,9 +247,9 @@ export class Engine {
       settings: settings.sync,
       follower: {
         moving: () => reconciler.moving(),
-        upToDate: (addresses) => {
-          reconciler.upToDate(addresses);
-          maps?.upToDateWith(this.#facts.environment(family));
+        upToDate: (next) => {
+          reconciler.upToDate(next.nodePortAddresses);
+          maps?.upToDateWith(next);
           localhost?.upToDate(family);
         },
         changed: (previous, next, cause) => {

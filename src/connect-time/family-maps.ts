@@ -74,7 +74,7 @@ export class ConnectTimeMaps implements MapView {
       environment,
     });
     this.#sync = new FamilySync({
-      ...{ planner: this.#planner, environment, kernel, reader: kernel, clock, settings },
+      ...{ planner: this.#planner, kernel, reader: kernel, clock, settings },
       // Maps are not in a ruleset, and syncs of rules need not wait until they are read.
       ruleset: new Ruleset(),
       observer: (event) => this.#observe(event),

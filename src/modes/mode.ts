@@ -178,7 +178,7 @@ export interface Takeover {
    * a table with others.
    */
   stage(): (() => Batch | undefined) | undefined;
-  /** Forgets all that waits, and begins a repair after which `targets` are in force. */
+  /** Forgets all that waits, and begins a repair: then `targets` and the environment are in force. */
   restore(targets: Iterable<Forwarding>, pause: Pause): Promise<Repair>;
 }
 
@@ -246,8 +246,10 @@ export interface Planner {
    * @throws Error while a part of a repair waits to be taken, and after a refused batch.
    */
   change(previous: Forwarding | undefined, next: Forwarding | undefined): void;
-  /** Plans a change of what applies to all Services. */
-  environment(next: Environment, pause: Pause): Promise<void> | void;
+  /** What applies to all Services, as it was planned last. */
+  readonly environment: Environment;
+  /** Plans a change of it; none, if it is the same object. */
+  changeEnvironment(next: Environment, pause: Pause): Promise<void> | void;
   /**
    * Takes what waits, as one transaction; undefined when nothing does.
    *
@@ -270,8 +272,8 @@ export interface Planner {
    */
   readonly takeSweep: TakeLater | undefined;
   /**
-   * Starts again from what is in force: forgets all that waits, and what was taken and not
-   * committed.
+   * Starts again from what is in force, also of the environment: forgets all that waits, and what
+   * was taken and not committed.
    */
   resume(inForce: Iterable<Forwarding>, pause: Pause): Promise<void>;
 

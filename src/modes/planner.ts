@@ -49,6 +49,9 @@ export class ModePlanner<T extends Types> implements Planner {
   readonly #options: PlannerOptions<T>;
   readonly #backend: Backend<T>;
   #environment: Environment;
+  /** That of the last batch taken, and that of the last one committed. */
+  #environmentTaken: Environment;
+  #environmentInForce: Environment;
   /** What the environment claims. */
   #ofEnvironment: readonly T['shared'][] = [];
   /** Frontends changed since the last batch. */
@@ -71,11 +74,14 @@ export class ModePlanner<T extends Types> implements Planner {
   #batch: 'settled' | 'taken' | 'refused' = 'settled';
 
   constructor(options: PlannerOptions<T>) {
+    const { environment } = options;
     this.family = options.family;
     this.batchBytesMax = options.batchBytesMax;
     this.#options = options;
     this.#backend = options.backend();
-    this.#environment = options.environment;
+    this.#environment = environment;
+    this.#environmentTaken = environment;
+    this.#environmentInForce = environment;
     this.#writer = this.#backend.writer();
     const release = (forwarding: Forwarding): void => this.#release(forwarding);
     const claim = (forwarding: Forwarding): void => this.#claim(forwarding);
@@ -150,7 +156,12 @@ export class ModePlanner<T extends Types> implements Planner {
     }
   }
 
-  environment(next: Environment, pause: Pause): Promise<void> | void {
+  get environment(): Environment {
+    return this.#environment;
+  }
+
+  changeEnvironment(next: Environment, pause: Pause): Promise<void> | void {
+    if (next === this.#environment) return;
     const move = (): void => {
       this.#environment = next;
       this.#claimOfEnvironment();
@@ -173,6 +184,7 @@ export class ModePlanner<T extends Types> implements Planner {
       touched?.add(id);
     }
     this.#writeShared(touched);
+    this.#environmentTaken = this.#environment;
     const written = this.#writer.batch(touched);
     this.#startBatch();
     return this.#taken(written);
@@ -231,12 +243,14 @@ export class ModePlanner<T extends Types> implements Planner {
 
   /** What was recorded so far is in force: the state before it is not needed any more. */
   #confirm(): void {
+    this.#environmentInForce = this.#environmentTaken;
     this.#shared.confirm();
     this.#backend.settle?.('in force');
   }
 
   /** What was recorded since is not in force. */
   #rollback(): void {
+    this.#environmentTaken = this.#environmentInForce;
     this.#shared.rollback();
     this.#backend.settle?.('refused');
   }
@@ -319,6 +333,7 @@ export class ModePlanner<T extends Types> implements Planner {
     if (this.#comparison !== undefined) this.#comparison.isBegun = false;
     this.#startBatch();
     this.#batch = 'settled';
+    this.#environment = this.#environmentInForce;
     this.#ofEnvironment = this.#backend.ofEnvironment(this.#environment, this.#isStaged);
     for (const object of this.#ofEnvironment) this.#resumeShared('', object);
     await inTurns(inForce, pause, (forwarding) => this.#resume(forwarding));
@@ -362,6 +377,7 @@ export class ModePlanner<T extends Types> implements Planner {
       stage: () => this.#stage(comparison),
       repair: (slice) => this.#begin(comparison, slice),
       restore: async (targets, slice) => {
+        this.#environmentInForce = this.#environment;
         await this.resume(targets, slice);
         return this.#begin(comparison, slice);
       },

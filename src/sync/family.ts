@@ -13,7 +13,6 @@ import { isDrift, type Observer, type Purpose } from './events.ts';
 import { Handover } from './handover.ts';
 import { Housekeeping } from './housekeeping.ts';
 import { type AppliedChange, type ForwardingFollower, InForce } from './in-force.ts';
-import { PlannedEnvironment } from './planned-environment.ts';
 import { Quarantine, type Quarantined } from './quarantine.ts';
 import { adoptAll, Recovery, repairAll, targetsOf } from './recovery.ts';
 import { Reports } from './reports.ts';
@@ -24,7 +23,6 @@ import { Snapshots } from './snapshots.ts';
 
 interface FamilySyncOptions {
   readonly planner: Planner;
-  readonly environment: Environment;
   /** Writes. */
   readonly kernel: Kernel;
   /** Reads. It may be the same Kernel, but then a dump holds up batches. */
@@ -67,7 +65,8 @@ export class FamilySync {
   readonly #reports: Reports;
   readonly #changes: Changes;
   readonly #handover: Handover;
-  readonly #environment: PlannedEnvironment;
+  /** As it is desired. */
+  #environment: Environment;
   readonly #requests: Requests;
   #phase: Phase = 'reading';
   /** While rules are staged: takes the batch that hooks them. */
@@ -77,11 +76,11 @@ export class FamilySync {
   #isWell = false;
 
   constructor(given: FamilySyncOptions) {
-    const { planner, clock, environment, settings } = given;
+    const { planner, clock, settings } = given;
     this.family = planner.family;
     this.#reports = new Reports({ ...given, family: this.family });
     const observer = this.#reports.tell;
-    this.#environment = new PlannedEnvironment(environment);
+    this.#environment = planner.environment;
     this.#requests = new Requests(clock, () => {
       if (this.#isListed) observer({ kind: 'queued', family: this.family });
     });
@@ -165,7 +164,7 @@ export class FamilySync {
   }
 
   get #hasWork(): boolean {
-    return this.#changes.any || this.#environment.isDue;
+    return this.#changes.any || this.#environment !== this.#options.planner.environment;
   }
 
   /** Changes what is desired; undefined = no longer desired. It takes effect with `wake`. */
@@ -177,7 +176,7 @@ export class FamilySync {
 
   /** Changes what applies to all Services; the same object is no change. */
   setEnvironment(next: Environment): void {
-    this.#environment.desired = next;
+    this.#environment = next;
   }
 
   /** Acts on what `setDesired` and `setEnvironment` said. */
@@ -274,7 +273,7 @@ export class FamilySync {
   /** The normal sync: what changed, and nothing else. */
   async #sync(): Promise<void> {
     const startedMs = this.#begin();
-    await this.#environment.plan(this.#options.planner, this.#pause());
+    await this.#options.planner.changeEnvironment(this.#environment, this.#pause());
     const { due, plan } = this.#changes;
     const failure = await this.#applier.drain(due(), plan, 'changes');
     if (this.#handover.takeYielded()) this.#audit.suspect();
@@ -310,7 +309,7 @@ export class FamilySync {
     const targets = targetsOf(this.desired, this.#quarantine.values());
     await this.#handover.restart(targets, this.#quarantine.keys(), this.#pause());
     await adoptAll(options, found, targets);
-    await this.#environment.plan(options.planner, this.#pause());
+    await options.planner.changeEnvironment(this.#environment, this.#pause());
     const { drift, failure } = await repairAll(options, found, targets, causes, purpose);
     const { family } = this;
     if (isDrift(drift)) options.observer({ kind: 'drift', family, purpose, drift, writers });
@@ -339,7 +338,6 @@ export class FamilySync {
     const ok = failure === undefined;
     const isContained = ok || (await this.#failed(failure, purpose));
     if (ok) {
-      this.#environment.committed();
       const restMs = this.#changes.isCut ? 0 : settings.minSyncPeriodMs;
       this.#changes.rest(this.#isUnhooked ? startedMs + stagedPeriodMs : now + restMs);
     }
@@ -363,7 +361,7 @@ export class FamilySync {
     const { follower, planner } = this.#options;
     const isSweepDue = planner.takeSweep !== undefined;
     if (this.#recovery.dueAtMs !== undefined || isSweepDue || this.#isUnhooked) return;
-    follower?.upToDate(this.#environment.planned.nodePortAddresses);
+    follower?.upToDate(planner.environment);
   }
 
   #applied({ key, previous, next, cause }: AppliedChange): void {
@@ -393,7 +391,7 @@ export class FamilySync {
       const isToBlame = !disbelieved || this.#quarantine.contradicted(key);
       if (isToBlame) this.#isolate(key, failure, purpose);
     }
-    const isKnown = purpose === 'changes' && !partly && this.#environment.isInForce;
+    const isKnown = purpose === 'changes' && !partly;
     const isAside = culprits.length > 0 && culprits.every((key) => this.#quarantine.get(key));
     const contained = isKnown && isAside;
     // Others need not wait for a recovery: an audit reads the kernel beside syncs.

@@ -73,6 +73,6 @@ export interface ForwardingFollower {
     next: Forwarding | undefined,
     cause: Cause | undefined,
   ): void;
-  /** `changed` has reported all that is in force. Node ports are accepted at these addresses. */
-  upToDate(nodePortAddresses: Environment['nodePortAddresses']): void;
+  /** `changed` has reported all that is in force, in this environment. */
+  upToDate(environment: Environment): void;
 }

@@ -102,7 +102,6 @@ class ScriptedNode {
       return new FamilySync({
         ...common,
         planner,
-        environment: none,
         ruleset,
         settings: testSettings,
       });

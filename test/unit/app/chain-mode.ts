@@ -6,6 +6,7 @@ import { RecordWriter } from '../../../src/kernel/records.ts';
 import type {
   Batch,
   Drift,
+  Environment,
   ModeName,
   Observation,
   Planner,
@@ -24,7 +25,7 @@ export function chainMode(name: ModeName): ProxyMode {
     ...nftablesMode,
     name,
     probe: async () => [],
-    planner: ({ family }) => new ChainPlanner(family),
+    planner: ({ family }, environment) => new ChainPlanner(family, environment),
     owned: async (kernel) => {
       const objects = [];
       for (const family of families) {
@@ -69,13 +70,15 @@ class ChainPlanner implements Planner {
   }
 
   readonly family: Family;
+  environment: Environment;
   readonly takeDeferred = undefined;
   readonly takeSweep = undefined;
   readonly #inTable: { readonly family: number; readonly table: string };
   #writer = new RecordWriter(nftOps);
   readonly #wanted = new Set<string>();
 
-  constructor(family: Family) {
+  constructor(family: Family, environment: Environment) {
+    this.environment = environment;
     this.family = family;
     this.#inTable = { family: NFPROTO[family], table };
   }
@@ -89,7 +92,9 @@ class ChainPlanner implements Planner {
     else if (previous !== undefined) this.#drop(chainOf(previous));
   }
 
-  environment(): void {}
+  changeEnvironment(next: Environment): void {
+    this.environment = next;
+  }
 
   take(): Batch | undefined {
     const { count: writes } = this.#writer;

@@ -239,14 +239,16 @@ export class ToyPlanner implements Planner {
   #ops: ToyOp[] = [];
   #bytes = 0;
   #retired = new Map<string, 'young' | 'old' | 'taken'>();
-  #environment: string;
+  environment: Environment;
+  #environmentInForce: Environment;
   #observation: ToyObservation | undefined;
   #batches = 0;
   #isInFlight = false;
 
   constructor(kernel: ToyKernel, environment: Environment) {
     this.#toy = kernel;
-    this.#environment = describe(environment);
+    this.environment = environment;
+    this.#environmentInForce = environment;
   }
 
   get pendingBytes(): number {
@@ -270,9 +272,10 @@ export class ToyPlanner implements Planner {
     }
   }
 
-  environment(next: Environment): void {
-    this.#write(fixedObject, this.#environment, describe(next));
-    this.#environment = describe(next);
+  changeEnvironment(next: Environment): void {
+    if (next === this.environment) return;
+    this.#write(fixedObject, describe(this.environment), describe(next));
+    this.environment = next;
   }
 
   #write(object: string, was: string | undefined, is: string | undefined): void {
@@ -312,15 +315,21 @@ export class ToyPlanner implements Planner {
     if (ops.length === 0) return undefined;
     this.#batches += 1;
     this.#isInFlight = true;
-    const landed = (): void => {
+    const { environment } = this;
+    const refused = (): void => {
       this.#isInFlight = false;
     };
-    return { ...batchOf(ops), committed: landed, refused: landed };
+    const committed = (): void => {
+      this.#isInFlight = false;
+      this.#environmentInForce = environment;
+    };
+    return { ...batchOf(ops), committed, refused };
   }
 
   async resume(): Promise<void> {
     this.#ops = [];
     this.#bytes = 0;
+    this.environment = this.#environmentInForce;
     for (const [object, age] of this.#retired)
       if (age === 'taken') this.#retired.set(object, 'old');
   }
@@ -340,6 +349,7 @@ export class ToyPlanner implements Planner {
       adopt: (next) => found.adopt(next),
       stage: () => undefined,
       restore: async () => {
+        this.#environmentInForce = this.environment;
         await this.resume();
         return this.#begin(found);
       },
@@ -354,7 +364,7 @@ export class ToyPlanner implements Planner {
 
   #begin(found: ToyObservation): Repair {
     return {
-      drift: this.#repairObject(found, fixedObject, this.#environment),
+      drift: this.#repairObject(found, fixedObject, describe(this.environment)),
       compare: (desired) => this.#compare(found, desired),
       finish: async () => this.#finish(found),
     };

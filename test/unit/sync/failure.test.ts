@@ -294,11 +294,13 @@ describe('a kernel whose state differs from the expected one', () => {
     const world = new World();
     world.addServices(0, 3);
     await world.start();
+    const { reads } = world.kernel;
     world.kernel.refuse = refuseService('web-1');
     world.environment = { ...world.environment, serviceCIDRs: [cidr('10.96.0.0/16')] };
     world.setEndpoints('web-1', '10.244.9.9');
     await world.clock.pass(100);
     expect(world.kernel.objects.get('fixed')).toBe('cidrs 1');
+    expect(world.kernel.reads).toBe(reads);
     expect(world.forwarded[port('web-1')]).toBe('0af400011f900000');
     await world.stop();
   });

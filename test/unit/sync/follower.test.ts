@@ -27,7 +27,7 @@ class Follower implements ForwardingFollower {
     else this.held.set(key, next);
   }
 
-  upToDate(nodePortAddresses: Environment['nodePortAddresses']): void {
+  upToDate({ nodePortAddresses }: Environment): void {
     this.isUpToDate = true;
     this.nodePortAddresses = nodePortAddresses;
   }

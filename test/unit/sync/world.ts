@@ -75,7 +75,6 @@ export class World<K extends Kernel = ToyKernel> {
     const all = { ...testSettings, ...settings };
     this.sync = new FamilySync({
       planner: plan(environment),
-      environment,
       kernel,
       reader: kernel,
       clock,

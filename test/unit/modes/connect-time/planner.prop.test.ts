@@ -36,8 +36,8 @@ const planner: ProxyMode['planner'] = (config, environment) => {
     backend: () => new ConnectTimeBackend(config, placement),
     environment: excluding(environment),
   });
-  const told = maps.environment.bind(maps);
-  maps.environment = (next, pause) => told(excluding(next), pause);
+  const change = maps.changeEnvironment.bind(maps);
+  maps.changeEnvironment = (next, pause) => change(excluding(next), pause);
   return maps;
 };
 

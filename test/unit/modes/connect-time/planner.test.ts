@@ -162,7 +162,7 @@ it('a Service without endpoints is removed from connect-time maps', async () => 
 it('connect-time maps follow addresses of the node', async () => {
   await start(web('10.244.0.1'));
   const connectTimeAddresses = [address('192.168.0.7')];
-  await planner.environment({ ...environment, connectTimeAddresses }, noPause);
+  await planner.changeEnvironment({ ...environment, connectTimeAddresses }, noPause);
   expect(apply()).toBe('applied');
   const keys = elements('frontends4').map(([key]) => key);
   expect(keys).toContain(`${hexOf('192.168.0.7')}00000002`);
@@ -172,7 +172,7 @@ it('connect-time maps follow addresses of the node', async () => {
 it('connect-time maps limit loopback addresses to the sockets of the node', async () => {
   await start(web('10.244.0.1'));
   const connectTimeAddresses = [address('127.0.0.1')];
-  await planner.environment({ ...environment, connectTimeAddresses }, noPause);
+  await planner.changeEnvironment({ ...environment, connectTimeAddresses }, noPause);
   expect(apply()).toBe('applied');
   const found = new Map(elements('frontends4'));
   expect(found.get(`${hexOf('127.0.0.1')}00000002`)).toBe(`${'00'.repeat(20)}01000000`);
@@ -186,13 +186,13 @@ function excluded(): bigint[] {
 it('connect-time maps follow the excluded cgroups, and mark when all exist', async () => {
   await start(web('10.244.0.1'));
   expect(excluded()).toEqual([]);
-  await planner.environment({ ...environment, excludedCgroups: [] }, noPause);
+  await planner.changeEnvironment({ ...environment, excludedCgroups: [] }, noPause);
   expect(apply()).toBe('applied');
   expect(excluded()).toEqual([0n]);
-  await planner.environment({ ...environment, excludedCgroups: [7n, 2n ** 40n] }, noPause);
+  await planner.changeEnvironment({ ...environment, excludedCgroups: [7n, 2n ** 40n] }, noPause);
   expect(apply()).toBe('applied');
   expect(new Set(excluded())).toEqual(new Set([0n, 7n, 2n ** 40n]));
-  await planner.environment({ ...environment, excludedCgroups: [8n] }, noPause);
+  await planner.changeEnvironment({ ...environment, excludedCgroups: [8n] }, noPause);
   expect(apply()).toBe('applied');
   expect(new Set(excluded())).toEqual(new Set([0n, 8n]));
 });
@@ -230,7 +230,7 @@ it('a restart adopts the maps of an earlier process with their order, without a 
 it.each(['frontends4', 'endpoints4', 'excluded4'] as const)(
   'a count detects that another program has deleted or added an element of %s',
   async (map) => {
-    await planner.environment({ ...environment, excludedCgroups: [7n] }, noPause);
+    await planner.changeEnvironment({ ...environment, excludedCgroups: [7n] }, noPause);
     await start(web('10.244.0.1', '10.244.0.2'), named('other', '10.96.0.2', [], 30081));
     expect(await planner.miscounts?.(kernel)).toEqual([]);
     const held = kernel.bpf.maps.get(`${placement.directory}/${map}`)!;

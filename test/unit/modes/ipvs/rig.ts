@@ -68,7 +68,7 @@ export class Rig {
   async environment(next: Environment): Promise<void> {
     if (next === this.#environment) return;
     this.#environment = next;
-    await this.#planner.environment(next, noPause);
+    await this.#planner.changeEnvironment(next, noPause);
   }
 
   plan(wanted: Forwardings): void {

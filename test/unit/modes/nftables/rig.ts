@@ -26,7 +26,6 @@ export class Rig {
   readonly #mode: ProxyMode;
   readonly #config: ModeConfig;
   #environment: Environment;
-  #appliedEnvironment: Environment;
   #planner: Planner;
   /** What the kernel has acknowledged. */
   #applied: Forwardings = new Map();
@@ -43,7 +42,6 @@ export class Rig {
     this.#mode = mode;
     this.#config = config;
     this.#environment = environment;
-    this.#appliedEnvironment = environment;
     this.#planner = mode.planner(config, environment);
   }
 
@@ -128,7 +126,7 @@ export class Rig {
     if (next === this.#environment) return;
     this.#environment = next;
     // This planner has nothing to wait for.
-    void this.#planner.environment(next, noPause);
+    void this.#planner.changeEnvironment(next, noPause);
   }
 
   /** Plans the way to `wanted`, in the order of `keys` first. */
@@ -148,7 +146,6 @@ export class Rig {
     const batch = this.#planner.take();
     if (batch !== undefined) this.#apply(batch);
     this.#applied = this.#planned;
-    this.#appliedEnvironment = this.#environment;
   }
 
   /** Hands what is planned to a kernel that refuses it, and forgets it. */
@@ -159,12 +156,8 @@ export class Rig {
       return;
     }
     this.#refuse(batch);
-    // What applies to all Services can't be planned anew: only reading the kernel helps.
-    if (this.#environment !== this.#appliedEnvironment) {
-      await this.recover(this.#planned, this.#environment);
-      return;
-    }
     await this.#planner.resume(this.#applied.values(), noPause);
+    await this.#planner.changeEnvironment(this.#environment, noPause);
     this.#planned = this.#applied;
   }
 

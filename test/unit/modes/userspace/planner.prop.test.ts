@@ -145,7 +145,7 @@ class Life {
 
   async start(): Promise<void> {
     this.#environment = bindable(this.#spec.environment);
-    await this.#planner.environment(this.#environment, noPause);
+    await this.#planner.changeEnvironment(this.#environment, noPause);
     this.#planned = this.wanted;
     const found = await this.#planner.observe(this.kernel, noPause);
     await this.#repair(await found.restore(this.#planned.values(), noPause));
@@ -172,7 +172,7 @@ class Life {
     const environment = bindable(this.#spec.environment);
     if (JSON.stringify(environment) !== JSON.stringify(this.#environment)) {
       this.#environment = environment;
-      await this.#planner.environment(environment, noPause);
+      await this.#planner.changeEnvironment(environment, noPause);
     }
     const { wanted } = this;
     for (const key of new Set([...this.#planned.keys(), ...wanted.keys()])) {
