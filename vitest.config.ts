@@ -7,6 +7,8 @@ import { paced } from './test/lab/pace.ts';
 const longestMs = paced(60_000);
 /** Machines that test much at once are slow. */
 const longestOfUnitMs = 30_000;
+/** Programs that tests start, from the sources, are compiled once. */
+const compiledOnce = { NODE_COMPILE_CACHE: join(import.meta.dirname, 'build/compile-cache') };
 
 export default defineConfig({
   test: {
@@ -25,8 +27,7 @@ export default defineConfig({
           // Files share modules, which saves a third of the time: no module may keep anything.
           isolate: false,
           testTimeout: longestOfUnitMs,
-          // Programs that tests start, from the sources, are compiled once.
-          env: { NODE_COMPILE_CACHE: join(import.meta.dirname, 'build/compile-cache') },
+          env: compiledOnce,
         },
       },
       {
@@ -56,6 +57,7 @@ export default defineConfig({
           hookTimeout: longestMs,
           // One namespace lab at a time: two cores, and conntrack and nft commits are shared.
           fileParallelism: false,
+          env: compiledOnce,
         },
       },
       {
@@ -88,6 +90,7 @@ export default defineConfig({
           testTimeout: longestMs,
           hookTimeout: longestMs,
           fileParallelism: false,
+          env: compiledOnce,
         },
       },
     ],

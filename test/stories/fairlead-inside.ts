@@ -72,6 +72,54 @@ export function fairleadInside(mode: ModeName, options: InsideOptions = {}): Fai
   };
 }
 
+/** Proxies in one process, each started when the one before it has stopped. */
+export interface ProxiesInside extends ProxyUnderTest {
+  /** Ends the process, and resolves when it has ended. */
+  close(): Promise<void>;
+}
+
+/**
+ * A start of the program costs more than most stories. After a failure the next proxy gets a new
+ * process.
+ */
+export function proxiesInside(mode: ModeName): ProxiesInside {
+  let process: ProxyProcess | undefined;
+  const discard = async () => {
+    const failed = process;
+    process = undefined;
+    await failed?.kill();
+  };
+  const ask = async (request: InsideRequest) => {
+    try {
+      return await process?.ask(request);
+    } catch (error) {
+      await discard();
+      throw error;
+    }
+  };
+  return {
+    mode,
+    start: async (node, settings, objects) => {
+      process ??= new ProxyProcess(node, {});
+      const how = { netfilter: 'present', errors: 'fail the story' } as const;
+      await ask({ op: 'start', mode, nodeName: node.nodeName, settings, objects, ...how });
+      return {
+        apply: async (changed) => {
+          await ask({ op: 'apply', objects: changed });
+        },
+        stop: async () => {
+          await ask({ op: 'stop' });
+        },
+      };
+    },
+    cleanup,
+    close: async () => {
+      await process?.end();
+      process = undefined;
+    },
+  };
+}
+
 class ProxyProcess implements KillableProxy {
   readonly #child: ChildProcess;
   readonly #ended: Promise<unknown>;
@@ -126,9 +174,13 @@ class ProxyProcess implements KillableProxy {
     try {
       await this.ask({ op: 'stop' });
     } finally {
-      this.#child.stdin!.end();
-      await this.#ended;
+      await this.end();
     }
+  }
+
+  async end(): Promise<void> {
+    this.#child.stdin!.end();
+    await this.#ended;
   }
 
   async kill(): Promise<void> {

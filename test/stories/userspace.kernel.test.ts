@@ -2,16 +2,20 @@
 import { afterAll, beforeAll, test } from 'vitest';
 import { createLab, type Lab } from '../lab/lab.ts';
 import { runStory } from '../lab/run-story.ts';
-import { fairleadInside } from './fairlead-inside.ts';
+import { proxiesInside } from './fairlead-inside.ts';
 import { chosenStories } from './index.ts';
 import { portOfAnother } from './node-port.ts';
 import { toldToUserspace } from './userspace-told.ts';
 
 let lab: Lab;
+const proxies = proxiesInside('userspace');
 beforeAll(async () => {
   lab = await createLab();
 });
-afterAll(() => lab.close());
+afterAll(async () => {
+  await proxies.close();
+  await lab.close();
+});
 
 /** For a story that fails: what listens, and what is bound. */
 async function dump(): Promise<string> {
@@ -27,5 +31,5 @@ for (const story of chosenStories()) {
   if (story.name === portOfAnother) continue;
   const { told, difference } = toldToUserspace(story);
   const options = { dump, ...(difference === undefined ? {} : { difference }) };
-  test(story.name, () => runStory(lab, fairleadInside('userspace'), told, options));
+  test(story.name, () => runStory(lab, proxies, told, options));
 }
