@@ -317,6 +317,13 @@ export const logTopics: Readonly<Record<string, readonly LogMessage[]>> = {
       'See [limits](limits.md).',
     ],
     [
+      'Balance of Service cannot be done here',
+      'warn',
+      'service, err',
+      'An annotation asks for a balance that the mode that runs, or this kernel, cannot do. Connections are shared out as without it.',
+      'See [balancing](balancing.md#balances).',
+    ],
+    [
       'External IP is an address of this node',
       'warn',
       'service, err',

@@ -1584,6 +1584,21 @@ struct ImmediateData {
       Field("register", &ImmediateData::reg), Field("data", &ImmediateData::data)};
 };
 
+struct Hash {
+  static constexpr std::uint32_t kCode = 24;
+  static constexpr const char* kName = "hash";
+  std::uint32_t source = 0;
+  std::uint32_t destination = 0;
+  std::uint32_t length = 0;
+  std::uint32_t modulus = 0;
+  std::uint32_t seed = 0;
+  std::uint32_t offset = 0;
+  static constexpr std::tuple kFields{
+      Field("source", &Hash::source), Field("destination", &Hash::destination),
+      Field("length", &Hash::length), Field("modulus", &Hash::modulus), Field("seed", &Hash::seed),
+      Field("offset", &Hash::offset)};
+};
+
 struct Unknown {
   static constexpr std::uint32_t kCode = 255;
   static constexpr const char* kName = "unknown";

@@ -26,6 +26,7 @@ import { SyncLoop } from '../sync/loop.ts';
 import { Ruleset } from '../sync/ruleset.ts';
 import { Verification } from '../takeover/verification.ts';
 import type { Clock } from '../time/clock.ts';
+import { BalanceProbe } from './balance-probe.ts';
 import type { EngineSettings } from './engine-settings.ts';
 
 export interface EngineOptions {
@@ -62,6 +63,7 @@ export class Engine {
   readonly #options: EngineOptions;
   readonly #planners: ReadonlyMap<Family, Planner>;
   readonly #facts: NodeFacts;
+  readonly #balances: BalanceProbe;
   readonly #ruleset = new Ruleset();
   readonly #reconcilers: readonly ConntrackReconciler[];
   readonly #verification: Verification;
@@ -74,7 +76,14 @@ export class Engine {
   constructor(options: EngineOptions) {
     const { settings, state, interfaces, clock } = options;
     this.#options = options;
-    const { mode } = options;
+    const { kernel, mode } = options;
+    this.#balances = new BalanceProbe(mode.dealing, {
+      kernel,
+      answered: (balance) => {
+        state.touchBalanced(balance);
+        this.wake();
+      },
+    });
     this.#facts = new NodeFacts({
       settings: settings.facts,
       state,
@@ -82,6 +91,7 @@ export class Engine {
       mode,
       isConnectTime: settings.connectTime !== undefined,
       excludedCgroups: options.excludedCgroups,
+      dealing: () => this.#balances.here,
     });
     for (const family of ['IPv4', 'IPv6'] as const) {
       options.localhost?.begin(family, settings.localhost.includes(family));
@@ -101,6 +111,7 @@ export class Engine {
       clock,
       observer: (event) => this.#observe(event),
       resolved: options.resolved,
+      balances: this.#balances,
       sliceMs: settings.sync.sliceMs,
     });
   }

@@ -21,6 +21,8 @@ export type NodeFactsSettings = Pick<
 >;
 
 interface NodeFactsOptions {
+  /** How the mode can share connections out, as far as is known; default: in every way. */
+  readonly dealing?: () => ResolveContext['dealing'];
   readonly settings: NodeFactsSettings;
   readonly state: ClusterState;
   /** Reads the addresses of this machine. */
@@ -56,6 +58,8 @@ export class NodeFacts {
 
   get context(): ResolveContext {
     this.#follow();
+    const dealing = this.#options.dealing?.();
+    if (dealing !== this.#context.dealing) this.#context = { ...this.#context, dealing };
     return this.#context;
   }
 
@@ -170,6 +174,7 @@ export class NodeFacts {
       externalIPRules: settings.externalIPs,
       nodeSockets: this.#sockets(),
       limits: { ...serviceLimits, frontendEndpoints },
+      dealing: this.#options.dealing?.(),
     };
   }
 }

@@ -391,6 +391,21 @@ export const expressions = {
   },
   /** Loads a constant. Only rules of others do. */
   immediateData: { code: 20, fields: { register: 'u32', data: 'bytes' } },
+  /**
+   * `jhash … mod N seed S`, of `length` bytes from register `source` on. The seed is never 0, for
+   * which the kernel would take one of its own.
+   */
+  hash: {
+    code: 24,
+    fields: {
+      source: 'u32',
+      destination: 'u32',
+      length: 'u32',
+      modulus: 'u32',
+      seed: 'u32',
+      offset: 'u32',
+    },
+  },
   /** An expression that this version does not decode; never encoded. */
   unknown: { code: 255, fields: { name: 'string' } },
 } as const satisfies Schema;

@@ -11,6 +11,7 @@ import type { ApplyResult, Kernel, KernelFailure, TableName } from '../kernel/ke
 import type { MissingFeature } from '../kernel/nft/probe.ts';
 import type { Address, CIDR, Family } from '../net/address.ts';
 import type { Forwarding, ServicePortName } from '../state/types.ts';
+import type { ModeDealing } from './dealing.ts';
 import type { Sysctl, SysctlWishes } from './sysctl.ts';
 import type { Count } from './traffic-counts.ts';
 
@@ -388,6 +389,7 @@ export interface ModeFacts {
 }
 
 export interface ProxyMode extends ModeFacts {
+  readonly dealing: ModeDealing;
   /** Asks the kernel whether it can do what this mode needs, without leaving anything behind. */
   probe(kernel: Kernel, ipvs?: IPVSSettings): Promise<readonly MissingFeature[]>;
   planner(config: ModeConfig, environment: Environment): Planner;

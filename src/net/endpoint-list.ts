@@ -91,6 +91,17 @@ export class EndpointList {
     return Array.from({ length: Math.min(most, this.length) }, (_, i) => this.text(i));
   }
 
+  /** A list of the endpoints at these indexes, any of which may be among them more than once. */
+  picked(indexes: Uint32Array): EndpointList {
+    const stride = endpointBytes[this.family];
+    const bytes = new Uint8Array(indexes.length * stride);
+    for (let to = 0; to < indexes.length; to += 1) {
+      const from = indexes[to]! * stride;
+      for (let b = 0; b < stride; b += 1) bytes[to * stride + b] = this.bytes[from + b]!;
+    }
+    return new EndpointList(this.family, bytes);
+  }
+
   /** Whether the endpoint at `index` here is the one at `otherIndex` of `other`. */
   sameAt(index: number, other: EndpointList, otherIndex: number): boolean {
     const stride = endpointBytes[this.family];

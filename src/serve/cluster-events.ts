@@ -123,6 +123,11 @@ export class ClusterEvents {
       case 'over-limit':
         this.#aboutService(event.service, 'OverLimit', 'Sync', formatExcess(event.excess));
         return;
+      case 'balance-not-done': {
+        const note = `node ${this.#options.nodeName}: ${event.reason}`;
+        this.#aboutService(event.service, 'BalanceNotDone', 'Sync', note);
+        return;
+      }
       case 'quarantined': {
         const { forwarding, failure } = event.quarantined;
         const { namespace, name, protocol } = forwarding.servicePort;

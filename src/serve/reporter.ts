@@ -86,6 +86,7 @@ function serviceOf(event: SyncEvent): string | undefined {
       return keyOf(event.conflict.loser);
     case 'unresolvable':
     case 'over-limit':
+    case 'balance-not-done':
     case 'left-to-rules':
       return event.service;
     case 'external-ip':

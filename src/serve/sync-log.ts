@@ -56,6 +56,11 @@ function logService(log: Logger, event: ServiceEvent): void {
       );
       return;
     }
+    case 'balance-not-done': {
+      const { service, reason } = event;
+      log.warn({ service, err: reason }, 'Balance of Service cannot be done here');
+      return;
+    }
   }
 }
 

@@ -18,7 +18,7 @@ export interface ServiceLimits {
   readonly endpoints: number;
   /** Source ranges count once for each load-balancer frontend. */
   readonly sourceRanges: number;
-  /** Ports with session affinity. */
+  /** Ports with session affinity, or with the balance `round-robin`. */
   readonly affinityPorts: number;
 }
 
@@ -84,7 +84,7 @@ const named = {
   frontendEndpoints: 'endpoints at one frontend',
   endpoints: 'endpoints at its frontends',
   sourceRanges: 'source ranges at its load-balancer frontends',
-  affinityPorts: 'ports with session affinity',
+  affinityPorts: 'ports with session affinity or round-robin',
 } as const satisfies Record<keyof ServiceLimits, string>;
 
 /** `asks for 3002000 IPv4 frontends, and 20000 are the most`: for logs and events. */

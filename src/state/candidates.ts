@@ -4,7 +4,12 @@
  * packed bytes: any stable order will do.
  */
 import { addressBytes, type Family } from '../net/address.ts';
-import { EndpointList, endpointBytes } from '../net/endpoint-list.ts';
+import {
+  type EndpointKey,
+  EndpointList,
+  endpointBytes,
+  endpointKey,
+} from '../net/endpoint-list.ts';
 import { Condition, type EndpointSlice, type ServicePort } from './types.ts';
 
 /**
@@ -76,6 +81,27 @@ export class CandidateIndex {
     let count = 0;
     for (const { slice } of this.#runsOf.get(port) ?? noRuns) count += slice.length;
     return count;
+  }
+
+  /**
+   * The weights of endpoints of an expected port, for those whose slices give one; undefined when
+   * none does. An endpoint that several slices name has the greatest weight that one of them gives.
+   */
+  weights(port: ServicePort): ReadonlyMap<EndpointKey, number> | undefined {
+    const runs = this.#runsOf.get(port) ?? noRuns;
+    if (runs.every(({ slice }) => slice.weight === undefined)) return undefined;
+    const weights = new Map<EndpointKey, number>();
+    const packed = new Uint8Array(endpointBytes[this.#family]);
+    for (const { slice, number } of runs) {
+      const { weight } = slice;
+      if (weight === undefined) continue;
+      for (let i = 0; i < slice.length; i += 1) {
+        pack(slice, i, number, packed, 0);
+        const key = endpointKey(this.#family, packed, 0);
+        weights.set(key, Math.max(weight, weights.get(key) ?? 0));
+      }
+    }
+    return weights;
   }
 
   /**

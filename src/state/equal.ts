@@ -1,5 +1,6 @@
 import type { Address, CIDR } from '../net/address.ts';
 import { sameBytes } from '../net/bytes.ts';
+import { sameDeal } from './deal.ts';
 import type {
   EndpointSlice,
   Forwarding,
@@ -27,7 +28,8 @@ export function sameForwarding(a: Forwarding, b: Forwarding): boolean {
     a.cluster.equals(b.cluster) &&
     a.local.equals(b.local) &&
     a.hairpin.equals(b.hairpin) &&
-    a.serving.equals(b.serving)
+    a.serving.equals(b.serving) &&
+    sameDeal(a.deal, b.deal)
   );
 }
 
@@ -54,6 +56,7 @@ export function sameService(a: Service, b: Service): boolean {
     a.isFastPathOff === b.isFastPathOff &&
     a.rulesOnly === b.rulesOnly &&
     a.awaitedLoadBalancer === b.awaitedLoadBalancer &&
+    a.balancing?.balance === b.balancing?.balance &&
     sameList(a.clusterIPs, b.clusterIPs, sameAddress) &&
     sameList(a.externalIPs, b.externalIPs, sameAddress) &&
     sameList(a.loadBalancerIPs, b.loadBalancerIPs, sameAddress) &&
@@ -73,6 +76,7 @@ export function sameSlice(a: EndpointSlice, b: EndpointSlice): boolean {
     a.family === b.family &&
     a.length === b.length &&
     a.triggerTimeMs === b.triggerTimeMs &&
+    a.weight === b.weight &&
     a.addresses === b.addresses &&
     a.conditions === b.conditions &&
     sameList(a.ports, b.ports, sameSlicePort) &&

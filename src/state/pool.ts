@@ -4,7 +4,8 @@
  * changes one position.
  */
 import { EndpointFinder } from '../net/endpoint-finder.ts';
-import { EndpointList, endpointBytes } from '../net/endpoint-list.ts';
+import { type EndpointKey, EndpointList, endpointBytes } from '../net/endpoint-list.ts';
+import { type Deal, slotsOf } from './deal.ts';
 import { sameForwarding } from './equal.ts';
 import type { Forwarding } from './types.ts';
 
@@ -55,6 +56,45 @@ function place(
   return new EndpointList(next.family, bytes);
 }
 
+/**
+ * As `keepOrder`, for the slots of a deal: an endpoint may stand at several, in both lists. Slots
+ * that stay with an endpoint stay where they are.
+ */
+export function keepSlots(previous: EndpointList, next: EndpointList): EndpointList {
+  if (previous.equals(next)) return previous;
+  if (previous.length === 0 || next.length === 0) return next;
+  /** The slots that each endpoint is still to get, as indexes of `next`, the last one first. */
+  const due = new Map<EndpointKey, number[]>();
+  for (let i = next.length - 1; i >= 0; i -= 1) {
+    const key = next.key(i);
+    const slots = due.get(key);
+    if (slots === undefined) due.set(key, [i]);
+    else slots.push(i);
+  }
+  const order = new Uint32Array(next.length);
+  const holes: number[] = [];
+  for (let i = 0; i < next.length; i += 1) {
+    const from = i < previous.length ? due.get(previous.key(i))?.pop() : undefined;
+    if (from === undefined) holes.push(i);
+    else order[i] = from;
+  }
+  const rest = [...due.values()].flat().sort((a, b) => a - b);
+  holes.forEach((hole, i) => {
+    order[hole] = rest[i]!;
+  });
+  const kept = next.picked(order);
+  return kept.equals(previous) ? previous : kept;
+}
+
+/** The position of a slot in a table of `maglev` is its meaning. */
+function dealInOrder(previous: Forwarding, { deal }: Forwarding): Deal | undefined {
+  if (deal === undefined || deal.balance === 'maglev') return deal;
+  const ordered = (pool: 'cluster' | 'local') => keepSlots(slotsOf(previous, pool), deal[pool]);
+  const cluster = ordered('cluster');
+  const local = deal.local === deal.cluster ? cluster : ordered('local');
+  return { ...deal, cluster, local };
+}
+
 /** `next` with its lists in the order of `previous`, sharing lists that are equal. */
 export function withOrderOf(previous: Forwarding | undefined, next: Forwarding): Forwarding {
   if (previous === undefined) return next;
@@ -74,6 +114,7 @@ export function withOrderOf(previous: Forwarding | undefined, next: Forwarding):
     local,
     hairpin: sharing('hairpin', 'local'),
     serving: sharing('serving', 'cluster'),
+    deal: dealInOrder(previous, next),
   };
 }
 
@@ -94,12 +135,20 @@ export function isSame(a: Forwarding | undefined, b: Forwarding | undefined): bo
   return a !== undefined && b !== undefined && inOrderOf(a, b) === a;
 }
 
-/** `next` with its pools in the order of `orderOf`, usually that of the kernel. */
+/**
+ * `next` with its pools, or the slots of its deal, in the order that `orderOf` gives, usually that
+ * of the kernel.
+ */
 export function withHeldOrder(
   next: Forwarding,
   orderOf: (pool: 'cluster' | 'local') => EndpointList,
 ): Forwarding {
   const [cluster, local] = [orderOf('cluster'), orderOf('local')];
+  const { deal } = next;
+  if (deal !== undefined) {
+    if (cluster === deal.cluster && local === deal.local) return next;
+    return withOrderOf({ ...next, deal: { ...deal, cluster, local } }, next);
+  }
   if (cluster === next.cluster && local === next.local) return next;
   return withOrderOf({ ...next, cluster, local, hairpin: local, serving: cluster }, next);
 }

@@ -20,6 +20,7 @@ import {
 } from './budget.ts';
 import { CandidateIndex, type Candidates, portKey, portsAStep } from './candidates.ts';
 import { categorise, type Pools } from './categorise.ts';
+import { type DealingHere, dealOf, serviceSlotsMax } from './deal.ts';
 import { allowedExternalIPs, type ExternalIPRules } from './external-ips.ts';
 import type { NodeSockets } from './node-sockets.ts';
 import { hasFamily, healthCheckNodePort, type PortPolicy, portPolicies } from './policy.ts';
@@ -47,6 +48,8 @@ export interface ResolveContext {
   readonly nodeSockets?: NodeSockets;
   /** Default: none. */
   readonly limits?: ServiceLimits;
+  /** How the mode that runs can share connections out; default: in every way. */
+  readonly dealing?: DealingHere | undefined;
 }
 
 /** The resolved state of a Service on this node. */
@@ -133,8 +136,8 @@ class FamilyPart {
   #candidates: CandidateIndex;
   /** The remaining frontends at node ports. */
   #nodePortsLeft: number;
-  /** The remaining ports with session affinity. */
-  #affinityPortsLeft: number;
+  /** The remaining ports with session affinity or round-robin. */
+  #rememberingPortsLeft: number;
   /** The most endpoints of one port. */
   #endpointsMax = Number.POSITIVE_INFINITY;
 
@@ -155,9 +158,10 @@ class FamilyPart {
     this.#nodePortsLeft = got.nodePorts;
     const asked = allotFrontends(ports, addresses.length, noLimits.frontends);
     this.#note('frontends', countFrontends(asked), limits.frontends);
-    this.#affinityPortsLeft = limits.affinityPorts;
-    const sticky = service.affinityTimeoutSeconds > 0 ? this.ports.length : 0;
-    this.#note('affinityPorts', sticky, limits.affinityPorts);
+    this.#rememberingPortsLeft = limits.affinityPorts;
+    const remembers =
+      service.affinityTimeoutSeconds > 0 || service.balancing?.balance === 'round-robin';
+    this.#note('affinityPorts', remembers ? this.ports.length : 0, limits.affinityPorts);
     this.#policies = portPolicies(service, family);
     this.#shared = this.#sharedByPorts();
     this.#candidates = new CandidateIndex(family, context.zone);
@@ -215,15 +219,26 @@ class FamilyPart {
       nodeInSourceRanges: this.#shared.nodeInSourceRanges,
       healthCheckNodePort: this.#shared.healthCheckNodePort,
       rulesOnly: this.#service.rulesOnly,
+      deal: this.#deal(port, pools),
     };
     record?.({ port, policy, candidates, forwarding });
     return forwarding;
   }
 
+  #deal(port: ServicePort, pools: Pools): Forwarding['deal'] {
+    const asked = this.#service.balancing?.balance;
+    const weights = this.#candidates.weights(port);
+    if (asked === undefined && weights === undefined) return undefined;
+    const { dealing: here } = this.#context;
+    const slotsMax = Math.floor(serviceSlotsMax / Math.max(1, this.#frontendCount()));
+    const canRemember = this.#rememberingPortsLeft >= 0;
+    return dealOf({ asked, weights, slotsMax, here, canRemember }, pools);
+  }
+
   /** The affinity timeout of the next port; 0 = none, also when the limit is reached. */
   #affinityTimeoutSeconds(): number {
-    this.#affinityPortsLeft -= 1;
-    return this.#affinityPortsLeft < 0 ? 0 : this.#service.affinityTimeoutSeconds;
+    this.#rememberingPortsLeft -= 1;
+    return this.#rememberingPortsLeft < 0 ? 0 : this.#service.affinityTimeoutSeconds;
   }
 
   #frontends({ port, nodePort }: ServicePort, { internal, external }: Treatments): Frontend[] {

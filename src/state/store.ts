@@ -5,6 +5,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import { type Address, addressKey, type CIDR, type Family, formatCIDR } from '../net/address.ts';
 import type { Change, Resource } from './change.ts';
+import type { Balance } from './deal.ts';
 import { sameService, sameSlice } from './equal.ts';
 import type { AddressKeys } from './node-sockets.ts';
 import { type TriggerTime, TriggerTimes } from './trigger-times.ts';
@@ -110,6 +111,17 @@ export class ClusterState {
   /** Makes a Service dirty although it has not changed. */
   touch(key: string): void {
     if (this.service(key) !== undefined) this.#dirty.add(key);
+  }
+
+  /** Makes Services dirty that ask for this balance; `random` is that of weights alone, too. */
+  touchBalanced(balance: Balance): void {
+    for (const [key, { service, slices }] of this.#known) {
+      const asked = service?.balancing?.balance;
+      const isWeighted = (): boolean => slices.some(({ weight }) => weight !== undefined);
+      if (asked === balance || (asked === undefined && balance === 'random' && isWeighted())) {
+        this.touch(key);
+      }
+    }
   }
 
   /** Whether the Service has to be resolved again. */

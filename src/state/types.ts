@@ -6,6 +6,7 @@
 import type { Address, CIDR, Family } from '../net/address.ts';
 import type { EndpointList } from '../net/endpoint-list.ts';
 import type { Protocol } from '../net/protocol.ts';
+import type { Balancing, Deal } from './deal.ts';
 
 export type TrafficPolicy = 'Cluster' | 'Local';
 
@@ -38,6 +39,8 @@ export interface Service {
   readonly rulesOnly: boolean;
   /** Its connections never take the kernel's short cut (`fast-path/`). */
   readonly isFastPathOff?: true;
+  /** How its connections are to be shared out; undefined: it does not say. */
+  readonly balancing?: Balancing | undefined;
   /**
    * Set if the type is LoadBalancer and the status has no load balancer: its loadBalancerClass, or
    * empty. Undefined: it waits for none.
@@ -101,6 +104,8 @@ export interface EndpointSlice {
   readonly zoneHints: readonly (readonly string[])[] | undefined;
   /** The node and zone of each endpoint, for people; undefined if no endpoint has them. */
   readonly places: readonly Place[] | undefined;
+  /** The weight of each of its endpoints; undefined when nothing says. */
+  readonly weight?: number | undefined;
   /** endpoints.kubernetes.io/last-change-trigger-time, milliseconds since the epoch. */
   readonly triggerTimeMs: number | undefined;
 }
@@ -215,6 +220,8 @@ export interface Forwarding {
   readonly healthCheckNodePort: number;
   /** Only rules translate its connections, not programs at connect time. */
   readonly rulesOnly: boolean;
+  /** Undefined: every endpoint gets an equal share, as the mode deals it. */
+  readonly deal?: Deal | undefined;
 }
 
 /** The key of a Service port's Forwardings: `ns/name:port/TCP`. */

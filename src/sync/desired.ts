@@ -2,6 +2,7 @@
 
 import type { Family } from '../net/address.ts';
 import type { Excess } from '../state/budget.ts';
+import { type Balance, formatFallback } from '../state/deal.ts';
 import { sameForwarding } from '../state/equal.ts';
 import { externalIPNotices, formatExternalIPNotice } from '../state/external-ips.ts';
 import {
@@ -19,6 +20,14 @@ import type { Clock } from '../time/clock.ts';
 import type { Observer } from './events.ts';
 import type { FamilySync } from './family.ts';
 
+/** Learns from the kernel which balances it can do. Services are dirty once it has answered. */
+export interface Balances {
+  /** A Service asks for it. Called again and again. */
+  ask(balance: Balance): void;
+  /** Resolves once the kernel has answered all; undefined: it has. */
+  readonly answers: Promise<void> | undefined;
+}
+
 export interface DesiredOptions {
   readonly state: ClusterState;
   /** Which Service owns each frontend. Nothing else changes it. */
@@ -28,6 +37,8 @@ export interface DesiredOptions {
   readonly context: () => ResolveContext;
   readonly clock: Clock;
   readonly observer: Observer;
+  /** Asks the kernel about balances that Services ask for; default: all can be done. */
+  readonly balances?: Balances;
   /** Gets the `namespace/name` of each Service whose desired Forwardings were set, or are gone. */
   readonly resolved?: (service: string) => void;
 }
@@ -44,6 +55,8 @@ export class Desired {
   };
   /** Services that ask for more than one Service gets, and what was reported of that. */
   readonly #excess = new Map<string, string>();
+  /** Services whose balance is not done, and what was reported of that. */
+  readonly #fallbacks = new Map<string, string>();
   /** What was reported of external IPs, by Service. */
   readonly #notices = new Map<string, ReadonlySet<string>>();
 
@@ -68,6 +81,7 @@ export class Desired {
     const triggers = state.takeTriggerTimes(name);
     if (service === undefined) {
       this.#excess.delete(name);
+      this.#fallbacks.delete(name);
       this.#notices.delete(name);
       this.#set(name, [], triggers, receivedMs);
       const { conflicts, transfers } = owners.release(name);
@@ -97,6 +111,7 @@ export class Desired {
     const known = context();
     const { forwardings, excess } = yield* resolveInSteps(service, slices, known);
     this.#noteExcess(service.key, excess);
+    this.#noteFallback(service.key, forwardings);
     this.#noteExternalIPs(service, known);
     // Equal ones are desired already, and in force: two of each would take memory.
     const shared: Forwarding[] = [];
@@ -123,6 +138,23 @@ export class Desired {
     if (this.#excess.get(service) === text) return;
     this.#excess.set(service, text);
     for (const one of excess) this.#options.observer({ kind: 'over-limit', service, excess: one });
+  }
+
+  /** Reports that the balance is not done which the Service asks for, where that is new. */
+  #noteFallback(service: string, forwardings: readonly Forwarding[]): void {
+    let reason: string | undefined;
+    for (const { deal } of forwardings) {
+      if (deal === undefined) continue;
+      this.#options.balances?.ask(deal.asked ?? 'random');
+      reason ??= formatFallback(deal);
+    }
+    if (reason === undefined) {
+      this.#fallbacks.delete(service);
+      return;
+    }
+    if (this.#fallbacks.get(service) === reason) return;
+    this.#fallbacks.set(service, reason);
+    this.#options.observer({ kind: 'balance-not-done', service, reason });
   }
 
   /** Reports new notices about external IPs. */

@@ -43,6 +43,14 @@ export type ServiceEvent =
       /** `namespace/name`. */
       readonly service: string;
       readonly excess: Excess;
+    }
+  | {
+      /** A Service asks for a balance that cannot be done here. */
+      readonly kind: 'balance-not-done';
+      /** `namespace/name`. */
+      readonly service: string;
+      /** See `formatFallback`. */
+      readonly reason: string;
     };
 
 /** What a sync of maps tells, as that of rules does. */

@@ -86,8 +86,17 @@ export class SyncLoop {
     if (signal.aborted) return;
     // Only what is dirty now: changes may never end, and the families wait for `listed`.
     await this.#resolve(signal, 1);
+    await this.#awaitAnswers(signal);
     for (const family of this.#families) family.listed();
     await this.#keepResolving(signal);
+  }
+
+  /** A restart must find as desired what is in force, also where the kernel's answers decide. */
+  async #awaitAnswers(signal: AbortSignal): Promise<void> {
+    const answers = this.#options.balances?.answers;
+    if (answers === undefined) return;
+    await answers;
+    if (!signal.aborted) await this.#resolve(signal, 1);
   }
 
   /** Resolves Services until the lists are complete. A Service that changes is resolved again. */

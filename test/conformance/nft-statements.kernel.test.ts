@@ -10,7 +10,9 @@ import {
   dport,
   drop,
   goto,
+  hashOf,
   inSet,
+  inTurn,
   jump,
   l4proto,
   masquerade,
@@ -38,6 +40,7 @@ import {
   saddr,
   setMark,
   setTrace,
+  sport,
   stateNew,
   statusDNAT,
   statusYoungDNAT,
@@ -125,6 +128,42 @@ test.each<Case>([
   ],
   [
     'nat',
+    'meta l4proto tcp dnat ip addr . port to ip daddr . meta l4proto . th dport . numgen inc mod 30 map @endpoints',
+    statements(
+      matchProtocol('TCP'),
+      dnatTo('IPv4', [daddr('IPv4'), l4proto, dport, inTurn(30)], 'endpoints'),
+    ),
+  ],
+  [
+    'nat',
+    'meta l4proto tcp dnat ip addr . port to ip daddr . meta l4proto . th dport . jhash ip saddr mod 30 seed 0x66616972 map @endpoints',
+    statements(
+      matchProtocol('TCP'),
+      dnatTo('IPv4', [daddr('IPv4'), l4proto, dport, hashOf([saddr('IPv4')], 30)], 'endpoints'),
+    ),
+  ],
+  [
+    'nat',
+    'meta l4proto tcp dnat ip addr . port to ip daddr . meta l4proto . th dport . jhash ip saddr . th sport mod 4093 seed 0x66616972 map @endpoints',
+    statements(
+      matchProtocol('TCP'),
+      dnatTo(
+        'IPv4',
+        [daddr('IPv4'), l4proto, dport, hashOf([saddr('IPv4'), sport], 4093)],
+        'endpoints',
+      ),
+    ),
+  ],
+  [
+    'nat',
+    'meta l4proto tcp dnat ip addr . port to meta l4proto . th dport . jhash ip saddr . th sport mod 7 seed 0x66616972 map @node-ports',
+    statements(
+      matchProtocol('TCP'),
+      dnatTo('IPv4', [l4proto, dport, hashOf([saddr('IPv4'), sport], 7)], 'node-ports'),
+    ),
+  ],
+  [
+    'nat',
     'meta l4proto tcp dnat ip addr . port to ip saddr map @affinity',
     statements(matchProtocol('TCP'), dnatTo('IPv4', [saddr('IPv4')], 'affinity')),
   ],
@@ -154,6 +193,26 @@ test.each<Case>([
     'nat',
     'meta l4proto udp dnat ip6 addr . port to ip6 saddr map @affinity',
     statements(matchProtocol('UDP'), dnatTo('IPv6', [saddr('IPv6')], 'affinity')),
+  ],
+  [
+    'nat',
+    'meta l4proto tcp dnat ip6 addr . port to ip6 daddr . meta l4proto . th dport . jhash ip6 saddr mod 30 seed 0x66616972 map @endpoints',
+    statements(
+      matchProtocol('TCP'),
+      dnatTo('IPv6', [daddr('IPv6'), l4proto, dport, hashOf([saddr('IPv6')], 30)], 'endpoints'),
+    ),
+  ],
+  [
+    'nat',
+    'meta l4proto tcp dnat ip6 addr . port to ip6 daddr . meta l4proto . th dport . jhash ip6 saddr . th sport mod 4093 seed 0x66616972 map @endpoints',
+    statements(
+      matchProtocol('TCP'),
+      dnatTo(
+        'IPv6',
+        [daddr('IPv6'), l4proto, dport, hashOf([saddr('IPv6'), sport], 4093)],
+        'endpoints',
+      ),
+    ),
   ],
   ['filter', 'reject', statements(reject('IPv6'))],
   [

@@ -12,6 +12,7 @@ table % t {
   map m { type ADDR : ADDR; }
   map affinity { type ADDR : ADDR . inet_service; flags dynamic,timeout; timeout 1h; size 65535; }
   map endpoints { typeof % daddr . meta l4proto . th dport . numgen random mod 2 : % daddr . tcp dport; }
+  map node-ports { typeof meta l4proto . th dport . numgen random mod 2 : % daddr . tcp dport; }
   map services { type ADDR . inet_proto . inet_service : verdict; }
   chain target { }
   chain nat-theirs { type nat hook prerouting priority -100; }

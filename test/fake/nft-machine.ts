@@ -11,7 +11,6 @@ import {
   NFT_LOOKUP_F_INV,
   NFT_META,
   NFT_NAT_DNAT,
-  NFT_NG,
   NFT_PAYLOAD,
   NFT_REG32_00,
   NFT_TRACETYPE,
@@ -21,6 +20,7 @@ import {
 } from '../../src/kernel/nft/constants.ts';
 import { type Expression, noRegister, unknownIndex } from '../../src/kernel/ops.ts';
 import { addressBytes, type Family } from '../../src/net/address.ts';
+import { hashed } from './jhash.ts';
 import { compareEdges, kindOf } from './nft-elements.ts';
 import { readRule } from './nft-rule.ts';
 import { type Chain, type Element, elementId, type NftSet, type Table } from './nft-state.ts';
@@ -155,9 +155,13 @@ class Registers {
       case 'fib':
         return this.#store(expression.register, word(this.#addressType(expression)));
       case 'numgen': {
-        if (expression.type !== NFT_NG.RANDOM) return unknown(expression);
+        // A counter may stand at any number, too.
         const { modulus, offset } = expression;
         return this.#store(expression.register, word((packet.random % modulus) + offset));
+      }
+      case 'hash': {
+        const { source, destination, length, modulus, seed } = expression;
+        return this.#store(destination, word(hashed(this.#load(source, length), seed, modulus)));
       }
       case 'bitwise': {
         const { source, destination, length, mask, xor } = expression;

@@ -19,7 +19,7 @@ export interface Packet {
   readonly iif: string | undefined;
   /** Addresses of this node besides loopback. */
   readonly nodeAddresses: readonly string[];
-  /** What `numgen random` takes its numbers from. */
+  /** What `numgen` takes its numbers from. */
   readonly random: number;
 }
 

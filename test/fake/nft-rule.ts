@@ -56,6 +56,9 @@ function checkExpression(table: Table, expression: Expression, compat: Compat): 
     case 'numgen':
       if (expression.modulus === 0) throw new Refusal('ERANGE');
       return;
+    case 'hash':
+      if (expression.modulus === 0) throw new Refusal('ERANGE');
+      return;
     case 'unknown':
       throw new Refusal('ENOENT');
     default:

@@ -103,6 +103,16 @@ constexpr auto kFib =
 constexpr auto kFlowOffload =
     FormOf<FlowOffload>("flow_offload", Needed(NFTA_FLOW_TABLE_NAME, &FlowOffload::flowtable));
 
+/**
+ * Loads a number in offset .. offset + modulus - 1 that the bytes of the source registers decide.
+ * The hash is Jenkins'. Records cannot express the symmetric one.
+ */
+constexpr auto kHash =
+    FormOf<Hash>("hash", Needed(NFTA_HASH_SREG, &Hash::source),
+                 Plain(NFTA_HASH_DREG, &Hash::destination), Plain(NFTA_HASH_LEN, &Hash::length),
+                 Plain(NFTA_HASH_MODULUS, &Hash::modulus), Needed(NFTA_HASH_SEED, &Hash::seed),
+                 Optional(NFTA_HASH_OFFSET, &Hash::offset, 0u), Zero{NFTA_HASH_TYPE});
+
 /** Loads a verdict. */
 constexpr auto kImmediate = FormOf<ImmediateVerdict>("immediate", VerdictPart{});
 
@@ -205,9 +215,9 @@ constexpr std::array<Codec, sizeof...(kForms)> CodecsFor() {
 
 /** Forms with the same name are tried in this order. */
 constexpr auto kCodecs =
-    CodecsFor<kBitwise, kByteorder, kCmp, kCounter, kCt, kDynset, kFib, kFlowOffload, kImmediate,
-              kImmediateData, kLookup, kMasquerade, kMatch, kMetaSet, kMetaLoad, kNat, kNumgen,
-              kPayload, kReject, kRt, kTarget>();
+    CodecsFor<kBitwise, kByteorder, kCmp, kCounter, kCt, kDynset, kFib, kFlowOffload, kHash,
+              kImmediate, kImmediateData, kLookup, kMasquerade, kMatch, kMetaSet, kMetaLoad, kNat,
+              kNumgen, kPayload, kReject, kRt, kTarget>();
 
 PutResult EncodeOne(const protocol::Record& record, MessageWriter& out) {
   const auto* codec = std::ranges::find(kCodecs, record.code, &Codec::code);

@@ -129,8 +129,8 @@ export const limitSettings = grouped('limits', {
   'serviceLimits.affinityPorts': limit(
     'service-affinity-ports-max',
     'affinityPorts',
-    'The most ports with session affinity of one Service in one family. Of a Service with more, ' +
-      'the first ports remember their clients.',
+    'The most ports of one Service in one family with session affinity, or with the balance ' +
+      'round-robin. Of a Service with more, the first ports remember their clients, or take turns.',
   ),
 });
 

@@ -4,6 +4,7 @@ import type { ModeFrontend } from '../../modes/changes.ts';
 import { binary } from '../../modes/elements.ts';
 import type { ModeConfig } from '../../modes/mode.ts';
 import type { EndpointList } from '../../net/endpoint-list.ts';
+import { slotsOf } from '../../state/deal.ts';
 import type { Forwarding, Frontend } from '../../state/types.ts';
 import { frontendKey, groupCount, groupSize, poolValue } from './layout.ts';
 import type { Reach, Room } from './placement.ts';
@@ -13,6 +14,7 @@ import { type PoolId, poolIdBytes } from './pool-ids.ts';
 export type Reason =
   | 'protocol'
   | 'annotation'
+  | 'balance'
   | 'masquerade all'
   | 'session affinity'
   | 'source ranges'
@@ -38,6 +40,8 @@ export function poolOf(
 ): 'cluster' | 'local' | Reason {
   if (forwarding.servicePort.protocol !== 'TCP') return 'protocol';
   if (forwarding.rulesOnly) return 'annotation';
+  // The programs draw slots at random, and know neither a client's port nor the other connections.
+  if ((forwarding.deal?.balance ?? 'random') !== 'random') return 'balance';
   if (config.masqueradeAll) return 'masquerade all';
   if (forwarding.affinityTimeoutSeconds > 0) return 'session affinity';
   if (frontend.kind === 'loadBalancerIP' && forwarding.sourceRanges.length > 0) {
@@ -130,7 +134,7 @@ export function sizeOf(forwarding: Forwarding, setting: Setting): Room {
     else if (shadowsNodePorts(forwarding, frontend)) frontends += 1;
   }
   let endpoints = 0;
-  for (const pool of pools) endpoints += groupSize * groupCount(forwarding[pool].length);
+  for (const pool of pools) endpoints += groupSize * groupCount(slotsOf(forwarding, pool).length);
   return { frontends, endpoints };
 }
 
@@ -157,6 +161,6 @@ function poolElements(
     kind: 'pool',
     id: poolObjectId(binary(id)),
     pool: id,
-    endpoints: forwarding[pool],
+    endpoints: slotsOf(forwarding, pool),
   };
 }

@@ -6,6 +6,7 @@ import type { Pause } from '../../modes/mode.ts';
 import type { Family } from '../../net/address.ts';
 import { sameBytes } from '../../net/bytes.ts';
 import { EndpointList } from '../../net/endpoint-list.ts';
+import { slotsOf } from '../../state/deal.ts';
 import { withHeldOrder } from '../../state/pool.ts';
 import type { Forwarding } from '../../state/types.ts';
 import { type EnvironmentElement, environmentId, isOfEnvironment } from './environment.ts';
@@ -61,7 +62,7 @@ export class ConnectTimeObservation implements Found<ConnectTimeObjects> {
   }
 
   #orderOf(pool: 'cluster' | 'local', next: Forwarding): EndpointList {
-    const list = next[pool];
+    const list = slotsOf(next, pool);
     if (list.length < 2) return list;
     const held = this.#held.get(poolObjectId(binary(this.#poolId(next, pool))));
     return held?.kind === 'pool' ? listOf(this.#family, held) : list;

@@ -70,6 +70,10 @@ class RulePrinter {
       this.#registers.set(slot(destination), { ...this.#at(source), mask, xor });
       return;
     }
+    if (expression.kind === 'hash') {
+      this.#hash(expression);
+      return;
+    }
     const loaded = this.#loaded(expression);
     if (loaded !== undefined && 'register' in expression) {
       const length = 'length' in expression ? expression.length : 4;
@@ -78,6 +82,16 @@ class RulePrinter {
     }
     this.#statement(expression);
     this.#registers = new Map(this.#kept(expression));
+  }
+
+  /** Takes what is hashed out of the registers, which are no part of a concatenation then. */
+  #hash({ source, destination, length, modulus, seed }: Extract<Expression, { kind: 'hash' }>) {
+    const end = slot(source) + Math.ceil(length / 4);
+    const words = `jhash ${this.#concat(source, end)} mod ${modulus} seed 0x${seed.toString(16)}`;
+    for (const at of [...this.#registers.keys()]) {
+      if (at >= slot(source) && at < end) this.#registers.delete(at);
+    }
+    this.#registers.set(slot(destination), { words, kind: 'number', length: 4 });
   }
 
   /** What it loads; undefined: it loads nothing. */

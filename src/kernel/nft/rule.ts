@@ -103,6 +103,32 @@ export function random(modulus: number): Selector {
   );
 }
 
+/** `numgen inc mod N`: a counter of the rule. */
+export function inTurn(modulus: number): Selector {
+  return selector(1, (out, register) =>
+    out.write('numgen', { register, type: NFT_NG.INCREMENTAL, modulus, offset: 0 }),
+  );
+}
+
+/**
+ * The seed of hashes. All nodes have the same, so that equal tables lead a client to the same
+ * endpoint everywhere; it must not change, or clients of other versions go elsewhere.
+ */
+export const hashSeed = 0x66616972;
+
+/** `jhash A . B mod N seed S`. What is hashed is loaded where nft loads it. */
+export function hashOf(parts: readonly Selector[], modulus: number): Selector {
+  return {
+    slots: 1,
+    load: (out, slot) => {
+      const from = slot + 5;
+      const length = 4 * (loadAll(out, parts, from) - from);
+      const [source, destination] = [register(from), register(slot)];
+      out.write('hash', { source, destination, length, modulus, seed: hashSeed, offset: 0 });
+    },
+  };
+}
+
 /** `ct original ip daddr`: the address that the client connected to. */
 export function originalDaddr(family: Family): Selector {
   const key = family === 'IPv4' ? NFT_CT.DST_IP : NFT_CT.DST_IP6;

@@ -38,6 +38,7 @@ export function iptablesMode(): ProxyMode {
     ],
     ownsChain: isOurs,
     sysctls: ({ localhostNodePorts }) => (localhostNodePorts ? [routeLocalnet] : []),
+    dealing: { name: 'mode iptables', balances: new Set(['random']), usesTables: false },
     probe: (kernel) => missingExtensions(kernel, 'IPv4'),
     planner: (config, environment) => {
       const counters = { counted: false };

@@ -15,6 +15,7 @@ import { reject } from '../../kernel/xt/targets/reject.ts';
 import { accept, drop, jump } from '../../kernel/xt/targets/verdict.ts';
 import type { Address } from '../../net/address.ts';
 import type { EndpointList } from '../../net/endpoint-list.ts';
+import { slotsOf, slotsOfEach } from '../../state/deal.ts';
 import { type Forwarding, type Frontend, formatServicePortName } from '../../state/types.ts';
 import {
   type ChainRule,
@@ -103,6 +104,7 @@ function poolChains(
     (frontend) => frontend.treatment === 'internal' && frontend.pool === pool,
   );
   const list = forwarding[pool];
+  const shares = sharesOf(list, slotsOf(forwarding, pool));
   if (list.length === 0 || (clusterIPs.length === 0 && !fromOutside)) return [];
   const heads = clusterIPs.flatMap((frontend) =>
     clusterTraffic(config).map((traffic) => ({
@@ -112,23 +114,47 @@ function poolChains(
     })),
   );
   const chain = context.chains[pool];
-  if (forwarding.affinityTimeoutSeconds > 0) return stickyChains(context, chain, heads, list);
+  if (forwarding.affinityTimeoutSeconds > 0) {
+    return stickyChains(context, chain, heads, list, shares);
+  }
   const { protocol } = forwarding.servicePort;
   const rules = (): XtRule[] => [
     ...heads,
-    ...endpointsOf(list).map(({ address, port }, i) => ({
+    ...picks(endpointsOf(list), shares).map(({ address, port, match }) => ({
       protocol,
-      ...oneOfTheRest(list, i),
+      ...match,
       target: dnat(address, port),
     })),
   ];
-  return [{ chain, size: heads.length + list.length, rules }];
+  return [{ chain, size: heads.length + sharers(list, shares), rules }];
 }
 
-/** The match that spreads connections evenly over an endpoint and those behind it. */
-function oneOfTheRest(list: EndpointList, i: number): Pick<XtRule, 'matches'> {
-  const left = list.length - i;
-  return left === 1 ? {} : { matches: [oneOf(left)] };
+/** How many slots each endpoint of a pool has; undefined = one. */
+type Shares = readonly number[] | undefined;
+
+function sharesOf(list: EndpointList, slots: EndpointList): Shares {
+  return list === slots ? undefined : slotsOfEach(list, slots);
+}
+
+/** How many endpoints get connections. */
+function sharers(list: EndpointList, shares: Shares): number {
+  return shares === undefined ? list.length : shares.filter((share) => share > 0).length;
+}
+
+/**
+ * The endpoints that get connections, each with the match that gives it its share of those that
+ * come to it and to the ones behind it.
+ */
+function picks<T extends Endpoint>(endpoints: readonly T[], shares: Shares) {
+  const shareOf = ({ index }: Endpoint): number => shares?.[index] ?? 1;
+  const sharing = endpoints.filter((endpoint) => shareOf(endpoint) > 0);
+  let left = sharing.reduce((sum, endpoint) => sum + shareOf(endpoint), 0);
+  return sharing.map((endpoint, i) => {
+    const match: Pick<XtRule, 'matches'> =
+      i === sharing.length - 1 ? {} : { matches: [oneOf(left / shareOf(endpoint))] };
+    left -= shareOf(endpoint);
+    return { ...endpoint, match };
+  });
 }
 
 function stickyChains(
@@ -136,6 +162,7 @@ function stickyChains(
   chain: string,
   heads: readonly XtRule[],
   list: EndpointList,
+  shares: Shares,
 ): readonly OwnChain[] {
   const { servicePort, affinityTimeoutSeconds: seconds } = forwarding;
   const { protocol } = servicePort;
@@ -146,9 +173,9 @@ function stickyChains(
     matches: [recentCheck(to, seconds)],
     target: jump(to),
   }));
-  const picks = endpoints.map(({ to }, i) => ({ ...oneOfTheRest(list, i), target: jump(to) }));
+  const picked = picks(endpoints, shares).map(({ to, match }) => ({ ...match, target: jump(to) }));
   return [
-    ownChain(chain, [...heads, ...remembered, ...picks]),
+    ownChain(chain, [...heads, ...remembered, ...picked]),
     ...endpoints.map(({ to, address, port }) =>
       ownChain(to, [{ protocol, matches: [recentSet(to)], target: dnat(address, port) }]),
     ),

@@ -2,6 +2,7 @@
 import { formatAddress, formatEndpoint } from '../../net/address.ts';
 import type { IPVSFrontend } from './frontends.ts';
 import { tableName } from './layout.ts';
+import { schedulerOf } from './service-writer.ts';
 
 const options = { TCP: '-t', UDP: '-u', SCTP: '--sctp-service' } as const;
 
@@ -14,7 +15,7 @@ export function describe(frontends: readonly IPVSFrontend[], scheduler: string):
     const table = `${address.family === 'IPv4' ? 'ip' : 'ip6'} ${tableName}`;
     const key = `${text} . ${protocol.toLowerCase()} . ${port}`;
     return [
-      `-A ${options[protocol]} ${at} -s ${scheduler}${persistent}, ${pool.length} real servers`,
+      `-A ${options[protocol]} ${at} -s ${schedulerOf(frontend, scheduler)}${persistent}, ${pool.length} real servers`,
       ...sets.map((set) => `set ${table} ${set} { ${key} }`),
       ...(firewall === undefined ? [] : [`chain ${table} ${firewall.chain}`]),
     ];

@@ -4,6 +4,7 @@ import { drop, type Statement } from '../../kernel/nft/rule.ts';
 import type { Address } from '../../net/address.ts';
 import { EndpointList } from '../../net/endpoint-list.ts';
 import type { Protocol } from '../../net/protocol.ts';
+import { type Balance, slotsOfEach } from '../../state/deal.ts';
 import type { Forwarding, Frontend } from '../../state/types.ts';
 import type { ModeFrontend } from '../changes.ts';
 import { binary, bytesOf, destinationKey, hairpinKeys } from '../elements.ts';
@@ -40,6 +41,10 @@ export interface IPVSFrontend extends ModeFrontend {
   readonly timeoutSeconds: number;
   /** Its real servers. */
   readonly pool: EndpointList;
+  /** Their weights; undefined = each has 1. */
+  readonly weights: readonly number[] | undefined;
+  /** Undefined: the scheduler of the configuration, with or without weights. */
+  readonly balance: Balance | undefined;
   readonly sets: readonly FrontendSet[];
   /** Who may connect; undefined = all. */
   readonly firewall: Firewall | undefined;
@@ -104,6 +109,7 @@ function frontendAt(
 ): IPVSFrontend {
   const { protocol } = forwarding.servicePort;
   const key = destinationKey(address, IPPROTO[protocol], frontend.port);
+  const treatment = treatmentOf(forwarding, frontend);
   return {
     id: binary(key),
     key,
@@ -111,10 +117,21 @@ function frontendAt(
     protocol,
     port: frontend.port,
     timeoutSeconds: forwarding.affinityTimeoutSeconds,
-    ...treatmentOf(forwarding, frontend),
+    ...treatment,
+    weights: weightsOf(forwarding, treatment.pool),
+    balance: forwarding.deal?.balance === 'random' ? undefined : forwarding.deal?.balance,
     firewall: firewallOf(forwarding, frontend, refuse),
     contender: contenderOf(frontend, environment),
   };
+}
+
+/** Undefined = all are equal. */
+function weightsOf(forwarding: Forwarding, pool: EndpointList): IPVSFrontend['weights'] {
+  const { cluster, deal, local } = forwarding;
+  if (deal === undefined || pool.length === 0) return undefined;
+  const slots = pool === cluster ? deal.cluster : pool === local ? deal.local : pool;
+  const weights = slotsOfEach(pool, slots);
+  return weights.every((weight) => weight === 1) ? undefined : weights;
 }
 
 /**

@@ -10,7 +10,7 @@ import type { Sysctl, SysctlWishes } from '../sysctl.ts';
 import { IPVSBackend, type IPVSTypes } from './backend.ts';
 import { linkName, tableComment, tableLayout, tableName } from './layout.ts';
 import { type IPVSObservation, observe } from './observation.ts';
-import { probe } from './probe.ts';
+import { dealing, probe } from './probe.ts';
 import { readTraffic } from './traffic.ts';
 
 export const ipvsMode: ProxyMode = {
@@ -26,6 +26,7 @@ export const ipvsMode: ProxyMode = {
   trafficCounts: readTraffic,
   sysctls,
   probe,
+  dealing,
   planner: (config, environment) =>
     new ModePlanner<IPVSTypes>({
       family: config.family,

@@ -8,10 +8,12 @@ import { compileRule } from '../../kernel/nft/rule.ts';
 import { fieldsOfSet } from '../../kernel/nft/sets.ts';
 import { type KernelOp, kernelOps, nftOps } from '../../kernel/ops.ts';
 import { RecordWriter } from '../../kernel/records.ts';
+import { balances } from '../../state/deal.ts';
+import type { ModeDealing } from '../dealing.ts';
 import { defaultIPVSSettings, type IPVSSettings } from '../mode.ts';
 import { chains } from './chains.ts';
 import { linkName, tableLayout } from './layout.ts';
-import { settingsOf } from './service-writer.ts';
+import { schedulersOf, settingsOf } from './service-writer.ts';
 
 /** Documentation addresses (RFC 5737); upstream's probe has the same. */
 const probeAddress = Uint8Array.of(198, 51, 100, 0);
@@ -31,6 +33,21 @@ export async function probe(
   const missing = [await lackOfScheduler(kernel, scheduler), await lackOfLinks(kernel)];
   return [...table, ...missing.filter((one) => one !== undefined)];
 }
+
+/** A kernel may lack schedulers, which only some Services ask for. */
+export const dealing: ModeDealing = {
+  name: 'mode ipvs',
+  balances: new Set(balances),
+  unknown: new Set(balances),
+  usesTables: false,
+  lack: async (kernel, balance) => {
+    for (const scheduler of schedulersOf(balance)) {
+      const missing = await lackOfScheduler(kernel, scheduler);
+      if (missing !== undefined) return missing.feature;
+    }
+    return undefined;
+  },
+};
 
 async function hasIPVS(kernel: Kernel): Promise<boolean> {
   try {

@@ -7,6 +7,7 @@ import type { kernelOps } from '../../kernel/ops.ts';
 import type { RecordWriter } from '../../kernel/records.ts';
 import { addressBytes, type Family } from '../../net/address.ts';
 import { type EndpointKey, type EndpointList, endpointKey } from '../../net/endpoint-list.ts';
+import type { Balance } from '../../state/deal.ts';
 import { type Counts, type Difference, noCounts } from '../backend.ts';
 import type { Draining } from './draining.ts';
 import type { IPVSFrontend } from './frontends.ts';
@@ -14,7 +15,7 @@ import type { HeldFrontend, IPVSObjects, VirtualService } from './held.ts';
 import type { SetName } from './layout.ts';
 import type { ObservedServer } from './observed-servers.ts';
 
-/** All real servers have the same weight, as in kube-proxy. */
+/** Real servers have the same weight, as in kube-proxy, where no deal gives them others. */
 const fullWeight = 1;
 
 /** What a writer of frontends needs to know. */
@@ -76,8 +77,9 @@ export class ServiceWriter {
 
   /** The frontend that is in force. Servers that stay in `after` are left out. */
   #believed(before: IPVSFrontend, after: IPVSFrontend | undefined): Held {
-    const { id, key, sets, firewall, pool } = before;
-    const isSamePool = after !== undefined && pool.equals(after.pool);
+    const { id, key, sets, firewall, pool, weights } = before;
+    const isSamePool =
+      after !== undefined && pool.equals(after.pool) && sameWeights(weights, after.weights);
     return {
       id,
       key,
@@ -88,13 +90,13 @@ export class ServiceWriter {
     };
   }
 
-  #serversOf({ id, pool }: IPVSFrontend): Map<EndpointKey, Server> {
+  #serversOf({ id, pool, weights }: IPVSFrontend): Map<EndpointKey, Server> {
     const servers = new Map<EndpointKey, Server>();
     for (const [key, packed] of this.#settings.draining.serversOf(id)) {
       servers.set(key, { packed, ...serverSettings(0) });
     }
-    for (const [key, packed] of endpointsOf(pool)) {
-      servers.set(key, { packed, ...serverSettings(fullWeight) });
+    for (const [key, { packed, weight }] of endpointsOf(pool, weights)) {
+      servers.set(key, { packed, ...serverSettings(weight) });
     }
     return servers;
   }
@@ -129,8 +131,13 @@ export class ServiceWriter {
   }
 
   /** Makes the real server, or gives one that exists its weight again. */
-  #putServer(owner: string, service: VirtualService, packed: Uint8Array, how: 'add' | 'set'): void {
-    const fields = { ...this.#serverKey(service, packed), ...serverSettings(fullWeight) };
+  #putServer(
+    owner: string,
+    service: VirtualService,
+    { packed, weight }: Desired,
+    how: 'add' | 'set',
+  ): void {
+    const fields = { ...this.#serverKey(service, packed), ...serverSettings(weight) };
     const kind = how === 'add' ? 'destinationAdd' : 'destinationSet';
     this.#batch.additions.push((out) => out.write(kind, fields, owner));
     this.#settings.draining.remove(service.id, endpointKey(this.#settings.family, packed, 0));
@@ -203,11 +210,11 @@ export class ServiceWriter {
     after: IPVSFrontend,
     drift: Counts,
   ): void {
-    const desired = endpointsOf(after.pool);
-    for (const [key, packed] of desired) {
+    const desired = endpointsOf(after.pool, after.weights);
+    for (const [key, one] of desired) {
       const server = held.get(key);
-      if (server !== undefined && isServing(server)) continue;
-      this.#putServer(owner, after, packed, server === undefined ? 'add' : 'set');
+      if (server !== undefined && isServing(server, one)) continue;
+      this.#putServer(owner, after, one, server === undefined ? 'add' : 'set');
       drift[server === undefined ? 'missing' : 'wrong'] += 1;
     }
     for (const [key, { packed, weight }] of held) {
@@ -249,10 +256,23 @@ function verdictTo(chain: string): string {
   return printVerdict(VERDICT.goto, chain);
 }
 
-function endpointsOf(pool: EndpointList): Map<EndpointKey, Uint8Array> {
-  const endpoints = new Map<EndpointKey, Uint8Array>();
-  for (let i = 0; i < pool.length; i += 1) endpoints.set(pool.key(i), pool.packed(i));
+/** A real server as it is to be. */
+type Desired = Pick<Server, 'packed' | 'weight'>;
+
+function endpointsOf(
+  pool: EndpointList,
+  weights: IPVSFrontend['weights'],
+): Map<EndpointKey, Desired> {
+  const endpoints = new Map<EndpointKey, Desired>();
+  for (let i = 0; i < pool.length; i += 1) {
+    endpoints.set(pool.key(i), { packed: pool.packed(i), weight: weights?.[i] ?? fullWeight });
+  }
   return endpoints;
+}
+
+function sameWeights(a: IPVSFrontend['weights'], b: IPVSFrontend['weights']): boolean {
+  if (a === undefined || b === undefined) return a === b;
+  return a.length === b.length && a.every((weight, i) => weight === b[i]);
 }
 
 function hasSettings(
@@ -267,25 +287,68 @@ function hasSettings(
   );
 }
 
-function isServing({ weight, forwarding }: Server): boolean {
-  const settings = serverSettings(fullWeight);
+function isServing({ weight, forwarding }: Server, desired: Desired): boolean {
+  const settings = serverSettings(desired.weight);
   return weight === settings.weight && forwarding === settings.forwarding;
 }
 
+/** The scheduler of each balance. Those for `random` are the configuration's. */
+const schedulers = {
+  'round-robin': 'rr',
+  'source-hash': 'sh',
+  'flow-hash': 'sh',
+  maglev: 'mh',
+  'least-connections': 'lc',
+} as const satisfies Record<Exclude<Balance, 'random'>, string>;
+
+/** Schedulers that do not look at weights, and those that do the same with weights. */
+const weighted: Readonly<Record<string, string>> = { rr: 'wrr', lc: 'wlc' };
+
+/** IP_VS_SVC_F_SCHED_SH_FALLBACK, _PORT; those of `mh` are the same bits. */
+const [fallsBack, hashesPort] = [IP_VS_SVC_F.SCHED1, IP_VS_SVC_F.SCHED2];
+
+type Scheduled = Pick<IPVSFrontend, 'address' | 'timeoutSeconds'> &
+  Partial<Pick<IPVSFrontend, 'balance' | 'weights'>>;
+
+/** `standard`: the scheduler of the configuration. */
+export function schedulerOf({ balance, weights }: Partial<IPVSFrontend>, standard: string) {
+  const asked = balance !== undefined && balance !== 'random';
+  const scheduler = asked ? schedulers[balance] : standard;
+  return weights === undefined ? scheduler : (weighted[scheduler] ?? scheduler);
+}
+
+/** Those that a balance may need. Those for `random` are for weights: which, a setting decides. */
+export function schedulersOf(balance: Balance): readonly string[] {
+  if (balance === 'random') return Object.values(weighted);
+  const plain = schedulers[balance];
+  return plain in weighted ? [plain, weighted[plain]!] : [plain];
+}
+
 /** The settings that a virtual service is to have; dumps show the same. */
-export function settingsOf(
-  { address, timeoutSeconds }: Pick<IPVSFrontend, 'address' | 'timeoutSeconds'>,
-  scheduler: string,
-) {
+export function settingsOf(frontend: Scheduled, standard: string) {
+  const { address, balance, timeoutSeconds } = frontend;
+  const scheduler = schedulerOf(frontend, standard);
   const persistence = timeoutSeconds > 0 ? IP_VS_SVC_F.PERSISTENT : 0;
-  // As upstream: makes `mh` hash the source port too (IP_VS_SVC_F_SCHED_MH_PORT).
-  const hashing = scheduler === 'mh' ? IP_VS_SVC_F.SCHED2 : 0;
   return {
     scheduler,
-    flags: persistence | hashing,
+    flags: persistence | hashing(scheduler, balance),
     timeoutSeconds,
     prefixLength: address.bytes.length * 8,
   };
+}
+
+function hashing(scheduler: string, balance: Balance | undefined): number {
+  switch (balance) {
+    // A client whose real server drains gets another one.
+    case 'source-hash':
+      return fallsBack;
+    case 'flow-hash':
+    case 'maglev':
+      return fallsBack | hashesPort;
+    default:
+      // As upstream: makes `mh` hash the source port too.
+      return scheduler === 'mh' ? hashesPort : 0;
+  }
 }
 
 /** The settings of a real server. */

@@ -31,6 +31,7 @@ import type { ModeConfig } from '../mode.ts';
 import type { NamedObject, NamedSet } from '../nft-table/objects.ts';
 import { addressType, chain, map } from '../nft-table/parts.ts';
 import { markOffCluster } from './chains.ts';
+import { pathOf } from './owner-comment.ts';
 
 type Pool = 'cluster' | 'local';
 
@@ -65,11 +66,6 @@ export function affinityTypes(family: Family, name: string) {
 
 function endpointTypes(family: Family) {
   return [addressType(family), 'inet_service'] as const;
-}
-
-/** `default/web/tcp/http`, as kube-proxy has it in the names of its objects. */
-function pathOf({ namespace, name, protocol, port }: ServicePortName): string {
-  return [namespace, name, protocol.toLowerCase(), port].join('/');
 }
 
 /**

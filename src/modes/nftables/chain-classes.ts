@@ -1,6 +1,6 @@
 import type { ChainDefinition } from '../../kernel/nft/chain.ts';
 import type { ModeConfig } from '../mode.ts';
-import { type TreatmentClass, treatmentChains } from './chains.ts';
+import { isCommon, type TreatmentClass, treatmentChains } from './chains.ts';
 
 const treatmentNumbers = { internal: 0, external: 1, 'external-local': 2 } as const;
 
@@ -27,7 +27,8 @@ export class ChainClasses {
 
   /** See `treatmentChains`. */
   treatment(treatmentClass: TreatmentClass): readonly ChainDefinition[] {
-    const { maps, treatment, endpoints, localEndpoints } = treatmentClass;
+    const { deal, maps, treatment, endpoints, localEndpoints } = treatmentClass;
+    if (!isCommon(deal)) return treatmentChains(this.config, treatmentClass);
     const way = treatmentNumbers[treatment];
     const id = ((maps.number * 3 + way) * poolsMax + endpoints) * poolsMax + localEndpoints;
     let chains = this.#treatments.get(id);

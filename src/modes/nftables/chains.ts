@@ -12,7 +12,9 @@ import {
   dport,
   drop,
   goto,
+  hashOf,
   inSet,
+  inTurn,
   jump,
   l4proto,
   matchCIDR,
@@ -30,7 +32,9 @@ import {
   replySaddr,
   replySport,
   type Selector,
+  saddr,
   setMark,
+  sport,
   stateNew,
   statusDNAT,
   statusYoungDNAT,
@@ -39,6 +43,8 @@ import {
 } from '../../kernel/nft/rule.ts';
 import { type CIDR, type Family, parseCIDR } from '../../net/address.ts';
 import { protocols } from '../../net/protocol.ts';
+import type { Balance } from '../../state/deal.ts';
+import type { ServicePortName } from '../../state/types.ts';
 import { detectLocal, unreachable } from '../local-traffic.ts';
 import type { Environment, ModeConfig } from '../mode.ts';
 import {
@@ -51,6 +57,7 @@ import {
 import { noPortChain, noServiceChain, refusalChains, rejecting } from '../nft-table/refusals.ts';
 import type { FrontendMaps } from './frontend-maps.ts';
 import { learnMaps } from './layout.ts';
+import { pathOf } from './owner-comment.ts';
 
 /**
  * Priorities as upstream's, on which CNIs rely (behaviour document 6.3): translation at dstnat and
@@ -221,10 +228,41 @@ function learning(family: Family): Rule[] {
   ]);
 }
 
-/** `pick-3-b`, `nodeport-local-pick-3`: translates to one of the first `count` of the map. */
+/** How a slot is drawn; `turn`: by the next number of a counter that is the Service port's own. */
+type Draw = 'random' | 'source' | 'flow' | 'turn';
+
+const draws: Readonly<Record<Balance, Draw>> = {
+  random: 'random',
+  'round-robin': 'turn',
+  'source-hash': 'source',
+  'flow-hash': 'flow',
+  // The table makes the difference.
+  maglev: 'flow',
+  // The mode does not offer it.
+  'least-connections': 'random',
+};
+
+function drawn(family: Family, draw: Draw, count: number): Selector {
+  switch (draw) {
+    case 'random':
+      return random(count);
+    case 'source':
+      return hashOf([saddr(family)], count);
+    // Address and port of the frontend are the same for all that draw from its slots.
+    case 'flow':
+      return hashOf([saddr(family), sport], count);
+    case 'turn':
+      return inTurn(count);
+  }
+}
+
+/**
+ * `pick-3-b`, `nodeport-local-pick-3`, `pick-source-3-b`: translates to one of the first `count` of
+ * the map.
+ */
 function pickChain(
   config: ModeConfig,
-  maps: FrontendMaps,
+  { deal, maps }: Pick<TreatmentClass, 'deal' | 'maps'>,
   pool: Pool,
   count: number,
 ): ChainDefinition {
@@ -232,8 +270,19 @@ function pickChain(
   const key = maps.prefix === '' ? frontendSelectors(family) : nodePortSelectors;
   const map = pool === 'local' ? maps.localEndpoints : maps.endpoints;
   const suffix = pool === 'local' ? '' : maps.suffix;
-  const name = `${maps.prefix}${pool === 'local' ? 'local-' : ''}pick-${count}${suffix}`;
-  return chain(name, [[dnatTo(family, [...key, random(count)], map)]]);
+  const { draw, infix, owner } = dealtBy(deal);
+  const kind = `${maps.prefix}${pool === 'local' ? 'local-' : ''}pick`;
+  const name = `${kind}${infix}-${count}${suffix}${owner}`;
+  return chain(name, [[dnatTo(family, [...key, drawn(family, draw, count)], map)]]);
+}
+
+/** What the names of chains say of a deal: nothing where slots are drawn at random. */
+function dealtBy(deal: TreatmentClass['deal']) {
+  const draw = deal === undefined ? 'random' : draws[deal.balance];
+  if (draw === 'random') return { draw, infix: '', owner: '' };
+  // A counter that several Services shared would be no turn of any of them.
+  const owner = draw === 'turn' ? `-${pathOf(deal!.servicePort)}` : '';
+  return { draw, infix: `-${draw}`, owner };
 }
 
 /** `primary`: the pool in the map `endpoints`. `local`: that in `localEndpoints`. */
@@ -246,6 +295,13 @@ export interface TreatmentClass {
   readonly endpoints: number;
   /** Only for `external-local`. */
   readonly localEndpoints: number;
+  /** Undefined: at random. */
+  readonly deal?: { readonly balance: Balance; readonly servicePort: ServicePortName } | undefined;
+}
+
+/** Whether other Services with as many slots have the same chains, most of them. */
+export function isCommon(deal: TreatmentClass['deal']): boolean {
+  return dealtBy(deal).draw === 'random';
 }
 
 /**
@@ -256,18 +312,19 @@ export function treatmentChains(
   config: ModeConfig,
   treatmentClass: TreatmentClass,
 ): ChainDefinition[] {
-  const { maps, treatment, endpoints, localEndpoints } = treatmentClass;
-  const primary = pickChain(config, maps, 'primary', endpoints);
+  const { deal, maps, treatment, endpoints, localEndpoints } = treatmentClass;
+  const primary = pickChain(config, treatmentClass, 'primary', endpoints);
   const pick = goto(primary.name);
-  const treat = (name: string, rules: readonly Rule[]): ChainDefinition =>
-    chain(`${maps.prefix}${name}${maps.suffix}`, rules);
+  const { infix, owner } = dealtBy(deal);
+  const treat = (kind: string, counts: string, rules: readonly Rule[]): ChainDefinition =>
+    chain(`${maps.prefix}${kind}${infix}-${counts}${maps.suffix}${owner}`, rules);
   const mark = setMark(config.masqueradeMark);
   switch (treatment) {
     case 'internal': {
-      return [primary, treat(`cluster-${endpoints}`, [...markOffCluster(config), [pick]])];
+      return [primary, treat('cluster', `${endpoints}`, [...markOffCluster(config), [pick]])];
     }
     case 'external':
-      return [primary, treat(`external-${endpoints}`, [[mark], [pick]])];
+      return [primary, treat('external', `${endpoints}`, [[mark], [pick]])];
     case 'external-local': {
       const fromNode = matchLocalAddress('saddr');
       const rules = [
@@ -275,11 +332,11 @@ export function treatmentChains(
         [fromNode, mark],
         [fromNode, pick],
       ];
-      const name = `external-local-${endpoints}-${localEndpoints}`;
+      const [name, counts] = ['external-local', `${endpoints}-${localEndpoints}`];
       // Without local endpoints the packet is not translated, and no-endpoint-services drops it.
-      if (localEndpoints === 0) return [primary, treat(name, rules)];
-      const local = pickChain(config, maps, 'local', localEndpoints);
-      return [primary, local, treat(name, [...rules, [goto(local.name)]])];
+      if (localEndpoints === 0) return [primary, treat(name, counts, rules)];
+      const local = pickChain(config, treatmentClass, 'local', localEndpoints);
+      return [primary, local, treat(name, counts, [...rules, [goto(local.name)]])];
     }
     default:
       return unreachable(treatment);

@@ -2,6 +2,7 @@
 import type { ChainDefinition } from '../../kernel/nft/chain.ts';
 import { IPPROTO, VERDICT } from '../../kernel/nft/constants.ts';
 import { EndpointList } from '../../net/endpoint-list.ts';
+import { slotsOf } from '../../state/deal.ts';
 import type { Forwarding, Frontend, ServicePortName } from '../../state/types.ts';
 import { bytesOf, destinationKey } from '../elements.ts';
 import type { NamedObject } from '../nft-table/objects.ts';
@@ -36,7 +37,7 @@ export interface FrontendElements extends Location {
   readonly chains: readonly ChainDefinition[];
   /** Element of the no-endpoint map. */
   readonly refusal: Verdict | undefined;
-  /** What its `endpoints` map holds, by index. */
+  /** The slots that its `endpoints` map holds, by index. */
   readonly endpoints: EndpointList;
   /** What its `localEndpoints` map holds, by index. */
   readonly local: EndpointList;
@@ -153,13 +154,14 @@ function elementsOf(
     return { id, maps, key, servicePort, firewall, isCounted, ...nothing, refusal };
   }
   const isLocal = treatment === 'external-local';
-  const endpoints = isLocal ? forwarding.cluster : forwarding[frontend.pool];
-  const local = isLocal ? forwarding.local : none;
+  const endpoints = slotsOf(forwarding, isLocal ? 'cluster' : frontend.pool);
+  const local = isLocal ? slotsOf(forwarding, 'local') : none;
   const chains = classes.treatment({
     maps,
     treatment,
     endpoints: endpoints.length,
     localEndpoints: local.length,
+    deal: forwarding.deal && { balance: forwarding.deal.balance, servicePort },
   });
   const affinity = port && frontendAffinity(config, forwarding, frontend, port);
   const refusal = isLocal && local.length === 0 ? drop : undefined;

@@ -8,7 +8,7 @@ import { ModePlanner } from '../planner.ts';
 import { readAffinityFill } from './affinity-fill.ts';
 import { NFTablesBackend, type NFTablesTypes } from './backend.ts';
 import { tableComment, tableName } from './layout.ts';
-import { probe } from './probe.ts';
+import { dealing, probe } from './probe.ts';
 import { readTraffic } from './traffic.ts';
 
 export const nftablesMode: ProxyMode = {
@@ -22,6 +22,7 @@ export const nftablesMode: ProxyMode = {
   trafficCounts: readTraffic,
   metrics: ['fullSync', 'partialSync', 'nftablesFailures', 'nftablesCleanupFailures'],
   probe,
+  dealing,
   planner: (config, environment) =>
     new ModePlanner<NFTablesTypes>({
       family: config.family,

@@ -4,6 +4,7 @@ import { unknownIndex } from '../../kernel/ops.ts';
 import { steadyDump, untilSteady } from '../../kernel/steady.ts';
 import type { Family } from '../../net/address.ts';
 import type { EndpointList } from '../../net/endpoint-list.ts';
+import { slotsOf } from '../../state/deal.ts';
 import { withHeldOrder } from '../../state/pool.ts';
 import type { Forwarding } from '../../state/types.ts';
 import type { Found } from '../backend.ts';
@@ -52,7 +53,7 @@ export class NFTablesObservation implements Found<NFTablesObjects> {
    * The pool in the order of the first frontend that holds any of it; unchanged if it is in order.
    */
   #orderOf(pool: 'cluster' | 'local', next: Forwarding): EndpointList {
-    const list = next[pool];
+    const list = slotsOf(next, pool);
     if (list.length < 2) return list;
     for (const frontend of next.frontends) {
       const part = partOf(pool, frontend);

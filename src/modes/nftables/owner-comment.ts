@@ -1,6 +1,11 @@
-/** The comments of elements, which name the Service port of the frontend. */
+/** How names of objects and comments of elements tell whose they are. */
 import { createHash } from 'node:crypto';
 import { formatServicePortName, type ServicePortName } from '../../state/types.ts';
+
+/** `default/web/tcp/http`, as kube-proxy has it in the names of its objects. */
+export function pathOf({ namespace, name, protocol, port }: ServicePortName): string {
+  return [namespace, name, protocol.toLowerCase(), port].join('/');
+}
 
 /** The longest comment that nft reads (NFTNL_UDATA_COMMENT_MAXLEN). */
 const lengthMax = 128;

@@ -9,6 +9,7 @@ import { advice, type MissingFeature, probeTransaction } from '../../kernel/nft/
 import {
   compileRule,
   dnatTo,
+  hashOf,
   inSet,
   l4proto,
   masquerade,
@@ -17,6 +18,7 @@ import {
   random,
   reject,
   type Statement,
+  saddr,
   stateNew,
   toggleMark,
   vmap,
@@ -24,6 +26,8 @@ import {
 import { fieldsOfSet } from '../../kernel/nft/sets.ts';
 import { nftOps } from '../../kernel/ops.ts';
 import { RecordWriter } from '../../kernel/records.ts';
+import type { Balance } from '../../state/deal.ts';
+import type { ModeDealing } from '../dealing.ts';
 import { frontendSelectors } from '../nft-table/parts.ts';
 import { tableLayout } from './layout.ts';
 
@@ -87,7 +91,10 @@ const ruleProbes: readonly RuleProbe[] = [
 ];
 
 /** Every op of the probe with the meaning of its refusal. */
-function probeBatch(): { ops: Uint8Array; features: (MissingFeature | undefined)[] } {
+function probeBatch(rules: readonly RuleProbe[]): {
+  ops: Uint8Array;
+  features: (MissingFeature | undefined)[];
+} {
   const writer = new RecordWriter(nftOps);
   const features: (MissingFeature | undefined)[] = [];
   const table = { family: NFPROTO[family], table: `fairlead-probe-${process.pid}` };
@@ -106,7 +113,7 @@ function probeBatch(): { ops: Uint8Array; features: (MissingFeature | undefined)
       advice: advice('CONFIG_NFT_NAT and CONFIG_NF_NAT', 'nft_chain_nat'),
     };
   }
-  for (const { chain, statements, ...missing } of ruleProbes) {
+  for (const { chain, statements, ...missing } of rules) {
     const expressions = compileRule(statements);
     features[writer.write('ruleAdd', { ...table, chain, expressions, comment: '' })] = missing;
   }
@@ -118,6 +125,27 @@ function probeBatch(): { ops: Uint8Array; features: (MissingFeature | undefined)
  * network namespace's user namespace.
  */
 export async function probe(kernel: Kernel): Promise<readonly MissingFeature[]> {
-  const { ops, features } = probeBatch();
+  const { ops, features } = probeBatch(ruleProbes);
   return probeTransaction(kernel, ops, features);
 }
+
+const hashProbe: RuleProbe = {
+  feature: 'expression hash',
+  advice: advice('CONFIG_NFT_HASH', 'nft_hash'),
+  chain: 'filter',
+  statements: [inSet([hashOf([saddr(family)], 2)], 'cluster-ips')],
+};
+
+const hashes: readonly Balance[] = ['source-hash', 'flow-hash', 'maglev'];
+
+/** A kernel may lack hashes, which only some Services ask for. */
+export const dealing: ModeDealing = {
+  name: 'mode nftables',
+  balances: new Set<Balance>(['random', 'round-robin', ...hashes]),
+  unknown: new Set(hashes),
+  usesTables: true,
+  lack: async (kernel) => {
+    const { ops, features } = probeBatch([hashProbe]);
+    return (await probeTransaction(kernel, ops, features))[0]?.feature;
+  },
+};

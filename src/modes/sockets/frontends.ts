@@ -5,6 +5,7 @@ import { sameBytes } from '../../net/bytes.ts';
 import { EndpointList } from '../../net/endpoint-list.ts';
 import type { Interval } from '../../net/interval.ts';
 import type { Protocol } from '../../net/protocol.ts';
+import { slotsOf } from '../../state/deal.ts';
 import type { Forwarding, Frontend } from '../../state/types.ts';
 import type { ModeFrontend } from '../changes.ts';
 import { binary, destinationKey } from '../elements.ts';
@@ -35,7 +36,7 @@ export interface ServedFrontend extends ModeFrontend {
   readonly protocol: Protocol;
   /** Host order. */
   readonly port: number;
-  /** Without an endpoint a client gets no answer. */
+  /** Slots. Without an endpoint a client gets no answer. */
   readonly pools: Readonly<Record<ClientKind, EndpointList>>;
   /** Undefined = all clients have the same pool. */
   readonly networks: NodeNetworks | undefined;
@@ -138,9 +139,11 @@ function nodeNetworksOf(
 
 /** The pools of a frontend; undefined = no socket listens for it. */
 function poolsOf(
-  { cluster, family, local, servicePort }: Forwarding,
+  forwarding: Forwarding,
   { treatment, pool }: Frontend,
 ): ServedFrontend['pools'] | undefined {
+  const { family, servicePort } = forwarding;
+  const [cluster, local] = [slotsOf(forwarding, 'cluster'), slotsOf(forwarding, 'local')];
   switch (treatment) {
     case 'internal':
       return forAll(pool === 'local' ? local : cluster);

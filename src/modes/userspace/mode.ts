@@ -24,6 +24,7 @@ export function userspaceMode(descriptors?: Descriptors): ProxyMode {
     metrics: [],
     trafficCounts: (_kernel, family, pause, report) =>
       switchboard.traffic.read(family, pause, report),
+    dealing: { name: 'mode userspace', balances: new Set(['round-robin']), usesTables: true },
     probe,
     planner: (config, environment) =>
       new ModePlanner<UserspaceTypes>({

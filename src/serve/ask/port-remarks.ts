@@ -1,7 +1,10 @@
 /** What determines the endpoints of a Service port, each a sentence. */
+import { counted } from '../../ask/words.ts';
 import { choose } from '../../state/categorise.ts';
+import { formatFallback } from '../../state/deal.ts';
 import type { Seen } from '../../state/resolve.ts';
 import { whyIgnored } from '../../state/topology.ts';
+import type { Forwarding } from '../../state/types.ts';
 
 /** What determines the endpoints of a port. */
 export function portRemarks(seen: Seen, zone: string): string[] {
@@ -11,8 +14,28 @@ export function portRemarks(seen: Seen, zone: string): string[] {
     ...(external === 'Local'
       ? ['From outside, endpoints of this node only are reached, and see the client’s address.']
       : []),
+    ...dealRemarks(seen.forwarding),
     ...elsewhere(seen),
     ...endpointRemarks(seen, zone),
+  ];
+}
+
+/** How connections are shared out, where an annotation decides. */
+export function dealRemarks({ deal, ...pools }: Forwarding): string[] {
+  if (deal === undefined) return [];
+  const fallback = formatFallback(deal);
+  const { asked, balance } = deal;
+  const isDone = asked === balance && fallback === undefined;
+  const slots = (['cluster', 'local'] as const)
+    .filter((pool) => deal[pool].length !== pools[pool].length)
+    .map((pool) => {
+      const { length } = pools[pool];
+      return `The pool ${pool} has ${deal[pool].length} slots for ${counted(length, 'endpoint')}.`;
+    });
+  return [
+    ...(fallback === undefined ? [] : [`${fallback[0]!.toUpperCase()}${fallback.slice(1)}.`]),
+    ...(isDone ? [`Connections are shared out by ${asked}, as an annotation asks.`] : []),
+    ...slots,
   ];
 }
 

@@ -9,6 +9,7 @@ import {
 } from '../../state/types.ts';
 import type { Interner } from '../interner.ts';
 import { readAddress } from './addresses.ts';
+import { decodeWeight } from './balancing.ts';
 import {
   type Columns,
   ColumnWriter,
@@ -48,6 +49,7 @@ export function decodeEndpointSlice(
   }
   const ports = strings.records(decodePorts(fields, opened.raw.ports));
   const columns = decodeEndpoints(fields, opened.raw.endpoints, { family, nodeName, strings });
+  const annotations = fields.object(opened.metadata.annotations, 'metadata.annotations');
   const record: EndpointSlice = {
     key: opened.id.key,
     service: objectKey(opened.id.namespace, service),
@@ -58,7 +60,8 @@ export function decodeEndpointSlice(
     conditions: columns.conditions,
     zoneHints: columns.zoneHints,
     places: columns.places,
-    triggerTimeMs: decodeTriggerTime(fields, opened.metadata),
+    weight: decodeWeight(fields, annotations),
+    triggerTimeMs: decodeTriggerTime(fields, annotations),
   };
   return { record, problems: fields.problems };
 }
@@ -98,8 +101,10 @@ function decodeFamily(fields: FieldReader, value: unknown): Family | undefined {
   return fields.refuse('addressType', 'is missing: give IPv4 or IPv6');
 }
 
-function decodeTriggerTime(fields: FieldReader, metadata: RawObject): number | undefined {
-  const annotations = fields.object(metadata.annotations, 'metadata.annotations');
+function decodeTriggerTime(
+  fields: FieldReader,
+  annotations: RawObject | undefined,
+): number | undefined {
   const field = `metadata.annotations[${triggerTimeAnnotation}]`;
   return fields.time(annotations?.[triggerTimeAnnotation], field);
 }

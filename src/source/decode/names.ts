@@ -8,6 +8,13 @@ export const zoneLabel = 'topology.kubernetes.io/zone';
 export const triggerTimeAnnotation = 'endpoints.kubernetes.io/last-change-trigger-time';
 export const connectTimeAnnotation = 'fairlead.io/connect-time';
 export const fastPathAnnotation = 'fairlead.io/fast-path';
+export const balanceAnnotation = 'fairlead.io/balance';
+export const weightAnnotation = 'fairlead.io/weight';
+/** Of Cilium: what ours mean, so that manifests can move. */
+export const ciliumBalanceAnnotation = 'service.cilium.io/lb-algorithm';
+export const ciliumWeightAnnotation = 'service.cilium.io/weight';
+/** Of kube-router. */
+export const schedulerAnnotation = 'kube-router.io/service.scheduler';
 /** Annotation of static pods: the kubelet's identifier of the pod. */
 export const mirrorAnnotation = 'kubernetes.io/config.mirror';
 export const initialEventsEndAnnotation = 'k8s.io/initial-events-end';
@@ -37,6 +44,11 @@ export const annotationNames: readonly string[] = [
   triggerTimeAnnotation,
   connectTimeAnnotation,
   fastPathAnnotation,
+  balanceAnnotation,
+  weightAnnotation,
+  ciliumBalanceAnnotation,
+  ciliumWeightAnnotation,
+  schedulerAnnotation,
   mirrorAnnotation,
   initialEventsEndAnnotation,
 ];

@@ -10,6 +10,7 @@ import { protocols } from '../../net/protocol.ts';
 import type { Service, ServicePort, UnservedService } from '../../state/types.ts';
 import { type Interner, lasting } from '../interner.ts';
 import { readCIDR, readServiceAddress } from './addresses.ts';
+import { decodeBalancing } from './balancing.ts';
 import {
   type Decoded,
   type FieldReader,
@@ -59,6 +60,7 @@ export function decodeService(raw: unknown, strings: Interner): Decoded<Service>
   const policy = (field: 'internalTrafficPolicy' | 'externalTrafficPolicy') =>
     fields.choice(spec[field], `spec.${field}`, policies, 'Cluster') ?? 'Cluster';
   const externalTrafficPolicy = policy('externalTrafficPolicy');
+  const annotations = fields.object(opened.metadata.annotations, 'metadata.annotations');
   const record: Service = {
     key: opened.id.key,
     namespace: strings.string(opened.id.namespace),
@@ -79,8 +81,9 @@ export function decodeService(raw: unknown, strings: Interner): Decoded<Service>
       type === 'LoadBalancer' && externalTrafficPolicy === 'Local',
     ),
     affinityTimeoutSeconds: decodeAffinity(fields, spec),
-    rulesOnly: isOff(connectTimeAnnotation, fields, opened.metadata),
-    ...(isOff(fastPathAnnotation, fields, opened.metadata) && { isFastPathOff: true as const }),
+    rulesOnly: isOff(connectTimeAnnotation, fields, annotations),
+    ...(isOff(fastPathAnnotation, fields, annotations) && { isFastPathOff: true as const }),
+    balancing: decodeBalancing(fields, annotations),
     awaitedLoadBalancer:
       type === 'LoadBalancer' ? decodeAwaited(fields, spec, opened.raw.status) : undefined,
     ports: strings.records(decodePorts(fields, spec.ports)),
@@ -89,8 +92,11 @@ export function decodeService(raw: unknown, strings: Interner): Decoded<Service>
 }
 
 /** Whether an annotation switches something off. */
-function isOff(annotation: string, fields: FieldReader, metadata: RawObject): boolean {
-  const annotations = fields.object(metadata.annotations, 'metadata.annotations');
+function isOff(
+  annotation: string,
+  fields: FieldReader,
+  annotations: RawObject | undefined,
+): boolean {
   const field = `metadata.annotations[${annotation}]`;
   const asked = fields.choice(annotations?.[annotation], field, ['on', 'off'], 'on');
   return asked === 'off';

@@ -203,7 +203,7 @@ describe('the limit of ports with session affinity of a Service', () => {
     expect(remembering(3, {})).toEqual({ timeouts: [60, 60, 60], told: [] });
     expect(remembering(2, {})).toEqual({
       timeouts: [60, 60, 0],
-      told: ['asks for 3 IPv4 ports with session affinity, and 2 are the most'],
+      told: ['asks for 3 IPv4 ports with session affinity or round-robin, and 2 are the most'],
     });
   });
 

@@ -1,4 +1,5 @@
 import { expect, it } from 'vitest';
+import type { Balance } from '../../../src/state/deal.ts';
 import { FrontendOwners } from '../../../src/state/frontend-owners.ts';
 import { keysOf, noSockets } from '../../../src/state/node-sockets.ts';
 import type { ResolveContext } from '../../../src/state/resolve.ts';
@@ -65,4 +66,24 @@ it('external IPs are not reported if none are served', () => {
   const sockets = { ...noSockets, addresses: keysOf([address('192.168.0.7')]) };
   rig.context = { ...context, nodeSockets: sockets, externalIPsEnabled: false };
   expect(rig.refresh('192.168.0.7')).toEqual([]);
+});
+
+it('tells once that a balance is not done here, and again when it is asked for anew', () => {
+  const rig = new Rig();
+  const here = { name: 'this mode', balances: new Set<Balance>(['random']), usesTables: false };
+  rig.context = { ...context, dealing: here };
+  const ask = (balance: Balance | undefined): string[] => {
+    const balancing = balance && { balance };
+    rig.state.apply({ kind: 'service', service: service({ balancing }) });
+    return rig.again();
+  };
+  expect(ask('maglev')).toEqual(['balance-not-done']);
+  expect(rig.again()).toEqual([]);
+  expect(ask('random')).toEqual([]);
+  expect(ask('maglev')).toEqual(['balance-not-done']);
+  rig.state.apply({ kind: 'service-gone', key: 'ns/web' });
+  expect(rig.again()).toEqual([]);
+  expect(ask('maglev')).toEqual(['balance-not-done']);
+  rig.context = { ...context, dealing: undefined };
+  expect(rig.again()).toEqual([]);
 });

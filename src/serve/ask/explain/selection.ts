@@ -6,7 +6,7 @@ import { objectKey } from '../../../state/types.ts';
 import { Pacer } from '../../../time/pacer.ts';
 import { emptyProblem, nodeless, otherFamilyProblem } from '../endpoint-problems.ts';
 import { look } from '../look.ts';
-import { endpointRemarks } from '../port-remarks.ts';
+import { dealRemarks, endpointRemarks } from '../port-remarks.ts';
 import { missingPort } from '../service-problems.ts';
 import { sliceMs } from '../services.ts';
 import type { Scene } from './scene.ts';
@@ -61,5 +61,9 @@ export function selectionOf(scene: Scene, seen: Seen, pool: 'cluster' | 'local')
       ? `${whose} is left out: it ${reason}.`
       : `${whose} are left out: each ${reason}.`;
   });
-  return [...endpointRemarks(seen, scene.engine.context.zone), ...left];
+  return [
+    ...dealRemarks(seen.forwarding),
+    ...endpointRemarks(seen, scene.engine.context.zone),
+    ...left,
+  ];
 }

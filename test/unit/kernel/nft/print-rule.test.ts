@@ -1,7 +1,17 @@
 import { describe, expect, it } from 'vitest';
 import { NFPROTO } from '../../../../src/kernel/nft/constants.ts';
 import { printRule } from '../../../../src/kernel/nft/print-rule.ts';
-import { compileRule, daddr, drop, inSet } from '../../../../src/kernel/nft/rule.ts';
+import {
+  compileRule,
+  daddr,
+  dnatTo,
+  drop,
+  hashOf,
+  inSet,
+  l4proto,
+  saddr,
+  sport,
+} from '../../../../src/kernel/nft/rule.ts';
 import type { Expression } from '../../../../src/kernel/ops.ts';
 import { rule } from '../../../conformance/ops.ts';
 
@@ -52,6 +62,15 @@ describe('a rule of another program', () => {
       { kind: 'immediateVerdict', code: -5, chain: '' },
     ];
     expect(printRule(NFPROTO.IPv4, rule(...foreign))).toBe('[ counter ] [ quota ] return');
+  });
+
+  it('is printed with what it hashes, and not as a part of the key', () => {
+    const hashing = compileRule([
+      dnatTo('IPv6', [l4proto, hashOf([saddr('IPv6'), sport], 7)], 'm'),
+    ]);
+    expect(printRule(NFPROTO.IPv6, hashing)).toBe(
+      'dnat ip6 addr . port to meta l4proto . jhash ip6 saddr . th sport mod 7 seed 0x66616972 map @m',
+    );
   });
 
   it('is printed with the sets that an address must not be in', () => {

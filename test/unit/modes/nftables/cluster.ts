@@ -2,8 +2,9 @@
 import fc from 'fast-check';
 import type { Environment, ModeConfig } from '../../../../src/modes/mode.ts';
 import { addressBytes, type Family, parseCIDR } from '../../../../src/net/address.ts';
-import { EndpointList } from '../../../../src/net/endpoint-list.ts';
+import { type EndpointKey, EndpointList } from '../../../../src/net/endpoint-list.ts';
 import type { Protocol } from '../../../../src/net/protocol.ts';
+import { type Balance, balances, dealOf } from '../../../../src/state/deal.ts';
 import { withOrderOf } from '../../../../src/state/pool.ts';
 import { type Forwarding, type Frontend, forwardingKey } from '../../../../src/state/types.ts';
 import { address, cidr } from '../../state/build.ts';
@@ -15,6 +16,9 @@ interface ServiceSpec {
   readonly cluster: readonly number[];
   readonly local: readonly number[];
   readonly affinityTimeoutSeconds: number;
+  readonly balance: Balance | undefined;
+  /** By endpoint; undefined = all are equal. */
+  readonly weights: readonly number[] | undefined;
   readonly sourceRanges: readonly string[];
   readonly nodeInSourceRanges: boolean;
 }
@@ -71,6 +75,11 @@ const serviceSpec: fc.Arbitrary<ServiceSpec> = fc.record({
   cluster: endpointIds,
   local: endpointIds,
   affinityTimeoutSeconds: fc.constantFrom(0, 0, 300, 10800),
+  balance: fc.option(fc.constantFrom(...balances), { nil: undefined, freq: 1 }),
+  weights: fc.option(fc.array(fc.nat(4), { minLength: 8, maxLength: 8 }), {
+    nil: undefined,
+    freq: 1,
+  }),
   sourceRanges: fc.oneof(
     { weight: 2, arbitrary: fc.subarray(['0/31', '0/30', '8/32', '64/29'], { maxLength: 3 }) },
     { weight: 1, arbitrary: fc.constantFrom(manyRanges(9), manyRanges(10)) },
@@ -223,7 +232,26 @@ function forwardingOf(
     nodeInSourceRanges: service.nodeInSourceRanges,
     rulesOnly: false,
     healthCheckNodePort: 0,
+    deal: dealOfSpec(service, { cluster, local }),
   };
+}
+
+/** So few that a table is not much longer than a pool. */
+const slotsMax = 20;
+
+function dealOfSpec(
+  { balance, weights }: ServiceSpec,
+  pools: Pick<Forwarding, 'cluster' | 'local'>,
+) {
+  const byEndpoint = new Map<EndpointKey, number>();
+  for (const list of Object.values(pools)) {
+    for (let i = 0; weights !== undefined && i < list.length; i += 1) {
+      byEndpoint.set(list.key(i), weights[list.address(i).at(-1)! - 1]!);
+    }
+  }
+  const given = weights && byEndpoint;
+  const input = { asked: balance, weights: given, slotsMax, here: undefined, canRemember: true };
+  return dealOf(input, pools);
 }
 
 function frontendOf(

@@ -50,13 +50,13 @@ function idOf(key: Uint8Array, index: number): string {
   return elementId({ key: full, flags: 0 });
 }
 
-/** The random picks that a packet may come to from a chain. */
+/** The picks that a packet may come to from a chain. */
 function picksOf(table: Table, name: string): { set: string; count: number }[] {
   const picks: { set: string; count: number }[] = [];
   for (const { expressions } of table.chains.get(name)?.rules ?? []) {
     let count = 0;
     for (const expression of readRule(expressions)) {
-      if (expression.kind === 'numgen') count = expression.modulus;
+      if (expression.kind === 'numgen' || expression.kind === 'hash') count = expression.modulus;
       if (expression.kind === 'lookup' && count > 0) picks.push({ set: expression.set, count });
       if (expression.kind === 'immediateVerdict') picks.push(...picksOf(table, expression.chain));
     }

@@ -1,0 +1,235 @@
+/**
+ * The deal of a Service port: how its connections are shared out among the endpoints of a pool. An
+ * endpoint has a number of slots, and every data path draws slots. Pure.
+ */
+import type { EndpointKey, EndpointList } from '../net/endpoint-list.ts';
+import { hashTable } from './hash-table.ts';
+
+/**
+ * How a slot is drawn for a new connection:
+ * - `random`, `round-robin`: each by itself, or in turn;
+ * - `source-hash`, `flow-hash`: by the client's address, or by its address and port;
+ * - `maglev`: by the client's address and port, from a table that is the same on all nodes;
+ * - `least-connections`: where the fewest are open, as this node sees them.
+ */
+export const balances = [
+  'random',
+  'round-robin',
+  'source-hash',
+  'flow-hash',
+  'maglev',
+  'least-connections',
+] as const;
+export type Balance = (typeof balances)[number];
+
+/** The two pools of a Service port. */
+interface Pools {
+  readonly cluster: EndpointList;
+  readonly local: EndpointList;
+}
+
+/** What a Service asks for. */
+export interface Balancing {
+  /** Undefined: it asks for none. */
+  readonly balance: Balance | undefined;
+}
+
+/** What the mode that runs can do. */
+export interface DealingHere {
+  /** What cannot do the others: `mode iptables`. */
+  readonly name: string;
+  readonly balances: ReadonlySet<Balance>;
+  /**
+   * Those of which the kernel has not answered yet whether it can do them; `random` stands for
+   * weights. Default: none.
+   */
+  readonly unknown?: ReadonlySet<Balance>;
+  /** What the kernel lacks for some of `balances`: `scheduler mh of IPVS (ENOENT)`. Default: nothing. */
+  readonly lacks?: ReadonlyMap<Balance, string>;
+  /** Tables of `maglev` are used; otherwise endpoints have the slots of their weights. */
+  readonly usesTables: boolean;
+}
+
+/**
+ * How slots are drawn, and the slots of both pools, each with its endpoint. Only Service ports have
+ * a deal that ask for a balance, or whose endpoints have different weights.
+ */
+export interface Deal extends Pools {
+  /** Undefined: the Service asks for none. */
+  readonly asked: Balance | undefined;
+  /** What is done: `random` stands for what is done without being asked. */
+  readonly balance: Balance;
+  /**
+   * Why another than `asked` is done: `mode iptables cannot do it`; undefined: it is done, or will
+   * be once the kernel has answered that it can.
+   */
+  readonly because: string | undefined;
+}
+
+/** The weight of endpoints whose EndpointSlice gives none. It is Cilium's, too. */
+export const standardWeight = 100;
+export const weightMax = 65_535;
+
+export interface DealInput {
+  readonly asked: Balance | undefined;
+  /** Undefined: all have the same. */
+  readonly weights: ReadonlyMap<EndpointKey, number> | undefined;
+  /** The most slots that a pool may have; at least one for each endpoint it always has. */
+  readonly slotsMax: number;
+  readonly here: DealingHere | undefined;
+  /** False: the Service has too many ports that remember something. */
+  readonly canRemember: boolean;
+}
+
+/** The most slots of all pools of one Service in one family together. */
+export const serviceSlotsMax = 65_536;
+
+/** Undefined: every endpoint has one slot, and nothing is asked for. */
+export function dealOf(
+  { asked, canRemember, here, slotsMax, weights }: DealInput,
+  pools: Pools,
+): Deal | undefined {
+  if (asked === undefined && weights === undefined) return undefined;
+  const because = whyNot(asked, { canRemember, here, weights });
+  const isDone = because === undefined && !here?.unknown?.has(asked ?? 'random');
+  const balance = isDone ? (asked ?? 'random') : 'random';
+  const given = balance === 'random' && !canWeigh(here) ? undefined : weights;
+  const isTable = balance === 'maglev' && (here?.usesTables ?? true);
+  const slots = (list: EndpointList): EndpointList => {
+    if (list.length < 2) return list;
+    const own = weightsIn(list, given);
+    return isTable ? hashTable(list, own, slotsMax) : spread(list, slotCounts(own, slotsMax));
+  };
+  const cluster = slots(pools.cluster);
+  const local = pools.local === pools.cluster ? cluster : slots(pools.local);
+  const isPlain = cluster === pools.cluster && local === pools.local;
+  if (asked === undefined && isPlain && given === weights) return undefined;
+  return { asked, balance, because, cluster, local };
+}
+
+/** Whether weights count without another balance. */
+function canWeigh(here: DealingHere | undefined): boolean {
+  return !here?.unknown?.has('random') && !here?.lacks?.has('random');
+}
+
+function whyNot(
+  asked: Balance | undefined,
+  { canRemember, here, weights }: Pick<DealInput, 'canRemember' | 'here' | 'weights'>,
+): string | undefined {
+  if (asked === undefined || asked === 'random') {
+    const lack = weights && here?.lacks?.get('random');
+    return lack && `this kernel lacks ${lack}`;
+  }
+  if (here !== undefined && !here.balances.has(asked)) return `${here.name} cannot do it`;
+  const lack = here?.lacks?.get(asked);
+  if (lack !== undefined) return `this kernel lacks ${lack}`;
+  if (asked !== 'round-robin' || canRemember) return undefined;
+  return 'its Service has too many ports';
+}
+
+/** `balance maglev is not done: mode iptables cannot do it; …`; undefined: what is asked is done. */
+export function formatFallback({ asked, because }: Deal): string | undefined {
+  if (because === undefined) return undefined;
+  if (asked === undefined || asked === 'random') {
+    return `weights do not count: ${because}; all endpoints get as many connections`;
+  }
+  return `balance ${asked} is not done: ${because}; connections are shared out as without it`;
+}
+
+/** The slots of a pool: those of its deal, or one for each endpoint. */
+export function slotsOf(
+  port: Pools & { readonly deal?: Deal | undefined },
+  pool: keyof Pools,
+): EndpointList {
+  return (port.deal ?? port)[pool];
+}
+
+function weightsIn(
+  list: EndpointList,
+  weights: ReadonlyMap<EndpointKey, number> | undefined,
+): number[] {
+  const own = Array.from({ length: list.length }, (_, i) => {
+    return weights?.get(list.key(i)) ?? standardWeight;
+  });
+  // Where no endpoint is to get connections, all are.
+  return own.some((weight) => weight > 0) ? own : own.fill(1);
+}
+
+/** The number of slots that a pool of any length may have. */
+const slotsAlways = 256;
+
+/**
+ * The number of slots of each endpoint: proportional to its weight, and none without one. Weights
+ * are exact if their sum, divided by their greatest common divisor, is at most 256, or two for each
+ * endpoint if that is more. Otherwise they are rounded to that number of slots, and an endpoint has
+ * one at least.
+ */
+export function slotCounts(weights: readonly number[], slotsMax: number): number[] {
+  const positive = weights.filter((weight) => weight > 0);
+  const common = positive.reduce(greatestCommonDivisor);
+  const sum = positive.reduce((all, weight) => all + weight, 0);
+  const most = Math.max(
+    positive.length,
+    Math.min(slotsMax, Math.max(slotsAlways, 2 * positive.length)),
+  );
+  if (sum / common <= most) return weights.map((weight) => weight / common);
+  return apportion(weights, sum, most);
+}
+
+function greatestCommonDivisor(a: number, b: number): number {
+  return b === 0 ? a : greatestCommonDivisor(b, a % b);
+}
+
+/** Every endpoint with a weight has one slot; the largest remainders get the rest. */
+function apportion(weights: readonly number[], sum: number, slots: number): number[] {
+  const counts = weights.map((weight) =>
+    weight === 0 ? 0 : Math.max(1, Math.floor((weight * slots) / sum)),
+  );
+  let left = slots - counts.reduce((all, count) => all + count, 0);
+  const owed = (i: number): number => (weights[i]! * slots) / sum - counts[i]!;
+  const order = Array.from(weights, (_, i) => i).filter((i) => weights[i]! > 0);
+  order.sort((a, b) => owed(b) - owed(a) || a - b);
+  for (let at = 0; left > 0; at = (at + 1) % order.length, left -= 1) counts[order[at]!]! += 1;
+  // Small weights that were rounded up to one slot take it from those that have the most over.
+  for (let at = order.length - 1; left < 0 && at >= 0; at -= 1) {
+    const i = order[at]!;
+    const given = Math.min(-left, counts[i]! - 1);
+    counts[i]! -= given;
+    left += given;
+  }
+  return counts;
+}
+
+/** The slots, those of each endpoint evenly apart. `list` itself when each has one. */
+export function spread(list: EndpointList, counts: readonly number[]): EndpointList {
+  if (counts.every((count) => count === 1)) return list;
+  const slots: { readonly index: number; readonly at: number }[] = [];
+  counts.forEach((count, index) => {
+    for (let k = 0; k < count; k += 1) slots.push({ index, at: (k + 0.5) / count });
+  });
+  slots.sort((a, b) => a.at - b.at || a.index - b.index);
+  return list.picked(Uint32Array.from(slots, ({ index }) => index));
+}
+
+/** How many slots each endpoint of `pool` has. */
+export function slotsOfEach(pool: EndpointList, slots: EndpointList): number[] {
+  if (pool === slots) return Array.from({ length: pool.length }, () => 1);
+  const counts = new Map<EndpointKey, number>();
+  for (let i = 0; i < slots.length; i += 1) {
+    const key = slots.key(i);
+    counts.set(key, (counts.get(key) ?? 0) + 1);
+  }
+  return Array.from({ length: pool.length }, (_, i) => counts.get(pool.key(i)) ?? 0);
+}
+
+export function sameDeal(a: Deal | undefined, b: Deal | undefined): boolean {
+  if (a === b) return true;
+  if (a === undefined || b === undefined) return false;
+  return (
+    a.asked === b.asked &&
+    a.balance === b.balance &&
+    a.because === b.because &&
+    a.cluster.equals(b.cluster) &&
+    a.local.equals(b.local)
+  );
+}

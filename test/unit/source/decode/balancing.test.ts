@@ -1,0 +1,87 @@
+/** Annotations about balances and weights: ours, those of others, and values that mean nothing. */
+import { describe, expect, it } from 'vitest';
+import { decodeBalancing, decodeWeight } from '../../../../src/source/decode/balancing.ts';
+import { FieldReader } from '../../../../src/source/decode/field-reader.ts';
+import { balances } from '../../../../src/state/deal.ts';
+
+function reading<T>(
+  read: (fields: FieldReader, annotations: Record<string, unknown> | undefined) => T,
+  annotations: Record<string, unknown> | undefined,
+) {
+  const fields = new FieldReader('Service');
+  const value = read(fields, annotations);
+  return { value, told: fields.problems.map(({ field, reason }) => `${field} ${reason}`) };
+}
+
+const balanceOf = (annotations: Record<string, unknown> | undefined) => {
+  const { value, told } = reading(decodeBalancing, annotations);
+  return { balance: value?.balance, told };
+};
+const weightOf = (annotations: Record<string, unknown> | undefined) => {
+  return reading(decodeWeight, annotations);
+};
+
+const ours = 'fairlead.io/balance';
+const cilium = 'service.cilium.io/lb-algorithm';
+const kubeRouter = 'kube-router.io/service.scheduler';
+
+describe('the balance of a Service', () => {
+  it.each(balances)('is %s where our annotation says so', (balance) => {
+    expect(balanceOf({ [ours]: balance })).toEqual({ balance, told: [] });
+  });
+
+  it.each([
+    [cilium, 'random', 'random'],
+    [cilium, 'maglev', 'maglev'],
+    [cilium, 'least-conn', 'least-connections'],
+    [kubeRouter, 'rr', 'round-robin'],
+    [kubeRouter, 'wlc', 'least-connections'],
+    [kubeRouter, 'sh', 'source-hash'],
+    [kubeRouter, 'mh', 'maglev'],
+  ])('is understood from %s: %s', (annotation, value, balance) => {
+    expect(balanceOf({ [annotation]: value })).toEqual({ balance, told: [] });
+  });
+
+  it('is ours before those of others, also where ours is wrong', () => {
+    const others = { [cilium]: 'maglev', [kubeRouter]: 'rr' };
+    expect(balanceOf({ ...others, [ours]: 'random' }).balance).toBe('random');
+    expect(balanceOf(others).balance).toBe('maglev');
+    expect(balanceOf({ ...others, [ours]: 'fair' })).toEqual({
+      balance: undefined,
+      told: [
+        'metadata.annotations[fairlead.io/balance] must be one of random, round-robin, source-hash, flow-hash, maglev, least-connections, is "fair"',
+      ],
+    });
+  });
+
+  it.each([undefined, {}, { other: 'x' }])('is none where no annotation gives one: %j', (none) => {
+    expect(balanceOf(none)).toEqual({ balance: undefined, told: [] });
+  });
+
+  it.each(['dh', 'toString', '', 7, null])(
+    'is none where the value is %j, and that is told',
+    (value) => {
+      const { balance, told } = balanceOf({ [kubeRouter]: value });
+      expect(balance).toBeUndefined();
+      expect(told).toHaveLength(1);
+    },
+  );
+});
+
+describe('the weight of an EndpointSlice', () => {
+  it.each([
+    ['0', 0],
+    ['65535', 65_535],
+  ])('may be %s', (value, weight) => {
+    expect(weightOf({ 'fairlead.io/weight': value })).toEqual({ value: weight, told: [] });
+    expect(weightOf({ 'service.cilium.io/weight': value })).toEqual({ value: weight, told: [] });
+  });
+
+  it.each(['65536', '-1', '1.5', 'x', '', '1e3', 7])('may not be %j', (value) => {
+    const { told, value: weight } = weightOf({ 'fairlead.io/weight': value });
+    expect(weight).toBeUndefined();
+    expect(told).toEqual([
+      `metadata.annotations[fairlead.io/weight] must be a whole number 0–65535 in quotes, is ${JSON.stringify(value)}`,
+    ]);
+  });
+});

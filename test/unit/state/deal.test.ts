@@ -1,0 +1,334 @@
+/** Which slots endpoints get, and what becomes of them when endpoints and weights change. */
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import type { EndpointList } from '../../../src/net/endpoint-list.ts';
+import { noLimits } from '../../../src/state/budget.ts';
+import {
+  type Balance,
+  balances,
+  type Deal,
+  dealOf,
+  formatFallback,
+  slotCounts,
+  slotsOfEach,
+  spread,
+} from '../../../src/state/deal.ts';
+import { hashTable, standardSize } from '../../../src/state/hash-table.ts';
+import { keepSlots } from '../../../src/state/pool.ts';
+import { resolve } from '../../../src/state/resolve.ts';
+import type { Forwarding } from '../../../src/state/types.ts';
+import { pool } from '../modes/nftables/forwardings.ts';
+import {
+  context,
+  type Endpoint,
+  http,
+  portsOf,
+  ready,
+  readyLocal,
+  resolveOne,
+  service,
+  slice,
+  slicePort,
+} from './build.ts';
+
+const everywhere = Number.POSITIVE_INFINITY;
+const weights = fc.array(fc.nat(65_535), { minLength: 1, maxLength: 60 });
+const positive = weights.filter((all) => all.some((weight) => weight > 0));
+
+const sum = (numbers: readonly number[]): number => numbers.reduce((a, b) => a + b, 0);
+const upTo = (count: number): number[] => Array.from({ length: count }, (_, i) => i + 1);
+
+describe('the slots of weights', () => {
+  it('give each endpoint its share, to a slot of 256 and those that small shares need', () => {
+    fc.assert(
+      fc.property(positive, (all) => {
+        const counts = slotCounts(all, everywhere);
+        const small = all.filter((weight) => weight > 0 && (weight * 256) / sum(all) < 1).length;
+        all.forEach((weight, i) => {
+          const error = Math.abs(counts[i]! / sum(counts) - weight / sum(all));
+          expect(error).toBeLessThanOrEqual((1 + small) / 256);
+        });
+      }),
+    );
+  });
+
+  it('are none without a weight, one at least with one, and no more than allowed', () => {
+    fc.assert(
+      fc.property(positive, fc.nat(300), (all, most) => {
+        const counts = slotCounts(all, most);
+        expect(counts.map((count) => count > 0)).toEqual(all.map((weight) => weight > 0));
+        const sharers = all.filter((weight) => weight > 0).length;
+        expect(sum(counts)).toBeLessThanOrEqual(Math.max(sharers, Math.min(most, 256)));
+      }),
+    );
+  });
+
+  it.each([
+    [
+      [100, 100, 100],
+      [1, 1, 1],
+    ],
+    [
+      [100, 300],
+      [1, 3],
+    ],
+    [
+      [50, 100, 100],
+      [1, 2, 2],
+    ],
+    [
+      [0, 7],
+      [0, 1],
+    ],
+    [
+      [1, 65_535],
+      [1, 255],
+    ],
+  ])('of %j are %j', (all, counts) => {
+    expect(slotCounts(all, everywhere)).toEqual(counts);
+  });
+
+  it('stand apart, so that turns do not come in bursts', () => {
+    const slots = spread(pool(1, 2), [4, 2]);
+    expect(slots.texts().map((text) => text.at(-6))).toEqual(['1', '2', '1', '1', '2', '1']);
+  });
+});
+
+describe('slots that are kept in order', () => {
+  const lists = fc.array(fc.nat(5), { minLength: 1, maxLength: 30 }).map((ids) => pool(...ids));
+
+  it('are those of next, and change no more positions than they must', () => {
+    fc.assert(
+      fc.property(lists, lists, (previous, next) => {
+        const kept = keepSlots(previous, next);
+        expect(kept.texts().sort()).toEqual(next.texts().sort());
+        const common = Math.min(previous.length, next.length);
+        const before = previous.texts(common);
+        const needed = sum(
+          [...new Set(before)].map((text) => {
+            const due = next.texts().filter((one) => one === text).length;
+            return Math.max(0, before.filter((one) => one === text).length - due);
+          }),
+        );
+        const changed = before.filter((text, i) => text !== kept.text(i)).length;
+        expect(changed).toBe(needed);
+      }),
+    );
+  });
+});
+
+describe('the table of maglev', () => {
+  const equal = (count: number): number[] => upTo(count).map(() => 100);
+  const table = (list: EndpointList): EndpointList => {
+    return hashTable(list, equal(list.length), everywhere);
+  };
+
+  it.each([2, 3, 5, 10, 16, 20])(
+    'changes hands in at most 1.5/n of its slots when one of %i endpoints goes',
+    (count) => {
+      const before = table(pool(...upTo(count)));
+      expect(before.length).toBe(standardSize);
+      for (const gone of upTo(count)) {
+        const after = table(pool(...upTo(count).filter((id) => id !== gone)));
+        let moved = 0;
+        for (let i = 0; i < before.length; i += 1) {
+          // What has only one endpoint left is not drawn from a table.
+          const next = after.length === 1 ? after.text(0) : after.text(i);
+          if (before.text(i) !== next) moved += 1;
+        }
+        expect(moved / before.length).toBeLessThanOrEqual(1.5 / count);
+      }
+    },
+  );
+
+  it('is the one of rounds in which endpoints have turns by their weights', () => {
+    const some = fc.array(fc.nat(9), { minLength: 1, maxLength: 7 });
+    fc.assert(
+      fc.property(some, (all) => {
+        fc.pre(all.some((weight) => weight > 0));
+        const list = pool(...upTo(all.length));
+        const slots = hashTable(list, all, 61);
+        const most = Math.max(...all);
+        // Who has had a turn after how many rounds, played one by one.
+        const turns = all.map(() => 0);
+        for (let round = 1; sum(turns) < slots.length; round += 1) {
+          all.forEach((weight, i) => {
+            const isDue = Math.floor((round * weight) / most) > turns[i]!;
+            if (isDue && sum(turns) < slots.length) turns[i]! += 1;
+          });
+        }
+        expect(slotsOfEach(list, slots)).toEqual(turns);
+      }),
+    );
+  });
+
+  it('has as many slots for each endpoint, to one hundredth of them', () => {
+    for (const count of [2, 7, 30, 150]) {
+      const list = pool(...upTo(count));
+      for (const slots of slotsOfEach(list, table(list))) {
+        expect(Math.abs(slots - standardSize / count)).toBeLessThanOrEqual(1);
+      }
+    }
+  });
+
+  it('has slots by weight', () => {
+    const list = pool(1, 2, 3, 4);
+    const slots = hashTable(list, [100, 200, 50, 0], everywhere);
+    const [a, b, c, none] = slotsOfEach(list, slots).map((count) => count / slots.length);
+    expect(none).toBe(0);
+    expect(a).toBeCloseTo(2 / 7, 2);
+    expect(b).toBeCloseTo(4 / 7, 2);
+    expect(c).toBeCloseTo(1 / 7, 2);
+  });
+
+  it('is never changed: clients and nodes rely on these slots', () => {
+    const list = pool(1, 2, 3, 4, 5);
+    const hosts = hashTable(list, equal(5), 13).texts();
+    expect(hosts.map((text) => text.split(/[.:]/)[3]).join('')).toMatchInlineSnapshot(
+      `"2145123324351"`,
+    );
+  });
+
+  it('has as many slots as are allowed, and one for each endpoint if it can', () => {
+    expect(hashTable(pool(1, 2, 3), equal(3), 1000).length).toBe(509);
+    expect(hashTable(pool(1, 2, 3), equal(3), 2).length).toBe(3);
+    expect(table(pool(...upTo(1000))).length).toBe(16_381);
+  });
+});
+
+describe('the deal of a Service port', () => {
+  const cluster = pool(1, 2, 3);
+  const local = pool(2);
+  const deal = (asked: Balance | undefined, given?: readonly number[], here?: readonly Balance[]) =>
+    dealOf(
+      {
+        asked,
+        weights: given && new Map(given.map((weight, i) => [cluster.key(i), weight])),
+        slotsMax: everywhere,
+        here: here && { name: 'this mode', balances: new Set(here), usesTables: true },
+        canRemember: true,
+      },
+      { cluster, local },
+    );
+
+  it('is none where nothing asks for one', () => {
+    expect(deal(undefined)).toBeUndefined();
+    expect(deal(undefined, [7, 7, 7])).toBeUndefined();
+  });
+
+  it('has weights without a balance', () => {
+    const { asked, balance, ...slots } = deal(undefined, [100, 200]) as Deal;
+    expect({ asked, balance }).toEqual({ asked: undefined, balance: 'random' });
+    // The third has the weight of those that have none.
+    expect(slotsOfEach(cluster, slots.cluster)).toEqual([1, 2, 1]);
+    expect(slots.local).toBe(local);
+  });
+
+  it('shares out evenly among endpoints that all have the weight 0', () => {
+    expect(deal('random', [0, 0, 0])!.cluster).toBe(cluster);
+  });
+
+  it.each(balances.filter((one) => one !== 'random'))(
+    'falls to random where %s cannot be done, and says so',
+    (asked) => {
+      const done = deal(asked, undefined, balances)!;
+      expect(done.balance).toBe(asked);
+      expect(formatFallback(done)).toBeUndefined();
+      const { balance, ...rest } = deal(asked, undefined, [])!;
+      expect(balance).toBe('random');
+      expect(formatFallback({ balance, ...rest })).toBe(
+        `balance ${asked} is not done: this mode cannot do it; connections are shared out as without it`,
+      );
+      expect(rest.cluster).toBe(cluster);
+    },
+  );
+});
+
+describe('weights of a kernel that lacks what they need', () => {
+  const cluster = pool(1, 2);
+  const weights = new Map([[cluster.key(0), 300]]);
+  const deal = (asked: Balance | undefined, fields: object, given?: typeof weights) =>
+    dealOf(
+      {
+        asked,
+        weights: given,
+        slotsMax: everywhere,
+        here: { name: 'this mode', balances: new Set(balances), usesTables: false, ...fields },
+        canRemember: true,
+      },
+      { cluster, local: cluster },
+    );
+
+  it.each([undefined, 'random'] as const)('do not count, and it is told: %s', (asked) => {
+    const lacks = new Map<Balance, string>([['random', 'scheduler wrr']]);
+    const without = deal(asked, { lacks }, weights)!;
+    expect(without.cluster).toBe(cluster);
+    expect(formatFallback(without)).toBe(
+      'weights do not count: this kernel lacks scheduler wrr; all endpoints get as many connections',
+    );
+    expect(deal('maglev', { lacks }, weights)!.cluster.length).toBe(4);
+    expect(deal(asked, { lacks })?.because).toBeUndefined();
+  });
+
+  it('wait for its answer, as balances do, without a word', () => {
+    const unknown = new Set(balances);
+    expect(deal(undefined, { unknown }, weights)).toMatchObject({ cluster, because: undefined });
+    expect(deal('maglev', { unknown })).toMatchObject({ balance: 'random', because: undefined });
+    expect(deal(undefined, { unknown: new Set() }, weights)!.cluster.length).toBe(4);
+  });
+});
+
+describe('the deal of a Service', () => {
+  const sliced = (weight: number | undefined, hosts: Record<string, Endpoint>) => {
+    return slice(hosts, { key: `ns/${Object.keys(hosts).join()}-${weight}`, weight });
+  };
+
+  it('has the weights of its EndpointSlices, in each pool', () => {
+    const { deal, cluster, local } = resolveOne(
+      service({
+        internalTrafficPolicy: 'Local',
+        externalTrafficPolicy: 'Local',
+        type: 'NodePort',
+        ports: [{ ...http, nodePort: 30080 }],
+      }),
+      [
+        sliced(300, { '10.0.0.1': readyLocal }),
+        sliced(100, { '10.0.0.2': readyLocal, '10.0.0.3': ready }),
+        // The greater one counts.
+        sliced(50, { '10.0.0.1': readyLocal }),
+      ],
+    );
+    expect(slotsOfEach(cluster, deal!.cluster)).toEqual([3, 1, 1]);
+    expect(slotsOfEach(local, deal!.local)).toEqual([3, 1]);
+  });
+
+  it('has fewer slots where it has many frontends, and all nodes have as many', () => {
+    const slots = (ports: number): number => {
+      const [{ deal }] = resolve(
+        service({ balancing: { balance: 'maglev' }, ports: portsOf(ports) }),
+        [sliced(undefined, { '10.0.0.1': ready, '10.0.0.2': ready })].map((one) => ({
+          ...one,
+          ports: portsOf(ports).map(({ name }) => slicePort(name, 8080)),
+        })),
+        context,
+      ) as [Forwarding];
+      return deal!.cluster.length;
+    };
+    expect([slots(1), slots(16), slots(17), slots(200), slots(20_000)]).toEqual([
+      4093, 4093, 2039, 251, 2,
+    ]);
+  });
+
+  it('takes no turns where more ports remember something than may', () => {
+    const forwardings = resolve(
+      service({ balancing: { balance: 'round-robin' }, ports: portsOf(3) }),
+      [],
+      { ...context, limits: { ...noLimits, affinityPorts: 2 } },
+    );
+    expect(forwardings.map(({ deal }) => deal!.balance)).toEqual([
+      'round-robin',
+      'round-robin',
+      'random',
+    ]);
+  });
+});
