@@ -6,6 +6,7 @@ import { parseArgs } from 'node:util';
 import { affinity } from './affinity.ts';
 import { apiChange } from './api-change.ts';
 import { apiChurn } from './api-churn.ts';
+import { apiClient } from './api-client.ts';
 import { apiServer } from './api-server.ts';
 import { apiStart } from './api-start.ts';
 import { apiStorm } from './api-storm.ts';
@@ -28,6 +29,7 @@ import { repair } from './repair.ts';
 import { sourceRanges } from './source-ranges.ts';
 import { tenant } from './tenant.ts';
 import { turns } from './turns.ts';
+import { waits } from './waits.ts';
 
 const questions: Readonly<Record<string, (extent: Extent) => Promise<string>>> = {
   boundary,
@@ -48,9 +50,11 @@ const questions: Readonly<Record<string, (extent: Extent) => Promise<string>>> =
   memory,
   idle,
   'api-server': apiServer,
+  'api-client': apiClient,
   'api-storm': apiStorm,
   tenant,
   turns,
+  waits,
   hostile,
   probes,
   ask: askQuestion,

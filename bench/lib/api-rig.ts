@@ -50,7 +50,7 @@ export function withCluster<T>(
   });
 }
 
-const node = {
+export const node = {
   kind: 'Node',
   metadata: { name: 'node-1' },
   status: { addresses: [{ type: 'InternalIP', address: '192.0.2.1' }] },

@@ -24,11 +24,12 @@ export class KubeProxy {
     namespace: Namespace,
     kubeconfig: string,
     mode: 'nftables' | 'iptables' = 'nftables',
+    contentType = 'application/json',
   ) {
     this.#namespace = namespace;
     const argv = [
       `--kubeconfig=${kubeconfig}`,
-      '--kube-api-content-type=application/json',
+      `--kube-api-content-type=${contentType}`,
       `--proxy-mode=${mode}`,
       '--hostname-override=node-1',
       '--cluster-cidr=11.0.0.0/8',

@@ -3,11 +3,19 @@
 //
 //   connect_loop serve PORT
 //   connect_loop connect ADDRESS PORT COUNT
+//   connect_loop pace new|open ADDRESS PORT
 //
 // The client prints JSON: connections a second, and p50 and p99 of connect(2) in microseconds. It
 // closes with a reset, so that no port stays in TIME_WAIT.
+//
+// `pace` connects each millisecond (`new`), or sends a byte on one connection and waits for it to
+// come back (`open`, from the server of test/lab/native/load.cc), until its input ends. Then it prints
+// JSON: how often, how often it failed, and p50, p99.9 and the longest time in microseconds, each
+// from the moment at which it was due.
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -19,6 +27,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 namespace {
@@ -56,6 +65,59 @@ int Serve(const char* port) {
   }
 }
 
+bool ConnectOnce(const sockaddr_in& at) {
+  const linger reset{1, 0};
+  const int connection = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (connection < 0) Fail("socket");
+  setsockopt(connection, SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
+  const bool connected =
+      connect(connection, reinterpret_cast<const sockaddr*>(&at), sizeof at) == 0;
+  close(connection);
+  return connected;
+}
+
+/** A connection to the server of test/lab/native/load.cc, which first tells its address. */
+int OpenConnection(const sockaddr_in& at) {
+  const int connection = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const int on = 1;
+  setsockopt(connection, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  if (connect(connection, reinterpret_cast<const sockaddr*>(&at), sizeof at) != 0) Fail("connect");
+  std::uint32_t server = 0;
+  if (recv(connection, &server, sizeof server, MSG_WAITALL) != sizeof server) Fail("receive");
+  return connection;
+}
+
+bool Exchange(int connection) {
+  char byte = 'x';
+  return send(connection, &byte, 1, MSG_NOSIGNAL) == 1 && recv(connection, &byte, 1, 0) == 1;
+}
+
+bool InputEnded() {
+  pollfd input{STDIN_FILENO, POLLIN, 0};
+  return poll(&input, 1, 0) > 0;
+}
+
+int Pace(bool open, const char* address, const char* port) {
+  constexpr std::chrono::milliseconds kPeriod{1};
+  const sockaddr_in at = At(address, port);
+  const int connection = open ? OpenConnection(at) : -1;
+  std::vector<double> took_us;
+  std::size_t failed = 0;
+  auto due = Clock::now();
+  while (!InputEnded()) {
+    due += kPeriod;
+    std::this_thread::sleep_until(due);
+    if (!(open ? Exchange(connection) : ConnectOnce(at))) ++failed;
+    took_us.push_back(std::chrono::duration<double, std::micro>(Clock::now() - due).count());
+  }
+  if (took_us.empty()) took_us.push_back(0);
+  std::sort(took_us.begin(), took_us.end());
+  const std::size_t count = took_us.size();
+  std::printf("{\"count\":%zu,\"failed\":%zu,\"p50Us\":%.1f,\"p999Us\":%.1f,\"maxUs\":%.1f}\n",
+              count, failed, took_us[count / 2], took_us[count * 999 / 1000], took_us.back());
+  return 0;
+}
+
 int Connect(const char* address, const char* port, std::size_t count) {
   const sockaddr_in at = At(address, port);
   const linger reset{1, 0};
@@ -87,6 +149,11 @@ int main(int argc, char** argv) {
   if (argc == 5 && std::string_view(argv[1]) == "connect" && std::atoi(argv[4]) > 0) {
     return Connect(argv[2], argv[3], static_cast<std::size_t>(std::atoi(argv[4])));
   }
-  std::fputs("usage: connect_loop serve PORT | connect ADDRESS PORT COUNT\n", stderr);
+  if (argc == 5 && std::string_view(argv[1]) == "pace") {
+    return Pace(std::string_view(argv[2]) == "open", argv[3], argv[4]);
+  }
+  std::fputs(
+      "usage: connect_loop serve PORT | connect ADDRESS PORT COUNT | pace new|open ADDRESS PORT\n",
+      stderr);
   return 2;
 }

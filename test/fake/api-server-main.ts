@@ -22,7 +22,7 @@ type Command =
   /** Makes Services with a slice each. */
   | ({ readonly do: 'populate' } & ClusterSize)
   /** Replaces one endpoint in each of `count` slices. Answered when all events are sent. */
-  | { readonly do: 'replace'; readonly count: number }
+  | { readonly do: 'replace'; readonly count: number; readonly except?: string | undefined }
   /** Replaces endpoints at a rate, for a time. Answers a `Churned` at its end. */
   | ({ readonly do: 'churn' } & Churn)
   | { readonly do: 'apply'; readonly object: Raw }
@@ -55,7 +55,7 @@ async function run(server: FakeApiServer, command: Command): Promise<unknown> {
     case 'populate':
       return populate(server.store, command);
     case 'replace':
-      replaceEndpoints(server.store, command.count);
+      replaceEndpoints(server.store, command.count, keysBut(server, command.except));
       return await server.drained();
     case 'churn':
       return await churn(server, command);
@@ -83,6 +83,12 @@ async function run(server: FakeApiServer, command: Command): Promise<unknown> {
 
 /** After so many changes, watches get their turn. */
 const changesAtOnce = 500;
+
+/** Of all slices whose keys do not begin with `except`. */
+function keysBut(server: FakeApiServer, except: string | undefined): string[] {
+  const keys = [...server.store.objects('endpointslices').keys()];
+  return except === undefined ? keys : keys.filter((key) => !key.startsWith(except));
+}
 
 async function churn(
   server: FakeApiServer,
