@@ -1,7 +1,7 @@
 /**
- * Do packets wait while a cluster is loaded? A connection is made each millisecond through a
- * Service that was there before, and another one through rules of others, and a byte goes to and fro
- * on an open connection of that Service, while thousands of Services come, while the proxy is
+ * Do packets wait while a cluster is loaded? Each millisecond a connection is made through a
+ * Service that was there before, and another one through rules of others, and a byte goes to and
+ * fro on an open connection of that Service, while thousands of Services come, while the proxy is
  * restarted, while all endpoints are replaced, and while it starts with an empty kernel
  * (kubernetes/kubernetes#139328). With KUBE_PROXY also beside kube-proxy.
  */
