@@ -77,6 +77,10 @@ const endpoint = object({
   zoneHints: maybe(list(text), 'Zones that hints give it to.'),
   nodeHints: maybe(oneOf('this node', 'other nodes'), 'Nodes that hints give it to.'),
   usedBy: field(list(oneOf('cluster', 'local')), 'The pools that it is in.'),
+  shares: maybe(
+    list(number),
+    'Of each of these pools, the part of new connections that it gets, from 0 to 1. Absent: all get the same.',
+  ),
   because: maybe(text, 'Why it is missing in a pool.'),
   outcomes: maybe(
     object(outcomeFields),
@@ -95,6 +99,10 @@ const shownPort = object({
   endpointCount: field(count, 'Endpoints of the port, used or not.'),
   cluster: field(count, 'Endpoints in the pool of policy Cluster.'),
   local: field(count, 'Endpoints in the pool of policy Local: those on this node.'),
+  balance: maybe(
+    text,
+    'How endpoints are chosen, where annotations decide: `random`, for weights without a balance, or what cannot be done here.',
+  ),
   remarks: field(
     list(text),
     'What decides about its endpoints, and what is unusual; in sentences.',

@@ -129,6 +129,7 @@ function isLost({ local }: Port, { heldBy, treatment }: Port['frontends'][number
 function endpointsTable(port: Port): Table {
   const { endpointCount, endpoints } = port;
   const isCounted = endpoints.some(({ outcomes }) => outcomes !== undefined);
+  const hasShares = endpoints.some(({ shares }) => shares !== undefined);
   const hasPods = endpoints.some(({ pod }) => pod !== undefined);
   return {
     title: `Endpoints of ${portTitle(port)}, ${port.family}`,
@@ -139,6 +140,7 @@ function endpointsTable(port: Port): Table {
       { name: 'Node', kind: 'later' },
       { name: 'Zone', kind: 'later' },
       { name: 'Used by' },
+      ...(hasShares ? [{ name: 'Share' }] : []),
       ...(isCounted ? [{ name: 'Answered' }] : []),
       { name: 'Why not' },
       { name: 'Hints', kind: 'wide' },
@@ -150,12 +152,19 @@ function endpointsTable(port: Port): Table {
       `${one.node ?? '?'}${one.local ? ' (this)' : ''}`,
       one.zone ?? '?',
       one.usedBy.length === 0 ? 'nobody' : one.usedBy.join(','),
+      ...(hasShares ? [one.shares?.map(percentage).join(',')] : []),
       ...(isCounted ? [outcomesCell(one.outcomes)] : []),
       one.because,
       [one.nodeHints, ...(one.zoneHints ?? [])].filter(Boolean).join(','),
     ]),
     rest: andMore(endpointCount - endpoints.length),
   };
+}
+
+/** `33 %`, `0.4 %` */
+function percentage(share: number): string {
+  const percent = 100 * share;
+  return `${percent >= 10 ? Math.round(percent) : Math.round(10 * percent) / 10} %`;
 }
 
 /** Fewer say nothing: a client may have given up. */

@@ -4,6 +4,7 @@
  */
 import type { ServiceAnswer } from '../../ask/service.ts';
 import { addressBytes, formatAddress } from '../../net/address.ts';
+import type { EndpointKey } from '../../net/endpoint-list.ts';
 import { EndpointFlag } from '../../state/candidates.ts';
 import { choose, whyNot } from '../../state/categorise.ts';
 import type { Seen } from '../../state/resolve.ts';
@@ -51,6 +52,7 @@ export class EndpointsSaid {
     const shown: Shown[] = [];
     const { endpoints, flags } = seen.candidates;
     const choices = choose(flags, seen.policy);
+    const shares = sharesOf(seen.forwarding);
     for (let i = 0; i < flags.length && shown.length < most; i += 1) {
       if (pacer.due) await pacer.rest();
       const flag = flags[i]!;
@@ -71,6 +73,7 @@ export class EndpointsSaid {
         ...conditions(flag),
         ...place,
         usedBy,
+        ...(shares && { shares: usedBy.map((pool) => shares[pool](endpoints.key(i))) }),
         ...(usedBy.length === inUse.length ? {} : { because: because(why, inUse.length) }),
       });
     }
@@ -91,6 +94,22 @@ export class EndpointsSaid {
         : {}),
     };
   }
+}
+
+/** The part of new connections that an endpoint gets, by pool; undefined: all get the same. */
+function sharesOf({ deal }: Seen['forwarding']) {
+  if (deal === undefined) return undefined;
+  const [cluster, local] = pools.map((pool) => {
+    const slots = deal[pool];
+    const counts = new Map<EndpointKey, number>();
+    for (let i = 0; i < slots.length; i += 1) {
+      counts.set(slots.key(i), (counts.get(slots.key(i)) ?? 0) + 1);
+    }
+    return (key: EndpointKey): number => {
+      return Math.round((1e4 * (counts.get(key) ?? 0)) / Math.max(1, slots.length)) / 1e4;
+    };
+  });
+  return { cluster: cluster!, local: local! };
 }
 
 function conditions(flag: number) {

@@ -205,6 +205,7 @@ async function shownPort(
     endpointCount: candidates.endpoints.length,
     cluster: forwarding.cluster.length,
     local: forwarding.local.length,
+    ...(forwarding.deal === undefined ? {} : { balance: forwarding.deal.balance }),
     remarks: portRemarks(seen, engine.context.zone),
     endpoints: withOutcomes(await said.of(seen, endpointsMax, pacer), counted),
     kernel: inForce === undefined ? [] : engine.describe(withFirst(inForce)),

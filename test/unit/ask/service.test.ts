@@ -76,6 +76,21 @@ async function problems(name = 'web'): Promise<string[]> {
   return (await asked(app, 'service', `?namespace=ns&name=${name}`)).body.problems;
 }
 
+it('says how connections are shared out, and what part each endpoint gets', async () => {
+  const slices = [300, 100].map((weight, i) => ({
+    kind: 'slice' as const,
+    slice: slice({ [`10.244.0.${i + 1}`]: ready }, { key: `ns/web-${i}`, weight }),
+  }));
+  const balancing = { balance: 'least-connections' } as const;
+  await running({ kind: 'service', service: service({ balancing }) }, ...slices);
+  const { balance, endpoints, remarks } = await port();
+  expect(balance).toBe('random');
+  expect(remarks).toContain(
+    'Balance least-connections is not done: mode nftables cannot do it; connections are shared out as without it.',
+  );
+  expect(endpoints.map(({ shares }: { shares: unknown }) => shares)).toEqual([[0.75], [0.25]]);
+});
+
 describe('fairlead service show', () => {
   it('shows a Service with its frontends, endpoints and last changes', async () => {
     await running(...web({ '10.244.0.2': ready, '10.244.0.3': readyLocal }));

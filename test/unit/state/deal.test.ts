@@ -1,6 +1,7 @@
 /** Which slots endpoints get, and what becomes of them when endpoints and weights change. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { hashSeed } from '../../../src/kernel/nft/rule.ts';
 import type { EndpointList } from '../../../src/net/endpoint-list.ts';
 import { noLimits } from '../../../src/state/budget.ts';
 import {
@@ -17,6 +18,7 @@ import { hashTable, standardSize } from '../../../src/state/hash-table.ts';
 import { keepSlots } from '../../../src/state/pool.ts';
 import { resolve } from '../../../src/state/resolve.ts';
 import type { Forwarding } from '../../../src/state/types.ts';
+import { hashed } from '../../fake/jhash.ts';
 import { pool } from '../modes/nftables/forwardings.ts';
 import {
   context,
@@ -91,6 +93,38 @@ describe('the slots of weights', () => {
   it('stand apart, so that turns do not come in bursts', () => {
     const slots = spread(pool(1, 2), [4, 2]);
     expect(slots.texts().map((text) => text.at(-6))).toEqual(['1', '2', '1', '1', '2', '1']);
+  });
+});
+
+describe('10,000 connections', () => {
+  /** The part of connections of clients at 10.0.0.1, 10.0.0.2 … that each endpoint gets. */
+  const drawn = (list: EndpointList, slots: EndpointList): number[] => {
+    const counts = new Map<string, number>();
+    const key = new Uint8Array(8);
+    const view = new DataView(key.buffer);
+    for (let i = 0; i < 10_000; i += 1) {
+      view.setUint32(0, 0x0a000001 + (i >> 3));
+      view.setUint16(4, 32_768 + 8 * (i % 3571));
+      const text = slots.text(hashed(key, hashSeed, slots.length));
+      counts.set(text, (counts.get(text) ?? 0) + 1);
+    }
+    return list.texts().map((text) => (counts.get(text) ?? 0) / 10_000);
+  };
+
+  it.each([
+    [[100, 100, 100]],
+    [[100, 200, 50, 0]],
+    [[1, 65_535]],
+    [[7, 11, 13, 17, 19, 23, 29, 31]],
+    [upTo(40)],
+  ])('are shared out by the weights %j to 3 %%, with a table of maglev or without', (all) => {
+    const list = pool(...upTo(all.length));
+    const tables = [spread(list, slotCounts(all, everywhere)), hashTable(list, all, everywhere)];
+    for (const slots of tables) {
+      drawn(list, slots).forEach((share, i) => {
+        expect(Math.abs(share - all[i]! / sum(all))).toBeLessThan(0.03);
+      });
+    }
   });
 });
 
@@ -300,6 +334,21 @@ describe('the deal of a Service', () => {
     );
     expect(slotsOfEach(cluster, deal!.cluster)).toEqual([3, 1, 1]);
     expect(slotsOfEach(local, deal!.local)).toEqual([3, 1]);
+  });
+
+  it('of maglev is the same on six nodes, in whatever order they get its EndpointSlices', () => {
+    const hosts = upTo(12).map((id) => `10.0.0.${id}`);
+    const tables = [0, 1, 2, 3, 4, 5].map((node) => {
+      const order = [...hosts.slice(2 * node), ...hosts.slice(0, 2 * node)];
+      const slices = order.map((host) => {
+        const isHere = hosts.indexOf(host) % 6 === node;
+        return slice({ [host]: isHere ? readyLocal : ready }, { key: `ns/${host}` });
+      });
+      const asked = service({ balancing: { balance: 'maglev' } });
+      return resolveOne(asked, slices).deal!.cluster.texts();
+    });
+    expect(tables[0]).toHaveLength(4093);
+    for (const table of tables) expect(table).toEqual(tables[0]);
   });
 
   it('has fewer slots where it has many frontends, and all nodes have as many', () => {

@@ -1,0 +1,159 @@
+/**
+ * How connections are shared out, as packets show it: a lab, a proxy in it, and who answers.
+ * BALANCED_CONNECTIONS is the number of connections for a share; default: 10,000.
+ */
+import type { ChildProcess } from 'node:child_process';
+import { expect } from 'vitest';
+import type { ModeName } from '../../src/config/config.ts';
+import type { Balance } from '../../src/state/deal.ts';
+import { type ActorName, POD_A_IP } from '../lab/addresses.ts';
+import { createLab, type Lab } from '../lab/lab.ts';
+import { load, serveLoad } from '../lab/load.ts';
+import {
+  BASELINE,
+  DEFAULT_CLUSTER_CIDR,
+  type KubernetesObject,
+  service,
+  slice,
+} from '../lab/objects.ts';
+import { paced } from '../lab/pace.ts';
+import type { RunningProxy } from '../lab/proxy.ts';
+import { vip } from './common.ts';
+import { fairleadInside } from './fairlead-inside.ts';
+import { cleanup, type FairleadOptions, fairlead } from './fairlead-proxy.ts';
+
+const connections = Number(process.env.BALANCED_CONNECTIONS ?? 10_000);
+/** How long a test with several shares may take. */
+export const longestMs = 400_000;
+const settings = { detectLocalMode: 'ClusterCIDR', clusterCIDR: DEFAULT_CLUSTER_CIDR } as const;
+
+/** Addresses of pod-a, at which the load server listens. */
+const hosts = [2, 101, 102, 103].map((host) => `10.244.1.${host}`);
+/** Ports of pod-a, each of them an endpoint that answers with its number. */
+export const ports = [8081, 8082, 8083, 8084, 8085, 8086];
+
+export class BalancingRig {
+  readonly lab: Lab;
+  readonly #server: ChildProcess;
+  #running: RunningProxy | undefined;
+
+  private constructor(lab: Lab, server: ChildProcess) {
+    this.lab = lab;
+    this.#server = server;
+  }
+
+  static async create(): Promise<BalancingRig> {
+    const lab = await createLab();
+    const pod = lab.actors['pod-a'];
+    const commands = hosts.slice(1).map((address) => `addr add ${address}/32 dev eth0`);
+    await pod.run(['ip', '-batch', '-'], commands.join('\n'));
+    // So many connections would fill the table of connection tracking.
+    await lab.node.run(['sysctl', '-qw', 'net.netfilter.nf_conntrack_tcp_timeout_close=1']);
+    const server = await serveLoad(pod, 8080);
+    for (const port of ports) await pod.listen('UDP', POD_A_IP.IPv4, port);
+    return new BalancingRig(lab, server);
+  }
+
+  async close(): Promise<void> {
+    this.#server.kill();
+    await this.lab.close();
+  }
+
+  async start(
+    objects: readonly KubernetesObject[],
+    mode: ModeName = 'nftables',
+    options: FairleadOptions = {},
+  ): Promise<RunningProxy> {
+    const proxy = mode === 'userspace' ? fairleadInside(mode) : fairlead(mode, options);
+    const { connectTime } = options;
+    const asked =
+      connectTime === undefined ? settings : { ...settings, connectTime: 'all' as const };
+    this.#running = await proxy.start(this.lab.node, asked, [...BASELINE, ...objects]);
+    return this.#running;
+  }
+
+  async stop(): Promise<void> {
+    const stopped = this.#running?.stop();
+    this.#running = undefined;
+    await stopped;
+    await cleanup(this.lab.node);
+    await this.lab.actors.node.flushConntrack();
+  }
+
+  /** The share of each host in so many connections of a client. */
+  async shares(most = connections, client: ActorName = 'client'): Promise<number[]> {
+    const counts = new Map<string, number>();
+    let count = 0;
+    while (count < most) {
+      const to = { address: vip.IPv4, port: 80 };
+      const { made } = await load(this.lab.actors[client], to, { seconds: 1, clients: 4 });
+      if (!made.some(({ by }) => by !== undefined)) throw new Error('no connection was answered');
+      for (const { by } of made) {
+        if (by === undefined) continue;
+        counts.set(by, (counts.get(by) ?? 0) + 1);
+        count += 1;
+      }
+    }
+    return hosts.map((host) => (counts.get(host) ?? 0) / count);
+  }
+
+  /** The port of pod-a that answers a new flow. */
+  async answerTo(
+    from: { readonly address?: string; readonly port?: number },
+    address: string = vip.IPv4,
+  ): Promise<number> {
+    const to = { address, port: 80 };
+    const attempt = { protocol: 'UDP', from, to, timeoutMs: paced(3000) } as const;
+    const [tally] = await this.lab.actors.client.connect(attempt, 1);
+    if (tally?.outcome.kind !== 'answered') throw new Error(JSON.stringify(tally?.outcome));
+    return tally.outcome.port;
+  }
+}
+
+export function annotated(object: KubernetesObject, annotations: Record<string, string>) {
+  return { ...object, metadata: { ...object.metadata, annotations } } as KubernetesObject;
+}
+
+/** One EndpointSlice for each endpoint, with its weight. */
+export function weighted(weights: readonly number[]): KubernetesObject[] {
+  return weights.map((weight, i) =>
+    annotated(slice('IPv4', 'web', [{ at: { IPv4: hosts[i]! } }], { suffix: `-${i}` }), {
+      'fairlead.io/weight': `${weight}`,
+    }),
+  );
+}
+
+export function web(balance: Balance | undefined, name = 'web', at = vip): KubernetesObject {
+  const one = service(name, { clusterIp: { IPv4: at.IPv4 } });
+  return balance === undefined ? one : annotated(one, { 'fairlead.io/balance': balance });
+}
+
+export function expectShares(found: readonly number[], weights: readonly number[]): void {
+  const sum = weights.reduce((a, b) => a + b, 0);
+  weights.forEach((weight, i) => {
+    expect(Math.abs(found[i]! - weight / sum), `${found} of ${weights}`).toBeLessThan(0.03);
+  });
+}
+
+/** A Service of UDP, with an endpoint at each of these ports of pod-a. */
+export function datagrams(
+  balance: Balance,
+  at: readonly number[],
+  name = 'web',
+  address = vip,
+): KubernetesObject[] {
+  const one = service(name, {
+    clusterIp: { IPv4: address.IPv4 },
+    ports: [{ port: 80, protocol: 'UDP' }],
+  });
+  const endpoint = [{ at: { IPv4: POD_A_IP.IPv4 } }];
+  return [
+    annotated(one, { 'fairlead.io/balance': balance }),
+    ...at.map((port) => {
+      return slice('IPv4', name, endpoint, {
+        ports: [{ port, protocol: 'UDP' }],
+        suffix: `-${port}`,
+      });
+    }),
+  ];
+}
