@@ -16,6 +16,7 @@ import type { LocalhostEvent } from '../modes/sockets/localhost.ts';
 import type { Family } from '../net/address.ts';
 import type { Inside } from '../serve/ask/inside.ts';
 import { Journal } from '../serve/ask/journal.ts';
+import { Others } from '../serve/ask/others/others.ts';
 import { statusNow } from '../serve/ask/status.ts';
 import { Verdicts } from '../serve/ask/verdicts.ts';
 import { ClusterEvents } from '../serve/cluster-events.ts';
@@ -102,6 +103,7 @@ export class Observers {
   readonly serviceHealth: ServiceHealth;
   readonly journal: Journal;
   readonly verdicts: Verdicts;
+  readonly #others: Others;
   readonly conntrack: ConntrackObserver;
   readonly localhost: (event: LocalhostEvent) => void;
   readonly takeover: (event: TakeoverEvent) => void;
@@ -120,7 +122,13 @@ export class Observers {
     const { clock, kernel, log, nodeName } = options;
     const { config, mode, state } = present;
     this.journal = new Journal(options);
-    this.verdicts = new Verdicts({ clock, engine: present.engine, state });
+    this.#others = new Others({
+      clock,
+      kernel,
+      mode: () => mode().name,
+      isConnectTime: () => config().connectTime !== 'off',
+    });
+    this.verdicts = new Verdicts({ clock, engine: present.engine, others: this.#others, state });
     this.metrics = this.#makeMetrics();
     const families = this.#families;
     const connectTime = () => present.engine()?.connectTime;
@@ -277,6 +285,7 @@ export class Observers {
       state,
       journal,
       verdicts,
+      others: this.#others,
       source,
       config,
       mode,

@@ -68,7 +68,7 @@ const explained = {
   ),
   unreachable: field(
     list(text),
-    'Those that packets do not get to, by address: addresses of Services, or without a route. The warnings say why.',
+    'Those that packets do not get to, by address: addresses of Services, without a route, or behind a rule of another program. The warnings say why.',
   ),
 };
 

@@ -12,6 +12,7 @@ export const problemReasons = {
   service_address: 'An endpoint is the address of a Service, not of a pod.',
   no_load_balancer: 'It is of type LoadBalancer, and no load balancer has given it an address.',
   address_taken: 'Another Service, or this proxy, has an address and port that it asks for.',
+  rule_in_the_way: 'A rule of another program drops, rejects or redirects connections to it.',
   refused_by_kernel: 'The kernel refuses a port of it.',
   over_limit: 'It asks for more than one Service gets.',
 } as const satisfies Readonly<Record<string, string>>;

@@ -11,6 +11,7 @@ import { address, Program } from './program.ts';
 const folder = process.argv[2] ?? 'build/page';
 const sizes = [1000, 10_000];
 const desktop = { width: 1280, height: 720 };
+const tablet = { width: 768, height: 1024 };
 const phone = { width: 390, height: 844 };
 /** The page is asked again every two seconds. */
 const soonMs = 6000;
@@ -18,6 +19,7 @@ const askedTimes = 30;
 
 const views: Readonly<Record<string, BrowserContextOptions>> = {
   desktop: { viewport: desktop, colorScheme: 'light' },
+  tablet: { viewport: tablet, colorScheme: 'light' },
   phone: { viewport: phone, colorScheme: 'light' },
   'desktop-dark': { viewport: desktop, colorScheme: 'dark' },
   'phone-dark': { viewport: phone, colorScheme: 'dark' },

@@ -7,7 +7,15 @@ import { clusterIp, POD_A_IP, POD_C_IP } from '../lab/addresses.ts';
 import { createLab, type Lab } from '../lab/lab.ts';
 import { DEFAULT_CLUSTER_CIDR } from '../lab/objects.ts';
 import { inForce, Place } from './program.ts';
-import { blackhole, guardedPort, prohibited, type Situation, situations } from './quiz.ts';
+import {
+  blackhole,
+  guardedIP,
+  guardedPort,
+  prohibited,
+  type Situation,
+  situations,
+  takenIP,
+} from './quiz.ts';
 
 const main = resolve(import.meta.dirname, '..', '..', 'src', 'main.ts');
 
@@ -74,6 +82,8 @@ test('a command names the problem of each broken Service', async () => {
   const hooks = [
     `chain out { type filter hook output priority 10; ${drop}; }`,
     `chain through { type filter hook forward priority 10; ${drop}; }`,
+    `chain early { type filter hook prerouting priority -300; ip daddr ${guardedIP} tcp dport { 80, 90-99 } drop; }`,
+    `chain taken { type nat hook prerouting priority -105; ip daddr ${takenIP} tcp dport 80 redirect to :9; }`,
   ];
   await run('nft', ['-f', '-'], `table inet guard {\n${hooks.join('\n')}\n}`);
 

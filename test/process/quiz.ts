@@ -53,6 +53,9 @@ export const prohibited = { IPv4: '10.244.9.10' };
 const nowhere = { IPv4: '10.244.1.77' };
 /** A firewall of the test drops what is forwarded to this port. */
 export const guardedPort = 8091;
+/** It drops what is for the first ClusterIP, and redirects what is for the second. */
+export const guardedIP = clusterIp(134).IPv4;
+export const takenIP = clusterIp(135).IPv4;
 
 const nodePort = 30_100;
 const vip = lbVip(9).IPv4;
@@ -380,6 +383,35 @@ export const situations: readonly Situation[] = [
     cause: `does not get externalIP ${externalIP}:80, which default/elder holds`,
     code: 1,
     meets: ['answered'],
+  },
+  {
+    name: 'a firewall of others drops packets to the endpoint, and nobody has sent one yet',
+    number: 133,
+    objects: one(136, ['pod-a'], {}, [{ port: guardedPort }]),
+    ask: ['service', 'show', 'default/s-136'],
+    cause:
+      /another program drops .* to endpoint 10\.244\.1\.2:8091\/TCP: rule \d+ of chain inet guard /,
+    code: 1,
+    to: { address: clusterIp(136).IPv4, port: 80 },
+    meets: ['timeout'],
+  },
+  {
+    name: 'a firewall of others drops packets to the ClusterIP, by a set of ports',
+    number: 134,
+    objects: one(134, ['pod-a']),
+    ask: ['explain', 'IP:80'],
+    cause: `drops packets of pods, and from outside, to ${guardedIP}:80/TCP: rule`,
+    code: 1,
+    meets: ['timeout'],
+  },
+  {
+    name: 'a rule of others takes connections to the ClusterIP to itself',
+    number: 135,
+    objects: one(135, ['pod-a']),
+    ask: ['problems'],
+    cause: `redirects packets of pods, and from outside, to ${takenIP}:80/TCP: rule`,
+    code: 1,
+    meets: ['reset'],
   },
 ];
 

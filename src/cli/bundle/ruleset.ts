@@ -5,7 +5,7 @@ import type { Kernel } from '../../kernel/kernel.ts';
 import { familyWord, hookWord } from '../../kernel/nft/words.ts';
 import { expressions, type Reply } from '../../kernel/ops.ts';
 import { readRecords } from '../../kernel/records.ts';
-import { textOf } from '../../tools/trace/rule-text.ts';
+import { ruleText } from '../../kernel/rule-text.ts';
 
 type Chain = Extract<Reply, { kind: 'chain' }>;
 type RuleRecord = Extract<Reply, { kind: 'rule' }>;
@@ -45,14 +45,14 @@ function chainLines(chain: Chain, rules: readonly RuleRecord[]): string[] {
   return [
     `chain ${chain.chain} {`,
     ...(hook === noHook ? [] : [`  ${base}`]),
-    ...rules.map((rule) => `  ${ruleText(rule)}`),
+    ...rules.map((rule) => `  ${lineOf(rule)}`),
     '}',
   ];
 }
 
-function ruleText({ comment, expressions: bytes, family }: RuleRecord): string {
+function lineOf({ comment, expressions: bytes, family }: RuleRecord): string {
   const read = [...readRecords(expressions, bytes)];
-  const text = textOf(family, { bytes, expressions: read, comment });
+  const text = ruleText(family, { bytes, expressions: read });
   return comment === '' ? text : `${text} comment "${comment}"`;
 }
 

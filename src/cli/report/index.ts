@@ -4,7 +4,7 @@ import { serverOf } from '../ask/server.ts';
 import type { Given, Run } from '../command.ts';
 import { exitCodes, RefusedError, UnreachableError, UsageError } from '../errors.ts';
 import { type Line, reportText } from './lines.ts';
-import { diffLines, problemLines, serviceLines, statusLines } from './reports.ts';
+import { diffLines, natureLines, problemLines, serviceLines, statusLines } from './reports.ts';
 
 /** Shorter than the plugin's timeout for a node, so that the reason is reported from here. */
 const patienceMs = 5000;
@@ -20,7 +20,10 @@ const reports: Readonly<Record<string, Report>> = {
     const query = { namespace, name, ports: '500', endpoints: '10000' };
     return serviceLines(await ask(server, 'service', query, patienceMs));
   },
-  problems: async (server) => problemLines(await ask(server, 'problems', {}, patienceMs)),
+  problems: async (server) => {
+    const problems = problemLines(await ask(server, 'problems', {}, patienceMs));
+    return [...problems, ...natureLines(await ask(server, 'status', {}, patienceMs))];
+  },
   diff: async (server) => diffLines(await ask(server, 'diff', {}, patienceMs)),
   trace: async (_, given) => (await import('./traced.ts')).traceLines(given),
   bundle: async (server) => {

@@ -9,9 +9,18 @@ import type { Line } from './lines.ts';
 const isQuiet = ({ state }: Status['watches'][number]): boolean =>
   state === 'silent' || state === 'missing';
 
+/** What most nodes have in common. */
+export function natureLines({ configHash, mode, version }: Status): Line[] {
+  return [
+    ['mode', mode.name],
+    ['version', version],
+    ['config', configHash],
+  ];
+}
+
 /** `nowMs`: milliseconds since the epoch, by the clock of this node, which wrote the times. */
 export function statusLines(status: Status, nowMs: number): Line[] {
-  const { configHash, conntrack, families, mode, services, watches } = status;
+  const { conntrack, families, services, watches } = status;
   const syncs = families.map(({ lastSync }) => lastSync);
   const ages = syncs.map((sync) => (sync ? nowMs - Date.parse(sync.time) : Number.NaN));
   // A family without changes may have had no sync for long.
@@ -19,9 +28,7 @@ export function statusLines(status: Status, nowMs: number): Line[] {
   return [
     ['node', status.node],
     ['healthy', status.healthy ? 'yes' : 'no'],
-    ['mode', mode.name],
-    ['version', status.version],
-    ['config', configHash],
+    ...natureLines(status),
     ...(Number.isFinite(newest)
       ? [
           [

@@ -21,6 +21,7 @@ import type { Clock } from '../../time/clock.ts';
 import type { StalePrograms } from '../connect-time-metrics.ts';
 import type { ServiceCounters } from '../service-counters.ts';
 import type { Journal } from './journal.ts';
+import type { Others } from './others/others.ts';
 import type { Judgements } from './problem.ts';
 
 export interface Inside {
@@ -29,6 +30,8 @@ export interface Inside {
   readonly state: ClusterState;
   readonly journal: Journal;
   readonly verdicts: Judgements;
+  /** What other programs have in the kernel that stops packets. */
+  readonly others: Pick<Others, 'obstacles' | 'refresh' | 'walls'>;
   readonly source: {
     condition(resource: Resource): Condition;
     /** See `Source.revision`. */

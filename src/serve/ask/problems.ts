@@ -63,8 +63,10 @@ function behind({ family, waiting, behindSeconds }: Facts['families'][number]): 
   return [`${family} is behind: ${counted(waiting, 'Service')} waiting to be written, ${next}.`];
 }
 
-export function remarksOf({ connectTime, families, mode }: Facts): string[] {
+/** `obstructed`: the Services whose connections meet a rule of another program. */
+export function remarksOf({ connectTime, families, mode }: Facts, obstructed: number): string[] {
   return [
+    ...(obstructed > 0 ? [inTheWay(obstructed)] : []),
     ...mode.fallbacks.map(({ from, to, reason }) => `Mode ${from} ${reason}; mode ${to} is next.`),
     ...families.flatMap(behind),
     ...connectTime.maps.flatMap(({ family, withoutRoom }) => {
@@ -84,6 +86,11 @@ export function remarksOf({ connectTime, families, mode }: Facts): string[] {
       return [`${family} was changed in the kernel by ${who} and repaired: ${what}.`];
     }),
   ];
+}
+
+function inTheWay(obstructed: number): string {
+  const services = counted(obstructed, 'Service');
+  return `Rules of other programs are in the way of ${services}: fairlead problems names them.`;
 }
 
 function unidentified({ stale }: Facts['connectTime']): string[] {

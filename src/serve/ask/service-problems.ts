@@ -19,7 +19,7 @@ import { forwardingKeys } from './port-state.ts';
 import type { Problem, Subject } from './problem.ts';
 
 /** The parts of `Inside` that problems depend on. */
-type Known = Pick<Inside, 'state' | 'engine'>;
+type Known = Pick<Inside, 'state' | 'engine' | 'others'>;
 
 /**
  * Reasons why connections to it may fail, or a part of it is not served. Lists, metrics, the page,
@@ -29,8 +29,11 @@ export function problemsOf(known: Known, subject: Subject): Problem[] {
   return [...ownProblems(known, subject), ...refusals(known, subject.service)];
 }
 
-/** The problems that change only when the Service is resolved: all but rejections by the kernel. */
-export function ownProblems({ engine, state }: Known, subject: Subject): Problem[] {
+/**
+ * The problems that change only when the Service is resolved, or `others.walls` is replaced: all but
+ * rejections by the kernel.
+ */
+export function ownProblems({ engine, others, state }: Known, subject: Subject): Problem[] {
   const { excess, seen, service } = subject;
   const running = engine();
   const slices = state.slices(service.key);
@@ -44,6 +47,9 @@ export function ownProblems({ engine, state }: Known, subject: Subject): Problem
       : [
           ...ofPorts(seen, (one) => lostProblems(running, state.isDirty(service.key), one)),
           ...serviceAddressProblems(running, state, service.key, seen),
+          ...others
+            .obstacles(seen, running.context.nodeAddresses)
+            .map(({ text }): Problem => ({ reason: 'rule_in_the_way', text })),
         ]),
     ...ofPorts(seen, (one) => portProblems(one, filled)),
     ...unknownNodeProblems(service, slices),

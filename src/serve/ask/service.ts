@@ -37,6 +37,7 @@ export async function serviceOf(inside: Inside, query: URLSearchParams): Promise
   const endpointsMax = numberOf(query, 'endpoints', endpointLimits);
   const portsMax = numberOf(query, 'ports', portLimits);
   const pacer = new Pacer(inside.clock, sliceMs);
+  await inside.others.refresh();
   const service = await find(inside, query, pacer);
   const { resolved, seen } = await look(inside, service, pacer);
   const asked = withPort(seen, query.get('port'));

@@ -57,7 +57,8 @@ export function statusNow(inside: Inside): Status {
     conntrack: host && conntrackUse(host),
   };
   const problems = problemsOf(facts, inside.health.healthy);
-  const remarks = remarksOf(facts);
+  const obstructed = inside.verdicts.counts.byReason.get('rule_in_the_way') ?? 0;
+  const remarks = remarksOf(facts, obstructed);
   return {
     apiVersion,
     kind: 'Status',

@@ -13,7 +13,7 @@ import type { Judgements, Problem, Subject } from './problem.ts';
 import { ownProblems } from './service-problems.ts';
 import { sharedCall } from './shared-call.ts';
 
-type Known = Pick<Inside, 'clock' | 'engine' | 'state'>;
+type Known = Pick<Inside, 'clock' | 'engine' | 'others' | 'state'>;
 
 /** How long checks run in one turn of the event loop before they yield to changes. */
 const sliceMs = 0.25;
@@ -28,8 +28,8 @@ export class Verdicts implements Judgements {
   readonly #reasons = new Map<string, number>();
   /** The number of Services by reason. */
   readonly #counts: number[] = reasonNames.map(() => 0);
-  /** The environment with which all Services were checked. */
-  #blocks: readonly unknown[] = [];
+  /** What is not of Services, with which all Services were checked. */
+  #surroundings: readonly unknown[] = [];
 
   constructor(known: Known) {
     this.#known = known;
@@ -61,11 +61,12 @@ export class Verdicts implements Judgements {
   }
 
   async #catchUp(): Promise<void> {
-    const { clock, engine, state } = this.#known;
+    const { clock, engine, others, state } = this.#known;
     if (engine() === undefined) return;
-    const blocks = families.map((family) => state.serviceCIDRs(family));
-    if (blocks.some((one, i) => one !== this.#blocks[i])) {
-      this.#blocks = blocks;
+    await others.refresh();
+    const surroundings = [others.walls, ...families.map((family) => state.serviceCIDRs(family))];
+    if (surroundings.some((one, i) => one !== this.#surroundings[i])) {
+      this.#surroundings = surroundings;
       for (const key of state.serviceKeys()) this.#unjudged.add(key);
     }
     const pacer = new Pacer(clock, sliceMs);

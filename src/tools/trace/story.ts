@@ -1,11 +1,12 @@
 /** Describes what happened to a packet, in the words of `fairlead explain` where they match. */
 import type { Trace } from '../../ask/trace.ts';
 import { hookWord } from '../../kernel/nft/words.ts';
+import { chainText } from '../../kernel/rule-text.ts';
 import type { Explained } from './explained.ts';
 import { destinationText, type Headers, sourceText, type TraceEvent } from './headers.ts';
 import { isBeginning, isOfTrace } from './marking-table.ts';
 import type { Packet, Visit } from './packets.ts';
-import { nameOf, placeOfRule, refuses } from './rule-text.ts';
+import { placeOfRule, refuses } from './rule-text.ts';
 import type { Rule, Ruleset } from './ruleset.ts';
 
 type Told = Trace['packets'][number];
@@ -94,7 +95,7 @@ class Teller {
       const rule = event.rule === 0 ? undefined : await this.#rule(event);
       const steps = event.rule === 0 ? [] : this.#stage.explained.take(event, rule);
       for (const { object, text } of steps) {
-        const place = object && `${object} (rule ${event.rule} of chain ${nameOf(event)})`;
+        const place = object && `${object} (rule ${event.rule} of chain ${chainText(event)})`;
         this.#say(text, place);
       }
       isExplained ||= steps.length > 0;
@@ -107,7 +108,7 @@ class Teller {
       return { outcome: 'lost', because: `${place} gave it to a program.` };
     }
     this.#changed(visit, next, last);
-    if (!isOurs) this.#passed.push(nameOf(visit));
+    if (!isOurs) this.#passed.push(chainText(visit));
     return undefined;
   }
 
@@ -121,8 +122,8 @@ class Teller {
     const hook = `in hook ${this.#hook}`;
     if (event.rule === 0) {
       const text = `The packet is dropped ${hook}: no rule of the chain accepts it, and its policy is drop.`;
-      this.#say(text, `chain ${nameOf(event)}`);
-      return { outcome, because: `The policy of chain ${nameOf(event)} drops it.` };
+      this.#say(text, `chain ${chainText(event)}`);
+      return { outcome, because: `The policy of chain ${chainText(event)} drops it.` };
     }
     if (!isExplained) this.#say(`The packet is ${outcome} ${hook}.`, place);
     return { outcome, because: `It is ${outcome} by ${place}.` };

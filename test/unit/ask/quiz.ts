@@ -351,7 +351,9 @@ export const riddles: readonly Riddle[] = [
     },
     to: '10.96.0.1:80',
     outcome: 'endpoint',
-    cause: 'Chain inet guard forward (hook forward) drops what none of its rules accepts',
+    reasons: ['rule_in_the_way'],
+    cause:
+      'Chain inet guard forward of another program drops packets that this node forwards to endpoint 10.244.0.5:8080/TCP, because none of its rules accepts them.',
   },
   {
     name: 'the node does not forward',

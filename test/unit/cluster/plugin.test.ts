@@ -186,6 +186,21 @@ describe('kubectl fairlead problems', () => {
     ]);
     expect(code).toBe(1);
   });
+
+  it('names a node whose configuration, mode or version most nodes do not have', async () => {
+    const usual = ['mode nftables', 'version v1', 'config aaaa'];
+    const cluster = new PaperCluster()
+      .node('a', report('mode nftables', 'version v1', 'config bbbb'))
+      .node('b', report(...usual))
+      .node('c', report(...usual))
+      .node('d', report('config aaaa'));
+    const { code, stdout } = await cluster.ask('problems', '--no-headers');
+    expect(rows(stdout)).toEqual([
+      ['node', 'a', 'Its config is bbbb, that of most nodes is aaaa.'],
+      ['4 nodes, 4 answered, 1 problems'],
+    ]);
+    expect(code).toBe(1);
+  });
 });
 
 describe('kubectl fairlead diff', () => {

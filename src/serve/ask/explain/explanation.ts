@@ -12,7 +12,7 @@ import type { Inside } from '../inside.ts';
 import { Refusal } from '../refusal.ts';
 import { sliceMs } from '../services.ts';
 import { readClient } from './client.ts';
-import { hurdlesOf, unroutable } from './hurdles.ts';
+import { hurdlesOf, obstaclesOf, unroutable } from './hurdles.ts';
 import { readQuestion } from './question.ts';
 import type { Scene } from './scene.ts';
 import { claimed, type Holder, searchBoth } from './search.ts';
@@ -41,6 +41,7 @@ async function explain(scene: Scene, pacer: Pacer): Promise<Explained> {
   const { address, because, kind } = client;
   const services = serviceAddressesOf(scene, seen);
   const routes = await unroutable(scene, holder);
+  const obstacles = await obstaclesOf(scene, holder);
   return {
     to: {
       address: formatAddress(target.address.bytes),
@@ -54,14 +55,34 @@ async function explain(scene: Scene, pacer: Pacer): Promise<Explained> {
       ...services.map(({ text }) => text()),
       ...unknownNodes(scene, seen),
       ...routes.map(({ text }) => text),
-      ...(await hurdlesOf(scene, holder)),
+      ...obstacles.map(({ text }) => text()),
+      ...(await hurdlesOf(scene, holder, obstacles)),
     ],
-    unreachable: [...new Set([...services, ...routes].map(({ endpoint }) => endpoint))],
+    unreachable: unreachable([...services, ...routes, ...obstacles], holder),
     service: holder && serviceOf(scene, holder),
     ...(holder === undefined
       ? await strayOf(scene, inForce, pacer)
       : await wayOf(scene, holder, seen)),
   };
+}
+
+/** An obstacle without an endpoint is before all of them. */
+function unreachable(
+  found: readonly { readonly endpoint: string | undefined }[],
+  holder: Holder | undefined,
+): string[] {
+  const named = found.map(({ endpoint }) => endpoint);
+  const all = named.includes(undefined) && holder !== undefined ? addressesOf(holder) : [];
+  return [...new Set([...named.filter((one) => one !== undefined), ...all])];
+}
+
+/** The most addresses that are listed. */
+const addressesMax = 100;
+
+function addressesOf({ forwarding: { cluster, local } }: Holder): string[] {
+  const list = cluster.length > 0 ? cluster : local;
+  const count = Math.min(list.length, addressesMax);
+  return Array.from({ length: count }, (_, i) => formatAddress(list.address(i)));
 }
 
 interface Asked {

@@ -13,13 +13,18 @@ import { formatAddress } from '../../../net/address.ts';
 import { sameBytes } from '../../../net/bytes.ts';
 import type { EndpointKey } from '../../../net/endpoint-list.ts';
 import type { Forwarding } from '../../../state/types.ts';
+import type { Obstacle } from '../others/others.ts';
 import { type Scene, targetText } from './scene.ts';
 import type { Holder } from './search.ts';
 
 /** Warnings, each a sentence. Checks that cannot be made are left out. */
-export async function hurdlesOf(scene: Scene, holder: Holder | undefined): Promise<string[]> {
+export async function hurdlesOf(
+  scene: Scene,
+  holder: Holder | undefined,
+  obstacles: readonly Obstacle[],
+): Promise<string[]> {
   const [chains, entries] = await Promise.all([
-    orNone(droppingChains(scene)),
+    orNone(droppingChains(scene, new Set(obstacles.map(({ chain }) => chain)))),
     orNone(staleEntries(scene, holder)),
   ]);
   const isForwarded = holder !== undefined && hookOf(scene) !== NF_INET.LOCAL_OUT;
@@ -68,6 +73,22 @@ function forwarding({ inside: { host }, sync }: Scene): string[] {
   return [`${name} is 0: the node forwards no packets of pods to endpoints.`];
 }
 
+/** Rules of other programs that stop the packets of this client for certain. */
+export async function obstaclesOf(
+  { client, engine, inside }: Scene,
+  holder: Holder | undefined,
+): Promise<readonly Obstacle[]> {
+  if (holder === undefined) return [];
+  const { others } = inside;
+  await others.refresh();
+  const isOfNode = client.kind === 'node';
+  const { nodeAddresses } = engine.context;
+  return others.obstacles([{ forwarding: holder.forwarding }], nodeAddresses).filter(({ hook }) => {
+    if (hook === NF_INET.POST_ROUTING) return true;
+    return isOfNode === (hook === NF_INET.LOCAL_OUT);
+  });
+}
+
 type Chain = Extract<Reply, { kind: 'chain' }>;
 
 /** Tables of NFPROTO_INET serve both families. */
@@ -78,8 +99,8 @@ function hookOf({ client, guide }: Scene): number {
   return client.kind === 'node' ? NF_INET.LOCAL_OUT : guide.endpointHook;
 }
 
-/** Base chains with policy drop. */
-async function droppingChains(scene: Scene): Promise<string[]> {
+/** Base chains with policy drop, other than those of `named`. */
+async function droppingChains(scene: Scene, named: ReadonlySet<string>): Promise<string[]> {
   const { inside, sync } = scene;
   const { kernel } = inside;
   const { records } = await kernel.dump({ kind: 'tablesDump', family: 0 });
@@ -98,9 +119,10 @@ async function droppingChains(scene: Scene): Promise<string[]> {
   const hook = hookOf(scene);
   return chains
     .filter((one) => one.hook === hook && one.policy === VERDICT.drop)
-    .map(({ chain, family, table }) => {
-      const name = `${familyWord(family)} ${table} ${chain}`;
-      return `Chain ${name} (hook ${hookWord(family, hook)}) drops what none of its rules accepts: see nft list chain ${name}.`;
+    .map(({ chain, family, table }) => `${familyWord(family)} ${table} ${chain}`)
+    .filter((name) => !named.has(name))
+    .map((name) => {
+      return `Chain ${name} (hook ${hookWord(bothFamilies, hook)}) drops what none of its rules accepts: see nft list chain ${name}.`;
     });
 }
 

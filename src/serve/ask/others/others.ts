@@ -1,0 +1,198 @@
+/**
+ * Rules of other programs that stop connections to Services. They are read for answers and metrics,
+ * if the rules of this node have changed since the last reading; never for a packet or a change.
+ */
+import { KernelError } from '../../../kernel/errors.ts';
+import type { Kernel } from '../../../kernel/kernel.ts';
+import { IPPROTO, NF_INET, NFPROTO } from '../../../kernel/nft/constants.ts';
+import type { ModeName } from '../../../modes/mode.ts';
+import { type Address, formatAddress, joinHostPort } from '../../../net/address.ts';
+import { sameBytes } from '../../../net/bytes.ts';
+import type { Seen } from '../../../state/resolve.ts';
+import type { Clock } from '../../../time/clock.ts';
+import { sharedCall } from '../shared-call.ts';
+import { passing, seenAt } from './hooks.ts';
+import { bothFamilies, readWalls, type Wall } from './reading.ts';
+import { type Stop, stopIn } from './walk.ts';
+
+/** What other programs have in the kernel; a value that is replaced when that changes. */
+export interface Walls {
+  readonly mode: ModeName;
+  readonly all: readonly Wall[];
+}
+
+/** Where connections to a Service end. */
+export interface Obstacle {
+  readonly text: () => string;
+  /** NF_INET_*: where it is. */
+  readonly hook: number;
+  /** The endpoint that connections do not reach; undefined: they do not get to any. */
+  readonly endpoint: string | undefined;
+  /** `inet firewalld filter_FORWARD` */
+  readonly chain: string;
+}
+
+interface Options {
+  readonly clock: Pick<Clock, 'now'>;
+  readonly kernel: Kernel;
+  readonly mode: () => ModeName;
+  /** Connections may be translated before they are packets. */
+  readonly isConnectTime: () => boolean;
+}
+
+/** How long a question waits for a reading. */
+const patienceMs = 100;
+/** Between two readings. */
+const pauseMs = 1000;
+/** The shortest pause after a reading, in multiples of its duration. */
+const restShare = 50;
+
+export class Others {
+  readonly #options: Options;
+  #walls: Walls = { mode: 'nftables', all: [] };
+  #generation: number | undefined;
+  #nextMs = Number.NEGATIVE_INFINITY;
+
+  constructor(options: Options) {
+    this.#options = options;
+  }
+
+  /** What is known; see `refresh`. */
+  get walls(): Walls {
+    return this.#walls;
+  }
+
+  /**
+   * Reads again what may have changed, but does not wait long for a kernel that is busy: what was
+   * known is used then. Concurrent callers share the work.
+   */
+  async refresh(): Promise<void> {
+    const reading = this.#read();
+    await new Promise<void>((resolve, reject) => {
+      const timer = setTimeout(resolve, patienceMs);
+      reading.then(resolve, reject).finally(() => clearTimeout(timer));
+    });
+  }
+
+  readonly #read = sharedCall(() => this.#refresh());
+
+  async #refresh(): Promise<void> {
+    const { clock, kernel, mode } = this.#options;
+    const beganMs = clock.now();
+    const current = mode();
+    if (current === this.#walls.mode && beganMs < this.#nextMs) return;
+    try {
+      const generation = await kernel.generation();
+      if (current === this.#walls.mode && generation === this.#generation) return;
+      const all = await readWalls(kernel, current);
+      this.#generation = generation;
+      const isEmpty = all.length === 0 && this.#walls.all.length === 0;
+      if (!isEmpty || current !== this.#walls.mode) this.#walls = { mode: current, all };
+    } catch (error) {
+      if (!(error instanceof KernelError)) throw error;
+      this.#walls = { mode: current, all: [] };
+    }
+    const endedMs = clock.now();
+    this.#nextMs = endedMs + Math.max(pauseMs, restShare * (endedMs - beganMs));
+  }
+
+  /** The first few that connections to these ports meet for certain, whoever makes them. */
+  obstacles(
+    seen: readonly Pick<Seen, 'forwarding'>[],
+    nodeAddresses: readonly Address[],
+  ): Obstacle[] {
+    const { all, mode } = this.#walls;
+    if (all.length === 0) return [];
+    const found = new Map<string, Obstacle>();
+    for (const wall of all) {
+      const sees = seenAt(mode, wall).filter((one) => !this.#isTranslatedBefore(wall, one));
+      for (const one of sees) {
+        for (const destination of destinations(one, wall, seen, nodeAddresses)) {
+          if (found.size >= namedMax) return [...found.values()];
+          const stop = stopOf(wall, destination);
+          if (stop === undefined) continue;
+          const key = `${wall.name} ${stop.rule?.text() ?? ''}`;
+          if (!found.has(key)) found.set(key, obstacleOf(wall, stop, destination));
+        }
+      }
+    }
+    return [...found.values()];
+  }
+
+  #isTranslatedBefore({ hook }: Wall, seen: 'frontends' | 'endpoints'): boolean {
+    if (seen === 'endpoints' || !this.#options.isConnectTime()) return false;
+    return hook === NF_INET.LOCAL_OUT || hook === NF_INET.PRE_ROUTING;
+  }
+}
+
+/** The most obstacles of a Service that are named. */
+const namedMax = 3;
+/** The most endpoints of a port, and ports of a Service, that are tried. */
+const endpointsMax = 16;
+const portsMax = 50;
+
+interface Destination {
+  readonly seen: 'frontends' | 'endpoints';
+  readonly forwarding: Seen['forwarding'];
+  readonly address: Uint8Array | undefined;
+  readonly port: number;
+}
+
+function* destinations(
+  kind: 'frontends' | 'endpoints',
+  { family, hook }: Wall,
+  seen: readonly Pick<Seen, 'forwarding'>[],
+  nodeAddresses: readonly Address[],
+): Generator<Destination> {
+  for (const { forwarding } of seen.slice(0, portsMax)) {
+    if (family !== bothFamilies && family !== NFPROTO[forwarding.family]) continue;
+    if (forwarding.cluster.length + forwarding.local.length === 0) continue;
+    if (kind === 'frontends') {
+      for (const { address, port } of forwarding.frontends.slice(0, portsMax)) {
+        yield { seen: kind, forwarding, address: address?.bytes, port };
+      }
+      continue;
+    }
+    const { cluster, local } = forwarding;
+    const list = cluster.length > 0 ? cluster : local;
+    for (let i = 0; i < Math.min(list.length, endpointsMax); i += 1) {
+      const address = list.address(i);
+      const isHere = nodeAddresses.some(({ bytes }) => sameBytes(bytes, address));
+      // What is sent to this node's own addresses is not forwarded.
+      if (isHere && hook !== NF_INET.LOCAL_OUT) continue;
+      yield { seen: kind, forwarding, address, port: list.port(i) };
+    }
+  }
+}
+
+/** NF_IP_PRI_CONNTRACK */
+const conntrackPriority = -200;
+
+function stopOf(wall: Wall, { address, forwarding, port }: Destination): Stop | undefined {
+  const { chain, chains, isDropPolicy, priority } = wall;
+  const { family, servicePort } = forwarding;
+  return stopIn(chains, chain, isDropPolicy, {
+    family,
+    protocol: IPPROTO[servicePort.protocol],
+    daddr: address,
+    dport: port,
+    isTracked: priority > conntrackPriority,
+  });
+}
+
+const verbs = { drop: 'drops', reject: 'rejects', redirect: 'redirects' } as const;
+
+function obstacleOf(wall: Wall, { rule, what }: Stop, destination: Destination): Obstacle {
+  const { address, forwarding, port, seen } = destination;
+  const text = (): string => {
+    const host = address === undefined ? '*' : formatAddress(address);
+    const at = `${joinHostPort(host, port)}/${forwarding.servicePort.protocol}`;
+    const to = seen === 'endpoints' ? `endpoint ${at}` : at;
+    const whose = `${passing(wall.hook)} to ${to}`;
+    return rule === undefined
+      ? `Chain ${wall.name} of another program ${verbs[what]} ${whose}, because none of its rules accepts them.`
+      : `A rule of another program ${verbs[what]} ${whose}: ${rule.text()}.`;
+  };
+  const endpoint = seen === 'endpoints' && address ? formatAddress(address) : undefined;
+  return { text, hook: wall.hook, endpoint, chain: wall.name };
+}

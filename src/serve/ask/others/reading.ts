@@ -1,0 +1,147 @@
+/** Reads base chains of other programs that can stop packets, with the chains that they jump to. */
+import type { Kernel } from '../../../kernel/kernel.ts';
+import { NFPROTO, VERDICT } from '../../../kernel/nft/constants.ts';
+import { expressions, type Reply } from '../../../kernel/ops.ts';
+import { readRecords } from '../../../kernel/records.ts';
+import { chainText, ruleText } from '../../../kernel/rule-text.ts';
+import { builtInChains } from '../../../kernel/xt/tables.ts';
+import type { ModeName } from '../../../modes/mode.ts';
+import { type Hook, seenAt } from './hooks.ts';
+import { readRule } from './rules.ts';
+import { type Members, membersOf } from './sets.ts';
+import { canStop, type WalkedRule } from './walk.ts';
+
+/** A base chain in which packets to Services can end. */
+export interface Wall extends Hook {
+  /** NFPROTO_* of its table; NFPROTO_INET is for both families. */
+  readonly family: number;
+  /** `inet firewalld filter_FORWARD` */
+  readonly name: string;
+  readonly chain: string;
+  readonly isDropPolicy: boolean;
+  /** Those of its table. */
+  readonly chains: ReadonlyMap<string, readonly WalkedRule[]>;
+}
+
+/** NFPROTO_INET */
+export const bothFamilies = 1;
+const familiesOfIP: readonly number[] = [bothFamilies, NFPROTO.IPv4, NFPROTO.IPv6];
+
+/** Rules of a table beyond this number are not read, and the table is not judged. */
+const rulesMax = 3000;
+
+/** Chains with which this proxy, or kube-proxy, serves Services. */
+const ofServices = /^KUBE-(?:SERVICES|EXTERNAL-SERVICES|NODEPORTS|PROXY-FIREWALL|HAIRPIN)$/;
+
+type Chain = Extract<Reply, { kind: 'chain' }>;
+type BaseChain = Pick<Chain, 'chain' | 'hook' | 'policy' | 'priority' | 'type'>;
+
+/** Rejects with KernelError. */
+export async function readWalls(kernel: Kernel, mode: ModeName): Promise<readonly Wall[]> {
+  const { records } = await kernel.dump({ kind: 'tablesDump', family: 0 });
+  const walls: Wall[] = [];
+  for (const one of records) {
+    if (one.kind !== 'table' || !familiesOfIP.includes(one.family)) continue;
+    if (one.table.startsWith('fairlead') || one.table === 'kube-proxy') continue;
+    walls.push(...(await wallsOf(kernel, mode, one)));
+  }
+  return walls;
+}
+
+interface TableName {
+  readonly family: number;
+  readonly table: string;
+}
+
+async function wallsOf(kernel: Kernel, mode: ModeName, of: TableName): Promise<Wall[]> {
+  const { family, table } = of;
+  const bases = (await baseChains(kernel, mode, of)).filter((one) => seenAt(mode, one).length > 0);
+  if (bases.length === 0) return [];
+  const reader = new TableReader(kernel, { family, table });
+  for (const { chain } of bases) await reader.read(chain);
+  const { chains } = reader;
+  if (reader.isTooLarge) return [];
+  return bases
+    .map(({ chain, hook, policy, priority, type }) => {
+      const name = chainText({ family, table, chain });
+      const isDropPolicy = policy === VERDICT.drop;
+      return { family, name, chain, hook, priority, type, isDropPolicy, chains };
+    })
+    .filter(({ chain, isDropPolicy }) => isDropPolicy || canStop(chains, chain));
+}
+
+/** In mode iptables, tables of iptables have chains for each Service: all of them are not read. */
+async function baseChains(
+  kernel: Kernel,
+  mode: ModeName,
+  { family, table }: TableName,
+): Promise<readonly BaseChain[]> {
+  const builtIn = Object.hasOwn(builtInChains, table)
+    ? builtInChains[table as keyof typeof builtInChains]
+    : undefined;
+  if (mode === 'iptables' && family !== bothFamilies && builtIn !== undefined) {
+    return Object.entries(builtIn).map(([chain, at]) => ({ chain, ...at, policy: VERDICT.accept }));
+  }
+  const bases: Chain[] = [];
+  await kernel.dump({ kind: 'chainsDump', family, table }, (one) => {
+    if (one.kind === 'chain' && one.type !== '') bases.push(one);
+  });
+  return bases;
+}
+
+class TableReader {
+  readonly chains = new Map<string, readonly WalkedRule[]>();
+  isTooLarge = false;
+  readonly #kernel: Kernel;
+  readonly #of: TableName;
+  readonly #sets = new Map<string, Members>();
+  #areSetsRead = false;
+  #count = 0;
+
+  constructor(kernel: Kernel, of: TableName) {
+    this.#kernel = kernel;
+    this.#of = of;
+  }
+
+  /** The chain, and all that packets can come to from there. */
+  async read(chain: string): Promise<void> {
+    if (this.chains.has(chain) || this.isTooLarge || ofServices.test(chain)) return;
+    this.chains.set(chain, []);
+    const { records } = await this.#kernel.dump({ kind: 'rulesDump', ...this.#of, chain });
+    const rules = records.filter((one) => one.kind === 'rule');
+    this.#count += rules.length;
+    if (this.#count > rulesMax) {
+      this.isTooLarge = true;
+      return;
+    }
+    const read: WalkedRule[] = [];
+    for (const rule of rules) read.push(await this.#rule(rule));
+    this.chains.set(chain, read);
+    for (const { action } of read) {
+      if (action.kind === 'jump' || action.kind === 'goto') await this.read(action.chain);
+    }
+  }
+
+  async #rule(rule: Extract<Reply, { kind: 'rule' }>): Promise<WalkedRule> {
+    const { comment, expressions: bytes, family, handle } = rule;
+    const read = [...readRecords(expressions, bytes)];
+    if (read.some(({ kind }) => kind === 'lookup')) await this.#readSets();
+    const text = (): string => {
+      const remark = comment === '' ? '' : ` comment "${comment}"`;
+      const words = ruleText(family, { bytes, expressions: read });
+      return `rule ${handle} of chain ${chainText(rule)}: ${words}${remark}`;
+    };
+    return { ...readRule(read, this.#sets), text };
+  }
+
+  async #readSets(): Promise<void> {
+    if (this.#areSetsRead) return;
+    this.#areSetsRead = true;
+    const { records } = await this.#kernel.dump({ kind: 'setsDump', ...this.#of });
+    for (const one of records) {
+      if (one.kind !== 'set') continue;
+      const members = await membersOf(this.#kernel, one);
+      if (members !== undefined) this.#sets.set(one.set, members);
+    }
+  }
+}

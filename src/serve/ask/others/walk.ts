@@ -1,0 +1,139 @@
+/**
+ * What rules of other programs do to a packet of which only the destination is known: also its
+ * sender, its interface or its mark may decide. A result is given only where it is certain.
+ */
+import type { Family } from '../../../net/address.ts';
+
+/** A new connection's first packet. */
+export interface FirstPacket {
+  readonly family: Family;
+  /** IPPROTO_* */
+  readonly protocol: number;
+  /** Undefined: any, as for a node port. */
+  readonly daddr: Uint8Array | undefined;
+  /** Host order. */
+  readonly dport: number;
+  /** Connection tracking has seen it already. */
+  readonly isTracked: boolean;
+}
+
+/** Undefined: it depends on what is not known. */
+export type Condition = (packet: FirstPacket) => boolean | undefined;
+
+export type Action =
+  | { readonly kind: 'none' | 'accept' | 'return' }
+  | { readonly kind: 'drop' | 'reject' | 'redirect' }
+  | { readonly kind: 'jump' | 'goto'; readonly chain: string }
+  /** It may accept the packet, or leave the chain. */
+  | { readonly kind: 'unsure' };
+
+export interface WalkedRule {
+  readonly conditions: readonly Condition[];
+  readonly action: Action;
+  /** For people. */
+  readonly text: () => string;
+}
+
+/** Chains of one table by name. */
+export type Chains = ReadonlyMap<string, readonly WalkedRule[]>;
+
+/** Where a packet ends. */
+export interface Stop {
+  readonly what: 'drop' | 'reject' | 'redirect';
+  /** Undefined: the policy of the base chain. */
+  readonly rule: WalkedRule | undefined;
+}
+
+type Way = Stop | 'accepted' | 'through' | 'unsure';
+
+/** Undefined: it passes, or that is not certain. */
+export function stopIn(
+  chains: Chains,
+  base: string,
+  isDropPolicy: boolean,
+  packet: FirstPacket,
+): Stop | undefined {
+  const way = walk(chains, base, packet);
+  if (typeof way === 'object') return way;
+  return way === 'through' && isDropPolicy ? { what: 'drop', rule: undefined } : undefined;
+}
+
+function walk(chains: Chains, name: string, packet: FirstPacket): Way {
+  for (const rule of chains.get(name) ?? []) {
+    const { action } = rule;
+    if (action.kind === 'none') continue;
+    const meets = truthOf(rule.conditions, packet);
+    if (meets === false) continue;
+    const way =
+      meets === undefined ? perhaps(chains, action) : certainly(chains, rule, action, packet);
+    if (way === 'return') return 'through';
+    if (way !== 'on') return way;
+  }
+  return 'through';
+}
+
+/** Packets that it stops do not come further; whether others do, the following rules decide. */
+function perhaps(chains: Chains, action: Action): 'on' | 'unsure' {
+  switch (action.kind) {
+    case 'drop':
+    case 'reject':
+    case 'redirect':
+      return 'on';
+    case 'jump':
+      return mayAccept(chains, action.chain) ? 'unsure' : 'on';
+    default:
+      return 'unsure';
+  }
+}
+
+function certainly(
+  chains: Chains,
+  rule: WalkedRule,
+  action: Action,
+  packet: FirstPacket,
+): Way | 'on' | 'return' {
+  switch (action.kind) {
+    case 'drop':
+    case 'reject':
+    case 'redirect':
+      return { what: action.kind, rule };
+    case 'accept':
+      return 'accepted';
+    case 'return':
+      return 'return';
+    case 'goto':
+      return walk(chains, action.chain, packet);
+    case 'jump': {
+      const way = walk(chains, action.chain, packet);
+      return way === 'through' ? 'on' : way;
+    }
+    default:
+      return 'unsure';
+  }
+}
+
+/** The kernel has no circles of jumps. */
+function mayAccept(chains: Chains, name: string): boolean {
+  return (chains.get(name) ?? []).some(({ action }) => {
+    if (action.kind === 'jump') return mayAccept(chains, action.chain);
+    return action.kind === 'accept' || action.kind === 'goto' || action.kind === 'unsure';
+  });
+}
+
+/** Whether any packet can end there. */
+export function canStop(chains: Chains, name: string): boolean {
+  return (chains.get(name) ?? []).some(({ action }) => {
+    if (action.kind === 'jump' || action.kind === 'goto') return canStop(chains, action.chain);
+    return action.kind === 'drop' || action.kind === 'reject' || action.kind === 'redirect';
+  });
+}
+
+function truthOf(conditions: readonly Condition[], packet: FirstPacket): boolean | undefined {
+  let all: boolean | undefined = true;
+  for (const condition of conditions) {
+    const one = condition(packet);
+    if (one === false) return false;
+    if (one === undefined) all = undefined;
+  }
+  return all;
+}

@@ -1,0 +1,271 @@
+/** Rules of other programs that stop connections to a Service, and those that do not. */
+import { afterEach, describe, expect, it } from 'vitest';
+import { NF_INET } from '../../../src/kernel/nft/constants.ts';
+import {
+  compileRule,
+  drop,
+  jump,
+  matchCIDR,
+  matchPort,
+  matchProtocol,
+  returnToCaller,
+  type Statement,
+  stateNew,
+  statusDNAT,
+} from '../../../src/kernel/nft/rule.ts';
+import { expressions, nftOps } from '../../../src/kernel/ops.ts';
+import { RecordWriter, readRecords } from '../../../src/kernel/records.ts';
+import { parseCIDR } from '../../../src/net/address.ts';
+import { readRule } from '../../../src/serve/ask/others/rules.ts';
+import { stopIn } from '../../../src/serve/ask/others/walk.ts';
+import type { Running } from '../app/running.ts';
+import { asked } from './asking.ts';
+import { endpoints, here, node, web } from './quiz.ts';
+import { startedWith } from './riddle-app.ts';
+
+let app: Running | undefined;
+
+afterEach(async () => {
+  await app?.stop();
+  app = undefined;
+});
+
+interface Chain {
+  readonly hook?: number;
+  readonly priority?: number;
+  readonly type?: string;
+  readonly policy?: number;
+  readonly rules: readonly (readonly Statement[])[];
+}
+
+const at = { family: 2, table: 'guard' } as const;
+const { FORWARD, LOCAL_IN, LOCAL_OUT, PRE_ROUTING } = NF_INET;
+
+const to = (cidr: string): Statement => matchCIDR('daddr', '==', parseCIDR(cidr)!);
+const from = (cidr: string): Statement => matchCIDR('saddr', '==', parseCIDR(cidr)!);
+const tcp = matchProtocol('TCP');
+const accept: Statement = (out) => out.write('immediateVerdict', { code: 1, chain: '' });
+const portsFrom = (first: number, last: number): Statement => {
+  return (out) => {
+    const bound = (operation: number, port: number): void => {
+      const data = Uint8Array.of(port >> 8, port & 0xff);
+      out.write('cmp', { register: 1, operation, data });
+    };
+    out.write('payload', { register: 1, base: 2, offset: 2, length: 2 });
+    bound(5, first);
+    bound(3, last);
+  };
+};
+/** `-m multiport --dports 80,8000:8999` */
+const multiport: Statement = (out) => {
+  const info = new Uint8Array(48);
+  const view = new DataView(info.buffer);
+  info.set([1, 3]);
+  for (const [i, port] of [80, 8000, 8999].entries()) view.setUint16(2 + 2 * i, port, true);
+  info[33] = 1;
+  out.write('match', { name: 'multiport', revision: 1, info });
+};
+const target = (name: string): Statement => {
+  return (out) => out.write('target', { name, revision: 0, info: new Uint8Array(8) });
+};
+const invalid: Statement = (out) => {
+  out.write('ctLoad', { register: 1, key: 0, direction: 0xff });
+  const [mask, zero] = [Uint8Array.of(1, 0, 0, 0), new Uint8Array(4)];
+  out.write('bitwise', { source: 1, destination: 1, length: 4, mask, xor: zero });
+  out.write('cmp', { register: 1, operation: 1, data: zero });
+};
+
+function table(chains: Readonly<Record<string, Chain>>): Uint8Array {
+  const out = new RecordWriter(nftOps);
+  out.write('tableAdd', { ...at, comment: '' });
+  for (const [chain, { hook, policy = 1, priority = 0, type = 'filter' }] of Object.entries(
+    chains,
+  )) {
+    const named = { ...at, chain, comment: '' };
+    if (hook === undefined) out.write('chainAdd', named);
+    else out.write('baseChainAdd', { ...named, hook, policy, priority, type });
+  }
+  for (const [chain, { rules }] of Object.entries(chains)) {
+    for (const rule of rules) {
+      out.write('ruleAdd', { ...at, chain, expressions: compileRule(rule), comment: '' });
+    }
+  }
+  return out.finish();
+}
+
+async function found(chains: Readonly<Record<string, Chain>>): Promise<string[]> {
+  app = await startedWith({
+    name: '',
+    cause: '',
+    to: '',
+    outcome: 'endpoint',
+    manifests: web() + endpoints(here) + node,
+    kernel: async (kernel) => {
+      expect(await kernel.apply(table(chains))).toMatchObject({ kind: 'applied' });
+    },
+  });
+  const { body } = await asked(app, 'service', '?namespace=default&name=web');
+  return body.problems;
+}
+
+const clusterIP = '10.96.0.1/32';
+const endpoint = '10.244.0.5/32';
+const early = { hook: PRE_ROUTING, priority: -300 } as const;
+const ofNode = { hook: LOCAL_OUT, priority: -300 } as const;
+const forward = { hook: FORWARD } as const;
+
+describe('a rule of another program stops connections', () => {
+  const early80 = 'drops packets of pods, and from outside, to 10.96.0.1:80/TCP: rule';
+  it.each<[string, Readonly<Record<string, Chain>>, string]>([
+    [
+      'before they are translated',
+      { in: { ...early, rules: [[to(clusterIP), tcp, drop]] } },
+      early80,
+    ],
+    [
+      'of the node itself',
+      { in: { ...ofNode, rules: [[to(clusterIP), matchPort(80), drop]] } },
+      'drops packets of this node itself to 10.96.0.1:80/TCP',
+    ],
+    [
+      'to a range of ports',
+      { in: { ...early, rules: [[tcp, portsFrom(30_000, 32_767), drop]] } },
+      'to *:30080/TCP',
+    ],
+    [
+      'to the endpoint',
+      { in: { ...forward, rules: [[to('10.244.0.0/16'), drop]] } },
+      'drops packets that this node forwards to endpoint 10.244.0.5:8080/TCP',
+    ],
+    [
+      'in a chain that it jumps to',
+      { in: { ...forward, rules: [[tcp, jump('next')]] }, next: { rules: [[stateNew, drop]] } },
+      'chain ip guard next',
+    ],
+    [
+      'after rules for others',
+      {
+        in: {
+          ...forward,
+          rules: [
+            [to('10.244.0.6/32'), accept],
+            [from('192.0.2.0/24'), drop],
+            [invalid, returnToCaller],
+            [drop],
+          ],
+        },
+      },
+      'to endpoint',
+    ],
+    [
+      'before connection tracking knows them',
+      { in: { ...early, rules: [[invalid, to(clusterIP), drop]] } },
+      early80,
+    ],
+  ])('%s', async (_, chains, text) => {
+    expect(await found(chains)).toContainEqual(expect.stringContaining(text));
+  });
+});
+
+describe('a rule of another program is not said to stop connections', () => {
+  it.each<[string, Readonly<Record<string, Chain>>]>([
+    [
+      'if it is for other ports',
+      { in: { ...early, rules: [[to(clusterIP), matchPort(81), drop]] } },
+    ],
+    [
+      'if it is for another protocol',
+      { in: { ...early, rules: [[to(clusterIP), matchProtocol('UDP'), drop]] } },
+    ],
+    [
+      'if the sender decides',
+      { in: { ...early, rules: [[to(clusterIP), from('192.0.2.0/24'), drop]] } },
+    ],
+    [
+      'if some packets are accepted before',
+      { in: { ...forward, rules: [[from('10.244.0.0/16'), accept], [drop]] } },
+    ],
+    [
+      'if some packets leave the chain before',
+      {
+        in: { ...forward, rules: [[jump('next')]] },
+        next: { rules: [[statusDNAT, returnToCaller], [drop]] },
+      },
+    ],
+    ['if it meets none of these packets', { in: { hook: LOCAL_IN, rules: [[drop]] } }],
+    [
+      'if it sees them after they were translated',
+      { in: { ...early, priority: -90, rules: [[to(clusterIP), drop]] } },
+    ],
+    ['if their connections are not new to it', { in: { ...forward, rules: [[invalid, drop]] } }],
+  ])('%s', async (_, chains) => {
+    expect(await found(chains)).toEqual([]);
+  });
+});
+
+describe('a rule of iptables', () => {
+  const packet = {
+    family: 'IPv4',
+    protocol: 6,
+    daddr: Uint8Array.of(10, 96, 0, 1),
+    dport: 8080,
+    isTracked: true,
+  } as const;
+
+  function stop(dport: number, ...statements: readonly Statement[]) {
+    const read = [...readRecords(expressions, compileRule(statements))];
+    const rule = { ...readRule(read, new Map()), text: () => '' };
+    return stopIn(new Map([['in', [rule]]]), 'in', false, { ...packet, dport })?.what;
+  }
+
+  it('rejects or redirects by its target, and may only mark', () => {
+    const stops = ['REJECT', 'DNAT', 'REDIRECT', 'TPROXY', 'MARK', 'LOG', 'NFQUEUE', 'SNAT'].map(
+      (name) => stop(80, to(clusterIP), tcp, target(name)),
+    );
+    expect(stops.slice(0, 4)).toEqual(['reject', 'redirect', 'redirect', 'redirect']);
+    expect(stops.slice(4)).toEqual([undefined, undefined, undefined, undefined]);
+  });
+
+  it('is for the ports of a list, or of a range', () => {
+    const match = (name: string, info: Uint8Array): Statement => {
+      return (out) => out.write('match', { name, revision: 0, info });
+    };
+    const range = new Uint8Array(16);
+    range.set([0, 0, 0xff, 0xff, 0x40, 0x1f, 0x41, 0x1f]);
+    const ofPorts = (...matches: readonly Statement[]) =>
+      [80, 81, 8000, 8001, 8999, 9000].filter((port) => stop(port, ...matches, drop) === 'drop');
+    expect(ofPorts(multiport)).toEqual([80, 8000, 8001, 8999]);
+    expect(ofPorts(match('tcp', range))).toEqual([8000, 8001]);
+    range[11] = 2;
+    expect(ofPorts(match('tcp', range))).toEqual([80, 81, 8999, 9000]);
+    range[0] = 1;
+    expect(ofPorts(match('tcp', range))).toEqual([]);
+    expect(ofPorts(match('comment', range))).toHaveLength(6);
+    expect(ofPorts(match('recent', range))).toEqual([]);
+  });
+
+  it('may redirect by an expression that has no record', () => {
+    const unknown = (name: string): Statement => {
+      return (out) => out.write('unknown', { name });
+    };
+    expect(stop(80, tcp, unknown('log'), unknown('redir'))).toBe('redirect');
+    expect(stop(80, tcp, unknown('limit'), drop)).toBeUndefined();
+  });
+});
+
+it('is read again after the rules of the node have changed', async () => {
+  expect(await found({ in: { ...forward, rules: [[from('192.0.2.0/24'), drop]] } })).toEqual([]);
+  const problems = async () => (await asked(app!, 'problems')).body.reasons;
+  await app!.kernel.apply(table({ more: { ...forward, rules: [[to(endpoint), drop]] } }));
+  await app!.clock.pass(2000);
+  expect(await problems()).toEqual([{ reason: 'rule_in_the_way', services: 1 }]);
+  const { remarks } = (await asked(app!, 'status')).body;
+  expect(remarks).toEqual([
+    'Rules of other programs are in the way of 1 Service: fairlead problems names them.',
+  ]);
+  const gone = new RecordWriter(nftOps);
+  gone.write('tableDelete', at);
+  await app!.kernel.apply(gone.finish());
+  await app!.clock.pass(2000);
+  expect(await problems()).toEqual([]);
+});
