@@ -7,8 +7,8 @@ import { debugRoutes } from './debug.ts';
 import type { HttpThread } from './http/http-thread.ts';
 import { type Logger, setVerbosity } from './log.ts';
 import type { Metrics } from './metrics.ts';
-import { pageRoutes } from './page/routes.ts';
 import { profileRoutes } from './profile.ts';
+import type { Route } from './reply.ts';
 import { metricsRoutes } from './routes.ts';
 import { serve } from './server.ts';
 
@@ -27,6 +27,14 @@ interface ServersOptions {
 /** Metrics are made once for all waiting clients, and profiles take as long as requested. */
 const handling = { '/metrics': 'shared', '/debug/pprof/profile': 'long' } as const;
 
+/** Loads the page when it is first asked for. It never is on most nodes. */
+function pageRoute(inside: Inside): Route {
+  return async (asked) => {
+    const { page } = await import('./page/routes.ts');
+    return page(inside, asked);
+  };
+}
+
 /**
  * Until `signal` aborts. Rejects when a server can't bind and the configuration calls that fatal.
  */
@@ -44,7 +52,7 @@ export function runServers(options: ServersOptions, signal: AbortSignal): Promis
       {
         ...metricsRoutes(config, mode, metrics),
         ...askRoutes(inside),
-        ...pageRoutes(inside),
+        '/': pageRoute(inside),
         ...debug,
       },
     ],

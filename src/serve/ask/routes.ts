@@ -5,7 +5,6 @@ import { jsonHeaders, type Reply, type Route, type Routes } from '../reply.ts';
 import { admit } from './admission.ts';
 import { changeListOf } from './changes.ts';
 import { diffOf } from './diff.ts';
-import { explanationOf } from './explain/explanation.ts';
 import type { Inside } from './inside.ts';
 import { pacedJson } from './paced-json.ts';
 import { problemListOf } from './problem-list.ts';
@@ -30,7 +29,11 @@ const plainAnswers: Omit<Answers, 'diff'> = {
   problems: problemListOf,
   changes: changeListOf,
   traffic: trafficOf,
-  explain: explanationOf,
+  // Loaded when it is first asked for.
+  explain: async (inside, query) => {
+    const { explanationOf } = await import('./explain/explanation.ts');
+    return explanationOf(inside, query);
+  },
 };
 
 export function askRoutes(inside: Inside): Routes {

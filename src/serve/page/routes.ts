@@ -8,7 +8,7 @@ import { numberOf, Refusal } from '../ask/refusal.ts';
 import { serviceOf } from '../ask/service.ts';
 import { servicesOf } from '../ask/services.ts';
 import { statusOf } from '../ask/status.ts';
-import { type Asked, type Reply, type Routes, textHeaders } from '../reply.ts';
+import { type Asked, type Reply, textHeaders } from '../reply.ts';
 import { changesMost, changesSection, changesShown } from './changes.ts';
 import { explainForm, explanationSection } from './explain.ts';
 import { html } from './html.ts';
@@ -33,11 +33,7 @@ const parameters = [
   ...['namespace', 'q', 'state', 'continue', 'changes', 'service', 'more', 'to', 'from'],
 ];
 
-export function pageRoutes(inside: Inside): Routes {
-  return { '/': (asked) => page(inside, asked) };
-}
-
-async function page(inside: Inside, asked: Asked): Promise<Reply> {
+export async function page(inside: Inside, asked: Asked): Promise<Reply> {
   try {
     admit(asked, parameters);
   } catch (error) {
