@@ -37,6 +37,12 @@ export class Explained {
     return this.#from(this.#steps.findLast((step) => !this.#shown.has(step) && isIt(step)));
   }
 
+  /** What becomes of later packets of the connection, which the traced packet cannot show. */
+  takeLater(): readonly Step[] {
+    const isIt = ({ object }: Step): boolean => object?.startsWith('flowtable ') ?? false;
+    return this.#from(this.#steps.find((step) => !this.#shown.has(step) && isIt(step)));
+  }
+
   #from(step: Step | undefined): readonly Step[] {
     if (step === undefined) return [];
     const after = this.#steps.slice(this.#steps.indexOf(step) + 1);

@@ -65,6 +65,9 @@ class Teller {
     if (to === destinationText(headers)) {
       return this.#end('untranslated', `No rule translated it: it went to ${to}, as it was sent.`);
     }
+    if (this.#hook === 'postrouting' && visits[0]!.inputInterface !== 0) {
+      for (const { object, text } of this.#stage.explained.takeLater()) this.#say(text, object);
+    }
     return this.#end('endpoint', `It went to ${to}.`);
   }
 

@@ -30,11 +30,17 @@ type ChainName = keyof typeof hooks;
 const [client, service, endpoint] = ['10.0.0.9', '10.96.0.1', '10.0.0.7'] as const;
 
 /** The events of a base chain of ours that lets a packet pass. */
-function pass(chain: ChainName, id: number, source: string, destination: string): TraceEvent[] {
+function pass(
+  chain: ChainName,
+  id: number,
+  source: string,
+  destination: string,
+  inputInterface = 0,
+): TraceEvent[] {
   const common = {
     kind: 'nftraceEvent',
     ...{ id, family: NFPROTO.IPv4, packetFamily: NFPROTO.IPv4 },
-    ...{ table, chain, target: '', mark: 0, inputInterface: 0, outputInterface: 3 },
+    ...{ table, chain, target: '', mark: 0, inputInterface, outputInterface: 3 },
   } as const;
   const network = new Uint8Array(20);
   network[9] = 6;
@@ -63,7 +69,8 @@ async function told(...events: TraceEvent[][]) {
   for (const event of events.flat()) packets.take(event, 0);
   const ruleset = new Ruleset(kernel);
   const step = { text: 'One of 2 endpoints is taken.', object: 'ipvsadm -l -t 10.96.0.1:80' };
-  const explained = new Explained([step]);
+  const later = { text: 'Later packets meet no rules.', object: 'flowtable inet t f' };
+  const explained = new Explained([step, later]);
   const interfaceName = (index: number): string => `eth${index}`;
   const stories = packets.all.map((packet) => {
     return tell(packet, { ruleset, explained, interfaceName });
@@ -105,6 +112,20 @@ describe('a packet in trace events', () => {
       'IPVS has it. It goes to 10.0.0.7:80 now.',
       'It leaves by eth3, from 10.0.0.9:40000 to 10.0.0.7:80.',
     ]);
+  });
+
+  it('that is forwarded to an endpoint is told with what becomes of later ones', async () => {
+    const forwarded = (inputInterface: number) =>
+      told(
+        pass('begin-prerouting', 1, client, service, inputInterface),
+        pass('end-prerouting', 1, client, endpoint, inputInterface),
+        pass('end-postrouting', 1, client, endpoint, inputInterface),
+      );
+    const later = { text: 'Later packets meet no rules.', object: 'flowtable inet t f' };
+    const [fromOutside] = await forwarded(2);
+    expect(fromOutside!.steps.at(-1)).toEqual(later);
+    const [ownOne] = await forwarded(0);
+    expect(ownOne!.steps).not.toContainEqual(later);
   });
 
   it('of a known connection matches no rules that translate', async () => {
