@@ -251,7 +251,7 @@ function mapBytes({ directory }: ConnectTimePlace): number {
 }
 
 /** A place for programs and maps. */
-async function inPlace<T>(
+export async function inPlace<T>(
   work: (place: ConnectTimePlace, placement: Placement) => Promise<T>,
 ): Promise<T> {
   const place = makeConnectTimePlace();

@@ -24,6 +24,7 @@ import type { Extent } from './lib/extent.ts';
 import { load } from './load.ts';
 import { loading } from './loading.ts';
 import { memory } from './memory.ts';
+import { path } from './path.ts';
 import { probes } from './probes.ts';
 import { repair } from './repair.ts';
 import { sourceRanges } from './source-ranges.ts';
@@ -38,6 +39,7 @@ const questions: Readonly<Record<string, (extent: Extent) => Promise<string>>> =
   loading,
   connect,
   'connect-time': connectTime,
+  path,
   counters,
   iptables,
   ipvs,

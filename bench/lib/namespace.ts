@@ -14,11 +14,17 @@ export class Namespace {
   }
 
   /** Runs a program inside and returns what it prints. */
-  run(command: string, args: readonly string[], input = ''): string {
+  run(
+    command: string,
+    args: readonly string[],
+    input = '',
+    errors: 'inherit' | 'ignore' = 'inherit',
+  ): string {
     return execFileSync('ip', ['netns', 'exec', this.name, command, ...args], {
       encoding: 'utf8',
       input,
       maxBuffer: 1 << 30,
+      stdio: ['pipe', 'pipe', errors],
     });
   }
 

@@ -1,6 +1,9 @@
 import type { Job } from './arguments.ts';
 import { guestProject } from './project.ts';
 
+/** Where a kube-proxy for benchmarks is in the guest; KUBE_PROXY says where it is outside. */
+export const guestKubeProxy = '/usr/local/bin/kube-proxy';
+
 /**
  * The shell script that the guest runs.
  *
@@ -19,12 +22,17 @@ export function guestCommand(job: Job, colors: 'always' | 'never'): string {
   return `#!/bin/sh\nexport ${environment}\ncd ${guestProject}\n${jobLines(job)}\n`;
 }
 
-/** Environment variables that set which tests run and for how long, as this process has them. */
+/**
+ * Environment variables that set which tests run and for how long, as this process has them, and
+ * where kube-proxy is.
+ */
 function passedOn(): string[] {
-  return ['FAIRLEAD_STORIES', 'FAIRLEAD_HANDOVER_STEPS'].flatMap((name) => {
+  const peer = process.env.KUBE_PROXY === undefined ? [] : [`KUBE_PROXY=${guestKubeProxy}`];
+  const chosen = ['FAIRLEAD_STORIES', 'FAIRLEAD_HANDOVER_STEPS'].flatMap((name) => {
     const value = process.env[name];
     return value === undefined ? [] : [`${name}=${shellWords([value])}`];
   });
+  return [...chosen, ...peer];
 }
 
 function jobLines(job: Job): string {

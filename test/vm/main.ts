@@ -14,13 +14,19 @@ import { fileURLToPath } from 'node:url';
 import { type Options, parseArguments, UsageError, usage } from './arguments.ts';
 import { CannotRun } from './cannot-run.ts';
 import { type Entry, writeArchive } from './cpio.ts';
-import { guestCommand } from './guest-command.ts';
+import { guestCommand, guestKubeProxy } from './guest-command.ts';
 import { debianKernel, type Kernel, ownKernel } from './kernels.ts';
 import { type Outcome, qemu, runMachine } from './machine.ts';
 import { moduleFiles } from './modules.ts';
 import { projectFiles } from './project.ts';
 import { userModeKernel } from './user-mode.ts';
-import { guestPackages, missingPackages, sharedLibraries, userland } from './userland.ts';
+import {
+  guestPackages,
+  hostEntry,
+  missingPackages,
+  sharedLibraries,
+  userland,
+} from './userland.ts';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
 const cache = join(root, '.cache/vm');
@@ -107,7 +113,9 @@ function makeWorkFolder(): string {
 
 /** The files that all guests have: all except the kernel's modules. */
 function commonFiles(options: Options): Entry[] {
-  const files = [...userland(), ...projectFiles(root)];
+  const kubeProxy = process.env.KUBE_PROXY;
+  const peer = kubeProxy === undefined ? [] : hostEntry(kubeProxy, guestKubeProxy);
+  const files = [...userland(), ...projectFiles(root), ...peer];
   const colors = process.stdout.isTTY ? 'always' : 'never';
   return [
     { kind: 'script', path: '/init', text: readFileSync(join(root, 'test/vm/guest-init'), 'utf8') },

@@ -20,11 +20,16 @@ export function buildLoad(): string {
   return built('load');
 }
 
+/** Makes traffic of one kind for a time: see `traffic.cc`. */
+export function buildTraffic(): string {
+  return built('traffic');
+}
+
 /**
  * The path of the binary. Its name has the hash of its sources, so that a machine without a
  * compiler can use a file that another one has built.
  */
-function built(name: 'probe' | 'load'): string {
+function built(name: 'probe' | 'load' | 'traffic'): string {
   const hash = createHash('sha256').update(FLAGS.join(' '));
   for (const file of readdirSync(SOURCE_DIRECTORY).sort()) {
     if (/\.(cc|h)$/.test(file)) hash.update(readFileSync(path.join(SOURCE_DIRECTORY, file)));
@@ -39,4 +44,6 @@ function built(name: 'probe' | 'load'): string {
   return binary;
 }
 
-if (import.meta.main) process.stdout.write(`${buildProbe()}\n${buildLoad()}\n`);
+if (import.meta.main) {
+  process.stdout.write(`${[buildProbe(), buildLoad(), buildTraffic()].join('\n')}\n`);
+}

@@ -1,0 +1,187 @@
+/**
+ * What does the way to an endpoint cost: a new connection, a packet, a stream, a request, and the
+ * processor's time for each? Client, node and server are network namespaces with two links. The
+ * client connects directly, and to a ClusterIP through Fairlead's rules, with the kernel's short
+ * cut for established connections (`fastPath: flowtable`), at connect time, through IPVS, and
+ * through what kube-proxy itself programs (KUBE_PROXY names its binary). Each way has a stage of
+ * its own, and they take turns, so that what others do on the machine hits all of them. What the
+ * kernel lacks is named. Kernels with flowtables and IPVS:
+ * `KUBE_PROXY=… npm run test:vm -- --only 6.1-uml --memory 4096 -- node bench/main.ts path`.
+ */
+import { existsSync } from 'node:fs';
+import { buildProduct } from './lib/api-rig.ts';
+import type { Extent } from './lib/extent.ts';
+import { type Contender, contenders, flowtable, kernelName, rules } from './lib/path-contenders.ts';
+import { type Kind, type Measured, PathStage } from './lib/path-stage.ts';
+import { number, ratio, table } from './lib/stats.ts';
+
+const sizes = [10, 1000, 10_000] as const;
+const wholeSizes = [...sizes, 100_000] as const;
+const rounds = 5;
+const measureMs = 250;
+/** Many and short, since what is compared may differ by a hundredth. */
+const closeRounds = 20;
+const closeMs = 100;
+
+export async function path(extent: Extent): Promise<string> {
+  // A guest of test:vm has no compiler, and what was built outside.
+  if (existsSync('/usr/bin/g++')) buildProduct();
+  const all = await contenders();
+  const parts = [
+    `The way to an endpoint, on ${kernelName()}; best of ${rounds} rounds of ${measureMs} ms`,
+  ];
+  for (const services of extent === 'whole' ? wholeSizes : sizes) {
+    parts.push(await measureSize(all, services));
+  }
+  if (all.some(({ lack, name }) => name === flowtable && lack(1) === undefined)) {
+    parts.push(await measureShortCut(all));
+  }
+  return parts.join('\n\n');
+}
+
+/** A contender that has programmed its stage. */
+interface Ready {
+  readonly contender: Contender;
+  readonly stage: PathStage;
+  readonly cgroup: string | undefined;
+}
+
+/** Runs `work` with all of them programmed, one after the other. */
+async function withReady(
+  waiting: readonly Contender[],
+  services: number,
+  work: (ready: readonly Ready[]) => void,
+  ready: readonly Ready[] = [],
+): Promise<void> {
+  const [contender, ...others] = waiting;
+  if (contender === undefined) return work(ready);
+  const stage = new PathStage(`path-${ready.length}`);
+  try {
+    await stage.ready();
+    await contender.program(stage, services, (cgroup) =>
+      withReady(others, services, work, [...ready, { contender, stage, cgroup }]),
+    );
+  } finally {
+    stage.close();
+  }
+}
+
+const kinds: readonly Kind[] = ['connect', 'packets', 'stream', 'ask'];
+
+/** The best of each kind; processor time is the mean of all rounds. */
+type Costs = Readonly<Record<Kind, Measured>>;
+
+async function measureSize(all: readonly Contender[], services: number): Promise<string> {
+  const lacking = all.filter(({ lack }) => lack(services) !== undefined);
+  const costs = new Map<string, Costs>();
+  await withReady(
+    all.filter((one) => !lacking.includes(one)),
+    services,
+    (ready) => {
+      const measured = inTurns(ready, kinds, rounds, measureMs);
+      for (const [name, of] of measured) costs.set(name, of);
+    },
+  );
+  const direct = costs.get('direct')!;
+  const rows: string[][] = [];
+  const processor: string[][] = [];
+  for (const { lack, name } of all) {
+    const cost = costs.get(name);
+    const because = lack(services);
+    if (cost === undefined) {
+      rows.push([name, because!, ...Array(7).fill('')]);
+      continue;
+    }
+    const rate = (kind: Kind, unit = 1): string[] => {
+      const perSecond = cost[kind].perSecond;
+      return [number(perSecond / unit), ratio(perSecond, direct[kind].perSecond)];
+    };
+    const { p50Us } = cost.ask;
+    const asked = [number(p50Us), ratio(p50Us, direct.ask.p50Us)];
+    const bytesOfGbit = 1e9 / 8;
+    rows.push([
+      ...[name, ...rate('connect'), ...rate('packets'), ...rate('stream', bytesOfGbit)],
+      ...asked,
+    ]);
+    const spent = (kind: Kind, unit = 1): string[] => {
+      const us = cost[kind].processorUs;
+      return [number(us * unit), ratio(us, direct[kind].processorUs)];
+    };
+    const megabyte = 1e6;
+    processor.push([
+      ...[name, ...spent('connect'), ...spent('packets'), ...spent('stream', megabyte)],
+      ...spent('ask'),
+    ]);
+  }
+  const columns = (names: readonly string[]) => names.flatMap((name) => [name, 'of direct']);
+  const rates = ['connections/s', 'packets/s', 'stream Gbit/s', 'request p50 µs'];
+  const times = ['a connection', 'a packet', 'a megabyte', 'a request'];
+  return [
+    `Services: ${services.toLocaleString('en')}`,
+    table(['way', ...columns(rates)], rows),
+    'Processor time of the machine, client and server included; µs',
+    table(['way', ...columns(times)], processor),
+  ].join('\n\n');
+}
+
+/** Measures each kind on each stage in turn, and again. */
+function inTurns(
+  ready: readonly Ready[],
+  what: readonly Kind[],
+  times: number,
+  ms: number,
+  family: 'IPv4' | 'IPv6' = 'IPv4',
+): ReadonlyMap<string, Costs> {
+  const found = new Map<string, Measured[]>();
+  for (let round = 0; round < times; round += 1) {
+    for (const kind of what) {
+      for (const { cgroup, contender, stage } of ready) {
+        const { name, toService } = contender;
+        const key = `${name}: ${kind}`;
+        const one = stage.measure(kind, ms, { cgroup, family, toService });
+        found.set(key, [...(found.get(key) ?? []), one]);
+      }
+    }
+  }
+  return new Map(
+    ready.map(({ contender: { name } }) => [
+      name,
+      Object.fromEntries(what.map((kind) => [kind, best(found.get(`${name}: ${kind}`)!)])) as Costs,
+    ]),
+  );
+}
+
+function best(measured: readonly Measured[]): Measured {
+  return {
+    perSecond: Math.max(...measured.map(({ perSecond }) => perSecond)),
+    p50Us: Math.min(...measured.map(({ p50Us }) => p50Us)),
+    processorUs: measured.reduce((sum, one) => sum + one.processorUs, 0) / measured.length,
+  };
+}
+
+/** What the short cut gives beside rules alone, and what it takes from short flows. */
+async function measureShortCut(all: readonly Contender[]): Promise<string> {
+  const names = ['direct', rules, flowtable];
+  const rows: string[][] = [];
+  await withReady(
+    all.filter(({ name }) => names.includes(name)),
+    10,
+    (ready) => {
+      const add = (what: string, kind: Kind, costs: ReadonlyMap<string, Costs>, unit = 1): void => {
+        const [direct, slow, fast] = names.map((name) => costs.get(name)![kind].perSecond);
+        const figures = [direct!, slow!, fast!].map((one) => number(one / unit));
+        rows.push([what, ...figures, ratio(fast!, slow!)]);
+      };
+      for (const family of ['IPv4', 'IPv6'] as const) {
+        const what = ['packets', 'stream', 'flows'] as const;
+        const costs = inTurns(ready, what, closeRounds, closeMs, family);
+        add(`UDP packets of 18 bytes/s, ${family}`, 'packets', costs);
+        add(`TCP stream, Gbit/s, ${family}`, 'stream', costs, 1e9 / 8);
+        add(`conversations of 20 packets/s, ${family}`, 'flows', costs);
+      }
+    },
+  );
+  const head = ['what', 'direct', rules, flowtable, 'of rules'];
+  const what = `The short cut beside rules alone, 10 Services; best of ${closeRounds} rounds of ${closeMs} ms`;
+  return `${what}\n\n${table(head, rows)}`;
+}
