@@ -24,6 +24,7 @@ import { FamilySync } from '../sync/family.ts';
 import type { ForwardingFollower } from '../sync/in-force.ts';
 import { SyncLoop } from '../sync/loop.ts';
 import { Ruleset } from '../sync/ruleset.ts';
+import { SlowStarts } from '../sync/slow-starts.ts';
 import { Verification } from '../takeover/verification.ts';
 import type { Clock } from '../time/clock.ts';
 import { BalanceProbe } from './balance-probe.ts';
@@ -64,6 +65,7 @@ export class Engine {
   readonly #planners: ReadonlyMap<Family, Planner>;
   readonly #facts: NodeFacts;
   readonly #balances: BalanceProbe;
+  readonly #slowStarts: SlowStarts;
   readonly #ruleset = new Ruleset();
   readonly #reconcilers: readonly ConntrackReconciler[];
   readonly #verification: Verification;
@@ -84,6 +86,13 @@ export class Engine {
         this.wake();
       },
     });
+    this.#slowStarts = new SlowStarts({
+      clock,
+      grown: (service) => {
+        state.touch(service);
+        this.wake();
+      },
+    });
     this.#facts = new NodeFacts({
       settings: settings.facts,
       state,
@@ -92,6 +101,7 @@ export class Engine {
       isConnectTime: settings.connectTime !== undefined,
       excludedCgroups: options.excludedCgroups,
       dealing: () => this.#balances.here,
+      starting: (family, forwarding) => this.#slowStarts.starting(family, forwarding),
     });
     for (const family of ['IPv4', 'IPv6'] as const) {
       options.localhost?.begin(family, settings.localhost.includes(family));
@@ -112,6 +122,7 @@ export class Engine {
       observer: (event) => this.#observe(event),
       resolved: options.resolved,
       balances: this.#balances,
+      slowStarts: this.#slowStarts,
       sliceMs: settings.sync.sliceMs,
     });
   }
@@ -233,6 +244,7 @@ export class Engine {
       await Promise.race([this.#loop.run(signal), ...mapRuns]);
     } finally {
       stopFollowing?.();
+      this.#slowStarts.stop();
       this.#verification.stop();
       await Promise.all(maps.map((one) => one.stop()));
       await Promise.all(mapRuns);

@@ -23,6 +23,8 @@ export type NodeFactsSettings = Pick<
 interface NodeFactsOptions {
   /** How the mode can share connections out, as far as is known; default: in every way. */
   readonly dealing?: () => ResolveContext['dealing'];
+  /** See `ResolveContext`. */
+  readonly starting?: ResolveContext['starting'];
   readonly settings: NodeFactsSettings;
   readonly state: ClusterState;
   /** Reads the addresses of this machine. */
@@ -175,6 +177,7 @@ export class NodeFacts {
       nodeSockets: this.#sockets(),
       limits: { ...serviceLimits, frontendEndpoints },
       dealing: this.#options.dealing?.(),
+      starting: this.#options.starting,
     };
   }
 }

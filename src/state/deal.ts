@@ -32,6 +32,8 @@ interface Pools {
 export interface Balancing {
   /** Undefined: it asks for none. */
   readonly balance: Balance | undefined;
+  /** How long the share of a new endpoint grows; undefined: it has its share from the beginning. */
+  readonly slowStartMs?: number;
 }
 
 /** What the mode that runs can do. */
@@ -66,6 +68,12 @@ export interface Deal extends Pools {
   readonly because: string | undefined;
 }
 
+/** The endpoints of a Forwarding whose share grows, with the part that they have at present. */
+export type Starting = (
+  family: EndpointList['family'],
+  forwarding: string,
+) => ReadonlyMap<EndpointKey, number> | undefined;
+
 /** The weight of endpoints whose EndpointSlice gives none. It is Cilium's, too. */
 export const standardWeight = 100;
 export const weightMax = 65_535;
@@ -74,6 +82,8 @@ export interface DealInput {
   readonly asked: Balance | undefined;
   /** Undefined: all have the same. */
   readonly weights: ReadonlyMap<EndpointKey, number> | undefined;
+  /** Endpoints whose share still grows, with the part that they have, from 0.1 to 1. */
+  readonly starting?: ReadonlyMap<EndpointKey, number> | undefined;
   /** The most slots that a pool may have; at least one for each endpoint it always has. */
   readonly slotsMax: number;
   readonly here: DealingHere | undefined;
@@ -86,24 +96,29 @@ export const serviceSlotsMax = 65_536;
 
 /** Undefined: every endpoint has one slot, and nothing is asked for. */
 export function dealOf(
-  { asked, canRemember, here, slotsMax, weights }: DealInput,
+  { asked, canRemember, here, slotsMax, starting, weights }: DealInput,
   pools: Pools,
 ): Deal | undefined {
-  if (asked === undefined && weights === undefined) return undefined;
-  const because = whyNot(asked, { canRemember, here, weights });
+  const hasWeights = weights !== undefined || starting !== undefined;
+  if (asked === undefined && !hasWeights) return undefined;
+  const because = whyNot(asked, { canRemember, here, hasWeights });
   const isDone = because === undefined && !here?.unknown?.has(asked ?? 'random');
   const balance = isDone ? (asked ?? 'random') : 'random';
-  const given = balance === 'random' && !canWeigh(here) ? undefined : weights;
+  const areIgnored = hasWeights && balance === 'random' && !canWeigh(here);
   const isTable = balance === 'maglev' && (here?.usesTables ?? true);
   const slots = (list: EndpointList): EndpointList => {
     if (list.length < 2) return list;
-    const own = weightsIn(list, given);
-    return isTable ? hashTable(list, own, slotsMax) : spread(list, slotCounts(own, slotsMax));
+    const own = areIgnored
+      ? weightsIn(list, undefined, undefined)
+      : weightsIn(list, weights, starting);
+    if (isTable) return hashTable(list, own, slotsMax);
+    const counts = starting === undefined ? slotCounts : steadyCounts;
+    return spread(list, counts(own, slotsMax));
   };
   const cluster = slots(pools.cluster);
   const local = pools.local === pools.cluster ? cluster : slots(pools.local);
   const isPlain = cluster === pools.cluster && local === pools.local;
-  if (asked === undefined && isPlain && given === weights) return undefined;
+  if (asked === undefined && isPlain && !areIgnored) return undefined;
   return { asked, balance, because, cluster, local };
 }
 
@@ -114,10 +129,14 @@ function canWeigh(here: DealingHere | undefined): boolean {
 
 function whyNot(
   asked: Balance | undefined,
-  { canRemember, here, weights }: Pick<DealInput, 'canRemember' | 'here' | 'weights'>,
+  {
+    canRemember,
+    here,
+    hasWeights,
+  }: Pick<DealInput, 'canRemember' | 'here'> & { readonly hasWeights: boolean },
 ): string | undefined {
   if (asked === undefined || asked === 'random') {
-    const lack = weights && here?.lacks?.get('random');
+    const lack = hasWeights ? here?.lacks?.get('random') : undefined;
     return lack && `this kernel lacks ${lack}`;
   }
   if (here !== undefined && !here.balances.has(asked)) return `${here.name} cannot do it`;
@@ -147,9 +166,11 @@ export function slotsOf(
 function weightsIn(
   list: EndpointList,
   weights: ReadonlyMap<EndpointKey, number> | undefined,
+  starting: ReadonlyMap<EndpointKey, number> | undefined,
 ): number[] {
   const own = Array.from({ length: list.length }, (_, i) => {
-    return weights?.get(list.key(i)) ?? standardWeight;
+    const weight = weights?.get(list.key(i)) ?? standardWeight;
+    return starting === undefined ? weight : weight * (starting.get(list.key(i)) ?? 1);
   });
   // Where no endpoint is to get connections, all are.
   return own.some((weight) => weight > 0) ? own : own.fill(1);
@@ -168,12 +189,25 @@ export function slotCounts(weights: readonly number[], slotsMax: number): number
   const positive = weights.filter((weight) => weight > 0);
   const common = positive.reduce(greatestCommonDivisor);
   const sum = positive.reduce((all, weight) => all + weight, 0);
-  const most = Math.max(
-    positive.length,
-    Math.min(slotsMax, Math.max(slotsAlways, 2 * positive.length)),
-  );
+  const most = slotsFor(positive.length, slotsMax);
   if (sum / common <= most) return weights.map((weight) => weight / common);
   return apportion(weights, sum, most);
+}
+
+/**
+ * As `slotCounts`, for weights that change soon. The number of slots does not depend on the weights,
+ * so that a change moves slots from one endpoint to another, and does nothing else.
+ */
+function steadyCounts(weights: readonly number[], slotsMax: number): number[] {
+  const positive = weights.filter((weight) => weight > 0);
+  if (positive.every((weight) => weight === positive[0])) return slotCounts(weights, slotsMax);
+  const sum = positive.reduce((all, weight) => all + weight, 0);
+  return apportion(weights, sum, slotsFor(positive.length, slotsMax));
+}
+
+/** The most slots of a pool; `sharers`: the number of endpoints that get connections. */
+function slotsFor(sharers: number, slotsMax: number): number {
+  return Math.max(sharers, Math.min(slotsMax, Math.max(slotsAlways, 2 * sharers)));
 }
 
 function greatestCommonDivisor(a: number, b: number): number {

@@ -57,6 +57,7 @@ export function sameService(a: Service, b: Service): boolean {
     a.rulesOnly === b.rulesOnly &&
     a.awaitedLoadBalancer === b.awaitedLoadBalancer &&
     a.balancing?.balance === b.balancing?.balance &&
+    a.balancing?.slowStartMs === b.balancing?.slowStartMs &&
     sameList(a.clusterIPs, b.clusterIPs, sameAddress) &&
     sameList(a.externalIPs, b.externalIPs, sameAddress) &&
     sameList(a.loadBalancerIPs, b.loadBalancerIPs, sameAddress) &&

@@ -20,7 +20,7 @@ import {
 } from './budget.ts';
 import { CandidateIndex, type Candidates, portKey, portsAStep } from './candidates.ts';
 import { categorise, type Pools } from './categorise.ts';
-import { type DealingHere, dealOf, serviceSlotsMax } from './deal.ts';
+import { type DealingHere, dealOf, type Starting, serviceSlotsMax } from './deal.ts';
 import { allowedExternalIPs, type ExternalIPRules } from './external-ips.ts';
 import type { NodeSockets } from './node-sockets.ts';
 import { hasFamily, healthCheckNodePort, type PortPolicy, portPolicies } from './policy.ts';
@@ -50,6 +50,8 @@ export interface ResolveContext {
   readonly limits?: ServiceLimits;
   /** How the mode that runs can share connections out; default: in every way. */
   readonly dealing?: DealingHere | undefined;
+  /** Endpoints whose share grows, at present; default: none. See `SlowStarts`. */
+  readonly starting?: Starting | undefined;
 }
 
 /** The resolved state of a Service on this node. */
@@ -219,20 +221,22 @@ class FamilyPart {
       nodeInSourceRanges: this.#shared.nodeInSourceRanges,
       healthCheckNodePort: this.#shared.healthCheckNodePort,
       rulesOnly: this.#service.rulesOnly,
-      deal: this.#deal(port, pools),
+      deal: this.#deal(port, forwardingKey(servicePort), pools),
     };
     record?.({ port, policy, candidates, forwarding });
     return forwarding;
   }
 
-  #deal(port: ServicePort, pools: Pools): Forwarding['deal'] {
-    const asked = this.#service.balancing?.balance;
+  #deal(port: ServicePort, key: string, pools: Pools): Forwarding['deal'] {
+    const { balance: asked, slowStartMs } = this.#service.balancing ?? {};
     const weights = this.#candidates.weights(port);
-    if (asked === undefined && weights === undefined) return undefined;
     const { dealing: here } = this.#context;
+    const starting =
+      slowStartMs === undefined ? undefined : this.#context.starting?.(this.#family, key);
+    if (asked === undefined && weights === undefined && starting === undefined) return undefined;
     const slotsMax = Math.floor(serviceSlotsMax / Math.max(1, this.#frontendCount()));
     const canRemember = this.#rememberingPortsLeft >= 0;
-    return dealOf({ asked, weights, slotsMax, here, canRemember }, pools);
+    return dealOf({ asked, weights, starting, slotsMax, here, canRemember }, pools);
   }
 
   /** The affinity timeout of the next port; 0 = none, also when the limit is reached. */

@@ -113,11 +113,16 @@ export class ClusterState {
     if (this.service(key) !== undefined) this.#dirty.add(key);
   }
 
-  /** Makes Services dirty that ask for this balance; `random` is that of weights alone, too. */
+  /**
+   * Makes Services dirty that ask for this balance; `random` is that of weights and slow starts
+   * alone, too.
+   */
   touchBalanced(balance: Balance): void {
     for (const [key, { service, slices }] of this.#known) {
       const asked = service?.balancing?.balance;
-      const isWeighted = (): boolean => slices.some(({ weight }) => weight !== undefined);
+      const isWeighted = (): boolean =>
+        service?.balancing?.slowStartMs !== undefined ||
+        slices.some(({ weight }) => weight !== undefined);
       if (asked === balance || (asked === undefined && balance === 'random' && isWeighted())) {
         this.touch(key);
       }

@@ -19,6 +19,7 @@ import type { Forwarding, Service } from '../state/types.ts';
 import type { Clock } from '../time/clock.ts';
 import type { Observer } from './events.ts';
 import type { FamilySync } from './family.ts';
+import type { SlowStarts } from './slow-starts.ts';
 
 /** Learns from the kernel which balances it can do. Services are dirty once it has answered. */
 export interface Balances {
@@ -39,6 +40,8 @@ export interface DesiredOptions {
   readonly observer: Observer;
   /** Asks the kernel about balances that Services ask for; default: all can be done. */
   readonly balances?: Balances;
+  /** What new endpoints are noted in; default: all have their share from the beginning. */
+  readonly slowStarts?: SlowStarts;
   /** Gets the `namespace/name` of each Service whose desired Forwardings were set, or are gone. */
   readonly resolved?: (service: string) => void;
 }
@@ -60,8 +63,15 @@ export class Desired {
   /** What was reported of external IPs, by Service. */
   readonly #notices = new Map<string, ReadonlySet<string>>();
 
+  #isListed = false;
+
   constructor(options: DesiredOptions) {
     this.#options = options;
+  }
+
+  /** All that there was at the start is desired: endpoints that come from now on are new. */
+  listed(): void {
+    this.#isListed = true;
   }
 
   /** Services that ask for more than one Service gets. */
@@ -83,6 +93,7 @@ export class Desired {
       this.#excess.delete(name);
       this.#fallbacks.delete(name);
       this.#notices.delete(name);
+      this.#options.slowStarts?.forget(name);
       this.#set(name, [], triggers, receivedMs);
       const { conflicts, transfers } = owners.release(name);
       for (const transfer of transfers) this.#transfer(transfer, receivedMs);
@@ -106,10 +117,14 @@ export class Desired {
   }
 
   *#resolve(service: Service): Generator<undefined, Ownership> {
-    const { owners, state, context } = this.#options;
+    const { owners, slowStarts, state, context } = this.#options;
     const slices = state.slices(service.key);
     const known = context();
-    const { forwardings, excess } = yield* resolveInSteps(service, slices, known);
+    let { forwardings, excess } = yield* resolveInSteps(service, slices, known);
+    const before = (one: Forwarding) => this.#sync(one.family)?.desired.get(one.key);
+    if (this.#isListed && slowStarts?.note(service, forwardings, before)) {
+      ({ forwardings, excess } = yield* resolveInSteps(service, slices, known));
+    }
     this.#noteExcess(service.key, excess);
     this.#noteFallback(service.key, forwardings);
     this.#noteExternalIPs(service, known);

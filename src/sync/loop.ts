@@ -87,6 +87,7 @@ export class SyncLoop {
     // Only what is dirty now: changes may never end, and the families wait for `listed`.
     await this.#resolve(signal, 1);
     await this.#awaitAnswers(signal);
+    this.#desired.listed();
     for (const family of this.#families) family.listed();
     await this.#keepResolving(signal);
   }

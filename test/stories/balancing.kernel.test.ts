@@ -16,6 +16,7 @@ import { askKernel } from '../lab/ask-kernel.ts';
 import { type ConnectTimePlace, canTranslate, makeConnectTimePlace } from '../lab/connect-time.ts';
 import { BASELINE } from '../lab/objects.ts';
 import {
+  annotated,
   BalancingRig,
   datagrams,
   expectShares,
@@ -46,6 +47,25 @@ describe.each<ModeName>(['nftables', 'iptables', 'userspace'])('in mode %s', (mo
       const second = [10, 10, 70, 30];
       await proxy.apply([...BASELINE, web(undefined), ...weighted(second)]);
       expectShares(await rig.shares(), second);
+    },
+    longestMs,
+  );
+});
+
+describe.each<ModeName>(['nftables', 'iptables', 'userspace'])('slow start in mode %s', (mode) => {
+  test(
+    'a new endpoint gets a tenth of its share at first, and its share without the annotation',
+    async () => {
+      // Steps are 400 s apart: at most one of them is during the test.
+      const slow = annotated(web(undefined), { 'fairlead.io/slow-start': '1h' });
+      const proxy = await rig.start([slow, ...weighted([100, 100])], mode);
+      await proxy.apply([...BASELINE, slow, ...weighted([100, 100, 100])]);
+      const [a, b, added] = (await rig.shares()) as [number, number, number];
+      expect(added).toBeGreaterThan(0.01);
+      expect(added).toBeLessThan(0.12);
+      expect(Math.abs(a - b)).toBeLessThan(0.03);
+      await proxy.apply([...BASELINE, web(undefined), ...weighted([100, 100, 100])]);
+      expectShares(await rig.shares(), [100, 100, 100]);
     },
     longestMs,
   );

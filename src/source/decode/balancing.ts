@@ -6,6 +6,7 @@ import {
   ciliumBalanceAnnotation,
   ciliumWeightAnnotation,
   schedulerAnnotation,
+  slowStartAnnotation,
   weightAnnotation,
 } from './names.ts';
 
@@ -44,6 +45,12 @@ export function decodeBalancing(
   annotations: RawObject | undefined,
 ): Balancing | undefined {
   if (annotations === undefined) return undefined;
+  const slowStartMs = decodeSlowStart(fields, annotations);
+  const balancing = decodeBalance(fields, annotations);
+  return slowStartMs === undefined ? balancing : { balance: balancing?.balance, slowStartMs };
+}
+
+function decodeBalance(fields: FieldReader, annotations: RawObject): Balancing | undefined {
   for (const [name, meanings] of names) {
     const value = annotations[name];
     if (value === undefined) continue;
@@ -54,6 +61,18 @@ export function decodeBalancing(
     return fields.refuse(at(name), `must be one of ${allowed}, is ${show(value)}`);
   }
   return undefined;
+}
+
+const [slowStartLeastMs, slowStartMostMs] = [10_000, 3_600_000];
+
+function decodeSlowStart(fields: FieldReader, annotations: RawObject): number | undefined {
+  const value = annotations[slowStartAnnotation];
+  if (value === undefined) return undefined;
+  const [, number, unit] = (typeof value === 'string' && /^(\d{1,4})([smh])$/.exec(value)) || [];
+  const ms = Number(number) * { s: 1000, m: 60_000, h: 3_600_000 }[unit ?? 's']!;
+  if (ms >= slowStartLeastMs && ms <= slowStartMostMs) return ms;
+  const reason = `must be from 10s to 1h, is ${show(value)}`;
+  return fields.refuse(at(slowStartAnnotation), reason);
 }
 
 /** The weight of the endpoints of an EndpointSlice; undefined: it gives none. */

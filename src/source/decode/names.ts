@@ -10,6 +10,7 @@ export const connectTimeAnnotation = 'fairlead.io/connect-time';
 export const fastPathAnnotation = 'fairlead.io/fast-path';
 export const balanceAnnotation = 'fairlead.io/balance';
 export const weightAnnotation = 'fairlead.io/weight';
+export const slowStartAnnotation = 'fairlead.io/slow-start';
 /** Of Cilium: what ours mean, so that manifests can move. */
 export const ciliumBalanceAnnotation = 'service.cilium.io/lb-algorithm';
 export const ciliumWeightAnnotation = 'service.cilium.io/weight';
@@ -46,6 +47,7 @@ export const annotationNames: readonly string[] = [
   fastPathAnnotation,
   balanceAnnotation,
   weightAnnotation,
+  slowStartAnnotation,
   ciliumBalanceAnnotation,
   ciliumWeightAnnotation,
   schedulerAnnotation,

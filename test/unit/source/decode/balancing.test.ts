@@ -85,3 +85,30 @@ describe('the weight of an EndpointSlice', () => {
     ]);
   });
 });
+
+describe('the slow start of a Service', () => {
+  const slowStartOf = (value: unknown) => reading(decodeBalancing, { [slowStart]: value });
+  const slowStart = 'fairlead.io/slow-start';
+
+  it.each([
+    ['10s', 10_000],
+    ['5m', 300_000],
+    ['1h', 3_600_000],
+  ])('may be %s', (value, slowStartMs) => {
+    expect(slowStartOf(value)).toEqual({ value: { balance: undefined, slowStartMs }, told: [] });
+  });
+
+  it('goes with a balance', () => {
+    const { value } = reading(decodeBalancing, { [slowStart]: '30s', [ours]: 'maglev' });
+    expect(value).toEqual({ balance: 'maglev', slowStartMs: 30_000 });
+  });
+
+  it.each(['9s', '2h', '30', '1.5m', '', 30, '99999s'])('may not be %j', (value) => {
+    expect(slowStartOf(value)).toEqual({
+      value: undefined,
+      told: [
+        `metadata.annotations[fairlead.io/slow-start] must be from 10s to 1h, is ${JSON.stringify(value)}`,
+      ],
+    });
+  });
+});

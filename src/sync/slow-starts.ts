@@ -1,0 +1,128 @@
+/**
+ * Slow start: the share of an endpoint that comes into a pool grows from 10 % to its weight, in ten
+ * steps. All endpoints of a Service take their steps together, so that it is resolved again ten
+ * times in the time that it asks for, however many endpoints come.
+ */
+import type { Family } from '../net/address.ts';
+import type { EndpointKey, EndpointList } from '../net/endpoint-list.ts';
+import type { Forwarding, Service } from '../state/types.ts';
+import type { Clock } from '../time/clock.ts';
+
+interface SlowStartsOptions {
+  readonly clock: Clock;
+  /** Shares of the Service (`namespace/name`) have grown. */
+  readonly grown: (service: string) => void;
+}
+
+/** The parts that a share has, one after another: 10 %, 20 % … */
+const steps = 10;
+
+/** Of a Service: by family and Forwarding, the step at which each endpoint came. */
+interface Starts {
+  readonly stepMs: number;
+  readonly since: Map<string, Map<EndpointKey, number>>;
+  readonly cancel: () => void;
+}
+
+export class SlowStarts {
+  readonly #options: SlowStartsOptions;
+  readonly #services = new Map<string, Starts>();
+  /** Which Service each entry of `since` belongs to. */
+  readonly #owners = new Map<string, string>();
+
+  constructor(options: SlowStartsOptions) {
+    this.#options = options;
+  }
+
+  /** Ends all timers. */
+  stop(): void {
+    for (const service of [...this.#services.keys()]) this.forget(service);
+  }
+
+  /** The Service is gone, or asks for no slow start. */
+  forget(service: string): void {
+    const starts = this.#services.get(service);
+    if (starts === undefined) return;
+    starts.cancel();
+    for (const id of starts.since.keys()) this.#owners.delete(id);
+    this.#services.delete(service);
+  }
+
+  /** The part of its share that each endpoint has which started not long ago. */
+  starting(family: Family, forwarding: string): ReadonlyMap<EndpointKey, number> | undefined {
+    const id = idOf(family, forwarding);
+    const starts = this.#services.get(this.#owners.get(id) ?? '');
+    const since = starts?.since.get(id);
+    if (starts === undefined || since === undefined) return undefined;
+    const now = this.#stepOf(starts.stepMs);
+    const parts = new Map<EndpointKey, number>();
+    for (const [key, step] of since) {
+      const part = (1 + now - step) / steps;
+      if (part < 1) parts.set(key, part);
+    }
+    return parts.size === 0 ? undefined : parts;
+  }
+
+  /**
+   * Compares the endpoints in the pools of a Service with those before. Endpoints of a new
+   * Forwarding do not start slowly: no others could serve in the meantime. Returns whether an
+   * endpoint starts.
+   */
+  note(
+    { balancing, key }: Service,
+    forwardings: readonly Forwarding[],
+    before: (forwarding: Forwarding) => Forwarding | undefined,
+  ): boolean {
+    const { slowStartMs } = balancing ?? {};
+    const known = this.#services.get(key);
+    if (slowStartMs === undefined) {
+      this.forget(key);
+      return false;
+    }
+    const stepMs = slowStartMs / (steps - 1);
+    const now = this.#stepOf(stepMs);
+    const since = new Map<string, Map<EndpointKey, number>>();
+    let isNew = false;
+    for (const forwarding of forwardings) {
+      const id = idOf(forwarding.family, forwarding.key);
+      const last = known?.stepMs === stepMs ? known.since.get(id) : undefined;
+      const previous = before(forwarding);
+      if (previous === undefined) continue;
+      const old = keysOf(previous);
+      const own = new Map<EndpointKey, number>();
+      for (const endpoint of keysOf(forwarding)) {
+        const step = old.has(endpoint) ? last?.get(endpoint) : now;
+        if (step === undefined || now - step >= steps - 1) continue;
+        own.set(endpoint, step);
+        isNew ||= !old.has(endpoint);
+      }
+      if (own.size > 0) since.set(id, own);
+    }
+    this.forget(key);
+    if (since.size === 0) return false;
+    const { clock, grown } = this.#options;
+    const delayMs = (now + 1) * stepMs - clock.now();
+    const cancel = clock.after(Math.max(1, Math.ceil(delayMs)), () => grown(key));
+    this.#services.set(key, { stepMs, since, cancel });
+    for (const id of since.keys()) this.#owners.set(id, key);
+    return isNew;
+  }
+
+  #stepOf(stepMs: number): number {
+    return Math.floor(this.#options.clock.now() / stepMs);
+  }
+}
+
+function idOf(family: Family, forwarding: string): string {
+  return `${family} ${forwarding}`;
+}
+
+function keysOf({ cluster, local }: Forwarding): ReadonlySet<EndpointKey> {
+  const keys = new Set<EndpointKey>();
+  const add = (list: EndpointList): void => {
+    for (let i = 0; i < list.length; i += 1) keys.add(list.key(i));
+  };
+  add(cluster);
+  if (local !== cluster) add(local);
+  return keys;
+}
