@@ -16,8 +16,10 @@ import {
 import { expressions, nftOps } from '../../../src/kernel/ops.ts';
 import { RecordWriter, readRecords } from '../../../src/kernel/records.ts';
 import { parseCIDR } from '../../../src/net/address.ts';
+import { Others } from '../../../src/serve/ask/others/others.ts';
 import { readRule } from '../../../src/serve/ask/others/rules.ts';
 import { stopIn } from '../../../src/serve/ask/others/walk.ts';
+import { FakeKernel } from '../../fake/kernel.ts';
 import type { Running } from '../app/running.ts';
 import { asked } from './asking.ts';
 import { endpoints, here, node, web } from './quiz.ts';
@@ -268,4 +270,29 @@ it('is read again after the rules of the node have changed', async () => {
   await app!.kernel.apply(gone.finish());
   await app!.clock.pass(2000);
   expect(await problems()).toEqual([]);
+});
+
+it('is the same value as long as it has not changed, whatever else changes in the kernel', async () => {
+  const kernel = new FakeKernel();
+  let nowMs = 0;
+  const others = new Others({
+    clock: { now: () => nowMs },
+    kernel,
+    mode: () => 'nftables',
+    isConnectTime: () => false,
+  });
+  const read = async () => {
+    nowMs += 60_000;
+    await others.refresh();
+    return others.walls;
+  };
+  await kernel.apply(table({ in: { ...forward, rules: [[to(endpoint), drop]] } }));
+  const first = await read();
+  expect(first.all).toHaveLength(1);
+  const other = new RecordWriter(nftOps);
+  other.write('tableAdd', { family: 2, table: 'other', comment: '' });
+  await kernel.apply(other.finish());
+  expect(await read()).toBe(first);
+  await kernel.apply(table({ in: { ...forward, rules: [[tcp, drop]] } }));
+  expect(await read()).not.toBe(first);
 });

@@ -86,8 +86,7 @@ export class Others {
       if (current === this.#walls.mode && generation === this.#generation) return;
       const all = await readWalls(kernel, current);
       this.#generation = generation;
-      const isEmpty = all.length === 0 && this.#walls.all.length === 0;
-      if (!isEmpty || current !== this.#walls.mode) this.#walls = { mode: current, all };
+      if (!isSame(this.#walls, current, all)) this.#walls = { mode: current, all };
     } catch (error) {
       if (!(error instanceof KernelError)) throw error;
       this.#walls = { mode: current, all: [] };
@@ -123,6 +122,16 @@ export class Others {
     if (seen === 'endpoints' || !this.#options.isConnectTime()) return false;
     return hook === NF_INET.LOCAL_OUT || hook === NF_INET.PRE_ROUTING;
   }
+}
+
+/** All Services are checked again when it is not. */
+function isSame(known: Walls, mode: ModeName, all: readonly Wall[]): boolean {
+  const texts = (walls: readonly Wall[]): string[] =>
+    walls.map((one) => {
+      const { digest, hook, isDropPolicy, name, priority } = one;
+      return [name, hook, priority, isDropPolicy, digest].join(' ');
+    });
+  return known.mode === mode && texts(known.all).join('\n') === texts(all).join('\n');
 }
 
 /** The most obstacles of a Service that are named. */

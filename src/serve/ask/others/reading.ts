@@ -1,4 +1,5 @@
 /** Reads base chains of other programs that can stop packets, with the chains that they jump to. */
+import { createHash } from 'node:crypto';
 import type { Kernel } from '../../../kernel/kernel.ts';
 import { NFPROTO, VERDICT } from '../../../kernel/nft/constants.ts';
 import { expressions, type Reply } from '../../../kernel/ops.ts';
@@ -21,6 +22,8 @@ export interface Wall extends Hook {
   readonly isDropPolicy: boolean;
   /** Those of its table. */
   readonly chains: ReadonlyMap<string, readonly WalkedRule[]>;
+  /** The same as long as what was read is the same. */
+  readonly digest: string;
 }
 
 /** NFPROTO_INET */
@@ -60,12 +63,13 @@ async function wallsOf(kernel: Kernel, mode: ModeName, of: TableName): Promise<W
   const reader = new TableReader(kernel, { family, table });
   for (const { chain } of bases) await reader.read(chain);
   const { chains } = reader;
+  const digest = reader.digest();
   if (reader.isTooLarge) return [];
   return bases
     .map(({ chain, hook, policy, priority, type }) => {
       const name = chainText({ family, table, chain });
       const isDropPolicy = policy === VERDICT.drop;
-      return { family, name, chain, hook, priority, type, isDropPolicy, chains };
+      return { family, name, chain, hook, priority, type, isDropPolicy, chains, digest };
     })
     .filter(({ chain, isDropPolicy }) => isDropPolicy || canStop(chains, chain));
 }
@@ -95,12 +99,18 @@ class TableReader {
   readonly #kernel: Kernel;
   readonly #of: TableName;
   readonly #sets = new Map<string, Members>();
+  readonly #hash = createHash('sha1');
   #areSetsRead = false;
   #count = 0;
 
   constructor(kernel: Kernel, of: TableName) {
     this.#kernel = kernel;
     this.#of = of;
+  }
+
+  /** Of all that was read; once. */
+  digest(): string {
+    return this.#hash.digest('hex');
   }
 
   /** The chain, and all that packets can come to from there. */
@@ -124,6 +134,7 @@ class TableReader {
 
   async #rule(rule: Extract<Reply, { kind: 'rule' }>): Promise<WalkedRule> {
     const { comment, expressions: bytes, family, handle } = rule;
+    this.#hash.update(`${rule.chain} ${handle} ${comment}\n`).update(bytes);
     const read = [...readRecords(expressions, bytes)];
     if (read.some(({ kind }) => kind === 'lookup')) await this.#readSets();
     const text = (): string => {
@@ -140,7 +151,9 @@ class TableReader {
     const { records } = await this.#kernel.dump({ kind: 'setsDump', ...this.#of });
     for (const one of records) {
       if (one.kind !== 'set') continue;
-      const members = await membersOf(this.#kernel, one);
+      const note = (bytes: Uint8Array): unknown => this.#hash.update(bytes);
+      this.#hash.update(`set ${one.set}\n`);
+      const members = await membersOf(this.#kernel, one, note);
       if (members !== undefined) this.#sets.set(one.set, members);
     }
   }

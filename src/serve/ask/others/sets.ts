@@ -17,10 +17,14 @@ const uncounted = 0xffffffff;
 type SetRecord = Extract<Reply, { kind: 'set' }>;
 
 /**
- * Undefined: it has too many elements, or keys of a form that is not read. Rejects with
- * KernelError.
+ * Undefined: it has too many elements, or keys of a form that is not read. `note` gets all that is
+ * read. Rejects with KernelError.
  */
-export async function membersOf(kernel: Kernel, set: SetRecord): Promise<Members | undefined> {
+export async function membersOf(
+  kernel: Kernel,
+  set: SetRecord,
+  note: (bytes: Uint8Array) => void,
+): Promise<Members | undefined> {
   const { count, family, flags, keyLength, size, table } = set;
   const isBounded = isAnonymous(flags) || inBounds(size);
   const isSmall = count === uncounted ? isBounded : count <= elementsMax;
@@ -35,6 +39,7 @@ export async function membersOf(kernel: Kernel, set: SetRecord): Promise<Members
       if (record.kind !== 'elements') return;
       if (edges.length > 2 * elementsMax) isWhole = false;
       if (!isWhole) return;
+      note(record.entries);
       for (const { flags: of, key } of readEntries(record)) {
         edges.push({ key: key.slice(), isEnd: (of & NFT_SET_ELEM_INTERVAL_END) !== 0 });
       }
