@@ -75,9 +75,11 @@ long.on('data', () => {
 long.write('more\n');
 await once(long, 'data');
 const all = Array.from({ length: clients }, client);
+// Whoever reads the word may send the signal at once.
+const toEnd = once(process, 'SIGTERM');
 console.log('ready');
 
-await once(process, 'SIGTERM');
+await toEnd;
 isEnding = true;
 await Promise.all(all);
 const isOpen = long.readyState === 'open';
