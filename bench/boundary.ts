@@ -2,15 +2,16 @@
  * What does an element cost on each side of the boundary, compared with its cost in the kernel? The
  * load is a whole cluster, planned and encoded, in one transaction.
  */
+
 import { loadAddon } from '../src/kernel/addon.ts';
 import { openKernel } from '../src/kernel/native-kernel.ts';
 import { replies } from '../src/kernel/ops.ts';
 import { readRecords } from '../src/kernel/records.ts';
-import { noPause } from '../src/modes/mode.ts';
 import { nftablesMode } from '../src/modes/nftables/mode.ts';
 import { resolve } from '../src/state/resolve.ts';
 import { ClusterState } from '../src/state/store.ts';
 import type { Forwarding } from '../src/state/types.ts';
+import { noPause } from '../src/time/pacer.ts';
 import { objects, sizeName } from './lib/cluster.ts';
 import { inNamespace, type Namespace } from './lib/namespace.ts';
 import { config, environment } from './lib/rig.ts';

@@ -8,7 +8,7 @@ import { ConnectTimeBackend, type ConnectTimeTypes } from '../src/connect-time/m
 import { ofServiceMax } from '../src/connect-time/maps/map-room.ts';
 import { standardLeaseMs, standardRoom } from '../src/connect-time/maps/placement.ts';
 import { poolIds } from '../src/connect-time/maps/pool-ids.ts';
-import { type ModeConfig, noPause } from '../src/modes/mode.ts';
+import type { ModeConfig } from '../src/modes/mode.ts';
 import { ModePlanner } from '../src/modes/planner.ts';
 import { decodeChange, decodeContext } from '../src/source/decode.ts';
 import { type Excess, noLimits } from '../src/state/budget.ts';
@@ -21,7 +21,7 @@ import { Desired } from '../src/sync/desired.ts';
 import type { FamilySync } from '../src/sync/family.ts';
 import { Refresher } from '../src/sync/refresher.ts';
 import { systemClock } from '../src/time/clock.ts';
-import { Pacer } from '../src/time/pacer.ts';
+import { noPause, Pacer } from '../src/time/pacer.ts';
 import { number, table } from './lib/stats.ts';
 
 /** The limits that flags have by default. */

@@ -2,10 +2,12 @@
  * What a mode supplies for one family: which objects it keeps for a Forwarding, and how it reads
  * and writes them. `ModePlanner` does the rest, for all modes alike.
  */
+
 import type { ApplyResult, Kernel, TableName } from '../kernel/kernel.ts';
 import type { Forwarding } from '../state/types.ts';
+import type { Pause } from '../time/pacer.ts';
 import type { ModeFrontend } from './changes.ts';
-import type { Drift, Environment, Miscount, Pause, RuleCount, WrittenBatch } from './mode.ts';
+import type { Drift, Environment, Miscount, RuleCount, WrittenBatch } from './mode.ts';
 import type { Needed, SharedObject } from './shared-objects.ts';
 
 /** The types of a mode's objects. */

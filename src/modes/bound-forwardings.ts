@@ -1,6 +1,8 @@
 /** The Forwardings of a mode that binds addresses. They depend on the machine's own addresses. */
+
 import type { Forwarding } from '../state/types.ts';
-import { type Environment, inTurns, type Pause, type RefusedAddress } from './mode.ts';
+import { inTurns, type Pause } from '../time/pacer.ts';
+import type { Environment, RefusedAddress } from './mode.ts';
 import { concernedBy, RefusedAddresses } from './own-addresses.ts';
 
 /** What a planner does with the objects of a Forwarding in the present environment. */

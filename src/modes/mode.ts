@@ -7,10 +7,12 @@
  * What has to happen in an order is an object whose methods are what can be done next: a batch that
  * was taken, an observation, a repair that was begun.
  */
+
 import type { ApplyResult, Kernel, KernelFailure, TableName } from '../kernel/kernel.ts';
 import type { MissingFeature } from '../kernel/nft/probe.ts';
 import type { Address, CIDR, Family } from '../net/address.ts';
 import type { Forwarding, ServicePortName } from '../state/types.ts';
+import type { Pause } from '../time/pacer.ts';
 import type { ModeDealing } from './dealing.ts';
 import type { Sysctl, SysctlWishes } from './sysctl.ts';
 import type { Count } from './traffic-counts.ts';
@@ -120,34 +122,6 @@ export interface Miscount {
   /** By the kernel. */
   readonly counted: number;
 }
-
-/**
- * Lets the event loop serve others once a slice of work is done. Call it every few microseconds,
- * and await what it returns, if it returns a promise.
- */
-export type Pause = () => Promise<void> | undefined;
-
-const itemsPerPause = 8;
-
-/** Calls `work` for each item, and lets the event loop serve others in between. */
-export async function inTurns<T>(
-  items: Iterable<T>,
-  pause: Pause,
-  work: (item: T) => void,
-): Promise<void> {
-  let done = 0;
-  for (const item of items) {
-    work(item);
-    done += 1;
-    // To ask whether to rest takes longer than most work does.
-    if (done % itemsPerPause !== 0) continue;
-    const rest = pause();
-    if (rest !== undefined) await rest;
-  }
-}
-
-/** For callers that need not share the event loop. */
-export const noPause: Pause = () => undefined;
 
 /** A batch that was taken. Until it is committed or refused, the planner gives no other one. */
 export interface Batch extends WrittenBatch {

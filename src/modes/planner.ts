@@ -3,23 +3,23 @@
  * difference between two states: a normal sync goes from what is in force to what is desired, a
  * repair from what was read to what is desired.
  */
+
 import type { ApplyResult, Kernel, TableName } from '../kernel/kernel.ts';
 import type { Family } from '../net/address.ts';
 import type { Forwarding } from '../state/types.ts';
+import { inTurns, type Pause } from '../time/pacer.ts';
 import { type Backend, type Counts, noCounts, type RepairPart, type Types } from './backend.ts';
 import { BoundForwardings } from './bound-forwardings.ts';
 import { FrontendChanges } from './changes.ts';
-import {
-  type Batch,
-  type Drift,
-  type Environment,
-  inTurns,
-  type Miscount,
-  type Observation,
-  type Pause,
-  type Planner,
-  type Repair,
-  type WrittenBatch,
+import type {
+  Batch,
+  Drift,
+  Environment,
+  Miscount,
+  Observation,
+  Planner,
+  Repair,
+  WrittenBatch,
 } from './mode.ts';
 import { Comparison, type ReadComparison } from './repair.ts';
 import { type Needed, type Retirable, SharedObjects } from './shared-objects.ts';

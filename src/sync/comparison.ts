@@ -3,17 +3,10 @@
  * planner of its own, whose batches nobody applies. Syncs go on meanwhile.
  */
 import type { Kernel } from '../kernel/kernel.ts';
-import {
-  type Drift,
-  inTurns,
-  type Observation,
-  type Pause,
-  type Planner,
-  type Repair,
-} from '../modes/mode.ts';
+import type { Drift, Observation, Planner, Repair } from '../modes/mode.ts';
 import type { Forwarding } from '../state/types.ts';
 import type { Clock } from '../time/clock.ts';
-import { Pacer } from '../time/pacer.ts';
+import { inTurns, Pacer, type Pause } from '../time/pacer.ts';
 import { isDrift } from './events.ts';
 import { RetryingReader } from './retrying-reader.ts';
 import type { Ruleset } from './ruleset.ts';

@@ -1,10 +1,12 @@
 /** What a start would write, without writing it. */
+
 import type { Kernel } from '../kernel/kernel.ts';
 import { type KernelOp, kernelOps } from '../kernel/ops.ts';
 import { readRecords } from '../kernel/records.ts';
 import { untilSteady } from '../kernel/steady.ts';
-import { type Drift, noPause, type Planner } from '../modes/mode.ts';
+import type { Drift, Planner } from '../modes/mode.ts';
 import { type Forwarding, formatServicePortName } from '../state/types.ts';
+import { noPause } from '../time/pacer.ts';
 import { compareEach } from './comparison.ts';
 import { addDrift, isDrift, noDrift } from './events.ts';
 

@@ -1,8 +1,10 @@
 /** Plans changes in such a way that no two planned Forwardings ever have the same frontend. */
-import type { Pause, Planner } from '../modes/mode.ts';
+
+import type { Planner } from '../modes/mode.ts';
 import type { Protocol } from '../net/protocol.ts';
 import { type FrontendKey, frontendKey } from '../state/frontend-key.ts';
 import type { Forwarding } from '../state/types.ts';
+import type { Pause } from '../time/pacer.ts';
 import type { Applier, Change } from './batch.ts';
 import type { Cause } from './cause.ts';
 

@@ -1,6 +1,34 @@
 import { type Clock, systemClock } from './clock.ts';
 
 /**
+ * Lets the event loop serve others once a slice of work is done. Call it every few microseconds,
+ * and await what it returns, if it returns a promise.
+ */
+export type Pause = () => Promise<void> | undefined;
+
+const itemsPerPause = 8;
+
+/** Calls `work` for each item, and lets the event loop serve others in between. */
+export async function inTurns<T>(
+  items: Iterable<T>,
+  pause: Pause,
+  work: (item: T) => void,
+): Promise<void> {
+  let done = 0;
+  for (const item of items) {
+    work(item);
+    done += 1;
+    // To ask whether to rest takes longer than most work does.
+    if (done % itemsPerPause !== 0) continue;
+    const rest = pause();
+    if (rest !== undefined) await rest;
+  }
+}
+
+/** For callers that need not share the event loop. */
+export const noPause: Pause = () => undefined;
+
+/**
  * Divides long work into slices, so that it never holds the event loop for longer than `sliceMs`.
  * Ask `due` between two objects; when it is true, await `rest`. Tasks that work at the same time
  * can share one Pacer: then one of those that rest continues in each turn of the loop, so that four
@@ -34,6 +62,6 @@ export class Pacer {
     return this.#turn;
   }
 
-  /** A `Pause` for others: when the slice is used up, a rest to await. */
-  readonly pause = (): Promise<void> | undefined => (this.due ? this.rest() : undefined);
+  /** When the slice is used up, returns a rest to await. */
+  readonly pause: Pause = () => (this.due ? this.rest() : undefined);
 }

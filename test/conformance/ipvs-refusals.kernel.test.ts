@@ -2,11 +2,13 @@
  * What rules of mode ipvs refuse, and count. Kernels without IPVS refuse the virtual services, but
  * take the table before them, and packets to frontends without endpoints meet nothing else.
  */
+
 import { expect, test } from 'vitest';
 import { tableLayout } from '../../src/modes/ipvs/layout.ts';
 import { ipvsMode } from '../../src/modes/ipvs/mode.ts';
-import { defaultIPVSSettings, type ModeConfig, noPause } from '../../src/modes/mode.ts';
+import { defaultIPVSSettings, type ModeConfig } from '../../src/modes/mode.ts';
 import { readCountings, refusalCountings } from '../../src/modes/nft-table/traffic.ts';
+import { noPause } from '../../src/time/pacer.ts';
 import { FakeKernel } from '../fake/kernel.ts';
 import {
   clusterIP,

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { noPause } from '../../src/modes/mode.ts';
 import { tableName } from '../../src/modes/nftables/layout.ts';
 import { nftablesMode } from '../../src/modes/nftables/mode.ts';
+import { noPause } from '../../src/time/pacer.ts';
 import { FakeKernel } from '../fake/kernel.ts';
 import { scriptOf } from '../print/script.ts';
 import { played, skeletonBatches, storyNames } from '../unit/modes/nftables/scripts.ts';

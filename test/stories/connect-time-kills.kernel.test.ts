@@ -2,6 +2,7 @@
  * Kills during the first load of connect-time translation, while maps and programs are made.
  * FAIRLEAD_LOAD_SECONDS says how long.
  */
+
 import { execFileSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
@@ -17,8 +18,8 @@ import {
 import { poolIdBytes } from '../../src/connect-time/maps/pool-ids.ts';
 import { readMap } from '../../src/connect-time/maps/read-map.ts';
 import type { Kernel } from '../../src/kernel/kernel.ts';
-import { noPause } from '../../src/modes/mode.ts';
 import { EndpointList } from '../../src/net/endpoint-list.ts';
+import { noPause } from '../../src/time/pacer.ts';
 import { withRandom } from '../chaos/random.ts';
 import { FAMILIES } from '../lab/addresses.ts';
 import { askKernel } from '../lab/ask-kernel.ts';

@@ -1,10 +1,11 @@
 /** What mode ipvs has in the kernel, as ipvsadm(8) and ip(8) read it, and what drains there. */
+
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { openKernel } from '../../src/kernel/native-kernel.ts';
 import { ipvsMode } from '../../src/modes/ipvs/mode.ts';
-import { noPause } from '../../src/modes/mode.ts';
 import { formatEndpoint } from '../../src/net/address.ts';
+import { noPause } from '../../src/time/pacer.ts';
 import { FAMILIES, type Family, hostPort, POD_A_IP, POD_B_IP, POD_C_IP } from '../lab/addresses.ts';
 import { createLab, type Lab } from '../lab/lab.ts';
 import { BASELINE, DEFAULT_CLUSTER_CIDR, slices } from '../lab/objects.ts';

@@ -1,10 +1,12 @@
 /** Connect-time translation for one family, in addition to the rules of any mode. */
+
 import type { Kernel } from '../../kernel/kernel.ts';
 import type { Backend, Objects, RepairPart, Tally } from '../../modes/backend.ts';
-import type { Environment, Miscount, ModeConfig, Pause } from '../../modes/mode.ts';
+import type { Environment, Miscount, ModeConfig } from '../../modes/mode.ts';
 import type { Family } from '../../net/address.ts';
 import { formatFrontend } from '../../state/conflict.ts';
 import type { Forwarding } from '../../state/types.ts';
+import type { Pause } from '../../time/pacer.ts';
 import { BatchWriter } from './batch-writer.ts';
 import { ElementCounts } from './element-counts.ts';
 import { type EnvironmentElement, environmentElements } from './environment.ts';

@@ -1,11 +1,12 @@
 /** Finds out whether connections can be translated when they are made, and puts an end to it. */
+
 import { randomBytes } from 'node:crypto';
 import { isKernelError, KernelError } from '../../kernel/errors.ts';
 import type { ApplyResult, Kernel } from '../../kernel/kernel.ts';
 import { kernelOps } from '../../kernel/ops.ts';
 import { RecordWriter } from '../../kernel/records.ts';
-import { noPause } from '../../modes/mode.ts';
 import type { Family } from '../../net/address.ts';
+import { noPause } from '../../time/pacer.ts';
 import { addressFamily, keyBytes, mapNames, valueBytes } from './layout.ts';
 import {
   askedOf,

@@ -2,13 +2,14 @@
  * Reads how many connections programs have counted, by frontend and endpoint, and makes room in the
  * map. An element without an endpoint holds the sum of those elements that were removed.
  */
+
 import type { Kernel } from '../../kernel/kernel.ts';
 import { kernelOps } from '../../kernel/ops.ts';
 import { RecordWriter } from '../../kernel/records.ts';
 import { binary } from '../../modes/elements.ts';
-import type { Pause } from '../../modes/mode.ts';
 import type { Count, Destination } from '../../modes/traffic-counts.ts';
 import { type Family, formatEndpoint } from '../../net/address.ts';
+import type { Pause } from '../../time/pacer.ts';
 import { countedBytes, readCountedKey } from './layout.ts';
 import { readMap } from './read-map.ts';
 

@@ -1,7 +1,7 @@
 import { isKernelError } from '../../kernel/errors.ts';
 import type { Kernel } from '../../kernel/kernel.ts';
-import { noPause } from '../../modes/mode.ts';
 import type { Family } from '../../net/address.ts';
+import { noPause } from '../../time/pacer.ts';
 import { allExcluded, keyBytes, mapNames, readExcludedKey, valueBytes } from './layout.ts';
 import { isReadable, readPinned } from './pinned.ts';
 import type { Placement } from './placement.ts';

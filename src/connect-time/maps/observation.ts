@@ -1,14 +1,15 @@
 /** What the kernel holds of ours for one family: what is pinned, and the elements of the maps. */
+
 import type { Kernel } from '../../kernel/kernel.ts';
 import type { Found } from '../../modes/backend.ts';
 import { binary, bytesOf } from '../../modes/elements.ts';
-import type { Pause } from '../../modes/mode.ts';
 import type { Family } from '../../net/address.ts';
 import { sameBytes } from '../../net/bytes.ts';
 import { EndpointList } from '../../net/endpoint-list.ts';
 import { slotsOf } from '../../state/deal.ts';
 import { withHeldOrder } from '../../state/pool.ts';
 import type { Forwarding } from '../../state/types.ts';
+import type { Pause } from '../../time/pacer.ts';
 import { type EnvironmentElement, environmentId, isOfEnvironment } from './environment.ts';
 import { type ConnectTimeObject, frontendId, poolObjectId } from './frontends.ts';
 import { keyBytes, mapNames, packedGroup, readGroupKey, valueBytes } from './layout.ts';

@@ -1,6 +1,7 @@
 /** Reads pinned maps. */
+
 import type { Kernel } from '../../kernel/kernel.ts';
-import { inTurns, type Pause } from '../../modes/mode.ts';
+import { inTurns, type Pause } from '../../time/pacer.ts';
 
 export interface MapToRead {
   readonly directory: string;

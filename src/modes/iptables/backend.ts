@@ -1,4 +1,5 @@
 /** Mode iptables for one family: chains and rules in tables that others use too. */
+
 import { makeCounters } from '../../kernel/acct.ts';
 import type { Kernel } from '../../kernel/kernel.ts';
 import { NFPROTO } from '../../kernel/nft/constants.ts';
@@ -7,8 +8,9 @@ import { printRule } from '../../kernel/xt/print.ts';
 import { xtTables } from '../../kernel/xt/tables.ts';
 import type { Family } from '../../net/address.ts';
 import type { Forwarding } from '../../state/types.ts';
+import { inTurns, type Pause } from '../../time/pacer.ts';
 import type { Backend, Objects, RepairPart, Tables, Tally } from '../backend.ts';
-import { type Environment, inTurns, type ModeConfig, type Pause } from '../mode.ts';
+import type { Environment, ModeConfig } from '../mode.ts';
 import { BatchWriter, type InForce } from './batch-writer.ts';
 import { RuleCompiler } from './compiler.ts';
 import { chainId, type IptablesConfig } from './layout.ts';

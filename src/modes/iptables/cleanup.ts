@@ -1,8 +1,10 @@
 /** What this mode has among the tables of iptables, and its removal (behaviour document 3.6). */
+
 import { KernelError } from '../../kernel/errors.ts';
 import type { Kernel } from '../../kernel/kernel.ts';
 import type { Family } from '../../net/address.ts';
-import { noPause, type OwnedObject } from '../mode.ts';
+import { noPause } from '../../time/pacer.ts';
+import type { OwnedObject } from '../mode.ts';
 import { chainId, hairpinChain, isOurs } from './layout.ts';
 import { chainAt } from './objects.ts';
 import { type IptablesObservation, jumpTarget, observe } from './observation.ts';

@@ -6,8 +6,8 @@ import { expressions, type Reply, unknownIndex } from '../../kernel/ops.ts';
 import { readRecords } from '../../kernel/records.ts';
 import { interrupted, steadyDump, untilSteady } from '../../kernel/steady.ts';
 import type { Family } from '../../net/address.ts';
+import { inTurns, type Pause } from '../../time/pacer.ts';
 import type { Found } from '../backend.ts';
-import { inTurns, type Pause } from '../mode.ts';
 import {
   chainId,
   firewallChain,

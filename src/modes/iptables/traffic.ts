@@ -4,6 +4,7 @@
  * They stay while endpoints come and go, and when this process ends. What the kernel says of a rule
  * that goes is added up.
  */
+
 import type { GoneRule, Kernel } from '../../kernel/kernel.ts';
 import { NFPROTO } from '../../kernel/nft/constants.ts';
 import type { Reply } from '../../kernel/ops.ts';
@@ -11,7 +12,7 @@ import { readRule } from '../../kernel/xt/compile.ts';
 import type { XtRule } from '../../kernel/xt/rule.ts';
 import { addressBytes, type Family } from '../../net/address.ts';
 import { frontendKey } from '../../state/frontend-key.ts';
-import { inTurns, type Pause } from '../mode.ts';
+import { inTurns, type Pause } from '../../time/pacer.ts';
 import type { Count, Destination, RefusalReason } from '../traffic-counts.ts';
 import type { TableChain } from './layout.ts';
 import { isServiceChain } from './names.ts';

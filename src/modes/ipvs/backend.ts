@@ -1,8 +1,10 @@
 /**
  * Mode ipvs for one family: virtual services, addresses, and a table that filters and masquerades.
  */
+
 import type { Kernel } from '../../kernel/kernel.ts';
 import type { Forwarding } from '../../state/types.ts';
+import type { Pause } from '../../time/pacer.ts';
 import type { Backend, Objects, RepairPart, Tables, WriteLater } from '../backend.ts';
 import { bytesOf } from '../elements.ts';
 import {
@@ -10,7 +12,6 @@ import {
   type Environment,
   type IPVSSettings,
   type ModeConfig,
-  type Pause,
 } from '../mode.ts';
 import type { TableLayout } from '../nft-table/layout.ts';
 import { TableOwnership } from '../nft-table/ownership.ts';

@@ -1,12 +1,13 @@
 /** What IPVS has counted itself, by virtual service and real server, and what rules refused. */
+
 import type { Kernel } from '../../kernel/kernel.ts';
 import { NFPROTO, protocolOf } from '../../kernel/nft/constants.ts';
 import { readEntries } from '../../kernel/nft/entries.ts';
 import { dumpShape, fieldsOfSet } from '../../kernel/nft/sets.ts';
 import type { Reply, Request } from '../../kernel/ops.ts';
 import { type Family, formatEndpoint } from '../../net/address.ts';
+import type { Pause } from '../../time/pacer.ts';
 import { binary, destinationKey } from '../elements.ts';
-import type { Pause } from '../mode.ts';
 import { readCountings, refusalCountings } from '../nft-table/traffic.ts';
 import type { Count, Destination } from '../traffic-counts.ts';
 import { setDefinitions, tableLayout, tableName } from './layout.ts';

@@ -1,10 +1,11 @@
 /** What the kernel holds of a table. */
+
 import { contentOfRule, hasDesiredHook, hasDesiredRules } from '../../kernel/nft/chain.ts';
 import { NFT_CHAIN_BINDING, NFT_OBJECT_UNSPEC, NFT_SET } from '../../kernel/nft/constants.ts';
 import { dumpShape, fieldsOfSet, isDesiredSet, type SetDefinition } from '../../kernel/nft/sets.ts';
 import { type Reply, type Request, unknownIndex } from '../../kernel/ops.ts';
+import type { Pause } from '../../time/pacer.ts';
 import { binary } from '../elements.ts';
-import type { Pause } from '../mode.ts';
 import type { SharedObject } from '../shared-objects.ts';
 import { inTable, type TableLayout } from './layout.ts';
 import { type Fault, isNamedSet, laterRanks, type NamedObject, otherId, setId } from './objects.ts';

@@ -1,6 +1,6 @@
 /** Compares a table with what it should hold besides its objects, and writes the difference. */
+import { inTurns, type Pause } from '../../time/pacer.ts';
 import type { Counts } from '../backend.ts';
-import { inTurns, type Pause } from '../mode.ts';
 import type { SharedObject } from '../shared-objects.ts';
 import type { TableContent } from './content.ts';
 import type { NamedObject } from './objects.ts';

@@ -1,12 +1,13 @@
 /** Reads what elements have counted. Packets count in them, so that only the kernel knows. */
+
 import type { Kernel } from '../../kernel/kernel.ts';
 import { protocolOf } from '../../kernel/nft/constants.ts';
 import { dumpShape, fieldsOfSet } from '../../kernel/nft/sets.ts';
 import type { Reply } from '../../kernel/ops.ts';
 import { type Address, addressBytes, type Family, formatEndpoint } from '../../net/address.ts';
 import type { Protocol } from '../../net/protocol.ts';
+import type { Pause } from '../../time/pacer.ts';
 import { binary } from '../elements.ts';
-import type { Pause } from '../mode.ts';
 import type { Count, Destination, RefusalReason } from '../traffic-counts.ts';
 import { inTable, type TableLayout } from './layout.ts';
 

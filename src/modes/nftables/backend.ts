@@ -1,9 +1,11 @@
 /** Mode nftables for one family: all Services in one table whose chains and sets are constant. */
+
 import type { Kernel } from '../../kernel/kernel.ts';
 import type { Forwarding } from '../../state/types.ts';
+import { inTurns, type Pause } from '../../time/pacer.ts';
 import type { Backend, Objects, RepairPart, Tables, Tally, WriteLater } from '../backend.ts';
 import { hairpinKeys } from '../elements.ts';
-import { type Environment, inTurns, type ModeConfig, type Pause } from '../mode.ts';
+import type { Environment, ModeConfig } from '../mode.ts';
 import type { TableLayout } from '../nft-table/layout.ts';
 import { TableOwnership } from '../nft-table/ownership.ts';
 import { dropChain, rejectChain } from '../nft-table/refusals.ts';

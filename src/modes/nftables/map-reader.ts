@@ -1,9 +1,10 @@
 /** Reads the maps of our table, and the sets that count, frontend by frontend. */
+
 import { printComment, printVerdict } from '../../kernel/nft/print-verdict.ts';
 import { ElementShape } from '../../kernel/ops.ts';
 import type { Family } from '../../net/address.ts';
+import type { Pause } from '../../time/pacer.ts';
 import { binary } from '../elements.ts';
-import type { Pause } from '../mode.ts';
 import type { ElementsReply } from '../nft-table/content.ts';
 import {
   type FrontendKind,

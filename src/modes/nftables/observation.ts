@@ -1,4 +1,5 @@
 /** What the kernel holds of our table, grouped by frontend. */
+
 import type { Kernel } from '../../kernel/kernel.ts';
 import { unknownIndex } from '../../kernel/ops.ts';
 import { steadyDump, untilSteady } from '../../kernel/steady.ts';
@@ -7,8 +8,8 @@ import type { EndpointList } from '../../net/endpoint-list.ts';
 import { slotsOf } from '../../state/deal.ts';
 import { withHeldOrder } from '../../state/pool.ts';
 import type { Forwarding } from '../../state/types.ts';
+import type { Pause } from '../../time/pacer.ts';
 import type { Found } from '../backend.ts';
-import type { Pause } from '../mode.ts';
 import { type Dump, TableContent } from '../nft-table/content.ts';
 import type { Fault } from '../nft-table/objects.ts';
 import type { TableObject } from '../nft-table/shared.ts';

@@ -1,6 +1,6 @@
 import type { Kernel } from '../../kernel/kernel.ts';
 import type { Family } from '../../net/address.ts';
-import type { Pause } from '../mode.ts';
+import type { Pause } from '../../time/pacer.ts';
 import {
   type Counting,
   frontendParts,

@@ -1,7 +1,8 @@
 /** What sockets count: connections and refusals. The process keeps it as long as it lives. */
+
 import type { Family } from '../../net/address.ts';
 import { formatEndpoint } from '../../net/address.ts';
-import type { Pause } from '../mode.ts';
+import type { Pause } from '../../time/pacer.ts';
 import type { Count, RefusalReason } from '../traffic-counts.ts';
 import type { Endpoint } from './connection.ts';
 import type { ServedFrontend } from './frontends.ts';

@@ -1,4 +1,4 @@
-import type { Pause } from '../../modes/mode.ts';
+import type { Pause } from '../../time/pacer.ts';
 
 /**
  * Like JSON.stringify, with pauses between the items of the body's own lists, which may be long.

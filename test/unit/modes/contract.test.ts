@@ -1,7 +1,9 @@
 /** A planner refuses calls that would build on what is not in force. */
+
 import { beforeEach, describe, expect, it } from 'vitest';
-import { noPause, type Planner } from '../../../src/modes/mode.ts';
+import type { Planner } from '../../../src/modes/mode.ts';
 import { nftablesMode } from '../../../src/modes/nftables/mode.ts';
+import { noPause } from '../../../src/time/pacer.ts';
 import { FakeKernel } from '../../fake/kernel.ts';
 import { ready, resolveOne, service, slice } from '../state/build.ts';
 import { config } from './config.ts';

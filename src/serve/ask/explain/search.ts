@@ -1,12 +1,11 @@
 /** Finds the frontend at an address and port, and similar frontends. */
-import { inTurns } from '../../../modes/mode.ts';
 import { type Address, addressKey, isLoopback } from '../../../net/address.ts';
 import { sameBytes } from '../../../net/bytes.ts';
 import type { Protocol } from '../../../net/protocol.ts';
 import { noSockets } from '../../../state/node-sockets.ts';
 import type { ResolveContext } from '../../../state/resolve.ts';
 import { type Forwarding, type Frontend, forwardingKey } from '../../../state/types.ts';
-import type { Pacer } from '../../../time/pacer.ts';
+import { inTurns, type Pacer } from '../../../time/pacer.ts';
 import type { Setting } from '../inside.ts';
 import type { Target } from './question.ts';
 import type { Scene } from './scene.ts';

@@ -1,11 +1,12 @@
 /** Counts of connections in a map, in a kernel in memory. */
+
 import { beforeEach, expect, it } from 'vitest';
 import { ConnectTimeCounts } from '../../../../src/connect-time/maps/counts.ts';
 import { frontendKey, groupSize, groupValue } from '../../../../src/connect-time/maps/layout.ts';
-import { noPause } from '../../../../src/modes/mode.ts';
 import type { Count } from '../../../../src/modes/traffic-counts.ts';
 import { type Address, formatAddress } from '../../../../src/net/address.ts';
 import { EndpointList } from '../../../../src/net/endpoint-list.ts';
+import { noPause } from '../../../../src/time/pacer.ts';
 import { batch } from '../../../conformance/ops.ts';
 import { FakeKernel } from '../../../fake/kernel.ts';
 import { address } from '../../state/build.ts';

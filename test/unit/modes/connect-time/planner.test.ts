@@ -1,4 +1,5 @@
 /** Maps and programs in a kernel in memory. */
+
 import { beforeEach, expect, it } from 'vitest';
 import {
   ConnectTimeBackend,
@@ -8,11 +9,12 @@ import { packedGroup } from '../../../../src/connect-time/maps/layout.ts';
 import { standardRoom } from '../../../../src/connect-time/maps/placement.ts';
 import { kernelOps } from '../../../../src/kernel/ops.ts';
 import { readRecords } from '../../../../src/kernel/records.ts';
-import { type Environment, noPause, type Planner } from '../../../../src/modes/mode.ts';
+import type { Environment, Planner } from '../../../../src/modes/mode.ts';
 import { ModePlanner } from '../../../../src/modes/planner.ts';
 import { EndpointList } from '../../../../src/net/endpoint-list.ts';
 import { inOrderOf } from '../../../../src/state/pool.ts';
 import type { Forwarding } from '../../../../src/state/types.ts';
+import { noPause } from '../../../../src/time/pacer.ts';
 import { bpfElements } from '../../../fake/bpf.ts';
 import { FakeKernel } from '../../../fake/kernel.ts';
 import { address, http, ready, resolveOne, service, slice } from '../../state/build.ts';

@@ -1,10 +1,11 @@
 /** What rules have counted, and what of that is told. */
+
 import { beforeEach, describe, expect, it } from 'vitest';
 import { NFPROTO } from '../../../../src/kernel/nft/constants.ts';
 import { iptablesMode } from '../../../../src/modes/iptables/mode.ts';
 import type { TableName } from '../../../../src/modes/iptables/names.ts';
-import { noPause } from '../../../../src/modes/mode.ts';
 import { formatEndpoint } from '../../../../src/net/address.ts';
+import { noPause } from '../../../../src/time/pacer.ts';
 import { FakeKernel } from '../../../fake/kernel.ts';
 import { http, ready, service } from '../../state/build.ts';
 import { endpoints, Stage } from '../nftables/stage.ts';

@@ -2,16 +2,16 @@
 
 import { expect } from 'vitest';
 import { ipvsMode } from '../../../../src/modes/ipvs/mode.ts';
-import {
-  type Batch,
-  type Drift,
-  type Environment,
-  type ModeConfig,
-  noPause,
-  type Planner,
-  type Repair,
+import type {
+  Batch,
+  Drift,
+  Environment,
+  ModeConfig,
+  Planner,
+  Repair,
 } from '../../../../src/modes/mode.ts';
 import { sameForwarding } from '../../../../src/state/equal.ts';
+import { noPause } from '../../../../src/time/pacer.ts';
 import { FakeKernel } from '../../../fake/kernel.ts';
 import { scriptOf } from '../../../print/script.ts';
 import type { Forwardings } from '../nftables/cluster.ts';

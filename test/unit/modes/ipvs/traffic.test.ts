@@ -1,7 +1,8 @@
 import { expect, it } from 'vitest';
 import { ipvsMode } from '../../../../src/modes/ipvs/mode.ts';
-import { defaultIPVSSettings, noPause } from '../../../../src/modes/mode.ts';
+import { defaultIPVSSettings } from '../../../../src/modes/mode.ts';
 import { formatEndpoint } from '../../../../src/net/address.ts';
+import { noPause } from '../../../../src/time/pacer.ts';
 import { batch } from '../../../conformance/ops.ts';
 import { addDestination, addService } from '../../../conformance/single-cases.ts';
 import { FakeKernel } from '../../../fake/kernel.ts';

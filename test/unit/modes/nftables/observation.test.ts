@@ -1,8 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import type { Kernel } from '../../../../src/kernel/kernel.ts';
 import type { Reply } from '../../../../src/kernel/ops.ts';
-import { type Drift, noPause, type Observation } from '../../../../src/modes/mode.ts';
+import type { Drift, Observation } from '../../../../src/modes/mode.ts';
 import type { Forwarding } from '../../../../src/state/types.ts';
+import { noPause } from '../../../../src/time/pacer.ts';
 import type { FakeKernel } from '../../../fake/kernel.ts';
 import { all, clusterIP, config, environment, forwarding, pool } from './forwardings.ts';
 import { noDrift, Rig } from './rig.ts';

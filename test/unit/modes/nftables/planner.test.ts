@@ -10,12 +10,12 @@ import {
 } from '../../../../src/kernel/nft/rule.ts';
 import { fieldsOfSet } from '../../../../src/kernel/nft/sets.ts';
 import { ElementShape, type NftOp } from '../../../../src/kernel/ops.ts';
-import { noPause } from '../../../../src/modes/mode.ts';
 import { frontendSelectors, map } from '../../../../src/modes/nft-table/parts.ts';
 import { setDefinitions } from '../../../../src/modes/nftables/layout.ts';
 import { nftablesMode } from '../../../../src/modes/nftables/mode.ts';
 import { type CIDR, parseCIDR } from '../../../../src/net/address.ts';
 import type { Forwarding } from '../../../../src/state/types.ts';
+import { noPause } from '../../../../src/time/pacer.ts';
 import { batch, bytes, verdict } from '../../../conformance/ops.ts';
 import { FakeKernel } from '../../../fake/kernel.ts';
 import { pack } from '../../../fake/nft-entries.ts';

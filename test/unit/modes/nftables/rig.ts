@@ -2,18 +2,18 @@
 
 import { expect } from 'vitest';
 import type { Kernel } from '../../../../src/kernel/kernel.ts';
-import {
-  type Batch,
-  type Drift,
-  type Environment,
-  type ModeConfig,
-  noPause,
-  type Planner,
-  type ProxyMode,
-  type Repair,
+import type {
+  Batch,
+  Drift,
+  Environment,
+  ModeConfig,
+  Planner,
+  ProxyMode,
+  Repair,
 } from '../../../../src/modes/mode.ts';
 import { nftablesMode } from '../../../../src/modes/nftables/mode.ts';
 import { sameForwarding } from '../../../../src/state/equal.ts';
+import { noPause } from '../../../../src/time/pacer.ts';
 import { FakeKernel } from '../../../fake/kernel.ts';
 import { scriptOf } from '../../../print/script.ts';
 import { type Forwardings, ordered } from './cluster.ts';

@@ -3,10 +3,10 @@
 import { describe, expect, it } from 'vitest';
 import { NFPROTO } from '../../../../src/kernel/nft/constants.ts';
 import { ElementShape } from '../../../../src/kernel/ops.ts';
-import { noPause } from '../../../../src/modes/mode.ts';
 import { tableLayout } from '../../../../src/modes/nftables/layout.ts';
 import { nftablesMode } from '../../../../src/modes/nftables/mode.ts';
 import type { Forwarding } from '../../../../src/state/types.ts';
+import { noPause } from '../../../../src/time/pacer.ts';
 import { batch } from '../../../conformance/ops.ts';
 import { FakeKernel } from '../../../fake/kernel.ts';
 import { scriptOf as printed } from '../../../print/script.ts';

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
-import { noPause } from '../../../../src/modes/mode.ts';
 import type { Switchboard } from '../../../../src/modes/sockets/switchboard.ts';
 import { Traffic } from '../../../../src/modes/sockets/traffic.ts';
 import type { Count } from '../../../../src/modes/traffic-counts.ts';
+import { noPause } from '../../../../src/time/pacer.ts';
 import { address } from '../../state/build.ts';
 import {
   askOnce,

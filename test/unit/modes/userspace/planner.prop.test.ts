@@ -1,18 +1,19 @@
 /** Any life of a cluster, with sockets that are only written down: also SCTP has some. */
+
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import {
-  type Drift,
-  type Environment,
-  type ModeConfig,
-  noPause,
-  type Planner,
-  type Repair,
+import type {
+  Drift,
+  Environment,
+  ModeConfig,
+  Planner,
+  Repair,
 } from '../../../../src/modes/mode.ts';
 import { ModePlanner } from '../../../../src/modes/planner.ts';
 import { UserspaceBackend, type UserspaceTypes } from '../../../../src/modes/userspace/backend.ts';
 import { sameForwarding } from '../../../../src/state/equal.ts';
 import type { Forwarding } from '../../../../src/state/types.ts';
+import { noPause } from '../../../../src/time/pacer.ts';
 import { FakeKernel } from '../../../fake/kernel.ts';
 import { WrittenSockets } from '../../../fake/sockets.ts';
 import { address } from '../../state/build.ts';
