@@ -6,7 +6,7 @@ import { conntrackTableMetrics, logMetrics } from '../../src/serve/collectors.ts
 import type { ServiceTraffic } from '../../src/serve/service-counters.ts';
 import { serviceMetrics } from '../../src/serve/service-metrics.ts';
 import { resources } from '../../src/state/change.ts';
-import { type Running, started, web } from '../unit/app/running.ts';
+import { type Running, started, web } from '../unit/agent/running.ts';
 import { quiet } from '../unit/sync/double.ts';
 import { Prometheus } from './prometheus.ts';
 

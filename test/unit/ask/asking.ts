@@ -2,7 +2,7 @@
 import { type EndpointName, endpoints } from '../../../src/ask/endpoints.ts';
 import { runCommand } from '../../../src/cli/run-command.ts';
 import { Terminal } from '../../../src/cli/terminal.ts';
-import type { Running } from '../app/running.ts';
+import type { Running } from '../agent/running.ts';
 import { problems } from './schema.ts';
 
 export interface Asked {

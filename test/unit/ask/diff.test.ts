@@ -4,7 +4,7 @@ import { ElementShape, nftOps } from '../../../src/kernel/ops.ts';
 import { RecordWriter } from '../../../src/kernel/records.ts';
 import { shards } from '../../../src/modes/nftables/layout.ts';
 import { resources } from '../../../src/state/change.ts';
-import { type Running, started, web } from '../app/running.ts';
+import { type Running, started, web } from '../agent/running.ts';
 import { node, service } from '../state/build.ts';
 import { quiet } from '../sync/double.ts';
 import { asked, said } from './asking.ts';

@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import type { Explanation } from '../../../src/ask/explanation.ts';
-import type { Running } from '../app/running.ts';
+import type { Running } from '../agent/running.ts';
 import { asked, said } from './asking.ts';
 import { riddles } from './quiz.ts';
 import { everyRiddle } from './quiz-more.ts';

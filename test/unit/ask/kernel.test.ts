@@ -2,7 +2,7 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import { NFPROTO } from '../../../src/kernel/nft/constants.ts';
 import { resources } from '../../../src/state/change.ts';
-import { type Running, started } from '../app/running.ts';
+import { type Running, started } from '../agent/running.ts';
 import { save } from '../modes/iptables/save.ts';
 import { node, ready, readyLocal, service, slice, unready } from '../state/build.ts';
 import { quiet } from '../sync/double.ts';

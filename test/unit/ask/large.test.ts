@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import { type Change, resources } from '../../../src/state/change.ts';
-import { type Running, started } from '../app/running.ts';
+import { type Running, started } from '../agent/running.ts';
 import { type Endpoint, node, ready, service, slice, slicePort } from '../state/build.ts';
 import { quiet } from '../sync/double.ts';
 import { asked, said } from './asking.ts';

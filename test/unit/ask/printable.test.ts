@@ -2,7 +2,7 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
 import { resources } from '../../../src/state/change.ts';
-import { type Running, started } from '../app/running.ts';
+import { type Running, started } from '../agent/running.ts';
 import { http, node, ready, service, slice } from '../state/build.ts';
 import { quiet } from '../sync/double.ts';
 import { said } from './asking.ts';

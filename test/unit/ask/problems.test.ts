@@ -4,7 +4,7 @@ import { type ProblemReason, reasonNames } from '../../../src/ask/problem-reason
 import type { ProblemList } from '../../../src/ask/problems.ts';
 import type { ServiceAnswer, ServiceList } from '../../../src/ask/service.ts';
 import type { Status } from '../../../src/ask/status.ts';
-import type { Running } from '../app/running.ts';
+import type { Running } from '../agent/running.ts';
 import { Document } from '../serve/page/document.ts';
 import { quiet } from '../sync/double.ts';
 import { asked, said } from './asking.ts';

@@ -5,7 +5,7 @@ import { NF_INET, VERDICT } from '../../../src/kernel/nft/constants.ts';
 import { nftOps } from '../../../src/kernel/ops.ts';
 import { RecordWriter } from '../../../src/kernel/records.ts';
 import type { FakeEntry } from '../../fake/conntrack.ts';
-import type { ClosableKernel } from '../app/running.ts';
+import type { ClosableKernel } from '../agent/running.ts';
 
 export interface Riddle {
   readonly name: string;

@@ -1,7 +1,7 @@
 import { parseAllDocuments } from 'yaml';
 import { decodeChange, decodeContext } from '../../../src/source/decode.ts';
 import { type Change, resources } from '../../../src/state/change.ts';
-import { configOf, Running } from '../app/running.ts';
+import { configOf, Running } from '../agent/running.ts';
 import { quiet } from '../sync/double.ts';
 import type { Riddle } from './quiz.ts';
 

@@ -1,7 +1,7 @@
 /** How the command is asked, and what it makes of answers; the kernel tests open connections. */
 import { afterEach, describe, expect, it } from 'vitest';
 import { isFine, reach, routeTo } from '../../../src/host/reach.ts';
-import { type Running, started, web } from '../app/running.ts';
+import { type Running, started, web } from '../agent/running.ts';
 import { freePort } from '../free-port.ts';
 import { quiet } from '../sync/double.ts';
 import { said, saidAt } from './asking.ts';

@@ -3,7 +3,7 @@ import type { AddressInfo } from 'node:net';
 import { afterEach, describe, expect, it } from 'vitest';
 import { matchesGlob } from '../../../src/serve/ask/glob.ts';
 import { type Change, resources } from '../../../src/state/change.ts';
-import { type Running, started } from '../app/running.ts';
+import { type Running, started } from '../agent/running.ts';
 import {
   draining,
   type Endpoint,

@@ -6,7 +6,7 @@ import { Terminal } from '../../../src/cli/terminal.ts';
 import { askRoutes } from '../../../src/serve/ask/routes.ts';
 import type { Route } from '../../../src/serve/reply.ts';
 import { resources } from '../../../src/state/change.ts';
-import { type Running, started, web } from '../app/running.ts';
+import { type Running, started, web } from '../agent/running.ts';
 import { node, ready, service, slice } from '../state/build.ts';
 import { quiet } from '../sync/double.ts';
 import { asked, said, saidAt } from './asking.ts';

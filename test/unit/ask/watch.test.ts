@@ -5,7 +5,7 @@ import type { Surroundings } from '../../../src/cli/reader.ts';
 import { runCommand } from '../../../src/cli/run-command.ts';
 import { type OutputStream, Terminal } from '../../../src/cli/terminal.ts';
 import { resources } from '../../../src/state/change.ts';
-import { type Running, started, web } from '../app/running.ts';
+import { type Running, started, web } from '../agent/running.ts';
 import { node, service } from '../state/build.ts';
 import { quiet } from '../sync/double.ts';
 import { TestClock } from './test-clock.ts';

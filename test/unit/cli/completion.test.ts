@@ -9,7 +9,7 @@ import { runCommand } from '../../../src/cli/run-command.ts';
 import { Terminal } from '../../../src/cli/terminal.ts';
 import { flagKeys, settingTable } from '../../../src/config/settings/index.ts';
 import { resources } from '../../../src/state/change.ts';
-import { started, web } from '../app/running.ts';
+import { started, web } from '../agent/running.ts';
 import { service } from '../state/build.ts';
 import { quiet } from '../sync/double.ts';
 

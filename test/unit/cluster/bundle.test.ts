@@ -9,7 +9,7 @@ import { redacted } from '../../../src/cli/bundle/redact.ts';
 import { ustar } from '../../../src/cli/bundle/ustar.ts';
 import { fileLines } from '../../../src/cli/report/files.ts';
 import { reportText } from '../../../src/cli/report/lines.ts';
-import { type Running, started } from '../app/running.ts';
+import { type Running, started } from '../agent/running.ts';
 import { freePort } from '../free-port.ts';
 import { PaperCluster } from './cluster.ts';
 

@@ -3,7 +3,7 @@ import { afterEach, describe, expect, it } from 'vitest';
 import { ascii, reportText } from '../../../src/cli/report/lines.ts';
 import { configHash } from '../../../src/config/hash.ts';
 import { resources } from '../../../src/state/change.ts';
-import { configOf, type Running, started, web } from '../app/running.ts';
+import { configOf, type Running, started, web } from '../agent/running.ts';
 import { type Said, saidAt } from '../ask/asking.ts';
 import { freePort } from '../free-port.ts';
 import { node, service } from '../state/build.ts';

@@ -9,7 +9,7 @@ import { findCommand } from '../../../src/cli/run-command.ts';
 import { fieldPaths, flagKeys } from '../../../src/config/settings/index.ts';
 import { tableLayout as ipvsLayout } from '../../../src/modes/ipvs/layout.ts';
 import { tableLayout as nftablesLayout } from '../../../src/modes/nftables/layout.ts';
-import { started } from '../app/running.ts';
+import { started } from '../agent/running.ts';
 
 const root = resolve(import.meta.dirname, '../../..');
 const runbook = readFileSync(join(root, 'docs/runbook.md'), 'utf8');

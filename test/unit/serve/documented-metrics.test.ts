@@ -5,7 +5,7 @@ import { describe, expect, it } from 'vitest';
 import { modeNames } from '../../../src/config/config.ts';
 import { builtModes } from '../../../src/modes/index.ts';
 import { resources } from '../../../src/state/change.ts';
-import { started, web } from '../app/running.ts';
+import { started, web } from '../agent/running.ts';
 import { quiet } from '../sync/double.ts';
 
 const root = resolve(import.meta.dirname, '../../..');

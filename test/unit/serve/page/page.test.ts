@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { request } from 'node:http';
 import { afterEach, describe, expect, it } from 'vitest';
 import { type Change, resources } from '../../../../src/state/change.ts';
-import { type Running, started, web } from '../../app/running.ts';
+import { type Running, started, web } from '../../agent/running.ts';
 import { node, ready, service, slice, unready } from '../../state/build.ts';
 import { quiet } from '../../sync/double.ts';
 import { attribute, Document, textOf } from './document.ts';

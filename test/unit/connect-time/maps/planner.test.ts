@@ -17,8 +17,8 @@ import type { Forwarding } from '../../../../src/state/types.ts';
 import { noPause } from '../../../../src/time/pacer.ts';
 import { bpfElements } from '../../../fake/bpf.ts';
 import { FakeKernel } from '../../../fake/kernel.ts';
+import { config } from '../../modes/config.ts';
 import { address, http, ready, resolveOne, service, slice } from '../../state/build.ts';
-import { config } from '../config.ts';
 
 const environment: Environment = {
   serviceCIDRs: [],

@@ -1,11 +1,11 @@
 /** Traces packets through the rules of the fake kernel. */
-import type { Explanation } from '../../../src/ask/explanation.ts';
-import { parseAddress } from '../../../src/net/address.ts';
-import type { Sender, Target } from '../../../src/tools/trace/target.ts';
-import { type TraceOptions, type TraceResult, trace } from '../../../src/tools/trace/tracer.ts';
-import { FakeConntrack } from '../../fake/conntrack.ts';
-import type { FakeKernel } from '../../fake/kernel.ts';
-import type { Packet } from '../../fake/nft-packet.ts';
+import type { Explanation } from '../../../../src/ask/explanation.ts';
+import { parseAddress } from '../../../../src/net/address.ts';
+import type { Sender, Target } from '../../../../src/tools/trace/target.ts';
+import { type TraceOptions, type TraceResult, trace } from '../../../../src/tools/trace/tracer.ts';
+import { FakeConntrack } from '../../../fake/conntrack.ts';
+import type { FakeKernel } from '../../../fake/kernel.ts';
+import type { Packet } from '../../../fake/nft-packet.ts';
 
 export const table = 'fairlead-trace-1';
 

@@ -5,9 +5,9 @@ import { join } from 'node:path';
 import { beforeEach, expect, it, onTestFinished, vi } from 'vitest';
 import type { Config } from '../../../src/config/config.ts';
 import type { PodSink, WatchPods } from '../../../src/source/pods.ts';
+import { configOf, Running, serveWeb } from '../agent/running.ts';
 import { asked, said } from '../ask/asking.ts';
 import { quiet } from '../sync/double.ts';
-import { configOf, Running, serveWeb } from './running.ts';
 
 const flags = ['--manifests=/anywhere', '--connect-time=all'];
 const excluding = '--connect-time-excluded-pods=mesh=on';

@@ -1,6 +1,6 @@
 /** How the command is asked, before it comes to the kernel. */
 import { describe, expect, it } from 'vitest';
-import { saidAt } from '../ask/asking.ts';
+import { saidAt } from '../../ask/asking.ts';
 
 /** Nobody answers there. */
 const port = 1;

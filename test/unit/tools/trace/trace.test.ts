@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { NF_INET, NFPROTO, VERDICT } from '../../../src/kernel/nft/constants.ts';
+import { NF_INET, NFPROTO, VERDICT } from '../../../../src/kernel/nft/constants.ts';
 import {
   compileRule,
   drop,
@@ -7,15 +7,15 @@ import {
   matchProtocol,
   reject,
   type Statement,
-} from '../../../src/kernel/nft/rule.ts';
-import type { NftOp } from '../../../src/kernel/ops.ts';
-import { parseCIDR } from '../../../src/net/address.ts';
-import { markingTable } from '../../../src/tools/trace/marking-table.ts';
-import { NoTracingError, nothingCame } from '../../../src/tools/trace/tracer.ts';
-import { batch } from '../../conformance/ops.ts';
-import { FakeConntrack } from '../../fake/conntrack.ts';
-import { FakeKernel } from '../../fake/kernel.ts';
-import type { Packet } from '../../fake/nft-packet.ts';
+} from '../../../../src/kernel/nft/rule.ts';
+import type { NftOp } from '../../../../src/kernel/ops.ts';
+import { parseCIDR } from '../../../../src/net/address.ts';
+import { markingTable } from '../../../../src/tools/trace/marking-table.ts';
+import { NoTracingError, nothingCame } from '../../../../src/tools/trace/tracer.ts';
+import { batch } from '../../../conformance/ops.ts';
+import { FakeConntrack } from '../../../fake/conntrack.ts';
+import { FakeKernel } from '../../../fake/kernel.ts';
+import type { Packet } from '../../../fake/nft-packet.ts';
 import { targetOf, traced } from './tracing.ts';
 
 const inTable = { family: NFPROTO.IPv4, table: 'firewall' } as const;

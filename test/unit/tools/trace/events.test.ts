@@ -5,16 +5,16 @@ import {
   NFPROTO,
   NFT_CONTINUE,
   NFT_TRACETYPE,
-} from '../../../src/kernel/nft/constants.ts';
-import { type NftOp, unknownIndex } from '../../../src/kernel/ops.ts';
-import { parseAddress } from '../../../src/net/address.ts';
-import { Explained } from '../../../src/tools/trace/explained.ts';
-import type { TraceEvent } from '../../../src/tools/trace/headers.ts';
-import { Packets } from '../../../src/tools/trace/packets.ts';
-import { Ruleset } from '../../../src/tools/trace/ruleset.ts';
-import { tell } from '../../../src/tools/trace/story.ts';
-import { batch } from '../../conformance/ops.ts';
-import { FakeKernel } from '../../fake/kernel.ts';
+} from '../../../../src/kernel/nft/constants.ts';
+import { type NftOp, unknownIndex } from '../../../../src/kernel/ops.ts';
+import { parseAddress } from '../../../../src/net/address.ts';
+import { Explained } from '../../../../src/tools/trace/explained.ts';
+import type { TraceEvent } from '../../../../src/tools/trace/headers.ts';
+import { Packets } from '../../../../src/tools/trace/packets.ts';
+import { Ruleset } from '../../../../src/tools/trace/ruleset.ts';
+import { tell } from '../../../../src/tools/trace/story.ts';
+import { batch } from '../../../conformance/ops.ts';
+import { FakeKernel } from '../../../fake/kernel.ts';
 
 const table = 'fairlead-trace-marks';
 const hooks = {

@@ -1,11 +1,11 @@
 /** What a trace tells of a packet agrees with what becomes of it, and with what explains it. */
 import { afterEach, describe, expect, it } from 'vitest';
-import type { Explanation } from '../../../src/ask/explanation.ts';
-import type { Packet } from '../../fake/nft-packet.ts';
-import type { Running } from '../app/running.ts';
-import { asked } from '../ask/asking.ts';
-import { everyRiddle } from '../ask/quiz-more.ts';
-import { startedWith } from '../ask/riddle-app.ts';
+import type { Explanation } from '../../../../src/ask/explanation.ts';
+import type { Packet } from '../../../fake/nft-packet.ts';
+import type { Running } from '../../agent/running.ts';
+import { asked } from '../../ask/asking.ts';
+import { everyRiddle } from '../../ask/quiz-more.ts';
+import { startedWith } from '../../ask/riddle-app.ts';
 import { traced } from './tracing.ts';
 
 let app: Running;

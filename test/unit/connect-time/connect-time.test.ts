@@ -9,9 +9,9 @@ import type { HostFiles } from '../../../src/host/files.ts';
 import { kernelOps } from '../../../src/kernel/ops.ts';
 import { readRecords } from '../../../src/kernel/records.ts';
 import type { Change } from '../../../src/state/change.ts';
+import { configOf, Running, serveWeb } from '../agent/running.ts';
 import { ready, service, slice } from '../state/build.ts';
 import { quiet } from '../sync/double.ts';
-import { configOf, Running, serveWeb } from './running.ts';
 
 const manifests = '--manifests=/anywhere';
 const connectTime = { directory: '/nowhere/bpf/fairlead', cgroup: '/nowhere/cgroup' };

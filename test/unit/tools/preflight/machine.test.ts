@@ -1,13 +1,13 @@
 import { describe, expect, it } from 'vitest';
-import { ipvsMode } from '../../../src/modes/ipvs/mode.ts';
-import { checkConntrack } from '../../../src/tools/preflight/conntrack.ts';
-import { type Finding, worst } from '../../../src/tools/preflight/finding.ts';
-import { thisMachine } from '../../../src/tools/preflight/machine.ts';
-import { checkPorts } from '../../../src/tools/preflight/ports.ts';
-import { checkPrivileges } from '../../../src/tools/preflight/privileges.ts';
-import { checkReliances, checkSettings } from '../../../src/tools/preflight/settings.ts';
-import { configOf, load } from '../config/support.ts';
-import { machineRoot } from '../host/machine.ts';
+import { ipvsMode } from '../../../../src/modes/ipvs/mode.ts';
+import { checkConntrack } from '../../../../src/tools/preflight/conntrack.ts';
+import { type Finding, worst } from '../../../../src/tools/preflight/finding.ts';
+import { thisMachine } from '../../../../src/tools/preflight/machine.ts';
+import { checkPorts } from '../../../../src/tools/preflight/ports.ts';
+import { checkPrivileges } from '../../../../src/tools/preflight/privileges.ts';
+import { checkReliances, checkSettings } from '../../../../src/tools/preflight/settings.ts';
+import { configOf, load } from '../../config/support.ts';
+import { machineRoot } from '../../host/machine.ts';
 
 const netfilter = '/proc/sys/net/netfilter';
 

@@ -11,8 +11,8 @@ import { nftablesMode } from '../../../../src/modes/nftables/mode.ts';
 import { ModePlanner } from '../../../../src/modes/planner.ts';
 import type { Family } from '../../../../src/net/address.ts';
 import type { FakeKernel } from '../../../fake/kernel.ts';
-import { failures, Story, type Subject, stories } from '../nftables/life.ts';
-import { describePlanner } from '../planner-laws.ts';
+import { failures, Story, type Subject, stories } from '../../modes/nftables/life.ts';
+import { describePlanner } from '../../modes/planner-laws.ts';
 
 const placement: Placement = {
   directory: '/bpf/fairlead',
