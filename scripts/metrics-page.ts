@@ -1,8 +1,7 @@
 /** Makes docs/metrics.md from the table of metrics, and the library's metrics of the process. */
 import { Registry } from 'prom-client';
+import { libraryMetrics } from '../src/serve/collectors.ts';
 import { type MetricName, metricTable } from '../src/serve/metric-table.ts';
-import { buildMetrics, processMetrics } from '../src/serve/process-metrics.ts';
-import { serviceMetrics } from '../src/serve/service-metrics.ts';
 import { code, notice, table } from './markdown.ts';
 
 interface Described {
@@ -15,9 +14,7 @@ interface Described {
 /** Every metric of every mode, by name. */
 function allMetrics(): Described[] {
   const registry = new Registry();
-  processMetrics(registry);
-  buildMetrics(registry, () => undefined);
-  serviceMetrics(registry, { read: async () => undefined });
+  libraryMetrics(registry);
   // The library returns the metrics themselves, which have more fields than their declared type.
   const others = registry.getMetricsAsArray() as unknown as (Described & {
     readonly labelNames: readonly string[];

@@ -1,8 +1,18 @@
 /** The metrics that are read when Prometheus asks. */
 import type { Counter, Registry } from 'prom-client';
+import gc from 'prom-client/lib/metrics/gc.js';
+import heapSizeAndUsed from 'prom-client/lib/metrics/heapSizeAndUsed.js';
+import heapSpacesSizeAndUsed from 'prom-client/lib/metrics/heapSpacesSizeAndUsed.js';
+import osMemoryHeap from 'prom-client/lib/metrics/osMemoryHeap.js';
+import processCpuTotal from 'prom-client/lib/metrics/processCpuTotal.js';
+import processMaxFileDescriptors from 'prom-client/lib/metrics/processMaxFileDescriptors.js';
+import processOpenFileDescriptors from 'prom-client/lib/metrics/processOpenFileDescriptors.js';
+import processStartTime from 'prom-client/lib/metrics/processStartTime.js';
+import nodeVersion from 'prom-client/lib/metrics/version.js';
 import type { Config } from '../config/config.ts';
 import { ownRelease, proxyGates, stageIn } from '../config/gates.ts';
 import { configHash } from '../config/hash.ts';
+import { fairleadVersion } from '../config/version.ts';
 import { conntrackLosses, conntrackUse } from '../host/conntrack.ts';
 import type { HostFiles } from '../host/files.ts';
 import { type NamedCounter, readCounters } from '../kernel/acct.ts';
@@ -13,13 +23,67 @@ import type { Reply } from '../kernel/ops.ts';
 import type { AffinityFill, ModeFacts, ModeName } from '../modes/mode.ts';
 import { bounds, type Descriptors } from '../modes/sockets/descriptors.ts';
 import { type Family, formatEndpoint } from '../net/address.ts';
-import type { Condition } from '../source/source.ts';
+import type { Condition, ServerVersion } from '../source/source.ts';
 import { type Resource, resources } from '../state/change.ts';
+import type { Whom } from '../state/frontends-by-service.ts';
 import type { Forwarding } from '../state/types.ts';
 import type { Judgements } from './ask/problem.ts';
 import type { Logger } from './log.ts';
 import type { LogDestination } from './log-destination.ts';
-import { metric, readMetric } from './metric-table.ts';
+import {
+  failingSeriesMax,
+  metric,
+  outcomePortsMax,
+  readMetric,
+  servicePortsMax,
+} from './metric-table.ts';
+import type { ServiceCounters, ServiceTraffic } from './service-counters.ts';
+
+/** Of the library's, those of the process and of Node that read only when they are asked. */
+const ofProcess = [
+  processCpuTotal,
+  processStartTime,
+  osMemoryHeap,
+  processOpenFileDescriptors,
+  processMaxFileDescriptors,
+  heapSizeAndUsed,
+  heapSpacesSizeAndUsed,
+  nodeVersion,
+  gc,
+];
+
+/** Metrics of the process and of Node that the library makes. */
+export function libraryMetrics(registry: Registry): void {
+  for (const add of ofProcess) add(registry);
+}
+
+/**
+ * Metrics of the process and of Node. The library's gauges of the event loop have a timer, and a
+ * histogram of 0.4 MB, behind them: the lag is measured here, the rest is
+ * `fairlead_event_loop_delay_seconds`.
+ */
+export function processMetrics(registry: Registry): void {
+  libraryMetrics(registry);
+  metric('nodejs_eventloop_lag_seconds', registry, (lag) => {
+    const askedMs = performance.now();
+    setImmediate(() => lag.set((performance.now() - askedMs) / 1000));
+  });
+}
+
+/** Constant 1, with versions as labels. */
+export function buildMetrics(
+  registry: Registry,
+  serverVersion: () => ServerVersion | undefined,
+): void {
+  readMetric('kubernetes_build_info', registry, () => {
+    const known = serverVersion();
+    if (known === undefined) return [];
+    const { gitVersion: git_version, major, minor, platform } = known;
+    return [[{ major, minor, git_version, platform }, 1]];
+  });
+  const own = metric('fairlead_build_info', registry);
+  own.set({ version: fairleadVersion, node_version: process.version }, 1);
+}
 
 /** 1 = enabled. Stages as upstream's: a gate of general availability has none. */
 export function gateMetrics(registry: Registry, gates: Readonly<Record<string, boolean>>): void {
@@ -320,4 +384,48 @@ function ipvsLabels(record: VirtualService | Destination) {
         ? formatEndpoint(record.destination, record.destinationPort)
         : '',
   };
+}
+
+const outcomes = ['tried', 'answered', 'reset'] as const;
+
+/** Connections and refusals by Service; only with --service-metrics. */
+export function serviceMetrics(registry: Registry, counters: Pick<ServiceCounters, 'read'>): void {
+  const all = async (): Promise<readonly ServiceTraffic[]> =>
+    (await counters.read())?.services ?? [];
+  const failing = async () => (await counters.read())?.failing ?? [];
+  const shown = async () => (await all()).slice(0, servicePortsMax);
+  readMetric('fairlead_service_connections_total', registry, async () => {
+    const counted = (await shown()).filter(({ connections }) => connections > 0);
+    return counted.map((one) => [servicePortLabels(one), one.connections]);
+  });
+  readMetric('fairlead_service_refusals_total', registry, async () => {
+    return (await shown()).flatMap((one) =>
+      Array.from(
+        one.refusals,
+        ([reason, count]) => [{ ...servicePortLabels(one), reason }, count] as const,
+      ),
+    );
+  });
+  readMetric('fairlead_service_outcomes_total', registry, async () => {
+    const followed = (await shown()).filter((one) => one.outcomes.tried > 0);
+    return followed
+      .slice(0, outcomePortsMax)
+      .flatMap((one) =>
+        outcomes.map(
+          (outcome) => [{ ...servicePortLabels(one), outcome }, one.outcomes[outcome]] as const,
+        ),
+      );
+  });
+  readMetric('fairlead_endpoint_failed_connections', registry, async () => {
+    const most = (await failing()).slice(0, failingSeriesMax);
+    return most.map((one) => [{ ...servicePortLabels(one), endpoint: one.endpoint }, one.failed]);
+  });
+  readMetric('fairlead_endpoints_failing', registry, async () => [[{}, (await failing()).length]]);
+  readMetric('fairlead_service_metrics_left_out', registry, async () => {
+    return [[{}, Math.max(0, (await all()).length - servicePortsMax)]];
+  });
+}
+
+function servicePortLabels({ family, namespace, service, port, protocol }: Whom) {
+  return { ip_family: family, namespace, service, port, protocol };
 }

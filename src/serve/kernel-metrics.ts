@@ -8,9 +8,13 @@ import type { ModeFacts } from '../modes/mode.ts';
 import type { ProgrammedFamily } from '../state/frontends-by-service.ts';
 import type { ClusterState } from '../state/store.ts';
 import type { Clock } from '../time/clock.ts';
-import { affinityMetrics, conntrackTableMetrics, ipvsMetrics } from './collectors.ts';
+import {
+  affinityMetrics,
+  conntrackTableMetrics,
+  ipvsMetrics,
+  serviceMetrics,
+} from './collectors.ts';
 import { ServiceCounters } from './service-counters.ts';
-import { serviceMetrics } from './service-metrics.ts';
 
 interface KernelMetricsOptions {
   readonly kernel: Kernel;

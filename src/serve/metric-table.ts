@@ -56,6 +56,17 @@ function ofIPVS(what: string): Row<'counter', (typeof virtualService)[number]> {
   return counter(help, ...virtualService);
 }
 
+/** Service ports with their own series: Prometheus keeps each for hours, from each node. */
+export const servicePortsMax = 10_000;
+
+/** Service ports with three series of outcomes: to print a series costs the main thread 10 µs. */
+export const outcomePortsMax = 1000;
+
+/** Endpoints with series of their own: they come and go, and each would stay for hours. */
+export const failingSeriesMax = 100;
+
+const servicePort = ['ip_family', 'namespace', 'service', 'port', 'protocol'] as const;
+
 export const metricTable = {
   fairlead_affinity_clients: gauge(
     'Clients that session affinity remembers, of all Services; mode nftables',
@@ -82,6 +93,7 @@ export const metricTable = {
     Array.from({ length: 9 }, (_, k) => 64 * 8 ** k),
     'ip_family',
   ),
+  fairlead_build_info: gauge('Version of this program', 'version', 'node_version'),
   fairlead_cluster_events_dropped_total: counter(
     'Events that the API server was not told of',
     'reason',
@@ -144,6 +156,15 @@ export const metricTable = {
     'kind',
     'writers',
   ),
+  fairlead_endpoint_failed_connections: gauge(
+    'Connections to an endpoint since it was last seen to accept one, where these are five or ' +
+      `more; the ${failingSeriesMax} endpoints with the most; see --service-metrics`,
+    ...servicePort,
+    'endpoint',
+  ),
+  fairlead_endpoints_failing: gauge(
+    'Endpoints that accepted none of their last five connections or more, all of them',
+  ),
   fairlead_event_loop_delay_seconds: gauge(
     'How long turns of the event loop took since the last scrape, without waiting',
     'percentile',
@@ -202,11 +223,32 @@ export const metricTable = {
   fairlead_reports_left_out_total: counter(
     'Log lines and events about one object that were left out because they were too many',
   ),
+  fairlead_service_connections_total: counter(
+    'Connections that clients opened to a Service port, whether or not it had endpoints; ' +
+      'see --service-metrics',
+    ...servicePort,
+  ),
+  fairlead_service_metrics_left_out: gauge(
+    `Service ports with traffic that have no series, because ${servicePortsMax} others have`,
+  ),
+  fairlead_service_outcomes_total: counter(
+    'What became of connections that were sent to endpoints of a Service port: tried, and of ' +
+      'those answered (accepted) and reset (refused); the rest had no answer. Mode nftables counts ' +
+      `TCP and UDP, and the first ${outcomePortsMax} Service ports have series; see --service-metrics`,
+    ...servicePort,
+    'outcome',
+  ),
   fairlead_service_ports: gauge('Ports of Services that are to be in force', 'ip_family'),
   fairlead_service_ports_set_aside: gauge('Ports of Services that the kernel refuses', 'ip_family'),
   fairlead_service_problems_total: counter(
     'Services that lost a frontend to another (conflict) or are not understood',
     'kind',
+  ),
+  fairlead_service_refusals_total: counter(
+    'Packets to a Service that were refused, by reason; without a Service: to ClusterIPs that ' +
+      'none has; see --service-metrics',
+    ...servicePort,
+    'reason',
   ),
   fairlead_services_over_limit: gauge(
     'Services that ask for more than one Service gets, and are served in part',
@@ -341,6 +383,13 @@ export const metricTable = {
     '[ALPHA] Changes of Services that no sync has taken yet',
   ),
   kubeproxy_sync_proxy_rules_service_changes_total: counter('[ALPHA] Changes of Services'),
+  kubernetes_build_info: gauge(
+    '[ALPHA] Version of the API server that this program serves, once it has said it',
+    'major',
+    'minor',
+    'git_version',
+    'platform',
+  ),
   kubernetes_feature_enabled: gauge('[BETA] Whether a feature gate is enabled', 'name', 'stage'),
   kubernetes_healthcheck: gauge(
     '[STABLE] Whether a health check was good when it was last asked for',
@@ -353,6 +402,7 @@ export const metricTable = {
     'type',
     'status',
   ),
+  nodejs_eventloop_lag_seconds: gauge('Lag of event loop in seconds.'),
   rest_client_request_duration_seconds: histogram(
     '[ALPHA] Time until the answer of the API server began',
     requests,

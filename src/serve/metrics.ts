@@ -11,16 +11,17 @@ import type { ListAttempt } from '../source/source.ts';
 import type { Change } from '../state/change.ts';
 import type { FamilyEvent, SyncEvent } from '../sync/events.ts';
 import {
+  buildMetrics,
   eventLoopMetrics,
   gateMetrics,
   namedCounterMetric,
+  processMetrics,
   type ReadCounters,
   type StateSources,
   stateMetrics,
 } from './collectors.ts';
 import type { Counted } from './http/shared-memory.ts';
 import { type MetricName, type MetricOf, metric } from './metric-table.ts';
-import { buildMetrics, processMetrics } from './process-metrics.ts';
 
 interface MetricsSources extends StateSources {
   /** They never change. */

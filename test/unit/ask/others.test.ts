@@ -20,7 +20,7 @@ import { Others } from '../../../src/serve/ask/others/others.ts';
 import { readRule } from '../../../src/serve/ask/others/rules.ts';
 import { stopIn } from '../../../src/serve/ask/others/walk.ts';
 import { FakeKernel } from '../../fake/kernel.ts';
-import type { Running } from '../app/running.ts';
+import type { Running } from '../agent/running.ts';
 import { asked } from './asking.ts';
 import { endpoints, here, node, web } from './quiz.ts';
 import { startedWith } from './riddle-app.ts';
