@@ -165,7 +165,7 @@ export const process: Row = {
     },
     {
       title: 'Memory, resident',
-      meaning: 'About 100 MB, and 45 MB for each 8,000 Services of 30 endpoints.',
+      meaning: '60 to 85 MB, and 45 MB more for each 8,000 Services of 30 endpoints.',
       unit: 'bytes',
       queries: {
         '{{instance}}':
