@@ -63,7 +63,7 @@ async function churnTable(size: Size, parts: number): Promise<string> {
 
 /**
  * Gives each slice a replaced address, which has another length than those before. The fake server
- * encodes a slice anew then, and never after that: its work shall not be part of what is measured.
+ * encodes a slice again then, and never after that: its work is not part of the measurement.
  */
 async function replaceAll(api: FakeApi, product: Product, { services }: Size): Promise<void> {
   await api.ask({ do: 'replace', count: services });

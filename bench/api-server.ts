@@ -154,7 +154,7 @@ async function startRows(api: RealApi, namespace: Namespace): Promise<Row[]> {
   ];
 }
 
-/** The cost of changes that are sent to watches, and of as many changes that nobody watches. */
+/** The cost of changes that are sent to watches, and of as many changes without a watch. */
 async function changeRows(api: RealApi, changes: number, watches: number): Promise<Row[]> {
   const measure = async (count: number, form: Form) => {
     await api.ask({ do: 'watch', count, accept: contentTypes[form] });

@@ -1,7 +1,7 @@
 /**
- * What becomes of a real API server when hundreds of nodes start at once, what do their watches
- * cost it afterwards, and what would one connection for each node save (HTTP/2)? Nodes are
- * requests without a proxy behind them. KUBE_APISERVER and ETCD name the programs.
+ * What happens to a real API server when hundreds of nodes start together, what do their watches
+ * cost it afterwards, and what would one connection for each node save (HTTP/2)? Nodes are requests
+ * without a proxy behind them. KUBE_APISERVER and ETCD name the programs.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { contentTypes } from './lib/api-rig.ts';

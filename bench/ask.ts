@@ -25,13 +25,13 @@ const run = promisify(execFile);
 interface Question {
   readonly name: string;
   readonly perSecond: number;
-  /** Asked one after the other; none: nobody asks. */
+  /** The questions, asked one after the other; none: no questions. */
   readonly paths: readonly string[];
 }
 
 interface Round {
   readonly changes: ProbeReport;
-  /** Undefined: nobody asked. */
+  /** Undefined: no questions. */
   readonly answers: Answers | undefined;
   /** Processor time while nothing changes. */
   readonly aloneCpuMs: number;

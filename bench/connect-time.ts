@@ -1,8 +1,8 @@
 /**
- * What does connect-time translation save, and what does it cost? Connections from a client's
- * namespace through the node's to the endpoint's: directly, translated when they are made, by the
- * rules that are there beside, and through the same Services in kube-proxy's nftables layout. Then
- * what both paths together cost to load and to change, beside the rules alone.
+ * What does connect-time translation save, and what does it cost? Compares connections from a
+ * client's namespace through the node's to the endpoint's: direct, translated at connect time, by
+ * the rules of the same agent, and through the same Services in kube-proxy's nftables layout. Then
+ * the cost of loading and changing both paths, compared with rules only.
  */
 import { execFileSync } from 'node:child_process';
 import { rmSync } from 'node:fs';

@@ -208,7 +208,7 @@ const config: ModeConfig = {
   dropInvalid: false,
 };
 
-/** With so many endpoints for each port; a slice has 100 ports at most. */
+/** The number of endpoints for each port; a slice has 100 ports at most. */
 function slices(of: Service['ports'], each: number): EndpointSlice[] {
   const endpoints = Array.from({ length: each }, (_, i) => ({ addresses: [`10.244.0.${i}`] }));
   return Array.from({ length: Math.ceil(of.length / 100) }, (_, i) => {

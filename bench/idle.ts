@@ -1,8 +1,8 @@
 /**
- * What does a node cost on which nothing happens? Memory, processor time and wakeups of the product
- * with 20 Services, in each mode that this machine can run, beside a Node process that does nothing
- * and, if KUBE_PROXY names its binary, beside kube-proxy. KUBE_APISERVER and ETCD name a real API
- * server; without them a fake one serves.
+ * What does an idle node cost? Memory, CPU time and wakeups of the product with 20 Services, in
+ * each mode that this machine can run, compared with an idle Node process and, if KUBE_PROXY names
+ * its binary, with kube-proxy. KUBE_APISERVER and ETCD name a real API server; without them a fake
+ * one serves.
  */
 import { spawn } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';

@@ -33,7 +33,7 @@ const loads = 3;
 const replacements = 1000;
 const scalings = 100;
 const nftRuns = 5;
-/** How many endpoints are replaced at once, each of another Service. */
+/** How many endpoints are replaced together, each of another Service. */
 const bursts = [500, 6000] as const;
 const burstRuns = 5;
 
@@ -46,7 +46,7 @@ interface Ours {
   /** The longest turn of the event loop. */
   readonly longestTurn: { readonly load: number; readonly restart: number };
   readonly longestCommit: number;
-  /** The time of each of `bursts`; NaN without so many Services. */
+  /** The time of each of `bursts`; NaN if there are fewer Services. */
   readonly atOnce: readonly number[];
 }
 

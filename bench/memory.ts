@@ -1,7 +1,7 @@
 /**
- * What memory does the product hold, and what of it is the cluster's? Beside a Node process that does
- * nothing, and beside the product without a Service. Pages of files are mostly Node's own program:
- * the kernel shares them among processes, and can drop them.
+ * How much memory does the product use, and which part of it is for the cluster? Compared with an
+ * idle Node process, and with the product without a Service. Pages of files are mostly Node's own
+ * program: the kernel shares them among processes, and can drop them.
  */
 import { spawn } from 'node:child_process';
 import { setTimeout as sleep } from 'node:timers/promises';

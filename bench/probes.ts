@@ -1,9 +1,8 @@
 /**
- * What do probes and changes wait for while somebody floods a port? It runs the product and the
- * fake API server as api-change.ts does, with 200 changes a second, and asks /livez 20 times a
- * second over new connections. Each flood comes from 128 connections. A quiet round and a flood of
- * another program's port are measured in the same run: what changes wait longer in the latter is
- * the machine's.
+ * How long do probes and changes wait while a port is flooded? It runs the product and the fake API
+ * server like api-change.ts, with 200 changes a second, and requests /livez 20 times a second over
+ * new connections. Each flood has 128 connections. A quiet round and a flood of another program's
+ * port are measured in the same run: additional delays in the latter are the machine's.
  */
 import { readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';

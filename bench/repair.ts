@@ -25,7 +25,7 @@ const size: Size = { services: 1000, endpoints: 10 };
 const runs = 3;
 const family = NFPROTO.IPv4;
 
-/** The damage that somebody does to a table. */
+/** The damage that another program does to a table. */
 interface Damage {
   readonly name: string;
   ops(kernel: Kernel): Promise<readonly NftOp[]>;

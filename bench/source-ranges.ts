@@ -1,7 +1,7 @@
 /**
  * How long does it take to replace all source ranges of a Service, and how long does another
- * Service's change wait meanwhile? It is compared with `nft -f` that loads an equal set, and with a
- * layout without a set for each list: one set `frontend . client` for all frontends.
+ * Service's change wait in that time? It is compared with `nft -f` that loads an equal set, and
+ * with a layout without a set for each list: one set `frontend . client` for all frontends.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Change } from '../src/state/change.ts';

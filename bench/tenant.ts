@@ -134,7 +134,7 @@ function victim(n: number): Raw {
   };
 }
 
-/** Changes the victim for a while, and the tenant's Service meanwhile. */
+/** Changes the victim for a while, and the tenant's Service in the same time. */
 async function both(api: FakeApi, deed: Deed | undefined): Promise<void> {
   const startMs = performance.now();
   let [victims, versions] = [0, 0];

@@ -232,7 +232,7 @@ function ipvsTable(): string {
   return table(['Setting', "In Fairlead's mode ipvs", 'In mode nftables'], rows);
 }
 
-/** A page that people write, with what stands between two marks written anew. */
+/** A page that people write, with the part between two marks generated. */
 function withSection(name: string, section: string, text: string): string {
   const page = readFileSync(fileURLToPath(new URL(`../${name}`, import.meta.url)), 'utf8');
   const start = `<!-- ${section}: written by scripts/docs.ts from src -->\n`;

@@ -1,4 +1,4 @@
-/** Asks the product again and again, from a process beside it (`asker-main.ts`). */
+/** Sends questions to the product continuously, from a separate process (`asker-main.ts`). */
 import { join } from 'node:path';
 import { AskedProcess } from '../../test/lab/asked-process.ts';
 import type { Namespace } from './namespace.ts';

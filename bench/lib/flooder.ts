@@ -19,7 +19,7 @@ export const floodKinds = [
 export interface Flood {
   readonly kind: (typeof floodKinds)[number];
   readonly connections: number;
-  /** From so many addresses. */
+  /** The number of source addresses. */
   readonly sources: number;
   readonly port: number;
   readonly path: string;

@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Namespace } from './namespace.ts';
 
-/** Counts of observations that are at most so many seconds, in ascending order. */
+/** Counts of observations of at most this number of seconds, in ascending order. */
 type Buckets = readonly (readonly [seconds: number, count: number])[];
 
 /** kube-proxy's own metric of the time from a change of endpoints to the kernel. */

@@ -7,7 +7,7 @@ export class LongestTurn {
   #longestMs = 0;
   readonly #timer = setInterval(() => this.#turn(), 1).unref();
 
-  /** The longest turn since the last call. The measurement goes on. */
+  /** The longest turn since the last call. The measurement continues. */
   take(): number {
     this.#turn();
     const longestMs = this.#longestMs;

@@ -15,7 +15,7 @@ import { answerCommands } from '../../test/lab/asked-process.ts';
 import { type Protocol, WatchingNode } from './watching-node.ts';
 
 const [server = '', token = ''] = process.argv.slice(2);
-/** Requests under way at once while a cluster is made. */
+/** Concurrent requests while a cluster is created. */
 const writers = 16;
 const agent = new Agent({ keepAlive: true, rejectUnauthorized: false });
 
@@ -103,7 +103,7 @@ async function write(method: 'POST' | 'PUT', path: string, object: unknown): Pro
   return JSON.parse(text) as Raw;
 }
 
-/** Runs `work` for each item of a list, several at once. */
+/** Runs `work` for each item of a list, several concurrently. */
 async function each<T>(list: readonly T[], work: (one: T) => Promise<unknown>): Promise<void> {
   const left = list.values();
   await Promise.all(

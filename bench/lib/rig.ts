@@ -28,7 +28,7 @@ export const config: ModeConfig = {
 };
 export const environment: Environment = { serviceCIDRs: [], nodePortAddresses: 'all' };
 
-/** As the app's, without audits: nobody else writes, and a benchmark is over soon. */
+/** Like the app's, without audits: no other program writes, and a benchmark is short. */
 const settings: SyncSettings = {
   minSyncPeriodMs: 0,
   batchBytesMax: 1 << 20,

@@ -1,5 +1,5 @@
 /**
- * A node as the API server sees it: it lists four resources as streams, and goes on watching. Over
+ * A node as the API server sees it: it lists four resources as streams, and keeps watching. Over
  * HTTP/1.1 each watch has a connection of its own, over HTTP/2 all share one. It tries
  * again as our reflectors do.
  */
@@ -26,7 +26,7 @@ interface Answer {
   readonly body: AsyncIterable<Buffer>;
 }
 
-/** Opens a path. The body goes on until `close` is called. */
+/** Opens a path. The body continues until `close` is called. */
 type Open = (path: string) => Promise<Answer>;
 
 interface Connection {
@@ -52,7 +52,7 @@ export class WatchingNode {
     this.#connection = protocol === 'HTTP/2' ? multiplexed(access) : separate(access);
   }
 
-  /** Resolves when all lists are complete. Watches go on. */
+  /** Resolves when all lists are complete. Watches continue. */
   async list(): Promise<void> {
     await Promise.all(resources.map((resource) => this.#list(kinds[resource].path)));
   }
@@ -73,7 +73,7 @@ export class WatchingNode {
     }
   }
 
-  /** Resolves to whether the list came to its end. The watch goes on then. */
+  /** Resolves to whether the list is complete. The watch continues then. */
   #toEndOfList(body: AsyncIterable<Buffer>): Promise<boolean> {
     return new Promise((resolve) => {
       const read = async (): Promise<void> => {

@@ -43,7 +43,7 @@ const sections: ReadonlySet<string> = new Set<keyof Config>([
   'userspace',
 ]);
 
-/** `mode` is the one that runs. What other modes would run with is no change. */
+/** `mode` is the running one. A change of other modes' settings does not count. */
 export function configChanges(before: Config, after: Config, mode: ModeName): ConfigChanges {
   const live: string[] = [];
   const restart: string[] = [];

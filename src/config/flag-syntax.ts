@@ -28,7 +28,7 @@ export class FlagError extends Error {
   }
 }
 
-/** Gives each flag its value, and returns the words that are no flags. Throws a FlagError. */
+/** Sets the values of flags, and returns the words that are not flags. Throws a FlagError. */
 export function readFlags(argv: readonly string[], flags: FlagSet): string[] {
   const words: string[] = [];
   let at = 0;

@@ -38,7 +38,7 @@ export interface ParsedFlags {
   isSet(key: SettingKey): boolean;
   /** The value as text, as `--flagz` and the dump at -v=1 show it. */
   text(key: SettingKey): string;
-  /** Words that are no flags and not empty. */
+  /** Words that are neither flags nor empty. */
   readonly words: readonly string[];
   /** Lines for stderr about deprecated flags. */
   readonly warnings: readonly string[];

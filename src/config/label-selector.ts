@@ -16,7 +16,7 @@ const forms = [
 const requirement = new RegExp(`^(?:${forms.join('|')})$`);
 const inWords = 'a, !a, a=b, a!=b, a in (b, c), a notin (b, c)';
 
-/** Why it is no selector; undefined when it is one. The empty text is one, too. */
+/** Why it is not a selector; undefined if it is one. Empty text is a selector. */
 export function selectorFault(text: string): string | undefined {
   if (text === '') return undefined;
   // Commas within parentheses part values, the others requirements.

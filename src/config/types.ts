@@ -44,7 +44,7 @@ export interface TypeRules<T> {
   readonly decode: (tree: Tree) => Parsed<T>;
   readonly encode: (value: T) => Json;
   readonly format: (value: T) => string;
-  /** What the items of a list may hold; absent = items are no mappings. */
+  /** The items that a list may have; absent = items are not mappings. */
   readonly itemKeys?: readonly string[];
   /** Joins the values of a flag that is given twice; absent: the last one counts. */
   readonly join?: (before: T, after: T) => T;

@@ -75,7 +75,7 @@ function isSupportedTag(tag: Tags[number]): boolean {
   return tag.format !== 'TIME' && /^(?:map|seq|str|null|bool|int|float)$/.test(name);
 }
 
-/** What Go's strconv reads besides. */
+/** Other notations that Go's strconv reads. */
 const octal: ScalarTag = {
   tag: 'tag:yaml.org,2002:int',
   default: true,

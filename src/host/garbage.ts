@@ -3,7 +3,7 @@
  * or a burst of changes leaves would stay for as long as nothing happens.
  */
 
-/** So long after the last work. */
+/** The time after the last work. */
 const quietMs = 10_000;
 /** Less than this is not worth a collection. */
 const growthMin = 3 * 1024 * 1024;

@@ -126,7 +126,7 @@ function foreignHolder({ administersNet, pid, uid }: Listener): string | undefin
   const taken = `the name of the lock is taken by ${who} of user ${uid}`;
   if (administersNet === true) return undefined;
   if (administersNet === false) return `${taken}, which does not prove that it has CAP_NET_ADMIN`;
-  // This process can't tell: it can change nothing either, or the kernel does not show sockets.
+  // This process cannot know: it can change nothing either, or the kernel does not show sockets.
   if (uid === 0 || uid === process.geteuid?.()) return undefined;
   return `${taken}, which can be no Fairlead`;
 }

@@ -15,7 +15,7 @@ export const loopback = {
 
 /**
  * The Node's addresses override loopback, and its first one sets the primary family. A bind
- * address that is no wildcard overrides both. `node` is undefined while it is not known.
+ * address other than a wildcard overrides both. `node` is undefined while it is not known.
  */
 export function nodeIPs(node: Node | undefined, bindAddress: Address): NodeIPs {
   const found: Record<Family, Address> = { ...loopback };

@@ -4,7 +4,7 @@ const path = '/proc/self/oom_score_adj';
 
 /**
  * Sets the OOM score, so that the kernel spares this process when memory runs out (behaviour
- * document 3, step 18). Returns the error when it could not; that is no reason to stop.
+ * document 3, step 18). Returns the error if it failed, which does not stop the start.
  */
 export function setOomScore(score: number, files: HostFiles): Error | undefined {
   try {

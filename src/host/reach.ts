@@ -129,7 +129,7 @@ function isWithoutRoute(answer: ReachAnswer): answer is keyof typeof routeWords 
   return answer in routeWords;
 }
 
-/** Tells whether this node has a route to an address. Nothing is sent. */
+/** Checks whether this node has a route to an address. Sends nothing. */
 export type FindRoute = (address: string, family: Family) => Promise<Route>;
 
 /** The kernel looks a route up when a socket for datagrams is connected. The port is any. */

@@ -61,7 +61,7 @@ export async function makeCounters(kernel: Kernel, family: Family): Promise<bool
   return false;
 }
 
-/** Deletes counters. One that does not exist is no error; one that rules refer to stays. */
+/** Deletes counters. A missing one is not an error; one that rules refer to stays. */
 export async function deleteCounters(kernel: Kernel, some: readonly string[]): Promise<void> {
   if (some.length === 0) return;
   const result = await kernel.apply(written('acctDelete', some));

@@ -37,7 +37,7 @@ export interface LineWriter {
   drain(longestMs: number): boolean;
 }
 
-/** The process that listens on an abstract Unix socket, as the kernel tells it. */
+/** The process that listens on an abstract Unix socket, as the kernel reports it. */
 export interface Listener {
   /** In our PID namespace; 0 = it is in none that we see. */
   readonly pid: number;
@@ -45,7 +45,7 @@ export interface Listener {
   readonly uid: number;
   /**
    * Whether the process that made it by `openListener` had CAP_NET_ADMIN. Absent: this process
-   * can't tell, because it does not have it itself, or the kernel does not show sockets.
+   * cannot know, because it does not have it itself, or the kernel does not show sockets.
    */
   readonly administersNet?: boolean;
 }

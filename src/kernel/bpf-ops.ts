@@ -33,7 +33,7 @@ export const bpfOps = {
   /** Detaches a link, by its id, as long as it has this program. One that has gone is detached. */
   bpfDetach: { code: 197, fields: { link: 'u32', program: 'u32' } },
   /**
-   * Lets the programs of a family translate for so long from now, time asleep included; after that
+   * Lets the programs of a family translate for this time from now, suspend included; after that
    * they leave all connections to the rules. `onlyValid`: 1 = ETIME when they do that at present.
    */
   bpfLeaseExtend: { code: 198, fields: { ...place, milliseconds: 'u32', onlyValid: 'u8' } },
@@ -46,8 +46,8 @@ export const bpfRequests = {
   /** ENOENT when there is no such map. */
   bpfElementsDump: { code: 201, fields: inMap },
   /**
-   * Loads the programs, and leaves nothing behind. The errno and the words tell what the kernel
-   * lacks: EMEDIUMTYPE when `directory` would not be in a bpf file system or `cgroup` is no folder
+   * Loads the programs, and leaves nothing behind. The errno and the text show what the kernel
+   * lacks: EMEDIUMTYPE if `directory` would not be in a bpf file system or `cgroup` is not a folder
    * of cgroup2.
    */
   bpfProbe: { code: 202, fields: { ...place, ...room, ...reach } },

@@ -24,7 +24,7 @@ export const conntrackRequests = {
   conntrackDelete: { code: 81, fields: { family: 'u8', entries: 'bytes' } },
 } as const satisfies Schema;
 
-/** Answers to `conntrackRequests`, besides `dumped` and `failed`. */
+/** Answers to `conntrackRequests`, in addition to `dumped` and `failed`. */
 export const conntrackReplies = {
   /**
    * Comes before `dumped`. Entries of 36 bytes (IPv4) or 84 (IPv6), one after the other, each:

@@ -51,7 +51,7 @@ const destinationSettings = {
 
 /**
  * Ops that change IPVS, each by itself: there are no transactions, and one that is refused does not
- * keep those after it from being tried. Errors, besides those above:
+ * keep those after it from being tried. Errors, in addition to those above:
  * - of a virtual service: EEXIST (Add), ESRCH (Set, Delete, and every op on its destinations),
  *   ENOENT for a scheduler that the kernel does not have;
  * - of a destination: EEXIST (Add), ENOENT (Set, Delete), EINVAL for an address that is neither
@@ -112,7 +112,7 @@ const statistics = {
 export const ipvsReplies = {
   /**
    * `flags` are without HASHED, so that a service reads as it was written. `prefixLength` is 0xff
-   * for an IPv4 mask that is no prefix. With a `firewallMark` other than 0 the mark identifies the
+   * for an IPv4 mask that is not a prefix. With a `firewallMark` other than 0 the mark identifies the
    * service, `protocol` and `port` are 0 and `address` is empty: none that our ops can make.
    */
   virtualService: {

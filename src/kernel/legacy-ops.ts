@@ -26,7 +26,7 @@ export const legacyRequests = {
   legacyTablesDump: { code: 104, fields: { family: 'u8' } },
 } as const satisfies Schema;
 
-/** Answers to `legacyRequests`, besides `dumped`. */
+/** Answers to `legacyRequests`, in addition to `dumped`. */
 export const legacyReplies = {
   /** `rules`: without the policies of built-in chains. Its chains follow. */
   legacyTable: { code: 168, fields: { ...inTable, rules: 'u32' } },

@@ -8,7 +8,7 @@ const RTF_LOCAL = 0x8000_0000;
 
 /**
  * The IPv6 addresses that packets are delivered to in the network namespace of this process, each
- * in hexadecimal. Undefined when the kernel does not tell.
+ * in hexadecimal. Undefined if the kernel does not report it.
  */
 export function localAddresses(): Set<string> | undefined {
   try {

@@ -1,5 +1,5 @@
 /**
- * The part of the schema (`ops.ts`) that is about traced packets: what nf_tables tells of each rule
+ * The part of the schema (`ops.ts`) that is about traced packets: what nf_tables reports of each rule
  * that a packet meets after `meta nftrace set 1` (NFT_MSG_TRACE to the group NFNLGRP_NFTRACE).
  */
 import type { Schema } from './records.ts';

@@ -67,7 +67,7 @@ const elements = {
 
 /**
  * A rule among those of others: in the tables of iptables-nft.
- * `protocol`: IPPROTO_*, which the rule matches besides by an expression; nft_compat shows it to
+ * `protocol`: IPPROTO_*, which the rule also matches by an expression; nft_compat shows it to
  * matches and targets that work for certain protocols only (NFTA_RULE_COMPAT). 0 = any.
  * `echo`: 1 = answer with the handle of the rule, in a record `ruleHandle`.
  */
@@ -256,7 +256,7 @@ export const replies = {
     },
   },
   /**
-   * `count` elements are in it; 0xffffffff where the kernel does not tell (before 6.16). `policy`:
+   * `count` elements are in it; 0xffffffff if the kernel does not report it (before 6.16). `policy`:
    * NFT_SET_POL_*. `gcIntervalMs`: 0 = the kernel's own.
    */
   set: {
@@ -277,7 +277,7 @@ export const replies = {
    * elements, which `entries` omits.
    */
   elements: { code: 136, fields: { ...elements, strange: 'u32' } },
-  /** Ends a run of ops that are no transaction: how many of its messages the kernel took. */
+  /** Ends a run of ops that are not a transaction: how many of its messages the kernel accepted. */
   attempted: { code: 137, fields: { taken: 'u32' } },
   /** The handle of the rule that op `op` made; comes with `committed`, for ops that ask. */
   ruleHandle: { code: 138, fields: { op: 'u32', handle: 'u64' } },

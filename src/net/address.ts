@@ -26,7 +26,7 @@ export interface CIDR {
 /**
  * Parses an address as Kubernetes prints and tolerates them: dotted IPv4 (leading zeroes in an
  * octet are decimal, as upstream normalises them, behaviour document 4.3), IPv6 with `::`, and
- * IPv4-mapped IPv6, which counts as IPv4. Zone ids are refused. Undefined when it is no address.
+ * IPv4-mapped IPv6, which counts as IPv4. Zone ids are refused. Undefined if it is not an address.
  */
 export function parseAddress(text: string): Address | undefined {
   const v4 = parseIPv4Number(text);
@@ -204,7 +204,7 @@ export function joinHostPort(host: string, port: number | string): string {
 /**
  * `10.0.0.0/8` style; leading zeroes are tolerated as in addresses. The prefix of an IPv4-mapped
  * block counts from the first of 128 bits, so `::ffff:10.0.0.0/104` is `10.0.0.0/8`, and one that
- * is wider than the mapped space is refused. Undefined when it is no CIDR.
+ * is wider than the mapped space is refused. Undefined if it is not a CIDR.
  */
 export function parseCIDR(text: string): CIDR | undefined {
   const slash = text.indexOf('/');

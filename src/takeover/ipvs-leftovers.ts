@@ -1,5 +1,5 @@
 /**
- * What kube-proxy's ipvs mode has left besides rules: virtual services, the interface that has
+ * What kube-proxy's ipvs mode has left in addition to rules: virtual services, the interface that has
  * their addresses, sets of ipset (behaviour document 8.3, 8.4, 8.6).
  */
 import { KernelError } from '../kernel/errors.ts';

@@ -1,5 +1,5 @@
 /**
- * Whether others on this node use iptables-legacy: packets meet its rules besides those of
+ * Whether other programs on this node use iptables-legacy: packets meet its rules and those of
  * nf_tables. That is reported, and left to the operator.
  */
 import type { Kernel } from '../kernel/kernel.ts';

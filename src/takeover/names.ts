@@ -1,7 +1,7 @@
 /**
  * What is provably kube-proxy's, by name (behaviour document 3.6, 6.2, 7.2, 8.7). Chains that
  * others share with it or own are not here: KUBE-FIREWALL and KUBE-KUBELET-CANARY are the kubelet's
- * too, KUBE-IPTABLES-HINT tells programs which iptables the node uses, KUBE-HOSTPORTS and KUBE-HP-*
+ * too, KUBE-IPTABLES-HINT shows programs which iptables the node uses, KUBE-HOSTPORTS and KUBE-HP-*
  * are container runtimes'.
  */
 

@@ -55,7 +55,7 @@ export type TakeoverEvent =
       readonly objects: readonly OwnedObject[];
     }
   /**
-   * What kube-proxy's ipvs mode had besides rules is removed, except what still carries traffic.
+   * What kube-proxy's ipvs mode had in addition to rules is removed, except what still carries traffic.
    */
   | { readonly kind: 'IPVS'; readonly leftovers: IPVSLeftovers }
   | {

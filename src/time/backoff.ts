@@ -28,9 +28,9 @@ export function backoffMs(limits: BackoffLimits, failures: number, random: numbe
 }
 
 /**
- * Counts failures of one activity. With `fifth`, success does not clear the count at once: work
- * that fails and succeeds in turns must slow down too. A quiet time of twice the longest delay
- * clears it. With `full`, `reset` alone does.
+ * Counts failures of one activity. With `fifth`, success does not clear the count immediately: work
+ * that alternately fails and succeeds must slow down, too. A quiet time of twice the longest delay
+ * clears it. With `full`, only `reset` does.
  */
 export class Backoff {
   readonly #limits: BackoffLimits;

@@ -23,7 +23,7 @@ export const systemClock: Clock = {
   random: () => Math.random(),
 };
 
-/** Wakes one waiter. A wakeup that nobody waits for is kept for the next wait. */
+/** Wakes one waiter. A wakeup without a waiter is kept for the next wait. */
 export class Wakeup {
   readonly #clock: Clock;
   #isWoken = false;

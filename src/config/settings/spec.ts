@@ -56,7 +56,7 @@ export interface Setting<Type extends ValueType = ValueType> {
    */
   readonly keepsZero?: true;
   readonly bounds?: Bounds;
-  /** Finds what is wrong with a value besides its bounds. */
+  /** Validates a value, except its bounds. */
   check?(value: ValueByType[Type], all: Values): readonly Fault[];
   /** What `check` wants, in words, for the documentation. */
   readonly rules?: string;

@@ -37,7 +37,7 @@ export async function probeTransaction(
     const { code, message } = unanswered;
     throw new KernelError({ operation: 'nft.probe', subject: 'nf_tables', code, words: message });
   }
-  // Without nf_tables the kernel refuses the message that begins a batch, which is no op.
+  // Without nf_tables the kernel refuses the message that begins a batch, which is not an op.
   const whole = result.failures.find((one) => one.op === undefined && one.code === 'EOPNOTSUPP');
   if (whole !== undefined) return [noNFTables];
   const missing: MissingFeature[] = [];

@@ -24,7 +24,7 @@ export interface SetDefinition {
   readonly isCounted?: boolean;
   /** Each element has a comment, which says whose it is. Only in verdict maps. */
   readonly isCommented?: boolean;
-  /** What packets do not look up or write for so long is forgotten; default: nothing is. */
+  /** Elements that packets do not look up or write for this time expire; default: none do. */
   readonly timeoutMs?: number;
   readonly comment: string;
 }

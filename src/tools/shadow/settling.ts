@@ -1,4 +1,4 @@
-/** Tells differences that last: kube-proxy needs time to program a change of the cluster. */
+/** Reports differences that last: kube-proxy needs time to program a change of the cluster. */
 import { type Difference, differenceKey } from './compare.ts';
 
 interface Seen {
