@@ -40,8 +40,8 @@ function listening(wanted: Frontends): Frontends {
 }
 
 /**
- * The program has nothing left to do if it wrote nothing for so long. Longer in mode ipvs, because
- * other programs do not see all of its late deletions.
+ * The program has nothing left to do if it wrote nothing for this time. Longer in mode ipvs,
+ * because other programs do not see all of its late deletions.
  */
 function restMs(mode: Mode): number {
   return paced(400) + (mode === 'ipvs' ? 2 * deferMs : 0);
@@ -61,7 +61,7 @@ export async function atRest(cluster: Cluster, mode: Mode, program: Program): Pr
   }
 }
 
-/** Connects to `web` in each family; rejects when nobody answers. */
+/** Connects to `web` in each family; rejects if no server answers. */
 export async function connect(
   cluster: Cluster,
   flow: string,

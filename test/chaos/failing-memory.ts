@@ -34,7 +34,7 @@ export class FailingMemory {
     this.stop();
   }
 
-  /** About one allocation of so many fails from now on. */
+  /** From now on, about one in this number of allocations fails. */
   failOneOf(allocations: number): void {
     for (const path of injectors) {
       // The interval alone would always meet the same allocations of a batch.
@@ -72,7 +72,7 @@ export class FailingMemory {
         writeFileSync(join(path, 'make-it-fail'), '1');
         this.#marked.add(path);
       } catch (error) {
-        // The thread has ended meanwhile.
+        // The thread has ended in the meantime.
         const { code = '' } = error as NodeJS.ErrnoException;
         if (!['ENOENT', 'ESRCH'].includes(code)) throw error;
       }

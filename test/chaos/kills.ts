@@ -25,7 +25,7 @@ export interface KillOptions {
   readonly form: Form;
   /** Nodes at the same time, each with its own cluster. A round mostly waits. */
   readonly nodes: number;
-  /** Is told after each round. */
+  /** Called after each round. */
   readonly progress?: (tally: Tally) => void;
   /** Ends the run after the round that is under way. */
   readonly signal?: AbortSignal;
@@ -44,7 +44,7 @@ export interface Tally {
   linesChanged: number;
   /** The writes that lead from the first of these readings to the last: see `writesNeeded`. */
   writesNeeded: number;
-  /** Ops and elements that the program's log reports as written meanwhile. */
+  /** Ops and elements that the program's log reports as written since then. */
   writes: number;
   /** Established connections and downloads that were asked after kills, all of which answered. */
   connectionsAlive: number;
@@ -120,7 +120,7 @@ const liveLongestMs = paced(600);
 const liveVeryLongMs = deferMs + paced(1000);
 /** The most writes for each needed one. A replaced element is two lines and two writes. */
 const writesForEach = 1.25;
-/** The writes that are allowed besides, for small repairs. */
+/** The number of other writes that are allowed, for small repairs. */
 const writesBeside = 20;
 
 class Run {

@@ -50,7 +50,10 @@ export class ClusterLife {
   /** The endpoints of `web`. The first one never goes. */
   #webPods: readonly ActorName[] = ['pod-a'];
 
-  /** `services`: those besides `web`, at most 60,000. At most 200 have load-balancer addresses. */
+  /**
+   * `services`: those in addition to `web`, at most 60,000. At most 200 have load-balancer
+   * addresses.
+   */
   constructor(services: number, random: Random) {
     this.#random = random;
     this.#lives = Array.from({ length: services }, () => ({

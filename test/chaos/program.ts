@@ -26,7 +26,7 @@ export interface Batch {
 export class Program {
   /** The batches that the kernel took, oldest first. */
   readonly batches: Batch[] = [];
-  /** Lines of level error, and output that is no line of the log. */
+  /** Lines of level error, and output that is not a line of the log. */
   readonly complaints: string[] = [];
   /** The newest lines of the log, for messages of failures. */
   readonly latest: string[] = [];
@@ -75,7 +75,7 @@ export class Program {
     return this.batches.reduce((sum, { writes }) => sum + writes, 0);
   }
 
-  /** For so long nothing was written. */
+  /** Nothing was written for this time. */
   get quietMs(): number {
     return performance.now() - this.#lastBatchMs;
   }

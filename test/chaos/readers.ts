@@ -273,7 +273,7 @@ async function readIpvs(node: NodeUnderTest, family: Family, isAtRest: boolean):
 
 /**
  * The kernel counts the virtual services of all network namespaces while it lists those of one.
- * What other nodes change meanwhile makes it leave some out. So it is asked until it says the same
+ * Changes by other nodes in that time make it omit some. So the list is read until it is the same
  * twice.
  */
 async function readVirtualServices(node: NodeUnderTest, isAtRest: boolean): Promise<string> {

@@ -17,7 +17,7 @@ export interface SoakOptions {
   readonly changesPerSecond: number;
   readonly form: Form;
   readonly sampleMs: number;
-  /** Is told each sample. */
+  /** Called with each sample. */
   readonly progress?: (sample: Sample) => void;
 }
 
@@ -108,7 +108,7 @@ function descriptorsOf(pid: number): number {
   const before = listening(pid);
   const open = readdirSync(`/proc/${pid}/fd`).map((fd) => targetOf(`/proc/${pid}/fd/${fd}`));
   const after = listening(pid);
-  // Sockets that listen come and go meanwhile, so that both readings are needed.
+  // Listening sockets come and go between the readings, so both are needed.
   return open.filter((target) => !before.has(target) && !after.has(target)).length;
 }
 

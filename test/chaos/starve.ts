@@ -27,15 +27,15 @@ export interface StarveResult {
   readonly settledMs: number;
 }
 
-/** One allocation of so many fails, anew after each turn: from most batches to few. */
+/** One in this number of allocations fails, changed after each turn: from most batches to few. */
 const rates: readonly number[] = [4, 20, 100, 500];
 const turnMs = 300;
-/** However slow the machine is, so many allocations fail. */
+/** At least this number of allocations fails, on a machine of any speed. */
 const failuresMin = 30;
 
 /**
  * Starts the program and changes the cluster while allocations of its netlink threads fail in the
- * kernel. Meanwhile old connections are served, and except in mode ipvs new ones. Afterwards the
+ * kernel. In that time old connections are served, and except in mode ipvs new ones. Afterwards the
  * same process must bring the kernel to what is desired, without an error except those of attempts
  * that it repeats, and must know what the kernel holds: another one then finds nothing to write.
  * Rejects at the first that does not hold.

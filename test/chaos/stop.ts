@@ -24,9 +24,9 @@ export interface StopResult {
 }
 
 /**
- * Stops the program while the cluster changes, and continues it. Meanwhile the kernel must stay as
- * it was, and serve old and new connections. Afterwards the same process must bring the kernel to
- * what is desired, without an error in its log. Rejects at the first that does not hold.
+ * Stops the program while the cluster changes, and continues it. In that time the kernel must stay
+ * as it was, and serve old and new connections. Afterwards the same process must bring the kernel
+ * to what is desired, without an error in its log. Rejects at the first that does not hold.
  */
 export async function stop(options: StopOptions): Promise<StopResult> {
   const { mode, seconds, seed, changesPerSecond } = options;

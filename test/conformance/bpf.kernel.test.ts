@@ -34,7 +34,7 @@ const it = anyIt.skipIf(!canTranslate());
 const families = { IPv4: 2, IPv6: 10 } as const;
 type Family = keyof typeof families;
 const loopback = { IPv4: '127.0.0.1', IPv6: '::1' } as const;
-/** Addresses for documentation, which nobody routes. */
+/** Addresses for documentation, which are not routed. */
 const service = { IPv4: '198.51.100.1', IPv6: '2001:db8::1' } as const;
 const room = { frontendsMax: 1024, endpointsMax: 32_768 };
 const pool = Uint8Array.from({ length: 16 }, (_, i) => i + 1);

@@ -34,7 +34,7 @@ export async function createNetwork(): Promise<ConntrackNetwork> {
     await createNamespace(),
     await createNamespace(),
   ];
-  // Link-local addresses must be usable at once, because neighbour discovery uses them.
+  // Link-local addresses must be usable immediately, because neighbour discovery uses them.
   const noDetection = ['-qw', 'net.ipv6.conf.default.accept_dad=0'];
   for (const namespace of [client, node, server]) await namespace.run('sysctl', noDetection);
   await connect(node, client, 1);

@@ -1,5 +1,5 @@
 /**
- * Rules of kube-proxy and of programs beside it, as lines for iptables-restore. Each line has an
+ * Rules of kube-proxy and of other programs, as lines for iptables-restore. Each line has an
  * owner, so that the same rules can be loaded with and without kube-proxy's.
  */
 
@@ -174,7 +174,7 @@ function nat({ vip, loadBalancer, endpoints, pods, loopback, target }: Addresses
   ];
 }
 
-/** What kube-proxy's ipvs mode adds in iptables, beside a user's rules. */
+/** The rules that kube-proxy's ipvs mode adds in iptables, with a user's rules. */
 export const ipvsRules: readonly Line[] = [
   ...others('*filter', ':INPUT ACCEPT [0:0]', ':FORWARD ACCEPT [0:0]', ':OUTPUT ACCEPT [0:0]'),
   ...kubeProxy(':KUBE-FORWARD - [0:0]', ':KUBE-NODE-PORT - [0:0]', ':KUBE-IPVS-FILTER - [0:0]'),

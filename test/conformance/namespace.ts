@@ -44,7 +44,7 @@ function run(program: string, args: readonly string[], input = ''): Promise<stri
       if (error === null) resolve(stdout);
       else reject(new Error(`${program} ${args.join(' ')}: ${stderr || error.message}`));
     });
-    // A program that has ended without reading its input is no error.
+    // A program that has ended without reading its input is not an error.
     child.stdin?.on('error', () => undefined).end(input);
   });
 }

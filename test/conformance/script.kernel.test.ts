@@ -79,7 +79,7 @@ describe('nft(8)', () => {
     for (const ops of batches) {
       await kernel.apply(ops);
       script += scriptOf('nftables', ops);
-      // All at once: nft 1.0.6 does not read back the `typeof` that it wrote.
+      // In one call: nft 1.0.6 does not read back the `typeof` that it wrote.
       const theirs = await createNamespace();
       await theirs.run('nft', ['-f', '-'], script);
       expect(await listed(namespace)).toEqual(await listed(theirs));

@@ -39,7 +39,7 @@ const mark = 0x4000;
 /** A named counter that a rule counts in, and that must exist. */
 export const xtCounter = 'ct_state_invalid_dropped_pkts';
 
-/** Chains that the rules stand in or jump to, besides the built-in ones. */
+/** Chains of the rules and of their jumps, in addition to the built-in ones. */
 export const xtChains: Readonly<Record<XtTable, readonly string[]>> = {
   filter: [
     'KUBE-SERVICES',

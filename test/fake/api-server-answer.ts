@@ -107,7 +107,7 @@ export function sendPart(
 
 /**
  * Compresses what is written to the response from now on as kube-apiserver does with lists that are
- * streams (WatchListCompression): what is flushed at once is one member of a gzip file.
+ * streams (WatchListCompression): what is flushed together is one member of a gzip file.
  */
 export function compressWrites(response: ServerResponse): void {
   response.setHeader('content-encoding', 'gzip');

@@ -84,7 +84,7 @@ function bytesOf(resource: Watched, object: StoredObject): Buffer {
 
 /**
  * Makes the bytes of an object from those that it had before, where that is known how. To encode it
- * anew when it is sent takes a hundred times as long.
+ * again when it is sent takes a hundred times as long.
  */
 export function keepBytes({ before, after, edits = [] }: StoredEvent): void {
   const bytes = before && objects.get(before);

@@ -6,7 +6,7 @@ export type Gateway =
   | 'strips the query'
   /** Passes on only parameters that every API server understands. */
   | 'strips new parameters'
-  /** Passes on headers at once, and a body when it is complete. */
+  /** Passes on headers immediately, and a body when it is complete. */
   | 'buffers bodies'
   /** Passes on answers when they are complete. */
   | 'buffers answers';

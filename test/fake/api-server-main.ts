@@ -81,7 +81,7 @@ async function run(server: FakeApiServer, command: Command): Promise<unknown> {
   }
 }
 
-/** After so many changes, watches get their turn. */
+/** The number of changes after which watches get their turn. */
 const changesAtOnce = 500;
 
 /** Of all slices whose keys do not begin with `except`. */

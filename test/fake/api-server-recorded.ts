@@ -33,7 +33,7 @@ export const statuses: ReadonlyMap<number, string> = new Map([
     '{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"the server could not find the requested resource","reason":"NotFound","details":{},"code":404}\n',
   ],
   [
-    // A list that goes on from a token that is forgotten.
+    // A list that continues from an expired token.
     410,
     '{"kind":"Status","apiVersion":"v1","metadata":{"continue":"eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6LTEsInN0YXJ0IjoiZGVmYXVsdFx1MDAwMCJ9"},"status":"Failure","message":"The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter, or use the continue token in this response to retrieve the remainder of the results. Continuing with the provided token results in an inconsistent list - objects that were created, modified, or deleted between the time the first chunk was returned and now may show up in the list.","reason":"Expired","code":410}\n',
   ],
@@ -49,7 +49,7 @@ export const statuses: ReadonlyMap<number, string> = new Map([
   ],
 ]);
 
-/** The fields of a bookmark's object besides kind, apiVersion and metadata. */
+/** The fields of a bookmark's object, except kind, apiVersion and metadata. */
 export const bookmarkRest: Readonly<Record<Watched, string>> = {
   services: ',"spec":{},"status":{"loadBalancer":{}}',
   endpointslices: ',"addressType":"","endpoints":null,"ports":null',

@@ -71,7 +71,7 @@ export class FakeStore {
   /** Called for each event. */
   onEvent: (resource: Watched, event: StoredEvent) => void = () => {};
 
-  /** `historyMax`: so many events of a resource are kept, for watches that go on. */
+  /** `historyMax`: how many events of a resource are kept, for watches that continue. */
   constructor(historyMax = 40_000) {
     this.#historyMax = historyMax;
   }
@@ -104,7 +104,7 @@ export class FakeStore {
 
   /**
    * Replaces whole strings of an object where they come first, which takes less than `edit` and the
-   * encoding of the result. An empty string is none. Its key, labels and fields must not change.
+   * encoding of the result. An empty string means none. Its key, labels and fields must not change.
    */
   replaceStrings(resource: Watched, key: string, strings: (json: string) => Edit[]): void {
     const { objects } = this.#shelf(resource);

@@ -20,13 +20,13 @@ export type Disturbance =
   | 'stall'
   /** The next event ends inside a UTF-8 character, or in the middle; the connection is closed. */
   | 'cut'
-  /** The beginning of an event is sent at once, and the connection is closed. */
+  /** The beginning of an event is sent, and the connection is closed immediately. */
   | 'cut-now'
   /** An ERROR event with code 410, and the end. */
   | 'expired'
   /** An ERROR event with code 500, and the end. */
   | 'failed'
-  /** A line that is no JSON. */
+  /** A line that is not JSON. */
   | 'garbage'
   /** The newest events again. */
   | 'duplicate'
@@ -51,11 +51,11 @@ export interface FakeWatchOptions {
 const internalError =
   '{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","status":"Failure","message":"etcd event received with PrevKv=nil","code":500}}\n';
 
-/** After so many objects of a list, or events of the past, others get their turn. */
+/** The number of objects of a list, or of past events, after which others get their turn. */
 const objectsAtOnce = 200;
 const eventsAtOnce = 2000;
 
-/** So many events wait in a real server until a watch has sent older ones (cacher, chanSize). */
+/** How many events wait in a real server until a watch has sent older ones (cacher, chanSize). */
 const laterMax = 1000;
 
 /** One running watch. */
@@ -127,7 +127,7 @@ export class FakeWatch {
     this.#goOn();
   }
 
-  /** Does so much in a turn of the event loop, and no faster than the client reads. */
+  /** Sends a limited amount per turn of the event loop, and no faster than the client reads. */
   async #first<T>(all: readonly T[], atOnce: number, send: (one: T) => void): Promise<void> {
     this.#later = [];
     for (const [i, one] of all.entries()) {

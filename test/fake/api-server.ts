@@ -1,6 +1,6 @@
 /**
  * A fake Kubernetes API server: real HTTP/1.1 and TLS, lists in pages and as streams, watches with
- * bookmarks and selectors, for the resources that a service proxy reads. It can be told to
+ * bookmarks and selectors, for the resources that a service proxy reads. It can be made to
  * misbehave: `fault` for requests to come, `disturb` for watches that run.
  */
 import { once } from 'node:events';
@@ -93,7 +93,7 @@ export class FakeApiServer {
   lastHeaders: IncomingMessage['headers'] = {};
   /** What `/version` answers. */
   version: unknown = serverVersion('v1.36.2');
-  /** Undefined = nobody has to show one. */
+  /** Undefined = not required. */
   token: string | undefined;
   /** Resources that this server does not know. */
   readonly absent = new Set<Watched>();

@@ -1,4 +1,4 @@
-/** The HTTP server on the thread of the test, which sees at once what the test changes. */
+/** The HTTP server on the thread of the test, which sees changes of the test immediately. */
 import type { HttpOpener } from '../../src/agent/observers.ts';
 import type { ProbePath } from '../../src/serve/health-answer.ts';
 import { HttpServer } from '../../src/serve/http/http-server.ts';
@@ -21,7 +21,7 @@ export const openHere: HttpOpener = (memory, events, health) =>
     nodeListed: () => health.nodeListed,
   });
 
-/** Without a proxy: what probes are answered is told. */
+/** Without a proxy: the test sets the facts for probes. */
 export function httpHere(told: Told = {}): HttpThread {
   return new HttpThread({
     open: (memory, events) => served(memory, events, told),

@@ -2,7 +2,7 @@
  * A kernel in memory for tests: nf_tables, IPVS, links, ipset, iptables-legacy and programs of bpf.
  * It applies a buffer of ops as the kernel does, run by run, refuses what it refuses, with the same
  * errno, op and entry (test/conformance proves it against a real one). It can be made to fail, to
- * lose its answer, to be slow, and to be edited by somebody else.
+ * lose its answer, to be slow, and to be edited by another program.
  */
 
 import { bpfRequests } from '../../src/kernel/bpf-ops.ts';
@@ -263,7 +263,9 @@ export class FakeKernel implements Kernel {
     this.#generation += 1;
   }
 
-  /** Another program makes elements anew with a comment, where it may: the `nth`, and every 7th after. */
+  /**
+   * Another program recreates elements with a comment, if it may: the `nth`, and every 7th after.
+   */
   comment(at: TableName, set: string, nth: number): void {
     const table = this.table(at.family, at.table);
     const elements = table?.sets.get(set)?.elements;
@@ -413,7 +415,9 @@ export class FakeKernel implements Kernel {
     return refused(replay.failures);
   }
 
-  /** Goes on after a refused op, like the kernel. A failure of validation at the end has no op. */
+  /**
+   * Continues after a refused op, like the kernel. A failure of validation at the end has no op.
+   */
   #run(
     ops: readonly NftOp[],
     skipped: number,

@@ -1,6 +1,6 @@
 import { type FoundPod, type Lookup, LookupError } from '../../src/source/lookup.ts';
 
-/** Knows what a test tells it. */
+/** Returns what a test sets. */
 export class FakeLookup implements Lookup {
   /** By `namespace/name`. */
   readonly pods = new Map<string, FoundPod>();

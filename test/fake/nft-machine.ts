@@ -45,7 +45,7 @@ export interface PacketState {
   mark: number;
   readonly sport: number;
   isTraced: boolean;
-  /** Is told of each rule and policy while the packet is traced. */
+  /** Called for each rule and policy while the packet is traced. */
   readonly tell: (event: RuleEvent) => void;
 }
 
@@ -132,7 +132,7 @@ class Registers {
     return undefined;
   }
 
-  /** undefined = go on with the next expression; break = with the next rule. */
+  /** undefined = continue with the next expression; break = with the next rule. */
   #step(expression: Expression): RuleResult {
     const packet = this.#packet;
     switch (expression.kind) {

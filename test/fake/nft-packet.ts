@@ -17,7 +17,7 @@ export interface Packet {
   readonly sport?: number;
   /** The interface that it comes in by; undefined = it is sent by this node itself. */
   readonly iif: string | undefined;
-  /** Addresses of this node besides loopback. */
+  /** Addresses of this node, except loopback. */
   readonly nodeAddresses: readonly string[];
   /** What `numgen` takes its numbers from. */
   readonly random: number;
@@ -33,7 +33,7 @@ export interface Outcome {
   readonly mark: number;
 }
 
-/** `tell` gets the events of a traced packet. */
+/** The callback receives the events of a traced packet. */
 export function evaluate(
   tables: Tables,
   packet: Packet,

@@ -10,7 +10,7 @@ export function readRule(bytes: Uint8Array): Expression[] {
   return [...readRecords(expressions, bytes)];
 }
 
-/** Checks that the chain of a verdict exists and is no base chain. */
+/** Checks that the chain of a verdict exists and is not a base chain. */
 export function checkVerdict(table: Table, { code, chain }: Verdict): void {
   switch (code) {
     case VERDICT.jump:

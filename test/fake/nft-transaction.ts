@@ -186,7 +186,7 @@ export class Transaction {
     });
   }
 
-  /** Devices are not looked for. One that it has already is no error (nft_flowtable_update). */
+  /** Does not look for devices. Adding one again is not an error (nft_flowtable_update). */
   #changeFlowtable(op: Op<'flowtableAdd' | 'flowtableDevicesDelete'>): void {
     const { flowtables, others } = this.#table(op);
     const { flowtable: name } = op;

@@ -45,7 +45,7 @@ const extensions: Readonly<Record<Structure['kind'], Readonly<Record<string, Ext
   },
 };
 
-/** What nft_compat uses besides the rule's expressions. */
+/** What nft_compat uses in addition to the rule's expressions. */
 export interface Compat {
   /** IPPROTO_* in the op; 0 = any. */
   readonly protocol: number;
@@ -109,7 +109,7 @@ function isRecent(match: RecentMatch, table: Table, packet: PacketState): boolea
   return true;
 }
 
-/** undefined = go on with the next rule. */
+/** undefined = continue with the next rule. */
 export function hit(
   { name, info }: Structure,
   packet: PacketState,

@@ -32,7 +32,7 @@ export function envelop(apiVersion: string, kind: string, bytes: Buffer): Buffer
   return Buffer.concat([envelopeHead(apiVersion, kind, bytes.length), bytes]);
 }
 
-/** What stands in an envelope (runtime.Unknown) before so many bytes of one kind. */
+/** The part of an envelope (runtime.Unknown) before this number of bytes of one kind. */
 function envelopeHead(apiVersion: string, kind: string, length: number): Buffer {
   const writer = protobuf.Writer.create();
   writer.uint32(0x0a).fork().uint32(0x0a).string(apiVersion).uint32(0x12).string(kind).ldelim();

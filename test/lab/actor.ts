@@ -26,7 +26,7 @@ export class Actor {
   constructor(name: ActorName, namespace: string, probePath: string) {
     this.name = name;
     const argv = ['netns', 'exec', namespace, process.execPath, AGENT_PATH, name, probePath];
-    // Six agents start at once, and the cache halves the cost of each.
+    // Six agents start together, and the cache halves the cost of each.
     const env = { ...process.env, NODE_COMPILE_CACHE: path.join(BUILD_DIRECTORY, 'agent-cache') };
     this.#child = spawn('ip', argv, { stdio: ['pipe', 'pipe', 'inherit'], env });
     createInterface({ input: this.#child.stdout! }).on('line', (line) => {
@@ -50,7 +50,7 @@ export class Actor {
     return this.#child.pid ?? 0;
   }
 
-  /** Starts a server that answers with this actor's name. One that runs already is no error. */
+  /** Starts a server that answers with this actor's name. A running one is not an error. */
   async listen(protocol: Attempt['protocol'], address: string, port: number): Promise<void> {
     await this.#request({ op: 'listen', protocol, at: { address, port } });
   }

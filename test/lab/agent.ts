@@ -129,7 +129,7 @@ class Agent {
     if (usedSctp) await this.#probe.restart();
   }
 
-  /** We choose source ports ourselves, so that they tell the flow that an ICMP error is about. */
+  /** The agent selects source ports itself, so that they identify the flow of an ICMP error. */
   #flow(attempt: Attempt): OpenFlow {
     const ownPort = attempt.from?.port ?? this.#nextPort;
     this.#nextPort = this.#nextPort === SOURCE_PORT_LAST ? SOURCE_PORT_FIRST : this.#nextPort + 1;

@@ -27,7 +27,7 @@ export async function serveLoad(actor: Actor, port: number): Promise<ChildProces
   return server;
 }
 
-/** Connects from this actor, with so many clients at once, for so many seconds. */
+/** Connects from this actor, with a number of concurrent clients, for a number of seconds. */
 export async function load(
   actor: Actor,
   to: { readonly address: string; readonly port: number },

@@ -38,7 +38,7 @@ export type IcmpReason =
  * - answered: a server named itself; `own` is the client's address before any translation.
  * - reset: TCP RST or SCTP ABORT, at connect or later. Proven by the absence of an ICMP error.
  * - unreachable: an ICMP error about this very flow arrived (raw socket, see native/probe.cc), so
- *   it is told apart from a reset even where the socket API reports ECONNREFUSED for both.
+ *   it is distinguished from a reset even where the socket API reports ECONNREFUSED for both.
  * - closed: the peer ended the connection in good order without answering.
  * - timeout: silence, or a filter of the own namespace dropped the packet on its way out.
  * - error: the attempt could not be made (address in use, no route in the own namespace).
@@ -71,7 +71,9 @@ export interface Attempt {
 /** Requests to an agent, one JSON line each, wrapped as `{ id, request }`. */
 export type AgentRequest =
   | { readonly op: 'listen'; readonly protocol: Protocol; readonly at: SocketAddress }
-  /** `count` connections, at most 32 at once; each asks once and is closed. Answers a Tally. */
+  /**
+   * `count` connections, at most 32 concurrently; each asks once and is closed. Answers a Tally.
+   */
   | { readonly op: 'connect'; readonly attempt: Attempt; readonly count: number }
   /** One connection that stays open under the name `flow`. Answers an Outcome. */
   | {

@@ -1,6 +1,6 @@
 /**
  * How many times slower than a real machine this one may be. Emulated machines set
- * `FAIRLEAD_LAB_SLOWNESS`. The lab multiplies every wait by it, so that a late answer is no
+ * `FAIRLEAD_LAB_SLOWNESS`. The lab multiplies every wait by it, so that a late answer is not a
  * silence.
  */
 const slowness = Number(process.env.FAIRLEAD_LAB_SLOWNESS ?? 1);

@@ -120,7 +120,7 @@ class StoryRun {
   async #bind(command: 'add' | 'del'): Promise<void> {
     for (const { IPv4, IPv6 } of this.#story.nodeAddresses ?? []) {
       await this.#lab.node.run(['ip', 'addr', command, `${IPv4}/32`, 'dev', 'lo']);
-      // Until the kernel has looked for duplicates, even there, nobody may listen at it.
+      // Until the kernel has looked for duplicates, even there, no program may listen at it.
       await this.#lab.node.run(['ip', 'addr', command, `${IPv6}/128`, 'dev', 'lo', 'nodad']);
     }
   }
@@ -183,7 +183,9 @@ class StoryRun {
     await Promise.all(starting);
   }
 
-  /** Runs both families at once, because silence takes time. Returns the families of the step. */
+  /**
+   * Runs both families concurrently, because silence takes time. Returns the families of the step.
+   */
   async #forFamilies(
     step: Extract<Step, { do: 'connect' | 'open' }>,
     act: (attempt: Attempt, family: Family) => Promise<void>,

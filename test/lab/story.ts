@@ -17,8 +17,8 @@ export interface Story {
   /** Default: a working local detector by ClusterCIDR, nothing else. */
   readonly settings?: ProxySettings;
   /**
-   * Servers besides those that the runner starts by itself: one on each address and port of every
-   * applied EndpointSlice that belongs to an actor, whatever the endpoint's conditions.
+   * Servers in addition to those that the runner starts by itself: one on each address and port of
+   * every applied EndpointSlice that belongs to an actor, whatever the endpoint's conditions.
    */
   readonly servers?: readonly Server[];
   /** Further addresses of the node, as when a cloud binds load-balancer addresses to it. */
@@ -87,7 +87,7 @@ export type Step =
   | ({
       readonly do: 'open';
       readonly flow: string;
-      /** TCP: a download starts now, 3 MB/s, and goes on until `resume`. */
+      /** TCP: a download starts now, 3 MB/s, and continues until `resume`. */
       readonly download?: 'endless';
     } & Connecting)
   | { readonly do: 'resume'; readonly flow: string; readonly expect: Expectation }

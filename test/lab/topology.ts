@@ -31,7 +31,7 @@ export type NamespaceOf = (place: Place) => string;
 
 /** Sysctls, set in every namespace before it has links: new links copy the `default` values. */
 const SYSCTLS: readonly (readonly [string, string])[] = [
-  // Addresses, link-local ones too, are usable at once instead of after 1–2 s of detection.
+  // Addresses, link-local ones too, are usable immediately instead of after 1–2 s of detection.
   ['ipv6/conf/default/accept_dad', '0'],
   ['ipv6/conf/all/accept_dad', '0'],
   ['ipv6/conf/default/accept_ra', '0'],
@@ -86,8 +86,8 @@ function sysctlScript(namespace: string, place: Place): string {
 }
 
 function linkLines(ns: NamespaceOf): string[] {
-  // The two ends need different indexes: by them the kernel tells a veth from a real link, whose
-  // carrier it lets come on up to a second late (linkwatch_urgent_event).
+  // The two ends need different indexes: by them the kernel distinguishes a veth from a real link,
+  // whose carrier it lets come on up to a second late (linkwatch_urgent_event).
   let index = 100;
   const veth = (a: Place, nameA: string, b: Place, nameB: string): string => {
     index += 2;

@@ -1,6 +1,6 @@
 /**
- * Drives the addon as no program should: many sockets, watches and writers of lines at once, closed
- * while work is under way, dropped, in worker threads that are terminated. Run by
+ * Drives the addon as no program should: many concurrent sockets, watches and writers of lines,
+ * closed while work is under way, dropped, in worker threads that are terminated. Run by
  * scripts/test-native with the addon built with a sanitizer, in a network namespace of its own:
  * `binding_stress.ts ADDON ROUNDS [SEED]`.
  */
@@ -29,7 +29,7 @@ const watched = { tables: [{ family: inet, table }] };
 /** Longer than anything here takes. */
 const patienceMs = 120_000;
 
-// What is dropped is to be collected while the rest goes on, not at the end of the process.
+// Dropped objects must be collected while the rest continues, not at the end of the process.
 setFlagsFromString('--expose-gc');
 const collect = runInNewContext('gc') as () => void;
 
@@ -135,7 +135,7 @@ class Watches {
   }
 }
 
-/** A watch that comes after all this tells of a change. */
+/** A watch that starts after all this reports a change. */
 async function stillTells(addon: Addon): Promise<void> {
   const socket = new addon.Socket();
   const toggles = [false, true].map((comes) => {
@@ -149,7 +149,7 @@ async function stillTells(addon: Addon): Promise<void> {
     told += 1;
   });
   const endMs = performance.now() + patienceMs;
-  // It tells once that it is there. Others change the table, too.
+  // It reports once that it has started. Other programs change the table, too.
   while (told < 3) {
     assert(performance.now() < endMs, `a watch has told ${told} changes`);
     for (const toggle of toggles) await socket.submit(toggle).catch(() => undefined);
@@ -159,7 +159,9 @@ async function stillTells(addon: Addon): Promise<void> {
   socket.close();
 }
 
-/** Writers of lines: to files, to nobody who reads, to what refuses; dropped at any moment. */
+/**
+ * Writers of lines: to files, to a pipe that is not read, to refusing ones; dropped at any moment.
+ */
 class Lines {
   pushed = 0;
   readonly #addon: Addon;
@@ -206,7 +208,7 @@ class Lines {
   }
 
   #open(path: string): LineWriter {
-    // For reading too, so that the pipe opens: nobody reads it.
+    // For reading too, so that the pipe opens; it is never read.
     const { O_RDWR, O_CREAT, O_APPEND } = constants;
     const fd = openSync(path, O_RDWR | O_CREAT | O_APPEND);
     const writer = new this.#addon.LineWriter(fd);
@@ -217,7 +219,7 @@ class Lines {
 
 interface Orders {
   readonly addonPath: string;
-  /** For files, with a pipe that nobody reads. */
+  /** For files, with a pipe that is not read. */
   readonly directory: string;
   readonly rounds: number;
   readonly seed: number;

@@ -1,4 +1,4 @@
-// What the kernel tells everyone about changes of nf_tables.
+// The kernel's notifications about changes of nf_tables.
 #include <linux/netfilter/nf_tables.h>
 #include <linux/netfilter/nfnetlink.h>
 

@@ -1,4 +1,4 @@
-// Netlink to records: what the encoder wrote, and what the kernel may say besides.
+// Netlink to records: what the encoder wrote, and other messages that the kernel may send.
 #include <linux/netfilter.h>
 #include <linux/netfilter/nf_tables.h>
 #include <linux/netfilter/nfnetlink.h>
@@ -114,7 +114,7 @@ TEST("an expression that no record can express is unknown, and the others stay")
   const Bytes good = Records(expression::Counter{});
   wire::MessageWriter out;
   CHECK(nft::expr::Encode(good, out).has_value());
-  // The list's content: the counter, then `ct` that sets, then a name that nobody knows.
+  // The list's content: the counter, then `ct` that sets, then an unknown name.
   Bytes list(out.bytes().begin() + 4, out.bytes().end());
   const Bytes more = FromHex(
       "20000180 07000100 63740000 14000280 08000200 00000003"

@@ -45,7 +45,7 @@ namespace fairlead::test {
 
 namespace {
 
-/** No process has so many descriptors. */
+/** No process has this many descriptors. */
 constexpr int kFakeFd = 1 << 30;
 constexpr std::size_t kHeaderBytes = 3;
 
@@ -150,7 +150,7 @@ ssize_t Receive(void* to, std::size_t room) {
   return static_cast<ssize_t>(length);
 }
 
-/** The size of the table is that of what comes next, so that it can be asked for at once. */
+/** The size of the table is that of the next one, so that it can be read immediately. */
 int TellInfo(void* to, socklen_t* length) {
   const Next next = TakeTurn();
   if (next.turn != Turn::kBytes) return static_cast<int>(Fail(ENOENT));

@@ -10,8 +10,8 @@
 namespace fairlead::test {
 
 /**
- * What the kernel does next. An input is a list of these, each a byte, a length of two bytes (host
- * order) and so many bytes.
+ * The next results of the kernel. An input is a list of these, each a byte, a length of two bytes
+ * (host order) and this number of bytes.
  */
 enum class Turn : std::uint8_t {
   /** These bytes come, whatever they are. */

@@ -168,7 +168,7 @@ std::vector<Bytes> Corpus() {
              op::AddressesDelete{AF_INET, "", 3, 32, two}, op::LinkDelete{"vips"}),
       Sample(1, protocol::request::DestinationsDump{AF_INET, IPPROTO_TCP, vip, 80}),
       Sample(1, protocol::request::AddressesDump{AF_INET, "vips"}),
-      // A service, a destination, an address and a link, as the kernel tells of them.
+      // A service, a destination, an address and a link, as the kernel sends them.
       FromHex("02 70000000 1c000200 07000000 00000000 01010000 5c000180 06000100 02000000"
               "06000200 06000000 14000300 0a60000a 00000000 00000000 00000000 06000400 00500000"
               "08000600 77727200 0c000700 13000000 ffffffff 08000900 ffffff00"

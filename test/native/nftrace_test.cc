@@ -1,4 +1,4 @@
-// What nf_tables tells of traced packets, as Linux 6.18 has sent it.
+// Trace events of nf_tables, as Linux 6.18 has sent them.
 #include <cstring>
 
 #include "check.h"

@@ -23,7 +23,7 @@ using protocol::RecordWriter;
 
 namespace {
 
-/** Takes one code; fails, or breaks, when it is told to. */
+/** Takes one code; fails, or breaks, if configured. */
 class OneCode : public protocol::Family {
  public:
   enum class Fate { kDone, kFailed, kBroken };

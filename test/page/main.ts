@@ -155,7 +155,7 @@ async function sorting(browser: Browser): Promise<void> {
   await page.context().close();
 }
 
-/** An open page shows what has changed meanwhile. */
+/** An open page shows changes. */
 async function renewal(browser: Browser, manifests: string): Promise<void> {
   const page = await open(browser, '/?service=team-3/cart-7', { viewport: desktop });
   assert.equal(await page.getByText('10.244.77.77:8080').count(), 0);
@@ -164,7 +164,7 @@ async function renewal(browser: Browser, manifests: string): Promise<void> {
   await page.context().close();
 }
 
-/** An open page says that nobody answers any more. */
+/** An open page says so when the server no longer answers. */
 async function silence(browser: Browser, program: Program): Promise<void> {
   const page = await open(browser, '/', { viewport: desktop });
   assert.equal(await page.getByRole('alert').count(), 0);

@@ -1,4 +1,6 @@
-/** `fairlead bundle` beside the program, on a node with rules of others, and with a token to hide. */
+/**
+ * `fairlead bundle` of the running program, on a node with other rules, and with a token to hide.
+ */
 import { spawn } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';

@@ -1,6 +1,6 @@
 /**
- * The program itself, killed in the middle of its work: what was established goes on, and the next
- * process brings the kernel to what is wanted by the difference only.
+ * The program itself, killed in the middle of its work: established connections continue, and the
+ * next process writes only the difference to the desired state.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { mkdtemp, rename, rm, writeFile } from 'node:fs/promises';
@@ -131,7 +131,7 @@ async function converged(pods: number, others: number): Promise<void> {
       const isFull = found.every((text) => {
         return text.split(`cluster-${pods}`).length - 1 === others + 1;
       });
-      // The base chains of a first load come last, all at once.
+      // The base chains of a first load are last, all together.
       const chains = ['ip', 'ip6'].map((f) => lab.node.run(['nft', 'list', 'chains', f]));
       return isFull && (await Promise.all(chains)).every((text) => text.includes(' hook '));
     },

@@ -1,4 +1,4 @@
-/** Who can keep a start from having the network namespace: nobody without the capability for it. */
+/** No program without the capability can keep a start from having the network namespace. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';

@@ -1,6 +1,6 @@
 /**
- * A log that nobody takes: the proxy serves, follows and ends as if nothing were, and says how much
- * is missing when somebody listens again.
+ * A log that is not read: the proxy serves, follows and ends normally, and reports how much
+ * is missing when it is read again.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
@@ -34,7 +34,7 @@ const redirected = (to: string): Circumstances => ({
   within: ['env', noise(), 'sh', '-c', `exec "$@" 2>${to}`, 'sh'],
 });
 
-/** A pipe with a name, so that whoever holds its other end can be chosen; nobody reads it. */
+/** A named pipe, so that the test controls its other end, which is not read. */
 class Pipe {
   readonly path = join(temporaryDirectory(), 'pipe');
   readonly #holder: ChildProcess;
@@ -69,7 +69,7 @@ class Pipe {
     await new Promise((done) => spawn('dd', fill, { stdio: 'ignore' }).once('close', done));
   }
 
-  /** Nobody can read any more. */
+  /** The pipe has no reader any more. */
   break(): void {
     this.#holder.kill('SIGKILL');
   }
@@ -80,7 +80,7 @@ async function leftOut(place: Place): Promise<number> {
   return Number(/^fairlead_log_lines_left_out_total (\d+)$/m.exec(body)?.[1]);
 }
 
-/** Follows a change, answers, counts what nobody took, and ends when it is told to. */
+/** Follows a change, answers, counts lost lines, and ends when it is stopped. */
 async function goesOn(place: Place, program: Program, lines: 'lost' | 'taken'): Promise<void> {
   await place.serves('pod-a', 'pod-b');
   place.apply(['pod-b']);

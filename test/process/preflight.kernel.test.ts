@@ -1,4 +1,7 @@
-/** `fairlead preflight` on a node that has seen others: it tells of them, and changes nothing. */
+/**
+ * `fairlead preflight` on a node with objects of other programs: it reports them, and changes
+ * nothing.
+ */
 import { expect, test } from 'vitest';
 import { isKernelError } from '../../src/kernel/errors.ts';
 import type { Kernel } from '../../src/kernel/kernel.ts';

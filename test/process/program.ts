@@ -23,7 +23,7 @@ export interface Line {
 export interface Circumstances {
   /** The words before the program's own: `['prlimit', '--nofile=64']`. */
   readonly within?: readonly string[];
-  /** Whether somebody reads what it logs. Default: yes. */
+  /** Whether its log is read. Default: yes. */
   readonly isRead?: boolean;
   /** The program's main module. Default: that of this version. */
   readonly main?: string;
@@ -33,7 +33,7 @@ export interface Circumstances {
 export class Program {
   readonly lines: Line[] = [];
   stdout = '';
-  /** What is no line of the log. */
+  /** Output that is not a line of the log. */
   words = '';
   readonly exitCode: Promise<number | null>;
   readonly #child: ChildProcess;
@@ -96,13 +96,13 @@ export async function until(done: () => Promise<boolean>, what: string): Promise
   throw new Error(`not within a minute: ${what}`);
 }
 
-/** Its servers open beside its rules, and may be later. */
+/** Its servers open independently of its rules, and may be later. */
 export async function listens({ run }: Pick<Namespace, 'run'>, port: number): Promise<void> {
   const listed = async () => (await run('ss', ['-Hltn', `sport = :${port}`])) !== '';
   await until(listed, `something listens on port ${port}`);
 }
 
-/** A cluster of one Service in a directory, and a configuration file beside it. */
+/** A cluster of one Service in a directory, with a configuration file. */
 export class Place {
   readonly namespace: Namespace;
   readonly manifests = temporaryDirectory();
@@ -179,5 +179,5 @@ export function temporaryDirectory(): string {
   return path;
 }
 
-/** Told when all that is wanted is in force, once for each family. */
+/** Logged when everything desired is in force, once for each family. */
 export const inForce = 'Kernel state verified';

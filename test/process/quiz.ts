@@ -47,7 +47,7 @@ function relabelled(object: KubernetesObject, labels: Readonly<Record<string, st
 
 /** No program listens there. */
 const silentPort = [{ port: 8090 }];
-/** The test makes their routes a blackhole, and prohibit; and nobody has the third. */
+/** The test makes their routes a blackhole, and prohibit; the third has no server. */
 export const blackhole = { IPv4: '10.244.9.9' };
 export const prohibited = { IPv4: '10.244.9.10' };
 const nowhere = { IPv4: '10.244.1.77' };

@@ -1,4 +1,4 @@
-/** A kernel that refuses: what is served meanwhile, and afterwards. See docs/reliability.md. */
+/** A kernel that refuses: what is served in that time, and afterwards. See docs/reliability.md. */
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
@@ -48,7 +48,7 @@ async function serves(place: Place, mode: Mode, ...pods: readonly ActorName[]): 
   await until(served, `${wanted} are served`);
 }
 
-/** Lines of level error that are no failure that is tried again. */
+/** Lines of level error that are not failures to be retried. */
 function complaints(program: Program): string[] {
   const errors = program.lines.filter(
     ({ level, retryMs }) => level === 'error' && retryMs === undefined,

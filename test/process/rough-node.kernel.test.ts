@@ -1,5 +1,5 @@
 /**
- * Nodes on which something is missing, full or wrong: what is served meanwhile, and afterwards.
+ * Nodes on which something is missing, full or wrong: what is served then, and afterwards.
  * docs/reliability.md has the table.
  */
 import { execFileSync, spawn } from 'node:child_process';
@@ -43,7 +43,7 @@ test('silent connections use no file descriptor that is needed', async () => {
   await new Promise((resolve) => holder.stdout.once('data', resolve));
   place.apply(['pod-b']);
   await sleep(1500);
-  // Nobody reads manifests without a descriptor; what is in force stays.
+  // Manifests cannot be read without a file descriptor; what is in force stays.
   expect(await place.ruleset()).toContain('10.244.1.3 . 8080');
   holder.kill('SIGKILL');
   await place.serves('pod-b');

@@ -1,4 +1,4 @@
-/** `fairlead trace` beside the program, with real packets; nft reads the same events besides. */
+/** `fairlead trace` of the running program, with real packets; nft reads the same events. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
@@ -55,7 +55,9 @@ async function start(mode: 'nftables' | 'iptables'): Promise<void> {
   });
 }
 
-/** Traces what the client, or somebody else, sends to the address; undefined = it sends itself. */
+/**
+ * Traces packets of the client, or of another sender, to the address; undefined = its own packets.
+ */
 async function traced(
   address: string,
   from: 'client' | 'pod-b' | undefined,
@@ -78,7 +80,7 @@ async function traced(
   return packet!;
 }
 
-/** What nft tells of the packets that are traced meanwhile. */
+/** The events that nft shows of the packets that are traced in that time. */
 class Monitor {
   readonly #child: ChildProcess;
   #text = '';

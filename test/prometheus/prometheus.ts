@@ -62,7 +62,7 @@ export class Prometheus {
     }
   }
 
-  /** Waits until it has so many samples of this metric. */
+  /** Waits until it has this number of samples of this metric. */
   async has(metric: string, samples: number): Promise<void> {
     const deadline = performance.now() + startMs;
     while (performance.now() < deadline) {

@@ -1,7 +1,7 @@
 /**
- * `fairlead shadow` beside upstream's kube-proxy, in each of its modes, on 2,000 mixed Services of a
+ * `fairlead shadow` together with upstream's kube-proxy, in each of its modes, on 2,000 mixed Services of a
  * fake API server in a network namespace. Needs root, and `KUBE_PROXY`, the path of its binary.
- * Ends with 1 when a difference is told that is none, or one of 50 that are planted is not told.
+ * Exits with 1 if a false difference is reported, or one of 50 planted ones is not reported.
  */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -76,7 +76,7 @@ function record(mode: Mode): void {
   for (const [program, ...args] of listings[mode]) {
     const words = ['netns', 'exec', namespace.name, program, ...args];
     const text = execFileSync('ip', words, { encoding: 'utf8', maxBuffer: 1 << 30 });
-    // Comments tell the time.
+    // Comments contain the time.
     writeFileSync(join(directory, `${program}.txt`), text.replace(/^#.*\n/gm, ''));
   }
 }
@@ -118,7 +118,7 @@ async function beside(mode: Mode, binary: string): Promise<string[]> {
     for (const object of mixedObjects(services)) await api.ask({ do: 'apply', object });
     const after = await shadow(api.kubeconfig, '60s');
     say(`${mode}, after that`, after);
-    // From now on nobody's rules follow the cluster.
+    // From now on no program's rules follow the cluster.
     const stopped = once(proxy, 'exit');
     proxy.kill('SIGKILL');
     await stopped;

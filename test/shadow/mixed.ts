@@ -9,7 +9,7 @@ const traits = [
 ] as const;
 type Trait = (typeof traits)[number];
 
-/** One in so many has the trait, in every combination with others, and always the same ones. */
+/** One in this number has the trait, in every combination with others, and always the same ones. */
 function has(i: number, trait: Trait, oneIn: number): boolean {
   let hash = Math.imul(i + 1, 0x9e3779b1) ^ Math.imul(traits.indexOf(trait) + 1, 0x85ebca6b);
   hash = Math.imul(hash ^ (hash >>> 15), 0x2c1b3c6d);

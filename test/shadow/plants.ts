@@ -4,7 +4,7 @@ import { nameOf, type Raw, serviceOf, slicesOf } from './mixed.ts';
 export interface Plant {
   /** `ns/name` */
   readonly service: string;
-  /** The difference that tells of it. */
+  /** The difference that reports it. */
   readonly says: RegExp;
   /** Objects as they are now. */
   readonly apply: readonly Raw[];

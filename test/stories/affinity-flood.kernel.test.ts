@@ -1,4 +1,4 @@
-/** Session affinity in mode nftables while somebody sends packets with any source address. */
+/** Session affinity in mode nftables while another host sends packets with any source address. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { Actor } from '../lab/actor.ts';
 import { CLIENT_IP, CLIENT_OTHER_IP, clusterIp, nowhere, POD_A_IP } from '../lab/addresses.ts';
@@ -55,7 +55,7 @@ const objects = [
   ...slices('shop', ['pod-a']),
 ];
 
-/** So many that a client finds pod-a only by being remembered. */
+/** So that a client reaches pod-a only by its affinity. */
 const elsewhere = Array.from({ length: 20_000 }, (_, n) => ({ at: nowhere(n) }));
 
 async function fill(): Promise<void> {
@@ -97,7 +97,7 @@ test('70,000 spoofed clients of one Service do not affect the session affinity o
   expect(await answers(CLIENT_IP.IPv4)).toEqual(allByPodA);
   await first.stop();
   await fill();
-  // Nobody else may write while it runs; and it takes over what others remember.
+  // No other program may write while it runs; and it adopts the affinity of others.
   const proxy = await fairlead('nftables').start(lab.node, settings, objects);
   await sendSpoofed(client);
   expect(await clientsIn('web/udp/')).toBe(clientsMax);

@@ -1,4 +1,4 @@
-/** Services of every class that the layout of a mode may tell apart, as many as wanted. */
+/** Services of every class that the layout of a mode may distinguish, in any number. */
 import type { DualAddresses } from '../lab/addresses.ts';
 import {
   clientIpAffinity,

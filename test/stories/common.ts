@@ -37,8 +37,8 @@ export const externalLocal = { externalTrafficPolicy: 'Local' };
 export const internalLocal = { internalTrafficPolicy: 'Local' };
 
 /**
- * So many endpoints of `web` that lead nowhere that a client that is not remembered hardly ever gets
- * its former endpoint again.
+ * Enough unreachable endpoints of `web` that a client without affinity hardly ever gets its former
+ * endpoint again.
  */
 export const endlessNowhere: readonly KubernetesObject[] = slices(
   'web',
@@ -46,7 +46,7 @@ export const endlessNowhere: readonly KubernetesObject[] = slices(
   { suffix: '-nowhere' },
 );
 
-/** What a destination ends in that nobody programmed: node and router pass it to and fro. */
+/** The outcome of a destination without rules: node and router send it back and forth. */
 export const unprogrammed = { kind: 'unreachable', icmp: 'time-exceeded' } as const;
 
 /**

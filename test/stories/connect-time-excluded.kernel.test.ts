@@ -44,7 +44,7 @@ const settings = {
 let lab: Lab;
 let place: ConnectTimePlace;
 let running: MeasuredProxy | undefined;
-/** What takes the pods that the API server would tell of. */
+/** Receives the pods that the API server would report. */
 let pods: PodSink;
 /** See `notingKernel`. */
 let sent: string[];
@@ -98,7 +98,7 @@ async function stop(): Promise<void> {
   running = undefined;
 }
 
-/** The API server tells that these pods have the labels. */
+/** The API server reports that these pods have the labels. */
 function choose(...clients: readonly Client[]): void {
   const chosen = clients.map((name) => [name, { key: `shop/${name}`, id: ids[name] }] as const);
   pods.chosen(new Map(chosen));

@@ -112,7 +112,7 @@ async function begun(): Promise<void> {
   while (!existsSync(place.directory)) await sleep(1);
 }
 
-/** Kills it within so many milliseconds after that. */
+/** Kills it within this number of milliseconds after that. */
 async function killedStart(afterMs: number): Promise<void> {
   const killer = new AbortController();
   const started = start(killer.signal).then(

@@ -1,4 +1,4 @@
-/** What stories cannot tell of connect-time translation: whose it is, and what a start finds. */
+/** Connect-time translation beyond stories: who owns the programs, and what a start finds. */
 import { existsSync, readdirSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, afterEach, test as anyTest, beforeAll, beforeEach, expect } from 'vitest';
@@ -223,7 +223,7 @@ test('a Service with the annotation is handled by rules only', async () => {
   expect(await answersTo('node', 4)).toEqual(['pod-a']);
 });
 
-/** Connections to the Service `web` in IPv4, as Prometheus is told. */
+/** Connections to the Service `web` in IPv4, as Prometheus reads them. */
 async function counted(proxy: MeasuredProxy): Promise<number> {
   const name = 'fairlead_service_connections_total{ip_family="IPv4"';
   const line = (await proxy.metrics()).split('\n').find((one) => one.startsWith(name));
@@ -246,7 +246,7 @@ test('connections are counted together with those of the rules, through changes 
   expect(await counted(proxy)).toBe(23);
 });
 
-/** Resolves when maps of so many families were repaired; `log` is to get all lines. */
+/** Resolves when maps of this number of families were repaired; `log` receives all lines. */
 function repaired(families: number): { log: (line: LogLine) => void; promise: Promise<void> } {
   const repairs = new Set<unknown>();
   const { promise, resolve } = Promise.withResolvers<void>();

@@ -39,7 +39,7 @@ beforeAll(async () => {
   for (const actor of ['node', 'pod-b'] as const) place.include(lab.actors[actor].pid);
   const commands = all.map((address) => `addr add ${address}/24 dev eth0`);
   await lab.actors['pod-a'].run(['ip', '-batch', '-'], commands.join('\n'));
-  // So many connections would fill the table of connection tracking.
+  // All connections would fill the table of connection tracking.
   await lab.node.run(['sysctl', '-qw', 'net.netfilter.nf_conntrack_tcp_timeout_close=1']);
   server = await serveLoad(lab.actors['pod-a'], SERVER_PORT);
 });
@@ -72,13 +72,13 @@ async function cleanUp(): Promise<void> {
   expect(place.left()).toEqual([]);
 }
 
-/** When an endpoint was there: from before it was told until its removal was acknowledged. */
+/** The time of an endpoint: from before its addition until its removal was acknowledged. */
 class Stay {
   readonly fromMs = monotonicMs();
   toMs = Number.POSITIVE_INFINITY;
 }
 
-/** So long after that acknowledgement a connection may begin that the endpoint still gets. */
+/** How long after that acknowledgement a connection may begin that the endpoint still gets. */
 const lateMs = 10;
 /** Endpoints that come with each change; as many go. */
 const atOnce = 8;
@@ -112,7 +112,8 @@ test(
       }
       const result = await loading;
       const late = result.made.filter(({ startedMs: at, by }) => {
-        // The last stay that had begun: who comes while it is told may be told a little earlier.
+        // The last one that had begun: an endpoint that is being added may be in force a little
+        // earlier.
         const stay = stays.get(by ?? '')?.findLast(({ fromMs }) => fromMs <= at + lateMs);
         return stay !== undefined && at > stay.toMs + lateMs;
       });

@@ -1,4 +1,4 @@
-/** Stories with connect-time translation of all connections, beside a mode. */
+/** Stories with connect-time translation of all connections, together with a mode. */
 import { existsSync } from 'node:fs';
 import { afterAll, test as anyTest, beforeAll, expect } from 'vitest';
 import type { ModeName } from '../../src/config/config.ts';
@@ -23,7 +23,7 @@ const test = anyTest.skipIf(!canTranslate());
 /** Whose connections may be translated: those of the node and of its pods. */
 const inside: readonly ActorName[] = ['node', 'pod-a', 'pod-b'];
 
-/** `FAIRLEAD_STORIES=all` tells every story, which takes minutes. */
+/** `FAIRLEAD_STORIES=all` runs every story, which takes minutes. */
 const told = process.env.FAIRLEAD_STORIES === 'all' ? stories : firstStories;
 
 function translating(mode: ModeName, connectTime: ConnectTimePlace): ProxyUnderTest {
@@ -63,7 +63,7 @@ function fromAnySource(expectation: Expectation): Expectation {
 }
 
 /**
- * As the mode is told it; undefined: it is not. Ports of others are not left alone here:
+ * The input of the mode; undefined: none. Ports of others are not ignored here:
  * `connect-time-lives.kernel.test.ts` shows it.
  */
 function toldTo(mode: ModeName, story: Story): Story | undefined {
@@ -78,7 +78,7 @@ const ways: Readonly<Record<ModeName, (story: Story) => Story>> = {
   userspace: (story) => toldToUserspace(story).told,
 };
 
-/** Tells stories to a mode. */
+/** Runs stories in a mode. */
 export function connectTimeStories(mode: ModeName): void {
   let lab: Lab;
   let place: ConnectTimePlace;

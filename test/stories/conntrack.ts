@@ -43,7 +43,7 @@ const everywhere = [
 const podA = answered({ 'pod-a': 'any' });
 const podB = answered({ 'pod-b': 'any' });
 
-/** On the second node's pod network, where nobody answers and, for seconds, nobody refuses. */
+/** On the second node's pod network, where no host answers and, for seconds, none refuses. */
 const ABYSS: DualAddresses = { IPv4: '10.244.2.77', IPv6: 'fd00:244:2::77' };
 
 const udp: readonly Story[] = [

@@ -89,7 +89,7 @@ export const endsWithTheProcess = {
   userspace: 'the process itself carries connections: they end with it',
 } as const;
 
-/** Of stories that are told to mode userspace with other answers. */
+/** Stories with other answers in mode userspace. */
 export const seesTheNode = 'endpoints are reached from the node, and see it';
 export const resetsConnections = 'a connection can not be dropped, it is reset';
 export const refusesByReset = 'the kernel itself refuses a connection, by a reset';

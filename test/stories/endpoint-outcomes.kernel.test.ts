@@ -36,7 +36,7 @@ const settings = {
   serviceMetrics: true,
 } as const;
 
-/** Last byte of the ClusterIP of the Service that nobody answers for. */
+/** Last byte of the ClusterIP of the Service without a server. */
 const silent = 12;
 const udp = { port: 80, protocol: 'UDP' } as const;
 const objects = [

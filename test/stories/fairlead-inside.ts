@@ -34,7 +34,7 @@ export type InsideReply =
   | { readonly kind: 'log'; readonly line: LogLine };
 
 export interface InsideOptions {
-  /** Is told each line. */
+  /** Called with each line. */
   readonly log?: (line: LogLine) => void;
   /** `absent`: a kernel without nf_tables, iptables and IPVS. */
   readonly netfilter?: 'present' | 'absent';

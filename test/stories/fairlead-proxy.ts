@@ -55,9 +55,9 @@ export interface FairleadOptions {
   /** See `AppOptions`. */
   readonly ownsLoopback?: boolean;
   readonly watchPods?: WatchPods;
-  /** Is told each line. */
+  /** Called with each line. */
   readonly log?: (line: LogLine) => void;
-  /** When the list of EndpointSlices is complete. Default: at once, like the others. */
+  /** When the list of EndpointSlices is complete. Default: immediately, like the others. */
   readonly listed?: Promise<void>;
   /** What a logged error does; by default it fails the story. */
   readonly errors?: 'fail the story' | 'are told';
@@ -65,13 +65,13 @@ export interface FairleadOptions {
 
 /** It changes its mode while it runs, as when the configuration file names another. */
 export interface SwitchableProxy extends RunningProxy {
-  /** Resolves when the new mode has what is wanted in force; what it replaces goes later. */
+  /** Resolves when the desired state is in force in the new mode; the old one is removed later. */
   switchTo(mode: ModeName): Promise<void>;
 }
 
 /** It runs in this process, which can ask it. */
 export interface MeasuredProxy extends SwitchableProxy {
-  /** What Prometheus would be told. */
+  /** The metrics as Prometheus reads them. */
   metrics(): Promise<string>;
 }
 
@@ -92,7 +92,7 @@ export function fairlead(mode: ModeName, options: FairleadOptions = {}): Fairlea
       try {
         await running.start(objects);
       } catch (error) {
-        // Nobody else can stop it, and it would write beside those that start later.
+        // No other code can stop it, and it would write while later ones run.
         await running.stop().catch(() => {});
         throw error;
       }
@@ -213,7 +213,7 @@ class RunningFairlead implements MeasuredProxy {
     if (this.#errors.length > 0) throw this.#failure();
   }
 
-  /** Rejects for errors that nobody has been told yet. */
+  /** Rejects for errors that were not reported yet. */
   async stop(): Promise<void> {
     this.#stop.abort();
     await this.#running?.catch(() => {});

@@ -1,4 +1,4 @@
-/** What becomes of a node that was told to use ipvs, on kernels with IPVS and without. */
+/** A node that is configured to use ipvs, on kernels with IPVS and without. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { askKernel } from '../lab/ask-kernel.ts';
 import { createLab, type Lab } from '../lab/lab.ts';

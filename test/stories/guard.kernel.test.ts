@@ -37,14 +37,14 @@ const objects = [
   service('web', { clusterIp: vip, ports: [{ port: 80 }] }),
   ...slices('web', ['pod-a']),
 ];
-/** The generation is looked at every 5 s: what takes less was told by the kernel. */
+/** The generation is read every 5 s: anything faster was reported by the kernel. */
 const soonMs = 2000;
 
-/** The map of clients anew, with other settings. */
+/** The map of clients, recreated with other settings. */
 const clientsMap = (settings: string): string =>
   `add map ip fairlead affinity-default/sticky/tcp/p80 { type ipv4_addr : ipv4_addr . inet_service ; flags dynamic,timeout ; ${settings} ; }`;
 
-/** What somebody may do to our table, each by commands of nft. */
+/** Changes of our table by another program, each as commands of nft. */
 const damages: readonly (readonly [name: string, deeds: readonly string[]])[] = [
   ['a deleted table', ['delete table ip fairlead']],
   ['a sleeping table', ['add table ip fairlead { flags dormant ; }']],

@@ -46,11 +46,11 @@ export const stories: readonly Story[] = topics.flat();
 
 /**
  * The first story of each topic: what an emulated machine has the time for on every run of
- * `npm test`. `npm run test:vm` tells it all of them.
+ * `npm test`. `npm run test:vm` runs all of them.
  */
 export const firstStories: readonly Story[] = topics.flatMap((topic) => topic.slice(0, 1));
 
-/** The stories that this run is to tell: `FAIRLEAD_STORIES=first`, or all. */
+/** The stories of this run: `FAIRLEAD_STORIES=first`, or all. */
 export function chosenStories(): readonly Story[] {
   return process.env.FAIRLEAD_STORIES === 'first' ? firstStories : stories;
 }

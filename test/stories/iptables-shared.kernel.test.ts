@@ -108,7 +108,7 @@ async function listen(): Promise<void> {
   }
 }
 
-/** The same rules in the same order. Counters may grow: some packets nobody can keep away. */
+/** The same rules in the same order. Counters may grow: some packets cannot be prevented. */
 function expectOnlyCounted(before: readonly string[], after: readonly string[]): void {
   const counter = /\[(\d+):(\d+)\]/;
   expect(after.map((line) => line.replace(counter, ''))).toEqual(

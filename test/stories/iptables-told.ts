@@ -1,4 +1,4 @@
-/** How mode iptables is told stories. */
+/** Runs stories in mode iptables. */
 import type { Step, Story } from '../lab/story.ts';
 import { unallocated, unknownPort, unprogrammed } from './common.ts';
 import { withFewerEndpoints } from './fewer.ts';

@@ -1,4 +1,4 @@
-/** Every story, in mode iptables, and what stories cannot tell. */
+/** Every story, in mode iptables, and tests that are not stories. */
 import { afterAll, beforeAll, test } from 'vitest';
 import { createLab, type Lab } from '../lab/lab.ts';
 import { runStory } from '../lab/run-story.ts';

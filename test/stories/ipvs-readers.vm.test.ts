@@ -21,7 +21,7 @@ beforeAll(async () => {
 });
 afterAll(() => lab.close());
 
-/** What ipvsadm would be told to make a virtual service, and its real servers with weights. */
+/** The input of ipvsadm that would create a virtual service, and its real servers with weights. */
 async function virtualServices(): Promise<Map<string, string[]>> {
   const services = new Map<string, string[]>();
   for (const line of (await lab.node.run(['ipvsadm', '-Sn'])).split('\n')) {

@@ -120,7 +120,7 @@ function open(...loadBalancerSourceRanges: readonly string[]) {
   return reachable({ loadBalancerSourceRanges });
 }
 
-/** So many ranges of each family that hold nobody; `round` gives others. */
+/** A number of ranges of each family without clients; `round` selects others. */
 function manyRanges(count: number, round: number): string[] {
   return Array.from({ length: count }, (_, i) => [
     `20.${round}.${i >> 7}.${(i & 127) * 2}/32`,
@@ -133,7 +133,7 @@ const edges = [
   ...['0.0.0.0/1', '128.0.0.0/2', '198.51.100.0/28', '255.255.255.254/31'],
   ...['::/2', '8000::/1'],
 ];
-/** Nobody's addresses, none beside another nor beside `edges`. */
+/** Unused addresses, none next to another or to `edges`. */
 const apart = Array.from({ length: 12 }, (_, i) => [
   `240.0.0.${2 * i}/32`,
   `4000::${(2 * i + 16).toString(16)}/128`,

@@ -1,6 +1,6 @@
 /**
  * What node ports on loopback addresses do in a mode, where nodePortAddresses name these: by
- * sockets beside the rules, and with connect-time translation.
+ * sockets in addition to the rules, and with connect-time translation.
  */
 import { afterAll, afterEach, test as anyTest, beforeAll, expect } from 'vitest';
 import { connectTimes, type ModeName } from '../../src/config/config.ts';

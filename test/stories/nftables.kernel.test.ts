@@ -1,4 +1,4 @@
-/** Every story, in mode nftables, and what stories cannot tell. */
+/** Every story, in mode nftables, and tests that are not stories. */
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import type { Kernel } from '../../src/kernel/kernel.ts';
 import { NFT_TABLE } from '../../src/kernel/nft/constants.ts';
@@ -72,7 +72,7 @@ async function orphans(): Promise<number> {
   return records.filter((one) => one.kind === 'table' && one.flags === NFT_TABLE.PERSIST).length;
 }
 
-/** All that nft lists but owners, with handles: what is made anew has another. */
+/** All that nft lists except owners, with handles: a recreated object has another one. */
 async function ruleset(): Promise<string> {
   return withoutOwner(await lab.node.run(['nft', '--handle', 'list', 'ruleset']));
 }

@@ -30,7 +30,7 @@ interface Counts {
 /** The names of such objects say whose they are: `affinity-default/web/tcp/http`. */
 const isOwn = (name: string): boolean => name.includes('/');
 
-/** As our own dumps tell. */
+/** According to our own dumps. */
 async function countByDump(): Promise<Counts> {
   const counts = { table: 0, chain: 0, set: 0, rule: 0, own: 0 };
   const count = async (kernel: Kernel, family: number): Promise<void> => {
@@ -106,7 +106,7 @@ async function countsWith(services: number): Promise<{ dump: Counts; nft: Counts
   return counts;
 }
 
-/** So many that Services of every kind are in each of the maps that pools are spread over. */
+/** Enough that Services of every kind are in each of the maps that pools are spread over. */
 const few = classes * 64;
 const many = classes * 910;
 

@@ -1,6 +1,6 @@
 /**
  * What is counted is what clients did, whatever becomes of endpoints and of the process
- * meanwhile. COUNTED_CONNECTIONS says how many connections there are; default: 3,000.
+ * in that time. COUNTED_CONNECTIONS says how many connections there are; default: 3,000.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
@@ -51,7 +51,7 @@ const settings = {
 const start = (objects: readonly KubernetesObject[]): Promise<MeasuredProxy> =>
   fairlead('nftables').start(lab.node, settings, objects);
 
-/** What Prometheus is told of a metric in IPv4, by its other labels. */
+/** A metric in IPv4 as Prometheus reads it, by its other labels. */
 async function told(proxy: MeasuredProxy, metric: string): Promise<Record<string, number>> {
   const lines = (await proxy.metrics()).split('\n').filter((line) => line.startsWith(`${metric}{`));
   const rows = lines.map((line) => {

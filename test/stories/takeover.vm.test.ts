@@ -26,7 +26,7 @@ async function kubeProxy(): Promise<void> {
     const [from, to] = [at(vip[family], 80), at(POD_B_IP[family], 8080)];
     await node.run(['ipvsadm', '-A', '-t', from, '-s', 'rr']);
     await node.run(['ipvsadm', '-a', '-t', from, '-r', to, '-m', '-w', '1']);
-    // Nobody uses this one.
+    // No Service uses this one.
     await node.run(['ipvsadm', '-A', '-t', at(vip[family], 81), '-s', 'rr']);
   }
   await node.run(['ipset', 'create', 'KUBE-6-CLUSTER-IP', 'hash:ip,port', 'family', 'inet6']);

@@ -1,4 +1,4 @@
-/** How mode userspace is told stories. */
+/** Runs stories in mode userspace. */
 import { actorAt } from '../lab/addresses.ts';
 import type { Protocol } from '../lab/outcome.ts';
 import {
@@ -28,7 +28,7 @@ interface Told {
   readonly difference: string | undefined;
 }
 
-/** A port is one process's: nobody else can listen where a node port is. */
+/** A port belongs to one process: no other can listen where a node port is. */
 export function toldToUserspace(story: Story): Told {
   const { servers = [], steps, ...rest } = withFewerEndpoints(story);
   const isKept = ({ actor, at }: Server): boolean => actor !== 'node' || at.port !== NODE_PORT;
@@ -58,7 +58,7 @@ export function toldToUserspace(story: Story): Told {
 
 /**
  * A Service's address stays, and refuses, until the connections that it carries have ended and
- * somebody has looked, once a second. That of the step before may not have ended yet.
+ * the server has checked, once a second. That of the step before may not have ended yet.
  */
 function withPauses(steps: readonly Step[]): Step[] {
   const isLost = (step: Step | undefined): boolean =>

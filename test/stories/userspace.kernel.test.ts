@@ -1,4 +1,4 @@
-/** Every story, in mode userspace, and what stories cannot tell. */
+/** Every story, in mode userspace, and tests that are not stories. */
 import { afterAll, beforeAll, test } from 'vitest';
 import { createLab, type Lab } from '../lab/lab.ts';
 import { runStory } from '../lab/run-story.ts';
@@ -27,7 +27,7 @@ async function dump(): Promise<string> {
 }
 
 for (const story of chosenStories()) {
-  // Told without the other's port, it is a node port: `localhost-node-ports.kernel.test.ts`.
+  // Without the other's port, it is a node port: `localhost-node-ports.kernel.test.ts`.
   if (story.name === portOfAnother) continue;
   const { told, difference } = toldToUserspace(story);
   const options = { dump, ...(difference === undefined ? {} : { difference }) };

@@ -1,7 +1,7 @@
 /**
- * Asks the running kernel, and the tools beside it, for everything that the kernel suite needs, and
- * exits with 1 after naming all that is missing. Each probe runs in a network namespace of its own.
- * Needs root.
+ * Asks the running kernel, and the tools of the guest, for everything that the kernel suite needs,
+ * and exits with 1 after naming all that is missing. Each probe runs in a network namespace of its
+ * own. Needs root.
  */
 import { execFile } from 'node:child_process';
 import { release } from 'node:os';

@@ -50,7 +50,7 @@ function qemuArguments(machine: Machine): string[] {
 }
 
 /**
- * A panic or oops ends the machine at once. Warnings of the kernel are in the console log. The
+ * A panic or oops ends the machine immediately. Warnings of the kernel are in the console log. The
  * kernel must not take late timers for broken ones on a busy machine.
  */
 const kernelCommandLine =
@@ -67,7 +67,7 @@ function userModeArguments(machine: Machine): string[] {
     ...['rdinit=/init', 'console=tty0', 'loglevel=5', 'panic=-1', 'oops=panic'],
     // Randomness comes from the host.
     'random.trust_cpu=on',
-    // guest-init's: a restart would start the program anew.
+    // guest-init's: a restart would start the program again.
     'END_KEY=o',
   ];
 }
@@ -91,7 +91,7 @@ function start(machine: Machine): { child: ChildProcess; outputs: readonly Reada
 }
 
 /**
- * Runs a machine to its end; each line that the command writes goes to `print` at once.
+ * Runs a machine to its end; each line of the command is passed to `print` immediately.
  * @param interrupt stops the machine
  */
 export async function runMachine(

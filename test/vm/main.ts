@@ -31,7 +31,7 @@ import {
 const root = fileURLToPath(new URL('../..', import.meta.url));
 const cache = join(root, '.cache/vm');
 
-/** Exit codes beside those of the guest's command. */
+/** Exit codes in addition to those of the guest's command. */
 const exitCodes = { usage: 2, cannotRun: 77, timeLimit: 124, died: 125, interrupted: 130 } as const;
 
 async function main(words: readonly string[]): Promise<number> {

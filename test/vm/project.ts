@@ -22,7 +22,7 @@ const skippedFolders: ReadonlySet<string> = new Set([
   'node_modules/@typescript',
   'node_modules/node-addon-api',
   'node_modules/node-gyp',
-  // The second copy (or hard link) of the node program, beside the one in node/bin.
+  // The second copy (or hard link) of the node program, in addition to the one in node/bin.
   'node_modules/node/node_modules',
   'node_modules/typescript',
 ]);

@@ -17,7 +17,7 @@ import { run } from './run.ts';
 
 const configuration = join(import.meta.dirname, 'user-mode.config');
 
-/** The packages that building a kernel needs besides those for the addon. */
+/** The packages that building a kernel needs in addition to those for the addon. */
 const buildPackages = ['gcc', 'make', 'flex', 'bison', 'bc', 'xz-utils'] as const;
 
 /**

@@ -60,7 +60,7 @@ export const NFTA_FIB_F = { SADDR: 1, DADDR: 2 } as const;
 export const RTN_LOCAL = 2;
 export const NFT_DYNSET_OP = { ADD: 0, UPDATE: 1, DELETE: 2 } as const;
 
-/** What is no object of its own type: a flowtable, see `objectDelete`. */
+/** Not a stateful object, but a flowtable: see `objectDelete`. */
 export const NFT_OBJECT_UNSPEC = 0;
 
 /** NFT_TABLE_F_* */

@@ -43,7 +43,7 @@ export class Mailbox {
     this.#deliver?.(this.#final);
   }
 
-  /** The next event after `act`, or the final one at once, or a timeout. */
+  /** The next event after `act`, or the final one immediately, or a timeout. */
   next(timeoutMs: number, act: () => void): Promise<Reply> {
     if (this.#final !== undefined) return Promise.resolve(this.#final);
     return new Promise((resolve) => {

@@ -1,5 +1,5 @@
 // Prints every ICMP error that this namespace receives, with the flow it is about. The kernel hands
-// an error to raw sockets before it tells the transport (ip_protocol_deliver_rcu), so once a
+// an error to raw sockets before the transport gets it (ip_protocol_deliver_rcu), so once a
 // connect has failed the error that made it fail is waiting here.
 #pragma once
 
@@ -17,12 +17,12 @@ namespace probe {
 
 class IcmpWatch {
  public:
-  // Prints from now on, at once. False, with errno, where raw sockets are not allowed.
+  // Prints from now on, without delay. False, with errno, where raw sockets are not allowed.
   bool Start() {
     v4_ = socket(AF_INET, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_ICMP);
     v6_ = socket(AF_INET6, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_ICMPV6);
     if (v4_ < 0 || v6_ < 0) return false;
-    // Both filters name what is *not* wanted: all but destination unreachable and time exceeded;
+    // Both filters name what to drop: all but destination unreachable and time exceeded;
     // the informational half of ICMPv6, which starts at 128.
     const uint32_t v4_block = ~((1U << ICMP_DEST_UNREACH) | (1U << ICMP_TIME_EXCEEDED));
     const uint32_t v6_block[8] = {0, 0, 0, 0, ~0U, ~0U, ~0U, ~0U};

@@ -4,8 +4,8 @@
 //   load connect ADDRESS PORT SECONDS CLIENTS FILE
 //   load ask ADDRESS PORT COUNT
 //
-// The server tells each client which of its addresses was connected to, and sends back what it
-// gets. `connect` makes connections with so many clients at once, each one after the other, and
+// The server sends each client the address that it connected to, and sends back what it
+// gets. `connect` makes connections with a number of concurrent clients, each one after the other, and
 // writes to FILE for each the time before connect(2) (CLOCK_MONOTONIC, nanoseconds, 8 bytes) and
 // the address that answered (4 bytes, 0 = none did). `ask` sends 64 bytes on one connection again
 // and again. Both print JSON.

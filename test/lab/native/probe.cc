@@ -98,7 +98,7 @@ class Probe {
     if (verb == "open") return Open(id, &words);
     words >> flow >> timeout_ms;
     if (verb == "ask" && flows_.contains(flow)) {
-      // The thread keeps the flow alive, whatever is closed meanwhile.
+      // The thread keeps the flow alive, whatever is closed in the meantime.
       return std::thread(&Flow::Ask, flows_[flow], id, timeout_ms).detach();
     }
     ReplyErrno(id, verb == "close" && flows_.erase(flow) == 1 ? 0 : ENOENT);

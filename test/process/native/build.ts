@@ -1,4 +1,4 @@
-/** Builds the small C programs of the tests beside it, into a directory of the caller's. */
+/** Builds the small C programs in this folder into a directory of the caller's. */
 import { execFileSync } from 'node:child_process';
 import { join } from 'node:path';
 

@@ -1,4 +1,4 @@
-/** Starting: which mode, what is set up, and what users are told. */
+/** Starting: which mode, what is set up, and what users see. */
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { describe, expect, it, onTestFinished } from 'vitest';

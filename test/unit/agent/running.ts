@@ -178,7 +178,7 @@ export async function started(...flags: string[]): Promise<Running> {
   return new Running(await configOf(...flags)).start();
 }
 
-/** What an API server is told: `REASON about KIND NAME: NOTE`. */
+/** Events at the API server: `REASON about KIND NAME: NOTE`. */
 export function listening(): { told: string[]; openEvents: NonNullable<AppOptions['openEvents']> } {
   const told: string[] = [];
   const send = async (_method: string, _path: string, object: unknown): Promise<void> => {

@@ -47,7 +47,7 @@ function endpoint(host?: number) {
   return { family: 2, table: 'fairlead', set, shape, keyLength: 16, dataLength, count: 1, entries };
 }
 
-/** What nobody notices. */
+/** Changes without a notification. */
 function meddle(...ops: ['elementsAdd' | 'elementsDelete', ReturnType<typeof endpoint>][]): void {
   const writer = new RecordWriter(nftOps);
   for (const [kind, op] of ops) writer.write(kind, op);

@@ -113,7 +113,7 @@ describe('the client in an explanation', () => {
     expect(await clientOf('--from=pod/shop/ipv6')).toBe('Error: pod shop/ipv6 has no IPv4 address');
     expect(await clientOf('--from=pod/shop/none')).toBe('Error: there is no pod shop/none');
     expect(await clientOf('--from=web')).toMatch(/^Error: from "web" is no address, pod, node/);
-    // A wrong question, a packet that does not arrive, and an absent pod are told apart.
+    // An invalid question, a packet that does not arrive, and an absent pod have different results.
     expect((await said(app, 'explain', riddle!.to, '--from=web')).code).toBe(2);
     expect((await said(app, 'explain', riddle!.to, '--from=pod/shop/none')).code).toBe(1);
   });

@@ -1,19 +1,19 @@
 import type { JsonSchema } from '../../../src/ask/schema.ts';
 
-/** How an answer is not what is documented: `.mode.name: is no string`. */
+/** How an answer differs from its documentation: `.mode.name: is not a string`. */
 export function problems(schema: JsonSchema, value: unknown, path = ''): string[] {
   switch (schema.type) {
     case 'array':
-      if (!Array.isArray(value)) return [`${path}: is no list`];
+      if (!Array.isArray(value)) return [`${path}: is not a list`];
       return value.flatMap((item, i) => problems(schema.items, item, `${path}[${i}]`));
     case 'object':
       return objectProblems(schema, value, path);
     case 'integer':
-      return Number.isInteger(value) ? [] : [`${path}: is no whole number`];
+      return Number.isInteger(value) ? [] : [`${path}: is not an integer`];
     case 'string':
       return textProblems(schema, value, path);
     default:
-      return typeof value === schema.type ? [] : [`${path}: is no ${schema.type}`];
+      return typeof value === schema.type ? [] : [`${path}: is not a ${schema.type}`];
   }
 }
 
@@ -23,7 +23,7 @@ function objectProblems(
   path: string,
 ): string[] {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
-    return [`${path}: is no object`];
+    return [`${path}: is not an object`];
   }
   const missing = required.filter((name) => !Object.hasOwn(value, name));
   return [
@@ -41,7 +41,7 @@ function textProblems(
   value: unknown,
   path: string,
 ): string[] {
-  if (typeof value !== 'string') return [`${path}: is no string`];
+  if (typeof value !== 'string') return [`${path}: is not a string`];
   if (words !== undefined && !words.includes(value)) return [`${path}: "${value}" is no choice`];
   const isTime = new Date(value).toJSON() === value;
   return format === 'date-time' && !isTime ? [`${path}: "${value}" is no time`] : [];

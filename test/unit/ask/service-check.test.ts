@@ -6,7 +6,7 @@ import { freePort } from '../free-port.ts';
 import { quiet } from '../sync/double.ts';
 import { said, saidAt } from './asking.ts';
 
-/** Nobody answers there. */
+/** No process answers there. */
 const port = 1;
 
 describe('fairlead service check', () => {

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { ServiceHistory, type ShownChange } from '../../../src/serve/ask/service-history.ts';
 
-/** A change; `after` tells it from others. */
+/** A change; `after` distinguishes it from others. */
 function change(after: number): ShownChange {
   return {
     time: new Date(1_764_000_000_000 + after).toISOString(),

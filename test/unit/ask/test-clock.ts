@@ -1,6 +1,6 @@
 import type { Clock } from '../../../src/cli/reader.ts';
 
-/** Pauses return at once. `beforePause` is called by each, and may change the world. */
+/** Pauses return immediately. `beforePause` is called by each, and may change the state. */
 export class TestClock implements Clock {
   nowMs = 0;
   readonly #acts = new Set<() => void>();

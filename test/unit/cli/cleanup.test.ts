@@ -62,7 +62,7 @@ describe('--cleanup of connect-time translation', () => {
   });
 });
 
-/** What kube-proxy's ipvs mode leaves besides rules, with a connection. */
+/** The leftovers of kube-proxy's ipvs mode in addition to rules, with a connection. */
 function withIPVS(): FakeKernel {
   const kernel = new FakeKernel();
   const link = 'kube-ipvs0';

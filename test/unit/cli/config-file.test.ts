@@ -11,7 +11,7 @@ function directory(): string {
   return path;
 }
 
-/** What is told about a file while the test changes it. */
+/** The reports about a file while the test changes it. */
 function watched(path: string, content: string, rescanMs = 60_000): string[] {
   const told: string[] = [];
   const stop = new AbortController();

@@ -15,7 +15,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 // Each test starts a process, which takes its time on a busy machine.
 vi.setConfig({ testTimeout: 60_000 });
 
-/** A package with a launcher, whose dist/main.js tells who runs it with what. */
+/** A package with a launcher, whose dist/main.js prints its Node and arguments. */
 let root: string;
 
 beforeEach(() => {

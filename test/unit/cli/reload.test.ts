@@ -12,7 +12,7 @@ class World {
   readonly counted: string[] = [];
   inForce: Config;
   ended: Error | undefined;
-  /** Makes what takes effect at once fail. */
+  /** Makes changes fail that take effect immediately. */
   refusal: Error | undefined;
   /** Applying takes as long as this. */
   #applying: Promise<void> = Promise.resolve();

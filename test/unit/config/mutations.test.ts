@@ -85,7 +85,7 @@ function unknown(): Mutation {
   const letter = pick(['x', 'q', 'Z']);
   const misspelt = `${path.slice(0, at)}${letter}${path.slice(at)}`;
   const { text, line } = fileWith(misspelt, '1');
-  // The first part of the path that is no section any more is what is unknown.
+  // The first part of the path that is not a section is the unknown one.
   const parts = misspelt.split('.');
   const prefixes = parts.map((_, index) => parts.slice(0, index + 1).join('.'));
   const isSection = (prefix: string) => fieldPaths.some((known) => known.startsWith(`${prefix}.`));

@@ -96,7 +96,7 @@ function change(key: string, next: Forwarding | undefined): void {
   maps.changed(previous, next);
 }
 
-/** All that is in force has been told. */
+/** All that is in force was passed on. */
 async function settle(): Promise<void> {
   maps.upToDateWith(environment);
   await quiet();
@@ -111,7 +111,7 @@ function told<K extends FamilyEvent['kind']>(kind: K): Extract<FamilyEvent, { ki
   return events.filter((event): event is Extract<FamilyEvent, { kind: K }> => event.kind === kind);
 }
 
-/** What the sync of the maps told of this kind. */
+/** The events of this kind by the sync of the maps. */
 function toldOfMaps(kind: FamilyEvent['kind']): FamilyEvent[] {
   return told('connect-time').flatMap(({ of }) => (of.kind === kind ? [of] : []));
 }
@@ -135,7 +135,7 @@ function numberOf(key: string): number {
   return number;
 }
 
-/** With a ClusterIP, `count` endpoints, and so many external addresses. */
+/** With a ClusterIP, `count` endpoints, and a number of external addresses. */
 function sized(key: string, count: number, frontends = 0, first?: string): Forwarding {
   const [namespace, name] = key.split('/') as [string, string];
   const number = numberOf(key);

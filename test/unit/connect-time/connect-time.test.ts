@@ -92,7 +92,7 @@ const small = { ...connectTime, room: { frontends: 100, endpoints: 24 } };
 /** Of 10.96.0.1, as the map has it. */
 const clusterIP = /ffff0a600001/;
 
-/** The Service ns/web with so many endpoints. */
+/** The Service ns/web with this number of endpoints. */
 function grown(count: number): Change {
   const endpoints = Array.from({ length: count }, (_, i) => [`10.244.0.${i + 2}`, ready]);
   return { kind: 'slice', slice: slice(Object.fromEntries(endpoints)) };

@@ -218,7 +218,7 @@ it('has a limited number of cgroups, and reports when there are more', async () 
   const ids = Array.from({ length: 4097 }, (_, i) => i.toString(16).padStart(32, '0'));
   for (const id of ids) folder(id);
   pods.say(...ids);
-  // So many folders take longer to be read than the second that is the default.
+  // This number of folders takes longer to read than the default of one second.
   const patience = { timeout: 20_000 };
   const isReported = (): void =>
     expect(app.logged).toContain('Too many pods to exclude from connect-time translation');

@@ -122,7 +122,7 @@ class World {
   }
 }
 
-/** Source ports tell entries apart. */
+/** Source ports distinguish entries. */
 function added(conntrack: FakeConntrack, drawn: readonly Drawn[], step: number): FakeEntry[] {
   const entries = drawn.map(({ answeredBy, ...rest }, i): FakeEntry => {
     const from = `172.16.0.9:${1000 + step * 100 + i}`;

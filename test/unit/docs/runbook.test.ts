@@ -1,4 +1,4 @@
-/** What the runbook tells people to type, and what it quotes, exists. */
+/** The commands and quotes of the runbook are valid. */
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
@@ -35,7 +35,7 @@ const quoted = [...runbook.replace(/```[\s\S]*?```/g, '').matchAll(/`([^`\n]+)`/
   ([, words]) => words!,
 );
 
-/** What people have on a node, or beside kubectl. */
+/** Tools on a node, or of a user of kubectl. */
 const tools =
   'bridge conntrack curl dmesg fairlead ip iptables-save ipvsadm journalctl kubectl nft sysctl top'.split(
     ' ',

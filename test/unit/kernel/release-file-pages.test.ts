@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { expect, it } from 'vitest';
 import { loadAddon } from '../../../src/kernel/addon.ts';
 
-/** Resident bytes of files, of what nobody may write. */
+/** Resident bytes of files in mappings that are not writable. */
 function residentBytes(): number {
   const mappings = readFileSync('/proc/self/smaps', 'utf8').split(/^(?=[0-9a-f]+-[0-9a-f]+ )/m);
   const constant = mappings.filter((one) => /^\S+ r-.p .* \//.test(one.split('\n')[0]!));

@@ -4,7 +4,7 @@ import type { Family } from '../../../src/net/address.ts';
 import { EndpointFinder } from '../../../src/net/endpoint-finder.ts';
 import { EndpointList, endpointBytes } from '../../../src/net/endpoint-list.ts';
 
-/** The last bytes tell endpoints apart, as in one subnet. */
+/** The last bytes distinguish endpoints, as in one subnet. */
 function listOf(family: Family, ids: readonly number[]): EndpointList {
   const stride = endpointBytes[family];
   const bytes = new Uint8Array(ids.length * stride);

@@ -39,7 +39,7 @@ class Machine implements HostFiles {
   }
 }
 
-/** Three clients of shop/web, one of shop/dns, one of nobody. */
+/** Three clients of shop/web, one of shop/dns, one of no Service. */
 function connections(): FakeConntrack {
   const conntrack = new FakeConntrack();
   const from = (port: number, to: string) =>

@@ -3,7 +3,7 @@ import type { LineWriter } from '../../../src/kernel/addon.ts';
 import { leftOutNotice, loggerTo, readable } from '../../../src/serve/log.ts';
 import { LogDestination } from '../../../src/serve/log-destination.ts';
 
-/** Takes what it is given, and writes it when somebody reads. */
+/** Takes its input, and writes it when it is read. */
 class SlowWriter implements LineWriter {
   readonly waiting: string[] = [];
 

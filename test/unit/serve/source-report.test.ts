@@ -82,7 +82,7 @@ it('a stopped process reads pending data before it reports silent watches', asyn
   const { report, conditions, lines } = start();
   const over = new AbortController();
   const running = report.run(over.signal);
-  // The clock goes on without timers: so it is for a process that is stopped.
+  // The clock continues without timers, as for a process that is stopped.
   const stoppedMs = 180_000;
   const now = performance.now.bind(performance);
   vi.spyOn(performance, 'now').mockImplementation(() => now() + stoppedMs);

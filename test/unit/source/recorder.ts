@@ -2,7 +2,7 @@ import { keyOfChange } from '../../../src/source/decode.ts';
 import type { ListAttempt, SourceProblem, SourceSink } from '../../../src/source/source.ts';
 import type { Change, Resource } from '../../../src/state/change.ts';
 
-/** A sink that keeps what it was told, as a store would. */
+/** A sink that keeps what it receives, as a store would. */
 export class Recorder implements SourceSink {
   readonly changes: Change[] = [];
   readonly problems: SourceProblem[] = [];

@@ -134,7 +134,7 @@ class Sync {
     }
   }
 
-  /** Of a ClusterIP that is the node's own address everybody knows that it comes first. */
+  /** A ClusterIP that is the node's own address has precedence without further facts. */
   expectNobodyShares(): void {
     const all = [...this.written.values()].flatMap((frontends) => {
       const own = [...frontends].flatMap(([text, kind]) => {
@@ -152,7 +152,7 @@ function atTheNode(nodePort: string): string {
   return nodePort.replace('TCP node port ', `TCP ${nodeAddress}:`);
 }
 
-/** What nobody may have at the node's address but by the ClusterIP, and who is spared from that. */
+/** What no Service may have at the node's address except as a ClusterIP, and which Service may. */
 function takenAtTheNode(services: readonly Service[]): Map<string, Set<string>> {
   const taken = new Map([[`TCP ${nodeAddress}:80`, new Set(['this proxy'])]]);
   const take = (text: string, name: string): void => {
@@ -167,7 +167,7 @@ function takenAtTheNode(services: readonly Service[]): Map<string, Set<string>> 
   return taken;
 }
 
-/** Holder of each frontend, by looking at all Services at once. */
+/** The owner of each frontend, from all Services together. */
 function bestHolders(all: Iterable<Service>): Map<string, string> {
   const services = [...all];
   const taken = takenAtTheNode(services);

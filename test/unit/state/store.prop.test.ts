@@ -69,7 +69,7 @@ function subject(of: Change): string {
 
 const keys = ['ns/a', 'ns/b', 'ns/c'];
 
-/** All that the state tells, apart from what is dirty and in no particular order. */
+/** All that the state contains, except what is dirty, in no particular order. */
 function contents(state: ClusterState): unknown {
   return {
     services: [...state.serviceKeys()].sort().map((key) => state.service(key)),

@@ -5,7 +5,7 @@ import { FakeKernel } from '../../fake/kernel.ts';
 import { quiet } from './double.ts';
 import { type NFTablesWorld, nftablesWorld } from './nftables-world.ts';
 
-/** So many Services wait while lists stream in, because more of their slices may come. */
+/** How many Services wait while lists are read, because more of their slices may arrive. */
 const spared = 64;
 
 /** The last part of what the API server lists: `web-0` … `web-9` are resolved ahead. */

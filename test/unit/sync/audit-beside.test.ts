@@ -47,7 +47,7 @@ it('an audit ends and repairs although something changes during each dump', asyn
   kernel.during = async () => {};
   await quiet();
   expect(world.kinds('audited')).toHaveLength(1);
-  // What changed meanwhile was written meanwhile; only what stayed was left to repair.
+  // Changes in that time were written in that time; only the rest was left to repair.
   expect(kernel.commits - commits).toBeGreaterThan(20);
   expect(kernel.elements(NFPROTO.IPv4, 'fairlead', 'services')).toHaveLength(20);
   world.sync.audit.verify();

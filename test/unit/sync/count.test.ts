@@ -21,7 +21,7 @@ function setOf(kernel: FakeKernel, name: string): NftSet {
   return kernel.table(NFPROTO.IPv4, 'fairlead')!.sets.get(name)!;
 }
 
-/** As if a batch of ours had deleted what it should not have: the generation tells nothing. */
+/** As if a batch of ours had deleted too much: the generation does not show it. */
 function loseElement(kernel: FakeKernel, set: string): void {
   const { elements } = setOf(kernel, set);
   const [first] = elements.keys();

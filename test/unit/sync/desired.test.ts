@@ -23,7 +23,7 @@ class Rig {
     observer: (event) => this.#events.push(event),
   });
 
-  /** What refreshing ns/web tells. */
+  /** The reports of resolving ns/web. */
   refresh(...externalIPs: string[]): string[] {
     this.state.apply({ kind: 'service', service: service({ externalIPs }) });
     return this.again();

@@ -120,7 +120,7 @@ export class ToyKernel implements Kernel {
     return release;
   }
 
-  /** Makes the next observation take so long. */
+  /** Makes the next observation take this time. */
   slowRead(clock: Clock, ms: number): void {
     clock.after(ms, this.hold('reads'));
   }
@@ -132,7 +132,7 @@ export class ToyKernel implements Kernel {
     throw new KernelError(detail);
   }
 
-  /** What somebody else does. */
+  /** A change by another program. */
   meddle(change: (objects: Map<string, string>) => void): void {
     change(this.objects);
     this.generationNow += 1;

@@ -6,10 +6,10 @@ import { address } from '../state/build.ts';
 import { quiet, refusal, type ToyKernel } from './double.ts';
 import { World } from './world.ts';
 
-/** What a follower knows from what it was told. */
+/** The state that a follower knows from its notifications. */
 class Follower implements ForwardingFollower {
   readonly held = new Map<string, Forwarding>();
-  /** Keys of changes whose `previous` is not what was told before. */
+  /** Keys of changes whose `previous` is not what was reported before. */
   readonly surprises: string[] = [];
   isUpToDate = false;
   nodePortAddresses: Environment['nodePortAddresses'] = [];
@@ -96,7 +96,7 @@ describe('a follower of what is in force', () => {
     const release = world.kernel.hold('reads');
     world.setEndpoints('web-1', '10.244.9.9');
     await world.clock.pass(0);
-    // The kernel is being read: what changes now is no part of any normal sync.
+    // The kernel is being read: changes now are not part of a normal sync.
     world.removeService('web-2');
     await quiet();
     expect(follower.isUpToDate).toBe(false);

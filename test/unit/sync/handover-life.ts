@@ -249,7 +249,7 @@ export class Life<K extends TroubledKernel> {
   }
 }
 
-/** Ends a life as wanted: what the kernel holds is what is wanted, and a restart writes nothing. */
+/** Checks the end of a life: the kernel has the desired state, and a restart writes nothing. */
 export async function expectSettled<K extends TroubledKernel>(life: Life<K>): Promise<void> {
   await life.settle();
   expect([...life.world.sync.quarantined]).toEqual([]);

@@ -1,4 +1,4 @@
-/** One Service of thousands of ports, beside others. */
+/** One Service with thousands of ports, together with others. */
 import { describe, expect, it, vi } from 'vitest';
 import { NFPROTO } from '../../../src/kernel/nft/constants.ts';
 import type { Service } from '../../../src/state/types.ts';

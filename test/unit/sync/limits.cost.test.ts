@@ -83,7 +83,7 @@ describe('a Service that exceeds its limits', () => {
 describe('a Service with many ports', () => {
   const rounds = [1000, 1100];
 
-  /** Renumbers so many ports, in parts of so many steps. Returns the work of each part. */
+  /** Renumbers a number of ports, in parts of a number of steps. Returns the work of each part. */
   function parts(count: number, stepsAPart: number): number[] {
     const rig = new Rig();
     const ports = portsOf(count).map(({ name }) => slicePort(name, 80));

@@ -310,7 +310,7 @@ describe('a normal sync', () => {
 });
 
 describe('more events than can be processed', () => {
-  /** Time goes on while there is work, and each turn of the event loop brings events. */
+  /** Time continues while there is work, and each turn of the event loop brings events. */
   class FloodedClock extends ToyClock {
     onTurn = (): void => {};
     #ms = 0;
@@ -374,7 +374,7 @@ describe('more events than can be processed', () => {
 
   // They keep a processor busy for seconds, of which a busy machine gives little.
   describe('events that arrive faster than they can be resolved', { timeout: 120_000 }, () => {
-    /** More are dirty at each time than are taken at once. */
+    /** At each time more Services are dirty than are taken together. */
     const services = 600;
 
     function drowned() {

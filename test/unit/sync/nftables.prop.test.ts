@@ -79,7 +79,7 @@ async function start(
   return world;
 }
 
-/** A process that ends before it has been told all. */
+/** A process that ends before it has received everything. */
 async function dieListing(cluster: ReadonlyMap<number, Web>, kernel: FakeKernel): Promise<void> {
   const world = nftablesWorld(kernel);
   world.run();

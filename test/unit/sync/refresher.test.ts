@@ -3,7 +3,7 @@ import { Refresher } from '../../../src/sync/refresher.ts';
 import { Pacer } from '../../../src/time/pacer.ts';
 import { ToyClock } from './double.ts';
 
-/** A millisecond for each step; what is refreshed is told when it is over. */
+/** A millisecond for each step; each Service is recorded when it is resolved. */
 class Rig {
   readonly over: string[] = [];
   readonly begun: string[] = [];

@@ -1,7 +1,7 @@
 /**
- * A kernel that refuses (no memory, no buffers, no permission, busy) at any operation, as often as
- * it likes: others are served meanwhile, attempts are bounded, health tells, and when it is over,
- * all is in force.
+ * A kernel that refuses (no memory, no buffers, no permission, busy) any operation, any number of
+ * times: others are served in that time, attempts are bounded, health reports it, and when it is
+ * over, everything is in force.
  */
 import fc from 'fast-check';
 import { describe, expect, it, vi } from 'vitest';
@@ -65,7 +65,7 @@ class RefusingKernel extends FakeKernel {
   }
 }
 
-/** As the engine has them: nothing tells of changes of IPVS, so that it is read again and again. */
+/** Like the engine's: no notification of changes of IPVS, so it is read periodically. */
 function settingsOf(mode: ProxyMode): Partial<SyncSettings> {
   const fullMs = mode === ipvsMode ? 30_000 : 3_600_000;
   return { batchBytesMax: 2000, audit: { checkMs: 5000, fullMs, restFactor: 20 } };
@@ -155,7 +155,7 @@ async function take(step: Step, world: World<RefusingKernel>, code: string): Pro
   }
 }
 
-/** A process after the given one, which is told the same. */
+/** A process after the given one, with the same input. */
 async function nextProcess(mode: ProxyMode, world: World<RefusingKernel>) {
   const next = worldOf(mode, world.kernel);
   for (const key of world.state.serviceKeys()) {

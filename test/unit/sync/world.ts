@@ -46,7 +46,7 @@ export class World<K extends Kernel = ToyKernel> {
   readonly kernel: K;
   readonly state = new ClusterState();
   readonly events: SyncEvent[] = [];
-  /** Told of each event as it comes. */
+  /** Called for each event. */
   readonly observers: ((event: SyncEvent) => void)[] = [];
   readonly sync: FamilySync;
   readonly loop: SyncLoop;

@@ -1,4 +1,4 @@
-/** What kube-proxy's ipvs mode has left besides rules. */
+/** The leftovers of kube-proxy's ipvs mode in addition to rules. */
 import { describe, expect, it } from 'vitest';
 import { IPPROTO } from '../../../src/kernel/nft/constants.ts';
 import type { KernelOp } from '../../../src/kernel/ops.ts';
@@ -50,7 +50,8 @@ function withKubeProxy(): FakeKernel {
       ...serve('TCP', '10.96.0.1', 443),
       ...serve('UDP', 'fd00:96::1', 53),
       ...serve('TCP', '192.168.0.1', 30080),
-      // Others': at an address of the node, with a port that is no node port; and elsewhere.
+      // Other programs': at an address of the node, with a port that is not a node port; and
+      // elsewhere.
       ...serve('TCP', '192.168.0.1', 8443),
       ...serve('TCP', '203.0.113.9', 80),
     ),

@@ -62,7 +62,7 @@ describe('the takeover from kube-proxy', () => {
     scene.verified = 'waiting';
     await scene.clock.pass(3_600_000);
     expect(kernel.ruleset()).toBe(before);
-    // kube-proxy goes on meanwhile.
+    // kube-proxy continues in that time.
     const other = 'KUBE-SVC-GNZBNJ2PO5MGZ6GT';
     write(kernel, 'nat', { [other]: [sep], 'KUBE-SERVICES': [other] });
     scene.release();

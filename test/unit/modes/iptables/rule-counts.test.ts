@@ -1,4 +1,4 @@
-/** What metrics tell about rules is what iptables-save prints. */
+/** The metrics of rules match the output of iptables-save. */
 import { expect, it } from 'vitest';
 import { iptablesMode } from '../../../../src/modes/iptables/mode.ts';
 import type { Family } from '../../../../src/net/address.ts';

@@ -1,5 +1,4 @@
-/** What rules have counted, and what of that is told. */
-
+/** The counters of rules, and which of them are reported. */
 import { beforeEach, describe, expect, it } from 'vitest';
 import { NFPROTO } from '../../../../src/kernel/nft/constants.ts';
 import { iptablesMode } from '../../../../src/modes/iptables/mode.ts';

@@ -34,7 +34,7 @@ export class Rig {
     return this.#planner;
   }
 
-  /** Reads the kernel and makes it what is wanted, as after a failure. */
+  /** Reads the kernel and repairs it to the desired state, as after a failure. */
   async start(wanted: Forwardings): Promise<Drift> {
     const found = await this.#planner.observe(this.kernel, noPause);
     this.#planned = wanted;
@@ -47,7 +47,7 @@ export class Rig {
     return this.start(wanted);
   }
 
-  /** Reads the kernel and repairs it while it goes on working. */
+  /** Reads the kernel and repairs it while it continues to work. */
   async audit(): Promise<Drift> {
     const found = await this.#planner.observe(this.kernel, noPause);
     return this.#repair(await found.repair(noPause));
@@ -119,7 +119,7 @@ export class Rig {
   }
 }
 
-/** A kernel that was empty and loaded with `wanted` alone. */
+/** A kernel that was empty and loaded with these Forwardings only. */
 export async function freshState(
   config: ModeConfig,
   environment: Environment,

@@ -15,7 +15,7 @@ const environment = { serviceCIDRs: [], nodePortAddresses: [node], hostAddresses
 
 const theirs = 'tcp 10.96.9.9:80';
 
-/** What is told, as text. */
+/** The reported counters, as text. */
 async function told(kernel: FakeKernel): Promise<string[]> {
   const texts: string[] = [];
   await ipvsMode.trafficCounts!(kernel, 'IPv4', noPause, ({ count, destination, of }) => {

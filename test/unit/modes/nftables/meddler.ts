@@ -194,7 +194,7 @@ function baseChainOp(
   return { kind: 'baseChainAdd', family, table, chain, ...base };
 }
 
-/** In what packets fill nobody could tell which element is foreign. */
+/** Elements that packets add could not be distinguished from foreign ones. */
 function filledSets(table: Table): NftSet[] {
   return [...table.sets.values()].filter(({ fields }) => (fields.flags & NFT_SET.EVAL) === 0);
 }

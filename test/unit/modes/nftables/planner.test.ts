@@ -61,7 +61,7 @@ function deleteEndpoint(kernel: FakeKernel, index: number): void {
   );
 }
 
-/** Makes the elements of the verdict map anew with another comment, as another program would. */
+/** Recreates the elements of the verdict map with another comment, as another program would. */
 function setComments(kernel: FakeKernel, set: string, comment: string): void {
   const { fields, elements } = kernel.table(NFPROTO.IPv4, 'fairlead')!.sets.get(set)!;
   const { family, table, keyLength } = fields;

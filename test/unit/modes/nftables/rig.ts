@@ -29,7 +29,7 @@ export class Rig {
   #planner: Planner;
   /** What the kernel has acknowledged. */
   #applied: Forwardings = new Map();
-  /** What the planner has been told. */
+  /** The Forwardings that were passed to the planner. */
   #planned: Forwardings = new Map();
 
   constructor(
@@ -58,7 +58,7 @@ export class Rig {
     return this.#planned;
   }
 
-  /** Adopts what the kernel has and makes it what is wanted. */
+  /** Adopts the kernel's state and repairs it to the desired one. */
   async start(wanted: Forwardings): Promise<Drift> {
     const found = await this.#planner.observe(this.kernel, noPause);
     const adopted = new Map([...wanted].map(([key, one]) => [key, found.adopt(one)]));
@@ -82,13 +82,13 @@ export class Rig {
     return this.#repair(await found.restore(adopted.values(), noPause));
   }
 
-  /** Reads the kernel and repairs it while it goes on working. */
+  /** Reads the kernel and repairs it while it continues to work. */
   async audit(between: (key: string) => void = () => {}): Promise<Drift> {
     const found = await this.#planner.observe(this.kernel, noPause);
     return this.#repair(await found.repair(noPause), between);
   }
 
-  /** The same, and `before` each dump something else happens; it is told how many came before. */
+  /** The same, and calls `before` each dump, with the number of earlier dumps. */
   async auditBeside(before: (dumps: number) => void): Promise<Drift> {
     const { kernel } = this;
     let dumps = 0;
@@ -129,7 +129,7 @@ export class Rig {
     void this.#planner.changeEnvironment(next, noPause);
   }
 
-  /** Plans the way to `wanted`, in the order of `keys` first. */
+  /** Plans the changes to these Forwardings, in the order of `keys` first. */
   plan(wanted: Forwardings, keys: Iterable<string> = []): void {
     const next = ordered(this.#planned, wanted);
     for (const key of new Set([...keys, ...this.#planned.keys(), ...next.keys()])) {
@@ -193,7 +193,7 @@ export class Rig {
     expect(this.#planner.takeDeferred).toBeUndefined();
   }
 
-  /** This mode need not ask the kernel, and answers at once. */
+  /** This mode need not ask the kernel, and answers immediately. */
   #deferred(): Batch | undefined {
     return this.#planner.takeDeferred?.(this.kernel) as Batch | undefined;
   }
@@ -212,7 +212,7 @@ export class Rig {
     if (result.kind === 'failed') throw new Error(`${JSON.stringify(result.failures)}\n${script}`);
     batch.committed(result);
     expect(this.kernel.writes - writes).toBe(batch.writes);
-    // A table made anew keeps nothing.
+    // A recreated table keeps nothing.
     if (script.includes('delete table')) return;
     expect(before.filter((promised) => !isKept(this.kernel, promised))).toEqual([]);
   }
@@ -230,7 +230,7 @@ function sum(a: Drift, b: Drift): Drift {
   };
 }
 
-/** The ruleset of a kernel that was empty and loaded with `wanted` alone. */
+/** The ruleset of a kernel that was empty and loaded with these Forwardings only. */
 export async function freshRuleset(
   config: ModeConfig,
   environment: Environment,

@@ -1,4 +1,4 @@
-/** Sockets for node ports on loopback addresses, beside the rules of any mode. */
+/** Sockets for node ports on loopback addresses, in addition to the rules of any mode. */
 import { once } from 'node:events';
 import { connect, createServer, type Server } from 'node:net';
 import { beforeEach, expect, it, onTestFinished, vi } from 'vitest';

@@ -56,7 +56,7 @@ export function switchboard(): Switchboard {
   return made;
 }
 
-/** Answers everything with its own address; a client that ends its half is told `bye`. */
+/** Answers everything with its own address; a client that ends its half receives `bye`. */
 export async function tcpEndpoint(at: string): Promise<void> {
   const server = createServer({ allowHalfOpen: true }, (client) => {
     client.on('error', () => {});

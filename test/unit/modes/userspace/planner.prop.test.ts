@@ -79,7 +79,7 @@ class Life {
     return forwardingsOf(this.#config.family, this.#spec);
   }
 
-  /** The same cluster, loaded at once. */
+  /** The same cluster, loaded in one step. */
   async fresh(): Promise<string> {
     const life = new Life(this.#config, this.#spec);
     await life.start();

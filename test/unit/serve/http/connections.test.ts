@@ -12,7 +12,7 @@ import { get, opened, probes, Raw } from './ports.ts';
 
 const ok = { status: 200, headers: {}, body: 'well' };
 
-/** A route that answers when it is told to. */
+/** A route that answers when the test lets it. */
 function held() {
   const waiting: (() => void)[] = [];
   let most = 0;
@@ -144,7 +144,7 @@ describe('an HTTP connection', () => {
   });
 });
 
-/** A socket that takes what is written when it is told to. */
+/** A socket that takes what is written when the test lets it. */
 function paper(options: { held?: Budget; now: () => number; asked?: (client: Client) => void }) {
   const listeners = new Map<string, (piece?: Buffer) => void>();
   const written: string[] = [];

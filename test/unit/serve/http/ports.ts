@@ -46,7 +46,7 @@ export class Raw {
     return [...this.text.matchAll(/HTTP\/1\.1 (\d+) /g)].map(([, status]) => Number(status));
   }
 
-  /** Resolves when so many answers have begun to come. */
+  /** Resolves when this number of answers has begun to arrive. */
   async answered(count: number): Promise<number[]> {
     while (this.statuses.length < count && !this.socket.closed) {
       await new Promise<void>((resolve) => {

@@ -1,4 +1,4 @@
-/** The HTTP thread beside an event loop. */
+/** The HTTP thread together with an event loop. */
 import { Worker } from 'node:worker_threads';
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import type { HealthFacts } from '../../../../src/serve/health-answer.ts';

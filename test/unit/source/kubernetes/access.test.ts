@@ -26,7 +26,7 @@ function kubeconfig(server: string, cluster: object, user: object, rest: object 
   });
 }
 
-/** A source that uses this kubeconfig, with these files beside it. */
+/** A source that uses this kubeconfig, with these files in the same folder. */
 function startWith(
   server: Parameters<typeof startSource>[0],
   config: string,
@@ -273,7 +273,7 @@ describe('access to the API server', () => {
       failure: undefined,
       missingMs: undefined,
     });
-    // Nobody was there to refuse a stream, so streams are still asked for first.
+    // No server has refused a stream, so streams are still tried first.
     expect(server.count('services', 'list')).toBe(0);
   });
 

@@ -112,7 +112,7 @@ describe('KubernetesSource with a faulty server', () => {
     await converged();
     for (let i = 0; i < 10; i += 1) change(server, i);
     await converged();
-    // Nothing happened to services, but bookmarks told how far the rest of the world has come.
+    // Nothing happened to services, but bookmarks delivered the current resourceVersion.
     server.disturb('services', 'bookmark');
     await new Promise((resolve) => setTimeout(resolve, 300));
     server.store.compact();
@@ -207,7 +207,7 @@ describe('KubernetesSource with a faulty server', () => {
     await new Promise((resolve) => setTimeout(resolve, 1500));
     expect(server.count('services', 'streaming-list')).toBeLessThan(30);
     expect(server.count('services', 'watch')).toBeLessThan(30);
-    // One outage is told once, not at each attempt.
+    // One outage is reported once, not at each attempt.
     const told = sink.problems.filter(({ subject }) => subject === 'services watch');
     expect(told.length).toBeLessThan(6);
   });

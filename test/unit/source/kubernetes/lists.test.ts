@@ -245,7 +245,7 @@ describe('a server whose resourceVersion went back', () => {
     expect(resources.map((one) => server.count(one, 'probe'))).toEqual([1, 1, 1, 1]);
     // The Node and the ServiceCIDR.
     expect(server.candidates).toBe(2);
-    // Each watch goes on over the connection of its probe.
+    // Each watch continues over the connection of its probe.
     expect(server.connections).toBe(4);
   });
 
@@ -272,7 +272,7 @@ describe('a server whose resourceVersion went back', () => {
     store.compact();
     await server.listen(port);
     await converged();
-    // A streaming list is told when it ends, after the objects.
+    // A streaming list is reported when it ends, after the objects.
     await until('listed', () => sink.lists.length > 4);
     expect(sink.lists.slice(4).map(({ resource }) => resource)).toEqual(['endpointslices']);
   });

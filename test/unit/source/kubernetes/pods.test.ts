@@ -9,7 +9,7 @@ import { contentTypes, hasty, startServer } from './setup.ts';
 interface Watched {
   /** What the kubelet calls them, by key; undefined = there was no complete list. */
   pods: Record<string, string> | undefined;
-  /** How often they were told. */
+  /** The number of reports. */
   told: number;
   readonly unavailable: string[];
   readonly problems: SourceProblem[];

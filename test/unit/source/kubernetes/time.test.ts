@@ -27,7 +27,7 @@ describe('a jump of the clock', () => {
     change(server, 1);
     await converged();
     expect(source.condition('services').silenceMs).toBeLessThan(2000);
-    // Waiting goes on as if nothing had happened, too.
+    // Waiting continues as if nothing had happened, too.
     for (const resource of resources) server.disturb(resource, 'expired');
     change(server, 2);
     await converged();

@@ -8,7 +8,7 @@ const head = 'apiVersion: v1\nkind: List\nitems:\n';
 const item = (i: number) =>
   `- apiVersion: v1\n  kind: Service\n  metadata:\n    name: web-${i}\n  spec:\n    ports: [{port: 80}]\n`;
 
-/** A document of at least so many characters. */
+/** A document of at least this number of characters. */
 function list(characters: number): { text: string; count: number } {
   const parts = [head];
   for (let length = head.length; length < characters; length += parts.at(-1)!.length) {

@@ -2,7 +2,7 @@
 import { describe, expect, it } from 'vitest';
 import { saidAt } from '../../ask/asking.ts';
 
-/** Nobody answers there. */
+/** No process answers there. */
 const port = 1;
 
 describe('fairlead trace', () => {

@@ -56,7 +56,7 @@ function pass(
   ];
 }
 
-/** What is told of the packets of these events. */
+/** The description of the packets of these events. */
 async function told(...events: TraceEvent[][]) {
   const kernel = new FakeKernel();
   const inTable = { family: NFPROTO.IPv4, table } as const;

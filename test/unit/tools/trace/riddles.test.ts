@@ -1,4 +1,4 @@
-/** What a trace tells of a packet agrees with what becomes of it, and with what explains it. */
+/** A trace agrees with the real outcome of a packet, and with its explanation. */
 import { afterEach, describe, expect, it } from 'vitest';
 import type { Explanation } from '../../../../src/ask/explanation.ts';
 import type { Packet } from '../../../fake/nft-packet.ts';
@@ -46,7 +46,7 @@ describe('trace explains packets in a broken cluster', () => {
       const expected =
         met.translated && met.verdict === 'accept' ? 'endpoint' : outcomes[met.verdict];
       expect([outcome, destination]).toEqual([expected, met.to]);
-      // What explains it is told again where the packet has met the rules that it names.
+      // The explanation is repeated if the packet has matched the rules that it names.
       const shown = explanation.steps.filter(({ text }) =>
         steps.some((step) => step.text === text),
       );
