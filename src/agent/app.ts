@@ -267,7 +267,7 @@ export class App {
   }
 
   #makeRunner(mode: ProxyMode): ModeRunner {
-    const { conntrack, journal, metrics, serviceHealth, takeover, verdicts } = this.#observers;
+    const { conntrack, eventHistory, metrics, serviceHealth, takeover, verdicts } = this.#observers;
     return new ModeRunner(mode, {
       ...this.#options,
       settings: (of) => this.#engineSettings(of),
@@ -276,7 +276,7 @@ export class App {
       state: this.#state,
       observer: (event) => this.#observers.sync(event),
       conntrackObserver: conntrack,
-      changed: (...change) => journal.recent.changed(...change),
+      changed: (...change) => eventHistory.recent.changed(...change),
       resolved: (service) => {
         serviceHealth.resolved(service);
         verdicts.resolved(service);

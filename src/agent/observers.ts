@@ -14,8 +14,8 @@ import type { ProxyMode } from '../modes/mode.ts';
 import type { NoRoom } from '../modes/sockets/descriptors.ts';
 import type { LocalhostEvent } from '../modes/sockets/localhost.ts';
 import type { Family } from '../net/address.ts';
-import type { Inside } from '../serve/ask/inside.ts';
-import { Journal } from '../serve/ask/journal.ts';
+import type { AgentState } from '../serve/ask/agent-state.ts';
+import { EventHistory } from '../serve/ask/event-history.ts';
 import { Others } from '../serve/ask/others/others.ts';
 import { statusNow } from '../serve/ask/status.ts';
 import { Verdicts } from '../serve/ask/verdicts.ts';
@@ -89,7 +89,7 @@ export interface Present {
     ConnectTime,
     'exclusion' | 'findStale' | 'kernelClients' | 'reach' | 'stale'
   >;
-  readonly fastPath: NonNullable<Inside['fastPath']>;
+  readonly fastPath: NonNullable<AgentState['fastPath']>;
   /** Sockets that listen for node ports on the loopback address. */
   readonly localhostListeners: (family: Family) => number;
 }
@@ -101,7 +101,7 @@ export class Observers {
   readonly http: HttpThread;
   readonly events: ClusterEvents;
   readonly serviceHealth: ServiceHealth;
-  readonly journal: Journal;
+  readonly eventHistory: EventHistory;
   readonly verdicts: Verdicts;
   readonly #others: Others;
   readonly conntrack: ConntrackObserver;
@@ -121,7 +121,7 @@ export class Observers {
     this.#present = present;
     const { clock, kernel, log, nodeName } = options;
     const { config, mode, state } = present;
-    this.journal = new Journal(options);
+    this.eventHistory = new EventHistory(options);
     this.#others = new Others({
       clock,
       kernel,
@@ -175,7 +175,7 @@ export class Observers {
     if (event.kind === 'queued' || event.kind === 'done') this.http.changed();
     if (event.kind === 'done') this.#collector.worked();
     this.metrics.observe(event);
-    this.journal.observe(event);
+    this.eventHistory.observe(event);
     this.#reporter.sync(event);
   }
 
@@ -273,17 +273,17 @@ export class Observers {
   }
 
   #serve(signal: AbortSignal): Promise<void>[] {
-    const { events, health, http, journal, metrics, verdicts } = this;
+    const { events, health, http, eventHistory, metrics, verdicts } = this;
     const { config, connectTime, engine, fallbacks, fastPath, state } = this.#present;
     const { clock, conntrack, host, kernel, log, nodeName, routeTo, source } = this.#options;
     const mode = () => this.#present.mode().name;
     const failed = events.serverFailed.bind(events);
     const counters = this.#counters;
-    const inside = {
+    const agent = {
       clock,
       nodeName,
       state,
-      journal,
+      eventHistory,
       verdicts,
       others: this.#others,
       source,
@@ -303,9 +303,9 @@ export class Observers {
     problemMetrics(metrics.registry, {
       catchUp: verdicts.catchUp,
       counts: () => verdicts.counts,
-      healthy: () => statusNow(inside).healthy,
+      healthy: () => statusNow(agent).healthy,
     });
-    return runServers({ config, mode, http, metrics, inside, log, failed }, signal);
+    return runServers({ config, mode, http, metrics, agent, log, failed }, signal);
   }
 }
 

@@ -27,13 +27,13 @@ export class ConfigFile {
   readonly #path: string;
   readonly #watcher: DirectoryWatcher;
   /** The content that was reported last. */
-  #told: Seen;
+  #reported: Seen;
   /** The current content, and since when (performance.now), while it may still change. */
   #fresh: { readonly seen: Seen; readonly sinceMs: number } | undefined;
 
   constructor({ path, content, rescanMs = rescanDefaultMs }: ConfigFileOptions) {
     this.#path = path;
-    this.#told = content;
+    this.#reported = content;
     this.#watcher = new DirectoryWatcher(dirname(path), rescanMs);
   }
 
@@ -41,12 +41,12 @@ export class ConfigFile {
    * Watches until `signal` aborts. Reports each new content, and once per outage why the file
    * cannot be read.
    */
-  async watch(signal: AbortSignal, told: (seen: Seen) => void): Promise<void> {
+  async watch(signal: AbortSignal, report: (seen: Seen) => void): Promise<void> {
     try {
       while (!signal.aborted) {
         await this.#follow();
         const seen = this.#look();
-        if (seen !== undefined) told(seen);
+        if (seen !== undefined) report(seen);
         await this.#watcher.next(signal, this.#fresh === undefined ? undefined : settleMs);
       }
     } finally {
@@ -66,7 +66,7 @@ export class ConfigFile {
   /** The new content, once it has not changed for `settleMs`. */
   #look(): Seen | undefined {
     const seen = this.#read();
-    if (same(seen, this.#told)) {
+    if (same(seen, this.#reported)) {
       this.#fresh = undefined;
       return undefined;
     }
@@ -78,7 +78,7 @@ export class ConfigFile {
     // Timers may fire a little early.
     if (nowMs - this.#fresh.sinceMs < settleMs - 1) return undefined;
     this.#fresh = undefined;
-    this.#told = seen;
+    this.#reported = seen;
     return seen;
   }
 

@@ -29,7 +29,7 @@ const calmShare = 0.5;
 const shares = [0.8, 0.95] as const;
 
 /** The least time between two reports of the same. */
-const tellAgainMs = 5 * 60_000;
+const repeatMs = 5 * 60_000;
 
 /** The number of Service ports that a report names. */
 const named = 5;
@@ -80,14 +80,14 @@ class Warner {
     const reached = shares.filter((share) => use.entries >= share * use.limit).length;
     const level = reached + (dropped > 0 ? 1 : 0);
     const now = this.#options.clock.now();
-    const isOld = now - this.#toldAtMs >= tellAgainMs;
+    const isOld = now - this.#toldAtMs >= repeatMs;
     if (level === 0 || (level <= this.#toldLevel && !isOld)) {
       if (isOld) this.#toldLevel = 0;
       return;
     }
     this.#toldLevel = level;
     this.#toldAtMs = now;
-    await this.#tell({ ...use, dropped });
+    await this.#warn({ ...use, dropped });
   }
 
   /** Packets dropped since the last call; 0 at the first call. */
@@ -98,7 +98,7 @@ class Warner {
     return dropped - before;
   }
 
-  async #tell(use: { entries: number; limit: number; dropped: number }): Promise<void> {
+  async #warn(use: { entries: number; limit: number; dropped: number }): Promise<void> {
     const { log, events } = this.#options;
     const top = await this.#top(use.entries);
     const services = top?.services.map(nameOf) ?? [];

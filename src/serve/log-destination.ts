@@ -29,7 +29,7 @@ export class LogDestination implements DestinationStream {
   readonly #pendingBytesMax: number;
   /** Lines lost since the start, and those of them not yet reported. */
   #leftOut = 0;
-  #untold = 0;
+  #unreported = 0;
   #look: NodeJS.Timeout | undefined;
 
   constructor(options: LogDestinationOptions) {
@@ -43,12 +43,12 @@ export class LogDestination implements DestinationStream {
   }
 
   write(line: string): void {
-    this.#tell();
+    this.#reportLost();
     // The last line before the process ends is always written.
     if (!this.#hasRoom(line.length) && !line.startsWith(fatal)) {
       this.#leftOut += 1;
-      this.#untold += 1;
-      this.#look ??= setInterval(() => this.#tell(), lookMs).unref();
+      this.#unreported += 1;
+      this.#look ??= setInterval(() => this.#reportLost(), lookMs).unref();
       return;
     }
     this.#push(line);
@@ -61,15 +61,15 @@ export class LogDestination implements DestinationStream {
 
   /** After lines were lost, half of the space must be free, so that one notice reports many. */
   #hasRoom(length: number): boolean {
-    if (this.#untold > 0) return false;
+    if (this.#unreported > 0) return false;
     return this.#options.writer.pendingBytes() + length <= this.#pendingBytesMax;
   }
 
-  #tell(): void {
+  #reportLost(): void {
     const { writer, notice } = this.#options;
-    if (this.#untold === 0 || writer.pendingBytes() > this.#pendingBytesMax / 2) return;
-    const count = this.#untold;
-    this.#untold = 0;
+    if (this.#unreported === 0 || writer.pendingBytes() > this.#pendingBytesMax / 2) return;
+    const count = this.#unreported;
+    this.#unreported = 0;
     clearInterval(this.#look);
     this.#look = undefined;
     this.#push(notice(count));

@@ -73,8 +73,8 @@ export class Metrics {
     this.#own.requestDuration.observe({ verb: method, host }, durationMs / 1000);
   }
 
-  listed({ resource, way, result }: ListAttempt): void {
-    this.#own.lists.inc({ resource, way, result });
+  listed({ resource, method, result }: ListAttempt): void {
+    this.#own.lists.inc({ resource, way: method, result });
   }
 
   /** A socket for a node port on the loopback address could not be opened. */

@@ -1,7 +1,7 @@
 /** The proxy's own two HTTP servers: health, and metrics. */
 import type { Config } from '../config/config.ts';
 import type { ModeName } from '../modes/mode.ts';
-import type { Inside } from './ask/inside.ts';
+import type { AgentState } from './ask/agent-state.ts';
 import { askRoutes } from './ask/routes.ts';
 import { debugRoutes } from './debug.ts';
 import type { HttpThread } from './http/http-thread.ts';
@@ -18,7 +18,7 @@ interface ServersOptions {
   readonly mode: () => ModeName;
   readonly http: HttpThread;
   readonly metrics: Metrics;
-  readonly inside: Inside;
+  readonly agent: AgentState;
   readonly log: Logger;
   /** Called once for each server that cannot listen on its address. */
   readonly failed: (server: 'healthz' | 'metrics', error: Error) => void;
@@ -28,10 +28,10 @@ interface ServersOptions {
 const handling = { '/metrics': 'shared', '/debug/pprof/profile': 'long' } as const;
 
 /** Loads the page when it is first asked for. It never is on most nodes. */
-function pageRoute(inside: Inside): Route {
+function pageRoute(agent: AgentState): Route {
   return async (asked) => {
     const { page } = await import('./page/routes.ts');
-    return page(inside, asked);
+    return page(agent, asked);
   };
 }
 
@@ -39,7 +39,7 @@ function pageRoute(inside: Inside): Route {
  * Until `signal` aborts. Rejects when a server can't bind and the configuration calls that fatal.
  */
 export function runServers(options: ServersOptions, signal: AbortSignal): Promise<void>[] {
-  const { config, http, inside, log, metrics, mode } = options;
+  const { config, http, agent, log, metrics, mode } = options;
   const { bindAddressHardFail, healthzBindAddress, metricsBindAddress, profiling } = config();
   const debug = profiling
     ? { ...debugRoutes((verbosity) => setVerbosity(log, verbosity)), ...profileRoutes() }
@@ -51,8 +51,8 @@ export function runServers(options: ServersOptions, signal: AbortSignal): Promis
       metricsBindAddress,
       {
         ...metricsRoutes(config, mode, metrics),
-        ...askRoutes(inside),
-        '/': pageRoute(inside),
+        ...askRoutes(agent),
+        '/': pageRoute(agent),
         ...debug,
       },
     ],
@@ -60,11 +60,11 @@ export function runServers(options: ServersOptions, signal: AbortSignal): Promis
   const onBindFailure = bindAddressHardFail ? 'fail' : 'retry';
   return servers.flatMap(([name, at, routes]) => {
     if (at === undefined) return [];
-    let told = false;
+    let isReported = false;
     const problem = (error: Error): void => {
       log.error({ err: error.message }, 'Server failed');
-      if (!told) options.failed(name, error);
-      told = true;
+      if (!isReported) options.failed(name, error);
+      isReported = true;
     };
     return [serve({ http, at, routes, handling, onBindFailure, problem }, signal)];
   });

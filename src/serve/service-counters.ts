@@ -164,7 +164,7 @@ export class ServiceCounters {
       entry.endpoints = new Map();
     }
     const news: News = new Map();
-    const told = (count: Count): void => {
+    const counted = (count: Count): void => {
       const before = last.get(count.id) ?? 0;
       last.set(count.id, count.count);
       // Less than before: the element was replaced.
@@ -174,14 +174,14 @@ export class ServiceCounters {
     };
     const readAtMs = clock.now();
     // What was read in part may lack the answers to connections that were read.
-    await mode.trafficCounts?.(kernel, family, pause, told).then(
+    await mode.trafficCounts?.(kernel, family, pause, counted).then(
       () => this.#follow(news, readAtMs),
       () => undefined,
     );
     const { directory } = connectTime() ?? {};
     if (directory === undefined) return;
     const reader = { kernel, directory, family, pause };
-    await this.#connectTimeCounts.read(reader, told).catch(() => undefined);
+    await this.#connectTimeCounts.read(reader, counted).catch(() => undefined);
   }
 
   #follow(news: News, nowMs: number): void {

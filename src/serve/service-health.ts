@@ -31,7 +31,7 @@ interface ServiceHealthOptions {
   readonly observer: (event: ServiceHealthEvent) => void;
 }
 
-interface Wanted {
+interface DesiredPort {
   readonly service: string;
   /** The family of `hosts`. */
   readonly family: Family;
@@ -137,10 +137,10 @@ export class ServiceHealth {
     return port !== 0;
   }
 
-  #open(wanted: Wanted): HealthPort {
-    const { service, family, port } = wanted;
+  #open(desired: DesiredPort): HealthPort {
+    const { service, family, port } = desired;
     const { clock, http, observer } = this.#options;
-    return new HealthPort(wanted, {
+    return new HealthPort(desired, {
       clock,
       http,
       pacer: this.#pacer,
@@ -178,7 +178,7 @@ interface HealthPortOptions extends Pick<ServiceHealthOptions, 'clock' | 'http'>
 
 /** The listeners of one Service at the addresses of one family: all of them, or none. */
 class HealthPort {
-  readonly #wanted: Wanted;
+  readonly #desired: DesiredPort;
   readonly #options: HealthPortOptions;
   readonly #backoff: Backoff;
   /** The slot in which the thread finds the number of endpoints. */
@@ -188,21 +188,21 @@ class HealthPort {
   #cancelRetry = (): void => {};
   #isClosed = false;
 
-  constructor(wanted: Wanted, options: HealthPortOptions) {
-    this.#wanted = wanted;
+  constructor(desired: DesiredPort, options: HealthPortOptions) {
+    this.#desired = desired;
     this.#options = options;
-    this.#about = wanted.family;
+    this.#about = desired.family;
     this.#backoff = new Backoff(retryLimits, options.clock);
     this.#slot = options.http.takeSlot();
     void this.#listen();
   }
 
   get port(): number {
-    return this.#wanted.port;
+    return this.#desired.port;
   }
 
   is(port: number, hosts: readonly string[]): boolean {
-    return port === this.#wanted.port && hosts.join() === this.#wanted.hosts.join();
+    return port === this.#desired.port && hosts.join() === this.#desired.hosts.join();
   }
 
   /** The family that was reported last. */
@@ -228,17 +228,17 @@ class HealthPort {
     const { pacer } = this.#options;
     if (pacer.due) await pacer.rest();
     if (this.#isClosed) return;
-    const waiting = new Set(this.#wanted.hosts);
+    const waiting = new Set(this.#desired.hosts);
     // A restarted thread opens again all ports that were open.
     const opened = (host: string): void => {
       if (waiting.delete(host) && waiting.size === 0) this.#options.opened();
     };
     this.#listeners = [];
-    for (const host of this.#wanted.hosts) this.#open(host, () => opened(host));
+    for (const host of this.#desired.hosts) this.#open(host, () => opened(host));
   }
 
   #open(host: string, opened: () => void): void {
-    const { family, port, service } = this.#wanted;
+    const { family, port, service } = this.#desired;
     const [namespace = '', name = ''] = service.split('/');
     const slot = this.#slot;
     if (slot === undefined) {

@@ -1,6 +1,6 @@
 /** Logs how the source lists and watches, and how long that has been failing. */
 
-import type { Condition, ListAttempt, ListWay, Watched } from '../source/source.ts';
+import type { Condition, ListAttempt, ListMethod, Watched } from '../source/source.ts';
 import { type Resource, resources } from '../state/change.ts';
 import { pause } from '../time/clock.ts';
 import { staleAfterMs } from './health-answer.ts';
@@ -12,9 +12,9 @@ const wellCheckMs = 60_000;
 /** If a check is late by this time, the process was stopped, or the machine slept. */
 const lateMs = 10_000;
 /** A missing or silent resource is reported after this time, then each time the time doubles. */
-const firstTellMs = 10_000;
+const firstReportMs = 10_000;
 /** The longest interval between two such reports. */
-const tellAgainMs = 300_000;
+const repeatMs = 300_000;
 /** After this time the report is an error. */
 const errorAfterMs = 60_000;
 
@@ -26,7 +26,7 @@ interface SourceReportOptions {
 export class SourceReport {
   readonly #options: SourceReportOptions;
   /** The last list method of each resource. */
-  readonly #ways = new Map<Watched, ListWay>();
+  readonly #methods = new Map<Watched, ListMethod>();
   /** When to report each resource next, in milliseconds since its trouble began. */
   readonly #dueMs = new Map<Watched, number>();
 
@@ -35,12 +35,12 @@ export class SourceReport {
   }
 
   /** Logs the list method of a resource, once and whenever it changes. */
-  listed({ resource, way, result, reason }: ListAttempt): void {
-    if (result === 'failed' || this.#ways.get(resource) === way) return;
-    this.#ways.set(resource, way);
+  listed({ resource, method, result, reason }: ListAttempt): void {
+    if (result === 'failed' || this.#methods.get(resource) === method) return;
+    this.#methods.set(resource, method);
     const { log } = this.#options;
-    if (reason === undefined) log.info({ resource, method: way }, 'Using list method');
-    else log.warn({ resource, method: way, err: reason }, 'Falling back to list method');
+    if (reason === undefined) log.info({ resource, method }, 'Using list method');
+    else log.warn({ resource, method, err: reason }, 'Falling back to list method');
   }
 
   /**
@@ -52,7 +52,7 @@ export class SourceReport {
     let fromMs = lastMs;
     while (!signal.aborted) {
       const nowMs = performance.now();
-      if (nowMs - lastMs >= lateMs) fromMs = nowMs + firstTellMs;
+      if (nowMs - lastMs >= lateMs) fromMs = nowMs + firstReportMs;
       if (nowMs >= fromMs) this.check();
       const waitMs = this.#nextCheckMs();
       lastMs = nowMs + waitMs;
@@ -75,19 +75,19 @@ export class SourceReport {
       const { missingMs, silenceMs = 0, failure } = this.#options.condition(resource);
       if (missingMs !== undefined) {
         const err = failure ?? 'the API server has not answered yet';
-        this.#tell(resource, missingMs, err, 'Still waiting for the first list');
+        this.#report(resource, missingMs, err, 'Still waiting for the first list');
       } else if (silenceMs > staleAfterMs) {
         const err = failure ?? 'the API server sends nothing';
-        this.#tell(resource, silenceMs, err, 'Watch is silent');
+        this.#report(resource, silenceMs, err, 'Watch is silent');
       } else {
         this.#dueMs.delete(resource);
       }
     }
   }
 
-  #tell(resource: Watched, forMs: number, err: string, words: string): void {
-    if (forMs < (this.#dueMs.get(resource) ?? firstTellMs)) return;
-    this.#dueMs.set(resource, Math.min(2 * forMs, forMs + tellAgainMs));
+  #report(resource: Watched, forMs: number, err: string, words: string): void {
+    if (forMs < (this.#dueMs.get(resource) ?? firstReportMs)) return;
+    this.#dueMs.set(resource, Math.min(2 * forMs, forMs + repeatMs));
     const level = forMs < errorAfterMs ? 'warn' : 'error';
     const seconds = Math.round(forMs / 1000);
     this.#options.log[level]({ resource, seconds, err }, words);

@@ -5,7 +5,7 @@ import type { Logger } from './log.ts';
 import type { LifecycleMetrics } from './metrics.ts';
 
 /** The most objects of a mode that the log names; there may be thousands. */
-const objectsTold = 10;
+const namedMax = 10;
 
 export function takeoverReport(
   log: Logger,
@@ -51,7 +51,7 @@ export function takeoverReport(
       case 'replaced': {
         const { mode, by, objects } = event;
         metrics.replaced(mode, by);
-        const first = objects.slice(0, objectsTold).map(({ object }) => object);
+        const first = objects.slice(0, namedMax).map(({ object }) => object);
         const about = { mode, by, objects: objects.length, first };
         log.info(about, 'Took over from another mode; removed its objects');
         const note = `removed ${objects.length} objects of mode ${mode}, mode ${by} has taken over`;
@@ -78,7 +78,7 @@ export function takeoverReport(
       case 'foreign-table': {
         const { table, objects } = event.table;
         metrics.foreignTableReplaced();
-        const first = objects.slice(0, objectsTold);
+        const first = objects.slice(0, namedMax);
         const about = { table, objects: objects.length, first };
         log.warn(about, 'Replacing a table of our name that another program created');
         const note =

@@ -15,7 +15,7 @@ export interface SourceProblem {
 }
 
 /** The method of a list: a stream of events (KEP-3157), or pages. */
-export type ListWay = 'streaming' | 'paged';
+export type ListMethod = 'streaming' | 'paged';
 
 /** The resources that are listed and watched. */
 export type Watched = Resource | 'pods';
@@ -23,7 +23,7 @@ export type Watched = Resource | 'pods';
 /** An attempt to list one resource. */
 export interface ListAttempt {
   readonly resource: Watched;
-  readonly way: ListWay;
+  readonly method: ListMethod;
   readonly result: 'complete' | 'failed';
   /** Why it failed. For a complete list: why the other method had failed before, if it had. */
   readonly reason: string | undefined;

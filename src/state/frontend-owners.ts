@@ -75,7 +75,7 @@ type Claims = Claim | Contest;
 /** The owners, before a change, of the frontends whose owner the change may affect. */
 type Before = Map<ClaimKey, Claim | undefined>;
 
-interface Wanted {
+interface DesiredClaims {
   readonly claims: ReadonlyMap<ClaimKey, Claim>;
   /** Frontends that another port of the Service has. */
   readonly duplicates: Frontend[];
@@ -104,18 +104,18 @@ export class FrontendOwners {
     forwardings: readonly Forwarding[],
     sockets: NodeSockets = noSockets,
   ): Generator<undefined, Ownership> {
-    const wanted = yield* claimsOf(service, createdMs, forwardings, sockets);
+    const desired = yield* claimsOf(service, createdMs, forwardings, sockets);
     const before: Before = new Map();
     const conflicts: Conflict[] = [];
     this.#setHealthCheck(service, forwardings[0]?.healthCheckNodePort ?? 0, before);
     const doubtful: ClaimKey[] = [];
-    for (const [key, claim] of wanted.claims) {
+    for (const [key, claim] of desired.claims) {
       if (!this.#enter(key, claim, before)) doubtful.push(key);
     }
-    this.#withdrawAllBut(wanted.claims, service, before);
-    const lost = new Set(wanted.duplicates);
+    this.#withdrawAllBut(desired.claims, service, before);
+    const lost = new Set(desired.duplicates);
     for (const key of doubtful) {
-      const claim = wanted.claims.get(key)!;
+      const claim = desired.claims.get(key)!;
       if (!this.#owns(key, claim, conflicts)) lost.add(claim.frontend);
     }
     const transfers = this.#transfers(service, before, conflicts);
@@ -204,17 +204,17 @@ export class FrontendOwners {
     return false;
   }
 
-  #withdrawAllBut(wanted: ReadonlyMap<ClaimKey, Claim>, service: string, before: Before): void {
+  #withdrawAllBut(desired: ReadonlyMap<ClaimKey, Claim>, service: string, before: Before): void {
     const known = this.#keysOf.get(service) ?? [];
     let withdrawn = 0;
     for (const key of known) {
-      if (wanted.has(key)) continue;
+      if (desired.has(key)) continue;
       withdrawn += 1;
       this.#withdraw(key, service, before);
     }
-    if (wanted.size === 0) this.#keysOf.delete(service);
-    else if (withdrawn > 0 || known.length < wanted.size) {
-      this.#keysOf.set(service, Array.from(wanted.keys()));
+    if (desired.size === 0) this.#keysOf.delete(service);
+    else if (withdrawn > 0 || known.length < desired.size) {
+      this.#keysOf.set(service, Array.from(desired.keys()));
     }
   }
 
@@ -370,7 +370,7 @@ function* claimsOf(
   createdMs: number,
   forwardings: readonly Forwarding[],
   sockets: NodeSockets,
-): Generator<undefined, Wanted> {
+): Generator<undefined, DesiredClaims> {
   const claims = new Map<ClaimKey, Claim>();
   const duplicates: Frontend[] = [];
   const near: ClaimKey[] = [];

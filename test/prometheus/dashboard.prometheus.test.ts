@@ -68,7 +68,7 @@ function happen({ app: { metrics } }: Running): void {
   lifecycle.reloaded('unchanged');
   lifecycle.eventDropped('rate-limited');
   lifecycle.tookOver({ chains: 3 });
-  metrics.listed({ resource: 'nodes', way: 'paged', result: 'complete', reason: undefined });
+  metrics.listed({ resource: 'nodes', method: 'paged', result: 'complete', reason: undefined });
   const flows = { family, protocol: 'UDP' } as const;
   const deleted = new ConntrackEntries(family, new Uint8Array());
   conntrack.observe({ ...flows, kind: 'reconciled', durationMs: 1, examined: 0, deleted });

@@ -20,7 +20,7 @@ import { serverOf } from './server.ts';
 type Outcomes = NonNullable<ItemRate['endpoints']>[number]['outcomes'];
 type Failing = Traffic['failing'][number];
 
-interface Wanted {
+interface TopOptions {
   readonly server: string;
   readonly query: Query<'traffic'>;
   readonly intervalMs: number;
@@ -37,24 +37,24 @@ const otherLines = 3;
 
 /** Resolves to the exit code after the number of intervals that `--count` sets. */
 export const run: Run = async (given, io) => {
-  await follow(await wantedOf(given), io);
+  await follow(await optionsOf(given), io);
   return exitCodes.healthy;
 };
 
 /** Until all intervals are over, or the output is no longer read. */
-async function follow(wanted: Wanted, io: Io): Promise<void> {
+async function follow(options: TopOptions, io: Io): Promise<void> {
   const reader = readerOf(io);
   try {
-    let before = await askAll(wanted);
-    for (let told = 0; told < wanted.count; ) {
-      await reader.pause(wanted.intervalMs);
+    let before = await askAll(options);
+    for (let printed = 0; printed < options.count; ) {
+      await reader.pause(options.intervalMs);
       if (reader.signal.aborted) break;
-      const after = await askAll(wanted);
-      const rates = ratesOf(before, after, wanted.sort);
+      const after = await askAll(options);
+      const rates = ratesOf(before, after, options.sort);
       before = after;
       if (rates === undefined) continue;
-      if (!io.stdout.isPending) tell(rates, wanted, io);
-      told += 1;
+      if (!io.stdout.isPending) printRates(rates, options, io);
+      printed += 1;
     }
   } finally {
     reader.close();
@@ -63,7 +63,7 @@ async function follow(wanted: Wanted, io: Io): Promise<void> {
 }
 
 /** Rejects with a UsageError. */
-async function wantedOf(given: Given): Promise<Wanted> {
+async function optionsOf(given: Given): Promise<TopOptions> {
   const { count, interval, 'no-headers': noHeaders, output, sort = 'connections' } = given.values;
   const [word] = given.words;
   const { name: service, namespace = namespaceOf(given) } =
@@ -91,7 +91,7 @@ function numberOf(name: 'interval' | 'count', text: string | undefined, standard
   throw new UsageError(`--${name} must be a number from ${least} to 86400, not "${text}"`);
 }
 
-async function askAll({ query, server }: Wanted): Promise<Traffic> {
+async function askAll({ query, server }: TopOptions): Promise<Traffic> {
   const pages = [await ask(server, 'traffic', query)];
   for (let next = pages[0]!.continue; next !== undefined; next = pages.at(-1)!.continue) {
     pages.push(await ask(server, 'traffic', { ...query, continue: next }));
@@ -99,7 +99,7 @@ async function askAll({ query, server }: Wanted): Promise<Traffic> {
   return { ...pages[0]!, items: pages.flatMap(({ items }) => items) };
 }
 
-function tell(rates: Rates, { asJson, headings }: Wanted, { stdout }: Io): void {
+function printRates(rates: Rates, { asJson, headings }: TopOptions, { stdout }: Io): void {
   if (asJson) {
     stdout.write(`${JSON.stringify(rates)}\n`);
     return;

@@ -23,7 +23,7 @@ import { exitCodes, RefusedError, UnreachableError } from '../errors.ts';
 import { isForPeople, writerOf } from '../output.ts';
 import { blocksText, factsText, stepsText } from '../text.ts';
 import { ask } from './client.ts';
-import { readWanted, type Wanted } from './trace-wanted.ts';
+import { readTraceRequest, type TraceRequest } from './trace-request.ts';
 
 /** After this pause a SYN has passed all hooks, and an answer from a near endpoint has arrived. */
 const quietMs = 300;
@@ -32,10 +32,10 @@ const settleMs = 1000;
 /** Exit code 0: all packets were sent to endpoints, and none was refused there. */
 export const run: Run = async (given, io) => {
   const write = await writerOf(given.values.output);
-  const wanted = await readWanted(given);
+  const request = await readTraceRequest(given);
   try {
-    const { found, hasFailed } = await follow(wanted, io);
-    const { output } = wanted;
+    const { found, hasFailed } = await follow(request, io);
+    const { output } = request;
     if (!isForPeople(output)) io.stdout.write(write(found, () => ''));
     const { packets } = found;
     const isHealthy = packets.length > 0 && packets.every(({ failed }) => !failed) && !hasFailed;
@@ -50,10 +50,10 @@ export const run: Run = async (given, io) => {
 
 /** `hasFailed`: whether a packet sent by the command itself failed. */
 async function follow(
-  wanted: Wanted,
+  request: TraceRequest,
   io: Io,
 ): Promise<{ readonly found: Trace; readonly hasFailed: boolean }> {
-  const { count, output, sender, server, target, timeoutMs } = wanted;
+  const { count, output, sender, server, target, timeoutMs } = request;
   const isShown = isForPeople(output);
   const kernel = openKernel();
   const events = openKernel();
@@ -82,10 +82,10 @@ async function follow(
       explain: (from) => explanationOf(server, target, from),
       started: () => {
         if (sender.kind === 'node') probing = probes(target, count, sent, probed);
-        io.stderr.write(startText(wanted));
+        io.stderr.write(startText(request));
       },
       probed: (port) => answerTo(sent.find(({ sourcePort }) => sourcePort === port)),
-      told: (packet) => {
+      report: (packet) => {
         if (isShown) io.stdout.write(packetText(packet, target));
       },
     });
@@ -158,7 +158,7 @@ async function explanationOf(
   }
 }
 
-function startText({ count, others, sender, target, timeoutMs }: Wanted): string {
+function startText({ count, others, sender, target, timeoutMs }: TraceRequest): string {
   const what = count === 1 ? 'the next packet' : `the next ${count} packets`;
   const first = target.protocol === 'TCP' ? ' that asks for a connection' : '';
   const how = sender.kind === 'node' ? ', and sending from this node' : '';

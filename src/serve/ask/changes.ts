@@ -1,14 +1,14 @@
 /** Answers `/fairlead/v1/changes`. */
 import { apiVersion } from '../../ask/schema.ts';
 import type { ChangeList } from '../../ask/service.ts';
-import type { Inside } from './inside.ts';
+import type { AgentState } from './agent-state.ts';
 import { type RecentChange, shownChange } from './recent.ts';
 import { numberOf } from './refusal.ts';
 
 const limits = { standard: 100, most: 1000 };
 
-export function changeListOf({ journal }: Inside, query: URLSearchParams): ChangeList {
-  const items = [...journal.recent.lastFirst()].slice(0, numberOf(query, 'limit', limits));
+export function changeListOf({ eventHistory }: AgentState, query: URLSearchParams): ChangeList {
+  const items = [...eventHistory.recent.lastFirst()].slice(0, numberOf(query, 'limit', limits));
   return { apiVersion, kind: 'ChangeList', items: items.map(namedChange) };
 }
 

@@ -7,7 +7,7 @@ import { guides } from '../../modes/guides.ts';
 import type { ModeName } from '../../modes/mode.ts';
 import type { Comparison, Difference } from '../../sync/comparison.ts';
 import type { FamilySync } from '../../sync/family.ts';
-import type { Inside, RunningEngine } from './inside.ts';
+import type { AgentState, RunningEngine } from './agent-state.ts';
 import { Refusal } from './refusal.ts';
 
 const differencesMax = 500;
@@ -16,25 +16,29 @@ const repairsMax = 20;
 type Family = Diff['families'][number];
 
 /** Throws a Refusal. */
-export async function diffOf(inside: Inside): Promise<Diff> {
-  const engine = inside.engine();
+export async function diffOf(agent: AgentState): Promise<Diff> {
+  const engine = agent.engine();
   const isLive = engine?.families.every(({ progress }) => progress.phase === 'live');
   if (engine === undefined || isLive !== true) {
     throw new Refusal(503, 'the proxy is starting: ask again soon');
   }
   const families: Family[] = [];
-  for (const sync of engine.families) families.push(await compared(inside, engine, sync));
+  for (const sync of engine.families) families.push(await compared(agent, engine, sync));
   const setAside = engine.families.reduce(
     (sum, { quarantined }) => sum + [...quarantined].length,
     0,
   );
   const isSame = families.every((one) => one.differenceCount === 0 && one.waiting === 0);
-  const stale = await inside.connectTime().findStale();
+  const stale = await agent.connectTime().findStale();
   const healthy = isSame && setAside === 0 && stale.length === 0;
   return { apiVersion, kind: 'Diff', healthy, families, setAside, stale };
 }
 
-async function compared(inside: Inside, engine: RunningEngine, sync: FamilySync): Promise<Family> {
+async function compared(
+  agent: AgentState,
+  engine: RunningEngine,
+  sync: FamilySync,
+): Promise<Family> {
   const comparison = await comparisonOf(engine, sync);
   const { differences } = comparison;
   return {
@@ -42,7 +46,7 @@ async function compared(inside: Inside, engine: RunningEngine, sync: FamilySync)
     compared: comparison.compared,
     leftOut: comparison.leftOut,
     waiting: sync.progress.waiting,
-    differences: differences.slice(0, differencesMax).map((one) => shown(inside.mode(), one)),
+    differences: differences.slice(0, differencesMax).map((one) => shown(agent.mode(), one)),
     differenceCount: differences.length,
   };
 }

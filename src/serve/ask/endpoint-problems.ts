@@ -14,7 +14,7 @@ import { isNear } from '../../net/near.ts';
 import type { Seen } from '../../state/resolve.ts';
 import type { ClusterState } from '../../state/store.ts';
 import type { EndpointSlice, Service } from '../../state/types.ts';
-import type { RunningEngine } from './inside.ts';
+import type { RunningEngine } from './agent-state.ts';
 import type { Problem } from './problem.ts';
 
 /** The most endpoints or slices that a message names. */

@@ -2,7 +2,7 @@ import type { ServiceAnswer } from '../../ask/service.ts';
 import { formatAddress } from '../../net/address.ts';
 import { type FrontendKey, frontendKey } from '../../state/frontend-key.ts';
 import type { Forwarding, Frontend } from '../../state/types.ts';
-import type { RunningEngine } from './inside.ts';
+import type { RunningEngine } from './agent-state.ts';
 
 type Shown = ServiceAnswer['ports'][number]['frontends'][number];
 

@@ -1,12 +1,12 @@
 import { type Resolved, resolveInSteps, type Seen } from '../../state/resolve.ts';
 import type { Service } from '../../state/types.ts';
 import type { Pacer } from '../../time/pacer.ts';
-import type { Inside } from './inside.ts';
+import type { AgentState } from './agent-state.ts';
 import { Refusal } from './refusal.ts';
 
 /** Resolves the Service as its next change would, and records what the resolver sees. */
 export async function look(
-  { engine: running, state }: Pick<Inside, 'engine' | 'state'>,
+  { engine: running, state }: Pick<AgentState, 'engine' | 'state'>,
   service: Service,
   pacer: Pacer,
 ): Promise<{ readonly resolved: Resolved; readonly seen: readonly Seen[] }> {

@@ -2,7 +2,7 @@
 import { isSame } from '../../state/pool.ts';
 import { forwardingKey, type Service } from '../../state/types.ts';
 import type { FamilySync } from '../../sync/family.ts';
-import type { Inside } from './inside.ts';
+import type { AgentState } from './agent-state.ts';
 
 export type State = 'in force' | 'waiting' | 'set aside';
 
@@ -15,13 +15,13 @@ export function forwardingKeys({ name, namespace, ports }: Service): readonly st
 
 /** Make one for each answer: it copies the quarantine. */
 export class States {
-  readonly #inside: Inside;
+  readonly #agent: AgentState;
   readonly #families: readonly FamilySync[];
   readonly #aside: readonly ReadonlySet<string>[];
 
-  constructor(inside: Inside) {
-    this.#inside = inside;
-    this.#families = inside.engine()?.families ?? [];
+  constructor(agent: AgentState) {
+    this.#agent = agent;
+    this.#families = agent.engine()?.families ?? [];
     this.#aside = this.#families.map(
       ({ quarantined }) => new Set(Array.from(quarantined, ({ key }) => key)),
     );
@@ -32,7 +32,7 @@ export class States {
     if (this.#aside[this.#families.indexOf(sync)]?.has(key)) return 'set aside';
     const { desired, inForce } = sync;
     const isThere = desired.has(key) && isSame(inForce.get(key), desired.get(key));
-    return isThere && !this.#inside.state.isDirty(service.key) ? 'in force' : 'waiting';
+    return isThere && !this.#agent.state.isDirty(service.key) ? 'in force' : 'waiting';
   }
 
   /** The worst state of all ports of a Service. */

@@ -2,7 +2,7 @@
 import type { ProblemList } from '../../ask/problems.ts';
 import { apiVersion } from '../../ask/schema.ts';
 import { Pacer } from '../../time/pacer.ts';
-import type { Inside } from './inside.ts';
+import type { AgentState } from './agent-state.ts';
 import { look } from './look.ts';
 import { numberOf } from './refusal.ts';
 import { problemsOf } from './service-problems.ts';
@@ -13,16 +13,19 @@ const limits = { standard: 500, most: 1000 };
 
 type Item = ProblemList['items'][number];
 
-export async function problemListOf(inside: Inside, query: URLSearchParams): Promise<ProblemList> {
+export async function problemListOf(
+  agent: AgentState,
+  query: URLSearchParams,
+): Promise<ProblemList> {
   const limit = numberOf(query, 'limit', limits);
   const namespace = query.get('namespace');
   const after = query.get('continue') ?? '';
-  const { problems: proxy, services } = await statusOf(inside);
-  const { node, healthy, reasons } = totals(inside, proxy);
-  const keys = [...inside.verdicts.troubled.keys()].filter((key) => key > after).sort();
+  const { problems: proxy, services } = await statusOf(agent);
+  const { node, healthy, reasons } = totals(agent, proxy);
+  const keys = [...agent.verdicts.troubled.keys()].filter((key) => key > after).sort();
   const head = { apiVersion, kind: 'ProblemList', node, healthy, proxy } as const;
   const counts = { known: services.known, withProblems: services.withProblems };
-  const pacer = new Pacer(inside.clock, sliceMs);
+  const pacer = new Pacer(agent.clock, sliceMs);
   const items: Item[] = [];
   let last = '';
   for (const key of keys) {
@@ -30,14 +33,14 @@ export async function problemListOf(inside: Inside, query: URLSearchParams): Pro
     if (items.length === limit) {
       return { ...head, services: counts, reasons, items, continue: last };
     }
-    const item = await itemOf(inside, key, pacer);
+    const item = await itemOf(agent, key, pacer);
     if (item !== undefined) items.push(item);
     last = key;
   }
   return { ...head, services: counts, reasons, items };
 }
 
-function totals({ nodeName, verdicts }: Inside, proxy: readonly string[]) {
+function totals({ nodeName, verdicts }: AgentState, proxy: readonly string[]) {
   const { byReason, services } = verdicts.counts;
   const reasons = Array.from(byReason, ([reason, count]) => ({ reason, services: count }));
   return {
@@ -48,12 +51,12 @@ function totals({ nodeName, verdicts }: Inside, proxy: readonly string[]) {
 }
 
 /** Undefined: the Service is gone, or has no problem any more. */
-async function itemOf(inside: Inside, key: string, pacer: Pacer): Promise<Item | undefined> {
-  const service = inside.state.service(key);
+async function itemOf(agent: AgentState, key: string, pacer: Pacer): Promise<Item | undefined> {
+  const service = agent.state.service(key);
   if (service === undefined) return undefined;
-  const { resolved, seen } = await look(inside, service, pacer);
+  const { resolved, seen } = await look(agent, service, pacer);
   if (pacer.due) await pacer.rest();
-  const problems = problemsOf(inside, { service, seen, excess: resolved.excess });
+  const problems = problemsOf(agent, { service, seen, excess: resolved.excess });
   if (problems.length === 0) return undefined;
   const { name, namespace } = service;
   return {

@@ -3,9 +3,9 @@ import { type Answer, type EndpointName, endpoints } from '../../ask/endpoints.t
 import { Pacer } from '../../time/pacer.ts';
 import { jsonHeaders, type Reply, type Route, type Routes } from '../reply.ts';
 import { admit } from './admission.ts';
+import type { AgentState } from './agent-state.ts';
 import { changeListOf } from './changes.ts';
 import { diffOf } from './diff.ts';
-import type { Inside } from './inside.ts';
 import { pacedJson } from './paced-json.ts';
 import { problemListOf } from './problem-list.ts';
 import { Refusal } from './refusal.ts';
@@ -17,7 +17,7 @@ import { trafficOf } from './traffic.ts';
 
 type Answers = {
   readonly [Name in EndpointName]: (
-    inside: Inside,
+    agent: AgentState,
     query: URLSearchParams,
   ) => Answer<Name> | Promise<Answer<Name>>;
 };
@@ -36,21 +36,21 @@ const plainAnswers: Omit<Answers, 'diff'> = {
   },
 };
 
-export function askRoutes(inside: Inside): Routes {
-  const diff = sharedCall(() => diffOf(inside));
+export function askRoutes(agent: AgentState): Routes {
+  const diff = sharedCall(() => diffOf(agent));
   const answers: Answers = { ...plainAnswers, diff };
   const names = Object.keys(endpoints) as EndpointName[];
   return Object.fromEntries(
-    names.map((name) => [endpoints[name].path, route(inside, name, answers)]),
+    names.map((name) => [endpoints[name].path, route(agent, name, answers)]),
   );
 }
 
-function route(inside: Inside, name: EndpointName, answers: Answers): Route {
+function route(agent: AgentState, name: EndpointName, answers: Answers): Route {
   return async (asked) => {
     try {
       admit(asked, Object.keys(endpoints[name].query));
-      const answer = await answers[name](inside, asked.query);
-      const { pause } = new Pacer(inside.clock, sliceMs);
+      const answer = await answers[name](agent, asked.query);
+      const { pause } = new Pacer(agent.clock, sliceMs);
       return json(200, await pacedJson(answer, pause));
     } catch (error) {
       if (!(error instanceof Refusal)) throw error;

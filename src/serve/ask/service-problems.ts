@@ -8,18 +8,18 @@ import { frontendKey } from '../../state/frontend-key.ts';
 import type { Seen } from '../../state/resolve.ts';
 import type { EndpointSlice, Forwarding, Frontend, Service } from '../../state/types.ts';
 import { failureText } from '../refusal-text.ts';
+import type { AgentState, RunningEngine } from './agent-state.ts';
 import {
   emptyProblem,
   otherFamilyProblem,
   serviceAddressProblems,
   unknownNodeProblems,
 } from './endpoint-problems.ts';
-import type { Inside, RunningEngine } from './inside.ts';
 import { forwardingKeys } from './port-state.ts';
 import type { Problem, Subject } from './problem.ts';
 
-/** The parts of `Inside` that problems depend on. */
-type Known = Pick<Inside, 'state' | 'engine' | 'others'>;
+/** The parts of `AgentState` that problems depend on. */
+type Known = Pick<AgentState, 'state' | 'engine' | 'others'>;
 
 /**
  * Reasons why connections to it may fail, or a part of it is not served. Lists, metrics, the page,

@@ -10,9 +10,9 @@ import type { ClusterState } from '../../state/store.ts';
 import type { Forwarding, Service } from '../../state/types.ts';
 import { Pacer } from '../../time/pacer.ts';
 import type { ServiceTraffic } from '../service-counters.ts';
+import type { AgentState } from './agent-state.ts';
 import { EndpointsSaid } from './endpoints.ts';
 import { shownFrontend } from './frontends.ts';
-import type { Inside } from './inside.ts';
 import { look } from './look.ts';
 import { lookedUpWithin } from './lookups.ts';
 import { portRemarks } from './port-remarks.ts';
@@ -33,46 +33,46 @@ const podsPatienceMs = 2000;
 
 type Port = ServiceAnswer['ports'][number];
 
-export async function serviceOf(inside: Inside, query: URLSearchParams): Promise<ServiceAnswer> {
+export async function serviceOf(agent: AgentState, query: URLSearchParams): Promise<ServiceAnswer> {
   const endpointsMax = numberOf(query, 'endpoints', endpointLimits);
   const portsMax = numberOf(query, 'ports', portLimits);
-  const pacer = new Pacer(inside.clock, sliceMs);
-  await inside.others.refresh();
-  const service = await find(inside, query, pacer);
-  const { resolved, seen } = await look(inside, service, pacer);
+  const pacer = new Pacer(agent.clock, sliceMs);
+  await agent.others.refresh();
+  const service = await find(agent, query, pacer);
+  const { resolved, seen } = await look(agent, service, pacer);
   const asked = withPort(seen, query.get('port'));
-  const states = new States(inside);
-  const { pods, unknown } = await podsOf(inside, service, query.get('pods'));
-  const traffic = await trafficOf(inside, service, query.get('traffic'));
-  const said = await EndpointsSaid.read(inside.state.slices(service.key), pods, pacer);
+  const states = new States(agent);
+  const { pods, unknown } = await podsOf(agent, service, query.get('pods'));
+  const traffic = await trafficOf(agent, service, query.get('traffic'));
+  const said = await EndpointsSaid.read(agent.state.slices(service.key), pods, pacer);
   const ports: Port[] = [];
   let left = endpointsMax;
   for (const one of asked.slice(0, portsMax)) {
-    const port = await shownPort(inside, service, { states, said, pacer, traffic }, one, left);
+    const port = await shownPort(agent, service, { states, said, pacer, traffic }, one, left);
     left -= port.endpoints.length;
     ports.push(port);
   }
   const { excess } = resolved;
-  inside.verdicts.judge({ service, seen, excess });
-  const problems = problemsOf(inside, { service, seen: asked, excess });
+  agent.verdicts.judge({ service, seen, excess });
+  const problems = problemsOf(agent, { service, seen: asked, excess });
   return {
     apiVersion,
     kind: 'Service',
     ...headOf(service),
     state: states.of(service),
-    observed: observedOf(inside, service),
+    observed: observedOf(agent, service),
     problems: problems.map(({ text }) => text()),
     reasons: reasonsIn(problems),
     ...(unknown === undefined ? {} : { podsUnknown: unknown }),
     portCount: asked.length,
     ports,
-    changes: inside.journal.recent.of(service.key),
+    changes: agent.eventHistory.recent.of(service.key),
   };
 }
 
 /** What the kernel has counted of its ports; none: it was not asked for, or is not counted. */
 async function trafficOf(
-  { counters }: Inside,
+  { counters }: AgentState,
   { name, namespace }: Service,
   asked: string | null,
 ): Promise<readonly ServiceTraffic[]> {
@@ -93,7 +93,7 @@ interface Pods {
 
 /** The rest of the answer does not depend on the API server. */
 async function podsOf(
-  { source }: Inside,
+  { source }: AgentState,
   { name, namespace }: Service,
   asked: string | null,
 ): Promise<Pods> {
@@ -113,7 +113,7 @@ async function podsOf(
 }
 
 /** The revisions of the objects from which the Service is resolved. */
-function observedOf({ source, state }: Inside, { key }: Service): ServiceAnswer['observed'] {
+function observedOf({ source, state }: AgentState, { key }: Service): ServiceAnswer['observed'] {
   const service = source.revision('services', key);
   const slices = state.slices(key).map((slice) => {
     const revision = source.revision('endpointslices', slice.key);
@@ -124,7 +124,7 @@ function observedOf({ source, state }: Inside, { key }: Service): ServiceAnswer[
 }
 
 /** Finds the Service. Throws a Refusal if no Service or several have the name. */
-async function find({ state }: Inside, query: URLSearchParams, pacer: Pacer): Promise<Service> {
+async function find({ state }: AgentState, query: URLSearchParams, pacer: Pacer): Promise<Service> {
   const address = query.get('address');
   if (address !== null) return serviceAt(state, address, pacer);
   const name = query.get('name');
@@ -179,7 +179,7 @@ interface Sources {
 }
 
 async function shownPort(
-  inside: Inside,
+  agent: AgentState,
   service: Service,
   { states, said, pacer, traffic }: Sources,
   seen: Seen,
@@ -187,7 +187,7 @@ async function shownPort(
 ): Promise<Port> {
   const { candidates, forwarding, port } = seen;
   const { family, key } = forwarding;
-  const engine = inside.engine()!;
+  const engine = agent.engine()!;
   const sync = engine.families.find((one) => one.family === family)!;
   const inForce = sync.inForce.get(key);
   const frontends = forwarding.frontends.slice(0, frontendsMax);

@@ -4,8 +4,8 @@ import type { ServiceList } from '../../ask/service.ts';
 import { type Address, formatAddress } from '../../net/address.ts';
 import type { Service } from '../../state/types.ts';
 import { Pacer } from '../../time/pacer.ts';
+import type { AgentState } from './agent-state.ts';
 import { matchesGlob } from './glob.ts';
-import type { Inside } from './inside.ts';
 import { lookedUp } from './lookups.ts';
 import { forwardingKeys, States } from './port-state.ts';
 import { numberOf, Refusal } from './refusal.ts';
@@ -18,30 +18,30 @@ const portsMax = 100;
  */
 export const sliceMs = 0.25;
 
-export async function servicesOf(inside: Inside, query: URLSearchParams): Promise<ServiceList> {
+export async function servicesOf(agent: AgentState, query: URLSearchParams): Promise<ServiceList> {
   const limit = numberOf(query, 'limit', limits);
   const namespace = query.get('namespace');
   const name = query.get('name');
   const isOnlyTroubled = isAsked(query, 'state', 'unhealthy');
   const areTroubledFirst = isAsked(query, 'order', 'problems');
-  const selected = await selectedBy(inside, query.get('labelSelector'), namespace);
-  await inside.verdicts.catchUp();
-  const { troubled } = inside.verdicts;
-  const states = new States(inside);
-  const pacer = new Pacer(inside.clock, sliceMs);
+  const selected = await selectedBy(agent, query.get('labelSelector'), namespace);
+  await agent.verdicts.catchUp();
+  const { troubled } = agent.verdicts;
+  const states = new States(agent);
+  const pacer = new Pacer(agent.clock, sliceMs);
   const items: ServiceList['items'][number][] = [];
   let last = '';
   const first = areTroubledFirst ? troubled : new Map();
-  for (const key of keysAfter(inside, query.get('continue'), first)) {
+  for (const key of keysAfter(agent, query.get('continue'), first)) {
     if (pacer.due) await pacer.rest();
-    const service = inside.state.service(key);
+    const service = agent.state.service(key);
     if (service === undefined) continue;
     if (namespace !== null && service.namespace !== namespace) continue;
     if (selected?.has(key) === false) continue;
     if (name !== null && !matchesGlob(service.name, name)) continue;
     const reasons = troubled.get(key) ?? [];
     if (isOnlyTroubled && reasons.length === 0) continue;
-    const item = { ...itemOf(inside, service, states), reasons };
+    const item = { ...itemOf(agent, service, states), reasons };
     if (items.length === limit) return { apiVersion, kind: 'ServiceList', items, continue: last };
     items.push(item);
     last = key;
@@ -51,7 +51,7 @@ export async function servicesOf(inside: Inside, query: URLSearchParams): Promis
 
 /** Keys of the Services with these labels, which are not kept; undefined = any labels. */
 async function selectedBy(
-  { source }: Inside,
+  { source }: AgentState,
   selector: string | null,
   namespace: string | null,
 ): Promise<ReadonlySet<string> | undefined> {
@@ -68,7 +68,7 @@ function isAsked(query: URLSearchParams, name: 'state' | 'order', only: string):
 
 /** The keys of the Services after the one called `last`. Services keep their order. */
 function* keysAfter(
-  { state }: Inside,
+  { state }: AgentState,
   last: string | null,
   first: ReadonlyMap<string, unknown>,
 ): Generator<string> {
@@ -88,9 +88,9 @@ function* keysAfter(
   }
 }
 
-function itemOf(inside: Inside, service: Service, states: States) {
+function itemOf(agent: AgentState, service: Service, states: States) {
   const { clusterIPs, externalIPs, key, loadBalancerIPs, name, namespace, ports, type } = service;
-  const endpoints = inside.state.slices(key).reduce((sum, { length }) => sum + length, 0);
+  const endpoints = agent.state.slices(key).reduce((sum, { length }) => sum + length, 0);
   const keys = forwardingKeys(service);
   return {
     namespace,
@@ -102,14 +102,14 @@ function itemOf(inside: Inside, service: Service, states: States) {
       return { name, protocol, port, ...(nodePort === 0 ? {} : { nodePort }) };
     }),
     endpoints,
-    used: leastUsed(inside, keys),
+    used: leastUsed(agent, keys),
     state: states.of(service, keys),
   };
 }
 
 /** The smallest number over all ports. */
-function leastUsed(inside: Inside, keys: readonly string[]): number {
-  const families = inside.engine()?.families ?? [];
+function leastUsed(agent: AgentState, keys: readonly string[]): number {
+  const families = agent.engine()?.families ?? [];
   let least: number | undefined;
   for (const key of keys) {
     let used = 0;

@@ -11,22 +11,22 @@ import type { Quarantined } from '../../sync/quarantine.ts';
 import { connectTimeState } from '../connect-time-metrics.ts';
 import { staleAfterMs } from '../health-answer.ts';
 import { failureText } from '../refusal-text.ts';
-import type { Inside } from './inside.ts';
-import type { FamilyHistory } from './journal.ts';
+import type { AgentState } from './agent-state.ts';
+import type { FamilyHistory } from './event-history.ts';
 import { type Facts, problemsOf, remarksOf } from './problems.ts';
 
 /** The most Service ports in quarantine that the answer lists. */
 const asideMax = 100;
 
-export async function statusOf(inside: Inside): Promise<Status> {
-  await inside.verdicts.catchUp();
-  return statusNow(inside);
+export async function statusOf(agent: AgentState): Promise<Status> {
+  await agent.verdicts.catchUp();
+  return statusNow(agent);
 }
 
 /** With the known problems of Services, without checking again. */
-export function statusNow(inside: Inside): Status {
-  const { clock, host, nodeName, state } = inside;
-  const engine = inside.engine();
+export function statusNow(agent: AgentState): Status {
+  const { clock, host, nodeName, state } = agent;
+  const engine = agent.engine();
   const families = engine?.families ?? [];
   const uptimeMs = process.uptime() * 1000;
   const aside = families.flatMap((sync) =>
@@ -39,25 +39,25 @@ export function statusNow(inside: Inside): Status {
     pid: process.pid,
     started: timeText(clock.wallMs() - uptimeMs),
     uptimeSeconds: seconds(uptimeMs),
-    mode: modeOf(inside),
-    source: sourceOf(inside),
-    configHash: configHash(inside.config()),
-    watches: inside.config().source.kind === 'manifests' ? [] : watchesOf(inside),
-    families: families.map((sync) => familyOf(sync, inside.journal.of(sync.family))),
+    mode: modeOf(agent),
+    source: sourceOf(agent),
+    configHash: configHash(agent.config()),
+    watches: agent.config().source.kind === 'manifests' ? [] : watchesOf(agent),
+    families: families.map((sync) => familyOf(sync, agent.eventHistory.of(sync.family))),
     services: {
       known: state.serviceCount,
       waiting: state.dirtyCount,
       setAside: aside.length,
       overLimit: engine?.overLimit ?? 0,
-      withProblems: inside.verdicts.counts.services,
+      withProblems: agent.verdicts.counts.services,
     },
     setAside: aside.slice(0, asideMax).map(({ sync, entry }) => asideOf(sync, entry, clock.now())),
-    connectTime: connectTimeOf(inside),
-    ...fastPathOf(inside),
+    connectTime: connectTimeOf(agent),
+    ...fastPathOf(agent),
     conntrack: host && conntrackUse(host),
   };
-  const problems = problemsOf(facts, inside.health.healthy);
-  const obstructed = inside.verdicts.counts.byReason.get('rule_in_the_way') ?? 0;
+  const problems = problemsOf(facts, agent.health.healthy);
+  const obstructed = agent.verdicts.counts.byReason.get('rule_in_the_way') ?? 0;
   const remarks = remarksOf(facts, obstructed);
   return {
     apiVersion,
@@ -69,7 +69,7 @@ export function statusNow(inside: Inside): Status {
   };
 }
 
-function modeOf({ config, fallbacks, mode }: Inside): Status['mode'] {
+function modeOf({ config, fallbacks, mode }: AgentState): Status['mode'] {
   const name = mode();
   const requested = config().mode;
   const steps = fallbacks();
@@ -89,14 +89,14 @@ function modeOf({ config, fallbacks, mode }: Inside): Status['mode'] {
   };
 }
 
-function fastPathOf({ fastPath }: Inside): Pick<Status, 'fastPath'> {
+function fastPathOf({ fastPath }: AgentState): Pick<Status, 'fastPath'> {
   const state = fastPath?.().state ?? { kind: 'off' };
   if (state.kind === 'off') return {};
   const { kind, ...facts } = state;
   return { fastPath: { state: kind, ...facts } };
 }
 
-function connectTimeOf({ connectTime, engine }: Inside): Status['connectTime'] {
+function connectTimeOf({ connectTime, engine }: AgentState): Status['connectTime'] {
   const maps = (family: Family) => engine()?.maps(family);
   const families = () => engine()?.families ?? [];
   const uses = families().flatMap(({ family }) => {
@@ -125,7 +125,7 @@ function connectTimeOf({ connectTime, engine }: Inside): Status['connectTime'] {
   };
 }
 
-function sourceOf({ config, source }: Inside): Status['source'] {
+function sourceOf({ config, source }: AgentState): Status['source'] {
   const asked = config().source;
   if (asked.kind === 'manifests') return { kind: 'manifests', directory: asked.directory };
   return {
@@ -135,13 +135,13 @@ function sourceOf({ config, source }: Inside): Status['source'] {
   };
 }
 
-function watchesOf(inside: Inside): Watch[] {
-  return resources.map((resource) => watchOf(inside, resource));
+function watchesOf(agent: AgentState): Watch[] {
+  return resources.map((resource) => watchOf(agent, resource));
 }
 
 type Watch = Status['watches'][number];
 
-function watchOf({ source }: Inside, resource: Watch['resource']): Watch {
+function watchOf({ source }: AgentState, resource: Watch['resource']): Watch {
   const { silenceMs, missingMs, failure } = source.condition(resource);
   const state =
     missingMs !== undefined

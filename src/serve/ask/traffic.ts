@@ -4,7 +4,7 @@ import type { Traffic } from '../../ask/traffic.ts';
 import { Pacer } from '../../time/pacer.ts';
 import type { Outcomes } from '../failing-endpoints.ts';
 import type { EndpointTraffic, ServiceTraffic } from '../service-counters.ts';
-import type { Inside } from './inside.ts';
+import type { AgentState } from './agent-state.ts';
 import { numberOf, Refusal } from './refusal.ts';
 import { checkServed } from './service-names.ts';
 import { sliceMs } from './services.ts';
@@ -16,12 +16,12 @@ const most = Number.MAX_SAFE_INTEGER;
 /**
  * Throws a Refusal if nothing is counted (with how to change that), or the Service does not exist.
  */
-export async function trafficOf(inside: Inside, query: URLSearchParams): Promise<Traffic> {
-  const { clock, counters } = inside;
+export async function trafficOf(agent: AgentState, query: URLSearchParams): Promise<Traffic> {
+  const { clock, counters } = agent;
   const limit = numberOf(query, 'limit', limits);
   const first = numberOf(query, 'continue', { standard: 1, most });
   const known = await counters.read();
-  if (known === undefined) throw new Refusal(409, whyNot(inside));
+  if (known === undefined) throw new Refusal(409, whyNot(agent));
   const pacer = new Pacer(clock, sliceMs);
   const items: Traffic['items'][number][] = [];
   const time = new Date(clock.wallMs() - (clock.now() - known.readAtMs)).toISOString();
@@ -38,12 +38,12 @@ export async function trafficOf(inside: Inside, query: URLSearchParams): Promise
   const service = query.get('service');
   if (items.length === 0 && service !== null) {
     const namespace = query.get('namespace') ?? undefined;
-    await checkServed(inside.state, { name: service, namespace }, pacer);
+    await checkServed(agent.state, { name: service, namespace }, pacer);
   }
   return { ...head, items };
 }
 
-function whyNot({ config }: Inside): string {
+function whyNot({ config }: AgentState): string {
   if (config().serviceMetrics) return 'the proxy is starting: ask again soon';
   return (
     'traffic is not counted: start with --service-metrics, or write "serviceMetrics: true" into ' +

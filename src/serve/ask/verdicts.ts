@@ -7,13 +7,13 @@ import { type ProblemReason, reasonNames } from '../../ask/problem-reasons.ts';
 import type { Family } from '../../net/address.ts';
 import { objectKey } from '../../state/types.ts';
 import { Pacer } from '../../time/pacer.ts';
-import type { Inside } from './inside.ts';
+import type { AgentState } from './agent-state.ts';
 import { look } from './look.ts';
 import type { Judgements, Problem, Subject } from './problem.ts';
 import { ownProblems } from './service-problems.ts';
 import { sharedCall } from './shared-call.ts';
 
-type Known = Pick<Inside, 'clock' | 'engine' | 'others' | 'state'>;
+type Known = Pick<AgentState, 'clock' | 'engine' | 'others' | 'state'>;
 
 /** How long checks run in one turn of the event loop before they yield to changes. */
 const sliceMs = 0.25;

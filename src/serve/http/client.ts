@@ -2,7 +2,7 @@
 import type { Socket } from 'node:net';
 import type { Reply } from '../reply.ts';
 import type { Budget } from './budget.ts';
-import { type Member, peerOf } from './crowd.ts';
+import { type Member, peerOf } from './connection-limit.ts';
 import { Payload, type Payloads } from './payloads.ts';
 import { replyHead } from './reply-head.ts';
 import { type HttpRequest, RequestReader } from './request-reader.ts';

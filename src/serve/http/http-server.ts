@@ -8,7 +8,7 @@ import { type ProbePath, probePaths } from '../health-answer.ts';
 import { jsonHeaders, notFound, type Reply } from '../reply.ts';
 import { Budget } from './budget.ts';
 import { Client } from './client.ts';
-import { Crowd } from './crowd.ts';
+import { ConnectionLimit } from './connection-limit.ts';
 import { Forwards, noAnswer, splitTarget } from './forwards.ts';
 import { Payloads } from './payloads.ts';
 import type { Probes } from './probes.ts';
@@ -54,10 +54,10 @@ interface Listener {
 export class HttpServer {
   readonly #options: HttpServerOptions;
   readonly #listeners = new Map<number, Listener>();
-  readonly #crowds: Readonly<Record<Group, Crowd>> = {
-    healthz: new Crowd(connectionsMax.healthz),
-    metrics: new Crowd(connectionsMax.metrics),
-    'service health': new Crowd(connectionsMax['service health']),
+  readonly #limits: Readonly<Record<Group, ConnectionLimit>> = {
+    healthz: new ConnectionLimit(connectionsMax.healthz),
+    metrics: new ConnectionLimit(connectionsMax.metrics),
+    'service health': new ConnectionLimit(connectionsMax['service health']),
   };
   readonly #held = new Budget(heldBytesMax);
   readonly #payloads = new Payloads(unreadBytesMax);
@@ -101,7 +101,7 @@ export class HttpServer {
   /** Bytes that connections use now. */
   get use() {
     return {
-      connections: Object.values(this.#crowds).reduce((sum, { size }) => sum + size, 0),
+      connections: Object.values(this.#limits).reduce((sum, { size }) => sum + size, 0),
       heldBytes: this.#held.used,
       unreadBytes: this.#payloads.bytes,
       underWay: this.#forwards.underWay,
@@ -134,7 +134,7 @@ export class HttpServer {
   }
 
   #connected(listener: Listener, group: Group, socket: Socket): void {
-    const crowd = this.#crowds[group];
+    const limit = this.#limits[group];
     const client = new Client({
       socket,
       held: this.#held,
@@ -146,12 +146,12 @@ export class HttpServer {
         this.#turns.add(one.peer, { client: one, listener });
       },
       closed: (one) => {
-        crowd.delete(one);
+        limit.delete(one);
         listener.clients.delete(one);
       },
     });
     listener.clients.add(client);
-    crowd.add(client);
+    limit.add(client);
     this.#ticking ??= setInterval(() => this.#tick(), tickMs);
   }
 

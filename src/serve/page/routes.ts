@@ -1,9 +1,9 @@
 /** The page for people, at `/`. It shows the same answers as programs get, to the same clients. */
 import { endpoints } from '../../ask/endpoints.ts';
 import { admit } from '../ask/admission.ts';
+import type { AgentState } from '../ask/agent-state.ts';
 import { changeListOf } from '../ask/changes.ts';
 import { explanationOf } from '../ask/explain/explanation.ts';
-import type { Inside } from '../ask/inside.ts';
 import { numberOf, Refusal } from '../ask/refusal.ts';
 import { serviceOf } from '../ask/service.ts';
 import { servicesOf } from '../ask/services.ts';
@@ -15,7 +15,7 @@ import { html } from './html.ts';
 import { contentSecurityPolicy } from './look.ts';
 import { documentOf } from './parts.ts';
 import { serviceSection } from './service.ts';
-import { listQuery, servicesSection, wantedOf } from './services.ts';
+import { filterOf, listQuery, servicesSection } from './services.ts';
 import { nodeSection, verdict } from './status.ts';
 import { tiles } from './tiles.ts';
 
@@ -33,7 +33,7 @@ const parameters = [
   ...['namespace', 'q', 'state', 'continue', 'changes', 'service', 'more', 'to', 'from'],
 ];
 
-export async function page(inside: Inside, asked: Asked): Promise<Reply> {
+export async function page(agent: AgentState, asked: Asked): Promise<Reply> {
   try {
     admit(asked, parameters);
   } catch (error) {
@@ -42,29 +42,29 @@ export async function page(inside: Inside, asked: Asked): Promise<Reply> {
   }
   const { query } = asked;
   try {
-    return { status: 200, headers, body: await make(inside, query) };
+    return { status: 200, headers, body: await make(agent, query) };
   } catch (error) {
     if (!(error instanceof Refusal)) throw error;
-    return { status: error.status, headers, body: refusalPage(inside, error) };
+    return { status: error.status, headers, body: refusalPage(agent, error) };
   }
 }
 
-function make(inside: Inside, query: URLSearchParams): Promise<string> {
+function make(agent: AgentState, query: URLSearchParams): Promise<string> {
   const service = query.get('service');
-  if (service !== null) return servicePage(inside, service, query.get('more') === 'true');
+  if (service !== null) return servicePage(agent, service, query.get('more') === 'true');
   const to = query.get('to');
-  if (to !== null) return explainPage(inside, to.trim(), query.get('from')?.trim() ?? '');
-  return frontPage(inside, query);
+  if (to !== null) return explainPage(agent, to.trim(), query.get('from')?.trim() ?? '');
+  return frontPage(agent, query);
 }
 
-async function frontPage(inside: Inside, query: URLSearchParams): Promise<string> {
-  const wanted = wantedOf(query);
+async function frontPage(agent: AgentState, query: URLSearchParams): Promise<string> {
+  const filter = filterOf(query);
   const limit = numberOf(query, 'changes', { standard: changesShown, most: changesMost });
-  const changes = changeListOf(inside, new URLSearchParams({ limit: String(limit) }));
-  const services = await servicesOf(inside, listQuery(wanted));
-  const status = await statusOf(inside);
-  const traffic = await inside.counters.read();
-  const nowMs = inside.clock.wallMs();
+  const changes = changeListOf(agent, new URLSearchParams({ limit: String(limit) }));
+  const services = await servicesOf(agent, listQuery(filter));
+  const status = await statusOf(agent);
+  const traffic = await agent.counters.read();
+  const nowMs = agent.clock.wallMs();
   return documentOf({
     title: `${status.node}: ${status.healthy ? 'healthy' : 'unhealthy'} · Fairlead`,
     node: status.node,
@@ -72,7 +72,7 @@ async function frontPage(inside: Inside, query: URLSearchParams): Promise<string
     body: [
       verdict(status, changes.items[0], nowMs),
       tiles(status, traffic),
-      servicesSection(wanted, services, nowMs),
+      servicesSection(filter, services, nowMs),
       explainForm('', ''),
       changesSection(changes, nowMs),
       nodeSection(status, nowMs),
@@ -80,33 +80,33 @@ async function frontPage(inside: Inside, query: URLSearchParams): Promise<string
   });
 }
 
-async function servicePage(inside: Inside, key: string, isMore: boolean): Promise<string> {
+async function servicePage(agent: AgentState, key: string, isMore: boolean): Promise<string> {
   const at = key.indexOf('/');
   const query = new URLSearchParams({
     ...{ namespace: key.slice(0, at), name: key.slice(at + 1) },
     ...(isMore ? { pods: 'true', traffic: 'true' } : {}),
   });
-  const service = await serviceOf(inside, query);
+  const service = await serviceOf(agent, query);
   return documentOf({
-    title: `${key} on ${inside.nodeName} · Fairlead`,
-    node: inside.nodeName,
+    title: `${key} on ${agent.nodeName} · Fairlead`,
+    node: agent.nodeName,
     json: `${endpoints.service.path}?${query}`,
-    body: serviceSection(service, isMore, inside.clock.wallMs()),
+    body: serviceSection(service, isMore, agent.clock.wallMs()),
   });
 }
 
-async function explainPage(inside: Inside, to: string, from: string): Promise<string> {
+async function explainPage(agent: AgentState, to: string, from: string): Promise<string> {
   const query = new URLSearchParams({ to, ...(from === '' ? {} : { from }) });
-  const answer = await explanationOf(inside, query);
+  const answer = await explanationOf(agent, query);
   return documentOf({
-    title: `${to} on ${inside.nodeName} · Fairlead`,
-    node: inside.nodeName,
+    title: `${to} on ${agent.nodeName} · Fairlead`,
+    node: agent.nodeName,
     json: `${endpoints.explain.path}?${query}`,
     body: explanationSection(answer, to, from),
   });
 }
 
-function refusalPage({ nodeName }: Inside, { message }: Refusal): string {
+function refusalPage({ nodeName }: AgentState, { message }: Refusal): string {
   return documentOf({
     title: 'No answer · Fairlead',
     node: nodeName,

@@ -7,7 +7,7 @@ import { live, servicesPath, table } from './parts.ts';
 const perPage = 100;
 
 /** The reader's filter; empty = no restriction. */
-export interface Wanted {
+export interface ServiceFilter {
   readonly namespace: string;
   /** Part of a name, or a pattern with `*` and `?`. */
   readonly q: string;
@@ -15,13 +15,13 @@ export interface Wanted {
   readonly continue: string;
 }
 
-export function wantedOf(query: URLSearchParams): Wanted {
+export function filterOf(query: URLSearchParams): ServiceFilter {
   const of = (name: string): string => query.get(name)?.trim() ?? '';
   return { namespace: of('namespace'), q: of('q'), state: of('state'), continue: of('continue') };
 }
 
 /** The parameters of the question to the API. */
-export function listQuery({ namespace, q, ...rest }: Wanted): URLSearchParams {
+export function listQuery({ namespace, q, ...rest }: ServiceFilter): URLSearchParams {
   const name = q === '' || /[*?]/.test(q) ? q : `*${q}*`;
   const fields = Object.entries({
     ...{ namespace, name, ...rest },
@@ -30,15 +30,15 @@ export function listQuery({ namespace, q, ...rest }: Wanted): URLSearchParams {
   return new URLSearchParams(fields.filter(([, value]) => value !== ''));
 }
 
-export function servicesSection(wanted: Wanted, list: ServiceList, nowMs: number): Html {
+export function servicesSection(filter: ServiceFilter, list: ServiceList, nowMs: number): Html {
   const none = html`<p>No Services.</p>`;
   const shown = list.items.length === 0 ? none : table(servicesTable(list), nowMs);
   return html`<h2 id="services">Services</h2>
-${searchForm(wanted)}${live('service-list', [shown, pages(wanted, list)])}`;
+${searchForm(filter)}${live('service-list', [shown, pages(filter, list)])}`;
 }
 
 /** The search form. It is not a live part, because the reader may be typing in it. */
-function searchForm({ namespace, q, state }: Wanted): Html {
+function searchForm({ namespace, q, state }: ServiceFilter): Html {
   const isAll = namespace === '' && q === '' && state === '';
   const option = (value: string, text: string): Html =>
     html`<option value="${value}"${state === value ? html` selected` : ''}>${text}</option>`;
@@ -52,14 +52,14 @@ ${isAll ? undefined : html`<a href="/#services">Show all</a>`}
 `;
 }
 
-function pages(wanted: Wanted, { continue: next }: ServiceList): Content {
+function pages(filter: ServiceFilter, { continue: next }: ServiceList): Content {
   const links = [
-    ...(wanted.continue === ''
+    ...(filter.continue === ''
       ? []
-      : [html`<a href="${servicesPath({ ...wanted, continue: '' })}">First page</a> `]),
+      : [html`<a href="${servicesPath({ ...filter, continue: '' })}">First page</a> `]),
     ...(next === undefined
       ? []
-      : [html`<a href="${servicesPath({ ...wanted, continue: next })}" rel="next">Next page</a>`]),
+      : [html`<a href="${servicesPath({ ...filter, continue: next })}" rel="next">Next page</a>`]),
   ];
   return links.length === 0 ? undefined : html`<nav aria-label="Pages of Services">${links}</nav>`;
 }

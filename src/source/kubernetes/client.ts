@@ -2,12 +2,12 @@ import { pipeline, type Readable } from 'node:stream';
 import { finished } from 'node:stream/promises';
 import type { SecureContext } from 'node:tls';
 import { createGunzip } from 'node:zlib';
-import { circleAdvice } from './circle.ts';
 import { type ContentTypeOptions, ContentTypes, type Form, jsonType } from './content-types.ts';
 import { CredentialReader } from './credentials.ts';
 import { ApiError, describeNetworkError, isUnreached, StreamError, statusError } from './errors.ts';
 import { proxyText } from './http-proxy.ts';
 import { type AccessOptions, type ClusterAccess, readAccess } from './kubeconfig.ts';
+import { ownServiceAdvice } from './own-service-guard.ts';
 import { readStatus } from './protobuf/encoding.ts';
 import { RateLimiter } from './rate-limiter.ts';
 import {
@@ -80,7 +80,7 @@ export class ApiClient {
     this.#userAgent = options.userAgent;
     this.#observer = options.observer ?? (() => {});
     this.#way = access.proxy === undefined ? '' : ` through the proxy ${proxyText(access.proxy)}`;
-    const advice = circleAdvice(access.server, options.environment ?? process.env);
+    const advice = ownServiceAdvice(access.server, options.environment ?? process.env);
     this.#advice = advice === undefined ? '' : `; ${advice}`;
   }
 

@@ -1,5 +1,5 @@
+import type { Framed } from './chunks.ts';
 import type { Form } from './content-types.ts';
-import type { Framed } from './pieces.ts';
 import { LineFramer, ListSplitter } from './stream.ts';
 import { parseWatchEvent, type WatchEvent } from './watch-event.ts';
 

@@ -2,7 +2,7 @@ import { Backoff, requestBackoff } from '../../time/backoff.ts';
 import { pause, systemClock } from '../../time/clock.ts';
 import type { Pacer } from '../../time/pacer.ts';
 import type { RawObject } from '../decode/field-reader.ts';
-import type { Condition, ListWay, Watched } from '../source.ts';
+import type { Condition, ListMethod, Watched } from '../source.ts';
 import { ApiStream } from './api-stream.ts';
 import type { ApiClient, Query } from './client.ts';
 import { type ObjectDelivery, resourceVersionOf } from './delivery.ts';
@@ -16,14 +16,14 @@ import {
   StreamError,
   statusError,
 } from './errors.ts';
-import { ListWays } from './list-ways.ts';
-import { Listing } from './listing.ts';
+import { ListMethods } from './list-methods.ts';
 import { NextWatch } from './next-watch.ts';
 import { readList } from './paged-list.ts';
 import { type ReflectorSink, ResourceStatus } from './resource-status.ts';
 import { isNewer } from './resource-version.ts';
-import { SetBackProbe } from './set-back-probe.ts';
+import { RollbackProbe } from './rollback-probe.ts';
 import type { ReflectorTiming } from './timing.ts';
+import { UnfinishedList } from './unfinished-list.ts';
 import { endsInitialEvents, type WatchEvent } from './watch-event.ts';
 import { WatchFlow } from './watch-flow.ts';
 
@@ -77,20 +77,20 @@ export class Reflector {
   readonly #backoff: Backoff;
   readonly #listBackoff: Backoff;
   readonly #absentBackoff: Backoff;
-  readonly #ways: ListWays;
+  readonly #methods: ListMethods;
   readonly #status: ResourceStatus;
   /** Why the other list method has just failed. */
-  #detour: string | undefined;
+  #fallbackReason: string | undefined;
   /** A first list from the server's cache has failed. */
   #cacheFailed = false;
   #listedAtMs = Number.NEGATIVE_INFINITY;
-  #list: Listing | undefined;
+  #list: UnfinishedList | undefined;
   /** The position of the watch; undefined = a list is needed. */
   #resourceVersion: string | undefined;
   #startMaxMs: number;
   #refusals = 0;
   readonly #flow: WatchFlow;
-  readonly #probe: SetBackProbe;
+  readonly #probe: RollbackProbe;
 
   constructor(target: Target, parts: ReflectorParts) {
     const { timing, sink } = parts;
@@ -108,10 +108,10 @@ export class Reflector {
       requestBackoff(timing.absentRetryBaseMs, timing.absentRetryMaxMs),
       systemClock,
     );
-    this.#ways = new ListWays(timing.pagesFirstMs);
+    this.#methods = new ListMethods(timing.pagesFirstMs);
     this.#status = new ResourceStatus(target.resource, sink);
     this.#flow = new WatchFlow(timing);
-    this.#probe = new SetBackProbe(timing);
+    this.#probe = new RollbackProbe(timing);
     this.#startMaxMs = timing.idleTimeoutMs;
   }
 
@@ -145,10 +145,10 @@ export class Reflector {
   /** The watch that delivers a streaming list; undefined if a paged list is complete. */
   async #beginList(signal: AbortSignal): Promise<Watch | undefined> {
     if (performance.now() - this.#listedAtMs > calmMs) this.#listBackoff.reset();
-    else if (this.#detour === undefined) await pause(this.#listBackoff.failed(), signal);
-    const way = this.#ways.choose(performance.now());
-    this.#list = new Listing(way, this.#parts.delivery);
-    if (way === 'streaming') {
+    else if (this.#fallbackReason === undefined) await pause(this.#listBackoff.failed(), signal);
+    const method = this.#methods.choose(performance.now());
+    this.#list = new UnfinishedList(method, this.#parts.delivery);
+    if (method === 'streaming') {
       const query = { sendInitialEvents: 'true', resourceVersionMatch: 'NotOlderThan' };
       return await this.#openWatch(signal, query);
     }
@@ -186,16 +186,16 @@ export class Reflector {
     this.#resourceVersion = resourceVersion;
     this.#cacheFailed = false;
     this.#listedAtMs = performance.now();
-    this.#ways.succeeded(list.way, this.#listedAtMs);
-    this.#listed(list.way, 'complete', this.#detour);
-    this.#detour = undefined;
+    this.#methods.succeeded(list.method, this.#listedAtMs);
+    this.#listed(list.method, 'complete', this.#fallbackReason);
+    this.#fallbackReason = undefined;
     this.#refusals = 0;
-    if (list.way === 'streaming') this.#goesWell();
+    if (list.method === 'streaming') this.#goesWell();
     this.#status.markSynced();
   }
 
-  #listed(way: ListWay, result: 'complete' | 'failed', reason: string | undefined): void {
-    this.#parts.sink.listed({ resource: this.#target.resource, way, result, reason });
+  #listed(method: ListMethod, result: 'complete' | 'failed', reason: string | undefined): void {
+    this.#parts.sink.listed({ resource: this.#target.resource, method, result, reason });
   }
 
   async #isSetBack(position: string, signal: AbortSignal): Promise<boolean> {
@@ -227,7 +227,7 @@ export class Reflector {
     { path, query: selectors }: NonNullable<Target['part']> = this.#target,
   ): Promise<ApiStream> {
     const { client, timing } = this.#parts;
-    const isStreamingList = this.#list?.way === 'streaming';
+    const isStreamingList = this.#list?.method === 'streaming';
     const waitsForStart = !isStreamingList && query.limit !== '1';
     const options = {
       startMaxMs: isStreamingList ? timing.listIdleMs : this.#startMaxMs,
@@ -327,7 +327,7 @@ export class Reflector {
     else this.#takeNews(event);
   }
 
-  #takeListed(event: WatchEvent, list: Listing, stream: ApiStream): void {
+  #takeListed(event: WatchEvent, list: UnfinishedList, stream: ApiStream): void {
     const key = event.type === 'DELETED' ? this.#parts.delivery.keyOf(event.object) : undefined;
     if (endsInitialEvents(event)) {
       this.#completeList(resourceVersionOf(event.object));
@@ -374,8 +374,8 @@ export class Reflector {
     const reason = error instanceof Error ? error.message : String(error);
     const wasAnswered = error instanceof ApiError || error instanceof StreamError;
     if (list !== undefined && wasAnswered) {
-      this.#listFailed(list.way, reason);
-      if (list.way === 'streaming') return pause(retryAfterMs(error), signal);
+      this.#listFailed(list.method, reason);
+      if (list.method === 'streaming') return pause(retryAfterMs(error), signal);
     }
     const firstMaxMs = this.#parts.timing.backoffFirstMaxMs;
     const delayMs = this.#backoff.failed(this.#status.synced ? undefined : firstMaxMs);
@@ -391,11 +391,11 @@ export class Reflector {
   }
 
   /** After a failed stream, pages are tried immediately. If these fail too, it waits. */
-  #listFailed(way: ListWay, reason: string): void {
-    this.#listed(way, 'failed', reason);
-    this.#ways.failed(way);
-    this.#detour = way === 'streaming' ? reason : undefined;
-    if (way === 'paged') this.#cacheFailed = !this.#cacheFailed;
+  #listFailed(method: ListMethod, reason: string): void {
+    this.#listed(method, 'failed', reason);
+    this.#methods.failed(method);
+    this.#fallbackReason = method === 'streaming' ? reason : undefined;
+    if (method === 'paged') this.#cacheFailed = !this.#cacheFailed;
   }
 
   /** Whether a watch from this resourceVersion can never succeed. */

@@ -1,5 +1,5 @@
+import { Chunks, type Framed } from './chunks.ts';
 import { StreamError } from './errors.ts';
-import { type Framed, Pieces } from './pieces.ts';
 
 const newline = 0x0a;
 const quote = 0x22;
@@ -19,10 +19,10 @@ const envelopeBytesMax = 1024 * 1024;
  * longer than `bytesMax` is not kept in memory.
  */
 export class LineFramer {
-  readonly #pieces: Pieces;
+  readonly #chunks: Chunks;
 
   constructor(bytesMax: number) {
-    this.#pieces = new Pieces(bytesMax);
+    this.#chunks = new Chunks(bytesMax);
   }
 
   /** The lines that end in this chunk, without newlines; empty ones are left out. */
@@ -31,16 +31,16 @@ export class LineFramer {
     for (;;) {
       const end = chunk.indexOf(newline, start);
       if (end < 0) break;
-      const line = this.#pieces.end(chunk.subarray(start, end));
+      const line = this.#chunks.end(chunk.subarray(start, end));
       start = end + 1;
       if (line.length > 0) yield line;
     }
-    this.#pieces.add(chunk.subarray(start));
+    this.#chunks.add(chunk.subarray(start));
   }
 
   /** Bytes of an incomplete line. */
   get pendingBytes(): number {
-    return this.#pieces.length;
+    return this.#chunks.length;
   }
 }
 
@@ -50,8 +50,8 @@ export class LineFramer {
  * ends of objects; JSON.parse checks their syntax.
  */
 export class ListSplitter {
-  readonly #item: Pieces;
-  readonly #envelope = new Pieces(envelopeBytesMax);
+  readonly #item: Chunks;
+  readonly #envelope = new Chunks(envelopeBytesMax);
   /** The current position: around the items, between them, or inside one. */
   #part: 'envelope' | 'items' | 'item' = 'envelope';
   /** Open braces and brackets, within the envelope or the item. */
@@ -63,7 +63,7 @@ export class ListSplitter {
   #itemsSeen = false;
 
   constructor(itemBytesMax: number) {
-    this.#item = new Pieces(itemBytesMax);
+    this.#item = new Chunks(itemBytesMax);
   }
 
   /** The items that end in this chunk. Throws a StreamError if this is not a list. */

@@ -11,9 +11,9 @@ import { endingOf } from './ending.ts';
 import { Explained } from './explained.ts';
 import { type Headers, sourceText } from './headers.ts';
 import { markingTable } from './marking-table.ts';
+import { describePacket } from './packet-description.ts';
 import { type Packet, Packets } from './packets.ts';
 import { Ruleset } from './ruleset.ts';
-import { tell } from './story.ts';
 import { type Sender, type Target, targetText } from './target.ts';
 
 export type TracedPacket = Trace['packets'][number];
@@ -41,7 +41,7 @@ export interface TraceOptions {
   readonly explain: (from: string) => Promise<Explanation | undefined>;
   /** Called when tracing has begun. */
   readonly started: () => void;
-  readonly told: (packet: TracedPacket) => void;
+  readonly report: (packet: TracedPacket) => void;
   /** The result of the probe that was sent from this port; undefined: there was none. */
   readonly probed: (sourcePort: number) => TracedPacket['answered'];
   readonly table: string;
@@ -65,23 +65,23 @@ export async function trace(options: TraceOptions): Promise<TraceResult> {
   started();
   const packets = new Packets(table);
   const stage = { ruleset: new Ruleset(kernel), interfaceName: options.interfaceName };
-  const told: TracedPacket[] = [];
+  const described: TracedPacket[] = [];
   let hasLost = false;
   const endMs = performance.now() + timeoutMs;
-  while (told.length < count && !signal.aborted) {
+  while (described.length < count && !signal.aborted) {
     const { consistent, records } = await readEvents(events, lookMs);
     hasLost ||= !consistent;
     const nowMs = performance.now();
     for (const one of records) if (one.kind === 'nftraceEvent') packets.take(one, nowMs);
-    while (told.length < packets.all.length) {
-      const packet = packets.all[told.length]!;
+    while (described.length < packets.all.length) {
+      const packet = packets.all[described.length]!;
       if (nowMs - packet.lastMs < options.quietMs) break;
-      told.push(await toldOf(packet, options, stage));
-      options.told(told.at(-1)!);
+      described.push(await descriptionOf(packet, options, stage));
+      options.report(described.at(-1)!);
     }
-    if (nowMs > endMs && told.length === packets.all.length) break;
+    if (nowMs > endMs && described.length === packets.all.length) break;
   }
-  return { packets: told, hasLost };
+  return { packets: described, hasLost };
 }
 
 function readEvents(events: Kernel, waitMs: number) {
@@ -104,27 +104,28 @@ async function mark(kernel: Kernel, ops: Uint8Array): Promise<void> {
   throw new KernelError({ operation: 'nft.trace', subject: 'the table of the trace', code, words });
 }
 
-async function toldOf(
+async function descriptionOf(
   packet: Packet,
   options: TraceOptions,
-  stage: Omit<Parameters<typeof tell>[1], 'explained'>,
+  stage: Omit<Parameters<typeof describePacket>[1], 'explained'>,
 ): Promise<TracedPacket> {
   const { headers, visits } = packet;
   const { inputInterface } = visits[0]!;
   const from = inputInterface === 0 ? 'node' : formatAddress(headers.source);
   const explanation = await options.explain(from);
   const explained = new Explained(explanation?.steps ?? []);
-  const story = await tell(packet, { ...stage, explained });
-  const isGoing = story.outcome === 'endpoint' || story.outcome === 'untranslated';
+  const description = await describePacket(packet, { ...stage, explained });
+  const isGoing = description.outcome === 'endpoint' || description.outcome === 'untranslated';
   const answered = isGoing
-    ? (options.probed(headers.sourcePort) ?? (await answerOf(headers, isByRules(story), options)))
+    ? (options.probed(headers.sourcePort) ??
+      (await answerOf(headers, isByRules(description), options)))
     : undefined;
   return {
     source: sourceText(headers),
     interface: inputInterface === 0 ? undefined : options.interfaceName(inputInterface),
-    ...story,
+    ...description,
     answered,
-    ...endingOf({ ...story, answered }, options.target.protocol),
+    ...endingOf({ ...description, answered }, options.target.protocol),
     explained: explanation && explainedOf(explanation),
   };
 }

@@ -113,8 +113,8 @@ describe('access to answers', () => {
   const plain = { method: 'GET', query: new URLSearchParams(), accept: '', acceptEncoding: '' };
 
   function ask(peer: string, host: string): ReturnType<Route> {
-    const inside = {} as Parameters<typeof askRoutes>[0];
-    const route = askRoutes(inside)['/fairlead/v1/status']!;
+    const agent = {} as Parameters<typeof askRoutes>[0];
+    const route = askRoutes(agent)['/fairlead/v1/status']!;
     return route({ ...plain, peer, host, body: '' });
   }
 

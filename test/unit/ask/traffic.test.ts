@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { trafficSchema } from '../../../src/ask/traffic.ts';
 import { ratesOf } from '../../../src/cli/ask/rates.ts';
-import type { Inside } from '../../../src/serve/ask/inside.ts';
+import type { AgentState } from '../../../src/serve/ask/agent-state.ts';
 import { trafficOf } from '../../../src/serve/ask/traffic.ts';
 import type { ServiceTraffic } from '../../../src/serve/service-counters.ts';
 import { ToyClock } from '../sync/double.ts';
@@ -19,16 +19,19 @@ function counted(service: string, connections: number, refused = 0): ServiceTraf
   };
 }
 
-function insideOf(services: readonly ServiceTraffic[] | undefined, serviceMetrics = false): Inside {
+function agentStateOf(
+  services: readonly ServiceTraffic[] | undefined,
+  serviceMetrics = false,
+): AgentState {
   const clock = new ToyClock();
   const read = async () => services && { readAtMs: clock.now(), services, failing: [] };
   const state = { service: () => undefined, serviceKeys: () => ['ns/web'], unserved: new Map() };
   const parts = { clock, state, counters: { read }, config: () => ({ serviceMetrics }) };
-  return parts as unknown as Inside;
+  return parts as unknown as AgentState;
 }
 
 async function trafficFor(query: string, services: readonly ServiceTraffic[]) {
-  const traffic = await trafficOf(insideOf(services), new URLSearchParams(query));
+  const traffic = await trafficOf(agentStateOf(services), new URLSearchParams(query));
   expect(problems(trafficSchema.json, traffic)).toEqual([]);
   return traffic;
 }
@@ -88,7 +91,7 @@ describe('/fairlead/v1/traffic', () => {
     [false, /--service-metrics.*"serviceMetrics: true"/],
     [true, /^the proxy is starting/],
   ])('reports why there are no counters (serviceMetrics: %s)', async (serviceMetrics, reason) => {
-    const asked = trafficOf(insideOf(undefined, serviceMetrics), new URLSearchParams());
+    const asked = trafficOf(agentStateOf(undefined, serviceMetrics), new URLSearchParams());
     await expect(asked).rejects.toThrow(reason);
   });
 });

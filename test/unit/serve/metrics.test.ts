@@ -276,8 +276,8 @@ describe('the metrics', () => {
       'fairlead_first_list_missing_seconds{resource="servicecidrs"} 0',
     ]);
     const list = { resource: 'nodes', reason: undefined } as const;
-    metrics.listed({ ...list, way: 'streaming', result: 'failed' });
-    metrics.listed({ ...list, way: 'paged', result: 'complete' });
+    metrics.listed({ ...list, method: 'streaming', result: 'failed' });
+    metrics.listed({ ...list, method: 'paged', result: 'complete' });
     expect(await lines('fairlead_lists_total')).toEqual([
       'fairlead_lists_total{resource="nodes",way="streaming",result="failed"} 1',
       'fairlead_lists_total{resource="nodes",way="paged",result="complete"} 1',

@@ -117,11 +117,11 @@ it('a silent watch is reported when it has been silent for too long, without ear
 it('the list method is logged once, and when it changes', () => {
   const { report, lines } = start();
   const list = { resource: 'services', reason: undefined } as const;
-  report.listed({ ...list, way: 'streaming', result: 'failed', reason: 'no such thing' });
-  report.listed({ ...list, way: 'paged', result: 'complete', reason: 'no such thing' });
-  report.listed({ ...list, way: 'paged', result: 'complete' });
-  report.listed({ ...list, way: 'streaming', result: 'complete' });
-  report.listed({ ...list, way: 'streaming', result: 'complete' });
+  report.listed({ ...list, method: 'streaming', result: 'failed', reason: 'no such thing' });
+  report.listed({ ...list, method: 'paged', result: 'complete', reason: 'no such thing' });
+  report.listed({ ...list, method: 'paged', result: 'complete' });
+  report.listed({ ...list, method: 'streaming', result: 'complete' });
+  report.listed({ ...list, method: 'streaming', result: 'complete' });
   expect(lines).toEqual([
     {
       level: 'warn',

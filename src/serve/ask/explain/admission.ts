@@ -4,12 +4,12 @@ import { formatAddress, formatCIDR } from '../../../net/address.ts';
 import { sameBytes } from '../../../net/bytes.ts';
 import { rangesHold } from '../../../net/interval.ts';
 import type { Forwarding } from '../../../state/types.ts';
-import type { Scene } from './scene.ts';
+import type { ExplainInput } from './input.ts';
 import type { Holder } from './search.ts';
 
 /** Undefined when there are no source ranges: all clients may connect. */
 export function admissionOf(
-  { client, engine }: Scene,
+  { client, engine }: ExplainInput,
   { forwarding, frontend }: Holder,
 ): { readonly isIn: boolean; readonly text: string } | undefined {
   const allowed = allowedClients(forwarding, frontend);
@@ -27,8 +27,8 @@ export function admissionOf(
 
 /** The address of the client, if it is known. */
 function addressIn(
-  { address, kind }: Scene['client'],
-  nodeAddresses: Scene['engine']['context']['nodeAddresses'],
+  { address, kind }: ExplainInput['client'],
+  nodeAddresses: ExplainInput['engine']['context']['nodeAddresses'],
   { family }: Forwarding,
 ): Uint8Array | undefined {
   if (address !== undefined) return address.bytes;

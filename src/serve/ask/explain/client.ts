@@ -12,7 +12,7 @@ import {
 } from '../../../net/address.ts';
 import { noSockets } from '../../../state/node-sockets.ts';
 import type { ResolveContext } from '../../../state/resolve.ts';
-import type { Inside } from '../inside.ts';
+import type { AgentState } from '../agent-state.ts';
 import { lookedUp } from '../lookups.ts';
 import { Refusal } from '../refusal.ts';
 
@@ -24,7 +24,7 @@ export interface Client {
 
 /** What the classification of a client depends on. */
 interface Surroundings {
-  readonly inside: Inside;
+  readonly agent: AgentState;
   readonly config: ModeConfig;
   readonly context: ResolveContext;
   /** The destination of the packet. */
@@ -62,15 +62,15 @@ async function podClient(
   name: string,
   surroundings: Surroundings,
 ): Promise<Client> {
-  const { config, inside } = surroundings;
-  const pod = await lookedUp((signal) => inside.source.lookup.pod(namespace, name, signal));
+  const { config, agent } = surroundings;
+  const pod = await lookedUp((signal) => agent.source.lookup.pod(namespace, name, signal));
   const addresses = pod.addresses.map((text) => parseAddress(text));
   const address = addresses.find((one) => one?.family === config.family);
   if (address === undefined) {
     throw new Refusal(404, `pod ${namespace}/${name} has no ${config.family} address`);
   }
   const { kind, because } = kindOf(address, surroundings);
-  const isElsewhere = pod.nodeName !== '' && pod.nodeName !== inside.nodeName;
+  const isElsewhere = pod.nodeName !== '' && pod.nodeName !== agent.nodeName;
   const where = isElsewhere ? `; its packets meet the proxy of node ${pod.nodeName} instead` : '';
   return {
     kind,
@@ -81,7 +81,7 @@ async function podClient(
 
 function kindOf(
   address: Address,
-  { config, context, inside }: Surroundings,
+  { config, context, agent }: Surroundings,
 ): Pick<Client, 'kind' | 'because'> {
   const { addresses } = context.nodeSockets ?? noSockets;
   const detector = config.localDetector;
@@ -98,7 +98,7 @@ function kindOf(
       : { kind: 'outside', because: `${text} is no address that ${describeDetector(detector)}` };
   }
   // The rules match the interface, and an address does not determine it.
-  const pods = (inside.state.node?.podCIDRs ?? []).map((cidr) => parseCIDR(cidr));
+  const pods = (agent.state.node?.podCIDRs ?? []).map((cidr) => parseCIDR(cidr));
   const isOurs = pods.some((cidr) => cidr !== undefined && cidrContains(cidr, address));
   return isOurs
     ? { kind: 'pod', because: `${text} is of this node's podCIDRs` }

@@ -7,41 +7,44 @@ import { type Protocol, protocols } from '../../../net/protocol.ts';
 import type { Seen } from '../../../state/resolve.ts';
 import { objectKey } from '../../../state/types.ts';
 import { Pacer } from '../../../time/pacer.ts';
+import type { AgentState } from '../agent-state.ts';
 import { serviceAddresses, unknownNodeProblems } from '../endpoint-problems.ts';
-import type { Inside } from '../inside.ts';
 import { Refusal } from '../refusal.ts';
 import { sliceMs } from '../services.ts';
 import { readClient } from './client.ts';
-import { hurdlesOf, obstaclesOf, unroutable } from './hurdles.ts';
+import type { ExplainInput } from './input.ts';
+import { withoutHolder } from './no-holder.ts';
+import { hurdlesOf, obstaclesOf, unroutable } from './obstacles.ts';
+import { pathOf } from './path.ts';
 import { readQuestion } from './question.ts';
-import type { Scene } from './scene.ts';
 import { claimed, type Holder, searchBoth } from './search.ts';
 import { seenOf } from './selection.ts';
-import { isInForce, warningsOf } from './standing.ts';
-import { strayOf } from './stray.ts';
-import { wayOf } from './way.ts';
+import { isInForce, warningsOf } from './warnings.ts';
 
 /** Throws a Refusal. */
-export async function explanationOf(inside: Inside, query: URLSearchParams): Promise<Explanation> {
-  const pacer = new Pacer(inside.clock, sliceMs);
-  const { protocols, scene } = await sceneOf(inside, query, pacer);
-  const first = await explain(scene, pacer);
+export async function explanationOf(
+  agent: AgentState,
+  query: URLSearchParams,
+): Promise<Explanation> {
+  const pacer = new Pacer(agent.clock, sliceMs);
+  const { protocols, input } = await sceneOf(agent, query, pacer);
+  const first = await explain(input, pacer);
   const also: Explained[] = [];
   for (const protocol of protocols.slice(1)) {
-    also.push(await explain({ ...scene, target: { ...scene.target, protocol } }, pacer));
+    also.push(await explain({ ...input, target: { ...input.target, protocol } }, pacer));
   }
   return { apiVersion, kind: 'Explanation', ...first, ...(also.length > 0 && { also }) };
 }
 
-async function explain(scene: Scene, pacer: Pacer): Promise<Explained> {
-  const { client, sync, target } = scene;
-  const { inForce, desired } = await searchBoth(scene, pacer);
+async function explain(input: ExplainInput, pacer: Pacer): Promise<Explained> {
+  const { client, sync, target } = input;
+  const { inForce, desired } = await searchBoth(input, pacer);
   const { holder } = inForce;
-  const seen = holder && (await seenOf(scene, holder));
+  const seen = holder && (await seenOf(input, holder));
   const { address, because, kind } = client;
-  const services = serviceAddressesOf(scene, seen);
-  const routes = await unroutable(scene, holder);
-  const obstacles = await obstaclesOf(scene, holder);
+  const services = serviceAddressesOf(input, seen);
+  const routes = await unroutable(input, holder);
+  const obstacles = await obstaclesOf(input, holder);
   return {
     to: {
       address: formatAddress(target.address.bytes),
@@ -51,18 +54,18 @@ async function explain(scene: Scene, pacer: Pacer): Promise<Explained> {
     },
     from: { kind, address: address && formatAddress(address.bytes), because },
     warnings: [
-      ...warningsOf(scene, holder, desired),
+      ...warningsOf(input, holder, desired),
       ...services.map(({ text }) => text()),
-      ...unknownNodes(scene, seen),
+      ...unknownNodes(input, seen),
       ...routes.map(({ text }) => text),
       ...obstacles.map(({ text }) => text()),
-      ...(await hurdlesOf(scene, holder, obstacles)),
+      ...(await hurdlesOf(input, holder, obstacles)),
     ],
     unreachable: unreachable([...services, ...routes, ...obstacles], holder),
-    service: holder && serviceOf(scene, holder),
+    service: holder && serviceOf(input, holder),
     ...(holder === undefined
-      ? await strayOf(scene, inForce, pacer)
-      : await wayOf(scene, holder, seen)),
+      ? await withoutHolder(input, inForce, pacer)
+      : await pathOf(input, holder, seen)),
   };
 }
 
@@ -86,15 +89,15 @@ function addressesOf({ forwarding: { cluster, local } }: Holder): string[] {
 }
 
 interface Asked {
-  readonly scene: Scene;
-  /** The frontends to explain; the first is that of `scene`. */
+  readonly input: ExplainInput;
+  /** The frontends to explain; the first is that of `input`. */
   readonly protocols: readonly Protocol[];
 }
 
-async function sceneOf(inside: Inside, query: URLSearchParams, pacer: Pacer): Promise<Asked> {
-  const engine = inside.engine();
+async function sceneOf(agent: AgentState, query: URLSearchParams, pacer: Pacer): Promise<Asked> {
+  const engine = agent.engine();
   if (engine === undefined) throw new Refusal(503, 'it is starting: nothing is programmed yet');
-  const asked = await readQuestion(query.get('to') ?? '', inside.state, pacer);
+  const asked = await readQuestion(query.get('to') ?? '', agent.state, pacer);
   const { family } = asked.address;
   const sync = engine.families.find((one) => one.family === family);
   const setting = engine.setting(family);
@@ -102,15 +105,15 @@ async function sceneOf(inside: Inside, query: URLSearchParams, pacer: Pacer): Pr
     throw new Refusal(404, `this proxy does not serve ${family}`);
   }
   const { config } = setting;
-  const surroundings = { inside, config, context: engine.context, to: asked.address };
+  const surroundings = { agent, config, context: engine.context, to: asked.address };
   const client = await readClient(query.get('from'), surroundings);
   const isBySocket = setting.localhost === 'sockets' && isLoopback(asked.address);
-  const guide = isBySocket ? socketGuide : guides[inside.mode()];
+  const guide = isBySocket ? socketGuide : guides[agent.mode()];
   const { protocols, ...place } = asked;
   const all =
-    protocols.length > 0 ? protocols : protocolsAt({ engine, inside, sync, target: place });
+    protocols.length > 0 ? protocols : protocolsAt({ engine, agent, sync, target: place });
   const target = { ...place, protocol: all[0]! };
-  return { scene: { inside, engine, sync, setting, guide, target, client }, protocols: all };
+  return { input: { agent, engine, sync, setting, guide, target, client }, protocols: all };
 }
 
 /** TCP, which an address alone means, and the other protocols with which Services have it. */
@@ -119,22 +122,22 @@ function protocolsAt(place: Parameters<typeof claimed>[0]): Protocol[] {
 }
 
 /** Endpoints that are addresses of Services. */
-function serviceAddressesOf({ engine, inside }: Scene, seen: Seen | undefined) {
+function serviceAddressesOf({ engine, agent }: ExplainInput, seen: Seen | undefined) {
   if (seen === undefined) return [];
   const { name, namespace } = seen.forwarding.servicePort;
-  return serviceAddresses(engine, inside.state, objectKey(namespace, name), [seen]);
+  return serviceAddresses(engine, agent.state, objectKey(namespace, name), [seen]);
 }
 
-function unknownNodes({ inside }: Scene, seen: Seen | undefined): string[] {
+function unknownNodes({ agent }: ExplainInput, seen: Seen | undefined): string[] {
   if (seen === undefined) return [];
   const { name, namespace } = seen.forwarding.servicePort;
   const key = objectKey(namespace, name);
-  const service = inside.state.service(key);
+  const service = agent.state.service(key);
   if (service === undefined) return [];
-  return unknownNodeProblems(service, inside.state.slices(key)).map(({ text }) => text());
+  return unknownNodeProblems(service, agent.state.slices(key)).map(({ text }) => text());
 }
 
-function serviceOf(scene: Scene, { forwarding, frontend }: Holder): Explanation['service'] {
+function serviceOf(input: ExplainInput, { forwarding, frontend }: Holder): Explanation['service'] {
   const { namespace, name, port } = forwarding.servicePort;
-  return { namespace, name, port, frontend: frontend.kind, inForce: isInForce(scene, forwarding) };
+  return { namespace, name, port, frontend: frontend.kind, inForce: isInForce(input, forwarding) };
 }

@@ -6,9 +6,9 @@ import { noSockets } from '../../../state/node-sockets.ts';
 import type { ResolveContext } from '../../../state/resolve.ts';
 import { type Forwarding, type Frontend, forwardingKey } from '../../../state/types.ts';
 import { inTurns, type Pacer } from '../../../time/pacer.ts';
-import type { Setting } from '../inside.ts';
+import type { Setting } from '../agent-state.ts';
+import type { ExplainInput } from './input.ts';
 import type { Target } from './question.ts';
-import type { Scene } from './scene.ts';
 
 /** A frontend and its Forwarding. */
 export interface Holder {
@@ -17,7 +17,7 @@ export interface Holder {
 }
 
 /** The result of a search. If there is a holder, similar frontends may be left out. */
-export interface Neighbourhood {
+export interface SearchResult {
   /** The frontend that matches a packet to the address and port. */
   readonly holder: Holder | undefined;
   /** Frontends of the address with another port or protocol. */
@@ -28,15 +28,15 @@ export interface Neighbourhood {
 
 /** What is in force at the address and port, otherwise the desired holder. */
 export async function searchBoth(
-  scene: Pick<Scene, 'engine' | 'inside' | 'setting' | 'sync' | 'target'>,
+  input: Pick<ExplainInput, 'engine' | 'agent' | 'setting' | 'sync' | 'target'>,
   pacer: Pacer,
-): Promise<{ readonly inForce: Neighbourhood; readonly desired: Holder | undefined }> {
-  const { engine, setting, sync, target } = scene;
-  const holder = claimed(scene, target.protocol);
+): Promise<{ readonly inForce: SearchResult; readonly desired: Holder | undefined }> {
+  const { engine, setting, sync, target } = input;
+  const holder = claimed(input, target.protocol);
   if (holder !== undefined) {
     return { inForce: { holder, near: [], nodePorts: [] }, desired: undefined };
   }
-  const { acceptsNodePorts } = judgeAddress(setting, engine.context, target.address);
+  const { acceptsNodePorts } = classifyAddress(setting, engine.context, target.address);
   const inForce = await search(sync.inForce.values(), target, acceptsNodePorts, pacer);
   if (inForce.holder !== undefined) return { inForce, desired: undefined };
   const desired = await search(sync.desired.values(), target, acceptsNodePorts, pacer);
@@ -47,10 +47,10 @@ export async function searchBoth(
  * The frontend in force at the address and port, found by the Service that claims it: this answers
  * most questions, and searching all Services takes milliseconds.
  */
-export function claimed({ engine, inside, sync, target }: Place, protocol: Protocol) {
+export function claimed({ engine, agent, sync, target }: Place, protocol: Protocol) {
   const { address, port } = target;
   const key = engine.owners.ownerOf(sync.family, protocol, { address, port });
-  const service = key === undefined ? undefined : inside.state.service(key);
+  const service = key === undefined ? undefined : agent.state.service(key);
   for (const one of service?.ports ?? []) {
     if (one.protocol !== protocol) continue;
     const { name, namespace } = service!;
@@ -65,7 +65,7 @@ export function claimed({ engine, inside, sync, target }: Place, protocol: Proto
   return undefined;
 }
 
-interface Place extends Pick<Scene, 'engine' | 'inside' | 'sync'> {
+interface Place extends Pick<ExplainInput, 'engine' | 'agent' | 'sync'> {
   readonly target: Pick<Target, 'address' | 'port'>;
 }
 
@@ -74,7 +74,7 @@ async function search(
   { address, port, protocol }: Target,
   acceptsNodePorts: boolean,
   pacer: Pacer,
-): Promise<Neighbourhood> {
+): Promise<SearchResult> {
   const near: Holder[] = [];
   const nodePorts: Holder[] = [];
   await inTurns(forwardings, pacer.pause, (forwarding) => {
@@ -102,7 +102,7 @@ function protocolOf({ servicePort }: Forwarding): Protocol {
 }
 
 /** Whether it is an address of this node, and whether it accepts node ports. */
-export function judgeAddress(
+export function classifyAddress(
   { environment, localhost }: Setting,
   { nodeSockets = noSockets }: ResolveContext,
   address: Address,

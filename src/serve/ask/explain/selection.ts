@@ -9,29 +9,29 @@ import { look } from '../look.ts';
 import { dealRemarks, endpointRemarks } from '../port-remarks.ts';
 import { missingPort } from '../service-problems.ts';
 import { sliceMs } from '../services.ts';
-import type { Scene } from './scene.ts';
+import type { ExplainInput } from './input.ts';
 import type { Holder } from './search.ts';
 
 /** The input from which the Forwarding was resolved; undefined: the Service is gone. */
 export async function seenOf(
-  { inside }: Scene,
+  { agent }: ExplainInput,
   { forwarding: { family, key, servicePort } }: Holder,
 ): Promise<Seen | undefined> {
-  const service = inside.state.service(objectKey(servicePort.namespace, servicePort.name));
+  const service = agent.state.service(objectKey(servicePort.namespace, servicePort.name));
   if (service === undefined) return undefined;
-  const { seen } = await look(inside, service, new Pacer(inside.clock, sliceMs));
+  const { seen } = await look(agent, service, new Pacer(agent.clock, sliceMs));
   return seen.find(({ forwarding: one }) => one.family === family && one.key === key);
 }
 
 /** Why no endpoint is usable: a sentence. */
-export function whyNone({ inside }: Scene, seen: Seen): string {
+export function whyNoEndpoint({ agent }: ExplainInput, seen: Seen): string {
   const { family, servicePort } = seen.forwarding;
   const { name, namespace } = servicePort;
   const key = objectKey(namespace, name);
-  const slices = inside.state.slices(key);
+  const slices = agent.state.slices(key);
   const { length: endpointCount } = seen.candidates.endpoints;
   const problem =
-    emptyProblem(inside.state, { key, name, namespace }) ??
+    emptyProblem(agent.state, { key, name, namespace }) ??
     (endpointCount > 0 ? undefined : otherFamilyProblem(family, slices)) ??
     missingPort(
       seen,
@@ -44,12 +44,12 @@ export function whyNone({ inside }: Scene, seen: Seen): string {
 }
 
 /** The policies and conditions that selected the endpoints of a pool, in sentences. */
-export function selectionOf(scene: Scene, seen: Seen, pool: 'cluster' | 'local'): string[] {
+export function selectionOf(input: ExplainInput, seen: Seen, pool: 'cluster' | 'local'): string[] {
   const { endpoints, flags } = seen.candidates;
   const choice = choose(flags, seen.policy)[pool];
   if (choice === undefined) return [];
   const { name, namespace } = seen.forwarding.servicePort;
-  const isNodeless = nodeless(scene.inside.state.slices(objectKey(namespace, name)));
+  const isNodeless = nodeless(input.agent.state.slices(objectKey(namespace, name)));
   const reasons = new Map<string, number>();
   for (let i = 0; i < flags.length; i += 1) {
     const reason = whyNot(flags[i]!, choice, pool, isNodeless(endpoints.address(i)));
@@ -63,7 +63,7 @@ export function selectionOf(scene: Scene, seen: Seen, pool: 'cluster' | 'local')
   });
   return [
     ...dealRemarks(seen.forwarding),
-    ...endpointRemarks(seen, scene.engine.context.zone),
+    ...endpointRemarks(seen, input.engine.context.zone),
     ...left,
   ];
 }

@@ -1,5 +1,5 @@
+import { Chunks, type Framed } from '../chunks.ts';
 import { StreamError } from '../errors.ts';
-import { type Framed, Pieces } from '../pieces.ts';
 
 const prefixBytes = 4;
 /** No event is longer. A longer frame shows that the stream does not consist of frames. */
@@ -10,14 +10,14 @@ const frameBytesMax = 256 * 1024 * 1024;
  * event longer than `bytesMax` is not kept in memory.
  */
 export class FrameCutter {
-  readonly #pieces: Pieces;
+  readonly #chunks: Chunks;
   readonly #prefix = Buffer.alloc(prefixBytes);
   #prefixLength = 0;
   /** Bytes of the frame that have not arrived yet. */
   #missing = 0;
 
   constructor(bytesMax: number) {
-    this.#pieces = new Pieces(bytesMax);
+    this.#chunks = new Chunks(bytesMax);
   }
 
   /** Takes a chunk, and returns the frames that end in it. Throws a StreamError on other data. */
@@ -32,8 +32,8 @@ export class FrameCutter {
       this.#missing -= end - at;
       const part = chunk.subarray(at, end);
       at = end;
-      if (this.#missing > 0) this.#pieces.add(part);
-      else yield this.#pieces.end(part);
+      if (this.#missing > 0) this.#chunks.add(part);
+      else yield this.#chunks.end(part);
     }
   }
 

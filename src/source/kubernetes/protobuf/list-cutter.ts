@@ -1,5 +1,5 @@
+import { Chunks, type Framed } from '../chunks.ts';
 import { StreamError } from '../errors.ts';
-import { type Framed, Pieces } from '../pieces.ts';
 import { magic, readWhole, typeMeta, unknownFields } from './envelope.ts';
 import { listMeta } from './kinds.ts';
 import type { Found } from './message.ts';
@@ -21,8 +21,8 @@ type Part = 'magic' | 'tag' | 'length' | 'item' | 'metadata' | 'typeMeta' | 'oth
  * whole. The body is an envelope with a message whose field 2 are the items.
  */
 export class ListCutter {
-  readonly #item: Pieces;
-  readonly #head = new Pieces(headBytesMax);
+  readonly #item: Chunks;
+  readonly #head = new Chunks(headBytesMax);
   readonly #strings: StringCache;
   #part: Part = 'magic';
   /** The number of bytes of this part that have not arrived. */
@@ -37,7 +37,7 @@ export class ListCutter {
   #metadata: Found = {};
 
   constructor(itemBytesMax: number, strings: StringCache) {
-    this.#item = new Pieces(itemBytesMax);
+    this.#item = new Chunks(itemBytesMax);
     this.#strings = strings;
   }
 

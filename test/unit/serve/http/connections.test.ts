@@ -3,7 +3,7 @@ import type { Socket } from 'node:net';
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { Budget } from '../../../../src/serve/http/budget.ts';
 import { Client } from '../../../../src/serve/http/client.ts';
-import { Crowd, peerOf } from '../../../../src/serve/http/crowd.ts';
+import { ConnectionLimit, peerOf } from '../../../../src/serve/http/connection-limit.ts';
 import { Forwards } from '../../../../src/serve/http/forwards.ts';
 import { Payload, Payloads } from '../../../../src/serve/http/payloads.ts';
 import { Turns } from '../../../../src/serve/http/turns.ts';
@@ -365,19 +365,19 @@ describe('peers of the HTTP server', () => {
   });
 
   it('lose their own connections if there are too many, the oldest first', () => {
-    const crowd = new Crowd(4);
+    const limit = new ConnectionLimit(4);
     const closed: string[] = [];
     const member = (peer: string, name: string) => ({
       peer,
       destroy: () => closed.push(name),
     });
-    crowd.add(member('kubelet', 'probe'));
-    for (let i = 0; i < 6; i += 1) crowd.add(member('flood', `flood ${i}`));
+    limit.add(member('kubelet', 'probe'));
+    for (let i = 0; i < 6; i += 1) limit.add(member('flood', `flood ${i}`));
     expect(closed).toEqual(['flood 0', 'flood 1', 'flood 2']);
-    const many = new Crowd(2);
+    const many = new ConnectionLimit(2);
     for (let i = 0; i < 4; i += 1) many.add(member(`peer ${i}`, `of peer ${i}`));
     expect(closed.slice(3)).toEqual(['of peer 0', 'of peer 1']);
-    expect([crowd.size, many.size]).toEqual([4, 2]);
+    expect([limit.size, many.size]).toEqual([4, 2]);
   });
 
   it.each([

@@ -75,7 +75,7 @@ describe('a server', () => {
     server.disturb('endpointslices', 'drop');
     change(server, 2);
     await converged();
-    expect(sink.lists.filter(({ way }) => way !== 'streaming')).toEqual([]);
+    expect(sink.lists.filter(({ method }) => method !== 'streaming')).toEqual([]);
     expect(sink.problems.filter(({ subject }) => subject === 'the API server')).toEqual(
       said.map((what) => ({
         subject: 'the API server',
@@ -111,7 +111,7 @@ describe('a compressed streaming list', () => {
     expect(server.compressed).toBeGreaterThanOrEqual(4);
     expect(server.count('services', 'streaming-list')).toBe(1);
     expect(sink.problems).toEqual([]);
-    expect(sink.lists.map(({ way, result }) => `${way} ${result}`)).toEqual(
+    expect(sink.lists.map(({ method, result }) => `${method} ${result}`)).toEqual(
       sink.lists.map(() => 'streaming complete'),
     );
   });

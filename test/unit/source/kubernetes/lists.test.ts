@@ -61,8 +61,8 @@ describe('the first list', () => {
       expect(server.count(resource, 'list')).toBe(1);
       const attempts = sink.lists.filter((list) => list.resource === resource);
       expect(attempts).toEqual([
-        { resource, way: 'streaming', result: 'failed', reason: expect.any(String) },
-        { resource, way: 'paged', result: 'complete', reason: attempts[0]!.reason },
+        { resource, method: 'streaming', result: 'failed', reason: expect.any(String) },
+        { resource, method: 'paged', result: 'complete', reason: attempts[0]!.reason },
       ]);
     }
   });
@@ -94,7 +94,7 @@ describe('the first list', () => {
       await converged();
     }
     expect(sink.changes.filter(isGone)).toHaveLength(3);
-    expect(sink.lists.find(({ result }) => result === 'complete')?.way).toBe('paged');
+    expect(sink.lists.find(({ result }) => result === 'complete')?.method).toBe('paged');
     expect(sink.names()).not.toContain('node there');
   });
 
@@ -108,7 +108,7 @@ describe('the first list', () => {
     const { sink, converged } = startSource(server);
     await converged();
     const { reason: _, ...last } = sink.lists.at(-1)!;
-    expect(last).toMatchObject({ way: 'streaming', result: 'complete' });
+    expect(last).toMatchObject({ method: 'streaming', result: 'complete' });
   });
 
   it('is read from etcd if the cache of the server cannot serve it', async () => {
@@ -167,10 +167,10 @@ describe('later lists', () => {
     await relist();
     await new Promise((resolve) => setTimeout(resolve, 700));
     await relist();
-    const ways = sink.lists.flatMap(({ resource, result, way }) =>
-      resource === 'services' && result === 'complete' ? [way] : [],
+    const methods = sink.lists.flatMap(({ resource, result, method }) =>
+      resource === 'services' && result === 'complete' ? [method] : [],
     );
-    expect(ways).toEqual(['paged', 'paged', 'streaming']);
+    expect(methods).toEqual(['paged', 'paged', 'streaming']);
   });
 });
 

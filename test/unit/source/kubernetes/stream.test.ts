@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { Framed } from '../../../../src/source/kubernetes/pieces.ts';
+import type { Framed } from '../../../../src/source/kubernetes/chunks.ts';
 import { LineFramer, ListSplitter } from '../../../../src/source/kubernetes/stream.ts';
 
 /** Feeds bytes in pieces that end at these places. */

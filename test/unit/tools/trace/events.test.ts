@@ -10,9 +10,9 @@ import { type NftOp, unknownIndex } from '../../../../src/kernel/ops.ts';
 import { parseAddress } from '../../../../src/net/address.ts';
 import { Explained } from '../../../../src/tools/trace/explained.ts';
 import type { TraceEvent } from '../../../../src/tools/trace/headers.ts';
+import { describePacket } from '../../../../src/tools/trace/packet-description.ts';
 import { Packets } from '../../../../src/tools/trace/packets.ts';
 import { Ruleset } from '../../../../src/tools/trace/ruleset.ts';
-import { tell } from '../../../../src/tools/trace/story.ts';
 import { batch } from '../../../conformance/ops.ts';
 import { FakeKernel } from '../../../fake/kernel.ts';
 
@@ -73,7 +73,7 @@ async function told(...events: TraceEvent[][]) {
   const explained = new Explained([step, later]);
   const interfaceName = (index: number): string => `eth${index}`;
   const stories = packets.all.map((packet) => {
-    return tell(packet, { ruleset, explained, interfaceName });
+    return describePacket(packet, { ruleset, explained, interfaceName });
   });
   return Promise.all(stories);
 }

@@ -30,7 +30,7 @@ export function traced(given: Given): Promise<TraceResult> {
       for (const packet of packets) kernel.send(packet);
     },
     probed: () => undefined,
-    told: () => {},
+    report: () => {},
     ...given,
   });
 }

@@ -1,9 +1,9 @@
-import type { ListWay } from '../source.ts';
+import type { ListMethod } from '../source.ts';
 import type { ObjectDelivery } from './delivery.ts';
 
 /** A list that is being read. Nothing is deleted before it is complete. */
-export class Listing {
-  readonly way: ListWay;
+export class UnfinishedList {
+  readonly method: ListMethod;
   readonly #delivery: ObjectDelivery;
   readonly #startedAtMs = performance.now();
   /** When it last delivered a new object. */
@@ -12,8 +12,8 @@ export class Listing {
   #keys: Set<string> | undefined;
   #readable = true;
 
-  constructor(way: ListWay, delivery: ObjectDelivery) {
-    this.way = way;
+  constructor(method: ListMethod, delivery: ObjectDelivery) {
+    this.method = method;
     this.#delivery = delivery;
     this.restart();
   }

@@ -27,7 +27,7 @@ const nothing: FamilyHistory = {
   drifts: 0,
 };
 
-export class Journal {
+export class EventHistory {
   readonly recent: RecentChanges;
   readonly #options: RecentOptions;
   readonly #families = new Map<Family, FamilyHistory>();

@@ -20,15 +20,15 @@ import type { FamilySync } from '../../sync/family.ts';
 import type { Clock } from '../../time/clock.ts';
 import type { StalePrograms } from '../connect-time-metrics.ts';
 import type { ServiceCounters } from '../service-counters.ts';
-import type { Journal } from './journal.ts';
+import type { EventHistory } from './event-history.ts';
 import type { Others } from './others/others.ts';
 import type { Judgements } from './problem.ts';
 
-export interface Inside {
+export interface AgentState {
   readonly clock: Clock;
   readonly nodeName: string;
   readonly state: ClusterState;
-  readonly journal: Journal;
+  readonly eventHistory: EventHistory;
   readonly verdicts: Judgements;
   /** What other programs have in the kernel that stops packets. */
   readonly others: Pick<Others, 'obstacles' | 'refresh' | 'walls'>;

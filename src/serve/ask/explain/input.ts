@@ -2,13 +2,13 @@ import type { Guide } from '../../../modes/passage.ts';
 import { formatEndpoint } from '../../../net/address.ts';
 import { type Forwarding, type Frontend, formatServicePortName } from '../../../state/types.ts';
 import type { FamilySync } from '../../../sync/family.ts';
-import type { Inside, RunningEngine, Setting } from '../inside.ts';
+import type { AgentState, RunningEngine, Setting } from '../agent-state.ts';
 import type { Client } from './client.ts';
 import type { Target } from './question.ts';
 
 /** The input of an explanation. */
-export interface Scene {
-  readonly inside: Inside;
+export interface ExplainInput {
+  readonly agent: AgentState;
   readonly engine: RunningEngine;
   readonly sync: FamilySync;
   readonly setting: Setting;
@@ -30,6 +30,6 @@ export function describeHolder({ servicePort }: Forwarding, { kind }: Frontend):
 }
 
 /** `10.96.0.1:80/TCP`, `[fd00::1]:80/UDP` */
-export function targetText({ target: { address, port, protocol } }: Scene): string {
+export function targetText({ target: { address, port, protocol } }: ExplainInput): string {
   return `${formatEndpoint(address.bytes, port)}/${protocol}`;
 }

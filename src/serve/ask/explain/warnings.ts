@@ -2,39 +2,42 @@
 import { isSame } from '../../../state/pool.ts';
 import { type Forwarding, formatServicePortName, objectKey } from '../../../state/types.ts';
 import { failureText } from '../../refusal-text.ts';
-import { type Scene, targetText } from './scene.ts';
+import { type ExplainInput, targetText } from './input.ts';
 import type { Holder } from './search.ts';
 
 /** Warnings, the most important first. `desired` is used if no Service is in force. */
 export function warningsOf(
-  scene: Scene,
+  input: ExplainInput,
   inForce: Holder | undefined,
   desired: Holder | undefined,
 ): string[] {
   const holder = inForce ?? desired;
   return [
-    ...starting(scene),
-    ...(holder === undefined ? [] : waiting(scene, holder, inForce !== undefined)),
-    ...lost(scene, holder),
+    ...starting(input),
+    ...(holder === undefined ? [] : waiting(input, holder, inForce !== undefined)),
+    ...lost(input, holder),
   ];
 }
 
 /** Whether the desired state of the Service port is in force. */
-export function isInForce({ inside, sync }: Scene, { key, servicePort }: Forwarding): boolean {
+export function isInForce(
+  { agent, sync }: ExplainInput,
+  { key, servicePort }: Forwarding,
+): boolean {
   const { namespace, name } = servicePort;
-  const isResolved = !inside.state.isDirty(objectKey(namespace, name));
+  const isResolved = !agent.state.isDirty(objectKey(namespace, name));
   return isResolved && isSame(sync.inForce.get(key), sync.desired.get(key));
 }
 
-function starting({ sync }: Scene): string[] {
+function starting({ sync }: ExplainInput): string[] {
   const { phase } = sync.progress;
   if (phase === 'live') return [];
   return [`${sync.family} is starting (${phase}): what was in force before it may still be.`];
 }
 
-function waiting(scene: Scene, { forwarding }: Holder, holdsInForce: boolean): string[] {
-  const { sync } = scene;
-  if (isInForce(scene, forwarding)) return [];
+function waiting(input: ExplainInput, { forwarding }: Holder, holdsInForce: boolean): string[] {
+  const { sync } = input;
+  if (isInForce(input, forwarding)) return [];
   const { key } = forwarding;
   const name = formatServicePortName(forwarding.servicePort);
   const still = holdsInForce
@@ -51,11 +54,11 @@ function waiting(scene: Scene, { forwarding }: Holder, holdsInForce: boolean): s
 }
 
 /** Warns if another Service has the address of the one that the question names. */
-function lost(scene: Scene, holder: Holder | undefined): string[] {
-  const { service } = scene.target;
+function lost(input: ExplainInput, holder: Holder | undefined): string[] {
+  const { service } = input.target;
   if (service === undefined || holder === undefined) return [];
   const { namespace, name } = holder.forwarding.servicePort;
   const has = objectKey(namespace, name);
   if (has === service.key) return [];
-  return [`${service.key} asks for ${targetText(scene)}, but ${has} has it: its claim is better.`];
+  return [`${service.key} asks for ${targetText(input)}, but ${has} has it: its claim is better.`];
 }

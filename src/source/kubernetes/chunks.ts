@@ -2,7 +2,7 @@
 export type Framed = Buffer | 'oversized';
 
 /** Bytes of one object from several chunks. */
-export class Pieces {
+export class Chunks {
   readonly #bytesMax: number;
   #parts: Buffer[] = [];
   #length = 0;

@@ -12,7 +12,7 @@ export interface Member {
  * other probes need. Above the limit, the oldest connection of the peer with the most connections
  * is closed, so that others keep theirs.
  */
-export class Crowd {
+export class ConnectionLimit {
   readonly #max: number;
   /** Oldest first. */
   readonly #members = new Set<Member>();

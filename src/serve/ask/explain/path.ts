@@ -8,9 +8,9 @@ import { sameBytes } from '../../../net/bytes.ts';
 import type { Seen } from '../../../state/resolve.ts';
 import { type Forwarding, objectKey } from '../../../state/types.ts';
 import { admissionOf } from './admission.ts';
-import { describeHolder, type Scene, targetText } from './scene.ts';
+import { describeHolder, type ExplainInput, targetText } from './input.ts';
 import type { Holder } from './search.ts';
-import { selectionOf, whyNone } from './selection.ts';
+import { selectionOf, whyNoEndpoint } from './selection.ts';
 
 export type Step = Explanation['steps'][number];
 
@@ -21,28 +21,32 @@ const listedMax = 500;
 /** The most endpoints that a step names. */
 const namedMax = 4;
 
-export async function wayOf(scene: Scene, holder: Holder, seen: Seen | undefined): Promise<Answer> {
+export async function pathOf(
+  input: ExplainInput,
+  holder: Holder,
+  seen: Seen | undefined,
+): Promise<Answer> {
   const { forwarding, frontend } = holder;
-  const { client, guide, setting, target } = scene;
+  const { client, guide, setting, target } = input;
   const way = guide.way(setting.config, { ...holder, address: target.address }, client.kind);
-  const subject = `${targetText(scene)} is ${describeHolder(forwarding, frontend)}`;
+  const subject = `${targetText(input)} is ${describeHolder(forwarding, frontend)}`;
   const steps: Step[] = [{ text: `${subject}.`, object: way.places.frontend }];
-  const admission = admissionOf(scene, holder);
+  const admission = admissionOf(input, holder);
   if (admission !== undefined) {
     steps.push({ text: admission.text, object: way.places.sourceRanges });
     if (!admission.isIn) return { outcome: 'dropped', ...end(subject, admission.text, steps) };
   }
   if (way.end !== 'endpoint') {
-    const because = refusalOf(scene, holder, seen);
+    const because = refusalOf(input, holder, seen);
     const text = `The packet is ${way.end}. ${because}`;
     steps.push({ text, object: way.places.refusal });
     return { outcome: way.end, ...end(subject, text, steps) };
   }
-  const affinity = await affinityOf(scene, holder, way);
-  const selection = seen === undefined ? [] : selectionOf(scene, seen, way.pool);
-  steps.push(...affinity, ...towards(holder, way, scene, selection));
+  const affinity = await affinityOf(input, holder, way);
+  const selection = seen === undefined ? [] : selectionOf(input, seen, way.pool);
+  steps.push(...affinity, ...towards(holder, way, input, selection));
   const pool = forwarding[way.pool];
-  steps.push(...laterPackets(scene, forwarding));
+  steps.push(...laterPackets(input, forwarding));
   const endpoints = pool.texts(listedMax);
   const masquerade = way.isMasqueraded ? 'masqueraded' : 'with the address of the client';
   const goes = `goes to ${oneOf(pool.length)}, ${masquerade}`;
@@ -50,8 +54,8 @@ export async function wayOf(scene: Scene, holder: Holder, seen: Seen | undefined
 }
 
 /** The packets of a connection that has been made. */
-function laterPackets({ client, inside }: Scene, { servicePort }: Forwarding): Step[] {
-  const fastPath = inside.fastPath?.();
+function laterPackets({ client, agent }: ExplainInput, { servicePort }: Forwarding): Step[] {
+  const fastPath = agent.fastPath?.();
   if (fastPath?.state.kind !== 'flowtable' || client.kind === 'node') return [];
   const { name, namespace, protocol } = servicePort;
   if (protocol === 'SCTP' || !fastPath.takes(objectKey(namespace, name))) return [];
@@ -61,14 +65,14 @@ function laterPackets({ client, inside }: Scene, { servicePort }: Forwarding): S
 }
 
 async function affinityOf(
-  { client, guide, inside }: Scene,
+  { client, guide, agent }: ExplainInput,
   { forwarding }: Holder,
   { places, pool }: Way,
 ): Promise<Step[]> {
   const { affinityTimeoutSeconds: seconds } = forwarding;
   if (seconds === 0) return [];
   const { address } = client;
-  const known = address && (await guide.remembered?.(inside.kernel, forwarding, pool, address));
+  const known = address && (await guide.remembered?.(agent.kernel, forwarding, pool, address));
   const text =
     address === undefined || known === undefined
       ? `Session affinity: a client that was here within ${seconds} s gets the endpoint that it had.`
@@ -84,19 +88,19 @@ function oneOf(count: number): string {
   return count === 1 ? 'its only endpoint' : `one of ${count} endpoints`;
 }
 
-function refusalOf(scene: Scene, { frontend }: Holder, seen: Seen | undefined): string {
+function refusalOf(input: ExplainInput, { frontend }: Holder, seen: Seen | undefined): string {
   if (frontend.treatment === 'reject') {
-    return seen === undefined ? 'Its Service has gone.' : whyNone(scene, seen);
+    return seen === undefined ? 'Its Service has gone.' : whyNoEndpoint(input, seen);
   }
   const policy = frontend.kind === 'clusterIP' ? 'internalTrafficPolicy' : 'externalTrafficPolicy';
-  const others = seen === undefined ? [] : selectionOf(scene, seen, 'local');
+  const others = seen === undefined ? [] : selectionOf(input, seen, 'local');
   return [`${policy} is Local, and no endpoint of this node can be used.`, ...others].join(' ');
 }
 
 function towards(
   { forwarding }: Holder,
   way: Way,
-  { client }: Scene,
+  { client }: ExplainInput,
   selection: readonly string[],
 ): Step[] {
   const { hairpin } = forwarding;
@@ -119,7 +123,10 @@ function towards(
 }
 
 /** Whether the client may be an endpoint of this node. */
-function mayBeEndpoint({ address, kind }: Scene['client'], { hairpin }: Forwarding): boolean {
+function mayBeEndpoint(
+  { address, kind }: ExplainInput['client'],
+  { hairpin }: Forwarding,
+): boolean {
   if (address === undefined) return kind === 'pod';
   for (let i = 0; i < hairpin.length; i += 1) {
     if (sameBytes(hairpin.address(i), address.bytes)) return true;

@@ -14,21 +14,21 @@ import { sameBytes } from '../../../net/bytes.ts';
 import type { EndpointKey } from '../../../net/endpoint-list.ts';
 import type { Forwarding } from '../../../state/types.ts';
 import type { Obstacle } from '../others/others.ts';
-import { type Scene, targetText } from './scene.ts';
+import { type ExplainInput, targetText } from './input.ts';
 import type { Holder } from './search.ts';
 
 /** Warnings, each a sentence. Checks that cannot be made are left out. */
 export async function hurdlesOf(
-  scene: Scene,
+  input: ExplainInput,
   holder: Holder | undefined,
   obstacles: readonly Obstacle[],
 ): Promise<string[]> {
   const [chains, entries] = await Promise.all([
-    orNone(droppingChains(scene, new Set(obstacles.map(({ chain }) => chain)))),
-    orNone(staleEntries(scene, holder)),
+    orNone(droppingChains(input, new Set(obstacles.map(({ chain }) => chain)))),
+    orNone(staleEntries(input, holder)),
   ]);
-  const isForwarded = holder !== undefined && hookOf(scene) !== NF_INET.LOCAL_OUT;
-  return [...entries, ...(isForwarded ? forwarding(scene) : []), ...chains];
+  const isForwarded = holder !== undefined && hookOf(input) !== NF_INET.LOCAL_OUT;
+  return [...entries, ...(isForwarded ? forwarding(input) : []), ...chains];
 }
 
 async function orNone(reading: Promise<string[]>): Promise<string[]> {
@@ -45,7 +45,7 @@ const routesMax = 16;
 
 /** Endpoints to which this node has no route. Rules for sources or marks are not considered. */
 export async function unroutable(
-  { inside: { routeTo } }: Scene,
+  { agent: { routeTo } }: ExplainInput,
   holder: Holder | undefined,
 ): Promise<{ readonly endpoint: string; readonly text: string }[]> {
   if (routeTo === undefined || holder === undefined) return [];
@@ -67,7 +67,7 @@ export async function unroutable(
   return found.flat();
 }
 
-function forwarding({ inside: { host }, sync }: Scene): string[] {
+function forwarding({ agent: { host }, sync }: ExplainInput): string[] {
   if (host === undefined || ipForwarding(host, sync.family) !== '0') return [];
   const name = { IPv4: 'net.ipv4.ip_forward', IPv6: 'net.ipv6.conf.all.forwarding' }[sync.family];
   return [`${name} is 0: the node forwards no packets of pods to endpoints.`];
@@ -75,11 +75,11 @@ function forwarding({ inside: { host }, sync }: Scene): string[] {
 
 /** Rules of other programs that stop the packets of this client for certain. */
 export async function obstaclesOf(
-  { client, engine, inside }: Scene,
+  { agent, client, engine }: ExplainInput,
   holder: Holder | undefined,
 ): Promise<readonly Obstacle[]> {
   if (holder === undefined) return [];
-  const { others } = inside;
+  const { others } = agent;
   await others.refresh();
   const isOfNode = client.kind === 'node';
   const { nodeAddresses } = engine.context;
@@ -95,14 +95,14 @@ type Chain = Extract<Reply, { kind: 'chain' }>;
 const bothFamilies = 1;
 
 /** The hooks that a packet to an endpoint passes and at which other chains may drop it. */
-function hookOf({ client, guide }: Scene): number {
+function hookOf({ client, guide }: ExplainInput): number {
   return client.kind === 'node' ? NF_INET.LOCAL_OUT : guide.endpointHook;
 }
 
 /** Base chains with policy drop, other than those of `named`. */
-async function droppingChains(scene: Scene, named: ReadonlySet<string>): Promise<string[]> {
-  const { inside, sync } = scene;
-  const { kernel } = inside;
+async function droppingChains(input: ExplainInput, named: ReadonlySet<string>): Promise<string[]> {
+  const { agent, sync } = input;
+  const { kernel } = agent;
   const { records } = await kernel.dump({ kind: 'tablesDump', family: 0 });
   const tables = records.flatMap((one) => {
     const isOfFamily = [bothFamilies, NFPROTO[sync.family]].includes(
@@ -116,7 +116,7 @@ async function droppingChains(scene: Scene, named: ReadonlySet<string>): Promise
     const dump = await kernel.dump({ kind: 'chainsDump', family, table });
     chains.push(...dump.records.filter((one) => one.kind === 'chain'));
   }
-  const hook = hookOf(scene);
+  const hook = hookOf(input);
   return chains
     .filter((one) => one.hook === hook && one.policy === VERDICT.drop)
     .map(({ chain, family, table }) => `${familyWord(family)} ${table} ${chain}`)
@@ -129,13 +129,13 @@ async function droppingChains(scene: Scene, named: ReadonlySet<string>): Promise
 const namedMax = 3;
 
 /** Tracked connections to the address and port whose endpoint is no longer in the pool. */
-async function staleEntries(scene: Scene, holder: Holder | undefined): Promise<string[]> {
-  const { client, guide, inside, sync, target } = scene;
+async function staleEntries(input: ExplainInput, holder: Holder | undefined): Promise<string[]> {
+  const { client, guide, agent, sync, target } = input;
   const isTranslated = guide.endpointHook !== NF_INET.LOCAL_OUT;
   if (holder === undefined || !isTranslated) return [];
   const { forwarding: of } = holder;
   const { address, port } = target;
-  const { entries } = await inside.conntrack.dump({
+  const { entries } = await agent.conntrack.dump({
     family: sync.family,
     protocol: of.servicePort.protocol,
     state: 'any',
@@ -157,7 +157,7 @@ async function staleEntries(scene: Scene, holder: Holder | undefined): Promise<s
     return `${from} to ${to}:${entries.port(i, 'replySource')}`;
   });
   return [
-    `Connection tracking has ${counted(wrong.length, 'connection')} to ${targetText(scene)} that ` +
+    `Connection tracking has ${counted(wrong.length, 'connection')} to ${targetText(input)} that ` +
       `${wrong.length === 1 ? 'leads' : 'lead'} to no endpoint of it any more (${named.join(', ')}): ` +
       'packets of theirs go there still.',
   ];

@@ -12,50 +12,57 @@ import {
   type Service,
 } from '../../../state/types.ts';
 import type { Pacer } from '../../../time/pacer.ts';
+import { describeHolder, type ExplainInput, targetText } from './input.ts';
+import type { Answer } from './path.ts';
 import { portsText, type Target } from './question.ts';
-import { describeHolder, type Scene, targetText } from './scene.ts';
-import { type Holder, judgeAddress, type Neighbourhood } from './search.ts';
-import type { Answer } from './way.ts';
+import { classifyAddress, type Holder, type SearchResult } from './search.ts';
 
 /** `found`: similar frontends that are in force. */
-export async function strayOf(scene: Scene, found: Neighbourhood, pacer: Pacer): Promise<Answer> {
-  const because = await whyNobody(scene, found, pacer);
+export async function withoutHolder(
+  input: ExplainInput,
+  found: SearchResult,
+  pacer: Pacer,
+): Promise<Answer> {
+  const because = await whyNobody(input, found, pacer);
   const taken = new Set(found.near.map(({ frontend }) => frontend.kind));
-  const stray = scene.guide.stray(scene.setting.environment, scene.target.address, taken);
+  const stray = input.guide.stray(input.setting.environment, input.target.address, taken);
   const fate =
     stray === undefined
       ? { text: 'This proxy does nothing with the packet: it goes where the node routes it.' }
       : { text: `The packet is ${stray.end}.`, object: stray.object };
   return {
     outcome: 'nobody',
-    summary: `No Service has ${targetText(scene)}: ${because}.`,
-    steps: [{ text: `No Service has ${targetText(scene)}: ${because}.` }, fate],
+    summary: `No Service has ${targetText(input)}: ${because}.`,
+    steps: [{ text: `No Service has ${targetText(input)}: ${because}.` }, fate],
     endpoints: [],
   };
 }
 
 async function whyNobody(
-  scene: Scene,
-  { near, nodePorts }: Neighbourhood,
+  input: ExplainInput,
+  { near, nodePorts }: SearchResult,
   pacer: Pacer,
 ): Promise<string> {
   return (
-    whyNotThisPort(scene, near) ??
-    (await whyNotGiven(scene, pacer)) ??
-    whyNoNodePort(scene, nodePorts) ??
-    whyUnserved(scene) ??
-    (await whoseEndpoint(scene, pacer)) ??
-    whyNoAddress(scene)
+    whyNotThisPort(input, near) ??
+    (await whyNotGiven(input, pacer)) ??
+    whyNoNodePort(input, nodePorts) ??
+    whyUnserved(input) ??
+    (await whoseEndpoint(input, pacer)) ??
+    whyNoAddress(input)
   );
 }
 
 /** A Service has the address, but not this port. */
-function whyNotThisPort({ target, inside }: Scene, near: readonly Holder[]): string | undefined {
+function whyNotThisPort(
+  { target, agent }: ExplainInput,
+  near: readonly Holder[],
+): string | undefined {
   const [first] = near;
   if (first === undefined) return undefined;
   const { servicePort } = first.forwarding;
   const key = objectKey(servicePort.namespace, servicePort.name);
-  const has = portsText(inside.state.service(key)?.ports ?? []);
+  const has = portsText(agent.state.service(key)?.ports ?? []);
   const asked = `${target.port}${target.protocol === undefined ? '' : `/${target.protocol}`}`;
   const what = describeHolder(first.forwarding, first.frontend).replace(/ of .*/, '');
   return `${formatAddress(target.address.bytes)} is ${what} of ${key}, which has ${has}, not ${asked}`;
@@ -63,12 +70,12 @@ function whyNotThisPort({ target, inside }: Scene, near: readonly Holder[]): str
 
 /** The reason, if a Service claims the address and port but does not get them. */
 async function whyNotGiven(
-  { engine, inside, target }: Scene,
+  { engine, agent, target }: ExplainInput,
   pacer: Pacer,
 ): Promise<string | undefined> {
-  for (const key of inside.state.serviceKeys()) {
+  for (const key of agent.state.serviceKeys()) {
     if (pacer.due) await pacer.rest();
-    const service = inside.state.service(key);
+    const service = agent.state.service(key);
     if (service === undefined || !asksFor(service, target.address, target.port)) continue;
     return `${key} asks for it and does not get it: ${whyKept(engine.context, service, target)}`;
   }
@@ -91,10 +98,10 @@ function asksFor(service: Service, { bytes }: Address, port: number): boolean {
   return all.some((address) => sameBytes(address.bytes, bytes));
 }
 
-function whyNoNodePort(scene: Scene, nodePorts: readonly Holder[]): string | undefined {
-  const { engine, setting, target } = scene;
+function whyNoNodePort(input: ExplainInput, nodePorts: readonly Holder[]): string | undefined {
+  const { engine, setting, target } = input;
   const text = formatAddress(target.address.bytes);
-  const { acceptsNodePorts, isOwn } = judgeAddress(setting, engine.context, target.address);
+  const { acceptsNodePorts, isOwn } = classifyAddress(setting, engine.context, target.address);
   const [first] = nodePorts;
   if (first === undefined) {
     return isOwn
@@ -110,15 +117,18 @@ function whyNoNodePort(scene: Scene, nodePorts: readonly Holder[]): string | und
   return `${whose}, but ${text} is not among the addresses that accept node ports (${String(list)})`;
 }
 
-function whyUnserved({ inside, target }: Scene): string | undefined {
+function whyUnserved({ agent, target }: ExplainInput): string | undefined {
   const text = formatAddress(target.address.bytes);
-  for (const { addresses, because, key } of inside.state.unserved.values()) {
+  for (const { addresses, because, key } of agent.state.unserved.values()) {
     if (addresses.includes(text)) return `it is of ${key}, which is not served here: ${because}`;
   }
   return undefined;
 }
 
-async function whoseEndpoint({ sync, target }: Scene, pacer: Pacer): Promise<string | undefined> {
+async function whoseEndpoint(
+  { sync, target }: ExplainInput,
+  pacer: Pacer,
+): Promise<string | undefined> {
   for (const forwarding of sync.inForce.values()) {
     if (pacer.due) await pacer.rest();
     if (!hasEndpoint(forwarding, target.address, target.port)) continue;
@@ -142,7 +152,7 @@ function hasEndpoint({ family, serving }: Forwarding, { bytes }: Address, port: 
   return false;
 }
 
-function whyNoAddress({ setting, target }: Scene): string {
+function whyNoAddress({ setting, target }: ExplainInput): string {
   const { serviceCIDRs } = setting.environment;
   const block = serviceCIDRs.find((cidr) => cidrContains(cidr, target.address));
   if (block !== undefined) return `it is not allocated in ServiceCIDR ${formatCIDR(block)}`;

@@ -18,7 +18,7 @@ const attemptsMax = 4;
  * resource is checked separately: versions of different resources cannot be compared (KEP-5504),
  * because a server may keep them in different etcds (--etcd-servers-overrides).
  */
-export class SetBackProbe {
+export class RollbackProbe {
   readonly #timing: ReflectorTiming;
   #probedAtMs = Number.NEGATIVE_INFINITY;
   #isSuspected = false;

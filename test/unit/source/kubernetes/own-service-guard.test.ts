@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { circleAdvice } from '../../../../src/source/kubernetes/circle.ts';
+import { ownServiceAdvice } from '../../../../src/source/kubernetes/own-service-guard.ts';
 
 const inPod = { KUBERNETES_PORT: 'tcp://10.96.0.1:443', KUBERNETES_SERVICE_HOST: '10.96.0.1' };
 
@@ -11,7 +11,7 @@ it.each([
   ['https://kubernetes.default.svc.cluster.local', {}],
   ['https://kubernetes', inPod],
 ])('the server %s is recognised as reached through its own Service', (server, environment) => {
-  const advice = circleAdvice(new URL(server), environment);
+  const advice = ownServiceAdvice(new URL(server), environment);
   expect(advice).toMatch(/^\S+ is Service kubernetes, .* KUBERNETES_SERVICE_HOST/);
 });
 
@@ -22,5 +22,5 @@ it.each([
   ['https://10.96.0.1:443', {}],
   ['https://10.96.0.1:443', { KUBERNETES_PORT: 'nonsense' }],
 ])('the server %s is not recognised as reached through its own Service', (server, environment) => {
-  expect(circleAdvice(new URL(server), environment)).toBeUndefined();
+  expect(ownServiceAdvice(new URL(server), environment)).toBeUndefined();
 });

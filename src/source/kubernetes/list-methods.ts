@@ -1,13 +1,13 @@
-import type { ListWay } from '../source.ts';
+import type { ListMethod } from '../source.ts';
 
 /**
  * Selects the method of the next list. A streaming list costs the server least, so it comes first.
  * After each failure the other method is next, because proxies may break either one (client-go only
  * falls back from streams to pages). After a paged list, pages come first for a while.
  */
-export class ListWays {
+export class ListMethods {
   readonly #pagesFirstMs: number;
-  #next: ListWay = 'streaming';
+  #next: ListMethod = 'streaming';
   #pagesUntilMs = Number.POSITIVE_INFINITY;
 
   /** After a paged list, streams are not tried during `pagesFirstMs`. */
@@ -15,7 +15,7 @@ export class ListWays {
     this.#pagesFirstMs = pagesFirstMs;
   }
 
-  choose(nowMs: number): ListWay {
+  choose(nowMs: number): ListMethod {
     if (nowMs >= this.#pagesUntilMs) {
       this.#next = 'streaming';
       this.#pagesUntilMs = Number.POSITIVE_INFINITY;
@@ -23,12 +23,12 @@ export class ListWays {
     return this.#next;
   }
 
-  failed(way: ListWay): void {
-    this.#next = way === 'streaming' ? 'paged' : 'streaming';
+  failed(method: ListMethod): void {
+    this.#next = method === 'streaming' ? 'paged' : 'streaming';
   }
 
-  succeeded(way: ListWay, nowMs: number): void {
-    this.#next = way;
-    if (way === 'paged') this.#pagesUntilMs = nowMs + this.#pagesFirstMs;
+  succeeded(method: ListMethod, nowMs: number): void {
+    this.#next = method;
+    if (method === 'paged') this.#pagesUntilMs = nowMs + this.#pagesFirstMs;
   }
 }

@@ -12,7 +12,7 @@ const serviceName = /^kubernetes(\.default(\.svc(\..+)?)?)?$/;
  * The advice if this server cannot be reached and its address is that of a Service; undefined = it
  * has another address.
  */
-export function circleAdvice(
+export function ownServiceAdvice(
   server: URL,
   environment: Readonly<Record<string, string | undefined>>,
 ): string | undefined {

@@ -10,7 +10,7 @@ import { ask } from './client.ts';
 import { readTarget } from './names.ts';
 import { serverOf } from './server.ts';
 
-export interface Wanted {
+export interface TraceRequest {
   readonly server: string;
   readonly output: string | undefined;
   readonly target: Target;
@@ -26,7 +26,7 @@ const timeoutDefault = '30s';
 const countMax = 100;
 
 /** Rejects with a UsageError, or as `ask` does if the process of this node must answer. */
-export async function readWanted(given: Given): Promise<Wanted> {
+export async function readTraceRequest(given: Given): Promise<TraceRequest> {
   const { count = '1', from, output, timeout = timeoutDefault } = given.values;
   const number = /^\d+$/.test(count) ? Number(count) : 0;
   if (number < 1 || number > countMax) {
@@ -62,7 +62,10 @@ function senderOf(from: string | undefined): Sender {
 }
 
 /** Asks the process for the address of a name, and for the protocol of the Service's port. */
-async function targetOf(server: string, text: string): Promise<Pick<Wanted, 'others' | 'target'>> {
+async function targetOf(
+  server: string,
+  text: string,
+): Promise<Pick<TraceRequest, 'others' | 'target'>> {
   const parts = splitTarget(text);
   if (parts === undefined)
     throw new UsageError(`"${text}" is not ADDRESS:PORT or [NAMESPACE/]NAME:PORT`);

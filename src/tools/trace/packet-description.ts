@@ -9,9 +9,9 @@ import type { Packet, Visit } from './packets.ts';
 import { placeOfRule, refuses } from './rule-text.ts';
 import type { Rule, Ruleset } from './ruleset.ts';
 
-type Told = Trace['packets'][number];
-type Step = Told['steps'][number];
-export type Story = Pick<Told, 'outcome' | 'because' | 'destination' | 'steps'>;
+type TracePacket = Trace['packets'][number];
+type Step = TracePacket['steps'][number];
+export type PacketDescription = Pick<TracePacket, 'outcome' | 'because' | 'destination' | 'steps'>;
 
 export interface Stage {
   readonly ruleset: Ruleset;
@@ -28,11 +28,11 @@ interface Deciding {
 }
 
 /** Rejects with KernelError. */
-export function tell(packet: Packet, stage: Stage): Promise<Story> {
-  return new Teller(packet, stage).tell();
+export function describePacket(packet: Packet, stage: Stage): Promise<PacketDescription> {
+  return new PacketDescriber(packet, stage).describe();
 }
 
-class Teller {
+class PacketDescriber {
   readonly #packet: Packet;
   readonly #stage: Stage;
   readonly #steps: Step[] = [];
@@ -45,7 +45,7 @@ class Teller {
     this.#stage = stage;
   }
 
-  async tell(): Promise<Story> {
+  async describe(): Promise<PacketDescription> {
     const { headers, visits } = this.#packet;
     this.#say(this.#arrival());
     for (const [i, visit] of visits.entries()) {
@@ -89,7 +89,7 @@ class Teller {
   async #visit(
     visit: Visit,
     next: Visit | undefined,
-  ): Promise<Pick<Story, 'outcome' | 'because'> | undefined> {
+  ): Promise<Pick<PacketDescription, 'outcome' | 'because'> | undefined> {
     const isOurs = isOfTrace(visit.table);
     if (visit.ending === 'dropped') this.#leaveHook();
     let last: Deciding | undefined;
@@ -119,7 +119,7 @@ class Teller {
     return this.#stage.ruleset.rule(event, event.rule);
   }
 
-  #refusal({ event, isExplained, rule }: Deciding): Pick<Story, 'outcome' | 'because'> {
+  #refusal({ event, isExplained, rule }: Deciding): Pick<PacketDescription, 'outcome' | 'because'> {
     const outcome = refuses(rule) ? 'rejected' : 'dropped';
     const place = placeOfRule(event, rule);
     const hook = `in hook ${this.#hook}`;
@@ -182,7 +182,7 @@ class Teller {
     this.#steps.push(object === undefined ? { text } : { text, object });
   }
 
-  #end(outcome: Story['outcome'], because: string): Story {
+  #end(outcome: PacketDescription['outcome'], because: string): PacketDescription {
     const { headers, visits } = this.#packet;
     const last = visits.findLast((visit) => visit.headers !== undefined)?.headers ?? headers;
     return { outcome, because, destination: destinationText(last), steps: this.#steps };
