@@ -18,7 +18,7 @@ const tried = object({
   port: field(text, 'Name of the port of the Service; empty for a port without one.'),
   protocol: field(protocolName, 'Its protocol.'),
   family: field(familyName, 'The family.'),
-  to: field(text, 'Where it was sent: address and port.'),
+  to: field(text, 'Its destination: address and port.'),
   what: field(
     oneOf('endpoint', 'service'),
     '`endpoint`: the endpoint itself. `service`: the ClusterIP, so that the proxy chooses an endpoint.',

@@ -20,7 +20,7 @@ interface Endpoint {
 export const endpoints = {
   status: {
     path: pathOf('status'),
-    meaning: 'How the proxy of this node is doing.',
+    meaning: 'The health of this node’s proxy.',
     query: {},
     answer: statusSchema,
   },
@@ -29,7 +29,7 @@ export const endpoints = {
     meaning: 'The Services that this proxy serves, page by page.',
     query: {
       namespace: 'Only Services of this namespace.',
-      name: 'Only Services of this name. In it, `*` stands for any characters and `?` for one.',
+      name: 'Only Services of this name. In it, `*` matches any characters and `?` one.',
       labelSelector:
         'Only Services with these labels, written as for `kubectl get -l`. Labels are not kept: the question is passed to the API server, or the files are read again.',
       state: '`unhealthy`: only Services that have problems on this node.',
@@ -41,7 +41,7 @@ export const endpoints = {
   },
   service: {
     path: pathOf('service'),
-    meaning: 'All about one Service: what it means on this node, and why.',
+    meaning: 'One Service: its resolved state on this node, and why.',
     query: {
       name: 'Its name.',
       namespace:
@@ -51,7 +51,7 @@ export const endpoints = {
       ports: 'The most ports in the answer: 1 to 500. Default: 50.',
       pods: '`true`: with the pods of endpoints. They are not kept: the question is passed to the API server, or the files are read again.',
       traffic:
-        '`true`: with what became of connections to each endpoint, where the kernel counts it (`--service-metrics`).',
+        '`true`: with the outcomes of connections to each endpoint, if the kernel counts them (`--service-metrics`).',
       endpoints:
         'The most endpoints in the answer, of all ports together: 1 to 10000. Default: 500.',
     },
@@ -59,7 +59,7 @@ export const endpoints = {
   },
   problems: {
     path: pathOf('problems'),
-    meaning: 'All that is wrong on this node: with the proxy, and with which Services.',
+    meaning: 'All problems on this node: of the proxy and of Services.',
     query: {
       namespace: 'Only Services of this namespace. Counts are of all.',
       limit: 'The most Services of one answer: 1 to 1000. Default: 500.',
@@ -69,13 +69,13 @@ export const endpoints = {
   },
   changes: {
     path: pathOf('changes'),
-    meaning: 'What has changed in the kernel lately: the last thousand changes are remembered.',
+    meaning: 'Recent changes in the kernel: the last thousand are kept.',
     query: { limit: 'The most changes in the answer: 1 to 1000. Default: 100.' },
     answer: changeListSchema,
   },
   explain: {
     path: pathOf('explain'),
-    meaning: 'What becomes of a packet to an address and port, and why.',
+    meaning: 'What happens to a packet to an address and port, and why.',
     query: {
       to: '`ADDRESS:PORT`, or `[NAMESPACE/]NAME:PORT` with the number or name of a port of a Service; `/TCP`, `/UDP` or `/SCTP` may follow. Without it, an address means TCP; of a port with several protocols each is explained (`also`).',
       from: 'The client: an address, `pod` (the default), `node`, `outside` or `pod/NAMESPACE/NAME`. The address of a pod comes from the API server, or from EndpointSlices if Fairlead may not get pods.',
@@ -84,14 +84,15 @@ export const endpoints = {
   },
   diff: {
     path: pathOf('diff'),
-    meaning: 'How the kernel differs from what is in force. The kernel is read and not written.',
+    meaning:
+      'How the kernel’s state differs from what is in force. The kernel is read and not written.',
     query: {},
     answer: diffSchema,
   },
   traffic: {
     path: pathOf('traffic'),
     meaning:
-      'Connections and refusals by Service port, where they are counted (`--service-metrics`). The kernel is read every two seconds at most.',
+      'Connections and refusals by Service port, if they are counted (`--service-metrics`). The kernel is read at most every two seconds.',
     query: {
       namespace: 'Only Services of this namespace.',
       service: 'Only Services of this name. The answer then has their endpoints, too.',

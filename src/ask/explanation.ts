@@ -32,10 +32,10 @@ const explained = {
     object({
       kind: field(
         oneOf('pod', 'node', 'outside'),
-        'What rules take the client for. `pod`: the local detector takes it for a pod of this node.',
+        'How rules classify the client. `pod`: the local detector recognises it as a pod of this node.',
       ),
       address: maybe(text, 'Its address, if it was given.'),
-      because: field(text, 'Why rules take it for that.'),
+      because: field(text, 'Why rules classify it so.'),
     }),
     'The client that sends the packet.',
   ),
@@ -46,7 +46,7 @@ const explained = {
   summary: field(text, 'The outcome and its cause, in a sentence.'),
   warnings: field(
     list(text),
-    'Why the outcome may be another: waiting changes, refusals by the kernel, rules of other programs.',
+    'Why the outcome may differ: pending changes, refusals by the kernel, rules of other programs.',
   ),
   service: maybe(
     object({
@@ -68,7 +68,7 @@ const explained = {
   ),
   unreachable: field(
     list(text),
-    'Those that packets do not get to, by address: addresses of Services, without a route, or behind a rule of another program. The warnings say why.',
+    'Those that packets cannot reach, by address: addresses of Services, without a route, or behind a rule of another program. The warnings state why.',
   ),
 };
 

@@ -11,10 +11,10 @@ export const problemReasons = {
   unknown_node: 'A traffic policy is Local, and endpoints name no node.',
   service_address: 'An endpoint is the address of a Service, not of a pod.',
   no_load_balancer: 'It is of type LoadBalancer, and no load balancer has given it an address.',
-  address_taken: 'Another Service, or this proxy, has an address and port that it asks for.',
+  address_taken: 'Another Service, or this proxy, owns an address and port that it claims.',
   rule_in_the_way: 'A rule of another program drops, rejects or redirects connections to it.',
   refused_by_kernel: 'The kernel refuses a port of it.',
-  over_limit: 'It asks for more than one Service gets.',
+  over_limit: 'It exceeds the limits of one Service.',
 } as const satisfies Readonly<Record<string, string>>;
 
 export type ProblemReason = keyof typeof problemReasons;

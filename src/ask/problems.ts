@@ -14,7 +14,7 @@ import {
 } from './schema.ts';
 
 const problem = object({
-  reason: field(oneOf(...reasonNames), 'What is wrong: a word that does not change.'),
+  reason: field(oneOf(...reasonNames), 'The kind of problem: a stable word.'),
   text: field(text, 'The same in a sentence, with the facts.'),
 });
 

@@ -47,7 +47,7 @@ const listed = object({
 });
 
 export const serviceListSchema = answer('ServiceList', {
-  items: field(list(listed), 'The Services, in the order in which they came.'),
+  items: field(list(listed), 'The Services, in the order in which they arrived.'),
   continue: maybe(text, 'There is another page: the parameter `continue` to ask for it with.'),
 });
 export type ServiceList = Infer<typeof serviceListSchema>;
@@ -58,7 +58,7 @@ const frontend = object({
   port: field(count, 'Its port.'),
   treatment: field(
     oneOf('internal', 'external', 'external-local', 'reject', 'drop'),
-    'What becomes of a connection. `internal`: it goes to `pool`. `external`: it goes to the pool `cluster`, masqueraded. `external-local`: it goes to the pool `local` if it comes from outside, and to the pool `cluster` if it comes from the node or its pods. `reject`: it is rejected, because there is no endpoint. `drop`: it is dropped, because the policy allows no endpoint.',
+    'How a connection is handled. `internal`: it goes to `pool`. `external`: it goes to the pool `cluster`, masqueraded. `external-local`: it goes to the pool `local` if it comes from outside, and to the pool `cluster` if it comes from the node or its pods. `reject`: it is rejected, because there is no endpoint. `drop`: it is dropped, because the policy allows no endpoint.',
   ),
   pool: field(oneOf('cluster', 'local'), 'The pool that the policy chooses.'),
   heldBy: maybe(text, 'The Service, or this proxy, that has the frontend instead of this Service.'),
@@ -84,7 +84,7 @@ const endpoint = object({
   because: maybe(text, 'Why it is missing in a pool.'),
   outcomes: maybe(
     object(outcomeFields),
-    'What became of connections to it through the port, if traffic was asked for and is counted.',
+    'The outcomes of connections to it through the port, if traffic was requested and is counted.',
   ),
 });
 
@@ -103,14 +103,13 @@ const shownPort = object({
     text,
     'How endpoints are chosen, where annotations decide: `random`, for weights without a balance, or what cannot be done here.',
   ),
-  remarks: field(
-    list(text),
     'What decides about its endpoints, and what is unusual; in sentences.',
   ),
+  remarks: field(list(text), 'What determines its endpoints, and what is unusual; in sentences.'),
   endpoints: field(list(endpoint), 'Its endpoints, as many as were asked for.'),
   kernel: field(
     list(text),
-    'What the kernel holds for the frontends shown, as nft, iptables or ipvsadm lists it.',
+    'The kernel’s objects for the frontends shown, as nft, iptables or ipvsadm lists them.',
   ),
 });
 
@@ -119,12 +118,12 @@ const changeFields = {
   port: field(text, 'Name of the port; empty for a port without one.'),
   protocol: field(protocolName, 'Protocol of the port.'),
   family: field(familyName, 'In which family.'),
-  what: field(oneOf('came', 'changed', 'went'), 'What became of the port.'),
+  what: field(oneOf('came', 'changed', 'went'), 'Whether the port was added, changed or deleted.'),
   before: field(count, 'Endpoints that were used before.'),
   after: field(count, 'Endpoints that are used since then.'),
   added: field(list(text), 'The first four new endpoints, if the port changed.'),
   removed: field(list(text), 'The first four removed endpoints, if the port changed.'),
-  also: field(list(text), 'What else changed.'),
+  also: field(list(text), 'Other changes.'),
   latencyMs: maybe(number, 'The time from the event to the kernel’s acknowledgement.'),
 };
 
@@ -150,7 +149,7 @@ export const serviceSchema = answer('Service', {
   clusterIPs: field(list(text), 'Its ClusterIPs.'),
   internalTrafficPolicy: field(oneOf('Cluster', 'Local'), 'The field of the Service.'),
   externalTrafficPolicy: field(oneOf('Cluster', 'Local'), 'The field of the Service.'),
-  affinitySeconds: maybe(count, 'With session affinity: how long a client is remembered.'),
+  affinitySeconds: maybe(count, 'With session affinity: how long a client keeps its endpoint.'),
   sourceRanges: field(list(text), 'Who may connect to its load balancer; empty: everyone.'),
   healthCheckNodePort: maybe(count, 'Where load balancers ask for this node’s health.'),
   state: field(state, stateMeaning),
@@ -167,13 +166,13 @@ export const serviceSchema = answer('Service', {
         'Its EndpointSlices.',
       ),
     }),
-    'The objects that this answer was made from, as the watches last delivered them. With state `in force`, the kernel holds what these revisions mean.',
+    'The objects that this answer was made from, as the watches last delivered them. With state `in force`, the kernel is programmed according to these revisions.',
   ),
   problems: field(
     list(text),
-    'What is wrong with it, or with the ports shown, on this node; in sentences.',
+    'The problems of it, or of the ports shown, on this node; in sentences.',
   ),
-  reasons: field(reasons, 'The reasons of the problems, each once.'),
+  reasons: field(reasons, 'The distinct reasons of the problems.'),
   podsUnknown: maybe(text, 'Why names of pods are missing that were asked for.'),
   portCount: field(
     count,

@@ -27,11 +27,8 @@ const packet = object({
     oneOf('yes', 'no', 'refused'),
     'Whether an answer came while it was followed; `refused`: the answer was that nothing listens there. Absent: connection tracking does not say.',
   ),
-  ended: field(text, 'What came of it, in a sentence.'),
-  failed: field(
-    flag,
-    'It did not get to an endpoint, or was refused there, or not answered (TCP).',
-  ),
+  ended: field(text, 'Its end, in a sentence.'),
+  failed: field(flag, 'It did not reach an endpoint, or was refused there, or not answered (TCP).'),
   steps: field(list(stepSchema), 'What happened to it, in order.'),
   explained: maybe(
     object({
@@ -53,15 +50,15 @@ export const traceSchema = answer('Trace', {
     }),
     'Where the packets were sent.',
   ),
-  warnings: field(list(text), 'What this trace cannot show.'),
-  packets: field(list(packet), 'The packets, in the order in which they came.'),
+  warnings: field(list(text), 'The limits of this trace.'),
+  packets: field(list(packet), 'The packets, in the order in which they arrived.'),
   endpoints: field(
     list(
       object({
         endpoint: field(text, 'Address and port that packets went to.'),
         packets: field(count, 'Packets that went there.'),
         refused: field(count, 'Those that were refused.'),
-        unanswered: field(count, 'Those that nothing answered while they were followed.'),
+        unanswered: field(count, 'Those without an answer while they were followed.'),
       }),
     ),
     'The endpoints that packets went to.',

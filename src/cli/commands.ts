@@ -47,8 +47,8 @@ const serviceList: Command = {
   group: 'ask',
   summary: 'List Services: endpoints in use, problems',
   meaning:
-    'List the Services of this node: endpoints in use, all endpoints, and what is wrong with ' +
-    'each, or whether it is in force. NAME may contain * and ?.',
+    'List the Services of this node: endpoints in use, all endpoints, and the problems ' +
+    'of each, or whether it is in force. NAME may contain * and ?.',
   exitCodes: `0 success, 1 the NAME has no Service, ${askExitCodes}`,
   arguments: '[NAME]',
   argumentCount: [0, 1],
@@ -131,9 +131,8 @@ const serviceCheck: Command = {
 const problems: Command = {
   words: ['problems'],
   group: 'ask',
-  summary: 'All that is wrong on this node',
-  meaning:
-    'List all that is wrong on this node: with the proxy, and with Services, each with its reason.',
+  summary: 'Problems of this node',
+  meaning: 'List all problems of this node: of the proxy, and of Services, each with its reason.',
   exitCodes: `0 nothing, 1 a problem, ${askExitCodes}`,
   flags: { ...askFlags, ...namespaceFlags, ...noHeadersFlag },
   examples: ['fairlead problems', 'fairlead problems -n shop -w'],
@@ -279,7 +278,7 @@ const shadow: Command = {
     watch: { letter: 'w', shown: '', meaning: 'Report differences as they come and go.' },
     settle: {
       shown: 'DURATION',
-      meaning: 'A difference counts if it lasts so long (default 10s).',
+      meaning: 'A difference counts if it lasts this long (default 10s).',
     },
   },
   examples: ['fairlead shadow --kubeconfig /etc/kubernetes/kube-proxy.conf --watch'],
@@ -289,7 +288,7 @@ const shadow: Command = {
 const bundle: Command = {
   words: ['bundle'],
   group: 'node',
-  summary: 'Collect facts for a report of a fault',
+  summary: 'Collect facts for a bug report',
   meaning:
     'Write a tar archive: status, problems, changes, differences, metrics, configuration, rules, ' +
     'sysctls, facts about the kernel. Secrets are left out. If the process does not answer, the ' +

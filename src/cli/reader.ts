@@ -86,12 +86,12 @@ export class Reader {
     const nowMs = this.#clock.now();
     if (!this.#stdout.isPending) this.#takenMs = nowMs;
     if (nowMs - this.#takenMs >= undrainedMaxMs) {
-      this.#end(`nobody has read its output for ${undrainedMaxMs / 1000} s`);
+      this.#end(`its output was not read for ${undrainedMaxMs / 1000} s`);
     } else if (!this.#isKnown && nowMs - this.#beganMs >= unknownMaxMs) {
       const minutes = unknownMaxMs / 60_000;
       this.#end(
         `it ends after ${minutes} minutes, because without a terminal and standard input nothing ` +
-          'tells whether its output is read; kubectl exec -i gives it standard input',
+          'shows whether its output is read; kubectl exec -i gives it standard input',
       );
     }
   }

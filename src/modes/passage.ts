@@ -115,7 +115,7 @@ function masqueradeInside(
 ): Pick<Passage, 'isMasqueraded' | 'because'> {
   if (masqueradeAll) return { isMasqueraded: true, because: 'masqueradeAll is set' };
   if (localDetector.kind === 'none') {
-    return { isMasqueraded: false, because: 'nothing tells pods from other clients (detectLocal)' };
+    return { isMasqueraded: false, because: 'no detectLocal setting recognises pods' };
   }
   const pods = describeDetector(localDetector);
   return client === 'pod'

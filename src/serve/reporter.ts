@@ -24,14 +24,14 @@ export class Reporter {
   readonly #options: ReporterOptions;
   readonly #limiter: ReportLimiter;
   readonly #logSync: (event: SyncEvent) => void;
-  readonly #tellServiceHealth: (event: ServiceHealthEvent) => void;
+  readonly #reportServiceHealth: (event: ServiceHealthEvent) => void;
 
   constructor(options: ReporterOptions) {
     const { clock, events, log } = options;
     this.#options = options;
     this.#limiter = new ReportLimiter({ clock, leftOut: (...what) => this.#leftOut(...what) });
     this.#logSync = syncLog(log);
-    this.#tellServiceHealth = serviceHealthReport(log, events);
+    this.#reportServiceHealth = serviceHealthReport(log, events);
   }
 
   sync(event: SyncEvent): void {
@@ -53,7 +53,7 @@ export class Reporter {
 
   serviceHealth(event: ServiceHealthEvent): void {
     const kind = `health-check port ${event.kind}`;
-    if (this.#limiter.admits(event.service, kind)) this.#tellServiceHealth(event);
+    if (this.#limiter.admits(event.service, kind)) this.#reportServiceHealth(event);
   }
 
   /** A socket's client. */

@@ -26,7 +26,7 @@ export function servePage(page: Page, accept: string): Reply {
   const form = formOf(page.kind, accept);
   if (form === undefined) {
     const known = `text/plain, or application/json or application/yaml with as=${page.kind}`;
-    const body = `there is no such form: ask for ${known};v=${versions[0]};g=${group}\n`;
+    const body = `unknown format: ask for ${known};v=${versions[0]};g=${group}\n`;
     return { status: 406, headers: textHeaders, body };
   }
   if (form.kind === 'text') return { status: 200, headers: textHeaders, body: textOf(page) };

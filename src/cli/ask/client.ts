@@ -20,7 +20,7 @@ export async function ask<Name extends EndpointName>(
   const { body, isJson, status } = await reply(url, server, timeoutMs);
   if (!isJson) {
     const words = `${status} ${body.slice(0, 100).trim()}`;
-    throw new UnreachableError(`${server} is no Fairlead that answers this: ${words}`);
+    throw new UnreachableError(`${server} does not answer like Fairlead: ${words}`);
   }
   const answer = JSON.parse(body) as Answer<Name>;
   if (status === 200) return answer;

@@ -132,7 +132,7 @@ function notesOf({ ports }: ServiceAnswer, tried: readonly Tried[]): string[] {
   const has = (protocol: Port['protocol']) => ports.some((port) => port.protocol === protocol);
   return [
     ...(tried.some(({ answer }) => answer === 'silent')
-      ? ['UDP: silence is no fault; only a refusal or an answer says something.']
+      ? ['UDP: silence is not a failure; only a refusal or an answer is conclusive.']
       : []),
     ...(has('SCTP') ? ['SCTP is not tried: this program cannot open such connections.'] : []),
   ];

@@ -10,7 +10,7 @@ export function admit(asked: Asked, known: readonly string[]): void {
   const { method, query } = asked;
   if (method !== 'GET') throw new Refusal(405, `method ${method} is not allowed: GET`);
   const unknown = [...query.keys()].find((key) => !known.includes(key));
-  if (unknown !== undefined) throw new Refusal(400, `there is no parameter "${unknown}"`);
+  if (unknown !== undefined) throw new Refusal(400, `unknown parameter "${unknown}"`);
 }
 
 /** The same routes, which answer only requests that `admit` allows. */
@@ -33,7 +33,7 @@ function refusalOf(asked: Asked) {
 
 function admitAsker({ host, peer }: Asked): void {
   if (!isLoopbackText(peer)) {
-    throw new Refusal(403, `answers are for this node: ${peer} is no loopback address`);
+    throw new Refusal(403, `answers are for this node: ${peer} is not a loopback address`);
   }
   // A page of another site may resolve its own name to this server (DNS rebinding), but the name
   // cannot be an address.

@@ -73,7 +73,7 @@ function* keysAfter(
   first: ReadonlyMap<string, unknown>,
 ): Generator<string> {
   if (last !== null && state.service(last) === undefined) {
-    throw new Refusal(410, `Service ${last} has gone meanwhile: begin anew`);
+    throw new Refusal(410, `Service ${last} was deleted in the meantime: start again`);
   }
   let isBefore = last !== null;
   if (last === null || first.has(last)) {

@@ -151,7 +151,7 @@ export class HttpThread {
   async #replyTo({ id: _, listener, path, query, ...asked }: ForwardedRequest): Promise<Reply> {
     try {
       const route = this.#listeners.get(listener)?.routes?.[path];
-      if (route === undefined) throw new Error(`nobody answers ${path} any more`);
+      if (route === undefined) throw new Error(`${path} has no handler any more`);
       return await route({ ...asked, query: new URLSearchParams(query) });
     } catch (error) {
       return { status: 500, headers: textHeaders, body: `${(error as Error).message}\n` };

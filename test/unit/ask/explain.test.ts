@@ -2,9 +2,9 @@ import { afterEach, describe, expect, it } from 'vitest';
 import type { Explanation } from '../../../src/ask/explanation.ts';
 import type { Running } from '../agent/running.ts';
 import { asked, said } from './asking.ts';
-import { riddles } from './quiz.ts';
-import { everyRiddle } from './quiz-more.ts';
-import { startedWith } from './riddle-app.ts';
+import { startedWith } from './broken-cluster-app.ts';
+import { brokenClusters } from './broken-clusters.ts';
+import { everyBrokenCluster } from './more-broken-clusters.ts';
 
 let app: Running;
 
@@ -40,20 +40,20 @@ function met({ endpoints, from, to }: Explanation) {
 }
 
 describe('a broken cluster', () => {
-  it.each(everyRiddle)('where $name', async (riddle) => {
-    const { cause, from, object, outcome, to } = riddle;
-    app = await startedWith(riddle);
+  it.each(everyBrokenCluster)('where $name', async (cluster) => {
+    const { cause, from, object, outcome, to } = cluster;
+    app = await startedWith(cluster);
     const query = new URLSearchParams({ to, ...(from && { from }) });
     const { body, status } = await asked(app, 'explain', `?${query}`);
     const options = from === undefined ? [] : [`--from=${from}`];
     const { code, stderr, stdout } = await said(app, 'explain', to, ...options);
-    const { ask } = riddle;
+    const { ask } = cluster;
     const named =
       ask === undefined ? stdout + stderr : (await said(app, ask[0]!, ...ask.slice(1))).stdout;
     expect(named).toContain(cause);
     const isUnreachable =
-      riddle.routes !== undefined ||
-      (riddle.reasons ?? []).some((one) => ['service_address', 'rule_in_the_way'].includes(one));
+      cluster.routes !== undefined ||
+      (cluster.reasons ?? []).some((one) => ['service_address', 'rule_in_the_way'].includes(one));
     expect(code).toBe(outcome === 'endpoint' && !isUnreachable ? 0 : 1);
     expect((body.unreachable ?? []).length > 0).toBe(isUnreachable);
     if (outcome === 'refused') expect([status, body.error]).toEqual([404, expect.any(String)]);
@@ -64,10 +64,10 @@ describe('a broken cluster', () => {
 });
 
 describe('the client in an explanation', () => {
-  const [riddle] = riddles.filter(({ outcome }) => outcome === 'endpoint');
+  const [cluster] = brokenClusters.filter(({ outcome }) => outcome === 'endpoint');
 
   async function clientOf(...options: string[]): Promise<string> {
-    return clientTo(riddle!.to, ...options);
+    return clientTo(cluster!.to, ...options);
   }
 
   async function clientTo(to: string, ...options: string[]): Promise<string> {
@@ -76,16 +76,16 @@ describe('the client in an explanation', () => {
   }
 
   it('is described in a sentence', async () => {
-    app = await startedWith(riddle!);
+    app = await startedWith(cluster!);
     expect(await clientOf()).toBe('a pod, because the question names no other client');
     expect(await clientOf('--from=node')).toBe('the node itself, because the question names it');
     expect(await clientOf('--from=203.0.113.7')).toMatch(
-      /^somebody outside the cluster, because 203\.0\.113\.7 /,
+      /^a client outside the cluster, because 203\.0\.113\.7 /,
     );
   });
 
   it('is the node for a loopback address, if the question names no other client', async () => {
-    app = await startedWith(riddle!);
+    app = await startedWith(cluster!);
     expect(await clientTo('127.0.0.1:30080')).toBe(
       'the node itself, because packets to a loopback address do not leave the machine',
     );
@@ -93,13 +93,13 @@ describe('the client in an explanation', () => {
   });
 
   it('may be the name of a pod, which is looked up in the source', async () => {
-    app = await startedWith(riddle!);
+    app = await startedWith(cluster!);
     const { pods } = app.source.lookup;
     pods.set('shop/here', { addresses: ['fd00::9', '10.244.0.9'], nodeName: 'node-a' });
     pods.set('shop/there', { addresses: ['10.244.9.9'], nodeName: 'node-b' });
     pods.set('shop/host', { addresses: ['192.168.7.7'], nodeName: 'node-a' });
     pods.set('shop/ipv6', { addresses: ['fd00::9'], nodeName: 'node-a' });
-    const { body } = await asked(app, 'explain', `?to=${riddle!.to}&from=pod/shop/here`);
+    const { body } = await asked(app, 'explain', `?to=${cluster!.to}&from=pod/shop/here`);
     expect(body.from.address).toBe('10.244.0.9');
     expect(await clientOf('--from=pod/shop/there')).toContain(
       'pod shop/there is asked for, and 10.244.9.9 ',
@@ -112,10 +112,12 @@ describe('the client in an explanation', () => {
     );
     expect(await clientOf('--from=pod/shop/ipv6')).toBe('Error: pod shop/ipv6 has no IPv4 address');
     expect(await clientOf('--from=pod/shop/none')).toBe('Error: there is no pod shop/none');
-    expect(await clientOf('--from=web')).toMatch(/^Error: from "web" is no address, pod, node/);
+    expect(await clientOf('--from=web')).toMatch(
+      /^Error: from "web" is not one of: address, pod, node/,
+    );
     // An invalid question, a packet that does not arrive, and an absent pod have different results.
-    expect((await said(app, 'explain', riddle!.to, '--from=web')).code).toBe(2);
-    expect((await said(app, 'explain', riddle!.to, '--from=pod/shop/none')).code).toBe(1);
+    expect((await said(app, 'explain', cluster!.to, '--from=web')).code).toBe(2);
+    expect((await said(app, 'explain', cluster!.to, '--from=pod/shop/none')).code).toBe(1);
   });
 });
 
@@ -142,7 +144,7 @@ metadata: {name: log, namespace: default}
 spec: {clusterIP: 10.96.0.11, ports: [{name: log, port: 514, protocol: UDP}]}
 ---${slice('dns', '[{name: dns, port: 53, protocol: UDP}, {name: dns-tcp, port: 53, protocol: TCP}]')}
 ${slice('log', '[{name: log, port: 514, protocol: UDP}]')}`;
-  const riddle = { name: '', manifests, to: '', outcome: 'endpoint', cause: '' } as const;
+  const cluster = { name: '', manifests, to: '', outcome: 'endpoint', cause: '' } as const;
 
   it.each([
     ['dns:53', ['10.96.0.10:53/UDP endpoint', '10.96.0.10:53/TCP endpoint'], 0],
@@ -155,7 +157,7 @@ ${slice('log', '[{name: log, port: 514, protocol: UDP}]')}`;
   ])(
     'is named in each outcome, and is TCP if the question is an address: %s',
     async (to, outcomes, expected) => {
-      app = await startedWith(riddle);
+      app = await startedWith(cluster);
       const { code, stdout } = await said(app, 'explain', to);
       const found = stdout.matchAll(/^Packet: +to (\S+)\n(?:Warning.*\n)*Outcome: +(.*)$/gm);
       expect([...found].map(([, place, outcome]) => `${place} ${outcome}`)).toEqual(outcomes);

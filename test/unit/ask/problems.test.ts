@@ -8,9 +8,9 @@ import type { Running } from '../agent/running.ts';
 import { Document } from '../serve/page/document.ts';
 import { quiet } from '../sync/double.ts';
 import { asked, said } from './asking.ts';
-import { endpoints, here, node, riddles, web } from './quiz.ts';
-import { everyRiddle } from './quiz-more.ts';
-import { changesOf, startedWith } from './riddle-app.ts';
+import { changesOf, startedWith } from './broken-cluster-app.ts';
+import { brokenClusters, endpoints, here, node, web } from './broken-clusters.ts';
+import { everyBrokenCluster } from './more-broken-clusters.ts';
 
 let app: Running;
 
@@ -41,14 +41,14 @@ function nameOf({ namespace, name }: { readonly namespace: string; readonly name
 const words = (reasons: Reasons) => reasons.join(', ').replaceAll('_', ' ');
 
 describe('the problems of a Service are the same in every answer', () => {
-  it.each(everyRiddle)('where $name', async (riddle) => {
-    app = await startedWith(riddle);
+  it.each(everyBrokenCluster)('where $name', async (cluster) => {
+    app = await startedWith(cluster);
     const { items }: ServiceList = (await asked(app, 'services')).body;
     const expected = new Map(items.map((item) => [nameOf(item), item.reasons]));
     const troubled = items.filter(({ reasons }) => reasons.length > 0);
     const names = troubled.map(nameOf).sort();
     if (expected.has('default/web'))
-      expect(expected.get('default/web')).toEqual(riddle.reasons ?? []);
+      expect(expected.get('default/web')).toEqual(cluster.reasons ?? []);
 
     const status: Status = (await asked(app, 'status')).body;
     expect(status.services.withProblems).toBe(troubled.length);
@@ -108,7 +108,7 @@ describe('the problems of a Service are the same in every answer', () => {
   });
 
   it('also after the problem was fixed, or the Service was deleted', async () => {
-    app = await startedWith({ ...riddles[0]!, manifests: web() + endpoints('  []') + node });
+    app = await startedWith({ ...brokenClusters[0]!, manifests: web() + endpoints('  []') + node });
     const count = async () => (await asked(app, 'status')).body.services.withProblems;
     expect(await count()).toBe(1);
     app.source.say(...changesOf(endpoints(here)));
@@ -124,7 +124,7 @@ describe('the problems of a Service are the same in every answer', () => {
   });
 
   it('when a ServiceCIDR is added that contains an endpoint of it', async () => {
-    app = await startedWith({ ...riddles[0]!, manifests: web() + endpoints(here) + node });
+    app = await startedWith({ ...brokenClusters[0]!, manifests: web() + endpoints(here) + node });
     const reasons = async () => (await asked(app, 'services')).body.items[0].reasons;
     expect(await reasons()).toEqual([]);
     const cidr = node.slice(node.indexOf('---')).replace('10.96.0.0/16', '10.244.0.0/24');

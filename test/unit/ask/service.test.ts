@@ -372,7 +372,10 @@ describe('fairlead service list', () => {
     expect(names).toEqual(['web-4', 'web-3', 'web-2', 'web-1', 'web-0']);
     app.source.say({ kind: 'service-gone', key: 'ns/web-3' });
     const { status, body } = await asked(app, 'services', '?continue=ns/web-3');
-    expect([status, body.error]).toEqual([410, 'Service ns/web-3 has gone meanwhile: begin anew']);
+    expect([status, body.error]).toEqual([
+      410,
+      'Service ns/web-3 was deleted in the meantime: start again',
+    ]);
   });
 
   it('is sorted, and shows endpoints in use and progress', async () => {

@@ -119,9 +119,13 @@ describe('access to answers', () => {
   }
 
   it.each([
-    ['10.0.0.7', 'localhost:10249', 'answers are for this node: 10.0.0.7 is no loopback address'],
-    ['::ffff:10.0.0.7', '127.0.0.1', '::ffff:10.0.0.7 is no loopback address'],
-    ['', '127.0.0.1', 'is no loopback address'],
+    [
+      '10.0.0.7',
+      'localhost:10249',
+      'answers are for this node: 10.0.0.7 is not a loopback address',
+    ],
+    ['::ffff:10.0.0.7', '127.0.0.1', '::ffff:10.0.0.7 is not a loopback address'],
+    ['', '127.0.0.1', 'is not a loopback address'],
     [
       '127.0.0.1',
       'evil.example:10249',
@@ -154,7 +158,7 @@ describe('access to answers', () => {
 
   it.each([
     ['POST', '', 405, 'method POST is not allowed: GET'],
-    ['GET', '?wide=1', 400, 'there is no parameter "wide"'],
+    ['GET', '?wide=1', 400, 'unknown parameter "wide"'],
   ])('with %s %j gets status %d', async (method, query, status, error) => {
     await running();
     const { port } = app.config.metricsBindAddress!;
@@ -183,7 +187,7 @@ describe('the command fairlead status', () => {
     const other = await saidAt(port, 'status');
     expect([other.code, other.stderr]).toEqual([
       3,
-      `Error: http://127.0.0.1:${port} is no Fairlead that answers this: 404 404 page not found\n`,
+      `Error: http://127.0.0.1:${port} does not answer like Fairlead: 404 404 page not found\n`,
     ]);
     const nobody = await saidAt(1, 'status');
     expect([nobody.code, nobody.stdout]).toEqual([3, '']);

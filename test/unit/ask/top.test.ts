@@ -89,7 +89,7 @@ describe('fairlead top', () => {
     const { top } = await answering(...readings);
     const { code, stderr, stdout } = await top({ writableLength: 4096 });
     expect([code, stdout]).toEqual([0, '']);
-    expect(stderr).toBe('fairlead: top: nobody has read its output for 10 s\n');
+    expect(stderr).toBe('fairlead: top: its output was not read for 10 s\n');
   });
 
   it('reports why nothing is counted', async () => {

@@ -133,7 +133,7 @@ describe('--watch', () => {
     });
     expect(nowMs).toBe(10_000);
     expect(written).toHaveLength(1);
-    expect(stderr).toBe('fairlead: --watch: nobody has read its output for 10 s\n');
+    expect(stderr).toBe('fairlead: --watch: its output was not read for 10 s\n');
   });
 
   it('ends after ten minutes if nothing shows whether its output is read', async () => {

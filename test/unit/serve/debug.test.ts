@@ -20,7 +20,7 @@ it.each(Object.keys(routes))(
     const route = routes[path]!;
     expect(await route({ ...asked, peer: '10.0.0.7' })).toMatchObject({
       status: 403,
-      body: 'answers are for this node: 10.0.0.7 is no loopback address\n',
+      body: 'answers are for this node: 10.0.0.7 is not a loopback address\n',
     });
     expect(await route({ ...asked, host: 'evil.example:10249' })).toMatchObject({ status: 403 });
   },

@@ -49,7 +49,7 @@ export async function readClient(text: string | null, surroundings: Surroundings
   const address = parseAddress(text!);
   if (address === undefined) {
     const known = 'address, pod, node, outside or pod/NAMESPACE/NAME';
-    throw new Refusal(400, `from "${text}" is no ${known}`);
+    throw new Refusal(400, `from "${text}" is not one of: ${known}`);
   }
   if (address.family !== surroundings.config.family) {
     throw new Refusal(400, `from ${text} and the address that it is sent to are of two families`);
@@ -90,12 +90,15 @@ function kindOf(
     return { kind: 'node', because: `${text} is an address of this node` };
   }
   if (detector.kind === 'none') {
-    return { kind: 'outside', because: 'nothing tells pods from other clients (detectLocal)' };
+    return { kind: 'outside', because: 'no detectLocal setting recognises pods' };
   }
   if (detector.kind === 'cidr') {
     return cidrContains(detector.cidr, address)
       ? { kind: 'pod', because: `${text} ${describeDetector(detector)}` }
-      : { kind: 'outside', because: `${text} is no address that ${describeDetector(detector)}` };
+      : {
+          kind: 'outside',
+          because: `${text} is not an address that ${describeDetector(detector)}`,
+        };
   }
   // The rules match the interface, and an address does not determine it.
   const pods = (agent.state.node?.podCIDRs ?? []).map((cidr) => parseCIDR(cidr));

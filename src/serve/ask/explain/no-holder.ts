@@ -111,7 +111,7 @@ function whyNoNodePort(input: ExplainInput, nodePorts: readonly Holder[]): strin
   const { protocol } = first.forwarding.servicePort;
   const whose = `${target.port} is the node port of ${formatServicePortName(first.forwarding.servicePort)}`;
   if (acceptsNodePorts) return `${whose} for ${protocol}, not for ${target.protocol}`;
-  if (!isOwn) return `${whose}, but ${text} is no address of this node`;
+  if (!isOwn) return `${whose}, but ${text} is not an address of this node`;
   const { nodePortAddresses: open } = setting.environment;
   const list = open === 'all' ? 'all but loopback' : open.map(({ bytes }) => formatAddress(bytes));
   return `${whose}, but ${text} is not among the addresses that accept node ports (${String(list)})`;

@@ -32,7 +32,7 @@ export function isInForce(
 function starting({ sync }: ExplainInput): string[] {
   const { phase } = sync.progress;
   if (phase === 'live') return [];
-  return [`${sync.family} is starting (${phase}): what was in force before it may still be.`];
+  return [`${sync.family} is starting (${phase}): its previous state may still be in force.`];
 }
 
 function waiting(input: ExplainInput, { forwarding }: Holder, holdsInForce: boolean): string[] {

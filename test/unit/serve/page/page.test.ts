@@ -185,7 +185,7 @@ describe('the list of Services on the page', () => {
     ['?service=ns/none', 404, /^this proxy serves no Service ns\/none: /],
     ['?state=bad', 400, /^state must be unhealthy, not "bad"$/],
     ['?changes=0', 400, /^changes must be a number from 1 to 200, not "0"$/],
-    ['?continue=ns/none', 410, /^Service ns\/none has gone meanwhile: begin anew$/],
+    ['?continue=ns/none', 410, /^Service ns\/none was deleted in the meantime: start again$/],
   ])('of %s gets status %d', async (query, status, reason) => {
     await running();
     const response = await app.get('metrics', `/${query}`);
@@ -333,7 +333,7 @@ describe('access to the page', () => {
   it.each([
     [{ host: 'evil.example' }, 'GET', '/', 403, 'must be an address or localhost'],
     [{ host: 'localhost' }, 'POST', '/', 405, 'method POST is not allowed'],
-    [{ host: 'localhost' }, 'GET', '/?wide=1', 400, 'there is no parameter "wide"'],
+    [{ host: 'localhost' }, 'GET', '/?wide=1', 400, 'unknown parameter "wide"'],
   ])('with %j from %s %s is rejected', async (headers, method, path, status, reason) => {
     await running();
     const { port } = app.config.metricsBindAddress!;

@@ -1,5 +1,13 @@
 /** More broken clusters: faults of slices, of routes, of addresses that several Services want. */
-import { endpoints, here, node, type Riddle, riddles, there, web } from './quiz.ts';
+import {
+  type BrokenCluster,
+  brokenClusters,
+  endpoints,
+  here,
+  node,
+  there,
+  web,
+} from './broken-clusters.ts';
 
 const show = ['service', 'show', 'default/web'] as const;
 
@@ -27,7 +35,7 @@ const noZone = node.replace('labels: { topology.kubernetes.io/zone: zone-a }', '
 const pending = web().replace(/^status: .*$/m, 'status: {}');
 const manyIPs = Array.from({ length: 12 }, (_, i) => `198.51.100.${i + 1}`);
 
-const more: readonly Riddle[] = [
+const more: readonly BrokenCluster[] = [
   {
     name: 'the slice names hosts',
     manifests: web() + endpoints('  - { addresses: [a.b] }').replace('IPv4', 'FQDN') + node,
@@ -319,4 +327,4 @@ const more: readonly Riddle[] = [
   },
 ];
 
-export const everyRiddle: readonly Riddle[] = [...riddles, ...more];
+export const everyBrokenCluster: readonly BrokenCluster[] = [...brokenClusters, ...more];

@@ -3,7 +3,7 @@ import { decodeChange, decodeContext } from '../../../src/source/decode.ts';
 import { type Change, resources } from '../../../src/state/change.ts';
 import { configOf, Running } from '../agent/running.ts';
 import { quiet } from '../sync/double.ts';
-import type { Riddle } from './quiz.ts';
+import type { BrokenCluster } from './broken-clusters.ts';
 
 const resourceOf: Readonly<Record<string, (typeof resources)[number]>> = {
   Service: 'services',
@@ -23,7 +23,7 @@ export function changesOf(manifests: string): Change[] {
   });
 }
 
-/** The whole proxy on doubles, in the cluster of a riddle. */
+/** The whole proxy on doubles, in the cluster of a cluster. */
 export async function startedWith({
   conntrack,
   flags = [],
@@ -32,7 +32,7 @@ export async function startedWith({
   later,
   manifests,
   routes = {},
-}: Riddle): Promise<Running> {
+}: BrokenCluster): Promise<Running> {
   const config = await configOf('--manifests=/anywhere', '--proxy-mode=nftables', ...flags);
   const read = (path: string): string | undefined => host[path];
   const app = await new Running(config).start({

@@ -7,7 +7,7 @@ import { RecordWriter } from '../../../src/kernel/records.ts';
 import type { FakeEntry } from '../../fake/conntrack.ts';
 import type { ClosableKernel } from '../agent/running.ts';
 
-export interface Riddle {
+export interface BrokenCluster {
   readonly name: string;
   readonly manifests: string;
   readonly flags?: readonly string[];
@@ -89,7 +89,7 @@ function conditioned(conditions: string): string {
   return here.replace('ready: true', conditions);
 }
 
-export const riddles: readonly Riddle[] = [
+export const brokenClusters: readonly BrokenCluster[] = [
   {
     name: 'nothing is wrong',
     manifests: web() + endpoints(here) + node,
