@@ -26,7 +26,7 @@ import { Wakeup } from '../time/clock.ts';
 import type { EngineOptions } from './engine.ts';
 import { type EngineSettings, engineSettings } from './engine-settings.ts';
 import { ModeRunner } from './mode-runner.ts';
-import { tellNodeChange } from './node-changes.ts';
+import { reportNodeChange } from './node-changes.ts';
 import { awaitNode } from './node-wait.ts';
 import { Observers, type ObserversOptions } from './observers.ts';
 
@@ -101,7 +101,7 @@ export class App {
       source,
       changed: () => this.#runner.engine?.wake(),
     });
-    this.#runner = this.#makeRunner(this.#tell(options.choice));
+    this.#runner = this.#makeRunner(this.#reportMode(options.choice));
   }
 
   /** The mode that runs, or is about to run. */
@@ -202,11 +202,11 @@ export class App {
 
   async #selectMode({ ipvs, mode }: Config): Promise<ProxyMode> {
     const { kernel, modes } = this.#options;
-    return this.#tell(await selectMode(mode, kernel, modes, ipvsSettings(ipvs)));
+    return this.#reportMode(await selectMode(mode, kernel, modes, ipvsSettings(ipvs)));
   }
 
   /** Reports how this mode was chosen. */
-  #tell({ mode, fallbacks }: ModeChoice): ProxyMode {
+  #reportMode({ mode, fallbacks }: ModeChoice): ProxyMode {
     const { log, nodeName } = this.#options;
     this.#fallbacks = fallbacks;
     for (const fallback of fallbacks) {
@@ -345,7 +345,7 @@ export class App {
   #nodeChanged(before: Node | undefined): void {
     this.#wakeup.wake();
     this.#observers.http.changed();
-    tellNodeChange(before, this.#state.node, {
+    reportNodeChange(before, this.#state.node, {
       log: this.#options.log,
       config: this.#config,
       followed: this.#node,

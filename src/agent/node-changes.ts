@@ -15,7 +15,7 @@ interface Circumstances {
   readonly follow: (node: Node) => void;
 }
 
-export function tellNodeChange(
+export function reportNodeChange(
   before: Node | undefined,
   node: Node | undefined,
   circumstances: Circumstances,

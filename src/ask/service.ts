@@ -103,8 +103,6 @@ const shownPort = object({
     text,
     'How endpoints are chosen, where annotations decide: `random`, for weights without a balance, or what cannot be done here.',
   ),
-    'What decides about its endpoints, and what is unusual; in sentences.',
-  ),
   remarks: field(list(text), 'What determines its endpoints, and what is unusual; in sentences.'),
   endpoints: field(list(endpoint), 'Its endpoints, as many as were asked for.'),
   kernel: field(

@@ -105,7 +105,7 @@ export class ExcludedPods {
     await looking;
   }
 
-  #sink(tell: () => void): PodSink {
+  #sink(changed: () => void): PodSink {
     const { events, log, source } = this.#options;
     return {
       chosen: (pods) => {
@@ -113,7 +113,7 @@ export class ExcludedPods {
         if (this.#failure !== undefined)
           log.info('Read the pods to exclude from connect-time translation');
         this.#failure = undefined;
-        tell();
+        changed();
       },
       unavailable: (reason) => {
         this.#failure = reason;

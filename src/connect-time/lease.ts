@@ -81,7 +81,7 @@ export class ConnectTimeLease {
     if (this.#isInStep) return this.#extend('if it is valid');
     const now = this.#options.clock.now();
     if (now - this.#renewedAtMs > this.#options.placement.leaseMs / 2) {
-      this.#tellLate('the maps do not follow what is desired');
+      this.#reportLate('the maps do not follow what is desired');
     }
     this.#wait();
   }
@@ -101,7 +101,7 @@ export class ConnectTimeLease {
       this.#renewedAtMs = startedMs;
       this.#isEnded = false;
     } else if (failure.code === 'ETIME') this.#end();
-    else this.#tellLate(failure.message);
+    else this.#reportLate(failure.message);
     this.#wait();
   }
 
@@ -132,7 +132,7 @@ export class ConnectTimeLease {
     verify();
   }
 
-  #tellLate(reason: string): void {
+  #reportLate(reason: string): void {
     const { clock, family, observer, placement } = this.#options;
     const endsAtMs = this.#renewedAtMs + placement.leaseMs;
     const leftMs = Math.max(0, Math.round(endsAtMs - clock.now()));

@@ -64,8 +64,8 @@ export class FrontendsByService {
 
   /** An address that has no frontend is an address of the node with a node port. */
   of({ address, port, protocol }: Destination): Whom {
-    const nobody = { namespace: '', service: '', port: '', protocol: protocol ?? '' };
-    const none = { family: this.#family, ...nobody };
+    const unknown = { namespace: '', service: '', port: '', protocol: protocol ?? '' };
+    const none = { family: this.#family, ...unknown };
     if (port === undefined) {
       return (address && this.#addresses.get(addressKey(address))) ?? none;
     }

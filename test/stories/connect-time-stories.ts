@@ -12,11 +12,11 @@ import { runStory } from '../lab/run-story.ts';
 import type { Expectation, Step, Story } from '../lab/story.ts';
 import { fairleadInside } from './fairlead-inside.ts';
 import { fairlead } from './fairlead-proxy.ts';
-import { withFewerEndpoints } from './fewer.ts';
+import { withFewerEndpoints } from './fewer-endpoints.ts';
 import { firstStories, stories } from './index.ts';
-import { toldToIptables } from './iptables-told.ts';
+import { iptablesStory } from './iptables-story.ts';
 import { portOfAnother } from './node-port.ts';
-import { toldToUserspace } from './userspace-told.ts';
+import { userspaceStory } from './userspace-story.ts';
 
 const test = anyTest.skipIf(!canTranslate());
 
@@ -24,7 +24,7 @@ const test = anyTest.skipIf(!canTranslate());
 const inside: readonly ActorName[] = ['node', 'pod-a', 'pod-b'];
 
 /** `FAIRLEAD_STORIES=all` runs every story, which takes minutes. */
-const told = process.env.FAIRLEAD_STORIES === 'all' ? stories : firstStories;
+const selected = process.env.FAIRLEAD_STORIES === 'all' ? stories : firstStories;
 
 function translating(mode: ModeName, connectTime: ConnectTimePlace): ProxyUnderTest {
   // The sockets of mode userspace are to be the node's.
@@ -66,16 +66,16 @@ function fromAnySource(expectation: Expectation): Expectation {
  * The input of the mode; undefined: none. Ports of others are not ignored here:
  * `connect-time-lives.kernel.test.ts` shows it.
  */
-function toldTo(mode: ModeName, story: Story): Story | undefined {
+function adaptedTo(mode: ModeName, story: Story): Story | undefined {
   if (story.name === portOfAnother || story.differsIn?.[mode] !== undefined) return undefined;
   return unmasqueraded(ways[mode](story));
 }
 
 const ways: Readonly<Record<ModeName, (story: Story) => Story>> = {
   nftables: (story) => story,
-  iptables: toldToIptables,
+  iptables: iptablesStory,
   ipvs: withFewerEndpoints,
-  userspace: (story) => toldToUserspace(story).told,
+  userspace: (story) => userspaceStory(story).story,
 };
 
 /** Runs stories in a mode. */
@@ -92,8 +92,8 @@ export function connectTimeStories(mode: ModeName): void {
     place?.close();
   });
 
-  for (const one of told) {
-    const story = toldTo(mode, one);
+  for (const one of selected) {
+    const story = adaptedTo(mode, one);
     if (story === undefined) continue;
     test(story.name, () => runStory(lab, translating(mode, place), story));
   }

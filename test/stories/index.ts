@@ -17,7 +17,7 @@ import { serviceCidrStories } from './service-cidr.ts';
 import { sliceStories } from './slices.ts';
 import { terminatingStories } from './terminating.ts';
 import { topologyStories } from './topology.ts';
-import { weirdStories } from './weird.ts';
+import { unusualStories } from './unusual-objects.ts';
 
 /** By topic. */
 const topics: readonly (readonly Story[])[] = [
@@ -38,7 +38,7 @@ const topics: readonly (readonly Story[])[] = [
   restartStories,
   sliceStories,
   changeStories,
-  weirdStories,
+  unusualStories,
 ];
 
 /** Every story. */

@@ -4,7 +4,7 @@ import { createLab, type Lab } from '../lab/lab.ts';
 import { runStory } from '../lab/run-story.ts';
 import { fairlead } from './fairlead-proxy.ts';
 import { chosenStories } from './index.ts';
-import { toldToIptables } from './iptables-told.ts';
+import { iptablesStory } from './iptables-story.ts';
 
 let lab: Lab;
 beforeAll(async () => {
@@ -14,5 +14,5 @@ afterAll(() => lab.close());
 
 // An endpoint with session affinity is a chain and a list of the kernel's.
 for (const story of chosenStories()) {
-  test(story.name, () => runStory(lab, fairlead('iptables'), toldToIptables(story)));
+  test(story.name, () => runStory(lab, fairlead('iptables'), iptablesStory(story)));
 }

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, test } from 'vitest';
 import { createLab, type Lab } from '../lab/lab.ts';
 import { runStory } from '../lab/run-story.ts';
 import { fairlead } from './fairlead-proxy.ts';
-import { withFewerEndpoints } from './fewer.ts';
+import { withFewerEndpoints } from './fewer-endpoints.ts';
 import { chosenStories } from './index.ts';
 
 let lab: Lab;

@@ -23,8 +23,8 @@ import {
 import { paced } from '../lab/pace.ts';
 import type { RunningProxy } from '../lab/proxy.ts';
 import { runStory } from '../lab/run-story.ts';
-import { assortment } from './assortment.ts';
 import { frontends, lb, NODE_PORT, reachable, vip } from './common.ts';
+import { servicesOfEveryClass } from './every-class.ts';
 import { cleanup, type FairleadOptions, fairlead, type LogLine } from './fairlead-proxy.ts';
 import { chosenStories } from './index.ts';
 
@@ -95,7 +95,7 @@ describe('a restart without a change', () => {
     const servicePorts = ports.map((port) => ({ ...port, port: 80, nodePort: NODE_PORT }));
     const objects = [
       ...BASELINE,
-      ...assortment(100),
+      ...servicesOfEveryClass(100),
       service('web', { clusterIp: vip, ports: servicePorts }),
       ...slices('web', ['pod-a'], { ports }),
     ];

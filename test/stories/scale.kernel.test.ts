@@ -6,7 +6,7 @@ import { NFPROTO } from '../../src/kernel/nft/constants.ts';
 import { askKernel } from '../lab/ask-kernel.ts';
 import { createLab, type Lab } from '../lab/lab.ts';
 import { BASELINE, DEFAULT_CLUSTER_CIDR } from '../lab/objects.ts';
-import { assortment, classes } from './assortment.ts';
+import { classes, servicesOfEveryClass } from './every-class.ts';
 import { fairlead } from './fairlead-proxy.ts';
 
 const settings = { detectLocalMode: 'ClusterCIDR', clusterCIDR: DEFAULT_CLUSTER_CIDR } as const;
@@ -97,7 +97,10 @@ async function countClusterIPs(): Promise<number> {
 
 async function countsWith(services: number): Promise<{ dump: Counts; nft: Counts }> {
   const proxy = fairlead('nftables');
-  const running = await proxy.start(lab.node, settings, [...BASELINE, ...assortment(services)]);
+  const running = await proxy.start(lab.node, settings, [
+    ...BASELINE,
+    ...servicesOfEveryClass(services),
+  ]);
   const counts = { dump: await countByDump(), nft: await countByNft() };
   expect(await countClusterIPs()).toBe(services);
   await running.stop();

@@ -5,7 +5,7 @@ import { runStory } from '../lab/run-story.ts';
 import { proxiesInside } from './fairlead-inside.ts';
 import { chosenStories } from './index.ts';
 import { portOfAnother } from './node-port.ts';
-import { toldToUserspace } from './userspace-told.ts';
+import { userspaceStory } from './userspace-story.ts';
 
 let lab: Lab;
 const proxies = proxiesInside('userspace');
@@ -29,7 +29,7 @@ async function dump(): Promise<string> {
 for (const story of chosenStories()) {
   // Without the other's port, it is a node port: `localhost-node-ports.kernel.test.ts`.
   if (story.name === portOfAnother) continue;
-  const { told, difference } = toldToUserspace(story);
+  const { story: adapted, difference } = userspaceStory(story);
   const options = { dump, ...(difference === undefined ? {} : { difference }) };
-  test(story.name, () => runStory(lab, proxies, told, options));
+  test(story.name, () => runStory(lab, proxies, adapted, options));
 }

@@ -39,7 +39,7 @@ const defaultAffinityTimeoutSeconds = 10_800;
 const maxAffinityTimeoutSeconds = 86_400;
 
 /** Blocks that contain no clients: they replace source ranges that cannot be read. */
-const nobody = ['0.0.0.0/32', '::/128'].map((text) => parseCIDR(text)!);
+const noClients = ['0.0.0.0/32', '::/128'].map((text) => parseCIDR(text)!);
 
 /**
  * Decodes a Service (behaviour document 5.1, 5.2). No record for Services that are not served:
@@ -241,7 +241,7 @@ function decodeSourceRanges(fields: FieldReader, value: unknown): readonly CIDR[
     const range = readCIDR(fields, trimmed, `${field}[${i}]`);
     if (range !== undefined) ranges.push(range);
   }
-  if (ranges.length === 0) return fields.faults > before ? nobody : ranges;
+  if (ranges.length === 0) return fields.faults > before ? noClients : ranges;
   const open = new Set(
     ranges.filter((range) => range.prefixLength === 0).map((range) => range.address.family),
   );

@@ -28,7 +28,7 @@ export class ContentTypes {
   readonly #onRefused: (reason: string) => void;
   #isRefused = false;
   #isDropRefused = false;
-  #isTold = false;
+  #isReported = false;
 
   /**
    * `onRefused` is called once with the reason why answers are JSON although the configuration asks
@@ -49,7 +49,7 @@ export class ContentTypes {
   /** The encoding of an answer with status 200. Other types are read as JSON, which then fails. */
   formOf(contentType: unknown): Form {
     if (typeof contentType === 'string' && isProtobuf(contentType)) return 'protobuf';
-    if (isProtobuf(this.accept) && contentType === jsonType) this.#tell('it answers in JSON');
+    if (isProtobuf(this.accept) && contentType === jsonType) this.#report('it answers in JSON');
     return 'json';
   }
 
@@ -65,7 +65,7 @@ export class ContentTypes {
     }
     if (!isProtobuf(accept) || ![406, 415].includes(status)) return false;
     this.#isRefused = true;
-    this.#tell(`it answers with status ${status}`);
+    this.#report(`it answers with status ${status}`);
     return true;
   }
 
@@ -75,9 +75,9 @@ export class ContentTypes {
     this.#isDropRefused = false;
   }
 
-  #tell(what: string): void {
-    if (this.#isTold) return;
-    this.#isTold = true;
+  #report(what: string): void {
+    if (this.#isReported) return;
+    this.#isReported = true;
     this.#onRefused(`${what} where protobuf is asked for: JSON is used, which costs more`);
   }
 }

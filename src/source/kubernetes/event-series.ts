@@ -34,7 +34,7 @@ export interface Series {
   readonly lastMs: number;
   readonly count: number;
   /** The count at the server; 0 = the server does not have the event. */
-  readonly told: number;
+  readonly sent: number;
 }
 
 /** Why an event is dropped. */
@@ -43,7 +43,7 @@ export type DropReason = 'rate-limited' | 'too-many' | 'undelivered';
 /** A repetition after this time is a new event, as with client-go. */
 const seriesEndsMs = 360_000;
 /** A growing count is sent no more often than this. */
-const tellAgainMs = 60_000;
+const resendMs = 60_000;
 /** For each object and reason: the size of the burst, then one event per refill. */
 const burst = 5;
 const refillMs = 60_000;
@@ -58,7 +58,7 @@ interface MutableSeries {
   readonly firstMs: number;
   lastMs: number;
   count: number;
-  told: number;
+  sent: number;
   /** When it may be sent (again). */
   dueMs: number;
 }
@@ -77,7 +77,7 @@ export class EventSeries {
   add(event: ClusterEvent, nowMs: number): DropReason | undefined {
     const key = JSON.stringify(event);
     const known = this.#series.get(key);
-    if (known !== undefined && (known.told === 0 || nowMs - known.lastMs < seriesEndsMs)) {
+    if (known !== undefined && (known.sent === 0 || nowMs - known.lastMs < seriesEndsMs)) {
       known.count += 1;
       known.lastMs = nowMs;
       return undefined;
@@ -86,7 +86,7 @@ export class EventSeries {
     this.#forget(nowMs);
     if (this.#waiting >= waitingMax) return 'too-many';
     const times = { firstMs: nowMs, lastMs: nowMs, dueMs: nowMs };
-    this.#series.set(key, { event, name: nameFor(event), ...times, count: 1, told: 0 });
+    this.#series.set(key, { event, name: nameFor(event), ...times, count: 1, sent: 0 });
     return undefined;
   }
 
@@ -94,7 +94,7 @@ export class EventSeries {
   next(nowMs: number): Series | undefined {
     let next: MutableSeries | undefined;
     for (const one of this.#series.values()) {
-      if (one.told === one.count || one.dueMs > nowMs) continue;
+      if (one.sent === one.count || one.dueMs > nowMs) continue;
       if (next === undefined || one.dueMs < next.dueMs) next = one;
     }
     return next && { ...next };
@@ -104,17 +104,17 @@ export class EventSeries {
   dueMs(): number | undefined {
     let dueMs: number | undefined;
     for (const one of this.#series.values()) {
-      if (one.told < one.count) dueMs = Math.min(dueMs ?? one.dueMs, one.dueMs);
+      if (one.sent < one.count) dueMs = Math.min(dueMs ?? one.dueMs, one.dueMs);
     }
     return dueMs;
   }
 
   /** Records the count at the server; 0 = the server has deleted the event. */
-  told({ event }: Series, count: number, nowMs: number): void {
+  sent({ event }: Series, count: number, nowMs: number): void {
     const one = this.#series.get(JSON.stringify(event));
     if (one === undefined) return;
-    one.told = count;
-    one.dueMs = count === 0 ? nowMs : nowMs + tellAgainMs;
+    one.sent = count;
+    one.dueMs = count === 0 ? nowMs : nowMs + resendMs;
     if (count === 0) one.name = nameFor(one.event);
   }
 
@@ -125,7 +125,7 @@ export class EventSeries {
 
   get #waiting(): number {
     let waiting = 0;
-    for (const { told, count } of this.#series.values()) if (told < count) waiting += 1;
+    for (const { sent, count } of this.#series.values()) if (sent < count) waiting += 1;
     return waiting;
   }
 
@@ -142,9 +142,9 @@ export class EventSeries {
 
   /** Drops series that ended long ago, and then the oldest ones. */
   #forget(nowMs: number): void {
-    for (const [key, { told, count, lastMs }] of this.#series) {
+    for (const [key, { sent, count, lastMs }] of this.#series) {
       const over = nowMs - lastMs >= seriesEndsMs || this.#series.size >= rememberedMax;
-      if (over && told === count) this.#series.delete(key);
+      if (over && sent === count) this.#series.delete(key);
     }
     for (const [key, { filledMs }] of this.#buckets) {
       const full = nowMs - filledMs >= burst * refillMs;

@@ -76,32 +76,32 @@ export class EventRecorder implements EventSink {
     if (client === undefined) return;
     while (!signal.aborted) {
       this.#wake = new AbortController();
-      if (await this.#tellNext(client, signal)) continue;
+      if (await this.#sendNext(client, signal)) continue;
       const dueMs = this.#series.dueMs();
       const waitMs = dueMs === undefined ? longestWaitMs : Math.max(0, dueMs - this.#now());
       if (!signal.aborted) await pause(waitMs, this.#wake.signal);
     }
     const farewell = AbortSignal.timeout(farewellMs);
-    while (!farewell.aborted && (await this.#tellNext(client, farewell))) {}
+    while (!farewell.aborted && (await this.#sendNext(client, farewell))) {}
     client.close();
   }
 
   /** Sends the series that is due first. Resolves to false if none is due. */
-  async #tellNext(client: Client, signal: AbortSignal): Promise<boolean> {
+  async #sendNext(client: Client, signal: AbortSignal): Promise<boolean> {
     const nowMs = this.#now();
     const series = this.#series.next(nowMs);
     if (series === undefined) return false;
     const backoff = new Backoff(requestBackoff(backoffBaseMs, backoffMaxMs), systemClock);
     for (let attempt = 1; !signal.aborted; attempt += 1) {
       try {
-        await this.#tell(client, series, signal);
-        this.#series.told(series, series.count, nowMs);
+        await this.#send(client, series, signal);
+        this.#series.sent(series, series.count, nowMs);
         this.#ailing = false;
         return true;
       } catch (error) {
         if (signal.aborted) return false;
-        if (isGone(error) && series.told > 0) {
-          this.#series.told(series, 0, nowMs);
+        if (isGone(error) && series.sent > 0) {
+          this.#series.sent(series, 0, nowMs);
           return true;
         }
         this.#complain(error as Error);
@@ -114,13 +114,13 @@ export class EventRecorder implements EventSink {
     return true;
   }
 
-  async #tell(client: Client, series: Series, signal: AbortSignal): Promise<void> {
+  async #send(client: Client, series: Series, signal: AbortSignal): Promise<void> {
     const { timeoutMs = timeoutDefaultMs } = this.#options;
     const limit = AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)]);
     const namespace = namespaceOf(series.event.regarding);
     const path = `/apis/events.k8s.io/v1/namespaces/${namespace}/events`;
     const zeroMs = this.#wallMs() - this.#now();
-    if (series.told > 0) {
+    if (series.sent > 0) {
       await client.send('PATCH', `${path}/${series.name}`, repeats(series, zeroMs), limit);
       return;
     }

@@ -83,7 +83,7 @@ class PodDelivery implements ObjectDelivery {
 
   complete(): void {
     this.#isComplete = true;
-    this.#tell();
+    this.#report();
   }
 
   keyOf(raw: unknown): string | undefined {
@@ -97,19 +97,19 @@ class PodDelivery implements ObjectDelivery {
     // A pod changes often in ways that do not matter here.
     if (this.#pods.get(record.key)?.id === record.id) return record.key;
     this.#pods.set(record.key, record);
-    this.#tell();
+    this.#report();
     return record.key;
   }
 
   remove(key: string): void {
-    if (this.#pods.delete(key)) this.#tell();
+    if (this.#pods.delete(key)) this.#report();
   }
 
   retain(keys: ReadonlySet<string>): void {
     for (const key of this.#pods.keys()) if (!keys.has(key)) this.remove(key);
   }
 
-  #tell(): void {
+  #report(): void {
     if (this.#isComplete) this.#sink.chosen(this.#pods);
   }
 }

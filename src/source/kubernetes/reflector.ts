@@ -174,7 +174,7 @@ export class Reflector {
 
   #unreadable(reason: string): void {
     this.#list?.unreadable();
-    this.#status.tell(reason);
+    this.#status.report(reason);
   }
 
   #completeList(resourceVersion: string): void {
@@ -204,7 +204,7 @@ export class Reflector {
     const options = { encodings, objectBytesMax: timing.objectBytesMax, pacer };
     const { isMute } = this.#flow;
     if (!(await this.#probe.finds(position, isMute, open, options, signal))) return false;
-    this.#status.tell('the server is at an earlier time than it was');
+    this.#status.report('the server is at an earlier time than it was');
     this.#resourceVersion = undefined;
     return true;
   }
@@ -384,7 +384,7 @@ export class Reflector {
       await pause(this.#absentBackoff.failed(), signal);
       return;
     }
-    this.#status.tell(reason);
+    this.#status.report(reason);
     if (!(error instanceof ApiError) && !isSilence(error)) this.#probe.suspect();
     if (error instanceof ApiError && this.#refuses(error)) this.#resourceVersion = undefined;
     await pause(delayMs + retryAfterMs(error), signal);

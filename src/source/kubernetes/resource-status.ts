@@ -15,7 +15,7 @@ export class ResourceStatus {
   #synced = false;
   #failure: string | undefined;
   /** Reasons that were reported since the last success. */
-  readonly #told = new Set<string>();
+  readonly #reported = new Set<string>();
 
   constructor(resource: Watched, sink: ReflectorSink) {
     this.#resource = resource;
@@ -54,21 +54,21 @@ export class ResourceStatus {
 
   /** The resource is not available: then silence is not a problem. */
   goneOnWithout(reason: string): void {
-    this.tell(`not available, gone on without: ${reason}`);
+    this.report(`not available, gone on without: ${reason}`);
     this.#lastWordMs = undefined;
     this.markSynced();
   }
 
   wentWell(): void {
     this.#failure = undefined;
-    this.#told.clear();
+    this.#reported.clear();
   }
 
   /** Reports each reason once, until the next success. */
-  tell(reason: string): void {
+  report(reason: string): void {
     this.#failure = reason;
-    if (this.#told.has(reason)) return;
-    this.#told.add(reason);
+    if (this.#reported.has(reason)) return;
+    this.#reported.add(reason);
     const subject = `${this.#resource} watch`;
     this.#sink.problem({ subject, field: undefined, reason });
   }

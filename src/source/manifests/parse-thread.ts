@@ -10,7 +10,7 @@ const charactersPerMessage = 256 * 1024;
 /** The largest object that etcd accepts. The receiver parses it in 10 ms. */
 const objectCharactersMax = 1.5 * 1024 * 1024;
 
-const tell = (message: ThreadMessage): void => parentPort!.postMessage(message);
+const send = (message: ThreadMessage): void => parentPort!.postMessage(message);
 
 function textOf({ raw, line }: RawManifest): string | Error {
   let json: string;
@@ -39,17 +39,17 @@ function read({ file, bytes }: ThreadOrder): void {
     objects.push({ json, line });
     characters += json.length;
     if (characters < charactersPerMessage) continue;
-    tell({ kind: 'objects', objects });
+    send({ kind: 'objects', objects });
     objects = [];
     characters = 0;
   }
-  tell({ kind: 'objects', objects });
-  tell({ kind: 'problems', problems });
+  send({ kind: 'objects', objects });
+  send({ kind: 'problems', problems });
 }
 
 try {
   read(workerData as ThreadOrder);
 } catch (error) {
   if (!(error instanceof ManifestError)) throw error;
-  tell({ kind: 'error', line: error.line, reason: error.message });
+  send({ kind: 'error', line: error.line, reason: error.message });
 }

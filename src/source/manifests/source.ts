@@ -150,9 +150,9 @@ export class ManifestSource implements Source {
     }
     for (const [key, object] of desired) {
       if (this.#pacer.due) await this.#pacer.rest();
-      const told = this.#delivered.get(key);
-      if (told?.change === object.change) continue;
-      if (told !== undefined && isDeepStrictEqual(told.change, object.change)) continue;
+      const delivered = this.#delivered.get(key);
+      if (delivered?.change === object.change) continue;
+      if (delivered !== undefined && isDeepStrictEqual(delivered.change, object.change)) continue;
       sink.change(object.change);
     }
     this.#delivered = desired;

@@ -13,8 +13,8 @@ describe('repeated Events', () => {
     const series = new EventSeries();
     series.add(conflict('web'), 0);
     const first = series.next(0)!;
-    expect(first).toMatchObject({ event: conflict('web'), firstMs: 0, count: 1, told: 0 });
-    series.told(first, 1, 100);
+    expect(first).toMatchObject({ event: conflict('web'), firstMs: 0, count: 1, sent: 0 });
+    series.sent(first, 1, 100);
     expect(series.next(100)).toBeUndefined();
     expect(series.dueMs()).toBeUndefined();
 
@@ -26,7 +26,7 @@ describe('repeated Events', () => {
       firstMs: 0,
       lastMs: 400,
       count: 4,
-      told: 1,
+      sent: 1,
     });
   });
 
@@ -34,7 +34,7 @@ describe('repeated Events', () => {
     const series = new EventSeries();
     series.add(conflict('web'), 0);
     series.add(conflict('web'), 10 * minuteMs);
-    expect(series.next(10 * minuteMs)).toMatchObject({ count: 2, told: 0 });
+    expect(series.next(10 * minuteMs)).toMatchObject({ count: 2, sent: 0 });
   });
 
   it('are sent later if they occur while the first is being sent', () => {
@@ -42,18 +42,18 @@ describe('repeated Events', () => {
     series.add(conflict('web'), 0);
     const sent = series.next(0)!;
     series.add(conflict('web'), 5);
-    series.told(sent, sent.count, 10);
-    expect(series.next(10 + minuteMs)).toMatchObject({ count: 2, told: 1 });
+    series.sent(sent, sent.count, 10);
+    expect(series.next(10 + minuteMs)).toMatchObject({ count: 2, sent: 1 });
   });
 
   it('become another Event after six minutes of silence', () => {
     const series = new EventSeries();
     series.add(conflict('web'), 0);
     const first = series.next(0)!;
-    series.told(first, 1, 0);
+    series.sent(first, 1, 0);
     series.add(conflict('web'), 6 * minuteMs);
     const second = series.next(6 * minuteMs)!;
-    expect(second).toMatchObject({ firstMs: 6 * minuteMs, count: 1, told: 0 });
+    expect(second).toMatchObject({ firstMs: 6 * minuteMs, count: 1, sent: 0 });
     expect(second.name).not.toBe(first.name);
   });
 
@@ -61,11 +61,11 @@ describe('repeated Events', () => {
     const series = new EventSeries();
     series.add(conflict('web'), 0);
     const first = series.next(0)!;
-    series.told(first, 1, 0);
+    series.sent(first, 1, 0);
     series.add(conflict('web'), 1);
-    series.told(series.next(minuteMs)!, 0, minuteMs);
+    series.sent(series.next(minuteMs)!, 0, minuteMs);
     const again = series.next(minuteMs)!;
-    expect(again).toMatchObject({ count: 2, told: 0 });
+    expect(again).toMatchObject({ count: 2, sent: 0 });
     expect(again.name).not.toBe(first.name);
   });
 });
@@ -74,9 +74,9 @@ describe('an object with many Events', () => {
   it('gets five Events of a reason, and one more per minute; others get theirs', () => {
     const series = new EventSeries();
     const tell = (note: number, nowMs: number) => series.add(conflict('web', `${note}`), nowMs);
-    const told = Array.from({ length: 8 }, (_, i) => tell(i, 0));
-    expect(told.filter((dropped) => dropped === undefined)).toHaveLength(5);
-    expect(told.slice(5)).toEqual(['rate-limited', 'rate-limited', 'rate-limited']);
+    const sent = Array.from({ length: 8 }, (_, i) => tell(i, 0));
+    expect(sent.filter((dropped) => dropped === undefined)).toHaveLength(5);
+    expect(sent.slice(5)).toEqual(['rate-limited', 'rate-limited', 'rate-limited']);
     expect(series.add(conflict('other'), 0)).toBeUndefined();
     expect(series.add({ ...conflict('web', 'x'), reason: 'SetAside' }, 0)).toBeUndefined();
     expect(tell(10, minuteMs)).toBeUndefined();
@@ -102,10 +102,10 @@ describe('the memory of Events', () => {
     for (let i = 0; i < 1100; i += 1) {
       expect(series.add(conflict(`s${i}`), i)).toBeUndefined();
       const next = series.next(i)!;
-      series.told(next, next.count, i);
+      series.sent(next, next.count, i);
     }
     series.add(conflict('s0'), 1100);
-    expect(series.next(1100)).toMatchObject({ count: 1, told: 0 });
+    expect(series.next(1100)).toMatchObject({ count: 1, sent: 0 });
     series.add(conflict('s1099'), 1101);
     expect(series.dueMs()).toBe(1100);
   });

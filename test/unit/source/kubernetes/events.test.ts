@@ -32,7 +32,7 @@ interface Told {
 
 /** A recorder and the API server that it talks to. */
 class Post {
-  readonly told: Told[] = [];
+  readonly sent: Told[] = [];
   readonly dropped: string[] = [];
   readonly problems: string[] = [];
   /** The server's answer: a status, or silence. */
@@ -77,7 +77,7 @@ class Post {
       if (this.answer === 'silence') return;
       const answer = this.forgetful && request.method === 'PATCH' ? 404 : this.answer;
       if (answer < 300) {
-        this.told.push({
+        this.sent.push({
           request: `${request.method} ${request.url}`,
           type: request.headers['content-type'],
           object: JSON.parse(Buffer.concat(parts).toString()),
@@ -92,8 +92,8 @@ describe('Events', () => {
   it("are sent like kube-proxy's: those of a Node in default, named and without namespace", async () => {
     const post = await new Post().start();
     post.recorder.record(starting);
-    await until('the server is told', () => post.told.length === 1);
-    const [{ request, type, object }] = post.told as [Told];
+    await until('the server is sent', () => post.sent.length === 1);
+    const [{ request, type, object }] = post.sent as [Told];
     expect(request).toBe('POST /prefix/apis/events.k8s.io/v1/namespaces/default/events');
     expect(type).toBe('application/json');
     expect(object).toEqual({
@@ -114,12 +114,12 @@ describe('Events', () => {
   it('about a Service are in its namespace, and repetitions are counted on the first one', async () => {
     const post = await new Post().start();
     post.recorder.record(conflict);
-    await until('the server is told', () => post.told.length === 1);
+    await until('the server is sent', () => post.sent.length === 1);
     for (let i = 0; i < 4; i += 1) post.recorder.record(conflict);
     post.nowMs += 60_000;
     post.recorder.record(conflict);
-    await until('the server is told', () => post.told.length === 2);
-    const [first, second] = post.told as [Told, Told];
+    await until('the server is sent', () => post.sent.length === 2);
+    const [first, second] = post.sent as [Told, Told];
     expect(first.request).toMatch(/\/namespaces\/shop\/events$/);
     expect(first.object.regarding).toEqual({
       apiVersion: 'v1',
@@ -141,13 +141,13 @@ describe('Events', () => {
     async (hours) => {
       const post = await new Post().start();
       post.recorder.record(conflict);
-      await until('the server is told', () => post.told.length === 1);
+      await until('the server is sent', () => post.sent.length === 1);
       post.recorder.record(conflict);
       post.jumpedMs += hours * 3_600_000;
       post.nowMs += 60_000;
       post.recorder.record(conflict);
-      await until('the server is told', () => post.told.length === 2);
-      const [, second] = post.told as [Told, Told];
+      await until('the server is sent', () => post.sent.length === 2);
+      const [, second] = post.sent as [Told, Told];
       expect(second.object).toEqual({
         series: {
           count: 3,
@@ -160,13 +160,13 @@ describe('Events', () => {
   it('are created again if the server has deleted the repeated one', async () => {
     const post = await new Post().start();
     post.recorder.record(conflict);
-    await until('the server is told', () => post.told.length === 1);
+    await until('the server is sent', () => post.sent.length === 1);
     post.forgetful = true;
     for (const _ of [1, 2]) post.recorder.record(conflict);
     post.nowMs += 60_000;
     post.recorder.record(conflict);
-    await until('the server is told', () => post.told.length === 2);
-    const [first, second] = post.told as [Told, Told];
+    await until('the server is sent', () => post.sent.length === 2);
+    const [first, second] = post.sent as [Told, Told];
     expect(second.request).toMatch(/^POST /);
     expect(second.object.metadata!.name).not.toBe(first.object.metadata!.name);
     expect(second.object.series).toMatchObject({ count: 4 });
@@ -176,8 +176,8 @@ describe('Events', () => {
   it('have notes of at most 1024 bytes', async () => {
     const post = await new Post().start();
     post.recorder.record({ ...conflict, note: `x${'ä'.repeat(1000)}` });
-    await until('the server is told', () => post.told.length === 1);
-    const note = String(post.told[0]!.object.note);
+    await until('the server is sent', () => post.sent.length === 1);
+    const note = String(post.sent[0]!.object.note);
     expect(Buffer.byteLength(note)).toBeLessThanOrEqual(1024);
     expect(note).toMatch(/^xä+…$/);
   });
@@ -187,7 +187,7 @@ describe('Events', () => {
     post.recorder.record(starting);
     post.recorder.record(conflict);
     await post.stop();
-    expect(post.told).toHaveLength(2);
+    expect(post.sent).toHaveLength(2);
   });
 });
 
@@ -202,16 +202,16 @@ describe('an API server that does not accept Events', () => {
     expect(post.problems).toEqual(['HTTP status 403']);
     post.answer = 201;
     post.recorder.record(conflict);
-    await until('the server is told', () => post.told.length === 1);
+    await until('the server is sent', () => post.sent.length === 1);
   });
 
   it('gets missed Events when it is available again soon', async () => {
     const post = await new Post().start();
     post.answer = 'silence';
     post.recorder.record(starting);
-    await until('a problem is told', () => post.problems.length === 1);
+    await until('a problem is sent', () => post.problems.length === 1);
     post.answer = 201;
-    await until('the server is told', () => post.told.length === 1);
+    await until('the server is sent', () => post.sent.length === 1);
     expect(post.dropped).toEqual([]);
   });
 
@@ -220,7 +220,7 @@ describe('an API server that does not accept Events', () => {
     post.answer = 'silence';
     for (let i = 0; i < 50; i += 1) post.recorder.record({ ...conflict, note: String(i) });
     await post.stop();
-    expect(post.told).toEqual([]);
+    expect(post.sent).toEqual([]);
   });
 
   it('may have an invalid configuration, which is reported as a problem', async () => {

@@ -1,4 +1,4 @@
-/** Runs stories in mode userspace. */
+/** Adapts stories to mode userspace. */
 import { actorAt } from '../lab/addresses.ts';
 import type { Protocol } from '../lab/outcome.ts';
 import {
@@ -13,7 +13,7 @@ import {
 } from '../lab/story.ts';
 import { NODE_PORT, unallocated, unprogrammed } from './common.ts';
 import { refusesByReset, resetsConnections, seesTheNode, sharesNoPorts } from './differences.ts';
-import { withFewerEndpoints } from './fewer.ts';
+import { withFewerEndpoints } from './fewer-endpoints.ts';
 import { masqueradeStories } from './masquerade.ts';
 
 /** What becomes of a connection that other modes drop. */
@@ -22,14 +22,14 @@ const resetInstead: Expectation = { ...refused };
 /** Without a socket the kernel refuses a connection so. */
 const resetByKernel: Expectation = { ...reset };
 
-interface Told {
-  readonly told: Story;
+interface AdaptedStory {
+  readonly story: Story;
   /** Undefined: what it says is what it is about. */
   readonly difference: string | undefined;
 }
 
 /** A port belongs to one process: no other can listen where a node port is. */
-export function toldToUserspace(story: Story): Told {
+export function userspaceStory(story: Story): AdaptedStory {
   const { servers = [], steps, ...rest } = withFewerEndpoints(story);
   const isKept = ({ actor, at }: Server): boolean => actor !== 'node' || at.port !== NODE_PORT;
   const kept = servers.filter(isKept);
@@ -43,8 +43,8 @@ export function toldToUserspace(story: Story): Told {
     if (step.do === 'open' && step.expect.kind === 'silence') return step;
     return { ...step, expect: expectedOf(step.expect, step.to.protocol) };
   });
-  const isAny = (told: Expectation): boolean =>
-    changed.some((step) => 'expect' in step && step.expect === told);
+  const isAny = (expectation: Expectation): boolean =>
+    changed.some((step) => 'expect' in step && step.expect === expectation);
   const isMasqueraded = masqueradeStories.includes(story) && changed.some(isSeenOtherwise);
   const differences: readonly (string | false)[] = [
     isAny(resetInstead) && resetsConnections,
@@ -53,7 +53,7 @@ export function toldToUserspace(story: Story): Told {
     kept.length < servers.length && sharesNoPorts.userspace,
   ];
   const difference = differences.find((reason) => reason !== false);
-  return { told: { ...rest, servers: kept, steps: changed }, difference };
+  return { story: { ...rest, servers: kept, steps: changed }, difference };
 }
 
 /**

@@ -76,7 +76,7 @@ const kinds: readonly Kind[] = [
 export const classes = kinds.length;
 
 /** `count` Services, each class in turn, dual-stack, with addresses of their own. */
-export function assortment(count: number): KubernetesObject[] {
+export function servicesOfEveryClass(count: number): KubernetesObject[] {
   return Array.from({ length: count }, (_, n) => {
     const { options, endpoints } = kinds[n % kinds.length]!;
     const name = `service-${n}`;

@@ -6,7 +6,6 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { clusterIp, POD_A_IP, POD_C_IP } from '../lab/addresses.ts';
 import { createLab, type Lab } from '../lab/lab.ts';
 import { DEFAULT_CLUSTER_CIDR } from '../lab/objects.ts';
-import { inForce, Place } from './program.ts';
 import {
   blackhole,
   guardedIP,
@@ -15,7 +14,8 @@ import {
   type Situation,
   situations,
   takenIP,
-} from './quiz.ts';
+} from './broken-services.ts';
+import { inForce, Place } from './program.ts';
 
 const main = resolve(import.meta.dirname, '..', '..', 'src', 'main.ts');
 

@@ -248,4 +248,4 @@ const large: readonly Story[] = [
   },
 ];
 
-export const weirdStories: readonly Story[] = [...hostNetwork, ...invalid, ...names, ...large];
+export const unusualStories: readonly Story[] = [...hostNetwork, ...invalid, ...names, ...large];

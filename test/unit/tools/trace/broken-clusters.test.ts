@@ -1,11 +1,20 @@
 /** A trace agrees with the real outcome of a packet, and with its explanation. */
 import { afterEach, describe, expect, it } from 'vitest';
+<<<<<<<< HEAD:test/unit/tools/trace/riddles.test.ts
 import type { Explanation } from '../../../../src/ask/explanation.ts';
 import type { Packet } from '../../../fake/nft-packet.ts';
 import type { Running } from '../../agent/running.ts';
 import { asked } from '../../ask/asking.ts';
 import { everyRiddle } from '../../ask/quiz-more.ts';
 import { startedWith } from '../../ask/riddle-app.ts';
+========
+import type { Explanation } from '../../../src/ask/explanation.ts';
+import type { Packet } from '../../fake/nft-packet.ts';
+import type { Running } from '../app/running.ts';
+import { asked } from '../ask/asking.ts';
+import { startedWith } from '../ask/broken-cluster-app.ts';
+import { everyBrokenCluster } from '../ask/more-broken-clusters.ts';
+>>>>>>>> b171ea01 (source, test: Name identifiers and files by what they do):test/unit/tools/trace/broken-clusters.test.ts
 import { traced } from './tracing.ts';
 
 let app: Running;
@@ -29,11 +38,11 @@ function packetOf({ from, to }: Explanation): Packet {
 const outcomes = { accept: 'untranslated', reject: 'rejected', drop: 'dropped' } as const;
 
 describe('trace explains packets in a broken cluster', () => {
-  it.each(everyRiddle.filter(({ outcome }) => outcome !== 'refused'))(
+  it.each(everyBrokenCluster.filter(({ outcome }) => outcome !== 'refused'))(
     'where $name',
-    async (riddle) => {
-      app = await startedWith(riddle);
-      const { from, to } = riddle;
+    async (cluster) => {
+      app = await startedWith(cluster);
+      const { from, to } = cluster;
       const query = new URLSearchParams({ to, ...(from && { from }) });
       const explanation: Explanation = (await asked(app, 'explain', `?${query}`)).body;
       const packet = packetOf(explanation);

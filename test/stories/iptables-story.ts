@@ -1,9 +1,9 @@
-/** Runs stories in mode iptables. */
+/** Adapts stories to mode iptables. */
 import type { Step, Story } from '../lab/story.ts';
 import { unallocated, unknownPort, unprogrammed } from './common.ts';
-import { withFewerEndpoints } from './fewer.ts';
+import { withFewerEndpoints } from './fewer-endpoints.ts';
 
-export function toldToIptables(story: Story): Story {
+export function iptablesStory(story: Story): Story {
   const fewer = withFewerEndpoints(story);
   return { ...fewer, steps: fewer.steps.map(withRoutes) };
 }
