@@ -29,25 +29,27 @@ export function interfaceAddresses(interfaces: Interfaces = networkInterfaces())
   });
 }
 
-/** Until they are read again: when they could not be, and while the kernel tells nothing. */
+/**
+ * The time until they are read again, after a failure or while the kernel sends no notifications.
+ */
 const retryMs = 5000;
-/** The least time between two readings: a burst of changes is read as one. */
+/** The least time between two readings: a burst of changes is read together. */
 const restMs = 1000;
 
 interface MachineAddressesOptions {
   /** Calls once, after `delayMs`. The result cancels it. */
   readonly after: (delayMs: number, call: () => void) => () => void;
   readonly read: () => readonly Address[];
-  /** Has the kernel tell of changes. Throws, or calls with an Error, when it can't (any more). */
-  readonly watch: (told: (error: Error | undefined) => void) => AddressWatch;
+  /** Subscribes to changes. Throws, or calls with an Error, if it can't (any more). */
+  readonly watch: (notify: (error: Error | undefined) => void) => AddressWatch;
   /** The first failure in a row. */
   readonly failed: (error: Error) => void;
   readonly restored: () => void;
-  /** The kernel tells nothing, for the first time in a row. */
+  /** The kernel sends no notifications, for the first time in a row. */
   readonly unwatched: (error: Error) => void;
 }
 
-/** The addresses of this machine, read when the kernel says that they may have changed. */
+/** The addresses of this machine, read when the kernel reports a change. */
 export class MachineAddresses {
   readonly #options: MachineAddressesOptions;
   #last: readonly Address[] | undefined;
@@ -59,7 +61,7 @@ export class MachineAddresses {
   }
 
   /**
-   * Where reading fails (the system lacks descriptors or memory), the last ones hold. Only the
+   * If reading fails (the system lacks file descriptors or memory), the last ones stay. Only the
    * first call throws.
    */
   readonly read = (): readonly Address[] => {
@@ -77,8 +79,8 @@ export class MachineAddresses {
   };
 
   /**
-   * Calls `changed` at once, and when they may have changed; it must read them then. Returns what
-   * ends that.
+   * Calls `changed` immediately, and when they may have changed; it must read them then. Returns a
+   * function that ends this.
    */
   readonly follow = (changed: () => void): (() => void) => {
     const { after, unwatched, watch } = this.#options;
@@ -87,17 +89,17 @@ export class MachineAddresses {
     let stopWaiting = (): void => {};
     let isOver = false;
     let isDue = false;
-    const tell = (): void => {
+    const report = (): void => {
       isDue = false;
       changed();
       if (isOver) return;
       stopResting = after(this.#isFailing ? retryMs : restMs, () => {
         stopResting = undefined;
-        if (isDue || this.#isFailing) tell();
+        if (isDue || this.#isFailing) report();
       });
     };
-    const told = (): void => {
-      if (stopResting === undefined) tell();
+    const reportSoon = (): void => {
+      if (stopResting === undefined) report();
       else isDue = true;
     };
     const ended = (error: Error): void => {
@@ -107,13 +109,13 @@ export class MachineAddresses {
     };
     const begin = (): void => {
       try {
-        watching = watch((error) => (error === undefined ? told() : ended(error)));
+        watching = watch((error) => (error === undefined ? reportSoon() : ended(error)));
         this.#isWatched = true;
       } catch (error) {
         ended(error as Error);
       }
-      // Nobody has told of what changed before.
-      told();
+      // Earlier changes were not reported.
+      reportSoon();
     };
     begin();
     return () => {
@@ -128,6 +130,6 @@ export class MachineAddresses {
 /** Behaviour document 3.5. */
 export function ipv6Available(files: HostFiles): boolean {
   if (files.read('/proc/net/if_inet6') === undefined) return false;
-  // Where the setting does not exist, `if_inet6` decides.
+  // If the setting does not exist, `if_inet6` decides.
   return files.read('/proc/sys/net/ipv6/conf/all/disable_ipv6') !== '1';
 }

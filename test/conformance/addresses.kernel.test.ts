@@ -8,7 +8,7 @@ import { createNamespace, type Namespace } from './namespace.ts';
 
 const src = resolve(import.meta.dirname, '..', '..', 'src');
 
-/** Prints the addresses that it reads, at the beginning and when the kernel tells of a change. */
+/** Prints the addresses that it reads, at the start and when the kernel reports a change. */
 const script = `
   import { interfaceAddresses, MachineAddresses } from ${JSON.stringify(join(src, 'host/interfaces.ts'))};
   import { loadAddon } from ${JSON.stringify(join(src, 'kernel/addon.ts'))};
