@@ -22,8 +22,8 @@ import { stopIn } from '../../../src/serve/ask/others/walk.ts';
 import { FakeKernel } from '../../fake/kernel.ts';
 import type { Running } from '../agent/running.ts';
 import { asked } from './asking.ts';
-import { endpoints, here, node, web } from './quiz.ts';
-import { startedWith } from './riddle-app.ts';
+import { startedWith } from './broken-cluster-app.ts';
+import { endpoints, here, node, web } from './broken-clusters.ts';
 
 let app: Running | undefined;
 

@@ -1,20 +1,11 @@
 /** A trace agrees with the real outcome of a packet, and with its explanation. */
 import { afterEach, describe, expect, it } from 'vitest';
-<<<<<<<< HEAD:test/unit/tools/trace/riddles.test.ts
 import type { Explanation } from '../../../../src/ask/explanation.ts';
 import type { Packet } from '../../../fake/nft-packet.ts';
 import type { Running } from '../../agent/running.ts';
 import { asked } from '../../ask/asking.ts';
-import { everyRiddle } from '../../ask/quiz-more.ts';
-import { startedWith } from '../../ask/riddle-app.ts';
-========
-import type { Explanation } from '../../../src/ask/explanation.ts';
-import type { Packet } from '../../fake/nft-packet.ts';
-import type { Running } from '../app/running.ts';
-import { asked } from '../ask/asking.ts';
-import { startedWith } from '../ask/broken-cluster-app.ts';
-import { everyBrokenCluster } from '../ask/more-broken-clusters.ts';
->>>>>>>> b171ea01 (source, test: Name identifiers and files by what they do):test/unit/tools/trace/broken-clusters.test.ts
+import { startedWith } from '../../ask/broken-cluster-app.ts';
+import { everyBrokenCluster } from '../../ask/more-broken-clusters.ts';
 import { traced } from './tracing.ts';
 
 let app: Running;
