@@ -1,5 +1,5 @@
 /**
- * What does one node cost a real API server, beside kube-proxy? It counts the bytes that a proxy
+ * What does one node cost a real API server, and what does kube-proxy? It counts the bytes that it
  * reads for its start and for changes, and the server's processor time for a start. What one watch
  * costs it for changes is less than what writing them differs by: api-server.ts has many watches.
  * KUBE_APISERVER, ETCD and KUBE_PROXY name the programs.
@@ -16,7 +16,7 @@ const services = 2000;
 const endpoints = 30;
 const changes = 1000;
 const rounds = 3;
-/** The server goes on working for a while. */
+/** The server continues to work for a while. */
 const settleMs = 3000;
 const megabyte = 1e6;
 

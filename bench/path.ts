@@ -159,7 +159,7 @@ function best(measured: readonly Measured[]): Measured {
   };
 }
 
-/** What the short cut gives beside rules alone, and what it takes from short flows. */
+/** The gain of the fast path over rules alone, and its cost for short flows. */
 async function measureShortCut(all: readonly Contender[]): Promise<string> {
   const names = ['direct', rules, flowtable];
   const rows: string[][] = [];

@@ -3,7 +3,7 @@
  * Service that was there before, and another one through rules of others, and a byte goes to and
  * fro on an open connection of that Service, while thousands of Services come, while the proxy is
  * restarted, while all endpoints are replaced, and while it starts with an empty kernel
- * (kubernetes/kubernetes#139328). With KUBE_PROXY also beside kube-proxy.
+ * (kubernetes/kubernetes#139328). With KUBE_PROXY it also measures kube-proxy.
  */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -21,7 +21,7 @@ import { number, table } from './lib/stats.ts';
 
 const size: Size = { services: 44_000, endpoints: 1 };
 const quietMs = 5000;
-/** A phase that takes longer is measured so long. */
+/** The longest time that a phase is measured. */
 const phaseMaxMs = 60_000;
 const connectLoop = join(resolve(import.meta.dirname, '..'), 'build', 'bench', 'connect_loop');
 /**

@@ -212,7 +212,7 @@ async function programTheirs(
   await work();
 }
 
-/** Connections are translated when they are made; the maps are kept meanwhile. */
+/** Connections are translated when they are made; the maps stay until then. */
 function programSockets(
   stage: PathStage,
   services: number,

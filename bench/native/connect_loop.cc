@@ -76,7 +76,7 @@ bool ConnectOnce(const sockaddr_in& at) {
   return connected;
 }
 
-/** A connection to the server of test/lab/native/load.cc, which first tells its address. */
+/** A connection to the server of test/lab/native/load.cc, which first sends its address. */
 int OpenConnection(const sockaddr_in& at) {
   const int connection = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   const int on = 1;

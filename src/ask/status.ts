@@ -21,7 +21,7 @@ const modeName = oneOf('nftables', 'ipvs', 'iptables', 'userspace');
 const fallback = object({
   from: field(modeName, 'The mode that cannot run here.'),
   to: field(modeName, 'The mode that is tried next.'),
-  reason: field(text, 'What the kernel, or this version, lacks.'),
+  reason: field(text, 'The feature that the kernel, or this version, lacks.'),
 });
 
 const sync = object({
@@ -48,7 +48,7 @@ const drift = object({
     oneOf('others', 'only us', 'unknown'),
     'Whether other programs have written to nf_tables since all was right.',
   ),
-  program: maybe(text, 'The program that wrote last and its process, if the kernel tells.'),
+  program: maybe(text, 'The program that wrote last and its process, if the kernel reports it.'),
 });
 
 const family = object({
@@ -65,18 +65,18 @@ const family = object({
   ),
   lastSync: maybe(sync, 'The last sync.'),
   lastFailure: maybe(failure, 'The last batch that the kernel refused.'),
-  lastDrift: maybe(
-    drift,
-    'The last time that the kernel held something else than what was in force.',
-  ),
+  lastDrift: maybe(drift, 'The last time that the kernel’s state differed from what was in force.'),
   repairs: field(count, 'How often drift was found since the start of the process.'),
 });
 
 const watch = object({
-  resource: field(oneOf('services', 'endpointslices', 'nodes', 'servicecidrs'), 'What is watched.'),
+  resource: field(
+    oneOf('services', 'endpointslices', 'nodes', 'servicecidrs'),
+    'The watched resource.',
+  ),
   state: field(
     oneOf('watching', 'missing', 'silent', 'unused'),
-    '`missing`: the first list has not come. `silent`: nothing was heard for two minutes. `unused`: the source does not watch it.',
+    '`missing`: the first list has not arrived. `silent`: nothing has arrived for two minutes. `unused`: the source does not watch it.',
   ),
   silenceSeconds: maybe(number, 'Seconds since the source last sent anything.'),
   missingSeconds: maybe(number, 'Seconds for which the first list has been missing.'),
@@ -89,8 +89,8 @@ const setAside = object({
   port: field(text, 'Name of the port; empty for a port without one.'),
   protocol: field(protocolName, 'Protocol of the port.'),
   family: field(familyName, 'In which family.'),
-  error: field(text, 'Why the kernel refuses it.'),
-  attempts: field(count, 'How often it was tried.'),
+  error: field(text, 'The kernel’s error.'),
+  attempts: field(count, 'The number of attempts.'),
   retrySeconds: maybe(number, 'Seconds until it is tried again. Absent: not before it changes.'),
   earlierInForce: field(flag, 'Its earlier state is still in force.'),
 });
@@ -129,22 +129,25 @@ const connectTime = object({
       object({
         family: field(familyName, 'The IP family.'),
         frontends: field(count, 'Frontends in the map.'),
-        frontendsMax: field(count, 'The most that it may hold at present.'),
+        frontendsMax: field(count, 'Its current capacity.'),
         endpoints: field(count, 'Endpoints in the map.'),
-        endpointsMax: field(count, 'The most that it may hold at present.'),
-        withoutRoom: field(count, 'Services without a place in the maps: rules do it all.'),
+        endpointsMax: field(count, 'Its current capacity.'),
+        withoutRoom: field(
+          count,
+          'Services that do not fit into the maps: only rules handle them.',
+        ),
       }),
     ),
     'How full the maps are, by family.',
   ),
   excludedPods: maybe(
     object({
-      selector: field(text, 'The label selector that chooses them.'),
-      pods: maybe(count, 'Pods of this node that it chooses. Absent: they are not known.'),
-      excluded: field(count, 'Those that have a cgroup, and are left to the rules.'),
+      selector: field(text, 'The label selector that matches them.'),
+      pods: maybe(count, 'Pods of this node that it matches. Absent: they are not known.'),
+      excluded: field(count, 'Those that have a cgroup, and are handled by rules only.'),
       failure: maybe(text, 'Why they are not known.'),
     }),
-    'Pods whose connections are left to the rules. Absent: no pods are to be.',
+    'Pods whose connections are handled by rules only. Absent: no pods are excluded.',
   ),
   kernelClients: maybe(
     list(text),
@@ -153,9 +156,9 @@ const connectTime = object({
 });
 
 export const statusSchema = answer('Status', {
-  healthy: field(flag, 'There are no problems.'),
+  healthy: field(flag, 'There is no problem.'),
   problems: field(list(text), 'The problems, a sentence each.'),
-  remarks: field(list(text), 'What is worth knowing but is no problem, a sentence each.'),
+  remarks: field(list(text), 'Facts that are not problems, a sentence each.'),
   version: field(text, 'The version of this program.'),
   kubernetesVersion: field(text, 'The release of kube-proxy whose behaviour it has.'),
   node: field(text, 'The name of the node.'),
@@ -197,7 +200,7 @@ export const statusSchema = answer('Status', {
     'Counts of Services.',
   ),
   setAside: field(list(setAside), 'Service ports that the kernel refuses; the first hundred.'),
-  connectTime: field(connectTime, 'Translation when a connection is made.'),
+  connectTime: field(connectTime, 'Connect-time translation.'),
   fastPath: maybe(fastPath, 'How established connections travel; absent: by the rules.'),
   conntrack: maybe(conntrack, 'How full connection tracking is.'),
 });

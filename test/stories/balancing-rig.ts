@@ -47,7 +47,7 @@ export class BalancingRig {
     const pod = lab.actors['pod-a'];
     const commands = hosts.slice(1).map((address) => `addr add ${address}/32 dev eth0`);
     await pod.run(['ip', '-batch', '-'], commands.join('\n'));
-    // So many connections would fill the table of connection tracking.
+    // This number of connections would fill the table of connection tracking.
     await lab.node.run(['sysctl', '-qw', 'net.netfilter.nf_conntrack_tcp_timeout_close=1']);
     const server = await serveLoad(pod, 8080);
     for (const port of ports) await pod.listen('UDP', POD_A_IP.IPv4, port);
@@ -80,7 +80,7 @@ export class BalancingRig {
     await this.lab.actors.node.flushConntrack();
   }
 
-  /** The share of each host in so many connections of a client. */
+  /** The share of each host in at least `most` connections of a client. */
   async shares(most = connections, client: ActorName = 'client'): Promise<number[]> {
     const counts = new Map<string, number>();
     let count = 0;

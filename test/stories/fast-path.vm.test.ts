@@ -180,7 +180,7 @@ describe.each(modes)('in mode %s', (mode) => {
 /** What is the same with and without it. */
 describe.each(['flowtable', 'off'] as const)('with the fast path: %s', (fastPath) => {
   const ways = { fastPath };
-  /** How many connections the flowtable has, of so many that it may have. */
+  /** The number of connections in the flowtable, and the number that it may have. */
   const taken = (connections: number) => ({ offloaded: fastPath === 'off' ? 0 : connections });
 
   inFull('an endpoint goes: UDP goes to another one, and TCP stays', async () => {

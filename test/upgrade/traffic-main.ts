@@ -75,7 +75,7 @@ long.on('data', () => {
 long.write('more\n');
 await once(long, 'data');
 const all = Array.from({ length: clients }, client);
-// Whoever reads the word may send the signal at once.
+// The reader of this word may send the signal immediately.
 const toEnd = once(process, 'SIGTERM');
 console.log('ready');
 

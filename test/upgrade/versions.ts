@@ -17,7 +17,7 @@ const versions = { previous: join(root, 'build/previous'), current: root } as co
 export type Version = keyof typeof versions;
 
 const frontend = '10.96.0.10';
-/** That of a pod that is no endpoint, so that nothing is masqueraded. */
+/** The address of a pod that is not an endpoint, so that nothing is masqueraded. */
 const client = '10.244.1.9';
 
 /** Whether scripts/test-upgrade has built the version before. */
@@ -82,7 +82,7 @@ export async function startTraffic({ namespace }: Place): Promise<() => Promise<
   };
 }
 
-/** All rules with their handles, which change when an object is made anew. */
+/** All rules with their handles, which change when an object is created again. */
 export async function ruleset({ namespace }: Place): Promise<string> {
   const text = await namespace.run('nft', ['--handle', 'list', 'ruleset']);
   // Owners and counters of packets differ from moment to moment.
@@ -101,7 +101,7 @@ export async function writes(place: Place): Promise<number> {
   return [...counts].reduce((sum, [, count]) => sum + Number(count), 0);
 }
 
-/** previous → current → previous → current: no connection fails, and no object is made anew. */
+/** previous → current → previous → current: no connection fails, and no object is replaced. */
 export async function takeTurns(mode: string): Promise<void> {
   const place = await makePlace(mode);
   let running = await start(place, 'previous');

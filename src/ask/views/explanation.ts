@@ -16,7 +16,7 @@ export function explanationBlocks(answer: Explanation, wide: boolean): Block[] {
 const clientWords = {
   pod: 'a pod',
   node: 'the node itself',
-  outside: 'somebody outside the cluster',
+  outside: 'a client outside the cluster',
 } as const;
 
 function viewOf(explained: Explained, wide: boolean): Block[] {

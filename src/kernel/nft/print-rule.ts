@@ -84,7 +84,7 @@ class RulePrinter {
     this.#registers = new Map(this.#kept(expression));
   }
 
-  /** Takes what is hashed out of the registers, which are no part of a concatenation then. */
+  /** Removes the hashed registers, which then belong to no concatenation. */
   #hash({ source, destination, length, modulus, seed }: Extract<Expression, { kind: 'hash' }>) {
     const end = slot(source) + Math.ceil(length / 4);
     const words = `jhash ${this.#concat(source, end)} mod ${modulus} seed 0x${seed.toString(16)}`;

@@ -6,7 +6,7 @@
 // Each kind has a port of the server: `connect` and `ask` the first (TCP), `stream` the next (TCP),
 // `packets` and `flows` the one after that (UDP). The client prints JSON: seconds, count (of
 // connections, requests, bytes, packets sent, conversations), p50 in microseconds where there is
-// one, and the processor time of the whole machine meanwhile, in seconds.
+// one, and the processor time of the whole machine in that time, in seconds.
 #include <arpa/inet.h>
 #include <linux/sockios.h>
 #include <netinet/in.h>
