@@ -29,6 +29,7 @@ import { logPage } from './log-page.ts';
 import { manPage } from './man-page.ts';
 import { code, notice, table } from './markdown.ts';
 import { metricsPage } from './metrics-page.ts';
+import { oneChangeSvg } from './one-change.ts';
 
 function flagRow(key: SettingKey): string[] {
   const { shorthand, origin, deprecated, withConfig } = settingTable[key];
@@ -252,6 +253,7 @@ export const pages: Readonly<Record<string, string>> = {
   'docs/api.md': apiPage(),
   'docs/fairlead.8': manPage(),
   'docs/how-it-works.svg': howItWorksSvg(),
+  'docs/one-change.svg': oneChangeSvg(),
   'docs/migrating.md': withSection('docs/migrating.md', 'ipvs', ipvsTable()),
   'deploy/grafana/fairlead.json': dashboard(),
   ...chartPages(new URL('..', import.meta.url)),

@@ -350,7 +350,7 @@ function leads(path: string, link: string): boolean {
   return headings.includes(anchor);
 }
 
-/** Words that ARCHITECTURE.md has replaced by the field's. */
+/** Words that the glossary has replaced by the field's. */
 const givenUp = new RegExp(
   `\\b(${[
     'bell',
@@ -397,16 +397,19 @@ const unfinished =
   /^src\/(modes|sync|connect-time\/maps|fast-path|tools\/(preflight|shadow|import))\//;
 
 describe('the documents', () => {
-  it('ARCHITECTURE.md names every folder of src and native', () => {
-    const text = read('ARCHITECTURE.md');
-    const folders = new Set(
-      [...files('src/', '.ts'), ...files('native/', '.cc')]
-        .map((path) => path.split('/').slice(0, 2).join('/'))
-        .filter((path) => extname(path) === ''),
-    );
-    const missing = [...folders].filter((folder) => !text.includes(`\`${folder}\``));
-    expect(missing).toEqual([]);
-  });
+  it.each(['ARCHITECTURE.md', 'docs/internals/code.md'])(
+    '%s names every folder of src and native',
+    (document) => {
+      const text = read(document);
+      const folders = new Set(
+        [...files('src/', '.ts'), ...files('native/', '.cc')]
+          .map((path) => path.split('/').slice(0, 2).join('/'))
+          .filter((path) => extname(path) === ''),
+      );
+      const missing = [...folders].filter((folder) => !text.includes(`\`${folder}\``));
+      expect(missing).toEqual([]);
+    },
+  );
 
   it('have what comments and documents cite: files, decisions, sections of the behaviour document', () => {
     const behaviour = read('docs/kube-proxy-behaviour.md');
@@ -441,9 +444,9 @@ describe('the documents', () => {
     expect(broken).toEqual([]);
   });
 
-  it('do without the words that ARCHITECTURE.md has replaced', () => {
-    const text = read('ARCHITECTURE.md');
-    expect(text).toContain('## Words');
+  it('do without the words that the glossary has replaced', () => {
+    const text = read('docs/glossary.md');
+    expect(text).toContain('## Words of the code');
     const sources = [...typescript, ...cpp].filter(
       (path) => path !== 'test/tidy.test.ts' && !generated(path),
     );
