@@ -19,7 +19,7 @@ export function logPage(): string {
 <!-- Written by scripts/docs.ts from scripts/log-messages.ts; do not edit. -->
 
 The log goes to standard error: lines of JSON, or text at a terminal (\`--logging-format\`). Each line has \`time\`, \`level\`, \`msg\`, which is one of the
-messages below, and fields. \`-v=0\` logs info and above, \`-v=2\` debug, \`-v=4\` trace; \`PUT /debug/flags/v\` changes it in a running process.
+messages below, and fields. \`-v=0\` logs info and above, \`-v=2\` debug, \`-v=4\` trace; \`PUT /debug/flags/v\` changes it in a running process, with \`enableProfiling\`.
 
 - \`service\` is \`namespace/name\`; \`err\` has the reason in words, with the kernel's error code where it was the kernel.
 - Names that end in \`Ms\` are milliseconds; \`retryMs\`: when it is tried again.
