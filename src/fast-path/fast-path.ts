@@ -73,7 +73,8 @@ export class FastPath {
   /** What was put into force last, in the words of the log. */
   #told = '';
   #stopWatching: (() => void)[] = [];
-  #cancel = (): void => {};
+  /** Cancels the next look; undefined while none is planned. */
+  #cancel: (() => void) | undefined;
   #turn: Promise<void> | undefined;
   #isDue = false;
   #isClosed = false;
@@ -132,7 +133,7 @@ export class FastPath {
   /** What is in the kernel stays. */
   async close(): Promise<void> {
     this.#isClosed = true;
-    this.#cancel();
+    this.#forget();
     this.#unwatch();
     await this.#turn;
   }
@@ -147,9 +148,17 @@ export class FastPath {
   }
 
   #soon(delayMs: number): void {
-    this.#cancel();
+    this.#forget();
     if (this.#isClosed) return;
-    this.#cancel = this.#options.clock.after(delayMs, () => this.#wake());
+    this.#cancel = this.#options.clock.after(delayMs, () => {
+      this.#cancel = undefined;
+      this.#wake();
+    });
+  }
+
+  #forget(): void {
+    this.#cancel?.();
+    this.#cancel = undefined;
   }
 
   #wake(): void {
@@ -165,7 +174,7 @@ export class FastPath {
     while (this.#isDue && !this.#isClosed) {
       this.#isDue = false;
       try {
-        this.#cancel();
+        this.#forget();
         const waits = await this.#update();
         this.#isOwed &&= waits || this.#isDue;
         this.#soonAgain();
@@ -179,8 +188,9 @@ export class FastPath {
   }
 
   #soonAgain(): void {
-    if (this.#wish === undefined) this.#cancel();
-    else this.#soon(lookMs);
+    if (this.#wish === undefined) this.#forget();
+    // What changed during this look has planned the next one already.
+    else if (this.#cancel === undefined) this.#soon(lookMs);
   }
 
   /** Resolves to whether that has to wait for the first lists. */

@@ -1,4 +1,5 @@
 /** The table of the fast path on the fake kernel, from its making to its end. */
+import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, describe, expect, it } from 'vitest';
 import { FastPath } from '../../../src/fast-path/fast-path.ts';
 import { inTable } from '../../../src/fast-path/layout.ts';
@@ -114,6 +115,27 @@ describe('the fast path', () => {
     await until(async () => (await world.devices()) === 'eth0 veth1');
     kernel.links.went('veth1');
     await until(async () => (await world.devices()) === 'eth0');
+  });
+
+  it('follows a link that comes while it looks at the kernel', async () => {
+    const world = new World();
+    const { kernel, path } = world;
+    path.choose(wish, 'nftables');
+    await until(() => path.state.kind === 'flowtable');
+    const dump = kernel.dump.bind(kernel);
+    let isComing = true;
+    kernel.dump = async (request, take) => {
+      const result = await dump(request, take);
+      if (request.kind === 'flowtablesDump' && isComing) {
+        isComing = false;
+        kernel.links.came('veth2', 'veth', { leaves: 1 });
+        await sleep(20);
+      }
+      return result;
+    };
+    kernel.links.came('veth1', 'veth', { leaves: 1 });
+    await until(() => !isComing);
+    await until(async () => (await world.devices()) === 'eth0 veth1 veth2');
   });
 
   it('is made anew when a Service opts out, and not when one opts in again', async () => {
