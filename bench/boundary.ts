@@ -2,7 +2,6 @@
  * What does an element cost on each side of the boundary, compared with its cost in the kernel? The
  * load is a whole cluster, planned and encoded, in one transaction.
  */
-
 import { loadAddon } from '../src/kernel/addon.ts';
 import { openKernel } from '../src/kernel/native-kernel.ts';
 import { replies } from '../src/kernel/ops.ts';

@@ -2,7 +2,6 @@
  * What a mode supplies for one family: which objects it keeps for a Forwarding, and how it reads
  * and writes them. `ModePlanner` does the rest, for all modes alike.
  */
-
 import type { ApplyResult, Kernel, TableName } from '../kernel/kernel.ts';
 import type { Forwarding } from '../state/types.ts';
 import type { Pause } from '../time/pacer.ts';

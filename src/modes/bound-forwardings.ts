@@ -1,5 +1,4 @@
 /** The Forwardings of a mode that binds addresses. They depend on the machine's own addresses. */
-
 import type { Forwarding } from '../state/types.ts';
 import { inTurns, type Pause } from '../time/pacer.ts';
 import type { Environment, RefusedAddress } from './mode.ts';

@@ -7,7 +7,6 @@
  * What has to happen in an order is an object whose methods are what can be done next: a batch that
  * was taken, an observation, a repair that was begun.
  */
-
 import type { ApplyResult, Kernel, KernelFailure, TableName } from '../kernel/kernel.ts';
 import type { MissingFeature } from '../kernel/nft/probe.ts';
 import type { Address, CIDR, Family } from '../net/address.ts';

@@ -3,7 +3,6 @@
  * difference between two states: a normal sync goes from what is in force to what is desired, a
  * repair from what was read to what is desired.
  */
-
 import type { ApplyResult, Kernel, TableName } from '../kernel/kernel.ts';
 import type { Family } from '../net/address.ts';
 import type { Forwarding } from '../state/types.ts';

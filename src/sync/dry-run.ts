@@ -1,5 +1,4 @@
 /** What a start would write, without writing it. */
-
 import type { Kernel } from '../kernel/kernel.ts';
 import { type KernelOp, kernelOps } from '../kernel/ops.ts';
 import { readRecords } from '../kernel/records.ts';

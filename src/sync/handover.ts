@@ -1,5 +1,4 @@
 /** Plans changes in such a way that no two planned Forwardings ever have the same frontend. */
-
 import type { Planner } from '../modes/mode.ts';
 import type { Protocol } from '../net/protocol.ts';
 import { type FrontendKey, frontendKey } from '../state/frontend-key.ts';

@@ -2,7 +2,6 @@
  * What rules of mode ipvs refuse, and count. Kernels without IPVS refuse the virtual services, but
  * take the table before them, and packets to frontends without endpoints meet nothing else.
  */
-
 import { expect, test } from 'vitest';
 import { tableLayout } from '../../src/modes/ipvs/layout.ts';
 import { ipvsMode } from '../../src/modes/ipvs/mode.ts';

@@ -2,7 +2,6 @@
  * Kills during the first load of connect-time translation, while maps and programs are made.
  * FAIRLEAD_LOAD_SECONDS says how long.
  */
-
 import { execFileSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';

@@ -1,5 +1,4 @@
 /** What mode ipvs has in the kernel, as ipvsadm(8) and ip(8) read it, and what drains there. */
-
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { openKernel } from '../../src/kernel/native-kernel.ts';

@@ -1,5 +1,4 @@
 /** Connect-time translation for one family, in addition to the rules of any mode. */
-
 import type { Kernel } from '../../kernel/kernel.ts';
 import type { Backend, Objects, RepairPart, Tally } from '../../modes/backend.ts';
 import type { Environment, Miscount, ModeConfig } from '../../modes/mode.ts';

@@ -1,5 +1,4 @@
 /** Finds out whether connections can be translated when they are made, and puts an end to it. */
-
 import { randomBytes } from 'node:crypto';
 import { isKernelError, KernelError } from '../../kernel/errors.ts';
 import type { ApplyResult, Kernel } from '../../kernel/kernel.ts';

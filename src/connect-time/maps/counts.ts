@@ -2,7 +2,6 @@
  * Reads how many connections programs have counted, by frontend and endpoint, and makes room in the
  * map. An element without an endpoint holds the sum of those elements that were removed.
  */
-
 import type { Kernel } from '../../kernel/kernel.ts';
 import { kernelOps } from '../../kernel/ops.ts';
 import { RecordWriter } from '../../kernel/records.ts';

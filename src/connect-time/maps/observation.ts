@@ -1,5 +1,4 @@
 /** What the kernel holds of ours for one family: what is pinned, and the elements of the maps. */
-
 import type { Kernel } from '../../kernel/kernel.ts';
 import type { Found } from '../../modes/backend.ts';
 import { binary, bytesOf } from '../../modes/elements.ts';

@@ -1,5 +1,4 @@
 /** Reads pinned maps. */
-
 import type { Kernel } from '../../kernel/kernel.ts';
 import { inTurns, type Pause } from '../../time/pacer.ts';
 

@@ -1,5 +1,4 @@
 /** Mode iptables for one family: chains and rules in tables that others use too. */
-
 import { makeCounters } from '../../kernel/acct.ts';
 import type { Kernel } from '../../kernel/kernel.ts';
 import { NFPROTO } from '../../kernel/nft/constants.ts';

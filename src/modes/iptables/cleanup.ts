@@ -1,5 +1,4 @@
 /** What this mode has among the tables of iptables, and its removal (behaviour document 3.6). */
-
 import { KernelError } from '../../kernel/errors.ts';
 import type { Kernel } from '../../kernel/kernel.ts';
 import type { Family } from '../../net/address.ts';

@@ -4,7 +4,6 @@
  * They stay while endpoints come and go, and when this process ends. What the kernel says of a rule
  * that goes is added up.
  */
-
 import type { GoneRule, Kernel } from '../../kernel/kernel.ts';
 import { NFPROTO } from '../../kernel/nft/constants.ts';
 import type { Reply } from '../../kernel/ops.ts';

@@ -1,7 +1,6 @@
 /**
  * Mode ipvs for one family: virtual services, addresses, and a table that filters and masquerades.
  */
-
 import type { Kernel } from '../../kernel/kernel.ts';
 import type { Forwarding } from '../../state/types.ts';
 import type { Pause } from '../../time/pacer.ts';

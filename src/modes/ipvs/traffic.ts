@@ -1,5 +1,4 @@
 /** What IPVS has counted itself, by virtual service and real server, and what rules refused. */
-
 import type { Kernel } from '../../kernel/kernel.ts';
 import { NFPROTO, protocolOf } from '../../kernel/nft/constants.ts';
 import { readEntries } from '../../kernel/nft/entries.ts';

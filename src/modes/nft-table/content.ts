@@ -1,5 +1,4 @@
 /** What the kernel holds of a table. */
-
 import { contentOfRule, hasDesiredHook, hasDesiredRules } from '../../kernel/nft/chain.ts';
 import { NFT_CHAIN_BINDING, NFT_OBJECT_UNSPEC, NFT_SET } from '../../kernel/nft/constants.ts';
 import { dumpShape, fieldsOfSet, isDesiredSet, type SetDefinition } from '../../kernel/nft/sets.ts';

@@ -1,5 +1,4 @@
 /** Reads what elements have counted. Packets count in them, so that only the kernel knows. */
-
 import type { Kernel } from '../../kernel/kernel.ts';
 import { protocolOf } from '../../kernel/nft/constants.ts';
 import { dumpShape, fieldsOfSet } from '../../kernel/nft/sets.ts';

@@ -1,5 +1,4 @@
 /** Mode nftables for one family: all Services in one table whose chains and sets are constant. */
-
 import type { Kernel } from '../../kernel/kernel.ts';
 import type { Forwarding } from '../../state/types.ts';
 import { inTurns, type Pause } from '../../time/pacer.ts';

@@ -1,5 +1,4 @@
 /** Reads the maps of our table, and the sets that count, frontend by frontend. */
-
 import { printComment, printVerdict } from '../../kernel/nft/print-verdict.ts';
 import { ElementShape } from '../../kernel/ops.ts';
 import type { Family } from '../../net/address.ts';

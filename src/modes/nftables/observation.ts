@@ -1,5 +1,4 @@
 /** What the kernel holds of our table, grouped by frontend. */
-
 import type { Kernel } from '../../kernel/kernel.ts';
 import { unknownIndex } from '../../kernel/ops.ts';
 import { steadyDump, untilSteady } from '../../kernel/steady.ts';

@@ -1,5 +1,4 @@
 /** What sockets count: connections and refusals. The process keeps it as long as it lives. */
-
 import type { Family } from '../../net/address.ts';
 import { formatEndpoint } from '../../net/address.ts';
 import type { Pause } from '../../time/pacer.ts';

@@ -1,5 +1,4 @@
 /** A planner refuses calls that would build on what is not in force. */
-
 import { beforeEach, describe, expect, it } from 'vitest';
 import type { Planner } from '../../../src/modes/mode.ts';
 import { nftablesMode } from '../../../src/modes/nftables/mode.ts';

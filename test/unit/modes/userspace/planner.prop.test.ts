@@ -1,5 +1,4 @@
 /** Any life of a cluster, with sockets that are only written down: also SCTP has some. */
-
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type {
