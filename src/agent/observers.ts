@@ -16,7 +16,7 @@ import type { LocalhostEvent } from '../modes/sockets/localhost.ts';
 import type { Family } from '../net/address.ts';
 import type { AgentState } from '../serve/ask/agent-state.ts';
 import { EventHistory } from '../serve/ask/event-history.ts';
-import { Others } from '../serve/ask/others/others.ts';
+import { ForeignRules } from '../serve/ask/foreign-rules/foreign-rules.ts';
 import { statusNow } from '../serve/ask/status.ts';
 import { Verdicts } from '../serve/ask/verdicts.ts';
 import { ClusterEvents } from '../serve/cluster-events.ts';
@@ -103,7 +103,7 @@ export class Observers {
   readonly serviceHealth: ServiceHealth;
   readonly eventHistory: EventHistory;
   readonly verdicts: Verdicts;
-  readonly #others: Others;
+  readonly #foreignRules: ForeignRules;
   readonly conntrack: ConntrackObserver;
   readonly localhost: (event: LocalhostEvent) => void;
   readonly takeover: (event: TakeoverEvent) => void;
@@ -122,13 +122,18 @@ export class Observers {
     const { clock, kernel, log, nodeName } = options;
     const { config, mode, state } = present;
     this.eventHistory = new EventHistory(options);
-    this.#others = new Others({
+    this.#foreignRules = new ForeignRules({
       clock,
       kernel,
       mode: () => mode().name,
       isConnectTime: () => config().connectTime !== 'off',
     });
-    this.verdicts = new Verdicts({ clock, engine: present.engine, others: this.#others, state });
+    this.verdicts = new Verdicts({
+      clock,
+      engine: present.engine,
+      foreignRules: this.#foreignRules,
+      state,
+    });
     this.metrics = this.#makeMetrics();
     const families = this.#families;
     const connectTime = () => present.engine()?.connectTime;
@@ -285,7 +290,7 @@ export class Observers {
       state,
       eventHistory,
       verdicts,
-      others: this.#others,
+      foreignRules: this.#foreignRules,
       source,
       config,
       mode,

@@ -21,7 +21,7 @@ import type { Clock } from '../../time/clock.ts';
 import type { StalePrograms } from '../connect-time-metrics.ts';
 import type { ServiceCounters } from '../service-counters.ts';
 import type { EventHistory } from './event-history.ts';
-import type { Others } from './others/others.ts';
+import type { ForeignRules } from './foreign-rules/foreign-rules.ts';
 import type { Judgements } from './problem.ts';
 
 export interface AgentState {
@@ -31,7 +31,7 @@ export interface AgentState {
   readonly eventHistory: EventHistory;
   readonly verdicts: Judgements;
   /** What other programs have in the kernel that stops packets. */
-  readonly others: Pick<Others, 'obstacles' | 'refresh' | 'walls'>;
+  readonly foreignRules: Pick<ForeignRules, 'found' | 'obstacles' | 'refresh'>;
   readonly source: {
     condition(resource: Resource): Condition;
     /** See `Source.revision`. */

@@ -19,7 +19,7 @@ import { forwardingKeys } from './port-state.ts';
 import type { Problem, Subject } from './problem.ts';
 
 /** The parts of `AgentState` that problems depend on. */
-type Known = Pick<AgentState, 'state' | 'engine' | 'others'>;
+type Known = Pick<AgentState, 'state' | 'engine' | 'foreignRules'>;
 
 /**
  * Reasons why connections to it may fail, or a part of it is not served. Lists, metrics, the page,
@@ -30,10 +30,10 @@ export function problemsOf(known: Known, subject: Subject): Problem[] {
 }
 
 /**
- * The problems that change only when the Service is resolved, or `others.walls` is replaced: all but
- * rejections by the kernel.
+ * Problems that change only when the Service is resolved or `foreignRules.found` is replaced: all
+ * but rejections by the kernel.
  */
-export function ownProblems({ engine, others, state }: Known, subject: Subject): Problem[] {
+export function ownProblems({ engine, foreignRules, state }: Known, subject: Subject): Problem[] {
   const { excess, seen, service } = subject;
   const running = engine();
   const slices = state.slices(service.key);
@@ -47,7 +47,7 @@ export function ownProblems({ engine, others, state }: Known, subject: Subject):
       : [
           ...ofPorts(seen, (one) => lostProblems(running, state.isDirty(service.key), one)),
           ...serviceAddressProblems(running, state, service.key, seen),
-          ...others
+          ...foreignRules
             .obstacles(seen, running.context.nodeAddresses)
             .map(({ text }): Problem => ({ reason: 'rule_in_the_way', text })),
         ]),

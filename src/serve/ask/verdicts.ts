@@ -13,7 +13,7 @@ import type { Judgements, Problem, Subject } from './problem.ts';
 import { ownProblems } from './service-problems.ts';
 import { sharedCall } from './shared-call.ts';
 
-type Known = Pick<AgentState, 'clock' | 'engine' | 'others' | 'state'>;
+type Known = Pick<AgentState, 'clock' | 'engine' | 'foreignRules' | 'state'>;
 
 /** How long checks run in one turn of the event loop before they yield to changes. */
 const sliceMs = 0.25;
@@ -61,10 +61,13 @@ export class Verdicts implements Judgements {
   }
 
   async #catchUp(): Promise<void> {
-    const { clock, engine, others, state } = this.#known;
+    const { clock, engine, foreignRules, state } = this.#known;
     if (engine() === undefined) return;
-    await others.refresh();
-    const surroundings = [others.walls, ...families.map((family) => state.serviceCIDRs(family))];
+    await foreignRules.refresh();
+    const surroundings = [
+      foreignRules.found,
+      ...families.map((family) => state.serviceCIDRs(family)),
+    ];
     if (surroundings.some((one, i) => one !== this.#surroundings[i])) {
       this.#surroundings = surroundings;
       for (const key of state.serviceKeys()) this.#unjudged.add(key);

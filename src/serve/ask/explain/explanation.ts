@@ -14,7 +14,7 @@ import { sliceMs } from '../services.ts';
 import { readClient } from './client.ts';
 import type { ExplainInput } from './input.ts';
 import { withoutHolder } from './no-holder.ts';
-import { hurdlesOf, obstaclesOf, unroutable } from './obstacles.ts';
+import { nodeWarningsOf, obstaclesOf, unroutable } from './obstacles.ts';
 import { pathOf } from './path.ts';
 import { readQuestion } from './question.ts';
 import { claimed, type Holder, searchBoth } from './search.ts';
@@ -27,7 +27,7 @@ export async function explanationOf(
   query: URLSearchParams,
 ): Promise<Explanation> {
   const pacer = new Pacer(agent.clock, sliceMs);
-  const { protocols, input } = await sceneOf(agent, query, pacer);
+  const { protocols, input } = await inputOf(agent, query, pacer);
   const first = await explain(input, pacer);
   const also: Explained[] = [];
   for (const protocol of protocols.slice(1)) {
@@ -59,7 +59,7 @@ async function explain(input: ExplainInput, pacer: Pacer): Promise<Explained> {
       ...unknownNodes(input, seen),
       ...routes.map(({ text }) => text),
       ...obstacles.map(({ text }) => text()),
-      ...(await hurdlesOf(input, holder, obstacles)),
+      ...(await nodeWarningsOf(input, holder, obstacles)),
     ],
     unreachable: unreachable([...services, ...routes, ...obstacles], holder),
     service: holder && serviceOf(input, holder),
@@ -94,7 +94,7 @@ interface Asked {
   readonly protocols: readonly Protocol[];
 }
 
-async function sceneOf(agent: AgentState, query: URLSearchParams, pacer: Pacer): Promise<Asked> {
+async function inputOf(agent: AgentState, query: URLSearchParams, pacer: Pacer): Promise<Asked> {
   const engine = agent.engine();
   if (engine === undefined) throw new Refusal(503, 'it is starting: nothing is programmed yet');
   const asked = await readQuestion(query.get('to') ?? '', agent.state, pacer);

@@ -13,12 +13,12 @@ import { formatAddress } from '../../../net/address.ts';
 import { sameBytes } from '../../../net/bytes.ts';
 import type { EndpointKey } from '../../../net/endpoint-list.ts';
 import type { Forwarding } from '../../../state/types.ts';
-import type { Obstacle } from '../others/others.ts';
+import type { Obstacle } from '../foreign-rules/foreign-rules.ts';
 import { type ExplainInput, targetText } from './input.ts';
 import type { Holder } from './search.ts';
 
 /** Warnings, each a sentence. Checks that cannot be made are left out. */
-export async function hurdlesOf(
+export async function nodeWarningsOf(
   input: ExplainInput,
   holder: Holder | undefined,
   obstacles: readonly Obstacle[],
@@ -79,14 +79,16 @@ export async function obstaclesOf(
   holder: Holder | undefined,
 ): Promise<readonly Obstacle[]> {
   if (holder === undefined) return [];
-  const { others } = agent;
-  await others.refresh();
+  const { foreignRules } = agent;
+  await foreignRules.refresh();
   const isOfNode = client.kind === 'node';
   const { nodeAddresses } = engine.context;
-  return others.obstacles([{ forwarding: holder.forwarding }], nodeAddresses).filter(({ hook }) => {
-    if (hook === NF_INET.POST_ROUTING) return true;
-    return isOfNode === (hook === NF_INET.LOCAL_OUT);
-  });
+  return foreignRules
+    .obstacles([{ forwarding: holder.forwarding }], nodeAddresses)
+    .filter(({ hook }) => {
+      if (hook === NF_INET.POST_ROUTING) return true;
+      return isOfNode === (hook === NF_INET.LOCAL_OUT);
+    });
 }
 
 type Chain = Extract<Reply, { kind: 'chain' }>;

@@ -16,9 +16,9 @@ import {
 import { expressions, nftOps } from '../../../src/kernel/ops.ts';
 import { RecordWriter, readRecords } from '../../../src/kernel/records.ts';
 import { parseCIDR } from '../../../src/net/address.ts';
-import { Others } from '../../../src/serve/ask/others/others.ts';
-import { readRule } from '../../../src/serve/ask/others/rules.ts';
-import { stopIn } from '../../../src/serve/ask/others/walk.ts';
+import { ForeignRules } from '../../../src/serve/ask/foreign-rules/foreign-rules.ts';
+import { readRule } from '../../../src/serve/ask/foreign-rules/rules.ts';
+import { stopIn } from '../../../src/serve/ask/foreign-rules/walk.ts';
 import { FakeKernel } from '../../fake/kernel.ts';
 import type { Running } from '../agent/running.ts';
 import { asked } from './asking.ts';
@@ -275,7 +275,7 @@ it('is read again after the rules of the node have changed', async () => {
 it('is the same value as long as it has not changed, whatever else changes in the kernel', async () => {
   const kernel = new FakeKernel();
   let nowMs = 0;
-  const others = new Others({
+  const foreignRules = new ForeignRules({
     clock: { now: () => nowMs },
     kernel,
     mode: () => 'nftables',
@@ -283,8 +283,8 @@ it('is the same value as long as it has not changed, whatever else changes in th
   });
   const read = async () => {
     nowMs += 60_000;
-    await others.refresh();
-    return others.walls;
+    await foreignRules.refresh();
+    return foreignRules.found;
   };
   await kernel.apply(table({ in: { ...forward, rules: [[to(endpoint), drop]] } }));
   const first = await read();

@@ -13,7 +13,7 @@ import { type Members, membersOf } from './sets.ts';
 import { canStop, type WalkedRule } from './walk.ts';
 
 /** A base chain in which packets to Services can end. */
-export interface Wall extends Hook {
+export interface ForeignChain extends Hook {
   /** NFPROTO_* of its table; NFPROTO_INET is for both families. */
   readonly family: number;
   /** `inet firewalld filter_FORWARD` */
@@ -40,15 +40,18 @@ type Chain = Extract<Reply, { kind: 'chain' }>;
 type BaseChain = Pick<Chain, 'chain' | 'hook' | 'policy' | 'priority' | 'type'>;
 
 /** Rejects with KernelError. */
-export async function readWalls(kernel: Kernel, mode: ModeName): Promise<readonly Wall[]> {
+export async function readForeignChains(
+  kernel: Kernel,
+  mode: ModeName,
+): Promise<readonly ForeignChain[]> {
   const { records } = await kernel.dump({ kind: 'tablesDump', family: 0 });
-  const walls: Wall[] = [];
+  const chains: ForeignChain[] = [];
   for (const one of records) {
     if (one.kind !== 'table' || !familiesOfIP.includes(one.family)) continue;
     if (one.table.startsWith('fairlead') || one.table === 'kube-proxy') continue;
-    walls.push(...(await wallsOf(kernel, mode, one)));
+    chains.push(...(await chainsOfTable(kernel, mode, one)));
   }
-  return walls;
+  return chains;
 }
 
 interface TableName {
@@ -56,7 +59,11 @@ interface TableName {
   readonly table: string;
 }
 
-async function wallsOf(kernel: Kernel, mode: ModeName, of: TableName): Promise<Wall[]> {
+async function chainsOfTable(
+  kernel: Kernel,
+  mode: ModeName,
+  of: TableName,
+): Promise<ForeignChain[]> {
   const { family, table } = of;
   const bases = (await baseChains(kernel, mode, of)).filter((one) => seenAt(mode, one).length > 0);
   if (bases.length === 0) return [];

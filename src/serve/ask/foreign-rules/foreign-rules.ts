@@ -12,13 +12,13 @@ import type { Seen } from '../../../state/resolve.ts';
 import type { Clock } from '../../../time/clock.ts';
 import { sharedCall } from '../shared-call.ts';
 import { passing, seenAt } from './hooks.ts';
-import { bothFamilies, readWalls, type Wall } from './reading.ts';
+import { bothFamilies, type ForeignChain, readForeignChains } from './reading.ts';
 import { type Stop, stopIn } from './walk.ts';
 
 /** What other programs have in the kernel; a value that is replaced when that changes. */
-export interface Walls {
+export interface FoundChains {
   readonly mode: ModeName;
-  readonly all: readonly Wall[];
+  readonly all: readonly ForeignChain[];
 }
 
 /** Where connections to a Service end. */
@@ -47,9 +47,9 @@ const pauseMs = 1000;
 /** The shortest pause after a reading, in multiples of its duration. */
 const restShare = 50;
 
-export class Others {
+export class ForeignRules {
   readonly #options: Options;
-  #walls: Walls = { mode: 'nftables', all: [] };
+  #found: FoundChains = { mode: 'nftables', all: [] };
   #generation: number | undefined;
   #nextMs = Number.NEGATIVE_INFINITY;
 
@@ -58,8 +58,8 @@ export class Others {
   }
 
   /** What is known; see `refresh`. */
-  get walls(): Walls {
-    return this.#walls;
+  get found(): FoundChains {
+    return this.#found;
   }
 
   /**
@@ -80,16 +80,16 @@ export class Others {
     const { clock, kernel, mode } = this.#options;
     const beganMs = clock.now();
     const current = mode();
-    if (current === this.#walls.mode && beganMs < this.#nextMs) return;
+    if (current === this.#found.mode && beganMs < this.#nextMs) return;
     try {
       const generation = await kernel.generation();
-      if (current === this.#walls.mode && generation === this.#generation) return;
-      const all = await readWalls(kernel, current);
+      if (current === this.#found.mode && generation === this.#generation) return;
+      const all = await readForeignChains(kernel, current);
       this.#generation = generation;
-      if (!isSame(this.#walls, current, all)) this.#walls = { mode: current, all };
+      if (!isSame(this.#found, current, all)) this.#found = { mode: current, all };
     } catch (error) {
       if (!(error instanceof KernelError)) throw error;
-      this.#walls = { mode: current, all: [] };
+      this.#found = { mode: current, all: [] };
     }
     const endedMs = clock.now();
     this.#nextMs = endedMs + Math.max(pauseMs, restShare * (endedMs - beganMs));
@@ -100,34 +100,34 @@ export class Others {
     seen: readonly Pick<Seen, 'forwarding'>[],
     nodeAddresses: readonly Address[],
   ): Obstacle[] {
-    const { all, mode } = this.#walls;
+    const { all, mode } = this.#found;
     if (all.length === 0) return [];
     const found = new Map<string, Obstacle>();
-    for (const wall of all) {
-      const sees = seenAt(mode, wall).filter((one) => !this.#isTranslatedBefore(wall, one));
+    for (const base of all) {
+      const sees = seenAt(mode, base).filter((one) => !this.#isTranslatedBefore(base, one));
       for (const one of sees) {
-        for (const destination of destinations(one, wall, seen, nodeAddresses)) {
+        for (const destination of destinations(one, base, seen, nodeAddresses)) {
           if (found.size >= namedMax) return [...found.values()];
-          const stop = stopOf(wall, destination);
+          const stop = stopOf(base, destination);
           if (stop === undefined) continue;
-          const key = `${wall.name} ${stop.rule?.text() ?? ''}`;
-          if (!found.has(key)) found.set(key, obstacleOf(wall, stop, destination));
+          const key = `${base.name} ${stop.rule?.text() ?? ''}`;
+          if (!found.has(key)) found.set(key, obstacleOf(base, stop, destination));
         }
       }
     }
     return [...found.values()];
   }
 
-  #isTranslatedBefore({ hook }: Wall, seen: 'frontends' | 'endpoints'): boolean {
+  #isTranslatedBefore({ hook }: ForeignChain, seen: 'frontends' | 'endpoints'): boolean {
     if (seen === 'endpoints' || !this.#options.isConnectTime()) return false;
     return hook === NF_INET.LOCAL_OUT || hook === NF_INET.PRE_ROUTING;
   }
 }
 
 /** All Services are checked again when it is not. */
-function isSame(known: Walls, mode: ModeName, all: readonly Wall[]): boolean {
-  const texts = (walls: readonly Wall[]): string[] =>
-    walls.map((one) => {
+function isSame(known: FoundChains, mode: ModeName, all: readonly ForeignChain[]): boolean {
+  const texts = (chains: readonly ForeignChain[]): string[] =>
+    chains.map((one) => {
       const { digest, hook, isDropPolicy, name, priority } = one;
       return [name, hook, priority, isDropPolicy, digest].join(' ');
     });
@@ -149,7 +149,7 @@ interface Destination {
 
 function* destinations(
   kind: 'frontends' | 'endpoints',
-  { family, hook }: Wall,
+  { family, hook }: ForeignChain,
   seen: readonly Pick<Seen, 'forwarding'>[],
   nodeAddresses: readonly Address[],
 ): Generator<Destination> {
@@ -177,8 +177,8 @@ function* destinations(
 /** NF_IP_PRI_CONNTRACK */
 const conntrackPriority = -200;
 
-function stopOf(wall: Wall, { address, forwarding, port }: Destination): Stop | undefined {
-  const { chain, chains, isDropPolicy, priority } = wall;
+function stopOf(base: ForeignChain, { address, forwarding, port }: Destination): Stop | undefined {
+  const { chain, chains, isDropPolicy, priority } = base;
   const { family, servicePort } = forwarding;
   return stopIn(chains, chain, isDropPolicy, {
     family,
@@ -191,17 +191,17 @@ function stopOf(wall: Wall, { address, forwarding, port }: Destination): Stop | 
 
 const verbs = { drop: 'drops', reject: 'rejects', redirect: 'redirects' } as const;
 
-function obstacleOf(wall: Wall, { rule, what }: Stop, destination: Destination): Obstacle {
+function obstacleOf(base: ForeignChain, { rule, what }: Stop, destination: Destination): Obstacle {
   const { address, forwarding, port, seen } = destination;
   const text = (): string => {
     const host = address === undefined ? '*' : formatAddress(address);
     const at = `${joinHostPort(host, port)}/${forwarding.servicePort.protocol}`;
     const to = seen === 'endpoints' ? `endpoint ${at}` : at;
-    const whose = `${passing(wall.hook)} to ${to}`;
+    const whose = `${passing(base.hook)} to ${to}`;
     return rule === undefined
-      ? `Chain ${wall.name} of another program ${verbs[what]} ${whose}, because none of its rules accepts them.`
+      ? `Chain ${base.name} of another program ${verbs[what]} ${whose}, because none of its rules accepts them.`
       : `A rule of another program ${verbs[what]} ${whose}: ${rule.text()}.`;
   };
   const endpoint = seen === 'endpoints' && address ? formatAddress(address) : undefined;
-  return { text, hook: wall.hook, endpoint, chain: wall.name };
+  return { text, hook: base.hook, endpoint, chain: base.name };
 }
