@@ -18,7 +18,7 @@ import { RecordWriter, readRecords } from '../../../src/kernel/records.ts';
 import { parseCIDR } from '../../../src/net/address.ts';
 import { ForeignRules } from '../../../src/serve/ask/foreign-rules/foreign-rules.ts';
 import { readRule } from '../../../src/serve/ask/foreign-rules/rules.ts';
-import { stopIn } from '../../../src/serve/ask/foreign-rules/walk.ts';
+import { canStop, stopIn, type WalkedRule } from '../../../src/serve/ask/foreign-rules/walk.ts';
 import { FakeKernel } from '../../fake/kernel.ts';
 import type { Running } from '../agent/running.ts';
 import { asked } from './asking.ts';
@@ -295,4 +295,31 @@ it('is the same value as long as it has not changed, whatever else changes in th
   expect(await read()).toBe(first);
   await kernel.apply(table({ in: { ...forward, rules: [[tcp, drop]] } }));
   expect(await read()).not.toBe(first);
+});
+
+it('reads each chain once, however many jumps of other programs lead to it', () => {
+  class Counted extends Map<string, readonly WalkedRule[]> {
+    reads = 0;
+    override get(name: string): readonly WalkedRule[] | undefined {
+      this.reads += 1;
+      return super.get(name);
+    }
+  }
+  const chains = new Counted();
+  const jumps = 8;
+  for (let level = 0; level < 16; level += 1) {
+    const action = { kind: 'jump', chain: `level ${level + 1}` } as const;
+    const rule = { conditions: [() => undefined], action, text: () => '' };
+    chains.set(`level ${level}`, Array(jumps).fill(rule));
+  }
+  const packet = {
+    family: 'IPv4',
+    protocol: 6,
+    daddr: undefined,
+    dport: 80,
+    isTracked: true,
+  } as const;
+  expect(stopIn(chains, 'level 0', true, packet)).toEqual({ what: 'drop', rule: undefined });
+  expect(canStop(chains, 'level 0')).toBe(false);
+  expect(chains.reads).toBeLessThan(40);
 });

@@ -81,16 +81,16 @@ export class ForeignRules {
     const beganMs = clock.now();
     const current = mode();
     if (current === this.#found.mode && beganMs < this.#nextMs) return;
+    let all: readonly ForeignChain[] = [];
     try {
       const generation = await kernel.generation();
       if (current === this.#found.mode && generation === this.#generation) return;
-      const all = await readForeignChains(kernel, current);
+      all = await readForeignChains(kernel, current);
       this.#generation = generation;
-      if (!isSame(this.#found, current, all)) this.#found = { mode: current, all };
     } catch (error) {
       if (!(error instanceof KernelError)) throw error;
-      this.#found = { mode: current, all: [] };
     }
+    if (!isSame(this.#found, current, all)) this.#found = { mode: current, all };
     const endedMs = clock.now();
     this.#nextMs = endedMs + Math.max(pauseMs, restShare * (endedMs - beganMs));
   }

@@ -124,9 +124,12 @@ class TableReader {
   async read(chain: string): Promise<void> {
     if (this.chains.has(chain) || this.isTooLarge || ofServices.test(chain)) return;
     this.chains.set(chain, []);
-    const { records } = await this.#kernel.dump({ kind: 'rulesDump', ...this.#of, chain });
-    const rules = records.filter((one) => one.kind === 'rule');
-    this.#count += rules.length;
+    const rules: Extract<Reply, { kind: 'rule' }>[] = [];
+    await this.#kernel.dump({ kind: 'rulesDump', ...this.#of, chain }, (one) => {
+      if (one.kind !== 'rule') return;
+      this.#count += 1;
+      if (this.#count <= rulesMax) rules.push(one);
+    });
     if (this.#count > rulesMax) {
       this.isTooLarge = true;
       return;

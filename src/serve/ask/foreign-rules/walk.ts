@@ -34,7 +34,7 @@ export interface WalkedRule {
   readonly text: () => string;
 }
 
-/** Chains of one table by name. */
+/** Chains of one table by name. They do not change once a packet was followed through them. */
 export type Chains = ReadonlyMap<string, readonly WalkedRule[]>;
 
 /** Where a packet ends. */
@@ -80,7 +80,7 @@ function perhaps(chains: Chains, action: Action): 'on' | 'unsure' {
     case 'redirect':
       return 'on';
     case 'jump':
-      return mayAccept(chains, action.chain) ? 'unsure' : 'on';
+      return abilitiesOf(chains, action.chain).accepts ? 'unsure' : 'on';
     default:
       return 'unsure';
   }
@@ -112,20 +112,52 @@ function certainly(
   }
 }
 
-/** The kernel has no circles of jumps. */
-function mayAccept(chains: Chains, name: string): boolean {
-  return (chains.get(name) ?? []).some(({ action }) => {
-    if (action.kind === 'jump') return mayAccept(chains, action.chain);
-    return action.kind === 'accept' || action.kind === 'goto' || action.kind === 'unsure';
-  });
+/** What a chain does with some packet, with the chains that it leads to. */
+interface Abilities {
+  readonly accepts: boolean;
+  readonly stops: boolean;
+}
+
+const known = new WeakMap<Chains, Map<string, Abilities>>();
+const none: Abilities = { accepts: false, stops: false };
+
+/** Each chain is read once, however many jumps lead to it. The kernel has no circles of jumps. */
+function abilitiesOf(chains: Chains, name: string): Abilities {
+  const ofChains = known.get(chains) ?? new Map<string, Abilities>();
+  known.set(chains, ofChains);
+  const before = ofChains.get(name);
+  if (before !== undefined) return before;
+  ofChains.set(name, none);
+  const all = (chains.get(name) ?? []).map(({ action }) => abilitiesOfAction(chains, action));
+  const abilities = {
+    accepts: all.some(({ accepts }) => accepts),
+    stops: all.some(({ stops }) => stops),
+  };
+  ofChains.set(name, abilities);
+  return abilities;
+}
+
+function abilitiesOfAction(chains: Chains, action: Action): Abilities {
+  switch (action.kind) {
+    case 'accept':
+    case 'unsure':
+      return { accepts: true, stops: false };
+    case 'drop':
+    case 'reject':
+    case 'redirect':
+      return { accepts: false, stops: true };
+    case 'goto':
+      return { accepts: true, stops: canStop(chains, action.chain) };
+    case 'jump':
+      return abilitiesOf(chains, action.chain);
+    default:
+      return none;
+  }
 }
 
 /** Whether any packet can end there. */
 export function canStop(chains: Chains, name: string): boolean {
-  return (chains.get(name) ?? []).some(({ action }) => {
-    if (action.kind === 'jump' || action.kind === 'goto') return canStop(chains, action.chain);
-    return action.kind === 'drop' || action.kind === 'reject' || action.kind === 'redirect';
-  });
+  return abilitiesOf(chains, name).stops;
 }
 
 function truthOf(conditions: readonly Condition[], packet: FirstPacket): boolean | undefined {
