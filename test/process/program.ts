@@ -10,6 +10,7 @@ import { createNamespace, type Namespace } from '../conformance/namespace.ts';
 import { type ActorName, addressOf } from '../lab/addresses.ts';
 import { withoutOwner } from '../lab/listing.ts';
 import { BASELINE, type KubernetesObject, service, slices } from '../lab/objects.ts';
+import { paced } from '../lab/pace.ts';
 
 const ownMain = resolve(import.meta.dirname, '..', '..', 'src', 'main.ts');
 /** Limits of the machine are not a namespace's to set. */
@@ -87,13 +88,14 @@ export class Program {
   }
 }
 
-/** The deadline is generous: the machine may be busy or emulated. */
+/** The deadline is generous: the machine may be busy. An emulated one has more time. */
 export async function until(done: () => Promise<boolean>, what: string): Promise<void> {
-  for (let attempt = 0; attempt < 2400; attempt += 1) {
+  const deadlineMs = performance.now() + paced(60_000);
+  while (performance.now() < deadlineMs) {
     if (await done()) return;
     await sleep(25);
   }
-  throw new Error(`not within a minute: ${what}`);
+  throw new Error(`not within ${paced(60)} seconds: ${what}`);
 }
 
 /** Its servers open independently of its rules, and may be later. */
