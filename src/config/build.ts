@@ -56,6 +56,8 @@ export function buildConfig(input: BuildInput): { config: Config; warnings: read
     connectTimeExcludedPods: settings.connectTimeExcludedPods,
     fastPath: settings.fastPath as Config['fastPath'],
     fastPathPackets: settings.fastPathPackets,
+    failureDetection: settings.failureDetection as Config['failureDetection'],
+    failureDetectionMaxEjected: settings.failureDetectionMaxEjected,
     ownTables: flags.value('--own-tables'),
     ipvs: { ...resolveIpvs(settings), counters: flags.value('--ipvs-counters') },
     userspace: userspace.value,

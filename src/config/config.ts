@@ -6,6 +6,7 @@
 import type { ModeName } from '../modes/mode.ts';
 import type { Address, CIDR } from '../net/address.ts';
 import type { ServiceLimits } from '../state/budget.ts';
+import type { FailureDetection } from '../state/detection.ts';
 import type { ExternalIPRules } from '../state/external-ips.ts';
 import type { HostPort } from './host-port.ts';
 
@@ -188,6 +189,10 @@ export interface Config {
   readonly fastPath: (typeof fastPaths)[number];
   /** After how many packets, both directions together. */
   readonly fastPathPackets: number;
+  /** What becomes of endpoints that do not answer, where a Service does not say. */
+  readonly failureDetection: FailureDetection;
+  /** The most endpoints of a pool that are left out for it, in percent. */
+  readonly failureDetectionMaxEjected: number;
   readonly iptables: { readonly localhostNodePorts: boolean };
   readonly ipvs: IpvsConfig;
   readonly userspace: UserspaceConfig;

@@ -103,6 +103,8 @@ const first: readonly FieldPath[] = [
   'connectTimeExcludedPods',
   'fastPath',
   'fastPathPackets',
+  'failureDetection',
+  'failureDetectionMaxEjected',
   'clientConnection.burst',
   'configSyncPeriod',
 ];

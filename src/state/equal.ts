@@ -58,6 +58,8 @@ export function sameService(a: Service, b: Service): boolean {
     a.awaitedLoadBalancer === b.awaitedLoadBalancer &&
     a.balancing?.balance === b.balancing?.balance &&
     a.balancing?.slowStartMs === b.balancing?.slowStartMs &&
+    a.detection?.mode === b.detection?.mode &&
+    a.detection?.probes === b.detection?.probes &&
     sameList(a.clusterIPs, b.clusterIPs, sameAddress) &&
     sameList(a.externalIPs, b.externalIPs, sameAddress) &&
     sameList(a.loadBalancerIPs, b.loadBalancerIPs, sameAddress) &&

@@ -7,6 +7,7 @@ import type { Address, CIDR, Family } from '../net/address.ts';
 import type { EndpointList } from '../net/endpoint-list.ts';
 import type { Protocol } from '../net/protocol.ts';
 import type { Balancing, Deal } from './deal.ts';
+import type { Detection } from './detection.ts';
 
 export type TrafficPolicy = 'Cluster' | 'Local';
 
@@ -41,6 +42,8 @@ export interface Service {
   readonly isFastPathOff?: true;
   /** How its connections are to be shared out; undefined: it does not say. */
   readonly balancing?: Balancing | undefined;
+  /** What becomes of endpoints that do not answer; undefined: it does not say. */
+  readonly detection?: Detection | undefined;
   /**
    * Set if the type is LoadBalancer and the status has no load balancer: its loadBalancerClass, or
    * empty. Undefined: it waits for none.

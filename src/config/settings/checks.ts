@@ -1,5 +1,6 @@
 /** What values must be, in kube-proxy's words. */
 import { parseAddress, parseCIDR } from '../../net/address.ts';
+import { failureDetections } from '../../state/detection.ts';
 import { addressKeywords, connectTimes, fastPaths, modeNames } from '../config.ts';
 import { quote, type VModuleItem } from '../go-values.ts';
 import { splitHostPort } from '../host-port.ts';
@@ -89,6 +90,11 @@ export const isConnectTime = unless(
 export const isFastPath = unless(
   (kind) => (fastPaths as readonly string[]).includes(kind),
   `must be ${fastPaths.join(' or ')}`,
+);
+
+export const isFailureDetection = unless(
+  (kind) => (failureDetections as readonly string[]).includes(kind),
+  `must be ${failureDetections.join(', ')}`,
 );
 
 export const isSelector: Check<string> = (text) => {

@@ -1,5 +1,12 @@
 import { modeNames } from '../config.ts';
-import { areCIDRs, isConnectTime, isFastPath, isMode, isSelector } from './checks.ts';
+import {
+  areCIDRs,
+  isConnectTime,
+  isFailureDetection,
+  isFastPath,
+  isMode,
+  isSelector,
+} from './checks.ts';
 import {
   bool,
   duration,
@@ -173,6 +180,30 @@ export const modeSettings = grouped('mode', {
       flag: 'fast-path-packets',
       default: '20',
       bounds: { min: 0 },
+      origin: 'own',
+      omitted: true,
+    },
+  ),
+  failureDetection: other('string-or-off')(
+    'What becomes of endpoints that do not answer, of Services without the annotation ' +
+      'fairlead.io/failure-detection (docs/balancing.md): nothing is counted; or attempts and ' +
+      'answers are counted and shown; or such endpoints also get no new connections.',
+    {
+      flag: 'failure-detection',
+      default: 'off',
+      rules: 'off, observe or eject',
+      check: isFailureDetection,
+      origin: 'own',
+      omitted: true,
+    },
+  ),
+  failureDetectionMaxEjected: int32(
+    'Percent of the endpoints of a pool that may be without new connections because they do not ' +
+      'answer. One endpoint always keeps them.',
+    {
+      flag: 'failure-detection-max-ejected',
+      default: '50',
+      bounds: { min: 0, max: 100 },
       origin: 'own',
       omitted: true,
     },

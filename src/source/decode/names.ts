@@ -11,6 +11,8 @@ export const fastPathAnnotation = 'fairlead.io/fast-path';
 export const balanceAnnotation = 'fairlead.io/balance';
 export const weightAnnotation = 'fairlead.io/weight';
 export const slowStartAnnotation = 'fairlead.io/slow-start';
+export const failureDetectionAnnotation = 'fairlead.io/failure-detection';
+export const probeAnnotation = 'fairlead.io/probe';
 /** Of Cilium: what ours mean, so that manifests can move. */
 export const ciliumBalanceAnnotation = 'service.cilium.io/lb-algorithm';
 export const ciliumWeightAnnotation = 'service.cilium.io/weight';
@@ -48,6 +50,8 @@ export const annotationNames: readonly string[] = [
   balanceAnnotation,
   weightAnnotation,
   slowStartAnnotation,
+  failureDetectionAnnotation,
+  probeAnnotation,
   ciliumBalanceAnnotation,
   ciliumWeightAnnotation,
   schedulerAnnotation,

@@ -11,6 +11,7 @@ import type { Service, ServicePort, UnservedService } from '../../state/types.ts
 import { type Interner, lasting } from '../interner.ts';
 import { readCIDR, readServiceAddress } from './addresses.ts';
 import { decodeBalancing } from './balancing.ts';
+import { decodeDetection } from './detection.ts';
 import {
   type Decoded,
   type FieldReader,
@@ -84,6 +85,7 @@ export function decodeService(raw: unknown, strings: Interner): Decoded<Service>
     rulesOnly: isOff(connectTimeAnnotation, fields, annotations),
     ...(isOff(fastPathAnnotation, fields, annotations) && { isFastPathOff: true as const }),
     balancing: decodeBalancing(fields, annotations),
+    detection: decodeDetection(fields, annotations),
     awaitedLoadBalancer:
       type === 'LoadBalancer' ? decodeAwaited(fields, spec, opened.raw.status) : undefined,
     ports: strings.records(decodePorts(fields, spec.ports)),

@@ -220,6 +220,8 @@ describe('the set of flags', () => {
       'dry-run',
       'external-ip-cidrs',
       'external-ip-namespaces',
+      'failure-detection',
+      'failure-detection-max-ejected',
       'fast-path',
       'fast-path-packets',
       'ignore-other-instance',

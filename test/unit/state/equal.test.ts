@@ -76,6 +76,7 @@ describe('sameService', () => {
     { uid: 'another' },
     { rulesOnly: true },
     { isFastPathOff: true },
+    { detection: { mode: 'eject', probes: false } },
     { awaitedLoadBalancer: '' },
     { createdMs: 1 },
     { type: 'NodePort' },
