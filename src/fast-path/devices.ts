@@ -1,4 +1,4 @@
-/** Which network devices take part: those by which packets of pods and of other machines come. */
+/** The network devices of the fast path: those that receive packets of pods and other machines. */
 import type { HostFiles } from '../host/files.ts';
 import type { Kernel } from '../kernel/kernel.ts';
 import type { Reply } from '../kernel/ops.ts';

@@ -17,7 +17,7 @@ import {
 import type { Excluded, Observation } from './observation.ts';
 
 export interface Desired {
-  /** A connection is moved after so many packets. */
+  /** A connection is moved after this number of packets. */
   readonly packets: number;
   readonly devices: ReadonlySet<string>;
   readonly excluded: Excluded;
@@ -28,8 +28,8 @@ export interface Difference {
   readonly ops: Uint8Array;
   /** The device that each op adds, by its index. */
   readonly added: ReadonlyMap<number, string>;
-  /** The table was there, and is made anew. */
-  readonly isAnew: boolean;
+  /** The table existed and is replaced. */
+  readonly isReplaced: boolean;
 }
 
 type Writer = RecordWriter<typeof nftOps>;
@@ -37,8 +37,8 @@ type Writer = RecordWriter<typeof nftOps>;
 const setNames = Object.keys(excludedSets) as ExcludedSet[];
 
 /**
- * Where a frontend is excluded that was not, the table is made anew: its connections then leave
- * the flowtable, and only those of other Services come back.
+ * When a frontend is newly excluded, the table is replaced: its connections then leave the
+ * flowtable, and only those of other Services return to it.
  */
 export function difference(observed: Observation, desired: Desired): Difference {
   const writer = new RecordWriter(nftOps);
@@ -75,11 +75,11 @@ export function difference(observed: Observation, desired: Desired): Difference 
       }
     }
   }
-  const isAnew = isThere && !isKept;
-  return { ops: writer.count === 0 ? new Uint8Array(0) : writer.finish(), added, isAnew };
+  const isReplaced = isThere && !isKept;
+  return { ops: writer.count === 0 ? new Uint8Array(0) : writer.finish(), added, isReplaced };
 }
 
-/** What a table holds that was just made. */
+/** The content of a table that was just made. */
 const nothing: Pick<Observation, 'devices' | 'excluded'> = {
   devices: new Set(),
   excluded: { IPv4: new Set(), IPv6: new Set(), nodePort: new Set() },
@@ -121,7 +121,7 @@ function elements(
   });
 }
 
-/** In an order that does not depend on how they came. */
+/** Sorted, so that the result does not depend on the order of insertion. */
 function without(all: ReadonlySet<string>, others: ReadonlySet<string>): string[] {
   return [...all].filter((one) => !others.has(one)).sort();
 }

@@ -1,8 +1,7 @@
 /**
- * Established connections to Services take the kernel's short cut: after some packets a flowtable
- * has them, and later packets of TCP and UDP go from device to device without meeting a hook. This
- * keeps the table that does it as configuration, devices and Services want it, apart from all that
- * modes keep: without it nothing is missing but speed.
+ * Moves established TCP and UDP connections to Services into a flowtable, whose packets go from
+ * device to device without a hook. The table follows configuration, devices and Services. It is
+ * independent of the modes: without it, only speed is lost.
  */
 import type { HostFiles } from '../host/files.ts';
 import { KernelError } from '../kernel/errors.ts';
@@ -26,7 +25,7 @@ interface Log {
   error(fields: object, message: string): void;
 }
 
-/** What the configuration asks for. */
+/** The part of the configuration that this needs. */
 interface FastPathConfig {
   readonly fastPath: 'off' | 'flowtable';
   readonly fastPathPackets: number;
@@ -41,21 +40,21 @@ export interface FastPathOptions {
   readonly host?: Pick<HostFiles, 'read'>;
 }
 
-/** What is in force. */
+/** The state in force. */
 export type FastPathState =
   | { readonly kind: 'off' }
   | { readonly kind: 'unavailable'; readonly because: string }
   | { readonly kind: 'flowtable'; readonly packets: number; readonly devices: number };
 
-/** Modes that translate packets by rules: connection tracking knows what becomes of them. */
+/** Modes that translate packets by rules, so that connection tracking has the translation. */
 const modesWithRules: readonly ModeName[] = ['nftables', 'iptables'];
 
 /** Links come and go in bursts. */
 const settleMs = 100;
 const retryMs = 2000;
-/** The kernel tells of changes of links and of the table, and of no change of default routes. */
+/** The kernel reports changes of links and of the table, but not of default routes. */
 const lookMs = 60_000;
-/** How often a ruleset or devices may change under our hands before that waits. */
+/** After this number of attempts that a concurrent change made useless, the update waits. */
 const attemptsMax = 5;
 
 export class FastPath {
@@ -66,19 +65,19 @@ export class FastPath {
   #excluded = new Map<string, Service>();
   /** Devices that the kernel refused, and why. */
   readonly #refused = new Map<string, string>();
-  /** What the kernel can do was asked. */
+  /** The kernel's features were probed. */
   #isProbed = false;
-  /** A table of ours may be there. */
+  /** Our table may exist. */
   #mayBeThere = true;
-  /** What was put into force last, in the words of the log. */
-  #told = '';
+  /** The state that was logged last. */
+  #logged = '';
   #stopWatching: (() => void)[] = [];
   /** Cancels the next look; undefined while none is planned. */
   #cancel: (() => void) | undefined;
   #turn: Promise<void> | undefined;
   #isDue = false;
   #isClosed = false;
-  /** What was asked for has not been tried yet. */
+  /** The last request has not been tried yet. */
   #isOwed = false;
 
   constructor(options: FastPathOptions) {
@@ -89,30 +88,30 @@ export class FastPath {
     return this.#state;
   }
 
-  /** All that was asked for is in force, or was tried in vain. */
+  /** Every request is in force, or was tried and failed. */
   get upToDate(): boolean {
     return !this.#isOwed;
   }
 
-  /** Whether connections to this Service may take it. */
+  /** Whether connections to this Service may use the fast path. */
   takes(service: string): boolean {
     return this.#state.kind === 'flowtable' && !this.#excluded.has(service);
   }
 
-  /** Puts into force what the configuration asks for, as soon as it can. */
+  /** Applies the configuration as soon as possible. */
   choose({ fastPath, fastPathPackets: packets }: FastPathConfig, mode: ModeName): void {
     const before = this.#wish;
     const wish = fastPath === 'off' ? undefined : { packets, mode };
     if (before?.packets === wish?.packets && before?.mode === wish?.mode && this.#isProbed) return;
     this.#wish = wish;
     this.#isProbed = false;
-    this.#told = '';
+    this.#logged = '';
     if (wish !== undefined && before === undefined) this.#findExcluded();
     this.#isOwed = true;
     this.#wake();
   }
 
-  /** A Service was resolved, or is gone. */
+  /** A Service was resolved or deleted. */
   resolved(key: string): void {
     if (this.#wish === undefined) return;
     const service = this.#options.state.service(key);
@@ -130,7 +129,7 @@ export class FastPath {
     if (this.#wish !== undefined) this.#wake();
   }
 
-  /** What is in the kernel stays. */
+  /** Stops following changes; the table stays in the kernel. */
   async close(): Promise<void> {
     this.#isClosed = true;
     this.#forget();
@@ -180,7 +179,7 @@ export class FastPath {
         this.#soonAgain();
       } catch (error) {
         const err = (error as Error).message;
-        log.error({ err }, 'Could not update the fast path; trying again');
+        log.error({ err }, 'Could not update fast path; trying again');
         this.#isOwed = false;
         this.#soon(retryMs);
       }
@@ -189,7 +188,7 @@ export class FastPath {
 
   #soonAgain(): void {
     if (this.#wish === undefined) this.#forget();
-    // What changed during this look has planned the next one already.
+    // A change during this comparison has planned the next one already.
     else if (this.#cancel === undefined) this.#soon(lookMs);
   }
 
@@ -203,7 +202,7 @@ export class FastPath {
     if (!this.#options.state.synced) return true;
     const because = await this.#obstacle(wish.mode);
     if (because !== undefined) {
-      this.#tellLack(because);
+      this.#logUnavailable(because);
       await this.#end({ kind: 'unavailable', because });
       return false;
     }
@@ -214,7 +213,7 @@ export class FastPath {
     throw new Error('devices or rules change all the time');
   }
 
-  /** Why there can be none; undefined: nothing is known to be in its way. */
+  /** @returns why there can be no fast path; undefined if no reason is known */
   async #obstacle(mode: ModeName): Promise<string | undefined> {
     if (!modesWithRules.includes(mode)) return `mode ${mode} does not translate packets by rules`;
     if (this.#isProbed) return undefined;
@@ -226,14 +225,14 @@ export class FastPath {
     return undefined;
   }
 
-  /** Whether the kernel now holds what is desired, or never will. */
+  /** @returns whether the comparison is over: the table is as desired, or cannot be. */
   async #compare(packets: number): Promise<boolean> {
     const { host, kernel } = this.#options;
     const found = devicesOf(await readLinks(kernel), host ?? { read: () => undefined });
     const names = [...found.names].filter((name) => !this.#refused.has(name));
     const because = found.obstacle ?? (names.length === 0 ? this.#refusals() : undefined);
     if (because !== undefined) {
-      this.#tellLack(because);
+      this.#logUnavailable(because);
       await this.#remove();
       this.#state = { kind: 'unavailable', because };
       return true;
@@ -241,7 +240,7 @@ export class FastPath {
     const observed = await this.#observed(packets);
     if (observed === undefined) return false;
     if (observed.table === 'foreign') {
-      this.#tellLack(`another program made table ${tableText}`);
+      this.#logUnavailable(`another program made table ${tableText}`);
       this.#state = { kind: 'unavailable', because: `another program made table ${tableText}` };
       return true;
     }
@@ -250,7 +249,7 @@ export class FastPath {
     if (!(await this.#bring(observed, desired))) return false;
     this.#mayBeThere = true;
     this.#state = { kind: 'flowtable', packets, devices: names.length };
-    this.#tellUse(packets, names);
+    this.#logUse(packets, names);
     return true;
   }
 
@@ -263,27 +262,27 @@ export class FastPath {
     }
   }
 
-  /** False: a device has gone, or was refused: look again. */
+  /** @returns false if a device was removed or refused: compare again. */
   async #bring(...what: Parameters<typeof difference>): Promise<boolean> {
     const { kernel, log } = this.#options;
-    const { added, isAnew, ops } = difference(...what);
+    const { added, isReplaced, ops } = difference(...what);
     if (ops.length === 0) return true;
     const result = await kernel.apply(ops);
     if (result.kind === 'applied') {
-      if (isAnew && !what[0].isIntact && this.#state.kind === 'flowtable') {
-        log.warn({ table: tableText }, 'The fast path was changed by another program; repaired');
+      if (isReplaced && !what[0].isIntact && this.#state.kind === 'flowtable') {
+        log.warn({ table: tableText }, 'Repaired fast path that another program changed');
       }
       return true;
     }
     let isKnown = false;
     for (const { code, message, op } of result.failures) {
       const device = op === undefined ? undefined : added.get(op);
-      // ENOENT, ENODEV: it has gone meanwhile. EINTR, EAGAIN and the like: the kernel was busy.
+      // ENOENT, ENODEV: it was removed since. EINTR, EAGAIN and the like: the kernel was busy.
       if (code === 'ENOENT' || code === 'ENODEV') isKnown = true;
       else if (device !== undefined && !passing.has(code)) {
         isKnown = true;
         this.#refused.set(device, `${message} (${code})`);
-        log.warn({ device, err: message }, 'A device cannot take part in the fast path');
+        log.warn({ device, err: message }, 'Kernel rejected fast path device; using the rules');
       }
     }
     if (isKnown) return false;
@@ -298,26 +297,22 @@ export class FastPath {
 
   async #end(state: FastPathState): Promise<void> {
     this.#unwatch();
-    this.#excludedUnlessWanted();
+    if (this.#wish === undefined) this.#excluded = new Map();
     await this.#remove();
     this.#state = state;
-  }
-
-  #excludedUnlessWanted(): void {
-    if (this.#wish === undefined) this.#excluded = new Map();
   }
 
   async #remove(): Promise<void> {
     if (!this.#mayBeThere) return;
     const { kernel, log } = this.#options;
-    if (await remove(kernel)) log.info({ table: tableText }, 'Removed the fast path');
+    if (await remove(kernel)) log.info({ table: tableText }, 'Removed fast path');
     this.#mayBeThere = false;
   }
 
   #watch(): void {
     if (this.#stopWatching.length > 0) return;
     const { kernel } = this.#options;
-    // What ends a watch is no reason to end: it is looked at now and then.
+    // The end of a watch is harmless: the table is compared regularly.
     const watcher = { changed: () => this.#soon(settleMs), ended: () => {} };
     const links = kernel.watchLinks?.(watcher);
     this.#stopWatching = [kernel.watch([inTable], watcher), ...(links ? [links] : [])];
@@ -329,19 +324,19 @@ export class FastPath {
     this.#refused.clear();
   }
 
-  /** Each reason once. */
-  #tellLack(err: string): void {
-    if (this.#told === err) return;
-    this.#told = err;
-    this.#options.log.warn({ err }, 'The fast path is unavailable; all packets meet the rules');
+  /** Logs each reason once. */
+  #logUnavailable(err: string): void {
+    if (this.#logged === err) return;
+    this.#logged = err;
+    this.#options.log.warn({ err }, 'Fast path unavailable; using the rules');
   }
 
-  #tellUse(packets: number, devices: readonly string[]): void {
-    if (this.#told === 'in use') return;
-    this.#told = 'in use';
-    this.#options.log.info({ packets, devices: devices.length }, 'Using the fast path');
+  #logUse(packets: number, devices: readonly string[]): void {
+    if (this.#logged === 'in use') return;
+    this.#logged = 'in use';
+    this.#options.log.info({ packets, devices: devices.length }, 'Using fast path');
   }
 }
 
-/** Refusals that say nothing of the device. */
+/** Error codes that are not about the device. */
 const passing: ReadonlySet<string> = new Set(['ENOMEM', 'ENOBUFS', 'EAGAIN', 'EINTR', 'EPERM']);

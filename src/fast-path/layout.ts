@@ -1,6 +1,6 @@
 /**
- * What the table of the fast path holds: a flowtable, and the rules that move connections there.
- * Nothing in it depends on Services, but elements for those that opt out.
+ * The content of the fast path's table: a flowtable, and the rules that move connections there.
+ * Only the elements for Services that opt out depend on Services.
  */
 import { baseChain, type ChainDefinition } from '../kernel/nft/chain.ts';
 import { NF_INET, NFT_FLOWTABLE_COUNTER, type NFTypeName } from '../kernel/nft/constants.ts';
@@ -25,7 +25,7 @@ export const tableName = 'fairlead-fast-path';
 export const tableComment = 'established connections to Services, by Fairlead';
 export const flowtableName = 'services';
 
-/** As it is listed: for people. */
+/** The table's name for people. */
 export const tableText = `inet ${tableName}`;
 export const inTable = { family: inet, table: tableName } as const;
 
@@ -39,7 +39,7 @@ export const flowtable = {
 
 /**
  * Behind all others that filter forwarded packets, so that a connection is moved only by a packet
- * that nobody dropped.
+ * that no other chain dropped.
  */
 const priority = 200;
 
@@ -62,8 +62,8 @@ export function setFields(definition: SetDefinition) {
 }
 
 /**
- * `packets`: a connection is moved after so many, both directions together. The target of a jump
- * comes first. Packets of other protocols than TCP and UDP end the last rule.
+ * `packets`: a connection is moved after this number, both directions together. The target of a
+ * jump comes first. Packets of other protocols than TCP and UDP end the last rule.
  */
 export function chains(packets: number): readonly ChainDefinition[] {
   const port = [l4proto, originalDport];

@@ -1,4 +1,4 @@
-/** What the kernel holds of the table of the fast path. */
+/** Reads the table of the fast path from the kernel. */
 import type { Kernel } from '../kernel/kernel.ts';
 import { contentOfRule, hasDesiredHook, hasDesiredRules } from '../kernel/nft/chain.ts';
 import { isDesiredSet } from '../kernel/nft/sets.ts';
@@ -24,16 +24,16 @@ export type Excluded = Readonly<Record<ExcludedSet, ReadonlySet<string>>>;
 export interface Observation {
   /** Undefined: there is no such table. `foreign`: another program made it. */
   readonly table: 'ours' | 'foreign' | undefined;
-  /** Whether all that is not compared further is as it has to be. */
+  /** Whether everything except devices and elements is as desired. */
   readonly isIntact: boolean;
   readonly devices: ReadonlySet<string>;
   readonly excluded: Excluded;
 }
 
-/** Another process changed the ruleset meanwhile: read again. */
+/** Another process changed the ruleset during the dump: read again. */
 export class Unsteady extends Error {}
 
-/** Whether there is a table of the name, by whom. */
+/** Finds the table with our name, whoever made it. */
 export async function findTable(kernel: Kernel): Promise<ReplyOf<'table'> | undefined> {
   const { records } = await kernel.dump({ kind: 'tablesDump', family: inet });
   const found = records.find((one) => one.kind === 'table' && one.table === tableName);
@@ -108,7 +108,7 @@ function isFlowtableRight(held: readonly ReplyOf<'flowtable'>[]): boolean {
     held.length === 1 &&
     one?.flowtable === flowtable.flowtable &&
     one.flags === flowtable.flags &&
-    // Without devices the kernel may tell none.
+    // Without devices the kernel may not report a priority.
     (one.devices === '' || one.priority === flowtable.priority)
   );
 }

@@ -1,4 +1,4 @@
-/** What the kernel lacks for the fast path. */
+/** Probes which features the kernel lacks for the fast path. */
 import type { Kernel } from '../kernel/kernel.ts';
 import { NF_INET } from '../kernel/nft/constants.ts';
 import { advice, type MissingFeature, probeTransaction } from '../kernel/nft/probe.ts';

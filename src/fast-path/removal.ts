@@ -1,4 +1,4 @@
-/** Removes the table of the fast path, which ends it: packets meet the rules again. */
+/** Removes the table of the fast path: packets then meet the rules again. */
 import { isAbsence, KernelError } from '../kernel/errors.ts';
 import type { Kernel } from '../kernel/kernel.ts';
 import { nftOps } from '../kernel/ops.ts';
@@ -6,7 +6,7 @@ import { RecordWriter } from '../kernel/records.ts';
 import { inTable, tableComment, tableText } from './layout.ts';
 import { findTable } from './observation.ts';
 
-/** Whether there is one that we made. A kernel without nf_tables has none. */
+/** Whether there is a table that we made. A kernel without nf_tables has none. */
 export async function isThere(kernel: Kernel): Promise<boolean> {
   try {
     return (await findTable(kernel))?.comment === tableComment;
@@ -16,7 +16,7 @@ export async function isThere(kernel: Kernel): Promise<boolean> {
   }
 }
 
-/** Resolves to whether there was one. */
+/** @returns whether there was a table */
 export async function remove(kernel: Kernel): Promise<boolean> {
   if (!(await isThere(kernel))) return false;
   const writer = new RecordWriter(nftOps);

@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import type { Status } from '../../src/ask/status.ts';
 import { inForce, Place, Program } from './program.ts';
 
-const unavailable = 'The fast path is unavailable; all packets meet the rules';
+const unavailable = 'Fast path unavailable; using the rules';
 
 /** A line ends each rule: nft 1.0.6 takes no other end after a flowtable's name. */
 const withFlowtable = `table inet t {
@@ -28,7 +28,7 @@ test('takes it, or says once why there is none, and serves all the same', async 
   place.configure({ fastPath: 'flowtable' });
   const program = place.start();
   await program.told(inForce, 2);
-  await program.told(hasFlowtables ? 'Using the fast path' : unavailable);
+  await program.told(hasFlowtables ? 'Using fast path' : unavailable);
   // Each of these is a reason to look again.
   for (const pods of [['pod-a'], ['pod-b'], ['pod-a', 'pod-b']] as const) {
     place.apply(pods);

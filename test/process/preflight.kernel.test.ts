@@ -88,7 +88,7 @@ test('preflight without CAP_NET_ADMIN reports a problem in each format', async (
   const program = new Program(namespace, ['preflight'], { within });
   expect(await program.exitCode).toBe(1);
   expect(program.stdout).toMatch(/^problem +CAP_NET_ADMIN +this process lacks it → run as root/m);
-  expect(program.stdout).toMatch(/^problem +modes +the kernel does not tell: /m);
+  expect(program.stdout).toMatch(/^problem +modes +the kernel does not answer: /m);
 
   const yaml = new Program(namespace, ['preflight', '-oyaml', '--proxy-mode=iptables']);
   expect(await yaml.exitCode).toBe(0);

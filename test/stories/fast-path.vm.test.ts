@@ -362,7 +362,7 @@ describe.each(settingsInFull)('with the fast path: %s', (fastPath) => {
     const begin = async (): Promise<Program> => {
       const program = place.start();
       await program.told(inForce, 2);
-      if (fastPath !== 'off') await program.told('Using the fast path');
+      if (fastPath !== 'off') await program.told('Using fast path');
       return program;
     };
     const first = await begin();

@@ -101,7 +101,8 @@ async function checkIPVS(kernel: Kernel): Promise<Finding[]> {
 async function checkLegacy(kernel: Kernel): Promise<Finding[]> {
   const tables = await orNone(findLegacyTables(kernel));
   return tables.map((text) => {
-    const advice = 'packets meet these rules besides those of nf_tables: see who writes them';
+    const advice =
+      'packets meet these rules in addition to those of nf_tables: see who writes them';
     return warning('iptables-legacy', text, advice);
   });
 }

@@ -62,6 +62,6 @@ async function answered(
     const isDenied = isNotPermitted(error);
     const advice = isDenied ? 'run as root, or add CAP_NET_ADMIN' : 'ask again';
     if (!isKernelError(error)) throw error;
-    return [problem(check, `the kernel does not tell: ${error.message}`, advice)];
+    return [problem(check, `the kernel does not answer: ${error.message}`, advice)];
   }
 }
