@@ -60,7 +60,7 @@ type State =
 type Observed = Observation | 'stale' | Error;
 
 /**
- * Where batches make an observation stale: after so many stale ones, syncs wait for the next one,
+ * Where batches make an observation stale: after this many stale ones, syncs wait for the next one,
  */
 const staleMax = 2;
 /** but only if reading takes no longer than this, because drift is rare and changes are not. */
@@ -119,7 +119,7 @@ export class Audit {
   }
 
   /**
-   * Asks for a comparison now. Events tell its result: `drift`, if there is any, then `audited`.
+   * Asks for a comparison now. Events report its result: `drift`, if there is any, then `audited`.
    */
   verify(): void {
     this.request(0);
@@ -162,7 +162,7 @@ export class Audit {
 
   /**
    * Does what is due for at most one slice of the event loop. No batch may be in flight. A
-   * comparison tells what it has found when it is over.
+   * comparison reports its findings when it is over.
    */
   async step(): Promise<Failure | undefined> {
     switch (this.#state.kind) {
@@ -204,7 +204,7 @@ export class Audit {
   }
 
   /**
-   * Reads the kernel while syncs go on. An observation that their batches make stale is made again.
+   * Reads the kernel while syncs continue. An observation that their batches make stale is repeated.
    */
   #observeBeside(): void {
     const { clock, planner, ruleset, wake, sliceMs } = this.#options;
@@ -266,15 +266,15 @@ export class Audit {
       return undefined;
     }
     this.#state = { kind: 'resting' };
-    // A table that was made anew may have an owner now, and need no watching.
+    // A table that was replaced may have an owner now, and need no watching.
     this.#watch.update();
     const durationMs = clock.now() - this.#startedMs;
     this.#notBeforeMs = clock.now() + this.#restMs(durationMs);
-    this.#tell(state, durationMs);
+    this.#report(state, durationMs);
     return undefined;
   }
 
-  #tell({ drift, writers, by }: State & { kind: 'comparing' }, durationMs: number): void {
+  #report({ drift, writers, by }: State & { kind: 'comparing' }, durationMs: number): void {
     const { observer, planner } = this.#options;
     const { family } = planner;
     if (isDrift(drift)) observer({ kind: 'drift', family, purpose: 'audit', drift, writers, by });

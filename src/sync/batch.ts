@@ -51,8 +51,8 @@ const shrinkFactor = 16;
 
 /**
  * A batch that took the kernel longer than this makes the next ones smaller: others can't commit
- * meanwhile, and our own next change waits too. It is far below 250 ms, the longest that anybody
- * should wait, because the next batch of the same size may be more work.
+ * during that time, and our own next change waits too. It is far below 250 ms, the longest that
+ * any program should wait, because the next batch of the same size may be more work.
  */
 const commitMs = 80;
 
@@ -62,7 +62,7 @@ const commitMs = 80;
 const pacedBytesMin = 64 * 1024;
 
 /**
- * Within one `drain`, planning goes on while a batch is in flight: that hides the cost of encoding
+ * Within one `drain`, planning continues while a batch is in flight: that hides the cost of encoding
  * in a bulk load. At other times, changes that come during a flight are collected for the next
  * batch.
  */
@@ -110,7 +110,7 @@ export class Applier {
     return change ? change.next : this.inForce.get(key);
   }
 
-  /** Records a change that the planner was told of. Changes come into force in this order. */
+  /** Records a change that the planner has. Changes come into force in this order. */
   note(key: string, { next, cause }: Change): void {
     const earlier = this.#planned.get(key);
     // Moves the key to the end: a Forwarding claims a frontend after another has released it.
@@ -319,7 +319,7 @@ export function asKernelFailure(error: Error & { code?: string; isHeld?: boolean
   };
 }
 
-/** A failure that nobody can be blamed for. */
+/** A failure without a known culprit. */
 export function unknownFailure(error: Error): Failure {
   return { lost: new Map(), culprits: [], failures: [asKernelFailure(error)], partly: false };
 }

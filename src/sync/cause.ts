@@ -7,7 +7,7 @@ export interface Cause {
   readonly triggerTimesMs: readonly number[];
 }
 
-/** Of more changes than this at once, the others are not measured. */
+/** Of one batch, the times of at most this many changes are measured. */
 const timesMax = 100;
 
 /** Keys of Forwardings, and why each changed, where that is known. */

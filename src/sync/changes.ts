@@ -98,7 +98,7 @@ export class Changes {
   }
 
   /**
-   * The keys to `plan`, including those that become dirty meanwhile, until `syncLongestMs` is over.
+   * The keys to `plan`, including those that become dirty during the sync, until `syncLongestMs` is over.
    */
   readonly due = (): Iterable<string> => this.#due(this.#clock.now() + syncLongestMs);
 

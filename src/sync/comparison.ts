@@ -1,6 +1,6 @@
 /**
  * Compares what is in force with what the kernel holds, as an audit does, and writes nothing: by a
- * planner of its own, whose batches nobody applies. Syncs go on meanwhile.
+ * planner of its own, whose batches are never applied. Syncs continue at the same time.
  */
 import type { Kernel } from '../kernel/kernel.ts';
 import type { Drift, Observation, Planner, Repair } from '../modes/mode.ts';
@@ -32,7 +32,7 @@ export interface Difference {
 export interface Comparison {
   /** Service ports that were compared. */
   readonly compared: number;
-  /** Service ports that changed meanwhile. */
+  /** Service ports that changed during the comparison. */
   readonly leftOut: number;
   readonly differences: readonly Difference[];
 }
@@ -110,8 +110,8 @@ function* without(
 }
 
 /**
- * Plans all that leads from what was found to `targets`. `note` is told how far
- * each differs, and what is of none of them; undefined = of no Service.
+ * Plans all that leads from what was found to `targets`. `note` receives how much
+ * each differs, and what belongs to none of them; undefined = to no Service.
  */
 export async function compareEach(
   repair: Repair,
@@ -124,7 +124,7 @@ export async function compareEach(
   note(undefined, await repair.finish(pause));
 }
 
-/** Tells the planner what changed while the kernel was read: it is left out of the comparison. */
+/** Passes changes during the reading to the planner: they are left out of the comparison. */
 async function takeOver(
   planner: Planner,
   before: ReadonlyMap<string, Forwarding>,

@@ -34,7 +34,7 @@ export interface DesiredOptions {
   /** Which Service owns each frontend. Nothing else changes it. */
   readonly owners: FrontendOwners;
   readonly families: readonly FamilySync[];
-  /** The present context of Forwardings: all that they depend on besides Services and slices. */
+  /** The present context of Forwardings: all that they depend on except Services and slices. */
   readonly context: () => ResolveContext;
   readonly clock: Clock;
   readonly observer: Observer;
@@ -182,13 +182,13 @@ export class Desired {
       this.#notices.delete(service.key);
       return;
     }
-    const told = new Set<string>();
+    const texts = new Set<string>();
     for (const notice of notices) {
       const text = formatExternalIPNotice(notice);
-      told.add(text);
+      texts.add(text);
       if (!known?.has(text)) this.#options.observer({ kind: 'external-ip', notice });
     }
-    this.#notices.set(service.key, told);
+    this.#notices.set(service.key, texts);
   }
 
   /** Frontends pass between Forwardings of other Services. */

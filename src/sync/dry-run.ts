@@ -19,12 +19,12 @@ export interface DryRun {
   readonly writes: ReadonlyMap<KernelOp['kind'], number>;
 }
 
-/** So many bytes of ops wait to be counted at most. */
+/** At most this many bytes of ops wait to be counted. */
 const pendingBytesMax = 1024 * 1024;
 
 /**
- * Compares as a recovery does. `kernel` keeps nothing of what it is told (`judgeOf`). The planner is
- * of no use to anybody else afterwards.
+ * Compares as a recovery does. `kernel` applies nothing (`judgeOf`). The planner must not be used
+ * for anything else afterwards.
  */
 export async function dryRun(
   planner: Planner,

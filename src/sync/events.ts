@@ -53,7 +53,7 @@ export type ServiceEvent =
       readonly reason: string;
     };
 
-/** What a sync of maps tells, as that of rules does. */
+/** The events of a sync of maps, which are those of a sync of rules. */
 export type MapEvent = Exclude<FamilyEvent, { kind: 'connect-time' }>;
 
 export type FamilyEvent = { readonly family: Family } & (
@@ -76,7 +76,7 @@ export type FamilyEvent = { readonly family: Family } & (
     }
   | {
       /**
-       * A sync is over; with `ok`, all that was wanted at its start is in force or in quarantine.
+       * A sync is over; with `ok`, all that was desired at its start is in force or in quarantine.
        */
       readonly kind: 'done';
       readonly purpose: Purpose;
@@ -105,7 +105,7 @@ export type FamilyEvent = { readonly family: Family } & (
       readonly drift: Drift;
       /** Whether others have written since the last comparison. If not, it was our own mistake. */
       readonly writers: Writers;
-      /** Who committed last among those that the kernel told us of; undefined = not known. */
+      /** The last committer that the kernel reported; undefined = not known. */
       readonly by?: Committer | undefined;
     }
   | {
@@ -114,7 +114,7 @@ export type FamilyEvent = { readonly family: Family } & (
       readonly miscounts: readonly Miscount[];
     }
   | {
-      /** Other programs can change these tables of ours, and the kernel tells us when they do. */
+      /** Other programs can change these tables of ours, and the kernel reports it when they do. */
       readonly kind: 'exposed';
       readonly tables: readonly TableName[];
     }

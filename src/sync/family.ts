@@ -35,7 +35,7 @@ interface FamilySyncOptions {
   readonly follower?: ForwardingFollower;
 }
 
-/** Time between syncs while staged: nobody waits for them, and few large batches cost least. */
+/** Time between syncs while staged: no packet waits for them, and few large batches cost least. */
 const stagedPeriodMs = 250;
 
 /** Syncs that a first load may take after its lists are complete. */
@@ -79,7 +79,7 @@ export class FamilySync {
     const { planner, clock, settings } = given;
     this.family = planner.family;
     this.#reports = new Reports({ ...given, family: this.family });
-    const observer = this.#reports.tell;
+    const observer = this.#reports.report;
     this.#environment = planner.environment;
     this.#requests = new Requests(clock, () => {
       if (this.#isListed) observer({ kind: 'queued', family: this.family });
@@ -174,7 +174,7 @@ export class FamilySync {
     if (!this.#quarantine.holds(key)) this.#changes.mark(key, cause);
   }
 
-  /** Changes what applies to all Services; the same object is no change. */
+  /** Changes what applies to all Services. The same object again changes nothing. */
   setEnvironment(next: Environment): void {
     this.#environment = next;
   }
@@ -185,7 +185,7 @@ export class FamilySync {
   }
 
   /**
-   * All that is desired has been told by `setDesired`. Before this call packets notice nothing: the
+   * `setDesired` has been called for everything that is desired. Before this call packets notice nothing: the
    * kernel is read, and where no rules are in force yet, rules are written without hooks.
    */
   listed(): void {
@@ -282,7 +282,7 @@ export class FamilySync {
 
   /**
    * Reads what the kernel holds, keeps its order of pools, and writes the difference. It is done
-   * at the start, and after each failure whose extent is not known. Changes wait meanwhile.
+   * at the start, and after each failure whose extent is not known. Changes wait until then.
    */
   async #recover(): Promise<void> {
     const startedMs = this.#begin();
@@ -353,7 +353,7 @@ export class FamilySync {
   }
 
   /**
-   * Tells the follower that it knows all that is in force, also after a refusal of a whole batch.
+   * Notifies the follower that it knows all that is in force, also after a refusal of a whole batch.
    * Not while a sweep is due: packets may still make connections to endpoints that are gone, and
    * those would come too late for the follower.
    */
@@ -376,7 +376,7 @@ export class FamilySync {
 
   /**
    * Makes all that is not in force dirty again, except the culprits. Resolves to whether all but
-   * what is in quarantine is in force, or will be at once.
+   * what is in quarantine is in force, or will be with this sync.
    */
   async #failed(failure: Failure, purpose: Purpose): Promise<boolean> {
     const { observer, planner } = this.#options;
@@ -394,7 +394,7 @@ export class FamilySync {
     const isKnown = purpose === 'changes' && !partly;
     const isAside = culprits.length > 0 && culprits.every((key) => this.#quarantine.get(key));
     const contained = isKnown && isAside;
-    // Others need not wait for a recovery: an audit reads the kernel beside syncs.
+    // Others need not wait for a recovery: an audit reads the kernel while syncs continue.
     if (contained && disbelieved) this.#audit.request(0);
     const retryMs = contained ? undefined : this.#recovery.failed(failures);
     if (contained) await planner.resume(this.inForce.values(), this.#pause());
@@ -421,8 +421,8 @@ export class FamilySync {
 const refusedMin = 10;
 
 /**
- * Whether the kernel refuses so much that the node, not the Services, is to blame: everything, or
- * more than half. What a Service asks for is checked before, so nobody can make the kernel refuse
+ * Whether the kernel refuses everything or more than half, so that the node, not the Services, is
+ * to blame. What a Service asks for is checked before, so no user can make the kernel refuse
  * it; ports that mode userspace cannot serve are few.
  */
 export function isMostlyRefused(refused: number, desired: number): boolean {

@@ -21,14 +21,14 @@ interface SyncLoopOptions extends DesiredOptions {
 const chunkServices = 256;
 
 /**
- * So many Services wait while lists stream in, because they may still get slices (`takeArrived`).
+ * This many Services wait while lists stream in, because they may still get slices (`takeArrived`).
  */
 const sparedServices = 64;
 
-/** While events come, reading gets so many times what resolving takes. */
+/** While events arrive, reading gets this many times the time of resolving. */
 const readingShare = 8;
 
-/** While many Services are resolved, families are told of them at least this often. */
+/** While many Services are resolved, families are notified of them at least this often. */
 const resolveLongestMs = 100;
 
 export class SyncLoop {
@@ -104,8 +104,8 @@ export class SyncLoop {
   async #resolveAhead(signal: AbortSignal): Promise<void> {
     const { clock, sliceMs, state } = this.#options;
     const pacer = new Pacer(clock, sliceMs);
-    /** When to tell the families of what was resolved; undefined = they know all. */
-    let tellAtMs: number | undefined;
+    /** When to notify the families of resolved Services; undefined = they know all. */
+    let notifyAtMs: number | undefined;
     while (!state.synced && !signal.aborted) {
       const receivedMs = this.#received();
       for (;;) {
@@ -113,15 +113,15 @@ export class SyncLoop {
         for (const name of names) this.#refresher.add(name, receivedMs);
         if (this.#refresher.idle || signal.aborted) break;
         await this.#refresh(pacer);
-        tellAtMs ??= clock.now() + resolveLongestMs;
+        notifyAtMs ??= clock.now() + resolveLongestMs;
       }
-      if (isDue(tellAtMs, clock.now())) {
+      if (isDue(notifyAtMs, clock.now())) {
         this.#environment();
-        this.#tell();
-        tellAtMs = undefined;
+        this.#notify();
+        notifyAtMs = undefined;
       }
       await pacer.rest();
-      await this.#wakeup.wait(tellAtMs && tellAtMs - clock.now());
+      await this.#wakeup.wait(notifyAtMs && notifyAtMs - clock.now());
     }
   }
 
@@ -135,14 +135,14 @@ export class SyncLoop {
   }
 
   /**
-   * Resolves what is dirty, and what becomes dirty meanwhile, in rounds: the Services of a round
+   * Resolves what is dirty, and what becomes dirty since, in rounds: the Services of a round
    * were dirty when it began. Changes may never end, so each round has the environment of its time.
    */
   async #resolve(signal: AbortSignal, roundsMax = Number.POSITIVE_INFINITY): Promise<void> {
     this.#resolving = true;
     const { state } = this.#options;
     const pacer = new Pacer(this.#clock, this.#options.sliceMs);
-    let tellAtMs = this.#clock.now() + resolveLongestMs;
+    let notifyAtMs = this.#clock.now() + resolveLongestMs;
     let rounds = 0;
     let round = { receivedMs: 0, left: 0 };
     while (!signal.aborted) {
@@ -157,15 +157,15 @@ export class SyncLoop {
       if (this.#refresher.idle) break;
       await this.#refresh(pacer);
       const isBehind = !this.#refresher.caughtUp || state.dirtyCount > 0;
-      if (isBehind && this.#clock.now() < tellAtMs) continue;
-      this.#tell();
-      tellAtMs = this.#clock.now() + resolveLongestMs;
+      if (isBehind && this.#clock.now() < notifyAtMs) continue;
+      this.#notify();
+      notifyAtMs = this.#clock.now() + resolveLongestMs;
     }
-    this.#tell();
+    this.#notify();
     this.#resolving = false;
   }
 
-  /** Refreshes all that was added. Services that take long go on at the next call. */
+  /** Refreshes all that was added. Services that take long continue at the next call. */
   async #refresh(pacer: Pacer): Promise<void> {
     do {
       this.#refresher.work(pacer);
@@ -200,7 +200,7 @@ export class SyncLoop {
     }
   }
 
-  #tell(): void {
+  #notify(): void {
     for (const sync of this.#families) sync.wake();
   }
 }

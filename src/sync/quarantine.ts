@@ -22,7 +22,7 @@ export interface Quarantined {
 const contradictionMs = 10_000;
 
 /**
- * Keeps Forwardings out of batches, so that others go on without them. Failures of a Forwarding are
+ * Keeps Forwardings out of batches, so that others are applied without them. Failures of a Forwarding are
  * counted until it has had none for twice the longest delay, even if it worked in between.
  */
 export class Quarantine {
@@ -55,7 +55,7 @@ export class Quarantine {
   }
 
   /**
-   * The kernel was not as we thought when this was written. Once, that is no Forwarding's fault.
+   * The kernel was not as we thought when this was written. Once, no Forwarding is blamed for it.
    * Returns true when it has happened twice within `contradictionMs`, so that others must not wait
    * any more.
    */

@@ -68,10 +68,10 @@ interface Repaired {
  * What a recovery brings into force: what is desired, or for what was refused, its earlier form.
  */
 export function targetsOf(
-  wanted: ReadonlyMap<string, Forwarding>,
+  desired: ReadonlyMap<string, Forwarding>,
   quarantined: Iterable<Quarantined>,
 ): Map<string, Forwarding> {
-  const targets = new Map(wanted);
+  const targets = new Map(desired);
   for (const { key, inForce } of quarantined) {
     if (inForce === undefined) targets.delete(key);
     else targets.set(key, inForce);

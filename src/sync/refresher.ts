@@ -14,7 +14,7 @@ interface RefresherOptions {
 }
 
 /**
- * The clock is asked after so many steps, as that takes as long as a step. Most Services have
+ * The clock is asked after this many steps, as that takes as long as a step. Most Services have
  * fewer.
  */
 const stepsUntimed = 16;

@@ -22,7 +22,7 @@ export class Reports {
     this.#options = options;
   }
 
-  readonly tell: Observer = (event: SyncEvent): void => {
+  readonly report: Observer = (event: SyncEvent): void => {
     if (this.#held === undefined) this.#options.observer(event);
     else if (event.kind === 'committed') this.#held.push(event);
     else if (event.kind !== 'queued' && event.kind !== 'done') this.#options.observer(event);
@@ -30,7 +30,7 @@ export class Reports {
 
   tellRefused(addresses: readonly RefusedAddress[]): void {
     const { family } = this.#options;
-    for (const refused of addresses) this.tell({ kind: 'address-refused', family, ...refused });
+    for (const refused of addresses) this.report({ kind: 'address-refused', family, ...refused });
   }
 
   /** Holds events back until `release`. */
@@ -38,16 +38,16 @@ export class Reports {
     this.#held ??= [];
   }
 
-  /** Tells the events that were held back, as of now. */
+  /** Reports the events that were held back, as of now. */
   release(): void {
     const held = this.#held ?? [];
     this.#held = undefined;
     const { clock, family } = this.#options;
     const committedMs = clock.now();
-    this.tell({ kind: 'queued', family });
+    this.report({ kind: 'queued', family });
     for (const event of held) {
       const stages = event.stages && { ...event.stages, committedMs };
-      this.tell({ ...event, stages });
+      this.report({ ...event, stages });
     }
   }
 }

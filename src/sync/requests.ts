@@ -3,14 +3,14 @@ import { type Clock, Wakeup } from '../time/clock.ts';
 /** Requests for a sync, and the family's wait for them. */
 export class Requests {
   readonly #wakeup: Wakeup;
-  readonly #tell: () => void;
-  #isTold = false;
+  readonly #requested: () => void;
+  #isReported = false;
   #isWaiting = false;
 
-  /** `tell` is called once for all requests that the next sync answers. */
-  constructor(clock: Clock, tell: () => void) {
+  /** `requested` is called once for all requests that the next sync answers. */
+  constructor(clock: Clock, requested: () => void) {
     this.#wakeup = new Wakeup(clock);
-    this.#tell = tell;
+    this.#requested = requested;
   }
 
   /** The family waits. */
@@ -23,25 +23,25 @@ export class Requests {
 
   /** Asks for a sync. */
   request(): void {
-    if (!this.#isTold) {
-      this.#isTold = true;
-      this.#tell();
+    if (!this.#isReported) {
+      this.#isReported = true;
+      this.#requested();
     }
     this.wake();
   }
 
   /** A sync begins: it answers all that was asked for. */
   begin(): void {
-    this.#isTold = false;
+    this.#isReported = false;
   }
 
   /**
-   * A sync is over. Calls `tell` again when there were requests meanwhile, unless nothing is left to
+   * A sync is over. Calls `requested` again after requests during the sync, unless nothing is left to
    * do: what came while the sync was planned may have been done by it.
    */
   end(isMoreToDo: boolean): void {
-    if (this.#isTold && isMoreToDo) this.#tell();
-    this.#isTold &&= isMoreToDo;
+    if (this.#isReported && isMoreToDo) this.#requested();
+    this.#isReported &&= isMoreToDo;
   }
 
   /** Waits for `wake`, or for `timeoutMs`; undefined = without limit. */

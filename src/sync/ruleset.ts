@@ -7,12 +7,12 @@ export interface Moment {
   readonly commits: number;
 }
 
-/** Who has written to the ruleset since a moment; `unknown` = the generation does not tell. */
+/** Who has written to the ruleset since a moment; `unknown` = the generation does not show it. */
 export type Writers = 'others' | 'only us' | 'unknown';
 
 /**
- * The ruleset of one network namespace, which all families share. Its generation counts everybody's
- * commits, and a dump is consistent only while nobody commits.
+ * The ruleset of one network namespace, which all families share. Its generation counts the
+ * commits of all programs, and a dump is consistent only without a commit during it.
  */
 export class Ruleset {
   /** Commits in flight. */
@@ -46,7 +46,7 @@ export class Ruleset {
   }
 
   /**
-   * Runs a batch with this number of transactions when exclusive reads are over. `succeeded` tells
+   * Runs a batch with this number of transactions when exclusive reads are over. `succeeded` says
    * whether it is in force.
    */
   async commit<T>(

@@ -11,6 +11,6 @@ export interface SyncSettings {
   readonly audit: AuditSettings;
   /** For a Forwarding that the kernel refuses. */
   readonly quarantineBackoff: BackoffLimits;
-  /** For reading the kernel again after a failure that nobody can be blamed for. */
+  /** For reading the kernel again after a failure without a known culprit. */
   readonly recoveryBackoff: BackoffLimits;
 }

@@ -29,8 +29,8 @@ export class Snapshots {
   }
 
   /**
-   * Reads for the next `take`. Most of it is the kernel's work, so that the caller can go on
-   * meanwhile. Resolves to undefined when it fails.
+   * Reads for the next `take`. Most of it is the kernel's work, so that the caller can
+   * do other work. Resolves to undefined when it fails.
    */
   begin(): Promise<Snapshot | undefined> {
     this.#ahead = this.#read().catch(() => undefined);
@@ -38,7 +38,7 @@ export class Snapshots {
   }
 
   /**
-   * Resolves to what `begin` has read. If that failed, or somebody has committed since, it reads
+   * Resolves to what `begin` has read. If that failed, or another program has committed since, it reads
    * again. Rejects with what the planner and the kernel reject with.
    */
   async take(): Promise<Snapshot> {
