@@ -201,7 +201,7 @@ export class Engine {
     const sync = this.families.find((one) => one.family === family);
     if (planner === undefined || sync === undefined) return undefined;
     const rules = await compare({
-      planner: () => planner.twin(),
+      planner: () => planner.cloneEmpty(),
       inForce: () => sync.inForce,
       clock,
       kernel,

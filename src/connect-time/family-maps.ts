@@ -120,7 +120,7 @@ export class ConnectTimeMaps implements MapView {
   compare(sliceMs: number): Promise<Comparison | undefined> {
     const { clock, kernel } = this.#options;
     return compare({
-      planner: () => this.#planner.twin(),
+      planner: () => this.#planner.cloneEmpty(),
       inForce: () => this.#sync.inForce,
       ...{ clock, kernel, sliceMs, ruleset: new Ruleset() },
     });

@@ -69,11 +69,11 @@ export interface Writer<T extends ObjectTypes> {
   frontend(difference: Difference<T>): void;
   /** Makes the object whole. `isThere`: it may be there already, in whatever form. */
   add(object: T['shared'], owner: string, isThere: boolean): void;
-  /** Deletes what nobody needs: at once, or what has a `laterRank` in a later transaction. */
+  /** Deletes an unused object: now, or in a later transaction if it has a `laterRank`. */
   delete(id: string, owner: string): void;
   /**
    * What was written; undefined = nothing. The writer must not be used afterwards. Adds to
-   * `touched` what it deletes that is no object, by names of the mode.
+   * `touched` the mode's names of all it deletes that the planner does not know as objects.
    */
   batch(touched: Set<string> | undefined): WrittenBatch | undefined;
 }
@@ -111,8 +111,8 @@ export interface RepairPart<T extends Types> {
   /** The next batch deletes the object. */
   isLeaving(id: string): boolean;
   /**
-   * The writer deletes the table with all that was found in it, and makes it anew. `indivisible`:
-   * packets meet what is replaced, so that all must be one transaction.
+   * The writer deletes the table with all its content, and makes it again. `indivisible`: packets
+   * meet the rules that are replaced, so that all must be one transaction.
    */
   startAnew(how?: 'indivisible'): void;
 }
@@ -171,8 +171,8 @@ export interface Backend<T extends Types> {
   settle?(outcome: 'in force' | 'refused'): void;
   /** Reads what the kernel holds of ours. */
   read(kernel: Kernel, pause: Pause): Promise<T['found'] & Found<T>>;
-  /** Repairs what is no object. */
+  /** Repairs all that the planner does not know as objects. */
   repairFixed(found: T['found'], repair: RepairPart<T>): Promise<void>;
-  /** At the end of a repair: deletes what is ours but is no object. */
+  /** At the end of a repair: deletes all of ours that the planner does not know as objects. */
   prune?(found: T['found'], repair: RepairPart<T>): Promise<void>;
 }

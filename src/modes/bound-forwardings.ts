@@ -12,7 +12,7 @@ interface Claims {
 
 export class BoundForwardings {
   readonly #claims: Claims;
-  readonly #wanted = new Map<string, Forwarding>();
+  readonly #claimed = new Map<string, Forwarding>();
   readonly #refused = new RefusedAddresses();
 
   constructor(claims: Claims) {
@@ -27,7 +27,7 @@ export class BoundForwardings {
   ): void {
     if (previous !== undefined) {
       this.#claims.release(previous);
-      this.#wanted.delete(previous.key);
+      this.#claimed.delete(previous.key);
     }
     if (next === undefined) {
       this.#refused.forget(previous!);
@@ -39,12 +39,12 @@ export class BoundForwardings {
 
   /** A Forwarding that is in force already. */
   resume(forwarding: Forwarding, environment: Environment): void {
-    this.#wanted.set(forwarding.key, forwarding);
+    this.#claimed.set(forwarding.key, forwarding);
     this.#refused.note(forwarding, environment);
   }
 
   clear(): void {
-    this.#wanted.clear();
+    this.#claimed.clear();
   }
 
   /** Claims again what the new environment changes; `move` makes it the planner's environment. */
@@ -56,7 +56,7 @@ export class BoundForwardings {
   ): Promise<void> {
     const isConcerned = concernedBy(before, after);
     const concerned: Forwarding[] = [];
-    await inTurns(this.#wanted.values(), pause, (forwarding) => {
+    await inTurns(this.#claimed.values(), pause, (forwarding) => {
       if (isConcerned(forwarding)) concerned.push(forwarding);
     });
     await inTurns(concerned, pause, (forwarding) => this.#claims.release(forwarding));

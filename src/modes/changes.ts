@@ -83,7 +83,7 @@ export class FrontendChanges<T extends ModeFrontend> {
     this.#changes.set(id, change);
   }
 
-  /** A claim to what is in force already, which is no change. */
+  /** A claim to a frontend in force, which changes nothing. */
   resume(owner: string, frontend: T): void {
     if (frontend.contender === undefined) return;
     const claims = this.#claimants.get(frontend.id) ?? [];
@@ -95,7 +95,7 @@ export class FrontendChanges<T extends ModeFrontend> {
     return contender === undefined || best(this.#claimants.get(id) ?? [])?.owner === owner;
   }
 
-  /** Forgets all changes and claims; `resume` tells the claims again. */
+  /** Forgets all changes and claims; `resume` makes the claims again. */
   reset(): void {
     this.#changes.clear();
     this.#claimants.clear();

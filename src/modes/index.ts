@@ -11,7 +11,7 @@ import { userspaceMode } from './userspace/mode.ts';
 
 export type ModeRegistry = ReadonlyMap<ModeName, ProxyMode>;
 
-/** Every mode of this build, best first. Each call makes those anew that have sockets or counts. */
+/** Every mode of this build, best first. Each call makes new instances with their own sockets. */
 export function builtModes(descriptors?: Descriptors): ModeRegistry {
   const modes = [nftablesMode, ipvsMode, iptablesMode(), userspaceMode(descriptors)];
   return new Map(modes.map((mode) => [mode.name, mode]));
@@ -51,7 +51,7 @@ export class ModeError extends Error {
 
 /**
  * The mode to run: the first in order that the kernel can do. Throws ModeError when there is none,
- * and what `probe` throws: missing permission to ask is no reason to try another mode.
+ * and what `probe` throws: without the permission to ask, no other mode is tried.
  */
 export async function selectMode(
   requested: ModeName | '',

@@ -1,4 +1,4 @@
-/** How rules of nf_tables tell traffic of this node's pods from other traffic. */
+/** How rules of nf_tables distinguish traffic of this node's pods from other traffic. */
 import {
   matchCIDR,
   matchInterface,

@@ -18,7 +18,7 @@ import type { Count } from './traffic-counts.ts';
 
 export type ModeName = 'nftables' | 'ipvs' | 'iptables' | 'userspace';
 
-/** How traffic of this node's pods is told from other traffic (behaviour document 5.6). */
+/** How traffic of this node's pods is recognised (behaviour document 5.6). */
 export type LocalDetector =
   | { readonly kind: 'none' }
   | { readonly kind: 'cidr'; readonly cidr: CIDR }
@@ -106,7 +106,7 @@ export interface WrittenBatch {
   committed?(result: Extract<ApplyResult, { kind: 'applied' }>): void;
 }
 
-/** How what the kernel held differed from what was wanted. */
+/** How the kernel's content differed from the desired one. */
 export interface Drift {
   readonly missing: number;
   readonly wrong: number;
@@ -127,8 +127,8 @@ export interface Batch extends WrittenBatch {
   /** The kernel has applied it: what it holds is in force. */
   committed(result: Extract<ApplyResult, { kind: 'applied' }>): void;
   /**
-   * It is not in force, or not known to be. What was planned since builds on it: the planner plans
-   * nothing more until `resume` or `restore` tells it what it can build on.
+   * It is not in force, or not known to be. Later plans build on it: the planner plans nothing more
+   * until `resume` or `restore` gives it the state in force.
    */
   refused(): void;
 }
@@ -156,9 +156,9 @@ export interface Takeover {
   restore(targets: Iterable<Forwarding>, pause: Pause): Promise<Repair>;
 }
 
-/** What was read from the kernel beside batches. The planner keeps the last one only. */
+/** The kernel's content, read while batches continue. The planner keeps the last one only. */
 export interface Observation extends Takeover {
-  /** Batches came between, and the mode cannot tell what of it they have changed. */
+  /** Batches were applied since, and the mode does not know what of it they have changed. */
   readonly isStale: boolean;
   /** The mode leaves out of a repair what batches wrote while the kernel was read. */
   readonly allowsBatches: boolean;
@@ -269,8 +269,8 @@ export interface Planner {
   takeReport?(): PlannerReport;
   /** What the kernel holds of a Forwarding, in the words of the tool that lists it. */
   describe(forwarding: Forwarding): readonly string[];
-  /** Another for the same, that knows nothing of the kernel: to compare with it, not to write. */
-  twin(): Planner;
+  /** A new planner for the same, that knows nothing of the kernel: for comparisons. */
+  cloneEmpty(): Planner;
 }
 
 /** How many rules of ours one table has. */
@@ -328,7 +328,7 @@ export interface ModeFacts {
    * machine's own addresses.
    */
   readonly link?: string;
-  /** Its table of nf_tables, with the comment that tells it from those of others. */
+  /** Its table of nf_tables, with the comment that shows that it is ours. */
   readonly table?: { readonly name: string; readonly comment: string };
   /** All that it writes is in nf_tables, so that the generation shows whether others changed it. */
   readonly hasGeneration: boolean;
@@ -346,18 +346,18 @@ export interface ModeFacts {
   /** Counts the clients in its maps of session affinity, in a mode that has such maps. */
   affinityFill?(kernel: Kernel, family: Family): Promise<readonly AffinityFill[]>;
   /**
-   * Reads what `countsTraffic` has counted, or what the kernel counts anyway, in a mode that tells.
-   * Counts may be missing while others write the ruleset. `told` gets one count after the other.
+   * Reads the counts of `countsTraffic`, or those that the kernel keeps anyway, in a mode that has
+   * any. Counts may be missing while others write the ruleset. `found` gets each count.
    */
   trafficCounts?(
     kernel: Kernel,
     family: Family,
     pause: Pause,
-    told: (count: Count) => void,
+    found: (count: Count) => void,
   ): Promise<void>;
   /** Whether the mode has a chain of this name, in a mode with kube-proxy's names. */
   ownsChain?(table: string, chain: string): boolean;
-  /** What it needs of the kernel besides connection tracking. */
+  /** What it needs of the kernel in addition to connection tracking. */
   sysctls?(wishes: SysctlWishes): readonly Sysctl[];
 }
 

@@ -64,7 +64,7 @@ function isHostAddress({ hostAddresses = [] }: Environment, { bytes }: Address):
 export class RefusedAddresses {
   /** The refused addresses of each Forwarding. */
   readonly #known = new Map<string, readonly Address[]>();
-  #untold: RefusedAddress[] = [];
+  #unreported: RefusedAddress[] = [];
 
   note(forwarding: Forwarding, environment: Environment): void {
     const { key, servicePort } = forwarding;
@@ -74,7 +74,7 @@ export class RefusedAddresses {
     else this.#known.set(key, refused);
     for (const address of refused) {
       const isKnown = known.some(({ bytes }) => sameBytes(bytes, address.bytes));
-      if (!isKnown) this.#untold.push({ servicePort, address });
+      if (!isKnown) this.#unreported.push({ servicePort, address });
     }
   }
 
@@ -85,8 +85,8 @@ export class RefusedAddresses {
 
   /** Those refused since the last call. */
   take(): readonly RefusedAddress[] {
-    const untold = this.#untold;
-    this.#untold = [];
-    return untold;
+    const unreported = this.#unreported;
+    this.#unreported = [];
+    return unreported;
   }
 }

@@ -91,7 +91,7 @@ export class ModePlanner<T extends Types> implements Planner {
     return this.#backend.describe(forwarding, this.#environment);
   }
 
-  twin(): Planner {
+  cloneEmpty(): Planner {
     return new ModePlanner({ ...this.#options, environment: this.#environment });
   }
 

@@ -9,7 +9,7 @@ export class Comparison<T extends Types> {
   readonly touched = new Set<string>();
   /** Fixed objects are repaired. */
   isBegun = false;
-  /** Drift that claims have found meanwhile. */
+  /** Drift that claims have found since. */
   readonly uncounted = noCounts();
   /** Ids of shared objects that it has compared. */
   readonly compared = new Set<string>();

@@ -44,7 +44,7 @@ interface Retired {
 interface Entry<S> {
   object: S;
   owner: string;
-  /** 0: nobody needs it, and the next batch says so. */
+  /** Number of claims. 0: the next batch deletes it. */
   count: number;
   /** Whether it was needed before the claims and releases of this batch; undefined = none yet. */
   wasNeeded: boolean | undefined;
@@ -59,7 +59,7 @@ interface SharedChanges<S> {
   readonly deleted: readonly Needed<S>[];
 }
 
-/** One transaction deletes so many objects at most, so that other transactions do not wait long. */
+/** One transaction deletes at most this many objects, so that others need not wait long. */
 const dueMax = 256;
 
 export class SharedObjects<S extends SharedObject> {
@@ -118,7 +118,7 @@ export class SharedObjects<S extends SharedObject> {
   release(owner: string, object: S): boolean {
     const entry = this.#entries.get(object.id);
     if (entry === undefined || entry.count === 0) {
-      throw new Error('released an object that nobody had claimed');
+      throw new Error('released an object without a claim');
     }
     entry.count -= 1;
     if (entry.count > 0) return false;
@@ -158,7 +158,7 @@ export class SharedObjects<S extends SharedObject> {
     return { added, deleted };
   }
 
-  /** Nobody needs to be told of the changes so far. */
+  /** The changes so far need no batch. */
   #settle(): void {
     for (const entry of this.#changed) {
       entry.wasNeeded = undefined;
@@ -190,8 +190,8 @@ export class SharedObjects<S extends SharedObject> {
   }
 
   /**
-   * The kernel has them, and nobody needs them. They are given in the order in which they can be
-   * made, and are deleted in the reverse one: what refers to another object goes before it.
+   * The kernel has them, and they are not needed. They are given in the order in which they can be
+   * made, and are deleted in the reverse one: an object that refers to another goes before it.
    */
   retire(objects: readonly Retirable[]): void {
     for (const { id, laterRank: rank } of objects.toReversed()) {

@@ -6,7 +6,7 @@ import type { Forwarding, Frontend } from '../state/types.ts';
 /** A Service keeps its list while its endpoints come and go, and all its frontends share it. */
 const known = new WeakMap<readonly CIDR[], readonly Interval[]>();
 
-/** The clients that may connect to a frontend, besides the node; undefined = all. */
+/** The clients that may connect to a frontend, in addition to the node; undefined = all. */
 export function allowedClients(
   { sourceRanges }: Pick<Forwarding, 'sourceRanges'>,
   { kind }: Frontend,

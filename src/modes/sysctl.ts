@@ -14,7 +14,7 @@ export interface Sysctl {
   readonly toldWhenRight?: boolean;
 }
 
-/** What settings of the kernel depend on, besides the mode. */
+/** What the kernel settings of a mode depend on. */
 export interface SysctlWishes {
   readonly strictARP: boolean;
   /** Node ports answer on IPv4 loopback addresses. */

@@ -1,4 +1,4 @@
-/** What a mode tells of the traffic that the kernel has counted. */
+/** Counts of traffic that a mode reads from the kernel. */
 import type { Address } from '../net/address.ts';
 import type { Protocol } from '../net/protocol.ts';
 
@@ -21,7 +21,7 @@ export interface Destination {
 
 /** A number that the kernel keeps and that only grows as long as what it counts is there. */
 export interface Count {
-  /** Tells it from all others of the family. */
+  /** Unique within the family. */
   readonly id: string;
   readonly count: number;
   readonly destination: Destination;

@@ -10,7 +10,7 @@ import type { Forwarding } from '../../state/types.ts';
 import { inTurns, type Pause } from '../../time/pacer.ts';
 import type { Backend, Objects, RepairPart, Tables, Tally } from '../backend.ts';
 import type { Environment, ModeConfig } from '../mode.ts';
-import { BatchWriter, type InForce } from './batch-writer.ts';
+import { type InForce, IptablesBatchWriter } from './batch-writer.ts';
 import { RuleCompiler } from './compiler.ts';
 import { chainId, type IptablesConfig } from './layout.ts';
 import {
@@ -30,7 +30,7 @@ import { ownChains, sharedRules } from './translation.ts';
 
 export interface IptablesTypes extends IptablesObjects {
   readonly found: IptablesObservation;
-  readonly writer: BatchWriter;
+  readonly writer: IptablesBatchWriter;
 }
 
 /** See `Planner`. */
@@ -96,8 +96,8 @@ export class IptablesBackend implements Backend<IptablesTypes> {
     return nodePortObjects(this.#config, environment);
   }
 
-  writer(): BatchWriter {
-    return new BatchWriter(this.#config, this.#inForce);
+  writer(): IptablesBatchWriter {
+    return new IptablesBatchWriter(this.#config, this.#inForce);
   }
 
   read(kernel: Kernel, pause: Pause): Promise<IptablesObservation> {

@@ -21,7 +21,7 @@ export interface InForce {
   readonly gone: (chain: TableChain, rule: GoneRule) => void;
 }
 
-export class BatchWriter implements Writer<IptablesObjects> {
+export class IptablesBatchWriter implements Writer<IptablesObjects> {
   readonly transaction: Transaction;
   readonly #config: IptablesConfig;
   readonly #inForce: InForce;

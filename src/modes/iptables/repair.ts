@@ -1,4 +1,4 @@
-/** Repairs what is no object of the mode: its fixed chains, and jumps to them. */
+/** Repairs the fixed chains of the mode, and jumps to them. */
 import { compileRule, readRule } from '../../kernel/xt/compile.ts';
 import { inTurns, type Pause } from '../../time/pacer.ts';
 import type { Counts } from '../backend.ts';

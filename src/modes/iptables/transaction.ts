@@ -25,7 +25,7 @@ interface Content extends TableChain, Owned {
 }
 
 interface NewRule extends TableChain, Owned {
-  /** Under which `batch` tells the handle; undefined = it is not needed. */
+  /** The id under which `batch` reports the handle; undefined = it is not needed. */
   readonly id: string | undefined;
   readonly at: 'head' | 'end';
   readonly compiled: CompiledRule;

@@ -18,7 +18,7 @@ import { refuseClient } from '../nft-table/refusals.ts';
 import { addMissingSets, isUsable, recreateTable } from '../nft-table/repair.ts';
 import { fixedChain, fixedRanges } from '../nft-table/shared.ts';
 import { firewallPrefix } from '../nft-table/source-ranges.ts';
-import { BatchWriter } from './batch-writer.ts';
+import { IPVSBatchWriter } from './batch-writer.ts';
 import { chains } from './chains.ts';
 import { describe } from './describe.ts';
 import { Draining } from './draining.ts';
@@ -29,7 +29,7 @@ import { type IPVSObservation, observe, observeServers } from './observation.ts'
 
 export interface IPVSTypes extends IPVSObjects {
   readonly found: IPVSObservation;
-  readonly writer: BatchWriter;
+  readonly writer: IPVSBatchWriter;
 }
 
 /** Approximate bytes that one real server or element takes in a batch. */
@@ -72,8 +72,8 @@ export class IPVSBackend implements Backend<IPVSTypes> {
     return [...this.#chains, ranges];
   }
 
-  writer(): BatchWriter {
-    return new BatchWriter(this.#layout, {
+  writer(): IPVSBatchWriter {
+    return new IPVSBatchWriter(this.#layout, {
       family: this.#config.family,
       scheduler: this.#ipvs.scheduler,
       draining: this.#draining,
@@ -87,12 +87,12 @@ export class IPVSBackend implements Backend<IPVSTypes> {
     return observe(kernel, this.#config.family, { countsTraffic, excluded }, pause);
   }
 
-  get deferred(): WriteLater<BatchWriter> | undefined {
+  get deferred(): WriteLater<IPVSBatchWriter> | undefined {
     return this.#draining.isAny ? this.#writeDrained : undefined;
   }
 
   /** Real servers are deleted when they have no connections any more. */
-  readonly #writeDrained: WriteLater<BatchWriter> = async (kernel, { services }) => {
+  readonly #writeDrained: WriteLater<IPVSBatchWriter> = async (kernel, { services }) => {
     const written = new Set<string>();
     const drains = this.#draining.entries();
     const ofServices = drains.map(({ service }) => service);

@@ -33,7 +33,7 @@ interface PlannedAddress {
 /** Approximate bytes of one op, for `byteLength`. */
 const opBytes = 64;
 
-export class BatchWriter implements Writer<IPVSObjects>, ServiceBatch {
+export class IPVSBatchWriter implements Writer<IPVSObjects>, ServiceBatch {
   /** Elements that the first transaction changes. */
   readonly first: ElementBuffers<SetName>;
   /** Elements that the last transaction changes. */
@@ -43,7 +43,7 @@ export class BatchWriter implements Writer<IPVSObjects>, ServiceBatch {
   /** Those to delete: after addresses, and after what replaces them. */
   readonly removals: PlannedOp[] = [];
   readonly services: ServiceWriter;
-  /** Writes what the first transaction has besides elements. */
+  /** Writes the part of the first transaction that is not elements. */
   readonly table: TableWriter<SetName>;
   readonly #layout: TableLayout<SetName>;
   readonly #out: Out = new RecordWriter(kernelOps);

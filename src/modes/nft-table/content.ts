@@ -34,7 +34,7 @@ export class TableContent<Name extends string = string> {
   readonly #chains = new Map<string, ReplyOf<'chain'>>();
   /** Expressions of each chain's rules, in order. */
   readonly #rules = new Map<string, Uint8Array[]>();
-  /** Content of sets of ranges, and of sets beside the layout, as `elements` records have it. */
+  /** Content of sets of ranges, and of sets outside the layout, as `elements` records have it. */
   readonly #contents = new Map<string, Uint8Array>();
   /** Objects that are neither tables, chains, rules nor sets. None of them is ours. */
   readonly #others: ReplyOf<'object'>[] = [];

@@ -1,5 +1,5 @@
 /**
- * Chains and sets that a table of nf_tables holds besides those of its layout, while frontends need
+ * Chains and sets that a table of nf_tables has in addition to its layout, while frontends need
  * them. Each is named after its content, is made in one transaction and never changed, and is
  * shared by all frontends that need the same content. When none needs it, a later transaction
  * deletes it.

@@ -1,4 +1,4 @@
-/** Compares a table with what it should hold besides its objects, and writes the difference. */
+/** Compares a table's fixed part with the desired one, and writes the difference. */
 import { inTurns, type Pause } from '../../time/pacer.ts';
 import type { Counts } from '../backend.ts';
 import type { SharedObject } from '../shared-objects.ts';

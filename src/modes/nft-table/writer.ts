@@ -1,4 +1,4 @@
-/** Writes what a table holds besides elements. */
+/** Writes the content of a table, except elements. */
 import { acceptPolicy, type ChainDefinition } from '../../kernel/nft/chain.ts';
 import type { ElementBuffers } from '../../kernel/nft/element-buffer.ts';
 import { compileRule } from '../../kernel/nft/rule.ts';

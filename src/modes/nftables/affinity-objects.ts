@@ -225,7 +225,7 @@ function learnChain(
   return chain(`learn-both-${path}`, [[remember(local!)], [remember(cluster)]]);
 }
 
-/** Tells the client's pool by the same rules that picked its endpoint. */
+/** Finds the client's pool by the same rules that picked its endpoint. */
 function learnByClient(
   config: ModeConfig,
   forwarding: Forwarding,

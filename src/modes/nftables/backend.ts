@@ -12,7 +12,7 @@ import { addMissingSets, isUsable, recreateTable } from '../nft-table/repair.ts'
 import { fixedChain, fixedRanges, sharedContent, type TableObject } from '../nft-table/shared.ts';
 import { firewallPrefix, selfClientKeys } from '../nft-table/source-ranges.ts';
 import { AffinityKeeper } from './affinity.ts';
-import { BatchWriter } from './batch-writer.ts';
+import { NFTablesBatchWriter } from './batch-writer.ts';
 import { ChainClasses } from './chain-classes.ts';
 import { fixedChains } from './chains.ts';
 import { Deferred } from './deferred.ts';
@@ -32,7 +32,7 @@ import { NFTablesObservation } from './observation.ts';
 
 export interface NFTablesTypes extends NFTablesObjects {
   readonly found: NFTablesObservation;
-  readonly writer: BatchWriter;
+  readonly writer: NFTablesBatchWriter;
 }
 
 /** Approximate bytes of an element in a batch. */
@@ -97,18 +97,18 @@ export class NFTablesBackend implements Backend<NFTablesTypes> {
     ];
   }
 
-  writer(): BatchWriter {
-    return new BatchWriter(this.#layout, (buffers, difference) => {
+  writer(): NFTablesBatchWriter {
+    return new NFTablesBatchWriter(this.#layout, (buffers, difference) => {
       FrontendWriter.write(buffers, this.#deferred, difference);
       if (difference.from === 'belief') this.#affinity.note(difference);
     });
   }
 
-  get deferred(): WriteLater<BatchWriter> | undefined {
+  get deferred(): WriteLater<NFTablesBatchWriter> | undefined {
     return this.#deferred.size > 0 ? this.#writeDeferred : undefined;
   }
 
-  readonly #writeDeferred: WriteLater<BatchWriter> = (_kernel, { buffers }) => {
+  readonly #writeDeferred: WriteLater<NFTablesBatchWriter> = (_kernel, { buffers }) => {
     const ranges = this.#deferred.due();
     for (const { set, key, from, to } of ranges) {
       const buffer = buffers.to('delete', set, '');
@@ -117,11 +117,11 @@ export class NFTablesBackend implements Backend<NFTablesTypes> {
     return ranges.map(({ id }) => id);
   };
 
-  get sweep(): WriteLater<BatchWriter> | undefined {
+  get sweep(): WriteLater<NFTablesBatchWriter> | undefined {
     return this.#affinity.due ? this.#writeSweep : undefined;
   }
 
-  readonly #writeSweep: WriteLater<BatchWriter> = async (kernel, { buffers }) => {
+  readonly #writeSweep: WriteLater<NFTablesBatchWriter> = async (kernel, { buffers }) => {
     for (const { set, keys } of await this.#affinity.stale(kernel)) {
       const buffer = buffers.to('delete', set, '');
       for (const key of keys) buffer.key(key);

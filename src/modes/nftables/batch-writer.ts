@@ -16,7 +16,7 @@ type WriteFrontend = (
   difference: Difference<NFTablesObjects>,
 ) => void;
 
-export class BatchWriter implements Writer<NFTablesObjects> {
+export class NFTablesBatchWriter implements Writer<NFTablesObjects> {
   readonly buffers: ElementBuffers<SetName>;
   /** Writes everything but elements: the table, chains, sets, rules. */
   readonly table: TableWriter<SetName>;

@@ -1,4 +1,4 @@
-/** How names of objects and comments of elements tell whose they are. */
+/** How names of objects and comments of elements show whose they are. */
 import { createHash } from 'node:crypto';
 import { formatServicePortName, type ServicePortName } from '../../state/types.ts';
 

@@ -18,14 +18,14 @@ export interface NoRoom {
   readonly max: number;
 }
 
-interface Wanted {
+interface DescriptorRequest {
   readonly frontend: ServedFrontend;
   readonly client: string;
   /** Descriptors. */
   readonly count: number;
 }
 
-/** Descriptors that somebody has; gives them back one by one. */
+/** Descriptors that are taken; gives them back one by one. */
 export interface Claim {
   giveBack(): void;
 }
@@ -42,18 +42,18 @@ const roomMax = 65_536;
 /** The room that all sockets of the process share. */
 export class Descriptors {
   readonly max: Readonly<Record<Bound, number>>;
-  readonly #told: (noRoom: NoRoom) => void;
+  readonly #report: (noRoom: NoRoom) => void;
   readonly #clients = new Map<string, number>();
   readonly #frontends = new Map<string, number>();
   readonly #refused = { all: 0, frontend: 0, client: 0 };
   #used = 0;
 
-  /** `limit`: RLIMIT_NOFILE of the process; default: none. `told` is called for each that finds no room. */
-  constructor(limit = Number.MAX_SAFE_INTEGER, told: (noRoom: NoRoom) => void = () => {}) {
+  /** `limit`: RLIMIT_NOFILE of the process; default: none. `report` gets refused requests. */
+  constructor(limit = Number.MAX_SAFE_INTEGER, report: (noRoom: NoRoom) => void = () => {}) {
     const reserve = Math.min(reserveMax, Math.ceil(limit * reservePart));
     const all = Math.min(limit - reserve, roomMax);
     this.max = { all, frontend: Math.floor(all / 2), client: Math.floor(all / 4) };
-    this.#told = told;
+    this.#report = report;
   }
 
   get used(): number {
@@ -77,12 +77,12 @@ export class Descriptors {
   }
 
   /** For a client of a frontend; undefined = there is no room. */
-  take({ frontend, client, count }: Wanted): Claim | undefined {
+  take({ frontend, client, count }: DescriptorRequest): Claim | undefined {
     const { id } = frontend;
     const bound = this.#exceeded(id, client, count);
     if (bound !== undefined) {
       this.#refused[bound] += 1;
-      this.#told({ bound, frontend, client, max: this.max[bound] });
+      this.#report({ bound, frontend, client, max: this.max[bound] });
       return undefined;
     }
     this.#add(id, client, count);

@@ -22,7 +22,7 @@ import type { Remembering } from './memory.ts';
 /** Where a client is, by its address. */
 export type ClientKind = 'node' | 'pod' | 'outside';
 
-/** The networks that tell the kind of a client. */
+/** The networks that decide the kind of a client. */
 interface NodeNetworks {
   readonly hostAddresses: readonly Address[];
   readonly podCIDR: CIDR | undefined;
@@ -40,7 +40,7 @@ export interface ServedFrontend extends ModeFrontend {
   readonly pools: Readonly<Record<ClientKind, EndpointList>>;
   /** Undefined = all clients have the same pool. */
   readonly networks: NodeNetworks | undefined;
-  /** Endpoints to which existing UDP flows may go on. */
+  /** Endpoints to which existing UDP flows may continue. */
   readonly right: readonly EndpointList[];
   readonly affinity: Remembering;
   /** Clients that may connect, in ascending order; undefined = all. */
@@ -128,7 +128,7 @@ function affinityOf(forwarding: Forwarding): Remembering {
 }
 
 /**
- * A socket does not tell a client's interface: only a detector with a CIDR tells pods from others.
+ * A socket does not know a client's interface: only a detector with a CIDR recognises pods.
  */
 function nodeNetworksOf(
   { hostAddresses = [] }: Environment,

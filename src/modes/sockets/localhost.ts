@@ -1,7 +1,7 @@
 /**
- * Sockets for TCP node ports on loopback addresses, beside the rules of any mode (KEP-6032).
+ * Sockets for TCP node ports on loopback addresses, in addition to a mode's rules (KEP-6032).
  * Rules cannot open these: the kernel never routes ::1, and 127.0.0.1 only with route_localnet. A
- * port that cannot be opened is told and tried again; nothing else waits for it.
+ * port that cannot be opened is reported and retried; nothing else waits for it.
  */
 import { type Family, formatAddress, parseAddress } from '../../net/address.ts';
 import type { Forwarding, ServicePortName } from '../../state/types.ts';
@@ -24,7 +24,7 @@ export type LocalhostEvent =
 
 type Config = Pick<ModeConfig, 'family' | 'localDetector'>;
 
-interface Wanted {
+interface DesiredPort {
   /** Of the Forwarding. */
   readonly key: string;
   readonly servicePort: ServicePortName;
@@ -39,10 +39,10 @@ export class LocalhostListeners {
   readonly #sockets: Switchboard;
   readonly #observer: (event: LocalhostEvent) => void;
   /** By frontend id, as the keys of all that follow. */
-  readonly #wanted = new Map<string, Wanted>();
+  readonly #desired = new Map<string, DesiredPort>();
   readonly #opening = new Set<string>();
   readonly #refused = new Set<string>();
-  /** What an engine before has wanted, and this one has not told yet. */
+  /** Ports that a former engine desired, and this one has not reported yet. */
   readonly #stale = new Set<string>();
   #retry: NodeJS.Timeout | undefined;
 
@@ -62,13 +62,13 @@ export class LocalhostListeners {
   }
 
   /**
-   * An engine starts. With `isTold` it tells all that is in force again, until `upToDate`: what
-   * listens stays meanwhile. Otherwise all sockets of the family are closed.
+   * An engine starts. With `isReported` it reports all that is in force again, until `upToDate`:
+   * listeners stay until then. Otherwise all sockets of the family are closed.
    */
-  begin(family: Family, isTold: boolean): void {
-    for (const [id, { frontend }] of this.#wanted) {
+  begin(family: Family, isReported: boolean): void {
+    for (const [id, { frontend }] of this.#desired) {
       if (frontend.address.family !== family) continue;
-      if (isTold) this.#stale.add(id);
+      if (isReported) this.#stale.add(id);
       else this.#forget(id);
     }
   }
@@ -79,23 +79,23 @@ export class LocalhostListeners {
     const after = next === undefined ? [] : frontendsOf(next, config);
     const kept = new Set(after.map(({ id }) => id));
     for (const { id } of before) {
-      const wanted = this.#wanted.get(id);
+      const desired = this.#desired.get(id);
       // It may have another owner already.
-      if (wanted === undefined || kept.has(id)) continue;
-      if (wanted.key === previous!.key) this.#forget(id);
+      if (desired === undefined || kept.has(id)) continue;
+      if (desired.key === previous!.key) this.#forget(id);
     }
     for (const frontend of after) {
       this.#stale.delete(frontend.id);
       const { key, servicePort } = next!;
-      this.#wanted.set(frontend.id, { key, servicePort, frontend });
+      this.#desired.set(frontend.id, { key, servicePort, frontend });
       this.#settle(frontend.id);
     }
   }
 
-  /** All that is in force in this family has been told. */
+  /** All that is in force in this family has been reported. */
   upToDate(family: Family): void {
     for (const id of this.#stale) {
-      if (this.#wanted.get(id)?.frontend.address.family === family) this.#forget(id);
+      if (this.#desired.get(id)?.frontend.address.family === family) this.#forget(id);
     }
   }
 
@@ -111,28 +111,28 @@ export class LocalhostListeners {
   /** Ends connections, too. */
   close(): void {
     clearTimeout(this.#retry);
-    this.#wanted.clear();
+    this.#desired.clear();
     this.#sockets.closeAll();
   }
 
   #forget(id: string): void {
-    this.#wanted.delete(id);
+    this.#desired.delete(id);
     this.#stale.delete(id);
     this.#refused.delete(id);
     this.#sockets.close(id);
   }
 
   #settle(id: string): void {
-    const wanted = this.#wanted.get(id)?.frontend;
+    const desired = this.#desired.get(id)?.frontend;
     const served = this.#sockets.get(id);
-    if (wanted === undefined) this.#sockets.close(id);
+    if (desired === undefined) this.#sockets.close(id);
     else if (served === undefined) void this.#open(id);
-    else if (!sameFrontend(served, wanted)) this.#sockets.update(wanted);
+    else if (!sameFrontend(served, desired)) this.#sockets.update(desired);
   }
 
   async #open(id: string): Promise<void> {
     if (this.#opening.has(id)) return;
-    const { frontend, servicePort } = this.#wanted.get(id)!;
+    const { frontend, servicePort } = this.#desired.get(id)!;
     this.#opening.add(id);
     const refusal = await this.#sockets.open(frontend);
     this.#opening.delete(id);
@@ -140,7 +140,7 @@ export class LocalhostListeners {
     if (refusal === undefined) {
       if (this.#refused.delete(id)) this.#observer({ kind: 'restored', family, servicePort });
       this.#settle(id);
-    } else if (this.#wanted.has(id)) {
+    } else if (this.#desired.has(id)) {
       const { message } = refusal;
       const isKnown = this.#refused.has(id);
       this.#observer({ kind: 'refused', family, servicePort, message, retryMs, isKnown });

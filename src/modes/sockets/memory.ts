@@ -15,7 +15,7 @@ export interface Remembering {
 
 interface Remembered {
   readonly endpoint: EndpointKey;
-  /** As `performance.now` tells it. */
+  /** On the clock of `performance.now`. */
   readonly untilMs: number;
 }
 

@@ -22,7 +22,7 @@ interface Shared {
   readonly leadsBack: LeadsBack;
 }
 
-/** Accepts connections to one frontend. They go on when it is closed. */
+/** Accepts connections to one frontend. They continue when it is closed. */
 export class TCPListener implements Listener {
   readonly #shared: Shared;
   readonly #balancer: Balancer;
@@ -44,7 +44,7 @@ export class TCPListener implements Listener {
     const host = formatAddress(frontend.address.bytes);
     server.listen({ host, port: frontend.port, backlog, exclusive: true });
     await once(server, 'listening');
-    // A connection could not be accepted, for lack of file descriptors. The listener goes on.
+    // A connection could not be accepted, for lack of file descriptors. The listener continues.
     server.on('error', () => {});
     return listener;
   }

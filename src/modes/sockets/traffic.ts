@@ -38,9 +38,9 @@ export class Traffic {
   }
 
   /** As `trafficCounts` of a mode. */
-  async read(family: Family, pause: Pause, told: (count: Count) => void): Promise<void> {
+  async read(family: Family, pause: Pause, found: (count: Count) => void): Promise<void> {
     for (const [key, tally] of [...this.#tallies]) {
-      if (key.startsWith(family)) told(tally);
+      if (key.startsWith(family)) found(tally);
       const rest = pause();
       if (rest !== undefined) await rest;
     }

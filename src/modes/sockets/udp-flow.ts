@@ -10,7 +10,7 @@ interface UDPFlowOptions {
   readonly ended: () => void;
 }
 
-/** So many datagrams may wait for the socket. More are dropped. */
+/** Datagrams that may wait for the socket. More are dropped. */
 const waitingMax = 64;
 
 export class UDPFlow {

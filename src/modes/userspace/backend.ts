@@ -7,7 +7,7 @@ import type { Environment, ModeConfig } from '../mode.ts';
 import { boundAddresses } from '../own-addresses.ts';
 import { servedFrontends } from '../sockets/frontends.ts';
 import type { Sockets } from '../sockets/switchboard.ts';
-import { BatchWriter } from './batch-writer.ts';
+import { UserspaceBatchWriter } from './batch-writer.ts';
 import { LingeringAddresses } from './lingering.ts';
 import { hasLink } from './link.ts';
 import {
@@ -19,7 +19,7 @@ import {
 
 export interface UserspaceTypes extends UserspaceObjects {
   readonly found: UserspaceObservation;
-  readonly writer: BatchWriter;
+  readonly writer: UserspaceBatchWriter;
 }
 
 export class UserspaceBackend implements Backend<UserspaceTypes> {
@@ -52,8 +52,8 @@ export class UserspaceBackend implements Backend<UserspaceTypes> {
     return [];
   }
 
-  writer(): BatchWriter {
-    return new BatchWriter(this.#config.family, this.#sockets, this.#lingering);
+  writer(): UserspaceBatchWriter {
+    return new UserspaceBatchWriter(this.#config.family, this.#sockets, this.#lingering);
   }
 
   async read(kernel: Kernel): Promise<UserspaceObservation> {
@@ -65,11 +65,11 @@ export class UserspaceBackend implements Backend<UserspaceTypes> {
     });
   }
 
-  get deferred(): WriteLater<BatchWriter> | undefined {
+  get deferred(): WriteLater<UserspaceBatchWriter> | undefined {
     return this.#lingering.isAny ? this.#unbindIdle : undefined;
   }
 
-  readonly #unbindIdle: WriteLater<BatchWriter> = (_kernel, writer) => {
+  readonly #unbindIdle: WriteLater<UserspaceBatchWriter> = (_kernel, writer) => {
     const idle = this.#lingering.takeIdle();
     for (const [, key] of idle) writer.unbind(key);
     return idle.map(([id]) => id);

@@ -31,7 +31,7 @@ const entryBytes = 64;
 /** Sockets opened in one turn of the event loop. */
 const socketsPerTurn = 64;
 
-export class BatchWriter implements Writer<UserspaceObjects> {
+export class UserspaceBatchWriter implements Writer<UserspaceObjects> {
   readonly #family: Family;
   readonly #sockets: Sockets;
   readonly #lingering: LingeringAddresses;

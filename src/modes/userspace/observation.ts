@@ -1,4 +1,4 @@
-/** What the kernel holds of ours for one family, besides sockets. */
+/** Our objects in the kernel for one family, except sockets. */
 import type { Kernel } from '../../kernel/kernel.ts';
 import { NFPROTO } from '../../kernel/nft/constants.ts';
 import type { Family } from '../../net/address.ts';

@@ -3,8 +3,8 @@ import type { Diff } from '../../ask/difference.ts';
 import { apiVersion } from '../../ask/schema.ts';
 import { describeOps } from '../../kernel/describe-ops.ts';
 import { KernelError } from '../../kernel/errors.ts';
-import { guides } from '../../modes/guides.ts';
 import type { ModeName } from '../../modes/mode.ts';
+import { pathDescribers } from '../../modes/path-describers.ts';
 import type { Comparison, Difference } from '../../sync/comparison.ts';
 import type { FamilySync } from '../../sync/family.ts';
 import type { AgentState, RunningEngine } from './agent-state.ts';
@@ -67,7 +67,7 @@ function shown(
   { drift, forwarding, ops }: Difference,
 ): Family['differences'][number] {
   const repairs: string[] = [];
-  const typesOf = guides[mode].typesOf ?? (() => undefined);
+  const typesOf = pathDescribers[mode].typesOf ?? (() => undefined);
   for (const text of ops.flatMap((one) => Array.from(describeOps(one, typesOf)))) {
     if (repairs.length < repairsMax) repairs.push(text);
   }

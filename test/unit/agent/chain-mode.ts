@@ -61,7 +61,7 @@ function chainOf({ servicePort }: Forwarding): string {
 const none: Drift = { missing: 0, wrong: 0, unwanted: 0 };
 
 class ChainPlanner implements Planner {
-  twin(): Planner {
+  cloneEmpty(): Planner {
     throw new Error('nobody compares');
   }
 

@@ -225,7 +225,7 @@ function textOf(forwarding: Forwarding): string {
 }
 
 export class ToyPlanner implements Planner {
-  twin(): Planner {
+  cloneEmpty(): Planner {
     throw new Error('nobody compares');
   }
 

@@ -1,6 +1,6 @@
 /** The client that sends the packet, and how rules classify it. */
 import type { ModeConfig } from '../../../modes/mode.ts';
-import { type ClientKind, describeDetector } from '../../../modes/passage.ts';
+import { type ClientKind, describeDetector } from '../../../modes/packet-path.ts';
 import {
   type Address,
   addressKey,

@@ -1,7 +1,7 @@
 /** Answers `/fairlead/v1/explain`. */
 import type { Explained, Explanation } from '../../../ask/explanation.ts';
 import { apiVersion } from '../../../ask/schema.ts';
-import { guides, socketGuide } from '../../../modes/guides.ts';
+import { pathDescribers, socketPathDescriber } from '../../../modes/path-describers.ts';
 import { formatAddress, isLoopback } from '../../../net/address.ts';
 import { type Protocol, protocols } from '../../../net/protocol.ts';
 import type { Seen } from '../../../state/resolve.ts';
@@ -108,12 +108,12 @@ async function inputOf(agent: AgentState, query: URLSearchParams, pacer: Pacer):
   const surroundings = { agent, config, context: engine.context, to: asked.address };
   const client = await readClient(query.get('from'), surroundings);
   const isBySocket = setting.localhost === 'sockets' && isLoopback(asked.address);
-  const guide = isBySocket ? socketGuide : guides[agent.mode()];
+  const describer = isBySocket ? socketPathDescriber : pathDescribers[agent.mode()];
   const { protocols, ...place } = asked;
   const all =
     protocols.length > 0 ? protocols : protocolsAt({ engine, agent, sync, target: place });
   const target = { ...place, protocol: all[0]! };
-  return { input: { agent, engine, sync, setting, guide, target, client }, protocols: all };
+  return { input: { agent, engine, sync, setting, describer, target, client }, protocols: all };
 }
 
 /** TCP, which an address alone means, and the other protocols with which Services have it. */

@@ -1,4 +1,4 @@
-import type { Guide } from '../../../modes/passage.ts';
+import type { PathDescriber } from '../../../modes/packet-path.ts';
 import { formatEndpoint } from '../../../net/address.ts';
 import { type Forwarding, type Frontend, formatServicePortName } from '../../../state/types.ts';
 import type { FamilySync } from '../../../sync/family.ts';
@@ -12,7 +12,7 @@ export interface ExplainInput {
   readonly engine: RunningEngine;
   readonly sync: FamilySync;
   readonly setting: Setting;
-  readonly guide: Guide;
+  readonly describer: PathDescriber;
   readonly target: Target;
   readonly client: Client;
 }

@@ -25,11 +25,15 @@ export async function withoutHolder(
 ): Promise<Answer> {
   const because = await whyNobody(input, found, pacer);
   const taken = new Set(found.near.map(({ frontend }) => frontend.kind));
-  const stray = input.guide.stray(input.setting.environment, input.target.address, taken);
+  const unclaimed = input.describer.unclaimed(
+    input.setting.environment,
+    input.target.address,
+    taken,
+  );
   const fate =
-    stray === undefined
+    unclaimed === undefined
       ? { text: 'This proxy does nothing with the packet: it goes where the node routes it.' }
-      : { text: `The packet is ${stray.end}.`, object: stray.object };
+      : { text: `The packet is ${unclaimed.end}.`, object: unclaimed.object };
   return {
     outcome: 'nobody',
     summary: `No Service has ${targetText(input)}: ${because}.`,

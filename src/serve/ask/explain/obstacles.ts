@@ -97,8 +97,8 @@ type Chain = Extract<Reply, { kind: 'chain' }>;
 const bothFamilies = 1;
 
 /** The hooks that a packet to an endpoint passes and at which other chains may drop it. */
-function hookOf({ client, guide }: ExplainInput): number {
-  return client.kind === 'node' ? NF_INET.LOCAL_OUT : guide.endpointHook;
+function hookOf({ client, describer }: ExplainInput): number {
+  return client.kind === 'node' ? NF_INET.LOCAL_OUT : describer.endpointHook;
 }
 
 /** Base chains with policy drop, other than those of `named`. */
@@ -132,8 +132,8 @@ const namedMax = 3;
 
 /** Tracked connections to the address and port whose endpoint is no longer in the pool. */
 async function staleEntries(input: ExplainInput, holder: Holder | undefined): Promise<string[]> {
-  const { client, guide, agent, sync, target } = input;
-  const isTranslated = guide.endpointHook !== NF_INET.LOCAL_OUT;
+  const { client, describer, agent, sync, target } = input;
+  const isTranslated = describer.endpointHook !== NF_INET.LOCAL_OUT;
   if (holder === undefined || !isTranslated) return [];
   const { forwarding: of } = holder;
   const { address, port } = target;

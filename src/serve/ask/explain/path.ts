@@ -2,7 +2,7 @@
 
 import type { Explanation } from '../../../ask/explanation.ts';
 import { counted } from '../../../ask/words.ts';
-import type { Way } from '../../../modes/passage.ts';
+import type { DescribedPath } from '../../../modes/packet-path.ts';
 import { formatAddress } from '../../../net/address.ts';
 import { sameBytes } from '../../../net/bytes.ts';
 import type { Seen } from '../../../state/resolve.ts';
@@ -27,19 +27,23 @@ export async function pathOf(
   seen: Seen | undefined,
 ): Promise<Answer> {
   const { forwarding, frontend } = holder;
-  const { client, guide, setting, target } = input;
-  const way = guide.way(setting.config, { ...holder, address: target.address }, client.kind);
+  const { client, describer, setting, target } = input;
+  const way = describer.describe(
+    setting.config,
+    { ...holder, address: target.address },
+    client.kind,
+  );
   const subject = `${targetText(input)} is ${describeHolder(forwarding, frontend)}`;
-  const steps: Step[] = [{ text: `${subject}.`, object: way.places.frontend }];
+  const steps: Step[] = [{ text: `${subject}.`, object: way.objects.frontend }];
   const admission = admissionOf(input, holder);
   if (admission !== undefined) {
-    steps.push({ text: admission.text, object: way.places.sourceRanges });
+    steps.push({ text: admission.text, object: way.objects.sourceRanges });
     if (!admission.isIn) return { outcome: 'dropped', ...end(subject, admission.text, steps) };
   }
   if (way.end !== 'endpoint') {
     const because = refusalOf(input, holder, seen);
     const text = `The packet is ${way.end}. ${because}`;
-    steps.push({ text, object: way.places.refusal });
+    steps.push({ text, object: way.objects.refusal });
     return { outcome: way.end, ...end(subject, text, steps) };
   }
   const affinity = await affinityOf(input, holder, way);
@@ -65,19 +69,19 @@ function laterPackets({ client, agent }: ExplainInput, { servicePort }: Forwardi
 }
 
 async function affinityOf(
-  { client, guide, agent }: ExplainInput,
+  { client, describer, agent }: ExplainInput,
   { forwarding }: Holder,
-  { places, pool }: Way,
+  { objects, pool }: DescribedPath,
 ): Promise<Step[]> {
   const { affinityTimeoutSeconds: seconds } = forwarding;
   if (seconds === 0) return [];
   const { address } = client;
-  const known = address && (await guide.remembered?.(agent.kernel, forwarding, pool, address));
+  const known = address && (await describer.remembered?.(agent.kernel, forwarding, pool, address));
   const text =
     address === undefined || known === undefined
       ? `Session affinity: a client that was here within ${seconds} s gets the endpoint that it had.`
       : `Session affinity: ${formatAddress(address.bytes)} gets ${known}, which it had within ${seconds} s.`;
-  return [{ text, object: places.affinity }];
+  return [{ text, object: objects.affinity }];
 }
 
 function end(subject: string, because: string, steps: readonly Step[]) {
@@ -99,27 +103,27 @@ function refusalOf(input: ExplainInput, { frontend }: Holder, seen: Seen | undef
 
 function towards(
   { forwarding }: Holder,
-  way: Way,
+  way: DescribedPath,
   { client }: ExplainInput,
   selection: readonly string[],
 ): Step[] {
   const { hairpin } = forwarding;
-  const { because, isMasqueraded, places, pool } = way;
+  const { because, isMasqueraded, objects, pool } = way;
   const list = forwarding[pool];
   const named = list.texts(namedMax).join(', ');
   const more = list.length > namedMax ? ` and ${counted(list.length - namedMax, 'other')}` : '';
   const whose = pool === 'local' ? ' of this node' : '';
   const steps: Step[] = [];
   const goes = list.length === 1 ? 'Its only endpoint' : `One of ${list.length} endpoints`;
-  steps.push({ text: `${goes}${whose} is taken: ${named}${more}.`, object: places.endpoints });
+  steps.push({ text: `${goes}${whose} is taken: ${named}${more}.`, object: objects.endpoints });
   steps.push(...selection.map((text) => ({ text })));
   const masqueraded = isMasqueraded ? 'It is masqueraded' : 'It is not masqueraded';
-  const object = isMasqueraded ? (places.mark ?? places.masquerade) : undefined;
+  const object = isMasqueraded ? (objects.mark ?? objects.masquerade) : undefined;
   steps.push({ text: `${masqueraded}: ${because}.`, object });
-  if (isMasqueraded || hairpin.length === 0 || places.hairpin === undefined) return steps;
+  if (isMasqueraded || hairpin.length === 0 || objects.hairpin === undefined) return steps;
   if (!mayBeEndpoint(client, forwarding)) return steps;
   const text = 'If the endpoint is the client itself, it is masqueraded, so that it can answer.';
-  return [...steps, { text, object: places.hairpin }];
+  return [...steps, { text, object: objects.hairpin }];
 }
 
 /** Whether the client may be an endpoint of this node. */

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import { IptablesBackend, type IptablesTypes } from '../../../../src/modes/iptables/backend.ts';
-import type { BatchWriter } from '../../../../src/modes/iptables/batch-writer.ts';
+import type { IptablesBatchWriter } from '../../../../src/modes/iptables/batch-writer.ts';
 import { RuleTraffic } from '../../../../src/modes/iptables/traffic.ts';
 import { ModePlanner } from '../../../../src/modes/planner.ts';
 import { noPause } from '../../../../src/time/pacer.ts';
@@ -12,7 +12,7 @@ import { config } from '../config.ts';
 class OpenBackend extends IptablesBackend {
   touched: ReadonlySet<string> | undefined;
 
-  override writer(): BatchWriter {
+  override writer(): IptablesBatchWriter {
     const writer = super.writer();
     const batch = writer.batch.bind(writer);
     writer.batch = (touched) => {

@@ -6,22 +6,22 @@ import { sourceRangesTypes } from '../nft-table/source-ranges.ts';
 import {
   type ClientKind,
   type Destination,
-  type Guide,
   nftKey,
   nftObject,
-  type Passage,
-  type Places,
-  passageOf,
-} from '../passage.ts';
+  type PacketPath,
+  type PathDescriber,
+  type PathObjects,
+  packetPathOf,
+} from '../packet-path.ts';
 import { setDefinitions, tableName } from './layout.ts';
 
-export const guide: Guide = {
+export const describer: PathDescriber = {
   endpointHook: NF_INET.LOCAL_IN,
-  way(config, to, client) {
-    const passage = asIPVSCan(passageOf(config, to, client), to, client);
-    return { ...passage, places: placesOf(to) };
+  describe(config, to, client) {
+    const path = asIPVSCan(packetPathOf(config, to, client), to, client);
+    return { ...path, objects: objectsOf(to) };
   },
-  stray({ serviceCIDRs }, address, taken) {
+  unclaimed({ serviceCIDRs }, address, taken) {
     const { family } = address;
     if (taken.size > 0) return { end: 'rejected', object: object(family, 'vips') };
     const isKnown = serviceCIDRs.some((cidr) => cidrContains(cidr, address));
@@ -34,18 +34,18 @@ export const guide: Guide = {
 };
 
 /** A virtual service has one set of real servers, for all clients (README.md in this folder). */
-function asIPVSCan(passage: Passage, to: Destination, client: ClientKind): Passage {
-  if (passage.end !== 'endpoint') return passage;
+function asIPVSCan(path: PacketPath, to: Destination, client: ClientKind): PacketPath {
+  if (path.end !== 'endpoint') return path;
   const hasLocal = to.frontend.treatment === 'external-local' && to.forwarding.local.length > 0;
-  const pool = hasLocal ? 'local' : passage.pool;
-  if (client !== 'node') return { ...passage, pool };
+  const pool = hasLocal ? 'local' : path.pool;
+  if (client !== 'node') return { ...path, pool };
   const because = 'a connection of the node to a virtual service comes from its address';
-  return { ...passage, pool, isMasqueraded: true, because };
+  return { ...path, pool, isMasqueraded: true, because };
 }
 
 const options = { TCP: '-t', UDP: '-u', SCTP: '--sctp-service' } as const;
 
-function placesOf({ forwarding, frontend, address }: Destination): Places {
+function objectsOf({ forwarding, frontend, address }: Destination): PathObjects {
   const { affinityTimeoutSeconds, family, servicePort, sourceRanges } = forwarding;
   const { kind, port, treatment } = frontend;
   const at = formatEndpoint(address.bytes, port);

@@ -3,20 +3,27 @@ import { NF_INET } from '../../kernel/nft/constants.ts';
 import { printVerdict } from '../../kernel/nft/print-verdict.ts';
 import { cidrContains, type Family } from '../../net/address.ts';
 import { sourceRangesTypes } from '../nft-table/source-ranges.ts';
-import { type Guide, nftKey, nftObject, type Passage, type Places, passageOf } from '../passage.ts';
+import {
+  nftKey,
+  nftObject,
+  type PacketPath,
+  type PathDescriber,
+  type PathObjects,
+  packetPathOf,
+} from '../packet-path.ts';
 import { rememberedEndpoint } from './affinity-fill.ts';
 import { affinityTypes, memoryName } from './affinity-objects.ts';
 import { ChainClasses } from './chain-classes.ts';
 import { elementOf, frontendElements, type VerdictPart, verdictOf } from './frontends.ts';
 import { setDefinitions, tableName } from './layout.ts';
 
-export const guide: Guide = {
+export const describer: PathDescriber = {
   endpointHook: NF_INET.FORWARD,
-  way(config, to, client) {
-    const passage = passageOf(config, to, client);
-    return { ...passage, places: placesOf(config, to, passage) };
+  describe(config, to, client) {
+    const path = packetPathOf(config, to, client);
+    return { ...path, objects: objectsOf(config, to, path) };
   },
-  stray({ serviceCIDRs }, address, taken) {
+  unclaimed({ serviceCIDRs }, address, taken) {
     const { family } = address;
     if (taken.has('clusterIP')) {
       return { end: 'rejected', object: object('set', family, 'cluster-ips') };
@@ -32,9 +39,13 @@ export const guide: Guide = {
     rememberedEndpoint(kernel, family, memoryName(servicePort, pool), client.bytes),
 };
 
-type Way = Parameters<Guide['way']>;
+type Given = Parameters<PathDescriber['describe']>;
 
-function placesOf(config: Way[0], { forwarding, frontend }: Way[1], { pool }: Passage): Places {
+function objectsOf(
+  config: Given[0],
+  { forwarding, frontend }: Given[1],
+  { pool }: PacketPath,
+): PathObjects {
   const { family, frontends, servicePort } = forwarding;
   const elements = frontendElements(new ChainClasses(config), forwarding);
   const own = elements[frontends.indexOf(frontend)]!;

@@ -2,21 +2,26 @@
 import { NF_INET } from '../../kernel/nft/constants.ts';
 import { formatAddress } from '../../net/address.ts';
 import type { Forwarding, Frontend } from '../../state/types.ts';
-import { type Guide, type Passage, type Places, passageOf } from '../passage.ts';
+import {
+  type PacketPath,
+  type PathDescriber,
+  type PathObjects,
+  packetPathOf,
+} from '../packet-path.ts';
 import { hairpinChain, markChain } from './layout.ts';
 import { serviceChains } from './names.ts';
 
-export const guide: Guide = {
+export const describer: PathDescriber = {
   endpointHook: NF_INET.FORWARD,
-  way(config, to, client) {
-    const passage = passageOf(config, to, client);
-    return { ...passage, places: placesOf(to.forwarding, to.frontend, passage) };
+  describe(config, to, client) {
+    const path = packetPathOf(config, to, client);
+    return { ...path, objects: objectsOf(to.forwarding, to.frontend, path) };
   },
   // No rule of this mode concerns addresses without an owner.
-  stray: () => undefined,
+  unclaimed: () => undefined,
 };
 
-function placesOf(forwarding: Forwarding, frontend: Frontend, { pool }: Passage): Places {
+function objectsOf(forwarding: Forwarding, frontend: Frontend, { pool }: PacketPath): PathObjects {
   const { affinityTimeoutSeconds, servicePort, sourceRanges } = forwarding;
   const { kind, treatment } = frontend;
   const chains = serviceChains(servicePort);

@@ -1,6 +1,6 @@
 /**
- * What becomes of the first packet of a connection to a frontend, for those who ask: the meaning
- * of its treatment for one kind of client, and what in the kernel does each part of it.
+ * The path of the first packet of a connection to a frontend, for explanations: the meaning of the
+ * frontend's treatment for one kind of client, and the kernel object that does each step.
  */
 import type { TypesOf } from '../kernel/describe-ops.ts';
 import type { Kernel } from '../kernel/kernel.ts';
@@ -9,7 +9,7 @@ import type { Protocol } from '../net/protocol.ts';
 import type { Forwarding, Frontend } from '../state/types.ts';
 import type { Environment, LocalDetector, ModeConfig } from './mode.ts';
 
-/** What the local detector, or its address, makes of a client. */
+/** The kind of a client by the local detector or its address. */
 export type ClientKind = 'pod' | 'node' | 'outside';
 
 /** A frontend that a packet is for. */
@@ -20,8 +20,8 @@ export interface Destination {
   readonly address: Address;
 }
 
-/** What a mode does to packets, one thing after the other. */
-type Deed =
+/** The steps of a mode, in the order in which a packet takes them. */
+type PathStep =
   | 'sourceRanges'
   | 'frontend'
   | 'refusal'
@@ -31,54 +31,60 @@ type Deed =
   | 'masquerade'
   | 'hairpin';
 
-/** What in the kernel does each, in the words of the tool that lists it. */
-export type Places = { readonly [D in Deed]?: string | undefined };
+/** The kernel object that does each step, in the words of the tool that lists it. */
+export type PathObjects = { readonly [D in PathStep]?: string | undefined };
 
-/** What becomes of a packet. */
-export interface Passage {
+/** Where a packet ends, and how it is translated. */
+export interface PacketPath {
   readonly end: 'endpoint' | 'rejected' | 'dropped';
-  /** Which endpoints it may be. */
+  /** The pool from which the endpoint is taken. */
   readonly pool: 'cluster' | 'local';
   readonly isMasqueraded: boolean;
   /** Why it is masqueraded, or is not: follows a colon. */
   readonly because: string;
 }
 
-/** And by which objects. */
-export interface Way extends Passage {
-  readonly places: Places;
+/** A path with the objects of its steps. */
+export interface DescribedPath extends PacketPath {
+  readonly objects: PathObjects;
 }
 
-/** What becomes of a packet that no frontend takes; undefined: what becomes of any other. */
-export type Stray = { readonly end: 'rejected' | 'dropped'; readonly object: string } | undefined;
+/** The end of a packet that no frontend takes; undefined: Services do not concern it. */
+export type UnclaimedPacket =
+  | { readonly end: 'rejected' | 'dropped'; readonly object: string }
+  | undefined;
 
-/** How a mode tells what it does. */
-export interface Guide {
+/** Describes what a mode does with packets. Asks the kernel nothing, except in `remembered`. */
+export interface PathDescriber {
   /**
-   * The hook of netfilter at which packets of other clients than the node go on to endpoints, from
-   * NF_INET. LOCAL_OUT: sockets of this process connect to endpoints, and nothing is translated.
+   * The netfilter hook (NF_INET) at which packets of other clients than the node leave for
+   * endpoints. LOCAL_OUT: sockets of this process connect to endpoints, and nothing is translated.
    */
   readonly endpointHook: number;
-  way(config: ModeConfig, to: Destination, client: ClientKind): Way;
-  /** `taken`: what the address is of Services, at other ports. */
-  stray(environment: Environment, address: Address, taken: ReadonlySet<Frontend['kind']>): Stray;
-  /** What elements of its sets are; only in modes that have sets. */
+  describe(config: ModeConfig, to: Destination, client: ClientKind): DescribedPath;
+  /** `taken`: the kinds of frontends that Services have at this address, at other ports. */
+  unclaimed(
+    environment: Environment,
+    address: Address,
+    taken: ReadonlySet<Frontend['kind']>,
+  ): UnclaimedPacket;
+  /** The types of elements of its sets; only in modes that have sets. */
   readonly typesOf?: TypesOf;
   /** The endpoint that session affinity has for a client; only where the kernel can be asked. */
   remembered?(
     kernel: Kernel,
     forwarding: Forwarding,
-    pool: Passage['pool'],
+    pool: PacketPath['pool'],
     client: Address,
   ): Promise<string | undefined>;
 }
 
-/** How treatments are meant (`state/types.ts`). Modes that can't do all of it say what they do. */
-export function passageOf(
+/** The meaning of treatments (`state/types.ts`). A mode that differs from it describes its own. */
+export function packetPathOf(
   config: Pick<ModeConfig, 'localDetector' | 'masqueradeAll'>,
   { forwarding, frontend }: Destination,
   client: ClientKind,
-): Passage {
+): PacketPath {
   const { pool, treatment } = frontend;
   const none = { isMasqueraded: false, because: '' };
   switch (treatment) {
@@ -112,7 +118,7 @@ export function passageOf(
 function masqueradeInside(
   { localDetector, masqueradeAll }: Pick<ModeConfig, 'localDetector' | 'masqueradeAll'>,
   client: ClientKind,
-): Pick<Passage, 'isMasqueraded' | 'because'> {
+): Pick<PacketPath, 'isMasqueraded' | 'because'> {
   if (masqueradeAll) return { isMasqueraded: true, because: 'masqueradeAll is set' };
   if (localDetector.kind === 'none') {
     return { isMasqueraded: false, because: 'no detectLocal setting recognises pods' };
@@ -120,7 +126,7 @@ function masqueradeInside(
   const pods = describeDetector(localDetector);
   return client === 'pod'
     ? { isMasqueraded: false, because: `the client ${pods}` }
-    : { isMasqueraded: true, because: `the client is none that ${pods}` };
+    : { isMasqueraded: true, because: `the client is not one that ${pods}` };
 }
 
 /** What makes a client a pod: `is in 10.244.0.0/16`. */

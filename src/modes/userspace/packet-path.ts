@@ -1,23 +1,23 @@
 /** What this process does with the packets of a frontend: it has sockets, and no rules. */
 import { NF_INET } from '../../kernel/nft/constants.ts';
 import { formatEndpoint } from '../../net/address.ts';
-import { type Guide, passageOf } from '../passage.ts';
+import { type PathDescriber, packetPathOf } from '../packet-path.ts';
 
-export const guide: Guide = {
+export const describer: PathDescriber = {
   endpointHook: NF_INET.LOCAL_OUT,
-  way(config, to, client) {
+  describe(config, to, client) {
     const { forwarding, frontend, address } = to;
-    const passage = passageOf(config, to, client);
+    const path = packetPathOf(config, to, client);
     const at = formatEndpoint(address.bytes, frontend.port);
     const socket = `socket ${at}/${forwarding.servicePort.protocol} of this process`;
     const because = 'this process itself connects to the endpoint';
     // Datagrams can be taken and dropped; a connection can only be refused.
-    const isRefused = passage.end === 'dropped' && forwarding.servicePort.protocol !== 'UDP';
+    const isRefused = path.end === 'dropped' && forwarding.servicePort.protocol !== 'UDP';
     return {
-      ...passage,
+      ...path,
       ...(isRefused ? { end: 'rejected' } : {}),
-      ...(passage.end === 'endpoint' ? { isMasqueraded: true, because } : {}),
-      places: {
+      ...(path.end === 'endpoint' ? { isMasqueraded: true, because } : {}),
+      objects: {
         frontend: socket,
         sourceRanges: socket,
         affinity: forwarding.affinityTimeoutSeconds > 0 ? socket : undefined,
@@ -25,5 +25,5 @@ export const guide: Guide = {
       },
     };
   },
-  stray: () => undefined,
+  unclaimed: () => undefined,
 };
