@@ -189,7 +189,7 @@ export class Audit {
     if (this.#stale >= staleMax && this.#observeMs <= holdMaxMs) {
       return this.#observed(await this.#observeAlone(), this.#options.ruleset.completed);
     }
-    this.#observeBeside();
+    this.#observeDuringSyncs();
     return undefined;
   }
 
@@ -204,9 +204,9 @@ export class Audit {
   }
 
   /**
-   * Reads the kernel while syncs continue. An observation that their batches make stale is repeated.
+   * Reads the kernel while syncs continue. It is repeated when their batches make it stale.
    */
-  #observeBeside(): void {
+  #observeDuringSyncs(): void {
     const { clock, planner, ruleset, wake, sliceMs } = this.#options;
     const reader = new RetryingReader(this.#options.reader, ruleset);
     const state: State = { kind: 'observing', reader, result: undefined };

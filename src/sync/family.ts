@@ -353,7 +353,7 @@ export class FamilySync {
   }
 
   /**
-   * Notifies the follower that it knows all that is in force, also after a refusal of a whole batch.
+   * Notifies the follower that it knows all that is in force, also after a refused batch.
    * Not while a sweep is due: packets may still make connections to endpoints that are gone, and
    * those would come too late for the follower.
    */

@@ -61,7 +61,7 @@ export class InForce {
 }
 
 /**
- * Follows what one family has in force, for what depends on rules without being part of them: entries
+ * Follows what one family has in force, for state outside the rules that depends on them: entries
  * of connection tracking, maps of connect time, sockets on loopback addresses.
  */
 export interface ForwardingFollower {

@@ -22,7 +22,7 @@ export interface Quarantined {
 const contradictionMs = 10_000;
 
 /**
- * Keeps Forwardings out of batches, so that others are applied without them. Failures of a Forwarding are
+ * Keeps Forwardings out of batches, so that others are applied. Failures of a Forwarding are
  * counted until it has had none for twice the longest delay, even if it worked in between.
  */
 export class Quarantine {
