@@ -113,10 +113,10 @@ export class FrontendOwners {
       if (!this.#enter(key, claim, before)) doubtful.push(key);
     }
     this.#withdrawAllBut(desired.claims, service, before);
-    const lost = new Set(desired.duplicates);
+    const lost = desired.duplicates;
     for (const key of doubtful) {
       const claim = desired.claims.get(key)!;
-      if (!this.#owns(key, claim, conflicts)) lost.add(claim.frontend);
+      if (!this.#owns(key, claim, conflicts)) lost.push(claim.frontend);
     }
     const transfers = this.#transfers(service, before, conflicts);
     return { forwardings: without(forwardings, lost), transfers, conflicts };
@@ -261,6 +261,7 @@ export class FrontendOwners {
 
   /** The changes of owners, except those of `service`. */
   #transfers(service: string, before: Before, conflicts: Conflict[]): readonly Transfer[] {
+    if (before.size === 0) return noTransfers;
     const transfers = new Transfers(service);
     for (const [key, from] of before) {
       const to = this.#ownerAt(key);
@@ -323,6 +324,8 @@ class Contest {
     return low;
   }
 }
+
+const noTransfers: readonly Transfer[] = [];
 
 /** Collects transfers between Forwardings of Services other than `but`. */
 class Transfers {
@@ -387,7 +390,7 @@ function* claimsOf(
       const lostTo = undefined;
       claims.set(key, { service, createdMs, frontend, servicePort, near: keptBy, lostTo });
     }
-    yield;
+    if (forwardings.length > 1) yield;
   }
   // In modes that write a node port for each address, two ports would have the same frontend.
   for (const key of near) {
@@ -426,8 +429,9 @@ function compare(a: Claim, b: Claim): number {
   return a.service < b.service ? -1 : 1;
 }
 
-function without(forwardings: readonly Forwarding[], lost: ReadonlySet<Frontend>) {
-  if (lost.size === 0) return forwardings;
+function without(forwardings: readonly Forwarding[], frontendsLost: readonly Frontend[]) {
+  if (frontendsLost.length === 0) return forwardings;
+  const lost = new Set(frontendsLost);
   return forwardings.map((forwarding) => {
     const frontends = forwarding.frontends.filter((frontend) => !lost.has(frontend));
     return frontends.length < forwarding.frontends.length

@@ -84,8 +84,8 @@ export function resolve(
 }
 
 /**
- * Like `resolve`, in steps: each is a slice or a port. The cost is linear in the size of the
- * objects.
+ * Like `resolve`, in steps: each is a slice or a port, and a Service with one of each takes one
+ * step. The cost is linear in the size of the objects.
  */
 export function* resolveInSteps(
   service: Service,
@@ -99,12 +99,12 @@ export function* resolveInSteps(
   const ports = isOne ? service.ports : yield* firstOfEachName(service.ports);
   for (const family of families) {
     if (!hasFamily(service.clusterIPs, family)) continue;
-    yield;
+    if (forwardings.length > 0) yield;
     const part = new FamilyPart(service, ports, family, context);
     yield* part.index(slices);
-    for (const port of part.ports) {
-      forwardings.push(part.forwarding(port, record));
-      yield;
+    for (let i = 0; i < part.ports.length; i += 1) {
+      if (i > 0) yield;
+      forwardings.push(part.forwarding(part.ports[i]!, record));
     }
     excess.push(...part.excess);
   }
@@ -189,13 +189,15 @@ class FamilyPart {
 
   *#gather(slices: Iterable<EndpointSlice>): Generator<undefined> {
     for (let from = 0; from < this.ports.length; from += portsAStep) {
+      if (from > 0) yield;
       this.#candidates.expect(this.ports, from);
-      yield;
     }
+    let isFirst = true;
     for (const slice of slices) {
       for (let from = 0; from < slice.ports.length; from += portsAStep) {
+        if (!isFirst) yield;
+        isFirst = false;
         this.#candidates.add(slice, from);
-        yield;
       }
     }
   }

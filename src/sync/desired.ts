@@ -97,13 +97,14 @@ export class Desired {
       this.#set(name, [], triggers, receivedMs);
       const { conflicts, transfers } = owners.release(name);
       for (const transfer of transfers) this.#transfer(transfer, receivedMs);
-      return yield* this.#report(conflicts);
+      if (conflicts.length > 0) yield* this.#report(conflicts);
+      return;
     }
     try {
       const { conflicts, forwardings, transfers } = yield* this.#resolve(service);
       this.#set(name, forwardings, triggers, receivedMs);
       for (const transfer of transfers) this.#transfer(transfer, receivedMs);
-      return yield* this.#report(conflicts);
+      if (conflicts.length > 0) yield* this.#report(conflicts);
     } catch (error) {
       observer({ kind: 'unresolvable', service: name, error: error as Error });
     }
@@ -131,10 +132,10 @@ export class Desired {
     // Equal ones are desired already, and in force: two of each would take memory.
     const shared: Forwarding[] = [];
     for (const forwarding of forwardings) {
+      if (shared.length > 0) yield;
       const desired = this.#sync(forwarding.family)?.desired.get(forwarding.key);
       const isSame = desired !== undefined && sameForwarding(desired, forwarding);
       shared.push(isSame ? desired : forwarding);
-      yield;
     }
     return yield* owners.set(service, shared, known.nodeSockets);
   }

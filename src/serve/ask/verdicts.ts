@@ -28,16 +28,16 @@ export class Verdicts implements Judgements {
   readonly #reasons = new Map<string, number>();
   /** The number of Services by reason. */
   readonly #counts: number[] = reasonNames.map(() => 0);
-  /** What is not of Services, with which all Services were checked. */
-  #surroundings: readonly unknown[] = [];
+  /** What is not of Services, with which all Services were checked; undefined: none was. */
+  #surroundings: readonly unknown[] | undefined;
 
   constructor(known: Known) {
     this.#known = known;
   }
 
-  /** The Service was resolved, or is gone. */
+  /** The Service was resolved, or is gone. The first check is of all Services. */
   resolved(service: string): void {
-    this.#unjudged.add(service);
+    if (this.#surroundings !== undefined) this.#unjudged.add(service);
   }
 
   readonly catchUp: () => Promise<void> = sharedCall(() => this.#catchUp());
@@ -68,7 +68,8 @@ export class Verdicts implements Judgements {
       foreignRules.found,
       ...families.map((family) => state.serviceCIDRs(family)),
     ];
-    if (surroundings.some((one, i) => one !== this.#surroundings[i])) {
+    const before = this.#surroundings;
+    if (before === undefined || surroundings.some((one, i) => one !== before[i])) {
       this.#surroundings = surroundings;
       for (const key of state.serviceKeys()) this.#unjudged.add(key);
     }
