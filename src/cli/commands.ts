@@ -333,6 +333,20 @@ const connectTime: Command = {
   load: () => import('./connect-time.ts'),
 };
 
+const tables: Command = {
+  words: ['tables', 'remove'],
+  group: 'node',
+  summary: 'Remove what is left after going back to kube-proxy',
+  meaning:
+    'Remove the tables of modes nftables and fast path, and the programs of connect-time ' +
+    'translation, from a node that kube-proxy serves again. What kube-proxy may use as well stays: ' +
+    'chains of mode iptables, virtual services of mode ipvs. Waits 30 s for a Fairlead to end.',
+  exitCodes: '0 removed or not there, 1 some may be left or are in use, 2 wrong usage',
+  flags: { 'dry-run': { shown: '', meaning: 'Print what would be removed, and remove nothing.' } },
+  examples: ['fairlead tables remove --dry-run'],
+  load: () => import('./tables.ts'),
+};
+
 const run: Command = {
   words: ['run'],
   group: 'node',
@@ -431,7 +445,7 @@ const complete: Command = {
 
 export const commands: readonly Command[] = [
   ...[status, serviceList, serviceShow, serviceCheck, problems, explain, trace, diff, top],
-  ...[preflight, shadow, bundle, connectTime, run],
+  ...[preflight, shadow, bundle, connectTime, tables, run],
   ...[validate, convert, demo, completion, version, help, complete, nodeReport],
 ];
 

@@ -54,6 +54,14 @@ export async function holdNamespaceForCleanup(ignoreOther: boolean): Promise<voi
   if (result.kind === 'taken') throw takenError(result, 'it would write its rules again');
 }
 
+/** As `holdNamespaceForCleanup`, for a pod that may be started while the proxy's is being ended. */
+export async function holdNamespaceForRemoval(waitMs: number = patienceMs): Promise<void> {
+  const result = await takeInstanceLock({ waitMs });
+  if (result.kind !== 'taken') return;
+  const other = formatHolder(result.holder);
+  throw new Error(`a Fairlead runs here, and needs its tables: ${other}. Stop it first`);
+}
+
 function takenError({ holder }: LockResult & { kind: 'taken' }, because: string): Error {
   const other = formatHolder(holder);
   return new Error(

@@ -66,3 +66,18 @@ test.skipIf(!canTranslate())(
     expect(await removal(place, '--ignore-other-instance')).toBe('nothing to remove\n');
   },
 );
+
+test('tables remove waits for a Fairlead to end, and leaves no table', async () => {
+  const place = await Place.make();
+  const program = place.start();
+  await program.told(inForce, 2);
+  const remove = (...options: readonly string[]) =>
+    place.namespace.run(process.execPath, [main, 'tables', 'remove', ...options]);
+  expect(await remove('--dry-run')).toContain('table ip fairlead\ntable ip6 fairlead\n');
+  const removed = remove();
+  program.kill('SIGTERM');
+  expect(await program.exitCode).toBe(0);
+  expect(await removed).toContain('removed table ip fairlead\nremoved table ip6 fairlead\n');
+  expect(await place.namespace.run('nft', ['list', 'tables'])).not.toContain('fairlead');
+  expect(await remove()).toBe('nothing to remove\n');
+});

@@ -1,0 +1,89 @@
+import { describe, expect, it } from 'vitest';
+import { listTables, removeTables } from '../../../src/cli/tables.ts';
+import type { Kernel } from '../../../src/kernel/kernel.ts';
+import { NFPROTO } from '../../../src/kernel/nft/constants.ts';
+import { availableModes } from '../../../src/modes/index.ts';
+import { batch } from '../../conformance/ops.ts';
+import { FakeKernel } from '../../fake/kernel.ts';
+import { withoutNetfilter } from '../../fake/without-netfilter.ts';
+import { kubeProxy, merge, write } from '../takeover/rules.ts';
+
+const comment = 'established connections to Services, by Fairlead';
+/** The folder is not mounted here. */
+const connectTime = { directory: '/nowhere/fairlead', cgroup: undefined };
+
+function options(kernel: Kernel, printed: string[]) {
+  const print = (line: string) => void printed.push(line);
+  return { kernel, modes: availableModes(), connectTime, print };
+}
+
+/** kube-proxy serves, in both of its forms, and everything of ours is left. */
+function afterTheWayBack(): FakeKernel {
+  const kernel = new FakeKernel();
+  write(kernel, 'fairlead', { services: [''] });
+  write(kernel, 'fairlead', { services: [''] }, NFPROTO.IPv6);
+  write(kernel, 'kube-proxy', { services: [''] });
+  write(kernel, 'nat', kubeProxy);
+  kernel.foreign(batch({ kind: 'tableAdd', family: 1, table: 'fairlead-fast-path', comment }));
+  kernel.bpf.strays.set(7, 'connect4');
+  return kernel;
+}
+
+describe('fairlead tables remove', () => {
+  it('removes our tables and programs, and none of kube-proxy’s rules', async () => {
+    const kernel = afterTheWayBack();
+    const printed: string[] = [];
+    expect(await removeTables(options(kernel, printed))).toBe(0);
+    expect(printed).toEqual([
+      'detached program connect4 (id 7, link 7)',
+      'removed table inet fairlead-fast-path',
+      'removed table ip fairlead',
+      'removed table ip6 fairlead',
+    ]);
+    const theirs = new FakeKernel();
+    write(theirs, 'kube-proxy', { services: [''] });
+    write(theirs, 'nat', kubeProxy);
+    expect(kernel.ruleset()).toBe(theirs.ruleset());
+    expect(kernel.bpf.strays.size).toBe(0);
+  });
+
+  it('lists the same with --dry-run, and writes nothing', async () => {
+    const kernel = afterTheWayBack();
+    const before = kernel.ruleset();
+    const printed: string[] = [];
+    expect(await listTables(options(kernel, printed))).toBe(0);
+    expect(printed).toEqual([
+      expect.stringMatching(/^program connect4 \(id 7, link 7\): /),
+      'table inet fairlead-fast-path',
+      'table ip fairlead',
+      'table ip6 fairlead',
+    ]);
+    expect(kernel.ruleset()).toBe(before);
+  });
+
+  it('leaves chains that kube-proxy may use by now, and says so', async () => {
+    const kernel = new FakeKernel();
+    const ours = { 'KUBE-POSTROUTING': ['KUBE-HAIRPIN'], 'KUBE-HAIRPIN': [''] };
+    write(kernel, 'nat', merge(kubeProxy, ours));
+    const before = kernel.ruleset();
+    const printed: string[] = [];
+    await removeTables(options(kernel, printed));
+    expect(printed).toEqual([expect.stringMatching(/^left 6 chains KUBE-\* of family ip: /)]);
+    expect(kernel.ruleset()).toBe(before);
+  });
+
+  it('removes nothing twice, and needs no netfilter', async () => {
+    for (const kernel of [afterTheWayBack(), withoutNetfilter(new FakeKernel())]) {
+      await removeTables(options(kernel, []));
+      const printed: string[] = [];
+      expect(await removeTables(options(kernel, printed))).toBe(0);
+      expect(printed).toEqual(['nothing to remove']);
+    }
+  });
+
+  it('fails when a program cannot be detached', async () => {
+    const kernel = afterTheWayBack();
+    kernel.bpf.forbidden.detach = 'EINVAL';
+    await expect(removeTables(options(kernel, []))).rejects.toThrow('connect4');
+  });
+});
