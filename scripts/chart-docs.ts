@@ -93,14 +93,16 @@ ${'```'}
 | \`values-eks.yaml\` | EKS |
 | \`values-openshift.yaml\` | OpenShift |
 | \`values-hardened.yaml\` | in addition to any of them: no privileges while it runs |
+| \`values-beside-canary.yaml\`, \`values-canary.yaml\` | in addition to any of them: two releases, by a label of nodes |
 
 - An upgrade of the chart replaces pods in turns. A pod that does not become ready (\`/readyz\`:
   programmed and verified) stops the rollout. \`helm rollback\` is the way back
   ([docs/releases.md](../../docs/releases.md)).
-- A canary is a second release with another name and a \`nodeSelector\`, while the \`affinity\` of the
-  first one avoids these nodes.
-- Rules stay in the kernel when pods end, so that an uninstall interrupts nothing. Another
-  service proxy takes over, or \`fairlead --cleanup\` removes the rules.
+- A canary is a second release with \`values-canary.yaml\`, on nodes with a label that the first one
+  avoids with \`values-beside-canary.yaml\`.
+- Rules stay in the kernel when pods end, so that an uninstall interrupts nothing.
+  \`fairlead tables remove\` removes them beside kube-proxy, \`fairlead --cleanup\` where nothing
+  proxies ([docs/migrating.md](../../docs/migrating.md#nothing-left)).
 - With kube-prometheus-stack, set \`enabled\` of \`monitoring.podMonitor\` and of
   \`monitoring.prometheusRule\`, and \`additionalLabels.release\` of both to the name of its release.
 

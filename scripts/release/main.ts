@@ -7,12 +7,13 @@
  *   --url URL          where the project is published
  *   --builder URI      who runs the build, for the provenance
  *   --images FOLDER    takes the OCI archives in this folder, instead of making images
+ *   --platform NAME    only for this platform, amd64 or arm64: for tests
  */
 import { mkdirSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { archiveName, makeImage, root, sourceDateEpoch, version } from '../image/make.ts';
-import { ownPlatform, type Platform, platforms } from '../image/platforms.ts';
+import { isPlatform, ownPlatform, type Platform, platforms } from '../image/platforms.ts';
 import { run } from '../image/run.ts';
 import { makeRelease } from './release.ts';
 
@@ -25,8 +26,9 @@ function committed(): string {
   return git('rev-parse', 'HEAD');
 }
 
-function images(folder: string | undefined): string[] {
-  const all = Object.keys(platforms) as Platform[];
+function images(folder: string | undefined, only: string | undefined): string[] {
+  if (only !== undefined && !isPlatform(only)) throw new Error(`there is no platform ${only}`);
+  const all = only === undefined ? (Object.keys(platforms) as Platform[]) : [only];
   if (folder !== undefined) return all.map((platform) => join(folder, archiveName(platform)));
   for (const platform of all.filter((one) => one !== ownPlatform())) {
     const compiler = `${platforms[platform].machine}-linux-gnu-g++`;
@@ -53,6 +55,7 @@ function main(): void {
       url: { type: 'string' },
       builder: { type: 'string' },
       images: { type: 'string' },
+      platform: { type: 'string' },
     },
   });
   const { key, repository, url, builder } = values;
@@ -65,7 +68,7 @@ function main(): void {
     folder,
     epoch: sourceDateEpoch(),
     commit,
-    images: images(values.images),
+    images: images(values.images, values.platform),
     url,
     repository,
     builder,

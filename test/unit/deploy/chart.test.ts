@@ -160,3 +160,29 @@ it('the chart documents each value and its type', () => {
     if (shown !== undefined) expect(place, path).toHaveProperty('description');
   }
 });
+
+describe('a canary', () => {
+  const terms = (name: string) =>
+    objectOf<V1DaemonSet>(name, 'DaemonSet').spec!.template.spec!.affinity!.nodeAffinity!
+      .requiredDuringSchedulingIgnoredDuringExecution!.nodeSelectorTerms;
+
+  it('the releases of a canary share no node, by one label, and no object', () => {
+    const [first, second] = [terms('beside-canary.yaml'), terms('canary.yaml')];
+    const key = 'service-proxy-canary';
+    expect(first).toEqual([{ matchExpressions: [{ key, operator: 'DoesNotExist' }] }]);
+    expect(second).toEqual([{ matchExpressions: [{ key, operator: 'Exists' }] }]);
+    const names = (name: string) =>
+      readManifest(name).map(({ kind, metadata }) => `${kind}/${(metadata as V1ObjectMeta).name}`);
+    const others = names('canary.yaml');
+    expect(names('beside-canary.yaml').filter((one) => others.includes(one))).toEqual([]);
+  });
+
+  it('a pod of one release is not selected by the other', () => {
+    const [first, second] = ['beside-canary.yaml', 'canary.yaml'].map(
+      (name) => objectOf<V1DaemonSet>(name, 'DaemonSet').spec!,
+    );
+    const labels = second!.template.metadata!.labels;
+    expect(labels).not.toMatchObject(first!.selector.matchLabels!);
+    expect(first!.template.metadata!.labels).not.toMatchObject(second!.selector.matchLabels!);
+  });
+});

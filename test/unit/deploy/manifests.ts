@@ -21,7 +21,13 @@ export interface Manifest {
 }
 
 /** What Helm would install for values that the manifests do not use. */
-export const rendered = ['everything.yaml', 'hardened-connect-time.yaml', 'eks.yaml'] as const;
+export const rendered = [
+  'everything.yaml',
+  'hardened-connect-time.yaml',
+  'eks.yaml',
+  'beside-canary.yaml',
+  'canary.yaml',
+] as const;
 
 export function readManifest(name: string): Manifest[] {
   const isShipped = (manifests as readonly string[]).includes(name);
