@@ -3,13 +3,11 @@ import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { readArguments } from '../../../src/cli/arguments.ts';
-import { UsageError } from '../../../src/cli/errors.ts';
-import { findCommand } from '../../../src/cli/run-command.ts';
-import { fieldPaths, flagKeys } from '../../../src/config/settings/index.ts';
+import { fieldPaths } from '../../../src/config/settings/index.ts';
 import { tableLayout as ipvsLayout } from '../../../src/modes/ipvs/layout.ts';
 import { tableLayout as nftablesLayout } from '../../../src/modes/nftables/layout.ts';
 import { started } from '../agent/running.ts';
+import { isFlag, wrong } from './command-lines.ts';
 
 const root = resolve(import.meta.dirname, '../../..');
 const runbook = readFileSync(join(root, 'docs/runbook.md'), 'utf8');
@@ -46,23 +44,6 @@ const calls = [...typed, ...quoted].flatMap((line) => {
   const [, words] = /^(?:kubectl .* -- )?fairlead( [^|]*)?$/.exec(line) ?? [];
   return words === undefined ? [] : [words.trim().split(' ')];
 });
-
-/** What is wrong with a command line; undefined = nothing. */
-async function wrong(words: readonly string[]): Promise<string | undefined> {
-  if (words[0]?.startsWith('--')) return words.find((word) => !isFlag(word));
-  try {
-    const { command, rest } = findCommand(words);
-    if (command !== undefined) await readArguments(command, rest);
-    return undefined;
-  } catch (error) {
-    if (error instanceof UsageError) return error.message;
-    throw error;
-  }
-}
-
-function isFlag(word: string): boolean {
-  return [...flagKeys.keys()].some((name) => `--${name}` === word.split('=')[0]);
-}
 
 /** Alternatives of `grep -E 'a|b'` in lines that have `what`. */
 function searched(what: string): string[] {
