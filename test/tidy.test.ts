@@ -392,9 +392,6 @@ const unclear = new RegExp(
 /** What may stand for "there is no", which is plain. */
 const existence = /\bthere (is|are) no(ne)?\b/gi;
 
-/** Folders whose comments are not yet in plain words. */
-const unfinished = /^src\/connect-time\/maps\//;
-
 describe('the documents', () => {
   it.each(['ARCHITECTURE.md', 'docs/internals/code.md'])(
     '%s names every folder of src and native',
@@ -455,7 +452,7 @@ describe('the documents', () => {
 
   it('use plain words in comments', () => {
     const wrong = comments().flatMap(({ path, line, text }) =>
-      !unfinished.test(path) && extname(path) !== '.md' && unclear.test(text.replace(existence, ''))
+      extname(path) !== '.md' && unclear.test(text.replace(existence, ''))
         ? [`${path}:${line}: ${text.trim()}`]
         : [],
     );

@@ -65,21 +65,21 @@ export class ExcludedPods {
 
   /** Watches the pods that `selector` matches from now on. Without a placement: none. */
   async follow(selector: string, placement: Placement | undefined): Promise<void> {
-    const wanted = placement === undefined ? '' : selector;
-    if (wanted === this.#selector) return;
+    const next = placement === undefined ? '' : selector;
+    if (next === this.#selector) return;
     await this.close();
-    this.#selector = wanted;
+    this.#selector = next;
     this.#pods = undefined;
     this.#failure = undefined;
     this.#excluded = 0;
-    if (placement === undefined || wanted === '') {
+    if (placement === undefined || next === '') {
       this.#cgroups = undefined;
       return;
     }
     const { families, kernel } = this.#options;
     this.#cgroups ??= await readExcluded(kernel, placement, families);
     const ending = new AbortController();
-    const ended = this.#run(wanted, placement.cgroup, ending.signal);
+    const ended = this.#run(next, placement.cgroup, ending.signal);
     this.#watch = { ending, ended };
   }
 

@@ -20,6 +20,7 @@ import { FamilySync } from '../sync/family.ts';
 import { Ruleset } from '../sync/ruleset.ts';
 import type { SyncSettings } from '../sync/settings.ts';
 import type { Clock } from '../time/clock.ts';
+import { Pacer } from '../time/pacer.ts';
 import { ConnectTimeLease } from './lease.ts';
 import { Admission } from './maps/admission.ts';
 import { ConnectTimeBackend, type ConnectTimeTypes } from './maps/backend.ts';
@@ -203,6 +204,13 @@ export class ConnectTimeMaps implements MapView {
     this.#report();
   }
 
+  async #readmit(): Promise<void> {
+    const { clock, settings } = this.#options;
+    await this.#admission.compared(new Pacer(clock, settings.sliceMs).pause);
+    this.#wake();
+    this.#report();
+  }
+
   #report(): void {
     const { family } = this;
     for (const one of this.#admission.takeLeft()) {
@@ -216,7 +224,7 @@ export class ConnectTimeMaps implements MapView {
     this.#options.observer({ kind: 'connect-time', family, of: event as MapEvent });
     this.#lease.observe(event);
     if (event.kind === 'failed' && event.failures.some(isOfRoom)) this.#admission.refused();
-    else if (event.kind === 'audited') this.#admission.compared();
+    else if (event.kind === 'audited') void this.#readmit();
     else if (event.kind !== 'done') return;
     if (event.kind !== 'audited') this.#ended();
     this.#wake();

@@ -1,10 +1,11 @@
 /**
  * Decides which Services are in the maps. The maps have a fixed size. A Service that fits is in
- * them with all its ports; any other is left to the rules, which are complete without the maps. It
- * comes in when there is room, in the order in which Services were left out.
+ * them with all its ports. Rules alone handle any other, as they are complete without the maps. It
+ * is tried again when it changes, and after each comparison of the maps with the kernel.
  */
 import { type Address, addressKey } from '../../net/address.ts';
 import { type Forwarding, objectKey } from '../../state/types.ts';
+import type { Pause } from '../../time/pacer.ts';
 import type { LeftToRules, MapUse } from './facts.ts';
 import { poolOf, type Reason, type Setting, shadowsNodePorts, sizeOf } from './frontends.ts';
 import { MapRoom, moved, nothing } from './map-room.ts';
@@ -16,7 +17,7 @@ interface AdmissionOptions {
   readonly room: Room;
   readonly setting: Setting;
   readonly poolId: PoolId;
-  /** What the maps are to have of a Forwarding; undefined: nothing. */
+  /** Changes what the maps should contain of a Forwarding; undefined: nothing. */
   readonly desire: (key: string, next: Forwarding | undefined) => void;
 }
 
@@ -28,9 +29,6 @@ interface Entry {
   isIn: boolean;
 }
 
-/** Services that are tried at a time when there is room again: each costs the event loop time. */
-const triedMax = 256;
-
 /** In place of the key of a Forwarding, which is never empty. */
 const reservedKey = '';
 
@@ -40,9 +38,9 @@ export class Admission {
   readonly #owners: PoolOwners;
   readonly #services = new Map<string, Entry>();
   #reserved = nothing;
-  /** Services that are left to the rules, the one that has waited longest first. */
+  /** Services that rules handle alone. */
   readonly #left = new Set<string>();
-  /** Keys of which the kernel may have something else than what is desired. */
+  /** Keys of Forwardings whose elements in the kernel may not be the desired ones. */
   readonly #unsettled = new Set<string>();
   /**
    * External addresses of Forwardings that the maps do not have, by key. Where such an address is
@@ -50,7 +48,7 @@ export class Admission {
    */
   readonly #covered = new Map<string, readonly Address[]>();
   #isCoverChanged = false;
-  /** Services whose report is due, and those that were last reported as left to the rules. */
+  /** Services to report, and those that were last reported as left to the rules. */
   readonly #unreported = new Set<string>();
   readonly #reported = new Set<string>();
 
@@ -65,12 +63,12 @@ export class Admission {
     return { used, limit: this.#room.limit, left: this.#left.size };
   }
 
-  /** Whether the Service (`namespace/name`) is in the maps, or is about to be. */
+  /** Whether the Service (`namespace/name`) is in the maps, or will be after the next batch. */
   holds(service: string): boolean {
     return this.#services.get(service)?.isIn === true;
   }
 
-  /** Why rules handle some frontend of it; undefined: they need not. */
+  /** Why rules handle some frontend of it; undefined: the maps have all frontends. */
   reasonOf(forwarding: Forwarding): Reason | 'no room' | 'pool id' | undefined {
     const entry = this.#services.get(serviceOf(forwarding));
     if (entry?.isIn !== true)
@@ -82,7 +80,7 @@ export class Admission {
     return undefined;
   }
 
-  /** The rules of `next` are in force from now on; undefined: those of `key` are gone. */
+  /** The rules of `next` are in force; undefined: those of `forwarding` were deleted. */
   changed(forwarding: Forwarding, next: Forwarding | undefined): void {
     const { key } = forwarding;
     const entry = this.#entryOf(serviceOf(forwarding));
@@ -104,33 +102,27 @@ export class Admission {
     if (entry.forwardings.size === 0) this.#forget(entry);
   }
 
-  /** So many addresses of the node are in the map of frontends, or may be. */
+  /** Reserves room for this number of addresses of the node in the map of frontends. */
   reserve(addresses: number): void {
     this.#reserved = { frontends: addresses, endpoints: 0 };
     this.#room.desire(reservedKey, this.#reserved);
   }
 
-  /** The kernel has exactly this, and nothing is in flight. */
+  /** The kernel has exactly the elements of `held`, and no batch is in flight. */
   settled(held: ReadonlyMap<string, Forwarding>): void {
-    const { used } = this.#room;
     this.#room.settle(reservedKey, this.#reserved);
-    let isAnyFree = false;
     for (const key of this.#unsettled) {
       const forwarding = held.get(key);
       const isSettled = this.#room.settle(key, this.#sizeOf(forwarding));
-      isAnyFree = this.#owners.settle(key, forwarding) || isAnyFree;
+      this.#owners.settle(key, forwarding);
       if (forwarding !== undefined && this.#covered.has(key)) {
         if (this.holds(serviceOf(forwarding))) this.#uncover(key);
       }
       if (isSettled && !this.#owners.isLeaving(key)) this.#unsettled.delete(key);
     }
-    const now = this.#room.used;
-    if (isAnyFree || now.frontends < used.frontends || now.endpoints < used.endpoints) {
-      this.#readmit();
-    }
   }
 
-  /** The kernel had no room or no memory, which is no Service's fault: fewer are to be in. */
+  /** The kernel has no room or no memory, whichever Service came last: half of them must leave. */
   refused(): void {
     this.#room.halve();
     for (const entry of [...this.#services.values()].reverse()) {
@@ -139,13 +131,23 @@ export class Admission {
     }
   }
 
-  /** A comparison is over, and the kernel refused nothing since the one before. */
-  compared(): void {
+  /**
+   * The maps were compared with the kernel, which refused nothing since the comparison before.
+   * Services that were left to the rules, and fit now, get into the maps. Resolves when all were
+   * tried.
+   */
+  async compared(pause: Pause): Promise<void> {
     this.#room.double();
-    this.#readmit();
+    for (const service of [...this.#left]) {
+      const entry = this.#services.get(service);
+      if (entry?.isIn === false && this.#mayEnter(entry)) this.#enter(entry);
+      // Each may take milliseconds: see `ofServiceMax`.
+      const rest = pause();
+      if (rest !== undefined) await rest;
+    }
   }
 
-  /** Services that are left to the rules, or no longer, since the last call. */
+  /** Services whose state (left to the rules, or in the maps) changed since the last call. */
   takeLeft(): LeftToRules[] {
     const left: LeftToRules[] = [];
     for (const service of this.#unreported) {
@@ -162,14 +164,14 @@ export class Admission {
     return left;
   }
 
-  /** Whether `uncovered` answers differently since this was last asked. */
+  /** Whether the answer of `uncovered` has changed since the last call. */
   takeCoverChanged(): boolean {
     const isChanged = this.#isCoverChanged;
     this.#isCoverChanged = false;
     return isChanged;
   }
 
-  /** Those of the addresses at which programs may find node ports. */
+  /** The addresses at which programs may find node ports. */
   uncovered(addresses: readonly Address[]): readonly Address[] {
     const covered = new Set([...this.#covered.values()].flat().map(addressKey));
     return covered.size === 0
@@ -196,15 +198,11 @@ export class Admission {
     this.#options.desire(key, next);
   }
 
-  /** With an eighth to spare: otherwise an endpoint that comes and goes would move it each time. */
   #mayEnter({ forwardings, size }: Entry): boolean {
-    const frontends = Math.floor(size.frontends * 1.125);
-    const endpoints = Math.floor(size.endpoints * 1.125);
-    const fits = this.#room.fits(nothing, { frontends, endpoints });
-    return fits && this.#owners.areFree(forwardings.values());
+    return this.#room.fits(nothing, size) && this.#owners.areFree(forwardings.values());
   }
 
-  /** Whether one of its pools would have the id of another pool. */
+  /** Whether the id of one of its pools is in use by another pool. */
   #isContested({ forwardings }: Entry): boolean {
     return !this.#owners.areFree(forwardings.values());
   }
@@ -235,20 +233,6 @@ export class Admission {
     this.#services.delete(service);
     this.#left.delete(service);
     this.#unreported.add(service);
-  }
-
-  /** Those that do not fit are tried last from now on. */
-  #readmit(): void {
-    let tried = 0;
-    const { size } = this.#left;
-    for (const service of this.#left) {
-      // One that is tried in vain is put to the end.
-      if (tried === Math.min(size, triedMax)) return;
-      tried += 1;
-      const entry = this.#services.get(service)!;
-      if (this.#mayEnter(entry)) this.#enter(entry);
-      else if (this.#left.delete(service)) this.#left.add(service);
-    }
   }
 
   #cover(key: string, forwarding: Forwarding | undefined): void {

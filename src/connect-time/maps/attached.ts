@@ -1,4 +1,4 @@
-/** Which programs of ours are attached, whoever attached them, and the end of those. */
+/** Finds Fairlead's programs that are attached, from whatever process, and detaches them. */
 import { existsSync, readdirSync } from 'node:fs';
 import { isKernelError, KernelError } from '../../kernel/errors.ts';
 import type { Kernel } from '../../kernel/kernel.ts';
@@ -7,22 +7,22 @@ import { RecordWriter } from '../../kernel/records.ts';
 import { type ConnectTimePaths, removeConnectTime } from './choice.ts';
 
 export interface AttachedProgram {
-  /** Ids of the kernel; link 0: it is not known, nor is whose program it is. */
+  /** Ids of the kernel. Link 0: the link and the owner of the program are unknown. */
   readonly link: number;
   readonly program: number;
   readonly name: string;
-  /** Its link has one of our pins. */
+  /** Its link is pinned in Fairlead's folder. */
   readonly isPinned: boolean;
 }
 
 type Found =
-  /** Ours, of any version, for this network namespace. */
+  /** Fairlead's, of any version, for this network namespace. */
   | { readonly kind: 'ours'; readonly programs: readonly AttachedProgram[] }
-  /** Programs that may be anybody's: this process may not ask whose. */
-  | { readonly kind: 'anybody'; readonly programs: readonly AttachedProgram[] }
+  /** Programs of unknown owners: this process lacks the rights to find out. */
+  | { readonly kind: 'unknown'; readonly programs: readonly AttachedProgram[] }
   | { readonly kind: 'refused'; readonly reason: string };
 
-/** Asks the kernel. It needs no mount. */
+/** Reads attached programs from the kernel. Needs no mount. */
 export async function findAttached(kernel: Kernel, paths: ConnectTimePaths): Promise<Found> {
   const { anyCgroup, cgroup = anyCgroup ?? '', directory } = paths;
   try {
@@ -30,7 +30,7 @@ export async function findAttached(kernel: Kernel, paths: ConnectTimePaths): Pro
     const programs = records.flatMap((one) =>
       one.kind === 'bpfAttached' ? [{ ...one, isPinned: one.isPinned !== 0 }] : [],
     );
-    return { kind: programs.some(({ link }) => link === 0) ? 'anybody' : 'ours', programs };
+    return { kind: programs.some(({ link }) => link === 0) ? 'unknown' : 'ours', programs };
   } catch (error) {
     if (!isKernelError(error)) throw error;
     // A kernel without bpf(2) has no programs.
@@ -39,7 +39,7 @@ export async function findAttached(kernel: Kernel, paths: ConnectTimePaths): Pro
   }
 }
 
-/** Names of our programs that are attached and that nothing updates; see `endUnused`. */
+/** Names of attached programs that no process updates; see `endUnused`. */
 export async function findUnused(
   kernel: Kernel,
   paths: ConnectTimePaths,
@@ -64,25 +64,25 @@ async function detach(kernel: Kernel, programs: readonly AttachedProgram[]): Pro
   throw new KernelError({ operation: 'bpf.bpfDetach', subject, code, words });
 }
 
-/** What became of programs that nothing updates. */
+/** The result of `endUnused`. */
 export interface Ending {
-  /** The folder had pins, which are removed. */
+  /** The folder had pins, which were removed. */
   readonly isFolderRemoved: boolean;
-  /** Detached by the ids of their links: their pins, if any, are out of reach. */
+  /** Detached by the ids of their links. This process cannot reach their pins, if they have any. */
   readonly detached: readonly AttachedProgram[];
   /** Still attached. */
   readonly left: readonly AttachedProgram[];
-  /** Why they are. */
+  /** Why they are still attached. */
   readonly failure?: string;
-  /** Attached programs that may be anybody's, where ours would not be seen otherwise. */
+  /** Number of attached programs of unknown owners; 0 where pins identify Fairlead's. */
   readonly unidentified: number;
-  /** Why the kernel could not be asked, and our pins would not be seen either. */
+  /** Why attached programs could not be read, where pins are not visible either. */
   readonly unknown?: string;
 }
 
 /**
- * Ends translation by programs that nothing updates. `keepsPins`: what is pinned in the folder is
- * in use. Rejects when the folder cannot be removed.
+ * Detaches programs that no process updates. `keepsPins`: this process uses the programs that are
+ * pinned in the folder. Rejects when the folder cannot be removed.
  */
 export async function endUnused(
   kernel: Kernel,
@@ -97,8 +97,8 @@ export async function endUnused(
     return paths.isMounted ? ending : { ...ending, unknown: found.reason };
   }
   const unused = unusedOf(found, keepsPins);
-  if (found.kind === 'anybody') {
-    // With the mount, pins have shown which are ours.
+  if (found.kind === 'unknown') {
+    // With the mount, pins have identified Fairlead's programs.
     return { ...ending, unidentified: paths.isMounted ? 0 : unused.length };
   }
   if (unused.length === 0) return ending;
@@ -111,7 +111,7 @@ export async function endUnused(
   }
 }
 
-/** Whether the folder has anything in it. It may be a mount, which stays. */
+/** Whether the folder has entries. It may be a mount point, which is never removed. */
 export function hasPins({ directory }: Pick<ConnectTimePaths, 'directory'>): boolean {
   return existsSync(directory) && readdirSync(directory).length > 0;
 }

@@ -110,7 +110,7 @@ export class ConnectTimeBackend implements Backend<ConnectTimeTypes> {
     }
   }
 
-  /** Programs are attached when the maps are right. */
+  /** Programs are attached last, when the maps are complete. */
   async prune(
     { links }: ConnectTimeObservation,
     { writer }: RepairPart<ConnectTimeTypes>,

@@ -1,7 +1,7 @@
 /**
- * Collects what one batch changes. Its order keeps what connections meet right at every moment:
- * endpoints come before the frontends that lead to them, and go after them. A program that finds a
- * place empty leaves the connection to the rules.
+ * Collects the changes of one batch. Connections are translated correctly at every moment:
+ * endpoints are added before the frontends that lead to them, and deleted after them. A program
+ * that finds no endpoint leaves the connection to the rules.
  */
 import { kernelOps } from '../../kernel/ops.ts';
 import { RecordWriter } from '../../kernel/records.ts';
@@ -29,7 +29,7 @@ import { askedOf, type Placement } from './placement.ts';
 
 type Sort = keyof typeof keyBytes;
 
-/** Elements of one op, with whom to blame for each. */
+/** Elements of one op, with the key of the Forwarding that each belongs to. */
 class Elements {
   readonly keys: PackedBytes;
   readonly values: PackedBytes;
@@ -45,7 +45,7 @@ class Elements {
   }
 }
 
-/** Of frontends and of what the environment makes. */
+/** Elements of frontends and of the environment. */
 class SingleElements extends Elements {
   push(owner: string, key: Uint8Array, value?: Uint8Array): void {
     this.owners.push(owner);
@@ -59,7 +59,7 @@ class Groups extends Elements {
     super('endpoints');
   }
 
-  /** Without a list: only the key, of what is deleted. */
+  /** Without a list: only the key, for a deletion. */
   push(owner: string, pool: Uint8Array, number: number, list?: EndpointList): void {
     this.owners.push(owner);
     const keyAt = this.keys.extend();
@@ -81,12 +81,12 @@ function newElements() {
   };
 }
 
-/** What a batch does with elements, in this order. */
+/** The steps of a batch, in order. */
 const steps = [
   ['add', 'secret'],
   ['add', 'excluded'],
   ['add', 'endpoints'],
-  // The map may be full of what goes and what comes.
+  // The map may not have room for deleted and added frontends at the same time.
   ['delete', 'frontends'],
   ['add', 'frontends'],
   ['delete', 'endpoints'],
@@ -122,12 +122,12 @@ export class BatchWriter implements Writer<ConnectTimeObjects> {
     return bytes;
   }
 
-  /** Removes all that is there and makes the maps. */
+  /** Removes all programs and maps, and creates the maps. */
   makeAnew(): void {
     this.#start = 'anew';
   }
 
-  /** Makes the maps that are missing. */
+  /** Creates the maps that are missing. */
   completeMaps(): void {
     this.#start = 'completed';
   }
@@ -211,11 +211,11 @@ export class BatchWriter implements Writer<ConnectTimeObjects> {
   }
 }
 
-/** What the kernel holds of a pool, or is believed to hold. */
+/** The groups of a pool in the kernel: as read, or as in force. */
 interface HeldGroups {
   readonly pool: Uint8Array;
   readonly numbers: Iterable<number>;
-  /** Whether the group has the endpoints that it is to have. */
+  /** Whether the group has the desired endpoints. */
   readonly isRight: (number: number) => boolean;
 }
 

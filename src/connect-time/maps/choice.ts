@@ -1,4 +1,4 @@
-/** Finds out whether connections can be translated when they are made, and puts an end to it. */
+/** Checks whether this machine can translate connections at connect time, and removes programs. */
 import { randomBytes } from 'node:crypto';
 import { isKernelError, KernelError } from '../../kernel/errors.ts';
 import type { ApplyResult, Kernel } from '../../kernel/kernel.ts';
@@ -20,11 +20,11 @@ import { readMap } from './read-map.ts';
 /** Where on this machine programs are pinned and attached. */
 export interface ConnectTimePaths {
   readonly directory: string;
-  /** The bpf file system with `directory` is mounted, whether or not the folder is there. */
+  /** The bpf file system with `directory` is mounted; the folder itself may be missing. */
   readonly isMounted?: boolean;
   /** Undefined: the root of the cgroup2 hierarchy is mounted nowhere. */
   readonly cgroup: string | undefined;
-  /** A folder of that hierarchy in which programs of its root are met, too. */
+  /** A folder of that hierarchy to which programs of its root apply, too. */
   readonly anyCgroup?: string | undefined;
   /** Default: `standardRoom`. */
   readonly room?: Room;
@@ -32,25 +32,25 @@ export interface ConnectTimePaths {
   readonly leaseMs?: number;
 }
 
-/** With `lack`, what the machine does not have: the rules translate all connections. */
+/** `lack`: the missing feature of the machine. Then rules translate all connections. */
 export type ConnectTimeChoice =
   | { readonly placement: Placement | undefined; readonly lack?: undefined }
   | { readonly placement: undefined; readonly lack: string };
 
-/** What is wanted: whose connections, and whether those of excluded pods are left out. */
+/** The configured sockets, and whether pods are excluded. */
 export interface ConnectTimeWish {
   readonly reach: Reach | 'off';
   readonly excludes: boolean;
 }
 
-/** Asks the kernel, without leaving anything behind. */
+/** Checks the kernel's features, without any change that stays. */
 export async function chooseConnectTime(
-  { excludes, reach: wanted }: ConnectTimeWish,
+  { excludes, reach }: ConnectTimeWish,
   paths: ConnectTimePaths,
   families: readonly Family[],
   kernel: Kernel,
 ): Promise<ConnectTimeChoice> {
-  if (wanted === 'off') return { placement: undefined };
+  if (reach === 'off') return { placement: undefined };
   const { cgroup, directory, leaseMs = standardLeaseMs, room = standardRoom } = paths;
   if (cgroup === undefined) {
     const lack =
@@ -59,7 +59,7 @@ export async function chooseConnectTime(
   }
   const secret = (await readSecret(kernel, directory, families)) ?? newSecret();
   const placement: Placement = {
-    ...{ directory, cgroup, reach: wanted, excludes, room, secret, leaseMs },
+    ...{ directory, cgroup, reach, excludes, room, secret, leaseMs },
   };
   for (const family of families) {
     const lack = await lackOf(kernel, placement, family);
@@ -73,7 +73,7 @@ function newSecret(): Uint8Array {
   return new Uint8Array(randomBytes(valueBytes.secret));
 }
 
-/** What an earlier process has left; undefined: nothing, or nothing that can be read. */
+/** The secret of an earlier process; undefined: there is none, or it cannot be read. */
 async function readSecret(
   kernel: Kernel,
   directory: string,
@@ -85,11 +85,11 @@ async function readSecret(
     const map = { directory, map: mapNames[family].secret, ...sizes };
     try {
       await readMap(kernel, map, noPause, (_, value) => {
-        // An array that nobody has written to has zeroes.
+        // The element of a new array is zero.
         if (value.some((byte) => byte !== 0)) found ??= value;
       });
     } catch (error) {
-      // The maps of another version are made anew.
+      // Maps of another version will be replaced.
       if (!isKernelError(error)) throw error;
     }
   }
@@ -111,7 +111,7 @@ async function lackOf(
   }
 }
 
-/** Detaches the programs and removes the maps; not an error when nothing is there. */
+/** Detaches the programs and removes the maps. Succeeds if there are none. */
 export async function removeConnectTime(kernel: Kernel, directory: string): Promise<void> {
   const out = new RecordWriter(kernelOps);
   for (const family of Object.values(addressFamily)) out.write('bpfRemove', { directory, family });

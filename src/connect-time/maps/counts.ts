@@ -1,6 +1,6 @@
 /**
  * Reads how many connections programs have counted, by frontend and endpoint, and makes room in the
- * map. An element without an endpoint holds the sum of those elements that were removed.
+ * map. An element without an endpoint holds the sum of the deleted elements of its frontend.
  */
 import type { Kernel } from '../../kernel/kernel.ts';
 import { kernelOps } from '../../kernel/ops.ts';
@@ -21,7 +21,7 @@ interface Element {
   readonly key: Uint8Array;
   readonly id: string;
   readonly count: number;
-  /** Its text; undefined: the sum of elements that were removed. */
+  /** As text; undefined: this is the sum of deleted elements. */
   readonly endpoint: string | undefined;
 }
 
@@ -40,31 +40,31 @@ interface Reader {
 
 export class ConnectTimeCounts {
   readonly #keptMax: number;
-  /** Counts by key of the last reading, if that found more than may be kept. */
+  /** Counts by key of the last reading, if that found more elements than may be kept. */
   readonly #last = new Map<Family, ReadonlyMap<string, number>>();
 
   constructor(most: number = keptMax) {
     this.#keptMax = most;
   }
 
-  /** Tells the sum of each frontend, and the count of each of its endpoints. */
-  async read(reader: Reader, told: (count: Count) => void): Promise<void> {
+  /** Passes `take` the sum of each frontend, and the count of each of its endpoints. */
+  async read(reader: Reader, take: (count: Count) => void): Promise<void> {
     const frontends = await readFrontends(reader);
     let elements = 0;
     for (const { destination, elements: own, id } of frontends.values()) {
       elements += own.length;
       const count = sum(own);
-      told({ id: `connect-time ${id}`, count, destination, of: { kind: 'connections' } });
+      take({ id: `connect-time ${id}`, count, destination, of: { kind: 'connections' } });
       for (const one of own) {
         if (one.endpoint === undefined) continue;
         const of = { kind: 'endpoint', endpoint: one.endpoint } as const;
-        told({ id: `connect-time ${one.id}`, count: one.count, destination, of });
+        take({ id: `connect-time ${one.id}`, count: one.count, destination, of });
       }
     }
     await this.#makeRoom(reader, frontends, elements);
   }
 
-  /** Adds up, and removes, elements that have counted no connection since the last reading. */
+  /** Sums up and deletes elements that have counted no connection since the last reading. */
   async #makeRoom(
     { directory, family, kernel }: Reader,
     frontends: ReadonlyMap<string, CountedFrontend>,
@@ -121,17 +121,22 @@ async function readFrontends({
   return frontends;
 }
 
-/** The element for the idle endpoints of a frontend; undefined: there are none. */
+/** The element with the sum of the idle endpoints of a frontend; undefined: all are in use. */
 function foldedOf(own: readonly Element[], idle: readonly Element[]): Element | undefined {
-  const gone = own.find(({ endpoint }) => endpoint === undefined);
+  const deleted = own.find(({ endpoint }) => endpoint === undefined);
   const endpoints = idle.filter(({ endpoint }) => endpoint !== undefined);
   const [first] = endpoints;
   if (first === undefined) {
-    // The sum of a frontend must not shrink. It may go when nothing else of the frontend is left.
-    return gone !== undefined && idle.includes(gone) && own.length > 1 ? gone : undefined;
+    // The sum of a frontend must not shrink, so that it is deleted only as its last element.
+    return deleted !== undefined && idle.includes(deleted) && own.length > 1 ? deleted : undefined;
   }
   const key = first.key.slice().fill(0, countedBytes.frontendBytes);
-  return { key, id: binary(key), count: sum(endpoints) + (gone?.count ?? 0), endpoint: undefined };
+  return {
+    key,
+    id: binary(key),
+    count: sum(endpoints) + (deleted?.count ?? 0),
+    endpoint: undefined,
+  };
 }
 
 function keysOf(elements: readonly Element[]): Buffer {

@@ -1,4 +1,4 @@
-/** How many elements the maps of one family should have, compared with how many they have. */
+/** Compares the number of elements in the maps of one family with the expected number. */
 import type { Kernel } from '../../kernel/kernel.ts';
 import type { Miscount } from '../../modes/mode.ts';
 import type { Family } from '../../net/address.ts';
@@ -7,7 +7,7 @@ import type { ConnectTimeObject } from './frontends.ts';
 import { groupCount, mapNames } from './layout.ts';
 import { countElements } from './read-map.ts';
 
-/** The maps that only we write. Programs write the others, or they are arrays. */
+/** The maps that only the agent writes. Of the others, programs write some, and some are arrays. */
 const counted = ['frontends', 'endpoints', 'excluded'] as const;
 
 export class ElementCounts {

@@ -1,5 +1,5 @@
 /**
- * What the maps hold whatever Forwardings there are: the addresses of this node that accept node
+ * The elements that do not depend on Forwardings: the addresses of this node that accept node
  * ports, in the map of frontends, the cgroups of excluded pods, and the secret.
  */
 
@@ -58,7 +58,7 @@ function nodeAddresses({ connectTimeAddresses = [] }: Environment): EnvironmentE
   });
 }
 
-/** The last one says that the others are there. */
+/** The last element marks that all others exist. */
 function excludedCgroups({ excludedCgroups: ids }: Environment): EnvironmentElement[] {
   if (ids === undefined) return [];
   return [...ids, allExcluded].map((id) => element('excluded', excludedKey(id), excludedValue));

@@ -9,7 +9,7 @@ import { readMap } from './read-map.ts';
 
 const sizes = { keyBytes: keyBytes.excluded, valueBytes: valueBytes.excluded } as const;
 
-/** The cgroups that are excluded in the kernel; undefined = it is not known whether it is all. */
+/** The excluded cgroups in the kernel; undefined = they may be incomplete. */
 export async function readExcluded(
   kernel: Kernel,
   placement: Placement,
@@ -24,7 +24,7 @@ export async function readExcluded(
       await readMap(kernel, map, noPause, (key) => found.add(readExcludedKey(key)));
     }
   } catch (error) {
-    // Who programs the maps meets it, too, and tells.
+    // Writing the maps fails in the same way, and is reported.
     if (!isKernelError(error)) throw error;
   }
   return found.delete(allExcluded) ? [...found] : undefined;

@@ -1,4 +1,4 @@
-/** What answers, metrics and logs say about connect-time translation. */
+/** Facts about connect-time translation for answers, metrics and logs. */
 import type { Forwarding } from '../../state/types.ts';
 import type { Room } from './placement.ts';
 
@@ -22,7 +22,7 @@ export interface Exclusion {
   readonly failure: string | undefined;
 }
 
-/** A Service that only packet rules handle from now on, or no longer. */
+/** A Service that was left to the packet rules, or was added to the maps again. */
 export interface LeftToRules extends Room {
   /** `namespace/name`. */
   readonly service: string;
@@ -32,9 +32,9 @@ export interface LeftToRules extends Room {
   readonly isContested: boolean;
 }
 
-/** The maps of one family, as others see them. */
+/** The maps of one family, for answers and metrics. */
 export interface MapView {
   readonly use: MapUse;
-  /** Why only packet rules handle some frontend of it; undefined: the maps have them all. */
+  /** Why only packet rules handle some frontend of it; undefined: the maps have all of them. */
   reasonOf(forwarding: Forwarding): string | undefined;
 }

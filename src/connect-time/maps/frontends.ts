@@ -1,4 +1,4 @@
-/** What connect-time translation keeps for a Forwarding, and what it leaves to the rules. Pure. */
+/** The elements of a Forwarding in the maps, and what is left to the rules. Pure. */
 
 import type { ModeFrontend } from '../../modes/changes.ts';
 import { binary } from '../../modes/elements.ts';
@@ -21,18 +21,18 @@ export type Reason =
   | 'no endpoint'
   | 'unknown pods';
 
-/** What is the same for all frontends of a family. */
+/** Settings that apply to all frontends of a family. */
 export interface Setting {
   readonly config: Pick<ModeConfig, 'localDetector' | 'masqueradeAll'>;
   readonly reach: Reach;
 }
 
-/** What elements are made with. */
+/** Settings from which elements are made. */
 export interface ElementSetting extends Setting {
   readonly poolId: PoolId;
 }
 
-/** The pool that connections from inside the cluster get, or why the rules are to choose. */
+/** The pool for connections from inside the cluster, or why the rules must choose. */
 export function poolOf(
   forwarding: Forwarding,
   frontend: Frontend,
@@ -56,7 +56,7 @@ export function poolOf(
     case 'external':
       return withEndpoints(forwarding, 'cluster');
     case 'external-local':
-      // Without a detector nobody knows which clients are pods: the rules take all for outsiders.
+      // Without a detector, rules treat all clients as external ones, pods included.
       if (reach === 'all' && config.localDetector.kind === 'none') return 'unknown pods';
       return withEndpoints(forwarding, 'cluster');
   }
@@ -114,7 +114,7 @@ export function objectsOf(forwarding: Forwarding, setting: ElementSetting): Conn
   return [...pools.values(), ...frontends];
 }
 
-/** The pools that are in the maps because of it. */
+/** The pools that its frontends in the maps lead to. */
 export function poolsOf(forwarding: Forwarding, setting: Setting): Set<'cluster' | 'local'> {
   const pools = new Set<'cluster' | 'local'>();
   for (const frontend of forwarding.frontends) {
@@ -139,8 +139,8 @@ export function sizeOf(forwarding: Forwarding, setting: Setting): Room {
 }
 
 /**
- * Whether the frontend may have an address of this node and the number of a node port. Connections
- * are the frontend's then, so programs must not find the node port in its place.
+ * Whether the frontend may have an address of this node and the number of a node port. Then
+ * connections belong to the frontend, so programs must not find the node port in its place.
  */
 export function shadowsNodePorts({ servicePort }: Forwarding, { kind }: Frontend): boolean {
   if (servicePort.protocol !== 'TCP') return false;

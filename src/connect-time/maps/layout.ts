@@ -27,7 +27,7 @@ export const mapNames = {
   },
 } as const satisfies Record<Family, Record<string, string>>;
 
-/** So many endpoints of a pool are one element, because elements are what costs the kernel. */
+/** Endpoints of a pool in one element: each element costs the kernel time and memory. */
 export const groupSize = 4;
 
 const endpointLength = 20;
@@ -40,14 +40,14 @@ export const valueBytes = {
   secret: 16,
 } as const;
 
-/** What a frontend key names. */
+/** The kinds of frontend keys. */
 const Kind = { address: 0, nodePort: 1, nodeAddress: 2 } as const;
 
 const addressLength = 16;
 const kindAt = 19;
 const mappedPrefix = Uint8Array.of(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff);
 
-/** Without an address: a node port. */
+/** The key of a frontend. Without an address: of a node port. */
 export function frontendKey(address: Address | undefined, port: number): Uint8Array {
   const key = new Uint8Array(keyBytes.frontends);
   if (address === undefined) key[kindAt] = Kind.nodePort;
@@ -58,7 +58,7 @@ export function frontendKey(address: Address | undefined, port: number): Uint8Ar
   return key;
 }
 
-/** Of an address that accepts node ports. */
+/** The key of an address that accepts node ports. */
 export function nodeAddressKey(address: Address): Uint8Array {
   const key = new Uint8Array(keyBytes.frontends);
   key.set(widened(address.bytes));
@@ -74,7 +74,7 @@ function widened(bytes: Uint8Array): Uint8Array {
   return bytes.length === addressLength ? bytes : Buffer.concat([mappedPrefix, bytes]);
 }
 
-/** `count` 0: the frontend is left to the rules. */
+/** The value of a frontend. `count` 0: rules handle it. */
 export function poolValue(id: Uint8Array, count: number): Uint8Array {
   const value = new Uint8Array(valueBytes.frontends);
   value.set(id);
@@ -82,25 +82,25 @@ export function poolValue(id: Uint8Array, count: number): Uint8Array {
   return value;
 }
 
-/** `reach` of a loopback address is the node: in a pod it is the pod's own. */
+/** The value of a node's address. A loopback address is for `node` only: pods have their own. */
 export function nodeAddressValue(reach: 'everybody' | 'node'): Uint8Array {
   const value = new Uint8Array(valueBytes.frontends);
   if (reach === 'node') value[poolIdBytes + 4] = 1;
   return value;
 }
 
-/** How many groups hold so many endpoints. */
+/** The number of groups that a number of endpoints takes. */
 export function groupCount(endpoints: number): number {
   return Math.ceil(endpoints / groupSize);
 }
 
-/** Writes the key of a group of a pool to where there are zeroes. */
+/** Writes the key of a group of a pool. `to` must contain zeroes there. */
 export function writeGroupKey(to: Uint8Array, at: number, id: Uint8Array, number: number): void {
   for (let i = 0; i < poolIdBytes; i += 1) to[at + i] = id[i]!;
   for (let i = 0; i < 4; i += 1) to[at + poolIdBytes + i] = number >>> (8 * i);
 }
 
-/** The pool of a group, and the group's number in it. */
+/** The inverse of `writeGroupKey`. */
 export function readGroupKey(key: Uint8Array): { readonly pool: string; readonly number: number } {
   const view = new DataView(key.buffer, key.byteOffset);
   return {
@@ -109,14 +109,14 @@ export function readGroupKey(key: Uint8Array): { readonly pool: string; readonly
   };
 }
 
-/** A group of a list as the map holds it. */
+/** The value of a group. */
 export function groupValue(list: EndpointList, number: number): Uint8Array {
   const value = new Uint8Array(valueBytes.endpoints);
   writeGroupValue(value, 0, list, number);
   return value;
 }
 
-/** Writes a group of a list to where there are zeroes. */
+/** Writes the value of a group. `to` must contain zeroes there. */
 export function writeGroupValue(
   to: Uint8Array,
   at: number,
@@ -139,7 +139,7 @@ export function hasSameGroup(a: EndpointList, b: EndpointList, number: number): 
   return true;
 }
 
-/** The endpoints of a group, one after the other, as an `EndpointList` has them. */
+/** The endpoints of a group in the form of an `EndpointList`. */
 export function packedGroup(family: Family, value: Uint8Array): Uint8Array {
   const endpoints = Array.from({ length: groupSize }, (_, i) =>
     packedEndpoint(family, value.subarray(i * endpointLength, (i + 1) * endpointLength)),
@@ -165,7 +165,7 @@ function packedEndpoint(family: Family, value: Uint8Array): Uint8Array {
   return value.subarray(endpointLength - endpointBytes[family]);
 }
 
-/** In place of the number of a cgroup: all that are to be excluded are in the map. */
+/** In place of the number of a cgroup. Its element marks that the map has all excluded cgroups. */
 export const allExcluded = 0n;
 
 /** The most cgroups that the map holds. */
@@ -182,17 +182,20 @@ export function readExcludedKey(key: Uint8Array): bigint {
   return new DataView(key.buffer, key.byteOffset).getBigUint64(0, true);
 }
 
-/** It says nothing. */
+/** Not used by programs. */
 export const excludedValue = new Uint8Array(valueBytes.excluded);
 
-/** Of the maps that count connections: the key is a frontend's and an endpoint, one by one. */
+/** Sizes of the maps that count connections: a key is a frontend's key and an endpoint. */
 export const countedBytes = {
   frontendBytes: keyBytes.frontends,
   keyBytes: keyBytes.frontends + endpointLength,
   valueBytes: 8,
 } as const;
 
-/** Without an address: a node port. Without an endpoint: of endpoints that are gone. */
+/**
+ * Reads the key of a count. Without an address: of a node port. Without an endpoint: the sum of
+ * deleted elements.
+ */
 export function readCountedKey(family: Family, key: Uint8Array) {
   const frontend = key.subarray(0, keyBytes.frontends);
   const endpoint = packedEndpoint(family, key.subarray(keyBytes.frontends));
@@ -203,7 +206,7 @@ export function readCountedKey(family: Family, key: Uint8Array) {
     frontend,
     address: isNodePort ? undefined : { family, bytes },
     port: portAt(frontend, addressLength),
-    /** Others are left to the rules. */
+    /** The only protocol that programs translate. */
     protocol: 'TCP' as const,
     endpoint: endpoint.every((byte) => byte === 0)
       ? undefined

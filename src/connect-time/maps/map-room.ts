@@ -5,18 +5,18 @@ export const nothing: Room = { frontends: 0, endpoints: 0 };
 
 /**
  * The most that one Service may have in the maps of a family, so that no Service fills them alone.
- * A Service gets in and out in one turn of the event loop: a frontend costs 10 to 20 µs there, an
- * endpoint a 64th of that.
+ * A Service is added and removed in one turn of the event loop: a frontend costs 10 to 20 µs there,
+ * an endpoint a 64th of that.
  */
 export const ofServiceMax: Room = { frontends: 2 ** 9, endpoints: 2 ** 15 };
 
 const sorts = ['frontends', 'endpoints'] as const;
 
-/** What one Forwarding takes. */
+/** The room of one Forwarding. */
 interface Claim {
-  /** What the maps are to have of it. */
+  /** For its desired elements. */
   readonly desired: Room;
-  /** The most that the kernel may have of it until it is settled. */
+  /** For the most elements that the kernel may have of it before the next `settle`. */
   held: Room;
 }
 
@@ -32,7 +32,7 @@ export class MapRoom {
     this.#limit = most;
   }
 
-  /** What is desired, and what the kernel has not deleted yet: a batch adds before it deletes. */
+  /** Includes what the kernel has not deleted yet: a batch adds before it deletes. */
   get used(): Room {
     return this.#used;
   }
@@ -45,7 +45,7 @@ export class MapRoom {
     return sorts.some((sort) => this.#used[sort] > this.#limit[sort]);
   }
 
-  /** Whether a Service may grow. One that does not become larger always fits. */
+  /** Whether a Service may change its size. One that does not grow always fits. */
   fits(from: Room, to: Room): boolean {
     return sorts.every((sort) => {
       const more = to[sort] - from[sort];
@@ -54,13 +54,16 @@ export class MapRoom {
     });
   }
 
-  /** From now on so much is desired of the Forwarding. */
+  /** Sets the size of the desired elements of a Forwarding. */
   desire(key: string, size: Room): void {
     const { desired, held } = this.#claims.get(key) ?? { desired: nothing, held: nothing };
     this.#set(key, { desired: size, held: larger(desired, held) });
   }
 
-  /** The kernel has so much of it, and nothing is in flight. Returns whether that is all. */
+  /**
+   * Sets the size of its elements in the kernel while no batch is in flight. Returns whether it is
+   * the desired one.
+   */
   settle(key: string, size: Room): boolean {
     const claim = this.#claims.get(key);
     const { desired, held } = claim ?? { desired: nothing, held: nothing };
@@ -72,7 +75,7 @@ export class MapRoom {
     return isSettled;
   }
 
-  /** The kernel had no room or no memory: from now on half of what is used may be used. */
+  /** The kernel had no room or no memory: sets the limit to half of what is used. */
   halve(): void {
     this.#limit = {
       frontends: Math.floor(this.#used.frontends / 2),
@@ -80,7 +83,7 @@ export class MapRoom {
     };
   }
 
-  /** Lets twice as much be used, but no more than there is. */
+  /** Doubles the limit, at most to the size of the maps. */
   double(): void {
     this.#limit = {
       frontends: Math.min(this.#most.frontends, 2 * this.#limit.frontends + 1),

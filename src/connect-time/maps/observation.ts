@@ -1,4 +1,4 @@
-/** What the kernel holds of ours for one family: what is pinned, and the elements of the maps. */
+/** The state of one family in the kernel: what is pinned, and the elements of the maps. */
 import type { Kernel } from '../../kernel/kernel.ts';
 import type { Found } from '../../modes/backend.ts';
 import { binary, bytesOf } from '../../modes/elements.ts';
@@ -16,7 +16,7 @@ import type { Pinned } from './pinned.ts';
 import type { PoolId } from './pool-ids.ts';
 import { readMap } from './read-map.ts';
 
-/** What the kernel holds. A pool: `binary` of the values of its groups by number, with gaps. */
+/** An object in the kernel. Groups: `binary` of their values by number, maybe with gaps. */
 export type HeldObject =
   | { readonly kind: 'frontend'; readonly key: Uint8Array; readonly value: Uint8Array }
   | { readonly kind: 'pool'; readonly pool: Uint8Array; readonly groups: Map<number, string> };
@@ -36,7 +36,7 @@ export class ConnectTimeObservation implements Found<ConnectTimeObjects> {
   readonly allowsBatches = true;
   maps: Pinned = 'absent';
   links: Pinned = 'absent';
-  /** The values of what is there because of the environment, by `environmentId`. */
+  /** The values of elements of the environment, by `environmentId`. */
   readonly #environment = new Map<string, Uint8Array>();
   readonly #family: Family;
   readonly #poolId: PoolId;
@@ -51,7 +51,7 @@ export class ConnectTimeObservation implements Found<ConnectTimeObjects> {
     return this.maps === 'right' && this.links === 'right';
   }
 
-  /** Forgets what was read, because it is removed. */
+  /** Forgets the elements that were read: their maps are replaced. */
   clear(): void {
     this.#held.clear();
     this.#environment.clear();
@@ -107,7 +107,7 @@ export class ConnectTimeObservation implements Found<ConnectTimeObjects> {
     });
   }
 
-  /** The pool, made when it is asked for first. */
+  /** The pool, created on first use. */
   #pool(pool: string): HeldPool {
     const id = poolObjectId(pool);
     const held = this.#held.get(id);

@@ -1,4 +1,4 @@
-/** How what is pinned compares with what we would pin. */
+/** Compares pinned maps and links with the desired ones. */
 import { BPFState } from '../../kernel/bpf-ops.ts';
 import { KernelError } from '../../kernel/errors.ts';
 import type { Kernel } from '../../kernel/kernel.ts';
@@ -33,7 +33,7 @@ export async function readPinned(
   throw new KernelError({ operation, subject: directory, code: 'EPROTO', words });
 }
 
-/** Whether maps that are there have elements as we know them. */
+/** Whether the existing maps have elements in the form of this version. */
 export function isReadable(maps: Pinned): boolean {
   return maps === 'right' || maps === 'incomplete';
 }

@@ -1,47 +1,47 @@
-/** Where programs and maps are, and whose connections are translated. */
+/** Where programs and maps are, and for which sockets. */
 
 import { groupCount } from './layout.ts';
 
-/** Only the node's own Fairlead uses it. */
+/** The folder of the pins; only the Fairlead of the node uses it. */
 export const connectTimeDirectory = '/sys/fs/bpf/fairlead';
 
-/** Whose connections are translated: of the node's network namespace, or of all. */
+/** The sockets to translate for: those of the node's network namespace, or all. */
 export type Reach = 'host' | 'all';
 
-/** How much the maps of one family hold. A pool takes room for whole groups of endpoints. */
+/** A number of elements of the maps of one family. A pool takes room for whole groups. */
 export interface Room {
   readonly frontends: number;
   readonly endpoints: number;
 }
 
 /**
- * An empty map takes 16 bytes for each element, and one that is there about 100 more for a frontend
- * and 200 for a group of endpoints.
+ * An empty map takes 16 bytes for each possible element. An existing element takes about 100 bytes
+ * more for a frontend, and 200 for a group of endpoints.
  */
 export const standardRoom: Room = { frontends: 2 ** 18, endpoints: 2 ** 20 };
 
 /**
- * Default of `leaseMs`. Longer than a restart or an upgrade takes; for so long connections may go to
- * endpoints of the past when nothing updates the maps any more.
+ * Default of `leaseMs`. A restart or an upgrade takes less. When no process updates the maps any
+ * longer, connections may go to removed endpoints for this time.
  */
 export const standardLeaseMs = 5 * 60_000;
 
 export interface Placement {
-  /** A folder of a bpf file system, which has the pins. */
+  /** The folder of the pins, in a bpf file system. */
   readonly directory: string;
   /** The folder of the cgroup2 hierarchy that programs are attached to. */
   readonly cgroup: string;
   readonly reach: Reach;
-  /** Connections of excluded pods are left to the rules. */
+  /** Rules handle connections of excluded pods. */
   readonly excludes: boolean;
   readonly room: Room;
-  /** What ids of pools are keyed by; kept in the maps, so that the next process has the same. */
+  /** The key of pool ids. It is kept in the maps, so that the next process uses the same one. */
   readonly secret: Uint8Array;
   /** How long programs translate after the process has renewed the lease. */
   readonly leaseMs: number;
 }
 
-/** What ops and requests ask for. */
+/** The fields of ops and requests that describe maps and programs. */
 export function askedOf({ cgroup, excludes, reach, room }: Placement, counts: boolean) {
   return {
     cgroup,

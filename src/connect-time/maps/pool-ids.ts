@@ -7,13 +7,13 @@ export const poolIdBytes = 16;
 export type PoolId = (forwarding: Forwarding, pool: 'cluster' | 'local') => Uint8Array;
 
 /**
- * Ids are digests, so that a restart needs to remember no more than the secret. Tenants choose what
- * is hashed, and two pools with one id would lead connections of one to the other. So it takes the
- * secret to look for such names, and ids are too long to meet by chance.
+ * Ids are digests, so that a restart needs only the secret. Tenants choose the names that are
+ * hashed, and connections of one pool would reach another pool with the same id. Without the secret
+ * no tenant can find such names, and ids are too long to be the same by chance.
  */
 export function poolIds(secret: Uint8Array): PoolId {
   const prefix = Buffer.from(secret).toString('hex');
-  // One change asks for the same id several times in a row.
+  // One change computes the same id several times in a row.
   let last: { readonly of: string; readonly id: Uint8Array } | undefined;
   return ({ key }, pool) => {
     const of = `${key} ${pool}`;

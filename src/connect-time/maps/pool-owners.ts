@@ -1,6 +1,6 @@
 /**
- * Which Forwarding has which id of a pool. Ids are digests, so two pools might have one id, and
- * connections of one tenant would reach endpoints of another. The second one is left out.
+ * Which Forwarding owns which pool id. Ids are digests, so two pools might have the same id, and
+ * connections of one tenant would reach endpoints of another. The maps take the first one only.
  */
 
 import { binary } from '../../modes/elements.ts';
@@ -11,7 +11,7 @@ import type { PoolId } from './pool-ids.ts';
 interface Owner {
   readonly key: string;
   readonly pool: 'cluster' | 'local';
-  /** The kernel may have elements of it, which are to be deleted. */
+  /** It is no longer desired; the kernel may still have its elements. */
   isLeaving: boolean;
 }
 
@@ -20,7 +20,7 @@ export class PoolOwners {
   readonly #poolId: PoolId;
   /** By `binary` of the id. */
   readonly #owners = new Map<string, Owner>();
-  /** Ids that are to be deleted, by key of the Forwarding that had them. */
+  /** Ids of pools that will be deleted, by key of the owning Forwarding. */
   readonly #leaving = new Map<string, Set<string>>();
 
   constructor(setting: Setting, poolId: PoolId) {
@@ -28,7 +28,7 @@ export class PoolOwners {
     this.#poolId = poolId;
   }
 
-  /** Whether they may all be in the maps: no id belongs to another, or to two of them. */
+  /** Whether all of them may be in the maps: no id has another owner, or two owners among them. */
   areFree(forwardings: Iterable<Forwarding>): boolean {
     const ids = new Set<string>();
     for (const one of forwardings) {
@@ -42,7 +42,7 @@ export class PoolOwners {
     return true;
   }
 
-  /** Only of what is free. */
+  /** Takes the ids for the Forwarding; `areFree` must be true. */
   add(forwarding: Forwarding): void {
     const { key } = forwarding;
     for (const pool of poolsOf(forwarding, this.#setting)) {
@@ -52,7 +52,7 @@ export class PoolOwners {
     }
   }
 
-  /** An id stays with its owner until it is known that the kernel has nothing of it. */
+  /** An id keeps its owner until the kernel has no element of the pool. */
   remove(forwarding: Forwarding): void {
     const { key } = forwarding;
     for (const pool of poolsOf(forwarding, this.#setting)) {
@@ -65,7 +65,7 @@ export class PoolOwners {
     }
   }
 
-  /** Returns false, and changes nothing, where `next` may not have its ids. */
+  /** Returns false, and changes nothing, if ids of `next` have other owners. */
   replace(previous: Forwarding | undefined, next: Forwarding | undefined): boolean {
     if (previous !== undefined && next !== undefined && this.#hasSamePools(previous, next)) {
       return true;
@@ -76,24 +76,21 @@ export class PoolOwners {
     return true;
   }
 
-  /** The kernel has this of the Forwarding. Returns whether ids have become free. */
-  settle(key: string, held: Forwarding | undefined): boolean {
+  /** The kernel has the elements of `held`, and no batch is in flight: frees other ids. */
+  settle(key: string, held: Forwarding | undefined): void {
     const leaving = this.#leaving.get(key);
-    if (leaving === undefined) return false;
+    if (leaving === undefined) return;
     const pools = held === undefined ? new Set() : poolsOf(held, this.#setting);
-    let isAnyFree = false;
     for (const id of leaving) {
       const owner = this.#owners.get(id);
       if (owner !== undefined && pools.has(owner.pool)) continue;
       if (owner?.isLeaving === true) this.#owners.delete(id);
       leaving.delete(id);
-      isAnyFree = true;
     }
     if (leaving.size === 0) this.#leaving.delete(key);
-    return isAnyFree;
   }
 
-  /** Whether ids of the Forwarding are to be deleted. */
+  /** Whether pools of the Forwarding will be deleted. */
   isLeaving(key: string): boolean {
     return (this.#leaving.get(key)?.size ?? 0) > 0;
   }

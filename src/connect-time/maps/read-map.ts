@@ -9,7 +9,7 @@ export interface MapToRead {
   readonly valueBytes: number;
 }
 
-/** Gives the event loop its turns. `take` gets copies. A map that is not there has no elements. */
+/** Pauses between elements. `take` receives copies. A missing map has no elements. */
 export async function readMap(
   kernel: Kernel,
   { directory, map, keyBytes, valueBytes }: MapToRead,
@@ -29,7 +29,7 @@ export async function readMap(
   }
 }
 
-/** The kernel reads all elements for it. A map that is not there has none. */
+/** Counts by reading all elements in the kernel. A missing map has none. */
 export async function countElements(
   kernel: Kernel,
   { directory, map }: Pick<MapToRead, 'directory' | 'map'>,
