@@ -41,13 +41,24 @@ const noRuns: readonly Run[] = [];
 /** The number of ports handled in one step. */
 export const portsAStep = 256;
 
+/** A port, and the slices that have endpoints of it. */
+interface Expected {
+  readonly port: ServicePort;
+  readonly runs: Run[];
+}
+
+/** Most Services have one port, which is found faster without a Map. */
+const searchedMax = 4;
+
 /** Which slices have endpoints of each port of a Service in one family. */
 export class CandidateIndex {
   readonly #family: Family;
   /** This node's zone; empty = none. No hint contains the empty zone. */
   readonly #zone: string;
-  readonly #runs = new Map<string, Run[]>();
-  readonly #runsOf = new Map<ServicePort, readonly Run[]>();
+  readonly #expected: Expected[] = [];
+  /** The expected ports by `portKey`, and the runs of each, if there are many. */
+  #byKey: Map<string, Expected> | undefined;
+  #byPort: Map<ServicePort, Expected> | undefined;
 
   constructor(family: Family, zone: string) {
     this.#family = family;
@@ -56,13 +67,19 @@ export class CandidateIndex {
 
   /**
    * Indexes ports of the slices that are added later: `portsAStep` of them, starting at this one.
+   * No two of them have the same name and protocol.
    */
   expect(ports: readonly ServicePort[], from: number): void {
     const to = Math.min(ports.length, from + portsAStep);
+    if (ports.length > searchedMax) {
+      this.#byKey ??= new Map();
+      this.#byPort ??= new Map();
+    }
     for (let i = from; i < to; i += 1) {
-      const runs: Run[] = [];
-      this.#runs.set(portKey(ports[i]!), runs);
-      this.#runsOf.set(ports[i]!, runs);
+      const expected: Expected = { port: ports[i]!, runs: [] };
+      if (this.#byKey === undefined) this.#expected.push(expected);
+      this.#byKey?.set(portKey(ports[i]!), expected);
+      this.#byPort?.set(ports[i]!, expected);
     }
   }
 
@@ -72,14 +89,29 @@ export class CandidateIndex {
     const to = Math.min(slice.ports.length, from + portsAStep);
     for (let i = from; i < to; i += 1) {
       const port = slice.ports[i]!;
-      this.#runs.get(portKey(port))?.push({ slice, number: port.port });
+      this.#named(port)?.runs.push({ slice, number: port.port });
     }
+  }
+
+  #named(port: Pick<ServicePort, 'name' | 'protocol'>): Expected | undefined {
+    if (this.#byKey !== undefined) return this.#byKey.get(portKey(port));
+    for (const expected of this.#expected) {
+      const { name, protocol } = expected.port;
+      if (name === port.name && protocol === port.protocol) return expected;
+    }
+    return undefined;
+  }
+
+  #runsOf(port: ServicePort): readonly Run[] {
+    if (this.#byPort !== undefined) return this.#byPort.get(port)?.runs ?? noRuns;
+    for (const expected of this.#expected) if (expected.port === port) return expected.runs;
+    return noRuns;
   }
 
   /** The number of endpoints in the slices for an expected port, duplicates included. */
   count(port: ServicePort): number {
     let count = 0;
-    for (const { slice } of this.#runsOf.get(port) ?? noRuns) count += slice.length;
+    for (const { slice } of this.#runsOf(port)) count += slice.length;
     return count;
   }
 
@@ -88,7 +120,7 @@ export class CandidateIndex {
    * none does. An endpoint that several slices name has the greatest weight that one of them gives.
    */
   weights(port: ServicePort): ReadonlyMap<EndpointKey, number> | undefined {
-    const runs = this.#runsOf.get(port) ?? noRuns;
+    const runs = this.#runsOf(port);
     if (runs.every(({ slice }) => slice.weight === undefined)) return undefined;
     const weights = new Map<EndpointKey, number>();
     const packed = new Uint8Array(endpointBytes[this.#family]);
@@ -110,10 +142,10 @@ export class CandidateIndex {
    * added.
    */
   gather(port: ServicePort, limit: number = Number.POSITIVE_INFINITY): Candidates {
-    const runs = this.#runsOf.get(port) ?? noRuns;
+    const runs = this.#runsOf(port);
     const count = this.count(port);
     const most = Math.min(count, limit);
-    const packed = new Uint8Array(most * endpointBytes[this.#family]);
+    const packed = spare(most * endpointBytes[this.#family]);
     const flags = new Uint8Array(most);
     const passes = count > most ? [isLocal, isElsewhere] : [isAny];
     let filled = 0;
@@ -155,6 +187,9 @@ function pack(
   for (let b = 0; b < width; b += 1) packed[to + b] = slice.addresses.charCodeAt(from + b);
   packed[to + width] = number >> 8;
   packed[to + width + 1] = number & 0xff;
+  // The bytes may have been used before.
+  packed[to + width + 2] = 0;
+  packed[to + width + 3] = 0;
 }
 
 function zoneFlags(hints: readonly string[] | undefined, zone: string): number {
@@ -163,7 +198,15 @@ function zoneFlags(hints: readonly string[] | undefined, zone: string): number {
   return here ? EndpointFlag.zoneHinted | EndpointFlag.zoneHintedHere : EndpointFlag.zoneHinted;
 }
 
-/** Packed endpoints with their flags. */
+/** Bytes for what is gathered, until a list is made of it. */
+const gathered = new Uint8Array(4096);
+
+/** A buffer of at least this many bytes, until the next call. A large one is not kept. */
+function spare(length: number): Uint8Array {
+  return length <= gathered.length ? gathered : new Uint8Array(length);
+}
+
+/** Packed endpoints with their flags; more bytes may follow. */
 interface Packed {
   readonly bytes: Uint8Array;
   readonly flags: Uint8Array;
@@ -174,10 +217,13 @@ const insertedMax = 64;
 
 function sortUnique(family: Family, bytes: Uint8Array, flags: Uint8Array): Candidates {
   const stride = endpointBytes[family];
-  if (isAscending(bytes, stride)) return { endpoints: new EndpointList(family, bytes), flags };
+  const list = (one: Packed): Candidates => ({
+    endpoints: EndpointList.from(family, one.bytes, one.flags.length * stride),
+    flags: one.flags,
+  });
+  if (isAscending({ bytes, flags }, stride)) return list({ bytes, flags });
   const sort = flags.length <= insertedMax ? sortByInsertion : sortByOrder;
-  const unique = withoutRepeats(sort({ bytes, flags }, stride), stride);
-  return { endpoints: new EndpointList(family, unique.bytes), flags: unique.flags };
+  return list(withoutRepeats(sort({ bytes, flags }, stride), stride));
 }
 
 /** Sorts ascending; of equal endpoints, the one to use first. */
@@ -208,7 +254,7 @@ function sortByOrder(packed: Packed, stride: number): Packed {
   const order = new Uint32Array(packed.flags.length);
   for (let i = 0; i < order.length; i += 1) order[i] = i;
   order.sort((a, b) => compare(packed, a, b, stride));
-  const bytes = new Uint8Array(packed.bytes.length);
+  const bytes = new Uint8Array(order.length * stride);
   const flags = new Uint8Array(order.length);
   for (let to = 0; to < order.length; to += 1) {
     const from = order[to]!;
@@ -227,14 +273,12 @@ function withoutRepeats({ bytes, flags }: Packed, stride: number): Packed {
     flags[count] = flags[i]!;
     count += 1;
   }
-  if (count === flags.length) return { bytes, flags };
-  return { bytes: bytes.slice(0, count * stride), flags: flags.slice(0, count) };
+  return { bytes, flags: count === flags.length ? flags : flags.slice(0, count) };
 }
 
-function isAscending(packed: Uint8Array, stride: number): boolean {
-  const count = packed.length / stride;
-  for (let i = 1; i < count; i += 1) {
-    if (comparePacked(packed, i - 1, i, stride) >= 0) return false;
+function isAscending({ bytes, flags }: Packed, stride: number): boolean {
+  for (let i = 1; i < flags.length; i += 1) {
+    if (comparePacked(bytes, i - 1, i, stride) >= 0) return false;
   }
   return true;
 }

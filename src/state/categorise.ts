@@ -119,7 +119,8 @@ function select(endpoints: EndpointList, flags: Uint8Array, chosen: Predicate): 
   let at = 0;
   for (let i = 0; i < flags.length; i += 1) {
     if (!chosen(flags[i]!)) continue;
-    for (let b = i * stride; b < (i + 1) * stride; b += 1, at += 1) bytes[at] = endpoints.bytes[b]!;
+    endpoints.copy(i, bytes, at);
+    at += stride;
   }
-  return new EndpointList(endpoints.family, bytes);
+  return EndpointList.from(endpoints.family, bytes);
 }

@@ -40,8 +40,8 @@ function fill(list: EndpointList, weights: readonly number[], size: number): Uin
   const next = new Uint32Array(list.length);
   const step = new Uint32Array(list.length);
   for (let i = 0; i < list.length; i += 1) {
-    next[i] = hash(list.bytes, i * stride, stride, 0x811c9dc5) % size;
-    step[i] = 1 + (hash(list.bytes, i * stride, stride, 0x9747b28c) % (size - 1));
+    next[i] = hash(list.latin1, i * stride, stride, 0x811c9dc5) % size;
+    step[i] = 1 + (hash(list.latin1, i * stride, stride, 0x9747b28c) % (size - 1));
   }
   const taken = new Uint8Array(size);
   const slots = new Uint32Array(size);
@@ -81,9 +81,11 @@ function turns(weights: readonly number[], size: number): Uint32Array {
 }
 
 /** FNV-1a, and then the end of MurmurHash3, so that adjacent addresses have nothing in common. */
-function hash(bytes: Uint8Array, from: number, length: number, seed: number): number {
+function hash(latin1: string, from: number, length: number, seed: number): number {
   let value = seed;
-  for (let i = from; i < from + length; i += 1) value = Math.imul(value ^ bytes[i]!, 0x01000193);
+  for (let i = from; i < from + length; i += 1) {
+    value = Math.imul(value ^ latin1.charCodeAt(i), 0x01000193);
+  }
   value = Math.imul(value ^ (value >>> 16), 0x85ebca6b);
   value = Math.imul(value ^ (value >>> 13), 0xc2b2ae35);
   return (value ^ (value >>> 16)) >>> 0;

@@ -45,15 +45,15 @@ function place(
   holes: readonly number[],
   isPlaced: Uint8Array,
 ): EndpointList {
-  const bytes = new Uint8Array(next.bytes.length);
-  bytes.set(previous.bytes.subarray(0, bytes.length));
   const stride = endpointBytes[next.family];
+  const bytes = new Uint8Array(next.length * stride);
+  bytes.set(previous.bytes().subarray(0, bytes.length));
   let filler = -1;
   for (const hole of holes) {
     filler = isPlaced.indexOf(0, filler + 1);
-    bytes.set(next.packed(filler), hole * stride);
+    next.copy(filler, bytes, hole * stride);
   }
-  return new EndpointList(next.family, bytes);
+  return EndpointList.from(next.family, bytes);
 }
 
 /**

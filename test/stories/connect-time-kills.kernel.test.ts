@@ -90,7 +90,7 @@ async function heldOf(
   await read('frontends', (key, value) => frontends.set(hex(key), hex(value)));
   await read('endpoints', (key, value) => {
     const pool = Buffer.from(readGroupKey(key).pool, 'latin1').toString('hex');
-    const endpoints = new EndpointList(family, packedGroup(family, value)).texts();
+    const endpoints = EndpointList.from(family, packedGroup(family, value)).texts();
     pools.set(pool, [...(pools.get(pool) ?? []), ...endpoints]);
   });
   // What is removed by hand comes back with other ids.

@@ -147,18 +147,11 @@ export function packedGroup(family: Family, value: Uint8Array): Uint8Array {
   return Buffer.concat(endpoints.filter((one) => one.some((byte) => byte !== 0)));
 }
 
-function writeEndpoint(
-  to: Uint8Array,
-  at: number,
-  { bytes, family }: EndpointList,
-  index: number,
-): void {
-  const stride = endpointBytes[family];
-  const from = index * stride;
-  const begin = at + endpointLength - stride;
-  for (let i = 0; i < stride; i += 1) to[begin + i] = bytes[from + i]!;
+function writeEndpoint(to: Uint8Array, at: number, list: EndpointList, index: number): void {
+  const begin = at + endpointLength - endpointBytes[list.family];
+  list.copy(index, to, begin);
   // ::ffff:0:0/96
-  if (family === 'IPv4') to[begin - 1] = to[begin - 2] = 0xff;
+  if (list.family === 'IPv4') to[begin - 1] = to[begin - 2] = 0xff;
 }
 
 function packedEndpoint(family: Family, value: Uint8Array): Uint8Array {

@@ -122,5 +122,5 @@ export class ConnectTimeObservation implements Found<ConnectTimeObjects> {
 function listOf(family: Family, { groups }: HeldPool): EndpointList {
   const inOrder = [...groups].sort(([a], [b]) => a - b);
   const packed = inOrder.map(([, value]) => packedGroup(family, bytesOf(value)));
-  return new EndpointList(family, Buffer.concat(packed));
+  return EndpointList.from(family, Buffer.concat(packed));
 }

@@ -77,7 +77,8 @@ export class ElementBuffer {
     for (let index = from; index < to; index += 1) {
       this.#copy(key, 0, key.length);
       this.#word(index);
-      this.#copy(list.bytes, index * stride, stride);
+      list.copy(index, this.#bytes, this.#length);
+      this.#length += stride;
     }
     this.#count += to - from;
   }

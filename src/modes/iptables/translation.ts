@@ -194,9 +194,7 @@ interface Endpoint {
  * anyway, and a process that starts finds the rules that it would write.
  */
 function endpointsOf(list: EndpointList): Endpoint[] {
-  const order = Array.from({ length: list.length }, (_, i) => i);
-  order.sort((a, b) => Buffer.compare(list.packed(a), list.packed(b)));
-  return order.map((index) => ({
+  return list.sorted().map((index) => ({
     index,
     address: { family: list.family, bytes: list.address(index) },
     port: list.port(index),

@@ -57,7 +57,7 @@ export async function rememberedEndpoint(
   for (const record of records) {
     if (record.kind !== 'elements') continue;
     for (const { key, data } of readEntries(record)) {
-      if (sameBytes(key, client)) return new EndpointList(of, data).text(0);
+      if (sameBytes(key, client)) return EndpointList.from(of, data).text(0);
     }
   }
   return undefined;

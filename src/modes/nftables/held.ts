@@ -111,7 +111,7 @@ export class ObservedPool {
   agrees(index: number, list: EndpointList): boolean {
     const start = this.#start + index * this.#stride;
     for (let i = 0; i < this.#width; i += 1) {
-      if (this.#bytes[start + i] !== list.bytes[index * this.#width + i]) return false;
+      if (this.#bytes[start + i] !== list.latin1.charCodeAt(index * this.#width + i)) return false;
     }
     return true;
   }
@@ -127,7 +127,7 @@ export class ObservedPool {
   /** The endpoints at indexes 0, 1, 2, … up to the first gap. */
   inOrder(family: Family): EndpointList {
     const { length } = this;
-    return new EndpointList(family, this.#packed(length, length));
+    return EndpointList.from(family, this.#packed(length, length));
   }
 }
 

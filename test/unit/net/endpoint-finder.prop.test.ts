@@ -11,7 +11,7 @@ function listOf(family: Family, ids: readonly number[]): EndpointList {
   ids.forEach((id, i) => {
     bytes[i * stride + stride - 5] = id;
   });
-  return new EndpointList(family, bytes);
+  return EndpointList.from(family, bytes);
 }
 
 const family = fc.constantFrom<Family>('IPv4', 'IPv6');

@@ -14,9 +14,9 @@ function list(family: Family, ...endpoints: [string, number][]): EndpointList {
 describe('EndpointList', () => {
   it('packs address and port in network order, as nf_tables requires', () => {
     const v4 = list('IPv4', ['10.0.0.1', 0x1f90]);
-    expect([...v4.bytes]).toEqual([10, 0, 0, 1, 0x1f, 0x90, 0, 0]);
+    expect([...v4.bytes()]).toEqual([10, 0, 0, 1, 0x1f, 0x90, 0, 0]);
     const v6 = list('IPv6', ['fd00::1', 443]);
-    expect([...v6.bytes]).toEqual([0xfd, 0, ...Array(13).fill(0), 1, 1, 0xbb, 0, 0]);
+    expect([...v6.bytes()]).toEqual([0xfd, 0, ...Array(13).fill(0), 1, 1, 0xbb, 0, 0]);
   });
 
   it('prints endpoints in the usual notation', () => {

@@ -215,13 +215,13 @@ class ToyObservation {
     const text = this.objects.get(`f ${forwardingKey(next.servicePort)}`);
     if (text === undefined) return next;
     const held = Buffer.from(text.split(' ')[0]!, 'hex');
-    return { ...next, cluster: keepOrder(new EndpointList(next.family, held), next.cluster) };
+    return { ...next, cluster: keepOrder(EndpointList.from(next.family, held), next.cluster) };
   }
 }
 
 function textOf(forwarding: Forwarding): string {
   const frontends = forwarding.frontends.map(({ kind, port }) => `${kind}:${port}`);
-  return `${Buffer.from(forwarding.cluster.bytes).toString('hex')} ${frontends.join()}`;
+  return `${forwarding.cluster.bytes().toString('hex')} ${frontends.join()}`;
 }
 
 export class ToyPlanner implements Planner {

@@ -154,10 +154,8 @@ describe('the start of the sync loop', () => {
     second.setEndpoints('web', '10.244.0.9', '10.244.0.7', '10.244.0.5');
     await second.start();
     expect(first.kernel.writes).toBe(writes);
-    const inForce = [...second.sync.inForce.values()].map(({ cluster }) => cluster.bytes);
-    expect(inForce.map((bytes) => Buffer.from(bytes).toString('hex'))).toEqual(
-      Object.values(first.forwarded),
-    );
+    const inForce = [...second.sync.inForce.values()].map(({ cluster }) => cluster.bytes());
+    expect(inForce.map((bytes) => bytes.toString('hex'))).toEqual(Object.values(first.forwarded));
     expect(second.wanted).toEqual(first.wanted);
     await second.stop();
   });

@@ -158,7 +158,7 @@ export class World<K extends Kernel = ToyKernel> {
   get wanted(): Record<string, string> {
     const wanted = [...this.sync.desired];
     return Object.fromEntries(
-      wanted.map(([key, { cluster }]) => [key, Buffer.from(cluster.bytes).toString('hex')]),
+      wanted.map(([key, { cluster }]) => [key, cluster.bytes().toString('hex')]),
     );
   }
 }

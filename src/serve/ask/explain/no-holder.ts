@@ -144,13 +144,7 @@ async function whoseEndpoint(
 function hasEndpoint({ family, serving }: Forwarding, { bytes }: Address, port: number): boolean {
   const packed = Buffer.concat([bytes, Uint8Array.of(port >> 8, port & 0xff)]);
   // The search may match within an endpoint, so the list is compared.
-  if (
-    Buffer.from(serving.bytes.buffer, serving.bytes.byteOffset, serving.bytes.length).indexOf(
-      packed,
-    ) < 0
-  ) {
-    return false;
-  }
+  if (!serving.latin1.includes(packed.toString('latin1'))) return false;
   const key = endpointKey(family, packed, 0);
   for (let i = 0; i < serving.length; i += 1) if (serving.key(i) === key) return true;
   return false;

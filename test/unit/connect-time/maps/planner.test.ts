@@ -98,7 +98,7 @@ function elements(map: 'frontends4' | 'endpoints4' | 'excluded4'): [string, stri
 /** Endpoints by number of the group. */
 function endpoints(): string[] {
   return elements('endpoints4').map(([key, value]) => {
-    const group = new EndpointList('IPv4', packedGroup('IPv4', Buffer.from(value, 'hex')));
+    const group = EndpointList.from('IPv4', packedGroup('IPv4', Buffer.from(value, 'hex')));
     return `${Buffer.from(key, 'hex').readUInt32LE(16)} ${group.texts().join(' ')}`;
   });
 }
