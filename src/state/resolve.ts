@@ -101,7 +101,12 @@ export function* resolveInSteps(
     if (!hasFamily(service.clusterIPs, family)) continue;
     if (forwardings.length > 0) yield;
     const part = new FamilyPart(service, ports, family, context);
-    yield* part.index(slices);
+    if (part.isSmall(slices)) part.gather(slices);
+    else yield* part.gatherInSteps(slices);
+    if (part.limitEndpoints()) {
+      // The endpoints that are served must not depend on the order in which slices arrived.
+      yield* part.gatherInSteps(slices.toSorted((a, b) => (a.key < b.key ? -1 : 1)));
+    }
     for (let i = 0; i < part.ports.length; i += 1) {
       if (i > 0) yield;
       forwardings.push(part.forwarding(part.ports[i]!, record));
@@ -155,8 +160,8 @@ class FamilyPart {
     const addresses = addressesOf(service, family, context);
     const { limits = noLimits } = context;
     const got = allotFrontends(ports, addresses.length, limits.frontends);
-    this.ports = ports.slice(0, got.ports);
-    this.#addresses = addresses.slice(0, got.addresses);
+    this.ports = firstOf(ports, got.ports);
+    this.#addresses = firstOf(addresses, got.addresses);
     this.#nodePortsLeft = got.nodePorts;
     const asked = allotFrontends(ports, addresses.length, noLimits.frontends);
     this.#note('frontends', countFrontends(asked), limits.frontends);
@@ -169,25 +174,22 @@ class FamilyPart {
     this.#candidates = new CandidateIndex(family, context.zone);
   }
 
-  /** Indexes the endpoints of the slices. */
-  *index(slices: readonly EndpointSlice[]): Generator<undefined> {
-    yield* this.#gather(slices);
-    const { limits = noLimits } = this.#context;
-    let most = 0;
-    for (const port of this.ports) most = Math.max(most, this.#candidates.count(port));
-    this.#note('frontendEndpoints', most, limits.frontendEndpoints);
-    if (most > limits.frontendEndpoints) this.#endpointsMax = limits.frontendEndpoints;
-    const asked = this.#endpointCount();
-    this.#note('endpoints', asked, limits.endpoints);
-    const share = shareOf(asked, limits.endpoints, this.#frontendCount());
-    this.#endpointsMax = Math.min(this.#endpointsMax, share);
-    if (this.#endpointsMax === Number.POSITIVE_INFINITY) return;
-    // The endpoints that are served must not depend on the order in which slices arrived.
-    this.#candidates = new CandidateIndex(this.#family, this.#context.zone);
-    yield* this.#gather(slices.toSorted((a, b) => (a.key < b.key ? -1 : 1)));
+  /** Whether the endpoints of the slices are indexed in one step. */
+  isSmall(slices: readonly EndpointSlice[]): boolean {
+    return (
+      this.ports.length <= portsAStep &&
+      slices.length === 1 &&
+      slices[0]!.ports.length <= portsAStep
+    );
   }
 
-  *#gather(slices: Iterable<EndpointSlice>): Generator<undefined> {
+  /** Indexes the endpoints of the slices, which are few. */
+  gather(slices: readonly EndpointSlice[]): void {
+    this.#candidates.expect(this.ports, 0);
+    for (const slice of slices) this.#candidates.add(slice, 0);
+  }
+
+  *gatherInSteps(slices: readonly EndpointSlice[]): Generator<undefined> {
     for (let from = 0; from < this.ports.length; from += portsAStep) {
       if (from > 0) yield;
       this.#candidates.expect(this.ports, from);
@@ -202,6 +204,25 @@ class FamilyPart {
     }
   }
 
+  /**
+   * Decides how many of the gathered endpoints each port gets. True: not all, and they must be
+   * gathered again, in an order that is the same on all nodes.
+   */
+  limitEndpoints(): boolean {
+    const { limits = noLimits } = this.#context;
+    let most = 0;
+    for (const port of this.ports) most = Math.max(most, this.#candidates.count(port));
+    this.#note('frontendEndpoints', most, limits.frontendEndpoints);
+    if (most > limits.frontendEndpoints) this.#endpointsMax = limits.frontendEndpoints;
+    const asked = this.#endpointCount();
+    this.#note('endpoints', asked, limits.endpoints);
+    const share = shareOf(asked, limits.endpoints, this.#frontendCount());
+    this.#endpointsMax = Math.min(this.#endpointsMax, share);
+    if (this.#endpointsMax === Number.POSITIVE_INFINITY) return false;
+    this.#candidates = new CandidateIndex(this.#family, this.#context.zone);
+    return true;
+  }
+
   forwarding(port: ServicePort, record?: (seen: Seen) => void): Forwarding {
     const { namespace, name } = this.#service;
     const policy = this.#policies[port.nodePort === 0 ? 'inside' : 'outside'];
@@ -209,8 +230,9 @@ class FamilyPart {
     const pools = categorise(candidates, policy);
     // Field by field: with a spread, V8 would keep a second object for the properties.
     const servicePort = { namespace, name, port: port.name, protocol: port.protocol };
+    const key = forwardingKey(servicePort);
     const forwarding: Forwarding = {
-      key: forwardingKey(servicePort),
+      key,
       servicePort,
       family: this.#family,
       frontends: this.#frontends(port, treatments(policy, pools)),
@@ -223,7 +245,7 @@ class FamilyPart {
       nodeInSourceRanges: this.#shared.nodeInSourceRanges,
       healthCheckNodePort: this.#shared.healthCheckNodePort,
       rulesOnly: this.#service.rulesOnly,
-      deal: this.#deal(port, forwardingKey(servicePort), pools),
+      deal: this.#deal(port, key, pools),
     };
     record?.({ port, policy, candidates, forwarding });
     return forwarding;
@@ -376,16 +398,23 @@ function addressesOf(
   family: Family,
   { externalIPRules, externalIPsEnabled }: ResolveContext,
 ): readonly ServiceAddress[] {
-  const found = new Map<ReturnType<typeof addressKey>, ServiceAddress>();
+  const found: ServiceAddress[] = [];
   const add = (kind: ServiceAddress['kind'], addresses: readonly Address[]): void => {
-    for (const address of addresses) {
-      if (address.family !== family) continue;
-      const key = addressKey(address);
-      if (!found.has(key)) found.set(key, { kind, address });
-    }
+    for (const address of addresses) if (address.family === family) found.push({ kind, address });
   };
   add('clusterIP', service.clusterIPs);
   add('loadBalancerIP', service.loadBalancerIPs);
   if (externalIPsEnabled) add('externalIP', allowedExternalIPs(service, externalIPRules));
-  return [...found.values()];
+  if (found.length < 2) return found;
+  const first = new Map<ReturnType<typeof addressKey>, ServiceAddress>();
+  for (const one of found) {
+    const key = addressKey(one.address);
+    if (!first.has(key)) first.set(key, one);
+  }
+  return first.size === found.length ? found : [...first.values()];
+}
+
+/** The list itself if it has no more. */
+function firstOf<T>(list: readonly T[], most: number): readonly T[] {
+  return list.length <= most ? list : list.slice(0, most);
 }

@@ -115,7 +115,9 @@ export class FrontendWriter {
     after: FrontendElements | undefined,
   ): void {
     const verdict = after && verdictOf(after, part);
-    const words = wordsOf(after, part);
+    // Words are compared only where both have a verdict: most frontends are new.
+    if (before === undefined && verdict === undefined) return;
+    const words = before === undefined ? '' : wordsOf(after, part);
     const held = wordsOf(before, part);
     if (held === words) return;
     const { set, key } = elementOf(location, part);
