@@ -81,6 +81,15 @@ export class DirtyKeys {
     return cause;
   }
 
+  /**
+   * An iterator that is not moved keeps what its Map had when it was made: after a start, the
+   * causes of all Services.
+   */
+  #startOver(): void {
+    this.#walk = this.#waiting.keys();
+    this.#first = undefined;
+  }
+
   /** Removes and returns all. */
   takeAll(): Causes {
     const all: Causes = new Map();
@@ -89,13 +98,14 @@ export class DirtyKeys {
       else all.set(marked.key, marked.cause);
     }
     this.#waiting.clear();
-    this.#first = undefined;
+    this.#startOver();
     return all;
   }
 
   #drop(service: string): void {
     this.#waiting.delete(service);
-    if (this.#first === service) this.#first = undefined;
+    if (this.#waiting.size === 0) this.#startOver();
+    else if (this.#first === service) this.#first = undefined;
   }
 
   /** What is marked of the Service that is next. */
@@ -104,7 +114,7 @@ export class DirtyKeys {
     this.#first ??= this.#walk.next().value;
     if (this.#first === undefined) {
       // It has come to the end, and would not see what was added since then.
-      this.#walk = this.#waiting.keys();
+      this.#startOver();
       this.#first = this.#walk.next().value;
     }
     return this.#waiting.get(this.#first!);
