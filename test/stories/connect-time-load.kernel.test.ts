@@ -6,7 +6,7 @@ import type { ChildProcess } from 'node:child_process';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, test as anyTest, beforeAll, expect } from 'vitest';
 import { removeConnectTime } from '../../src/connect-time/maps/choice.ts';
-import { askedOf, standardRoom } from '../../src/connect-time/maps/placement.ts';
+import { askedOf, type Room, standardRoom } from '../../src/connect-time/maps/placement.ts';
 import { BPFState } from '../../src/kernel/bpf-ops.ts';
 import type { Kernel } from '../../src/kernel/kernel.ts';
 import { kernelOps } from '../../src/kernel/ops.ts';
@@ -213,6 +213,53 @@ test(
     tell(result, `${updates} updates`);
     expect(failures(result)).toBe(0);
     expect(updates).toBeGreaterThan(0);
+    await running.stop();
+    await cleanUp();
+  },
+  longestMs,
+);
+
+/** Counts packets to the Service's address: none if programs translate all connections. */
+async function countUntranslated(): Promise<() => Promise<number>> {
+  const chain = (hook: string): string =>
+    `chain ${hook} { type filter hook ${hook} priority raw - 1; ip daddr ${vip.IPv4} counter; };`;
+  const table = `table ip untranslated { ${chain('output')} ${chain('prerouting')} }`;
+  await lab.node.run(['nft', '-f', '-'], table);
+  return async () => {
+    const text = await lab.node.run(['nft', 'list', 'table', 'ip', 'untranslated']);
+    await lab.node.run(['nft', 'delete', 'table', 'ip', 'untranslated']);
+    const counts = [...text.matchAll(/counter packets (\d+)/g)];
+    expect(counts).toHaveLength(2);
+    return counts.reduce((sum, [, count]) => sum + Number(count), 0);
+  };
+}
+
+test(
+  'programs whose maps have another form take over, and all connections are translated',
+  async () => {
+    const objects = web(all.slice(0, 8));
+    // The form of maps includes their size.
+    const rooms = [standardRoom, { frontends: 1024, endpoints: 4096 }] as const;
+    const start = (room: Room) =>
+      fairlead('nftables', { connectTime: { ...place, room } }).start(lab.node, settings, objects);
+    let running = await start(rooms[0]);
+    const untranslated = await countUntranslated();
+    const loading = loaded(2);
+    const endMs = performance.now() + 1000 * seconds;
+    let updates = 0;
+    do {
+      await running.stop();
+      updates += 1;
+      running = await start(rooms[updates % rooms.length]!);
+    } while (performance.now() < endMs || updates % rooms.length !== 0);
+    expect(await askKernel(lab.node, linkState)).toEqual([BPFState.right, BPFState.right]);
+    const result = await loading;
+    tell(result, `${updates} updates`);
+    expect({ failed: failures(result), untranslated: await untranslated() }).toEqual({
+      failed: 0,
+      untranslated: 0,
+    });
+    expect(result.made.length).toBeGreaterThan(0);
     await running.stop();
     await cleanUp();
   },

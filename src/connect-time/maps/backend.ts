@@ -12,7 +12,7 @@ import { type EnvironmentElement, environmentElements } from './environment.ts';
 import { type ElementSetting, objectsOf, poolOf } from './frontends.ts';
 import { groupCount, keyBytes, mapNames, valueBytes } from './layout.ts';
 import { type ConnectTimeObjects, ConnectTimeObservation } from './observation.ts';
-import { isReadable, type PinnedStates, readPinned } from './pinned.ts';
+import { isReadable, type PinnedStates, readPinned, type Unpin, unpinMaps } from './pinned.ts';
 import type { Placement } from './placement.ts';
 import { type PoolId, poolIds } from './pool-ids.ts';
 
@@ -31,12 +31,15 @@ export class ConnectTimeBackend implements Backend<ConnectTimeTypes> {
   readonly #config: ModeConfig;
   readonly #placement: Placement;
   readonly #setting: ElementSetting;
+  readonly #unpin: Unpin;
 
   constructor(
     config: ModeConfig,
     placement: Placement,
     poolId: PoolId = poolIds(placement.secret),
+    unpin: Unpin = unpinMaps,
   ) {
+    this.#unpin = unpin;
     this.#family = config.family;
     this.#config = config;
     this.#placement = placement;
@@ -76,7 +79,9 @@ export class ConnectTimeBackend implements Backend<ConnectTimeTypes> {
 
   writer(): BatchWriter {
     const { countsTraffic = false, family } = this.#config;
-    return new BatchWriter({ family, placement: this.#placement, countsTraffic });
+    return new BatchWriter({
+      ...{ family, placement: this.#placement, unpin: this.#unpin, countsTraffic },
+    });
   }
 
   async read(kernel: Kernel, pause: Pause): Promise<ConnectTimeObservation> {
@@ -101,9 +106,11 @@ export class ConnectTimeBackend implements Backend<ConnectTimeTypes> {
     if (!isReadable(found.maps)) {
       drift[found.maps === 'absent' ? 'missing' : 'wrong'] += 1;
       startAnew();
-      writer.makeAnew();
+      if (found.maps === 'absent') writer.completeMaps();
+      else writer.replaceMaps();
       found.clear();
-      found.links = 'absent';
+      // Attached programs have other maps.
+      if (found.links === 'right') found.links = 'wrong';
     }
     if (found.links !== 'right') {
       drift[found.links === 'absent' ? 'missing' : 'wrong'] += 1;
@@ -115,7 +122,7 @@ export class ConnectTimeBackend implements Backend<ConnectTimeTypes> {
     { links }: ConnectTimeObservation,
     { writer }: RepairPart<ConnectTimeTypes>,
   ): Promise<void> {
-    if (links !== 'right') writer.link();
+    if (links !== 'right') writer.attach();
   }
 
   /** Whether another program has detached programs, or added or deleted elements. */

@@ -3,6 +3,7 @@
  * endpoints are added before the frontends that lead to them, and deleted after them. A program
  * that finds no endpoint leaves the connection to the rules.
  */
+import type { ApplyResult, Kernel } from '../../kernel/kernel.ts';
 import { kernelOps } from '../../kernel/ops.ts';
 import { RecordWriter } from '../../kernel/records.ts';
 import { countDifference, type Difference, type Writer } from '../../modes/backend.ts';
@@ -25,6 +26,7 @@ import {
   writeGroupValue,
 } from './layout.ts';
 import type { ConnectTimeObjects, HeldObject } from './observation.ts';
+import type { Unpin } from './pinned.ts';
 import { askedOf, type Placement } from './placement.ts';
 
 type Sort = keyof typeof keyBytes;
@@ -98,14 +100,15 @@ type Pool = Pick<PoolElements, 'pool' | 'endpoints'>;
 interface BatchWriterOptions {
   readonly family: Family;
   readonly placement: Placement;
+  readonly unpin: Unpin;
   /** Connections are counted. */
   readonly countsTraffic: boolean;
 }
 
 export class BatchWriter implements Writer<ConnectTimeObjects> {
   readonly #options: BatchWriterOptions;
-  #start: 'as it is' | 'completed' | 'anew' = 'as it is';
-  #end: 'as it is' | 'linked' = 'as it is';
+  #maps: 'kept' | 'completed' | 'replaced' = 'kept';
+  #attaches = false;
   readonly #added = newElements();
   readonly #deleted = newElements();
 
@@ -122,19 +125,25 @@ export class BatchWriter implements Writer<ConnectTimeObjects> {
     return bytes;
   }
 
-  /** Removes all programs and maps, and creates the maps. */
-  makeAnew(): void {
-    this.#start = 'anew';
+  /**
+   * Creates all maps. Programs that are attached translate with the maps that they have until
+   * `attach` replaces them, so that connections are translated throughout.
+   */
+  replaceMaps(): void {
+    this.#maps = 'replaced';
   }
 
   /** Creates the maps that are missing. */
   completeMaps(): void {
-    this.#start = 'completed';
+    this.#maps = 'completed';
   }
 
-  /** Attaches the programs, or replaces them. */
-  link(): void {
-    this.#end = 'linked';
+  /**
+   * Attaches the programs, or replaces attached ones, as the last step of the batch: the maps have
+   * been compared, so that a lease may begin.
+   */
+  attach(): void {
+    this.#attaches = true;
   }
 
   frontend(difference: Difference<ConnectTimeObjects>): void {
@@ -183,11 +192,7 @@ export class BatchWriter implements Writer<ConnectTimeObjects> {
     const at = { directory, family: addressFamily[family] };
     const asked = askedOf(placement, countsTraffic);
     let writes = 0;
-    if (this.#start === 'anew') {
-      out.write('bpfRemove', at);
-      writes += 1;
-    }
-    if (this.#start !== 'as it is') {
+    if (this.#maps !== 'kept') {
       out.write('bpfMapsAdd', { ...at, ...asked });
       writes += 1;
     }
@@ -201,13 +206,31 @@ export class BatchWriter implements Writer<ConnectTimeObjects> {
       else out.write('bpfElementsAdd', { ...inMap, values: elements.values.bytes }, ownerOf);
       writes += elements.count;
     }
-    if (this.#end === 'linked') {
+    if (this.#attaches) {
+      // Without a lease programs translate nothing, and a new map of it has none.
+      out.write('bpfLeaseExtend', { ...at, milliseconds: placement.leaseMs, onlyValid: 0 });
       out.write('bpfLinksAdd', { ...at, ...asked });
-      writes += 1;
+      writes += 2;
     }
     if (writes === 0) return undefined;
     const culprits: WrittenBatch['culprits'] = (failure) => out.ownersOf(failure);
-    return { ops: out.finish(), transactions: 0, writes, culprits };
+    const ops = out.finish();
+    const batch = { ops, transactions: 0, writes, culprits };
+    if (this.#maps !== 'replaced') return batch;
+    return { ...batch, apply: (kernel) => this.#replaceMaps(kernel, ops) };
+  }
+
+  async #replaceMaps(kernel: Kernel, ops: Uint8Array): Promise<ApplyResult> {
+    const { family, placement, unpin } = this.#options;
+    const { directory } = placement;
+    try {
+      await unpin(directory, family);
+    } catch (error) {
+      const { code = 'EIO', message } = error as NodeJS.ErrnoException;
+      const failure = { op: undefined, entry: undefined, code, message };
+      return { kind: 'failed', failures: [failure], partly: true };
+    }
+    return kernel.apply(ops);
   }
 }
 

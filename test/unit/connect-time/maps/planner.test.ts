@@ -6,7 +6,7 @@ import {
   type ConnectTimeTypes,
 } from '../../../../src/connect-time/maps/backend.ts';
 import { packedGroup } from '../../../../src/connect-time/maps/layout.ts';
-import { standardRoom } from '../../../../src/connect-time/maps/placement.ts';
+import { type Room, standardRoom } from '../../../../src/connect-time/maps/placement.ts';
 import { kernelOps } from '../../../../src/kernel/ops.ts';
 import { readRecords } from '../../../../src/kernel/records.ts';
 import type { Environment, Planner } from '../../../../src/modes/mode.ts';
@@ -42,10 +42,12 @@ beforeEach(() => {
   planner = newPlanner();
 });
 
-function newPlanner(): Planner {
+const unpin = async (): Promise<void> => kernel.bpf.maps.clear();
+
+function newPlanner(room: Room = standardRoom): Planner {
   return new ModePlanner<ConnectTimeTypes>({
     family: config.family,
-    backend: () => new ConnectTimeBackend(config, placement),
+    backend: () => new ConnectTimeBackend(config, { ...placement, room }, undefined, unpin),
     environment,
   });
 }
@@ -210,9 +212,31 @@ it('an upgrade creates missing maps, keeps the others, and replaces the links', 
   await repair.finish(noPause);
   const batch = planner.take()!;
   const kinds = Array.from(readRecords(kernelOps, batch.ops), ({ kind }) => kind);
-  expect(kinds).toEqual(['bpfMapsAdd', 'bpfLinksAdd']);
+  expect(kinds).toEqual(['bpfMapsAdd', 'bpfLeaseExtend', 'bpfLinksAdd']);
   const result = kernel.applyNow(batch.ops);
   if (result.kind === 'applied') batch.committed(result);
+  const again = await (await planner.observe(kernel, noPause)).repair(noPause);
+  expect(again.drift).toEqual({ missing: 0, wrong: 0, unwanted: 0 });
+});
+
+it('a version with maps of another form makes its own before it replaces the programs', async () => {
+  const before = web('10.244.0.1', '10.244.0.2');
+  await start(before);
+  const frontends = elements('frontends4');
+  planner = newPlanner({ frontends: 16, endpoints: 64 });
+  const found = await planner.observe(kernel, noPause);
+  const repair = await found.restore([before], noPause);
+  repair.compare(before);
+  await repair.finish(noPause);
+  const batch = planner.take()!;
+  const kinds = Array.from(readRecords(kernelOps, batch.ops), ({ kind }) => kind);
+  // Attached programs use their own maps until the last step.
+  expect(kinds[0]).toBe('bpfMapsAdd');
+  expect(kinds.slice(-2)).toEqual(['bpfLeaseExtend', 'bpfLinksAdd']);
+  expect(kinds).not.toContain('bpfRemove');
+  const result = await batch.apply!(kernel);
+  if (result.kind === 'applied') batch.committed(result);
+  expect(elements('frontends4')).toEqual(frontends);
   const again = await (await planner.observe(kernel, noPause)).repair(noPause);
   expect(again.drift).toEqual({ missing: 0, wrong: 0, unwanted: 0 });
 });
