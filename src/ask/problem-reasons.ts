@@ -22,6 +22,24 @@ export type ProblemReason = keyof typeof problemReasons;
 /** In the order in which they are shown and counted. */
 export const reasonNames = Object.keys(problemReasons) as readonly ProblemReason[];
 
+/** The section of docs/runbook.md about each reason, as links name it. */
+export const reasonSections = {
+  no_slices: 'a-service-is-unreachable',
+  unused_slices: 'a-service-is-unreachable',
+  no_endpoints: 'a-service-is-unreachable',
+  other_family: 'a-service-is-unreachable',
+  port_name: 'a-service-is-unreachable',
+  not_ready: 'a-service-is-unreachable',
+  no_local_endpoints: 'from-outside',
+  unknown_node: 'a-service-is-unreachable',
+  service_address: 'a-service-is-unreachable',
+  no_load_balancer: 'a-service-is-unreachable',
+  address_taken: 'a-service-is-unreachable',
+  rule_in_the_way: 'another-program-changes-the-rules',
+  refused_by_kernel: 'the-kernel-refuses-a-service',
+  over_limit: 'the-kernel-refuses-a-service',
+} as const satisfies Readonly<Record<ProblemReason, string>>;
+
 /** `no endpoints`: a reason in a table. */
 export function reasonWords(reason: ProblemReason): string {
   return reason.replaceAll('_', ' ');

@@ -171,6 +171,10 @@ export const serviceSchema = answer('Service', {
     'The problems of it, or of the ports shown, on this node; in sentences.',
   ),
   reasons: field(reasons, 'The distinct reasons of the problems.'),
+  runbook: field(
+    list(text),
+    'For each of the problems, in their order, the section of docs/runbook.md: `from-outside`.',
+  ),
   podsUnknown: maybe(text, 'Why names of pods are missing that were asked for.'),
   portCount: field(
     count,

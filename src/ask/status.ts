@@ -158,6 +158,10 @@ const connectTime = object({
 export const statusSchema = answer('Status', {
   healthy: field(flag, 'There is no problem.'),
   problems: field(list(text), 'The problems, a sentence each.'),
+  runbook: field(
+    list(text),
+    'For each of the problems, in their order, the section of docs/runbook.md: `a-watch-is-silent`.',
+  ),
   remarks: field(list(text), 'Facts that are not problems, a sentence each.'),
   version: field(text, 'The version of this program.'),
   kubernetesVersion: field(text, 'The release of kube-proxy whose behaviour it has.'),

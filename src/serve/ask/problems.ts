@@ -4,39 +4,63 @@ import { counted } from '../../ask/words.ts';
 import { isDrift } from '../../sync/events.ts';
 
 /** A status before its problems and remarks are added. */
-export type Facts = Omit<Status, 'apiVersion' | 'kind' | 'healthy' | 'problems' | 'remarks'>;
+export type Facts = Omit<
+  Status,
+  'apiVersion' | 'kind' | 'healthy' | 'problems' | 'runbook' | 'remarks'
+>;
+
+interface ProxyProblem {
+  readonly text: string;
+  /** The section of docs/runbook.md about it. */
+  readonly section: string;
+}
 
 /** The share of the limit from which on connection tracking counts as full. */
 const conntrackShare = 0.9;
 
 /** The problems. If there are none, the proxy is healthy. */
-export function problemsOf(facts: Facts, isKeepingUp: boolean): string[] {
+export function problemsOf(facts: Facts, isKeepingUp: boolean): ProxyProblem[] {
   const { conntrack, services } = facts;
+  const isFull = conntrack !== undefined && conntrack.entries >= conntrackShare * conntrack.limit;
   return [
-    ...(isKeepingUp ? [] : ['A sync was asked for long ago and is not done.']),
+    ...problems('changes-come-late', isKeepingUp ? [] : [overdue]),
     ...facts.watches.flatMap(watchProblem),
-    ...starting(facts),
-    ...stale(facts.connectTime),
-    ...(services.setAside > 0
-      ? [`The kernel refuses ${counted(services.setAside, 'Service port')}.`]
-      : []),
-    ...(services.overLimit > 0
-      ? [`${counted(services.overLimit, 'Service')} asked for too much, and got a part.`]
-      : []),
-    ...(conntrack !== undefined && conntrack.entries >= conntrackShare * conntrack.limit
-      ? [`Connection tracking holds ${conntrack.entries} of ${conntrack.limit} connections.`]
+    ...problems('changes-come-late', starting(facts)),
+    ...problems('connections-bypass-the-rules', stale(facts.connectTime)),
+    ...problems('the-kernel-refuses-a-service', refused(services)),
+    ...problems('connection-tracking-is-full', isFull ? [full(conntrack)] : []),
+  ];
+}
+
+function problems(section: string, texts: readonly string[]): ProxyProblem[] {
+  return texts.map((text) => ({ text, section }));
+}
+
+const overdue = 'A sync was asked for long ago and is not done.';
+
+function refused({ overLimit, setAside }: Facts['services']): string[] {
+  return [
+    ...(setAside > 0 ? [`The kernel refuses ${counted(setAside, 'Service port')}.`] : []),
+    ...(overLimit > 0
+      ? [`${counted(overLimit, 'Service')} asked for too much, and got a part.`]
       : []),
   ];
 }
 
-function watchProblem(watch: Facts['watches'][number]): string[] {
+function full({ entries, limit }: NonNullable<Facts['conntrack']>): string {
+  return `Connection tracking holds ${entries} of ${limit} connections.`;
+}
+
+function watchProblem(watch: Facts['watches'][number]): ProxyProblem[] {
   const because = watch.failure === undefined ? '' : `: ${watch.failure}`;
-  const { resource, state } = watch;
+  const { missingSeconds, resource, silenceSeconds, state } = watch;
   if (state === 'missing') {
-    return [`The first list of ${resource} is missing for ${watch.missingSeconds} s${because}.`];
+    const text = `The first list of ${resource} is missing for ${missingSeconds} s${because}.`;
+    return problems('the-api-server-is-gone', [text]);
   }
   if (state === 'silent') {
-    return [`Nothing was heard of ${resource} for ${watch.silenceSeconds} s${because}.`];
+    const text = `Nothing was heard of ${resource} for ${silenceSeconds} s${because}.`;
+    return problems('a-watch-is-silent', [text]);
   }
   return [];
 }
@@ -80,12 +104,19 @@ export function remarksOf({ connectTime, families, mode }: Facts, obstructed: nu
     ...families.flatMap(({ family, lastDrift: drift }) => {
       if (drift === undefined || !isDrift(drift)) return [];
       const { missing, unwanted, wrong } = drift;
-      const by = { others: 'others', 'only us': 'nobody else', unknown: 'somebody' }[drift.writers];
-      const who = drift.program ?? by;
       const what = `${missing} objects missing, ${wrong} wrong, ${unwanted} unwanted`;
-      return [`${family} was changed in the kernel by ${who} and repaired: ${what}.`];
+      return [`${family}: ${driftCause(drift)}, and were repaired: ${what}.`];
     }),
   ];
+}
+
+function driftCause({ program, writers }: NonNullable<Facts['families'][number]['lastDrift']>) {
+  if (program !== undefined) return `rules were changed by ${program}`;
+  return {
+    others: 'rules were changed by another program',
+    'only us': 'rules differed although no other program changed them',
+    unknown: 'rules differed for an unknown cause',
+  }[writers];
 }
 
 function inTheWay(obstructed: number): string {

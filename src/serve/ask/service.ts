@@ -1,4 +1,5 @@
 /** Answers `/fairlead/v1/service`: the resolved state of a Service on this node. */
+import { reasonSections } from '../../ask/problem-reasons.ts';
 import { apiVersion } from '../../ask/schema.ts';
 import type { ServiceAnswer } from '../../ask/service.ts';
 import { type Address, formatCIDR, joinHostPort, parseAddress } from '../../net/address.ts';
@@ -63,6 +64,7 @@ export async function serviceOf(agent: AgentState, query: URLSearchParams): Prom
     observed: observedOf(agent, service),
     problems: problems.map(({ text }) => text()),
     reasons: reasonsIn(problems),
+    runbook: problems.map(({ reason }) => reasonSections[reason]),
     ...(unknown === undefined ? {} : { podsUnknown: unknown }),
     portCount: asked.length,
     ports,

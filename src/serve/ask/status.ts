@@ -63,7 +63,8 @@ export function statusNow(agent: AgentState): Status {
     apiVersion,
     kind: 'Status',
     healthy: problems.length === 0,
-    problems,
+    problems: problems.map(({ text }) => text),
+    runbook: problems.map(({ section }) => section),
     remarks,
     ...facts,
   };

@@ -29,6 +29,7 @@ describe('fairlead status', () => {
     expect(body).toMatchObject({
       healthy: true,
       problems: [],
+      runbook: [],
       remarks: [],
       node: 'node-a',
       mode: { name: 'nftables', requested: 'nftables', because: 'mode nftables was asked for' },
