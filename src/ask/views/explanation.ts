@@ -1,7 +1,7 @@
 /** What happens to a packet, for people. */
 import { joinHostPort } from '../../net/address.ts';
 import type { Explained, Explanation } from '../explanation.ts';
-import { type Block, bad, type Fact } from '../view.ts';
+import { type Block, bad, type Cell, type Fact } from '../view.ts';
 
 /** One of each protocol. */
 export function explainedOf({ also = [], ...first }: Explanation): Explained[] {
@@ -13,6 +13,23 @@ export function explanationBlocks(answer: Explanation, wide: boolean): Block[] {
   return explainedOf(answer).flatMap((one) => viewOf(one, wide));
 }
 
+/** Whether the packet goes to an endpoint, and can reach it. */
+export function isDelivered({ outcome, unreachable }: Explained): boolean {
+  return outcome === 'endpoint' && unreachable.length === 0;
+}
+
+/** Warnings about what may still happen make it neither good nor bad. */
+function outcomeCell(explained: Explained): Cell {
+  const { endpoints, outcome, unreachable, warnings } = explained;
+  if (outcome !== 'endpoint') return bad(outcome === 'nobody' ? 'no Service' : outcome);
+  if (isDelivered(explained))
+    return warnings.length > 0 ? outcome : { text: outcome, tone: 'good' };
+  const starts = unreachable.map((address) => joinHostPort(address, 0).slice(0, -1));
+  const isReached = (endpoint: string) => !starts.some((start) => endpoint.startsWith(start));
+  const which = endpoints.some(isReached) ? `all: not ${unreachable.join(', ')}` : 'it';
+  return bad(`endpoint, but packets cannot reach ${which}`);
+}
+
 const clientWords = {
   pod: 'a pod',
   node: 'the node itself',
@@ -20,13 +37,11 @@ const clientWords = {
 } as const;
 
 function viewOf(explained: Explained, wide: boolean): Block[] {
-  const { endpoints, from, outcome, steps, summary, to, warnings } = explained;
-  const isHealthy = outcome === 'endpoint';
-  const outcomeText = outcome === 'nobody' ? 'no Service' : outcome;
+  const { endpoints, from, steps, summary, to, warnings } = explained;
   const facts: Fact[] = [
     ['Packet', `to ${joinHostPort(to.address, to.port)}/${to.protocol}`],
     ...warnings.map((warning): Fact => ['Warning', bad(warning)]),
-    ['Outcome', { text: outcomeText, tone: isHealthy ? 'good' : 'bad' }],
+    ['Outcome', outcomeCell(explained)],
     ['Because', summary],
     ['Client', `${clientWords[from.kind]}, because ${from.because}`],
   ];

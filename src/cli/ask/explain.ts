@@ -1,5 +1,5 @@
 /** `fairlead explain`: what happens to a packet, and why. */
-import { explainedOf, explanationBlocks } from '../../ask/views/explanation.ts';
+import { explainedOf, explanationBlocks, isDelivered } from '../../ask/views/explanation.ts';
 import type { Given } from '../command.ts';
 import { asking } from './command.ts';
 import { readTarget } from './names.ts';
@@ -7,10 +7,7 @@ import { readTarget } from './names.ts';
 export const run = asking<'explain'>({
   question: 'explain',
   query: (given) => ({ to: readTarget(given.words[0]!, given), ...fromOf(given) }),
-  isHealthy: (answer) =>
-    explainedOf(answer).every(({ outcome, unreachable }) => {
-      return outcome === 'endpoint' && unreachable.length === 0;
-    }),
+  isHealthy: (answer) => explainedOf(answer).every(isDelivered),
   view: (answer, { wide }) => explanationBlocks(answer, wide),
 });
 

@@ -1,8 +1,8 @@
 /** What becomes of a packet: the question and the answer. */
 import type { Explanation } from '../../ask/explanation.ts';
-import { explanationBlocks } from '../../ask/views/explanation.ts';
+import { explainedOf, explanationBlocks, isDelivered } from '../../ask/views/explanation.ts';
 import { type Html, html } from './html.ts';
-import { blocksHtml } from './parts.ts';
+import { blocksHtml, runbookLink } from './parts.ts';
 
 export function explainForm(to: string, from: string): Html {
   return html`<h2 id="explain">What becomes of a packet?</h2>
@@ -15,6 +15,12 @@ export function explainForm(to: string, from: string): Html {
 }
 
 export function explanationSection(answer: Explanation, to: string, from: string): Html {
-  return html`${explainForm(to, from)}<section>${blocksHtml(explanationBlocks(answer, true), 0)}</section>
+  const failed = explainedOf(answer).find((one) => !isDelivered(one));
+  return html`${explainForm(to, from)}<section>
+${failed && html`<p>${runbookLink(sections[failed.from.kind])}</p>`}
+${blocksHtml(explanationBlocks(answer, true), 0)}</section>
 `;
 }
+
+/** Sections of docs/runbook.md, by client. */
+const sections = { pod: 'from-a-pod', node: 'from-the-node', outside: 'from-outside' } as const;

@@ -56,6 +56,10 @@ describe('a broken cluster', () => {
       (cluster.reasons ?? []).some((one) => ['service_address', 'rule_in_the_way'].includes(one));
     expect(code).toBe(outcome === 'endpoint' && !isUnreachable ? 0 : 1);
     expect((body.unreachable ?? []).length > 0).toBe(isUnreachable);
+    if (outcome === 'endpoint') {
+      const [, shown] = /^Outcome: +(.*)$/m.exec(stdout)!;
+      expect(shown!.startsWith('endpoint, but packets cannot reach')).toBe(isUnreachable);
+    }
     if (outcome === 'refused') expect([status, body.error]).toEqual([404, expect.any(String)]);
     else expect(body.outcome).toBe(outcome);
     if (object !== undefined) expect(stdout).toContain(object);
