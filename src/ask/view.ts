@@ -21,8 +21,8 @@ export type Cell = Part | readonly Part[] | undefined;
 
 export interface Column {
   readonly name: string;
-  /** `number`: aligned right. `later`: hidden on a narrow screen. `wide`: asked for with -o wide. */
-  readonly kind?: 'number' | 'later' | 'wide';
+  /** `number`: aligned right. `wide`: in a terminal with -o wide only. */
+  readonly kind?: 'number' | 'wide';
 }
 
 export interface Table {
@@ -53,6 +53,9 @@ export type Block =
   | { readonly title: string; readonly code: readonly string[] }
   | { readonly title: string; readonly text: string; readonly blocks: readonly Block[] }
   | { readonly text: string };
+
+/** What kubectl prints where there is nothing. */
+export const none = '<none>';
 
 export function bad(text: string): Marked {
   return { text, tone: 'bad' };

@@ -16,6 +16,7 @@ import {
   type Cell,
   type Column,
   type Fact,
+  none,
   type Table,
   tableIf,
 } from '../view.ts';
@@ -31,9 +32,9 @@ export function servicesTable({ items }: ServiceList): Table {
     columns: [
       { name: 'Namespace' },
       { name: 'Name' },
-      { name: 'Type', kind: 'later' },
-      { name: 'Cluster-IP', kind: 'later' },
-      { name: 'Ports', kind: 'later' },
+      { name: 'Type' },
+      { name: 'Cluster-IP' },
+      { name: 'Ports' },
       { name: 'Used', kind: 'number' },
       { name: 'State' },
       { name: 'External-IP', kind: 'wide' },
@@ -50,7 +51,7 @@ export function servicesTable({ items }: ServiceList): Table {
         portsText(item),
         `${used}/${endpoints}`,
         reasons.length > 0 ? bad(state) : state,
-        externalIPs.length === 0 ? '<none>' : externalIPs.join(','),
+        externalIPs.length === 0 ? none : externalIPs.join(','),
       ];
     }),
   };
@@ -137,8 +138,8 @@ function endpointsTable(port: Port): Table {
       { name: 'Endpoint' },
       ...(hasPods ? [{ name: 'Pod' }] : []),
       { name: 'Conditions' },
-      { name: 'Node', kind: 'later' },
-      { name: 'Zone', kind: 'later' },
+      { name: 'Node' },
+      { name: 'Zone' },
       { name: 'Used by' },
       ...(hasShares ? [{ name: 'Share' }] : []),
       ...(isCounted ? [{ name: 'Answered' }] : []),
@@ -184,8 +185,8 @@ function outcomesCell(outcomes: Port['endpoints'][number]['outcomes']): Cell {
 
 const changeColumns: readonly Column[] = [
   { name: 'Changed' },
-  { name: 'Port', kind: 'later' },
-  { name: 'Family', kind: 'later' },
+  { name: 'Port' },
+  { name: 'Family' },
   { name: 'What' },
   { name: 'Endpoints' },
   { name: 'Took', kind: 'number' },

@@ -111,10 +111,10 @@ export function setAsideTable({ setAside }: Status): Table {
     title: 'Refused by the kernel',
     columns: [
       { name: 'Set aside' },
-      { name: 'Family', kind: 'later' },
-      { name: 'Tries', kind: 'later' },
+      { name: 'Family' },
+      { name: 'Tries' },
       { name: 'Next in' },
-      { name: 'Before', kind: 'later' },
+      { name: 'Before' },
       { name: 'Error' },
     ],
     rows: setAside.map((aside): Cell[] => {

@@ -1,6 +1,21 @@
 /** The only style sheet and the only script of the page, which is readable without both. */
 import { createHash } from 'node:crypto';
 
+/** Rows as cards: a cell follows the name of its column. Headings remain as buttons that sort. */
+const cards = (tables: string): string => `
+  ${tables}, ${tables} :is(thead, tbody) { display: block; }
+  ${tables} thead th { display: none; }
+  ${tables} thead tr { display: flex; flex-wrap: wrap; gap: 0 .9rem; }
+  ${tables} thead .sorts { display: block; border: 0; padding: 0; }
+  ${tables} tbody tr { display: flex; flex-wrap: wrap; gap: 0 .9rem; padding: .4rem 0;
+    border-bottom: 1px solid var(--line); }
+  ${tables} tbody :is(th, td) { border: 0; padding: 0; min-width: 0; }
+  ${tables} tbody th { flex-basis: 100%; order: -1; }
+  ${tables} td.num { text-align: left; }
+  ${tables} td:empty { display: none; }
+  ${tables} td::before { content: attr(data-name) ' '; color: var(--dim); font-size: .85rem; }
+`;
+
 export const style = `
 :root { color-scheme: light dark; --back: #fff; --text: #1b1f24; --dim: #57606a; --line: #d0d7de;
   --link: #0550ae; --good: #116329; --bad: #a40e26; --shade: #f6f8fa; }
@@ -44,6 +59,7 @@ th, td { text-align: left; vertical-align: top; padding: .3rem .9rem .3rem 0;
 thead th { color: var(--dim); font-size: .85rem; font-weight: 600; white-space: nowrap; }
 thead th, td { overflow-wrap: break-word; }
 tbody th { font-weight: 600; }
+code { font: .9em ui-monospace, monospace; }
 th.num, td.num { text-align: right; white-space: nowrap; }
 dl { display: grid; grid-template-columns: max-content 1fr; gap: .2rem 1rem; margin: .5rem 0; }
 dt { color: var(--dim); }
@@ -59,16 +75,12 @@ pre { font: .9rem/1.5 ui-monospace, monospace;
 footer { margin-top: 2rem; color: var(--dim); font-size: .85rem; display: flex; flex-wrap: wrap;
   gap: .5rem 1rem; align-items: center; }
 [hidden] { display: none; }
-@media (max-width: 40rem) {
+@media (max-width: 60rem) {${cards('table.many')}}
+@media (max-width: 40rem) {${cards('table')}
   body { padding: .75rem; }
   dl { grid-template-columns: 1fr; gap: 0; }
   dd { margin-bottom: .5rem; }
   header nav { margin-left: 0; }
-  thead th, th.num { white-space: normal; }
-  table { font-size: .875rem; }
-  th, td { padding-right: .5rem; }
-  tbody th { min-width: 6.5rem; }
-  .later { display: none; }
 }
 `;
 
@@ -76,7 +88,8 @@ footer { margin-top: 2rem; color: var(--dim); font-size: .85rem; display: flex; 
 export const script = `
 const pause = document.getElementById('pause');
 const silent = document.getElementById('silent');
-pause.hidden = false;
+const isLive = document.querySelector('[data-live]') !== null;
+pause.hidden = !isLive;
 pause.onclick = () => {
   document.body.classList.toggle('paused');
   pause.textContent = isPaused() ? 'Refresh again' : 'Stop refreshing';
@@ -136,7 +149,7 @@ async function refresh() {
   }
   setTimeout(refresh, 2000);
 }
-setTimeout(refresh, 2000);
+if (isLive) setTimeout(refresh, 2000);
 `;
 
 /**

@@ -1,5 +1,15 @@
 /** Views as HTML, and the parts that all pages have. */
-import type { Block, Cell, Column, Fact, Marked, Moment, Step, Table } from '../../ask/view.ts';
+import {
+  type Block,
+  type Cell,
+  type Column,
+  type Fact,
+  type Marked,
+  type Moment,
+  none,
+  type Step,
+  type Table,
+} from '../../ask/view.ts';
 import { age, grouped } from '../../ask/words.ts';
 import { type Content, Html, html } from './html.ts';
 import { script, style } from './look.ts';
@@ -22,27 +32,53 @@ function blockHtml(block: Block, nowMs: number): Content {
 
 /** A table with a title. The cell at `headAt` is the heading of its row. */
 export function table({ columns, headAt = 0, rest, rows, title }: Table, nowMs: number): Html {
-  const shown = columns.flatMap(({ kind }, i) => (kind === 'wide' ? [] : [i]));
-  const line = (row: readonly Cell[]): Html => {
-    const cells = shown.map((i) => {
-      const content = cellHtml(row[i], nowMs);
-      const kind = classOf(columns[i]!);
-      if (i === headAt) return html`<th scope="row"${kind}>${content}</th>`;
-      return html`<td${kind}>${content}</td>`;
+  const shown = columns.flatMap(({ kind }, i) =>
+    kind === 'wide' && !rows.some((row) => isFilled(row[i])) ? [] : [i],
+  );
+  const content = grid({
+    title,
+    columns: shown.map((i) => columns[i]!),
+    headAt: shown.indexOf(headAt),
+    rows: rows.map((row) => shown.map((i) => cellHtml(row[i], nowMs))),
+  });
+  return html`${content}${rest && html`<p>${rest}</p>`}`;
+}
+
+/** Columns for `-o wide` are seldom filled, and then not shown. */
+function isFilled(cell: Cell): boolean {
+  return cell !== undefined && cell !== '' && cell !== none;
+}
+
+interface Grid {
+  readonly title: string;
+  readonly columns: readonly Column[];
+  readonly headAt: number;
+  readonly rows: readonly (readonly Content[])[];
+}
+
+/** From so many columns on, rows become cards on screens of medium width, too. */
+const manyColumns = 8;
+
+/** On a narrow screen each row is a card, in which cells have the names of their columns. */
+export function grid({ columns, headAt, rows, title }: Grid): Html {
+  const line = (row: readonly Content[]): Html => {
+    const cells = row.map((content, i) => {
+      if (i === headAt) return html`<th scope="row">${content}</th>`;
+      return html`<td data-name="${columns[i]!.name}"${classOf(columns[i]!)}>${content}</td>`;
     });
     return html`<tr>${cells}</tr>
 `;
   };
-  const titles = shown.map((i) => {
-    return html`<th scope="col"${classOf(columns[i]!)}>${columns[i]!.name}</th>`;
+  const titles = columns.map((column) => {
+    return html`<th scope="col"${classOf(column)}>${column.name}</th>`;
   });
-  return html`<div class="wide"><table aria-label="${title}"><thead><tr>${titles}</tr></thead><tbody>
-${rows.map(line)}</tbody></table></div>${rest && html`<p>${rest}</p>`}`;
+  const many = columns.length >= manyColumns ? html` class="many"` : undefined;
+  return html`<div class="wide"><table aria-label="${title}"${many}><thead><tr>${titles}</tr></thead><tbody>
+${rows.map(line)}</tbody></table></div>`;
 }
 
 function classOf({ kind }: Column): Content {
-  if (kind === undefined) return undefined;
-  return html` class="${kind === 'number' ? 'num' : 'later'}"`;
+  return kind === 'number' ? html` class="num"` : undefined;
 }
 
 function cellHtml(cell: Cell, nowMs: number): Content {
@@ -80,6 +116,16 @@ export function servicePath(namespace: string, name: string, isMore = false): st
 export function servicesPath(fields: Readonly<Record<string, string>>): string {
   const given = Object.entries(fields).filter(([, value]) => value !== '');
   return `/?${new URLSearchParams(given)}#services`;
+}
+
+/** The link to a section of the runbook. */
+export function runbookLink(section: string, text = 'What to do'): Html {
+  return html`<a href="/?runbook#${section}">${text}</a>`;
+}
+
+/** Problems, each with its section of the runbook. */
+export function problemList(problems: readonly string[], sections: readonly string[]): Html {
+  return list(problems.map((problem, i) => [problem, ' ', runbookLink(sections[i]!)]));
 }
 
 /** A part of the page that the script renews. */
@@ -132,7 +178,7 @@ export function documentOf({ title, node, json, body }: Page): string {
 <h1><a href="/">Fairlead on ${node}</a></h1>
 <nav aria-label="Parts"><a href="/#services">Services</a> <a href="/#explain">Explain</a>
 <a href="/#changes">Changes</a>
-<a href="/#node">This node</a></nav>
+<a href="/#node">This node</a> <a href="/?runbook">Runbook</a></nav>
 </header>
 <main>
 ${body}</main>

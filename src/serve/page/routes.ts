@@ -30,7 +30,7 @@ const headers = {
 } as const;
 
 const parameters = [
-  ...['namespace', 'q', 'state', 'continue', 'changes', 'service', 'more', 'to', 'from'],
+  ...['namespace', 'q', 'state', 'continue', 'changes', 'service', 'more', 'to', 'from', 'runbook'],
 ];
 
 export async function page(agent: AgentState, asked: Asked): Promise<Reply> {
@@ -54,7 +54,7 @@ function make(agent: AgentState, query: URLSearchParams): Promise<string> {
   if (service !== null) return servicePage(agent, service, query.get('more') === 'true');
   const to = query.get('to');
   if (to !== null) return explainPage(agent, to.trim(), query.get('from')?.trim() ?? '');
-  return frontPage(agent, query);
+  return query.has('runbook') ? runbookPage(agent) : frontPage(agent, query);
 }
 
 async function frontPage(agent: AgentState, query: URLSearchParams): Promise<string> {
@@ -103,6 +103,17 @@ async function explainPage(agent: AgentState, to: string, from: string): Promise
     node: agent.nodeName,
     json: `${endpoints.explain.path}?${query}`,
     body: explanationSection(answer, to, from),
+  });
+}
+
+/** Loaded when it is first asked for. */
+async function runbookPage({ nodeName }: AgentState): Promise<string> {
+  const { runbookSection } = await import('./runbook.ts');
+  return documentOf({
+    title: 'Runbook · Fairlead',
+    node: nodeName,
+    json: endpoints.problems.path,
+    body: await runbookSection(),
   });
 }
 

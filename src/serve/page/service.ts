@@ -3,17 +3,17 @@ import type { ServiceAnswer } from '../../ask/service.ts';
 import { serviceBlocks, serviceFacts } from '../../ask/views/service.ts';
 import { explainForm } from './explain.ts';
 import { type Html, html } from './html.ts';
-import { blocksHtml, facts, list, live, servicePath } from './parts.ts';
+import { blocksHtml, facts, live, problemList, runbookLink, servicePath } from './parts.ts';
 
 /** `isMore`: with what the page asks others for, which is not to be asked every two seconds. */
 export function serviceSection(service: ServiceAnswer, isMore: boolean, nowMs: number): Html {
-  const { name, namespace, ports, problems } = service;
+  const { name, namespace, ports, problems, runbook } = service;
   const key = `${namespace}/${name}`;
   const [first] = ports;
   const content = [
     html`<h2>${key}</h2>`,
     verdict(service),
-    problems.length > 1 ? list(problems.slice(1)) : undefined,
+    problems.length > 1 ? problemList(problems.slice(1), runbook.slice(1)) : undefined,
     facts(serviceFacts(service), nowMs),
     isMore
       ? html`<p>As it was when you asked. <a href="${servicePath(namespace, name)}">Follow it</a></p>`
@@ -24,10 +24,11 @@ export function serviceSection(service: ServiceAnswer, isMore: boolean, nowMs: n
 ${explainForm(first === undefined ? '' : `${key}:${first.port}`, '')}`;
 }
 
-function verdict({ problems, state }: ServiceAnswer): Html {
+function verdict({ problems, runbook, state }: ServiceAnswer): Html {
   const [first] = problems;
   if (first !== undefined) {
-    return html`<p class="verdict bad"><strong class="bad">Unhealthy.</strong> ${first}</p>`;
+    const link = runbookLink(runbook[0]!);
+    return html`<p class="verdict bad"><strong class="bad">Unhealthy.</strong> ${first} ${link}</p>`;
   }
   const words = {
     'in force': 'All of it is in force.',

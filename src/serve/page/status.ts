@@ -4,19 +4,19 @@ import type { Status } from '../../ask/status.ts';
 import { familiesTable, setAsideTable, statusFacts, watchesTable } from '../../ask/views/status.ts';
 import { age, counted, grouped } from '../../ask/words.ts';
 import { type Content, type Html, html } from './html.ts';
-import { facts, list, live, table } from './parts.ts';
+import { facts, list, live, problemList, runbookLink, table } from './parts.ts';
 
 type Change = ChangeList['items'][number];
 
 export function verdict(status: Status, last: Change | undefined, nowMs: number): Html {
-  const { problems, remarks, setAside, healthy } = status;
+  const { problems, remarks, runbook, setAside, healthy } = status;
   const troubled = troubledServices(status);
   const sentence = healthy
     ? html`<strong class="good">Proxy healthy.</strong> ${summary(status)}${lastChange(last, nowMs)}.`
-    : html`<strong class="bad">Proxy unhealthy.</strong> ${problems[0]}${troubled && [' ', troubled, '.']}`;
+    : html`<strong class="bad">Proxy unhealthy.</strong> ${problems[0]} ${runbookLink(runbook[0]!)}${troubled && ['. ', troubled, '.']}`;
   return live('status', [
     html`<p class="verdict${healthy ? '' : ' bad'}">${sentence}</p>`,
-    problems.length > 1 ? list(problems.slice(1)) : undefined,
+    problems.length > 1 ? problemList(problems.slice(1), runbook.slice(1)) : undefined,
     remarks.length > 0 ? html`<h2>Worth knowing</h2>${list(remarks)}` : undefined,
     setAside.length > 0
       ? [html`<h2>Refused by the kernel</h2>`, table(setAsideTable(status), nowMs)]

@@ -1,6 +1,9 @@
 import { createHash } from 'node:crypto';
+import { readFileSync } from 'node:fs';
 import { request } from 'node:http';
 import { afterEach, describe, expect, it } from 'vitest';
+import { reasonSections } from '../../../../src/ask/problem-reasons.ts';
+import { runbookSection } from '../../../../src/serve/page/runbook.ts';
 import { type Change, resources } from '../../../../src/state/change.ts';
 import { type Running, started, web } from '../../agent/running.ts';
 import { node, ready, service, slice, unready } from '../../state/build.ts';
@@ -53,8 +56,9 @@ describe('the web page', () => {
     const document = await opened();
     expect(document.texts('title')).toEqual(['node-a: unhealthy · Fairlead']);
     expect(document.texts('p')[0]).toBe(
-      'Proxy unhealthy. The kernel refuses 1 Service port. 1 Service has problems.',
+      'Proxy unhealthy. The kernel refuses 1 Service port. What to do. 1 Service has problems.',
     );
+    expect(hrefOf(document, 'What to do')).toBe('/?runbook#the-kernel-refuses-a-service');
     expect(document.rows('Refused by the kernel')).toMatchObject([
       { 'Set aside': 'ns/other:http/TCP', Family: 'IPv4', Before: 'none' },
     ]);
@@ -133,7 +137,9 @@ describe('the list of Services on the page', () => {
     ]);
     expect(first.rows('Recent changes')).toMatchObject([{ What: 'came', Endpoints: '0 to 1' }]);
     const last = await opened('?service=ns/web-19');
-    expect(last.texts('p')[0]).toMatch(/^Unhealthy\. .* its only endpoint is not ready\.$/);
+    expect(last.texts('p')[0]).toMatch(
+      /^Unhealthy\. .* its only endpoint is not ready\. What to do$/,
+    );
     expect(last.rows('Endpoints of http 80/TCP, IPv4')).toMatchObject([
       { Endpoint: '10.244.0.2:8080', 'Used by': 'nobody', 'Why not': 'is not ready' },
     ]);
@@ -215,6 +221,7 @@ describe('the form of the page that explains a packet', () => {
       'node',
     ]);
     expect(document.texts('dd').slice(0, 2)).toEqual(['to 10.97.0.0:80/TCP', 'rejected']);
+    expect(hrefOf(document, 'What to do')).toBe('/?runbook#from-the-node');
     expect(document.all('ol')).toHaveLength(1);
   });
 
@@ -229,6 +236,41 @@ describe('the form of the page that explains a packet', () => {
     const response = await app.get('metrics', '/?to=ns/none:80');
     expect(response.status).toBe(404);
     expect(new Document(await response.text()).texts('h2')).toEqual(['No answer']);
+  });
+});
+
+describe('the runbook on the page', () => {
+  it('has the section of each problem, and of each link in it', async () => {
+    await running();
+    await refused('other');
+    const link = hrefOf(await opened('?service=ns/other'), 'What to do')!;
+    const runbook = await opened(link.slice(1).split('#')[0]);
+    expect(runbook.errors).toEqual([]);
+    const ids = runbook.elements.flatMap((element) => attribute(element, 'id') ?? []);
+    expect(new Set(ids).size).toBe(ids.length);
+    const within = runbook
+      .all('a')
+      .flatMap((one) => /^#(.*)/.exec(attribute(one, 'href')!)?.[1] ?? []);
+    expect(within.length).toBeGreaterThan(20);
+    const named = [...within, link.split('#')[1], ...Object.values(reasonSections)];
+    expect(named.filter((one) => !ids.includes(one!))).toEqual([]);
+  });
+
+  it('contains every command and every row of the document', async () => {
+    await running();
+    const text = textOf((await opened('?runbook')).all('main')[0]!);
+    const runbook = readFileSync('docs/runbook.md', 'utf8');
+    const lines = runbook.split('\n').map((line) => line.replace(/\[([^\]]*)\]\([^)]*\)/g, '$1'));
+    const words = lines.flatMap((line) => line.match(/[A-Za-z]{4,}/g) ?? []);
+    expect(words.length).toBeGreaterThan(3000);
+    expect(words.filter((word) => !text.includes(word))).toEqual([]);
+    expect(text).not.toMatch(/\]\(|```/);
+  });
+
+  it('is missing from an installation without the file', async () => {
+    await expect(runbookSection('/nowhere/runbook.md')).rejects.toThrow(
+      'the runbook is not part of this installation: /nowhere/runbook.md: ENOENT',
+    );
   });
 });
 
