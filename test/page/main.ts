@@ -3,15 +3,22 @@ import assert from 'node:assert/strict';
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { type Browser, type BrowserContextOptions, chromium, type Page } from 'playwright-core';
+import { parseArgs } from 'node:util';
+import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
+import { openBrowser } from './browser.ts';
 import { addEndpoint, writeCluster } from './cluster.ts';
+import { checkLayout } from './layout.ts';
 import { measurePicture } from './picture.ts';
 import { address, Program } from './program.ts';
 
-const folder = process.argv[2] ?? 'build/page';
-const sizes = [1000, 10_000];
-const desktop = { width: 1280, height: 720 };
-const tablet = { width: 768, height: 1024 };
+const { positionals, values } = parseArgs({
+  allowPositionals: true,
+  options: { whole: { type: 'boolean', default: false } },
+});
+const folder = positionals[0] ?? 'build/page';
+const sizes = values.whole ? [1000, 10_000] : [200];
+const desktop = { width: 1440, height: 900 };
+const tablet = { width: 800, height: 1024 };
 const phone = { width: 390, height: 844 };
 /** The page is asked again every two seconds. */
 const soonMs = 6000;
@@ -31,19 +38,14 @@ const paths: Readonly<Record<string, string>> = {
   search: '/?q=cart&state=unhealthy',
   changes: '/?changes=200#changes',
   explain: '/?to=team-0/cache-7:80&from=node',
+  runbook: '/?runbook#from-outside',
 };
 
 /** Reads all manifests again, so it is not asked as often as the others. */
 const rare = { more: '/?service=team-0/cache-7&more=true' };
 
 mkdirSync(folder, { recursive: true });
-const browser = await chromium.launch({
-  executablePath: '/usr/bin/chromium',
-  args: [
-    ...['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run'],
-    ...['--disable-background-networking', '--disable-component-update', '--disable-sync'],
-  ],
-});
+const browser = await openBrowser();
 try {
   await measurePicture(browser, folder);
   for (const services of sizes) await look(browser, services);
@@ -57,16 +59,18 @@ async function look(browser: Browser, services: number): Promise<void> {
   const program = new Program(manifests);
   try {
     await program.ready(services);
-    await measure(services);
+    if (values.whole) await measure(services);
     for (const [name, path] of Object.entries({ ...paths, ...rare })) {
       for (const [view, options] of Object.entries(views)) {
         const page = await open(browser, path, options);
+        await checkLayout(page, `${path} for ${view}`);
         await page.screenshot({ path: join(folder, `${name}-${services}-${view}.png`) });
         await page.context().close();
       }
     }
     await withoutScripts(browser);
     await keyboard(browser);
+    await links(browser);
     await sorting(browser);
     await renewal(browser, manifests);
     await silence(browser, program);
@@ -127,6 +131,17 @@ async function keyboard(browser: Browser): Promise<void> {
   await page.waitForURL('**/?namespace=&q=cart-7**');
   const rows = page.getByRole('table', { name: 'Services' }).getByRole('row');
   assert.ok((await rows.count()) > 1);
+  await page.context().close();
+}
+
+/** A problem leads to its section of the runbook, which is at the top of the screen then. */
+async function links(browser: Browser): Promise<void> {
+  const page = await open(browser, paths.service!, { viewport: phone });
+  await page.getByRole('link', { name: 'What to do' }).first().click();
+  const heading = page.getByRole('heading', { name: 'From outside' });
+  await heading.waitFor();
+  const { y } = (await heading.boundingBox())!;
+  assert.ok(y >= 0 && y < phone.height / 2, `the section is ${y} px down`);
   await page.context().close();
 }
 
