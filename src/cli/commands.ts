@@ -404,6 +404,19 @@ const demo: Command = {
   load: () => import('../tools/demo/demo.ts'),
 };
 
+const cluster: Command = {
+  words: ['cluster'],
+  group: 'other',
+  summary: 'Print kubectl fairlead, which asks all nodes',
+  meaning:
+    'Print kubectl-fairlead, the plugin of kubectl of this release: a shell script that asks the ' +
+    'Fairlead of every node, with the rights of whoever runs it.',
+  exitCodes: '0 success, 2 wrong usage',
+  isRaw: true,
+  examples: ['fairlead cluster > kubectl-fairlead'],
+  load: () => import('./cluster.ts'),
+};
+
 const completion: Command = {
   words: ['completion'],
   group: 'other',
@@ -446,7 +459,7 @@ const complete: Command = {
 export const commands: readonly Command[] = [
   ...[status, serviceList, serviceShow, serviceCheck, problems, explain, trace, diff, top],
   ...[preflight, shadow, bundle, connectTime, tables, run],
-  ...[validate, convert, demo, completion, version, help, complete, nodeReport],
+  ...[cluster, validate, convert, demo, completion, version, help, complete, nodeReport],
 ];
 
 /** The commands for people. */

@@ -1,4 +1,5 @@
 /** What command lines mean, and which of them are wrong; the answers are other tests'. */
+import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { readArguments } from '../../../src/cli/arguments.ts';
 import { fullName } from '../../../src/cli/command.ts';
@@ -53,6 +54,19 @@ describe('the table of commands', () => {
 
   it('has a module to run for each command', async () => {
     for (const { load } of commands) expect((await load()).run).toBeInstanceOf(Function);
+  });
+});
+
+describe('fairlead cluster', () => {
+  it('prints the plugin that asks all nodes', async () => {
+    const { code, stdout } = await run('cluster');
+    expect([code, stdout]).toEqual([0, readFileSync('deploy/kubectl-fairlead', 'utf8')]);
+  });
+
+  it('names what to type for a question about all nodes, and asks none', async () => {
+    const { code, stderr, stdout } = await run('cluster', 'service', 'shop/web', '-o', 'wide');
+    expect([code, stdout]).toEqual([2, '']);
+    expect(stderr).toContain('ask "kubectl fairlead service shop/web -o wide"');
   });
 });
 
