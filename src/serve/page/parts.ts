@@ -56,7 +56,7 @@ interface Grid {
   readonly rows: readonly (readonly Content[])[];
 }
 
-/** From so many columns on, rows become cards on screens of medium width, too. */
+/** With at least this many columns, rows are cards on screens of medium width, too. */
 const manyColumns = 8;
 
 /** On a narrow screen each row is a card, in which cells have the names of their columns. */
