@@ -1,4 +1,4 @@
-/** Files that are shipped with the program as they are. `scripts/build-program` puts them next to it. */
+/** Files that are shipped with the program, which `scripts/build-program` puts next to it. */
 import { extname, join } from 'node:path';
 
 /** Where they are in the repository. */

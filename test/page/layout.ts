@@ -39,7 +39,8 @@ const measure = `(() => {
   pieces.forEach((a, i) => {
     for (let k = i + 1; k < pieces.length && pieces[k].top < a.bottom; k += 1) {
       const b = pieces[k];
-      if (Math.min(a.right, b.right) - Math.max(a.left, b.left) > 1) over.push(a.text + ' | ' + b.text);
+      const sharedPx = Math.min(a.right, b.right) - Math.max(a.left, b.left);
+      if (sharedPx > 1) over.push(a.text + ' | ' + b.text);
     }
   });
   const isNameless = (cell) =>

@@ -1,4 +1,4 @@
-/** The parts of Markdown that the runbook uses, as HTML: headings, paragraphs, tables, code, links. */
+/** The Markdown of the runbook as HTML: headings, paragraphs, tables, code, links. */
 import { type Content, Html, html } from './html.ts';
 import { grid } from './parts.ts';
 
