@@ -48,7 +48,7 @@ const measure = `(() => {
     !getComputedStyle(cell, '::before').content.includes(cell.dataset.name);
   return {
     wide: [
-      ...pieces.filter(({ left, right }) => left < 0 || right > rightPx + 1).map(({ text }) => text),
+      ...pieces.filter((one) => one.left < 0 || one.right > rightPx + 1).map((one) => one.text),
       ...inner.filter((one) => one.scrollWidth > one.clientWidth + 1).map(name),
     ],
     hidden: cells.filter((cell) => !isShown(cell)).map(name),
