@@ -3,7 +3,8 @@
  * endpoint has a number of slots, and every data path draws slots. Pure.
  */
 import type { EndpointKey, EndpointList } from '../net/endpoint-list.ts';
-import { hashTable } from './hash-table.ts';
+import { hashTableInSteps } from './hash-table.ts';
+import { finish } from './steps.ts';
 
 /**
  * How a slot is drawn for a new connection:
@@ -95,10 +96,15 @@ export interface DealInput {
 export const serviceSlotsMax = 65_536;
 
 /** Undefined: every endpoint has one slot, and nothing is asked for. */
-export function dealOf(
+export function dealOf(input: DealInput, pools: Pools): Deal | undefined {
+  return finish(dealInSteps(input, pools));
+}
+
+/** Like `dealOf`, in steps, because a table of `maglev` takes long. */
+export function* dealInSteps(
   { asked, canRemember, here, slotsMax, starting, weights }: DealInput,
   pools: Pools,
-): Deal | undefined {
+): Generator<undefined, Deal | undefined> {
   const hasWeights = weights !== undefined || starting !== undefined;
   if (asked === undefined && !hasWeights) return undefined;
   const because = whyNot(asked, { canRemember, here, hasWeights });
@@ -106,17 +112,17 @@ export function dealOf(
   const balance = isDone ? (asked ?? 'random') : 'random';
   const areIgnored = hasWeights && balance === 'random' && !canWeigh(here);
   const isTable = balance === 'maglev' && (here?.usesTables ?? true);
-  const slots = (list: EndpointList): EndpointList => {
+  const slots = function* (list: EndpointList): Generator<undefined, EndpointList> {
     if (list.length < 2) return list;
     const own = areIgnored
       ? weightsIn(list, undefined, undefined)
       : weightsIn(list, weights, starting);
-    if (isTable) return hashTable(list, own, slotsMax);
+    if (isTable) return yield* hashTableInSteps(list, own, slotsMax);
     const counts = starting === undefined ? slotCounts : steadyCounts;
     return spread(list, counts(own, slotsMax));
   };
-  const cluster = slots(pools.cluster);
-  const local = pools.local === pools.cluster ? cluster : slots(pools.local);
+  const cluster = yield* slots(pools.cluster);
+  const local = pools.local === pools.cluster ? cluster : yield* slots(pools.local);
   const isPlain = cluster === pools.cluster && local === pools.local;
   if (asked === undefined && isPlain && !areIgnored) return undefined;
   return { asked, balance, because, cluster, local };

@@ -5,6 +5,7 @@
  * same table of the same endpoints, and few slots change hands when an endpoint comes or goes.
  */
 import { type EndpointList, endpointBytes } from '../net/endpoint-list.ts';
+import { finish } from './steps.ts';
 
 /**
  * Sizes of tables: primes, so that every step leads through all slots. The size does not depend on
@@ -31,34 +32,48 @@ export function hashTable(
   weights: readonly number[],
   slotsMax: number,
 ): EndpointList {
-  const size = sizeFor(list.length, slotsMax);
-  return size === 0 ? list : list.picked(fill(list, weights, size));
+  return finish(hashTableInSteps(list, weights, slotsMax));
 }
 
-function fill(list: EndpointList, weights: readonly number[], size: number): Uint32Array {
+/** The endpoints, or slots, of one step: a few hundredths of a millisecond. */
+const itemsAStep = 128;
+
+/** Like `hashTable`, in steps: a table of 65,521 slots takes tens of milliseconds. */
+export function* hashTableInSteps(
+  list: EndpointList,
+  weights: readonly number[],
+  slotsMax: number,
+): Generator<undefined, EndpointList> {
+  const size = sizeFor(list.length, slotsMax);
+  if (size === 0) return list;
   const stride = endpointBytes[list.family];
   const next = new Uint32Array(list.length);
   const step = new Uint32Array(list.length);
   for (let i = 0; i < list.length; i += 1) {
     next[i] = hash(list.latin1, i * stride, stride, 0x811c9dc5) % size;
     step[i] = 1 + (hash(list.latin1, i * stride, stride, 0x9747b28c) % (size - 1));
+    if (i % itemsAStep === 0) yield;
   }
+  const order = yield* turns(weights, size);
   const taken = new Uint8Array(size);
   const slots = new Uint32Array(size);
-  for (const i of turns(weights, size)) {
+  for (let turn = 0; turn < size; turn += 1) {
+    const i = order[turn]!;
     while (taken[next[i]!] === 1) next[i] = (next[i]! + step[i]!) % size;
-    taken[next[i]!] = 1;
-    slots[next[i]!] = i;
+    const slot = next[i]!;
+    taken[slot] = 1;
+    slots[slot] = i;
+    if (turn % itemsAStep === 0) yield;
   }
-  return slots;
+  return list.picked(slots);
 }
 
 /**
- * Who takes the next slot, `size` times. There are rounds, and an endpoint has a turn in each round
- * in which the sum of its weights comes to another multiple of the greatest weight. That is not
- * played round by round: with one great weight among thousands, few have a turn in a round.
+ * Who takes the next slot, at least `size` times. There are rounds, and an endpoint has a turn in
+ * each round in which the sum of its weights comes to another multiple of the greatest weight. That
+ * is not played round by round: with one great weight among thousands, few have a turn in a round.
  */
-function turns(weights: readonly number[], size: number): Uint32Array {
+function* turns(weights: readonly number[], size: number): Generator<undefined, Uint32Array> {
   const most = weights.reduce((a, b) => Math.max(a, b));
   const turnsUntil = (round: number): number =>
     weights.reduce((all, weight) => all + Math.floor((round * weight) / most), 0);
@@ -67,17 +82,42 @@ function turns(weights: readonly number[], size: number): Uint32Array {
     const middle = (few + rounds) >> 1;
     if (turnsUntil(middle) < size) few = middle;
     else rounds = middle;
+    yield;
   }
-  /** Round and endpoint in one number, so that sorting it is fast. */
-  const order = new Float64Array(turnsUntil(rounds));
-  let at = 0;
-  weights.forEach((weight, i) => {
-    for (let turn = 1; turn * most <= rounds * weight; turn += 1) {
-      order[at] = Math.ceil((turn * most) / weight) * weights.length + i;
-      at += 1;
-    }
+  /** First the number of turns of each round, then where the next one of the round stands. */
+  const at = new Uint32Array(rounds + 2);
+  yield* eachTurn(weights, most, rounds, (round) => {
+    at[round]! += 1;
   });
-  return Uint32Array.from(order.sort().subarray(0, size), (one) => one % weights.length);
+  let sum = 0;
+  for (let round = 0; round < at.length; round += 1) {
+    const count = at[round]!;
+    at[round] = sum;
+    sum += count;
+  }
+  const order = new Uint32Array(sum);
+  yield* eachTurn(weights, most, rounds, (round, i) => {
+    order[at[round]!] = i;
+    at[round]! += 1;
+  });
+  return order;
+}
+
+/** Calls `turn` with the round of each turn of endpoint `i`, one endpoint after another. */
+function* eachTurn(
+  weights: readonly number[],
+  most: number,
+  rounds: number,
+  turn: (round: number, i: number) => void,
+): Generator<undefined> {
+  for (let i = 0, done = 0; i < weights.length; i += 1) {
+    const weight = weights[i]!;
+    for (let k = 1; k * most <= rounds * weight; k += 1, done += 1) {
+      // The quotient of rounded products may be a little more than `rounds`.
+      turn(Math.min(rounds + 1, Math.ceil((k * most) / weight)), i);
+      if (done % itemsAStep === 0) yield;
+    }
+  }
 }
 
 /** FNV-1a, and then the end of MurmurHash3, so that adjacent addresses have nothing in common. */

@@ -20,7 +20,7 @@ import {
 } from './budget.ts';
 import { CandidateIndex, type Candidates, portKey, portsAStep } from './candidates.ts';
 import { categorise, type Pools } from './categorise.ts';
-import { type DealingHere, dealOf, type Starting, serviceSlotsMax } from './deal.ts';
+import { type DealingHere, dealInSteps, type Starting, serviceSlotsMax } from './deal.ts';
 import { allowedExternalIPs, type ExternalIPRules } from './external-ips.ts';
 import type { NodeSockets } from './node-sockets.ts';
 import { hasFamily, healthCheckNodePort, type PortPolicy, portPolicies } from './policy.ts';
@@ -109,7 +109,9 @@ export function* resolveInSteps(
     }
     for (let i = 0; i < part.ports.length; i += 1) {
       if (i > 0) yield;
-      forwardings.push(part.forwarding(part.ports[i]!, record));
+      const port = part.ports[i]!;
+      const asks = part.asksForDeal(port);
+      forwardings.push(asks ? yield* part.dealt(port, record) : part.plain(port, record));
     }
     excess.push(...part.excess);
   }
@@ -129,6 +131,12 @@ function* firstOfEachName(
   return first.size === ports.length ? ports : [...first.values()];
 }
 
+interface Gathered {
+  readonly policy: PortPolicy;
+  readonly candidates: Candidates;
+  readonly pools: Pools;
+}
+
 /** A Service in one family: what its ports share, within the limits. */
 class FamilyPart {
   readonly excess: Excess[] = [];
@@ -145,6 +153,8 @@ class FamilyPart {
   #nodePortsLeft: number;
   /** The remaining ports with session affinity or round-robin. */
   #rememberingPortsLeft: number;
+  /** The most slots of one pool. */
+  readonly #slotsMax: number;
   /** The most endpoints of one port. */
   #endpointsMax = Number.POSITIVE_INFINITY;
 
@@ -163,6 +173,7 @@ class FamilyPart {
     this.ports = firstOf(ports, got.ports);
     this.#addresses = firstOf(addresses, got.addresses);
     this.#nodePortsLeft = got.nodePorts;
+    this.#slotsMax = Math.floor(serviceSlotsMax / Math.max(1, this.#frontendCount()));
     const asked = allotFrontends(ports, addresses.length, noLimits.frontends);
     this.#note('frontends', countFrontends(asked), limits.frontends);
     this.#rememberingPortsLeft = limits.affinityPorts;
@@ -223,16 +234,39 @@ class FamilyPart {
     return true;
   }
 
-  forwarding(port: ServicePort, record?: (seen: Seen) => void): Forwarding {
-    const { namespace, name } = this.#service;
+  /** Whether connections of the port may have to be shared out in another way than evenly. */
+  asksForDeal(port: ServicePort): boolean {
+    const { balancing } = this.#service;
+    return balancing !== undefined || this.#candidates.weights(port) !== undefined;
+  }
+
+  plain(port: ServicePort, record?: (seen: Seen) => void): Forwarding {
+    return this.#forwarding(port, this.#gathered(port), undefined, record);
+  }
+
+  *dealt(port: ServicePort, record?: (seen: Seen) => void): Generator<undefined, Forwarding> {
+    const gathered = this.#gathered(port);
+    const deal = yield* this.#deal(port, gathered.pools);
+    return this.#forwarding(port, gathered, deal, record);
+  }
+
+  #gathered(port: ServicePort): Gathered {
     const policy = this.#policies[port.nodePort === 0 ? 'inside' : 'outside'];
     const candidates = this.#candidates.gather(port, this.#endpointsMax);
-    const pools = categorise(candidates, policy);
+    return { policy, candidates, pools: categorise(candidates, policy) };
+  }
+
+  #forwarding(
+    port: ServicePort,
+    { candidates, policy, pools }: Gathered,
+    deal: Forwarding['deal'],
+    record: ((seen: Seen) => void) | undefined,
+  ): Forwarding {
+    const { namespace, name } = this.#service;
     // Field by field: with a spread, V8 would keep a second object for the properties.
     const servicePort = { namespace, name, port: port.name, protocol: port.protocol };
-    const key = forwardingKey(servicePort);
     const forwarding: Forwarding = {
-      key,
+      key: forwardingKey(servicePort),
       servicePort,
       family: this.#family,
       frontends: this.#frontends(port, treatments(policy, pools)),
@@ -245,22 +279,25 @@ class FamilyPart {
       nodeInSourceRanges: this.#shared.nodeInSourceRanges,
       healthCheckNodePort: this.#shared.healthCheckNodePort,
       rulesOnly: this.#service.rulesOnly,
-      deal: this.#deal(port, key, pools),
+      deal,
     };
     record?.({ port, policy, candidates, forwarding });
     return forwarding;
   }
 
-  #deal(port: ServicePort, key: string, pools: Pools): Forwarding['deal'] {
+  /** To be asked before `#affinityTimeoutSeconds` of the same port. */
+  *#deal(port: ServicePort, pools: Pools): Generator<undefined, Forwarding['deal']> {
+    const { namespace, name } = this.#service;
     const { balance: asked, slowStartMs } = this.#service.balancing ?? {};
     const weights = this.#candidates.weights(port);
     const { dealing: here } = this.#context;
+    const key = forwardingKey({ namespace, name, port: port.name, protocol: port.protocol });
     const starting =
       slowStartMs === undefined ? undefined : this.#context.starting?.(this.#family, key);
     if (asked === undefined && weights === undefined && starting === undefined) return undefined;
-    const slotsMax = Math.floor(serviceSlotsMax / Math.max(1, this.#frontendCount()));
-    const canRemember = this.#rememberingPortsLeft >= 0;
-    return dealOf({ asked, weights, starting, slotsMax, here, canRemember }, pools);
+    const canRemember = this.#rememberingPortsLeft > 0;
+    const slotsMax = this.#slotsMax;
+    return yield* dealInSteps({ asked, weights, starting, slotsMax, here, canRemember }, pools);
   }
 
   /** The affinity timeout of the next port; 0 = none, also when the limit is reached. */

@@ -14,7 +14,7 @@ import {
   slotsOfEach,
   spread,
 } from '../../../src/state/deal.ts';
-import { hashTable, standardSize } from '../../../src/state/hash-table.ts';
+import { hashTable, hashTableInSteps, standardSize } from '../../../src/state/hash-table.ts';
 import { keepSlots } from '../../../src/state/pool.ts';
 import { resolve } from '../../../src/state/resolve.ts';
 import type { Forwarding } from '../../../src/state/types.ts';
@@ -223,6 +223,21 @@ describe('the table of maglev', () => {
     );
   });
 
+  it.each([
+    ['equal weights', equal(2000)],
+    ['one great weight', [65_535, ...upTo(1999).map(() => 1)]],
+  ])('is made in small steps: %s', (_, weights) => {
+    const list = pool(...upTo(2000));
+    const steps = hashTableInSteps(list, weights, everywhere);
+    let count = 0;
+    let step = steps.next();
+    for (; !step.done; step = steps.next()) count += 1;
+    expect(step.value.length).toBe(65_521);
+    // Who has which turn is looked at twice, and then the turns are taken.
+    expect(count).toBeGreaterThan((3 * 65_521) / 128);
+    expect(step.value.equals(hashTable(list, weights, everywhere))).toBe(true);
+  });
+
   it('has as many slots as are allowed, and one for each endpoint if it can', () => {
     expect(hashTable(pool(1, 2, 3), equal(3), 1000).length).toBe(509);
     expect(hashTable(pool(1, 2, 3), equal(3), 2).length).toBe(3);
@@ -366,6 +381,16 @@ describe('the deal of a Service', () => {
     expect([slots(1), slots(16), slots(17), slots(200), slots(20_000)]).toEqual([
       4093, 4093, 2039, 251, 2,
     ]);
+  });
+
+  it('has as many slots at each of its ports, all of which count with their node ports', () => {
+    const ports = portsOf(16).map((port, i) => ({ ...port, nodePort: 30_000 + i }));
+    const asked = service({ balancing: { balance: 'maglev' }, type: 'NodePort', ports });
+    const one = sliced(undefined, { '10.0.0.1': ready, '10.0.0.2': ready });
+    const slices = [{ ...one, ports: ports.map(({ name }) => slicePort(name, 8080)) }];
+    const lengths = resolve(asked, slices, context).map(({ deal }) => deal!.cluster.length);
+    expect(new Set(lengths)).toEqual(new Set([2039]));
+    expect(lengths).toHaveLength(16);
   });
 
   it('takes no turns where more ports remember something than may', () => {
