@@ -1,4 +1,7 @@
-/** Lives in which frontends change hands, for a fake kernel or a real one. */
+/**
+ * Lives in which frontends change hands and shares of endpoints grow, for a fake kernel or a real
+ * one.
+ */
 import fc from 'fast-check';
 import { expect } from 'vitest';
 import type { Kernel } from '../../../src/kernel/kernel.ts';
@@ -6,6 +9,7 @@ import { iptablesMode } from '../../../src/modes/iptables/mode.ts';
 import { ipvsMode } from '../../../src/modes/ipvs/mode.ts';
 import type { Environment, Planner, ProxyMode } from '../../../src/modes/mode.ts';
 import { nftablesMode } from '../../../src/modes/nftables/mode.ts';
+import { type Balance, balances, type DealingHere } from '../../../src/state/deal.ts';
 import type { EndpointSlice, Service } from '../../../src/state/types.ts';
 import type { Fault } from '../../fake/kernel.ts';
 import { WrittenSockets } from '../../fake/sockets.ts';
@@ -28,11 +32,17 @@ interface Spec {
   readonly hosts: readonly number[];
   readonly createdMs: number;
   readonly sticky: boolean;
+  readonly balance: Balance | undefined;
+  readonly slowStartMs: number | undefined;
+  /** Of the hosts with even numbers, and of the others. */
+  readonly weights: readonly [number, number];
 }
 
 export type Step =
   | { readonly kind: 'service'; readonly at: number; readonly to: Spec | undefined }
   | { readonly kind: 'shift'; readonly at: number; readonly by: number }
+  /** Endpoints come and go, and nothing else changes. */
+  | { readonly kind: 'scale'; readonly at: number; readonly hosts: readonly number[] }
   | { readonly kind: 'swap'; readonly at: number; readonly with: number }
   | { readonly kind: 'fault'; readonly code: string; readonly at: number }
   | { readonly kind: 'cut'; readonly bytes: number }
@@ -43,15 +53,20 @@ const at = fc.nat(serviceCount - 1);
 /** Last octets of external and load-balancer addresses; the last is the node's own. */
 const octets = [1, 2, 200];
 const addresses = fc.uniqueArray(fc.constantFrom(...octets), { maxLength: 3 });
+const hosts = fc.uniqueArray(fc.nat(8), { maxLength: 4 });
+const weight = fc.constantFrom(0, 10, 100, 100, 250);
 const spec: fc.Arbitrary<Spec> = fc.record({
   ports: fc.uniqueArray(fc.constantFrom(1, 2, 3, 4, 5, 6, -1, -2), { minLength: 1, maxLength: 6 }),
   nodePorts: fc.uniqueArray(fc.constantFrom(1, 2, 3, 4), { maxLength: 4 }),
   externalIPs: addresses,
   loadBalancerIPs: addresses,
   clusterIP: fc.nat(serviceCount - 1),
-  hosts: fc.uniqueArray(fc.nat(8), { maxLength: 4 }),
+  hosts,
   createdMs: fc.nat(3),
   sticky: fc.boolean(),
+  balance: fc.option(fc.constantFrom(...balances), { nil: undefined, freq: 1 }),
+  slowStartMs: fc.constantFrom(undefined, 10_000, 30_000),
+  weights: fc.tuple(weight, weight),
 });
 export const anyStep: fc.Arbitrary<Step> = fc.oneof(
   { weight: 3, arbitrary: fc.record({ kind: fc.constant('service' as const), at, to: spec }) },
@@ -64,6 +79,7 @@ export const anyStep: fc.Arbitrary<Step> = fc.oneof(
       by: fc.constantFrom(-2, -1, 1, 2),
     }),
   },
+  { weight: 4, arbitrary: fc.record({ kind: fc.constant('scale' as const), at, hosts }) },
   { weight: 2, arbitrary: fc.record({ kind: fc.constant('swap' as const), at, with: at }) },
   fc.record({
     kind: fc.constant('fault' as const),
@@ -71,11 +87,11 @@ export const anyStep: fc.Arbitrary<Step> = fc.oneof(
     at,
   }),
   fc.record({ kind: fc.constant('cut' as const), bytes: fc.constantFrom(1, 400, 1500, 100_000) }),
-  fc.record({ kind: fc.constant('wait' as const), ms: fc.constantFrom(0, 5, 1000, 3000) }),
+  fc.record({ kind: fc.constant('wait' as const), ms: fc.constantFrom(0, 5, 1000, 3000, 12_000) }),
   fc.record({ kind: fc.constant('crash' as const) }),
 );
 
-function serviceOf(i: number, { hosts, sticky, ...to }: Spec): Service {
+function serviceOf(i: number, { sticky, ...to }: Spec): Service {
   return service({
     namespace: 'default',
     name: `web-${i}`,
@@ -85,6 +101,7 @@ function serviceOf(i: number, { hosts, sticky, ...to }: Spec): Service {
     externalIPs: to.externalIPs.map((n) => `192.0.2.${n}`),
     loadBalancerIPs: to.loadBalancerIPs.map((n) => `192.0.2.${n}`),
     affinityTimeoutSeconds: sticky ? 600 : 0,
+    balancing: balancingOf(to),
     ports: to.ports.map((number, p) => ({
       name: `p${p}`,
       protocol: number < 0 ? 'UDP' : 'TCP',
@@ -94,19 +111,30 @@ function serviceOf(i: number, { hosts, sticky, ...to }: Spec): Service {
   });
 }
 
-function sliceOf(i: number, { hosts, ports }: Spec): EndpointSlice {
-  const endpoints = Object.fromEntries(hosts.map((host) => [`10.244.${i}.${host + 1}`, ready]));
-  return slice(endpoints, {
-    key: `default/web-${i}-1`,
-    service: `default/web-${i}`,
-    family: 'IPv4',
-    ports: ports.map((number, p) => slicePort(`p${p}`, 8000 + p, number < 0 ? 'UDP' : 'TCP')),
+function balancingOf({ balance, slowStartMs }: Pick<Spec, 'balance' | 'slowStartMs'>) {
+  if (slowStartMs !== undefined) return { balance, slowStartMs };
+  return balance && { balance };
+}
+
+/** One EndpointSlice for each weight. */
+function slicesOf(i: number, { hosts, ports, weights }: Spec): EndpointSlice[] {
+  return weights.map((weight, parity) => {
+    const own = hosts.filter((host) => host % 2 === parity);
+    return slice(Object.fromEntries(own.map((host) => [`10.244.${i}.${host + 1}`, ready])), {
+      key: `default/web-${i}-${parity}`,
+      service: `default/web-${i}`,
+      family: 'IPv4',
+      ports: ports.map((number, p) => slicePort(`p${p}`, 8000 + p, number < 0 ? 'UDP' : 'TCP')),
+      weight,
+    });
   });
 }
 
 export interface Subject {
   readonly name: string;
   readonly planner: (environment: Environment, sockets: WrittenSockets) => Planner;
+  /** How it can share connections out, on a kernel that lacks nothing; default: in every way. */
+  readonly dealing?: DealingHere | undefined;
   /** What of it may be refused; default: anything. */
   readonly faults?: Pick<Fault, 'forKind'>;
 }
@@ -125,6 +153,7 @@ function subjectOf(mode: ProxyMode, counted?: 'counted', faults?: Subject['fault
   return {
     name: countsTraffic ? `${mode.name}, counted` : mode.name,
     planner: (environment) => mode.planner({ ...config, countsTraffic }, environment),
+    dealing: { ...mode.dealing, unknown: new Set() },
     ...(faults && { faults }),
   };
 }
@@ -176,6 +205,7 @@ export class Life<K extends TroubledKernel> {
     );
     // Sockets must know the addresses of the node.
     const own = address('192.0.2.200');
+    world.dealing = this.#subject.dealing;
     world.environment = { serviceCIDRs: [], nodePortAddresses: [own], hostAddresses: [own] };
     for (const i of this.#cluster.keys()) this.#tell(i, world);
     world.synced();
@@ -190,7 +220,7 @@ export class Life<K extends TroubledKernel> {
       return;
     }
     world.setService(serviceOf(i, to));
-    world.state.apply({ kind: 'slice', slice: sliceOf(i, to) });
+    for (const one of slicesOf(i, to)) world.state.apply({ kind: 'slice', slice: one });
     world.loop.wake();
   }
 
@@ -209,6 +239,10 @@ export class Life<K extends TroubledKernel> {
         if (to === undefined) return;
         const moved = to.ports.map((n) => (n < 0 ? n : ((n + step.by + 11) % 6) + 1));
         return this.#set(step.at, { ...to, ports: moved, nodePorts: to.nodePorts.toReversed() });
+      }
+      case 'scale': {
+        const to = this.#cluster.get(step.at);
+        return to && this.#set(step.at, { ...to, hosts: step.hosts });
       }
       case 'swap': {
         const [one, other] = [this.#cluster.get(step.at), this.#cluster.get(step.with)];

@@ -1,4 +1,4 @@
-/** Frontends change hands, in every mode, however batches are cut and whatever fails. */
+/** Frontends change hands and shares of endpoints grow, in every mode, however batches are cut and whatever fails. */
 import fc from 'fast-check';
 import { describe, expect, it, vi } from 'vitest';
 import { ModePlanner } from '../../../src/modes/planner.ts';
@@ -17,6 +17,7 @@ const subjects: readonly Subject[] = [
   ...ruleSubjects,
   {
     name: 'userspace',
+    dealing: { name: 'mode userspace', balances: new Set(['round-robin']), usesTables: true },
     planner: (environment, sockets) =>
       new ModePlanner<UserspaceTypes>({
         family: config.family,

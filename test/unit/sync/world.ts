@@ -1,6 +1,7 @@
 /** A sync loop over a toy kernel, with a story's verbs. */
 import type { Kernel } from '../../../src/kernel/kernel.ts';
 import type { Environment, Planner } from '../../../src/modes/mode.ts';
+import type { DealingHere } from '../../../src/state/deal.ts';
 import { FrontendOwners } from '../../../src/state/frontend-owners.ts';
 import { ClusterState } from '../../../src/state/store.ts';
 import type { EndpointSlice, Service } from '../../../src/state/types.ts';
@@ -10,6 +11,7 @@ import type { ForwardingFollower } from '../../../src/sync/in-force.ts';
 import { SyncLoop } from '../../../src/sync/loop.ts';
 import { Ruleset } from '../../../src/sync/ruleset.ts';
 import type { SyncSettings } from '../../../src/sync/settings.ts';
+import { SlowStarts } from '../../../src/sync/slow-starts.ts';
 import { ready, service, slice } from '../state/build.ts';
 import { ToyClock, ToyKernel, ToyPlanner } from './double.ts';
 
@@ -51,6 +53,9 @@ export class World<K extends Kernel = ToyKernel> {
   readonly sync: FamilySync;
   readonly loop: SyncLoop;
   environment: Environment = { serviceCIDRs: [], nodePortAddresses: 'all' };
+  /** How the mode can share connections out; undefined: in every way. */
+  dealing: DealingHere | undefined;
+  readonly #slowStarts: SlowStarts;
   readonly #abort = new AbortController();
   #running: Promise<void> | undefined;
 
@@ -83,11 +88,25 @@ export class World<K extends Kernel = ToyKernel> {
       settings: all,
       ...(follower && { follower }),
     });
+    this.#slowStarts = new SlowStarts({
+      clock,
+      grown: (name) => {
+        state.touch(name);
+        this.loop.wake();
+      },
+    });
     this.loop = new SyncLoop({
       owners: new FrontendOwners(),
       state,
       families: [this.sync],
-      context: () => ({ zone: '', nodeAddresses: [], externalIPsEnabled: true }),
+      context: () => ({
+        zone: '',
+        nodeAddresses: [],
+        externalIPsEnabled: true,
+        dealing: this.dealing,
+        starting: (family, key) => this.#slowStarts.starting(family, key),
+      }),
+      slowStarts: this.#slowStarts,
       environment: () => this.environment,
       clock,
       observer,
@@ -138,6 +157,7 @@ export class World<K extends Kernel = ToyKernel> {
   /** Resolves when the batch in flight is over. */
   stop(): Promise<void> {
     this.#abort.abort();
+    this.#slowStarts.stop();
     return this.#running!;
   }
 
