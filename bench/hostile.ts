@@ -85,7 +85,7 @@ function overtaken(): Promise<string> {
   });
 }
 
-/** A Service has the largest table of `maglev`, which is made anew with each of its endpoints. */
+/** A Service has the largest table of `maglev`, and another of its endpoints in each round. */
 function hashed(): Promise<string> {
   const count = 10_000;
   return beside(`${number(count)} endpoints of maglev that change`, 10, (world, round) => {

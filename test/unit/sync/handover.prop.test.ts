@@ -1,4 +1,7 @@
-/** Frontends change hands and shares of endpoints grow, in every mode, however batches are cut and whatever fails. */
+/**
+ * Frontends change hands and shares of endpoints grow, in every mode, however batches are cut and
+ * whatever fails.
+ */
 import fc from 'fast-check';
 import { describe, expect, it, vi } from 'vitest';
 import { ModePlanner } from '../../../src/modes/planner.ts';
