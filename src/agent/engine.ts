@@ -19,6 +19,7 @@ import type { ResolveContext } from '../state/resolve.ts';
 import type { ClusterState } from '../state/store.ts';
 import type { Forwarding } from '../state/types.ts';
 import { type Comparison, compare } from '../sync/comparison.ts';
+import { Departures } from '../sync/departures.ts';
 import type { Observer, SyncEvent } from '../sync/events.ts';
 import { FamilySync } from '../sync/family.ts';
 import type { ForwardingFollower } from '../sync/in-force.ts';
@@ -66,6 +67,7 @@ export class Engine {
   readonly #facts: NodeFacts;
   readonly #balances: BalanceProbe;
   readonly #slowStarts: SlowStarts;
+  readonly #departures: Departures;
   readonly #ruleset = new Ruleset();
   readonly #reconcilers: readonly ConntrackReconciler[];
   readonly #verification: Verification;
@@ -86,13 +88,12 @@ export class Engine {
         this.wake();
       },
     });
-    this.#slowStarts = new SlowStarts({
-      clock,
-      grown: (service) => {
-        state.touch(service);
-        this.wake();
-      },
-    });
+    const touch = (service: string): void => {
+      state.touch(service);
+      this.wake();
+    };
+    this.#slowStarts = new SlowStarts({ clock, grown: touch });
+    this.#departures = new Departures({ clock, over: touch });
     this.#facts = new NodeFacts({
       settings: settings.facts,
       state,
@@ -123,6 +124,7 @@ export class Engine {
       resolved: options.resolved,
       balances: this.#balances,
       slowStarts: this.#slowStarts,
+      departures: this.#departures,
       sliceMs: settings.sync.sliceMs,
     });
   }
@@ -245,6 +247,7 @@ export class Engine {
     } finally {
       stopFollowing?.();
       this.#slowStarts.stop();
+      this.#departures.stop();
       this.#verification.stop();
       await Promise.all(maps.map((one) => one.stop()));
       await Promise.all(mapRuns);

@@ -1,8 +1,16 @@
-/** The frontends of Services that opt out of the fast path. */
+/** The frontends of Services that do not take the fast path. */
 import { IPPROTO } from '../kernel/nft/constants.ts';
 import { binary, destinationKey } from '../modes/elements.ts';
 import type { Service } from '../state/types.ts';
 import type { Excluded } from './observation.ts';
+
+/**
+ * Whether no connection of the Service takes the fast path: by its annotation, or because somebody
+ * may have to end them, which the kernel refuses for those that take it.
+ */
+export function isExcluded({ endings, isFastPathOff }: Service): boolean {
+  return isFastPathOff === true || endings?.endAfterMs !== undefined;
+}
 
 /** Keys of the frontends of these Services. */
 export function excludedBy(services: Iterable<Service>): Excluded {

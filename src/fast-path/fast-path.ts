@@ -12,7 +12,7 @@ import type { Service } from '../state/types.ts';
 import type { Clock } from '../time/clock.ts';
 import { devicesOf, readLinks } from './devices.ts';
 import { type Desired, difference } from './difference.ts';
-import { excludedBy } from './excluded.ts';
+import { excludedBy, isExcluded } from './excluded.ts';
 import { inTable, tableText } from './layout.ts';
 import { observe, Unsteady } from './observation.ts';
 import { probe } from './probe.ts';
@@ -116,7 +116,7 @@ export class FastPath {
     if (this.#wish === undefined) return;
     const service = this.#options.state.service(key);
     const had = this.#excluded.get(key);
-    const has = service?.isFastPathOff ? service : undefined;
+    const has = service !== undefined && isExcluded(service) ? service : undefined;
     if (had === has) return;
     if (has === undefined) this.#excluded.delete(key);
     else this.#excluded.set(key, has);
@@ -142,7 +142,7 @@ export class FastPath {
     this.#excluded = new Map();
     for (const key of state.serviceKeys()) {
       const service = state.service(key);
-      if (service?.isFastPathOff) this.#excluded.set(key, service);
+      if (service !== undefined && isExcluded(service)) this.#excluded.set(key, service);
     }
   }
 

@@ -1,6 +1,7 @@
 import type { Address, CIDR } from '../net/address.ts';
 import { sameBytes } from '../net/bytes.ts';
 import { sameDeal } from './deal.ts';
+import { sameEndings } from './endings.ts';
 import type {
   EndpointSlice,
   Forwarding,
@@ -29,7 +30,8 @@ export function sameForwarding(a: Forwarding, b: Forwarding): boolean {
     a.local.equals(b.local) &&
     a.hairpin.equals(b.hairpin) &&
     a.serving.equals(b.serving) &&
-    sameDeal(a.deal, b.deal)
+    sameDeal(a.deal, b.deal) &&
+    sameEndings(a.endings, b.endings)
   );
 }
 
@@ -60,6 +62,8 @@ export function sameService(a: Service, b: Service): boolean {
     a.balancing?.slowStartMs === b.balancing?.slowStartMs &&
     a.detection?.mode === b.detection?.mode &&
     a.detection?.probes === b.detection?.probes &&
+    a.endings?.endAfterMs === b.endings?.endAfterMs &&
+    a.endings?.keepsFlows === b.endings?.keepsFlows &&
     sameList(a.clusterIPs, b.clusterIPs, sameAddress) &&
     sameList(a.externalIPs, b.externalIPs, sameAddress) &&
     sameList(a.loadBalancerIPs, b.loadBalancerIPs, sameAddress) &&

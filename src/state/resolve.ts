@@ -280,9 +280,21 @@ class FamilyPart {
       healthCheckNodePort: this.#shared.healthCheckNodePort,
       rulesOnly: this.#service.rulesOnly,
       deal,
+      endings: this.#endings(port, candidates),
     };
     record?.({ port, policy, candidates, forwarding });
     return forwarding;
+  }
+
+  #endings(port: ServicePort, { endpoints }: Candidates): Forwarding['endings'] {
+    const { endings } = this.#service;
+    if (endings === undefined) return undefined;
+    const { endAfterMs, keepsFlows } = endings;
+    if (port.protocol === 'UDP') return keepsFlows && { keepsFlows };
+    if (port.protocol !== 'TCP' || endAfterMs === undefined) return undefined;
+    // One that is beyond the limit has not left.
+    const isAll = this.#candidates.count(port) <= this.#endpointsMax;
+    return { endAfterMs, kept: isAll ? endpoints : this.#candidates.gather(port).endpoints };
   }
 
   /** To be asked before `#affinityTimeoutSeconds` of the same port. */

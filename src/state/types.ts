@@ -8,6 +8,7 @@ import type { EndpointList } from '../net/endpoint-list.ts';
 import type { Protocol } from '../net/protocol.ts';
 import type { Balancing, Deal } from './deal.ts';
 import type { Detection } from './detection.ts';
+import type { Endings, PortEndings } from './endings.ts';
 
 export type TrafficPolicy = 'Cluster' | 'Local';
 
@@ -44,6 +45,8 @@ export interface Service {
   readonly balancing?: Balancing | undefined;
   /** What becomes of endpoints that do not answer; undefined: it does not say. */
   readonly detection?: Detection | undefined;
+  /** What becomes of its connections whose endpoint has gone; undefined: it does not say. */
+  readonly endings?: Endings | undefined;
   /**
    * Set if the type is LoadBalancer and the status has no load balancer: its loadBalancerClass, or
    * empty. Undefined: it waits for none.
@@ -225,6 +228,8 @@ export interface Forwarding {
   readonly rulesOnly: boolean;
   /** Undefined: every endpoint gets an equal share, as the mode deals it. */
   readonly deal?: Deal | undefined;
+  /** Undefined: the Service does not say what becomes of connections whose endpoint has gone. */
+  readonly endings?: PortEndings | undefined;
 }
 
 /** The key of a Service port's Forwardings: `ns/name:port/TCP`. */

@@ -17,6 +17,7 @@ import type { ClusterState } from '../state/store.ts';
 import type { TriggerTime } from '../state/trigger-times.ts';
 import type { Forwarding, Service } from '../state/types.ts';
 import type { Clock } from '../time/clock.ts';
+import type { Departures } from './departures.ts';
 import type { Observer } from './events.ts';
 import type { FamilySync } from './family.ts';
 import type { SlowStarts } from './slow-starts.ts';
@@ -42,6 +43,8 @@ export interface DesiredOptions {
   readonly balances?: Balances;
   /** What new endpoints are noted in; default: all have their share from the beginning. */
   readonly slowStarts?: SlowStarts;
+  /** What endpoints that leave are noted in; default: connections of none are ended. */
+  readonly departures?: Departures;
   /** Gets the `namespace/name` of each Service whose desired Forwardings were set, or are gone. */
   readonly resolved?: (service: string) => void;
 }
@@ -94,6 +97,7 @@ export class Desired {
       this.#fallbacks.delete(name);
       this.#notices.delete(name);
       this.#options.slowStarts?.forget(name);
+      this.#options.departures?.forget(name);
       this.#set(name, [], triggers, receivedMs);
       const { conflicts, transfers } = owners.release(name);
       for (const transfer of transfers) this.#transfer(transfer, receivedMs);
@@ -118,7 +122,7 @@ export class Desired {
   }
 
   *#resolve(service: Service): Generator<undefined, Ownership> {
-    const { owners, slowStarts, state, context } = this.#options;
+    const { departures, owners, slowStarts, state, context } = this.#options;
     const slices = state.slices(service.key);
     const known = context();
     let { forwardings, excess } = yield* resolveInSteps(service, slices, known);
@@ -126,6 +130,7 @@ export class Desired {
     if (this.#isListed && slowStarts?.note(service, forwardings, before)) {
       ({ forwardings, excess } = yield* resolveInSteps(service, slices, known));
     }
+    forwardings = departures?.note(service, forwardings) ?? forwardings;
     this.#noteExcess(service.key, excess);
     this.#noteFallback(service.key, forwardings);
     this.#noteExternalIPs(service, known);

@@ -15,6 +15,7 @@ export function portRemarks(seen: Seen, zone: string): string[] {
       ? ['From outside, endpoints of this node only are reached, and see the client’s address.']
       : []),
     ...dealRemarks(seen.forwarding),
+    ...endingRemarks(seen.forwarding),
     ...elsewhere(seen),
     ...endpointRemarks(seen, zone),
   ];
@@ -37,6 +38,15 @@ export function dealRemarks({ deal, ...pools }: Forwarding): string[] {
     ...(isDone ? [`Connections are shared out by ${asked}, as an annotation asks.`] : []),
     ...slots,
   ];
+}
+
+/** What becomes of connections whose endpoint has gone, where an annotation decides. */
+export function endingRemarks({ endings }: Forwarding): string[] {
+  if (endings === undefined) return [];
+  const { endAfterMs = 0, kept, keepsFlows } = endings;
+  const flows = 'Flows stay with an endpoint that terminates, as long as it serves.';
+  const ended = `Connections are ended ${endAfterMs / 1000} s after their endpoint has left.`;
+  return [...(kept === undefined ? [] : [ended]), ...(keepsFlows ? [flows] : [])];
 }
 
 /** A node without endpoints is not a problem if load balancers ask for them. */

@@ -13,6 +13,8 @@ export const weightAnnotation = 'fairlead.io/weight';
 export const slowStartAnnotation = 'fairlead.io/slow-start';
 export const failureDetectionAnnotation = 'fairlead.io/failure-detection';
 export const probeAnnotation = 'fairlead.io/probe';
+export const endConnectionsAnnotation = 'fairlead.io/end-connections';
+export const udpFlowsAnnotation = 'fairlead.io/udp-flows';
 /** Of Cilium: what ours mean, so that manifests can move. */
 export const ciliumBalanceAnnotation = 'service.cilium.io/lb-algorithm';
 export const ciliumWeightAnnotation = 'service.cilium.io/weight';
@@ -52,6 +54,8 @@ export const annotationNames: readonly string[] = [
   slowStartAnnotation,
   failureDetectionAnnotation,
   probeAnnotation,
+  endConnectionsAnnotation,
+  udpFlowsAnnotation,
   ciliumBalanceAnnotation,
   ciliumWeightAnnotation,
   schedulerAnnotation,

@@ -12,6 +12,7 @@ import { type Interner, lasting } from '../interner.ts';
 import { readCIDR, readServiceAddress } from './addresses.ts';
 import { decodeBalancing } from './balancing.ts';
 import { decodeDetection } from './detection.ts';
+import { decodeEndings } from './endings.ts';
 import {
   type Decoded,
   type FieldReader,
@@ -86,6 +87,7 @@ export function decodeService(raw: unknown, strings: Interner): Decoded<Service>
     ...(isOff(fastPathAnnotation, fields, annotations) && { isFastPathOff: true as const }),
     balancing: decodeBalancing(fields, annotations),
     detection: decodeDetection(fields, annotations),
+    endings: decodeEndings(fields, annotations),
     awaitedLoadBalancer:
       type === 'LoadBalancer' ? decodeAwaited(fields, spec, opened.raw.status) : undefined,
     ports: strings.records(decodePorts(fields, spec.ports)),

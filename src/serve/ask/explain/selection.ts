@@ -6,7 +6,7 @@ import { objectKey } from '../../../state/types.ts';
 import { Pacer } from '../../../time/pacer.ts';
 import { emptyProblem, nodeless, otherFamilyProblem } from '../endpoint-problems.ts';
 import { look } from '../look.ts';
-import { dealRemarks, endpointRemarks } from '../port-remarks.ts';
+import { dealRemarks, endingRemarks, endpointRemarks } from '../port-remarks.ts';
 import { missingPort } from '../service-problems.ts';
 import { sliceMs } from '../services.ts';
 import type { ExplainInput } from './input.ts';
@@ -63,6 +63,7 @@ export function selectionOf(input: ExplainInput, seen: Seen, pool: 'cluster' | '
   });
   return [
     ...dealRemarks(seen.forwarding),
+    ...endingRemarks(seen.forwarding),
     ...endpointRemarks(seen, input.engine.context.zone),
     ...left,
   ];

@@ -1,0 +1,37 @@
+/** What becomes of connections and UDP flows whose endpoint ends, where a Service asks for it. */
+import type { EndpointList } from '../net/endpoint-list.ts';
+
+/** What a Service asks for. */
+export interface Endings {
+  /**
+   * How long connections go on after their endpoint has left the EndpointSlices; then they are
+   * ended. Undefined: nobody ends them.
+   */
+  readonly endAfterMs?: number;
+  /** UDP flows stay with an endpoint that terminates, as long as it serves. */
+  readonly keepsFlows?: true;
+}
+
+/** The same, of one Service port. */
+export interface PortEndings extends Endings {
+  /**
+   * Of a TCP port whose connections are ended: those to endpoints that have left this list. It
+   * holds all that the EndpointSlices have, whatever their conditions, and those that left not long
+   * ago.
+   */
+  readonly kept?: EndpointList;
+}
+
+/**
+ * `on-removal`, in milliseconds. An endpoint that moves from one EndpointSlice to another may be in
+ * none for a moment.
+ */
+export const removalMs = 1000;
+
+export function sameEndings(a: PortEndings | undefined, b: PortEndings | undefined): boolean {
+  if (a === b) return true;
+  if (a === undefined || b === undefined) return false;
+  if (a.keepsFlows !== b.keepsFlows || a.endAfterMs !== b.endAfterMs) return false;
+  if (a.kept === undefined || b.kept === undefined) return a.kept === b.kept;
+  return a.kept.equals(b.kept);
+}
