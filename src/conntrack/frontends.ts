@@ -8,12 +8,18 @@ type Suspects = Map<FrontendKey, ReadonlySet<EndpointKey>>;
 /** The frontends of one family and protocol: who holds them, and which entries to examine. */
 export class Frontends {
   readonly #held = new Map<FrontendKey, Forwarding>();
+  readonly #each: typeof eachSuspect;
   #fresh: Suspects = new Map();
   /**
    * Lost endpoints of frontends that lost some in several changes. (A change shares its own set.)
    */
   #gathered = new Map<FrontendKey, Set<EndpointKey>>();
   #due: Suspects = new Map();
+
+  /** `each`: which frontends a change makes suspect. */
+  constructor(each: typeof eachSuspect = eachSuspect) {
+    this.#each = each;
+  }
 
   /** Frontends in force. */
   get held(): ReadonlyMap<FrontendKey, Forwarding> {
@@ -50,7 +56,7 @@ export class Frontends {
       if (holder !== undefined && isSamePort(holder, previous)) this.#held.delete(key);
     }
     for (const key of after) this.#held.set(key, next!);
-    eachSuspect(previous, next, (key, lost) => this.#suspect(key, lost));
+    this.#each(previous, next, (key, lost) => this.#suspect(key, lost));
   }
 
   /** A start brings all Forwardings in this way: their frontends may have older entries. */

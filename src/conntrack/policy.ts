@@ -62,8 +62,12 @@ function bytesOf(key: EndpointKey): Buffer {
  * serve (publishNotReadyAddresses).
  */
 function rightEndpoints(forwarding: Forwarding): Set<EndpointKey> {
+  return keysOf(listsOf(forwarding));
+}
+
+function keysOf(lists: readonly EndpointList[]): Set<EndpointKey> {
   const keys = new Set<EndpointKey>();
-  for (const list of listsOf(forwarding)) {
+  for (const list of lists) {
     for (let i = 0; i < list.length; i += 1) keys.add(list.key(i));
   }
   return keys;
@@ -99,6 +103,23 @@ export function eachSuspect(
     suspect(key, all);
   }
 }
+
+/**
+ * As `eachSuspect`, for connections that are ended: the frontends that stay with a Service, each
+ * with the endpoints whose connections go on no longer.
+ */
+export const eachEnded: typeof eachSuspect = (previous, next, suspect) => {
+  const [before, after] = [previous?.endings?.kept, next?.endings?.kept];
+  if (before === undefined || after === undefined || before.equals(after)) return;
+  const finder = new EndpointFinder(after);
+  const lost = new Set<EndpointKey>();
+  for (let i = 0; i < before.length; i += 1) {
+    if (finder.indexOf(before, i) < 0) lost.add(before.key(i));
+  }
+  if (lost.size === 0) return;
+  const had = new Set(frontendKeys(previous));
+  for (const key of frontendKeys(next)) if (had.has(key)) suspect(key, lost);
+};
 
 /** For frontends that lost no endpoint, which at the start are all. */
 export const noEndpoints: ReadonlySet<EndpointKey> = new Set();
@@ -157,6 +178,12 @@ export function contradicting(entries: ConntrackEntries, judgement: Judgement): 
   return entries.filter((index) => filter.contradicts(entries, index));
 }
 
+/** Those of the entries whose connections are to be ended. */
+export function ended(entries: ConntrackEntries, judgement: Judgement): ConntrackEntries {
+  const filter = new EntryFilter(judgement);
+  return entries.filter((index) => filter.isEnded(entries, index));
+}
+
 /** Judges entries at one moment, and remembers what is expensive to find out. */
 class EntryFilter {
   readonly #judgement: Judgement;
@@ -179,6 +206,29 @@ class EntryFilter {
     const holder = keys.map((key) => held.get(key)).find((forwarding) => forwarding !== undefined);
     if (holder !== undefined) return !this.#rightOf(holder).has(replySource);
     return keys.some((key) => suspects.get(key)?.has(replySource));
+  }
+
+  /** The Service that holds the frontend has lost the endpoint, and has not got it back. */
+  isEnded(entries: ConntrackEntries, index: number): boolean {
+    const { held, suspects } = this.#judgement;
+    const replySource = entries.key(index, 'replySource');
+    for (const key of this.#frontendsOf(entries, index)) {
+      const holder = held.get(key);
+      if (holder === undefined) continue;
+      const { kept } = holder.endings ?? {};
+      if (kept === undefined || !suspects.get(key)?.has(replySource)) return false;
+      return !this.#keptBy(holder, kept).has(replySource);
+    }
+    return false;
+  }
+
+  #keptBy(holder: Forwarding, kept: EndpointList): Set<EndpointKey> {
+    let keys = this.#right.get(holder);
+    if (keys === undefined) {
+      keys = keysOf([kept]);
+      this.#right.set(holder, keys);
+    }
+    return keys;
   }
 
   /** The frontends that the entry's original destination may belong to. */

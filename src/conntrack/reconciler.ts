@@ -6,13 +6,16 @@
  */
 import type { Conntrack, ConntrackDeletion, ConntrackDump } from '../kernel/conntrack.ts';
 import { ConntrackEntries } from '../kernel/conntrack-entries.ts';
-import { isAbsence, KernelError } from '../kernel/errors.ts';
+import { isAbsence } from '../kernel/errors.ts';
 import type { Address, Family } from '../net/address.ts';
 import type { Protocol } from '../net/protocol.ts';
 import type { Forwarding } from '../state/types.ts';
+import { ConnectionEnder } from './ender.ts';
 import type { ConntrackObserver } from './events.ts';
 import { Frontends } from './frontends.ts';
 import { contradicting, destinationOf, type Judgement } from './policy.ts';
+import { refusal } from './refusal.ts';
+import { wholeDump } from './whole-dump.ts';
 
 /** The part of a clock that is needed here; milliseconds, monotonic. */
 interface ConntrackClock {
@@ -46,9 +49,6 @@ const graceMs = { UDP: 0, SCTP: 0, TCP: 500 } as const satisfies Record<Protocol
 /** After a pass that took t, at least `restFactor * t` passes before the next one. */
 const restFactor = 4;
 
-/** Attempts at an uninterrupted dump. The result of the last attempt is used as it is. */
-const dumpsMax = 5;
-
 /** Retries of a failed pass, after 1 s, 2 s, 4 s ... */
 const attemptsMax = 5;
 const retryFirstMs = 1000;
@@ -74,6 +74,7 @@ interface Work {
 export class ConntrackReconciler {
   readonly #options: ConntrackReconcilerOptions;
   readonly #work: Readonly<Record<Protocol, Work>>;
+  readonly #ender: ConnectionEnder;
   #nodePortAddresses: readonly Address[] | 'all' = [];
   /** True while the kernel may hold changes that were not reported yet. */
   #moving = true;
@@ -86,11 +87,17 @@ export class ConntrackReconciler {
   constructor(options: ConntrackReconcilerOptions) {
     this.#options = options;
     this.#work = { UDP: newWork('UDP'), SCTP: newWork('SCTP'), TCP: newWork('TCP') };
+    this.#ender = new ConnectionEnder({
+      ...options,
+      held: this.#work.TCP.frontends.held,
+      nodePortAddresses: () => this.#acceptingAddresses(),
+    });
   }
 
   /** Batches will be sent: nothing is judged until `upToDate`. */
   moving(): void {
     this.#moving = true;
+    this.#ender.moving();
   }
 
   /** A change has come into force: undefined = did not exist, does not exist any more. */
@@ -98,6 +105,7 @@ export class ConntrackReconciler {
     const servicePort = (next ?? previous)?.servicePort;
     if (servicePort === undefined) return;
     this.#work[servicePort.protocol].frontends.changed(previous, next);
+    this.#ender.changed(previous, next);
   }
 
   /** Notes that all reported changes are in force, and which addresses accept node ports. */
@@ -107,6 +115,7 @@ export class ConntrackReconciler {
     this.#whenSettled?.();
     this.#whenSettled = undefined;
     this.#schedule();
+    this.#ender.upToDate();
   }
 
   /** No contradicting entry is left, except TCP handshakes that may still be answered. */
@@ -125,6 +134,7 @@ export class ConntrackReconciler {
     this.#cancelTimer();
     this.#whenSettled?.();
     await this.#running;
+    await this.#ender.stop();
   }
 
   /** Examines node ports when addresses are new: clients may have sent there before. */
@@ -214,10 +224,7 @@ export class ConntrackReconciler {
     // The kernel walks its whole table for each dump: several narrow dumps would cost more.
     const [only] = due.size === 1 ? due.keys() : [];
     const destination = only === undefined ? {} : { destination: destinationOf(family, only) };
-    const request = { family, protocol, state, zone, ...destination } as const;
-    let dump = await conntrack.dump(request);
-    for (let i = 1; i < dumpsMax && !dump.complete; i += 1) dump = await conntrack.dump(request);
-    return dump;
+    return wholeDump(conntrack, { family, protocol, state, zone, ...destination });
   }
 
   /** The entries that seem to contradict now. */
@@ -254,12 +261,4 @@ export class ConntrackReconciler {
 function newWork(protocol: Protocol): Work {
   const frontends = new Frontends();
   return { protocol, frontends, dueMs: undefined, restUntilMs: 0, failures: 0 };
-}
-
-function refusal(
-  entries: ConntrackEntries,
-  { index, code }: { readonly index: number; readonly code: string },
-): KernelError {
-  const subject = entries.text(index);
-  return new KernelError({ operation: 'conntrack.delete', subject, code, words: 'refused' });
 }

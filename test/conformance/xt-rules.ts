@@ -7,7 +7,7 @@ import { comment } from '../../src/kernel/xt/matches/comment.ts';
 import { ctState } from '../../src/kernel/xt/matches/conntrack.ts';
 import { markIs } from '../../src/kernel/xt/matches/mark.ts';
 import { countedIn } from '../../src/kernel/xt/matches/nfacct.ts';
-import { anyPort, dport } from '../../src/kernel/xt/matches/port.ts';
+import { anyPort, dport, openTo } from '../../src/kernel/xt/matches/port.ts';
 import { recentCheck, recentSet } from '../../src/kernel/xt/matches/recent.ts';
 import { oneOf } from '../../src/kernel/xt/matches/statistic.ts';
 import { type AddressMatch, is, isNot, type Match, type XtRule } from '../../src/kernel/xt/rule.ts';
@@ -15,7 +15,7 @@ import type { XtTable } from '../../src/kernel/xt/tables.ts';
 import { dnat } from '../../src/kernel/xt/targets/dnat.ts';
 import { orMark, xorMark } from '../../src/kernel/xt/targets/mark.ts';
 import { masquerade } from '../../src/kernel/xt/targets/masquerade.ts';
-import { reject } from '../../src/kernel/xt/targets/reject.ts';
+import { reject, rejectByReset } from '../../src/kernel/xt/targets/reject.ts';
 import { accept, drop, jump, returnToCaller } from '../../src/kernel/xt/targets/verdict.ts';
 import { type Family, parseAddress, parseCIDR } from '../../src/net/address.ts';
 import type { Protocol } from '../../src/net/protocol.ts';
@@ -217,6 +217,12 @@ function filterRules(family: Family): XtCase[] {
       chain: 'KUBE-SERVICES',
       words: `-m comment --comment "${none}" -m tcp -p tcp -d ${vip} --dport 80 -j REJECT`,
       rule: { ...base, matches: [comment(none), dport(80)], target: reject },
+    },
+    {
+      table: 'filter',
+      chain: 'KUBE-SERVICES',
+      words: `-m comment --comment "${none}" -m tcp -p tcp -d ${vip} --dport 80 ! --tcp-flags SYN,ACK SYN -j REJECT --reject-with tcp-reset`,
+      rule: { ...base, matches: [comment(none), openTo(80)], target: rejectByReset },
     },
     {
       table: 'filter',

@@ -5,6 +5,7 @@ import { changeStories } from './changes.ts';
 import { clusterIpStories } from './cluster-ip.ts';
 import { conntrackStories } from './conntrack.ts';
 import { dualStackStories } from './dual-stack.ts';
+import { endingStories } from './endings.ts';
 import { externalIpStories } from './external-ip.ts';
 import { hairpinStories } from './hairpin.ts';
 import { loadBalancerStories } from './load-balancer.ts';
@@ -35,6 +36,7 @@ const topics: readonly (readonly Story[])[] = [
   protocolStories,
   dualStackStories,
   conntrackStories,
+  endingStories,
   restartStories,
   sliceStories,
   changeStories,

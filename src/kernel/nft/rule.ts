@@ -28,6 +28,7 @@ import {
   NFT_REG_VERDICT,
   NFT_REG32_00,
   NFT_REJECT_ICMP_UNREACH,
+  NFT_REJECT_TCP_RST,
   NFT_RT_XFRM,
   NFTA_FIB_F,
   RTN_LOCAL,
@@ -505,6 +506,11 @@ export function reject(family: Family): Statement {
     out.write('reject', { type: NFT_REJECT_ICMP_UNREACH, icmpCode: portUnreachable[family] });
   };
 }
+
+/** `reject with tcp reset` */
+export const resetTCP: Statement = (out) => {
+  out.write('reject', { type: NFT_REJECT_TCP_RST, icmpCode: 0 });
+};
 
 export const drop: Statement = (out) => {
   out.write('immediateVerdict', { code: VERDICT.drop, chain: '' });

@@ -13,7 +13,7 @@ import type { Match, Target } from './rule.ts';
 import { dnatCodec, readDNAT } from './targets/dnat.ts';
 import { markTargetCodec, readMarkTarget } from './targets/mark.ts';
 import { masquerade, masqueradeCodec } from './targets/masquerade.ts';
-import { reject, rejectCodec } from './targets/reject.ts';
+import { readReject, rejectCodec } from './targets/reject.ts';
 import { jumpCodec, verdictCodec } from './targets/verdict.ts';
 
 type Codecs<Part extends { readonly kind: string }> = {
@@ -69,5 +69,5 @@ export const targetReaders: Readonly<Record<string, ReadStructure<Target>>> = {
   DNAT: readDNAT,
   MARK: readMarkTarget,
   MASQUERADE: () => masquerade,
-  REJECT: () => reject,
+  REJECT: readReject,
 };

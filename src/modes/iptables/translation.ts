@@ -5,13 +5,13 @@
 import { counterNames } from '../../kernel/acct.ts';
 import { localAddress } from '../../kernel/xt/matches/addrtype.ts';
 import { countedIn } from '../../kernel/xt/matches/nfacct.ts';
-import { dport } from '../../kernel/xt/matches/port.ts';
+import { dport, openTo } from '../../kernel/xt/matches/port.ts';
 import { recentCheck, recentSet } from '../../kernel/xt/matches/recent.ts';
 import { oneOf } from '../../kernel/xt/matches/statistic.ts';
-import { is, type XtRule } from '../../kernel/xt/rule.ts';
+import { is, type Target, type XtRule } from '../../kernel/xt/rule.ts';
 import { dnat } from '../../kernel/xt/targets/dnat.ts';
 import { masquerade } from '../../kernel/xt/targets/masquerade.ts';
-import { reject } from '../../kernel/xt/targets/reject.ts';
+import { reject, rejectByReset } from '../../kernel/xt/targets/reject.ts';
 import { accept, drop, jump } from '../../kernel/xt/targets/verdict.ts';
 import type { Address } from '../../net/address.ts';
 import type { EndpointList } from '../../net/endpoint-list.ts';
@@ -261,15 +261,15 @@ function frontendRules(context: Context, frontend: Frontend): ChainRule[] {
       return [{ table: 'nat', chain: 'KUBE-SERVICES', rule }];
     }
     case 'reject':
-      return [refusal(context, frontend, 'has no endpoints')];
+      return refusals(context, frontend, 'has no endpoints');
     case 'drop':
-      return [refusal(context, frontend, 'has no local endpoints')];
+      return refusals(context, frontend, 'has no local endpoints');
     default: {
       const local = frontend.treatment === 'external-local';
       const nothingHere = local && forwarding.local.length === 0;
       return [
         ...externalWay(context, frontend),
-        ...(nothingHere ? [refusal(context, frontend, 'has no local endpoints')] : []),
+        ...(nothingHere ? refusals(context, frontend, 'has no local endpoints') : []),
       ];
     }
   }
@@ -302,9 +302,23 @@ function externalWay(context: Context, frontend: Frontend): ChainRule[] {
   return [way, { table: 'filter', chain: 'KUBE-PROXY-FIREWALL', rule: rest }];
 }
 
-function refusal(context: Context, frontend: Frontend, reason: string): ChainRule {
+/** Where connections are ended, those of which nothing is known any more are reset. */
+function refusals(context: Context, frontend: Frontend, reason: string): ChainRule[] {
   const rule = toFrontend(context, frontend, `${context.name} ${reason}`);
   const target = reason === 'has no endpoints' ? reject : drop;
+  const refusing = refusal(frontend, rule, target);
+  if (context.forwarding.endings?.kept === undefined) return [refusing];
+  const [says] = rule.matches;
+  const open = { ...rule, matches: [says!, openTo(frontend.port)] };
+  // Each rule is inserted at the head of its chain, so that the last one here comes first.
+  return [refusing, refusal(frontend, open, rejectByReset)];
+}
+
+function refusal(
+  frontend: Frontend,
+  rule: ReturnType<typeof toFrontend>,
+  target: Target,
+): ChainRule {
   const table = 'filter';
   switch (frontend.kind) {
     case 'clusterIP':

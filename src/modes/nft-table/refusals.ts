@@ -10,7 +10,10 @@ import {
   drop,
   goto,
   l4proto,
+  matchProtocol,
+  matchSyn,
   reject,
+  resetTCP,
   type Statement,
   updateSet,
 } from '../../kernel/nft/rule.ts';
@@ -82,6 +85,25 @@ export function refusalChains(family: Family): ChainDefinition[] {
     chain(noPortChain, [[updateSet('refused-ports', [daddr(family)])], [reject(family)]]),
     chain(noServiceChain, [[updateSet('refused-addresses', [l4proto])], [drop]]),
   ];
+}
+
+/** Names of chains that refuse new connections, and reset those that were open. */
+export const resettingChain = { reject: 'reset-or-reject', drop: 'reset-or-drop' } as const;
+
+/**
+ * The chain for frontends whose connections are ended: a connection of which nothing is known any
+ * more is reset.
+ */
+export function resetting(
+  refusal: keyof typeof resettingChain,
+  { countsTraffic = false }: Pick<ModeConfig, 'countsTraffic'>,
+): ChainDefinition {
+  const dropped = countsTraffic ? goto(dropChain) : drop;
+  const isNew = [matchProtocol('TCP'), matchSyn];
+  return chain(resettingChain[refusal], [
+    [...isNew, refusal === 'reject' ? goto(rejectChain) : dropped],
+    [matchProtocol('TCP'), resetTCP],
+  ]);
 }
 
 /** The last statement for packets of clients outside of source ranges. */

@@ -7,7 +7,7 @@ import { hairpinKeys } from '../elements.ts';
 import type { Environment, ModeConfig } from '../mode.ts';
 import type { TableLayout } from '../nft-table/layout.ts';
 import { TableOwnership } from '../nft-table/ownership.ts';
-import { dropChain, rejectChain } from '../nft-table/refusals.ts';
+import { dropChain, rejectChain, resettingChain } from '../nft-table/refusals.ts';
 import { addMissingSets, isUsable, recreateTable } from '../nft-table/repair.ts';
 import { fixedChain, fixedRanges, sharedContent, type TableObject } from '../nft-table/shared.ts';
 import { firewallPrefix, selfClientKeys } from '../nft-table/source-ranges.ts';
@@ -180,12 +180,14 @@ function tallyOf(counts: ElementCounts, affinity: AffinityKeeper): Tally<NFTable
   };
 }
 
+const refusingChains = [rejectChain, dropChain, ...Object.values(resettingChain)];
+
 /** The verdicts that we write, for each kind of map. */
 const usual: Readonly<Record<VerdictPart, RegExp>> = {
   verdict: /^goto (nodeport-)?(cluster|external)-/,
   sticky: /^jump recall-/,
   learn: /^goto learn-/,
-  refusal: new RegExp(`^(drop|goto (${rejectChain}|${dropChain}))( comment |$)`),
+  refusal: new RegExp(`^(drop|goto (${refusingChains.join('|')}))( comment |$)`),
   firewall: new RegExp(`^goto ${firewallPrefix}`),
 };
 

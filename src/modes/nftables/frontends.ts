@@ -6,7 +6,7 @@ import { slotsOf } from '../../state/deal.ts';
 import type { Forwarding, Frontend, ServicePortName } from '../../state/types.ts';
 import { bytesOf, destinationKey } from '../elements.ts';
 import type { NamedObject } from '../nft-table/objects.ts';
-import { dropChain, refuseClient, rejectChain } from '../nft-table/refusals.ts';
+import { dropChain, refuseClient, rejectChain, resetting } from '../nft-table/refusals.ts';
 import { type Firewall, firewallOf } from '../nft-table/source-ranges.ts';
 import {
   type FrontendAffinity,
@@ -37,6 +37,8 @@ export interface FrontendElements extends Location {
   readonly chains: readonly ChainDefinition[];
   /** Element of the no-endpoint map. */
   readonly refusal: Verdict | undefined;
+  /** The chain of its refusal, where that is not one that is always there. */
+  readonly resets: ChainDefinition | undefined;
   /** The slots that its `endpoints` map holds, by index. */
   readonly endpoints: EndpointList;
   /** What its `localEndpoints` map holds, by index. */
@@ -95,6 +97,8 @@ const rejected: Verdict = { code: VERDICT.goto, chain: rejectChain };
 const dropped: Verdict = { code: VERDICT.drop, chain: '' };
 const countedDrop: Verdict = { code: VERDICT.goto, chain: dropChain };
 
+const noRefusal = { refusal: undefined, resets: undefined } as const;
+
 function to(code: number, chain: string | undefined): Verdict | undefined {
   return chain === undefined ? undefined : { code, chain };
 }
@@ -120,10 +124,11 @@ export function elementOf(
 
 /** All chains and sets that a frontend needs, each before those that refer to it. */
 export function objectsOfFrontend(frontend: FrontendElements): readonly NamedObject[] {
-  const { chains, affinity, firewall } = frontend;
-  if (affinity === undefined && firewall === undefined) return chains;
+  const { chains, affinity, firewall, resets } = frontend;
+  if (affinity === undefined && firewall === undefined && resets === undefined) return chains;
   const remembering = affinity === undefined ? [] : objectsOfAffinity(affinity);
-  return [...chains, ...remembering, ...(firewall?.objects ?? [])];
+  const resetting = resets === undefined ? [] : [resets];
+  return [...chains, ...remembering, ...(firewall?.objects ?? []), ...resetting];
 }
 
 export function frontendElements(
@@ -146,12 +151,19 @@ function elementsOf(
   const { config } = classes;
   const firewall = firewallOf(forwarding, frontend, refuseClient(config));
   const { countsTraffic: isCounted = false } = config;
-  const drop = isCounted ? countedDrop : dropped;
   const { treatment } = frontend;
+  const isEnding = forwarding.endings?.kept !== undefined;
+  const refuse = (how: 'reject' | 'drop') => {
+    if (isEnding) {
+      const resets = resetting(how, config);
+      return { resets, refusal: { code: VERDICT.goto, chain: resets.name } };
+    }
+    const refusal = how === 'reject' ? rejected : isCounted ? countedDrop : dropped;
+    return { resets: undefined, refusal };
+  };
   if (treatment === 'reject' || treatment === 'drop') {
     const nothing = { chains: [], affinity: undefined, endpoints: none, local: none };
-    const refusal = treatment === 'drop' ? drop : rejected;
-    return { id, maps, key, servicePort, firewall, isCounted, ...nothing, refusal };
+    return { id, maps, key, servicePort, firewall, isCounted, ...nothing, ...refuse(treatment) };
   }
   const isLocal = treatment === 'external-local';
   const endpoints = slotsOf(forwarding, isLocal ? 'cluster' : frontend.pool);
@@ -164,8 +176,8 @@ function elementsOf(
     deal: forwarding.deal && { balance: forwarding.deal.balance, servicePort },
   });
   const affinity = port && frontendAffinity(config, forwarding, frontend, port);
-  const refusal = isLocal && local.length === 0 ? drop : undefined;
-  const rest = { chains, affinity, refusal, endpoints, local };
+  const refusal = isLocal && local.length === 0 ? refuse('drop') : noRefusal;
+  const rest = { chains, affinity, ...refusal, endpoints, local };
   return { id, maps, key, servicePort, firewall, isCounted, ...rest };
 }
 

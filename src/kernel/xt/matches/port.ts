@@ -1,5 +1,5 @@
 /**
- * `-m tcp [--dport N]`, likewise udp and sctp. iptables-nft 1.8.9 writes native expressions for the
+ * `-m tcp [--dport N]`, likewise udp and sctp, and for TCP `! --tcp-flags SYN,ACK SYN`. iptables-nft 1.8.9 writes native expressions for the
  * port of TCP and UDP, and structures for SCTP and where no port is asked for (struct xt_tcp,
  * xt_udp, xt_sctp_info).
  */
@@ -12,6 +12,8 @@ export interface PortMatch {
   readonly kind: 'port';
   /** Destination port; undefined = any. */
   readonly dport: number | undefined;
+  /** Of TCP, and with a port: only packets that do not ask for a connection. */
+  readonly isOpen?: true;
 }
 
 const revision = 0;
@@ -21,10 +23,27 @@ const sctp = { dport: 0, flagInfo: 268, flagInfoEnd: 280, flags: 284, end: 292 }
 const XT_SCTP_DEST_PORTS = 2;
 /** A protocol's dport: its offset in the transport header and its length. */
 const dportField = { offset: 2, length: 2 } as const;
+/** The flags of TCP, of which these two say that a packet asks for a connection. */
+const flagsField = { offset: 13, length: 1 } as const;
+const [synOrAck, syn] = [Uint8Array.of(0x12), Uint8Array.of(0x02)];
+
+function writeIsOpen(out: Writer): void {
+  const base = NFT_PAYLOAD.TRANSPORT_HEADER;
+  const [source, destination] = [NFT_REG_1, NFT_REG_1];
+  out.write('payload', { register: NFT_REG_1, base, ...flagsField });
+  const xor = new Uint8Array(1);
+  out.write('bitwise', { source, destination, length: 1, mask: synOrAck, xor });
+  out.write('cmp', { register: NFT_REG_1, operation: NFT_CMP.NEQ, data: syn });
+}
 
 /** `-m tcp --dport N` */
 export function dport(port: number): PortMatch {
   return { kind: 'port', dport: port };
+}
+
+/** `-m tcp --dport N ! --tcp-flags SYN,ACK SYN` */
+export function openTo(port: number): PortMatch {
+  return { kind: 'port', dport: port, isOpen: true };
 }
 
 /** `-m tcp` */
@@ -59,18 +78,21 @@ function sctpInfo(port: number | undefined): Uint8Array {
 }
 
 export const portCodec: Codec<PortMatch> = {
-  write({ dport: port }, out, { protocol }) {
+  write({ dport: port, isOpen = false }, out, { protocol }) {
     if (protocol === undefined) throw new RangeError('a port without a protocol');
+    if (isOpen) writeIsOpen(out);
     write(protocol, port, out);
   },
-  print({ dport: port }, { protocol }) {
+  print({ dport: port, isOpen = false }, { protocol }) {
     const name = protocol?.toLowerCase();
-    return port === undefined ? `-m ${name}` : `-m ${name} --dport ${port}`;
+    const flags = isOpen ? ' ! --tcp-flags SYN,ACK SYN' : '';
+    return port === undefined ? `-m ${name}` : `-m ${name} --dport ${port}${flags}`;
   },
 };
 
 /** The native form. */
 export function readPort(cursor: Cursor): PortMatch | undefined {
+  const isOpen = cursor.attempt(readIsOpen);
   const payload = cursor.take('payload');
   const cmp = cursor.take('cmp');
   if (payload?.base !== NFT_PAYLOAD.TRANSPORT_HEADER) return undefined;
@@ -78,7 +100,17 @@ export function readPort(cursor: Cursor): PortMatch | undefined {
     return undefined;
   }
   if (cmp?.operation !== NFT_CMP.EQ || cmp.data.length !== 2) return undefined;
-  return dport(viewOf(cmp.data).getUint16(0));
+  const port = viewOf(cmp.data).getUint16(0);
+  return isOpen ? openTo(port) : dport(port);
+}
+
+/** `readRule` checks the rest. */
+function readIsOpen(cursor: Cursor): true | undefined {
+  const payload = cursor.take('payload');
+  if (payload?.offset !== flagsField.offset || payload.length !== flagsField.length) {
+    return undefined;
+  }
+  return cursor.take('bitwise') && cursor.take('cmp') && true;
 }
 
 export function readSctp(info: Uint8Array): PortMatch {
