@@ -75,6 +75,9 @@ interface OpenFlow {
   readonly families: readonly Family[];
 }
 
+/** How often a flow is asked until it ends, with a pause between: half a minute at least. */
+const [RESUMPTIONS_MAX, RESUMPTION_PAUSE_MS] = [300, 100];
+
 class StoryRun {
   readonly #lab: Lab;
   readonly #proxy: ProxyUnderTest;
@@ -226,14 +229,20 @@ class StoryRun {
     this.#flows.set(step.flow, { actor: step.actor, families });
   }
 
-  async #resume({ flow, expect }: Extract<Step, { do: 'resume' }>): Promise<void> {
+  async #resume({ flow, expect, inTheEnd }: Extract<Step, { do: 'resume' }>): Promise<void> {
     const opened = this.#flows.get(flow);
     if (opened === undefined) throw new Error(`     no step has opened ${flow}`);
     const timeoutMs = expect.kind === 'silence' ? SILENCE_MS : ANSWER_MS;
     await Promise.all(
       opened.families.map(async (family) => {
         const actor = this.#lab.actors[opened.actor];
-        const outcome = await actor.resume(`${flow} ${family}`, timeoutMs);
+        const ask = () => actor.resume(`${flow} ${family}`, timeoutMs);
+        let outcome = await ask();
+        const isOpen = () => outcome.kind === 'answered' || outcome.kind === 'silence';
+        for (let i = 1; inTheEnd && isOpen() && i < RESUMPTIONS_MAX; i += 1) {
+          await sleep(RESUMPTION_PAUSE_MS);
+          outcome = await ask();
+        }
         assertOne(expect, [{ count: 1, outcome }], family);
       }),
     );

@@ -90,7 +90,13 @@ export type Step =
       /** TCP: a download starts now, 3 MB/s, and continues until `resume`. */
       readonly download?: 'endless';
     } & Connecting)
-  | { readonly do: 'resume'; readonly flow: string; readonly expect: Expectation }
+  | {
+      readonly do: 'resume';
+      readonly flow: string;
+      readonly expect: Expectation;
+      /** Until then the flow is answered, or silent. */
+      readonly inTheEnd?: true;
+    }
   | { readonly do: 'wait'; readonly ms: number; readonly why: string }
   /** The proxy ends and starts again, perhaps with other settings. */
   | { readonly do: 'restart'; readonly settings?: ProxySettings };
@@ -135,6 +141,11 @@ export function open(
 /** Asks again on an open connection. */
 export function resume(flow: string, expect: Expectation): Step {
   return { do: 'resume', flow, expect };
+}
+
+/** Asks again and again until that is the outcome. */
+export function resumeUntil(flow: string, expect: Expectation): Step {
+  return { do: 'resume', flow, expect, inTheEnd: true };
 }
 
 export function wait(ms: number, why: string): Step {

@@ -9,11 +9,13 @@ import {
   open,
   reset,
   resume,
+  resumeUntil,
   type Step,
   type Story,
   wait,
 } from '../lab/story.ts';
 import { externalLocal, fromOutside, frontends, internalLocal, reachable } from './common.ts';
+import { endsNoConnections } from './differences.ts';
 
 const all = [frontends.clusterIp, ...fromOutside];
 const podA = answered({ 'pod-a': 'any' });
@@ -30,24 +32,27 @@ function behind(...endpoints: readonly (ActorName | EndpointOptions)[]) {
   return slices('web', endpoints);
 }
 
-/** An endpoint that changes slices may be in none for a moment: that long nothing is ended. */
-const untilEnded = wait(1500, 'longer than connections go on after their endpoint has left');
+/** Longer than connections go on with `on-removal`. */
+const aMoment = wait(1500, 'longer than connections go on after their endpoint has left');
 
 /** Connections to each frontend, from outside, from a pod and from the node. */
-function openAll(target: readonly (typeof all)[number][] = all): Step[] {
+function openAll(): Step[] {
   return [
-    ...target.map((to, n) => open(`of a client ${n}`, 'client', to, podA)),
+    ...all.map((to, n) => open(`of a client ${n}`, 'client', to, podA)),
     open('of a pod', 'pod-b', frontends.clusterIp, podA),
     open('of the node', 'node', frontends.clusterIp, podA),
   ];
 }
 
-function resumeAll(expect: typeof podA, count = all.length): Step[] {
-  return [
-    ...Array.from({ length: count }, (_, n) => resume(`of a client ${n}`, expect)),
-    resume('of a pod', expect),
-    resume('of the node', expect),
-  ];
+const flows = [...all.map((_, n) => `of a client ${n}`), 'of a pod', 'of the node'];
+
+function resumeAll(expect: typeof podA): Step[] {
+  return flows.map((flow) => resume(flow, expect));
+}
+
+/** Each is ended, sooner or later. */
+function endAll(): Step[] {
+  return flows.map((flow) => resumeUntil(flow, reset));
 }
 
 const plain = service('other', { clusterIp: other });
@@ -56,28 +61,24 @@ export const endingStories: readonly Story[] = [
   {
     name: 'Open connections are reset when their endpoint has left, where the Service says so',
     covers: ['5.12'],
+    differsIn: endsNoConnections,
     steps: [
       apply(onRemoval, ...behind('pod-a')),
       ...openAll(),
       apply(...behind('pod-b')),
-      untilEnded,
-      ...resumeAll(reset),
+      ...endAll(),
     ],
   },
   {
     name: 'Open connections are reset when the last endpoint has left, where the Service says so',
     covers: ['5.12'],
-    steps: [
-      apply(onRemoval, ...behind('pod-a')),
-      ...openAll(),
-      apply(...behind()),
-      untilEnded,
-      ...resumeAll(reset),
-    ],
+    differsIn: endsNoConnections,
+    steps: [apply(onRemoval, ...behind('pod-a')), ...openAll(), apply(...behind()), ...endAll()],
   },
   {
     name: 'Open connections are reset when only endpoints are left that the policy does not allow',
     covers: ['5.12'],
+    differsIn: endsNoConnections,
     steps: [
       apply(
         ending('on-removal', reachable({ ...externalLocal, ...internalLocal })),
@@ -85,67 +86,67 @@ export const endingStories: readonly Story[] = [
       ),
       ...openAll(),
       apply(...behind('pod-c')),
-      untilEnded,
-      ...resumeAll(reset),
+      ...endAll(),
     ],
   },
   {
     name: 'Connections to an endpoint that terminates, or is not ready, are not ended before it left',
     covers: ['5.12'],
+    differsIn: endsNoConnections,
     steps: [
       apply(onRemoval, ...behind('pod-a')),
       ...openAll(),
       apply(...behind({ at: 'pod-a', ready: false, serving: true, terminating: true }, 'pod-b')),
-      untilEnded,
+      aMoment,
       ...resumeAll(podA),
       apply(...behind({ at: 'pod-a', ready: false, serving: false, terminating: true }, 'pod-b')),
-      untilEnded,
+      aMoment,
       ...resumeAll(podA),
       apply(...behind({ at: 'pod-a', ready: false }, 'pod-b')),
-      untilEnded,
+      aMoment,
       ...resumeAll(podA),
       apply(...behind('pod-b')),
-      untilEnded,
-      ...resumeAll(reset),
+      ...endAll(),
     ],
   },
   {
     name: 'Connections go on for as long as the Service says after their endpoint has left',
     covers: ['5.12'],
+    differsIn: endsNoConnections,
     steps: [
-      apply(ending('after:4s', reachable()), ...behind('pod-a')),
+      apply(ending('after:8s', reachable()), ...behind('pod-a')),
       ...openAll(),
       apply(...behind('pod-b')),
-      untilEnded,
+      aMoment,
       ...resumeAll(podA),
-      wait(3000, 'longer than connections go on, together with the wait before'),
-      ...resumeAll(reset),
+      ...endAll(),
     ],
   },
   {
     name: 'Connections go on when their endpoint comes back in time, or has never left',
     covers: ['5.12'],
+    differsIn: endsNoConnections,
     steps: [
-      apply(ending('after:3s', reachable()), ...behind('pod-a', 'pod-b')),
+      apply(ending('after:8s', reachable()), ...behind('pod-a', 'pod-b')),
       apply(...behind('pod-a')),
       ...openAll(),
       apply(...behind('pod-b')),
       apply(...behind('pod-a', 'pod-b')),
-      wait(3500, 'longer than connections go on after their endpoint has left'),
+      wait(8500, 'longer than connections go on after their endpoint has left'),
       ...resumeAll(podA),
     ],
   },
   {
     name: 'Connections of other Services go on, also to the same endpoint',
     covers: ['5.12'],
+    differsIn: endsNoConnections,
     steps: [
       apply(onRemoval, plain, ...behind('pod-a'), ...slices('other', ['pod-a'])),
       open('ended', 'client', frontends.clusterIp, podA),
       open('of the other', 'client', at(other, 80), podA),
       open('of the other, from a pod', 'pod-b', at(other, 80), podA),
       apply(...behind('pod-b'), ...slices('other', ['pod-b'])),
-      untilEnded,
-      resume('ended', reset),
+      resumeUntil('ended', reset),
       resume('of the other', podA),
       resume('of the other, from a pod', podA),
     ],

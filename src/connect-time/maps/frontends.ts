@@ -39,7 +39,8 @@ export function poolOf(
   { config, reach }: Setting,
 ): 'cluster' | 'local' | Reason {
   if (forwarding.servicePort.protocol !== 'TCP') return 'protocol';
-  if (forwarding.rulesOnly) return 'annotation';
+  // Connections are ended by way of the rules.
+  if (forwarding.rulesOnly || forwarding.endings?.kept !== undefined) return 'annotation';
   // The programs draw slots at random, and know neither a client's port nor the other connections.
   if ((forwarding.deal?.balance ?? 'random') !== 'random') return 'balance';
   if (config.masqueradeAll) return 'masquerade all';

@@ -56,6 +56,8 @@ describe('sameForwarding', () => {
     'the node in its source ranges': { nodeInSourceRanges: true },
     'a health-check port': { healthCheckNodePort: 1 },
     'rules alone': { rulesOnly: true },
+    'connections that are ended': { endings: { endAfterMs: 1000, kept: base.cluster } },
+    'flows that stay': { endings: { keepsFlows: true } },
   };
 
   it.each(Object.entries(others))('is false for one with %s', (_, change) => {
@@ -76,6 +78,8 @@ describe('sameService', () => {
     { uid: 'another' },
     { rulesOnly: true },
     { isFastPathOff: true },
+    { endings: { endAfterMs: 1000 } },
+    { endings: { keepsFlows: true } },
     { detection: { mode: 'eject', probes: false } },
     { awaitedLoadBalancer: '' },
     { createdMs: 1 },

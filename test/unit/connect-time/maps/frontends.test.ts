@@ -90,6 +90,7 @@ describe('connect-time translation includes', () => {
 describe('connect-time translation excludes', () => {
   it.each(every)('%s of a Service that asks for it', (kind) => {
     expect(outcome(kind, { fields: { rulesOnly: true } })).toBe('annotation');
+    expect(outcome(kind, { fields: { endings: { endAfterMs: 1000 } } })).toBe('annotation');
   });
 
   it.each(every)('%s of other protocols', (kind) => {
