@@ -238,7 +238,7 @@ class StoryRun {
         const actor = this.#lab.actors[opened.actor];
         const ask = () => actor.resume(`${flow} ${family}`, timeoutMs);
         let outcome = await ask();
-        const isOpen = () => outcome.kind === 'answered' || outcome.kind === 'silence';
+        const isOpen = () => outcome.kind === 'answered' || outcome.kind === 'timeout';
         for (let i = 1; inTheEnd && isOpen() && i < RESUMPTIONS_MAX; i += 1) {
           await sleep(RESUMPTION_PAUSE_MS);
           outcome = await ask();
