@@ -106,7 +106,7 @@ export function eachSuspect(
 
 /**
  * As `eachSuspect`, for connections that are ended: the frontends that stay with a Service, each
- * with the endpoints whose connections go on no longer.
+ * with the endpoints whose connections must end.
  */
 export const eachEnded: typeof eachSuspect = (previous, next, suspect) => {
   const [before, after] = [previous?.endings?.kept, next?.endings?.kept];

@@ -5,8 +5,8 @@ import type { Service } from '../state/types.ts';
 import type { Excluded } from './observation.ts';
 
 /**
- * Whether no connection of the Service takes the fast path: by its annotation, or because somebody
- * may have to end them, which the kernel refuses for those that take it.
+ * Whether no connection of the Service takes the fast path: by its annotation, or because it asks
+ * that they are ended, which the kernel refuses for those that take it.
  */
 export function isExcluded({ endings, isFastPathOff }: Service): boolean {
   return isFastPathOff === true || endings?.endAfterMs !== undefined;

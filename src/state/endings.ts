@@ -4,8 +4,8 @@ import type { EndpointList } from '../net/endpoint-list.ts';
 /** What a Service asks for. */
 export interface Endings {
   /**
-   * How long connections go on after their endpoint has left the EndpointSlices; then they are
-   * ended. Undefined: nobody ends them.
+   * How long connections stay after their endpoint has left the EndpointSlices; then they are
+   * ended. Undefined: they are not ended.
    */
   readonly endAfterMs?: number;
   /** UDP flows stay with an endpoint that terminates, as long as it serves. */

@@ -32,7 +32,7 @@ function behind(...endpoints: readonly (ActorName | EndpointOptions)[]) {
   return slices('web', endpoints);
 }
 
-/** Longer than connections go on with `on-removal`. */
+/** Longer than connections stay with `on-removal`. */
 const aMoment = wait(1500, 'longer than connections go on after their endpoint has left');
 
 /** Connections to each frontend, from outside, from a pod and from the node. */

@@ -1,6 +1,6 @@
 /**
- * Which connections are ended, and when, over random lives of two Services that share endpoints:
- * beside a model that knows of each endpoint only when it left.
+ * Which connections are ended, and when, over random lives of two Services that share endpoints.
+ * They are compared with a model: a table of the times at which endpoints left.
  */
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
@@ -28,7 +28,7 @@ import { nodeAddress } from './build.ts';
 const hosts = ['10.244.0.1', '10.244.0.2', '10.244.0.3'];
 const conditions = [ready, draining, stopping, unready] as const;
 
-/** A Service at one time: its endpoints, and how long connections to those that left go on. */
+/** A Service at one time: its endpoints, and how long connections to those that left stay. */
 const shape = fc.record({
   endpoints: fc.dictionary(fc.constantFrom(...hosts), fc.constantFrom<Endpoint>(...conditions)),
   endAfterMs: fc.constantFrom(undefined, 1000, 5000),
