@@ -98,14 +98,12 @@ function departed(port: Port | undefined, listed: EndpointList, now: number): Po
   const here = new EndpointFinder(listed);
   const left = new Map<EndpointKey, Departed>();
   for (const [key, one] of port.left) {
-    const alone = new EndpointList(listed.family, one.packed);
+    const alone = EndpointList.from(listed.family, one.packed);
     if (here.indexOf(alone, 0) < 0) left.set(key, one);
   }
   for (let i = 0; i < port.listed.length; i += 1) {
     if (here.indexOf(port.listed, i) >= 0) continue;
-    // A copy, because a view would hold the whole list.
-    const packed = Uint8Array.from(port.listed.packed(i));
-    left.set(port.listed.key(i), { packed, leftAtMs: now });
+    left.set(port.listed.key(i), { packed: port.listed.packed(i), leftAtMs: now });
   }
   return left;
 }
@@ -115,10 +113,9 @@ function joined(
   left: readonly (readonly [EndpointKey, Departed])[],
 ): EndpointList {
   const stride = endpointBytes[listed.family];
-  const bytes = new Uint8Array(listed.bytes.length + left.length * stride);
-  bytes.set(listed.bytes);
-  left.forEach(([, { packed }], i) => {
-    bytes.set(packed, listed.bytes.length + i * stride);
-  });
-  return new EndpointList(listed.family, bytes);
+  const own = listed.bytes();
+  const bytes = new Uint8Array(own.length + left.length * stride);
+  bytes.set(own);
+  for (const [i, [, { packed }]] of left.entries()) bytes.set(packed, own.length + i * stride);
+  return EndpointList.from(listed.family, bytes);
 }
