@@ -113,7 +113,7 @@ function wordsOf(kind: string): string {
 }
 
 function isOfInterest({ level, text }: Finding): boolean {
-  return level !== 'ok' || text.includes('wanted');
+  return level !== 'ok' || text.includes('expected ');
 }
 
 function linesOf(what: string, findings: readonly Finding[]): string[] {
