@@ -41,7 +41,7 @@ export function documentedValues(text: string): DocumentedValue[] {
     }
   };
   const { contents, commentBefore } = parseDocument(text);
-  if (!isMap(contents)) throw new Error('values.yaml is no map');
+  if (!isMap(contents)) throw new Error('values.yaml is not a map');
   visit(contents as YAMLMap, '', contents.commentBefore ?? commentBefore ?? '');
   return found;
 }

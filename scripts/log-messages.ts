@@ -376,7 +376,7 @@ export const logTopics: Readonly<Record<string, readonly LogMessage[]>> = {
       'warn',
       'frontend, client, bound, descriptorsMax',
       'A connection was closed or a datagram dropped: all sockets, those of one frontend or of one client use as many descriptors as they may.',
-      'Find what `client` does, or endpoints that lead back to a node port; raise the limit of open files if there are really so many clients.',
+      'Find what `client` does, or endpoints that lead back to a node port; raise the limit of open files if that many clients are legitimate.',
     ],
   ]),
   'The kernel': rows([
@@ -724,7 +724,7 @@ export const logTopics: Readonly<Record<string, readonly LogMessage[]>> = {
       'warn',
       'family, purpose, err, retryMs',
       'The kernel refused a batch of the maps. They are read and repaired after `retryMs`. Services work.',
-      'If it goes on: find out what `err` says. Where the kernel lacks memory, fewer Services are put into the maps.',
+      'If it continues: find out what `err` says. Where the kernel lacks memory, fewer Services are put into the maps.',
     ],
     [
       'Kernel rejected Service port in connect-time maps; packet rules handle it',

@@ -34,7 +34,7 @@ function options(): string {
 }
 
 const exitCodes = [
-  ['0', 'Success, or the process was told to end.'],
+  ['0', 'Success, or the process was asked to end.'],
   [
     '1',
     'Failure; the last line of standard error says why. For a command that asks the running process: the answer names a problem, or what was asked for does not exist.',

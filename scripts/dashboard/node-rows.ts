@@ -70,7 +70,7 @@ export const conntrack: Row = {
     {
       title: 'Lost for want of room',
       meaning:
-        'dropped: new connections fail. clashed: two packets of one flow came at once, as with DNS.',
+        'dropped: new connections fail. clashed: two packets of one flow arrived at the same time, as with DNS.',
       unit: 'ops',
       queries: { '{{kind}}': rate('fairlead_conntrack_losses_total', 'kind') },
     },
@@ -193,7 +193,7 @@ export const process: Row = {
       queries: { '{{kind}}': `max by (kind) (rate(nodejs_gc_duration_seconds_sum{$of}${window}))` },
     },
     {
-      title: 'What nobody was told',
+      title: 'Lost reports',
       meaning: 'Dropped log lines (nothing read them), reports and events (they were too many).',
       unit: 'ops',
       queries: {

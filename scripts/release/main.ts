@@ -75,7 +75,7 @@ function main(): void {
     key: key === undefined ? undefined : readFileSync(key, 'utf8'),
   });
   // Making images takes minutes, and the chart is read after that.
-  if (committed() !== commit) throw new Error('there was another commit meanwhile');
+  if (committed() !== commit) throw new Error('there was another commit during the build');
   for (const name of readdirSync(folder).sort()) {
     const kilobytes = Math.ceil(statSync(join(folder, name)).size / 1000);
     console.log(`${String(kilobytes).padStart(8)} kB  ${name}`);

@@ -27,8 +27,8 @@ export function goesTo(port: Port, { heldBy, pool, treatment }: Port['frontends'
     internal: counted(port[pool], 'endpoint'),
     external: `${counted(port[pool], 'endpoint')}, masqueraded`,
     'external-local': `${counted(port.local, 'endpoint')} of this node; from the node and its pods, ${port.cluster}`,
-    reject: 'nobody: refused',
-    drop: 'nobody: dropped',
+    reject: 'no endpoint: refused',
+    drop: 'no endpoint: dropped',
   };
   return goes[treatment];
 }

@@ -103,7 +103,7 @@ const conntrack = object({
 const fastPath = object({
   state: field(oneOf('flowtable', 'unavailable'), 'Whether a flowtable takes them.'),
   because: maybe(text, 'Why it is unavailable.'),
-  packets: maybe(count, 'A connection goes to the flowtable after so many packets.'),
+  packets: maybe(count, 'A connection goes to the flowtable after this number of packets.'),
   devices: maybe(count, 'Network devices whose packets may go that way.'),
 });
 

@@ -95,7 +95,7 @@ export const metricTable = {
   ),
   fairlead_build_info: gauge('Version of this program', 'version', 'node_version'),
   fairlead_cluster_events_dropped_total: counter(
-    'Events that the API server was not told of',
+    'Events that were not sent to the API server',
     'reason',
   ),
   fairlead_config_info: gauge(
@@ -174,7 +174,7 @@ export const metricTable = {
     'resource',
   ),
   fairlead_foreign_tables_replaced_total: counter(
-    'Tables of our names that somebody else had made, and that ours have replaced',
+    'Tables of our names that another program had made, and that ours have replaced',
   ),
   fairlead_healthy: gauge('1 = fairlead status has no problem of the proxy to report, 0 = it has'),
   fairlead_ipvs_connections_total: ofIPVS('Connections'),

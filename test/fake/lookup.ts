@@ -24,7 +24,8 @@ export class FakeLookup implements Lookup {
 
   async servicesWith(selector: string, namespace: string): Promise<ReadonlySet<string>> {
     const keys = this.selected.get(selector);
-    if (keys === undefined) throw new LookupError('question', `"${selector}" is no label selector`);
+    if (keys === undefined)
+      throw new LookupError('question', `"${selector}" is not a label selector`);
     return new Set(keys.filter((key) => namespace === '' || key.startsWith(`${namespace}/`)));
   }
 }

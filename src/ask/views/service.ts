@@ -152,7 +152,7 @@ function endpointsTable(port: Port): Table {
       conditionsOf(one),
       `${one.node ?? '?'}${one.local ? ' (this)' : ''}`,
       one.zone ?? '?',
-      one.usedBy.length === 0 ? 'nobody' : one.usedBy.join(','),
+      one.usedBy.length === 0 ? 'none' : one.usedBy.join(','),
       ...(hasShares ? [one.shares?.map(percentage).join(',')] : []),
       ...(isCounted ? [outcomesCell(one.outcomes)] : []),
       one.because,

@@ -38,7 +38,7 @@ export const loggingSettings = grouped('logging', {
     { flag: 'log-flush-frequency', default: '5s', bounds: positive, withConfig: 'kept' },
   ),
   'logging.verbosity': other('level')(
-    'How much is logged; 0 is least, 2 tells of syncs, 4 of every Service that changes.',
+    'How much is logged; 0 is least, 2 includes syncs, 4 every Service that changes.',
     { flag: 'v', shorthand: 'v', withConfig: 'kept' },
   ),
   'logging.vmodule': other('vmodule')(

@@ -58,8 +58,8 @@ export const trafficSettings = grouped('traffic', {
     },
   ),
   'externalIPs.cidrs': strings(
-    'External IPs of Services (spec.externalIPs) are served only in these blocks; of others a ' +
-      'log line and an event tell. Empty: all, as in kube-proxy: whoever may write Services then ' +
+    'External IPs of Services (spec.externalIPs) are served only in these blocks; a log line ' +
+      'and an event report others. Empty: all, as in kube-proxy: whoever may write Services then ' +
       'takes any address, also of nodes.',
     {
       flag: 'external-ip-cidrs',

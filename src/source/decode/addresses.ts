@@ -72,7 +72,7 @@ export function readCIDR(fields: FieldReader, value: unknown, field: string): CI
   const text = fields.textItem(value, field);
   if (text === undefined) return undefined;
   const cidr = parseCIDR(text);
-  if (cidr === undefined) return fields.refuse(field, `is no address block: ${show(text)}`);
+  if (cidr === undefined) return fields.refuse(field, `is not an address block: ${show(text)}`);
   noteReading(fields, field, text, cidrReading(text, cidr));
   return cidr;
 }

@@ -195,7 +195,7 @@ function decodeUnusual(
   const address = readAddress(fields, text, 'addresses[0]');
   if (address === undefined) return false;
   if (address.family !== family) {
-    fields.refuse('addresses[0]', `${show(text)} is no ${family} address`);
+    fields.refuse('addresses[0]', `${show(text)} is not an ${family} address`);
     return false;
   }
   const special = specialUse(address);

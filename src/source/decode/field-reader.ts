@@ -149,12 +149,12 @@ export class FieldReader {
   time(value: unknown, field: string): number | undefined {
     if (value instanceof Date) {
       const dateMs = value.getTime();
-      return Number.isFinite(dateMs) ? dateMs : this.refuse(field, 'is no time');
+      return Number.isFinite(dateMs) ? dateMs : this.refuse(field, 'is not a time');
     }
     const text = this.text(value, field) ?? '';
     if (text === '') return undefined;
     const timeMs = /^\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d/.test(text) ? Date.parse(text) : Number.NaN;
-    return Number.isFinite(timeMs) ? timeMs : this.refuse(field, `is no time: ${show(text)}`);
+    return Number.isFinite(timeMs) ? timeMs : this.refuse(field, `is not a time: ${show(text)}`);
   }
 
   /** Undefined if absent; `'invalid'` (and a problem) if it is not a boolean. */

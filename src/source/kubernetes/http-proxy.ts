@@ -22,7 +22,7 @@ const schemes: ReadonlySet<string> = new Set(['http:', 'https:', 'socks5:']);
  */
 export function parseProxyURL(text: string): URL {
   const url = URL.parse(text);
-  if (url === null || url.host === '') throw new Error('is no URL');
+  if (url === null || url.host === '') throw new Error('is not a URL');
   if (!schemes.has(url.protocol)) {
     const scheme = JSON.stringify(url.protocol.slice(0, -1));
     throw new Error(`unsupported scheme ${scheme}, must be http, https, or socks5`);

@@ -12,6 +12,6 @@ export async function readJson(body: AsyncIterable<Buffer>, bytesMax: number): P
   try {
     return JSON.parse(Buffer.concat(parts).toString('utf8'));
   } catch {
-    throw new StreamError('garbage', 'its answer is no JSON');
+    throw new StreamError('garbage', 'its answer is not JSON');
   }
 }

@@ -109,7 +109,7 @@ function readEnvelope(envelope: unknown): Page {
   const metadata = isRawObject(envelope) ? envelope.metadata : undefined;
   const { resourceVersion, continue: next } = isRawObject(metadata) ? metadata : {};
   if (typeof resourceVersion !== 'string' || resourceVersion === '') {
-    throw new StreamError('garbage', 'the answer is no list');
+    throw new StreamError('garbage', 'the answer is not a list');
   }
   return { resourceVersion, next: typeof next === 'string' ? next : '' };
 }

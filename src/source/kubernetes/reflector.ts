@@ -272,7 +272,7 @@ export class Reflector {
     }
     const isShort = performance.now() - watch.askedAtMs < aliveMs;
     if (isShort && [position, undefined].includes(this.#resourceVersion)) {
-      failure ??= new StreamError('cut', 'the watch ended at once');
+      failure ??= new StreamError('cut', 'the watch ended immediately');
     } else if (failure === undefined) {
       this.#goesWell();
     } else {
@@ -286,7 +286,7 @@ export class Reflector {
   }
 
   async #openRelief(signal: AbortSignal): Promise<Watch> {
-    if (this.#resourceVersion === undefined) throw new Error('there is no list to go on from');
+    if (this.#resourceVersion === undefined) throw new Error('there is no list to continue from');
     return this.#openWatch(signal);
   }
 
@@ -300,7 +300,7 @@ export class Reflector {
         if (bytes === 'oversized') this.#oversized();
         else this.#take(encoding.event(bytes), stream);
         if (this.#list?.isStuck(timing.listIdleMs, timing.listMaxMs)) {
-          throw new StreamError('garbage', 'the list goes on and does not end');
+          throw new StreamError('garbage', 'the list does not end');
         }
         if (pacer.due) await pacer.rest();
       }

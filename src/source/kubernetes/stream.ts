@@ -97,11 +97,11 @@ export class ListSplitter {
     if (this.#part !== 'envelope' || this.#depth !== 0) {
       throw new StreamError('cut', 'the list ended in the middle');
     }
-    if (text === 'oversized') throw new StreamError('garbage', 'the answer is no list');
+    if (text === 'oversized') throw new StreamError('garbage', 'the answer is not a list');
     try {
       return JSON.parse(text.toString('utf8'));
     } catch {
-      throw new StreamError('garbage', 'the answer is no JSON list');
+      throw new StreamError('garbage', 'the answer is not a JSON list');
     }
   }
 
@@ -146,7 +146,7 @@ export class ListSplitter {
       return at;
     }
     if (byte === comma || byte <= 0x20) return at + 1;
-    throw new StreamError('garbage', 'an item of the list is no object');
+    throw new StreamError('garbage', 'an item of the list is not an object');
   }
 
   /** Index after the bracket that opens the items, or the end of the chunk. */

@@ -15,7 +15,7 @@ export function parseWatchEvent(line: Buffer): WatchEvent {
   const raw = parse(text);
   const type = isRawObject(raw) ? watchEventTypes.find((known) => known === raw.type) : undefined;
   if (!isRawObject(raw) || type === undefined || !isRawObject(raw.object)) {
-    throw new StreamError('garbage', `the server sent what is no watch event: ${show(text)}`);
+    throw new StreamError('garbage', `invalid watch event: ${show(text)}`);
   }
   return { type, object: raw.object };
 }

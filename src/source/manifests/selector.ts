@@ -28,5 +28,5 @@ function requirementOf(text: string): Requirement {
   if (wanted !== undefined) return (labels) => (labels[equal!] === wanted) === (sign !== '!=');
   const [, not, present] = existence.exec(text) ?? [];
   if (present !== undefined) return (labels) => (labels[present] !== undefined) === (not === '');
-  throw new LookupError('question', `"${text}" is no label selector, as in app=web,tier!=db`);
+  throw new LookupError('question', `"${text}" is not a label selector, as in app=web,tier!=db`);
 }

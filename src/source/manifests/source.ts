@@ -187,7 +187,7 @@ function describe(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   const code = 'code' in error ? error.code : undefined;
   if (code === 'ENOENT') return 'does not exist';
-  if (code === 'ENOTDIR') return 'is no directory';
+  if (code === 'ENOTDIR') return 'is not a directory';
   if (code === 'EACCES') return 'may not be read (permission denied)';
   return error.message;
 }

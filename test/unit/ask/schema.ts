@@ -44,5 +44,5 @@ function textProblems(
   if (typeof value !== 'string') return [`${path}: is not a string`];
   if (words !== undefined && !words.includes(value)) return [`${path}: "${value}" is no choice`];
   const isTime = new Date(value).toJSON() === value;
-  return format === 'date-time' && !isTime ? [`${path}: "${value}" is no time`] : [];
+  return format === 'date-time' && !isTime ? [`${path}: "${value}" is not a time`] : [];
 }

@@ -416,7 +416,7 @@ describe('a label selector', () => {
     const { code, stderr } = await said(app, 'service', 'list', '-l', 'app ~ web');
     expect([code, stderr]).toEqual([
       2,
-      'Error: "app ~ web" is no label selector\nSee \'fairlead service list --help\'\n',
+      'Error: "app ~ web" is not a label selector\nSee \'fairlead service list --help\'\n',
     ]);
   });
 });

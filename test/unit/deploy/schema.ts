@@ -18,7 +18,7 @@ const scalars: Readonly<Record<string, string>> = {
 export function problemsOf(value: unknown, type: string, path = ''): string[] {
   const list = /^Array<(.+)>$/.exec(type)?.[1];
   if (list !== undefined) {
-    if (!Array.isArray(value)) return [`${path}: is no list`];
+    if (!Array.isArray(value)) return [`${path}: is not a list`];
     return value.flatMap((item, i) => problemsOf(item, list, `${path}[${i}]`));
   }
   const scalar = scalars[type];
@@ -38,7 +38,7 @@ export function problemsOf(value: unknown, type: string, path = ''): string[] {
 function mapProblems(value: unknown, type: string, path: string): string[] {
   const content = /^\{ \[key: string\]: (\w+); \}$/.exec(type)?.[1];
   if (content === undefined) return [];
-  if (typeof value !== 'object' || value === null) return [`${path}: is no map`];
+  if (typeof value !== 'object' || value === null) return [`${path}: is not a map`];
   return Object.entries(value).flatMap(([key, item]) =>
     problemsOf(item, content, `${path}.${key}`),
   );

@@ -30,7 +30,7 @@ export function protobuf(
         return readEvent(bytes, resource, objects, strings);
       } catch (error) {
         const why = error instanceof Error ? error.message : String(error);
-        throw new StreamError('garbage', `the server sent what is no watch event: ${why}`);
+        throw new StreamError('garbage', `invalid watch event: ${why}`);
       }
     },
     list: (itemBytesMax) => new ListCutter(itemBytesMax, strings),

@@ -21,7 +21,7 @@ export const typeMeta = message(text(kindField, 'kind'));
 export function unwrap(reader: WireReader): string {
   const { at, bytes, end } = reader;
   const isMagic = end - at >= magic.length && bytes.readUInt32BE(at) === magic.readUInt32BE();
-  if (!isMagic) throw new WireError('it is no protobuf');
+  if (!isMagic) throw new WireError('it is not protobuf');
   const from = at + magic.length;
   reader.at = from;
   const kind = goInto(reader, unknownFields.typeMeta) ? (textOf(reader, kindField) ?? '') : '';

@@ -68,7 +68,7 @@ export class ListCutter {
     if (!isOver || this.#listMissing !== undefined) {
       throw new StreamError('cut', 'the list ended in the middle');
     }
-    if (!this.#listSeen) throw new StreamError('garbage', 'the answer is no list');
+    if (!this.#listSeen) throw new StreamError('garbage', 'the answer is not a list');
     return { metadata: this.#metadata };
   }
 
@@ -168,5 +168,5 @@ export class ListCutter {
 }
 
 function broken(): StreamError {
-  return new StreamError('garbage', 'the answer is no protobuf list');
+  return new StreamError('garbage', 'the answer is not a protobuf list');
 }

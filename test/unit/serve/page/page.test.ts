@@ -141,7 +141,7 @@ describe('the list of Services on the page', () => {
       /^Unhealthy\. .* its only endpoint is not ready\. What to do$/,
     );
     expect(last.rows('Endpoints of http 80/TCP, IPv4')).toMatchObject([
-      { Endpoint: '10.244.0.2:8080', 'Used by': 'nobody', 'Why not': 'is not ready' },
+      { Endpoint: '10.244.0.2:8080', 'Used by': 'none', 'Why not': 'is not ready' },
     ]);
   });
 

@@ -70,7 +70,7 @@ describe('decodeNode', () => {
       'status.addresses[2].address | must be a string, is undefined',
       'spec.podCIDR | "10.2.0.0/24" is not podCIDRs[0], "10.1.0.9/24"',
       'spec.podCIDRs[0] | "10.1.0.9/24" is taken as 10.1.0.0/24',
-      'spec.podCIDRs[1] | is no address block: "all"',
+      'spec.podCIDRs[1] | is not an address block: "all"',
       'spec.podCIDRs[2] | is empty',
       'metadata.labels[topology.kubernetes.io/zone] | must be a string, is 7',
       'spec.taints[0] | must be an object, is null',
@@ -96,7 +96,7 @@ describe('decodeServiceCIDR', () => {
       {
         subject: 'ServiceCIDR kubernetes',
         field: 'spec.cidrs[2]',
-        reason: 'is no address block: "10.96.0.0"',
+        reason: 'is not an address block: "10.96.0.0"',
       },
     ]);
   });

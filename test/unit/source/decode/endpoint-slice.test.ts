@@ -211,7 +211,7 @@ describe('decodeEndpointSlice', () => {
 
   it.each([
     [{ addresses: ['10.0.0'] }, 'addresses[0] | is no IP address: "10.0.0"'],
-    [{ addresses: ['fd00::1'] }, 'addresses[0] | "fd00::1" is no IPv4 address'],
+    [{ addresses: ['fd00::1'] }, 'addresses[0] | "fd00::1" is not an IPv4 address'],
     [{ addresses: [] }, 'addresses | has no address'],
     [{}, 'addresses | has no address'],
   ])('drops the endpoint %j', (endpoint, problem) => {
@@ -315,7 +315,7 @@ describe('decodeEndpointSlice', () => {
     );
     expect(at('soon').record!.triggerTimeMs).toBeUndefined();
     expect(at('soon').problems).toEqual([
-      `${subject} | metadata.annotations[endpoints.kubernetes.io/last-change-trigger-time] | is no time: "soon"`,
+      `${subject} | metadata.annotations[endpoints.kubernetes.io/last-change-trigger-time] | is not a time: "soon"`,
     ]);
   });
 });

@@ -242,7 +242,7 @@ describe('decodeService', () => {
       expect(ranges('10.0.0.0/8', '10.0.0.0')).toEqual({
         ranges: ['10.0.0.0/8'],
         problems: [
-          'Service shop/web | spec.loadBalancerSourceRanges[1] | is no address block: "10.0.0.0"',
+          'Service shop/web | spec.loadBalancerSourceRanges[1] | is not an address block: "10.0.0.0"',
         ],
       });
     });
@@ -422,7 +422,7 @@ describe('decodeService', () => {
     expect(record).toMatchObject({ ports: [], externalIPs: [], loadBalancerIPs: [], createdMs: 0 });
     expect(problems).toEqual([
       'Service shop/web | metadata.labels | must be an object, is "none"',
-      'Service shop/web | metadata.creationTimestamp | is no time: "then"',
+      'Service shop/web | metadata.creationTimestamp | is not a time: "then"',
       'Service shop/web | spec.externalIPs | must be a list, is "x"',
       'Service shop/web | status | must be an object, is []',
       'Service shop/web | spec.sessionAffinityConfig | must be an object, is []',

@@ -401,7 +401,7 @@ describe('readAccess', () => {
     [
       'a proxy without a scheme',
       kubeconfig(url, { 'proxy-url': 'proxy:3128' }, {}),
-      'kubeconfig FILE: proxy-url is no URL',
+      'kubeconfig FILE: proxy-url is not a URL',
     ],
     [
       'groups of nobody',

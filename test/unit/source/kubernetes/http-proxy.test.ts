@@ -70,6 +70,6 @@ describe('the proxy of the environment', () => {
     expect(refused('ftp://user:pass@proxy')).toThrow(
       /^environment variable HTTPS_PROXY: unsupported scheme "ftp", must be http, https, or socks5$/,
     );
-    expect(refused('http://')).toThrow(/^environment variable HTTPS_PROXY: is no URL$/);
+    expect(refused('http://')).toThrow(/^environment variable HTTPS_PROXY: is not a URL$/);
   });
 });

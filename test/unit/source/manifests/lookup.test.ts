@@ -89,7 +89,7 @@ describe('a label selector', () => {
   it.each(['=web', 'app=web tier=front', 'app in web', 'a b', 'app=(x)'])(
     'with %j is rejected',
     (text) => {
-      expect(() => parseSelector(text)).toThrow('is no label selector');
+      expect(() => parseSelector(text)).toThrow('is not a label selector');
     },
   );
 });

@@ -345,7 +345,7 @@ ${service('web', '10.96.0.1')}`,
     await expect(start(join(path, 'none'))).rejects.toThrow(
       `manifests directory ${join(path, 'none')}: does not exist`,
     );
-    await expect(start(at('a.yaml'))).rejects.toThrow(/: is no directory$/);
+    await expect(start(at('a.yaml'))).rejects.toThrow(/: is not a directory$/);
   });
 
   it('reads a large file in parts, so that the event loop is not blocked', async () => {

@@ -93,7 +93,7 @@ describe('ListCutter', () => {
       Buffer.from('two'),
     ]);
     for (let end = 0; end < body.length; end += 1) {
-      expect(() => cut([body.subarray(0, end)])).toThrow(/ended in the middle|is no list/);
+      expect(() => cut([body.subarray(0, end)])).toThrow(/ended in the middle|is not a list/);
     }
   });
 
@@ -105,6 +105,6 @@ describe('ListCutter', () => {
     ['a field without a number', envelop('v1', 'List', Buffer.from([0x02, 0]))],
     ['an endless number', envelop('v1', 'List', Buffer.alloc(12, 0xff))],
   ])('refuses %s', (_what, body) => {
-    expect(() => cut([body])).toThrow('is no protobuf list');
+    expect(() => cut([body])).toThrow('is not a protobuf list');
   });
 });
