@@ -767,8 +767,8 @@ export const logTopics: Readonly<Record<string, readonly LogMessage[]>> = {
     [
       'Could not read the pods to exclude from connect-time translation',
       'warn',
-      'err, meanwhile',
-      'Until they are known, pods are handled as `meanwhile` says.',
+      'err, fallback',
+      'Until they are known, pods are handled as `fallback` says.',
       'Check the role that allows to list pods.',
     ],
     [

@@ -117,15 +117,15 @@ export class ExcludedPods {
       },
       unavailable: (reason) => {
         this.#failure = reason;
-        const meanwhile =
+        const fallback =
           this.#cgroups === undefined
             ? 'rules translate the connections of all pods'
             : 'those that were excluded before stay excluded';
         log.warn(
-          { err: reason, meanwhile },
+          { err: reason, fallback },
           'Could not read the pods to exclude from connect-time translation',
         );
-        events.excludedPodsUnknown(`${reason}; ${meanwhile}`);
+        events.excludedPodsUnknown(`${reason}; ${fallback}`);
       },
       problem: (problem) => source.problem(problem),
       listed: (attempt) => source.listed(attempt),

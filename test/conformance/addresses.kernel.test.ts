@@ -44,7 +44,7 @@ function start(namespace: Namespace): { readonly told: string[]; readonly child:
   return { told, child };
 }
 
-it('tells of addresses that come and go, and of links that go down and up', async () => {
+it('reports addresses that are added and removed, and links that go down and up', async () => {
   const namespace = await createNamespace();
   const ip = (...words: string[]): Promise<string> => namespace.run('ip', words);
   const { told } = start(namespace);

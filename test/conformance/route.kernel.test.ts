@@ -190,7 +190,7 @@ test('all links are listed, with their bridges, and which lead elsewhere', async
   expect(named('br0')).toMatchObject({ type: 'bridge', master: 0, leaves: 0 });
 });
 
-test('a watch of links is told of those that come and go, and of nothing else', async () => {
+test('a watch of links reports those that are added and removed, and nothing else', async () => {
   const { kernel, namespace } = await createKernel();
   let told = 0;
   const ended = (error: Error): void => expect.unreachable(error.message);

@@ -211,7 +211,7 @@ test('A hundred refusals in a row are all seen', async () => {
   ]);
 });
 
-test('A server that hangs up without a word is told apart from a reset', async () => {
+test('A server that closes without an answer is distinguished from a reset', async () => {
   const { client, 'pod-b': host } = lab.actors;
   const to = { address: POD_B_IP.IPv6, port: 7000 };
   const script = `
@@ -223,7 +223,7 @@ test('A server that hangs up without a word is told apart from a reset', async (
   await served;
 });
 
-test('An attempt that cannot even be made is no silence', async () => {
+test('An attempt that cannot be made is not counted as silence', async () => {
   const attempt = { to: { address: POD_A_IP.IPv4, port: 9 }, from: { address: '192.0.2.1' } };
   for (const protocol of PROTOCOLS) {
     expect(await lab.actors.client.connect({ ...attempt, protocol, timeoutMs: 1000 }, 1)).toEqual([

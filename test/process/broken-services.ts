@@ -248,7 +248,7 @@ export const situations: readonly Situation[] = [
     meets: ['unreachable', 'timeout'],
   },
   {
-    name: 'nobody serves its class of load balancers',
+    name: 'no controller serves its class of load balancers',
     number: 119,
     objects: one(119, ['pod-a'], {
       spec: { type: 'LoadBalancer', loadBalancerClass: 'example.com/lb' },
@@ -324,7 +324,7 @@ export const situations: readonly Situation[] = [
     meets: ['reset', 'unreachable'],
   },
   {
-    name: 'nobody makes EndpointSlices',
+    name: 'no controller makes EndpointSlices',
     number: 127,
     objects: [service('s-127', { clusterIp: v4(127) })],
     ask: ['service', 'check', 'default/S'],
@@ -361,7 +361,7 @@ export const situations: readonly Situation[] = [
     meets: ['reset', 'unreachable'],
   },
   {
-    name: 'nobody has the address of the endpoint',
+    name: 'no machine has the address of the endpoint',
     number: 131,
     objects: one(131, [{ at: nowhere, nodeName: 'node' }]),
     ask: ['service', 'check', 'default/S', '--timeout=500ms'],
@@ -385,7 +385,7 @@ export const situations: readonly Situation[] = [
     meets: ['answered'],
   },
   {
-    name: 'a firewall of others drops packets to the endpoint, and nobody has sent one yet',
+    name: 'a foreign firewall drops packets to the endpoint, before a client has sent one',
     number: 133,
     objects: one(136, ['pod-a'], {}, [{ port: guardedPort }]),
     ask: ['service', 'show', 'default/s-136'],

@@ -107,7 +107,7 @@ function readableCheckout(): string {
   return `mount --bind '${root}' '${inside}'; mount --rbind '${stand}' '${parent}'`;
 }
 
-test('CAP_NET_ADMIN alone, as root and as user nobody, is enough for rules, and root takes over with it', async () => {
+test('CAP_NET_ADMIN alone, as root and as another user, is enough for rules, and root takes over with it', async () => {
   const place = await Place.make();
   for (const path of [place.manifests, join(place.config, '..')]) chmodSync(path, 0o755);
   const legacy = (...words: readonly string[]) =>

@@ -48,7 +48,7 @@ const ABYSS: DualAddresses = { IPv4: '10.244.2.77', IPv6: 'fd00:244:2::77' };
 
 const udp: readonly Story[] = [
   {
-    name: 'A UDP client goes on to another endpoint when its own goes, by each kind of frontend',
+    name: 'A UDP client moves to another endpoint when its own is removed, by each kind of frontend',
     covers: ['5.12', '12.27'],
     steps: [
       apply(web, ...behind(['pod-a'])),
@@ -122,7 +122,7 @@ const udp: readonly Story[] = [
     ],
   },
   {
-    name: 'A UDP client goes on to the new port when its endpoint changes it',
+    name: 'A UDP client moves to the new port when its endpoint changes it',
     covers: ['5.12', '12.91'],
     steps: [
       apply(web, ...behind(['pod-a'])),
@@ -160,7 +160,7 @@ const udp: readonly Story[] = [
 
 const others: readonly Story[] = [
   {
-    name: 'UDP flows that are no Service keep their way, even to a port that is a node port',
+    name: 'UDP flows outside Services keep their path, even to a port that is a node port',
     covers: ['5.12'],
     servers: [{ actor: 'pod-a', at: at(POD_A_IP, NODE_PORT, 'UDP') }],
     steps: [
@@ -171,7 +171,7 @@ const others: readonly Story[] = [
     ],
   },
   {
-    name: 'A TCP connection that nobody has answered yet goes on to another endpoint',
+    name: 'A TCP connection without an answer yet moves to another endpoint',
     covers: ['5.12'],
     steps: [
       apply(service('web'), ...slices('web', [{ at: ABYSS }])),

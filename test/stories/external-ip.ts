@@ -51,7 +51,7 @@ export const externalIpStories: readonly Story[] = [
     ],
   },
   {
-    name: 'External IPs that are no addresses are left out; the others work',
+    name: 'External IPs that are not addresses are left out; the others work',
     covers: ['5.2', '12.73'],
     steps: [
       apply(

@@ -262,7 +262,7 @@ describe.each(settingsInFull)('with the fast path: %s', (fastPath) => {
     }
   });
 
-  test('a smaller MTU on one side is told to the server, and a download goes on', async () => {
+  test('a smaller MTU on one side is reported to the server, and a download continues', async () => {
     const { client, node } = lab.actors;
     await start(behind('pod-a'), {}, ways);
     await node.run(['ip', 'link', 'set', 'eth0', 'mtu', '1400']);
@@ -310,7 +310,7 @@ describe.each(settingsInFull)('with the fast path: %s', (fastPath) => {
     }
   });
 
-  test('a conversation goes on after everybody has forgotten it', async () => {
+  test('a conversation continues after the kernel has forgotten it', async () => {
     await start(behind('pod-a'), {}, ways);
     const forgetful = ['udp_timeout', 'udp_timeout_stream'].map(
       (name) => `net.netfilter.nf_conntrack_${name}`,
@@ -329,7 +329,7 @@ describe.each(settingsInFull)('with the fast path: %s', (fastPath) => {
     }
   });
 
-  test("another program's flowtable and filter, in the same hooks, stand beside it", async () => {
+  test("another program's flowtable and filter work in the same hooks", async () => {
     const drop = POD_B_IP.IPv4;
     await lab.node.run(
       ['nft', '-f', '-'],
@@ -348,7 +348,7 @@ describe.each(settingsInFull)('with the fast path: %s', (fastPath) => {
     expect(await lab.node.run(['nft', 'list', 'flowtables'])).toContain('flowtable f {');
   });
 
-  test('killed and started again, it writes nothing, and connections go on', async () => {
+  test('killed and started again, it writes nothing, and connections continue', async () => {
     for (const address of Object.values(addressOf('pod-a'))) {
       await lab.actors['pod-a'].listen('TCP', address, SERVER_PORT);
     }
@@ -437,7 +437,7 @@ inFull('a conversation goes on after the flowtable has forgotten it', async () =
   expect(await tracked()).toMatchObject({ offloaded: each.length });
 });
 
-test('a restart writes nothing, and connections go on', async () => {
+test('a restart writes nothing, and connections continue', async () => {
   const first = await start(behind('pod-a'));
   await openEach();
   await first.stop();

@@ -211,7 +211,7 @@ const sourceRanges: readonly Story[] = [
     ],
   },
   {
-    name: 'Source ranges let in their clients and nobody else: not pods, not the node',
+    name: 'Source ranges admit only their clients: not pods, not the node',
     covers: ['5.7', '12.41'],
     steps: [
       apply(open(...CLIENTS), ...slices('web', ['pod-a'])),
@@ -283,7 +283,7 @@ const sourceRanges: readonly Story[] = [
     ],
   },
   {
-    name: 'Source ranges that change are in force at once, and gone when they are taken away',
+    name: 'Source ranges that change are in force immediately, and end when they are removed',
     covers: ['5.7'],
     steps: [
       apply(open(...CLIENTS), ...slices('web', ['pod-a'])),
@@ -324,7 +324,7 @@ const sourceRanges: readonly Story[] = [
     ],
   },
   {
-    name: 'Whether the node is within the source ranges is judged anew when its address changes',
+    name: 'Whether the node is within the source ranges is decided again when its address changes',
     covers: ['5.7'],
     nodeAddresses: [lb],
     steps: [

@@ -128,7 +128,7 @@ const rest: readonly Story[] = [
     }),
   ),
   {
-    name: 'What is no Service is never masqueraded',
+    name: 'Traffic to other addresses than Services' is never masqueraded',
     covers: ['6.6', '12.38'],
     settings: { ...clusterCidr, masqueradeAll: true },
     steps: [

@@ -97,7 +97,7 @@ const everywhere: readonly Story[] = [
     ],
   },
   {
-    name: 'The same port elsewhere is none of our business: on pods and on other nodes',
+    name: 'The same port elsewhere is not translated: on pods and on other nodes',
     covers: ['5.9'],
     servers: [
       { actor: 'pod-b', at: to(POD_B_IP) },

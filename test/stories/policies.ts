@@ -169,7 +169,7 @@ const internalPolicy: readonly Story[] = [
     ],
   },
   {
-    name: 'Internal policy Local without a local endpoint: nobody hears anything',
+    name: 'Internal policy Local without a local endpoint drops packets',
     covers: ['5.4', '12.10'],
     steps: [
       apply(service('web', { spec: internalLocal }), ...remote),

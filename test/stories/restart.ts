@@ -51,7 +51,7 @@ export const restartStories: readonly Story[] = [
     ],
   },
   {
-    name: 'After a restart everything is as before, and changes go on',
+    name: 'After a restart everything is as before, and changes continue',
     covers: ['12.47', '12.48'],
     steps: [
       apply(reachable(externalLocal), service('empty', { clusterIp: second() }), ...all),

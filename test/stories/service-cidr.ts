@@ -39,7 +39,7 @@ export const serviceCidrStories: readonly Story[] = [
     ],
   },
   {
-    name: 'A ServiceCIDR that is added or removed is in force at once',
+    name: 'A ServiceCIDR that is added or removed takes effect immediately',
     covers: ['6.9', '12.51', '12.107'],
     differsIn: knowsNoServiceCIDRs,
     steps: [
@@ -54,7 +54,7 @@ export const serviceCidrStories: readonly Story[] = [
     ],
   },
   {
-    name: 'A ServiceCIDR that changes its ranges is in force at once',
+    name: 'A ServiceCIDR that changes its ranges takes effect immediately',
     covers: ['6.9', '12.107'],
     differsIn: knowsNoServiceCIDRs,
     steps: [

@@ -30,7 +30,7 @@ function familyLines(family: Family, wide: boolean): string[] {
   const { compared, differenceCount, differences, leftOut, waiting } = family;
   const counts = [
     `${compared} Service ports compared`,
-    ...(leftOut > 0 ? [`${leftOut} left out that changed meanwhile`] : []),
+    ...(leftOut > 0 ? [`${leftOut} left out that changed during the comparison`] : []),
     ...(waiting > 0 ? [`${waiting} Services waiting to be written`] : []),
     differenceCount === 0 ? 'no differences' : `${differenceCount} differ`,
   ];

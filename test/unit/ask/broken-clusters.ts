@@ -119,7 +119,7 @@ export const brokenClusters: readonly BrokenCluster[] = [
     cause: 'Its EndpointSlices name no endpoint: its selector matches no pod.',
   },
   {
-    name: 'nobody makes EndpointSlices',
+    name: 'no controller makes EndpointSlices',
     manifests: web() + node,
     reasons: ['no_slices'],
     to: 'default/web:80',

@@ -93,7 +93,7 @@ const more: readonly BrokenCluster[] = [
     cause: 'no load balancer has given it one (the cluster has none, or it has not come to it yet)',
   },
   {
-    name: 'nobody serves its class of load balancers',
+    name: 'no controller serves its class of load balancers',
     manifests:
       pending.replace('type: Load', 'loadBalancerClass: a.b/c\n  type: Load') +
       endpoints(here) +
@@ -273,7 +273,7 @@ const more: readonly BrokenCluster[] = [
     cause: 'Its only endpoint is not ready.',
   },
   {
-    name: 'load balancers are told that no endpoint is here',
+    name: 'load balancers see that no endpoint is here',
     manifests:
       web('externalTrafficPolicy: Local\n  healthCheckNodePort: 31000') + endpoints(there) + node,
     to: '203.0.113.80:80',

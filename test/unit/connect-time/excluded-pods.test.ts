@@ -168,7 +168,7 @@ it('reports that pods cannot be watched, and when they are known after all', asy
   pods.sink!.unavailable('pods is forbidden');
   const unknown = app.lines.find(({ msg }) => String(msg).includes('Could not read the pods'));
   expect(unknown).toMatchObject({ level: 'warn', err: 'pods is forbidden' });
-  expect(unknown?.meanwhile).toBe('rules translate the connections of all pods');
+  expect(unknown?.fallback).toBe('rules translate the connections of all pods');
   const { body } = await asked(app, 'status');
   expect(body).toMatchObject({
     healthy: true,

@@ -58,11 +58,11 @@ describe('the devices of the fast path', () => {
     expect(devices(bridged, { ...files, '/proc/net/route': 'Iface' })).toMatch(/vetha/);
   });
 
-  it('are none where a plugin forwards packets by eBPF', () => {
+  it('are not used where a plugin forwards packets by eBPF', () => {
     expect(devices([...bridged, link('cilium_host', 9)])).toMatch(/cilium_host .* eBPF/);
   });
 
-  it('are none without links to anywhere', () => {
+  it('do not exist without links to anywhere', () => {
     expect(devices([link('lo', 1)])).toBe('no device leads to pods or other machines');
   });
 });

@@ -138,7 +138,7 @@ describe('the fast path', () => {
     await until(async () => (await world.devices()) === 'eth0 veth1 veth2');
   });
 
-  it('is made anew when a Service opts out, and not when one opts in again', async () => {
+  it('is replaced when a Service opts out, and not when one opts in again', async () => {
     const world = new World();
     const { kernel, path, services } = world;
     path.choose(wish, 'nftables');

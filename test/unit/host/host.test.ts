@@ -372,7 +372,7 @@ describe('addresses of this machine', () => {
     expect(rig([shortage]).addresses.read).toThrow(shortage.message);
   });
 
-  it('are read at once when the kernel tells of a change, and once a second in a burst', () => {
+  it('are read immediately when the kernel reports a change, and once a second in a burst', () => {
     const { addresses, watches } = rig([[]]);
     let count = 0;
     const stop = addresses.follow(() => {
@@ -409,7 +409,7 @@ describe('addresses of this machine', () => {
     expect(count).toBe(3);
   });
 
-  it('are read every five seconds while the kernel tells nothing, which is said once', () => {
+  it('are read every five seconds while the kernel reports nothing, which is logged once', () => {
     const { addresses, said, watches, refuse } = rig([[]]);
     let count = 0;
     const stop = addresses.follow(() => {

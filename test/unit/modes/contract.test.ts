@@ -36,7 +36,7 @@ describe('a planner', () => {
     expect(() => planner.take()).toThrow('neither committed nor refused');
   });
 
-  it('plans no change upon a batch that was refused, until it is told what is in force', async () => {
+  it('plans no change upon a batch that was refused, until it gets the state in force', async () => {
     planner.change(web, grown);
     planner.take()!.refused();
     expect(() => planner.change(grown, undefined)).toThrow('refused');

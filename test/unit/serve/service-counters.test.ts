@@ -140,7 +140,7 @@ describe('endpoints that accept no connection', () => {
     expect(await failing(node, 20_000)).toEqual([`${own} 5 1`]);
   });
 
-  it('are forgotten when they are no endpoints any more, or have no connections', async () => {
+  it('are forgotten when they are endpoints no longer, or have no connections', async () => {
     const node = new Node();
     node.counts = [...outcomes(9, 0, 9, own), ...outcomes(9, 0, 9, '10.9.9.9:1')];
     await failing(node, 2000);
@@ -148,7 +148,7 @@ describe('endpoints that accept no connection', () => {
     expect(await failing(node, 600_000)).toEqual([]);
   });
 
-  it('are not those whose connections nobody follows', async () => {
+  it('are not those whose connections are not followed', async () => {
     const node = new Node();
     const [{ of: _, ...tried }] = outcomes(9, 0, 0, own) as [Count];
     node.counts = [{ ...tried, of: { kind: 'endpoint', endpoint: own } }];

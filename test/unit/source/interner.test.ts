@@ -46,7 +46,7 @@ describe('lists that stay', () => {
 });
 
 describe('RateLimiter', () => {
-  it('lets a burst through at once and spaces what follows', async () => {
+  it('lets a burst through immediately and spaces later ones', async () => {
     const limiter = new RateLimiter(50, 3);
     const start = performance.now();
     const times: number[] = [];

@@ -54,7 +54,7 @@ describe('the slots of weights', () => {
     );
   });
 
-  it('are none without a weight, one at least with one, and no more than allowed', () => {
+  it('number zero without a weight, one at least with one, and no more than allowed', () => {
     fc.assert(
       fc.property(positive, fc.nat(300), (all, most) => {
         const counts = slotCounts(all, most);
@@ -260,7 +260,7 @@ describe('the deal of a Service port', () => {
       { cluster, local },
     );
 
-  it('is none where nothing asks for one', () => {
+  it('does not exist where nothing asks for one', () => {
     expect(deal(undefined)).toBeUndefined();
     expect(deal(undefined, [7, 7, 7])).toBeUndefined();
   });

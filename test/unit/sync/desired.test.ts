@@ -68,7 +68,7 @@ it('external IPs are not reported if none are served', () => {
   expect(rig.refresh('192.168.0.7')).toEqual([]);
 });
 
-it('tells once that a balance is not done here, and again when it is asked for anew', () => {
+it('reports once that a balance is not available here, and again after a new request for it', () => {
   const rig = new Rig();
   const here = { name: 'this mode', balances: new Set<Balance>(['random']), usesTables: false };
   rig.context = { ...context, dealing: here };

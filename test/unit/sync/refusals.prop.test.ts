@@ -200,7 +200,7 @@ describe.each(modes)('refusals of the kernel, in mode $name', (mode) => {
     );
   });
 
-  it.each(codes)('of everything (%s): attempts are bounded, health tells', async (code) => {
+  it.each(codes)('of everything (%s): attempts are bounded, and health reports it', async (code) => {
     const world = worldOf(mode, new RefusingKernel());
     const status = healthOf(world);
     world.addServices(0, services);

@@ -3,7 +3,7 @@ import { systemClock } from '../../../src/time/clock.ts';
 import { Pacer } from '../../../src/time/pacer.ts';
 
 describe('Pacer', () => {
-  it('lets resting tasks go on one a turn of the event loop', async () => {
+  it('resumes one resting task a turn of the event loop', async () => {
     const pacer = new Pacer();
     let turn = 0;
     let ended = false;

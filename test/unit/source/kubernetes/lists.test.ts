@@ -40,7 +40,7 @@ const failures: readonly (readonly [string, Fault])[] = [
 ];
 
 describe('the first list', () => {
-  it.each(failures)('comes in pages at once where a stream %s', async (what, fault) => {
+  it.each(failures)('comes in pages immediately where a stream %s', async (what, fault) => {
     const server = await startServer();
     populate(server);
     server.fault({ verb: 'streaming-list', fault, times: 100_000 });

@@ -114,7 +114,7 @@ describe('a packet in trace events', () => {
     ]);
   });
 
-  it('that is forwarded to an endpoint is told with what becomes of later ones', async () => {
+  it('that is forwarded to an endpoint is reported with the path of later ones', async () => {
     const forwarded = (inputInterface: number) =>
       told(
         pass('begin-prerouting', 1, client, service, inputInterface),
