@@ -63,7 +63,7 @@ ${sections.join('\n')}
 ## fairlead trace -o json
 
 No question to the process: the command itself follows packets through the rules of the node, and
-prints this when the last one was told.
+prints this after the last one.
 
 ${fieldsOf(traceSchema.json)}
 

@@ -175,7 +175,7 @@ nftables:
 \`\`\`
 
 - Unknown fields and fields that stand twice are accepted with a warning; the last one counts. A
-  value of the wrong type or out of bounds ends the start; all errors are shown at once, with lines.
+  value of the wrong type or out of bounds ends the start; all errors are shown together, with lines.
 - \`null\` means “not given”. So do 0, false and empty values, except where the table says “kept”.
 - Durations are strings of numbers with units: \`"250ms"\`, \`"30s"\`, \`"1h30m"\`. ISO 8601
   durations are not taken here; \`fairlead config convert --from ovhcloud\` translates them.
@@ -184,7 +184,7 @@ nftables:
   \`iptables.masqueradeAll\`, iptables and userspace mode the rest of \`iptables\`. With an empty \`mode\`, and after
   falling back, a mode whose section gives nothing takes what the section of the requested mode
   gives (an empty \`mode\` counts as iptables).
-- A change of the file takes effect at once where the table says so; any other change ends the
+- A change of the file takes effect immediately where the table says so; any other change ends the
   process, so that its supervisor starts a new one.
 - The file has at most 1 MiB and one document.
 - \`fairlead config validate FILE\` checks a file; \`--write-config-to\` writes the effective one.
@@ -203,7 +203,7 @@ ${table(['In v1alpha1', 'In v1alpha2'], movedFields())}
 | --- | --- | --- |
 ${Object.entries(defaultsOf.v1alpha2).map(changedDefault).join('\n')}
 
-v1alpha2 has these fields besides:
+v1alpha2 also has these fields:
 
 ${table(
   ['Field', 'Type', 'Meaning'],

@@ -40,7 +40,7 @@ export const remembersAddresses = {
 } as const;
 
 export const hasOnePool = {
-  ipvs: 'with local endpoints everybody gets those: a virtual service has one set of real servers',
+  ipvs: 'with local endpoints all clients get those: a virtual service has one set of real servers',
 } as const;
 
 /** The template of a client outlives its connections (ip_vs_conn_expire). */
@@ -81,7 +81,7 @@ export const sharesNoPorts = {
 } as const;
 
 export const tellsPodsByAddress = {
-  userspace: 'a socket does not tell by which interface a client came, only a CIDR is detected',
+  userspace: 'a socket does not know the interface of a client, only a CIDR is detected',
 } as const;
 
 export const forgetsAtRestart = {

@@ -80,7 +80,7 @@ const detectors: readonly Story[] = [
   ),
   {
     ...matrix(
-      'Without a detector nobody is masqueraded on the way to a ClusterIP',
+      'Without a detector no client is masqueraded on the way to a ClusterIP',
       { detectLocalMode: 'ClusterCIDR' },
       nobody,
       ['12.70'],
@@ -88,7 +88,7 @@ const detectors: readonly Story[] = [
     differsIn: masqueradesTheNode,
   },
   matrix(
-    'A cluster CIDR that is no whole number of bytes is matched to the bit',
+    'A cluster CIDR that is not a whole number of bytes is matched to the bit',
     { detectLocalMode: 'ClusterCIDR', clusterCIDR: '10.244.0.0/23,fd00:244:0::/47' },
     butOwnPods,
   ),
@@ -128,7 +128,7 @@ const rest: readonly Story[] = [
     }),
   ),
   {
-    name: 'Traffic to other addresses than Services' is never masqueraded',
+    name: 'Traffic outside Services is never masqueraded',
     covers: ['6.6', '12.38'],
     settings: { ...clusterCidr, masqueradeAll: true },
     steps: [
