@@ -101,7 +101,7 @@ ${'```'}
 - A canary is a second release with \`values-canary.yaml\`, on nodes with a label that the first one
   avoids with \`values-beside-canary.yaml\`.
 - Rules stay in the kernel when pods end, so that an uninstall interrupts nothing.
-  \`fairlead tables remove\` removes them beside kube-proxy, \`fairlead --cleanup\` where nothing
+  \`fairlead tables remove\` removes them alongside kube-proxy, \`fairlead --cleanup\` where nothing
   proxies ([docs/migrating.md](../../docs/migrating.md#nothing-left)).
 - With kube-prometheus-stack, set \`enabled\` of \`monitoring.podMonitor\` and of
   \`monitoring.prometheusRule\`, and \`additionalLabels.release\` of both to the name of its release.

@@ -175,7 +175,7 @@ nftables:
 \`\`\`
 
 - Unknown fields and fields that stand twice are accepted with a warning; the last one counts. A
-  value of the wrong type or out of bounds ends the start; all errors are shown together, with lines.
+  value of the wrong type or out of bounds ends the start; all errors are shown, with lines.
 - \`null\` means “not given”. So do 0, false and empty values, except where the table says “kept”.
 - Durations are strings of numbers with units: \`"250ms"\`, \`"30s"\`, \`"1h30m"\`. ISO 8601
   durations are not taken here; \`fairlead config convert --from ovhcloud\` translates them.

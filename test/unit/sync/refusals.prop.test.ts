@@ -200,25 +200,28 @@ describe.each(modes)('refusals of the kernel, in mode $name', (mode) => {
     );
   });
 
-  it.each(codes)('of everything (%s): attempts are bounded, and health reports it', async (code) => {
-    const world = worldOf(mode, new RefusingKernel());
-    const status = healthOf(world);
-    world.addServices(0, services);
-    await world.start();
-    expect(status()).toBe(200);
-    world.kernel.failNext({ code, times: Number.POSITIVE_INFINITY });
-    for (let i = 0; i < services; i += 1) world.setEndpoints(`web-${i}`, `10.244.7.${i}`);
-    await world.clock.pass(lateMs + 1000);
-    expect(status()).toBe(503);
-    const before = world.kernel.applies;
-    await world.clock.pass(600_000);
-    expect((world.kernel.applies - before) / 600).toBeLessThan(attemptsPerSecondMax);
-    world.kernel.heal();
-    await world.clock.pass(60_000);
-    expect(status()).toBe(200);
-    expect([...world.sync.quarantined]).toEqual([]);
-    await world.stop();
-  });
+  it.each(codes)(
+    'of everything (%s): attempts are bounded, and health reports it',
+    async (code) => {
+      const world = worldOf(mode, new RefusingKernel());
+      const status = healthOf(world);
+      world.addServices(0, services);
+      await world.start();
+      expect(status()).toBe(200);
+      world.kernel.failNext({ code, times: Number.POSITIVE_INFINITY });
+      for (let i = 0; i < services; i += 1) world.setEndpoints(`web-${i}`, `10.244.7.${i}`);
+      await world.clock.pass(lateMs + 1000);
+      expect(status()).toBe(503);
+      const before = world.kernel.applies;
+      await world.clock.pass(600_000);
+      expect((world.kernel.applies - before) / 600).toBeLessThan(attemptsPerSecondMax);
+      world.kernel.heal();
+      await world.clock.pass(60_000);
+      expect(status()).toBe(200);
+      expect([...world.sync.quarantined]).toEqual([]);
+      await world.stop();
+    },
+  );
 });
 
 describe.each([nftablesMode, ipvsMode])('a refusal of one Service, in mode $name', (mode) => {
