@@ -5,7 +5,7 @@ import { paced } from './test/lab/pace.ts';
 
 /** For tests with packets. Options of the command line do not reach projects. */
 const longestMs = paced(60_000);
-/** Machines that test much at once are slow. */
+/** Machines that run many tests together are slow. */
 const longestOfUnitMs = 30_000;
 /** Programs that tests start, from the sources, are compiled once. */
 const compiledOnce = { NODE_COMPILE_CACHE: join(import.meta.dirname, 'build/compile-cache') };

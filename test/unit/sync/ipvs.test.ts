@@ -69,7 +69,7 @@ describe('slow start', () => {
     },
   );
 
-  it('writes weights only, and no endpoint goes meanwhile', async () => {
+  it('writes weights only, and removes no endpoint', async () => {
     const { kernel, world } = await start('rr', undefined);
     world.setEndpoints('web-1', '10.244.0.1', '10.244.0.2', '10.244.0.3');
     await world.clock.pass(0);
