@@ -145,7 +145,7 @@ const refusals: readonly Story[] = [
     ],
   },
   {
-    name: "The address of a deleted Service is unknown",
+    name: 'The address of a deleted Service is unknown',
     covers: ['6.6', '12.46'],
     steps: [
       apply(service('web'), ...slices('web', ['pod-a'])),

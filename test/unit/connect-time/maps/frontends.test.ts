@@ -120,9 +120,12 @@ describe('connect-time translation excludes', () => {
     expect(outcome('loadBalancerIP', { fields })).toBe('source ranges');
   });
 
-  it.each(external)('%s of policy Local, where the rules cannot distinguish pods from others', (kind) => {
-    const fields = { externalTrafficPolicy: 'Local' } as const;
-    const row: Row = { fields, localDetector: { kind: 'none' }, endpoints: here };
-    expect(outcome(kind, row)).toBe('unknown pods');
-  });
+  it.each(external)(
+    '%s of policy Local, where the rules cannot distinguish pods from others',
+    (kind) => {
+      const fields = { externalTrafficPolicy: 'Local' } as const;
+      const row: Row = { fields, localDetector: { kind: 'none' }, endpoints: here };
+      expect(outcome(kind, row)).toBe('unknown pods');
+    },
+  );
 });
