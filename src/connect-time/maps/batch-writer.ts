@@ -127,7 +127,7 @@ export class BatchWriter implements Writer<ConnectTimeObjects> {
 
   /**
    * Creates all maps. Programs that are attached translate with the maps that they have until
-   * `attach` replaces them, so that connections are translated throughout.
+   * `attach` replaces them, so that rules need not handle connections while maps are filled.
    */
   replaceMaps(): void {
     this.#maps = 'replaced';
