@@ -590,6 +590,40 @@ export const logTopics: Readonly<Record<string, readonly LogMessage[]>> = {
       'Let the programs that `note` names use iptables-nft.',
     ],
   ]),
+  'Failure detection': rows([
+    [
+      'Counting answers of endpoints',
+      'info',
+      'services, endpoints',
+      'So many Services ask for it at first, with so many endpoints.',
+    ],
+    [
+      'Failed to count answers of endpoints; only probes show which answer',
+      'warn',
+      'err',
+      'The kernel refuses the table, or another program has one of its name. Endpoints without probes are not followed; Services work.',
+      'Do what `err` says, or set `failureDetection: off`.',
+    ],
+    [
+      'Endpoint does not answer; it gets no new connections',
+      'warn',
+      'service, port, family, endpoint, unanswered',
+      'It answered none of so many attempts, and others of its pool did. Probes go on.',
+      'Look at the endpoint and the way to it: `fairlead service check`.',
+    ],
+    [
+      'Endpoint gets new connections again',
+      'info',
+      'service, port, family, endpoint, because, outMs',
+      '`answer`: it answers. `trial`: nothing is known, and clients try it again.',
+    ],
+    [
+      'Removed the table of failure detection',
+      'info',
+      'table',
+      'No Service asks for failure detection any more.',
+    ],
+  ]),
   'Fast path': rows([
     [
       'Using fast path',

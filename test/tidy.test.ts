@@ -40,6 +40,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   host: ['net', 'config', 'modes', 'connect-time/maps', 'state', 'kernel'],
   takeover: ['time', 'net', 'kernel', 'state', 'modes', 'sync', 'host'],
   'fast-path': ['time', 'net', 'kernel', 'state', 'modes', 'host'],
+  'failure-detection': ['time', 'net', 'kernel', 'state', 'modes', 'host'],
   ask: ['net'],
   serve: [
     'time',
@@ -83,6 +84,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
     'config',
     'host',
     'takeover',
+    'failure-detection',
     'fast-path',
     'serve',
   ],
@@ -93,6 +95,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   'tools/demo': ['kernel'],
   cli: [
     'time',
+    'failure-detection',
     'fast-path',
     'ask',
     'net',

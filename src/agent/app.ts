@@ -2,6 +2,7 @@
 import type { Config } from '../config/config.ts';
 import { ConnectTime } from '../connect-time/connect-time.ts';
 import type { ConnectTimePaths } from '../connect-time/maps/choice.ts';
+import { FailureDetection } from '../failure-detection/failure-detection.ts';
 import { FastPath, type FastPathOptions } from '../fast-path/fast-path.ts';
 import { checkConfig } from '../host/checks.ts';
 import { isConntrackLiberal } from '../host/conntrack.ts';
@@ -58,6 +59,7 @@ export class App {
   readonly #ending = new AbortController();
   readonly #observers: Observers;
   readonly #connectTime: ConnectTime;
+  readonly #failureDetection: FailureDetection;
   readonly #fastPath: FastPath;
   readonly #localhost: LocalhostListeners | undefined;
   /** The part that programs the kernel. */
@@ -87,10 +89,12 @@ export class App {
       nodeListed: () => this.#listed.has('nodes'),
       localhostListeners: (family) => this.#localhost?.count(family) ?? 0,
       connectTime: () => this.#connectTime,
+      failureDetection: () => this.#failureDetection,
       fastPath: () => this.#fastPath,
     });
     const host = options.deviceFiles ?? options.host;
     this.#fastPath = new FastPath({ ...options, ...(host && { host }), state: this.#state });
+    this.#failureDetection = this.#makeFailureDetection();
     const { events, localhost, source } = this.#observers;
     this.#localhost = options.ownsLoopback
       ? new LocalhostListeners(localhost, options.descriptors)
@@ -169,6 +173,7 @@ export class App {
     if (mode !== this.#runner.mode) this.#runner.switchTo(mode);
     else this.#follow(this.#state.node);
     this.#fastPath.choose(config, mode.name);
+    this.#failureDetection.choose(config);
   }
 
   async #live(
@@ -190,7 +195,8 @@ export class App {
     } finally {
       this.end();
       await Promise.allSettled(parts);
-      await Promise.all([this.#connectTime.close(), this.#fastPath.close()]);
+      const paths = [this.#connectTime, this.#failureDetection, this.#fastPath];
+      await Promise.all(paths.map((path) => path.close()));
       this.#observers.close();
       const { conntrack, kernel, modes } = this.#options;
       for (const mode of modes.values()) mode.close?.();
@@ -262,6 +268,7 @@ export class App {
     if (signal.aborted) return;
     await this.#connectTime.choose(this.#config);
     this.#fastPath.choose(this.#config, this.#runner.mode.name);
+    this.#failureDetection.choose(this.#config);
     this.#observers.events.starting();
     await this.#runner.run(signal);
   }
@@ -281,11 +288,28 @@ export class App {
         serviceHealth.resolved(service);
         verdicts.resolved(service);
         this.#fastPath.resolved(service);
+        this.#failureDetection.resolved(service);
       },
       takeoverObserver: takeover,
       localhost: this.#localhost,
+      health: this.#failureDetection,
       excludedCgroups: () => this.#connectTime.excludedCgroups,
       starting: (settings) => this.#connectTime.starting(settings.connectTime),
+    });
+  }
+
+  #makeFailureDetection(): FailureDetection {
+    const { endpointHealth, verdicts } = this.#observers;
+    return new FailureDetection({
+      ...this.#options,
+      state: this.#state,
+      families: () => this.#runner.engine?.families ?? [],
+      observer: endpointHealth,
+      dealt: (service) => {
+        this.#state.touch(service);
+        this.#runner.engine?.wake();
+      },
+      noticed: (service) => verdicts.resolved(service),
     });
   }
 

@@ -14,6 +14,7 @@ import type { Kernel } from '../kernel/kernel.ts';
 import type { Environment, ModeConfig, Planner, ProxyMode } from '../modes/mode.ts';
 import type { LocalhostListeners } from '../modes/sockets/localhost.ts';
 import { type Address, type Family, isLoopback } from '../net/address.ts';
+import type { EndpointHealth } from '../state/detection.ts';
 import { FrontendOwners, type ReadonlyOwners } from '../state/frontend-owners.ts';
 import type { ResolveContext } from '../state/resolve.ts';
 import type { ClusterState } from '../state/store.ts';
@@ -51,6 +52,8 @@ export interface EngineOptions {
   readonly excludedCgroups?: () => Environment['excludedCgroups'];
   /** Absent if the loopback addresses of this process are not the node's. */
   readonly localhost?: LocalhostListeners | undefined;
+  /** Which endpoints do not answer; default: all do. */
+  readonly health?: EndpointHealth;
   /** Called when a Service (`namespace/name`) was resolved, or is gone; a sync follows. */
   readonly resolved: (service: string) => void;
   /** See `ForwardingFollower.changed`; not called for what a start puts into force. */
@@ -85,6 +88,7 @@ export class Engine {
       kernel,
       answered: (balance) => {
         state.touchBalanced(balance);
+        for (const service of options.health?.services() ?? []) state.touch(service);
         this.wake();
       },
     });
@@ -103,6 +107,7 @@ export class Engine {
       excludedCgroups: options.excludedCgroups,
       dealing: () => this.#balances.here,
       starting: (family, forwarding) => this.#slowStarts.starting(family, forwarding),
+      health: options.health,
     });
     for (const family of ['IPv4', 'IPv6'] as const) {
       options.localhost?.begin(family, settings.localhost.includes(family));

@@ -24,6 +24,7 @@ import { countersOf, infoMetrics, problemMetrics } from '../serve/collectors.ts'
 import { connectTimeMetrics } from '../serve/connect-time-metrics.ts';
 import { conntrackLog } from '../serve/conntrack-log.ts';
 import { watchConntrack } from '../serve/conntrack-watch.ts';
+import { detectionMetrics } from '../serve/detection-metrics.ts';
 import { makeRecorder } from '../serve/event-recorder.ts';
 import { ProxyHealth } from '../serve/health.ts';
 import { HttpThread } from '../serve/http/http-thread.ts';
@@ -43,6 +44,7 @@ import { takeoverReport } from '../serve/takeover-report.ts';
 import type { EventRecorder, EventRecorderOptions } from '../source/kubernetes/events.ts';
 import type { Source, SourceSink } from '../source/source.ts';
 import type { Resource } from '../state/change.ts';
+import type { EndpointEvent } from '../state/detection.ts';
 import type { ClusterState } from '../state/store.ts';
 import type { SyncEvent } from '../sync/events.ts';
 import type { TakeoverEvent } from '../takeover/takeover.ts';
@@ -89,6 +91,7 @@ export interface Present {
     ConnectTime,
     'exclusion' | 'findStale' | 'kernelClients' | 'reach' | 'stale'
   >;
+  readonly failureDetection: NonNullable<AgentState['failureDetection']>;
   readonly fastPath: NonNullable<AgentState['fastPath']>;
   /** Sockets that listen for node ports on the loopback address. */
   readonly localhostListeners: (family: Family) => number;
@@ -131,6 +134,7 @@ export class Observers {
     this.verdicts = new Verdicts({
       clock,
       engine: present.engine,
+      failureDetection: present.failureDetection,
       foreignRules: this.#foreignRules,
       state,
     });
@@ -140,6 +144,7 @@ export class Observers {
     const read = { kernel, host: options.host, clock, state, families, mode, config, connectTime };
     this.#counters = kernelMetrics(this.metrics.registry, read);
     infoMetrics(this.metrics.registry, { config, mode: () => mode().name });
+    detectionMetrics(this.metrics.registry, present.failureDetection);
     connectTimeMetrics(this.metrics.registry, {
       clock,
       families,
@@ -183,6 +188,9 @@ export class Observers {
     this.eventHistory.observe(event);
     this.#reporter.sync(event);
   }
+
+  /** An endpoint was left out because it does not answer, or came back. */
+  readonly endpointHealth = (event: EndpointEvent): void => this.#reporter.endpointHealth(event);
 
   noRoom(noRoom: NoRoom): void {
     this.#reporter.noRoom(noRoom);
@@ -279,7 +287,8 @@ export class Observers {
 
   #serve(signal: AbortSignal): Promise<void>[] {
     const { events, health, http, eventHistory, metrics, verdicts } = this;
-    const { config, connectTime, engine, fallbacks, fastPath, state } = this.#present;
+    const { config, connectTime, engine, failureDetection, fallbacks, fastPath, state } =
+      this.#present;
     const { clock, conntrack, host, kernel, log, nodeName, routeTo, source } = this.#options;
     const mode = () => this.#present.mode().name;
     const failed = events.serverFailed.bind(events);
@@ -296,6 +305,7 @@ export class Observers {
       mode,
       fallbacks,
       connectTime,
+      failureDetection,
       fastPath,
       health,
       engine,

@@ -82,6 +82,16 @@ const endpoint = object({
     'Of each of these pools, the part of new connections that it gets, from 0 to 1. Absent: all get the same.',
   ),
   because: maybe(text, 'Why it is missing in a pool.'),
+  detection: maybe(
+    object({
+      attempts: field(count, 'Connections, or datagrams of UDP, that this node sent to it.'),
+      answers: field(count, 'What it answered.'),
+      resets: field(count, 'What it refused.'),
+      silent: field(flag, 'It answered none of the last eight or more.'),
+      ejectedSeconds: maybe(count, 'For how long it has had no new connections for that.'),
+    }),
+    'What failure detection knows of it, if the Service asks for that.',
+  ),
   outcomes: maybe(
     object(outcomeFields),
     'The outcomes of connections to it through the port, if traffic was requested and is counted.',

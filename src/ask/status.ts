@@ -107,6 +107,19 @@ const fastPath = object({
   devices: maybe(count, 'Network devices whose packets may go that way.'),
 });
 
+const failureDetection = object({
+  state: field(
+    oneOf('counting', 'unavailable'),
+    'Whether answers of endpoints are counted. unavailable: only probes show which answer.',
+  ),
+  because: maybe(text, 'Why they are not.'),
+  services: field(count, 'Services whose endpoints are followed.'),
+  endpoints: field(count, 'Their endpoints, for each port.'),
+  ejected: field(count, 'Those without new connections, because they do not answer.'),
+  silent: field(count, 'Others that do not answer.'),
+  leftOut: field(count, 'Endpoints that are not followed, because there are too many.'),
+});
+
 const connectTime = object({
   state: field(
     oneOf('off', 'host', 'all', 'unavailable', 'stale', 'unknown'),
@@ -206,6 +219,10 @@ export const statusSchema = answer('Status', {
   setAside: field(list(setAside), 'Service ports that the kernel refuses; the first hundred.'),
   connectTime: field(connectTime, 'Connect-time translation.'),
   fastPath: maybe(fastPath, 'How established connections travel; absent: by the rules.'),
+  failureDetection: maybe(
+    failureDetection,
+    'Endpoints that do not answer; absent: no Service asks for it.',
+  ),
   conntrack: maybe(conntrack, 'How full connection tracking is.'),
 });
 export type Status = Infer<typeof statusSchema>;

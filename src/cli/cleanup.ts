@@ -5,6 +5,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { endUnused } from '../connect-time/maps/attached.ts';
 import type { ConnectTimePaths } from '../connect-time/maps/choice.ts';
+import { removeTables, tablesThere } from '../failure-detection/removal.ts';
 import { tableText } from '../fast-path/layout.ts';
 import { isThere, remove } from '../fast-path/removal.ts';
 import { connectTimePaths } from '../host/cgroup.ts';
@@ -85,6 +86,9 @@ export async function listCleanup(options: CleanupOptions): Promise<void> {
   }
   const fastPath = isThere(kernel).then((is) => (is ? [`table ${tableText}`] : []));
   for (const table of await orNone(fastPath)) print(`${table}: our fast path made it`);
+  for (const table of await orNone(tablesThere(kernel))) {
+    print(`table ${table}: our failure detection made it`);
+  }
   for (const mode of modes) {
     for (const { object, because } of await orNone(mode.owned(kernel))) {
       print(`${object}: ${because}`);
@@ -137,6 +141,9 @@ export async function cleanUp(options: CleanupOptions): Promise<void> {
   }
   await attempt(async () => {
     if (await remove(kernel)) print(`removed table ${tableText}`);
+  });
+  await attempt(async () => {
+    for (const table of await removeTables(kernel)) print(`removed table ${table}`);
   });
   for (const mode of modes) {
     await attempt(async () => {

@@ -25,6 +25,7 @@ interface NodeFactsOptions {
   readonly dealing?: () => ResolveContext['dealing'];
   /** See `ResolveContext`. */
   readonly starting?: ResolveContext['starting'];
+  readonly health?: ResolveContext['health'];
   readonly settings: NodeFactsSettings;
   readonly state: ClusterState;
   /** Reads the addresses of this machine. */
@@ -178,6 +179,7 @@ export class NodeFacts {
       limits: { ...serviceLimits, frontendEndpoints },
       dealing: this.#options.dealing?.(),
       starting: this.#options.starting,
+      health: this.#options.health,
     };
   }
 }

@@ -7,6 +7,7 @@ import type { EventSink } from '../source/kubernetes/events.ts';
 import type { SourceProblem } from '../source/source.ts';
 import { formatExcess } from '../state/budget.ts';
 import { formatConflictForLoser } from '../state/conflict.ts';
+import type { EndpointEvent } from '../state/detection.ts';
 import { formatExternalIPNotice } from '../state/external-ips.ts';
 import { formatServicePortName, type ServicePortName } from '../state/types.ts';
 import type { SyncEvent } from '../sync/events.ts';
@@ -54,6 +55,19 @@ export class ClusterEvents {
   localhostRefused({ namespace, name }: ServicePortName, message: string): void {
     const note = `node ${this.#options.nodeName} could not ${message}`;
     this.#aboutService(`${namespace}/${name}`, 'FailedToListenOnLocalhost', 'Listen', note);
+  }
+
+  /** An endpoint of the Service gets no new connections from this node, or gets them again. */
+  endpointHealth({ change, endpoint, service }: EndpointEvent): void {
+    const { nodeName } = this.#options;
+    if (change.kind === 'ejected') {
+      const what = `endpoint ${endpoint} does not answer and gets no new connections`;
+      this.#aboutService(service, 'EndpointEjected', 'Balance', `node ${nodeName}: ${what}`);
+      return;
+    }
+    const why = change.because === 'answer' ? 'answers' : 'is tried';
+    const note = `node ${nodeName}: endpoint ${endpoint} ${why} again`;
+    this.#aboutService(service, 'EndpointReturned', 'Balance', note, 'Normal');
   }
 
   fellBack({ from, to, reason }: Fallback): void {
@@ -151,11 +165,17 @@ export class ClusterEvents {
     this.#record({ type, reason, action: 'StartKubeProxy', regarding: this.#node, note });
   }
 
-  #aboutService(service: string, reason: string, action: string, note: string): void {
+  #aboutService(
+    service: string,
+    reason: string,
+    action: string,
+    note: string,
+    type: ClusterEvent['type'] = 'Warning',
+  ): void {
     const [namespace = '', name = ''] = service.split('/');
     const uid = this.#options.uidOf(service);
     const regarding = { kind: 'Service', namespace, name, uid } as const;
-    this.#record({ type: 'Warning', reason, action, regarding, note });
+    this.#record({ type, reason, action, regarding, note });
   }
 
   #record(event: ClusterEvent): void {

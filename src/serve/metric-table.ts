@@ -162,6 +162,16 @@ export const metricTable = {
     ...servicePort,
     'endpoint',
   ),
+  fairlead_endpoint_ejections_total: counter(
+    'How often an endpoint was left out because it did not answer; see --failure-detection',
+  ),
+  fairlead_endpoint_probes_total: counter(
+    'Connections that failure detection has opened to endpoints, by result: succeeded, failed',
+    'result',
+  ),
+  fairlead_endpoint_returns_total: counter(
+    'How often an endpoint that was left out got new connections again',
+  ),
   fairlead_endpoints_failing: gauge(
     'Endpoints that accepted none of their last five connections or more, all of them',
   ),
@@ -175,6 +185,11 @@ export const metricTable = {
   ),
   fairlead_foreign_tables_replaced_total: counter(
     'Tables of our names that another program had made, and that ours have replaced',
+  ),
+  fairlead_followed_endpoints: gauge(
+    'Endpoints that failure detection follows: answering, silent, ejected; left_out: those that it ' +
+      'does not follow, because there are too many',
+    'state',
   ),
   fairlead_healthy: gauge('1 = fairlead status has no problem of the proxy to report, 0 = it has'),
   fairlead_ipvs_connections_total: ofIPVS('Connections'),

@@ -2,6 +2,7 @@
 import type { NoRoom } from '../modes/sockets/descriptors.ts';
 import type { SourceProblem } from '../source/source.ts';
 import { formatFrontend } from '../state/conflict.ts';
+import type { EndpointEvent } from '../state/detection.ts';
 import type { ServicePortName } from '../state/types.ts';
 import type { SyncEvent } from '../sync/events.ts';
 import type { Clock } from '../time/clock.ts';
@@ -54,6 +55,26 @@ export class Reporter {
   serviceHealth(event: ServiceHealthEvent): void {
     const kind = `health-check port ${event.kind}`;
     if (this.#limiter.admits(event.service, kind)) this.#reportServiceHealth(event);
+  }
+
+  endpointHealth(event: EndpointEvent): void {
+    const { change, endpoint, family, port, protocol, service } = event;
+    if (!this.#limiter.admits(service, `endpoint ${change.kind}`)) return;
+    const about = {
+      service,
+      port: port === '' ? protocol : `${port}/${protocol}`,
+      family,
+      endpoint,
+    };
+    const { events, log } = this.#options;
+    if (change.kind === 'ejected') {
+      const { unanswered } = change;
+      log.warn({ ...about, unanswered }, 'Endpoint does not answer; it gets no new connections');
+    } else {
+      const { because, outMs } = change;
+      log.info({ ...about, because, outMs }, 'Endpoint gets new connections again');
+    }
+    events.endpointHealth(event);
   }
 
   /** A socket's client. */

@@ -3,6 +3,7 @@
  * endpoint has a number of slots, and every data path draws slots. Pure.
  */
 import type { EndpointKey, EndpointList } from '../net/endpoint-list.ts';
+import { mostEjected } from './detection.ts';
 import { hashTableInSteps } from './hash-table.ts';
 import { finish } from './steps.ts';
 
@@ -85,6 +86,10 @@ export interface DealInput {
   readonly weights: ReadonlyMap<EndpointKey, number> | undefined;
   /** Endpoints whose share still grows, with the part that they have, from 0.1 to 1. */
   readonly starting?: ReadonlyMap<EndpointKey, number> | undefined;
+  /** The same of those that did not answer, the longest first. 0: it gets no connections. */
+  readonly health?: ReadonlyMap<EndpointKey, number> | undefined;
+  /** The most endpoints of a pool that get no connections for their health, in percent. */
+  readonly maxEjected?: number;
   /** The most slots that a pool may have; at least one for each endpoint it always has. */
   readonly slotsMax: number;
   readonly here: DealingHere | undefined;
@@ -102,10 +107,10 @@ export function dealOf(input: DealInput, pools: Pools): Deal | undefined {
 
 /** Like `dealOf`, in steps, because a table of `maglev` takes long. */
 export function* dealInSteps(
-  { asked, canRemember, here, slotsMax, starting, weights }: DealInput,
+  { asked, canRemember, health, here, maxEjected = 0, slotsMax, starting, weights }: DealInput,
   pools: Pools,
 ): Generator<undefined, Deal | undefined> {
-  const hasWeights = weights !== undefined || starting !== undefined;
+  const hasWeights = weights !== undefined || starting !== undefined || health !== undefined;
   if (asked === undefined && !hasWeights) return undefined;
   const because = whyNot(asked, { canRemember, here, hasWeights });
   const isDone = because === undefined && !here?.unknown?.has(asked ?? 'random');
@@ -115,10 +120,10 @@ export function* dealInSteps(
   const slots = function* (list: EndpointList): Generator<undefined, EndpointList> {
     if (list.length < 2) return list;
     const own = areIgnored
-      ? weightsIn(list, undefined, undefined)
-      : weightsIn(list, weights, starting);
+      ? weightsIn(list, undefined, [])
+      : weightsIn(list, weights, [starting, healthIn(list, health, maxEjected)]);
     if (isTable) return yield* hashTableInSteps(list, own, slotsMax);
-    const counts = starting === undefined ? slotCounts : steadyCounts;
+    const counts = starting === undefined && health === undefined ? slotCounts : steadyCounts;
     return spread(list, counts(own, slotsMax));
   };
   const cluster = yield* slots(pools.cluster);
@@ -172,14 +177,37 @@ export function slotsOf(
 function weightsIn(
   list: EndpointList,
   weights: ReadonlyMap<EndpointKey, number> | undefined,
-  starting: ReadonlyMap<EndpointKey, number> | undefined,
+  parts: readonly (ReadonlyMap<EndpointKey, number> | undefined)[],
 ): number[] {
   const own = Array.from({ length: list.length }, (_, i) => {
-    const weight = weights?.get(list.key(i)) ?? standardWeight;
-    return starting === undefined ? weight : weight * (starting.get(list.key(i)) ?? 1);
+    let weight = weights?.get(list.key(i)) ?? standardWeight;
+    for (const part of parts) if (part !== undefined) weight *= part.get(list.key(i)) ?? 1;
+    return weight;
   });
   // Where no endpoint is to get connections, all are.
   return own.some((weight) => weight > 0) ? own : own.fill(1);
+}
+
+/** Of the endpoints without connections, only as many as may be: those that come first. */
+function healthIn(
+  list: EndpointList,
+  health: ReadonlyMap<EndpointKey, number> | undefined,
+  maxEjected: number,
+): ReadonlyMap<EndpointKey, number> | undefined {
+  if (health === undefined) return undefined;
+  const present = new Set<EndpointKey>();
+  for (let i = 0; i < list.length; i += 1) present.add(list.key(i));
+  let left = mostEjected(list.length, maxEjected);
+  const parts = new Map<EndpointKey, number>();
+  for (const [key, part] of health) {
+    if (!present.has(key)) continue;
+    if (part > 0) parts.set(key, part);
+    else if (left > 0) {
+      parts.set(key, 0);
+      left -= 1;
+    }
+  }
+  return parts;
 }
 
 /** The number of slots that a pool of any length may have. */

@@ -1,4 +1,7 @@
 /** What becomes of endpoints that do not answer, as a Service asks for it. */
+import type { Family } from '../net/address.ts';
+import type { EndpointKey } from '../net/endpoint-list.ts';
+import type { Protocol } from '../net/protocol.ts';
 
 /**
  * - `off`: nothing is counted;
@@ -13,4 +16,101 @@ export interface Detection {
   readonly mode: FailureDetection | undefined;
   /** The node tries a connection to each endpoint once a second. */
   readonly probes: boolean;
+}
+
+/** What is known of endpoints that do not answer. */
+export interface EndpointHealth {
+  /** False: all endpoints have all of their share. */
+  readonly isAny: boolean;
+  /** The most endpoints of a pool that get no connections for it, in percent. */
+  readonly maxEjected: number;
+  /**
+   * The part of its share that each endpoint of a Forwarding has which has not all of it; 0: it is
+   * to get no new connections. Undefined: all have theirs.
+   */
+  parts(family: Family, forwarding: string): ReadonlyMap<EndpointKey, number> | undefined;
+  /** Services (`namespace/name`) with such endpoints. */
+  services(): Iterable<string>;
+}
+
+/** The most endpoints of a pool that get no connections because they do not answer: never all. */
+export function mostEjected(endpoints: number, percent: number): number {
+  return Math.max(0, Math.min(Math.floor((endpoints * percent) / 100), endpoints - 1));
+}
+
+/** An endpoint was left out, or came back. */
+export type EndpointChange =
+  | {
+      readonly kind: 'ejected';
+      /** Attempts in a row that were not answered. */
+      readonly unanswered: number;
+    }
+  | {
+      readonly kind: 'returned';
+      readonly outMs: number;
+      /** `trial`: it has not answered, and clients try it again. */
+      readonly because: 'answer' | 'trial';
+    };
+
+/** What happened to an endpoint of a Service port. */
+export interface EndpointEvent {
+  /** `namespace/name` */
+  readonly service: string;
+  readonly family: Family;
+  /** Name of the port. */
+  readonly port: string;
+  readonly protocol: Protocol;
+  /** `10.244.0.5:8080` */
+  readonly endpoint: string;
+  readonly change: EndpointChange;
+}
+
+/** How packets are counted. */
+export type DetectionState =
+  | { readonly kind: 'off' }
+  | { readonly kind: 'counting' }
+  /** Only probes show what answers. */
+  | { readonly kind: 'unavailable'; readonly because: string };
+
+/** What is known of one endpoint. */
+export interface EndpointAnswers {
+  /** What was sent to it since it is followed: connections of TCP, datagrams of UDP. */
+  readonly attempts: number;
+  readonly answers: number;
+  readonly resets: number;
+  /** It answers no connections. */
+  readonly isSilent: boolean;
+  /** How long it has had no new connections; undefined: it gets them. */
+  readonly outMs: number | undefined;
+  /** Why it is neither probed nor left out; undefined: it may be. */
+  readonly exempt: string | undefined;
+}
+
+/** Of all Services together. */
+export interface DetectionTotals {
+  readonly services: number;
+  /** Endpoints of Service ports that are followed, and those that are not: there are too many. */
+  readonly endpoints: number;
+  readonly leftOut: number;
+  /** Endpoints without new connections, and others that answer nothing. */
+  readonly out: number;
+  readonly silent: number;
+  /** How often an endpoint was left out, and came back. */
+  readonly ejected: number;
+  readonly returned: number;
+  readonly probes: { readonly succeeded: number; readonly failed: number };
+}
+
+/** What answers and metrics show. */
+export interface DetectionView {
+  readonly state: DetectionState;
+  readonly totals: DetectionTotals;
+  /** What is asked for a Service. */
+  kindOf(service: { readonly detection?: Detection | undefined }): FailureDetection;
+  /** What is known of an endpoint of a Forwarding; undefined: it is not followed. */
+  answersOf(family: Family, forwarding: string, key: EndpointKey): EndpointAnswers | undefined;
+  /** Endpoints of a Forwarding that answer no connections, as text. */
+  silentIn(family: Family, forwarding: string): readonly string[];
+  /** Endpoints of a Forwarding that are not followed, because there are too many. */
+  leftOutOf(family: Family, forwarding: string): number;
 }

@@ -21,6 +21,7 @@ import {
 import { CandidateIndex, type Candidates, portKey, portsAStep } from './candidates.ts';
 import { categorise, type Pools } from './categorise.ts';
 import { type DealingHere, dealInSteps, type Starting, serviceSlotsMax } from './deal.ts';
+import type { EndpointHealth } from './detection.ts';
 import { allowedExternalIPs, type ExternalIPRules } from './external-ips.ts';
 import type { NodeSockets } from './node-sockets.ts';
 import { hasFamily, healthCheckNodePort, type PortPolicy, portPolicies } from './policy.ts';
@@ -52,6 +53,8 @@ export interface ResolveContext {
   readonly dealing?: DealingHere | undefined;
   /** Endpoints whose share grows, at present; default: none. See `SlowStarts`. */
   readonly starting?: Starting | undefined;
+  /** Endpoints that do not answer, at present; default: none. */
+  readonly health?: EndpointHealth | undefined;
 }
 
 /** The resolved state of a Service on this node. */
@@ -237,7 +240,8 @@ class FamilyPart {
   /** Whether connections of the port may have to be shared out in another way than evenly. */
   asksForDeal(port: ServicePort): boolean {
     const { balancing } = this.#service;
-    return balancing !== undefined || this.#candidates.weights(port) !== undefined;
+    if (balancing !== undefined || this.#context.health?.isAny === true) return true;
+    return this.#candidates.weights(port) !== undefined;
   }
 
   plain(port: ServicePort, record?: (seen: Seen) => void): Forwarding {
@@ -304,12 +308,16 @@ class FamilyPart {
     const weights = this.#candidates.weights(port);
     const { dealing: here } = this.#context;
     const key = forwardingKey({ namespace, name, port: port.name, protocol: port.protocol });
+    const health = this.#context.health?.parts(this.#family, key);
     const starting =
       slowStartMs === undefined ? undefined : this.#context.starting?.(this.#family, key);
-    if (asked === undefined && weights === undefined && starting === undefined) return undefined;
+    const isPlain = asked === undefined && weights === undefined;
+    if (isPlain && starting === undefined && health === undefined) return undefined;
     const canRemember = this.#rememberingPortsLeft > 0;
     const slotsMax = this.#slotsMax;
-    return yield* dealInSteps({ asked, weights, starting, slotsMax, here, canRemember }, pools);
+    const maxEjected = this.#context.health?.maxEjected ?? 0;
+    const parts = { starting, health, maxEjected };
+    return yield* dealInSteps({ asked, weights, ...parts, slotsMax, here, canRemember }, pools);
   }
 
   /** The affinity timeout of the next port; 0 = none, also when the limit is reached. */

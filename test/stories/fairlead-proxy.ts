@@ -5,6 +5,7 @@ import { App } from '../../src/agent/app.ts';
 import type { Config, ModeName } from '../../src/config/config.ts';
 import { loadConfig } from '../../src/config/load.ts';
 import type { ConnectTimePaths } from '../../src/connect-time/maps/choice.ts';
+import { removeTables } from '../../src/failure-detection/removal.ts';
 import { remove as removeFastPath } from '../../src/fast-path/removal.ts';
 import { hostFiles } from '../../src/host/files.ts';
 import { interfaceAddresses } from '../../src/host/interfaces.ts';
@@ -107,6 +108,7 @@ export function cleanup(node: NodeUnderTest): Promise<void> {
   return askKernel(node, async (kernel) => {
     for (const mode of availableModes()) await cleanupMode(mode, kernel);
     await removeFastPath(kernel);
+    await removeTables(kernel);
   });
 }
 

@@ -131,6 +131,7 @@ function endpointsTable(port: Port): Table {
   const { endpointCount, endpoints } = port;
   const isCounted = endpoints.some(({ outcomes }) => outcomes !== undefined);
   const hasShares = endpoints.some(({ shares }) => shares !== undefined);
+  const isFollowed = endpoints.some(({ detection }) => detection !== undefined);
   const hasPods = endpoints.some(({ pod }) => pod !== undefined);
   return {
     title: `Endpoints of ${portTitle(port)}, ${port.family}`,
@@ -143,6 +144,7 @@ function endpointsTable(port: Port): Table {
       { name: 'Used by' },
       ...(hasShares ? [{ name: 'Share' }] : []),
       ...(isCounted ? [{ name: 'Answered' }] : []),
+      ...(isFollowed ? [{ name: 'Detection' }] : []),
       { name: 'Why not' },
       { name: 'Hints', kind: 'wide' },
     ],
@@ -155,6 +157,7 @@ function endpointsTable(port: Port): Table {
       one.usedBy.length === 0 ? 'none' : one.usedBy.join(','),
       ...(hasShares ? [one.shares?.map(percentage).join(',')] : []),
       ...(isCounted ? [outcomesCell(one.outcomes)] : []),
+      ...(isFollowed ? [detectionCell(one.detection)] : []),
       one.because,
       [one.nodeHints, ...(one.zoneHints ?? [])].filter(Boolean).join(','),
     ]),
@@ -181,6 +184,15 @@ function outcomesCell(outcomes: Port['endpoints'][number]['outcomes']): Cell {
   ];
   const words = [`${answered} of ${tried}`, ...rest].join(', ');
   return answered === 0 && tried >= triedLeast ? bad(words) : words;
+}
+
+/** `12 of 20`, `ejected for 34s, 12 of 20` */
+function detectionCell(detection: Port['endpoints'][number]['detection']): Cell {
+  if (detection === undefined) return undefined;
+  const { answers, attempts, ejectedSeconds, resets, silent } = detection;
+  const counts = `${answers} of ${attempts}${resets > 0 ? `, ${resets} reset` : ''}`;
+  if (ejectedSeconds !== undefined) return bad(`ejected for ${ejectedSeconds}s, ${counts}`);
+  return silent ? bad(`silent, ${counts}`) : counts;
 }
 
 const changeColumns: readonly Column[] = [

@@ -20,13 +20,14 @@ export function statusFacts(status: Status): Fact[] {
   const { withProblems } = services;
   const troubled = withProblems > 0 ? `, ${withProblems} with problems` : '';
   const isOff = connectTime.state === 'off' && connectTime.stale.unknown === undefined;
-  const { fastPath } = status;
+  const { failureDetection: detection, fastPath } = status;
   return [
     ['Version', `${status.version}, like kube-proxy ${status.kubernetesVersion}`],
     ['Uptime', [`${age(uptimeSeconds)}, since`, { time: started }]],
     ['Mode', `${mode.name}: ${mode.because}`],
     ...(isOff ? [] : [['Connect time', connectTimeText(status)] satisfies Fact]),
     ...(fastPath === undefined ? [] : [['Fast path', fastPathText(fastPath)] satisfies Fact]),
+    ...(detection === undefined ? [] : [['Detection', detectionText(detection)] satisfies Fact]),
     [
       'Source',
       source.kind === 'manifests' ? `manifests in ${source.directory}` : server.join(', '),
@@ -44,6 +45,15 @@ function fastPathText(fastPath: NonNullable<Status['fastPath']>): string {
   const { because, devices, packets, state } = fastPath;
   if (because !== undefined) return `${state}: ${because}`;
   return `${state} after ${counted(packets ?? 0, 'packet')}, on ${counted(devices ?? 0, 'device')}`;
+}
+
+function detectionText(detection: NonNullable<Status['failureDetection']>): string {
+  const { because, ejected, endpoints, leftOut, silent, state } = detection;
+  return [
+    `${counted(endpoints, 'endpoint')} followed, ${ejected} ejected, ${silent} silent`,
+    ...(leftOut > 0 ? [`${leftOut} not followed`] : []),
+    ...(because === undefined ? [] : [`${state}: ${because}`]),
+  ].join('; ');
 }
 
 function connectTimeText({ connectTime: { excludedPods, maps, stale, state } }: Status): string {

@@ -357,6 +357,17 @@ export const matchSynAck: Statement = matchTcpFlags(tcpSyn | tcpAck, tcpSyn | tc
 /** `tcp flags & rst == rst` */
 export const matchReset: Statement = matchTcpFlags(tcpRst, tcpRst);
 
+/**
+ * `tcp flags & (rst | ack) == rst | ack tcp sequence 0`: refuses a connection. Such a reset has the
+ * sequence number 0 (RFC 9293, 3.5.2); one of a connection has that of its last byte.
+ */
+export const matchRefusal: Statement = (out) => {
+  matchTcpFlags(tcpRst | tcpAck, tcpRst | tcpAck)(out);
+  const base = NFT_PAYLOAD.TRANSPORT_HEADER;
+  out.write('payload', { register: register(0), base, offset: 4, length: 4 });
+  compare(out, '==', zeroWord);
+};
+
 /** `meta nftrace set 1` */
 export const setTrace: Statement = (out) => {
   out.write('immediateData', { register: register(0), data: Uint8Array.of(1) });

@@ -11,6 +11,7 @@ import type { Family } from '../../net/address.ts';
 import type { Lookup } from '../../source/lookup.ts';
 import type { Condition, ServerVersion } from '../../source/source.ts';
 import type { Resource } from '../../state/change.ts';
+import type { DetectionView } from '../../state/detection.ts';
 import type { ReadonlyOwners } from '../../state/frontend-owners.ts';
 import type { ResolveContext } from '../../state/resolve.ts';
 import type { ClusterState } from '../../state/store.ts';
@@ -63,6 +64,8 @@ export interface AgentState {
     /** Whether connections to this Service (`namespace/name`) may take it. */
     takes(service: string): boolean;
   };
+  /** Absent: no endpoint is followed. */
+  readonly failureDetection?: () => DetectionView;
   readonly health: { readonly healthy: boolean };
   /** Undefined until an engine runs. */
   readonly engine: () => RunningEngine | undefined;

@@ -9,6 +9,7 @@ import type { Seen } from '../../state/resolve.ts';
 import type { EndpointSlice, Forwarding, Frontend, Service } from '../../state/types.ts';
 import { failureText } from '../refusal-text.ts';
 import type { AgentState, RunningEngine } from './agent-state.ts';
+import { silentProblems } from './endpoint-answers.ts';
 import {
   emptyProblem,
   otherFamilyProblem,
@@ -19,7 +20,7 @@ import { forwardingKeys } from './port-state.ts';
 import type { Problem, Subject } from './problem.ts';
 
 /** The parts of `AgentState` that problems depend on. */
-type Known = Pick<AgentState, 'state' | 'engine' | 'foreignRules'>;
+type Known = Pick<AgentState, 'state' | 'engine' | 'failureDetection' | 'foreignRules'>;
 
 /**
  * Reasons why connections to it may fail, or a part of it is not served. Lists, metrics, the page,
@@ -30,10 +31,11 @@ export function problemsOf(known: Known, subject: Subject): Problem[] {
 }
 
 /**
- * Problems that change only when the Service is resolved or `foreignRules.found` is replaced: all
- * but rejections by the kernel.
+ * Problems that change only when the Service is resolved, its endpoints fall silent, or
+ * `foreignRules.found` is replaced: all but rejections by the kernel.
  */
-export function ownProblems({ engine, foreignRules, state }: Known, subject: Subject): Problem[] {
+export function ownProblems(known: Known, subject: Subject): Problem[] {
+  const { engine, foreignRules, state } = known;
   const { excess, seen, service } = subject;
   const running = engine();
   const slices = state.slices(service.key);
@@ -52,6 +54,7 @@ export function ownProblems({ engine, foreignRules, state }: Known, subject: Sub
             .map(({ text }): Problem => ({ reason: 'rule_in_the_way', text })),
         ]),
     ...ofPorts(seen, (one) => portProblems(one, filled)),
+    ...ofPorts(seen, (one) => silentProblems(known, one)),
     ...unknownNodeProblems(service, slices),
     ...loadBalancerProblems(service),
     ...excess.map((one): Problem => {

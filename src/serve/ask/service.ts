@@ -12,6 +12,7 @@ import type { Forwarding, Service } from '../../state/types.ts';
 import { Pacer } from '../../time/pacer.ts';
 import type { ServiceTraffic } from '../service-counters.ts';
 import type { AgentState } from './agent-state.ts';
+import { detectionRemarks, withAnswers } from './endpoint-answers.ts';
 import { EndpointsSaid } from './endpoints.ts';
 import { shownFrontend } from './frontends.ts';
 import { look } from './look.ts';
@@ -196,6 +197,7 @@ async function shownPort(
   const counted = traffic.find(
     (one) => one.family === family && one.port === port.name && one.protocol === port.protocol,
   );
+  const endpoints = withAnswers(agent, seen, await said.of(seen, endpointsMax, pacer));
   const held = new Set((sync.desired.get(key) ?? forwarding).frontends.map(frontendKey));
   return {
     name: port.name,
@@ -209,8 +211,8 @@ async function shownPort(
     cluster: forwarding.cluster.length,
     local: forwarding.local.length,
     ...(forwarding.deal === undefined ? {} : { balance: forwarding.deal.balance }),
-    remarks: portRemarks(seen, engine.context.zone),
-    endpoints: withOutcomes(await said.of(seen, endpointsMax, pacer), counted),
+    remarks: [...portRemarks(seen, engine.context.zone), ...detectionRemarks(agent, service, seen)],
+    endpoints: withOutcomes(endpoints, counted),
     kernel: inForce === undefined ? [] : engine.describe(withFirst(inForce)),
   };
 }

@@ -54,6 +54,7 @@ export function statusNow(agent: AgentState): Status {
     setAside: aside.slice(0, asideMax).map(({ sync, entry }) => asideOf(sync, entry, clock.now())),
     connectTime: connectTimeOf(agent),
     ...fastPathOf(agent),
+    ...detectionOf(agent),
     conntrack: host && conntrackUse(host),
   };
   const problems = problemsOf(facts, agent.health.healthy);
@@ -95,6 +96,16 @@ function fastPathOf({ fastPath }: AgentState): Pick<Status, 'fastPath'> {
   if (state.kind === 'off') return {};
   const { kind, ...facts } = state;
   return { fastPath: { state: kind, ...facts } };
+}
+
+function detectionOf({ failureDetection }: AgentState): Pick<Status, 'failureDetection'> {
+  const view = failureDetection?.();
+  if (view === undefined || view.state.kind === 'off') return {};
+  const { kind: state, ...why } = view.state;
+  const { endpoints, leftOut, out: ejected, services, silent } = view.totals;
+  return {
+    failureDetection: { state, ...why, services, endpoints, ejected, silent, leftOut },
+  };
 }
 
 function connectTimeOf({ connectTime, engine }: AgentState): Status['connectTime'] {

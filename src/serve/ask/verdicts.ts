@@ -13,7 +13,7 @@ import type { Judgements, Problem, Subject } from './problem.ts';
 import { ownProblems } from './service-problems.ts';
 import { sharedCall } from './shared-call.ts';
 
-type Known = Pick<AgentState, 'clock' | 'engine' | 'foreignRules' | 'state'>;
+type Known = Pick<AgentState, 'clock' | 'engine' | 'failureDetection' | 'foreignRules' | 'state'>;
 
 /** How long checks run in one turn of the event loop before they yield to changes. */
 const sliceMs = 0.25;

@@ -406,3 +406,47 @@ describe('the deal of a Service', () => {
     ]);
   });
 });
+
+describe('endpoints that do not answer', () => {
+  const list = (hosts: number): EndpointList => pool(...upTo(hosts));
+
+  it('get no slots, but never more than their part of a pool, nor all of it', () => {
+    fc.assert(
+      fc.property(
+        fc.integer({ min: 1, max: 30 }),
+        fc.nat(100),
+        fc.array(fc.nat(40)),
+        fc.constantFrom<Balance | undefined>(undefined, 'random', 'flow-hash', 'round-robin'),
+        (hosts, percent, silent, asked) => {
+          const cluster = list(hosts);
+          const local = list(Math.ceil(hosts / 3));
+          const known = list(41);
+          const health = new Map(silent.map((i) => [known.key(i), 0]));
+          const input = { asked, weights: undefined, health, maxEjected: percent };
+          const all = { ...input, slotsMax: everywhere, here: undefined, canRemember: true };
+          const deal = dealOf(all, { cluster, local });
+          for (const one of ['cluster', 'local'] as const) {
+            const whole = { cluster, local }[one];
+            const counts = slotsOfEach(whole, (deal ?? { cluster, local })[one]);
+            const without = counts.filter((count) => count === 0).length;
+            const asks = upTo(whole.length).filter((i) => health.has(whole.key(i - 1))).length;
+            const most = Math.min(Math.floor((whole.length * percent) / 100), whole.length - 1);
+            expect(without).toBe(Math.min(asks, most));
+          }
+        },
+      ),
+    );
+  });
+
+  it('get a part of their share while it grows, together with their weight', () => {
+    const cluster = list(3);
+    const weights = new Map([[cluster.key(2), 200]]);
+    const health = new Map([[cluster.key(2), 0.5]]);
+    const limits = { maxEjected: 50, slotsMax: everywhere, here: undefined, canRemember: true };
+    const pools = { cluster, local: cluster };
+    // Half of twice the weight of the others: all get the same.
+    expect(dealOf({ asked: undefined, weights, health, ...limits }, pools)).toBeUndefined();
+    const alone = dealOf({ asked: undefined, weights, ...limits }, pools)!;
+    expect(slotsOfEach(cluster, alone.cluster)).toEqual([1, 1, 2]);
+  });
+});

@@ -4,6 +4,7 @@ import { choose, whyNot } from '../../../state/categorise.ts';
 import type { Seen } from '../../../state/resolve.ts';
 import { objectKey } from '../../../state/types.ts';
 import { Pacer } from '../../../time/pacer.ts';
+import { detectionRemarks } from '../endpoint-answers.ts';
 import { emptyProblem, nodeless, otherFamilyProblem } from '../endpoint-problems.ts';
 import { look } from '../look.ts';
 import { dealRemarks, endingRemarks, endpointRemarks } from '../port-remarks.ts';
@@ -61,9 +62,11 @@ export function selectionOf(input: ExplainInput, seen: Seen, pool: 'cluster' | '
       ? `${whose} is left out: it ${reason}.`
       : `${whose} are left out: each ${reason}.`;
   });
+  const service = input.agent.state.service(objectKey(namespace, name));
   return [
     ...dealRemarks(seen.forwarding),
     ...endingRemarks(seen.forwarding),
+    ...(service === undefined ? [] : detectionRemarks(input.agent, service, seen)),
     ...endpointRemarks(seen, input.engine.context.zone),
     ...left,
   ];

@@ -1,0 +1,409 @@
+/**
+ * Follows the endpoints of Services that ask for it: what is sent to them and what they answer, as
+ * the kernel counts it (`table.ts`) and as probes show it. Endpoints that answer nothing are left
+ * out of the pools of this node, and come back (`pool.ts`). Without a Service that asks there is no
+ * table, no timer and no record.
+ */
+import type { Kernel } from '../kernel/kernel.ts';
+import { NFPROTO } from '../kernel/nft/constants.ts';
+import type { Address, Family } from '../net/address.ts';
+import type { EndpointKey } from '../net/endpoint-list.ts';
+import type {
+  DetectionState,
+  DetectionTotals,
+  DetectionView,
+  EndpointAnswers,
+  EndpointEvent,
+  EndpointHealth,
+  FailureDetection as Kind,
+} from '../state/detection.ts';
+import type { ClusterState } from '../state/store.ts';
+import { type Forwarding, forwardingKey, type Service } from '../state/types.ts';
+import type { Clock } from '../time/clock.ts';
+import { tableName, tableText } from './layout.ts';
+import type { Change } from './pool.ts';
+import { type FollowedPort, FollowedPorts, type PortMember } from './ports.ts';
+import { Prober, type ProberOptions } from './prober.ts';
+import { CountingTable } from './table.ts';
+
+/** The part of a log that this needs. */
+interface Log {
+  info(fields: object, message: string): void;
+  warn(fields: object, message: string): void;
+}
+
+/** What the configuration asks for. */
+interface DetectionConfig {
+  readonly failureDetection: Kind;
+  readonly failureDetectionMaxEjected: number;
+}
+
+export interface FailureDetectionOptions {
+  readonly kernel: Kernel;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly state: Pick<ClusterState, 'service' | 'serviceCIDRs' | 'serviceKeys'>;
+  /** The desired Forwardings of each family that is served. */
+  readonly families: () => Iterable<{
+    readonly family: Family;
+    readonly desired: ReadonlyMap<string, Forwarding>;
+  }>;
+  /** Reads the addresses of this machine. */
+  readonly interfaces: () => readonly Address[];
+  readonly observer: (event: EndpointEvent) => void;
+  /** Shares of the Service's endpoints have changed: it is to be resolved again. */
+  readonly dealt: (service: string) => void;
+  /** Which endpoints of the Service are silent has changed. */
+  readonly noticed: (service: string) => void;
+  /** See `ProberOptions`. */
+  readonly connect?: ProberOptions['connect'];
+}
+
+const tickMs = 250;
+/** Reading takes at most this part of the time. */
+const restFactor = 20;
+/** Regular probes go to an endpoint once in this number of turns, which is once a second. */
+const probeTurns = 4;
+const growthDefaultMs = 10_000;
+
+const families = ['IPv4', 'IPv6'] as const satisfies readonly Family[];
+
+export class FailureDetection implements EndpointHealth, DetectionView {
+  readonly #options: FailureDetectionOptions;
+  readonly #tables: Readonly<Record<Family, CountingTable>>;
+  readonly #ports: FollowedPorts;
+  /** Ids of the ports of each Service. */
+  readonly #ofService = new Map<string, readonly string[]>();
+  /** Where much depends on the answer, and for Services that ask for regular probes. */
+  readonly #probers: Readonly<Record<'urgent' | 'regular', Prober>>;
+  #config: DetectionConfig = { failureDetection: 'off', failureDetectionMaxEjected: 50 };
+  #isChosen = false;
+  #state: DetectionState = { kind: 'off' };
+  /** Tables of ours may be there. */
+  #mayBeThere = true;
+  /** The state as it was logged. */
+  #told = '';
+  #stopWatching: (() => void) | undefined;
+  /** Cancels the next look; undefined while none is planned. */
+  #cancel: (() => void) | undefined;
+  #turn: Promise<void> | undefined;
+  #isClosed = false;
+  #turns = 0;
+  readonly #changes = { ejected: 0, returned: 0 };
+
+  constructor(options: FailureDetectionOptions) {
+    this.#options = options;
+    const { clock, connect, interfaces, kernel, state } = options;
+    this.#tables = {
+      IPv4: new CountingTable(kernel, 'IPv4'),
+      IPv6: new CountingTable(kernel, 'IPv6'),
+    };
+    const serviceCIDRs = (family: Family) => state.serviceCIDRs(family);
+    this.#ports = new FollowedPorts({ interfaces, serviceCIDRs });
+    const probing = { now: () => clock.now(), ...(connect && { connect }) };
+    this.#probers = { urgent: new Prober(probing), regular: new Prober(probing) };
+  }
+
+  get state(): DetectionState {
+    return this.#state;
+  }
+
+  get isAny(): boolean {
+    return this.#ports.size > 0;
+  }
+
+  get maxEjected(): number {
+    return this.#config.failureDetectionMaxEjected;
+  }
+
+  get totals(): DetectionTotals {
+    const totals = { services: this.#ofService.size, endpoints: 0, out: 0, silent: 0, leftOut: 0 };
+    for (const { leftOut, members, pool, protocol } of this.#ports.all) {
+      totals.endpoints += members.size;
+      totals.leftOut += leftOut;
+      if (protocol !== 'TCP') continue;
+      for (const member of members.values()) {
+        if (pool.isOut(member)) totals.out += 1;
+        else if (pool.isSilent(member)) totals.silent += 1;
+      }
+    }
+    const { regular, urgent } = this.#probers;
+    const succeeded = regular.results.succeeded + urgent.results.succeeded;
+    const failed = regular.results.failed + urgent.results.failed;
+    return { ...totals, ...this.#changes, probes: { succeeded, failed } };
+  }
+
+  kindOf({ detection }: Pick<Service, 'detection'>): Kind {
+    return detection?.mode ?? this.#config.failureDetection;
+  }
+
+  answersOf(family: Family, forwarding: string, key: EndpointKey): EndpointAnswers | undefined {
+    const port = this.#ports.of(family, forwarding);
+    const member = port?.members.get(key);
+    if (port === undefined || member === undefined) return undefined;
+    const { evidence, exempt } = member;
+    const sinceMs = port.pool.outSinceMs(member);
+    const outMs = sinceMs === undefined ? undefined : this.#options.clock.now() - sinceMs;
+    const isSilent = port.protocol === 'TCP' && port.pool.isSilent(member);
+    return { ...evidence.counts, isSilent, outMs, exempt };
+  }
+
+  silentIn(family: Family, forwarding: string): readonly string[] {
+    const port = this.#ports.of(family, forwarding);
+    return port === undefined ? [] : silentOf(port);
+  }
+
+  leftOutOf(family: Family, forwarding: string): number {
+    return this.#ports.of(family, forwarding)?.leftOut ?? 0;
+  }
+
+  parts(family: Family, forwarding: string): ReadonlyMap<EndpointKey, number> | undefined {
+    if (this.#ports.size === 0) return undefined;
+    const port = this.#ports.of(family, forwarding);
+    return port?.pool.parts(this.#options.clock.now(), port.asked.growthMs);
+  }
+
+  *services(): Generator<string> {
+    for (const { asked, pool, service } of this.#ports.all) {
+      if (pool.parts(this.#options.clock.now(), asked.growthMs) !== undefined) yield service;
+    }
+  }
+
+  /** Puts into force what the configuration asks for. */
+  choose(config: DetectionConfig): void {
+    const before = this.#config;
+    this.#config = config;
+    const isSame =
+      before.failureDetection === config.failureDetection &&
+      before.failureDetectionMaxEjected === config.failureDetectionMaxEjected;
+    if (isSame && this.#isChosen) return;
+    this.#isChosen = true;
+    for (const service of this.services()) this.#options.dealt(service);
+    for (const key of this.#options.state.serviceKeys()) this.resolved(key);
+    this.#wake();
+  }
+
+  /** A Service was resolved, or is gone. */
+  resolved(key: string): void {
+    const service = this.#options.state.service(key);
+    const kind = service === undefined ? 'off' : this.kindOf(service);
+    const before = this.#ofService.get(key);
+    if (kind === 'off' && before === undefined) return;
+    const ids = service === undefined || kind === 'off' ? [] : this.#follow(service, kind);
+    for (const id of before ?? []) {
+      if (!ids.includes(id)) this.#forget(id);
+    }
+    if (ids.length === 0) this.#ofService.delete(key);
+    else this.#ofService.set(key, ids);
+    this.#wake();
+  }
+
+  /** What is in the kernel stays: the next process replaces or removes it. */
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    this.#cancel?.();
+    this.#unwatch();
+    await this.#turn;
+  }
+
+  #follow(service: Service, kind: Kind): readonly string[] {
+    const ids = new Set<string>();
+    for (const { desired } of this.#options.families()) {
+      for (const { name: port, protocol } of service.ports) {
+        const { name, namespace } = service;
+        const forwarding = desired.get(forwardingKey({ namespace, name, port, protocol }));
+        if (forwarding === undefined || protocol === 'SCTP') continue;
+        const followed = this.#ports.follow(forwarding, {
+          kind,
+          probes: service.detection?.probes === true && protocol === 'TCP',
+          growthMs: service.balancing?.slowStartMs ?? growthDefaultMs,
+        });
+        ids.add(followed.id);
+        if (kind !== 'eject') this.#release(followed);
+      }
+    }
+    return [...ids];
+  }
+
+  #forget(id: string): void {
+    const port = this.#ports.byId(id);
+    if (port === undefined) return;
+    this.#ports.forget(id);
+    this.#release(port);
+  }
+
+  #release({ pool, service }: FollowedPort): void {
+    if (pool.release()) this.#options.dealt(service);
+  }
+
+  #wake(): void {
+    if (this.#turn !== undefined || this.#cancel !== undefined) return;
+    if (this.#ports.size > 0 || this.#mayBeThere) this.#soon(0);
+  }
+
+  #soon(delayMs: number): void {
+    if (this.#isClosed) return;
+    this.#cancel = this.#options.clock.after(delayMs, () => {
+      this.#cancel = undefined;
+      this.#turn = this.#look().then((restMs) => {
+        this.#turn = undefined;
+        if (restMs === undefined) this.#wake();
+        else this.#soon(restMs);
+      });
+    });
+  }
+
+  /** Never rejects. Resolves to the time until the next look; undefined: nothing is to be done. */
+  async #look(): Promise<number | undefined> {
+    const { clock } = this.#options;
+    const beganMs = clock.now();
+    try {
+      if (this.#ports.size === 0) await this.#end();
+      else await this.#count();
+    } catch (error) {
+      this.#lacks((error as Error).message);
+    }
+    if (this.#ports.size === 0) return this.#mayBeThere ? restFactor * tickMs : undefined;
+    this.#judge();
+    this.#probe();
+    return Math.max(tickMs, restFactor * (clock.now() - beganMs));
+  }
+
+  /** Brings the tables up to date, and reads them. */
+  async #count(): Promise<void> {
+    const { clock } = this.#options;
+    // A kernel that cannot count is asked again now and then.
+    this.#turns += 1;
+    if (this.#state.kind === 'unavailable' && this.#turns % restFactor !== 0) return;
+    this.#watch();
+    for (const family of families) {
+      const table = this.#tables[family];
+      const followed = this.#ports.followed(family);
+      if (followed.size === 0) {
+        if (this.#mayBeThere || table.isMade) await table.remove();
+        continue;
+      }
+      const isMade = (await table.follow(new Set(followed.keys()))) === 'made';
+      if (isMade) for (const { evidence } of followed.values()) evidence.restart();
+      const beganMs = clock.now();
+      const counts = await table.read();
+      const endedMs = clock.now();
+      for (const [id, { evidence }] of followed) {
+        const counted = counts.get(id);
+        if (counted !== undefined) evidence.note(counted, beganMs, endedMs);
+      }
+    }
+    this.#mayBeThere = false;
+    this.#counts();
+  }
+
+  #judge(): void {
+    const { clock, dealt, noticed } = this.#options;
+    const nowMs = clock.now();
+    for (const port of this.#ports.all) {
+      const { asked, pool, protocol, seen, service } = port;
+      if (protocol !== 'TCP') continue;
+      const { growthMs, kind } = asked;
+      if (kind === 'eject') {
+        const changes = pool.judge(nowMs, { growthMs, maxEjected: this.maxEjected });
+        for (const change of changes) this.#report(port, change);
+      }
+      const parts = [...(pool.parts(nowMs, growthMs) ?? [])].join();
+      const silent = silentOf(port).join();
+      port.seen = { parts, silent };
+      if (parts !== seen.parts) dealt(service);
+      if (silent !== seen.silent) noticed(service);
+    }
+  }
+
+  #report({ family, name, protocol, service }: FollowedPort, change: Change): void {
+    this.#changes[change.kind] += 1;
+    const { member, ...what } = change;
+    const of = { service, family, port: name, protocol, endpoint: member.text };
+    this.#options.observer({ ...of, change: what });
+  }
+
+  /** All ports take turns, and another one begins each time. */
+  #probe(): void {
+    const nowMs = this.#options.clock.now();
+    const urgent: Iterator<PortMember>[] = [];
+    const regular: Iterator<PortMember>[] = [];
+    for (const port of this.#ports.all) {
+      const { asked, pool, protocol } = port;
+      if (protocol !== 'TCP') continue;
+      if (asked.kind === 'eject') urgent.push(pool.suspects(nowMs));
+      if (asked.probes) regular.push(inTurns(port, this.#turns));
+    }
+    this.#probers.urgent.turn(rotated(urgent, this.#turns));
+    this.#probers.regular.turn(rotated(regular, this.#turns));
+  }
+
+  /** Nothing is followed. */
+  async #end(): Promise<void> {
+    this.#unwatch();
+    this.#told = '';
+    this.#state = { kind: 'off' };
+    for (const family of families) {
+      if (!this.#mayBeThere && !this.#tables[family].isMade) continue;
+      if (!(await this.#tables[family].remove())) continue;
+      const table = tableText(family);
+      this.#options.log.info({ table }, 'Removed the table of failure detection');
+    }
+    this.#mayBeThere = false;
+  }
+
+  #watch(): void {
+    if (this.#stopWatching !== undefined) return;
+    const tables = families.map((family) => ({ family: NFPROTO[family], table: tableName }));
+    const changed = (): void => {
+      for (const family of families) this.#tables[family].doubt();
+    };
+    const ended = (): void => {
+      this.#stopWatching = undefined;
+    };
+    this.#stopWatching = this.#options.kernel.watch(tables, { changed, ended });
+  }
+
+  #unwatch(): void {
+    this.#stopWatching?.();
+    this.#stopWatching = undefined;
+  }
+
+  #counts(): void {
+    this.#state = { kind: 'counting' };
+    if (this.#told === 'counting') return;
+    this.#told = 'counting';
+    const { endpoints, services } = this.totals;
+    this.#options.log.info({ services, endpoints }, 'Counting answers of endpoints');
+  }
+
+  /** Each reason once. */
+  #lacks(because: string): void {
+    this.#state = { kind: 'unavailable', because };
+    if (this.#told === because) return;
+    this.#told = because;
+    const words = 'Failed to count answers of endpoints; only probes show which answer';
+    this.#options.log.warn({ err: because }, words);
+  }
+}
+
+function silentOf({ members, pool, protocol }: FollowedPort): readonly string[] {
+  if (protocol !== 'TCP') return [];
+  const silent = [...members.values()].filter((one) => pool.isOut(one) || pool.isSilent(one));
+  return silent.map(({ text }) => text);
+}
+
+/** Those whose turn it is. An endpoint that is out is probed with growing pauses instead. */
+function* inTurns({ members, pool }: FollowedPort, turn: number): Generator<PortMember> {
+  let index = 0;
+  for (const member of members.values()) {
+    const isItsTurn = index % probeTurns === turn % probeTurns;
+    index += 1;
+    if (isItsTurn && member.exempt === undefined && !pool.isOut(member)) yield member;
+  }
+}
+
+function rotated<T>(list: readonly T[], by: number): readonly T[] {
+  const from = list.length === 0 ? 0 : by % list.length;
+  return [...list.slice(from), ...list.slice(0, from)];
+}

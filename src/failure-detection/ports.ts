@@ -1,0 +1,183 @@
+/** The Service ports that are followed, and their endpoints, within limits. */
+import { IPPROTO } from '../kernel/nft/constants.ts';
+import { binary, destinationKey } from '../modes/elements.ts';
+import { type Address, type CIDR, type Family, formatAddress } from '../net/address.ts';
+import type { EndpointKey, EndpointList } from '../net/endpoint-list.ts';
+import type { Protocol } from '../net/protocol.ts';
+import type { FailureDetection } from '../state/detection.ts';
+import type { Forwarding } from '../state/types.ts';
+import { Evidence } from './evidence.ts';
+import { exemption } from './exemption.ts';
+import { type Member, Pool } from './pool.ts';
+
+/** The most endpoints that are followed: of one port, of one namespace, of all. */
+export const limits = { port: 1000, namespace: 2000, all: 8000 } as const;
+
+/** An endpoint that is followed, for all ports that have it. */
+export interface Followed {
+  /** Key of its elements in the sets, as `binary` has it. */
+  readonly id: string;
+  readonly family: Family;
+  /** As text. */
+  readonly address: string;
+  readonly port: number;
+  readonly evidence: Evidence;
+  users: number;
+}
+
+export interface PortMember extends Member {
+  readonly followed: Followed;
+}
+
+/** What a Service asks for. */
+export interface Asked {
+  readonly kind: FailureDetection;
+  readonly probes: boolean;
+  /** How long the share of an endpoint grows that comes back. */
+  readonly growthMs: number;
+}
+
+export interface FollowedPort {
+  readonly id: string;
+  /** `namespace/name` */
+  readonly service: string;
+  readonly namespace: string;
+  readonly family: Family;
+  readonly name: string;
+  readonly protocol: Protocol;
+  readonly pool: Pool<PortMember>;
+  asked: Asked;
+  members: ReadonlyMap<EndpointKey, PortMember>;
+  /** Endpoints that are not followed: there are too many. */
+  leftOut: number;
+  /** The last look: parts of shares, and which endpoints are silent. */
+  seen: { readonly parts: string; readonly silent: string };
+}
+
+export interface PortsOptions {
+  /** Reads the addresses of this machine. */
+  readonly interfaces: () => readonly Address[];
+  readonly serviceCIDRs: (family: Family) => readonly CIDR[];
+}
+
+export class FollowedPorts {
+  readonly #options: PortsOptions;
+  readonly #ports = new Map<string, FollowedPort>();
+  readonly #followed: Readonly<Record<Family, Map<string, Followed>>> = {
+    IPv4: new Map(),
+    IPv6: new Map(),
+  };
+  readonly #inNamespace = new Map<string, number>();
+
+  constructor(options: PortsOptions) {
+    this.#options = options;
+  }
+
+  get size(): number {
+    return this.#ports.size;
+  }
+
+  get all(): Iterable<FollowedPort> {
+    return this.#ports.values();
+  }
+
+  /** Endpoints by the key of their elements. */
+  followed(family: Family): ReadonlyMap<string, Followed> {
+    return this.#followed[family];
+  }
+
+  of(family: Family, forwarding: string): FollowedPort | undefined {
+    return this.#ports.get(idOf(family, forwarding));
+  }
+
+  byId(id: string): FollowedPort | undefined {
+    return this.#ports.get(id);
+  }
+
+  /** Follows the endpoints of a Forwarding. Those that stay keep what is known of them. */
+  follow({ cluster, family, key, local, servicePort }: Forwarding, asked: Asked): FollowedPort {
+    const id = idOf(family, key);
+    let port = this.#ports.get(id);
+    if (port === undefined) {
+      const { name: service, namespace, port: name, protocol } = servicePort;
+      port = {
+        ...{ id, service: `${namespace}/${service}`, namespace, family, name, protocol, asked },
+        pool: new Pool(),
+        members: new Map(),
+        leftOut: 0,
+        seen: { parts: '', silent: '' },
+      };
+      this.#ports.set(id, port);
+    }
+    port.asked = asked;
+    this.#setMembers(port, local === cluster ? [cluster] : [cluster, local]);
+    return port;
+  }
+
+  forget(id: string): void {
+    const port = this.#ports.get(id);
+    if (port === undefined) return;
+    this.#ports.delete(id);
+    for (const { followed } of port.members.values()) this.#leave(port.namespace, followed);
+  }
+
+  #setMembers(port: FollowedPort, lists: readonly EndpointList[]): void {
+    const members = new Map<EndpointKey, PortMember>();
+    const leftOut = new Set<EndpointKey>();
+    for (const list of lists) {
+      for (let i = 0; i < list.length; i += 1) {
+        const key = list.key(i);
+        if (members.has(key)) continue;
+        const known = port.members.get(key);
+        const member =
+          members.size < limits.port ? (known ?? this.#join(port, list, i)) : undefined;
+        if (member === undefined) leftOut.add(key);
+        else members.set(key, member);
+      }
+    }
+    for (const [key, { followed }] of port.members) {
+      if (!members.has(key)) this.#leave(port.namespace, followed);
+    }
+    port.members = members;
+    port.leftOut = leftOut.size;
+    port.pool.update([...members.values()]);
+  }
+
+  /** Undefined: too many are followed. */
+  #join(
+    { family, namespace, protocol }: FollowedPort,
+    list: EndpointList,
+    index: number,
+  ): PortMember | undefined {
+    const inNamespace = this.#inNamespace.get(namespace) ?? 0;
+    const all = this.#followed.IPv4.size + this.#followed.IPv6.size;
+    if (inNamespace >= limits.namespace || all >= limits.all) return undefined;
+    this.#inNamespace.set(namespace, inNamespace + 1);
+    const address: Address = { family, bytes: list.address(index).slice() };
+    const port = list.port(index);
+    const id = binary(destinationKey(address, IPPROTO[protocol], port));
+    let followed = this.#followed[family].get(id);
+    if (followed === undefined) {
+      const evidence = new Evidence();
+      followed = { id, family, address: formatAddress(address.bytes), port, evidence, users: 0 };
+      this.#followed[family].set(id, followed);
+    }
+    followed.users += 1;
+    const { interfaces, serviceCIDRs } = this.#options;
+    const exempt = exemption(address, interfaces(), serviceCIDRs(family));
+    const { evidence } = followed;
+    return { key: list.key(index), text: list.text(index), evidence, exempt, followed };
+  }
+
+  #leave(namespace: string, followed: Followed): void {
+    const left = this.#inNamespace.get(namespace)! - 1;
+    if (left === 0) this.#inNamespace.delete(namespace);
+    else this.#inNamespace.set(namespace, left);
+    followed.users -= 1;
+    if (followed.users === 0) this.#followed[followed.family].delete(followed.id);
+  }
+}
+
+function idOf(family: Family, forwarding: string): string {
+  return `${family} ${forwarding}`;
+}

@@ -1,0 +1,55 @@
+/** A client that opens new connections at a steady rate, and notes who answers each. IPv4 only. */
+import { type ChildProcess, spawn } from 'node:child_process';
+import { createInterface } from 'node:readline';
+import { fileURLToPath } from 'node:url';
+
+const program = fileURLToPath(new URL('./caller-main.ts', import.meta.url));
+
+export interface Call {
+  /** By `monotonicMs` of `load.ts`. */
+  readonly startedMs: number;
+  readonly tookMs: number;
+  /** The address that answered, which a server of `serveLoad` says; undefined: the call failed. */
+  readonly by: string | undefined;
+}
+
+export interface Calling {
+  readonly address: string;
+  readonly port: number;
+  readonly perSecond: number;
+  /** A call that is not answered by then has failed. */
+  readonly timeoutMs: number;
+}
+
+export class Caller {
+  /** Those that are over, in the order in which they ended. */
+  readonly calls: Call[] = [];
+  readonly #child: ChildProcess;
+
+  /** `pid` is a process of the network namespace that the connections come from. */
+  constructor(pid: number, { address, perSecond, port, timeoutMs }: Calling) {
+    const settings = [address, port, perSecond, timeoutMs].map(String);
+    const argv = ['-t', String(pid), '-n', process.execPath, program, ...settings];
+    this.#child = spawn('nsenter', argv, { stdio: ['pipe', 'pipe', 'inherit'] });
+    createInterface({ input: this.#child.stdout! }).on('line', (line) => {
+      const [startedMs, tookMs, by] = line.split(' ');
+      this.calls.push({
+        startedMs: Number(startedMs),
+        tookMs: Number(tookMs),
+        by: by || undefined,
+      });
+    });
+  }
+
+  /** Calls that began since then, and are over. */
+  since(startedMs: number): readonly Call[] {
+    return this.calls.filter((call) => call.startedMs >= startedMs);
+  }
+
+  async end(): Promise<void> {
+    if (this.#child.exitCode !== null) return;
+    const ended = new Promise((resolve) => this.#child.once('close', resolve));
+    this.#child.stdin!.end();
+    await ended;
+  }
+}

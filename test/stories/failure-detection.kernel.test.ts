@@ -1,0 +1,28 @@
+/** Endpoints that stop answering: who notices, who is left out, and who comes back. */
+import { afterAll, beforeAll, describe, test } from 'vitest';
+import type { ModeName } from '../../src/config/config.ts';
+import { createLab, type Lab } from '../lab/lab.ts';
+import { leavesAndReturns, longestMs, prepare, Watched } from './failure-detection.ts';
+
+const detection = 'fairlead.io/failure-detection';
+
+let lab: Lab;
+let end: () => void;
+beforeAll(async () => {
+  lab = await createLab();
+  end = await prepare(lab);
+});
+afterAll(async () => {
+  end?.();
+  await lab?.close();
+});
+
+describe.each<ModeName>(['nftables', 'iptables', 'userspace'])('in mode %s', (mode) => {
+  test(
+    'an endpoint that answers nothing is left out, and comes back when it answers',
+    async () => {
+      await leavesAndReturns(await Watched.start(lab, mode, { [detection]: 'eject' }));
+    },
+    longestMs,
+  );
+});

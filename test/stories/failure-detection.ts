@@ -1,0 +1,134 @@
+/** Endpoints that stop answering, as packets show it, in any mode. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { expect, onTestFinished } from 'vitest';
+import type { ModeName } from '../../src/config/config.ts';
+import type { ConnectTimePaths } from '../../src/connect-time/maps/choice.ts';
+import { Caller } from '../lab/caller.ts';
+import type { Lab } from '../lab/lab.ts';
+import { monotonicMs, serveLoad } from '../lab/load.ts';
+import { BASELINE, DEFAULT_CLUSTER_CIDR, type KubernetesObject } from '../lab/objects.ts';
+import { paced } from '../lab/pace.ts';
+import { annotated, web, weighted } from './balancing-rig.ts';
+import { vip } from './common.ts';
+import { fairleadInside } from './fairlead-inside.ts';
+import { cleanup, type LogLine } from './fairlead-proxy.ts';
+
+export const ejected = 'Endpoint does not answer; it gets no new connections';
+export const returned = 'Endpoint gets new connections again';
+export const longestMs = 240_000;
+
+const settings = { detectLocalMode: 'ClusterCIDR', clusterCIDR: DEFAULT_CLUSTER_CIDR } as const;
+/** Addresses of pod-a, each an endpoint. */
+export const hosts = [2, 101, 102, 103].map((host) => `10.244.1.${host}`);
+
+/** Gives pod-a its addresses, and a server at all of them. */
+export async function prepare(lab: Lab): Promise<() => void> {
+  const commands = hosts.slice(1).map((address) => `addr add ${address}/32 dev eth0`);
+  await lab.actors['pod-a'].run(['ip', '-batch', '-'], commands.join('\n'));
+  const server = await serveLoad(lab.actors['pod-a'], 8080);
+  return () => server.kill();
+}
+
+export function service(annotations: Record<string, string>): KubernetesObject[] {
+  return [annotated(web(undefined), annotations), ...weighted([100, 100, 100, 100])];
+}
+
+/** Packets to these addresses are lost in the pod, without an answer. */
+export async function silence(lab: Lab, addresses: readonly string[]): Promise<void> {
+  const set = addresses.length === 0 ? '' : `ip daddr { ${addresses.join(', ')} } drop`;
+  const table = `table ip silence
+delete table ip silence
+table ip silence { chain input { type filter hook input priority -50; ${set}; }; }`;
+  await lab.actors['pod-a'].run(
+    ['nft', '-f', '-'],
+    set === '' ? 'table ip silence\ndelete table ip silence' : table,
+  );
+}
+
+/** A proxy that is asked for failure detection, and a client of its Service. */
+export class Watched {
+  readonly lines: LogLine[] = [];
+  readonly caller: Caller;
+  readonly #lab: Lab;
+
+  private constructor(lab: Lab, lines: LogLine[], caller: Caller) {
+    this.#lab = lab;
+    this.lines = lines;
+    this.caller = caller;
+  }
+
+  static async start(
+    lab: Lab,
+    mode: ModeName,
+    annotations: Record<string, string>,
+    {
+      connectTime,
+      from = 'client',
+    }: { connectTime?: ConnectTimePaths; from?: 'client' | 'pod-b' } = {},
+  ): Promise<Watched> {
+    const lines: LogLine[] = [];
+    const log = (line: LogLine) => void lines.push(line);
+    const proxy = fairleadInside(mode, { log, ...(connectTime && { connectTime }) });
+    const asked = connectTime ? { ...settings, connectTime: 'all' as const } : settings;
+    const running = await proxy.start(lab.node, asked, [...BASELINE, ...service(annotations)]);
+    const to = { address: vip.IPv4, port: 80 };
+    const how = { perSecond: 60, timeoutMs: paced(1000) };
+    const caller = new Caller(lab.actors[from].pid, { ...to, ...how });
+    const watched = new Watched(lab, lines, caller);
+    onTestFinished(async () => {
+      await silence(lab, []);
+      await caller.end();
+      await running.stop();
+      await cleanup(lab.node);
+      await lab.actors.node.flushConntrack();
+    });
+    await watched.until('all answer', () => {
+      const found = new Set(caller.calls.map(({ by }) => by));
+      return hosts.every((host) => found.has(host));
+    });
+    return watched;
+  }
+
+  silence(...addresses: readonly string[]): Promise<void> {
+    return silence(this.#lab, addresses);
+  }
+
+  /** Endpoints that were left out, or came back, in this order. */
+  told(msg: string): unknown[] {
+    return this.lines.filter((line) => line.msg === msg).map(({ endpoint }) => endpoint);
+  }
+
+  async until(what: string, isSo: () => boolean): Promise<void> {
+    const endMs = performance.now() + paced(60_000);
+    while (!isSo()) {
+      if (performance.now() > endMs) throw new Error(`not in time: ${what}`);
+      await sleep(20);
+    }
+  }
+
+  /** A number of calls that begin from now on, once they are over. */
+  async next(count: number) {
+    const fromMs = monotonicMs();
+    await this.until(`${count} calls`, () => this.caller.since(fromMs).length >= count);
+    return this.caller.since(fromMs);
+  }
+}
+
+/** One endpoint goes silent, is left out, and comes back; then all do, and most stay. */
+export async function leavesAndReturns(watched: Watched): Promise<void> {
+  const [, lost] = hosts as [string, string];
+  await watched.silence(lost);
+  await watched.until('ejected', () => watched.told(ejected).length === 1);
+  expect(watched.told(ejected)).toEqual([`${lost}:8080`]);
+  // What was begun before is over by then.
+  await sleep(paced(1200));
+  const without = await watched.next(100);
+  expect(without.filter(({ by }) => by === undefined)).toEqual([]);
+  expect(without.filter(({ by }) => by === lost)).toEqual([]);
+  await watched.silence();
+  await watched.until('returned', () => watched.told(returned).length === 1);
+  expect(watched.told(returned)).toEqual([`${lost}:8080`]);
+  await watched.until('serves', () =>
+    watched.caller.calls.slice(-200).some(({ by }) => by === lost),
+  );
+}
