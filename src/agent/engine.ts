@@ -284,6 +284,7 @@ export class Engine {
           localhost?.upToDate(family);
         },
         changed: (previous, next, cause) => {
+          mode.changed?.(previous, next);
           maps?.changed(previous, next);
           reconciler.changed(previous, next);
           if (isOnLocalhost) localhost?.changed(config, previous, next);

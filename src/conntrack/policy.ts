@@ -28,6 +28,7 @@ import type { ConntrackEntries } from '../kernel/conntrack-entries.ts';
 import { type Address, addressBytes, type Family } from '../net/address.ts';
 import { EndpointFinder } from '../net/endpoint-finder.ts';
 import type { EndpointKey, EndpointList } from '../net/endpoint-list.ts';
+import { endedBy } from '../state/endings.ts';
 import { type FrontendKey, frontendKey, nodePortKey } from '../state/frontend-key.ts';
 import type { Forwarding } from '../state/types.ts';
 
@@ -109,14 +110,8 @@ export function eachSuspect(
  * with the endpoints whose connections must end.
  */
 export const eachEnded: typeof eachSuspect = (previous, next, suspect) => {
-  const [before, after] = [previous?.endings?.kept, next?.endings?.kept];
-  if (before === undefined || after === undefined || before.equals(after)) return;
-  const finder = new EndpointFinder(after);
-  const lost = new Set<EndpointKey>();
-  for (let i = 0; i < before.length; i += 1) {
-    if (finder.indexOf(before, i) < 0) lost.add(before.key(i));
-  }
-  if (lost.size === 0) return;
+  const lost = endedBy(previous, next);
+  if (lost === undefined) return;
   const had = new Set(frontendKeys(previous));
   for (const key of frontendKeys(next)) if (had.has(key)) suspect(key, lost);
 };

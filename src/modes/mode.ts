@@ -376,6 +376,8 @@ export interface ProxyMode extends ModeFacts {
    * for modes whose connections `cleanup` would cut.
    */
   retire?(kernel: Kernel): Promise<number>;
+  /** A change is in force; for modes that carry connections themselves. */
+  changed?(previous: Forwarding | undefined, next: Forwarding | undefined): void;
   /** Closes the sockets of a mode that has any. Rules stay. */
   close?(): void;
 }

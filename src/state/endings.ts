@@ -1,5 +1,6 @@
 /** What becomes of connections and UDP flows whose endpoint ends, where a Service asks for it. */
-import type { EndpointList } from '../net/endpoint-list.ts';
+import { EndpointFinder } from '../net/endpoint-finder.ts';
+import type { EndpointKey, EndpointList } from '../net/endpoint-list.ts';
 
 /** What a Service asks for. */
 export interface Endings {
@@ -27,6 +28,25 @@ export interface PortEndings extends Endings {
  * none for a moment.
  */
 export const removalMs = 1000;
+
+interface HasEndings {
+  readonly endings?: PortEndings | undefined;
+}
+
+/** The endpoints whose connections a change ends; undefined: of none. */
+export function endedBy(
+  previous: HasEndings | undefined,
+  next: HasEndings | undefined,
+): ReadonlySet<EndpointKey> | undefined {
+  const [before, after] = [previous?.endings?.kept, next?.endings?.kept];
+  if (before === undefined || after === undefined || before.equals(after)) return undefined;
+  const finder = new EndpointFinder(after);
+  const lost = new Set<EndpointKey>();
+  for (let i = 0; i < before.length; i += 1) {
+    if (finder.indexOf(before, i) < 0) lost.add(before.key(i));
+  }
+  return lost.size === 0 ? undefined : lost;
+}
 
 export function sameEndings(a: PortEndings | undefined, b: PortEndings | undefined): boolean {
   if (a === b) return true;

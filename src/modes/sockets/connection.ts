@@ -1,7 +1,7 @@
 /** A TCP connection of a client, joined to one to an endpoint. */
 import { connect, type Socket } from 'node:net';
 import { formatAddress } from '../../net/address.ts';
-import type { EndpointList } from '../../net/endpoint-list.ts';
+import type { EndpointKey, EndpointList } from '../../net/endpoint-list.ts';
 import type { Claim } from './descriptors.ts';
 
 /** How long an endpoint may take to answer; then the next one is tried. */
@@ -9,6 +9,9 @@ const dialTimeoutsMs = [250, 500, 1000, 2000] as const;
 
 /** A peer that vanished without a FIN is noticed after about ten of these. */
 export const keepAliveMs = 60_000;
+
+/** How many connections are ended in one turn of the event loop. */
+const resetsPerTurn = 256;
 
 /** An endpoint to try; undefined = there is none. */
 export interface Endpoint {
@@ -37,6 +40,8 @@ interface Carrying {
 export class Connections {
   readonly #sockets = new Set<Socket>();
   readonly #clients = new Map<string, number>();
+  /** Clients whose connections may be ended, by Forwarding and endpoint. */
+  readonly #endable = new Map<string, Map<EndpointKey, Set<Socket>>>();
 
   isAnyTo(address: string): boolean {
     return this.#clients.has(address);
@@ -59,6 +64,32 @@ export class Connections {
     socket.once('close', () => this.#sockets.delete(socket));
     // `join` handles what an error means for the other side.
     socket.on('error', () => {});
+  }
+
+  /** The connection of this client is ended when its endpoint has gone. */
+  addEndable(forwarding: string, endpoint: EndpointKey, client: Socket): void {
+    const all = this.#endable.get(forwarding) ?? new Map<EndpointKey, Set<Socket>>();
+    const clients = all.get(endpoint) ?? new Set();
+    this.#endable.set(forwarding, all.set(endpoint, clients.add(client)));
+    client.once('close', () => {
+      clients.delete(client);
+      if (clients.size > 0 || all.get(endpoint) !== clients) return;
+      all.delete(endpoint);
+      if (all.size === 0 && this.#endable.get(forwarding) === all) this.#endable.delete(forwarding);
+    });
+  }
+
+  /** Resets clients of the Forwarding whose endpoints these are, some in each turn. */
+  endTo(forwarding: string, endpoints: ReadonlySet<EndpointKey>): void {
+    const all = this.#endable.get(forwarding);
+    if (all === undefined) return;
+    const clients = [...endpoints].flatMap((endpoint) => [...(all.get(endpoint) ?? [])]);
+    const resetSome = (from: number): void => {
+      const to = from + resetsPerTurn;
+      for (const client of clients.slice(from, to)) client.resetAndDestroy();
+      if (to < clients.length) setImmediate(resetSome, to);
+    };
+    resetSome(0);
   }
 
   endAll(): void {

@@ -48,6 +48,8 @@ export interface ServedFrontend extends ModeFrontend {
   /** The address itself may connect, whatever `clients` are. */
   readonly selfClient: boolean;
   readonly udpIdleTimeoutMs: number;
+  /** Connections whose endpoint has gone are ended. */
+  readonly isEnding: boolean;
 }
 
 /** What is the same for all frontends of a family. */
@@ -114,14 +116,20 @@ function frontendAt(
     clients: allowedClients(forwarding, frontend),
     selfClient: selfClient(forwarding, frontend) !== undefined,
     udpIdleTimeoutMs,
+    isEnding: forwarding.endings?.kept !== undefined,
     contender: contenderOf(frontend, environment),
   };
 }
 
+/** Identifies a Forwarding among those of both families. */
+export function forwardingId({ family, key }: Pick<Forwarding, 'family' | 'key'>): string {
+  return `${family} ${key}`;
+}
+
 function affinityOf(forwarding: Forwarding): Remembering {
-  const { affinityTimeoutSeconds, cluster, family, key, local } = forwarding;
+  const { affinityTimeoutSeconds, cluster, local } = forwarding;
   return {
-    id: `${family} ${key}`,
+    id: forwardingId(forwarding),
     timeoutSeconds: affinityTimeoutSeconds,
     pools: [cluster, local],
   };
@@ -175,6 +183,7 @@ export function sameFrontend(a: ServedFrontend, b: ServedFrontend): boolean {
     a.affinity.id === b.affinity.id &&
     a.affinity.timeoutSeconds === b.affinity.timeoutSeconds &&
     a.udpIdleTimeoutMs === b.udpIdleTimeoutMs &&
+    a.isEnding === b.isEnding &&
     a.selfClient === b.selfClient &&
     sameClients(a.clients, b.clients) &&
     sameNetworks(a.networks, b.networks)

@@ -75,6 +75,7 @@ export class LocalhostListeners {
 
   /** See `ForwardingFollower.changed`. */
   changed(config: Config, previous: Forwarding | undefined, next: Forwarding | undefined): void {
+    this.#sockets.changed(previous, next);
     const before = previous === undefined ? [] : frontendsOf(previous, config);
     const after = next === undefined ? [] : frontendsOf(next, config);
     const kept = new Set(after.map(({ id }) => id));

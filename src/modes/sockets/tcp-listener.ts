@@ -76,7 +76,12 @@ export class TCPListener implements Listener {
     connections.addClient(client);
     const choose = (attempt: number): Endpoint | undefined =>
       attempt === 0 ? balancer.first(remoteAddress) : balancer.another(remoteAddress);
-    const joined = (endpoint: Endpoint): void => balancer.joined(endpoint);
+    const joined = (endpoint: Endpoint): void => {
+      balancer.joined(endpoint);
+      const { affinity, isEnding } = balancer.frontend;
+      const { index, pool } = endpoint;
+      if (isEnding) connections.addEndable(affinity.id, pool.key(index), client);
+    };
     carry(client, {
       choose,
       leadsBack: (endpoint) => leadsBack(endpoint, remoteAddress),

@@ -33,6 +33,7 @@ export function userspaceMode(descriptors?: Descriptors): ProxyMode {
         environment,
         bindsAddresses: true,
       }),
+    changed: (previous, next) => switchboard.changed(previous, next),
     owned,
     cleanup: async (kernel) => {
       switchboard.closeAll();

@@ -41,6 +41,7 @@ export function frontend(
     clients: undefined,
     selfClient: false,
     udpIdleTimeoutMs: 5000,
+    isEnding: false,
     ...fields,
   };
 }
