@@ -595,7 +595,7 @@ export const logTopics: Readonly<Record<string, readonly LogMessage[]>> = {
       'Counting answers of endpoints',
       'info',
       'services, endpoints',
-      'So many Services ask for it at first, with so many endpoints.',
+      'This number of `services` asks for it at first, with this number of `endpoints`.',
     ],
     [
       'Failed to count answers of endpoints; only probes show which answer',
@@ -608,7 +608,7 @@ export const logTopics: Readonly<Record<string, readonly LogMessage[]>> = {
       'Endpoint does not answer; it gets no new connections',
       'warn',
       'service, port, family, endpoint, unanswered',
-      'It answered none of so many attempts, and others of its pool did. Probes go on.',
+      'It answered none of this number of attempts, and others of its pool did. Probes continue.',
       'Look at the endpoint and the way to it: `fairlead service check`.',
     ],
     [

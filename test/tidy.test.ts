@@ -373,9 +373,9 @@ const givenUp = new RegExp(
   'i',
 );
 
-/** Words of comments that plain words replace: "no caller" for "nobody", "in addition" for "beside". */
+/** Words that plain words replace: "no caller" for "nobody", "in addition" for "beside". */
 const unclear = new RegExp(
-  `\\b(${[
+  `(?<![\\w-])(${[
     '(un)?told',
     '(no|some|every)body',
     'anew',
@@ -394,6 +394,32 @@ const unclear = new RegExp(
 
 /** What may stand for "there is no", which is plain. */
 const existence = /\bthere (is|are) no(ne)?\b/gi;
+
+function isUnclear(text: string): boolean {
+  return unclear.test(text.replace(existence, ''));
+}
+
+/** Places of the unclear texts in `path`: the last group of `pattern` is the text. */
+function unclearTexts(path: string, pattern: RegExp): string[] {
+  const source = read(path);
+  return [...source.matchAll(pattern)]
+    .filter((match) => isUnclear(match.at(-1)!.replace(/`[^`]*`/g, '')))
+    .map((match) => `${path}:${source.slice(0, match.index).split('\n').length}: ${match.at(-1)}`);
+}
+
+/**
+ * Documents that are not, or not yet, in plain words: notes and lists of the past, a description
+ * of another program, and long ones.
+ */
+const unfinishedDocuments = new RegExp(
+  `^(${[
+    'CHANGELOG',
+    'bench/README',
+    'docs/decisions/.*',
+    'docs/(differences|kube-proxy-behaviour|reliability|runbook)',
+    'test/lab/README',
+  ].join('|')})\\.md$`,
+);
 
 describe('the documents', () => {
   it.each(['ARCHITECTURE.md', 'docs/internals/code.md'])(
@@ -455,11 +481,28 @@ describe('the documents', () => {
 
   it('use plain words in comments', () => {
     const wrong = comments().flatMap(({ path, line, text }) =>
-      extname(path) !== '.md' && unclear.test(text.replace(existence, ''))
-        ? [`${path}:${line}: ${text.trim()}`]
-        : [],
+      extname(path) !== '.md' && isUnclear(text) ? [`${path}:${line}: ${text.trim()}`] : [],
     );
     expect(wrong).toEqual([]);
+  });
+
+  it('use plain words', () => {
+    const documents = files('', '.md').filter((path) => !unfinishedDocuments.test(path));
+    expect(documents.flatMap((path) => unclearTexts(path, /^(.*)$/gm))).toEqual([]);
+  });
+
+  it('use plain words in names of tests', () => {
+    const name =
+      /(?:\b(?:it|test|describe|property)\b(?:\.\w+)*(?:\((?:[^()']|\([^()]*\))*\))?\(\s*|^\s*name: )(['"`])((?:\\.|(?!\1).)*)\1/gm;
+    const tests = typescript.filter((path) => path !== 'test/tidy.test.ts');
+    expect(tests.flatMap((path) => unclearTexts(path, name))).toEqual([]);
+  });
+
+  it('use plain words in what the program and its tools write', () => {
+    // A string of several words is for people. `…` in it quotes a value.
+    const string = /(?<=^[^/*\n]*)'((?:\\.|[^'\n\\])* (?:\\.|[^'\n\\])*)'/gm;
+    const sources = typescript.filter((path) => /^(src|scripts)\//.test(path));
+    expect(sources.flatMap((path) => unclearTexts(path, string))).toEqual([]);
   });
 
   it('name no machine of ours', () => {

@@ -110,7 +110,7 @@ export const endingStories: readonly Story[] = [
     ],
   },
   {
-    name: 'Connections go on for as long as the Service says after their endpoint has left',
+    name: 'Connections continue for as long as the Service says after their endpoint has left',
     covers: ['5.12'],
     differsIn: endsNoConnections,
     steps: [
@@ -123,7 +123,7 @@ export const endingStories: readonly Story[] = [
     ],
   },
   {
-    name: 'Connections go on when their endpoint comes back in time, or has never left',
+    name: 'Connections continue when their endpoint comes back in time, or has never left',
     covers: ['5.12'],
     differsIn: endsNoConnections,
     steps: [
@@ -137,7 +137,7 @@ export const endingStories: readonly Story[] = [
     ],
   },
   {
-    name: 'Connections of other Services go on, also to the same endpoint',
+    name: 'Connections of other Services continue, also to the same endpoint',
     covers: ['5.12'],
     differsIn: endsNoConnections,
     steps: [

@@ -51,7 +51,7 @@ describe('attempts without an answer', () => {
 });
 
 describe('probes that fail', () => {
-  it('say nothing before one has succeeded, and are no attempts of clients', () => {
+  it('say nothing before one has succeeded, and are not attempts of clients', () => {
     const evidence = new Evidence();
     for (let i = 1; i <= 8; i += 1) {
       evidence.probing();

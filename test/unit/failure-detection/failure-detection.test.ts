@@ -236,7 +236,7 @@ describe('failure detection', () => {
     expect(world.probed.length).toBeLessThanOrEqual(21 * 2 * probeLimits.turn);
   });
 
-  it('makes its table anew when another program has changed it, and counts from zero', async () => {
+  it('makes its table again when another program has changed it, and counts from zero', async () => {
     const world = new World();
     world.detection.choose(off);
     world.say('web', ['10.0.0.1', '10.0.0.2'], eject);

@@ -118,7 +118,7 @@ describe('a pool', () => {
     expect(turns * tickMs).toBeLessThanOrEqual(2500);
   });
 
-  it('leaves nobody out where all stop answering together', () => {
+  it('leaves out no endpoint where all stop answering together', () => {
     const life = new Life(6);
     life.turns(8);
     life.answering.clear();
