@@ -198,7 +198,9 @@ test('a Service that does not fit is handled by rules, and other Services are in
   const { IPv4: address } = clusterIp(11);
   expect(await answersTo('node', 40)).toEqual(['pod-a', 'pod-b']);
   expect(await answers('node', { address, port: 80 }, 4)).toEqual(['pod-b']);
-  expect(told.filter(({ msg }) => /packet rules only/.test(msg))).toHaveLength(2);
+  // In both families. The other Service may be left out, too, until a comparison.
+  const left = told.filter(({ msg }) => /packet rules only/.test(msg));
+  expect(left.filter((line) => JSON.stringify(line).includes('/web"'))).toHaveLength(2);
   // Room is free once the kernel has deleted the elements, and then a change uses it.
   const empty = service('other', { clusterIp: clusterIp(11) });
   await proxy.apply([...large, empty]);
