@@ -1,6 +1,7 @@
 /**
  * `npm run bench` runs all benchmarks, `npm run bench -- boundary load` some. One question a file.
- * With `--whole`, those that would take long measure all of their cases.
+ * With `--whole`, those that would take long measure all of their cases; `--hour` is the same word
+ * for `failures`.
  */
 import { parseArgs } from 'node:util';
 import { affinity } from './affinity.ts';
@@ -15,6 +16,7 @@ import { boundary } from './boundary.ts';
 import { connect } from './connect.ts';
 import { connectTime } from './connect-time.ts';
 import { counters } from './counters.ts';
+import { failures } from './failures.ts';
 import { hostile } from './hostile.ts';
 import { idle } from './idle.ts';
 import { iptables } from './iptables.ts';
@@ -58,12 +60,16 @@ const questions: Readonly<Record<string, (extent: Extent) => Promise<string>>> =
   turns,
   waits,
   hostile,
+  failures,
   probes,
   ask: askQuestion,
 };
 
 const { values, positionals: asked } = parseArgs({
-  options: { whole: { type: 'boolean', default: false } },
+  options: {
+    whole: { type: 'boolean', default: false },
+    hour: { type: 'boolean', default: false },
+  },
   allowPositionals: true,
 });
 for (const name of asked.length > 0 ? asked : Object.keys(questions)) {
@@ -72,5 +78,5 @@ for (const name of asked.length > 0 ? asked : Object.keys(questions)) {
     console.error(`bench: no question ${name}; there are: ${Object.keys(questions).join(', ')}`);
     process.exit(1);
   }
-  console.log(`\n${await question(values.whole ? 'whole' : 'usual')}`);
+  console.log(`\n${await question(values.whole || values.hour ? 'whole' : 'usual')}`);
 }

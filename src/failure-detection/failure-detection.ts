@@ -62,6 +62,8 @@ export interface FailureDetectionOptions {
 const tickMs = 250;
 /** Reading takes at most this part of the time. */
 const restFactor = 20;
+/** On a busy node a look takes long because others have the processor. */
+const restMostMs = 1000;
 /** Regular probes go to an endpoint once in this number of turns, which is once a second. */
 const probeTurns = 4;
 const growthDefaultMs = 10_000;
@@ -266,7 +268,8 @@ export class FailureDetection implements EndpointHealth, DetectionView {
     if (this.#ports.size === 0) return this.#mayBeThere ? restFactor * tickMs : undefined;
     this.#judge();
     this.#probe();
-    return Math.max(tickMs, restFactor * (clock.now() - beganMs));
+    const restMs = Math.min(restMostMs, restFactor * (clock.now() - beganMs));
+    return Math.max(tickMs, restMs);
   }
 
   /** Brings the tables up to date, and reads them. */

@@ -2,7 +2,14 @@
 import { afterAll, beforeAll, describe, test } from 'vitest';
 import type { ModeName } from '../../src/config/config.ts';
 import { createLab, type Lab } from '../lab/lab.ts';
-import { leavesAndReturns, longestMs, prepare, Watched } from './failure-detection.ts';
+import {
+  halfStays,
+  isObserved,
+  leavesAndReturns,
+  longestMs,
+  prepare,
+  Watched,
+} from './failure-detection.ts';
 
 const detection = 'fairlead.io/failure-detection';
 
@@ -23,6 +30,20 @@ describe.each<ModeName>(['nftables', 'iptables', 'userspace'])('in mode %s', (mo
     async () => {
       await leavesAndReturns(await Watched.start(lab, mode, { [detection]: 'eject' }));
     },
+    longestMs,
+  );
+});
+
+describe('in mode nftables', () => {
+  test(
+    'half of the endpoints stay, whatever they do',
+    async () => halfStays(await Watched.start(lab, 'nftables', { [detection]: 'eject' })),
+    longestMs,
+  );
+
+  test(
+    'endpoints of a Service that only observes stay, and the metric counts what is silent',
+    async () => isObserved(await Watched.start(lab, 'nftables', { [detection]: 'observe' })),
     longestMs,
   );
 });

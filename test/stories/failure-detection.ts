@@ -11,7 +11,7 @@ import { paced } from '../lab/pace.ts';
 import { annotated, web, weighted } from './balancing-rig.ts';
 import { vip } from './common.ts';
 import { fairleadInside } from './fairlead-inside.ts';
-import { cleanup, type LogLine } from './fairlead-proxy.ts';
+import { cleanup, type LogLine, type MeasuredProxy } from './fairlead-proxy.ts';
 
 export const ejected = 'Endpoint does not answer; it gets no new connections';
 export const returned = 'Endpoint gets new connections again';
@@ -51,7 +51,10 @@ export class Watched {
   readonly caller: Caller;
   readonly #lab: Lab;
 
-  private constructor(lab: Lab, lines: LogLine[], caller: Caller) {
+  readonly #proxy: MeasuredProxy;
+
+  private constructor(lab: Lab, proxy: MeasuredProxy, lines: LogLine[], caller: Caller) {
+    this.#proxy = proxy;
     this.#lab = lab;
     this.lines = lines;
     this.caller = caller;
@@ -72,9 +75,9 @@ export class Watched {
     const asked = connectTime ? { ...settings, connectTime: 'all' as const } : settings;
     const running = await proxy.start(lab.node, asked, [...BASELINE, ...service(annotations)]);
     const to = { address: vip.IPv4, port: 80 };
-    const how = { perSecond: 60, timeoutMs: paced(1000) };
+    const how = { perSecond: 60 / paced(1), timeoutMs: paced(1000) };
     const caller = new Caller(lab.actors[from].pid, { ...to, ...how });
-    const watched = new Watched(lab, lines, caller);
+    const watched = new Watched(lab, running, lines, caller);
     onTestFinished(async () => {
       await silence(lab, []);
       await caller.end();
@@ -87,6 +90,11 @@ export class Watched {
       return hosts.every((host) => found.has(host));
     });
     return watched;
+  }
+
+  /** As Prometheus reads them. */
+  metrics(): Promise<string> {
+    return this.#proxy.metrics();
   }
 
   silence(...addresses: readonly string[]): Promise<void> {
@@ -131,4 +139,22 @@ export async function leavesAndReturns(watched: Watched): Promise<void> {
   await watched.until('serves', () =>
     watched.caller.calls.slice(-200).some(({ by }) => by === lost),
   );
+}
+
+/** Where all endpoints go silent, all stay in; where most do, half of them stay. */
+export async function halfStays(watched: Watched): Promise<void> {
+  const lost = hosts.slice(1);
+  await watched.silence(...lost);
+  await watched.until('half is out', () => watched.told(ejected).length === 2);
+  await sleep(paced(3000));
+  expect(watched.told(ejected)).toHaveLength(2);
+  expect((await watched.next(60)).some(({ by }) => by === hosts[0])).toBe(true);
+}
+
+/** What answers nothing is only shown. */
+export async function isObserved(watched: Watched): Promise<void> {
+  await watched.silence(hosts[1]!);
+  await sleep(paced(5000));
+  expect(watched.told(ejected)).toEqual([]);
+  expect(await watched.metrics()).toMatch(/^fairlead_followed_endpoints\{state="silent"\} 1$/m);
 }

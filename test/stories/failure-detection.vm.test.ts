@@ -1,0 +1,24 @@
+/** Endpoints that stop answering in mode ipvs. */
+import { afterAll, beforeAll, test } from 'vitest';
+import { createLab, type Lab } from '../lab/lab.ts';
+import { leavesAndReturns, longestMs, prepare, Watched } from './failure-detection.ts';
+
+let lab: Lab;
+let end: () => void;
+beforeAll(async () => {
+  lab = await createLab();
+  end = await prepare(lab);
+});
+afterAll(async () => {
+  end?.();
+  await lab?.close();
+});
+
+test(
+  'an endpoint that answers nothing is left out by its weight, and comes back',
+  async () => {
+    const eject = { 'fairlead.io/failure-detection': 'eject' };
+    await leavesAndReturns(await Watched.start(lab, 'ipvs', eject));
+  },
+  longestMs,
+);
