@@ -170,7 +170,12 @@ async function vanish(stage: Stage, detection: 'off' | 'eject'): Promise<string[
 /** Packets are lost at random, and those of one link are late. Returns what this kernel does. */
 function disturb(stage: Stage): string {
   try {
-    stage.near.run('tc', ['qdisc', 'add', 'dev', 'eth0', 'root', 'netem', 'loss', '5%'], '', 'ignore');
+    stage.near.run(
+      'tc',
+      ['qdisc', 'add', 'dev', 'eth0', 'root', 'netem', 'loss', '5%'],
+      '',
+      'ignore',
+    );
     const late = ['qdisc', 'add', 'dev', 'eth0', 'root', 'netem', 'delay', '900ms', 'loss', '5%'];
     stage.far.run('tc', late);
     return 'netem: 5 % of packets of endpoints lost, one of ten answers after 900 ms';
