@@ -48,14 +48,6 @@ export class QuietCollector {
   }
 }
 
-/**
- * Code that was compiled, also to machine code, is let go by the collection, and compiled again
- * when it is called again: with V8's defaults, what ran only at the start stays.
- */
-const letGo = ['--bytecode-old-age=1', '--flush-baseline-code'];
-/** V8's defaults. */
-const keep = ['--bytecode-old-age=6', '--no-flush-baseline-code'];
-
 /** The heap of this thread. */
 export const ownHeap: Heap = {
   usedBytes: () => process.memoryUsage().heapUsed,
@@ -65,8 +57,8 @@ export const ownHeap: Heap = {
     setFlagsFromString('--expose-gc');
     const gc = process.getBuiltinModule('node:vm').runInNewContext('gc') as NodeJS.GCFunction;
     setFlagsFromString('--no-expose-gc');
-    for (const flag of letGo) setFlagsFromString(flag);
+    // No other flag may be set here: V8 ended the process when flags of flushing code changed while
+    // a collection was under way.
     gc({ type: 'major', execution: 'sync', flavor: 'last-resort' });
-    for (const flag of keep) setFlagsFromString(flag);
   },
 };

@@ -15,6 +15,7 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { ConnectTimePaths } from '../../src/connect-time/maps/choice.ts';
+import { paced } from './pace.ts';
 
 /**
  * Whether such a place can be made: by root of the machine, because root of a user namespace may
@@ -78,9 +79,19 @@ export function makeConnectTimePlace(): ConnectTimePlace {
   };
 }
 
-/** Its files go with a folder. */
+/** Its files go with a folder. A process that was killed holds it until its end is complete. */
 function removeFolders(path: string): void {
   const folders = readdirSync(path, { withFileTypes: true }).filter((one) => one.isDirectory());
   for (const { name } of folders) removeFolders(join(path, name));
-  rmdirSync(path);
+  const deadlineMs = performance.now() + paced(10_000);
+  for (;;) {
+    try {
+      rmdirSync(path);
+      return;
+    } catch (error) {
+      const isBusy = (error as NodeJS.ErrnoException).code === 'EBUSY';
+      if (!isBusy || performance.now() > deadlineMs) throw error;
+      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 20);
+    }
+  }
 }

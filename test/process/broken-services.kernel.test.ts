@@ -90,11 +90,18 @@ test('a command names the problem of each broken Service', async () => {
   const wrong: unknown[] = [];
   const left = [...situations];
   const work = async (): Promise<void> => {
-    for (let one = left.shift(); one !== undefined; one = left.shift())
+    for (let one = left.shift(); one !== undefined; one = left.shift()) {
       wrong.push(...(await judge(one)));
+      if (program.ended !== undefined) return;
+    }
   };
   // Processes start slowly, and one waits for another's answers.
   await Promise.all([work(), work(), work(), work()]);
+  const { ended, lines, words } = program;
+  expect({ ended, words }, JSON.stringify(lines.slice(-5))).toEqual({
+    ended: undefined,
+    words: '',
+  });
   expect(wrong).toEqual([]);
   expect(situations.length).toBeGreaterThanOrEqual(20);
   program.kill('SIGTERM');

@@ -37,6 +37,8 @@ export class Program {
   /** Output that is not a line of the log. */
   words = '';
   readonly exitCode: Promise<number | null>;
+  /** How it ended: a code or a signal. Undefined while it runs. */
+  ended: number | string | undefined;
   readonly #child: ChildProcess;
   #pending = '';
 
@@ -51,6 +53,9 @@ export class Program {
       this.stdout += String(part);
     });
     if (isRead) this.read();
+    this.#child.once('exit', (code, signal) => {
+      this.ended = code ?? String(signal);
+    });
     this.exitCode = new Promise((done) => this.#child.once('close', done));
     onTestFinished(async () => {
       this.#child.kill('SIGKILL');
