@@ -38,6 +38,8 @@ class Stage {
   readonly #folder = mkdtempSync(join(tmpdir(), 'fairlead-failures-'));
   readonly #servers = new Map<Namespace, ChildProcess>();
   #proxy: ChildProcess | undefined;
+  /** A process in the namespace of the client. */
+  #inside: ChildProcess | undefined;
   /** Endpoints that were left out, in order. */
   ejections: string[] = [];
 
@@ -49,6 +51,7 @@ class Stage {
     this.#plug(this.far, 'far', '11.253.0.254', [far]);
     await this.serve(this.near);
     await this.serve(this.far);
+    this.#inside = spawn('ip', ['netns', 'exec', this.client.name, 'cat']);
   }
 
   #plug(peer: Namespace, name: string, gateway: string, addresses: readonly string[]): void {
@@ -123,8 +126,7 @@ class Stage {
       if (msg === ejected) this.ejections.push(endpoint!);
     });
     const to = { address: clusterIP, port: 80, perSecond, timeoutMs };
-    const inside = spawn('ip', ['netns', 'exec', this.client.name, 'sleep', 'infinity']);
-    const caller = new Caller(inside.pid!, to);
+    const caller = new Caller(this.#inside!.pid!, to);
     const all = [...near, far];
     while (!all.every((one) => caller.calls.slice(-300).some(({ by }) => by === one))) {
       await sleep(100);
@@ -138,9 +140,12 @@ class Stage {
     const ended = once(proxy, 'exit');
     proxy.kill('SIGTERM');
     await ended;
+    // A client's port that comes again would lead to the endpoint that its last connection had.
+    this.node.run('conntrack', ['-F'], '', 'ignore');
   }
 
   async close(): Promise<void> {
+    this.#inside?.kill();
     for (const where of [...this.#servers.keys()]) await this.stopServing(where);
     for (const one of [this.node, this.client, this.near, this.far]) one.close();
     rmSync(this.#folder, { recursive: true });

@@ -20,7 +20,9 @@ function call(): void {
     if (isOver) return;
     isOver = true;
     clearTimeout(timer);
-    socket.resetAndDestroy();
+    // One that still connects would go on.
+    if (socket.connecting) socket.destroy();
+    else socket.resetAndDestroy();
     process.stdout.write(`${startedMs} ${monotonicMs() - startedMs} ${by}\n`);
   };
   const timer = setTimeout(end, Number(timeout));
