@@ -20,7 +20,7 @@ function call(): void {
     if (isOver) return;
     isOver = true;
     clearTimeout(timer);
-    // One that still connects would go on.
+    // A connection that is still being made would keep the process.
     if (socket.connecting) socket.destroy();
     else socket.resetAndDestroy();
     process.stdout.write(`${startedMs} ${monotonicMs() - startedMs} ${by}\n`);
