@@ -304,6 +304,7 @@ export class App {
       ...this.#options,
       state: this.#state,
       families: () => this.#runner.engine?.families ?? [],
+      interfaces: () => this.#runner.engine?.interfaces ?? [],
       observer: endpointHealth,
       dealt: (service) => {
         this.#state.touch(service);

@@ -162,6 +162,11 @@ export class Engine {
     return this.#facts.context;
   }
 
+  /** The addresses of this machine, as of their last change. */
+  get interfaces(): readonly Address[] {
+    return this.#facts.interfaces;
+  }
+
   /** Which Service owns each frontend. */
   get owners(): ReadonlyOwners {
     return this.#owners;

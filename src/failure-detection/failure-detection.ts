@@ -48,7 +48,7 @@ export interface FailureDetectionOptions {
     readonly family: Family;
     readonly desired: ReadonlyMap<string, Forwarding>;
   }>;
-  /** Reads the addresses of this machine. */
+  /** See `PortsOptions`. */
   readonly interfaces: () => readonly Address[];
   readonly observer: (event: EndpointEvent) => void;
   /** Shares of the Service's endpoints have changed: it is to be resolved again. */
@@ -60,9 +60,9 @@ export interface FailureDetectionOptions {
 }
 
 const tickMs = 250;
-/** Reading takes at most this part of the time. */
+/** A look is followed by a rest of this many times its duration. */
 const restFactor = 20;
-/** On a busy node a look takes long because others have the processor. */
+/** The longest rest: on a busy node a look takes long because others have the processor. */
 const restMostMs = 1000;
 /** Regular probes go to an endpoint once in this number of turns, which is once a second. */
 const probeTurns = 4;

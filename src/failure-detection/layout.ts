@@ -21,12 +21,12 @@ import {
   sport,
 } from '../kernel/nft/rule.ts';
 import type { SetDefinition } from '../kernel/nft/sets.ts';
+import { addressType } from '../modes/nft-table/parts.ts';
 import type { Family } from '../net/address.ts';
 
 export const tableName = 'fairlead-failure-detection';
 export const tableComment = 'answers of endpoints, by Fairlead';
 
-const addressType = { IPv4: 'ipv4_addr', IPv6: 'ipv6_addr' } as const;
 const listed = { IPv4: 'ip', IPv6: 'ip6' } as const;
 
 /** As it is listed: for people. */
@@ -42,7 +42,7 @@ export type Counted = (typeof counts)[number];
 export function setsOf(family: Family): Readonly<Record<Counted, SetDefinition>> {
   const set = (name: Counted, comment: string): SetDefinition => ({
     name,
-    key: [addressType[family], 'inet_proto', 'inet_service'],
+    key: [addressType(family), 'inet_proto', 'inet_service'],
     data: undefined,
     flags: 0,
     size: 0,

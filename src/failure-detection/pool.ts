@@ -129,18 +129,6 @@ export class Pool<One extends Member = Member> {
     return parts;
   }
 
-  /** When a share grows next; undefined: none does. */
-  nextGrowthMs(nowMs: number, growthMs: number): number | undefined {
-    let next: number | undefined;
-    for (const { backMs } of this.#outages.values()) {
-      if (backMs === undefined || grown(nowMs - backMs, growthMs) >= 1) continue;
-      const stepMs = growthMs / (growthSteps - 1);
-      const atMs = backMs + (Math.floor((nowMs - backMs) / stepMs) + 1) * stepMs;
-      next = Math.min(next ?? atMs, atMs);
-    }
-    return next;
-  }
-
   /** Endpoints that are to be probed now, because much depends on their answer. */
   *suspects(nowMs: number): Generator<One> {
     let hasSuspect = false;

@@ -55,7 +55,7 @@ export interface FollowedPort {
 }
 
 export interface PortsOptions {
-  /** Reads the addresses of this machine. */
+  /** The addresses of this machine, as of their last change. Called for each endpoint. */
   readonly interfaces: () => readonly Address[];
   readonly serviceCIDRs: (family: Family) => readonly CIDR[];
 }
@@ -153,7 +153,7 @@ export class FollowedPorts {
     const all = this.#followed.IPv4.size + this.#followed.IPv6.size;
     if (inNamespace >= limits.namespace || all >= limits.all) return undefined;
     this.#inNamespace.set(namespace, inNamespace + 1);
-    const address: Address = { family, bytes: list.address(index).slice() };
+    const address: Address = { family, bytes: list.address(index) };
     const port = list.port(index);
     const id = binary(destinationKey(address, IPPROTO[protocol], port));
     let followed = this.#followed[family].get(id);

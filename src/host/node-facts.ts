@@ -59,6 +59,11 @@ export class NodeFacts {
     return this.#ips;
   }
 
+  /** The addresses of this machine, as of the last reading. */
+  get interfaces(): readonly Address[] {
+    return this.#interfaces;
+  }
+
   get context(): ResolveContext {
     this.#follow();
     const dealing = this.#options.dealing?.();
