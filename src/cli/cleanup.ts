@@ -5,9 +5,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { endUnused } from '../connect-time/maps/attached.ts';
 import type { ConnectTimePaths } from '../connect-time/maps/choice.ts';
-import { removeTables, tablesThere } from '../failure-detection/removal.ts';
-import { tableText } from '../fast-path/layout.ts';
-import { isThere, remove } from '../fast-path/removal.ts';
 import { connectTimePaths } from '../host/cgroup.ts';
 import { hostFiles } from '../host/files.ts';
 import { deleteCounters, readCounters } from '../kernel/acct.ts';
@@ -33,6 +30,7 @@ import { linkName, ownChain } from '../takeover/names.ts';
 import { removeLeftovers } from '../takeover/removal.ts';
 import { endingLines, listConnectTime } from './connect-time.ts';
 import { describeError } from './describe-error.ts';
+import { featureTables } from './feature-tables.ts';
 import { holdNamespaceForCleanup } from './instance.ts';
 import { terminal } from './terminal.ts';
 
@@ -84,10 +82,8 @@ export async function listCleanup(options: CleanupOptions): Promise<void> {
   if (connectTime !== undefined) {
     for (const line of await listConnectTime(kernel, connectTime)) print(line);
   }
-  const fastPath = isThere(kernel).then((is) => (is ? [`table ${tableText}`] : []));
-  for (const table of await orNone(fastPath)) print(`${table}: our fast path made it`);
-  for (const table of await orNone(tablesThere(kernel))) {
-    print(`table ${table}: our failure detection made it`);
+  for (const { feature, find } of featureTables) {
+    for (const table of await orNone(find(kernel))) print(`table ${table}: our ${feature} made it`);
   }
   for (const mode of modes) {
     for (const { object, because } of await orNone(mode.owned(kernel))) {
@@ -110,7 +106,7 @@ export async function listCleanup(options: CleanupOptions): Promise<void> {
 }
 
 /** Empty if the kernel lacks this part. */
-async function orNone<T>(listed: Promise<readonly T[]>): Promise<readonly T[]> {
+export async function orNone<T>(listed: Promise<readonly T[]>): Promise<readonly T[]> {
   try {
     return await listed;
   } catch (error) {
@@ -139,12 +135,11 @@ export async function cleanUp(options: CleanupOptions): Promise<void> {
       if (ending.failure !== undefined) throw new Error(ending.failure);
     });
   }
-  await attempt(async () => {
-    if (await remove(kernel)) print(`removed table ${tableText}`);
-  });
-  await attempt(async () => {
-    for (const table of await removeTables(kernel)) print(`removed table ${table}`);
-  });
+  for (const { remove } of featureTables) {
+    await attempt(async () => {
+      for (const table of await remove(kernel)) print(`removed table ${table}`);
+    });
+  }
   for (const mode of modes) {
     await attempt(async () => {
       const owned = await mode.owned(kernel);

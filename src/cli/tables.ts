@@ -3,19 +3,16 @@
  * Objects whose names kube-proxy uses as well stay. `--cleanup` removes both.
  */
 import { endUnused } from '../connect-time/maps/attached.ts';
-import { tableText } from '../fast-path/layout.ts';
-import { isThere, remove } from '../fast-path/removal.ts';
 import { connectTimePaths } from '../host/cgroup.ts';
 import { hostFiles } from '../host/files.ts';
-import { isAbsence } from '../kernel/errors.ts';
-import type { Kernel } from '../kernel/kernel.ts';
 import { openKernel } from '../kernel/native-kernel.ts';
 import { availableModes } from '../modes/index.ts';
-import type { OwnedObject, ProxyMode } from '../modes/mode.ts';
-import type { CleanupOptions } from './cleanup.ts';
+import type { ProxyMode } from '../modes/mode.ts';
+import { type CleanupOptions, orNone } from './cleanup.ts';
 import type { Run } from './command.ts';
 import { endingLines, listConnectTime } from './connect-time.ts';
 import { type ExitCode, exitCodes } from './errors.ts';
+import { featureTables } from './feature-tables.ts';
 import { holdNamespaceForRemoval } from './instance.ts';
 
 type RemovalOptions = Omit<CleanupOptions, 'complain'>;
@@ -42,9 +39,11 @@ export async function listTables(options: RemovalOptions): Promise<ExitCode> {
   if (connectTime !== undefined) {
     for (const line of await listConnectTime(kernel, connectTime)) print(line);
   }
-  if (await isThere(kernel)) print(`table ${tableText}`);
+  for (const { find } of featureTables) {
+    for (const table of await find(kernel)) print(`table ${table}`);
+  }
   for (const mode of modes) {
-    for (const { object } of await ownedBy(mode, kernel)) {
+    for (const { object } of await orNone(mode.owned(kernel))) {
       print(isShared(mode) ? leftLine(object) : object);
     }
   }
@@ -64,9 +63,11 @@ export async function removeTables(options: RemovalOptions): Promise<ExitCode> {
     for (const line of endingLines(ending, connectTime)) print(line);
     if (ending.failure !== undefined) throw new Error(ending.failure);
   }
-  if (await remove(kernel)) print(`removed table ${tableText}`);
+  for (const feature of featureTables) {
+    for (const table of await feature.remove(kernel)) print(`removed table ${table}`);
+  }
   for (const mode of modes) {
-    const owned = await ownedBy(mode, kernel);
+    const owned = await orNone(mode.owned(kernel));
     if (owned.length > 0 && !isShared(mode)) await mode.cleanup(kernel);
     for (const { object } of owned) print(isShared(mode) ? leftLine(object) : `removed ${object}`);
   }
@@ -81,14 +82,4 @@ function isShared({ ownsChain, usesIPVS }: ProxyMode): boolean {
 
 function leftLine(object: string): string {
   return `left ${object}: kube-proxy may use it; on a node that nothing proxies, --cleanup removes it`;
-}
-
-/** Nothing where the kernel lacks this part. */
-async function ownedBy(mode: ProxyMode, kernel: Kernel): Promise<readonly OwnedObject[]> {
-  try {
-    return await mode.owned(kernel);
-  } catch (error) {
-    if (isAbsence(error)) return [];
-    throw error;
-  }
 }

@@ -25,6 +25,11 @@ function afterTheWayBack(): FakeKernel {
   write(kernel, 'kube-proxy', { services: [''] });
   write(kernel, 'nat', kubeProxy);
   kernel.foreign(batch({ kind: 'tableAdd', family: 1, table: 'fairlead-fast-path', comment }));
+  const detection = 'answers of endpoints, by Fairlead';
+  for (const family of [NFPROTO.IPv4, NFPROTO.IPv6]) {
+    const table = { family, table: 'fairlead-failure-detection', comment: detection };
+    kernel.foreign(batch({ kind: 'tableAdd', ...table }));
+  }
   kernel.bpf.strays.set(7, 'connect4');
   return kernel;
 }
@@ -37,6 +42,8 @@ describe('fairlead tables remove', () => {
     expect(printed).toEqual([
       'detached program connect4 (id 7, link 7)',
       'removed table inet fairlead-fast-path',
+      'removed table ip fairlead-failure-detection',
+      'removed table ip6 fairlead-failure-detection',
       'removed table ip fairlead',
       'removed table ip6 fairlead',
     ]);
@@ -55,6 +62,8 @@ describe('fairlead tables remove', () => {
     expect(printed).toEqual([
       expect.stringMatching(/^program connect4 \(id 7, link 7\): /),
       'table inet fairlead-fast-path',
+      'table ip fairlead-failure-detection',
+      'table ip6 fairlead-failure-detection',
       'table ip fairlead',
       'table ip6 fairlead',
     ]);
