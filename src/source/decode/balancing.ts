@@ -1,5 +1,6 @@
 /** Annotations that say how connections are shared out among endpoints. */
 import { type Balance, type Balancing, balances, weightMax } from '../../state/deal.ts';
+import { annotationField, durationMs } from './annotations.ts';
 import { type FieldReader, type RawObject, show } from './field-reader.ts';
 import {
   balanceAnnotation,
@@ -58,7 +59,7 @@ function decodeBalance(fields: FieldReader, annotations: RawObject): Balancing |
       typeof value === 'string' && Object.hasOwn(meanings, value) ? meanings[value]! : undefined;
     if (balance !== undefined) return equal.get(balance)!;
     const allowed = Object.keys(meanings).join(', ');
-    return fields.refuse(at(name), `must be one of ${allowed}, is ${show(value)}`);
+    return fields.refuse(annotationField(name), `must be one of ${allowed}, is ${show(value)}`);
   }
   return undefined;
 }
@@ -68,11 +69,10 @@ const [slowStartLeastMs, slowStartMostMs] = [10_000, 3_600_000];
 function decodeSlowStart(fields: FieldReader, annotations: RawObject): number | undefined {
   const value = annotations[slowStartAnnotation];
   if (value === undefined) return undefined;
-  const [, number, unit] = (typeof value === 'string' && /^(\d{1,4})([smh])$/.exec(value)) || [];
-  const ms = Number(number) * { s: 1000, m: 60_000, h: 3_600_000 }[unit ?? 's']!;
+  const ms = durationMs(value);
   if (ms >= slowStartLeastMs && ms <= slowStartMostMs) return ms;
   const reason = `must be from 10s to 1h, is ${show(value)}`;
-  return fields.refuse(at(slowStartAnnotation), reason);
+  return fields.refuse(annotationField(slowStartAnnotation), reason);
 }
 
 /** The weight of the endpoints of an EndpointSlice; undefined: it gives none. */
@@ -88,11 +88,7 @@ export function decodeWeight(
       typeof value === 'string' && /^\d{1,5}$/.test(value) ? Number(value) : Number.NaN;
     if (weight <= weightMax) return weight;
     const reason = `must be a whole number 0–${weightMax} in quotes, is ${show(value)}`;
-    return fields.refuse(at(name), reason);
+    return fields.refuse(annotationField(name), reason);
   }
   return undefined;
-}
-
-function at(annotation: string): string {
-  return `metadata.annotations[${annotation}]`;
 }

@@ -1,5 +1,6 @@
 /** Annotations that say what becomes of endpoints that do not answer. */
 import { type Detection, type FailureDetection, failureDetections } from '../../state/detection.ts';
+import { annotationField } from './annotations.ts';
 import { type FieldReader, type RawObject, show } from './field-reader.ts';
 import { failureDetectionAnnotation, probeAnnotation } from './names.ts';
 
@@ -26,7 +27,7 @@ function choice<Value extends string>(
   const found = allowed.find((one) => one === value);
   if (found !== undefined) return found;
   const reason = `must be ${allowed.join(', ')}, is ${show(value)}`;
-  return fields.refuse(`metadata.annotations[${name}]`, reason);
+  return fields.refuse(annotationField(name), reason);
 }
 
 type Pair = readonly [Detection, Detection];

@@ -1,10 +1,10 @@
 /** Annotations that say what becomes of connections whose endpoint has gone. */
 import { type Endings, removalMs } from '../../state/endings.ts';
+import { annotationField, durationMs } from './annotations.ts';
 import { type FieldReader, type RawObject, show } from './field-reader.ts';
 import { endConnectionsAnnotation, udpFlowsAnnotation } from './names.ts';
 
 const [leastMs, mostMs] = [1000, 3_600_000];
-const units = { s: 1000, m: 60_000, h: 3_600_000 } as const;
 
 /** What a Service asks for. A value that is not understood asks for nothing. */
 export function decodeEndings(
@@ -13,11 +13,11 @@ export function decodeEndings(
 ): Endings | undefined {
   if (annotations === undefined) return undefined;
   const endAfterMs = decodeEnd(fields, annotations[endConnectionsAnnotation]);
-  const field = `metadata.annotations[${udpFlowsAnnotation}]`;
   const flows = annotations[udpFlowsAnnotation];
   const keepsFlows = flows === 'keep-while-serving';
   if (flows !== undefined && !keepsFlows) {
-    fields.refuse(field, `must be keep-while-serving, is ${show(flows)}`);
+    const reason = `must be keep-while-serving, is ${show(flows)}`;
+    fields.refuse(annotationField(udpFlowsAnnotation), reason);
   }
   if (endAfterMs === undefined && !keepsFlows) return undefined;
   return {
@@ -29,11 +29,10 @@ export function decodeEndings(
 function decodeEnd(fields: FieldReader, value: unknown): number | undefined {
   if (value === undefined || value === 'never') return undefined;
   if (value === 'on-removal') return removalMs;
-  const [, number, unit] =
-    (typeof value === 'string' && /^after:(\d{1,4})([smh])$/.exec(value)) || [];
-  const ms = Number(number) * units[(unit ?? 's') as keyof typeof units];
+  const [, duration] = (typeof value === 'string' && /^after:(.*)$/.exec(value)) || [];
+  const ms = durationMs(duration);
   if (ms >= leastMs && ms <= mostMs) return ms;
   const allowed = 'never, on-removal, or after: with a duration from 1s to 1h';
-  const field = `metadata.annotations[${endConnectionsAnnotation}]`;
-  return fields.refuse(field, `must be ${allowed}, is ${show(value)}`);
+  const reason = `must be ${allowed}, is ${show(value)}`;
+  return fields.refuse(annotationField(endConnectionsAnnotation), reason);
 }

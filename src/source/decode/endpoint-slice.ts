@@ -9,6 +9,7 @@ import {
 } from '../../state/types.ts';
 import type { Interner } from '../interner.ts';
 import { readAddress } from './addresses.ts';
+import { annotationField } from './annotations.ts';
 import { decodeWeight } from './balancing.ts';
 import {
   type Columns,
@@ -105,7 +106,7 @@ function decodeTriggerTime(
   fields: FieldReader,
   annotations: RawObject | undefined,
 ): number | undefined {
-  const field = `metadata.annotations[${triggerTimeAnnotation}]`;
+  const field = annotationField(triggerTimeAnnotation);
   return fields.time(annotations?.[triggerTimeAnnotation], field);
 }
 

@@ -10,6 +10,7 @@ import { protocols } from '../../net/protocol.ts';
 import type { Service, ServicePort, UnservedService } from '../../state/types.ts';
 import { type Interner, lasting } from '../interner.ts';
 import { readCIDR, readServiceAddress } from './addresses.ts';
+import { annotationField } from './annotations.ts';
 import { decodeBalancing } from './balancing.ts';
 import { decodeDetection } from './detection.ts';
 import { decodeEndings } from './endings.ts';
@@ -101,7 +102,7 @@ function isOff(
   fields: FieldReader,
   annotations: RawObject | undefined,
 ): boolean {
-  const field = `metadata.annotations[${annotation}]`;
+  const field = annotationField(annotation);
   const asked = fields.choice(annotations?.[annotation], field, ['on', 'off'], 'on');
   return asked === 'off';
 }
