@@ -21,3 +21,9 @@ export function counted(count: number, noun: string): string {
 export function grouped(count: number): string {
   return String(count).replace(/\B(?=(\d{3})+$)/g, ',');
 }
+
+/** `a, b and 3 others`: the first names, of `total`. */
+export function firstNames(named: readonly string[], total: number): string {
+  const more = total - named.length;
+  return `${named.join(', ')}${more > 0 ? ` and ${counted(more, 'other')}` : ''}`;
+}

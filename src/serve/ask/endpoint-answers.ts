@@ -1,6 +1,6 @@
 /** What failure detection knows of endpoints, for people. */
 import type { ServiceAnswer } from '../../ask/service.ts';
-import { counted } from '../../ask/words.ts';
+import { counted, firstNames } from '../../ask/words.ts';
 import type { Seen } from '../../state/resolve.ts';
 import type { Service } from '../../state/types.ts';
 import type { AgentState } from './agent-state.ts';
@@ -79,9 +79,7 @@ function exemptOf(
 }
 
 function namesOf(all: readonly string[]): string {
-  const named = all.slice(0, namedMax).join(', ');
-  const more = all.length - namedMax;
-  return more > 0 ? `${named} and ${counted(more, 'other')}` : named;
+  return firstNames(all.slice(0, namedMax), all.length);
 }
 
 /** Endpoints of a port that answer no connections. */

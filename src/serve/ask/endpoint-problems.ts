@@ -1,5 +1,5 @@
 /** Mistakes in EndpointSlices that do not depend on ports. */
-import { counted } from '../../ask/words.ts';
+import { counted, firstNames } from '../../ask/words.ts';
 import {
   type Address,
   addressBytes,
@@ -37,9 +37,7 @@ export function emptyProblem(
   if (unused.length > 0) {
     const text = () => {
       const named = unused.slice(0, namedMax).map((one) => `${one.key} (${one.because})`);
-      const more = unused.length - named.length;
-      const list = named.join(', ') + (more > 0 ? ` and ${counted(more, 'other')}` : '');
-      return `None of its EndpointSlices can be used: ${list}.`;
+      return `None of its EndpointSlices can be used: ${firstNames(named, unused.length)}.`;
     };
     return { reason: 'unused_slices', text };
   }

@@ -1,7 +1,7 @@
 /** What happens to a packet to a frontend, step by step. */
 
 import type { Explanation } from '../../../ask/explanation.ts';
-import { counted } from '../../../ask/words.ts';
+import { counted, firstNames } from '../../../ask/words.ts';
 import type { DescribedPath } from '../../../modes/packet-path.ts';
 import { formatAddress } from '../../../net/address.ts';
 import { sameBytes } from '../../../net/bytes.ts';
@@ -110,12 +110,11 @@ function towards(
   const { hairpin } = forwarding;
   const { because, isMasqueraded, objects, pool } = way;
   const list = forwarding[pool];
-  const named = list.texts(namedMax).join(', ');
-  const more = list.length > namedMax ? ` and ${counted(list.length - namedMax, 'other')}` : '';
+  const named = firstNames(list.texts(namedMax), list.length);
   const whose = pool === 'local' ? ' of this node' : '';
   const steps: Step[] = [];
   const goes = list.length === 1 ? 'Its only endpoint' : `One of ${list.length} endpoints`;
-  steps.push({ text: `${goes}${whose} is taken: ${named}${more}.`, object: objects.endpoints });
+  steps.push({ text: `${goes}${whose} is taken: ${named}.`, object: objects.endpoints });
   steps.push(...selection.map((text) => ({ text })));
   const masqueraded = isMasqueraded ? 'It is masqueraded' : 'It is not masqueraded';
   const object = isMasqueraded ? (objects.mark ?? objects.masquerade) : undefined;

@@ -1,5 +1,5 @@
 /** Reads the target of a question: `10.96.0.1:80/TCP`, `default/web:http`. */
-import { counted } from '../../../ask/words.ts';
+import { firstNames } from '../../../ask/words.ts';
 import { splitTarget } from '../../../config/host-port.ts';
 import { type Address, parseAddress } from '../../../net/address.ts';
 import type { Protocol } from '../../../net/protocol.ts';
@@ -74,6 +74,5 @@ export function portsText(ports: readonly ServicePort[]): string {
   const named = ports.slice(0, namedMax).map(({ name, port, protocol }) => {
     return `${name === '' ? '' : `${name} `}${port}/${protocol}`;
   });
-  const more = ports.length - named.length;
-  return `${named.join(', ')}${more > 0 ? ` and ${counted(more, 'other')}` : ''}`;
+  return firstNames(named, ports.length);
 }
