@@ -115,16 +115,20 @@ export class CandidateIndex {
     return count;
   }
 
+  /** Whether a slice of an expected port gives a weight. */
+  hasWeights(port: ServicePort): boolean {
+    return this.#runsOf(port).some(({ slice }) => slice.weight !== undefined);
+  }
+
   /**
    * The weights of endpoints of an expected port, for those whose slices give one; undefined when
    * none does. An endpoint that several slices name has the greatest weight that one of them gives.
    */
   weights(port: ServicePort): ReadonlyMap<EndpointKey, number> | undefined {
-    const runs = this.#runsOf(port);
-    if (runs.every(({ slice }) => slice.weight === undefined)) return undefined;
+    if (!this.hasWeights(port)) return undefined;
     const weights = new Map<EndpointKey, number>();
     const packed = new Uint8Array(endpointBytes[this.#family]);
-    for (const { slice, number } of runs) {
+    for (const { slice, number } of this.#runsOf(port)) {
       const { weight } = slice;
       if (weight === undefined) continue;
       for (let i = 0; i < slice.length; i += 1) {

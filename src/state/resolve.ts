@@ -241,7 +241,7 @@ class FamilyPart {
   asksForDeal(port: ServicePort): boolean {
     const { balancing } = this.#service;
     if (balancing !== undefined || this.#context.health?.isAny === true) return true;
-    return this.#candidates.weights(port) !== undefined;
+    return this.#candidates.hasWeights(port);
   }
 
   plain(port: ServicePort, record?: (seen: Seen) => void): Forwarding {
