@@ -5,7 +5,7 @@ import { type Address, type CIDR, type Family, formatAddress } from '../net/addr
 import type { EndpointKey, EndpointList } from '../net/endpoint-list.ts';
 import type { Protocol } from '../net/protocol.ts';
 import type { FailureDetection } from '../state/detection.ts';
-import type { Forwarding } from '../state/types.ts';
+import { type Forwarding, forwardingId } from '../state/types.ts';
 import { Evidence } from './evidence.ts';
 import { exemption } from './exemption.ts';
 import { type Member, Pool } from './pool.ts';
@@ -87,7 +87,7 @@ export class FollowedPorts {
   }
 
   of(family: Family, forwarding: string): FollowedPort | undefined {
-    return this.#ports.get(idOf(family, forwarding));
+    return this.#ports.get(forwardingId(family, forwarding));
   }
 
   byId(id: string): FollowedPort | undefined {
@@ -96,7 +96,7 @@ export class FollowedPorts {
 
   /** Follows the endpoints of a Forwarding. Those that stay keep what is known of them. */
   follow({ cluster, family, key, local, servicePort }: Forwarding, asked: Asked): FollowedPort {
-    const id = idOf(family, key);
+    const id = forwardingId(family, key);
     let port = this.#ports.get(id);
     if (port === undefined) {
       const { name: service, namespace, port: name, protocol } = servicePort;
@@ -176,8 +176,4 @@ export class FollowedPorts {
     followed.users -= 1;
     if (followed.users === 0) this.#followed[followed.family].delete(followed.id);
   }
-}
-
-function idOf(family: Family, forwarding: string): string {
-  return `${family} ${forwarding}`;
 }

@@ -15,7 +15,7 @@ import {
   type ProgrammedFamily,
   type Whom,
 } from '../state/frontends-by-service.ts';
-import { type Forwarding, forwardingKey, objectKey } from '../state/types.ts';
+import { type Forwarding, forwardingId, forwardingKey, objectKey } from '../state/types.ts';
 import type { Clock } from '../time/clock.ts';
 import { Pacer } from '../time/pacer.ts';
 import { type FailingEndpoint, FailingEndpoints, type Outcomes } from './failing-endpoints.ts';
@@ -274,7 +274,7 @@ function inUse(families: readonly ProgrammedFamily[]): (one: FailingEndpoint) =>
   const texts = new Map<string, ReadonlySet<string>>();
   return ({ endpoint, family, namespace, port, protocol, service: name }) => {
     const key = forwardingKey({ namespace, name, port, protocol: protocol as Protocol });
-    const id = `${family} ${key}`;
+    const id = forwardingId(family, key);
     let known = texts.get(id);
     if (known === undefined) {
       const forwarding = families.find((one) => one.family === family)?.inForce.get(key);

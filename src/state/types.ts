@@ -238,8 +238,13 @@ export function forwardingKey({ namespace, name, port, protocol }: ServicePortNa
   return [namespace, service, protocol].join('/');
 }
 
+/** Identifies a Forwarding among those of both families: `IPv4 ns/name:port/TCP`. */
+export function forwardingId(family: Family, key: string): string {
+  return `${family} ${key}`;
+}
+
 /**
- * `namespace/name`. It is made by `join`, like the key above: V8 keeps a string that + or a
+ * `namespace/name`. It is made by `join`, like a Forwarding's key: V8 keeps a string that + or a
  * template makes in parts, which takes more memory.
  */
 export function objectKey(namespace: string, name: string): string {

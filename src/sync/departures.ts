@@ -5,7 +5,7 @@
  */
 import { EndpointFinder } from '../net/endpoint-finder.ts';
 import { type EndpointKey, EndpointList, endpointBytes } from '../net/endpoint-list.ts';
-import type { Forwarding, Service } from '../state/types.ts';
+import { type Forwarding, forwardingId, type Service } from '../state/types.ts';
 import type { Clock } from '../time/clock.ts';
 
 interface DeparturesOptions {
@@ -73,7 +73,7 @@ export class Departures {
     const noted = forwardings.map((forwarding) => {
       const listed = forwarding.endings?.kept;
       if (listed === undefined) return forwarding;
-      const id = `${forwarding.family} ${forwarding.key}`;
+      const id = forwardingId(forwarding.family, forwarding.key);
       const all = departed(known?.ports.get(id), listed, now);
       const due = [...all].filter(([, { leftAtMs }]) => leftAtMs + endAfterMs > now);
       const left = room === 0 ? [] : due.slice(-room);

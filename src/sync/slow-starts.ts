@@ -5,7 +5,7 @@
  */
 import type { Family } from '../net/address.ts';
 import type { EndpointKey, EndpointList } from '../net/endpoint-list.ts';
-import type { Forwarding, Service } from '../state/types.ts';
+import { type Forwarding, forwardingId, type Service } from '../state/types.ts';
 import type { Clock } from '../time/clock.ts';
 
 interface SlowStartsOptions {
@@ -50,7 +50,7 @@ export class SlowStarts {
 
   /** The part of its share that each endpoint has which started not long ago. */
   starting(family: Family, forwarding: string): ReadonlyMap<EndpointKey, number> | undefined {
-    const id = idOf(family, forwarding);
+    const id = forwardingId(family, forwarding);
     const starts = this.#services.get(this.#owners.get(id) ?? '');
     const since = starts?.since.get(id);
     if (starts === undefined || since === undefined) return undefined;
@@ -84,7 +84,7 @@ export class SlowStarts {
     const since = new Map<string, Map<EndpointKey, number>>();
     let isNew = false;
     for (const forwarding of forwardings) {
-      const id = idOf(forwarding.family, forwarding.key);
+      const id = forwardingId(forwarding.family, forwarding.key);
       const last = known?.stepMs === stepMs ? known.since.get(id) : undefined;
       const previous = before(forwarding);
       if (previous === undefined) continue;
@@ -111,10 +111,6 @@ export class SlowStarts {
   #stepOf(stepMs: number): number {
     return Math.floor(this.#options.clock.now() / stepMs);
   }
-}
-
-function idOf(family: Family, forwarding: string): string {
-  return `${family} ${forwarding}`;
 }
 
 function keysOf({ cluster, local }: Forwarding): ReadonlySet<EndpointKey> {

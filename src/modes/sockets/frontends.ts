@@ -6,7 +6,7 @@ import { EndpointList } from '../../net/endpoint-list.ts';
 import type { Interval } from '../../net/interval.ts';
 import type { Protocol } from '../../net/protocol.ts';
 import { slotsOf } from '../../state/deal.ts';
-import type { Forwarding, Frontend } from '../../state/types.ts';
+import { type Forwarding, type Frontend, forwardingId } from '../../state/types.ts';
 import type { ModeFrontend } from '../changes.ts';
 import { binary, destinationKey } from '../elements.ts';
 import {
@@ -121,15 +121,10 @@ function frontendAt(
   };
 }
 
-/** Identifies a Forwarding among those of both families. */
-export function forwardingId({ family, key }: Pick<Forwarding, 'family' | 'key'>): string {
-  return `${family} ${key}`;
-}
-
 function affinityOf(forwarding: Forwarding): Remembering {
-  const { affinityTimeoutSeconds, cluster, local } = forwarding;
+  const { affinityTimeoutSeconds, cluster, family, key, local } = forwarding;
   return {
-    id: forwardingId(forwarding),
+    id: forwardingId(family, key),
     timeoutSeconds: affinityTimeoutSeconds,
     pools: [cluster, local],
   };

@@ -7,11 +7,11 @@ import { type Family, formatAddress } from '../../net/address.ts';
 import type { Protocol } from '../../net/protocol.ts';
 import { formatFrontend } from '../../state/conflict.ts';
 import { endedBy } from '../../state/endings.ts';
-import type { Forwarding } from '../../state/types.ts';
+import { type Forwarding, forwardingId } from '../../state/types.ts';
 import { Balancer } from './balancer.ts';
 import { Connections, type Endpoint } from './connection.ts';
 import { type Claim, Descriptors } from './descriptors.ts';
-import { forwardingId, frontendId, type ServedFrontend } from './frontends.ts';
+import { frontendId, type ServedFrontend } from './frontends.ts';
 import type { Listener } from './listener.ts';
 import { Memories } from './memory.ts';
 import { TCPListener } from './tcp-listener.ts';
@@ -101,7 +101,8 @@ export class Switchboard {
   /** A change is in force: connections whose endpoint has gone are ended, where that is asked. */
   changed(previous: Forwarding | undefined, next: Forwarding | undefined): void {
     const gone = endedBy(previous, next);
-    if (gone !== undefined) this.#connections.endTo(forwardingId(next!), gone);
+    if (gone === undefined || next === undefined) return;
+    this.#connections.endTo(forwardingId(next.family, next.key), gone);
   }
 
   /** Whether there are connections to this address. */
