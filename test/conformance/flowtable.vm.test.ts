@@ -127,7 +127,7 @@ test('the fast path follows devices, repairs its table, and goes without a trace
   expect(await kernel.generation()).toBe(before);
 
   await run('nft', ['flush', 'chain', 'inet', inTable.table, 'forward']);
-  await until(async () => lines.some((line) => line.includes('repaired')), 'it is repaired');
+  await until(async () => lines.some((line) => line.startsWith('Repaired')), 'it is repaired');
   expect(await run('nft', ['list', 'table', 'inet', inTable.table])).toContain('goto move');
 
   second.choose({ ...wish, fastPath: 'off' }, 'nftables');
