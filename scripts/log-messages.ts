@@ -24,8 +24,8 @@ type Row = readonly [
   action?: string,
 ];
 
-export const logTopics: Readonly<Record<string, readonly LogMessage[]>> = {
-  'Start, configuration and stop': rows([
+const rows = {
+  'Start, configuration and stop': [
     ['Starting', 'info', 'version, node', 'The process has read its configuration and starts.'],
     [
       'Flag value',
@@ -200,8 +200,8 @@ export const logTopics: Readonly<Record<string, readonly LogMessage[]>> = {
       'A warning of the runtime.',
       'Report it if it comes back.',
     ],
-  ]),
-  'The API server and objects': rows([
+  ],
+  'The API server and objects': [
     [
       'First list complete',
       'info',
@@ -274,8 +274,8 @@ export const logTopics: Readonly<Record<string, readonly LogMessage[]>> = {
       'The new pod CIDRs cannot be served; the ones before stay in force.',
       'Compare `err` with the Node object.',
     ],
-  ]),
-  Services: rows([
+  ],
+  Services: [
     [
       'Service port changed in the kernel',
       'trace',
@@ -378,8 +378,8 @@ export const logTopics: Readonly<Record<string, readonly LogMessage[]>> = {
       'A connection was closed or a datagram dropped: all sockets, those of one frontend or of one client use as many descriptors as they may.',
       'Find what `client` does, or endpoints that lead back to a node port; raise the limit of open files if that many clients are legitimate.',
     ],
-  ]),
-  'The kernel': rows([
+  ],
+  'The kernel': [
     ['Sync queued', 'trace', 'family', 'Something changed; a sync follows.'],
     [
       'Applied batch',
@@ -498,8 +498,8 @@ export const logTopics: Readonly<Record<string, readonly LogMessage[]>> = {
       'Metrics made from them are missing.',
       'Load the module `nfnetlink_acct`, or ignore it.',
     ],
-  ]),
-  'Connection tracking': rows([
+  ],
+  'Connection tracking': [
     [
       'Conntrack table is nearly full',
       'warn',
@@ -527,8 +527,8 @@ export const logTopics: Readonly<Record<string, readonly LogMessage[]>> = {
       'The kernel cannot list or delete entries.',
       '`err` names what is missing, for example a capability.',
     ],
-  ]),
-  'Taking over': rows([
+  ],
+  'Taking over': [
     [
       'Took over from kube-proxy; removed its rules',
       'info',
@@ -589,8 +589,8 @@ export const logTopics: Readonly<Record<string, readonly LogMessage[]>> = {
       'Packets meet the rules of both backends, and a `DROP` in either is final.',
       'Let the programs that `note` names use iptables-nft.',
     ],
-  ]),
-  'Failure detection': rows([
+  ],
+  'Failure detection': [
     [
       'Counting answers of endpoints',
       'info',
@@ -623,8 +623,8 @@ export const logTopics: Readonly<Record<string, readonly LogMessage[]>> = {
       'table',
       'No Service asks for failure detection any more.',
     ],
-  ]),
-  'Fast path': rows([
+  ],
+  'Fast path': [
     [
       'Using fast path',
       'info',
@@ -664,8 +664,8 @@ export const logTopics: Readonly<Record<string, readonly LogMessage[]>> = {
       'table',
       'It is off now: packets of its connections meet the rules again.',
     ],
-  ]),
-  'Connect-time translation': rows([
+  ],
+  'Connect-time translation': [
     [
       'Connect-time translation is unavailable; using packet rules only',
       'warn',
@@ -812,8 +812,8 @@ export const logTopics: Readonly<Record<string, readonly LogMessage[]>> = {
       'Only `max` cgroups can be excluded.',
       'Choose a narrower selector.',
     ],
-  ]),
-  'Log and servers': rows([
+  ],
+  'Log and servers': [
     [
       'HTTP thread ended; starting another one',
       'error',
@@ -835,18 +835,32 @@ export const logTopics: Readonly<Record<string, readonly LogMessage[]>> = {
       'The reader of standard error had stopped, or its disk was full.',
       'Check the container runtime and its disk.',
     ],
-  ]),
-};
+  ],
+} as const satisfies Readonly<Record<string, readonly Row[]>>;
+
+type Rows = typeof rows;
+
+/** A message as it is in a line of the log: a test that waits for another one has a wrong type. */
+export type LoggedMessage = WithParts<Rows[keyof Rows][number][0]>;
+
+/** What stands for the parts that vary is any text. */
+type WithParts<Text extends string> = Text extends `${infer Before}…${infer After}`
+  ? `${Before}${string}${WithParts<After>}`
+  : Text;
+
+export const logTopics: Readonly<Record<string, readonly LogMessage[]>> = Object.fromEntries(
+  Object.entries<readonly Row[]>(rows).map(([topic, all]) => [topic, all.map(messageOf)]),
+);
 
 /** All messages of all topics. */
 export const logMessages: readonly LogMessage[] = Object.values(logTopics).flat();
 
-function rows(all: readonly Row[]): readonly LogMessage[] {
-  return all.map(([message, levels, fields, meaning, action = '']) => ({
+function messageOf([message, levels, fields, meaning, action = '']: Row): LogMessage {
+  return {
     message,
     levels: typeof levels === 'string' ? [levels] : levels,
     fields,
     meaning,
     action,
-  }));
+  };
 }

@@ -3,6 +3,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { join, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { LoggedMessage } from '../../scripts/log-messages.ts';
 import type { Lab } from '../lab/lab.ts';
 import { DEFAULT_CLUSTER_CIDR } from '../lab/objects.ts';
 import type { Mode } from './readers.ts';
@@ -21,6 +22,11 @@ export interface Batch {
   readonly family: string;
   readonly purpose: string;
   readonly writes: number;
+}
+
+interface Entry {
+  readonly msg: LoggedMessage;
+  readonly [key: string]: unknown;
 }
 
 export class Program {
@@ -107,7 +113,7 @@ export class Program {
   #read(line: string): void {
     this.latest.push(line);
     if (this.latest.length > latestMax) this.latest.shift();
-    const entry = line.startsWith('{') ? (JSON.parse(line) as Record<string, unknown>) : undefined;
+    const entry = line.startsWith('{') ? (JSON.parse(line) as Entry) : undefined;
     if (entry === undefined || entry.level === 'error' || entry.level === 'fatal') {
       this.complaints.push(line);
       return;

@@ -6,6 +6,7 @@ import { join, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
 import { onTestFinished } from 'vitest';
+import type { LoggedMessage } from '../../scripts/log-messages.ts';
 import { createNamespace, type Namespace } from '../conformance/namespace.ts';
 import { type ActorName, addressOf } from '../lab/addresses.ts';
 import { withoutOwner } from '../lab/listing.ts';
@@ -17,7 +18,7 @@ const ownMain = resolve(import.meta.dirname, '..', '..', 'src', 'main.ts');
 const conntrack = { maxPerCore: 0, tcpEstablishedTimeout: '0s', tcpCloseWaitTimeout: '0s' };
 
 export interface Line {
-  readonly msg: string;
+  readonly msg: LoggedMessage;
   readonly [key: string]: unknown;
 }
 
@@ -77,7 +78,7 @@ export class Program {
     this.#child.kill(signal);
   }
 
-  async told(msg: string, count = 1): Promise<Line> {
+  async told(msg: LoggedMessage, count = 1): Promise<Line> {
     const found = (): Line[] => this.lines.filter((line) => line.msg === msg);
     await until(async () => found().length >= count, `${count} times "${msg}"`);
     return found()[count - 1]!;

@@ -1,6 +1,7 @@
 /** Downloads through the Service `web` of pod-b, of both families, from outside and from a pod. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'vitest';
+import type { LoggedMessage } from '../../scripts/log-messages.ts';
 import { clusterIp, FAMILIES, type Family, POD_B_IP } from '../lab/addresses.ts';
 import type { Lab } from '../lab/lab.ts';
 import { BASELINE, DEFAULT_CLUSTER_CIDR, service, slices } from '../lab/objects.ts';
@@ -63,7 +64,7 @@ export class Downloads {
   }
 }
 
-export async function untilTold(lines: readonly LogLine[], message: string): Promise<void> {
+export async function untilTold(lines: readonly LogLine[], message: LoggedMessage): Promise<void> {
   const endMs = performance.now() + paced(10_000);
   while (performance.now() < endMs) {
     if (lines.some(({ msg }) => msg === message)) return;

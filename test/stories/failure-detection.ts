@@ -1,6 +1,7 @@
 /** Endpoints that stop answering, as packets show it, in any mode. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, onTestFinished } from 'vitest';
+import type { LoggedMessage } from '../../scripts/log-messages.ts';
 import type { ModeName } from '../../src/config/config.ts';
 import type { ConnectTimePaths } from '../../src/connect-time/maps/choice.ts';
 import { Caller } from '../lab/caller.ts';
@@ -102,7 +103,7 @@ export class Watched {
   }
 
   /** Endpoints that were left out, or came back, in this order. */
-  told(msg: string): unknown[] {
+  told(msg: LoggedMessage): unknown[] {
     return this.lines.filter((line) => line.msg === msg).map(({ endpoint }) => endpoint);
   }
 

@@ -1,6 +1,7 @@
 /** The product as a proxy under test: the app itself, in this process, on the node's kernel. */
 import { release } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { LoggedMessage } from '../../scripts/log-messages.ts';
 import { App } from '../../src/agent/app.ts';
 import type { Config, ModeName } from '../../src/config/config.ts';
 import { loadConfig } from '../../src/config/load.ts';
@@ -42,7 +43,7 @@ const settleCheckMs = 2;
 /** One line of the log, decoded. */
 export interface LogLine {
   readonly level: string;
-  readonly msg: string;
+  readonly msg: LoggedMessage;
   readonly [key: string]: unknown;
 }
 

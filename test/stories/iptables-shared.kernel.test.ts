@@ -27,6 +27,7 @@ import { lb, NODE_PORT, reachable, vip } from './common.ts';
 import { fairlead, type LogLine } from './fairlead-proxy.ts';
 
 const settings = { detectLocalMode: 'ClusterCIDR', clusterCIDR: DEFAULT_CLUSTER_CIDR } as const;
+const repairedRules = 'Repaired rules that another program changed';
 const both = [...BASELINE, reachable(), ...slices('web', ['pod-a', 'pod-b'])];
 
 let lab: Lab;
@@ -215,14 +216,13 @@ test.each([
     await start((line) => lines.push(line));
     const before = (await lab.node.run(['iptables-nft-save', '-t', 'nat'])).split('\n');
     await lab.node.run(command, input);
-    const told = (): boolean =>
-      lines.some(({ msg }) => msg.startsWith('Repaired rules that another'));
+    const told = (): boolean => lines.some(({ msg }) => msg === repairedRules);
     const endMs = performance.now() + paced(15_000);
     while (!told() && performance.now() < endMs) await sleep(50);
     expect(lines).toContainEqual(
       expect.objectContaining({
         family: 'IPv4',
-        msg: 'Repaired rules that another program changed',
+        msg: repairedRules,
       }),
     );
     expect(await answers('IPv4')).toEqual(podsAB);

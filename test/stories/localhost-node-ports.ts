@@ -142,7 +142,9 @@ export function localhostNodePorts(mode: ModeName): void {
     expect(await answers('node', loopback.IPv4)).toEqual(['pod-a']);
     for (const family of FAMILIES)
       expect(await answers('pod-a', vip[family], { port: 80 })).toEqual(['pod-a']);
-    const refusals = told.filter(({ msg }) => msg.startsWith('Could not listen on the loopback'));
+    const refusals = told.filter(
+      ({ msg }) => msg === 'Could not listen on the loopback address for node port; retrying',
+    );
     expect(refusals.map(({ servicePort, err }) => [servicePort, err])).toEqual([
       ['default/web', `listen on TCP [::1]:${NODE_PORT}: address already in use (EADDRINUSE)`],
     ]);

@@ -1,6 +1,7 @@
 /** Downloads through a Service run across the switch from kube-proxy, and are not cut. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import type { LoggedMessage } from '../../scripts/log-messages.ts';
 import { builtModes } from '../../src/modes/index.ts';
 import { iptablesMode } from '../../src/modes/iptables/mode.ts';
 import {
@@ -86,7 +87,11 @@ const clients = (['client', 'pod-a'] as const).flatMap((actor) =>
   FAMILIES.map((family) => ({ actor, family, flow: `download ${family}` })),
 );
 
-async function untilTold(lines: readonly LogLine[], message: string, count: number): Promise<void> {
+async function untilTold(
+  lines: readonly LogLine[],
+  message: LoggedMessage,
+  count: number,
+): Promise<void> {
   const endMs = performance.now() + paced(10_000);
   while (performance.now() < endMs) {
     if (lines.filter(({ msg }) => msg === message).length >= count) return;

@@ -1,7 +1,7 @@
 /** docs/logs.md lists every message that the program logs, with its level. */
 import { globSync, readFileSync } from 'node:fs';
 import { expect, it } from 'vitest';
-import { logMessages } from '../../../scripts/log-messages.ts';
+import { type LoggedMessage, logMessages } from '../../../scripts/log-messages.ts';
 
 /** A call of a method of a logger, as far as the text of a source file shows it. */
 interface Call {
@@ -67,6 +67,14 @@ it('messages of the log are short constant sentences without a comma splice', ()
       (message) => message.length > 80 || !/^[A-Zk]/.test(message) || /, (is|are)\b/.test(message),
     );
   expect(odd).toEqual([]);
+});
+
+it('a test that waits for a message which is not in the table does not compile', () => {
+  const logged: LoggedMessage = 'Using fast path';
+  // @ts-expect-error: not a message of the table.
+  const renamed: LoggedMessage = 'Fast path is in use';
+  const messages = logMessages.map(({ message }) => message);
+  expect([messages.includes(logged), messages.includes(renamed)]).toEqual([true, false]);
 });
 
 it('links of docs/logs.md point to sections that exist', () => {
