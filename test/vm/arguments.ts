@@ -15,7 +15,10 @@ export type KernelChoice =
   | { readonly kind: 'debian'; readonly series: readonly string[] }
   | { readonly kind: 'own'; readonly image: string; readonly modules: string | undefined };
 
-/** The kernel suite (all of it, or the files whose path contains a filter), or another command. */
+/**
+ * The kernel suite (all of it, or the files whose path contains a filter), or another command. A
+ * filter may begin with the series that it is for: `6.12=test/stories/ipvs`.
+ */
 export type Job =
   | { readonly kind: 'suite'; readonly filters: readonly string[] }
   | { readonly kind: 'command'; readonly words: readonly string[] };
@@ -34,6 +37,7 @@ export const usage = `usage: npm run test:vm -- [options] [test file ...] [-- co
   --cpus COUNT          processors of a machine (2); user-mode Linux has one
   --time-limit SECONDS  when to stop a machine that has not ended (1800)
   --help                this text
+A test file may be for one of the kernels: 6.12=test/stories/ipvs.
 The command, by default the kernel suite, runs as root in the project's directory in the guest.`;
 
 /**
@@ -45,12 +49,15 @@ export function parseArguments(words: readonly string[]): Options | undefined {
   const own = separator < 0 ? words : words.slice(0, separator);
   const { values, positionals } = parse([...own]);
   if (values.help === true) return undefined;
+  const kernels = kernelChoice(values);
+  const made = job(positionals, separator < 0 ? undefined : words.slice(separator + 1));
+  if (made.kind === 'suite') checkFilters(kernels, made.filters);
   return {
-    kernels: kernelChoice(values),
+    kernels,
     memoryMib: count('memory', values.memory),
     cpus: count('cpus', values.cpus),
     timeLimitMs: count('time-limit', values['time-limit']) * 1000,
-    job: job(positionals, separator < 0 ? undefined : words.slice(separator + 1)),
+    job: made,
   };
 }
 
@@ -98,6 +105,33 @@ function job(filters: readonly string[], command: readonly string[] | undefined)
     throw new UsageError(`${filters.join(' ')}: test files and a command exclude each other`);
   }
   return { kind: 'command', words: command };
+}
+
+const filterOfSeries = /^(\d+\.\d+(?:-uml)?)=(.+)$/;
+
+/** What the kernel of this name runs of a job. */
+export function jobOf(all: Job, name: string): Job {
+  return all.kind === 'command' ? all : { ...all, filters: filtersOf(all.filters, name) };
+}
+
+function filtersOf(filters: readonly string[], name: string): string[] {
+  return filters.flatMap((filter) => {
+    const [, series, file] = filterOfSeries.exec(filter) ?? [];
+    if (series === undefined) return filter;
+    return series === name ? file! : [];
+  });
+}
+
+/** Without a filter a kernel would run the whole suite. */
+function checkFilters(kernels: KernelChoice, filters: readonly string[]): void {
+  const series = kernels.kind === 'debian' ? kernels.series : [];
+  const lost = filters.find((filter) => {
+    const [, name] = filterOfSeries.exec(filter) ?? [];
+    return name !== undefined && !series.includes(name);
+  });
+  if (lost !== undefined) throw new UsageError(`${lost}: its kernel does not run`);
+  const idle = series.find((name) => filters.length > 0 && filtersOf(filters, name).length === 0);
+  if (idle !== undefined) throw new UsageError(`no test file is for ${idle}`);
 }
 
 function count(option: string, text: string): number {

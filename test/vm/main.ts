@@ -11,7 +11,7 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { type Options, parseArguments, UsageError, usage } from './arguments.ts';
+import { jobOf, type Options, parseArguments, UsageError, usage } from './arguments.ts';
 import { CannotRun } from './cannot-run.ts';
 import { type Entry, writeArchive } from './cpio.ts';
 import { guestCommand, guestKubeProxy } from './guest-command.ts';
@@ -44,7 +44,7 @@ async function main(words: readonly string[]): Promise<number> {
   const { kernels, problems } = findKernels(options);
   const work = makeWorkFolder();
   try {
-    const common = commonFiles(options);
+    const common = commonFiles();
     const interrupt = interruption();
     const statuses = await Promise.all(
       kernels.map((kernel) => runKernel({ kernel, options, common, work, interrupt })),
@@ -111,15 +111,13 @@ function makeWorkFolder(): string {
   return work;
 }
 
-/** The files that all guests have: all except the kernel's modules. */
-function commonFiles(options: Options): Entry[] {
+/** The files that all guests have: all except the command and the kernel's modules. */
+function commonFiles(): Entry[] {
   const kubeProxy = process.env.KUBE_PROXY;
   const peer = kubeProxy === undefined ? [] : hostEntry(kubeProxy, guestKubeProxy);
   const files = [...userland(), ...projectFiles(root), ...peer];
-  const colors = process.stdout.isTTY ? 'always' : 'never';
   return [
     { kind: 'script', path: '/init', text: readFileSync(join(root, 'test/vm/guest-init'), 'utf8') },
-    { kind: 'script', path: '/command', text: guestCommand(options.job, colors) },
     ...files,
     ...sharedLibraries(files),
   ];
@@ -154,7 +152,10 @@ async function runKernel({ kernel, options, common, work, interrupt }: Run): Pro
     statusFile: join(work, `${kernel.name}.status`),
   };
   const modules = kernel.modules === undefined ? [] : moduleFiles(kernel.modules);
-  writeArchive(machine.initramfs, [...common, ...modules]);
+  const colors = process.stdout.isTTY ? 'always' : 'never';
+  const text = guestCommand(jobOf(options.job, kernel.name), colors);
+  const command: Entry = { kind: 'script', path: '/command', text };
+  writeArchive(machine.initramfs, [...common, command, ...modules]);
   // The files must exist even if the machine fails before it makes them.
   for (const file of [machine.consoleLog, machine.statusFile]) writeFileSync(file, '');
   const print = (line: string) => process.stdout.write(`${kernel.name} | ${line}\n`);
