@@ -1,18 +1,30 @@
-import type { EndpointKey, EndpointList } from './endpoint-list.ts';
+import { getRandomValues } from 'node:crypto';
+import { addressBytes } from './address.ts';
+import { type EndpointKey, type EndpointList, endpointBytes } from './endpoint-list.ts';
 
-/** With this many comparisons for each endpoint, a list costs about as much as a Map. */
+/** With this many comparisons for each endpoint, a list costs about as much as an index. */
 const comparisonsEach = 4;
 
+/** The parts of 16 bits that an address and a port have at most. */
+const partsMax = addressBytes.IPv6 / 2 + 1;
+
 /**
- * Finds endpoints in a list. Lists that are compared mostly have the same endpoints in the same
- * order, so it looks from behind the last one that was found. Only when that takes long does it
- * make a Map.
+ * Multiply-shift hashing with random factors: who chooses the endpoints of a Service does not know
+ * which of them collide (Dietzfelbinger et al., "A reliable randomized algorithm for the
+ * closest-pair problem", 1997).
+ */
+const factors = getRandomValues(new Int32Array(partsMax));
+
+/**
+ * Finds endpoints in a list, which has each of them once. Lists that are compared mostly have the
+ * same endpoints in the same order, so it looks from behind the last one that was found. Only when
+ * that takes long does it make an index.
  */
 export class EndpointFinder {
   readonly #list: EndpointList;
   #from = 0;
   #comparisonsLeft: number;
-  #indexes: Map<EndpointKey, number> | undefined;
+  #index: Index | undefined;
 
   constructor(list: EndpointList) {
     this.#list = list;
@@ -21,10 +33,15 @@ export class EndpointFinder {
 
   /** The index in this list of the endpoint at `index` of `other`, of one family; -1 = none. */
   indexOf(other: EndpointList, index: number): number {
-    if (this.#indexes === undefined && this.#comparisonsLeft < 0) this.#indexes = this.#index();
-    return this.#indexes === undefined
-      ? this.#look(other, index)
-      : (this.#indexes.get(other.key(index)) ?? -1);
+    if (this.#index === undefined && this.#comparisonsLeft >= 0) return this.#look(other, index);
+    this.#index ??= new Index(this.#list);
+    return this.#index.indexOf(other, index);
+  }
+
+  /** Whether the list has the endpoint with this key, of its family. */
+  has(key: EndpointKey): boolean {
+    this.#index ??= new Index(this.#list);
+    return this.#index.has(key);
   }
 
   #look(other: EndpointList, index: number): number {
@@ -39,10 +56,65 @@ export class EndpointFinder {
     this.#comparisonsLeft -= length;
     return -1;
   }
+}
 
-  #index(): Map<EndpointKey, number> {
-    const indexes = new Map<EndpointKey, number>();
-    for (let i = 0; i < this.#list.length; i += 1) indexes.set(this.#list.key(i), i);
-    return indexes;
+/** A hash table of a list in two arrays: a Map of keys takes twenty times as long. */
+class Index {
+  readonly #list: EndpointList;
+  readonly #shift: number;
+  /** By hash: the index of an endpoint, plus one. */
+  readonly #heads: Int32Array;
+  /** By index: the next endpoint with the same hash, likewise. */
+  readonly #next: Int32Array;
+
+  constructor(list: EndpointList) {
+    const bits = Math.max(1, 32 - Math.clz32(list.length));
+    this.#list = list;
+    this.#shift = 32 - bits;
+    this.#heads = new Int32Array(2 ** bits);
+    this.#next = new Int32Array(list.length);
+    for (let i = list.length - 1; i >= 0; i -= 1) {
+      const hash = this.#hashOf(list, i);
+      this.#next[i] = this.#heads[hash]!;
+      this.#heads[hash] = i + 1;
+    }
+  }
+
+  indexOf(other: EndpointList, index: number): number {
+    let at = this.#heads[this.#hashOf(other, index)]!;
+    while (at > 0 && !this.#list.sameAt(at - 1, other, index)) at = this.#next[at - 1]!;
+    return at - 1;
+  }
+
+  has(key: EndpointKey): boolean {
+    let at = this.#heads[typeof key === 'number' ? this.#hash48(key) : this.#hashText(key, 0)]!;
+    while (at > 0 && this.#list.key(at - 1) !== key) at = this.#next[at - 1]!;
+    return at > 0;
+  }
+
+  #hashOf(list: EndpointList, index: number): number {
+    return this.#hashText(list.latin1, index * endpointBytes[list.family]);
+  }
+
+  /** Of the bytes of an endpoint, which start at this character. */
+  #hashText(text: string, start: number): number {
+    const bytes = addressBytes[this.#list.family] + 2;
+    let sum = 0;
+    for (let at = 0; at < bytes; at += 2) {
+      const part = (text.charCodeAt(start + at) << 8) | text.charCodeAt(start + at + 1);
+      sum = (sum + Math.imul(part, factors[at / 2]!)) | 0;
+    }
+    return sum >>> this.#shift;
+  }
+
+  /** The same of a key of IPv4. */
+  #hash48(key: number): number {
+    const low = key >>> 0;
+    const high = (key - low) / 0x1_0000_0000;
+    const sum =
+      Math.imul(high, factors[0]!) +
+      Math.imul(low >>> 16, factors[1]!) +
+      Math.imul(low & 0xffff, factors[2]!);
+    return (sum | 0) >>> this.#shift;
   }
 }

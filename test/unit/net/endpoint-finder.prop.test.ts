@@ -25,6 +25,10 @@ it('the endpoint finder finds the endpoints of the list in any order of question
       const other = listOf(family, asked);
       const found = asked.map((_, i) => finder.indexOf(other, i));
       expect(found).toEqual(asked.map((id) => has.indexOf(id)));
+      const isThere = asked.map((_, i) => finder.has(other.key(i)));
+      expect(isThere).toEqual(asked.map((id) => has.includes(id)));
+      // From now on it has an index.
+      expect(asked.map((_, i) => finder.indexOf(other, i))).toEqual(found);
     }),
     { numRuns: 500 },
   );
