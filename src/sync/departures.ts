@@ -4,7 +4,7 @@
  * stays as it is.
  */
 import { EndpointFinder } from '../net/endpoint-finder.ts';
-import { type EndpointKey, EndpointList, endpointBytes } from '../net/endpoint-list.ts';
+import { EndpointList } from '../net/endpoint-list.ts';
 import { type Forwarding, forwardingId, type Service } from '../state/types.ts';
 import type { Clock } from '../time/clock.ts';
 
@@ -17,25 +17,19 @@ interface DeparturesOptions {
 /** The most endpoints of a Service that are waited for; of more, the first have less time. */
 export const departuresMax = 4096;
 
-interface Departed {
-  readonly packed: Uint8Array;
-  readonly leftAtMs: number;
-}
-
 /** Of one Forwarding. */
 interface Port {
   /** What the EndpointSlices had last. */
   readonly listed: EndpointList;
-  /** Those that have left, the first one first. */
-  readonly left: ReadonlyMap<EndpointKey, Departed>;
+  /** Those that have left, and when, the first one first. */
+  readonly left: EndpointList;
+  readonly leftAtMs: readonly number[];
 }
 
 interface Known {
   readonly ports: ReadonlyMap<string, Port>;
   readonly cancel: () => void;
 }
-
-const noPort: Port['left'] = new Map();
 
 export class Departures {
   readonly #options: DeparturesOptions;
@@ -57,8 +51,11 @@ export class Departures {
     this.#services.delete(service);
   }
 
-  /** The Forwardings, with those that left not long ago among the endpoints that are kept. */
-  note({ endings, key }: Service, forwardings: Forwarding[]): Forwarding[] {
+  /**
+   * The Forwardings, with those that left not long ago among the endpoints that are kept. Between
+   * its steps other Services may be noted, but not this one.
+   */
+  *note({ endings, key }: Service, forwardings: Forwarding[]): Generator<undefined, Forwarding[]> {
     const known = this.#services.get(key);
     const endAfterMs = endings?.endAfterMs;
     if (endAfterMs === undefined) {
@@ -70,20 +67,28 @@ export class Departures {
     const ports = new Map<string, Port>();
     let room = departuresMax;
     let firstMs = Number.POSITIVE_INFINITY;
-    const noted = forwardings.map((forwarding) => {
+    const noted: Forwarding[] = [];
+    for (const forwarding of forwardings) {
       const listed = forwarding.endings?.kept;
-      if (listed === undefined) return forwarding;
+      if (listed === undefined) {
+        noted.push(forwarding);
+        continue;
+      }
+      yield;
       const id = forwardingId(forwarding.family, forwarding.key);
-      const all = departed(known?.ports.get(id), listed, now);
-      const due = [...all].filter(([, { leftAtMs }]) => leftAtMs + endAfterMs > now);
-      const left = room === 0 ? [] : due.slice(-room);
+      const times = { now, sinceMs: now - endAfterMs };
+      const port = departed(known?.ports.get(id), listed, times, room);
+      const { left, leftAtMs } = port;
       room -= left.length;
-      ports.set(id, { listed, left: left.length === 0 ? noPort : new Map(left) });
-      if (left.length === 0) return forwarding;
-      firstMs = Math.min(firstMs, left[0]![1].leftAtMs + endAfterMs);
+      ports.set(id, port);
+      if (left.length === 0) {
+        noted.push(forwarding);
+        continue;
+      }
+      firstMs = Math.min(firstMs, leftAtMs[0]! + endAfterMs);
       const kept = joined(listed, left);
-      return { ...forwarding, endings: { ...forwarding.endings, kept } };
-    });
+      noted.push({ ...forwarding, endings: { ...forwarding.endings, kept } });
+    }
     known?.cancel();
     const isAny = firstMs < Number.POSITIVE_INFINITY;
     const cancel = isAny ? clock.after(Math.ceil(firstMs - now), () => over(key)) : () => {};
@@ -92,30 +97,46 @@ export class Departures {
   }
 }
 
-/** Those that had left, and have not come back, and those that have left since. */
-function departed(port: Port | undefined, listed: EndpointList, now: number): Port['left'] {
-  if (port === undefined || (port.listed.equals(listed) && port.left.size === 0)) return noPort;
-  const here = new EndpointFinder(listed);
-  const left = new Map<EndpointKey, Departed>();
-  for (const [key, one] of port.left) {
-    const alone = EndpointList.from(listed.family, one.packed);
-    if (here.indexOf(alone, 0) < 0) left.set(key, one);
-  }
-  for (let i = 0; i < port.listed.length; i += 1) {
-    if (here.indexOf(port.listed, i) >= 0) continue;
-    left.set(port.listed.key(i), { packed: port.listed.packed(i), leftAtMs: now });
-  }
-  return left;
+interface Times {
+  readonly now: number;
+  /** Who left then or before is not waited for. */
+  readonly sinceMs: number;
 }
 
-function joined(
+/** Those that had left, and have not come back, and those that have left since; the last `most`. */
+function departed(
+  port: Port | undefined,
   listed: EndpointList,
-  left: readonly (readonly [EndpointKey, Departed])[],
-): EndpointList {
-  const stride = endpointBytes[listed.family];
-  const own = listed.bytes();
-  const bytes = new Uint8Array(own.length + left.length * stride);
-  bytes.set(own);
-  for (const [i, [, { packed }]] of left.entries()) bytes.set(packed, own.length + i * stride);
-  return EndpointList.from(listed.family, bytes);
+  { now, sinceMs }: Times,
+  most: number,
+): Port {
+  if (port === undefined) return { listed, left: EndpointList.empty[listed.family], leftAtMs: [] };
+  const isSame = port.listed.equals(listed);
+  if (isSame && port.left.length === 0) return port;
+  const here = new EndpointFinder(listed);
+  const since = isSame ? [] : indexesOf(port.listed, (i) => here.indexOf(port.listed, i) < 0);
+  const newest = since.slice(Math.max(0, since.length - most));
+  const before = indexesOf(port.left, (i) => {
+    return port.leftAtMs[i]! > sinceMs && (isSame || here.indexOf(port.left, i) < 0);
+  });
+  const oldest = before.slice(Math.max(0, before.length + newest.length - most));
+  const left = joined(picked(port.left, oldest), picked(port.listed, newest));
+  const leftAtMs = [...oldest.map((i) => port.leftAtMs[i]!), ...newest.map(() => now)];
+  return { listed, left, leftAtMs };
+}
+
+function indexesOf(list: EndpointList, isOne: (index: number) => boolean): number[] {
+  const indexes: number[] = [];
+  for (let i = 0; i < list.length; i += 1) if (isOne(i)) indexes.push(i);
+  return indexes;
+}
+
+function picked(list: EndpointList, indexes: readonly number[]): EndpointList {
+  return indexes.length === list.length ? list : list.picked(Uint32Array.from(indexes));
+}
+
+function joined(first: EndpointList, second: EndpointList): EndpointList {
+  if (second.length === 0) return first;
+  if (first.length === 0) return second;
+  return EndpointList.from(first.family, Buffer.concat([first.bytes(), second.bytes()]));
 }

@@ -127,10 +127,11 @@ export class Desired {
     const known = context();
     let { forwardings, excess } = yield* resolveInSteps(service, slices, known);
     const before = (one: Forwarding) => this.#sync(one.family)?.desired.get(one.key);
-    if (this.#isListed && slowStarts?.note(service, forwardings, before)) {
+    const follows = this.#isListed && slowStarts !== undefined;
+    if (follows && (yield* slowStarts.note(service, forwardings, before))) {
       ({ forwardings, excess } = yield* resolveInSteps(service, slices, known));
     }
-    forwardings = departures?.note(service, forwardings) ?? forwardings;
+    if (departures !== undefined) forwardings = yield* departures.note(service, forwardings);
     this.#noteExcess(service.key, excess);
     this.#noteFallback(service.key, forwardings);
     this.#noteExternalIPs(service, known);

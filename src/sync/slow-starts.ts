@@ -4,6 +4,7 @@
  * times in the time that it asks for, however many endpoints come.
  */
 import type { Family } from '../net/address.ts';
+import { EndpointFinder } from '../net/endpoint-finder.ts';
 import type { EndpointKey, EndpointList } from '../net/endpoint-list.ts';
 import { type Forwarding, forwardingId, type Service } from '../state/types.ts';
 import type { Clock } from '../time/clock.ts';
@@ -66,13 +67,13 @@ export class SlowStarts {
   /**
    * Compares the endpoints in the pools of a Service with those before. Endpoints of a new
    * Forwarding do not start slowly: no others could serve in the meantime. Returns whether an
-   * endpoint starts.
+   * endpoint starts. Between its steps other Services may be noted, but not this one.
    */
-  note(
+  *note(
     { balancing, key }: Service,
     forwardings: readonly Forwarding[],
     before: (forwarding: Forwarding) => Forwarding | undefined,
-  ): boolean {
+  ): Generator<undefined, boolean> {
     const { slowStartMs } = balancing ?? {};
     const known = this.#services.get(key);
     if (slowStartMs === undefined) {
@@ -88,13 +89,16 @@ export class SlowStarts {
       const last = known?.stepMs === stepMs ? known.since.get(id) : undefined;
       const previous = before(forwarding);
       if (previous === undefined) continue;
-      const old = keysOf(previous);
-      const own = new Map<EndpointKey, number>();
-      for (const endpoint of keysOf(forwarding)) {
-        const step = old.has(endpoint) ? last?.get(endpoint) : now;
-        if (step === undefined || now - step >= steps - 1) continue;
-        own.set(endpoint, step);
-        isNew ||= !old.has(endpoint);
+      yield;
+      const own = startedIn(previous, forwarding, now);
+      isNew ||= own.size > 0;
+      if (last !== undefined) {
+        const [had, has] = [findersOf(previous), findersOf(forwarding)];
+        for (const [endpoint, step] of last) {
+          if (now - step >= steps - 1) continue;
+          const isIn = (finder: EndpointFinder): boolean => finder.has(endpoint);
+          if (had.some(isIn) && has.some(isIn)) own.set(endpoint, step);
+        }
       }
       if (own.size > 0) since.set(id, own);
     }
@@ -113,12 +117,22 @@ export class SlowStarts {
   }
 }
 
-function keysOf({ cluster, local }: Forwarding): ReadonlySet<EndpointKey> {
-  const keys = new Set<EndpointKey>();
-  const add = (list: EndpointList): void => {
-    for (let i = 0; i < list.length; i += 1) keys.add(list.key(i));
-  };
-  add(cluster);
-  if (local !== cluster) add(local);
-  return keys;
+/** Those that have come into a pool, all at this step. */
+function startedIn(before: Forwarding, after: Forwarding, step: number): Map<EndpointKey, number> {
+  const finders = findersOf(before);
+  const started = new Map<EndpointKey, number>();
+  for (const list of listsOf(after)) {
+    for (let i = 0; i < list.length; i += 1) {
+      if (finders.every((finder) => finder.indexOf(list, i) < 0)) started.set(list.key(i), step);
+    }
+  }
+  return started;
+}
+
+function findersOf(forwarding: Forwarding): EndpointFinder[] {
+  return listsOf(forwarding).map((list) => new EndpointFinder(list));
+}
+
+function listsOf({ cluster, local }: Forwarding): readonly EndpointList[] {
+  return local.equals(cluster) ? [cluster] : [cluster, local];
 }

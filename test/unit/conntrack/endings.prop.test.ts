@@ -7,6 +7,7 @@ import { expect, it } from 'vitest';
 import { ConntrackReconciler } from '../../../src/conntrack/reconciler.ts';
 import { formatAddress } from '../../../src/net/address.ts';
 import type { Endings } from '../../../src/state/endings.ts';
+import { finish } from '../../../src/state/steps.ts';
 import type { Forwarding, Service } from '../../../src/state/types.ts';
 import { Departures } from '../../../src/sync/departures.ts';
 import { FakeConntrack, type FakeEntry } from '../../fake/conntrack.ts';
@@ -102,7 +103,7 @@ class World {
     const of = serviceOf(number, next);
     const ports = [slicePort('http', 8080)];
     const resolved = resolveOne(of, [slice(next.endpoints, { ports })]);
-    const [forwarding] = this.#departures.note(of, [resolved]);
+    const [forwarding] = finish(this.#departures.note(of, [resolved]));
     const before = this.#last[number];
     this.#reconciler.moving();
     this.#reconciler.changed(before, forwarding);
