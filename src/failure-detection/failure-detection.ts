@@ -75,7 +75,7 @@ export class FailureDetection implements EndpointHealth, DetectionView {
   readonly #tables: Readonly<Record<Family, CountingTable>>;
   readonly #ports: FollowedPorts;
   /** Ids of the ports of each Service. */
-  readonly #ofService = new Map<string, readonly string[]>();
+  readonly #ofService = new Map<string, ReadonlySet<string>>();
   /** Where much depends on the answer, and for Services that ask for regular probes. */
   readonly #probers: Readonly<Record<'urgent' | 'regular', Prober>>;
   #config: DetectionConfig = { failureDetection: 'off', failureDetectionMaxEjected: 50 };
@@ -84,7 +84,7 @@ export class FailureDetection implements EndpointHealth, DetectionView {
   /** Tables of ours may be there. */
   #mayBeThere = true;
   /** The state as it was logged. */
-  #told = '';
+  #logged = '';
   #stopWatching: (() => void) | undefined;
   /** Cancels the next look; undefined while none is planned. */
   #cancel: (() => void) | undefined;
@@ -191,11 +191,12 @@ export class FailureDetection implements EndpointHealth, DetectionView {
     const kind = service === undefined ? 'off' : this.kindOf(service);
     const before = this.#ofService.get(key);
     if (kind === 'off' && before === undefined) return;
-    const ids = service === undefined || kind === 'off' ? [] : this.#follow(service, kind);
+    const isFollowed = service !== undefined && kind !== 'off';
+    const ids = isFollowed ? this.#follow(service, kind) : new Set<string>();
     for (const id of before ?? []) {
-      if (!ids.includes(id)) this.#forget(id);
+      if (!ids.has(id)) this.#forget(id);
     }
-    if (ids.length === 0) this.#ofService.delete(key);
+    if (ids.size === 0) this.#ofService.delete(key);
     else this.#ofService.set(key, ids);
     this.#wake();
   }
@@ -208,7 +209,7 @@ export class FailureDetection implements EndpointHealth, DetectionView {
     await this.#turn;
   }
 
-  #follow(service: Service, kind: Kind): readonly string[] {
+  #follow(service: Service, kind: Kind): ReadonlySet<string> {
     const ids = new Set<string>();
     for (const { desired } of this.#options.families()) {
       for (const { name: port, protocol } of service.ports) {
@@ -224,7 +225,7 @@ export class FailureDetection implements EndpointHealth, DetectionView {
         if (kind !== 'eject') this.#release(followed);
       }
     }
-    return [...ids];
+    return ids;
   }
 
   #forget(id: string): void {
@@ -344,7 +345,7 @@ export class FailureDetection implements EndpointHealth, DetectionView {
   /** Nothing is followed. */
   async #end(): Promise<void> {
     this.#unwatch();
-    this.#told = '';
+    this.#logged = '';
     this.#state = { kind: 'off' };
     for (const family of families) {
       if (!this.#mayBeThere && !this.#tables[family].isMade) continue;
@@ -374,8 +375,8 @@ export class FailureDetection implements EndpointHealth, DetectionView {
 
   #counts(): void {
     this.#state = { kind: 'counting' };
-    if (this.#told === 'counting') return;
-    this.#told = 'counting';
+    if (this.#logged === 'counting') return;
+    this.#logged = 'counting';
     const { endpoints, services } = this.totals;
     this.#options.log.info({ services, endpoints }, 'Counting answers of endpoints');
   }
@@ -383,8 +384,8 @@ export class FailureDetection implements EndpointHealth, DetectionView {
   /** Each reason once. */
   #lacks(because: string): void {
     this.#state = { kind: 'unavailable', because };
-    if (this.#told === because) return;
-    this.#told = because;
+    if (this.#logged === because) return;
+    this.#logged = because;
     const words = 'Failed to count answers of endpoints; only probes show which answer';
     this.#options.log.warn({ err: because }, words);
   }

@@ -2,7 +2,8 @@
 import { IPPROTO } from '../kernel/nft/constants.ts';
 import { binary, destinationKey } from '../modes/elements.ts';
 import { type Address, type CIDR, type Family, formatAddress } from '../net/address.ts';
-import type { EndpointKey, EndpointList } from '../net/endpoint-list.ts';
+import { EndpointFinder } from '../net/endpoint-finder.ts';
+import { type EndpointKey, EndpointList } from '../net/endpoint-list.ts';
 import type { Protocol } from '../net/protocol.ts';
 import type { FailureDetection } from '../state/detection.ts';
 import { type Forwarding, forwardingId } from '../state/types.ts';
@@ -37,6 +38,8 @@ export interface Asked {
   readonly growthMs: number;
 }
 
+type Pools = Pick<Forwarding, 'cluster' | 'local'>;
+
 export interface FollowedPort {
   readonly id: string;
   /** `namespace/name` */
@@ -48,6 +51,8 @@ export interface FollowedPort {
   readonly pool: Pool<PortMember>;
   asked: Asked;
   members: ReadonlyMap<EndpointKey, PortMember>;
+  /** Its endpoints: those of `cluster` first, then those that only `local` has. */
+  pools: Pools;
   /** Endpoints that are not followed: there are too many. */
   leftOut: number;
   /** The last look: parts of shares, and which endpoints are silent. */
@@ -104,13 +109,14 @@ export class FollowedPorts {
         ...{ id, service: `${namespace}/${service}`, namespace, family, name, protocol, asked },
         pool: new Pool(),
         members: new Map(),
+        pools: { cluster: EndpointList.empty[family], local: EndpointList.empty[family] },
         leftOut: 0,
         seen: { parts: '', silent: '' },
       };
       this.#ports.set(id, port);
     }
     port.asked = asked;
-    this.#setMembers(port, local === cluster ? [cluster] : [cluster, local]);
+    this.#setMembers(port, { cluster, local });
     return port;
   }
 
@@ -121,26 +127,36 @@ export class FollowedPorts {
     for (const { followed } of port.members.values()) this.#leave(port.namespace, followed);
   }
 
-  #setMembers(port: FollowedPort, lists: readonly EndpointList[]): void {
+  #setMembers(port: FollowedPort, pools: Pools): void {
+    const { cluster, local } = pools;
+    const isSame = port.pools.cluster.equals(cluster) && port.pools.local.equals(local);
+    // For those that are left out there may be room by now, unless it is the port that is full.
+    if (isSame && (port.leftOut === 0 || port.members.size >= limits.port)) return;
+    const isOne = local.equals(cluster);
+    const lists = isOne ? [cluster] : [cluster, local];
+    const finders = lists.map((list) => new EndpointFinder(list));
     const members = new Map<EndpointKey, PortMember>();
-    const leftOut = new Set<EndpointKey>();
-    for (const list of lists) {
-      for (let i = 0; i < list.length; i += 1) {
-        const key = list.key(i);
-        if (members.has(key)) continue;
-        const known = port.members.get(key);
-        const member =
-          members.size < limits.port ? (known ?? this.#join(port, list, i)) : undefined;
-        if (member === undefined) leftOut.add(key);
-        else members.set(key, member);
-      }
+    for (const [key, member] of port.members) {
+      if (finders.some((finder) => finder.has(key))) members.set(key, member);
+      else this.#leave(port.namespace, member.followed);
     }
-    for (const [key, { followed }] of port.members) {
-      if (!members.has(key)) this.#leave(port.namespace, followed);
-    }
+    for (const list of lists) this.#joinSome(port, list, members);
+    const onlyLocal = isOne ? 0 : countMissing(finders[0]!, local);
     port.members = members;
-    port.leftOut = leftOut.size;
+    port.pools = pools;
+    port.leftOut = cluster.length + onlyLocal - members.size;
     port.pool.update([...members.values()]);
+  }
+
+  /** As many as there is room for. */
+  #joinSome(port: FollowedPort, list: EndpointList, members: Map<EndpointKey, PortMember>): void {
+    for (let i = 0; i < list.length && members.size < limits.port; i += 1) {
+      const key = list.key(i);
+      if (members.has(key)) continue;
+      const member = this.#join(port, list, i);
+      if (member === undefined) return;
+      members.set(key, member);
+    }
   }
 
   /** Undefined: too many are followed. */
@@ -176,4 +192,10 @@ export class FollowedPorts {
     followed.users -= 1;
     if (followed.users === 0) this.#followed[followed.family].delete(followed.id);
   }
+}
+
+function countMissing(finder: EndpointFinder, list: EndpointList): number {
+  let count = 0;
+  for (let i = 0; i < list.length; i += 1) if (finder.indexOf(list, i) < 0) count += 1;
+  return count;
 }
