@@ -17,9 +17,11 @@ import { resolve, resolveInSteps } from '../src/state/resolve.ts';
 import { finish } from '../src/state/steps.ts';
 import { ClusterState } from '../src/state/store.ts';
 import type { EndpointSlice, Forwarding, Service } from '../src/state/types.ts';
+import { Departures } from '../src/sync/departures.ts';
 import { Desired } from '../src/sync/desired.ts';
 import type { FamilySync } from '../src/sync/family.ts';
 import { Refresher } from '../src/sync/refresher.ts';
+import { SlowStarts } from '../src/sync/slow-starts.ts';
 import { systemClock } from '../src/time/clock.ts';
 import { noPause, Pacer } from '../src/time/pacer.ts';
 import { number, table } from './lib/stats.ts';
@@ -45,7 +47,7 @@ export async function hostile(): Promise<string> {
     row('decode 20,000 ports', 20_000, decoding),
     row('1,000 Services claim the same 20 frontends', 1000, contending),
   ]);
-  const others = [await overtaken(), await hashed()];
+  const others = [await overtaken(), await hashed(), await replaced()];
   return [growth, bounded(), ...others, await moved()].join('\n\n');
 }
 
@@ -98,6 +100,22 @@ function hashed(): Promise<string> {
   });
 }
 
+/** All endpoints are replaced in each round, of a Service that follows them closely. */
+function replaced(): Promise<string> {
+  const count = 10_000;
+  const what = `${number(count)} endpoints that are all replaced (slow-start, end-connections)`;
+  return beside(what, 10, (world, round) => {
+    if (round === 0) {
+      const service = made('shop', 'large', ports(1), []);
+      const balancing = { balance: undefined, slowStartMs: 60_000 };
+      world.change({ ...service, balancing, endings: { endAfterMs: 60_000 } });
+    }
+    const slices = manySlices(count, 0, 100 + 2 * round);
+    for (const slice of slices) world.state.apply({ kind: 'slice', slice });
+    world.refresh('shop/large');
+  });
+}
+
 interface Beside {
   readonly state: ClusterState;
   readonly change: (service: Service) => void;
@@ -121,14 +139,21 @@ async function beside(
       if (key.startsWith('shop/small')) told();
     },
   };
+  const slowStarts = new SlowStarts({ clock: systemClock, grown: () => {} });
+  const departures = new Departures({ clock: systemClock, over: () => {} });
   const desired = new Desired({
     owners: new FrontendOwners(),
     state,
     families: [family as FamilySync],
-    context: () => ({ ...context, limits: noLimits }),
+    context: () => ({
+      ...{ ...context, limits: noLimits },
+      starting: (...of) => slowStarts.starting(...of),
+    }),
     clock: systemClock,
     observer: () => {},
+    ...{ slowStarts, departures },
   });
+  desired.listed();
   const refresher = new Refresher({
     clock: systemClock,
     shareMs: sliceMs / 2,
@@ -157,6 +182,8 @@ async function beside(
       if (pacer.due) await pacer.rest();
     }
   }
+  slowStarts.stop();
+  departures.stop();
   const at = (values: readonly number[], share: number): string => {
     const sorted = values.toSorted((a, b) => a - b);
     return number(sorted[Math.floor(share * (sorted.length - 1))] ?? 0);
@@ -244,14 +271,14 @@ const config: ModeConfig = {
 };
 
 /** EndpointSlices of 100 endpoints, one of which is another one in each round. */
-function manySlices(count: number, round: number): EndpointSlice[] {
+function manySlices(count: number, round: number, net = 244): EndpointSlice[] {
   const of = round === 0 ? Array.from({ length: count / 100 }, (_, i) => i) : [round % 100];
   return of.map((i) => {
     const labels = { 'kubernetes.io/service-name': 'large' };
     const metadata = { namespace: 'shop', name: `large-${i}`, uid: `large-${i}`, labels };
     const endpoints = Array.from({ length: 100 }, (_, k) => {
       const host = k === 0 ? round % 256 : k + 100;
-      return { addresses: [`10.${244 + (k === 0 ? 1 : 0)}.${i}.${host}`] };
+      return { addresses: [`10.${net + (k === 0 ? 1 : 0)}.${i}.${host}`] };
     });
     const own = [{ name: 'p0', port: 8080 }];
     const made = { metadata, addressType: 'IPv4', ports: own, endpoints };

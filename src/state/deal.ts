@@ -2,6 +2,7 @@
  * The deal of a Service port: how its connections are shared out among the endpoints of a pool. An
  * endpoint has a number of slots, and every data path draws slots. Pure.
  */
+import { EndpointFinder } from '../net/endpoint-finder.ts';
 import type { EndpointKey, EndpointList } from '../net/endpoint-list.ts';
 import { mostEjected } from './detection.ts';
 import { hashTableInSteps } from './hash-table.ts';
@@ -120,11 +121,13 @@ export function* dealInSteps(
   const slots = function* (list: EndpointList): Generator<undefined, EndpointList> {
     if (list.length < 2) return list;
     const own = areIgnored
-      ? weightsIn(list, undefined, [])
-      : weightsIn(list, weights, [starting, healthIn(list, health, maxEjected)]);
+      ? yield* weightsInSteps(list, undefined, [])
+      : yield* weightsInSteps(list, weights, [starting, healthIn(list, health, maxEjected)]);
     if (isTable) return yield* hashTableInSteps(list, own, slotsMax);
     const counts = starting === undefined && health === undefined ? slotCounts : steadyCounts;
-    return spread(list, counts(own, slotsMax));
+    const each = counts(own, slotsMax);
+    yield;
+    return spread(list, each);
   };
   const cluster = yield* slots(pools.cluster);
   const local = pools.local === pools.cluster ? cluster : yield* slots(pools.local);
@@ -174,16 +177,22 @@ export function slotsOf(
   return (port.deal ?? port)[pool];
 }
 
-function weightsIn(
+/** The number of endpoints in one step. */
+const endpointsAStep = 1024;
+
+function* weightsInSteps(
   list: EndpointList,
   weights: ReadonlyMap<EndpointKey, number> | undefined,
   parts: readonly (ReadonlyMap<EndpointKey, number> | undefined)[],
-): number[] {
-  const own = Array.from({ length: list.length }, (_, i) => {
-    let weight = weights?.get(list.key(i)) ?? standardWeight;
-    for (const part of parts) if (part !== undefined) weight *= part.get(list.key(i)) ?? 1;
-    return weight;
-  });
+): Generator<undefined, number[]> {
+  const own: number[] = [];
+  for (let i = 0; i < list.length; i += 1) {
+    const key = list.key(i);
+    let weight = weights?.get(key) ?? standardWeight;
+    for (const part of parts) if (part !== undefined) weight *= part.get(key) ?? 1;
+    own.push(weight);
+    if (own.length % endpointsAStep === 0) yield;
+  }
   // Where no endpoint is to get connections, all are.
   return own.some((weight) => weight > 0) ? own : own.fill(1);
 }
@@ -195,8 +204,7 @@ function healthIn(
   maxEjected: number,
 ): ReadonlyMap<EndpointKey, number> | undefined {
   if (health === undefined) return undefined;
-  const present = new Set<EndpointKey>();
-  for (let i = 0; i < list.length; i += 1) present.add(list.key(i));
+  const present = new EndpointFinder(list);
   let left = mostEjected(list.length, maxEjected);
   const parts = new Map<EndpointKey, number>();
   for (const [key, part] of health) {
@@ -254,9 +262,9 @@ function apportion(weights: readonly number[], sum: number, slots: number): numb
     weight === 0 ? 0 : Math.max(1, Math.floor((weight * slots) / sum)),
   );
   let left = slots - counts.reduce((all, count) => all + count, 0);
-  const owed = (i: number): number => (weights[i]! * slots) / sum - counts[i]!;
+  const owed = Float64Array.from(weights, (weight, i) => (weight * slots) / sum - counts[i]!);
   const order = Array.from(weights, (_, i) => i).filter((i) => weights[i]! > 0);
-  order.sort((a, b) => owed(b) - owed(a) || a - b);
+  order.sort((a, b) => owed[b]! - owed[a]! || a - b);
   for (let at = 0; left > 0; at = (at + 1) % order.length, left -= 1) counts[order[at]!]! += 1;
   // Small weights that were rounded up to one slot take it from those that have the most over.
   for (let at = order.length - 1; left < 0 && at >= 0; at -= 1) {
@@ -271,12 +279,19 @@ function apportion(weights: readonly number[], sum: number, slots: number): numb
 /** The slots, those of each endpoint evenly apart. `list` itself when each has one. */
 export function spread(list: EndpointList, counts: readonly number[]): EndpointList {
   if (counts.every((count) => count === 1)) return list;
-  const slots: { readonly index: number; readonly at: number }[] = [];
+  const total = counts.reduce((sum, count) => sum + count, 0);
+  // Two fractions k/c differ by more than 2^-34, and a sort of numbers needs no function.
+  const scale = 2 ** Math.ceil(Math.log2(counts.length));
+  const order = new Float64Array(total);
+  let filled = 0;
   counts.forEach((count, index) => {
-    for (let k = 0; k < count; k += 1) slots.push({ index, at: (k + 0.5) / count });
+    for (let k = 0; k < count; k += 1) {
+      order[filled] = Math.floor(((k + 0.5) / count) * 2 ** 34) * scale + index;
+      filled += 1;
+    }
   });
-  slots.sort((a, b) => a.at - b.at || a.index - b.index);
-  return list.picked(Uint32Array.from(slots, ({ index }) => index));
+  order.sort();
+  return list.picked(Uint32Array.from(order, (place) => place % scale));
 }
 
 /** How many slots each endpoint of `pool` has. */

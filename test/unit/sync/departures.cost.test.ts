@@ -1,0 +1,87 @@
+/** What it costs to follow the endpoints of a large Service, when all of them are replaced. */
+import { expect, it } from 'vitest';
+import { FollowedPorts } from '../../../src/failure-detection/ports.ts';
+import { dealOf } from '../../../src/state/deal.ts';
+import { endedBy } from '../../../src/state/endings.ts';
+import { finish } from '../../../src/state/steps.ts';
+import type { Forwarding } from '../../../src/state/types.ts';
+import { Departures } from '../../../src/sync/departures.ts';
+import { SlowStarts } from '../../../src/sync/slow-starts.ts';
+import { ready, resolveOne, service, slice } from '../state/build.ts';
+import { growth, stepsTaken } from '../state/steps-taken.ts';
+import { ToyClock } from './double.ts';
+
+const of = service({
+  endings: { endAfterMs: 60_000 },
+  balancing: { balance: undefined, slowStartMs: 60_000 },
+});
+const asked = { kind: 'eject', probes: false, growthMs: 10_000 } as const;
+
+/** The Service with this number of endpoints, beginning with the one of this number. */
+function ending(from: number, count: number): Forwarding {
+  const names = Array.from({ length: count }, (_, i) => {
+    const n = from + i;
+    return `10.${n >> 16}.${(n >> 8) & 0xff}.${n & 0xff}`;
+  });
+  return resolveOne(of, [slice(Object.fromEntries(names.map((name) => [name, ready])))]);
+}
+
+function ports(): FollowedPorts {
+  return new FollowedPorts({ interfaces: () => [], serviceCIDRs: () => [] });
+}
+
+/** Four times as many endpoints cost about four times as much. */
+const linear = 6;
+
+it('the cost of endpoints that all leave grows with their number', () => {
+  const all = (count: number) => {
+    const [before, after] = [ending(0, count), ending(count, count)];
+    return () => {
+      const departures = new Departures({ clock: new ToyClock(), over: () => undefined });
+      const [first] = finish(departures.note(of, [before]));
+      return endedBy(first, finish(departures.note(of, [after]))[0]);
+    };
+  };
+  expect(growth(all, 1000)).toBeLessThan(linear);
+});
+
+it('the cost of endpoints that all start slowly grows with their number', () => {
+  const all = (count: number) => {
+    const [before, after] = [ending(0, count), ending(count, count)];
+    return () => {
+      const starts = new SlowStarts({ clock: new ToyClock(), grown: () => undefined });
+      return finish(starts.note(of, [after], () => before));
+    };
+  };
+  expect(growth(all, 1000)).toBeLessThan(linear);
+});
+
+it('the cost of weights grows with the number of endpoints', () => {
+  const dealing = (count: number) => {
+    const { cluster, local } = ending(0, count);
+    const weights = new Map(Array.from({ length: count }, (_, i) => [cluster.key(i), 1 + (i % 7)]));
+    const input = { asked: undefined, weights, slotsMax: 65_536, here: undefined };
+    return () => dealOf({ ...input, canRemember: true }, { cluster, local });
+  };
+  expect(growth(dealing, 1000)).toBeLessThan(linear);
+});
+
+it('the cost of endpoints of which only some are followed grows with their number', () => {
+  const all = (count: number) => {
+    const [before, after] = [ending(0, count), ending(count, count)];
+    return () => {
+      const followed = ports();
+      followed.follow(before, asked);
+      return followed.follow(after, asked);
+    };
+  };
+  expect(growth(all, 1000)).toBeLessThan(linear);
+});
+
+it('endpoints that are followed and stay the same cost nothing', () => {
+  const followed = ports();
+  followed.follow(ending(0, 3000), asked);
+  const same = ending(0, 3000);
+  expect(stepsTaken(() => followed.follow(same, asked))).toBeLessThan(100);
+  expect(followed.byId([...followed.all][0]!.id)!.leftOut).toBe(2000);
+});
