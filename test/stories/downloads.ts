@@ -65,7 +65,7 @@ export class Downloads {
 }
 
 export async function untilTold(lines: readonly LogLine[], message: LoggedMessage): Promise<void> {
-  const endMs = performance.now() + paced(10_000);
+  const endMs = performance.now() + paced(40_000);
   while (performance.now() < endMs) {
     if (lines.some(({ msg }) => msg === message)) return;
     await sleep(10);

@@ -37,7 +37,7 @@ import type { KubernetesObject } from '../lab/objects.ts';
 import { paced } from '../lab/pace.ts';
 import type { NodeUnderTest, ProxySettings, ProxyUnderTest, RunningProxy } from '../lab/proxy.ts';
 
-const settleLongestMs = paced(20_000);
+const settleLongestMs = paced(40_000);
 const settleCheckMs = 2;
 
 /** One line of the log, decoded. */
@@ -115,7 +115,7 @@ export function cleanup(node: NodeUnderTest): Promise<void> {
 
 /** The sockets of a proxy that has just been stopped own its tables until their threads end. */
 async function cleanupMode(mode: ProxyMode, kernel: Kernel): Promise<void> {
-  const endMs = performance.now() + paced(5000);
+  const endMs = performance.now() + paced(20_000);
   for (;;) {
     try {
       return await mode.cleanup(kernel);

@@ -92,7 +92,7 @@ async function untilTold(
   message: LoggedMessage,
   count: number,
 ): Promise<void> {
-  const endMs = performance.now() + paced(10_000);
+  const endMs = performance.now() + paced(40_000);
   while (performance.now() < endMs) {
     if (lines.filter(({ msg }) => msg === message).length >= count) return;
     await sleep(10);
