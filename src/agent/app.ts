@@ -30,6 +30,7 @@ import { ModeRunner } from './mode-runner.ts';
 import { reportNodeChange } from './node-changes.ts';
 import { awaitNode } from './node-wait.ts';
 import { Observers, type ObserversOptions } from './observers.ts';
+import { Progress } from './progress.ts';
 
 export interface AppOptions extends ObserversOptions {
   /** Reads the addresses of this machine. */
@@ -62,6 +63,10 @@ export class App {
   readonly #failureDetection: FailureDetection;
   readonly #fastPath: FastPath;
   readonly #localhost: LocalhostListeners | undefined;
+  readonly #progress = new Progress([
+    () => this.#fastPath.upToDate,
+    () => this.#localhost?.idle ?? true,
+  ]);
   /** The part that programs the kernel. */
   readonly #runner: ModeRunner;
   #config: Config;
@@ -126,7 +131,7 @@ export class App {
    * Everything that the source has delivered so far is in force in the kernel, or in quarantine.
    */
   get upToDate(): boolean {
-    return this.#runner.upToDate && this.#fastPath.upToDate;
+    return this.#progress.upToDate;
   }
 
   /**
@@ -277,6 +282,7 @@ export class App {
     const { conntrack, eventHistory, metrics, serviceHealth, takeover, verdicts } = this.#observers;
     return new ModeRunner(mode, {
       ...this.#options,
+      progress: this.#progress,
       settings: (of) => this.#engineSettings(of),
       modes: [...this.#options.modes.values()],
       running: (of) => metrics.running(of),

@@ -31,12 +31,14 @@ import { Verification } from '../takeover/verification.ts';
 import type { Clock } from '../time/clock.ts';
 import { BalanceProbe } from './balance-probe.ts';
 import type { EngineSettings } from './engine-settings.ts';
+import type { Progress } from './progress.ts';
 
 export interface EngineOptions {
   readonly settings: EngineSettings;
   readonly mode: ProxyMode;
   readonly state: ClusterState;
   readonly clock: Clock;
+  readonly progress: Progress;
   readonly kernel: Kernel;
   readonly conntrack: Conntrack;
   /** Reads the addresses of this machine. */
@@ -132,14 +134,11 @@ export class Engine {
       departures: this.#departures,
       sliceMs: settings.sync.sliceMs,
     });
-  }
-
-  /** All changes from the source are in force in the kernel, or in quarantine. */
-  get upToDate(): boolean {
-    const { localhost } = this.#options;
-    const isIdle = this.#reconcilers.every(({ idle }) => idle) && (localhost?.idle ?? true);
-    const areMapsUpToDate = [...this.#maps.values()].every(({ upToDate }) => upToDate);
-    return this.#loop.upToDate && areMapsUpToDate && isIdle;
+    options.progress.follow([
+      () => this.#loop.upToDate,
+      ...[...this.#maps.values()].map((maps) => () => maps.upToDate),
+      ...this.#reconcilers.map((reconciler) => () => reconciler.idle),
+    ]);
   }
 
   /** The number of Services that exceed a limit and are served in part. */

@@ -47,24 +47,22 @@ export class ModeRunner {
     return this.#engine;
   }
 
-  /**
-   * Everything that the source has delivered so far is in force in the kernel, or in quarantine.
-   */
-  get upToDate(): boolean {
-    return !this.#engineEnd.signal.aborted && (this.#engine?.upToDate ?? false);
-  }
-
   /** Configuration, node or host may have changed: replaces the engine if its settings have. */
   follow(): void {
     if (this.#settings === undefined) return;
     const next = this.#options.settings(this.#mode);
-    if (!isDeepStrictEqual(next, this.#settings)) this.#engineEnd.abort();
+    if (!isDeepStrictEqual(next, this.#settings)) this.#endEngine();
+  }
+
+  #endEngine(): void {
+    this.#options.progress.follow(undefined);
+    this.#engineEnd.abort();
   }
 
   /** Replaces the mode. */
   switchTo(mode: ProxyMode): void {
     this.#mode = mode;
-    this.#engineEnd.abort();
+    this.#endEngine();
     this.#modeEnd.abort();
   }
 

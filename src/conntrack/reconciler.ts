@@ -3,17 +3,23 @@
  * each change that takes effect, and examines only entries of frontends that changed. At the start
  * all frontends are new, so it examines all entries once. A restart without a change finds no
  * contradiction and deletes nothing.
+ *
+ * In the same way it ends connections to endpoints that have gone, of Services that ask for it. The
+ * next packet of the client is the first of a connection for the rules then: they send it to
+ * another endpoint, which knows nothing of it, and resets it; or refuse it by a reset themselves.
+ * Such an entry is deleted only if its original destination is a frontend of that Service, and its
+ * reply source an endpoint that has left the Service while this process ran.
  */
-import type { Conntrack, ConntrackDeletion, ConntrackDump } from '../kernel/conntrack.ts';
+import type { Conntrack, ConntrackRequest } from '../kernel/conntrack.ts';
 import { ConntrackEntries } from '../kernel/conntrack-entries.ts';
 import { isAbsence } from '../kernel/errors.ts';
 import type { Address, Family } from '../net/address.ts';
 import type { Protocol } from '../net/protocol.ts';
+import type { FrontendKey } from '../state/frontend-key.ts';
 import type { Forwarding } from '../state/types.ts';
-import { ConnectionEnder } from './ender.ts';
 import type { ConntrackObserver } from './events.ts';
 import { Frontends } from './frontends.ts';
-import { contradicting, destinationOf, type Judgement } from './policy.ts';
+import { contradicting, destinationOf, eachEnded, ended, type Judgement } from './policy.ts';
 import { refusal } from './refusal.ts';
 import { wholeDump } from './whole-dump.ts';
 
@@ -53,17 +59,31 @@ const restFactor = 4;
 const attemptsMax = 5;
 const retryFirstMs = 1000;
 
-/** Entries judged without a pause. */
+/** Entries judged without a pause, and at most deleted. */
 const chunkEntries = 5000;
-
-const nothingDeleted: ConntrackDeletion = { deleted: 0, gone: 0, failures: [] };
+const chunkDeletions = 2000;
 
 /** The default conntrack zone. Services use no other. */
 const zone = 0;
 
+/** Entries of one protocol that are examined for one reason. */
 interface Work {
   readonly protocol: Protocol;
+  /** See `ConntrackRequest`. */
+  readonly state: ConntrackRequest['state'];
   readonly frontends: Frontends;
+  /** All frontends of the protocol in force. */
+  readonly held: ReadonlyMap<FrontendKey, Forwarding>;
+  /** How long after an endpoint is gone entries to it are examined. */
+  readonly graceMs: number;
+  /**
+   * The most frontends that have a dump each. The kernel walks its whole table for each dump: with
+   * more frontends, one dump of all entries costs less.
+   */
+  readonly narrowDumpsMax: number;
+  /** Those of the entries that are to be deleted. */
+  readonly select: typeof contradicting;
+  readonly untranslated: Judgement['untranslated'];
   /** `now` of the next pass; undefined: no pass is due. */
   dueMs: number | undefined;
   /** No pass before this. */
@@ -74,7 +94,9 @@ interface Work {
 export class ConntrackReconciler {
   readonly #options: ConntrackReconcilerOptions;
   readonly #work: Readonly<Record<Protocol, Work>>;
-  readonly #ender: ConnectionEnder;
+  /** Ends connections. */
+  readonly #endings: Work;
+  readonly #all: readonly Work[];
   #nodePortAddresses: readonly Address[] | 'all' = [];
   /** True while the kernel may hold changes that were not reported yet. */
   #moving = true;
@@ -86,18 +108,16 @@ export class ConntrackReconciler {
 
   constructor(options: ConntrackReconcilerOptions) {
     this.#options = options;
-    this.#work = { UDP: newWork('UDP'), SCTP: newWork('SCTP'), TCP: newWork('TCP') };
-    this.#ender = new ConnectionEnder({
-      ...options,
-      held: this.#work.TCP.frontends.held,
-      nodePortAddresses: () => this.#acceptingAddresses(),
-    });
+    const { untranslated = 'wrong' } = options;
+    const work = (protocol: Protocol): Work => newWork(protocol, untranslated);
+    this.#work = { UDP: work('UDP'), SCTP: work('SCTP'), TCP: work('TCP') };
+    this.#endings = endings(this.#work.TCP);
+    this.#all = [...protocols.map((protocol) => this.#work[protocol]), this.#endings];
   }
 
   /** Batches will be sent: nothing is judged until `upToDate`. */
   moving(): void {
     this.#moving = true;
-    this.#ender.moving();
   }
 
   /** A change has come into force: undefined = did not exist, does not exist any more. */
@@ -105,7 +125,8 @@ export class ConntrackReconciler {
     const servicePort = (next ?? previous)?.servicePort;
     if (servicePort === undefined) return;
     this.#work[servicePort.protocol].frontends.changed(previous, next);
-    this.#ender.changed(previous, next);
+    const [before, after] = [ending(previous), ending(next)];
+    if (before !== undefined || after !== undefined) this.#endings.frontends.changed(before, after);
   }
 
   /** Notes that all reported changes are in force, and which addresses accept node ports. */
@@ -115,16 +136,13 @@ export class ConntrackReconciler {
     this.#whenSettled?.();
     this.#whenSettled = undefined;
     this.#schedule();
-    this.#ender.upToDate();
   }
 
   /** No contradicting entry is left, except TCP handshakes that may still be answered. */
   get idle(): boolean {
     return (
       this.#running === undefined &&
-      Object.values(this.#work).every(({ protocol, frontends }) => {
-        return graceMs[protocol] > 0 || frontends.isClear;
-      })
+      this.#all.every((work) => work.graceMs > 0 || work.frontends.isClear)
     );
   }
 
@@ -134,7 +152,6 @@ export class ConntrackReconciler {
     this.#cancelTimer();
     this.#whenSettled?.();
     await this.#running;
-    await this.#ender.stop();
   }
 
   /** Examines node ports when addresses are new: clients may have sent there before. */
@@ -149,10 +166,10 @@ export class ConntrackReconciler {
     if (this.#running !== undefined || this.#stopped) return;
     const now = this.#options.clock.now();
     let nextMs = Number.POSITIVE_INFINITY;
-    for (const work of Object.values(this.#work)) {
+    for (const work of this.#all) {
       work.frontends.ripen();
       if (work.frontends.due.size === 0) continue;
-      work.dueMs ??= Math.max(now + graceMs[work.protocol], work.restUntilMs);
+      work.dueMs ??= Math.max(now + work.graceMs, work.restUntilMs);
       nextMs = Math.min(nextMs, work.dueMs);
     }
     this.#cancelTimer();
@@ -166,9 +183,8 @@ export class ConntrackReconciler {
   }
 
   async #run(): Promise<void> {
-    for (const protocol of protocols) {
-      const work = this.#work[protocol];
-      const { clock } = this.#options;
+    const { clock } = this.#options;
+    for (const work of this.#all) {
       const startedMs = clock.now();
       if (this.#stopped || work.dueMs === undefined || work.dueMs > startedMs) continue;
       const failure = await this.#pass(work).then(
@@ -196,45 +212,65 @@ export class ConntrackReconciler {
     return retryMs && clock.now() + retryMs;
   }
 
-  async #pass({ protocol, frontends }: Work): Promise<void> {
-    const { family, conntrack, clock, observer } = this.#options;
-    const startedMs = clock.now();
-    const { entries } = await this.#dump(protocol, frontends);
+  async #pass(work: Work): Promise<void> {
+    const { frontends, held, untranslated } = work;
     const judgement: Judgement = {
-      held: frontends.held,
+      held,
       suspects: frontends.due,
-      spared: frontends.fresh,
+      spared: work.graceMs > 0 ? frontends.fresh : new Map(),
       nodePortAddresses: () => this.#acceptingAddresses(),
-      untranslated: this.#options.untranslated ?? 'wrong',
+      untranslated,
     };
-    const candidates = await this.#candidates(entries, judgement);
-    const stale = await this.#atRest(candidates, judgement);
-    const { failures } = stale.length === 0 ? nothingDeleted : await conntrack.delete(stale);
-    const refused = new Set(failures.map(({ index }) => index));
-    const deleted = stale.filter((index) => !refused.has(index));
+    for (const request of this.#requests(work)) {
+      if (this.#stopped) return;
+      await this.#examine(work, request, judgement);
+    }
+  }
+
+  /** One request of all entries, or one for each of a few frontends. */
+  #requests({ frontends: { due }, narrowDumpsMax, protocol, state }: Work): ConntrackRequest[] {
+    const { family } = this.#options;
+    const all = { family, protocol, state, zone };
+    if (due.size > narrowDumpsMax) return [all];
+    return [...due.keys()].map((key) => ({ ...all, destination: destinationOf(family, key) }));
+  }
+
+  async #examine(work: Work, request: ConntrackRequest, judgement: Judgement): Promise<void> {
+    const { family, conntrack, clock, observer } = this.#options;
+    const { protocol } = work;
+    const startedMs = clock.now();
+    const { entries } = await wholeDump(conntrack, request);
+    const candidates = await this.#candidates(entries, work, judgement);
+    const gone: ConntrackEntries[] = [];
+    let failure: Error | undefined;
+    for (let at = 0; at < candidates.length; at += chunkDeletions) {
+      if (at > 0) await clock.turn();
+      const chunk = candidates.slice(at, at + chunkDeletions);
+      const stale = await this.#atRest(chunk, work, judgement);
+      if (stale.length === 0) continue;
+      const { failures } = await conntrack.delete(stale);
+      const refused = new Set(failures.map(({ index }) => index));
+      gone.push(stale.filter((index) => !refused.has(index)));
+      if (failures.length > 0) failure ??= refusal(stale, failures[0]!);
+    }
+    const deleted = ConntrackEntries.concat(family, gone);
     const durationMs = clock.now() - startedMs;
     const examined = entries.length;
     observer({ kind: 'reconciled', family, protocol, durationMs, examined, deleted });
-    if (failures.length > 0) throw refusal(stale, failures[0]!);
+    if (failure !== undefined) throw failure;
   }
 
-  async #dump(protocol: Protocol, { due }: Frontends): Promise<ConntrackDump> {
-    const { family, conntrack } = this.#options;
-    const state = protocol === 'TCP' ? 'unanswered' : 'any';
-    // The kernel walks its whole table for each dump: several narrow dumps would cost more.
-    const [only] = due.size === 1 ? due.keys() : [];
-    const destination = only === undefined ? {} : { destination: destinationOf(family, only) };
-    return wholeDump(conntrack, { family, protocol, state, zone, ...destination });
-  }
-
-  /** The entries that seem to contradict now. */
-  async #candidates(entries: ConntrackEntries, judgement: Judgement): Promise<ConntrackEntries> {
+  /** The entries that seem to be wrong now. */
+  async #candidates(
+    entries: ConntrackEntries,
+    { select }: Work,
+    judgement: Judgement,
+  ): Promise<ConntrackEntries> {
     const { family, clock } = this.#options;
     const found: ConntrackEntries[] = [];
     for (let at = 0; at < entries.length && !this.#stopped; at += chunkEntries) {
       if (at > 0) await clock.turn();
-      const chunk = entries.slice(at, at + chunkEntries);
-      found.push(contradicting(chunk, judgement));
+      found.push(select(entries.slice(at, at + chunkEntries), judgement));
     }
     return ConntrackEntries.concat(family, found);
   }
@@ -243,10 +279,14 @@ export class ConntrackReconciler {
    * Judges again when all changes in force were reported. Before that an entry may point at an
    * endpoint that is in force although its acknowledgement has not arrived.
    */
-  async #atRest(candidates: ConntrackEntries, judgement: Judgement): Promise<ConntrackEntries> {
+  async #atRest(
+    candidates: ConntrackEntries,
+    { select }: Work,
+    judgement: Judgement,
+  ): Promise<ConntrackEntries> {
     const judge = (): ConntrackEntries =>
-      this.#stopped ? candidates.slice(0, 0) : contradicting(candidates, judgement);
-    if (!this.#moving || candidates.length === 0) return judge();
+      this.#stopped ? candidates.slice(0, 0) : select(candidates, judgement);
+    if (!this.#moving) return judge();
     return new Promise((resolve) => {
       this.#whenSettled = () => resolve(judge());
     });
@@ -258,7 +298,35 @@ export class ConntrackReconciler {
   }
 }
 
-function newWork(protocol: Protocol): Work {
+function newWork(protocol: Protocol, untranslated: Judgement['untranslated']): Work {
   const frontends = new Frontends();
-  return { protocol, frontends, dueMs: undefined, restUntilMs: 0, failures: 0 };
+  return {
+    ...{ protocol, frontends, untranslated },
+    held: frontends.held,
+    // Answered TCP connections are left alone.
+    state: protocol === 'TCP' ? 'unanswered' : 'any',
+    graceMs: graceMs[protocol],
+    narrowDumpsMax: 1,
+    select: contradicting,
+    ...{ dueMs: undefined, restUntilMs: 0, failures: 0 },
+  };
+}
+
+/** Ends connections of Services that ask for it; it costs nothing for others. */
+function endings({ held, protocol }: Work): Work {
+  return {
+    ...{ protocol, held },
+    state: 'any',
+    frontends: new Frontends(eachEnded),
+    graceMs: 0,
+    narrowDumpsMax: 8,
+    select: ended,
+    untranslated: 'right',
+    ...{ dueMs: undefined, restUntilMs: 0, failures: 0 },
+  };
+}
+
+/** Undefined: none of its connections is ended. */
+function ending(forwarding: Forwarding | undefined): Forwarding | undefined {
+  return forwarding?.endings?.kept === undefined ? undefined : forwarding;
 }

@@ -4,7 +4,7 @@
  * by their own addresses, so that it does not matter how they were translated.
  */
 import { baseChain, type ChainDefinition } from '../kernel/nft/chain.ts';
-import { NF_INET } from '../kernel/nft/constants.ts';
+import { NF_INET, NFPROTO } from '../kernel/nft/constants.ts';
 import {
   daddr,
   dport,
@@ -21,17 +21,16 @@ import {
   sport,
 } from '../kernel/nft/rule.ts';
 import type { SetDefinition } from '../kernel/nft/sets.ts';
+import { familyWord } from '../kernel/nft/words.ts';
 import { addressType } from '../modes/nft-table/parts.ts';
 import type { Family } from '../net/address.ts';
 
 export const tableName = 'fairlead-failure-detection';
 export const tableComment = 'answers of endpoints, by Fairlead';
 
-const listed = { IPv4: 'ip', IPv6: 'ip6' } as const;
-
 /** As it is listed: for people. */
 export function tableText(family: Family): string {
-  return `${listed[family]} ${tableName}`;
+  return `${familyWord(NFPROTO[family])} ${tableName}`;
 }
 
 /** What the elements of each set count. */

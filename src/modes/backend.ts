@@ -6,7 +6,7 @@ import type { ApplyResult, Kernel, TableName } from '../kernel/kernel.ts';
 import type { Forwarding } from '../state/types.ts';
 import type { Pause } from '../time/pacer.ts';
 import type { ModeFrontend } from './changes.ts';
-import type { Drift, Environment, Miscount, RuleCount, WrittenBatch } from './mode.ts';
+import type { Applied, Drift, Environment, Miscount, RuleCount, WrittenBatch } from './mode.ts';
 import type { Needed, SharedObject } from './shared-objects.ts';
 
 /** The types of a mode's objects. */
@@ -72,8 +72,8 @@ export interface Writer<T extends ObjectTypes> {
   /** Deletes an unused object: now, or in a later transaction if it has a `laterRank`. */
   delete(id: string, owner: string): void;
   /**
-   * What was written; undefined = nothing. The writer must not be used afterwards. Adds to
-   * `touched` the mode's names of all it deletes that the planner does not know as objects.
+   * Ends the writer: the next batch has another one. Returns what was written; undefined = nothing.
+   * Adds to `touched` the mode's names of all it deletes that the planner does not know as objects.
    */
   batch(touched: Set<string> | undefined): WrittenBatch | undefined;
 }
@@ -97,6 +97,9 @@ export interface Found<T extends ObjectTypes> {
   /** The shared objects that the kernel holds. */
   shared(): Iterable<Pick<SharedObject, 'id' | 'laterRank'>>;
 }
+
+/** The last part of a repair. */
+export type EndOfRepair<T extends Types> = (repair: RepairPart<T>) => Promise<void> | void;
 
 /** A repair that is under way, for a mode's part in it. */
 export interface RepairPart<T extends Types> {
@@ -141,21 +144,16 @@ export interface Tally<T extends ObjectTypes> {
   takeRules?(): readonly RuleCount[];
 }
 
-/** Tables of nf_tables that a mode writes. */
-export interface Tables {
-  /** See `Planner`. */
-  readonly exposed: readonly TableName[];
-  /** See `Planner`. */
-  prepare(kernel: Kernel, transact: (ops: Uint8Array) => Promise<ApplyResult>): Promise<void>;
-}
-
 export interface Backend<T extends Types> {
-  readonly tables?: Tables;
+  /** See `Planner`. */
+  readonly exposed?: readonly TableName[];
   readonly tally?: Tally<T>;
   /** Deletions that wait until no packet and no connection needs the object any more. */
   readonly deferred?: WriteLater<T['writer']> | undefined;
   /** See `Planner.takeSweep`. */
   readonly sweep?: WriteLater<T['writer']> | undefined;
+  /** See `Planner`. */
+  prepare?(kernel: Kernel, transact: (ops: Uint8Array) => Promise<ApplyResult>): Promise<void>;
   /** What the mode keeps for a Forwarding. Pure. */
   objects(forwarding: Forwarding, environment: Environment): Objects<T>;
   /**
@@ -167,12 +165,16 @@ export interface Backend<T extends Types> {
   describe(forwarding: Forwarding, environment: Environment): readonly string[];
   /** A new batch. */
   writer(): T['writer'] & Writer<T>;
-  /** What writers have recorded since the last call is in force, or never happened. */
-  settle?(outcome: 'in force' | 'refused'): void;
+  /**
+   * What writers have recorded since the last call is in force, with the kernel's answer to a batch
+   * if one was needed, or has never happened.
+   */
+  settle?(outcome: Applied | 'nothing to write' | 'refused'): void;
   /** Reads what the kernel holds of ours. */
   read(kernel: Kernel, pause: Pause): Promise<T['found'] & Found<T>>;
-  /** Repairs all that the planner does not know as objects. */
-  repairFixed(found: T['found'], repair: RepairPart<T>): Promise<void>;
-  /** At the end of a repair: deletes all of ours that the planner does not know as objects. */
-  prune?(found: T['found'], repair: RepairPart<T>): Promise<void>;
+  /**
+   * Repairs all that the planner does not know as objects. Resolves to what the repair ends with:
+   * the deletion of all of ours that the planner does not know as objects.
+   */
+  repairFixed(found: T['found'], repair: RepairPart<T>): Promise<EndOfRepair<T> | undefined>;
 }

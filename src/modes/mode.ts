@@ -102,9 +102,10 @@ export interface WrittenBatch {
   readonly writes: number;
   /** Keys of the Forwardings whose ops the kernel refused; empty when that is not known. */
   culprits(failure: KernelFailure): readonly string[];
-  /** The kernel has applied it. */
-  committed?(result: Extract<ApplyResult, { kind: 'applied' }>): void;
 }
+
+/** The answer of a kernel that has applied a whole batch. */
+export type Applied = Extract<ApplyResult, { kind: 'applied' }>;
 
 /** How the kernel's content differed from the desired one. */
 export interface Drift {
@@ -125,18 +126,15 @@ export interface Miscount {
 /** A batch that was taken. Until it is committed or refused, the planner gives no other one. */
 export interface Batch extends WrittenBatch {
   /** The kernel has applied it: what it holds is in force. */
-  committed(result: Extract<ApplyResult, { kind: 'applied' }>): void;
-  /**
-   * It is not in force, or not known to be. Later plans build on it: the planner plans nothing more
-   * until `resume` or `restore` gives it the state in force.
-   */
+  committed(result: Applied): void;
+  /** It is not in force, or not known to be. What was planned since builds on it and is lost. */
   refused(): void;
 }
 
 /** Takes a batch that the kernel, or a reading of the kernel, decides about. */
 type TakeLater = (kernel: Kernel) => Promise<Batch | undefined> | Batch | undefined;
 
-/** What the kernel holds of ours, read after `Planner.prepare`. */
+/** What the kernel holds of ours. */
 export interface Takeover {
   /**
    * Generation of the ruleset that was read; undefined where nothing was read from a ruleset. Then
@@ -172,10 +170,7 @@ export interface Observation extends Takeover {
 export interface Repair {
   /** Of the fixed objects. */
   readonly drift: Drift;
-  /**
-   * Plans the repair of one Forwarding. Between two of them, batches can be taken and, once all is
-   * taken, other changes planned.
-   */
+  /** Plans the repair of one Forwarding. Batches and other changes may come between two of them. */
   compare(desired: Forwarding): Drift;
   /** Plans the deletion of what belongs to no Forwarding, and ends the repair. */
   finish(pause: Pause): Promise<Drift>;

@@ -4,6 +4,8 @@
  */
 import type { TypesOf } from '../kernel/describe-ops.ts';
 import type { Kernel } from '../kernel/kernel.ts';
+import { NFPROTO } from '../kernel/nft/constants.ts';
+import { familyWord } from '../kernel/nft/words.ts';
 import { type Address, type Family, formatAddress, formatCIDR } from '../net/address.ts';
 import type { Protocol } from '../net/protocol.ts';
 import type { Forwarding, Frontend } from '../state/types.ts';
@@ -148,8 +150,6 @@ export function nftKey(address: Address | undefined, protocol: Protocol, port: n
   return parts.join(' . ');
 }
 
-const nftFamily = { IPv4: 'ip', IPv6: 'ip6' } as const satisfies Record<Family, string>;
-
 /** `map ip fairlead services`. */
 export function nftObject(
   kind: 'chain' | 'map' | 'set',
@@ -157,5 +157,5 @@ export function nftObject(
   table: string,
   name: string,
 ): string {
-  return `${kind} ${nftFamily[family]} ${table} ${name}`;
+  return `${kind} ${familyWord(NFPROTO[family])} ${table} ${name}`;
 }

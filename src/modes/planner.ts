@@ -11,6 +11,7 @@ import { type Backend, type Counts, noCounts, type RepairPart, type Types } from
 import { BoundForwardings } from './bound-forwardings.ts';
 import { FrontendChanges } from './changes.ts';
 import type {
+  Applied,
   Batch,
   Drift,
   Environment,
@@ -198,7 +199,7 @@ export class ModePlanner<T extends Types> implements Planner {
   /** What was recorded for nothing that has to be written is in force already. */
   #taken(written: WrittenBatch | undefined): Batch | undefined {
     if (written === undefined) {
-      this.#confirm();
+      this.#confirm('nothing to write');
       return undefined;
     }
     this.#batch = 'taken';
@@ -207,8 +208,7 @@ export class ModePlanner<T extends Types> implements Planner {
       ...written,
       committed: (result) => {
         this.#batch = 'settled';
-        written.committed?.(result);
-        this.#confirm();
+        this.#confirm(result);
       },
       refused: () => {
         this.#batch = 'refused';
@@ -241,10 +241,10 @@ export class ModePlanner<T extends Types> implements Planner {
   }
 
   /** What was recorded so far is in force: the state before it is not needed any more. */
-  #confirm(): void {
+  #confirm(outcome: Applied | 'nothing to write'): void {
     this.#environmentInForce = this.#environmentTaken;
     this.#shared.confirm();
-    this.#backend.settle?.('in force');
+    this.#backend.settle?.(outcome);
   }
 
   /** What was recorded since is not in force. */
@@ -293,14 +293,14 @@ export class ModePlanner<T extends Types> implements Planner {
   }
 
   get exposed(): readonly TableName[] {
-    return this.#backend.tables?.exposed ?? [];
+    return this.#backend.exposed ?? [];
   }
 
   async prepare(
     kernel: Kernel,
     transact: (ops: Uint8Array) => Promise<ApplyResult>,
   ): ReturnType<Planner['prepare']> {
-    await this.#backend.tables?.prepare(kernel, transact);
+    await this.#backend.prepare?.(kernel, transact);
     return { observe: (reader, pause) => this.observe(reader, pause) };
   }
 
@@ -388,7 +388,7 @@ export class ModePlanner<T extends Types> implements Planner {
     const { found } = this.#current(comparison);
     const drift = noCounts();
     this.#isIndivisible = false;
-    await this.#backend.repairFixed(found, this.#part(comparison, drift, pause));
+    const end = await this.#backend.repairFixed(found, this.#part(comparison, drift, pause));
     comparison.isBegun = true;
     for (const object of this.#ofEnvironment) {
       this.#repairShared(comparison, { owner: '', object }, drift);
@@ -396,7 +396,12 @@ export class ModePlanner<T extends Types> implements Planner {
     return {
       drift,
       compare: (desired) => this.#compare(comparison, desired),
-      finish: (slice) => this.#finish(comparison, slice),
+      finish: async (slice) => {
+        const { uncounted } = await this.#finish(comparison, slice);
+        await end?.(this.#part(comparison, uncounted, slice));
+        this.#drop(comparison);
+        return uncounted;
+      },
     };
   }
 
@@ -439,7 +444,7 @@ export class ModePlanner<T extends Types> implements Planner {
     drift[fault] += 1;
   }
 
-  async #finish(comparison: Comparison<T>, pause: Pause): Promise<Drift> {
+  async #finish(comparison: Comparison<T>, pause: Pause): Promise<ReadComparison<T>> {
     const current = this.#current(comparison);
     const { found, touched, uncounted: drift } = current;
     this.#isRepairWaiting = true;
@@ -449,9 +454,7 @@ export class ModePlanner<T extends Types> implements Planner {
       this.#writer.frontend({ from: 'kernel', owner: '', before: held, after, drift });
     });
     await this.#pruneShared(current, drift, pause);
-    await this.#backend.prune?.(found, this.#part(comparison, drift, pause));
-    this.#drop(comparison);
-    return drift;
+    return current;
   }
 
   #drop(comparison: Comparison<T>): void {

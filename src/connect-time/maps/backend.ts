@@ -1,6 +1,6 @@
 /** Connect-time translation for one family, in addition to the rules of any mode. */
 import type { Kernel } from '../../kernel/kernel.ts';
-import type { Backend, Objects, RepairPart, Tally } from '../../modes/backend.ts';
+import type { Backend, EndOfRepair, Objects, RepairPart, Tally } from '../../modes/backend.ts';
 import type { Environment, Miscount, ModeConfig } from '../../modes/mode.ts';
 import type { Family } from '../../net/address.ts';
 import { formatFrontend } from '../../state/conflict.ts';
@@ -96,7 +96,7 @@ export class ConnectTimeBackend implements Backend<ConnectTimeTypes> {
   async repairFixed(
     found: ConnectTimeObservation,
     { drift, startAnew, writer }: RepairPart<ConnectTimeTypes>,
-  ): Promise<void> {
+  ): Promise<EndOfRepair<ConnectTimeTypes> | undefined> {
     if (found.maps === 'incomplete') {
       drift.missing += 1;
       writer.completeMaps();
@@ -112,17 +112,10 @@ export class ConnectTimeBackend implements Backend<ConnectTimeTypes> {
       // Attached programs have other maps.
       if (found.links === 'right') found.links = 'wrong';
     }
-    if (found.links !== 'right') {
-      drift[found.links === 'absent' ? 'missing' : 'wrong'] += 1;
-    }
-  }
-
-  /** Programs are attached last, when the maps are complete. */
-  async prune(
-    { links }: ConnectTimeObservation,
-    { writer }: RepairPart<ConnectTimeTypes>,
-  ): Promise<void> {
-    if (links !== 'right') writer.attach();
+    if (found.links === 'right') return undefined;
+    drift[found.links === 'absent' ? 'missing' : 'wrong'] += 1;
+    // Programs are attached last, when the maps are complete.
+    return (end) => end.writer.attach();
   }
 
   /** Whether another program has detached programs, or added or deleted elements. */

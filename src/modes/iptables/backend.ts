@@ -1,6 +1,6 @@
 /** Mode iptables for one family: chains and rules in tables that others use too. */
 import { makeCounters } from '../../kernel/acct.ts';
-import type { Kernel } from '../../kernel/kernel.ts';
+import type { Kernel, TableName } from '../../kernel/kernel.ts';
 import { NFPROTO } from '../../kernel/nft/constants.ts';
 import { compileRule } from '../../kernel/xt/compile.ts';
 import { printRule } from '../../kernel/xt/print.ts';
@@ -8,8 +8,8 @@ import { xtTables } from '../../kernel/xt/tables.ts';
 import type { Family } from '../../net/address.ts';
 import type { Forwarding } from '../../state/types.ts';
 import { inTurns, type Pause } from '../../time/pacer.ts';
-import type { Backend, Objects, RepairPart, Tables, Tally } from '../backend.ts';
-import type { Environment, ModeConfig } from '../mode.ts';
+import type { Backend, EndOfRepair, Objects, RepairPart, Tally } from '../backend.ts';
+import type { Applied, Environment, ModeConfig } from '../mode.ts';
 import { type InForce, IptablesBatchWriter } from './batch-writer.ts';
 import { RuleCompiler } from './compiler.ts';
 import { chainId, type IptablesConfig } from './layout.ts';
@@ -37,17 +37,19 @@ export interface IptablesTypes extends IptablesObjects {
 export const batchBytesMax = 4 * 1024 * 1024;
 
 export class IptablesBackend implements Backend<IptablesTypes> {
-  readonly tables: Tables;
+  readonly exposed: readonly TableName[];
   readonly tally: Tally<IptablesTypes>;
   readonly #compiler: RuleCompiler;
   readonly #inForce: InForce;
   readonly #family: Family;
+  readonly #counters: { counted: boolean };
   #config: IptablesConfig;
 
   /** `counters`: whether the kernel has named counters, as far as it is known. */
   constructor(config: ModeConfig, traffic: RuleTraffic, counters = { counted: false }) {
     const { family } = config;
     this.#family = family;
+    this.#counters = counters;
     this.#config = { ...config, ...counters };
     this.#compiler = new RuleCompiler(family);
     const counts = new RuleCounts(this.#config);
@@ -57,20 +59,19 @@ export class IptablesBackend implements Backend<IptablesTypes> {
       written: (table, rules) => counts.written(table, rules),
       gone: (chain, rule) => traffic.add(family, chain, rule),
     };
-    this.tables = {
-      // Others write all of these tables.
-      exposed: xtTables.map((table) => ({ family: NFPROTO[family], table })),
-      prepare: async (kernel: Kernel) => {
-        counters.counted = await makeCounters(kernel, family);
-        this.#config = { ...this.#config, ...counters };
-      },
-    };
+    // Others write all of these tables.
+    this.exposed = xtTables.map((table) => ({ family: NFPROTO[family], table }));
     this.tally = {
       frontend: ({ size }, step) => counts.add('nat', step === 'released' ? -size : size),
       shared: ({ table }, step) => counts.add(table, step),
       clear: () => counts.clear(),
       takeRules: () => counts.take(),
     };
+  }
+
+  async prepare(kernel: Kernel): Promise<void> {
+    this.#counters.counted = await makeCounters(kernel, this.#family);
+    this.#config = { ...this.#config, ...this.#counters };
   }
 
   describe(forwarding: Forwarding): readonly string[] {
@@ -105,9 +106,19 @@ export class IptablesBackend implements Backend<IptablesTypes> {
     return observe(kernel, this.#family, pause, (id) => handles.has(id));
   }
 
-  async repairFixed(found: IptablesObservation, repair: RepairPart<IptablesTypes>): Promise<void> {
+  settle(outcome: Applied | 'nothing to write' | 'refused'): void {
+    const { taken } = this.#inForce;
+    this.#inForce.taken = undefined;
+    if (typeof outcome === 'object') taken?.(outcome);
+  }
+
+  async repairFixed(
+    found: IptablesObservation,
+    repair: RepairPart<IptablesTypes>,
+  ): Promise<EndOfRepair<IptablesTypes>> {
     await this.#findHandles(found, repair);
     repairFixed(this.#context(found, repair));
+    return (end) => prune(this.#context(found, end), end.pause);
   }
 
   /** Finds the handles of our shared rules, and forgets those of rules that others have deleted. */
@@ -155,10 +166,6 @@ export class IptablesBackend implements Backend<IptablesTypes> {
       handles.delete(id);
       found.misplaced.add(id);
     }
-  }
-
-  prune(found: IptablesObservation, repair: RepairPart<IptablesTypes>): Promise<void> {
-    return prune(this.#context(found, repair), repair.pause);
   }
 
   #context(

@@ -2,7 +2,7 @@
 import type { GoneRule } from '../../kernel/kernel.ts';
 import { compileRule } from '../../kernel/xt/compile.ts';
 import { type Counts, countDifference, type Difference, type Writer } from '../backend.ts';
-import type { WrittenBatch } from '../mode.ts';
+import type { Applied, WrittenBatch } from '../mode.ts';
 import { chainId, type IptablesConfig, type TableChain } from './layout.ts';
 import type { TableName } from './names.ts';
 import { chainAt, type HeldChain, type IptablesObjects, type SharedRule } from './objects.ts';
@@ -19,6 +19,8 @@ export interface InForce {
   readonly written: (table: TableName, rules: number) => void;
   /** Receives the content of each rule that the kernel has deleted, if traffic is counted. */
   readonly gone: (chain: TableChain, rule: GoneRule) => void;
+  /** Receives the kernel's answer to the batch that was taken; undefined: none was. */
+  taken?: ((result: Applied) => void) | undefined;
 }
 
 export class IptablesBatchWriter implements Writer<IptablesObjects> {
@@ -73,10 +75,13 @@ export class IptablesBatchWriter implements Writer<IptablesObjects> {
     for (const [table, rules] of this.transaction.rulesWritten()) written(table, rules);
     const { gone } = this.transaction.rules();
     for (const { table, handle } of gone) touched?.add(ruleName(table, handle));
-    return this.transaction.batch((come, counted) => {
-      for (const [chain, rule] of counted) reportGone(chain, rule);
+    const batch = this.transaction.batch();
+    if (batch === undefined) return undefined;
+    this.#inForce.taken = (result) => {
+      for (const [chain, rule] of this.transaction.goneOf(result)) reportGone(chain, rule);
       for (const { id } of gone) if (id !== undefined) handles.delete(id);
-      for (const [id, handle] of come) handles.set(id, handle);
-    });
+      for (const [id, handle] of this.transaction.handlesOf(result)) handles.set(id, handle);
+    };
+    return batch;
   }
 }

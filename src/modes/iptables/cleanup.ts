@@ -54,7 +54,7 @@ async function removeAll(kernel: Kernel, family: Family): Promise<void> {
   for (const chain of ownChains(found)) {
     if (!needed.has(chainId(chain))) transaction.deleteChain(chain, '');
   }
-  const batch = transaction.batch(() => {});
+  const batch = transaction.batch();
   const result = batch && (await kernel.apply(batch.ops));
   if (result?.kind !== 'failed') return;
   const { code, message } = result.failures[0]!;

@@ -1,5 +1,5 @@
 /** Collects the changes of one transaction, and puts them into an order that the kernel accepts. */
-import type { ApplyResult, GoneRule, KernelFailure } from '../../kernel/kernel.ts';
+import type { GoneRule, KernelFailure } from '../../kernel/kernel.ts';
 import { NFPROTO } from '../../kernel/nft/constants.ts';
 import { nftOps } from '../../kernel/ops.ts';
 import { RecordWriter } from '../../kernel/records.ts';
@@ -11,7 +11,7 @@ import {
   type XtTable,
 } from '../../kernel/xt/tables.ts';
 import type { Family } from '../../net/address.ts';
-import type { WrittenBatch } from '../mode.ts';
+import type { Applied, WrittenBatch } from '../mode.ts';
 import { chainId, type TableChain } from './layout.ts';
 import type { TableName } from './names.ts';
 
@@ -132,17 +132,8 @@ export class Transaction {
     ];
   }
 
-  /**
-   * Returns the batch, or undefined if it has no ops. The transaction must not be used afterwards.
-   * `committed` receives the handles of new rules that have an id and, if traffic is counted, the
-   * deleted rules that have an id.
-   */
-  batch(
-    committed: (
-      handles: ReadonlyMap<string, number>,
-      gone: readonly (readonly [TableChain, GoneRule])[],
-    ) => void,
-  ): WrittenBatch | undefined {
+  /** Ends the transaction. Returns the batch, or undefined if it has no ops. */
+  batch(): WrittenBatch | undefined {
     for (const table of this.#tables) {
       writeTable(this.#writer, this.#family, table);
     }
@@ -169,7 +160,6 @@ export class Transaction {
       ops: this.#writer.finish(),
       writes: this.#writer.count,
       culprits: (failure) => this.#culprits(failure),
-      committed: (result) => committed(this.#handles(result), this.#gone(result)),
     };
   }
 
@@ -213,7 +203,8 @@ export class Transaction {
     if (id !== undefined) this.#asked.set(op, id);
   }
 
-  #handles(result: Extract<ApplyResult, { kind: 'applied' }>): Map<string, number> {
+  /** The handles of new rules that have an id, by that. */
+  handlesOf(result: Applied): Map<string, number> {
     const found = new Map<string, number>();
     for (const [op, handle] of result.handles ?? []) {
       const id = this.#asked.get(op);
@@ -222,7 +213,8 @@ export class Transaction {
     return found;
   }
 
-  #gone(result: Extract<ApplyResult, { kind: 'applied' }>): [TableChain, GoneRule][] {
+  /** The deleted rules that have an id, if traffic is counted. */
+  goneOf(result: Applied): [TableChain, GoneRule][] {
     return [...(result.gone ?? [])].flatMap(([op, gone]) => {
       const rule = this.#goneRules.get(op);
       return rule === undefined ? [] : [[rule, gone]];

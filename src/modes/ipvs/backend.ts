@@ -1,12 +1,13 @@
 /**
  * Mode ipvs for one family: virtual services, addresses, and a table that filters and masquerades.
  */
-import type { Kernel } from '../../kernel/kernel.ts';
+import type { ApplyResult, Kernel, TableName } from '../../kernel/kernel.ts';
 import type { Forwarding } from '../../state/types.ts';
 import type { Pause } from '../../time/pacer.ts';
-import type { Backend, Objects, RepairPart, Tables, WriteLater } from '../backend.ts';
+import type { Backend, EndOfRepair, Objects, RepairPart, WriteLater } from '../backend.ts';
 import { bytesOf } from '../elements.ts';
 import {
+  type Applied,
   defaultIPVSSettings,
   type Environment,
   type IPVSSettings,
@@ -36,7 +37,6 @@ export interface IPVSTypes extends IPVSObjects {
 const entryBytes = 64;
 
 export class IPVSBackend implements Backend<IPVSTypes> {
-  readonly tables: Tables;
   readonly #draining = new Draining();
   readonly #config: ModeConfig;
   readonly #ipvs: IPVSSettings;
@@ -52,7 +52,14 @@ export class IPVSBackend implements Backend<IPVSTypes> {
     this.#layout = tableLayout(config.family, config.countsTraffic);
     this.#chains = chains(config).map(fixedChain);
     this.#ownership = new TableOwnership(this.#layout, config.ownTables);
-    this.tables = this.#ownership;
+  }
+
+  get exposed(): readonly TableName[] {
+    return this.#ownership.exposed;
+  }
+
+  prepare(kernel: Kernel, transact: (ops: Uint8Array) => Promise<ApplyResult>): Promise<void> {
+    return this.#ownership.prepare(kernel, transact);
   }
 
   describe(forwarding: Forwarding, environment: Environment): readonly string[] {
@@ -111,12 +118,15 @@ export class IPVSBackend implements Backend<IPVSTypes> {
     return written;
   };
 
-  settle(outcome: 'in force' | 'refused'): void {
-    if (outcome === 'in force') this.#draining.confirm();
-    else this.#draining.rollback();
+  settle(outcome: Applied | 'nothing to write' | 'refused'): void {
+    if (outcome === 'refused') this.#draining.rollback();
+    else this.#draining.confirm();
   }
 
-  async repairFixed(found: IPVSObservation, repair: RepairPart<IPVSTypes>): Promise<void> {
+  async repairFixed(
+    found: IPVSObservation,
+    repair: RepairPart<IPVSTypes>,
+  ): Promise<EndOfRepair<IPVSTypes>> {
     this.#foreign = found.foreignServices();
     const { drift, pause, writer } = repair;
     const table = { content: found.table, writer: writer.table, drift };
@@ -127,12 +137,14 @@ export class IPVSBackend implements Backend<IPVSTypes> {
     }
     deleteForeignVerdicts(found, repair);
     this.#repairTimeouts(found, repair);
-    if (found.link) return;
-    writer.addLink();
-    drift.missing += 1;
+    if (!found.link) {
+      writer.addLink();
+      drift.missing += 1;
+    }
+    return ({ touched }) => this.#forgetDrained(found, touched);
   }
 
-  async prune(found: IPVSObservation, { touched }: RepairPart<IPVSTypes>): Promise<void> {
+  #forgetDrained(found: IPVSObservation, touched: ReadonlySet<string>): void {
     for (const { service } of this.#draining.entries()) {
       const isThere = found.services.has(service.id) || touched.has(service.id);
       if (!isThere) this.#draining.forget(service.id);

@@ -1,9 +1,10 @@
 import { KernelError } from '../../kernel/errors.ts';
 import type { Kernel } from '../../kernel/kernel.ts';
 import { IPPROTO, NFPROTO } from '../../kernel/nft/constants.ts';
+import { familyWord } from '../../kernel/nft/words.ts';
 import { kernelOps } from '../../kernel/ops.ts';
 import { RecordWriter } from '../../kernel/records.ts';
-import { type Family, formatAddress } from '../../net/address.ts';
+import { formatAddress } from '../../net/address.ts';
 import { noPause } from '../../time/pacer.ts';
 import type { OwnedObject, ProxyMode } from '../mode.ts';
 import { ModePlanner } from '../planner.ts';
@@ -67,14 +68,12 @@ function isBefore(kernel: string, major: number, minor: number): boolean {
   return a < major || (a === major && b < minor);
 }
 
-const words = { IPv4: 'ip', IPv6: 'ip6' } as const satisfies Record<Family, string>;
-
 async function owned(kernel: Kernel): Promise<OwnedObject[]> {
   const found = await findOurs(kernel);
   const objects = found.flatMap((one) => {
     const services = ourServices(one).length;
     const table = {
-      object: `table ${words[one.family]} ${tableName}`,
+      object: `table ${familyWord(NFPROTO[one.family])} ${tableName}`,
       because: `only Fairlead's ipvs mode uses this name`,
     };
     const because = `set services of table ${tableName} names them`;

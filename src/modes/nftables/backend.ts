@@ -1,10 +1,10 @@
 /** Mode nftables for one family: all Services in one table whose chains and sets are constant. */
-import type { Kernel } from '../../kernel/kernel.ts';
+import type { ApplyResult, Kernel, TableName } from '../../kernel/kernel.ts';
 import type { Forwarding } from '../../state/types.ts';
 import { inTurns, type Pause } from '../../time/pacer.ts';
-import type { Backend, Objects, RepairPart, Tables, Tally, WriteLater } from '../backend.ts';
+import type { Backend, EndOfRepair, Objects, RepairPart, Tally, WriteLater } from '../backend.ts';
 import { hairpinKeys } from '../elements.ts';
-import type { Environment, ModeConfig } from '../mode.ts';
+import type { Applied, Environment, ModeConfig } from '../mode.ts';
 import type { TableLayout } from '../nft-table/layout.ts';
 import { TableOwnership } from '../nft-table/ownership.ts';
 import { dropChain, rejectChain, resettingChain } from '../nft-table/refusals.ts';
@@ -39,7 +39,6 @@ export interface NFTablesTypes extends NFTablesObjects {
 const elementBytes = 48;
 
 export class NFTablesBackend implements Backend<NFTablesTypes> {
-  readonly tables: Tables;
   readonly tally: Tally<NFTablesTypes>;
   readonly #config: ModeConfig;
   readonly #layout: TableLayout<SetName>;
@@ -55,11 +54,18 @@ export class NFTablesBackend implements Backend<NFTablesTypes> {
     this.#classes = new ChainClasses(config);
     this.#affinity = new AffinityKeeper(config.family);
     this.#ownership = new TableOwnership(this.#layout, config.ownTables);
-    this.tables = this.#ownership;
     this.tally = {
       ...tallyOf(this.#counts, this.#affinity),
       miscounts: (kernel) => this.#counts.miscounts(kernel, config.family, this.#deferred),
     };
+  }
+
+  get exposed(): readonly TableName[] {
+    return this.#ownership.exposed;
+  }
+
+  prepare(kernel: Kernel, transact: (ops: Uint8Array) => Promise<ApplyResult>): Promise<void> {
+    return this.#ownership.prepare(kernel, transact);
   }
 
   describe(forwarding: Forwarding): readonly string[] {
@@ -129,9 +135,9 @@ export class NFTablesBackend implements Backend<NFTablesTypes> {
     return [];
   };
 
-  settle(outcome: 'in force' | 'refused'): void {
-    if (outcome === 'in force') this.#deferred.confirm();
-    else this.#deferred.rollback();
+  settle(outcome: Applied | 'nothing to write' | 'refused'): void {
+    if (outcome === 'refused') this.#deferred.rollback();
+    else this.#deferred.confirm();
   }
 
   async read(kernel: Kernel, pause: Pause): Promise<NFTablesObservation> {
@@ -140,7 +146,10 @@ export class NFTablesBackend implements Backend<NFTablesTypes> {
     return found;
   }
 
-  async repairFixed(found: NFTablesObservation, repair: RepairPart<NFTablesTypes>): Promise<void> {
+  async repairFixed(
+    found: NFTablesObservation,
+    repair: RepairPart<NFTablesTypes>,
+  ): Promise<EndOfRepair<NFTablesTypes>> {
     const { drift, pause, writer } = repair;
     const table = { content: found.table, writer: writer.table, drift };
     if (await isUsable(found.table, repair.shared(), pause)) addMissingSets(table);
@@ -153,14 +162,8 @@ export class NFTablesBackend implements Backend<NFTablesTypes> {
       this.#affinity.startOver();
     }
     await deleteForeignVerdicts(found, repair);
-  }
-
-  async prune(
-    { frontends }: NFTablesObservation,
-    { touched }: RepairPart<NFTablesTypes>,
-  ): Promise<void> {
     // Deleting an element that is gone would fail, and the whole transaction with it.
-    this.#deferred.keep((id) => touched.has(id) || frontends.has(id));
+    return ({ touched }) => this.#deferred.keep((id) => touched.has(id) || found.frontends.has(id));
   }
 }
 

@@ -78,9 +78,10 @@ export class UserspaceBackend implements Backend<UserspaceTypes> {
   async repairFixed(
     { hasLink }: UserspaceObservation,
     { drift, writer }: RepairPart<UserspaceTypes>,
-  ): Promise<void> {
-    if (hasLink) return;
+  ): Promise<undefined> {
+    if (hasLink) return undefined;
     writer.addLink();
     drift.missing += 1;
+    return undefined;
   }
 }

@@ -2,6 +2,8 @@
 import { findInstance, formatHolder } from '../../host/instance-lock.ts';
 import { isAbsence } from '../../kernel/errors.ts';
 import type { Kernel } from '../../kernel/kernel.ts';
+import { NFPROTO } from '../../kernel/nft/constants.ts';
+import { familyWord } from '../../kernel/nft/words.ts';
 import type { ProxyMode } from '../../modes/mode.ts';
 import type { Family } from '../../net/address.ts';
 import { findForeignTables } from '../../takeover/foreign-tables.ts';
@@ -16,7 +18,6 @@ import { findLegacyTables } from '../../takeover/legacy-tables.ts';
 import { ownChain } from '../../takeover/names.ts';
 import { type Finding, ok, problem, warning } from './finding.ts';
 
-const words = { IPv4: 'ip', IPv6: 'ip6' } as const satisfies Record<Family, string>;
 const legacyWords = {
   IPv4: 'iptables-legacy',
   IPv6: 'ip6tables-legacy',
@@ -31,7 +32,7 @@ export async function checkPredecessors(
   for (const mode of modes) findings.push(...(await checkOwn(kernel, mode)));
   for (const family of ['IPv4', 'IPv6'] as const) {
     const found = await findLeftovers(kernel, family, kinds, 'replaced');
-    findings.push(...ofKubeProxy(found, words[family]));
+    findings.push(...ofKubeProxy(found, familyWord(NFPROTO[family])));
     const legacy = await orNone(
       findLegacyLeftovers(kernel, family, 'replaced').then((one) => [one]),
     );
