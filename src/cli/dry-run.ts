@@ -13,12 +13,12 @@ import { dryRunOf } from '../kernel/dry-run.ts';
 import type { Kernel } from '../kernel/kernel.ts';
 import { openKernel } from '../kernel/native-kernel.ts';
 import { builtModes, selectMode } from '../modes/index.ts';
-import type { ProxyMode } from '../modes/mode.ts';
+import type { ModeFacts, ProxyMode } from '../modes/mode.ts';
 import type { Family } from '../net/address.ts';
 import { printable } from '../serve/printable.ts';
 import { type DryRun, dryRun } from '../sync/dry-run.ts';
 import { type Finding, worst } from '../tools/preflight/finding.ts';
-import { thisMachine } from '../tools/preflight/machine.ts';
+import { type Machine, thisMachine } from '../tools/preflight/machine.ts';
 import { checkPredecessors, instanceCheck } from '../tools/preflight/predecessors.ts';
 import { checkSettings } from '../tools/preflight/settings.ts';
 import type { ShadowCluster } from '../tools/shadow/cluster.ts';
@@ -50,8 +50,7 @@ export async function runDryRun(config: Config, warnings: readonly string[]): Pr
     } finally {
       await close();
     }
-    const settings = checkSettings(config, choice.mode, thisMachine());
-    for (const line of linesOf('Settings', settings.filter(isOfInterest))) print(line);
+    for (const line of settingsLines(config, choice.mode, thisMachine())) print(line);
     const others = (await checkPredecessors(kernel, [...registry.values()])).filter(
       ({ check }) => check !== instanceCheck,
     );
@@ -110,6 +109,11 @@ function planLines(family: Family, known: number, found: DryRun, verbosity: numb
 /** `elements add` of `elementsAdd`. */
 function wordsOf(kind: string): string {
   return kind.replace(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`);
+}
+
+/** The sysctls that a start would set, or would have to set and cannot. Right ones are left out. */
+export function settingsLines(config: Config, mode: ModeFacts, machine: Machine): string[] {
+  return linesOf('Settings', checkSettings(config, mode, machine).filter(isOfInterest));
 }
 
 function isOfInterest({ level, text }: Finding): boolean {
