@@ -4,6 +4,7 @@
  */
 import type { EndpointKey } from '../net/endpoint-list.ts';
 import { type EndpointChange, mostEjected } from '../state/detection.ts';
+import { grownPart, growthStepMs } from '../state/growth.ts';
 import { type Evidence, patienceMs } from './evidence.ts';
 
 /** Attempts in a row without an answer. With a loss of 10 % that is one in a hundred million. */
@@ -17,8 +18,6 @@ const longestPauseMs = 60_000;
 const forgetMs = 600_000;
 /** It is tried by clients again after this time, whether or not a probe has succeeded. */
 const trialMs = 300_000;
-/** The parts that the share of one that comes back has: 10 %, 20 % … */
-const growthSteps = 10;
 
 /** One endpoint of a pool. */
 export interface Member {
@@ -121,7 +120,8 @@ export class Pool<One extends Member = Member> {
   parts(nowMs: number, growthMs: number): ReadonlyMap<EndpointKey, number> | undefined {
     let parts: Map<EndpointKey, number> | undefined;
     for (const [{ key }, { backMs }] of this.#outages) {
-      const part = backMs === undefined ? 0 : grown(nowMs - backMs, growthMs);
+      const part =
+        backMs === undefined ? 0 : grownPart(Math.floor((nowMs - backMs) / growthStepMs(growthMs)));
       if (part >= 1) continue;
       parts ??= new Map();
       parts.set(key, part);
@@ -190,10 +190,4 @@ export class Pool<One extends Member = Member> {
     if (outMs >= leastMs && evidence.answeredMs >= sinceMs + leastMs) return 'answer';
     return outMs >= trialMs ? 'trial' : undefined;
   }
-}
-
-/** The part of a share at this time after the return. */
-function grown(sinceMs: number, growthMs: number): number {
-  const stepMs = growthMs / (growthSteps - 1);
-  return (1 + Math.floor(sinceMs / stepMs)) / growthSteps;
 }

@@ -6,6 +6,7 @@
 import type { Family } from '../net/address.ts';
 import { EndpointFinder } from '../net/endpoint-finder.ts';
 import type { EndpointKey, EndpointList } from '../net/endpoint-list.ts';
+import { grownPart, growthStepMs, growthSteps } from '../state/growth.ts';
 import { type Forwarding, forwardingId, type Service } from '../state/types.ts';
 import type { Clock } from '../time/clock.ts';
 
@@ -14,9 +15,6 @@ interface SlowStartsOptions {
   /** Shares of the Service (`namespace/name`) have grown. */
   readonly grown: (service: string) => void;
 }
-
-/** The parts that a share has, one after another: 10 %, 20 % … */
-const steps = 10;
 
 /** Of a Service: by family and Forwarding, the step at which each endpoint came. */
 interface Starts {
@@ -58,7 +56,7 @@ export class SlowStarts {
     const now = this.#stepOf(starts.stepMs);
     const parts = new Map<EndpointKey, number>();
     for (const [key, step] of since) {
-      const part = (1 + now - step) / steps;
+      const part = grownPart(now - step);
       if (part < 1) parts.set(key, part);
     }
     return parts.size === 0 ? undefined : parts;
@@ -80,7 +78,7 @@ export class SlowStarts {
       this.forget(key);
       return false;
     }
-    const stepMs = slowStartMs / (steps - 1);
+    const stepMs = growthStepMs(slowStartMs);
     const now = this.#stepOf(stepMs);
     const since = new Map<string, Map<EndpointKey, number>>();
     let isNew = false;
@@ -95,7 +93,7 @@ export class SlowStarts {
       if (last !== undefined) {
         const [had, has] = [findersOf(previous), findersOf(forwarding)];
         for (const [endpoint, step] of last) {
-          if (now - step >= steps - 1) continue;
+          if (now - step >= growthSteps - 1) continue;
           const isIn = (finder: EndpointFinder): boolean => finder.has(endpoint);
           if (had.some(isIn) && has.some(isIn)) own.set(endpoint, step);
         }
