@@ -10,9 +10,9 @@
  * Such an entry is deleted only if its original destination is a frontend of that Service, and its
  * reply source an endpoint that has left the Service while this process ran.
  */
-import type { Conntrack, ConntrackRequest } from '../kernel/conntrack.ts';
+import type { Conntrack, ConntrackDump, ConntrackRequest } from '../kernel/conntrack.ts';
 import { ConntrackEntries } from '../kernel/conntrack-entries.ts';
-import { isAbsence } from '../kernel/errors.ts';
+import { isAbsence, KernelError } from '../kernel/errors.ts';
 import type { Address, Family } from '../net/address.ts';
 import type { Protocol } from '../net/protocol.ts';
 import type { FrontendKey } from '../state/frontend-key.ts';
@@ -20,8 +20,6 @@ import type { Forwarding } from '../state/types.ts';
 import type { ConntrackObserver } from './events.ts';
 import { Frontends } from './frontends.ts';
 import { contradicting, destinationOf, eachEnded, ended, type Judgement } from './policy.ts';
-import { refusal } from './refusal.ts';
-import { wholeDump } from './whole-dump.ts';
 
 /** The part of a clock that is needed here; milliseconds, monotonic. */
 interface ConntrackClock {
@@ -62,6 +60,9 @@ const retryFirstMs = 1000;
 /** Entries judged without a pause, and at most deleted. */
 const chunkEntries = 5000;
 const chunkDeletions = 2000;
+
+/** Attempts at an uninterrupted dump. The result of the last attempt is used as it is. */
+const dumpsMax = 5;
 
 /** The default conntrack zone. Services use no other. */
 const zone = 0;
@@ -329,4 +330,19 @@ function endings({ held, protocol }: Work): Work {
 /** Undefined: none of its connections is ended. */
 function ending(forwarding: Forwarding | undefined): Forwarding | undefined {
   return forwarding?.endings?.kept === undefined ? undefined : forwarding;
+}
+
+async function wholeDump(conntrack: Conntrack, request: ConntrackRequest): Promise<ConntrackDump> {
+  let dump = await conntrack.dump(request);
+  for (let i = 1; i < dumpsMax && !dump.complete; i += 1) dump = await conntrack.dump(request);
+  return dump;
+}
+
+/** The kernel's refusal to delete one of the entries. */
+function refusal(
+  entries: ConntrackEntries,
+  { index, code }: { readonly index: number; readonly code: string },
+): KernelError {
+  const subject = entries.text(index);
+  return new KernelError({ operation: 'conntrack.delete', subject, code, words: 'refused' });
 }
