@@ -279,6 +279,12 @@ Done AddLinks(const Place& place, const Reach& reach) {
   if (!maps) return Failure(maps.error());
   const FileDescriptor cgroup(open(reach.cgroup.c_str(), O_DIRECTORY | O_CLOEXEC));
   if (!cgroup.valid()) return Failure(SystemError::Last("opening " + reach.cgroup));
+  // Programs translate as soon as they are attached: with new maps, they would pass connections
+  // until the settings are there. The version comes last, because it says that all are attached.
+  settings attaching = *desired;
+  attaching.version = 0;
+  auto prepared = WriteSettings(place, *maps, attaching);
+  if (!prepared) return prepared;
   for (const Program& program : ProgramsOf(place.family)) {
     auto added = AddLink(place, program, *maps, cgroup.get());
     if (!added) return added;

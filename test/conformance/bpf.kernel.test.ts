@@ -1,5 +1,5 @@
 /** The programs and their maps in the real kernel, by the connections of this process. */
-import { readdirSync, renameSync, rmSync, statSync } from 'node:fs';
+import { mkdirSync, readdirSync, renameSync, rmdirSync, rmSync, statSync } from 'node:fs';
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { afterAll, it as anyIt, beforeAll, beforeEach, describe, expect } from 'vitest';
@@ -275,6 +275,30 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family) => {
     await apply({ kind: 'bpfMapsAdd', ...pinned(family) });
     await apply({ kind: 'bpfLinksAdd', ...pinned(family) });
     expect(await peerOf(service[family], 80)).not.toContain(service[family]);
+  });
+
+  it('translates by the first program although the last one cannot be attached', async () => {
+    const port = await serve(family);
+    const list = EndpointList.of(family, [{ address: address(loopback[family]).bytes, port }]);
+    await apply(
+      { kind: 'bpfMapsAdd', ...pinned(family) },
+      adding(family, 'endpoints', groupKey(0), groupValue(list, 0)),
+      adding(family, 'frontends', ...clusterIP),
+      leasing(family, 3_600_000),
+    );
+    // A folder has the name of the last pin.
+    const last = join(place.directory, family === 'IPv4' ? 'mapped_peer4' : 'peer6');
+    mkdirSync(last);
+    try {
+      const result = await kernel.apply(batch({ kind: 'bpfLinksAdd', ...pinned(family) }));
+      expect(result).toMatchObject({ failures: [{ code: 'EEXIST' }] });
+      const peer = family === 'IPv4' ? `${service.IPv4} 80` : `${loopback.IPv6} ${port}`;
+      expect(await peerOf(service[family], 80)).toBe(peer);
+    } finally {
+      rmdirSync(last);
+    }
+    const { records } = await kernel.dump({ kind: 'bpfStateGet', ...pinned(family) });
+    expect(records).toMatchObject([{ links: BPFState.incomplete }]);
   });
 
   it('removes the pins of another version, and not those of the other family', async () => {
