@@ -2,7 +2,7 @@
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { processStatus } from '../lab/process-status.ts';
-import { converged, patienceMs } from './checks.ts';
+import { atRest, converged, patienceMs } from './checks.ts';
 import { Cluster } from './cluster.ts';
 import type { Frontends } from './life.ts';
 import type { Form, Program } from './program.ts';
@@ -46,7 +46,8 @@ export interface SoakResult {
 
 /**
  * Changes a cluster at a rate for a time, takes samples, and reads the kernel at the end. Rejects
- * when the program ends or logs an error, or the kernel is not what the objects ask for.
+ * when the program ends or logs an error, or the kernel is not what the objects ask for, or holds
+ * what no packet can reach.
  */
 export async function soak(options: SoakOptions): Promise<SoakResult> {
   const cluster = await Cluster.make({ ...options, random: new Random(options.seed) });
@@ -62,6 +63,8 @@ export async function soak(options: SoakOptions): Promise<SoakResult> {
     const endMs = performance.now();
     await converged(cluster, options.mode);
     const settledMs = performance.now() - endMs;
+    // Nothing is left that no packet can reach.
+    await atRest(cluster, options.mode, program);
     const seconds = (endMs - startMs) / 1000;
     if (program.complaints.length > 0) throw new Error(program.complaints.join('\n'));
     return { samples, changes, seconds, settledMs, grown: grownOf(samples) };

@@ -125,6 +125,17 @@ class StoryRun {
       await this.#lab.node.run(['ip', 'addr', command, `${IPv4}/32`, 'dev', 'lo']);
       // Until the kernel has looked for duplicates, even there, no program may listen at it.
       await this.#lab.node.run(['ip', 'addr', command, `${IPv6}/128`, 'dev', 'lo', 'nodad']);
+      if (command === 'add') await this.#hasLocalRoute(IPv6);
+    }
+  }
+
+  /** A thread of the kernel adds the route of a new IPv6 address (addrconf_dad_work), perhaps later. */
+  async #hasLocalRoute(address: string): Promise<void> {
+    const show = ['ip', '-6', 'route', 'show', 'table', 'local', address];
+    const endMs = performance.now() + paced(30_000);
+    while ((await this.#lab.node.run(show)).trim() === '') {
+      if (performance.now() > endMs) throw new Error(`no local route to ${address}`);
+      await sleep(5);
     }
   }
 

