@@ -129,7 +129,7 @@ class StoryRun {
     }
   }
 
-  /** A thread of the kernel adds the route of a new IPv6 address (addrconf_dad_work), perhaps later. */
+  /** A thread of the kernel adds it (addrconf_dad_work), perhaps a moment after the address. */
   async #hasLocalRoute(address: string): Promise<void> {
     const show = ['ip', '-6', 'route', 'show', 'table', 'local', address];
     const endMs = performance.now() + paced(30_000);
