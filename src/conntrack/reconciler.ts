@@ -218,7 +218,7 @@ export class ConntrackReconciler {
     const judgement: Judgement = {
       held,
       suspects: frontends.due,
-      spared: work.graceMs > 0 ? frontends.fresh : new Map(),
+      spared: frontends.fresh,
       nodePortAddresses: () => this.#acceptingAddresses(),
       untranslated,
     };
@@ -302,28 +302,31 @@ export class ConntrackReconciler {
 function newWork(protocol: Protocol, untranslated: Judgement['untranslated']): Work {
   const frontends = new Frontends();
   return {
-    ...{ protocol, frontends, untranslated },
+    protocol,
+    frontends,
+    untranslated,
     held: frontends.held,
     // Answered TCP connections are left alone.
     state: protocol === 'TCP' ? 'unanswered' : 'any',
     graceMs: graceMs[protocol],
     narrowDumpsMax: 1,
     select: contradicting,
-    ...{ dueMs: undefined, restUntilMs: 0, failures: 0 },
+    dueMs: undefined,
+    restUntilMs: 0,
+    failures: 0,
   };
 }
 
 /** Ends connections of Services that ask for it; it costs nothing for others. */
 function endings({ held, protocol }: Work): Work {
   return {
-    ...{ protocol, held },
+    ...newWork(protocol, 'right'),
+    held,
     state: 'any',
     frontends: new Frontends(eachEnded),
     graceMs: 0,
     narrowDumpsMax: 8,
     select: ended,
-    untranslated: 'right',
-    ...{ dueMs: undefined, restUntilMs: 0, failures: 0 },
   };
 }
 
