@@ -7,7 +7,14 @@ import type { ApplyResult, Kernel, TableName } from '../kernel/kernel.ts';
 import type { Family } from '../net/address.ts';
 import type { Forwarding } from '../state/types.ts';
 import { inTurns, type Pause } from '../time/pacer.ts';
-import { type Backend, type Counts, noCounts, type RepairPart, type Types } from './backend.ts';
+import {
+  type Backend,
+  type Counts,
+  type EndOfRepair,
+  noCounts,
+  type RepairPart,
+  type Types,
+} from './backend.ts';
 import { BoundForwardings } from './bound-forwardings.ts';
 import { FrontendChanges } from './changes.ts';
 import type {
@@ -396,12 +403,7 @@ export class ModePlanner<T extends Types> implements Planner {
     return {
       drift,
       compare: (desired) => this.#compare(comparison, desired),
-      finish: async (slice) => {
-        const { uncounted } = await this.#finish(comparison, slice);
-        await end?.(this.#part(comparison, uncounted, slice));
-        this.#drop(comparison);
-        return uncounted;
-      },
+      finish: (slice) => this.#finish(comparison, end, slice),
     };
   }
 
@@ -444,7 +446,11 @@ export class ModePlanner<T extends Types> implements Planner {
     drift[fault] += 1;
   }
 
-  async #finish(comparison: Comparison<T>, pause: Pause): Promise<ReadComparison<T>> {
+  async #finish(
+    comparison: Comparison<T>,
+    end: EndOfRepair<T> | undefined,
+    pause: Pause,
+  ): Promise<Drift> {
     const current = this.#current(comparison);
     const { found, touched, uncounted: drift } = current;
     this.#isRepairWaiting = true;
@@ -454,7 +460,9 @@ export class ModePlanner<T extends Types> implements Planner {
       this.#writer.frontend({ from: 'kernel', owner: '', before: held, after, drift });
     });
     await this.#pruneShared(current, drift, pause);
-    return current;
+    await end?.(this.#part(comparison, drift, pause));
+    this.#drop(comparison);
+    return drift;
   }
 
   #drop(comparison: Comparison<T>): void {
