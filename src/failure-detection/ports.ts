@@ -141,7 +141,7 @@ export class FollowedPorts {
       else this.#leave(port.namespace, member.followed);
     }
     for (const list of lists) this.#joinSome(port, list, members);
-    const onlyLocal = isOne ? 0 : countMissing(finders[0]!, local);
+    const onlyLocal = isOne ? 0 : finders[0]!.missing(local).length;
     port.members = members;
     port.pools = pools;
     port.leftOut = cluster.length + onlyLocal - members.size;
@@ -192,10 +192,4 @@ export class FollowedPorts {
     followed.users -= 1;
     if (followed.users === 0) this.#followed[followed.family].delete(followed.id);
   }
-}
-
-function countMissing(finder: EndpointFinder, list: EndpointList): number {
-  let count = 0;
-  for (let i = 0; i < list.length; i += 1) if (finder.indexOf(list, i) < 0) count += 1;
-  return count;
 }

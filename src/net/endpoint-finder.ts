@@ -38,6 +38,13 @@ export class EndpointFinder {
     return this.#index.indexOf(other, index);
   }
 
+  /** The indexes of the endpoints of `other`, of one family, that this list does not have. */
+  missing(other: EndpointList): number[] {
+    const indexes: number[] = [];
+    for (let i = 0; i < other.length; i += 1) if (this.indexOf(other, i) < 0) indexes.push(i);
+    return indexes;
+  }
+
   /** Whether the list has the endpoint with this key, of its family. */
   has(key: EndpointKey): boolean {
     this.#index ??= new Index(this.#list);

@@ -40,11 +40,7 @@ export function endedBy(
 ): ReadonlySet<EndpointKey> | undefined {
   const [before, after] = [previous?.endings?.kept, next?.endings?.kept];
   if (before === undefined || after === undefined || before.equals(after)) return undefined;
-  const finder = new EndpointFinder(after);
-  const lost = new Set<EndpointKey>();
-  for (let i = 0; i < before.length; i += 1) {
-    if (finder.indexOf(before, i) < 0) lost.add(before.key(i));
-  }
+  const lost = new Set(new EndpointFinder(after).missing(before).map((i) => before.key(i)));
   return lost.size === 0 ? undefined : lost;
 }
 

@@ -114,21 +114,14 @@ function departed(
   const isSame = port.listed.equals(listed);
   if (isSame && port.left.length === 0) return port;
   const here = new EndpointFinder(listed);
-  const since = isSame ? [] : indexesOf(port.listed, (i) => here.indexOf(port.listed, i) < 0);
+  const since = isSame ? [] : here.missing(port.listed);
   const newest = since.slice(Math.max(0, since.length - most));
-  const before = indexesOf(port.left, (i) => {
-    return port.leftAtMs[i]! > sinceMs && (isSame || here.indexOf(port.left, i) < 0);
-  });
+  const absent = isSame ? [...port.leftAtMs.keys()] : here.missing(port.left);
+  const before = absent.filter((i) => port.leftAtMs[i]! > sinceMs);
   const oldest = before.slice(Math.max(0, before.length + newest.length - most));
   const left = joined(picked(port.left, oldest), picked(port.listed, newest));
   const leftAtMs = [...oldest.map((i) => port.leftAtMs[i]!), ...newest.map(() => now)];
   return { listed, left, leftAtMs };
-}
-
-function indexesOf(list: EndpointList, isOne: (index: number) => boolean): number[] {
-  const indexes: number[] = [];
-  for (let i = 0; i < list.length; i += 1) if (isOne(i)) indexes.push(i);
-  return indexes;
 }
 
 function picked(list: EndpointList, indexes: readonly number[]): EndpointList {
