@@ -47,7 +47,7 @@ export interface SoakResult {
 /**
  * Changes a cluster at a rate for a time, takes samples, and reads the kernel at the end. Rejects
  * when the program ends or logs an error, or the kernel is not what the objects ask for, or holds
- * what no packet can reach.
+ * more or less than after a new start.
  */
 export async function soak(options: SoakOptions): Promise<SoakResult> {
   const cluster = await Cluster.make({ ...options, random: new Random(options.seed) });
@@ -63,10 +63,14 @@ export async function soak(options: SoakOptions): Promise<SoakResult> {
     const endMs = performance.now();
     await converged(cluster, options.mode);
     const settledMs = performance.now() - endMs;
-    // Nothing is left that no packet can reach.
-    await atRest(cluster, options.mode, program);
+    // Nothing is left that no packet can reach, nor anything else that a new start does not make.
+    const { lines } = await atRest(cluster, options.mode, program);
     const seconds = (endMs - startMs) / 1000;
     if (program.complaints.length > 0) throw new Error(program.complaints.join('\n'));
+    const fresh = await linesOfNewStart(cluster, program, options.mode);
+    if (lines.length !== fresh) {
+      throw new Error(`${lines.length} lines are in the kernel, and ${fresh} after a new start`);
+    }
     return { samples, changes, seconds, settledMs, grown: grownOf(samples) };
   } catch (error) {
     throw new Error(`seed ${options.seed}: ${(error as Error).message}`);
@@ -74,6 +78,20 @@ export async function soak(options: SoakOptions): Promise<SoakResult> {
     over.abort();
     await program.kill();
     await cluster.close();
+  }
+}
+
+/** Replaces the program and all that it has put into the kernel. Returns the lines of the next. */
+async function linesOfNewStart(cluster: Cluster, program: Program, mode: Mode): Promise<number> {
+  await program.kill();
+  await cluster.lab.node.run(['nft', 'flush', 'ruleset']);
+  const next = cluster.start();
+  try {
+    await next.started(patienceMs);
+    await converged(cluster, mode);
+    return (await atRest(cluster, mode, next)).lines.length;
+  } finally {
+    await next.kill();
   }
 }
 

@@ -56,7 +56,7 @@ export function soakCase(mode: Mode, services: number, form: Form = 'source'): v
       const { changes, grown } = await soak({ mode, seed: freshSeed(), ...load, form });
       expect(changes).toBeGreaterThan(100);
       // In so short a time memory says nothing, and Services that happen to have fewer endpoints
-      // need more lines for each. What is left in the kernel was looked for at the end.
+      // need more lines for each. At the end the kernel had as many as after a new start.
       const says = (name: string) => !/^(rssMB|linesForEachWanted):/.test(name);
       expect(grown.filter(says)).toEqual([]);
     },
