@@ -56,7 +56,7 @@ export class Frontends {
       if (holder !== undefined && isSamePort(holder, previous)) this.#held.delete(key);
     }
     for (const key of after) this.#held.set(key, next!);
-    this.#each(previous, next, (key, lost) => this.#suspect(key, lost));
+    this.#each(previous, next, (key, lost) => this.suspect(key, lost));
   }
 
   /** A start brings all Forwardings in this way: their frontends may have older entries. */
@@ -64,7 +64,7 @@ export class Frontends {
     for (const frontend of next.frontends) {
       const key = frontendKey(frontend);
       this.#held.set(key, next);
-      this.#suspect(key, noEndpoints);
+      this.suspect(key, noEndpoints);
     }
   }
 
@@ -72,7 +72,7 @@ export class Frontends {
    * All node ports are suspect: clients may have sent to an address before it accepted node ports.
    */
   suspectNodePorts(): void {
-    for (const key of this.#held.keys()) if (isNodePortKey(key)) this.#suspect(key, noEndpoints);
+    for (const key of this.#held.keys()) if (isNodePortKey(key)) this.suspect(key, noEndpoints);
   }
 
   /** Makes what is fresh due, unless something is due already. */
@@ -88,7 +88,8 @@ export class Frontends {
     this.#due = new Map();
   }
 
-  #suspect(key: FrontendKey, lost: ReadonlySet<EndpointKey>): void {
+  /** Entries of the frontend are to be examined, those to these endpoints above all. */
+  suspect(key: FrontendKey, lost: ReadonlySet<EndpointKey>): void {
     const known = this.#fresh.get(key) ?? noEndpoints;
     if (known.size === 0) {
       this.#fresh.set(key, lost);

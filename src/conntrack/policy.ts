@@ -30,7 +30,7 @@ import { EndpointFinder } from '../net/endpoint-finder.ts';
 import type { EndpointKey, EndpointList } from '../net/endpoint-list.ts';
 import { endedBy } from '../state/endings.ts';
 import { type FrontendKey, frontendKey, nodePortKey } from '../state/frontend-key.ts';
-import type { Forwarding } from '../state/types.ts';
+import type { Forwarding, Frontend } from '../state/types.ts';
 
 const noKeys: readonly FrontendKey[] = [];
 
@@ -116,6 +116,24 @@ export const eachEnded: typeof eachSuspect = (previous, next, suspect) => {
   for (const key of frontendKeys(next)) if (had.has(key)) suspect(key, lost);
 };
 
+/**
+ * As `eachSuspect`, for connections that are being made: the frontends of a Service, each with the
+ * endpoints that the change leaves out because they do not answer. A client that tries one of them
+ * repeats its first packet, and that is to meet another.
+ */
+export const eachAbandoned: typeof eachSuspect = (previous, next, suspect) => {
+  const after = next?.deal?.leftOut;
+  if (after === undefined) return;
+  const before = previous?.deal?.leftOut;
+  const newly = (pool: Frontend['pool']): ReadonlySet<EndpointKey> => {
+    return new Set([...after[pool]].filter((endpoint) => !before?.[pool].has(endpoint)));
+  };
+  const lost = { cluster: newly('cluster'), local: newly('local') };
+  for (const frontend of next!.frontends) {
+    if (lost[frontend.pool].size > 0) suspect(frontendKey(frontend), lost[frontend.pool]);
+  }
+};
+
 /** For frontends that lost no endpoint, which at the start are all. */
 export const noEndpoints: ReadonlySet<EndpointKey> = new Set();
 
@@ -179,10 +197,17 @@ export function ended(entries: ConntrackEntries, judgement: Judgement): Conntrac
   return entries.filter((index) => filter.isEnded(entries, index));
 }
 
+/** Those of the entries that nothing has answered, to endpoints that are left out for that. */
+export function abandoned(entries: ConntrackEntries, judgement: Judgement): ConntrackEntries {
+  const filter = new EntryFilter(judgement);
+  return entries.filter((index) => filter.isAbandoned(entries, index));
+}
+
 /** Judges entries at one moment, and remembers what is expensive to find out. */
 class EntryFilter {
   readonly #judgement: Judgement;
   readonly #right = new Map<Forwarding, Set<EndpointKey>>();
+  readonly #pools = new Map<Forwarding, ReadonlyMap<FrontendKey, Frontend['pool']>>();
   #nodePortAddresses: Set<string> | undefined;
 
   constructor(judgement: Judgement) {
@@ -215,6 +240,29 @@ class EntryFilter {
       return !this.#keptBy(holder, kept).has(replySource);
     }
     return false;
+  }
+
+  /** The Service that holds the frontend has left the endpoint out, and it still is. */
+  isAbandoned(entries: ConntrackEntries, index: number): boolean {
+    const { held, suspects } = this.#judgement;
+    const replySource = entries.key(index, 'replySource');
+    for (const key of this.#frontendsOf(entries, index)) {
+      const holder = held.get(key);
+      if (holder === undefined) continue;
+      if (!suspects.get(key)?.has(replySource)) return false;
+      const pool = this.#poolsOf(holder).get(key);
+      return pool !== undefined && holder.deal?.leftOut?.[pool].has(replySource) === true;
+    }
+    return false;
+  }
+
+  #poolsOf(holder: Forwarding): ReadonlyMap<FrontendKey, Frontend['pool']> {
+    let pools = this.#pools.get(holder);
+    if (pools === undefined) {
+      pools = new Map(holder.frontends.map((one) => [frontendKey(one), one.pool]));
+      this.#pools.set(holder, pools);
+    }
+    return pools;
   }
 
   #keptBy(holder: Forwarding, kept: EndpointList): Set<EndpointKey> {

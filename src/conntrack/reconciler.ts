@@ -9,6 +9,9 @@
  * another endpoint, which knows nothing of it, and resets it; or refuse it by a reset themselves.
  * Such an entry is deleted only if its original destination is a frontend of that Service, and its
  * reply source an endpoint that has left the Service while this process ran.
+ *
+ * Connections that are being made to an endpoint which failure detection leaves out get another
+ * one: their entries are deleted, and the client repeats its first packet.
  */
 import type { Conntrack, ConntrackDump, ConntrackRequest } from '../kernel/conntrack.ts';
 import { ConntrackEntries } from '../kernel/conntrack-entries.ts';
@@ -19,7 +22,15 @@ import type { FrontendKey } from '../state/frontend-key.ts';
 import type { Forwarding } from '../state/types.ts';
 import type { ConntrackObserver } from './events.ts';
 import { Frontends } from './frontends.ts';
-import { contradicting, destinationOf, eachEnded, ended, type Judgement } from './policy.ts';
+import {
+  abandoned,
+  contradicting,
+  destinationOf,
+  eachAbandoned,
+  eachEnded,
+  ended,
+  type Judgement,
+} from './policy.ts';
 
 /** The part of a clock that is needed here; milliseconds, monotonic. */
 interface ConntrackClock {
@@ -97,6 +108,8 @@ export class ConntrackReconciler {
   readonly #work: Readonly<Record<Protocol, Work>>;
   /** Ends connections. */
   readonly #endings: Work;
+  /** Frees connections that are being made to endpoints which do not answer. */
+  readonly #rescues: Work;
   readonly #all: readonly Work[];
   #nodePortAddresses: readonly Address[] | 'all' = [];
   /** True while the kernel may hold changes that were not reported yet. */
@@ -113,7 +126,9 @@ export class ConntrackReconciler {
     const work = (protocol: Protocol): Work => newWork(protocol, untranslated);
     this.#work = { UDP: work('UDP'), SCTP: work('SCTP'), TCP: work('TCP') };
     this.#endings = endings(this.#work.TCP);
-    this.#all = [...protocols.map((protocol) => this.#work[protocol]), this.#endings];
+    this.#rescues = rescues(this.#work.TCP);
+    const ordered = protocols.map((protocol) => this.#work[protocol]);
+    this.#all = [...ordered, this.#endings, this.#rescues];
   }
 
   /** Batches will be sent: nothing is judged until `upToDate`. */
@@ -128,6 +143,8 @@ export class ConntrackReconciler {
     this.#work[servicePort.protocol].frontends.changed(previous, next);
     const [before, after] = [ending(previous), ending(next)];
     if (before !== undefined || after !== undefined) this.#endings.frontends.changed(before, after);
+    if (servicePort.protocol !== 'TCP') return;
+    eachAbandoned(previous, next, (key, lost) => this.#rescues.frontends.suspect(key, lost));
   }
 
   /** Notes that all reported changes are in force, and which addresses accept node ports. */
@@ -327,6 +344,18 @@ function endings({ held, protocol }: Work): Work {
     graceMs: 0,
     narrowDumpsMax: 8,
     select: ended,
+  };
+}
+
+/** Frees connections from endpoints that are left out; it costs nothing for others. */
+function rescues({ held, protocol }: Work): Work {
+  return {
+    ...newWork(protocol, 'right'),
+    held,
+    state: 'unanswered',
+    graceMs: 0,
+    narrowDumpsMax: 8,
+    select: abandoned,
   };
 }
 

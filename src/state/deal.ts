@@ -69,6 +69,11 @@ export interface Deal extends Pools {
    * be once the kernel has answered that it can.
    */
   readonly because: string | undefined;
+  /**
+   * Endpoints of each pool without a slot because they do not answer; undefined: none. Deals with
+   * the same slots are the same, whatever is here: who had no slot before loses none.
+   */
+  readonly leftOut?: Readonly<Record<keyof Pools, ReadonlySet<EndpointKey>>> | undefined;
 }
 
 /** The endpoints of a Forwarding whose share grows, with the part that they have at present. */
@@ -118,22 +123,44 @@ export function* dealInSteps(
   const balance = isDone ? (asked ?? 'random') : 'random';
   const areIgnored = hasWeights && balance === 'random' && !canWeigh(here);
   const isTable = balance === 'maglev' && (here?.usesTables ?? true);
-  const slots = function* (list: EndpointList): Generator<undefined, EndpointList> {
+  const slots = function* (
+    list: EndpointList,
+    leftOut: Set<EndpointKey>,
+  ): Generator<undefined, EndpointList> {
     if (list.length < 2) return list;
+    const healthy = areIgnored ? undefined : healthIn(list, health, maxEjected);
     const own = areIgnored
       ? yield* weightsInSteps(list, undefined, [])
-      : yield* weightsInSteps(list, weights, [starting, healthIn(list, health, maxEjected)]);
+      : yield* weightsInSteps(list, weights, [starting, healthy]);
+    noteLeftOut(list, own, healthy, leftOut);
     if (isTable) return yield* hashTableInSteps(list, own, slotsMax);
     const counts = starting === undefined && health === undefined ? slotCounts : steadyCounts;
     const each = counts(own, slotsMax);
     yield;
     return spread(list, each);
   };
-  const cluster = yield* slots(pools.cluster);
-  const local = pools.local === pools.cluster ? cluster : yield* slots(pools.local);
+  const [out, localOut] = [new Set<EndpointKey>(), new Set<EndpointKey>()];
+  const isOne = pools.local === pools.cluster;
+  const cluster = yield* slots(pools.cluster, out);
+  const local = isOne ? cluster : yield* slots(pools.local, localOut);
   const isPlain = cluster === pools.cluster && local === pools.local;
   if (asked === undefined && isPlain && !areIgnored) return undefined;
-  return { asked, balance, because, cluster, local };
+  const isAny = out.size > 0 || localOut.size > 0;
+  const leftOut = isAny ? { cluster: out, local: isOne ? out : localOut } : undefined;
+  return { asked, balance, because, cluster, local, leftOut };
+}
+
+function noteLeftOut(
+  list: EndpointList,
+  weights: readonly number[],
+  parts: ReadonlyMap<EndpointKey, number> | undefined,
+  leftOut: Set<EndpointKey>,
+): void {
+  if (parts === undefined) return;
+  for (let i = 0; i < list.length; i += 1) {
+    const key = list.key(i);
+    if (weights[i] === 0 && parts.get(key) === 0) leftOut.add(key);
+  }
 }
 
 /** Whether weights count without another balance. */

@@ -5,6 +5,7 @@ import { createLab, type Lab } from '../lab/lab.ts';
 import {
   halfStays,
   isObserved,
+  laterByAnother,
   leavesAndReturns,
   longestMs,
   prepare,
@@ -30,6 +31,14 @@ describe.each<ModeName>(['nftables', 'iptables', 'userspace'])('in mode %s', (mo
     async () => {
       await leavesAndReturns(await Watched.start(lab, mode, { [detection]: 'eject' }));
     },
+    longestMs,
+  );
+});
+
+describe.each<ModeName>(['nftables', 'iptables'])('in mode %s', (mode) => {
+  test(
+    'clients that try an endpoint when it is left out reach another one',
+    async () => laterByAnother(lab, mode, { [detection]: 'eject' }),
     longestMs,
   );
 });

@@ -68,7 +68,13 @@ export class Watched {
     {
       connectTime,
       from = 'client',
-    }: { connectTime?: ConnectTimePaths; from?: 'client' | 'pod-b' } = {},
+      timeoutMs = 1000,
+    }: {
+      readonly connectTime?: ConnectTimePaths;
+      readonly from?: 'client' | 'pod-b';
+      /** When clients give up, on a machine as fast as usual. */
+      readonly timeoutMs?: number;
+    } = {},
   ): Promise<Watched> {
     const lines: LogLine[] = [];
     const log = (line: LogLine) => void lines.push(line);
@@ -76,7 +82,7 @@ export class Watched {
     const asked = connectTime ? { ...settings, connectTime: 'all' as const } : settings;
     const running = await proxy.start(lab.node, asked, [...BASELINE, ...service(annotations)]);
     const to = { address: vip.IPv4, port: 80 };
-    const how = { perSecond: 60 / paced(1), timeoutMs: paced(1000) };
+    const how = { perSecond: 60 / paced(1), timeoutMs: paced(timeoutMs) };
     const caller = new Caller(lab.actors[from].pid, { ...to, ...how });
     const watched = new Watched(lab, running, lines, caller);
     onTestFinished(async () => {
@@ -140,6 +146,33 @@ export async function leavesAndReturns(watched: Watched): Promise<void> {
   await watched.until('serves', () =>
     watched.caller.calls.slice(-200).some(({ by }) => by === lost),
   );
+}
+
+/** More than the seconds after which a client repeats its first packet until another answers. */
+const patientMs = 10_000;
+
+/**
+ * An endpoint goes silent. Clients that wait get another one when it is left out, also those that
+ * had begun before.
+ */
+export async function laterByAnother(
+  lab: Lab,
+  mode: ModeName,
+  annotations: Record<string, string>,
+): Promise<void> {
+  const watched = await Watched.start(lab, mode, annotations, { timeoutMs: patientMs });
+  const { caller } = watched;
+  const silentMs = monotonicMs();
+  await watched.silence(hosts[1]!);
+  await watched.until('ejected', () => watched.told(ejected).length === 1);
+  const ejectedMs = monotonicMs();
+  // Those that began before have failed by the time at which one is over that began then.
+  await watched.until('all are over', () => {
+    return caller.since(ejectedMs + paced(patientMs)).length > 0;
+  });
+  const before = caller.since(silentMs).filter(({ startedMs }) => startedMs < ejectedMs);
+  expect(before.some(({ tookMs }) => tookMs >= 900)).toBe(true);
+  expect(caller.since(silentMs).filter(({ by }) => by === undefined)).toEqual([]);
 }
 
 /** Where all endpoints go silent, all stay in; where most do, half of them stay. */

@@ -1,7 +1,15 @@
 /** Endpoints that stop answering in mode ipvs. */
 import { afterAll, beforeAll, test } from 'vitest';
 import { createLab, type Lab } from '../lab/lab.ts';
-import { leavesAndReturns, longestMs, prepare, Watched } from './failure-detection.ts';
+import {
+  laterByAnother,
+  leavesAndReturns,
+  longestMs,
+  prepare,
+  Watched,
+} from './failure-detection.ts';
+
+const eject = { 'fairlead.io/failure-detection': 'eject' };
 
 let lab: Lab;
 let end: () => void;
@@ -17,8 +25,13 @@ afterAll(async () => {
 test(
   'an endpoint that answers nothing is left out by its weight, and comes back',
   async () => {
-    const eject = { 'fairlead.io/failure-detection': 'eject' };
     await leavesAndReturns(await Watched.start(lab, 'ipvs', eject));
   },
+  longestMs,
+);
+
+test(
+  'clients that try an endpoint when it is left out reach another one',
+  async () => laterByAnother(lab, 'ipvs', eject),
   longestMs,
 );

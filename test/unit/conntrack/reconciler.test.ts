@@ -229,6 +229,64 @@ describe('conntrack cleanup for TCP', () => {
   });
 });
 
+describe('conntrack cleanup for an endpoint that failure detection leaves out', () => {
+  const to = '10.96.0.10:53';
+  const of = { protocol: 'TCP', from: '172.16.0.9:4001', to } as const;
+  const both = dns(['10.244.0.1', '10.244.0.2'], { protocol: 'TCP' });
+  const without: Forwarding = {
+    ...both,
+    deal: {
+      ...{ asked: undefined, balance: 'random', because: undefined, local: both.local },
+      cluster: both.cluster.picked(Uint32Array.of(0)),
+      leftOut: { cluster: new Set([both.cluster.key(1)]), local: new Set() },
+    },
+  };
+  const tried = { ...of, answeredBy: '10.244.0.2:5353', answered: false };
+
+  beforeEach(async () => {
+    world.sync(undefined, both);
+    await world.clock.pass(1000);
+  });
+
+  it('frees those that it has not answered immediately, and no others', async () => {
+    const stays = [
+      { ...tried, from: '172.16.0.9:4002', answered: true },
+      { ...tried, from: '172.16.0.9:4003', answeredBy: '10.244.0.1:5353' },
+      { ...tried, from: '172.16.0.9:4004', to: '10.96.0.11:53' },
+    ];
+    world.conntrack.add(tried, ...stays);
+    world.sync(both, without);
+    await world.clock.pass(0);
+    expect(world.deletions).toEqual([
+      'TCP 172.16.0.9:4001 > 10.96.0.10:53, reply 10.244.0.2:5353 > 172.16.0.9:4001',
+    ]);
+    expect(world.conntrack.dumps.at(-1)).toMatchObject({ state: 'unanswered' });
+  });
+
+  it('frees nothing once the endpoint gets connections again', async () => {
+    world.sync(both, without);
+    await world.clock.pass(0);
+    world.conntrack.add(tried);
+    const dumps = world.conntrack.dumps.length;
+    world.sync(without, both);
+    await world.clock.pass(10_000);
+    expect(world.deletions).toEqual([]);
+    expect(world.conntrack.dumps).toHaveLength(dumps);
+  });
+
+  it('spares one that comes back while the table is read', async () => {
+    world.conntrack.add(tried);
+    world.conntrack.before = (operation) => {
+      if (operation !== 'dump') return;
+      world.conntrack.before = () => {};
+      world.sync(without, both);
+    };
+    world.sync(both, without);
+    await world.clock.pass(10_000);
+    expect(world.deletions).toEqual([]);
+  });
+});
+
 describe('changes during a conntrack cleanup', () => {
   it('delay it: an entry may lead to what is in force, but not reported yet', async () => {
     world.sync(undefined, one);

@@ -2,7 +2,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { hashSeed } from '../../../src/kernel/nft/rule.ts';
-import type { EndpointList } from '../../../src/net/endpoint-list.ts';
+import type { EndpointKey, EndpointList } from '../../../src/net/endpoint-list.ts';
 import { noLimits } from '../../../src/state/budget.ts';
 import {
   type Balance,
@@ -37,6 +37,8 @@ const everywhere = Number.POSITIVE_INFINITY;
 const weights = fc.array(fc.nat(65_535), { minLength: 1, maxLength: 60 });
 const positive = weights.filter((all) => all.some((weight) => weight > 0));
 
+const keysOf = (list: EndpointList): EndpointKey[] =>
+  Array.from({ length: list.length }, (_, i) => list.key(i));
 const sum = (numbers: readonly number[]): number => numbers.reduce((a, b) => a + b, 0);
 const upTo = (count: number): number[] => Array.from({ length: count }, (_, i) => i + 1);
 
@@ -432,6 +434,8 @@ describe('endpoints that do not answer', () => {
             const asks = upTo(whole.length).filter((i) => health.has(whole.key(i - 1))).length;
             const most = Math.min(Math.floor((whole.length * percent) / 100), whole.length - 1);
             expect(without).toBe(Math.min(asks, most));
+            const leftOut = keysOf(whole).filter((_, i) => counts[i] === 0);
+            expect(new Set(deal?.leftOut?.[one])).toEqual(new Set(leftOut));
           }
         },
       ),
