@@ -1,7 +1,7 @@
 /**
  * `npm run bench` runs all benchmarks, `npm run bench -- boundary load` some. One question a file.
- * With `--whole`, those that would take long measure all of their cases; `--hour` is the same word
- * for `failures`.
+ * With `--whole`, those that would take long measure all of their cases; `--minutes` says how long
+ * the chaos of `failures` takes.
  */
 import { parseArgs } from 'node:util';
 import { affinity } from './affinity.ts';
@@ -34,6 +34,13 @@ import { tenant } from './tenant.ts';
 import { turns } from './turns.ts';
 import { waits } from './waits.ts';
 
+const { values, positionals: asked } = parseArgs({
+  options: {
+    whole: { type: 'boolean', default: false },
+    minutes: { type: 'string', default: '1' },
+  },
+  allowPositionals: true,
+});
 const questions: Readonly<Record<string, (extent: Extent) => Promise<string>>> = {
   boundary,
   load,
@@ -60,23 +67,16 @@ const questions: Readonly<Record<string, (extent: Extent) => Promise<string>>> =
   turns,
   waits,
   hostile,
-  failures,
+  failures: () => failures(Number(values.minutes)),
   probes,
   ask: askQuestion,
 };
 
-const { values, positionals: asked } = parseArgs({
-  options: {
-    whole: { type: 'boolean', default: false },
-    hour: { type: 'boolean', default: false },
-  },
-  allowPositionals: true,
-});
 for (const name of asked.length > 0 ? asked : Object.keys(questions)) {
   const question = questions[name];
   if (question === undefined) {
     console.error(`bench: no question ${name}; there are: ${Object.keys(questions).join(', ')}`);
     process.exit(1);
   }
-  console.log(`\n${await question(values.whole || values.hour ? 'whole' : 'usual')}`);
+  console.log(`\n${await question(values.whole ? 'whole' : 'usual')}`);
 }

@@ -25,11 +25,16 @@ export function buildTraffic(): string {
   return built('traffic');
 }
 
+/** Links two namespaces, with loss and delay: see `link.cc`. */
+export function buildLink(): string {
+  return built('link');
+}
+
 /**
  * The path of the binary. Its name has the hash of its sources, so that a machine without a
  * compiler can use a file that another one has built.
  */
-function built(name: 'probe' | 'load' | 'traffic'): string {
+function built(name: 'probe' | 'load' | 'traffic' | 'link'): string {
   const hash = createHash('sha256').update(FLAGS.join(' '));
   for (const file of readdirSync(SOURCE_DIRECTORY).sort()) {
     if (/\.(cc|h)$/.test(file)) hash.update(readFileSync(path.join(SOURCE_DIRECTORY, file)));
@@ -45,5 +50,5 @@ function built(name: 'probe' | 'load' | 'traffic'): string {
 }
 
 if (import.meta.main) {
-  process.stdout.write(`${[buildProbe(), buildLoad(), buildTraffic()].join('\n')}\n`);
+  process.stdout.write(`${[buildProbe(), buildLoad(), buildTraffic(), buildLink()].join('\n')}\n`);
 }
