@@ -1,6 +1,6 @@
 /**
- * Lives in which frontends change hands and shares of endpoints grow, for a fake kernel or a real
- * one.
+ * Lives in which frontends change hands, shares of endpoints grow, and endpoints that do not answer
+ * are left out, for a fake kernel or a real one.
  */
 import fc from 'fast-check';
 import { expect } from 'vitest';
@@ -9,6 +9,7 @@ import { iptablesMode } from '../../../src/modes/iptables/mode.ts';
 import { ipvsMode } from '../../../src/modes/ipvs/mode.ts';
 import type { Environment, Planner, ProxyMode } from '../../../src/modes/mode.ts';
 import { nftablesMode } from '../../../src/modes/nftables/mode.ts';
+import { type EndpointKey, endpointKey } from '../../../src/net/endpoint-list.ts';
 import { type Balance, balances, type DealingHere } from '../../../src/state/deal.ts';
 import type { EndpointSlice, Service } from '../../../src/state/types.ts';
 import type { Fault } from '../../fake/kernel.ts';
@@ -38,11 +39,15 @@ interface Spec {
   readonly weights: readonly [number, number];
 }
 
+type Parts = readonly (readonly [host: number, part: number])[];
+
 export type Step =
   | { readonly kind: 'service'; readonly at: number; readonly to: Spec | undefined }
   | { readonly kind: 'shift'; readonly at: number; readonly by: number }
   /** Endpoints come and go, and nothing else changes. */
   | { readonly kind: 'scale'; readonly at: number; readonly hosts: readonly number[] }
+  /** What part of its share each host gets that does not answer, or did not; 0: it is left out. */
+  | { readonly kind: 'ill'; readonly at: number; readonly parts: Parts }
   | { readonly kind: 'swap'; readonly at: number; readonly with: number }
   | { readonly kind: 'fault'; readonly code: string; readonly at: number }
   | { readonly kind: 'cut'; readonly bytes: number }
@@ -54,6 +59,10 @@ const at = fc.nat(serviceCount - 1);
 const octets = [1, 2, 200];
 const addresses = fc.uniqueArray(fc.constantFrom(...octets), { maxLength: 3 });
 const hosts = fc.uniqueArray(fc.nat(8), { maxLength: 4 });
+const parts = fc.uniqueArray(fc.tuple(fc.nat(8), fc.constantFrom(0, 0, 0.1, 0.5)), {
+  selector: ([host]) => host,
+  maxLength: 5,
+});
 const weight = fc.constantFrom(0, 10, 100, 100, 250);
 const spec: fc.Arbitrary<Spec> = fc.record({
   ports: fc.uniqueArray(fc.constantFrom(1, 2, 3, 4, 5, 6, -1, -2), { minLength: 1, maxLength: 6 }),
@@ -80,6 +89,7 @@ export const anyStep: fc.Arbitrary<Step> = fc.oneof(
     }),
   },
   { weight: 4, arbitrary: fc.record({ kind: fc.constant('scale' as const), at, hosts }) },
+  { weight: 3, arbitrary: fc.record({ kind: fc.constant('ill' as const), at, parts }) },
   { weight: 2, arbitrary: fc.record({ kind: fc.constant('swap' as const), at, with: at }) },
   fc.record({
     kind: fc.constant('fault' as const),
@@ -172,6 +182,8 @@ export class Life<K extends TroubledKernel> {
   readonly kernel: K;
   readonly #subject: Subject;
   readonly #cluster = new Map<number, Spec>();
+  /** Of each Service; another process is as if it had seen the same. */
+  readonly #ill = new Map<number, Parts>();
   #sockets = new WrittenSockets();
   #batchBytesMax = 1;
   readonly #quiet: () => Promise<void>;
@@ -206,6 +218,12 @@ export class Life<K extends TroubledKernel> {
     // Sockets must know the addresses of the node.
     const own = address('192.0.2.200');
     world.dealing = this.#subject.dealing;
+    world.health = {
+      isAny: true,
+      maxEjected: 50,
+      parts: (_, forwarding) => this.#partsOf(forwarding),
+      services: () => [],
+    };
     world.environment = { serviceCIDRs: [], nodePortAddresses: [own], hostAddresses: [own] };
     for (const i of this.#cluster.keys()) this.#tell(i, world);
     world.synced();
@@ -222,6 +240,25 @@ export class Life<K extends TroubledKernel> {
     world.setService(serviceOf(i, to));
     for (const one of slicesOf(i, to)) world.state.apply({ kind: 'slice', slice: one });
     world.loop.wake();
+  }
+
+  #partsOf(forwarding: string): ReadonlyMap<EndpointKey, number> | undefined {
+    const [, i, p] = /web-(\d):p(\d)/.exec(forwarding)!.map(Number);
+    const ill = this.#ill.get(i!);
+    if (ill === undefined || ill.length === 0) return undefined;
+    return new Map(
+      ill.map(([host, part]) => {
+        const port = 8000 + p!;
+        const packed = Buffer.of(10, 244, i!, host + 1, port >> 8, port & 0xff);
+        return [endpointKey('IPv4', packed, 0), part];
+      }),
+    );
+  }
+
+  #fall(i: number, ill: Parts): void {
+    this.#ill.set(i, ill);
+    this.#world.state.touch(`default/web-${i}`);
+    this.#world.loop.wake();
   }
 
   #set(i: number, to: Spec | undefined): void {
@@ -244,6 +281,8 @@ export class Life<K extends TroubledKernel> {
         const to = this.#cluster.get(step.at);
         return to && this.#set(step.at, { ...to, hosts: step.hosts });
       }
+      case 'ill':
+        return this.#fall(step.at, step.parts);
       case 'swap': {
         const [one, other] = [this.#cluster.get(step.at), this.#cluster.get(step.with)];
         this.#set(step.at, other);

@@ -1,6 +1,6 @@
 /**
- * Frontends change hands and shares of endpoints grow, in every mode, however batches are cut and
- * whatever fails.
+ * Frontends change hands, shares of endpoints grow, and endpoints that do not answer are left out,
+ * in every mode, however batches are cut and whatever fails.
  */
 import fc from 'fast-check';
 import { describe, expect, it, vi } from 'vitest';

@@ -2,6 +2,7 @@
 import type { Kernel } from '../../../src/kernel/kernel.ts';
 import type { Environment, Planner } from '../../../src/modes/mode.ts';
 import type { DealingHere } from '../../../src/state/deal.ts';
+import type { EndpointHealth } from '../../../src/state/detection.ts';
 import { FrontendOwners } from '../../../src/state/frontend-owners.ts';
 import { ClusterState } from '../../../src/state/store.ts';
 import type { EndpointSlice, Service } from '../../../src/state/types.ts';
@@ -55,6 +56,8 @@ export class World<K extends Kernel = ToyKernel> {
   environment: Environment = { serviceCIDRs: [], nodePortAddresses: 'all' };
   /** How the mode can share connections out; undefined: in every way. */
   dealing: DealingHere | undefined;
+  /** Endpoints that do not answer; undefined: all do. */
+  health: EndpointHealth | undefined;
   readonly #slowStarts: SlowStarts;
   readonly #abort = new AbortController();
   #running: Promise<void> | undefined;
@@ -104,6 +107,7 @@ export class World<K extends Kernel = ToyKernel> {
         nodeAddresses: [],
         externalIPsEnabled: true,
         dealing: this.dealing,
+        health: this.health,
         starting: (family, key) => this.#slowStarts.starting(family, key),
       }),
       slowStarts: this.#slowStarts,
