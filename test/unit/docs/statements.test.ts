@@ -57,6 +57,58 @@ describe('documents', () => {
   });
 });
 
+describe("README.md's figures", () => {
+  const bench = read('bench/README.md');
+  const readme = read('README.md');
+
+  /** The cells of the first row with these first cells, below a line that begins with `title`. */
+  function row(title: string, ...first: readonly string[]): readonly string[] {
+    const cells = bench
+      .slice(bench.search(new RegExp(`^${title}`, 'm')))
+      .split('\n')
+      .map((line) => line.split('|').map((cell) => cell.trim()))
+      .find(([, ...found]) => first.every((cell, column) => found[column] === cell));
+    expect(cells, `${title}: ${first.join(' ')}`).toBeDefined();
+    return cells!.slice(1 + first.length);
+  }
+
+  /** `1,424` milliseconds as `1.4 s`. */
+  const seconds = (ms = ''): string => `${(Number(ms.replace(',', '')) / 1000).toPrecision(2)} s`;
+  const started = row('Process start', '8,000 × 30', 'protobuf');
+  const load = row('Full load', '8,000 × 30');
+  const changes = ['100 × 10', '8,000 × 30', '44,000 × 1', '100,000 × 3'].map((size) =>
+    Number(row('One endpoint changed', size, 'protobuf')[0]),
+  );
+  const connecting = ['10 × 10', '10,000 × 10'].flatMap((size) =>
+    ['Fairlead', 'kube-proxy layout'].map((path) => row('Connecting', size, path)[0]),
+  );
+
+  it.each([
+    ['the start', ` ${seconds(started[0])} |`],
+    ['the load', `| ${seconds(load[0])} | \`nft -f\` ${seconds(load[2])} |`],
+    ['a change', `| ${changes.slice(0, 3).join(', ')} and ${changes[3]} ms |`],
+    [
+      'a change, in short',
+      `${Math.min(...changes).toFixed(1)} to ${Math.max(...changes).toFixed(1)} ms`,
+    ],
+    [
+      'changes beside a tenant',
+      `| ${Number(row('\\| a tenant', 'replaces 5,000 source ranges, 1/s')[1])} ms |`,
+    ],
+    [
+      'connections',
+      `| ${connecting[0]} and ${connecting[2]} | kube-proxy's layout ${connecting[1]} and ${connecting[3]} |`,
+    ],
+  ])('%s: as in bench/README.md', (_, words) => {
+    expect(readme).toContain(words);
+  });
+
+  it('the first reason to switch has 40 words at most', () => {
+    const [, first] = /## Why switch\n\n- ([\s\S]*?)\n- /.exec(readme)!;
+    expect(first!.split(/\s+/).length).toBeLessThanOrEqual(40);
+  });
+});
+
 describe('figures of memory', () => {
   const operating = read('docs/operating.md');
   const [, idle, busy] = /Memory, resident: (\d+) to \d+ MB[^;]*; (\d+) while it works/.exec(
