@@ -60,6 +60,8 @@ export class ConnectTimeMaps implements MapView {
   readonly #abort = new AbortController();
   #environment: Environment;
   #isListed = false;
+  /** Resolves when Services that were left to the rules have been tried again. */
+  #readmission: Promise<void> | undefined;
   /** Called when a sync is done. */
   #ended: () => void = () => {};
 
@@ -178,6 +180,7 @@ export class ConnectTimeMaps implements MapView {
       });
     }
     this.#abort.abort();
+    await this.#readmission;
     await this.#lease.stop();
   }
 
@@ -206,7 +209,9 @@ export class ConnectTimeMaps implements MapView {
 
   async #readmit(): Promise<void> {
     const { clock, settings } = this.#options;
-    await this.#admission.compared(new Pacer(clock, settings.sliceMs).pause);
+    const { signal } = this.#abort;
+    await this.#admission.compared(new Pacer(clock, settings.sliceMs).pause, signal);
+    if (signal.aborted) return;
     this.#wake();
     this.#report();
   }
@@ -224,7 +229,7 @@ export class ConnectTimeMaps implements MapView {
     this.#options.observer({ kind: 'connect-time', family, of: event as MapEvent });
     this.#lease.observe(event);
     if (event.kind === 'failed' && event.failures.some(isOfRoom)) this.#admission.refused();
-    else if (event.kind === 'audited') void this.#readmit();
+    else if (event.kind === 'audited') this.#readmission = this.#readmit();
     else if (event.kind !== 'done') return;
     if (event.kind !== 'audited') this.#ended();
     this.#wake();

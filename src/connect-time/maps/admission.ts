@@ -134,11 +134,12 @@ export class Admission {
   /**
    * The maps were compared with the kernel, which refused nothing since the comparison before.
    * Services that were left to the rules, and fit now, get into the maps. Resolves when all were
-   * tried.
+   * tried, or when the signal has aborted.
    */
-  async compared(pause: Pause): Promise<void> {
+  async compared(pause: Pause, signal: AbortSignal): Promise<void> {
     this.#room.double();
     for (const service of [...this.#left]) {
+      if (signal.aborted) return;
       const entry = this.#services.get(service);
       if (entry?.isIn === false && this.#mayEnter(entry)) this.#enter(entry);
       // Each may take milliseconds: see `ofServiceMax`.

@@ -2,6 +2,7 @@
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { ConnectTimeMaps } from '../../../src/connect-time/family-maps.ts';
+import { Admission } from '../../../src/connect-time/maps/admission.ts';
 import { objectsOf, sizeOf } from '../../../src/connect-time/maps/frontends.ts';
 import {
   frontendKey,
@@ -202,6 +203,22 @@ describe('a Service that does not fit', () => {
     await clock.pass(2 * auditMs);
     expect(held()).toEqual(['b/two', 'c/three']);
     expect(elements().endpoints4).toHaveLength(5);
+  });
+
+  it('is not tried again once the maps are stopped', async () => {
+    const { room } = placement;
+    const { poolId } = setting;
+    const admission = new Admission({ room, setting, poolId, desire: () => {} });
+    const large = sized('a/large', 40);
+    admission.changed(large, large);
+    for (const key of ['b/1', 'b/2', 'b/3']) admission.changed(sized(key, 1), sized(key, 1));
+    admission.changed(large, undefined);
+    admission.settled(new Map());
+    expect(admission.use.left).toBe(3);
+    const stop = new AbortController();
+    const pause = (): undefined => void stop.abort();
+    await admission.compared(pause, stop.signal);
+    expect(admission.use.left).toBe(2);
   });
 
   it('does not make node ports available at an address that is its own', async () => {
