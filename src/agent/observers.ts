@@ -5,7 +5,7 @@ import type { ConntrackObserver } from '../conntrack/events.ts';
 import { RecentDumps } from '../conntrack/recent-dumps.ts';
 import type { HostFiles } from '../host/files.ts';
 import { ownHeap, QuietCollector } from '../host/garbage.ts';
-import type { FindRoute } from '../host/reach.ts';
+import type { Routing } from '../host/routing.ts';
 import { loadAddon } from '../kernel/addon.ts';
 import type { Conntrack } from '../kernel/conntrack.ts';
 import type { Kernel } from '../kernel/kernel.ts';
@@ -18,6 +18,7 @@ import type { AgentState } from '../serve/ask/agent-state.ts';
 import { EventHistory } from '../serve/ask/event-history.ts';
 import { ForeignRules } from '../serve/ask/foreign-rules/foreign-rules.ts';
 import { statusNow } from '../serve/ask/status.ts';
+import { UnroutedEndpoints } from '../serve/ask/unrouted.ts';
 import { Verdicts } from '../serve/ask/verdicts.ts';
 import { ClusterEvents } from '../serve/cluster-events.ts';
 import { countersOf, infoMetrics, problemMetrics } from '../serve/collectors.ts';
@@ -64,7 +65,7 @@ export interface ObserversOptions {
   /** Reads sysctls. Absent if this process does not manage them, as in tests in namespaces. */
   readonly host?: HostFiles;
   /** Absent if routes of this process are not the node's. */
-  readonly routeTo?: FindRoute;
+  readonly routing?: Routing;
   /** Opens the connection for events to the API server. Absent with manifests. */
   readonly openEvents?: EventRecorderOptions['open'];
   /** Starts the HTTP server. Default: on its own thread. */
@@ -107,6 +108,7 @@ export class Observers {
   readonly eventHistory: EventHistory;
   readonly verdicts: Verdicts;
   readonly #foreignRules: ForeignRules;
+  readonly #unrouted: UnroutedEndpoints;
   readonly conntrack: ConntrackObserver;
   readonly localhost: (event: LocalhostEvent) => void;
   readonly takeover: (event: TakeoverEvent) => void;
@@ -131,12 +133,14 @@ export class Observers {
       mode: () => mode().name,
       isConnectTime: () => config().connectTime !== 'off',
     });
+    this.#unrouted = new UnroutedEndpoints({ clock, state, routing: options.routing });
     this.verdicts = new Verdicts({
       clock,
       engine: present.engine,
       failureDetection: present.failureDetection,
       foreignRules: this.#foreignRules,
       state,
+      unrouted: this.#unrouted,
     });
     this.metrics = this.#makeMetrics();
     const families = this.#families;
@@ -289,7 +293,7 @@ export class Observers {
     const { events, health, http, eventHistory, metrics, verdicts } = this;
     const { config, connectTime, engine, failureDetection, fallbacks, fastPath, state } =
       this.#present;
-    const { clock, conntrack, host, kernel, log, nodeName, routeTo, source } = this.#options;
+    const { clock, conntrack, host, kernel, log, nodeName, routing, source } = this.#options;
     const mode = () => this.#present.mode().name;
     const failed = events.serverFailed.bind(events);
     const counters = this.#counters;
@@ -300,6 +304,7 @@ export class Observers {
       eventHistory,
       verdicts,
       foreignRules: this.#foreignRules,
+      unrouted: this.#unrouted,
       source,
       config,
       mode,
@@ -313,7 +318,7 @@ export class Observers {
       kernel,
       conntrack: new RecentDumps(conntrack, clock),
       ...(host && { host }),
-      ...(routeTo && { routeTo }),
+      ...(routing && { routeTo: routing.find }),
     };
     problemMetrics(metrics.registry, {
       catchUp: verdicts.catchUp,

@@ -9,7 +9,7 @@ import { interfaceAddresses, ipv6Available, MachineAddresses } from '../host/int
 import { ipvsSettings } from '../host/ipvs.ts';
 import { nodeName } from '../host/node-name.ts';
 import { openFilesMax } from '../host/open-files.ts';
-import { routeTo } from '../host/reach.ts';
+import { routing } from '../host/routing.ts';
 import { loadAddon } from '../kernel/addon.ts';
 import { openConntrack } from '../kernel/conntrack.ts';
 import { openKernel } from '../kernel/native-kernel.ts';
@@ -104,7 +104,7 @@ async function makeApp(config: Config, log: Logger, lines: LogDestination): Prom
     host,
     connectTime: connectTimePaths(host),
     ownsLoopback: true,
-    routeTo,
+    routing,
     descriptors,
   });
   logMetrics(app.metrics.registry, lines);

@@ -38,6 +38,8 @@ const node = {
 test('the running process answers questions about its status and about Services', async () => {
   const namespace = await createNamespace();
   await namespace.run('ip', ['link', 'set', 'lo', 'up']);
+  // Endpoints without a route are a problem.
+  await namespace.run('ip', ['route', 'add', 'default', 'dev', 'lo']);
   const api = await FakeApi.start(namespace);
   onTestFinished(() => api.close());
   await api.ask({ do: 'apply', object: node });

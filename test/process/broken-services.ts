@@ -413,6 +413,25 @@ export const situations: readonly Situation[] = [
     code: 1,
     meets: ['reset'],
   },
+  {
+    name: 'the route to the endpoint is a blackhole, and nobody asks for it',
+    number: 137,
+    objects: one(137, [{ at: blackhole }]),
+    ask: ['problems'],
+    cause:
+      /s-137 +no route +Packets do not get to endpoint 10\.244\.9\.9: its route is a blackhole/,
+    code: 1,
+    meets: ['timeout'],
+  },
+  {
+    name: 'the route to the endpoint is forbidden, and its Service is shown',
+    number: 138,
+    objects: one(138, [{ at: prohibited }]),
+    ask: ['service', 'show', 'default/S'],
+    cause: 'Packets do not get to endpoint 10.244.9.10: its route is "prohibit"',
+    code: 1,
+    meets: ['unreachable', 'timeout'],
+  },
 ];
 
 /** Made later than `elder`. */

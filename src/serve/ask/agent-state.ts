@@ -24,6 +24,7 @@ import type { ServiceCounters } from '../service-counters.ts';
 import type { EventHistory } from './event-history.ts';
 import type { ForeignRules } from './foreign-rules/foreign-rules.ts';
 import type { Judgements } from './problem.ts';
+import type { UnroutedEndpoints } from './unrouted.ts';
 
 export interface AgentState {
   readonly clock: Clock;
@@ -33,6 +34,7 @@ export interface AgentState {
   readonly verdicts: Judgements;
   /** What other programs have in the kernel that stops packets. */
   readonly foreignRules: Pick<ForeignRules, 'found' | 'obstacles' | 'refresh'>;
+  readonly unrouted: Pick<UnroutedEndpoints, 'found' | 'problems' | 'refresh'>;
   readonly source: {
     condition(resource: Resource): Condition;
     /** See `Source.revision`. */

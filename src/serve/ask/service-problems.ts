@@ -20,7 +20,10 @@ import { forwardingKeys } from './port-state.ts';
 import type { Problem, Subject } from './problem.ts';
 
 /** The parts of `AgentState` that problems depend on. */
-type Known = Pick<AgentState, 'state' | 'engine' | 'failureDetection' | 'foreignRules'>;
+type Known = Pick<
+  AgentState,
+  'state' | 'engine' | 'failureDetection' | 'foreignRules' | 'unrouted'
+>;
 
 /**
  * Reasons why connections to it may fail, or a part of it is not served. Lists, metrics, the page,
@@ -32,10 +35,10 @@ export function problemsOf(known: Known, subject: Subject): Problem[] {
 
 /**
  * Problems that change only when the Service is resolved, its endpoints fall silent, or
- * `foreignRules.found` is replaced: all but rejections by the kernel.
+ * `foreignRules.found` or `unrouted.found` is replaced: all but rejections by the kernel.
  */
 export function ownProblems(known: Known, subject: Subject): Problem[] {
-  const { engine, foreignRules, state } = known;
+  const { engine, foreignRules, state, unrouted } = known;
   const { excess, seen, service } = subject;
   const running = engine();
   const slices = state.slices(service.key);
@@ -52,6 +55,7 @@ export function ownProblems(known: Known, subject: Subject): Problem[] {
           ...foreignRules
             .obstacles(seen, running.context.nodeAddresses)
             .map(({ text }): Problem => ({ reason: 'rule_in_the_way', text })),
+          ...unrouted.problems(seen),
         ]),
     ...ofPorts(seen, (one) => portProblems(one, filled)),
     ...ofPorts(seen, (one) => silentProblems(known, one)),

@@ -39,7 +39,7 @@ export async function serviceOf(agent: AgentState, query: URLSearchParams): Prom
   const endpointsMax = numberOf(query, 'endpoints', endpointLimits);
   const portsMax = numberOf(query, 'ports', portLimits);
   const pacer = new Pacer(agent.clock, sliceMs);
-  await agent.foreignRules.refresh();
+  await Promise.all([agent.foreignRules.refresh(), agent.unrouted.refresh()]);
   const service = await find(agent, query, pacer);
   const { resolved, seen } = await look(agent, service, pacer);
   const asked = withPort(seen, query.get('port'));

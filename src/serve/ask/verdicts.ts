@@ -13,7 +13,10 @@ import type { Judgements, Problem, Subject } from './problem.ts';
 import { ownProblems } from './service-problems.ts';
 import { sharedCall } from './shared-call.ts';
 
-type Known = Pick<AgentState, 'clock' | 'engine' | 'failureDetection' | 'foreignRules' | 'state'>;
+type Known = Pick<
+  AgentState,
+  'clock' | 'engine' | 'failureDetection' | 'foreignRules' | 'state' | 'unrouted'
+>;
 
 /** How long checks run in one turn of the event loop before they yield to changes. */
 const sliceMs = 0.25;
@@ -61,11 +64,12 @@ export class Verdicts implements Judgements {
   }
 
   async #catchUp(): Promise<void> {
-    const { clock, engine, foreignRules, state } = this.#known;
+    const { clock, engine, foreignRules, state, unrouted } = this.#known;
     if (engine() === undefined) return;
-    await foreignRules.refresh();
+    await Promise.all([foreignRules.refresh(), unrouted.refresh()]);
     const surroundings = [
       foreignRules.found,
+      unrouted.found,
       ...families.map((family) => state.serviceCIDRs(family)),
     ];
     const before = this.#surroundings;

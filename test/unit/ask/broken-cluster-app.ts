@@ -1,4 +1,6 @@
 import { parseAllDocuments } from 'yaml';
+import type { Route } from '../../../src/host/reach.ts';
+import { parseAddress } from '../../../src/net/address.ts';
 import { decodeChange, decodeContext } from '../../../src/source/decode.ts';
 import { type Change, resources } from '../../../src/state/change.ts';
 import { configOf, Running } from '../agent/running.ts';
@@ -23,6 +25,20 @@ export function changesOf(manifests: string): Change[] {
   });
 }
 
+/** /proc/net/route with a default route, unless an address has none, and these. */
+export function routesText(routes: Readonly<Record<string, Route>>): string {
+  const ways = Object.entries(routes);
+  const line = (device: string, destination: string, mask: string) =>
+    [device, destination, '00000000', '0001', 0, 0, 0, mask, 0, 0, 0].join('\t');
+  const hex = (address: string) =>
+    Buffer.from(parseAddress(address)!.bytes).reverse().toString('hex').toUpperCase();
+  return [
+    'Iface\tDestination\tGateway\tFlags\tRefCnt\tUse\tMetric\tMask\tMTU\tWindow\tIRTT',
+    ...(ways.some(([, way]) => way === 'no_route') ? [] : [line('eth0', '00000000', '00000000')]),
+    ...ways.flatMap(([to, way]) => (way === 'no_route' ? [] : [line('*', hex(to), 'FFFFFFFF')])),
+  ].join('\n');
+}
+
 /** The whole proxy on doubles, in the cluster of a cluster. */
 export async function startedWith({
   conntrack,
@@ -37,7 +53,10 @@ export async function startedWith({
   const read = (path: string): string | undefined => host[path];
   const app = await new Running(config).start({
     host: { read, write: () => {} },
-    routeTo: async (address) => routes[address] ?? 'found',
+    routing: {
+      find: async (address) => routes[address] ?? 'found',
+      read: async (family) => (family === 'IPv4' ? routesText(routes) : undefined),
+    },
   });
   await kernel?.(app.kernel);
   app.source.say(...changesOf(manifests));

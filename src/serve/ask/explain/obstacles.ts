@@ -4,7 +4,6 @@
  */
 import { counted } from '../../../ask/words.ts';
 import { ipForwarding } from '../../../host/forwarding.ts';
-import { routeWords } from '../../../host/reach.ts';
 import { KernelError } from '../../../kernel/errors.ts';
 import { NF_INET, NFPROTO, VERDICT } from '../../../kernel/nft/constants.ts';
 import { familyWord, hookWord } from '../../../kernel/nft/words.ts';
@@ -14,6 +13,7 @@ import { sameBytes } from '../../../net/bytes.ts';
 import type { EndpointKey } from '../../../net/endpoint-list.ts';
 import type { Forwarding } from '../../../state/types.ts';
 import type { Obstacle } from '../foreign-rules/foreign-rules.ts';
+import { unroutedText } from '../unrouted.ts';
 import { type ExplainInput, targetText } from './input.ts';
 import type { Holder } from './search.ts';
 
@@ -60,8 +60,7 @@ export async function unroutable(
     Array.from(addresses, async (endpoint) => {
       const route = await routeTo(endpoint, family);
       if (route === 'found') return [];
-      const why = `${routeWords[route]} (ip route get ${endpoint})`;
-      return [{ endpoint, text: `Packets do not get to endpoint ${endpoint}: ${why}.` }];
+      return [{ endpoint, text: unroutedText(endpoint, route) }];
     }),
   );
   return found.flat();

@@ -10,6 +10,7 @@ import { type Address, formatAddress, joinHostPort } from '../../../net/address.
 import { sameBytes } from '../../../net/bytes.ts';
 import type { Seen } from '../../../state/resolve.ts';
 import type { Clock } from '../../../time/clock.ts';
+import { waitedAtMost } from '../patience.ts';
 import { sharedCall } from '../shared-call.ts';
 import { passing, seenAt } from './hooks.ts';
 import { bothFamilies, type ForeignChain, readForeignChains } from './reading.ts';
@@ -66,12 +67,8 @@ export class ForeignRules {
    * Reads again what may have changed, but does not wait long for a kernel that is busy: what was
    * known is used then. Concurrent callers share the work.
    */
-  async refresh(): Promise<void> {
-    const reading = this.#read();
-    await new Promise<void>((resolve, reject) => {
-      const timer = setTimeout(resolve, patienceMs);
-      reading.then(resolve, reject).finally(() => clearTimeout(timer));
-    });
+  refresh(): Promise<void> {
+    return waitedAtMost(patienceMs, this.#read());
   }
 
   readonly #read = sharedCall(() => this.#refresh());

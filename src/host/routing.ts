@@ -1,0 +1,122 @@
+/** The routes of this node, as /proc/net has them. */
+import { open } from 'node:fs/promises';
+import { addressBytes, type Family } from '../net/address.ts';
+import { type FindRoute, routeTo } from './reach.ts';
+
+export interface Routing {
+  readonly find: FindRoute;
+  /** The text of the file for the family; undefined: it cannot be read, or is too long. */
+  readonly read: (family: Family) => Promise<string | undefined>;
+}
+
+const files = { IPv4: '/proc/net/route', IPv6: '/proc/net/ipv6_route' } as const;
+
+/** Some 8,000 routes of IPv4. */
+const bytesMax = 1 << 20;
+
+export const routing: Routing = { find: routeTo, read: (family) => readBounded(files[family]) };
+
+async function readBounded(path: string): Promise<string | undefined> {
+  const file = await open(path).catch(() => undefined);
+  if (file === undefined) return undefined;
+  try {
+    const buffer = Buffer.alloc(bytesMax);
+    let length = 0;
+    while (length < bytesMax) {
+      const { bytesRead } = await file.read(buffer, length, bytesMax - length);
+      if (bytesRead === 0) return buffer.toString('latin1', 0, length);
+      length += bytesRead;
+    }
+    return undefined;
+  } catch {
+    return undefined;
+  } finally {
+    await file.close();
+  }
+}
+
+/** A block of addresses, and whether packets to it are dropped or rejected. */
+export interface RouteEntry {
+  /** In network order, a character for each byte. */
+  readonly block: string;
+  readonly prefixLength: number;
+  readonly isDead: boolean;
+}
+
+/** Reads a line of the file; undefined: it is no route. */
+export function parseRoute(family: Family, line: string): RouteEntry | undefined {
+  return family === 'IPv4' ? parseIPv4(line) : parseIPv6(line);
+}
+
+/** Routes of type blackhole, unreachable, prohibit and throw have no device (fib_route_seq_show). */
+function parseIPv4(line: string): RouteEntry | undefined {
+  const [device = '', destination = '', , , , , , mask = ''] = line.split('\t');
+  if (!word.test(destination) || !word.test(mask)) return undefined;
+  const prefixLength = bitsOf(Number.parseInt(mask, 16));
+  // The kernel prints both as numbers of its own byte order: on machines of ours, the last first.
+  const block = Buffer.from(destination, 'hex').reverse().toString('latin1');
+  return { block, prefixLength, isDead: device === '*' };
+}
+
+const word = /^[0-9A-F]{8}$/;
+
+function bitsOf(mask: number): number {
+  let bits = 0;
+  for (let left = mask; left > 0; left = Math.floor(left / 2)) bits += left % 2;
+  return bits;
+}
+
+/** RTF_REJECT of linux/route.h: the routes that give an error instead of a way. */
+const rejects = 0x200;
+
+/** The columns of rt6_info_route. */
+function parseIPv6(line: string): RouteEntry | undefined {
+  const [destination = '', length = '', , sourceLength, , , , , flags = ''] = line.split(' ');
+  if (!/^[0-9a-f]{32}$/.test(destination) || sourceLength !== '00') return undefined;
+  return {
+    block: Buffer.from(destination, 'hex').toString('latin1'),
+    prefixLength: Number.parseInt(length, 16),
+    isDead: (Number.parseInt(flags, 16) & rejects) !== 0,
+  };
+}
+
+/** Whether packets to the address at character `at` of a text may have no way. */
+export type IsSuspect = (latin1: string, at: number) => boolean;
+
+/**
+ * Compares addresses with the routes of a family. A suspect may still be reached, by tables that
+ * the file does not have. Undefined: there are no suspects.
+ */
+export function suspectsOf(family: Family, entries: Iterable<RouteEntry>): IsSuspect | undefined {
+  const lengths = new Map<number, Map<string, boolean>>();
+  for (const { block, isDead, prefixLength } of entries) {
+    const blocks = lengths.get(prefixLength) ?? new Map<string, boolean>();
+    lengths.set(prefixLength, blocks);
+    const prefix = prefixOf(block, prefixLength);
+    blocks.set(prefix, isDead && blocks.get(prefix) !== false);
+  }
+  const hasDefault = lengths.get(0)?.get('') === false;
+  const isAnyDead = Array.from(lengths.values()).some((blocks) =>
+    [...blocks.values()].includes(true),
+  );
+  if (hasDefault && !isAnyDead) return undefined;
+  const longestFirst = Array.from(lengths).sort(([a], [b]) => b - a);
+  const size = addressBytes[family];
+  return (latin1, at) => {
+    const address = latin1.slice(at, at + size);
+    for (const [length, blocks] of longestFirst) {
+      const isDead = blocks.get(prefixOf(address, length));
+      if (isDead !== undefined) return isDead;
+    }
+    return true;
+  };
+}
+
+/** The first `length` bits, without those that follow in the last byte. */
+function prefixOf(address: string, length: number): string {
+  const whole = length >> 3;
+  const bits = length & 7;
+  const start = address.slice(0, whole);
+  if (bits === 0) return start;
+  return start + String.fromCharCode(address.charCodeAt(whole) & (0xff00 >> bits) & 0xff);
+}

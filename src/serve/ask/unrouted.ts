@@ -1,0 +1,148 @@
+/**
+ * Endpoints to which this node has no route, or one that drops packets. They are looked for when
+ * answers and metrics ask, not more often than every few seconds; never for a packet or a change.
+ */
+import { type FindRoute, routeWords } from '../../host/reach.ts';
+import { type IsSuspect, parseRoute, type Routing, suspectsOf } from '../../host/routing.ts';
+import { addressBytes, type Family, formatAddress } from '../../net/address.ts';
+import { endpointBytes } from '../../net/endpoint-list.ts';
+import type { Seen } from '../../state/resolve.ts';
+import type { ClusterState } from '../../state/store.ts';
+import type { Clock } from '../../time/clock.ts';
+import { Pacer } from '../../time/pacer.ts';
+import { waitedAtMost } from './patience.ts';
+import type { Problem } from './problem.ts';
+import { sharedCall } from './shared-call.ts';
+
+type Failure = Exclude<Awaited<ReturnType<FindRoute>>, 'found'>;
+
+/** By address, in network order, a character for each byte; a value that is replaced on change. */
+export type Unrouted = ReadonlyMap<string, Failure>;
+
+interface Options {
+  readonly clock: Pick<Clock, 'now' | 'turn'>;
+  readonly state: Pick<ClusterState, 'serviceKeys' | 'slices'>;
+  /** Absent: routes of this process are not the node's. */
+  readonly routing: Routing | undefined;
+}
+
+/** How long a question waits. */
+const patienceMs = 100;
+/** Between two searches. */
+const pauseMs = 5000;
+/** The shortest pause after a search, in multiples of its duration. */
+const restShare = 50;
+/** How long a search runs in one turn of the event loop. */
+const sliceMs = 0.25;
+/** The most endpoints whose routes are asked of the kernel in a search. */
+const askedMax = 200;
+/** The most endpoints of a Service that are named. */
+const namedMax = 3;
+
+const families = ['IPv4', 'IPv6'] as const satisfies readonly Family[];
+
+export class UnroutedEndpoints {
+  readonly #options: Options;
+  #found: Unrouted = new Map();
+  #nextMs = Number.NEGATIVE_INFINITY;
+
+  constructor(options: Options) {
+    this.#options = options;
+  }
+
+  /** What is known; see `refresh`. */
+  get found(): Unrouted {
+    return this.#found;
+  }
+
+  /** Searches again after a while. Concurrent callers share the work, and none waits long. */
+  refresh(): Promise<void> {
+    return waitedAtMost(patienceMs, this.#search());
+  }
+
+  readonly #search = sharedCall(async () => {
+    const { clock, routing } = this.#options;
+    const beganMs = clock.now();
+    if (routing === undefined || beganMs < this.#nextMs) return;
+    const pacer = new Pacer(clock, sliceMs);
+    const found = new Map<string, Failure>();
+    for (const family of families) {
+      const isSuspect = await this.#suspects(family, routing, pacer);
+      if (isSuspect === undefined) continue;
+      for (const latin1 of await this.#suspected(family, isSuspect, pacer)) {
+        const route = await routing.find(textOf(latin1), family);
+        if (route !== 'found') found.set(latin1, route);
+        if (pacer.due) await pacer.rest();
+      }
+    }
+    if (!isSame(found, this.#found)) this.#found = found;
+    const endedMs = clock.now();
+    this.#nextMs = endedMs + Math.max(pauseMs, restShare * (endedMs - beganMs));
+  });
+
+  async #suspects(family: Family, { read }: Routing, pacer: Pacer): Promise<IsSuspect | undefined> {
+    const text = await read(family);
+    if (text === undefined) return undefined;
+    const entries = [];
+    for (const line of text.split('\n')) {
+      const entry = parseRoute(family, line);
+      if (entry !== undefined) entries.push(entry);
+      if (pacer.due) await pacer.rest();
+    }
+    return suspectsOf(family, entries);
+  }
+
+  async #suspected(family: Family, isSuspect: IsSuspect, pacer: Pacer): Promise<Set<string>> {
+    const { state } = this.#options;
+    const size = addressBytes[family];
+    const found = new Set<string>();
+    for (const key of state.serviceKeys()) {
+      for (const { addresses, family: own, length } of state.slices(key)) {
+        if (own !== family) continue;
+        for (let i = 0; i < length; i += 1) {
+          if (!isSuspect(addresses, i * size)) continue;
+          found.add(addresses.slice(i * size, (i + 1) * size));
+          if (found.size === askedMax) return found;
+        }
+        if (pacer.due) await pacer.rest();
+      }
+    }
+    return found;
+  }
+
+  /** The first few endpoints in use of these ports. */
+  problems(seen: readonly Pick<Seen, 'forwarding'>[]): Problem[] {
+    if (this.#found.size === 0) return [];
+    const named = new Map<string, Problem>();
+    for (const { forwarding } of seen) {
+      for (const list of new Set([forwarding.local, forwarding.cluster])) {
+        const size = addressBytes[list.family];
+        const stride = endpointBytes[list.family];
+        for (let i = 0; i < list.length; i += 1) {
+          const latin1 = list.latin1.slice(i * stride, i * stride + size);
+          const route = this.#found.get(latin1);
+          if (route === undefined) continue;
+          const text = () => unroutedText(textOf(latin1), route);
+          named.set(latin1, { reason: 'no_route', text });
+          if (named.size === namedMax) return [...named.values()];
+        }
+      }
+    }
+    return [...named.values()];
+  }
+}
+
+/** `endpoint`: its address, in text. */
+export function unroutedText(endpoint: string, route: Failure): string {
+  const why = `${routeWords[route]} (ip route get ${endpoint})`;
+  return `Packets do not get to endpoint ${endpoint}: ${why}.`;
+}
+
+function textOf(latin1: string): string {
+  return formatAddress(Buffer.from(latin1, 'latin1'));
+}
+
+/** All Services are checked again when it is not. */
+function isSame(a: Unrouted, b: Unrouted): boolean {
+  return a.size === b.size && Array.from(a).every(([latin1, route]) => b.get(latin1) === route);
+}

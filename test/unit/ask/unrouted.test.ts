@@ -1,0 +1,68 @@
+import { describe, expect, it } from 'vitest';
+import type { Route } from '../../../src/host/reach.ts';
+import { UnroutedEndpoints } from '../../../src/serve/ask/unrouted.ts';
+import { ClusterState } from '../../../src/state/store.ts';
+import { ips, ready, service, slice } from '../state/build.ts';
+import { routesText } from './broken-cluster-app.ts';
+
+/** A node whose routes may be replaced, and the endpoints whose routes were asked for. */
+function nodeWith(endpoints: readonly string[], routes: Record<string, Route>) {
+  const state = new ClusterState();
+  state.apply({ kind: 'service', service: service() });
+  const all = Object.fromEntries(endpoints.map((one) => [one, ready]));
+  state.apply({ kind: 'slice', slice: slice(all) });
+  let nowMs = 0;
+  const asked: string[] = [];
+  const unrouted = new UnroutedEndpoints({
+    clock: { now: () => nowMs, turn: async () => {} },
+    state,
+    routing: {
+      read: async (family) => (family === 'IPv4' ? routesText(routes) : undefined),
+      find: async (address) => {
+        asked.push(address);
+        return routes[address] ?? 'found';
+      },
+    },
+  });
+  const foundAfter = async (ms: number) => {
+    nowMs += ms;
+    await unrouted.refresh();
+    return unrouted.found;
+  };
+  return { foundAfter, asked };
+}
+
+describe('endpoints without a route', () => {
+  it('are looked for after a while, and are the same value until they change', async () => {
+    const routes: Record<string, Route> = { '10.0.0.2': 'blackhole' };
+    const { foundAfter, asked } = nodeWith(['10.0.0.1', '10.0.0.2'], routes);
+    const first = await foundAfter(0);
+    expect([...first.values()]).toEqual(['blackhole']);
+    expect(asked).toEqual(['10.0.0.2']);
+    await foundAfter(4999);
+    expect(asked).toEqual(['10.0.0.2']);
+    expect(await foundAfter(1)).toBe(first);
+    delete routes['10.0.0.2'];
+    expect((await foundAfter(5000)).size).toBe(0);
+  });
+
+  it('are not asked for where every address has a route', async () => {
+    const { foundAfter, asked } = nodeWith(['10.0.0.1'], {});
+    expect((await foundAfter(0)).size).toBe(0);
+    expect(asked).toEqual([]);
+  });
+
+  it('are those to which the kernel finds none: other tables may have one', async () => {
+    const { foundAfter, asked } = nodeWith(['10.0.0.1', '10.0.0.2'], { '10.0.0.1': 'no_route' });
+    expect((await foundAfter(0)).size).toBe(1);
+    expect(asked).toEqual(['10.0.0.1', '10.0.0.2']);
+  });
+
+  it('are 200 at most', async () => {
+    const all = ips(500);
+    const routes = Object.fromEntries(all.map((one) => [one, 'no_route'] as const));
+    const { foundAfter, asked } = nodeWith(all, routes);
+    expect((await foundAfter(0)).size).toBe(200);
+    expect(asked).toHaveLength(200);
+  });
+});
