@@ -243,6 +243,32 @@ describe('kubectl fairlead explain', () => {
     }
   });
 
+  it('accepts the namespace of -n for the Service and the pod', async () => {
+    for (const [target, asked, family] of [
+      ['web:80', 'shop/web:80', 'IPv6'],
+      ['web:http/UDP', 'shop/web:http/UDP', 'IPv6'],
+      ['other/web:80', 'other/web:80', 'IPv6'],
+      ['10.96.0.10:53/UDP', '10.96.0.10:53/UDP', 'IPv4'],
+      ['[fd00:10:96::a]:53', '[fd00:10:96::a]:53', 'IPv6'],
+    ] as const) {
+      const shop = cluster();
+      const { code } = await shop.ask('explain', target, '-n', 'shop', '--from', 'pod/client');
+      expect(code).toBe(1);
+      const calls = shop.read('calls');
+      expect(calls).toContain('get pod client -n shop ');
+      const from = family === 'IPv6' ? 'fd00:10:244:2::7' : '10.244.2.7';
+      expect(calls).toContain(`-- fairlead explain ${asked} --from ${from}\n`);
+    }
+  });
+
+  it('leaves a name without namespace to the node', async () => {
+    const shop = cluster();
+    await shop.ask('explain', 'web:80', '--from', 'pod/shop/client');
+    const calls = shop.read('calls');
+    expect(calls).toContain('get service web -n default ');
+    expect(calls).toContain('-- fairlead explain web:80 --from fd00:10:244:2::7\n');
+  });
+
   it('exits with 1 if the pod does not exist, and with 2 if no node is given', async () => {
     const shop = new PaperCluster().node('a', '');
     const lost = await shop.ask('explain', '10.96.0.1:443', '--from=pod/shop/client');
@@ -265,6 +291,15 @@ describe('kubectl fairlead trace', () => {
       ['a', 'endpoint', '10.244.1.5:80', 'it went there'],
     ]);
     expect(code).toBe(1);
+  });
+
+  it('takes the count of packets as fairlead trace does, and -A as kubectl', async () => {
+    for (const count of [['-c', '3'], ['--count=3']]) {
+      const cluster = new PaperCluster().script('a', 'echo fine');
+      expect((await cluster.ask('trace', 'shop/web:80', '--node', 'a', '-A', ...count)).code).toBe(0);
+      const call = '-- fairlead trace shop/web:80 --from node --count=3\n';
+      expect(cluster.read('calls')).toContain(call);
+    }
   });
 });
 
