@@ -408,13 +408,15 @@ const demo: Command = {
 const cluster: Command = {
   words: ['cluster'],
   group: 'other',
-  summary: 'Print kubectl fairlead, which asks all nodes',
+  summary: 'Ask all nodes, by kubectl fairlead',
   meaning:
-    'Print kubectl-fairlead, the plugin of kubectl of this release: a shell script that asks the ' +
-    'Fairlead of every node, with the rights of whoever runs it.',
-  exitCodes: '0 success, 2 wrong usage',
+    'Run kubectl-fairlead, the plugin of kubectl of this release, with these arguments: it asks the ' +
+    'Fairlead of every node, with the rights of whoever runs it. It needs kubectl. Without ' +
+    'arguments, print the plugin: a shell script.',
+  exitCodes: '0 no problem, 1 a problem, 2 wrong usage or no kubectl, 3 no node answers',
+  arguments: '[COMMAND [options]]',
   isRaw: true,
-  examples: ['fairlead cluster > kubectl-fairlead'],
+  examples: ['fairlead cluster status', 'fairlead cluster > kubectl-fairlead'],
   load: () => import('./cluster.ts'),
 };
 

@@ -1,6 +1,6 @@
 /** What command lines mean, and which of them are wrong; the answers are other tests'. */
 import { readFileSync } from 'node:fs';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { readArguments } from '../../../src/cli/arguments.ts';
 import { fullName } from '../../../src/cli/command.ts';
 import { commands, shownCommands } from '../../../src/cli/commands.ts';
@@ -63,7 +63,9 @@ describe('fairlead cluster', () => {
     expect([code, stdout]).toEqual([0, readFileSync('deploy/kubectl-fairlead', 'utf8')]);
   });
 
-  it('names what to type for a question about all nodes, and asks none', async () => {
+  it('names what to type for a question about all nodes if there is no kubectl', async () => {
+    vi.stubEnv('PATH', import.meta.dirname);
+    onTestFinished(() => void vi.unstubAllEnvs());
     const { code, stderr, stdout } = await run('cluster', 'service', 'shop/web', '-o', 'wide');
     expect([code, stdout]).toEqual([2, '']);
     expect(stderr).toContain('ask "kubectl fairlead service shop/web -o wide"');

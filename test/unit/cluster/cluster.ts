@@ -65,10 +65,15 @@ export class PaperCluster {
   }
 
   /** Runs the plugin. */
-  async ask(...args: readonly string[]): Promise<Printed> {
+  ask(...args: readonly string[]): Promise<Printed> {
+    return this.run('sh', plugin, ...args);
+  }
+
+  /** Runs a program where kubectl is that of this cluster. */
+  async run(program: string, ...args: readonly string[]): Promise<Printed> {
     const env = { PATH: `${join(this.path, 'bin')}:${process.env.PATH}`, CLUSTER: this.path };
     const options = { env, cwd: this.path, stdio: ['ignore', 'pipe', 'pipe'] } as const;
-    const child = spawn('sh', [plugin, ...args], { ...options, stdio: ['ignore', 'pipe', 'pipe'] });
+    const child = spawn(program, args, { ...options, stdio: ['ignore', 'pipe', 'pipe'] });
     const [stdout, stderr, code] = await Promise.all([
       text(child.stdout),
       text(child.stderr),

@@ -1,7 +1,7 @@
 /** `kubectl fairlead` against a kubectl that answers from files: what it makes of the answers. */
 import { execFileSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { fairleadVersion } from '../../../src/config/version.ts';
 import { PaperCluster, report, rows } from './cluster.ts';
@@ -296,7 +296,9 @@ describe('kubectl fairlead trace', () => {
   it('takes the count of packets as fairlead trace does, and -A as kubectl', async () => {
     for (const count of [['-c', '3'], ['--count=3']]) {
       const cluster = new PaperCluster().script('a', 'echo fine');
-      expect((await cluster.ask('trace', 'shop/web:80', '--node', 'a', '-A', ...count)).code).toBe(0);
+      expect((await cluster.ask('trace', 'shop/web:80', '--node', 'a', '-A', ...count)).code).toBe(
+        0,
+      );
       const call = '-- fairlead trace shop/web:80 --from node --count=3\n';
       expect(cluster.read('calls')).toContain(call);
     }
@@ -381,6 +383,16 @@ describe('kubectl fairlead', () => {
       3,
       'Error: no pod with the labels app.kubernetes.io/name=fairlead on node b\n',
     ]);
+  });
+
+  it('is run by fairlead cluster, with its arguments and exit code', async () => {
+    const cluster = new PaperCluster().node('a', statusReport()).node('b', '', 'Pending');
+    const asked = await cluster.ask('status', '--no-headers');
+    expect(asked.code).toBe(1);
+    const main = resolve('src/main.ts');
+    const args = [main, 'cluster', 'status', '--no-headers'];
+    expect(await cluster.run(process.execPath, ...args)).toEqual(asked);
+    expect((await cluster.run(process.execPath, main, 'cluster', 'sttaus')).code).toBe(2);
   });
 
   it('has the version of the program', async () => {
