@@ -41,10 +41,13 @@ export interface EndpointTraffic {
   readonly outcomes?: Readonly<Outcomes>;
 }
 
-/** Of all Services together, in one second, between the last two readings. */
+/** In one second, between the last two readings. */
 export interface TrafficRates {
+  /** Of all Services together. */
   readonly connections: number;
   readonly refusals: number;
+  /** Connections by `namespace/name`; absent: none. */
+  readonly services: ReadonlyMap<string, number>;
 }
 
 export interface Traffic {
@@ -100,6 +103,8 @@ export class ServiceCounters {
   readonly #failing = new FailingEndpoints();
   /** Since the first reading. */
   #total = { connections: 0, refusals: 0, readAtMs: Number.NEGATIVE_INFINITY };
+  /** Connections by `namespace/name` since the reading before. */
+  #opened = new Map<string, number>();
   #known: Promise<Traffic | undefined> | undefined;
   #readAtMs = Number.NEGATIVE_INFINITY;
 
@@ -131,6 +136,7 @@ export class ServiceCounters {
     const readAtMs = clock.now();
     const before = { ...this.#total };
     this.#total.readAtMs = readAtMs;
+    this.#opened = new Map();
     for (const { family, inForce } of families()) await this.#readFamily(running, family, inForce);
     for (const [id, { namespace, service }] of this.#entries) {
       const isGone = service !== '' && !this.#options.isKnown(objectKey(namespace, service));
@@ -139,12 +145,15 @@ export class ServiceCounters {
     this.#failing.prune(readAtMs, inUse(families()));
     const failing = this.#failing.known(readAtMs);
     const seconds = (readAtMs - before.readAtMs) / 1000;
-    const perSecond = (of: keyof TrafficRates) => (this.#total[of] - before[of]) / seconds;
-    const rates =
-      seconds > 0 && seconds <= rateSecondsMax
-        ? { rates: { connections: perSecond('connections'), refusals: perSecond('refusals') } }
-        : {};
-    return { readAtMs, services: [...this.#entries.values()], failing, ...rates };
+    const answer = { readAtMs, services: [...this.#entries.values()], failing };
+    if (seconds <= 0 || seconds > rateSecondsMax) return answer;
+    const perSecond = (of: 'connections' | 'refusals') => (this.#total[of] - before[of]) / seconds;
+    const rates = {
+      connections: perSecond('connections'),
+      refusals: perSecond('refusals'),
+      services: new Map(Array.from(this.#opened, ([key, count]) => [key, count / seconds])),
+    };
+    return { ...answer, rates };
   }
 
   /** A family that can't be read keeps its last values, so that the other one is still reported. */
@@ -215,6 +224,7 @@ export class ServiceCounters {
       case 'connections':
         entry.connections += more;
         this.#total.connections += more;
+        if (more > 0) add(this.#opened, objectKey(entry.namespace, entry.service), more);
         add(entry.frontends, frontendText(destination), count);
         return;
       case 'endpoint': {

@@ -21,6 +21,7 @@ export class Program {
       '--proxy-mode=nftables',
       '--v=0',
       '--hostname-override=node-a',
+      '--service-metrics',
       '--cluster-cidr=10.244.0.0/16',
       ...limits.map((limit) => `--conntrack-${limit}=0`),
     ];

@@ -106,6 +106,11 @@ function moment({ isAge, time }: Moment, nowMs: number): Html {
   return html`<time datetime="${time}">${shown}</time>`;
 }
 
+/** A rate; undefined: not known yet. */
+export function aSecond(rate: number | undefined): string {
+  return rate?.toFixed(1) ?? '…';
+}
+
 /** The page of a Service; `isMore`: with the pods of endpoints, and what these answered. */
 export function servicePath(namespace: string, name: string, isMore = false): string {
   const more = isMore ? { more: 'true' } : {};

@@ -72,7 +72,7 @@ async function frontPage(agent: AgentState, query: URLSearchParams): Promise<str
     body: [
       verdict(status, changes.items[0], nowMs),
       tiles(status, traffic),
-      servicesSection(filter, services, nowMs),
+      servicesSection(filter, services, traffic, nowMs),
       explainForm('', ''),
       changesSection(changes, nowMs),
       nodeSection(status, nowMs),

@@ -1,8 +1,10 @@
 /** The list of Services, a hundred on each page, and its search form. */
 import type { ServiceList } from '../../ask/service.ts';
+import type { Table } from '../../ask/view.ts';
 import { servicesTable } from '../../ask/views/service.ts';
+import type { Traffic } from '../service-counters.ts';
 import { type Content, type Html, html } from './html.ts';
-import { live, servicesPath, table } from './parts.ts';
+import { aSecond, live, servicesPath, table } from './parts.ts';
 
 const perPage = 100;
 
@@ -30,11 +32,30 @@ export function listQuery({ namespace, q, ...rest }: ServiceFilter): URLSearchPa
   return new URLSearchParams(fields.filter(([, value]) => value !== ''));
 }
 
-export function servicesSection(filter: ServiceFilter, list: ServiceList, nowMs: number): Html {
+/** `traffic`: what is counted; undefined: nothing is. */
+export function servicesSection(
+  filter: ServiceFilter,
+  list: ServiceList,
+  traffic: Traffic | undefined,
+  nowMs: number,
+): Html {
   const none = html`<p>No Services.</p>`;
-  const shown = list.items.length === 0 ? none : table(servicesTable(list), nowMs);
+  const shown = list.items.length === 0 ? none : table(listTable(list, traffic), nowMs);
   return html`<h2 id="services">Services</h2>
 ${searchForm(filter)}${live('service-list', [shown, pages(filter, list)])}`;
+}
+
+function listTable(list: ServiceList, traffic: Traffic | undefined): Table {
+  const all = servicesTable(list);
+  if (traffic === undefined) return all;
+  const rates = list.items.map(({ name, namespace }) => {
+    return aSecond(traffic.rates && (traffic.rates.services.get(`${namespace}/${name}`) ?? 0));
+  });
+  return {
+    ...all,
+    columns: [...all.columns, { name: 'Connections/s', kind: 'number' }],
+    rows: all.rows.map((row, i) => [...row, rates[i]!]),
+  };
 }
 
 /** The search form. It is not a live part, because the reader may be typing in it. */

@@ -3,7 +3,7 @@ import type { Status } from '../../ask/status.ts';
 import { grouped } from '../../ask/words.ts';
 import type { Traffic } from '../service-counters.ts';
 import { type Content, type Html, html } from './html.ts';
-import { live } from './parts.ts';
+import { aSecond, live } from './parts.ts';
 
 interface Tile {
   readonly name: string;
@@ -47,10 +47,9 @@ function ofConntrack({ conntrack }: Status): Tile[] {
 function ofTraffic(traffic: Traffic | undefined): Tile[] {
   if (traffic === undefined) return [];
   const { failing, rates } = traffic;
-  const second = (value: number | undefined): string => value?.toFixed(1) ?? '…';
   return [
-    { name: 'connections a second', value: second(rates?.connections) },
-    { name: 'refused a second', value: second(rates?.refusals) },
+    { name: 'connections a second', value: aSecond(rates?.connections) },
+    { name: 'refused a second', value: aSecond(rates?.refusals) },
     { name: 'endpoints accept nothing', value: grouped(failing.length), isBad: failing.length > 0 },
   ];
 }

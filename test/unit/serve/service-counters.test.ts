@@ -95,6 +95,22 @@ describe('connections by Service', () => {
     expect(reads).toBe(2);
   });
 
+  it('have rates, from the second reading on, unless the first is long ago', async () => {
+    const node = new Node();
+    node.counts = [toFrontend('10.96.0.1', 1000)];
+    expect((await node.counters.read())!.rates).toBeUndefined();
+    node.counts = [toFrontend('10.96.0.1', 1010), toFrontend('10.96.0.2', 0)];
+    await node.clock.pass(4000);
+    expect((await node.counters.read())!.rates).toEqual({
+      ...{ connections: 2.5, refusals: 0 },
+      services: new Map([['ns/web', 2.5]]),
+    });
+    await node.clock.pass(2000);
+    expect((await node.counters.read())!.rates!.services.size).toBe(0);
+    await node.clock.pass(60_001);
+    expect((await node.counters.read())!.rates).toBeUndefined();
+  });
+
   it('are not reported if nothing is counted', async () => {
     const node = new Node();
     node.counts = [toFrontend('10.96.0.1', 10)];

@@ -3,7 +3,10 @@ import { readFileSync } from 'node:fs';
 import { request } from 'node:http';
 import { afterEach, describe, expect, it } from 'vitest';
 import { reasonSections } from '../../../../src/ask/problem-reasons.ts';
+import type { ServiceList } from '../../../../src/ask/service.ts';
 import { runbookSection } from '../../../../src/serve/page/runbook.ts';
+import { filterOf, servicesSection } from '../../../../src/serve/page/services.ts';
+import type { Traffic } from '../../../../src/serve/service-counters.ts';
 import { type Change, resources } from '../../../../src/state/change.ts';
 import { type Running, started, web } from '../../agent/running.ts';
 import { node, ready, service, slice, unready } from '../../state/build.ts';
@@ -105,6 +108,28 @@ describe('the list of Services on the page', () => {
     expect(second.rows('Services')).toHaveLength(51);
     expect(hrefOf(second, 'Next page')).toBeUndefined();
     expect(hrefOf(second, 'First page')).toBe('/?#services');
+  });
+
+  it('has the connections a second of each Service where they are counted', async () => {
+    await withMany(2);
+    const answer = await app.get('metrics', '/fairlead/v1/services');
+    const list = (await answer.json()) as ServiceList;
+    const traffic = { readAtMs: 0, services: [], failing: [] };
+    const services = new Map([['ns/web-1', 12.34]]);
+    const rates = { connections: 12.34, refusals: 0, services };
+    const shown = (counted?: Traffic) => {
+      const filter = filterOf(new URLSearchParams());
+      return new Document(servicesSection(filter, list, counted, 0).text)
+        .rows('Services')
+        .map((row) => [row.Name, row['Connections/s']]);
+    };
+    expect(shown({ ...traffic, rates })).toEqual([
+      ['web', '0.0'],
+      ['web-0', '0.0'],
+      ['web-1', '12.3'],
+    ]);
+    expect(shown(traffic)[0]).toEqual(['web', '…']);
+    expect(shown()[0]).toEqual(['web', undefined]);
   });
 
   it.each([
