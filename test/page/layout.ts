@@ -49,7 +49,9 @@ const measure = `(() => {
   return {
     wide: [
       ...pieces.filter((one) => one.left < 0 || one.right > rightPx + 1).map((one) => one.text),
-      ...inner.filter((one) => one.scrollWidth > one.clientWidth + 1).map(name),
+      ...[...inner, ...document.querySelectorAll('pre')]
+        .filter((one) => one.scrollWidth > one.clientWidth + 1)
+        .map(name),
     ],
     hidden: cells.filter((cell) => !isShown(cell)).map(name),
     nameless: cells.filter(isNameless).map(name),

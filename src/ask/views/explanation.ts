@@ -45,5 +45,6 @@ function viewOf(explained: Explained, wide: boolean): Block[] {
     ['Because', summary],
     ['Client', `${clientWords[from.kind]}, because ${from.because}`],
   ];
-  return [{ facts }, { steps }, ...(wide && endpoints.length > 0 ? [{ list: endpoints }] : [])];
+  const all = { title: 'Endpoints', code: endpoints };
+  return [{ facts }, { steps }, ...(wide && endpoints.length > 0 ? [all] : [])];
 }

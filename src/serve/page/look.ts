@@ -6,7 +6,10 @@ const cards = (tables: string): string => `
   ${tables}, ${tables} :is(thead, tbody) { display: block; }
   ${tables} thead th { display: none; }
   ${tables} thead tr { display: flex; flex-wrap: wrap; gap: 0 .9rem; }
-  ${tables} thead .sorts { display: block; border: 0; padding: 0; }
+  ${tables} thead .sorts { display: block; border: 0; padding: 0;
+    text-decoration: underline dotted; }
+  ${tables} thead tr:has(.sorts)::before { content: 'Sort by'; color: var(--dim);
+    font-size: .85rem; }
   ${tables} tbody tr { display: flex; flex-wrap: wrap; gap: 0 .9rem; padding: .4rem 0;
     border-bottom: 1px solid var(--line); }
   ${tables} tbody :is(th, td) { border: 0; padding: 0; min-width: 0; }
@@ -41,7 +44,7 @@ header nav { display: flex; flex-wrap: wrap; gap: .25rem 1rem; margin-left: auto
 .good { color: var(--good); }
 .bad { color: var(--bad); }
 .verdict.bad { color: var(--text); }
-.tiles { display: grid; grid-template-columns: repeat(auto-fill, minmax(9rem, 1fr)); gap: .5rem; }
+.tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(7.5rem, 1fr)); gap: .5rem; }
 .tiles div { display: flex; flex-direction: column-reverse; justify-content: flex-end;
   background: var(--shade); padding: .5rem .75rem; border-left: .2rem solid var(--line); }
 .tiles div.bad { border-color: var(--bad); }
@@ -71,7 +74,7 @@ input, select, button { font: inherit; color: var(--text); background: var(--bac
   height: 2.2rem; max-width: 100%; }
 ul { padding-left: 1.25rem; margin: .5rem 0; }
 pre { font: .9rem/1.5 ui-monospace, monospace;
-  overflow-x: auto; background: var(--shade); padding: .6rem .9rem; }
+  white-space: pre-wrap; background: var(--shade); padding: .6rem .9rem; }
 footer { margin-top: 2rem; color: var(--dim); font-size: .85rem; display: flex; flex-wrap: wrap;
   gap: .5rem 1rem; align-items: center; }
 [hidden] { display: none; }
@@ -81,10 +84,15 @@ footer { margin-top: 2rem; color: var(--dim); font-size: .85rem; display: flex; 
   dl { grid-template-columns: 1fr; gap: 0; }
   dd { margin-bottom: .5rem; }
   header nav { margin-left: 0; }
+  label { flex: 1 1 9rem; }
+  input, select { width: 100%; }
 }
 `;
 
-/** Replaces the live parts of the page by new ones, except a part that the reader is using. */
+/**
+ * Replaces the live parts of the page by new ones, except a part that the reader is using. Sorts
+ * tables of more than two rows, but not those of the runbook.
+ */
 export const script = `
 const pause = document.getElementById('pause');
 const silent = document.getElementById('silent');
@@ -97,7 +105,8 @@ pause.onclick = () => {
 const isPaused = () => document.body.classList.contains('paused');
 const isInUse = (part) => part.contains(document.activeElement) || !getSelection().isCollapsed;
 const orders = new Map();
-const titles = () => document.querySelectorAll('thead th');
+const titles = () => [...document.querySelectorAll('section thead th')]
+  .filter((title) => title.closest('table').tBodies[0].rows.length > 2);
 function order(table) {
   const { column, sign } = orders.get(table.ariaLabel);
   const body = table.tBodies[0];

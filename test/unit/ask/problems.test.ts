@@ -61,6 +61,11 @@ describe('the problems of a Service are the same in every answer', () => {
       const reasons = new Set(item.problems.map(({ reason }) => reason));
       expect(reasonNames.filter((one) => reasons.has(one))).toEqual(expected.get(nameOf(item)));
     }
+    // What kubectl fairlead problems reads of each node.
+    const { stdout: report } = await said(app, 'node-report', 'problems');
+    const reported = [...report.matchAll(/^problem\t(\S+)\t/gm)].map(([, subject]) => subject!);
+    expect(reported.filter((one) => one === 'node')).toHaveLength(status.problems.length);
+    expect([...new Set(reported.filter((one) => one !== 'node'))].sort()).toEqual(names);
     const list = await said(app, 'problems');
     expect(list.code).toBe(problems.healthy ? 0 : 1);
     const all = await said(app, 'service', 'list');
