@@ -43,12 +43,12 @@ export interface RouteEntry {
   readonly isDead: boolean;
 }
 
-/** Reads a line of the file; undefined: it is no route. */
+/** Reads a line of the file; undefined: the line has no route. */
 export function parseRoute(family: Family, line: string): RouteEntry | undefined {
   return family === 'IPv4' ? parseIPv4(line) : parseIPv6(line);
 }
 
-/** Routes of type blackhole, unreachable, prohibit and throw have no device (fib_route_seq_show). */
+/** Of type blackhole, unreachable, prohibit or throw: without a device (fib_route_seq_show). */
 function parseIPv4(line: string): RouteEntry | undefined {
   const [device = '', destination = '', , , , , , mask = ''] = line.split('\t');
   if (!word.test(destination) || !word.test(mask)) return undefined;

@@ -414,7 +414,7 @@ export const situations: readonly Situation[] = [
     meets: ['reset'],
   },
   {
-    name: 'the route to the endpoint is a blackhole, and nobody asks for it',
+    name: 'the route to the endpoint is a blackhole, and all problems are listed',
     number: 137,
     objects: one(137, [{ at: blackhole }]),
     ask: ['problems'],
