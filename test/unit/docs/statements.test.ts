@@ -79,6 +79,9 @@ describe("README.md's figures", () => {
   const changes = ['100 × 10', '8,000 × 30', '44,000 × 1', '100,000 × 3'].map((size) =>
     Number(row('One endpoint changed', size, 'protobuf')[0]),
   );
+  const idle = ['Fairlead, nftables', 'kube-proxy, nftables', 'Node alone'].map((program) =>
+    Math.round(Number(row('20 Services and a real API server', program)[0])),
+  );
   const connecting = ['10 × 10', '10,000 × 10'].flatMap((size) =>
     ['Fairlead', 'kube-proxy layout'].map((path) => row('Connecting', size, path)[0]),
   );
@@ -95,6 +98,7 @@ describe("README.md's figures", () => {
       'changes beside a tenant',
       `| ${Number(row('\\| a tenant', 'replaces 5,000 source ranges, 1/s')[1])} ms |`,
     ],
+    ['memory', `| ${idle[0]} MB | kube-proxy ${idle[1]} MB, Node alone ${idle[2]} MB |`],
     [
       'connections',
       `| ${connecting[0]} and ${connecting[2]} | kube-proxy's layout ${connecting[1]} and ${connecting[3]} |`,
