@@ -264,3 +264,41 @@ test('an IPv4 destination is refused while lo is down, and the message names its
     failures: [{ op: 1, code: 'EINVAL', message: expect.any(String) as string }],
   });
 });
+
+/**
+ * Why session affinity is not by firewall mark, which would be one memory for all addresses of a
+ * Service port: `ip_vs_sched_persist` maps ports only where the port is the virtual service's.
+ */
+test.each([
+  ['', 'port of the real server'],
+  [' -p 300', 'port of the client'],
+])('a virtual service by mark%s leads to the %s', async (persistence, reached) => {
+  const { kernel, namespace } = await createIpvs();
+  await applied(kernel, addAddresses('lo', '10.96.0.10', '10.244.0.1'));
+  await namespace.run(
+    'nft',
+    ['-f', '-'],
+    `table ip marks {
+       chain output {
+         type filter hook output priority -110
+         ip daddr 10.96.0.10 meta mark set 7
+       }
+     }`,
+  );
+  await namespace.run(
+    'ipvsadm',
+    ['-R'],
+    `-A -f 7 -s rr${persistence}\n-a -f 7 -r 10.244.0.1:8080 -m -w 1\n`,
+  );
+  const script = `
+    const { createServer, connect } = require('node:net');
+    const servers = [
+      createServer((peer) => peer.end('port of the real server')),
+      createServer((peer) => peer.end('port of the client')),
+    ];
+    servers[0].listen(8080, '10.244.0.1', () => servers[1].listen(80, '10.244.0.1', () => {
+      const close = () => servers.forEach((each) => each.close());
+      connect(80, '10.96.0.10').on('close', close).pipe(process.stdout);
+    }));`;
+  expect(await namespace.run(process.execPath, ['-e', script])).toBe(reached);
+});

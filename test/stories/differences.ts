@@ -69,10 +69,6 @@ export const endsWithTheService = {
   ipvs: 'the address is unbound, and open connections end with it, as in kube-proxy',
 } as const;
 
-export const endsNoConnections = {
-  ipvs: 'connections to endpoints that have gone are not ended there',
-} as const;
-
 export const hasNoSCTP = {
   userspace: 'there are no sockets for SCTP: such a port is set aside',
 } as const;

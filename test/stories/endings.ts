@@ -1,11 +1,18 @@
 /** Connections whose endpoint has gone, of Services with the annotation for it. */
 import type { ActorName } from '../lab/addresses.ts';
-import { clusterIp } from '../lab/addresses.ts';
-import { type EndpointOptions, type KubernetesObject, service, slices } from '../lab/objects.ts';
+import { clusterIp, NODE_IP } from '../lab/addresses.ts';
+import {
+  clientIpAffinity,
+  type EndpointOptions,
+  type KubernetesObject,
+  service,
+  slices,
+} from '../lab/objects.ts';
 import {
   answered,
   apply,
   at,
+  connect,
   open,
   reset,
   resume,
@@ -14,15 +21,28 @@ import {
   type Story,
   wait,
 } from '../lab/story.ts';
-import { externalLocal, fromOutside, frontends, internalLocal, reachable } from './common.ts';
-import { endsNoConnections } from './differences.ts';
+import {
+  external,
+  externalLocal,
+  fromOutside,
+  frontends,
+  internalLocal,
+  lb,
+  NODE_PORT,
+  reachable,
+  vip,
+} from './common.ts';
 
 const all = [frontends.clusterIp, ...fromOutside];
 const podA = answered({ 'pod-a': 'any' });
+const podB = answered({ 'pod-b': 'any' });
 const other = clusterIp(11);
 
 function ending(value: string, object: KubernetesObject): KubernetesObject {
-  const annotations = { 'fairlead.io/end-connections': value };
+  return annotated({ 'fairlead.io/end-connections': value }, object);
+}
+
+function annotated(annotations: Record<string, string>, object: KubernetesObject) {
   return { ...object, metadata: { ...object.metadata, annotations } };
 }
 
@@ -55,13 +75,29 @@ function endAll(): Step[] {
   return flows.map((flow) => resumeUntil(flow, reset));
 }
 
+/** A Service of UDP that keeps flows to endpoints that terminate. */
+const keeping = annotated(
+  { 'fairlead.io/udp-flows': 'keep-while-serving' },
+  reachable({}, { ports: [{ port: 53, protocol: 'UDP', nodePort: NODE_PORT }] }),
+);
+
+function datagrams(...endpoints: readonly (ActorName | EndpointOptions)[]) {
+  return slices('web', endpoints, { ports: [{ port: 8080, protocol: 'UDP' }] });
+}
+
+const overUDP = [
+  at(vip, 53, 'UDP'),
+  at(lb, 53, 'UDP'),
+  at(external, 53, 'UDP'),
+  at(NODE_IP, NODE_PORT, 'UDP'),
+];
+
 const plain = service('other', { clusterIp: other });
 
 export const endingStories: readonly Story[] = [
   {
     name: 'Open connections are reset when their endpoint has left, where the Service says so',
     covers: ['5.12'],
-    differsIn: endsNoConnections,
     steps: [
       apply(onRemoval, ...behind('pod-a')),
       ...openAll(),
@@ -72,13 +108,11 @@ export const endingStories: readonly Story[] = [
   {
     name: 'Open connections are reset when the last endpoint has left, where the Service says so',
     covers: ['5.12'],
-    differsIn: endsNoConnections,
     steps: [apply(onRemoval, ...behind('pod-a')), ...openAll(), apply(...behind()), ...endAll()],
   },
   {
     name: 'Open connections are reset when only endpoints are left that the policy does not allow',
     covers: ['5.12'],
-    differsIn: endsNoConnections,
     steps: [
       apply(
         ending('on-removal', reachable({ ...externalLocal, ...internalLocal })),
@@ -92,7 +126,6 @@ export const endingStories: readonly Story[] = [
   {
     name: 'Connections to an endpoint that terminates, or is not ready, are not ended before it left',
     covers: ['5.12'],
-    differsIn: endsNoConnections,
     steps: [
       apply(onRemoval, ...behind('pod-a')),
       ...openAll(),
@@ -112,7 +145,6 @@ export const endingStories: readonly Story[] = [
   {
     name: 'Connections continue for as long as the Service says after their endpoint has left',
     covers: ['5.12'],
-    differsIn: endsNoConnections,
     steps: [
       apply(ending('after:8s', reachable()), ...behind('pod-a')),
       ...openAll(),
@@ -125,7 +157,6 @@ export const endingStories: readonly Story[] = [
   {
     name: 'Connections continue when their endpoint comes back in time, or has never left',
     covers: ['5.12'],
-    differsIn: endsNoConnections,
     steps: [
       apply(ending('after:8s', reachable()), ...behind('pod-a', 'pod-b')),
       apply(...behind('pod-a')),
@@ -139,7 +170,6 @@ export const endingStories: readonly Story[] = [
   {
     name: 'Connections of other Services continue, also to the same endpoint',
     covers: ['5.12'],
-    differsIn: endsNoConnections,
     steps: [
       apply(onRemoval, plain, ...behind('pod-a'), ...slices('other', ['pod-a'])),
       open('ended', 'client', frontends.clusterIp, podA),
@@ -149,6 +179,34 @@ export const endingStories: readonly Story[] = [
       resumeUntil('ended', reset),
       resume('of the other', podA),
       resume('of the other, from a pod', podA),
+    ],
+  },
+  {
+    name: 'Open connections of clients that are remembered are reset when their endpoint has left',
+    covers: ['5.8', '5.12'],
+    steps: [
+      apply(ending('on-removal', reachable(clientIpAffinity(60))), ...behind('pod-a')),
+      ...openAll(),
+      apply(...behind('pod-b')),
+      ...endAll(),
+      connect('client', frontends.clusterIp, podB),
+    ],
+  },
+  {
+    name: 'UDP flows stay with an endpoint as long as it serves, where the Service says so',
+    covers: ['5.12'],
+    steps: [
+      apply(keeping, ...datagrams('pod-a')),
+      ...overUDP.map((to, n) => open(`of a client ${n}`, 'client', to, podA)),
+      open('of a pod', 'pod-b', overUDP[0]!, podA),
+      open('of the node', 'node', overUDP[0]!, podA),
+      apply(...datagrams({ at: 'pod-a', ready: false, serving: true, terminating: true }, 'pod-b')),
+      ...resumeAll(podA),
+      connect('client', overUDP[0]!, podB),
+      apply(
+        ...datagrams({ at: 'pod-a', ready: false, serving: false, terminating: true }, 'pod-b'),
+      ),
+      ...resumeAll(podB),
     ],
   },
 ];

@@ -14,7 +14,10 @@ import {
   jump,
   l4proto,
   matchLocalAddress,
+  matchProtocol,
+  matchSyn,
   reject,
+  resetTCP,
   returnToCaller,
   type Statement,
   setMark,
@@ -53,7 +56,12 @@ export function chains(config: ChainConfig): ChainDefinition[] {
   return [
     ...(countsTraffic ? [rejecting(family, true), ...refusalChains(family)] : []),
     firewallCheck(family),
+    chain('reset-unless-syn', [
+      [matchProtocol('TCP'), matchSyn, returnToCaller],
+      [matchProtocol('TCP'), resetTCP],
+    ]),
     chain('endpoints-check', [
+      [inSet(frontend, 'resets'), jump('reset-unless-syn')],
       [inSet(frontend, 'rejected'), refuse.rejected],
       [inSet(frontend, 'dropped'), refuse.dropped],
       ...detectLocal(config.localDetector, '==').map((match) => [match, returnToCaller]),

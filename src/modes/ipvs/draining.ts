@@ -1,7 +1,7 @@
 /**
  * Real servers that are not desired any more. They have weight 0, so that they get no new
- * connections, and are deleted when their last connection has ended. After a restart they are read
- * from the kernel.
+ * connections, and are deleted when their last connection has ended, or is to be ended. After a
+ * restart they are read from the kernel.
  */
 import { type EndpointKey, endpointKey } from '../../net/endpoint-list.ts';
 import { UndoMap } from '../undo-map.ts';
@@ -23,6 +23,8 @@ export class Draining {
   readonly #services = new Map<string, ServiceDrain>();
   /** Those that changed since `confirm`. */
   readonly #changed = new Set<ServiceDrain>();
+  /** Those whose connections end by a deletion that is not in force yet, by virtual service. */
+  readonly #ending = new Map<string, Set<EndpointKey>>();
 
   get isAny(): boolean {
     for (const { servers } of this.#services.values()) if (servers.size > 0) return true;
@@ -51,6 +53,20 @@ export class Draining {
     if (drain?.servers.get(endpoint) !== undefined) this.#set(drain, endpoint, undefined);
   }
 
+  /** The real server is deleted, whatever becomes of the batch that is to do it. */
+  end(id: string, endpoint: EndpointKey): void {
+    const ending = this.#ending.get(id);
+    if (ending === undefined) this.#ending.set(id, new Set([endpoint]));
+    else ending.add(endpoint);
+  }
+
+  /** Those of which `end` was called, and perhaps nothing was written; they are forgotten. */
+  takeEnding(id: string): ReadonlySet<EndpointKey> | undefined {
+    const ending = this.#ending.get(id);
+    this.#ending.delete(id);
+    return ending;
+  }
+
   /** The virtual service is deleted, or is read again, with all its real servers. */
   forget(id: string): void {
     const drain = this.#services.get(id);
@@ -59,6 +75,7 @@ export class Draining {
 
   /** What was recorded so far is in force in the kernel. */
   confirm(): void {
+    this.#ending.clear();
     this.#settle((servers) => servers.confirm());
   }
 

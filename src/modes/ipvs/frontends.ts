@@ -5,6 +5,7 @@ import type { Address } from '../../net/address.ts';
 import { EndpointList } from '../../net/endpoint-list.ts';
 import type { Protocol } from '../../net/protocol.ts';
 import { type Balance, slotsOfEach } from '../../state/deal.ts';
+import type { PortEndings } from '../../state/endings.ts';
 import type { Forwarding, Frontend } from '../../state/types.ts';
 import type { ModeFrontend } from '../changes.ts';
 import { binary, bytesOf, destinationKey, hairpinKeys } from '../elements.ts';
@@ -22,6 +23,7 @@ export const frontendSets = [
   'rejected',
   'dropped',
   'dropped-outside',
+  'resets',
   // This records that a virtual service is ours, so it is deleted last.
   'services',
 ] as const satisfies readonly SetName[];
@@ -46,6 +48,12 @@ export interface IPVSFrontend extends ModeFrontend {
   /** Undefined: the scheduler of the configuration, with or without weights. */
   readonly balance: Balance | undefined;
   readonly sets: readonly FrontendSet[];
+  /** The key of its Forwarding. */
+  readonly owner: string;
+  /** What becomes of connections to real servers that have left the pool; undefined: see there. */
+  readonly endings: PortEndings | undefined;
+  /** With `keepsFlows`: the real servers that keep their flows. */
+  readonly serving: EndpointList;
   /** Who may connect; undefined = all. */
   readonly firewall: Firewall | undefined;
 }
@@ -109,7 +117,7 @@ function frontendAt(
 ): IPVSFrontend {
   const { protocol } = forwarding.servicePort;
   const key = destinationKey(address, IPPROTO[protocol], frontend.port);
-  const treatment = treatmentOf(forwarding, frontend);
+  const treatment = withResets(treatmentOf(forwarding, frontend), forwarding);
   return {
     id: binary(key),
     key,
@@ -120,6 +128,9 @@ function frontendAt(
     ...treatment,
     weights: weightsOf(forwarding, treatment.pool),
     balance: forwarding.deal?.balance === 'random' ? undefined : forwarding.deal?.balance,
+    owner: forwarding.key,
+    endings: forwarding.endings,
+    serving: forwarding.serving,
     firewall: firewallOf(forwarding, frontend, refuse),
     contender: contenderOf(frontend, environment),
   };
@@ -142,7 +153,7 @@ function weightsOf(forwarding: Forwarding, pool: EndpointList): IPVSFrontend['we
 function treatmentOf(
   { cluster, local, family }: Forwarding,
   { treatment, pool }: Frontend,
-): Pick<IPVSFrontend, 'pool' | 'sets'> {
+): Treated {
   switch (treatment) {
     case 'internal':
       return { pool: pool === 'local' ? local : cluster, sets: ['services', 'internal'] };
@@ -158,6 +169,17 @@ function treatmentOf(
       return { pool: EndpointList.empty[family], sets: ['services', 'dropped'] };
   }
 }
+
+type Treated = Pick<IPVSFrontend, 'pool' | 'sets'>;
+
+/** Where clients are refused, the connections that are ended are reset nevertheless. */
+function withResets(treated: Treated, { endings }: Forwarding): Treated {
+  const refuses = treated.sets.some((set) => refusing.has(set));
+  if (!refuses || endings?.kept === undefined) return treated;
+  return { ...treated, sets: [...treated.sets, 'resets'] };
+}
+
+const refusing: ReadonlySet<FrontendSet> = new Set(['rejected', 'dropped', 'dropped-outside']);
 
 /** The objects that other Forwardings may need too. */
 export function sharedObjects(

@@ -27,6 +27,7 @@ export function setDefinitions(family: Family) {
     set('rejected', frontend, 'no endpoints'),
     set('dropped', frontend, 'no endpoints that the policy allows'),
     set('dropped-outside', frontend, 'no endpoints that the policy allows to clients from outside'),
+    set('resets', frontend, 'refused: connections of which nothing is known are reset'),
     ...commonSets(family),
     set('health-check-ports', ['inet_proto', 'inet_service'], 'open on every VIP'),
     ...refusalSets(family),

@@ -6,8 +6,10 @@ import { printVerdict } from '../../kernel/nft/print-verdict.ts';
 import type { kernelOps } from '../../kernel/ops.ts';
 import type { RecordWriter } from '../../kernel/records.ts';
 import { addressBytes, type Family } from '../../net/address.ts';
+import { EndpointFinder } from '../../net/endpoint-finder.ts';
 import { type EndpointKey, type EndpointList, endpointKey } from '../../net/endpoint-list.ts';
 import type { Balance } from '../../state/deal.ts';
+import { endedBy } from '../../state/endings.ts';
 import { type Counts, type Difference, noCounts } from '../backend.ts';
 import type { Draining } from './draining.ts';
 import type { IPVSFrontend } from './frontends.ts';
@@ -52,6 +54,14 @@ interface Held extends Omit<HeldFrontend, 'service'> {
   readonly servers: ReadonlyMap<EndpointKey, Server>;
 }
 
+/** The change of one frontend. */
+interface Change {
+  readonly owner: string;
+  readonly drift: Counts;
+  /** Whether a real server that is not desired is deleted with its connections. */
+  readonly isOver: (server: EndpointKey) => boolean;
+}
+
 export class ServiceWriter {
   readonly #settings: ServiceSettings;
   readonly #batch: ServiceBatch;
@@ -65,13 +75,17 @@ export class ServiceWriter {
     const { owner, before, after } = difference;
     const id = (after ?? before)?.id;
     if (id === undefined || this.#settings.isForeign(id)) return;
+    const { draining } = this.#settings;
     if (difference.from === 'kernel') {
       // What was read from the kernel replaces what we remember.
-      this.#settings.draining.forget(id);
-      this.#difference(owner, heldOf(difference.before), after, difference.drift);
+      draining.forget(id);
+      const isOver = overIn(after, draining.takeEnding(id));
+      const change = { owner, isOver, drift: difference.drift };
+      this.#difference(change, heldOf(difference.before), after);
     } else {
+      const isOver = overIn(after, endedAt(difference.before, after));
       const held = difference.before && this.#believed(difference.before, after);
-      this.#difference(owner, held, after, noCounts());
+      this.#difference({ owner, isOver, drift: noCounts() }, held, after);
     }
   }
 
@@ -101,12 +115,8 @@ export class ServiceWriter {
     return servers;
   }
 
-  #difference(
-    owner: string,
-    held: Held | undefined,
-    after: IPVSFrontend | undefined,
-    drift: Counts,
-  ): void {
+  #difference(change: Change, held: Held | undefined, after: IPVSFrontend | undefined): void {
+    const { owner, drift } = change;
     if (after === undefined) {
       if (held !== undefined) this.#remove(owner, held, drift);
       return;
@@ -120,7 +130,8 @@ export class ServiceWriter {
       drift.wrong += 1;
     }
     this.#elements(owner, held, after, drift);
-    if (held?.servers !== sameServers) this.#servers(owner, held?.servers, after, drift);
+    if (held?.servers === sameServers) this.#endDraining(change, after);
+    else this.#servers(change, held?.servers, after);
   }
 
   /** Makes the virtual service, or changes its settings. */
@@ -143,19 +154,25 @@ export class ServiceWriter {
     this.#settings.draining.remove(service.id, endpointKey(this.#settings.family, packed, 0));
   }
 
-  /**
-   * The real server gets no new connections and keeps those that it has. For UDP it is deleted: a
-   * client that never stops sending would keep its entry forever.
-   */
+  /** The real server gets no new connections and keeps those that it has. */
   #retireServer(owner: string, service: VirtualService, packed: Uint8Array): void {
-    if (service.protocol === 'UDP') {
-      this.deleteServer(owner, service, packed);
-      return;
-    }
     const fields = { ...this.#serverKey(service, packed), ...serverSettings(0) };
     const { removals } = this.#batch;
     removals.push((out) => out.write('destinationSet', fields, owner));
     this.#settings.draining.put(service, packed);
+  }
+
+  /** The real server goes, with its connections. */
+  #endServer(owner: string, service: VirtualService, key: EndpointKey, packed: Uint8Array): void {
+    this.deleteServer(owner, service, packed);
+    this.#settings.draining.end(service.id, key);
+  }
+
+  #endDraining({ owner, isOver }: Change, after: IPVSFrontend): void {
+    if (isOver === never) return;
+    for (const [key, packed] of this.#settings.draining.serversOf(after.id)) {
+      if (isOver(key)) this.#endServer(owner, after, key, packed);
+    }
   }
 
   deleteServer(owner: string, service: VirtualService, packed: Uint8Array): void {
@@ -205,10 +222,9 @@ export class ServiceWriter {
   }
 
   #servers(
-    owner: string,
+    { owner, drift, isOver }: Change,
     held: ReadonlyMap<EndpointKey, Server> = sameServers,
     after: IPVSFrontend,
-    drift: Counts,
   ): void {
     const desired = endpointsOf(after.pool, after.weights);
     for (const [key, one] of desired) {
@@ -219,11 +235,12 @@ export class ServiceWriter {
     }
     for (const [key, { packed, weight }] of held) {
       if (desired.has(key)) continue;
-      if (weight === 0 && after.protocol !== 'UDP') {
+      if (isOver(key)) this.#endServer(owner, after, key, packed);
+      else if (weight > 0) this.#retireServer(owner, after, packed);
+      else {
         this.#settings.draining.put(after, packed);
         continue;
       }
-      this.#retireServer(owner, after, packed);
       drift.unwanted += 1;
     }
   }
@@ -243,6 +260,36 @@ export class ServiceWriter {
     };
   }
 }
+
+/** The endpoints whose connections end by a change of a Service port. */
+function endedAt(
+  before: IPVSFrontend | undefined,
+  after: IPVSFrontend | undefined,
+): ReadonlySet<EndpointKey> | undefined {
+  return before?.owner === after?.owner ? endedBy(before, after) : undefined;
+}
+
+/**
+ * See `Change`. `ended`: those whose connections were to be ended. UDP flows end immediately, unless
+ * the Service keeps those to endpoints that serve: a client that never stops sending would keep its
+ * entry forever.
+ */
+function overIn(
+  after: IPVSFrontend | undefined,
+  ended: ReadonlySet<EndpointKey> | undefined,
+): Change['isOver'] {
+  if (after?.protocol === 'UDP') {
+    if (after.endings?.keepsFlows !== true) return always;
+    const kept = new EndpointFinder(after.serving);
+    return (server) => !kept.has(server);
+  }
+  if (ended === undefined || after?.endings?.kept === undefined) return never;
+  const kept = new EndpointFinder(after.endings.kept);
+  return (server) => ended.has(server) && !kept.has(server);
+}
+
+const always = (): boolean => true;
+const never = (): boolean => false;
 
 /** No server changes. */
 const sameServers: ReadonlyMap<EndpointKey, Server> = new Map();
