@@ -21,6 +21,11 @@ interface ServiceSpec {
   readonly weights: readonly number[] | undefined;
   readonly sourceRanges: readonly string[];
   readonly nodeInSourceRanges: boolean;
+  /**
+   * Undefined: nothing is said about connections whose endpoint has gone. Otherwise the endpoints
+   * that connections and flows stay with, in addition to those of the pools.
+   */
+  readonly staying: readonly number[] | undefined;
 }
 
 /** Who has a frontend, and what its Service does with traffic to it. */
@@ -85,6 +90,7 @@ const serviceSpec: fc.Arbitrary<ServiceSpec> = fc.record({
     { weight: 1, arbitrary: fc.constantFrom(manyRanges(9), manyRanges(10)) },
   ),
   nodeInSourceRanges: fc.boolean(),
+  staying: fc.option(endpointIds, { nil: undefined, freq: 1 }),
 });
 
 const frontendSpec: fc.Arbitrary<FrontendSpec> = fc.record({
@@ -202,6 +208,11 @@ export function forwardingsOf(family: Family, spec: ClusterSpec): Forwardings {
   return found;
 }
 
+function endingsOf(protocol: Protocol, kept: EndpointList): Forwarding['endings'] {
+  if (protocol === 'UDP') return { keepsFlows: true };
+  return protocol === 'TCP' ? { endAfterMs: 1000, kept } : undefined;
+}
+
 function forwardingOf(
   family: Family,
   { frontends }: ClusterSpec,
@@ -210,6 +221,8 @@ function forwardingOf(
 ): Forwarding {
   const cluster = endpointsOf(family, service.cluster);
   const local = endpointsOf(family, service.local);
+  const pools = [...service.cluster, ...service.local];
+  const kept = endpointsOf(family, [...new Set([...pools, ...(service.staying ?? [])])]);
   return {
     key: `ns/s${index}/${protocols[index]!}`,
     servicePort: { namespace: 'ns', name: `s${index}`, port: '', protocol: protocols[index]! },
@@ -222,7 +235,8 @@ function forwardingOf(
     cluster,
     local,
     hairpin: local,
-    serving: cluster,
+    serving: service.staying === undefined ? cluster : kept,
+    endings: service.staying && endingsOf(protocols[index]!, kept),
     affinityTimeoutSeconds: service.affinityTimeoutSeconds,
     sourceRanges: service.sourceRanges.map((text) => {
       const [host, bits] = text.split('/') as [string, string];
