@@ -55,6 +55,8 @@ export interface FollowedPort {
   pools: Pools;
   /** Endpoints that are not followed: there are too many. */
   leftOut: number;
+  /** `#departures` when its endpoints were last compared. */
+  compared: number;
   /** The last look: parts of shares, and which endpoints are silent. */
   seen: { readonly parts: string; readonly silent: string };
 }
@@ -73,6 +75,8 @@ export class FollowedPorts {
     IPv6: new Map(),
   };
   readonly #inNamespace = new Map<string, number>();
+  /** How many endpoints are not followed any more: each has left room for another one. */
+  #departures = 0;
 
   constructor(options: PortsOptions) {
     this.#options = options;
@@ -111,6 +115,7 @@ export class FollowedPorts {
         members: new Map(),
         pools: { cluster: EndpointList.empty[family], local: EndpointList.empty[family] },
         leftOut: 0,
+        compared: 0,
         seen: { parts: '', silent: '' },
       };
       this.#ports.set(id, port);
@@ -131,7 +136,8 @@ export class FollowedPorts {
     const { cluster, local } = pools;
     const isSame = port.pools.cluster.equals(cluster) && port.pools.local.equals(local);
     // For those that are left out there may be room by now, unless it is the port that is full.
-    if (isSame && (port.leftOut === 0 || port.members.size >= limits.port)) return;
+    const isFull = port.members.size >= limits.port || port.compared === this.#departures;
+    if (isSame && (port.leftOut === 0 || isFull)) return;
     const isOne = local.equals(cluster);
     const lists = isOne ? [cluster] : [cluster, local];
     const finders = lists.map((list) => new EndpointFinder(list));
@@ -144,6 +150,7 @@ export class FollowedPorts {
     const onlyLocal = isOne ? 0 : finders[0]!.missing(local).length;
     port.members = members;
     port.pools = pools;
+    port.compared = this.#departures;
     port.leftOut = cluster.length + onlyLocal - members.size;
     port.pool.update([...members.values()]);
   }
@@ -186,6 +193,7 @@ export class FollowedPorts {
   }
 
   #leave(namespace: string, followed: Followed): void {
+    this.#departures += 1;
     const left = this.#inNamespace.get(namespace)! - 1;
     if (left === 0) this.#inNamespace.delete(namespace);
     else this.#inNamespace.set(namespace, left);

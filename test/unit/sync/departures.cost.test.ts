@@ -85,3 +85,20 @@ it('endpoints that are followed and stay the same cost nothing', () => {
   expect(stepsTaken(() => followed.follow(same, asked))).toBeLessThan(100);
   expect(followed.byId([...followed.all][0]!.id)!.leftOut).toBe(2000);
 });
+
+it('endpoints for which there is no room in their namespace are compared when another one leaves', () => {
+  const followed = ports();
+  const port = (name: string, from: number): Forwarding => {
+    const one = ending(from, 900);
+    return { ...one, key: name, servicePort: { ...one.servicePort, port: name } };
+  };
+  const [first, second, third] = [port('a', 0), port('b', 1000), port('c', 2000)];
+  for (const one of [first, second, third]) followed.follow(one, asked);
+  const leftOut = () => followed.of('IPv4', 'c')!.leftOut;
+  expect(leftOut()).toBe(700);
+  const same = port('c', 2000);
+  expect(stepsTaken(() => followed.follow(same, asked))).toBeLessThan(100);
+  followed.forget(followed.of('IPv4', 'a')!.id);
+  followed.follow(same, asked);
+  expect(leftOut()).toBe(0);
+});
