@@ -41,6 +41,9 @@ const noRuns: readonly Run[] = [];
 /** The number of ports handled in one step. */
 export const portsAStep = 256;
 
+/** The number of endpoints handled in one step. Most Services have fewer, and take one step. */
+const endpointsAStep = 2048;
+
 /** A port, and the slices that have endpoints of it. */
 interface Expected {
   readonly port: ServicePort;
@@ -124,13 +127,21 @@ export class CandidateIndex {
    * The weights of endpoints of an expected port, for those whose slices give one; undefined when
    * none does. An endpoint that several slices name has the greatest weight that one of them gives.
    */
-  weights(port: ServicePort): ReadonlyMap<EndpointKey, number> | undefined {
+  *weightsInSteps(
+    port: ServicePort,
+  ): Generator<undefined, ReadonlyMap<EndpointKey, number> | undefined> {
     if (!this.hasWeights(port)) return undefined;
     const weights = new Map<EndpointKey, number>();
     const packed = new Uint8Array(endpointBytes[this.#family]);
+    let taken = 0;
     for (const { slice, number } of this.#runsOf(port)) {
       const { weight } = slice;
       if (weight === undefined) continue;
+      taken += slice.length;
+      if (taken > endpointsAStep) {
+        taken = slice.length;
+        yield;
+      }
       for (let i = 0; i < slice.length; i += 1) {
         pack(slice, i, number, packed, 0);
         const key = endpointKey(this.#family, packed, 0);
@@ -145,7 +156,10 @@ export class CandidateIndex {
    * Local is served where traffic arrives; then the others, in the order in which slices were
    * added.
    */
-  gather(port: ServicePort, limit: number = Number.POSITIVE_INFINITY): Candidates {
+  *gatherInSteps(
+    port: ServicePort,
+    limit: number = Number.POSITIVE_INFINITY,
+  ): Generator<undefined, Candidates> {
     const runs = this.#runsOf(port);
     const count = this.count(port);
     const most = Math.min(count, limit);
@@ -153,8 +167,14 @@ export class CandidateIndex {
     const flags = new Uint8Array(most);
     const passes = count > most ? [isLocal, isElsewhere] : [isAny];
     let filled = 0;
+    let taken = 0;
     for (const chosen of passes) {
       for (const { slice, number } of runs) {
+        taken += slice.length;
+        if (taken > endpointsAStep) {
+          taken = slice.length;
+          yield;
+        }
         for (let i = 0; i < slice.length && filled < most; i += 1) {
           const conditions = slice.conditions.charCodeAt(i);
           if (!chosen(conditions)) continue;
@@ -164,7 +184,7 @@ export class CandidateIndex {
         }
       }
     }
-    return sortUnique(this.#family, packed, flags);
+    return yield* sortUnique(this.#family, packed, flags);
   }
 }
 
@@ -205,7 +225,10 @@ function zoneFlags(hints: readonly string[] | undefined, zone: string): number {
 /** Bytes for what is gathered, until a list is made of it. */
 const gathered = new Uint8Array(4096);
 
-/** A buffer of at least this many bytes, until the next call. A large one is not kept. */
+/**
+ * A buffer of at least this many bytes, until the next step or call. A large one is not kept: only
+ * what needs several steps has one.
+ */
 function spare(length: number): Uint8Array {
   return length <= gathered.length ? gathered : new Uint8Array(length);
 }
@@ -219,15 +242,23 @@ interface Packed {
 /** Lists up to this length are sorted by insertion, which makes no garbage: most are short. */
 const insertedMax = 64;
 
-function sortUnique(family: Family, bytes: Uint8Array, flags: Uint8Array): Candidates {
+function* sortUnique(
+  family: Family,
+  bytes: Uint8Array,
+  flags: Uint8Array,
+): Generator<undefined, Candidates> {
   const stride = endpointBytes[family];
   const list = (one: Packed): Candidates => ({
     endpoints: EndpointList.from(family, one.bytes, one.flags.length * stride),
     flags: one.flags,
   });
-  if (isAscending({ bytes, flags }, stride)) return list({ bytes, flags });
-  const sort = flags.length <= insertedMax ? sortByInsertion : sortByOrder;
-  return list(withoutRepeats(sort({ bytes, flags }, stride), stride));
+  const packed = { bytes, flags };
+  if (yield* isAscending(packed, stride)) return list(packed);
+  const sorted =
+    flags.length <= insertedMax
+      ? sortByInsertion(packed, stride)
+      : yield* sortByOrder(packed, stride);
+  return list(yield* withoutRepeats(sorted, stride));
 }
 
 /** Sorts ascending; of equal endpoints, the one to use first. */
@@ -254,13 +285,12 @@ function sortByInsertion(packed: Packed, stride: number): Packed {
   return packed;
 }
 
-function sortByOrder(packed: Packed, stride: number): Packed {
-  const order = new Uint32Array(packed.flags.length);
-  for (let i = 0; i < order.length; i += 1) order[i] = i;
-  order.sort((a, b) => compare(packed, a, b, stride));
+function* sortByOrder(packed: Packed, stride: number): Generator<undefined, Packed> {
+  const order = yield* orderOf(packed.flags.length, (a, b) => compare(packed, a, b, stride));
   const bytes = new Uint8Array(order.length * stride);
   const flags = new Uint8Array(order.length);
   for (let to = 0; to < order.length; to += 1) {
+    if (to > 0 && to % endpointsAStep === 0) yield;
     const from = order[to]!;
     for (let b = 0; b < stride; b += 1) bytes[to * stride + b] = packed.bytes[from * stride + b]!;
     flags[to] = packed.flags[from]!;
@@ -268,10 +298,40 @@ function sortByOrder(packed: Packed, stride: number): Packed {
   return { bytes, flags };
 }
 
+/** The numbers below `length`, sorted: runs of the length of a step, which are merged. */
+function* orderOf(
+  length: number,
+  comparison: (a: number, b: number) => number,
+): Generator<undefined, Uint32Array> {
+  let order = new Uint32Array(length);
+  for (let i = 0; i < length; i += 1) order[i] = i;
+  for (let from = 0; from < length; from += endpointsAStep) {
+    if (from > 0) yield;
+    order.subarray(from, from + endpointsAStep).sort(comparison);
+  }
+  for (let width = endpointsAStep; width < length; width *= 2) {
+    const merged = new Uint32Array(length);
+    for (let to = 0; to < length; ) {
+      const [middle, end] = [Math.min(to + width, length), Math.min(to + 2 * width, length)];
+      let [a, b] = [to, middle];
+      for (; to < end; to += 1) {
+        if (to % endpointsAStep === 0) yield;
+        const isFirst = b >= end || (a < middle && comparison(order[a]!, order[b]!) <= 0);
+        merged[to] = isFirst ? order[a]! : order[b]!;
+        if (isFirst) a += 1;
+        else b += 1;
+      }
+    }
+    order = merged;
+  }
+  return order;
+}
+
 /** The first of each group of equal endpoints. */
-function withoutRepeats({ bytes, flags }: Packed, stride: number): Packed {
+function* withoutRepeats({ bytes, flags }: Packed, stride: number): Generator<undefined, Packed> {
   let count = 1;
   for (let i = 1; i < flags.length; i += 1) {
+    if (i % endpointsAStep === 0) yield;
     if (comparePacked(bytes, count - 1, i, stride) === 0) continue;
     bytes.copyWithin(count * stride, i * stride, (i + 1) * stride);
     flags[count] = flags[i]!;
@@ -280,8 +340,9 @@ function withoutRepeats({ bytes, flags }: Packed, stride: number): Packed {
   return { bytes, flags: count === flags.length ? flags : flags.slice(0, count) };
 }
 
-function isAscending({ bytes, flags }: Packed, stride: number): boolean {
+function* isAscending({ bytes, flags }: Packed, stride: number): Generator<undefined, boolean> {
   for (let i = 1; i < flags.length; i += 1) {
+    if (i % endpointsAStep === 0) yield;
     if (comparePacked(bytes, i - 1, i, stride) >= 0) return false;
   }
   return true;

@@ -3,7 +3,7 @@
  * endpoint has a number of slots, and every data path draws slots. Pure.
  */
 import { EndpointFinder } from '../net/endpoint-finder.ts';
-import type { EndpointKey, EndpointList } from '../net/endpoint-list.ts';
+import { type EndpointKey, EndpointList, endpointBytes } from '../net/endpoint-list.ts';
 import { mostEjected } from './detection.ts';
 import { hashTableInSteps } from './hash-table.ts';
 import { finish } from './steps.ts';
@@ -137,7 +137,7 @@ export function* dealInSteps(
     const counts = starting === undefined && health === undefined ? slotCounts : steadyCounts;
     const each = counts(own, slotsMax);
     yield;
-    return spread(list, each);
+    return yield* spreadInSteps(list, each);
   };
   const [out, localOut] = [new Set<EndpointKey>(), new Set<EndpointKey>()];
   const isOne = pools.local === pools.cluster;
@@ -204,8 +204,9 @@ export function slotsOf(
   return (port.deal ?? port)[pool];
 }
 
-/** The number of endpoints in one step. */
+/** The number of endpoints, and of slots that are filled, in one step. */
 const endpointsAStep = 1024;
+const slotsAStep = 4096;
 
 function* weightsInSteps(
   list: EndpointList,
@@ -289,9 +290,7 @@ function apportion(weights: readonly number[], sum: number, slots: number): numb
     weight === 0 ? 0 : Math.max(1, Math.floor((weight * slots) / sum)),
   );
   let left = slots - counts.reduce((all, count) => all + count, 0);
-  const owed = Float64Array.from(weights, (weight, i) => (weight * slots) / sum - counts[i]!);
-  const order = Array.from(weights, (_, i) => i).filter((i) => weights[i]! > 0);
-  order.sort((a, b) => owed[b]! - owed[a]! || a - b);
+  const order = largestFirst(weights, (i) => (weights[i]! * slots) / sum - counts[i]!);
   for (let at = 0; left > 0; at = (at + 1) % order.length, left -= 1) counts[order[at]!]! += 1;
   // Small weights that were rounded up to one slot take it from those that have the most over.
   for (let at = order.length - 1; left < 0 && at >= 0; at -= 1) {
@@ -303,12 +302,36 @@ function apportion(weights: readonly number[], sum: number, slots: number): numb
   return counts;
 }
 
+/**
+ * The indexes of those with a weight, by what they are owed, which is more than -1 slot and less
+ * than one; the largest first. A sort of numbers needs no function.
+ */
+function largestFirst(weights: readonly number[], owedTo: (index: number) => number): Uint32Array {
+  const scale = scaleFor(weights.length);
+  const order: number[] = [];
+  weights.forEach((weight, i) => {
+    if (weight > 0) order.push(Math.floor((2 - owedTo(i)) * 2 ** 32) * scale + i);
+  });
+  return Uint32Array.from(Float64Array.from(order).sort(), (place) => place % scale);
+}
+
+function scaleFor(length: number): number {
+  return 2 ** Math.ceil(Math.log2(length));
+}
+
 /** The slots, those of each endpoint evenly apart. `list` itself when each has one. */
 export function spread(list: EndpointList, counts: readonly number[]): EndpointList {
+  return finish(spreadInSteps(list, counts));
+}
+
+function* spreadInSteps(
+  list: EndpointList,
+  counts: readonly number[],
+): Generator<undefined, EndpointList> {
   if (counts.every((count) => count === 1)) return list;
   const total = counts.reduce((sum, count) => sum + count, 0);
   // Two fractions k/c differ by more than 2^-34, and a sort of numbers needs no function.
-  const scale = 2 ** Math.ceil(Math.log2(counts.length));
+  const scale = scaleFor(counts.length);
   const order = new Float64Array(total);
   let filled = 0;
   counts.forEach((count, index) => {
@@ -317,8 +340,15 @@ export function spread(list: EndpointList, counts: readonly number[]): EndpointL
       filled += 1;
     }
   });
+  yield;
   order.sort();
-  return list.picked(Uint32Array.from(order, (place) => place % scale));
+  const stride = endpointBytes[list.family];
+  const bytes = new Uint8Array(total * stride);
+  for (let at = 0; at < total; at += 1) {
+    if (at % slotsAStep === 0) yield;
+    list.copy(order[at]! % scale, bytes, at * stride);
+  }
+  return EndpointList.from(list.family, bytes);
 }
 
 /** How many slots each endpoint of `pool` has. */

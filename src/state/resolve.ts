@@ -10,6 +10,7 @@ import {
   cidrKey,
   type Family,
 } from '../net/address.ts';
+import type { EndpointList } from '../net/endpoint-list.ts';
 import {
   allotFrontends,
   countFrontends,
@@ -87,8 +88,8 @@ export function resolve(
 }
 
 /**
- * Like `resolve`, in steps: each is a slice or a port, and a Service with one of each takes one
- * step. The cost is linear in the size of the objects.
+ * Like `resolve`, in steps: each is a slice, a port or some endpoints, and a Service with few of each
+ * takes one step. The cost is linear in the size of the objects.
  */
 export function* resolveInSteps(
   service: Service,
@@ -114,7 +115,7 @@ export function* resolveInSteps(
       if (i > 0) yield;
       const port = part.ports[i]!;
       const asks = part.asksForDeal(port);
-      forwardings.push(asks ? yield* part.dealt(port, record) : part.plain(port, record));
+      forwardings.push(yield* asks ? part.dealt(port, record) : part.plain(port, record));
     }
     excess.push(...part.excess);
   }
@@ -137,6 +138,8 @@ function* firstOfEachName(
 interface Gathered {
   readonly policy: PortPolicy;
   readonly candidates: Candidates;
+  /** The endpoints of the slices, also beyond the limit where connections to them may end. */
+  readonly all: EndpointList;
   readonly pools: Pools;
 }
 
@@ -244,25 +247,34 @@ class FamilyPart {
     return this.#candidates.hasWeights(port);
   }
 
-  plain(port: ServicePort, record?: (seen: Seen) => void): Forwarding {
-    return this.#forwarding(port, this.#gathered(port), undefined, record);
+  *plain(port: ServicePort, record?: (seen: Seen) => void): Generator<undefined, Forwarding> {
+    const gathered = yield* this.#gathered(port);
+    return this.#forwarding(port, gathered, undefined, record);
   }
 
   *dealt(port: ServicePort, record?: (seen: Seen) => void): Generator<undefined, Forwarding> {
-    const gathered = this.#gathered(port);
+    const gathered = yield* this.#gathered(port);
     const deal = yield* this.#deal(port, gathered.pools);
     return this.#forwarding(port, gathered, deal, record);
   }
 
-  #gathered(port: ServicePort): Gathered {
+  *#gathered(port: ServicePort): Generator<undefined, Gathered> {
     const policy = this.#policies[port.nodePort === 0 ? 'inside' : 'outside'];
-    const candidates = this.#candidates.gather(port, this.#endpointsMax);
-    return { policy, candidates, pools: categorise(candidates, policy) };
+    const candidates = yield* this.#candidates.gatherInSteps(port, this.#endpointsMax);
+    const all = yield* this.#all(port, candidates);
+    return { policy, candidates, all, pools: categorise(candidates, policy) };
+  }
+
+  /** What `#endings` needs: one that is beyond the limit has not left. */
+  *#all(port: ServicePort, { endpoints }: Candidates): Generator<undefined, EndpointList> {
+    const isAsked = this.#service.endings?.endAfterMs !== undefined && port.protocol === 'TCP';
+    const isAll = this.#candidates.count(port) <= this.#endpointsMax;
+    return isAll || !isAsked ? endpoints : (yield* this.#candidates.gatherInSteps(port)).endpoints;
   }
 
   #forwarding(
     port: ServicePort,
-    { candidates, policy, pools }: Gathered,
+    { all, candidates, policy, pools }: Gathered,
     deal: Forwarding['deal'],
     record: ((seen: Seen) => void) | undefined,
   ): Forwarding {
@@ -284,28 +296,26 @@ class FamilyPart {
       healthCheckNodePort: this.#shared.healthCheckNodePort,
       rulesOnly: this.#service.rulesOnly,
       deal,
-      endings: this.#endings(port, candidates),
+      endings: this.#endings(port, all),
     };
     record?.({ port, policy, candidates, forwarding });
     return forwarding;
   }
 
-  #endings(port: ServicePort, { endpoints }: Candidates): Forwarding['endings'] {
+  #endings(port: ServicePort, kept: EndpointList): Forwarding['endings'] {
     const { endings } = this.#service;
     if (endings === undefined) return undefined;
     const { endAfterMs, keepsFlows } = endings;
     if (port.protocol === 'UDP') return keepsFlows && { keepsFlows };
     if (port.protocol !== 'TCP' || endAfterMs === undefined) return undefined;
-    // One that is beyond the limit has not left.
-    const isAll = this.#candidates.count(port) <= this.#endpointsMax;
-    return { endAfterMs, kept: isAll ? endpoints : this.#candidates.gather(port).endpoints };
+    return { endAfterMs, kept };
   }
 
   /** To be asked before `#affinityTimeoutSeconds` of the same port. */
   *#deal(port: ServicePort, pools: Pools): Generator<undefined, Forwarding['deal']> {
     const { namespace, name } = this.#service;
     const { balance: asked, slowStartMs } = this.#service.balancing ?? {};
-    const weights = this.#candidates.weights(port);
+    const weights = yield* this.#candidates.weightsInSteps(port);
     const { dealing: here } = this.#context;
     const key = forwardingKey({ namespace, name, port: port.name, protocol: port.protocol });
     const health = this.#context.health?.parts(this.#family, key);

@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import { CandidateIndex, EndpointFlag } from '../../../src/state/candidates.ts';
+import { finish } from '../../../src/state/steps.ts';
 import type { ServicePort } from '../../../src/state/types.ts';
 import { column, slice, slicePort } from './build.ts';
 
@@ -31,7 +32,7 @@ function gather(endpoints: readonly Given[], family: 'IPv4' | 'IPv6'): Given[] {
     },
   );
   index.add(one, 0);
-  const { endpoints: found, flags } = index.gather(port);
+  const { endpoints: found, flags } = finish(index.gatherInSteps(port));
   return [...flags].map((flag, i) => [found.address(i).at(-1)!, flag]);
 }
 
