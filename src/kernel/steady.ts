@@ -5,7 +5,7 @@ import type { Kernel } from './kernel.ts';
 import type { Reply, Request } from './ops.ts';
 
 /** What was read may not be one consistent state (EINTR). */
-export function interrupted(operation: string, subject: string): KernelError {
+function interrupted(operation: string, subject: string): KernelError {
   return new KernelError({ operation, subject, code: 'EINTR', words: 'changed while it was read' });
 }
 
@@ -19,6 +19,23 @@ export async function steadyDump(
   if (consistent) return records;
   const { operation, subject } = describeRequest(request, 'the ruleset');
   throw interrupted(operation, subject);
+}
+
+/**
+ * Repeats `read` until all of it is of one generation of the ruleset.
+ *
+ * @throws KernelError (EINTR) if others write all the time.
+ */
+export function atOneGeneration<T>(
+  kernel: Kernel,
+  read: () => Promise<T>,
+): Promise<{ readonly found: T; readonly generation: number }> {
+  return untilSteady(async () => {
+    const generation = await kernel.generation();
+    const found = await read();
+    if ((await kernel.generation()) === generation) return { found, generation };
+    throw interrupted('nft.dump', 'the ruleset');
+  });
 }
 
 const attemptsMax = 5;

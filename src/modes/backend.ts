@@ -33,17 +33,12 @@ export function noCounts(): Counts {
   return { missing: 0, wrong: 0, unwanted: 0 };
 }
 
-/** What a mode keeps for one Forwarding. */
-export interface Objects<T extends ObjectTypes> {
-  readonly frontends: readonly T['frontend'][];
-  /** An object comes before those that refer to it. */
-  readonly shared: readonly T['shared'][];
-  /** What the frontends cost in a batch, in bytes of ops. */
-  readonly bytes: number;
-}
+/** What a mode keeps for one Forwarding or for the environment. */
+export type ObjectOf<T extends ObjectTypes> = T['frontend'] | T['shared'];
 
 /** The difference of one frontend, to be written. */
 export type Difference<T extends ObjectTypes> = {
+  readonly of: 'frontend';
   /** Key of the Forwarding to blame when the kernel refuses it. */
   readonly owner: string;
   readonly after: T['frontend'] | undefined;
@@ -52,6 +47,20 @@ export type Difference<T extends ObjectTypes> = {
   /** `before` was read from the kernel. What differs is counted in `drift`. */
   | { readonly from: 'kernel'; readonly before: T['held'] | undefined; readonly drift: Counts }
 );
+
+/** A shared object that is to be made whole, or deleted if `after` is undefined. */
+export interface SharedDifference<T extends ObjectTypes> {
+  readonly of: 'shared';
+  readonly id: string;
+  /** Key of the Forwarding to blame when the kernel refuses it; empty: no Forwarding. */
+  readonly owner: string;
+  readonly after: T['shared'] | undefined;
+  /** It may be in the kernel already, in whatever form. */
+  readonly isThere: boolean;
+}
+
+/** The difference of one object, to be written. */
+export type ObjectDifference<T extends ObjectTypes> = Difference<T> | SharedDifference<T>;
 
 /** Counts one fault for the whole frontend. */
 export function countDifference<T extends ObjectTypes>(
@@ -64,13 +73,7 @@ export function countDifference<T extends ObjectTypes>(
 
 /** One batch in the making. */
 export interface Writer<T extends ObjectTypes> {
-  /** Approximate bytes of what was written so far. */
-  readonly byteLength: number;
-  frontend(difference: Difference<T>): void;
-  /** Makes the object whole. `isThere`: it may be there already, in whatever form. */
-  add(object: T['shared'], owner: string, isThere: boolean): void;
-  /** Deletes an unused object: now, or in a later transaction if it has a `laterRank`. */
-  delete(id: string, owner: string): void;
+  write(difference: ObjectDifference<T>): void;
   /**
    * Ends the writer: the next batch has another one. Returns what was written; undefined = nothing.
    * Adds to `touched` the mode's names of all it deletes that the planner does not know as objects.
@@ -78,14 +81,11 @@ export interface Writer<T extends ObjectTypes> {
   batch(touched: Set<string> | undefined): WrittenBatch | undefined;
 }
 
+/** A shared object as the kernel holds it. */
+export type HeldShared = Pick<SharedObject, 'id' | 'laterRank' | 'isHook'>;
+
 /** What was read from the kernel, as objects that the mode keeps. */
 export interface Found<T extends ObjectTypes> {
-  /** See `Takeover`. */
-  readonly generation: number | undefined;
-  /** See `Observation`; default: no. */
-  readonly allowsBatches?: boolean;
-  /** Whether packets meet it; undefined in a mode that shares its tables with others. */
-  readonly isHooked?: boolean;
   /** See `Takeover`. Without it, pools have no order in the kernel. */
   adopt?(next: Forwarding): Forwarding;
   /** What the kernel holds of the frontend. `rest` leaves out what was taken. */
@@ -95,7 +95,7 @@ export interface Found<T extends ObjectTypes> {
   /** How the kernel differs from the object; undefined: not at all. */
   faultOf(object: T['shared']): 'missing' | 'wrong' | undefined;
   /** The shared objects that the kernel holds. */
-  shared(): Iterable<Pick<SharedObject, 'id' | 'laterRank'>>;
+  shared(): Iterable<HeldShared>;
 }
 
 /** The last part of a repair. */
@@ -129,13 +129,20 @@ export type WriteLater<W> = (
   writer: W,
 ) => Promise<Iterable<string>> | Iterable<string>;
 
-/**
- * Receives each object that becomes desired or is no longer. `resumed`: it is in force already.
- */
+/** `resumed`: it is in force already. */
+export type TallyStep = 'claimed' | 'resumed' | 'released';
+
+/** The number by which an object that takes the step changes a count. */
+export function signOf(step: TallyStep): 1 | -1 {
+  return step === 'released' ? -1 : 1;
+}
+
 export interface Tally<T extends ObjectTypes> {
-  frontend(frontend: T['frontend'], step: 'claimed' | 'resumed' | 'released'): void;
-  /** `step` 1: the first Forwarding needs it. -1: none needs it any more. */
-  shared(object: T['shared'], step: 1 | -1): void;
+  /**
+   * Receives each object that becomes desired or is no longer: of shared objects the first claim
+   * and the release of the last one.
+   */
+  count(object: ObjectOf<T>, step: TallyStep): void;
   /** Nothing is desired. */
   clear(): void;
   /** See `Planner`. */
@@ -144,23 +151,34 @@ export interface Tally<T extends ObjectTypes> {
   takeRules?(): readonly RuleCount[];
 }
 
-export interface Backend<T extends Types> {
+/** The tables of nf_tables that a mode writes. */
+export interface OwnTables {
   /** See `Planner`. */
-  readonly exposed?: readonly TableName[];
+  readonly exposed: readonly TableName[];
+  /** See `Planner`. */
+  prepare(kernel: Kernel, transact: (ops: Uint8Array) => Promise<ApplyResult>): Promise<void>;
+}
+
+export interface Backend<T extends Types> {
+  /** Undefined: nothing that it reads is in a ruleset. */
+  readonly tables?: OwnTables;
+  /**
+   * What batches write while the kernel is read may be in what was read or not. Default: what was
+   * read is one state of the ruleset, and batches make it stale.
+   */
+  readonly allowsBatches?: boolean;
   readonly tally?: Tally<T>;
   /** Deletions that wait until no packet and no connection needs the object any more. */
   readonly deferred?: WriteLater<T['writer']> | undefined;
   /** See `Planner.takeSweep`. */
   readonly sweep?: WriteLater<T['writer']> | undefined;
-  /** See `Planner`. */
-  prepare?(kernel: Kernel, transact: (ops: Uint8Array) => Promise<ApplyResult>): Promise<void>;
-  /** What the mode keeps for a Forwarding. Pure. */
-  objects(forwarding: Forwarding, environment: Environment): Objects<T>;
+  /** What the mode keeps for a Forwarding: each object before those that refer to it. Pure. */
+  objects(forwarding: Forwarding, environment: Environment): readonly ObjectOf<T>[];
   /**
-   * What the mode keeps whatever Forwardings there are, in the order in which it can be made; while
-   * it is staged, without base chains. `repairFixed` leaves it out.
+   * What the mode keeps whatever Forwardings there are, in the order in which it can be made.
+   * `repairFixed` leaves it out.
    */
-  ofEnvironment(environment: Environment, isStaged: boolean): readonly T['shared'][];
+  ofEnvironment(environment: Environment): readonly T['shared'][];
   /** See `Planner.describe`. */
   describe(forwarding: Forwarding, environment: Environment): readonly string[];
   /** A new batch. */

@@ -5,6 +5,9 @@ import type { Frontend } from '../state/types.ts';
 /** A frontend in a mode's own terms. */
 export interface ModeFrontend {
   readonly id: string;
+  readonly isShared?: undefined;
+  /** What it costs in a batch, in bytes of ops; default 0. */
+  readonly bytes?: number;
   /**
    * What it is of the Service, at an address that accepts node ports, in a mode that knows node
    * ports by address. A node port and a frontend of the address may both be claimed: when the

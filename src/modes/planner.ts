@@ -4,6 +4,7 @@
  * repair from what was read to what is desired.
  */
 import type { ApplyResult, Kernel, TableName } from '../kernel/kernel.ts';
+import { atOneGeneration } from '../kernel/steady.ts';
 import type { Family } from '../net/address.ts';
 import type { Forwarding } from '../state/types.ts';
 import { inTurns, type Pause } from '../time/pacer.ts';
@@ -11,9 +12,14 @@ import {
   type Backend,
   type Counts,
   type EndOfRepair,
+  type Found,
+  type HeldShared,
   noCounts,
+  type ObjectOf,
   type RepairPart,
+  type TallyStep,
   type Types,
+  type Writer,
 } from './backend.ts';
 import { BoundForwardings } from './bound-forwardings.ts';
 import { FrontendChanges } from './changes.ts';
@@ -38,6 +44,20 @@ import { type Needed, type Retirable, SharedObjects } from './shared-objects.ts'
 const frontendBytes = 256;
 
 type TakeLater = NonNullable<Planner['takeDeferred']>;
+
+/** What was read, and the generation of the ruleset then. */
+interface Reading<T extends Types> {
+  readonly found: T['found'] & Found<T>;
+  readonly generation: number | undefined;
+}
+
+function isHook({ isHook = false }: HeldShared): boolean {
+  return isHook;
+}
+
+function faultsIn({ missing, wrong, unwanted }: Drift): number {
+  return missing + wrong + unwanted;
+}
 
 interface PlannerOptions<T extends Types> {
   readonly family: Family;
@@ -104,11 +124,15 @@ export class ModePlanner<T extends Types> implements Planner {
   }
 
   get pendingBytes(): number {
-    return this.#pendingBytes + this.#writer.byteLength;
+    return this.#pendingBytes;
   }
 
   get #frontendBytes(): number {
     return this.batchBytesMax === undefined ? frontendBytes : 0;
+  }
+
+  #isShared(object: ObjectOf<T>): object is T['shared'] {
+    return object.isShared === true;
   }
 
   get indivisible(): boolean {
@@ -128,33 +152,39 @@ export class ModePlanner<T extends Types> implements Planner {
 
   #release(forwarding: Forwarding): void {
     const { key: owner } = forwarding;
-    const { frontends, shared } = this.#backend.objects(forwarding, this.#environment);
-    for (const frontend of frontends) {
-      this.#changes.release(owner, frontend);
-      this.#backend.tally?.frontend(frontend, 'released');
+    for (const object of this.#backend.objects(forwarding, this.#environment)) {
+      if (this.#isShared(object)) this.#releaseShared(owner, object);
+      else {
+        this.#changes.release(owner, object);
+        this.#count(object, 'released');
+      }
     }
-    for (const object of shared) this.#releaseShared(owner, object);
   }
 
   #releaseShared(owner: string, object: T['shared']): void {
-    if (this.#shared.release(owner, object)) this.#backend.tally?.shared(object, -1);
+    if (this.#shared.release(owner, object)) this.#count(object, 'released');
+  }
+
+  #count(object: ObjectOf<T>, step: TallyStep): void {
+    this.#backend.tally?.count(object, step);
   }
 
   #claim(forwarding: Forwarding): void {
     const { key: owner } = forwarding;
-    const { frontends, shared, bytes } = this.#backend.objects(forwarding, this.#environment);
-    this.#pendingBytes += bytes + frontends.length * this.#frontendBytes;
-    for (const frontend of frontends) {
-      this.#changes.claim(owner, frontend);
-      this.#backend.tally?.frontend(frontend, 'claimed');
+    for (const object of this.#backend.objects(forwarding, this.#environment)) {
+      if (this.#isShared(object)) this.#claimShared(owner, object);
+      else {
+        this.#pendingBytes += (object.bytes ?? 0) + this.#frontendBytes;
+        this.#changes.claim(owner, object);
+        this.#count(object, 'claimed');
+      }
     }
-    for (const object of shared) this.#claimShared(owner, object);
   }
 
   #claimShared(owner: string, object: T['shared']): void {
     if (this.#shared.claim(owner, object)) {
       this.#pendingBytes += object.bytes;
-      this.#backend.tally?.shared(object, 1);
+      this.#count(object, 'claimed');
     }
     // It is needed now, whether or not the repair has come to it.
     const comparison = this.#comparison;
@@ -179,15 +209,20 @@ export class ModePlanner<T extends Types> implements Planner {
 
   #claimOfEnvironment(): void {
     for (const object of this.#ofEnvironment) this.#releaseShared('', object);
-    this.#ofEnvironment = this.#backend.ofEnvironment(this.#environment, this.#isStaged);
+    this.#ofEnvironment = this.#neededByEnvironment();
     for (const object of this.#ofEnvironment) this.#claimShared('', object);
+  }
+
+  #neededByEnvironment(): readonly T['shared'][] {
+    const objects = this.#backend.ofEnvironment(this.#environment);
+    return this.#isStaged ? objects.filter((one) => !isHook(one)) : objects;
   }
 
   take(): Batch | undefined {
     this.#checkSettled();
     const touched = this.#comparison?.touched;
     for (const [id, { owner, before, after }] of this.#changes.entries()) {
-      this.#writer.frontend({ from: 'belief', owner, before, after });
+      this.#writer.write({ of: 'frontend', from: 'belief', owner, before, after });
       touched?.add(id);
     }
     this.#writeShared(touched);
@@ -230,13 +265,22 @@ export class ModePlanner<T extends Types> implements Planner {
       // An unused object is not repaired, so others may have changed it.
       const mayBeThere =
         isThere || (this.#comparison?.found?.faultOf(object) ?? 'missing') !== 'missing';
-      this.#writer.add(object, owner, mayBeThere);
+      this.#writeWhole(object, owner, mayBeThere);
       touched?.add(object.id);
     }
     for (const { object, owner } of deleted) {
-      this.#writer.delete(object.id, owner);
+      this.#writeDeletion(this.#writer, object.id, owner);
       touched?.add(object.id);
     }
+  }
+
+  #writeWhole(object: T['shared'], owner: string, isThere: boolean): void {
+    this.#writer.write({ of: 'shared', id: object.id, owner, after: object, isThere });
+  }
+
+  /** Deletes an object that nothing needs. */
+  #writeDeletion(writer: Writer<T>, id: string, owner = ''): void {
+    writer.write({ of: 'shared', id, owner, after: undefined, isThere: true });
   }
 
   #startBatch(): void {
@@ -270,7 +314,7 @@ export class ModePlanner<T extends Types> implements Planner {
     this.#checkSettled();
     const writer = this.#backend.writer();
     const ids = this.#shared.due();
-    for (const id of ids) writer.delete(id, '');
+    for (const id of ids) this.#writeDeletion(writer, id);
     const finish = (late: Iterable<string>): Batch | undefined => {
       const touched = this.#comparison?.touched;
       for (const id of [...ids, ...late]) touched?.add(id);
@@ -300,20 +344,22 @@ export class ModePlanner<T extends Types> implements Planner {
   }
 
   get exposed(): readonly TableName[] {
-    return this.#backend.exposed ?? [];
+    return this.#backend.tables?.exposed ?? [];
   }
 
   async prepare(
     kernel: Kernel,
     transact: (ops: Uint8Array) => Promise<ApplyResult>,
   ): ReturnType<Planner['prepare']> {
-    await this.#backend.prepare?.(kernel, transact);
+    await this.#backend.tables?.prepare(kernel, transact);
     return { observe: (reader, pause) => this.observe(reader, pause) };
   }
 
   #stage(comparison: Comparison<T>): (() => Batch | undefined) | undefined {
     const { found } = this.#current(comparison);
-    if (found.isHooked !== false) return undefined;
+    const hooks = this.#backend.ofEnvironment(this.#environment).filter(isHook);
+    if (hooks.length === 0) return undefined;
+    for (const held of found.shared()) if (isHook(held)) return undefined;
     this.#isStaged = true;
     return () => this.#hook();
   }
@@ -340,24 +386,25 @@ export class ModePlanner<T extends Types> implements Planner {
     this.#startBatch();
     this.#batch = 'settled';
     this.#environment = this.#environmentInForce;
-    this.#ofEnvironment = this.#backend.ofEnvironment(this.#environment, this.#isStaged);
+    this.#ofEnvironment = this.#neededByEnvironment();
     for (const object of this.#ofEnvironment) this.#resumeShared('', object);
     await inTurns(inForce, pause, (forwarding) => this.#resume(forwarding));
   }
 
   #resume(forwarding: Forwarding): void {
     const { key: owner } = forwarding;
-    const { frontends, shared } = this.#backend.objects(forwarding, this.#environment);
-    for (const frontend of frontends) {
-      this.#changes.resume(owner, frontend);
-      this.#backend.tally?.frontend(frontend, 'resumed');
+    for (const object of this.#backend.objects(forwarding, this.#environment)) {
+      if (this.#isShared(object)) this.#resumeShared(owner, object);
+      else {
+        this.#changes.resume(owner, object);
+        this.#count(object, 'resumed');
+      }
     }
-    for (const object of shared) this.#resumeShared(owner, object);
     this.#bound?.resume(forwarding, this.#environment);
   }
 
   #resumeShared(owner: string, object: T['shared']): void {
-    if (this.#shared.resume(owner, object)) this.#backend.tally?.shared(object, 1);
+    if (this.#shared.resume(owner, object)) this.#count(object, 'resumed');
   }
 
   async observe(kernel: Kernel, pause: Pause): Promise<Observation> {
@@ -366,14 +413,15 @@ export class ModePlanner<T extends Types> implements Planner {
     // From now on it gets what batches write, whether that was read before or after.
     const comparison = new Comparison<T>();
     this.#comparison = comparison;
+    const { allowsBatches = false } = this.#backend;
+    let generation: number | undefined;
     try {
-      comparison.found = await this.#backend.read(kernel, pause);
+      ({ found: comparison.found, generation } = await this.#read(kernel, pause));
     } catch (error) {
       this.#drop(comparison);
       throw error;
     }
     const { found } = this.#current(comparison);
-    const { allowsBatches = false, generation } = found;
     isStale ||= this.#batches !== batches || this.#batch !== 'settled' || this.pendingBytes > 0;
     return {
       generation,
@@ -389,6 +437,15 @@ export class ModePlanner<T extends Types> implements Planner {
       },
       drop: () => this.#drop(comparison),
     };
+  }
+
+  async #read(kernel: Kernel, pause: Pause): Promise<Reading<T>> {
+    const { allowsBatches = false, tables } = this.#backend;
+    const read = (): Promise<Reading<T>['found']> => this.#backend.read(kernel, pause);
+    if (tables === undefined) return { found: await read(), generation: undefined };
+    if (!allowsBatches) return atOneGeneration(kernel, read);
+    const generation = await kernel.generation();
+    return { found: await read(), generation };
   }
 
   async #begin(comparison: Comparison<T>, pause: Pause): Promise<Repair> {
@@ -409,23 +466,29 @@ export class ModePlanner<T extends Types> implements Planner {
 
   #compare(comparison: Comparison<T>, desired: Forwarding): Drift {
     const current = this.#current(comparison);
-    const { found, madeLast, touched } = current;
     this.#isRepairWaiting = true;
     const drift = noCounts();
     const { key: owner } = desired;
-    const { frontends, shared } = this.#backend.objects(desired, this.#environment);
-    for (const object of shared) {
-      if (object.isMadeLast === true) madeLast.push({ owner, object });
+    for (const object of this.#backend.objects(desired, this.#environment)) {
+      if (!this.#isShared(object)) this.#repairFrontend(current, { owner, object }, drift);
+      else if (object.isMadeLast === true) current.madeLast.push({ owner, object });
       else this.#repairShared(current, { owner, object }, drift);
     }
-    for (const frontend of frontends) {
-      this.#pendingBytes += this.#frontendBytes;
-      if (this.#changes.has(frontend.id) || touched.has(frontend.id)) continue;
-      if (!this.#changes.holds(owner, frontend)) continue;
-      const before = found.take(frontend);
-      this.#writer.frontend({ from: 'kernel', owner, before, after: frontend, drift });
-    }
     return drift;
+  }
+
+  #repairFrontend(
+    { found, touched }: ReadComparison<T>,
+    { owner, object: after }: { readonly owner: string; readonly object: T['frontend'] },
+    drift: Counts,
+  ): void {
+    this.#pendingBytes += this.#frontendBytes;
+    if (this.#changes.has(after.id) || touched.has(after.id)) return;
+    if (!this.#changes.holds(owner, after)) return;
+    const faults = faultsIn(drift);
+    const before = found.take(after);
+    this.#writer.write({ of: 'frontend', from: 'kernel', owner, before, after, drift });
+    if (faultsIn(drift) > faults) this.#pendingBytes += after.bytes ?? 0;
   }
 
   #repairShared(
@@ -442,7 +505,7 @@ export class ModePlanner<T extends Types> implements Planner {
     // Others that need it need not compare it again.
     touched.add(id);
     this.#pendingBytes += object.bytes;
-    this.#writer.add(object, owner, fault === 'wrong');
+    this.#writeWhole(object, owner, fault === 'wrong');
     drift[fault] += 1;
   }
 
@@ -456,8 +519,8 @@ export class ModePlanner<T extends Types> implements Planner {
     this.#isRepairWaiting = true;
     await inTurns(found.rest(), pause, ([id, held]) => {
       if (touched.has(id) || this.#changes.has(id)) return;
-      const after = undefined;
-      this.#writer.frontend({ from: 'kernel', owner: '', before: held, after, drift });
+      const none = { owner: '', after: undefined } as const;
+      this.#writer.write({ of: 'frontend', from: 'kernel', before: held, ...none, drift });
     });
     await this.#pruneShared(current, drift, pause);
     await end?.(this.#part(comparison, drift, pause));
@@ -477,7 +540,7 @@ export class ModePlanner<T extends Types> implements Planner {
     await inTurns(found.shared(), pause, ({ id, laterRank }) => {
       if (laterRank !== undefined) present.add(id);
       if (this.#shared.has(id) || this.#shared.changes(id) || touched.has(id)) return;
-      if (laterRank === undefined) this.#writer.delete(id, '');
+      if (laterRank === undefined) this.#writeDeletion(this.#writer, id);
       else if (this.#shared.isRetired(id)) return;
       else unneeded.push({ id, laterRank });
       drift.unwanted += 1;

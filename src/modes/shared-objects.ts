@@ -7,6 +7,7 @@ import { UndoMap } from './undo-map.ts';
 export interface SharedObject {
   /** Identifies it within a family. Objects with the same id and content are equal. */
   readonly id: string;
+  readonly isShared: true;
   /** Of an object whose content can be replaced in place, which only the environment claims. */
   readonly content?: string;
   /**
@@ -16,6 +17,8 @@ export interface SharedObject {
   readonly laterRank?: number | undefined;
   /** A repair makes it at its end, when all that it leads to exists. */
   readonly isMadeLast?: boolean;
+  /** Packets meet the rules of a table by it. A start that is staged leaves it out. */
+  readonly isHook?: boolean;
   /** What it costs to make, in bytes of ops. */
   readonly bytes: number;
 }

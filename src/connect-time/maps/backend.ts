@@ -1,6 +1,12 @@
 /** Connect-time translation for one family, in addition to the rules of any mode. */
 import type { Kernel } from '../../kernel/kernel.ts';
-import type { Backend, EndOfRepair, Objects, RepairPart, Tally } from '../../modes/backend.ts';
+import {
+  type Backend,
+  type EndOfRepair,
+  type RepairPart,
+  signOf,
+  type Tally,
+} from '../../modes/backend.ts';
 import type { Environment, Miscount, ModeConfig } from '../../modes/mode.ts';
 import type { Family } from '../../net/address.ts';
 import { formatFrontend } from '../../state/conflict.ts';
@@ -9,8 +15,8 @@ import type { Pause } from '../../time/pacer.ts';
 import { BatchWriter } from './batch-writer.ts';
 import { ElementCounts } from './element-counts.ts';
 import { type EnvironmentElement, environmentElements } from './environment.ts';
-import { type ElementSetting, objectsOf, poolOf } from './frontends.ts';
-import { groupCount, keyBytes, mapNames, valueBytes } from './layout.ts';
+import { type ConnectTimeObject, type ElementSetting, objectsOf, poolOf } from './frontends.ts';
+import { mapNames } from './layout.ts';
 import { type ConnectTimeObjects, ConnectTimeObservation } from './observation.ts';
 import { isReadable, type PinnedStates, readPinned, type Unpin, unpinMaps } from './pinned.ts';
 import type { Placement } from './placement.ts';
@@ -21,10 +27,8 @@ export interface ConnectTimeTypes extends ConnectTimeObjects {
   readonly writer: BatchWriter;
 }
 
-const groupCost = keyBytes.endpoints + valueBytes.endpoints;
-const frontendCost = keyBytes.frontends + valueBytes.frontends;
-
 export class ConnectTimeBackend implements Backend<ConnectTimeTypes> {
+  readonly allowsBatches = true;
   readonly tally: Tally<ConnectTimeTypes>;
   readonly #family: Family;
   readonly #counts = new ElementCounts();
@@ -46,8 +50,7 @@ export class ConnectTimeBackend implements Backend<ConnectTimeTypes> {
     this.#setting = { config, reach: placement.reach, poolId };
     const counts = this.#counts;
     this.tally = {
-      frontend: (one, step) => counts.frontend(one, step),
-      shared: (one, step) => counts.shared(one, step),
+      count: (object, step) => counts.count(object, signOf(step)),
       clear: () => counts.clear(),
       miscounts: (kernel) => this.#miscounts(kernel),
     };
@@ -64,13 +67,8 @@ export class ConnectTimeBackend implements Backend<ConnectTimeTypes> {
     });
   }
 
-  objects(forwarding: Forwarding): Objects<ConnectTimeTypes> {
-    const frontends = objectsOf(forwarding, this.#setting);
-    let bytes = 0;
-    for (const one of frontends) {
-      bytes += one.kind === 'pool' ? groupCount(one.endpoints.length) * groupCost : frontendCost;
-    }
-    return { frontends, shared: [], bytes };
+  objects(forwarding: Forwarding): ConnectTimeObject[] {
+    return objectsOf(forwarding, this.#setting);
   }
 
   ofEnvironment(environment: Environment): EnvironmentElement[] {

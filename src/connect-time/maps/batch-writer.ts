@@ -6,13 +6,19 @@
 import type { ApplyResult, Kernel } from '../../kernel/kernel.ts';
 import { kernelOps } from '../../kernel/ops.ts';
 import { RecordWriter } from '../../kernel/records.ts';
-import { countDifference, type Difference, type Writer } from '../../modes/backend.ts';
+import {
+  countDifference,
+  type Difference,
+  type ObjectDifference,
+  type SharedDifference,
+  type Writer,
+} from '../../modes/backend.ts';
 import { binary } from '../../modes/elements.ts';
 import type { WrittenBatch } from '../../modes/mode.ts';
 import type { Family } from '../../net/address.ts';
 import { PackedBytes, sameBytes } from '../../net/bytes.ts';
 import type { EndpointList } from '../../net/endpoint-list.ts';
-import { type EnvironmentElement, elementAt } from './environment.ts';
+import { elementAt } from './environment.ts';
 import type { PoolElements } from './frontends.ts';
 import {
   addressFamily,
@@ -116,13 +122,8 @@ export class BatchWriter implements Writer<ConnectTimeObjects> {
     this.#options = options;
   }
 
-  get byteLength(): number {
-    let bytes = 0;
-    for (const sort of sorts) {
-      const count = this.#added[sort].count + this.#deleted[sort].count;
-      bytes += count * (keyBytes[sort] + valueBytes[sort]);
-    }
-    return bytes;
+  get #count(): number {
+    return sorts.reduce((n, sort) => n + this.#added[sort].count + this.#deleted[sort].count, 0);
   }
 
   /**
@@ -146,12 +147,16 @@ export class BatchWriter implements Writer<ConnectTimeObjects> {
     this.#attaches = true;
   }
 
-  frontend(difference: Difference<ConnectTimeObjects>): void {
-    const before = this.byteLength;
+  write(difference: ObjectDifference<ConnectTimeObjects>): void {
+    if (difference.of === 'shared') {
+      this.#shared(difference);
+      return;
+    }
+    const before = this.#count;
     const { after } = difference;
     if ((after ?? difference.before)?.kind === 'pool') this.#pool(difference);
     else this.#frontend(difference);
-    if (difference.from === 'kernel' && this.byteLength > before) countDifference(difference);
+    if (difference.from === 'kernel' && this.#count > before) countDifference(difference);
   }
 
   #frontend({ owner, before, after }: Difference<ConnectTimeObjects>): void {
@@ -176,13 +181,10 @@ export class BatchWriter implements Writer<ConnectTimeObjects> {
     }
   }
 
-  add({ key, map, value }: EnvironmentElement): void {
-    this.#added[map].push('', key, value);
-  }
-
-  delete(id: string): void {
+  #shared({ after, id }: SharedDifference<ConnectTimeObjects>): void {
     const { key, map } = elementAt(id);
-    this.#deleted[map].push('', key);
+    if (after === undefined) this.#deleted[map].push('', key);
+    else this.#added[map].push('', key, after.value);
   }
 
   batch(): WrittenBatch | undefined {

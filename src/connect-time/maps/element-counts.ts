@@ -15,15 +15,13 @@ export class ElementCounts {
   #groups = 0;
   #excluded = 0;
 
-  frontend(one: ConnectTimeObject, step: 'claimed' | 'resumed' | 'released'): void {
-    const sign = step === 'released' ? -1 : 1;
-    if (one.kind === 'pool') this.#groups += sign * groupCount(one.endpoints.length);
+  /** Counts an object. `sign` is 1 when it becomes desired, and -1 when it no longer is. */
+  count(object: ConnectTimeObject | EnvironmentElement, sign: 1 | -1): void {
+    if (object.isShared === true) {
+      if (object.map === 'frontends') this.#frontends += sign;
+      if (object.map === 'excluded') this.#excluded += sign;
+    } else if (object.kind === 'pool') this.#groups += sign * groupCount(object.endpoints.length);
     else this.#frontends += sign;
-  }
-
-  shared({ map }: EnvironmentElement, step: 1 | -1): void {
-    if (map === 'frontends') this.#frontends += step;
-    if (map === 'excluded') this.#excluded += step;
   }
 
   clear(): void {

@@ -48,7 +48,8 @@ export function environmentElements(
 }
 
 function element(map: MapName, key: Uint8Array, value: Uint8Array): EnvironmentElement {
-  return { id: environmentId(map, key), map, key, value, bytes: key.length + value.length };
+  const bytes = key.length + value.length;
+  return { id: environmentId(map, key), isShared: true, map, key, value, bytes };
 }
 
 function nodeAddresses({ connectTimeAddresses = [] }: Environment): EnvironmentElement[] {

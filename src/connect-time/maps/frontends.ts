@@ -6,7 +6,7 @@ import type { ModeConfig } from '../../modes/mode.ts';
 import type { EndpointList } from '../../net/endpoint-list.ts';
 import { slotsOf } from '../../state/deal.ts';
 import type { Forwarding, Frontend } from '../../state/types.ts';
-import { frontendKey, groupCount, groupSize, poolValue } from './layout.ts';
+import { frontendKey, groupCount, groupSize, keyBytes, poolValue, valueBytes } from './layout.ts';
 import type { Reach, Room } from './placement.ts';
 import { type PoolId, poolIdBytes } from './pool-ids.ts';
 
@@ -95,6 +95,9 @@ export function poolObjectId(pool: string): string {
   return `pool ${pool}`;
 }
 
+const groupCost = keyBytes.endpoints + valueBytes.endpoints;
+const frontendCost = keyBytes.frontends + valueBytes.frontends;
+
 const noPool = new Uint8Array(poolIdBytes);
 
 /** Frontends come after their pools. */
@@ -149,7 +152,7 @@ export function shadowsNodePorts({ servicePort }: Forwarding, { kind }: Frontend
 }
 
 function frontendElement(key: Uint8Array, value: Uint8Array): FrontendElement {
-  return { kind: 'frontend', id: frontendId(key), key, value };
+  return { kind: 'frontend', id: frontendId(key), key, value, bytes: frontendCost };
 }
 
 function poolElements(
@@ -158,10 +161,12 @@ function poolElements(
   poolId: PoolId,
 ): PoolElements {
   const id = poolId(forwarding, pool);
+  const endpoints = slotsOf(forwarding, pool);
   return {
     kind: 'pool',
     id: poolObjectId(binary(id)),
     pool: id,
-    endpoints: slotsOf(forwarding, pool),
+    endpoints,
+    bytes: groupCount(endpoints.length) * groupCost,
   };
 }

@@ -31,9 +31,6 @@ export interface ConnectTimeObjects {
 }
 
 export class ConnectTimeObservation implements Found<ConnectTimeObjects> {
-  /** Maps are not part of a ruleset, which alone has a generation. */
-  readonly generation = undefined;
-  readonly allowsBatches = true;
   maps: Pinned = 'absent';
   links: Pinned = 'absent';
   /** The values of elements of the environment, by `environmentId`. */

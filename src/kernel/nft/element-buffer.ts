@@ -38,10 +38,6 @@ export class ElementBuffer {
     return this.#count;
   }
 
-  get byteLength(): number {
-    return this.#length;
-  }
-
   get entries(): Uint8Array {
     return this.#bytes.subarray(0, this.#length);
   }
@@ -187,14 +183,6 @@ export class ElementBuffers<Name extends string> {
       for (const buffer of this.#buffers[purpose].values()) count += buffer.count;
     }
     return count;
-  }
-
-  get byteLength(): number {
-    let bytes = 0;
-    for (const purpose of purposes) {
-      for (const buffer of this.#buffers[purpose].values()) bytes += buffer.byteLength;
-    }
-    return bytes;
   }
 
   to(purpose: Purpose, set: Name | SetDefinition, owner: string): ElementBuffer {

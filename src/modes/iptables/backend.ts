@@ -1,6 +1,6 @@
 /** Mode iptables for one family: chains and rules in tables that others use too. */
 import { makeCounters } from '../../kernel/acct.ts';
-import type { Kernel, TableName } from '../../kernel/kernel.ts';
+import type { Kernel } from '../../kernel/kernel.ts';
 import { NFPROTO } from '../../kernel/nft/constants.ts';
 import { compileRule } from '../../kernel/xt/compile.ts';
 import { printRule } from '../../kernel/xt/print.ts';
@@ -8,7 +8,15 @@ import { xtTables } from '../../kernel/xt/tables.ts';
 import type { Family } from '../../net/address.ts';
 import type { Forwarding } from '../../state/types.ts';
 import { inTurns, type Pause } from '../../time/pacer.ts';
-import type { Backend, EndOfRepair, Objects, RepairPart, Tally } from '../backend.ts';
+import {
+  type Backend,
+  type EndOfRepair,
+  type ObjectOf,
+  type OwnTables,
+  type RepairPart,
+  signOf,
+  type Tally,
+} from '../backend.ts';
 import type { Applied, Environment, ModeConfig } from '../mode.ts';
 import { type InForce, IptablesBatchWriter } from './batch-writer.ts';
 import { RuleCompiler } from './compiler.ts';
@@ -17,7 +25,6 @@ import {
   chainAt,
   type IptablesObjects,
   nodePortObjects,
-  ruleBytes,
   ServiceChain,
   type SharedRule,
   sharedRule,
@@ -37,7 +44,7 @@ export interface IptablesTypes extends IptablesObjects {
 export const batchBytesMax = 4 * 1024 * 1024;
 
 export class IptablesBackend implements Backend<IptablesTypes> {
-  readonly exposed: readonly TableName[];
+  readonly tables: OwnTables;
   readonly tally: Tally<IptablesTypes>;
   readonly #compiler: RuleCompiler;
   readonly #inForce: InForce;
@@ -60,16 +67,19 @@ export class IptablesBackend implements Backend<IptablesTypes> {
       gone: (chain, rule) => traffic.add(family, chain, rule),
     };
     // Others write all of these tables.
-    this.exposed = xtTables.map((table) => ({ family: NFPROTO[family], table }));
+    const exposed = xtTables.map((table) => ({ family: NFPROTO[family], table }));
+    this.tables = { exposed, prepare: (kernel) => this.#prepare(kernel) };
     this.tally = {
-      frontend: ({ size }, step) => counts.add('nat', step === 'released' ? -size : size),
-      shared: ({ table }, step) => counts.add(table, step),
+      count: (object, step) => {
+        if (object.isShared === true) counts.add(object.table, signOf(step));
+        else counts.add('nat', signOf(step) * object.size);
+      },
       clear: () => counts.clear(),
       takeRules: () => counts.take(),
     };
   }
 
-  async prepare(kernel: Kernel): Promise<void> {
+  async #prepare(kernel: Kernel): Promise<void> {
     this.#counters.counted = await makeCounters(kernel, this.#family);
     this.#config = { ...this.#config, ...this.#counters };
   }
@@ -82,15 +92,14 @@ export class IptablesBackend implements Backend<IptablesTypes> {
     return [...rules, ...chains.map(({ chain, size }) => `-t nat -N ${chain}, ${size} rules`)];
   }
 
-  objects(forwarding: Forwarding): Objects<IptablesTypes> {
+  objects(forwarding: Forwarding): ObjectOf<IptablesTypes>[] {
     const frontends = ownChains(this.#config, forwarding).map((chain) => {
       return new ServiceChain(chain, this.#compiler);
     });
-    const bytes = frontends.reduce((sum, { size }) => sum + size * ruleBytes, 0);
     const shared = sharedRules(this.#config, forwarding).map((rule) => {
       return sharedRule(this.#family, rule, 'head');
     });
-    return { frontends, shared, bytes };
+    return [...shared, ...frontends];
   }
 
   ofEnvironment(environment: Environment): SharedRule[] {

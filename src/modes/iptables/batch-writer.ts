@@ -1,7 +1,13 @@
 /** Writes the differences of chains and shared rules into one transaction. */
 import type { GoneRule } from '../../kernel/kernel.ts';
 import { compileRule } from '../../kernel/xt/compile.ts';
-import { type Counts, countDifference, type Difference, type Writer } from '../backend.ts';
+import {
+  type Counts,
+  countDifference,
+  type Difference,
+  type ObjectDifference,
+  type Writer,
+} from '../backend.ts';
 import type { Applied, WrittenBatch } from '../mode.ts';
 import { chainId, type IptablesConfig, type TableChain } from './layout.ts';
 import type { TableName } from './names.ts';
@@ -34,11 +40,13 @@ export class IptablesBatchWriter implements Writer<IptablesObjects> {
     this.#inForce = inForce;
   }
 
-  get byteLength(): number {
-    return this.transaction.byteLength;
+  write(difference: ObjectDifference<IptablesObjects>): void {
+    if (difference.of === 'frontend') this.#frontend(difference);
+    else if (difference.after === undefined) this.#delete(difference.id, difference.owner);
+    else this.#add(difference.after, difference.owner);
   }
 
-  frontend(difference: Difference<IptablesObjects>): void {
+  #frontend(difference: Difference<IptablesObjects>): void {
     const { before, after, owner } = difference;
     if (after === undefined) {
       if (difference.from === 'kernel') this.#deleteHeld(difference.before!, difference.drift);
@@ -60,12 +68,12 @@ export class IptablesBatchWriter implements Writer<IptablesObjects> {
     drift.unwanted += 1;
   }
 
-  add({ id, table, chain, rule, at }: SharedRule, owner: string): void {
+  #add({ id, table, chain, rule, at }: SharedRule, owner: string): void {
     const compiled = compileRule(this.#config.family, rule);
     this.transaction.addRule({ id, table, chain, at, owner, compiled });
   }
 
-  delete(id: string, owner: string): void {
+  #delete(id: string, owner: string): void {
     const handle = this.#inForce.handles.get(id);
     if (handle !== undefined) this.transaction.deleteRule({ ...chainAt(id), id, handle, owner });
   }

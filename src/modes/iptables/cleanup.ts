@@ -1,6 +1,7 @@
 /** What this mode has among the tables of iptables, and its removal (behaviour document 3.6). */
 import { KernelError } from '../../kernel/errors.ts';
 import type { Kernel } from '../../kernel/kernel.ts';
+import { atOneGeneration } from '../../kernel/steady.ts';
 import type { Family } from '../../net/address.ts';
 import { noPause } from '../../time/pacer.ts';
 import type { OwnedObject } from '../mode.ts';
@@ -18,7 +19,7 @@ const families = [
 export async function owned(kernel: Kernel): Promise<OwnedObject[]> {
   const objects: OwnedObject[] = [];
   for (const { family, word } of families) {
-    const found = await observe(kernel, family, noPause);
+    const found = await observeSteadily(kernel, family);
     if (!isMarked(found)) continue;
     objects.push({
       object: `${ownChains(found).length} chains KUBE-* of family ${word}`,
@@ -34,7 +35,7 @@ export async function cleanup(kernel: Kernel): Promise<void> {
 }
 
 async function removeAll(kernel: Kernel, family: Family): Promise<void> {
-  const found = await observe(kernel, family, noPause);
+  const found = await observeSteadily(kernel, family);
   if (!isMarked(found)) return;
   const transaction = new Transaction(family);
   const needed = new Set<string>();
@@ -60,6 +61,10 @@ async function removeAll(kernel: Kernel, family: Family): Promise<void> {
   const { code, message } = result.failures[0]!;
   const subject = `chains KUBE-* of ${family}`;
   throw new KernelError({ operation: 'iptables.cleanup', subject, code, words: message });
+}
+
+async function observeSteadily(kernel: Kernel, family: Family): Promise<IptablesObservation> {
+  return (await atOneGeneration(kernel, () => observe(kernel, family, noPause))).found;
 }
 
 /** kube-proxy has chains of the same names, except for one: where that is, the chains are ours. */

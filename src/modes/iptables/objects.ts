@@ -23,6 +23,7 @@ export class ServiceChain implements ModeFrontend {
   readonly chain: TableChain;
   /** How many rules it has. */
   readonly size: number;
+  readonly isShared?: undefined;
   readonly #make: () => XtRule[];
   readonly #compiler: RuleCompiler;
   #rules: readonly CompiledRule[] | undefined;
@@ -33,6 +34,10 @@ export class ServiceChain implements ModeFrontend {
     this.size = size;
     this.#make = rules;
     this.#compiler = compiler;
+  }
+
+  get bytes(): number {
+    return this.size * ruleBytes;
   }
 
   /** Compiled when first asked for: a caller that only counts needs no rules. */
@@ -74,14 +79,14 @@ export interface IptablesObjects {
 }
 
 /** Approximate bytes of a rule in a batch. */
-export const ruleBytes = 640;
+const ruleBytes = 640;
 
 /**
  * The id of a shared rule is its chain and the rule as text, so that equal rules have the same id.
  */
 export function sharedRule(family: Family, rule: ChainRule, at: SharedRule['at']): SharedRule {
   const id = `${chainId(rule)} ${printRule(family, rule.rule)}`;
-  return { ...rule, id, at, bytes: ruleBytes };
+  return { ...rule, id, isShared: true, at, bytes: ruleBytes };
 }
 
 /** The chain that the id of a shared rule, or a `chainId`, names. */

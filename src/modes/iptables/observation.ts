@@ -4,7 +4,7 @@ import type { Kernel } from '../../kernel/kernel.ts';
 import { NFPROTO } from '../../kernel/nft/constants.ts';
 import { expressions, type Reply, unknownIndex } from '../../kernel/ops.ts';
 import { readRecords } from '../../kernel/records.ts';
-import { interrupted, steadyDump, untilSteady } from '../../kernel/steady.ts';
+import { steadyDump } from '../../kernel/steady.ts';
 import type { Family } from '../../net/address.ts';
 import { inTurns, type Pause } from '../../time/pacer.ts';
 import type { Found } from '../backend.ts';
@@ -46,7 +46,6 @@ export interface Reference extends ObservedRule {
 
 export class IptablesObservation implements Found<IptablesObjects> {
   readonly family: Family;
-  generation = 0;
   readonly tables = new Set<TableName>();
   /** The rules of built-in chains, and of ours that belong to no Service, in order, by `chainId`. */
   readonly #fixed = new Map<string, ObservedRule[]>();
@@ -171,20 +170,16 @@ export function ruleName(table: TableName, handle: number): string {
   return `${table} #${handle}`;
 }
 
-/** Reads our chains of one family. Reads them again if the ruleset changes in the meantime. */
-export function observe(
+/** Reads our chains of one family. The ruleset may change in the meantime. */
+export async function observe(
   kernel: Kernel,
   family: Family,
   pause: Pause,
   isKnown: (id: string) => boolean = () => false,
 ): Promise<IptablesObservation> {
-  return untilSteady(async () => {
-    const found = new IptablesObservation(family, isKnown);
-    found.generation = await kernel.generation();
-    await readAll(kernel, found, pause);
-    if ((await kernel.generation()) === found.generation) return found;
-    throw interrupted('nft.dump', `tables of ${family === 'IPv4' ? 'iptables' : 'ip6tables'}`);
-  });
+  const found = new IptablesObservation(family, isKnown);
+  await readAll(kernel, found, pause);
+  return found;
 }
 
 async function readAll(kernel: Kernel, found: IptablesObservation, pause: Pause): Promise<void> {

@@ -36,9 +36,6 @@ interface OldRule extends TableChain, Owned {
   readonly handle: number;
 }
 
-/** Approximate bytes of an op without its rule. */
-const opBytes = 64;
-
 export class Transaction {
   readonly #family: Family;
   readonly #tables = new Set<XtTable>();
@@ -47,7 +44,6 @@ export class Transaction {
   readonly #newRules: NewRule[] = [];
   readonly #oldRules: OldRule[] = [];
   readonly #unused = new Map<string, TableChain & Owned>();
-  #bytes = 0;
   readonly #writer = new RecordWriter(nftOps);
   /** Ops that answer with a handle: op → id. */
   readonly #asked = new Map<number, string>();
@@ -65,11 +61,6 @@ export class Transaction {
     this.#countsTraffic = countsTraffic;
   }
 
-  /** Approximate bytes of the ops. */
-  get byteLength(): number {
-    return this.#bytes;
-  }
-
   /** Whether the chain is written or deleted. */
   has(id: string): boolean {
     return this.#contents.has(id) || this.#unused.has(id);
@@ -77,12 +68,10 @@ export class Transaction {
 
   addTable(table: XtTable): void {
     this.#tables.add(table);
-    this.#bytes += opBytes;
   }
 
   addBuiltIn(chain: TableChain): void {
     this.#builtIns.set(chainId(chain), chain);
-    this.#bytes += opBytes;
   }
 
   /** Makes the chain, if it does not exist, and gives it these rules only. */
@@ -90,27 +79,20 @@ export class Transaction {
     const id = chainId(chain);
     this.#unused.delete(id);
     this.#contents.set(id, { ...chain, rules, owner });
-    this.#bytes += rules.reduce(
-      (sum, { expressions }) => sum + opBytes + expressions.length,
-      opBytes,
-    );
   }
 
   deleteChain(chain: TableChain, owner: string): void {
     const id = chainId(chain);
     this.#contents.delete(id);
     this.#unused.set(id, { ...chain, owner });
-    this.#bytes += opBytes;
   }
 
   addRule(rule: NewRule): void {
     this.#newRules.push(rule);
-    this.#bytes += opBytes + rule.compiled.expressions.length;
   }
 
   deleteRule(rule: OldRule): void {
     this.#oldRules.push(rule);
-    this.#bytes += opBytes;
   }
 
   /** The chains that are written or deleted, by `chainId`. */

@@ -1,10 +1,10 @@
 /**
  * Mode ipvs for one family: virtual services, addresses, and a table that filters and masquerades.
  */
-import type { ApplyResult, Kernel, TableName } from '../../kernel/kernel.ts';
+import type { Kernel } from '../../kernel/kernel.ts';
 import type { Forwarding } from '../../state/types.ts';
 import type { Pause } from '../../time/pacer.ts';
-import type { Backend, EndOfRepair, Objects, RepairPart, WriteLater } from '../backend.ts';
+import type { Backend, EndOfRepair, ObjectOf, RepairPart, WriteLater } from '../backend.ts';
 import { bytesOf } from '../elements.ts';
 import {
   type Applied,
@@ -33,15 +33,12 @@ export interface IPVSTypes extends IPVSObjects {
   readonly writer: IPVSBatchWriter;
 }
 
-/** Approximate bytes that one real server or element takes in a batch. */
-const entryBytes = 64;
-
 export class IPVSBackend implements Backend<IPVSTypes> {
+  readonly tables: TableOwnership;
   readonly #draining = new Draining();
   readonly #config: ModeConfig;
   readonly #ipvs: IPVSSettings;
   readonly #layout: TableLayout<SetName>;
-  readonly #ownership: TableOwnership;
   readonly #chains: readonly IPVSShared[];
   /** Virtual services of others at addresses that the operator leaves to them (`excludeCIDRs`). */
   #foreign: ReadonlySet<string> = new Set();
@@ -50,28 +47,18 @@ export class IPVSBackend implements Backend<IPVSTypes> {
     this.#config = config;
     this.#ipvs = config.ipvs ?? defaultIPVSSettings;
     this.#layout = tableLayout(config.family, config.countsTraffic);
-    this.#chains = chains(config).map(fixedChain);
-    this.#ownership = new TableOwnership(this.#layout, config.ownTables);
-  }
-
-  get exposed(): readonly TableName[] {
-    return this.#ownership.exposed;
-  }
-
-  prepare(kernel: Kernel, transact: (ops: Uint8Array) => Promise<ApplyResult>): Promise<void> {
-    return this.#ownership.prepare(kernel, transact);
+    this.#chains = chains(config).map((one) => fixedChain(one));
+    this.tables = new TableOwnership(this.#layout, config.ownTables);
   }
 
   describe(forwarding: Forwarding, environment: Environment): readonly string[] {
     return describe(ipvsFrontends(forwarding, environment), this.#ipvs.scheduler);
   }
 
-  objects(forwarding: Forwarding, environment: Environment): Objects<IPVSTypes> {
+  objects(forwarding: Forwarding, environment: Environment): ObjectOf<IPVSTypes>[] {
     const refuse = refuseClient(this.#config);
     const frontends = ipvsFrontends(forwarding, environment, refuse);
-    const entries = frontends.reduce((sum, { pool, sets }) => sum + pool.length + sets.length, 0);
-    const shared = sharedObjects(forwarding, frontends, environment);
-    return { frontends, shared, bytes: entries * entryBytes };
+    return [...sharedObjects(forwarding, frontends, environment), ...frontends];
   }
 
   ofEnvironment({ serviceCIDRs }: Environment): IPVSShared[] {
@@ -132,7 +119,7 @@ export class IPVSBackend implements Backend<IPVSTypes> {
     const table = { content: found.table, writer: writer.table, drift };
     if (await isUsable(found.table, repair.shared(), pause)) addMissingSets(table);
     else {
-      recreateTable(table, this.#ownership);
+      recreateTable(table, this.tables);
       found.clearTable();
     }
     deleteForeignVerdicts(found, repair);

@@ -9,7 +9,7 @@ import { kernelOps } from '../../kernel/ops.ts';
 import { RecordWriter } from '../../kernel/records.ts';
 import { IFA_F } from '../../kernel/route-ops.ts';
 import { addressBytes } from '../../net/address.ts';
-import type { Difference, Writer } from '../backend.ts';
+import type { ObjectDifference, Writer } from '../backend.ts';
 import type { WrittenBatch } from '../mode.ts';
 import type { TableLayout } from '../nft-table/layout.ts';
 import { TableWriter } from '../nft-table/writer.ts';
@@ -29,9 +29,6 @@ interface PlannedAddress {
   readonly owner: string;
   readonly bytes: Uint8Array;
 }
-
-/** Approximate bytes of one op, for `byteLength`. */
-const opBytes = 64;
 
 export class IPVSBatchWriter implements Writer<IPVSObjects>, ServiceBatch {
   /** Elements that the first transaction changes. */
@@ -61,25 +58,23 @@ export class IPVSBatchWriter implements Writer<IPVSObjects>, ServiceBatch {
     this.table = new TableWriter(layout, this.#out, this.first);
   }
 
-  get byteLength(): number {
-    const ops = this.additions.length + this.removals.length;
-    const addresses = this.#bound.length + this.#unbound.length;
-    const elements = this.first.byteLength + this.last.byteLength;
-    const own = ops * opBytes + addresses * addressBytes[this.#layout.family];
-    return this.#out.byteLength + elements + own;
+  write(difference: ObjectDifference<IPVSObjects>): void {
+    if (difference.of === 'frontend') {
+      this.services.write(difference);
+      return;
+    }
+    const { after, id, isThere, owner } = difference;
+    if (after === undefined) this.#delete(id, owner);
+    else this.#put(after, owner, isThere);
   }
 
-  frontend(difference: Difference<IPVSObjects>): void {
-    this.services.write(difference);
-  }
-
-  add(shared: IPVSShared, owner: string, isThere: boolean): void {
+  #put(shared: IPVSShared, owner: string, isThere: boolean): void {
     if ('object' in shared) this.table.putObject(shared.object, isThere);
     else if ('set' in shared) this.first.to('add', shared.set, owner).key(shared.key);
     else this.#bound.push({ owner, bytes: shared.address });
   }
 
-  delete(id: string, owner: string): void {
+  #delete(id: string, owner: string): void {
     const element = sharedElements.find(id);
     const address = addressOf(id);
     if (element !== undefined) this.last.to('delete', element.set, owner).key(element.key);

@@ -58,6 +58,9 @@ export interface IPVSFrontend extends ModeFrontend {
   readonly firewall: Firewall | undefined;
 }
 
+/** Approximate bytes that one real server or element takes in a batch. */
+const entryBytes = 64;
+
 /** An address that must be local, so that virtual services at it get packets. */
 export interface BoundAddress extends SharedObject {
   readonly address: Uint8Array;
@@ -77,7 +80,8 @@ export function addressOf(id: string): Uint8Array | undefined {
 }
 
 function boundAddress(address: Uint8Array): BoundAddress {
-  return { id: addressId(address), address, isMadeLast: true, bytes: address.length };
+  const bytes = address.length;
+  return { id: addressId(address), isShared: true, address, isMadeLast: true, bytes };
 }
 
 /** Node ports are one frontend for each address that accepts them: IPVS knows no wildcard. */
@@ -126,6 +130,7 @@ function frontendAt(
     port: frontend.port,
     timeoutSeconds: forwarding.affinityTimeoutSeconds,
     ...treatment,
+    bytes: (treatment.pool.length + treatment.sets.length) * entryBytes,
     weights: weightsOf(forwarding, treatment.pool),
     balance: forwarding.deal?.balance === 'random' ? undefined : forwarding.deal?.balance,
     owner: forwarding.key,

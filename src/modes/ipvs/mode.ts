@@ -4,6 +4,7 @@ import { IPPROTO, NFPROTO } from '../../kernel/nft/constants.ts';
 import { familyWord } from '../../kernel/nft/words.ts';
 import { kernelOps } from '../../kernel/ops.ts';
 import { RecordWriter } from '../../kernel/records.ts';
+import { atOneGeneration } from '../../kernel/steady.ts';
 import { formatAddress } from '../../net/address.ts';
 import { noPause } from '../../time/pacer.ts';
 import type { OwnedObject, ProxyMode } from '../mode.ts';
@@ -176,7 +177,8 @@ async function findOurs(kernel: Kernel): Promise<IPVSObservation[]> {
   for (const family of ['IPv4', 'IPv6'] as const) {
     const { records } = await kernel.dump({ kind: 'tablesDump', family: NFPROTO[family] });
     if (!records.some((one) => one.kind === 'table' && one.table === tableName)) continue;
-    found.push(await observe(kernel, family, {}, noPause));
+    const read = () => observe(kernel, family, {}, noPause);
+    found.push((await atOneGeneration(kernel, read)).found);
   }
   return found;
 }

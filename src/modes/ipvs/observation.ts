@@ -4,17 +4,17 @@ import type { Kernel } from '../../kernel/kernel.ts';
 import { IPPROTO, NFPROTO, protocolOf } from '../../kernel/nft/constants.ts';
 import { printVerdict } from '../../kernel/nft/print-verdict.ts';
 import type { Reply } from '../../kernel/ops.ts';
-import { interrupted, steadyDump, untilSteady } from '../../kernel/steady.ts';
+import { steadyDump } from '../../kernel/steady.ts';
 import { type CIDR, cidrContains, type Family } from '../../net/address.ts';
 import type { EndpointKey } from '../../net/endpoint-list.ts';
 import type { Pause } from '../../time/pacer.ts';
-import type { Found } from '../backend.ts';
+import type { Found, HeldShared } from '../backend.ts';
 import { binary, bytesOf, destinationKey } from '../elements.ts';
 import { type Dump, type ElementsReply, TableContent } from '../nft-table/content.ts';
 import type { Fault } from '../nft-table/objects.ts';
 import { addressId, frontendSets, type IPVSFrontend, type IPVSShared } from './frontends.ts';
 import type { HeldFrontend, IPVSObjects, ObservedService, VirtualService } from './held.ts';
-import { linkName, type SetName, sharedElements, tableLayout, tableName } from './layout.ts';
+import { linkName, type SetName, sharedElements, tableLayout } from './layout.ts';
 import { type ObservedServer, ObservedServers } from './observed-servers.ts';
 
 /** Timeouts of the whole network namespace. */
@@ -29,7 +29,6 @@ const RT_SCOPE_LINK = 253;
 
 export class IPVSObservation implements Found<IPVSObjects> {
   readonly family: Family;
-  generation = 0;
   readonly table: TableContent<SetName>;
   /** Virtual services that an address, protocol and port identify. */
   services: ReadonlyMap<string, ObservedService> = new Map();
@@ -88,7 +87,7 @@ export class IPVSObservation implements Found<IPVSObjects> {
     return has ? undefined : 'missing';
   }
 
-  *shared(): Generator<{ readonly id: string; readonly laterRank?: number | undefined }> {
+  *shared(): Generator<HeldShared> {
     for (const key of this.addresses.values()) yield { id: addressId(key) };
     for (const set of sharedElements.sets) {
       for (const key of this.table.elements(set)) yield { id: sharedElements.idOf(set, key) };
@@ -170,20 +169,16 @@ function isBound(record: Reply): record is Extract<Reply, { kind: 'address' }> {
   return record.kind === 'address' && record.scope !== RT_SCOPE_LINK;
 }
 
-/** Reads all objects. Reads them again if they change in the meantime. */
-export function observe(
+/** Reads all objects. The ruleset may change in the meantime. */
+export async function observe(
   kernel: Kernel,
   family: Family,
   options: ObservationOptions,
   pause: Pause,
 ): Promise<IPVSObservation> {
-  return untilSteady(async () => {
-    const found = new IPVSObservation(family, options);
-    found.generation = await kernel.generation();
-    await found.read(kernel, pause);
-    if ((await kernel.generation()) === found.generation) return found;
-    throw interrupted('ipvs.dump', `virtual services of ${family} and table ${tableName}`);
-  });
+  const found = new IPVSObservation(family, options);
+  await found.read(kernel, pause);
+  return found;
 }
 
 /**

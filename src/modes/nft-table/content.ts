@@ -4,8 +4,8 @@ import { NFT_CHAIN_BINDING, NFT_OBJECT_UNSPEC, NFT_SET } from '../../kernel/nft/
 import { dumpShape, fieldsOfSet, isDesiredSet, type SetDefinition } from '../../kernel/nft/sets.ts';
 import { type Reply, type Request, unknownIndex } from '../../kernel/ops.ts';
 import type { Pause } from '../../time/pacer.ts';
+import type { HeldShared } from '../backend.ts';
 import { binary } from '../elements.ts';
-import type { SharedObject } from '../shared-objects.ts';
 import { inTable, type TableLayout } from './layout.ts';
 import { type Fault, isNamedSet, laterRanks, type NamedObject, otherId, setId } from './objects.ts';
 import { areFlagsUsable } from './ownership.ts';
@@ -43,10 +43,6 @@ export class TableContent<Name extends string = string> {
 
   constructor(layout: TableLayout<Name>) {
     this.layout = layout;
-  }
-
-  get hooks(): readonly number[] {
-    return [...this.#chains.values()].map(({ hook }) => hook);
   }
 
   /** Keys of the set's elements; none of a map, or of a set of ranges. */
@@ -211,7 +207,7 @@ export class TableContent<Name extends string = string> {
   }
 
   /** Yields all named objects, except the sets of the layout. */
-  *namedObjects(): Generator<Pick<SharedObject, 'id' | 'laterRank'>> {
+  *namedObjects(): Generator<HeldShared> {
     for (const other of this.#others) yield { id: otherId(other), laterRank: laterRanks.other };
     // Deleting a rule deletes its anonymous sets and chains.
     for (const { set, flags } of this.#sets.values()) {
@@ -222,7 +218,8 @@ export class TableContent<Name extends string = string> {
     for (const { chain, flags, hook } of this.#chains.values()) {
       if ((flags & NFT_CHAIN_BINDING) !== 0) continue;
       // No packet comes to a base chain from another chain.
-      yield { id: chain, laterRank: hook === unknownIndex ? laterRanks.chain : undefined };
+      const isHook = hook !== unknownIndex;
+      yield { id: chain, isHook, laterRank: isHook ? undefined : laterRanks.chain };
     }
   }
 }

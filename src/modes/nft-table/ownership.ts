@@ -8,6 +8,7 @@ import type { ApplyResult, Kernel, TableName } from '../../kernel/kernel.ts';
 import { NFPROTO, NFT_TABLE } from '../../kernel/nft/constants.ts';
 import { nftOps } from '../../kernel/ops.ts';
 import { RecordWriter } from '../../kernel/records.ts';
+import type { OwnTables } from '../backend.ts';
 import { inTable, type TableLayout } from './layout.ts';
 
 /** Applies one transaction. */
@@ -20,7 +21,7 @@ export function areFlagsUsable(flags: number): boolean {
   return (flags & ~owned) === 0;
 }
 
-export class TableOwnership {
+export class TableOwnership implements OwnTables {
   readonly #table: TableName;
   readonly #comment: string;
   readonly #isRequested: boolean;

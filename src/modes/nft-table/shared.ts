@@ -48,7 +48,7 @@ export class SharedElements<const Name extends string> {
   }
 
   of(set: Name, key: Uint8Array): SharedElement<Name> {
-    return { id: this.idOf(set, binary(key)), set, key, bytes: elementBytes };
+    return { id: this.idOf(set, binary(key)), isShared: true, set, key, bytes: elementBytes };
   }
 
   /** `key` as `binary` has it. */
@@ -83,16 +83,19 @@ export function sharedContent(object: NamedObject): SharedContent {
     const bytes = isNamedSet(object)
       ? setBytes + (object.elements?.entries.length ?? 0)
       : chainBytes;
-    shared = { id: idOf(object), object, laterRank: rankOf(object), bytes };
+    shared = { id: idOf(object), isShared: true, object, laterRank: rankOf(object), bytes };
     known.set(object, shared);
   }
   return shared;
 }
 
-/** A chain that is always there. Its rules may change with the environment. */
-export function fixedChain(object: ChainDefinition): SharedContent {
-  const rules = object.rules.map((rule) => binary(compileRule(rule)));
-  return { id: idOf(object), object, content: rules.join('\n'), bytes: chainBytes };
+/**
+ * A chain that is always there. Its rules may change with the environment. `isHook`: see
+ * `SharedObject`.
+ */
+export function fixedChain(object: ChainDefinition, isHook = false): SharedContent {
+  const content = object.rules.map((rule) => binary(compileRule(rule))).join('\n');
+  return { id: idOf(object), isShared: true, isHook, object, content, bytes: chainBytes };
 }
 
 /** All that a set of ranges holds, which is always there. */
@@ -100,5 +103,6 @@ export function fixedRanges(definition: SetDefinition, cidrs: readonly CIDR[]): 
   const elements = packedRanges(definition, mergeCIDRs(cidrs));
   const object = { definition, elements };
   const content = binary(elements.entries);
-  return { id: idOf(object), object, content, bytes: elements.entries.length };
+  const bytes = elements.entries.length;
+  return { id: idOf(object), isShared: true, object, content, bytes };
 }

@@ -1,8 +1,16 @@
 /** Mode nftables for one family: all Services in one table whose chains and sets are constant. */
-import type { ApplyResult, Kernel, TableName } from '../../kernel/kernel.ts';
+import type { Kernel } from '../../kernel/kernel.ts';
 import type { Forwarding } from '../../state/types.ts';
 import { inTurns, type Pause } from '../../time/pacer.ts';
-import type { Backend, EndOfRepair, Objects, RepairPart, Tally, WriteLater } from '../backend.ts';
+import {
+  type Backend,
+  type EndOfRepair,
+  type ObjectOf,
+  type RepairPart,
+  signOf,
+  type Tally,
+  type WriteLater,
+} from '../backend.ts';
 import { hairpinKeys } from '../elements.ts';
 import type { Applied, Environment, ModeConfig } from '../mode.ts';
 import type { TableLayout } from '../nft-table/layout.ts';
@@ -35,10 +43,9 @@ export interface NFTablesTypes extends NFTablesObjects {
   readonly writer: NFTablesBatchWriter;
 }
 
-/** Approximate bytes of an element in a batch. */
-const elementBytes = 48;
-
 export class NFTablesBackend implements Backend<NFTablesTypes> {
+  readonly allowsBatches = true;
+  readonly tables: TableOwnership;
   readonly tally: Tally<NFTablesTypes>;
   readonly #config: ModeConfig;
   readonly #layout: TableLayout<SetName>;
@@ -46,58 +53,46 @@ export class NFTablesBackend implements Backend<NFTablesTypes> {
   readonly #counts = new ElementCounts();
   readonly #deferred = new Deferred();
   readonly #affinity: AffinityKeeper;
-  readonly #ownership: TableOwnership;
 
   constructor(config: ModeConfig) {
     this.#config = config;
     this.#layout = tableLayout(config.family, config.countsTraffic);
     this.#classes = new ChainClasses(config);
     this.#affinity = new AffinityKeeper(config.family);
-    this.#ownership = new TableOwnership(this.#layout, config.ownTables);
+    this.tables = new TableOwnership(this.#layout, config.ownTables);
     this.tally = {
       ...tallyOf(this.#counts, this.#affinity),
       miscounts: (kernel) => this.#counts.miscounts(kernel, config.family, this.#deferred),
     };
   }
 
-  get exposed(): readonly TableName[] {
-    return this.#ownership.exposed;
-  }
-
-  prepare(kernel: Kernel, transact: (ops: Uint8Array) => Promise<ApplyResult>): Promise<void> {
-    return this.#ownership.prepare(kernel, transact);
-  }
-
   describe(forwarding: Forwarding): readonly string[] {
     return describe(forwarding, frontendElements(this.#classes, forwarding));
   }
 
-  objects(forwarding: Forwarding): Objects<NFTablesTypes> {
+  objects(forwarding: Forwarding): ObjectOf<NFTablesTypes>[] {
     const frontends = frontendElements(this.#classes, forwarding);
-    const shared: TableObject<SharedSet>[] = [];
-    let elements = 0;
+    const objects: ObjectOf<NFTablesTypes>[] = [];
     for (const frontend of frontends) {
-      const { endpoints, isCounted, local } = frontend;
-      elements += endpoints.length + local.length + (isCounted ? 2 : 1);
-      for (const object of objectsOfFrontend(frontend)) shared.push(sharedContent(object));
+      for (const object of objectsOfFrontend(frontend)) objects.push(sharedContent(object));
     }
     for (const { kind, address } of forwarding.frontends) {
-      if (kind === 'clusterIP') shared.push(sharedElements.of('cluster-ips', address!.bytes));
+      if (kind === 'clusterIP') objects.push(sharedElements.of('cluster-ips', address!.bytes));
     }
-    for (const key of hairpinKeys(forwarding)) shared.push(sharedElements.of('hairpin', key));
+    for (const key of hairpinKeys(forwarding)) objects.push(sharedElements.of('hairpin', key));
     for (const key of selfClientKeys(forwarding)) {
-      shared.push(sharedElements.of('self-clients', key));
+      objects.push(sharedElements.of('self-clients', key));
     }
-    return { frontends, shared, bytes: elements * elementBytes };
+    for (const frontend of frontends) objects.push(frontend);
+    return objects;
   }
 
-  ofEnvironment(environment: Environment, isStaged: boolean): TableObject<SharedSet>[] {
+  ofEnvironment(environment: Environment): TableObject<SharedSet>[] {
     const { nodePortAddresses, serviceCIDRs } = environment;
     const chains = fixedChains(this.#config, environment);
-    const made = isStaged ? chains.filter(({ base }) => base === undefined) : chains;
     const addresses = nodePortAddresses === 'all' ? [] : nodePortAddresses;
     return [
-      ...made.map(fixedChain),
+      ...chains.map((one) => fixedChain(one, one.base !== undefined)),
       fixedRanges(this.#layout.sets['service-cidrs'], serviceCIDRs),
       ...addresses.map(({ bytes }) => sharedElements.of('nodeport-ips', bytes)),
     ];
@@ -156,7 +151,7 @@ export class NFTablesBackend implements Backend<NFTablesTypes> {
     else {
       // The table is recreated, because sets and hooks can't be changed in place.
       repair.startAnew(found.table.exists ? 'indivisible' : undefined);
-      recreateTable(table, this.#ownership);
+      recreateTable(table, this.tables);
       found.clear();
       this.#deferred.keep(() => false);
       this.#affinity.startOver();
@@ -169,12 +164,13 @@ export class NFTablesBackend implements Backend<NFTablesTypes> {
 
 function tallyOf(counts: ElementCounts, affinity: AffinityKeeper): Tally<NFTablesTypes> {
   return {
-    frontend: (frontend, step) => {
-      counts.frontend(frontend, step === 'released' ? -1 : 1);
-      if (step === 'resumed') affinity.resume(frontend);
-    },
-    shared: (object, step) => {
-      if ('set' in object) counts.shared(object.set, step);
+    count: (object, step) => {
+      if (object.isShared === true) {
+        if ('set' in object) counts.shared(object.set, signOf(step));
+        return;
+      }
+      counts.frontend(object, signOf(step));
+      if (step === 'resumed') affinity.resume(object);
     },
     clear: () => {
       counts.clear();

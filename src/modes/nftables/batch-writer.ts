@@ -2,7 +2,7 @@
 import { ElementBuffers } from '../../kernel/nft/element-buffer.ts';
 import { nftOps } from '../../kernel/ops.ts';
 import { RecordWriter } from '../../kernel/records.ts';
-import type { Difference, Writer } from '../backend.ts';
+import type { Difference, ObjectDifference, Writer } from '../backend.ts';
 import type { WrittenBatch } from '../mode.ts';
 import type { TableLayout } from '../nft-table/layout.ts';
 import type { TableObject } from '../nft-table/shared.ts';
@@ -31,20 +31,18 @@ export class NFTablesBatchWriter implements Writer<NFTablesObjects> {
     this.#writeFrontend = writeFrontend;
   }
 
-  get byteLength(): number {
-    return this.#out.byteLength + this.buffers.byteLength;
+  write(difference: ObjectDifference<NFTablesObjects>): void {
+    if (difference.of === 'frontend') this.#writeFrontend(this.buffers, difference);
+    else if (difference.after === undefined) this.#delete(difference.id);
+    else this.#put(difference.after, difference.isThere);
   }
 
-  frontend(difference: Difference<NFTablesObjects>): void {
-    this.#writeFrontend(this.buffers, difference);
-  }
-
-  add(shared: TableObject<SharedSet>, _owner: string, isThere: boolean): void {
+  #put(shared: TableObject<SharedSet>, isThere: boolean): void {
     if ('object' in shared) this.table.putObject(shared.object, isThere);
     else this.buffers.to('add', shared.set, '').key(shared.key);
   }
 
-  delete(id: string): void {
+  #delete(id: string): void {
     const element = sharedElements.find(id);
     if (element === undefined) this.#unused.push(id);
     else this.buffers.to('delete', element.set, '').key(element.key);

@@ -4,6 +4,7 @@ import { IPPROTO, VERDICT } from '../../kernel/nft/constants.ts';
 import { EndpointList } from '../../net/endpoint-list.ts';
 import { slotsOf } from '../../state/deal.ts';
 import type { Forwarding, Frontend, ServicePortName } from '../../state/types.ts';
+import type { ModeFrontend } from '../changes.ts';
 import { bytesOf, destinationKey } from '../elements.ts';
 import type { NamedObject } from '../nft-table/objects.ts';
 import { dropChain, refuseClient, rejectChain, resetting } from '../nft-table/refusals.ts';
@@ -20,6 +21,9 @@ import { type FrontendMaps, frontendMaps, learnElement, mapsOfKey } from './fron
 import type { SetName } from './layout.ts';
 import { ownerComment } from './owner-comment.ts';
 
+/** Approximate bytes of an element in a batch. */
+const elementBytes = 48;
+
 /** The maps and the key of a frontend's elements. */
 export interface Location {
   /** Identifies the frontend; usable as a Map key. */
@@ -30,7 +34,7 @@ export interface Location {
 }
 
 /** One frontend of a Forwarding, as elements. */
-export interface FrontendElements extends Location {
+export interface FrontendElements extends Location, ModeFrontend {
   /** Whose frontend it is. */
   readonly servicePort: ServicePortName;
   /** The treatment chain preceded by those that it needs; empty = no verdict. */
@@ -163,7 +167,9 @@ function elementsOf(
   };
   if (treatment === 'reject' || treatment === 'drop') {
     const nothing = { chains: [], affinity: undefined, endpoints: none, local: none };
-    return { id, maps, key, servicePort, firewall, isCounted, ...nothing, ...refuse(treatment) };
+    const bytes = bytesOfElements(0, isCounted);
+    const rest = { ...nothing, ...refuse(treatment), bytes };
+    return { id, maps, key, servicePort, firewall, isCounted, ...rest };
   }
   const isLocal = treatment === 'external-local';
   const endpoints = slotsOf(forwarding, isLocal ? 'cluster' : frontend.pool);
@@ -177,8 +183,14 @@ function elementsOf(
   });
   const affinity = port && frontendAffinity(config, forwarding, frontend, port);
   const refusal = isLocal && local.length === 0 ? refuse('drop') : noRefusal;
-  const rest = { chains, affinity, ...refusal, endpoints, local };
+  const bytes = bytesOfElements(endpoints.length + local.length, isCounted);
+  const rest = { chains, affinity, ...refusal, endpoints, local, bytes };
   return { id, maps, key, servicePort, firewall, isCounted, ...rest };
+}
+
+/** What a frontend costs in a batch that has this number of endpoints in its maps. */
+function bytesOfElements(endpoints: number, isCounted: boolean): number {
+  return (endpoints + (isCounted ? 2 : 1)) * elementBytes;
 }
 
 export function locate({ servicePort }: Forwarding, { kind, address, port }: Frontend): Location {

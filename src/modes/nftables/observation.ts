@@ -1,6 +1,5 @@
 /** What the kernel holds of our table, grouped by frontend. */
 import type { Kernel } from '../../kernel/kernel.ts';
-import { unknownIndex } from '../../kernel/ops.ts';
 import { steadyDump, untilSteady } from '../../kernel/steady.ts';
 import type { Family } from '../../net/address.ts';
 import type { EndpointList } from '../../net/endpoint-list.ts';
@@ -8,7 +7,7 @@ import { slotsOf } from '../../state/deal.ts';
 import { withHeldOrder } from '../../state/pool.ts';
 import type { Forwarding } from '../../state/types.ts';
 import type { Pause } from '../../time/pacer.ts';
-import type { Found } from '../backend.ts';
+import type { Found, HeldShared } from '../backend.ts';
 import { type Dump, TableContent } from '../nft-table/content.ts';
 import type { Fault } from '../nft-table/objects.ts';
 import type { TableObject } from '../nft-table/shared.ts';
@@ -19,9 +18,6 @@ import { readElements } from './map-reader.ts';
 
 export class NFTablesObservation implements Found<NFTablesObjects> {
   readonly family: Family;
-  readonly allowsBatches = true;
-  /** The generation when the reading began. */
-  generation = 0;
   readonly table: TableContent<SetName>;
   readonly frontends = new Map<string, HeldFrontend>();
 
@@ -32,11 +28,6 @@ export class NFTablesObservation implements Found<NFTablesObjects> {
 
   get intact(): boolean {
     return this.table.isIntact;
-  }
-
-  /** Whether the table has base chains, so that packets meet its rules. */
-  get isHooked(): boolean {
-    return this.table.hooks.some((hook) => hook !== unknownIndex);
   }
 
   /** Forgets what was read, because the table is deleted. */
@@ -91,11 +82,11 @@ export class NFTablesObservation implements Found<NFTablesObjects> {
       : 'missing';
   }
 
-  *shared(): Generator<{ readonly id: string; readonly laterRank?: number | undefined }> {
+  *shared(): Generator<HeldShared> {
+    yield* this.table.namedObjects();
     for (const set of sharedElements.sets) {
       for (const key of this.table.elements(set)) yield { id: sharedElements.idOf(set, key) };
     }
-    yield* this.table.namedObjects();
   }
 
   /**
@@ -104,7 +95,6 @@ export class NFTablesObservation implements Found<NFTablesObjects> {
    * generation.
    */
   async read(kernel: Kernel, pause: Pause): Promise<void> {
-    this.generation = await kernel.generation();
     const dump: Dump = (request) => untilSteady(() => steadyDump(kernel, request));
     await this.table.read(dump, (set, record) => readElements(this, set, record, pause), pause);
   }

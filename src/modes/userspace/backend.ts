@@ -2,7 +2,7 @@
 import type { Kernel } from '../../kernel/kernel.ts';
 import { formatFrontend } from '../../state/conflict.ts';
 import type { Forwarding } from '../../state/types.ts';
-import type { Backend, Objects, RepairPart, WriteLater } from '../backend.ts';
+import type { Backend, ObjectOf, RepairPart, WriteLater } from '../backend.ts';
 import type { Environment, ModeConfig } from '../mode.ts';
 import { boundAddresses } from '../own-addresses.ts';
 import { servedFrontends } from '../sockets/frontends.ts';
@@ -34,17 +34,16 @@ export class UserspaceBackend implements Backend<UserspaceTypes> {
   }
 
   describe(forwarding: Forwarding, environment: Environment): readonly string[] {
-    return this.objects(forwarding, environment).frontends.map(
+    return servedFrontends(forwarding, { config: this.#config, environment }).map(
       (frontend) => `socket ${formatFrontend(frontend.protocol, frontend)}`,
     );
   }
 
-  objects(forwarding: Forwarding, environment: Environment): Objects<UserspaceTypes> {
-    return {
-      frontends: servedFrontends(forwarding, { config: this.#config, environment }),
-      shared: boundAddresses(forwarding, environment).map(({ bytes }) => boundAddress(bytes)),
-      bytes: 0,
-    };
+  objects(forwarding: Forwarding, environment: Environment): ObjectOf<UserspaceTypes>[] {
+    return [
+      ...boundAddresses(forwarding, environment).map(({ bytes }) => boundAddress(bytes)),
+      ...servedFrontends(forwarding, { config: this.#config, environment }),
+    ];
   }
 
   /** Nothing: all that the environment changes belongs to Forwardings. */

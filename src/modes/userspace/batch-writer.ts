@@ -9,7 +9,12 @@ import { kernelOps } from '../../kernel/ops.ts';
 import { RecordWriter } from '../../kernel/records.ts';
 import { IFA_F } from '../../kernel/route-ops.ts';
 import { addressBytes, type Family } from '../../net/address.ts';
-import { countDifference, type Difference, type Writer } from '../backend.ts';
+import {
+  countDifference,
+  type Difference,
+  type ObjectDifference,
+  type Writer,
+} from '../backend.ts';
 import { bytesOf } from '../elements.ts';
 import type { WrittenBatch } from '../mode.ts';
 import { type ServedFrontend, sameFrontend } from '../sockets/frontends.ts';
@@ -24,9 +29,6 @@ interface Planned<T> {
   readonly owner: string;
   readonly value: T;
 }
-
-/** Approximate bytes of what is planned, for `byteLength`. */
-const entryBytes = 64;
 
 /** Sockets opened in one turn of the event loop. */
 const socketsPerTurn = 64;
@@ -47,16 +49,17 @@ export class UserspaceBatchWriter implements Writer<UserspaceObjects> {
     this.#lingering = lingering;
   }
 
-  get byteLength(): number {
-    const { size } = this.#planned;
-    return (size + this.#bound.length + this.#unbound.length) * entryBytes;
-  }
-
   addLink(): void {
     this.#link = 'missing';
   }
 
-  frontend(difference: Difference<UserspaceObjects>): void {
+  write(difference: ObjectDifference<UserspaceObjects>): void {
+    if (difference.of === 'frontend') this.#frontend(difference);
+    else if (difference.after === undefined) this.#delete(difference.id);
+    else this.#add(difference.after, difference.owner);
+  }
+
+  #frontend(difference: Difference<UserspaceObjects>): void {
     const { before, after, owner } = difference;
     if (after === undefined) {
       if (before !== undefined) this.#planned.set(before.id, { owner: '', value: undefined });
@@ -66,11 +69,11 @@ export class UserspaceBatchWriter implements Writer<UserspaceObjects> {
     if (difference.from === 'kernel') countDifference(difference);
   }
 
-  add({ id, key }: BoundAddress, owner: string): void {
+  #add({ id, key }: BoundAddress, owner: string): void {
     if (!this.#lingering.revive(id)) this.#bound.push({ owner, value: key });
   }
 
-  delete(id: string): void {
+  #delete(id: string): void {
     const key = bytesOf(id);
     if (!this.#lingering.keep(key)) this.unbind(key);
   }

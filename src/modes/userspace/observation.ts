@@ -17,7 +17,7 @@ export interface BoundAddress extends SharedObject {
 }
 
 export function boundAddress(key: Uint8Array): BoundAddress {
-  return { id: binary(key), key, bytes: 0 };
+  return { id: binary(key), isShared: true, key, bytes: 0 };
 }
 
 export interface UserspaceObjects {
@@ -28,8 +28,6 @@ export interface UserspaceObjects {
 
 /** The addresses on our link, as read, and the sockets of this process, which it knows. */
 export class UserspaceObservation implements Found<UserspaceObjects> {
-  /** Nothing is in a ruleset. */
-  readonly generation = undefined;
   readonly hasLink: boolean;
   readonly #sockets: ReadonlyMap<string, ServedFrontend>;
   readonly #taken = new Set<string>();

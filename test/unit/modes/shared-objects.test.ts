@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { SharedObjects } from '../../../src/modes/shared-objects.ts';
 
-const chain = { id: 'chain', bytes: 1 };
+const chain = { id: 'chain', isShared: true, bytes: 1 } as const;
 
 describe('objects that several Forwardings share', () => {
   it('are attributed to the Forwarding that needs them, not to one that no longer does', () => {
