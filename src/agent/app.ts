@@ -6,9 +6,9 @@ import { FailureDetection } from '../failure-detection/failure-detection.ts';
 import { FastPath, type FastPathOptions } from '../fast-path/fast-path.ts';
 import { checkConfig } from '../host/checks.ts';
 import { isConntrackLiberal } from '../host/conntrack.ts';
-import { ipvsSettings } from '../host/ipvs.ts';
+import { ipvsSettings } from '../host/mode-config.ts';
 import { nodeIPs } from '../host/node-ips.ts';
-import { setOomScore } from '../host/oom-score.ts';
+import { setOomScore } from '../host/process.ts';
 import { setSysctls, sysctlsOf } from '../host/sysctls.ts';
 import { type Fallback, type ModeChoice, type ModeRegistry, selectMode } from '../modes/index.ts';
 import type { ModeName, ProxyMode } from '../modes/mode.ts';
@@ -17,20 +17,19 @@ import { LocalhostListeners } from '../modes/sockets/localhost.ts';
 import type { Address } from '../net/address.ts';
 import { setVerbosity } from '../serve/log.ts';
 import type { Metrics } from '../serve/metrics.ts';
-import { sysctlLog } from '../serve/sysctl-log.ts';
+import { sysctlLog } from '../serve/part-reports.ts';
 import type { WatchPods } from '../source/pods.ts';
 import type { SourceSink } from '../source/source.ts';
 import type { Resource } from '../state/change.ts';
 import { ClusterState } from '../state/store.ts';
 import type { Node } from '../state/types.ts';
 import { Wakeup } from '../time/clock.ts';
-import type { EngineOptions } from './engine.ts';
+import { type EngineOptions, Progress } from './engine.ts';
 import { type EngineSettings, engineSettings } from './engine-settings.ts';
 import { ModeRunner } from './mode-runner.ts';
 import { reportNodeChange } from './node-changes.ts';
 import { awaitNode } from './node-wait.ts';
 import { Observers, type ObserversOptions } from './observers.ts';
-import { Progress } from './progress.ts';
 
 export interface AppOptions extends ObserversOptions {
   /** Reads the addresses of this machine. */

@@ -1,6 +1,6 @@
 /** Asks the kernel whether it can do a balance, once a Service asks for it. */
 import type { Kernel } from '../kernel/kernel.ts';
-import type { ModeDealing } from '../modes/dealing.ts';
+import type { ModeDealing } from '../modes/mode.ts';
 import type { Balance, DealingHere } from '../state/deal.ts';
 import type { Balances } from '../sync/desired.ts';
 

@@ -4,9 +4,8 @@
  */
 import type { Config } from '../config/config.ts';
 import type { Placement } from '../connect-time/maps/placement.ts';
-import { ipvsSettings } from '../host/ipvs.ts';
-import { localDetector } from '../host/local-detector.ts';
 import { hasLocalhostNodePorts, listensOnLocalhost } from '../host/localhost-node-ports.ts';
+import { ipvsSettings, localDetector } from '../host/mode-config.ts';
 import type { NodeFactsSettings } from '../host/node-facts.ts';
 import type { ModeConfig, ModeFacts } from '../modes/mode.ts';
 import type { Family } from '../net/address.ts';

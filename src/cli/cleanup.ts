@@ -29,7 +29,7 @@ import {
 import { linkName, ownChain } from '../takeover/names.ts';
 import { removeLeftovers } from '../takeover/removal.ts';
 import { endingLines, listConnectTime } from './connect-time.ts';
-import { describeError } from './describe-error.ts';
+import { describeError } from './errors.ts';
 import { featureTables } from './feature-tables.ts';
 import { holdNamespaceForCleanup } from './instance.ts';
 import { terminal } from './terminal.ts';

@@ -7,7 +7,7 @@ import { isConntrackLiberal } from '../host/conntrack.ts';
 import { hostFiles } from '../host/files.ts';
 import { findInstance, formatHolder } from '../host/instance-lock.ts';
 import { ipv6Available } from '../host/interfaces.ts';
-import { ipvsSettings } from '../host/ipvs.ts';
+import { ipvsSettings } from '../host/mode-config.ts';
 import { nodeIPs } from '../host/node-ips.ts';
 import { dryRunOf } from '../kernel/dry-run.ts';
 import type { Kernel } from '../kernel/kernel.ts';

@@ -1,5 +1,5 @@
 /** The help of the program and of each command, from the table of commands. */
-import { wrap } from '../config/wrap.ts';
+import { wrap } from '../config/help.ts';
 import {
   type Command,
   type CommandFlag,

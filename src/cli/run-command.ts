@@ -95,7 +95,7 @@ async function fail(error: unknown, args: readonly string[], { stderr }: Io): Pr
     stderr.write(`Error: ${error.message}\n`);
     return error instanceof RefusedError ? exitCodes.unhealthy : exitCodes.unreachable;
   }
-  const { describeError } = await import('./describe-error.ts');
+  const { describeError } = await import('./errors.ts');
   stderr.write(`Error: ${describeError(error)}\n`);
   return exitCodes.unhealthy;
 }

@@ -2,7 +2,7 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { type LoadResult, loadConfig } from '../config/load.ts';
 import type { Run } from './command.ts';
-import { describeError } from './describe-error.ts';
+import { describeError } from './errors.ts';
 import { complain, complainInLog } from './final-messages.ts';
 import { terminal } from './terminal.ts';
 

@@ -4,7 +4,6 @@ import { flagKeys, flagOf, type SettingKey, settingTable } from './settings/inde
 import { type FlagGroup, flagGroups } from './settings/spec.ts';
 import { defaultOf, isZero, rulesOf } from './types.ts';
 import { settingRules } from './validate.ts';
-import { unbreakable, wrap } from './wrap.ts';
 
 const indent = ' '.repeat(10);
 
@@ -50,4 +49,21 @@ export function flagsText(): string {
     return `${flagGroups[group]}:\n${described.join('\n')}\n`;
   });
   return groups.join('\n');
+}
+
+const columnsMax = 100;
+/** A blank at which no line is broken. */
+const unbreakable = '\u00a0';
+
+/** Breaks a text into lines that begin with `indent`. */
+export function wrap(text: string, indent: string): string {
+  const lines: string[] = [];
+  let line = '';
+  for (const word of text.split(' ')) {
+    if (line !== '' && indent.length + line.length + 1 + word.length > columnsMax) {
+      lines.push(indent + line);
+      line = word;
+    } else line = line === '' ? word : `${line} ${word}`;
+  }
+  return [...lines, indent + line].join('\n').replaceAll(unbreakable, ' ');
 }

@@ -1,14 +1,21 @@
 /** The Service ports that are followed, and their endpoints, within limits. */
 import { IPPROTO } from '../kernel/nft/constants.ts';
 import { binary, destinationKey } from '../modes/elements.ts';
-import { type Address, type CIDR, type Family, formatAddress } from '../net/address.ts';
+import {
+  type Address,
+  type CIDR,
+  cidrContains,
+  type Family,
+  formatAddress,
+} from '../net/address.ts';
+import { sameBytes } from '../net/bytes.ts';
 import { EndpointFinder } from '../net/endpoint-finder.ts';
 import { type EndpointKey, EndpointList } from '../net/endpoint-list.ts';
 import type { Protocol } from '../net/protocol.ts';
+import { specialUse } from '../net/special-address.ts';
 import type { FailureDetection } from '../state/detection.ts';
 import { type Forwarding, forwardingId } from '../state/types.ts';
 import { Evidence } from './evidence.ts';
-import { exemption } from './exemption.ts';
 import { type Member, Pool } from './pool.ts';
 
 /** The most endpoints that are followed: of one port, of one namespace, of all. */
@@ -200,4 +207,22 @@ export class FollowedPorts {
     followed.users -= 1;
     if (followed.users === 0) this.#followed[followed.family].delete(followed.id);
   }
+}
+
+/**
+ * Why an endpoint is not probed, and therefore never left out; undefined: it may be. Who writes
+ * EndpointSlices must not make the node connect to itself, nor to other Services.
+ */
+export function exemption(
+  address: Address,
+  own: readonly Address[],
+  serviceCIDRs: readonly CIDR[],
+): string | undefined {
+  const special = specialUse(address);
+  if (special !== undefined) return `it is ${special}`;
+  if (own.some(({ bytes }) => sameBytes(bytes, address.bytes))) {
+    return 'it is an address of this node';
+  }
+  if (serviceCIDRs.some((cidr) => cidrContains(cidr, address))) return 'it is in a ServiceCIDR';
+  return undefined;
 }

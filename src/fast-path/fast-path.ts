@@ -6,15 +6,16 @@
 import type { HostFiles } from '../host/files.ts';
 import { KernelError } from '../kernel/errors.ts';
 import type { Kernel } from '../kernel/kernel.ts';
+import { IPPROTO } from '../kernel/nft/constants.ts';
+import { binary, destinationKey } from '../modes/elements.ts';
 import type { ModeName } from '../modes/mode.ts';
 import type { ClusterState } from '../state/store.ts';
 import type { Service } from '../state/types.ts';
 import type { Clock } from '../time/clock.ts';
 import { devicesOf, readLinks } from './devices.ts';
 import { type Desired, difference } from './difference.ts';
-import { excludedBy, isExcluded } from './excluded.ts';
 import { inTable, tableText } from './layout.ts';
-import { observe, Unsteady } from './observation.ts';
+import { type Excluded, observe, Unsteady } from './observation.ts';
 import { probe } from './probe.ts';
 import { remove } from './removal.ts';
 
@@ -340,3 +341,26 @@ export class FastPath {
 
 /** Error codes that are not about the device. */
 const passing: ReadonlySet<string> = new Set(['ENOMEM', 'ENOBUFS', 'EAGAIN', 'EINTR', 'EPERM']);
+
+/**
+ * Whether no connection of the Service takes the fast path: by its annotation, or because it asks
+ * that they are ended, which the kernel refuses for those that take it.
+ */
+function isExcluded({ endings, isFastPathOff }: Service): boolean {
+  return isFastPathOff === true || endings?.endAfterMs !== undefined;
+}
+
+/** Keys of the frontends of these Services. */
+function excludedBy(services: Iterable<Service>): Excluded {
+  const keys = { IPv4: new Set<string>(), IPv6: new Set<string>(), nodePort: new Set<string>() };
+  for (const { clusterIPs, externalIPs, loadBalancerIPs, ports } of services) {
+    for (const { nodePort, port, protocol } of ports) {
+      const number = IPPROTO[protocol];
+      for (const address of [...clusterIPs, ...externalIPs, ...loadBalancerIPs]) {
+        keys[address.family].add(binary(destinationKey(address, number, port)));
+      }
+      if (nodePort !== 0) keys.nodePort.add(binary(destinationKey(undefined, number, nodePort)));
+    }
+  }
+  return keys;
+}

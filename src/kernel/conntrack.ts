@@ -4,12 +4,11 @@ import type { Protocol } from '../net/protocol.ts';
 import { loadAddon, type Socket, type SocketOptions } from './addon.ts';
 import { ConntrackEntries, IPS } from './conntrack-entries.ts';
 import { conntrackReplies, conntrackRequests } from './conntrack-ops.ts';
-import { errnoName } from './errno.ts';
 import { KernelError } from './errors.ts';
 import { IPPROTO, NFPROTO } from './nft/constants.ts';
 import { replies } from './ops.ts';
 import { type RecordOf, RecordWriter, readRecords } from './records.ts';
-import { submit } from './submit.ts';
+import { errnoName, submit } from './submit.ts';
 
 export interface ConntrackRequest {
   readonly family: Family;

@@ -4,7 +4,6 @@ import { Pacer } from '../time/pacer.ts';
 import { type Addon, loadAddon, type Socket, type SocketOptions, type Watch } from './addon.ts';
 import { bpfOps } from './bpf-ops.ts';
 import { describeRequest } from './describe-request.ts';
-import { errnoName } from './errno.ts';
 import { KernelError } from './errors.ts';
 import type {
   ApplyResult,
@@ -24,7 +23,7 @@ import {
   unknownIndex,
 } from './ops.ts';
 import { RecordWriter, readRecords, recordStarts } from './records.ts';
-import { submit, systemCallError } from './submit.ts';
+import { errnoName, submit, systemCallError } from './submit.ts';
 
 export type KernelOptions = SocketOptions;
 

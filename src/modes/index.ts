@@ -3,11 +3,16 @@ import { isKernelError, isNoAnswer } from '../kernel/errors.ts';
 import type { Kernel } from '../kernel/kernel.ts';
 import type { MissingFeature } from '../kernel/nft/probe.ts';
 import { iptablesMode } from './iptables/mode.ts';
+import { describer as iptables } from './iptables/packet-path.ts';
 import { ipvsMode } from './ipvs/mode.ts';
+import { describer as ipvs } from './ipvs/packet-path.ts';
 import { defaultIPVSSettings, type IPVSSettings, type ModeName, type ProxyMode } from './mode.ts';
 import { nftablesMode } from './nftables/mode.ts';
+import { describer as nftables } from './nftables/packet-path.ts';
+import type { PathDescriber } from './packet-path.ts';
 import type { Descriptors } from './sockets/descriptors.ts';
 import { userspaceMode } from './userspace/mode.ts';
+import { describer as userspace } from './userspace/packet-path.ts';
 
 export type ModeRegistry = ReadonlyMap<ModeName, ProxyMode>;
 
@@ -107,3 +112,13 @@ function lackOf(missing: readonly MissingFeature[]): string | undefined {
   const features = missing.map(({ feature, advice }) => `${feature}: ${advice}`);
   return `needs what this kernel lacks: ${features.join('; ')}`;
 }
+
+/** For frontends that sockets serve in addition to the rules of another mode. */
+export const socketPathDescriber = userspace;
+
+export const pathDescribers: Readonly<Record<ModeName, PathDescriber>> = {
+  nftables,
+  ipvs,
+  iptables,
+  userspace,
+};

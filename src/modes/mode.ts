@@ -10,9 +10,9 @@
 import type { ApplyResult, Kernel, KernelFailure, TableName } from '../kernel/kernel.ts';
 import type { MissingFeature } from '../kernel/nft/probe.ts';
 import type { Address, CIDR, Family } from '../net/address.ts';
+import type { Balance, DealingHere } from '../state/deal.ts';
 import type { Forwarding, ServicePortName } from '../state/types.ts';
 import type { Pause } from '../time/pacer.ts';
-import type { ModeDealing } from './dealing.ts';
 import type { Sysctl, SysctlWishes } from './sysctl.ts';
 import type { Count } from './traffic-counts.ts';
 
@@ -375,4 +375,13 @@ export interface ProxyMode extends ModeFacts {
   changed?(previous: Forwarding | undefined, next: Forwarding | undefined): void;
   /** Closes the sockets of a mode that has any. Rules stay. */
   close?(): void;
+}
+
+/** How a mode can share connections out. */
+export interface ModeDealing extends DealingHere {
+  /**
+   * What this kernel lacks for one of `unknown`; undefined: nothing, or it cannot answer now. Leaves
+   * nothing behind. Called once a Service asks for the balance: the question loads modules.
+   */
+  readonly lack?: (kernel: Kernel, balance: Balance) => Promise<string | undefined>;
 }

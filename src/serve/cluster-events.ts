@@ -3,7 +3,11 @@
  */
 import type { Fallback } from '../modes/index.ts';
 import type { ClusterEvent, Regarding } from '../source/kubernetes/event-series.ts';
-import type { EventSink } from '../source/kubernetes/events.ts';
+import {
+  EventRecorder,
+  type EventRecorderOptions,
+  type EventSink,
+} from '../source/kubernetes/events.ts';
 import type { SourceProblem } from '../source/source.ts';
 import { formatExcess } from '../state/budget.ts';
 import { formatConflictForLoser } from '../state/conflict.ts';
@@ -11,6 +15,8 @@ import type { EndpointEvent } from '../state/detection.ts';
 import { formatExternalIPNotice } from '../state/external-ips.ts';
 import { formatServicePortName, type ServicePortName } from '../state/types.ts';
 import type { SyncEvent } from '../sync/events.ts';
+import type { Logger } from './log.ts';
+import type { LifecycleMetrics } from './metrics.ts';
 import { refusalText } from './refusal-text.ts';
 
 interface ClusterEventsOptions {
@@ -181,4 +187,25 @@ export class ClusterEvents {
   #record(event: ClusterEvent): void {
     this.#options.sink.record(event);
   }
+}
+
+interface RecorderOptions {
+  readonly log: Logger;
+  readonly nodeName: string;
+  /** Undefined = create no events. */
+  readonly openEvents?: EventRecorderOptions['open'];
+}
+
+/** Sends events to the API server, if enabled. */
+export function makeRecorder(
+  { log, nodeName, openEvents }: RecorderOptions,
+  metrics: LifecycleMetrics,
+): EventRecorder | undefined {
+  if (openEvents === undefined) return undefined;
+  return new EventRecorder({
+    open: openEvents,
+    nodeName,
+    dropped: (reason) => metrics.eventDropped(reason),
+    problem: (error) => log.warn({ err: error.message }, 'Could not send Events to the API server'),
+  });
 }

@@ -8,9 +8,9 @@ import type { SyncEvent } from '../sync/events.ts';
 import type { Clock } from '../time/clock.ts';
 import type { ClusterEvents } from './cluster-events.ts';
 import type { Logger } from './log.ts';
+import { serviceHealthReport } from './part-reports.ts';
 import { ReportLimiter } from './report-limiter.ts';
 import type { ServiceHealthEvent } from './service-health.ts';
-import { serviceHealthReport } from './service-health-report.ts';
 import { syncLog } from './sync-log.ts';
 
 interface ReporterOptions {

@@ -1,14 +1,14 @@
 /** The proxy's own two HTTP servers: health, and metrics. */
 import type { Config } from '../config/config.ts';
 import type { ModeName } from '../modes/mode.ts';
+import { forThisNode } from './ask/admission.ts';
 import type { AgentState } from './ask/agent-state.ts';
 import { askRoutes } from './ask/routes.ts';
-import { debugRoutes } from './debug.ts';
 import type { HttpThread } from './http/http-thread.ts';
 import { type Logger, setVerbosity } from './log.ts';
 import type { Metrics } from './metrics.ts';
 import { profileRoutes } from './profile.ts';
-import type { Route } from './reply.ts';
+import { type Reply, type Route, type Routes, textHeaders } from './reply.ts';
 import { metricsRoutes } from './routes.ts';
 import { serve } from './server.ts';
 
@@ -68,4 +68,27 @@ export function runServers(options: ServersOptions, signal: AbortSignal): Promis
     };
     return [serve({ http, at, routes, handling, onBindFailure, problem }, signal)];
   });
+}
+
+/** klog's verbosity is an int32. */
+const verbosityMax = 2 ** 31 - 1;
+
+/** What `enableProfiling` adds to the metrics server (behaviour document 10.4). */
+export function debugRoutes(setVerbosity: (verbosity: number) => void): Routes {
+  return forThisNode({
+    '/debug/flags': () => text(200, 'PUT a number to /debug/flags/v to change the verbosity\n'),
+    '/debug/flags/v': ({ method, body }) => {
+      if (method !== 'PUT') return text(406, `unsupported method ${method}: PUT a number\n`);
+      const word = body.trim();
+      if (!/^\d{1,10}$/.test(word) || Number(word) > verbosityMax) {
+        return text(400, `${JSON.stringify(word)} is not a verbosity: PUT a number\n`);
+      }
+      setVerbosity(Number(word));
+      return text(200, `successfully set verbosity to ${word}\n`);
+    },
+  });
+}
+
+function text(status: number, body: string): Reply {
+  return { status, headers: textHeaders, body };
 }

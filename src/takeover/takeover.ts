@@ -6,6 +6,8 @@
 import { deleteCounters, readCounters } from '../kernel/acct.ts';
 import { isAbsence } from '../kernel/errors.ts';
 import type { Kernel } from '../kernel/kernel.ts';
+import { NFPROTO } from '../kernel/nft/constants.ts';
+import { familyWord } from '../kernel/nft/words.ts';
 import type { ModeFacts, ModeName, OwnedObject, ProxyMode } from '../modes/mode.ts';
 import type { Family } from '../net/address.ts';
 import { Backoff } from '../time/backoff.ts';
@@ -279,7 +281,7 @@ async function retire(mode: ProxyMode, kernel: Kernel): Promise<number> {
 
 /** The leftovers as a mode lists its own objects. */
 function ownedBy({ chains, family, jumps }: Leftovers): OwnedObject[] {
-  const word = family === 'IPv4' ? 'ip' : 'ip6';
+  const word = familyWord(NFPROTO[family]);
   const because = `only Fairlead's iptables mode has ${ownChain} among them`;
   return [
     ...jumps.map(({ table, chain, target }) => `jump from ${word} ${table} ${chain} to ${target}`),

@@ -16,7 +16,7 @@ import { printComment, printVerdict } from '../../src/kernel/nft/print-verdict.t
 import { familyWord } from '../../src/kernel/nft/words.ts';
 import { ElementShape, type NftOp, nftOps } from '../../src/kernel/ops.ts';
 import { readRecords } from '../../src/kernel/records.ts';
-import { unreachable } from '../../src/modes/local-traffic.ts';
+import { unreachable } from '../../src/modes/nft-table/parts.ts';
 import { formatAddress } from '../../src/net/address.ts';
 
 /** Types of a set's key and data; undefined data = a set. */

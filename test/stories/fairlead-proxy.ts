@@ -10,7 +10,7 @@ import { removeTables } from '../../src/failure-detection/removal.ts';
 import { remove as removeFastPath } from '../../src/fast-path/removal.ts';
 import { hostFiles } from '../../src/host/files.ts';
 import { interfaceAddresses } from '../../src/host/interfaces.ts';
-import { ipvsSettings } from '../../src/host/ipvs.ts';
+import { ipvsSettings } from '../../src/host/mode-config.ts';
 import { openConntrack } from '../../src/kernel/conntrack.ts';
 import { isKernelError } from '../../src/kernel/errors.ts';
 import type { Kernel } from '../../src/kernel/kernel.ts';

@@ -6,7 +6,6 @@ import { type HostFiles, hostFiles } from '../../host/files.ts';
 import { openKernel } from '../../kernel/native-kernel.ts';
 import { printableText } from '../../serve/printable.ts';
 import { reply } from '../ask/client.ts';
-import { redacted } from './redact.ts';
 import { rulesetText } from './ruleset.ts';
 
 export interface BundleFile {
@@ -155,4 +154,29 @@ function shown(text: string): string {
       ? `${text.slice(0, fileCharactersMax)}\n[cut at ${fileCharactersMax} characters]\n`
       : text;
   return printableText(redacted(cut));
+}
+
+const replacement = '[redacted]';
+
+/**
+ * Each pattern and its replacement. The text before a secret is kept, so that the file can be read.
+ * No pattern scans the rest of a long text again from each of its characters.
+ */
+const secrets: readonly (readonly [RegExp, string])[] = [
+  // PEM, on one line of JSON or on several lines.
+  [/-----BEGIN [A-Z ]+-----[\s\S]*?(?:-----END [A-Z ]+-----|$)/g, replacement],
+  // JSON Web Tokens, which service accounts use.
+  [/\beyJ[\w-]{8,}\.[\w-]+(?:\.[\w-]*)?/g, replacement],
+  [/\b(Bearer|Basic)\s+[\w.~+/=-]+/gi, `$1 ${replacement}`],
+  // User and password in a URL.
+  [/(\w:\/\/)[^\s/@"']+@/g, `$1${replacement}@`],
+  [
+    /((?:password|passwd|secret|[\w-]{0,40}token|client-key-data|client-certificate-data|api-?key)["']?\s*[:=]\s*["']?)(?!\[redacted\])[^\s"',}]+/gi,
+    `$1${replacement}`,
+  ],
+];
+
+/** Removes secrets from a file that is to be passed on. */
+export function redacted(text: string): string {
+  return secrets.reduce((left, [pattern, by]) => left.replace(pattern, by), text);
 }

@@ -29,7 +29,7 @@ const reports: Readonly<Record<string, Report>> = {
   bundle: async (server) => {
     const [{ collectBundle }, { fileLines }] = await Promise.all([
       import('../bundle/collect.ts'),
-      import('./files.ts'),
+      import('./lines.ts'),
     ]);
     return fileLines(await collectBundle(server));
   },

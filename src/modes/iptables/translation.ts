@@ -3,6 +3,7 @@
  * chains that all Services share. Pure. Treatments and pools already include all policies.
  */
 import { counterNames } from '../../kernel/acct.ts';
+import type { Operator } from '../../kernel/xt/codec.ts';
 import { localAddress } from '../../kernel/xt/matches/addrtype.ts';
 import { countedIn } from '../../kernel/xt/matches/nfacct.ts';
 import { dport, openTo } from '../../kernel/xt/matches/port.ts';
@@ -17,6 +18,7 @@ import type { Address } from '../../net/address.ts';
 import type { EndpointList } from '../../net/endpoint-list.ts';
 import { slotsOf, slotsOfEach } from '../../state/deal.ts';
 import { type Forwarding, type Frontend, formatServicePortName } from '../../state/types.ts';
+import type { LocalDetector, ModeConfig } from '../mode.ts';
 import {
   type ChainRule,
   hairpinChain,
@@ -26,7 +28,6 @@ import {
   markChain,
   remark,
 } from './layout.ts';
-import { clusterTraffic, podTraffic } from './local-traffic.ts';
 import { endpointChain, type ServiceChains, serviceChains } from './names.ts';
 
 interface Context {
@@ -349,4 +350,29 @@ function hairpinRules(endpoints: EndpointList): ChainRule[] {
     const rule: XtRule = { source: itself, destination: itself, target: masquerade };
     return { table: 'nat', chain: hairpinChain, rule };
   });
+}
+
+type Traffic = Pick<XtRule, 'source' | 'inputInterface'>;
+
+/** The traffic to ClusterIPs that is masqueraded: one kind, or none. */
+function clusterTraffic({ masqueradeAll, localDetector }: ModeConfig): Traffic[] {
+  return masqueradeAll ? [{}] : detect(localDetector, '!=');
+}
+
+/** Traffic of this node's pods (behaviour document 5.6). Without a detector none is known. */
+function podTraffic({ localDetector }: ModeConfig): Traffic[] {
+  return detect(localDetector, '==');
+}
+
+function detect(detector: LocalDetector, operator: Operator): Traffic[] {
+  switch (detector.kind) {
+    case 'none':
+      return [];
+    case 'cidr':
+      return [{ source: { operator, cidr: detector.cidr } }];
+    case 'bridge':
+      return [{ inputInterface: { operator, name: detector.name } }];
+    case 'interface-prefix':
+      return [{ inputInterface: { operator, name: `${detector.prefix}+` } }];
+  }
 }

@@ -23,10 +23,10 @@ import {
   setMark,
 } from '../../kernel/nft/rule.ts';
 import type { Family } from '../../net/address.ts';
-import { detectLocal } from '../local-traffic.ts';
 import type { ModeConfig } from '../mode.ts';
 import {
   chain,
+  detectLocal,
   firewallCheck,
   frontendSelectors,
   ifNew,

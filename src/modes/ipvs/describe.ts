@@ -1,4 +1,6 @@
 /** What belongs to a Forwarding, as ipvsadm and nft name it. */
+import { NFPROTO } from '../../kernel/nft/constants.ts';
+import { familyWord } from '../../kernel/nft/words.ts';
 import { formatAddress, formatEndpoint } from '../../net/address.ts';
 import type { IPVSFrontend } from './frontends.ts';
 import { tableName } from './layout.ts';
@@ -12,7 +14,7 @@ export function describe(frontends: readonly IPVSFrontend[], scheduler: string):
     const text = formatAddress(address.bytes);
     const at = formatEndpoint(address.bytes, port);
     const persistent = timeoutSeconds === 0 ? '' : ` -p ${timeoutSeconds}`;
-    const table = `${address.family === 'IPv4' ? 'ip' : 'ip6'} ${tableName}`;
+    const table = `${familyWord(NFPROTO[address.family])} ${tableName}`;
     const key = `${text} . ${protocol.toLowerCase()} . ${port}`;
     return [
       `-A ${options[protocol]} ${at} -s ${schedulerOf(frontend, scheduler)}${persistent}, ${pool.length} real servers`,

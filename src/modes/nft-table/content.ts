@@ -1,15 +1,16 @@
 /** What the kernel holds of a table. */
+
+import { isKernelError } from '../../kernel/errors.ts';
 import { contentOfRule, hasDesiredHook, hasDesiredRules } from '../../kernel/nft/chain.ts';
 import { NFT_CHAIN_BINDING, NFT_OBJECT_UNSPEC, NFT_SET } from '../../kernel/nft/constants.ts';
 import { dumpShape, fieldsOfSet, isDesiredSet, type SetDefinition } from '../../kernel/nft/sets.ts';
-import { type Reply, type Request, unknownIndex } from '../../kernel/ops.ts';
+import { ElementShape, type Reply, type Request, unknownIndex } from '../../kernel/ops.ts';
 import type { Pause } from '../../time/pacer.ts';
 import type { HeldShared } from '../backend.ts';
 import { binary } from '../elements.ts';
 import { inTable, type TableLayout } from './layout.ts';
 import { type Fault, isNamedSet, laterRanks, type NamedObject, otherId, setId } from './objects.ts';
 import { areFlagsUsable } from './ownership.ts';
-import { contentOf } from './set-content.ts';
 
 type ReplyOf<Kind extends Reply['kind']> = Extract<Reply, { kind: Kind }>;
 export type ElementsReply = ReplyOf<'elements'>;
@@ -227,4 +228,26 @@ export class TableContent<Name extends string = string> {
 /** Whether the set comes and goes with a setting; without any other, the table is not ours. */
 function canBeAdded({ isCounted = false }: SetDefinition): boolean {
   return isCounted;
+}
+
+/**
+ * Returns the content of a set of ranges, as `elements` records have it. Returns undefined if the
+ * set is of another kind, has elements that we never write, or was deleted during the dump.
+ */
+async function contentOf(
+  { family, flags, keyLength, set, table }: Extract<Reply, { kind: 'set' }>,
+  dump: (request: Request) => Promise<readonly Reply[]>,
+): Promise<Uint8Array | undefined> {
+  if (flags !== NFT_SET.INTERVAL) return undefined;
+  const request = { family, table, set, shape: ElementShape.flags, keyLength, dataLength: 0 };
+  try {
+    const records = await dump({ kind: 'elementsDump', ...request });
+    const found = records.flatMap((one) => (one.kind === 'elements' ? [one] : []));
+    if (found.some(({ strange }) => strange > 0)) return undefined;
+    const parts = found.map(({ entries }) => entries);
+    return parts.length === 1 ? parts[0] : Buffer.concat(parts);
+  } catch (error) {
+    if (isKernelError(error, 'ENOENT')) return undefined;
+    throw error;
+  }
 }

@@ -5,7 +5,8 @@
 import { checkTransaction } from '../../kernel/dry-run.ts';
 import { KernelError } from '../../kernel/errors.ts';
 import type { ApplyResult, Kernel, TableName } from '../../kernel/kernel.ts';
-import { NFPROTO, NFT_TABLE } from '../../kernel/nft/constants.ts';
+import { NFT_TABLE } from '../../kernel/nft/constants.ts';
+import { familyWord } from '../../kernel/nft/words.ts';
 import { nftOps } from '../../kernel/ops.ts';
 import { RecordWriter } from '../../kernel/records.ts';
 import type { OwnTables } from '../backend.ts';
@@ -85,7 +86,7 @@ export class TableOwnership implements OwnTables {
   #failure(code: string, words: string): KernelError {
     const { family, table } = this.#table;
     const operation = 'nft.table.own';
-    const subject = `table ${family === NFPROTO.IPv4 ? 'ip' : 'ip6'} ${table}`;
+    const subject = `table ${familyWord(family)} ${table}`;
     return new KernelError({ operation, subject, code, words, isHeld: code === 'EBUSY' });
   }
 }

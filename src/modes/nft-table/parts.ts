@@ -8,6 +8,9 @@ import {
   jump,
   l4proto,
   masquerade,
+  matchCIDR,
+  matchInterface,
+  matchInterfacePrefix,
   matchMark,
   type Selector,
   type Statement,
@@ -18,6 +21,7 @@ import {
 } from '../../kernel/nft/rule.ts';
 import type { SetDefinition } from '../../kernel/nft/sets.ts';
 import type { Family } from '../../net/address.ts';
+import type { LocalDetector } from '../mode.ts';
 
 /** A set: keys without data, which only we fill. `flags`: NFT_SET_*. */
 export function set<Name extends string>(
@@ -94,4 +98,25 @@ export function masquerading(
     [matchMark(mark), toggleMark(mark), masquerade],
     [...translated, inSet(hairpin, 'hairpin'), masquerade],
   ]);
+}
+
+/** Matches traffic of this node's pods (`==`) or other traffic (`!=`); none without a detector. */
+export function detectLocal(detector: LocalDetector, operator: '==' | '!='): Statement[] {
+  switch (detector.kind) {
+    case 'none':
+      return [];
+    case 'cidr':
+      return [matchCIDR('saddr', operator, detector.cidr)];
+    case 'bridge':
+      return [matchInterface(operator, detector.name)];
+    case 'interface-prefix':
+      return [matchInterfacePrefix(operator, detector.prefix)];
+    default:
+      return unreachable(detector);
+  }
+}
+
+/** For the case that closes a switch over a union. */
+export function unreachable(value: never): never {
+  throw new Error(`unexpected value ${JSON.stringify(value)}`);
 }

@@ -26,10 +26,9 @@ import {
 import type { Family } from '../../net/address.ts';
 import type { EndpointList } from '../../net/endpoint-list.ts';
 import type { Forwarding, Frontend, ServicePortName } from '../../state/types.ts';
-import { detectLocal } from '../local-traffic.ts';
 import type { ModeConfig } from '../mode.ts';
 import type { NamedObject, NamedSet } from '../nft-table/objects.ts';
-import { addressType, chain, map } from '../nft-table/parts.ts';
+import { addressType, chain, detectLocal, map } from '../nft-table/parts.ts';
 import { markOffCluster } from './chains.ts';
 import { pathOf } from './owner-comment.ts';
 

@@ -45,14 +45,15 @@ import { type CIDR, type Family, parseCIDR } from '../../net/address.ts';
 import { protocols } from '../../net/protocol.ts';
 import type { Balance } from '../../state/deal.ts';
 import type { ServicePortName } from '../../state/types.ts';
-import { detectLocal, unreachable } from '../local-traffic.ts';
 import type { Environment, ModeConfig } from '../mode.ts';
 import {
   chain,
+  detectLocal,
   firewallCheck,
   frontendSelectors,
   ifNew,
   masquerading,
+  unreachable,
 } from '../nft-table/parts.ts';
 import { noPortChain, noServiceChain, refusalChains, rejecting } from '../nft-table/refusals.ts';
 import type { FrontendMaps } from './frontend-maps.ts';

@@ -1,5 +1,7 @@
 /** The elements and chains of a Forwarding, as nft names them. */
+import { NFPROTO } from '../../kernel/nft/constants.ts';
 import { printComment, printVerdict } from '../../kernel/nft/print-verdict.ts';
+import { familyWord } from '../../kernel/nft/words.ts';
 import { formatAddress } from '../../net/address.ts';
 import type { EndpointList } from '../../net/endpoint-list.ts';
 import type { Forwarding, Frontend } from '../../state/types.ts';
@@ -19,7 +21,7 @@ export function describe(
   forwarding: Forwarding,
   elements: readonly FrontendElements[],
 ): readonly string[] {
-  const table = `${forwarding.family === 'IPv4' ? 'ip' : 'ip6'} ${tableName}`;
+  const table = `${familyWord(NFPROTO[forwarding.family])} ${tableName}`;
   const { protocol } = forwarding.servicePort;
   const lines = elements.flatMap((one, i) => {
     const words = keyWords(forwarding.frontends[i]!, protocol.toLowerCase());

@@ -27,7 +27,7 @@ import { fieldsOfSet } from '../../kernel/nft/sets.ts';
 import { nftOps } from '../../kernel/ops.ts';
 import { RecordWriter } from '../../kernel/records.ts';
 import type { Balance } from '../../state/deal.ts';
-import type { ModeDealing } from '../dealing.ts';
+import type { ModeDealing } from '../mode.ts';
 import { frontendSelectors } from '../nft-table/parts.ts';
 import { tableLayout } from './layout.ts';
 

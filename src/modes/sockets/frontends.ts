@@ -208,3 +208,12 @@ function sameNetworks(a: NodeNetworks | undefined, b: NodeNetworks | undefined):
     (a.podCIDR === b.podCIDR || sameBytes(a.podCIDR!.address.bytes, b.podCIDR!.address.bytes))
   );
 }
+
+/** A socket that takes clients of one frontend. */
+export interface Listener {
+  readonly frontend: ServedFrontend;
+  /** Serves the same address, protocol and port as `next` says. */
+  update(next: ServedFrontend): void;
+  /** Takes no more clients. */
+  close(): void;
+}

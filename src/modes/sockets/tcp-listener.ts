@@ -10,8 +10,7 @@ import {
   type LeadsBack,
 } from './connection.ts';
 import type { Descriptors } from './descriptors.ts';
-import type { ServedFrontend } from './frontends.ts';
-import type { Listener } from './listener.ts';
+import type { Listener, ServedFrontend } from './frontends.ts';
 
 /** As many as the kernel allows (net.core.somaxconn). */
 const backlog = 65_535;

@@ -5,8 +5,7 @@ import type { EndpointKey } from '../../net/endpoint-list.ts';
 import type { Balancer } from './balancer.ts';
 import type { LeadsBack } from './connection.ts';
 import type { Descriptors } from './descriptors.ts';
-import type { ServedFrontend } from './frontends.ts';
-import type { Listener } from './listener.ts';
+import type { Listener, ServedFrontend } from './frontends.ts';
 import { UDPFlow } from './udp-flow.ts';
 
 interface Shared {

@@ -19,10 +19,8 @@ import { bytesOf } from '../elements.ts';
 import type { WrittenBatch } from '../mode.ts';
 import { type ServedFrontend, sameFrontend } from '../sockets/frontends.ts';
 import type { Sockets } from '../sockets/switchboard.ts';
-import { linkName } from './layout.ts';
 import type { LingeringAddresses } from './lingering.ts';
-import { addLink } from './link.ts';
-import { untilLocal } from './local-route.ts';
+import { addLink, linkName, untilLocal } from './link.ts';
 import type { BoundAddress, UserspaceObjects } from './observation.ts';
 
 interface Planned<T> {

@@ -1,10 +1,23 @@
 /** The link that makes addresses of Services local. */
+
+import { setTimeout as sleep } from 'node:timers/promises';
 import { isPassing, KernelError } from '../../kernel/errors.ts';
 import type { Kernel, KernelFailure } from '../../kernel/kernel.ts';
+import { localAddresses } from '../../kernel/local-routes.ts';
 import { advice, type MissingFeature } from '../../kernel/nft/probe.ts';
 import { type KernelOp, kernelOps } from '../../kernel/ops.ts';
 import { RecordWriter } from '../../kernel/records.ts';
-import { linkName, linkTypes } from './layout.ts';
+
+/**
+ * The link that holds the addresses of Services. All that is on it is ours. It is the one object in
+ * the kernel that outlives this process (README.md in this folder).
+ */
+export const linkName = 'fairlead0';
+
+/**
+ * A bridge without ports replaces a dummy link where the kernel has none: neither carries packets.
+ */
+const linkTypes = ['dummy', 'bridge'] as const;
 
 const probeLink = `fl-probe-${process.pid}`.slice(0, 15);
 
@@ -54,4 +67,22 @@ async function attempt(kernel: Kernel, op: KernelOp): Promise<KernelFailure | un
   writer.write(op.kind, op);
   const result = await kernel.apply(writer.finish());
   return result.kind === 'applied' ? undefined : result.failures[0]!;
+}
+
+const checkMs = 2;
+const patienceMs = 1000;
+
+/**
+ * The kernel adds the route of an IPv6 address later than the address (addrconf_dad_work). Resolves
+ * when all of these addresses have their routes, or after a while.
+ */
+export async function untilLocal(addresses: readonly Uint8Array[]): Promise<void> {
+  if (addresses.length === 0) return;
+  const texts = addresses.map((bytes) => Buffer.from(bytes).toString('hex'));
+  const endMs = performance.now() + patienceMs;
+  while (performance.now() < endMs) {
+    const local = localAddresses();
+    if (local === undefined || texts.every((text) => local.has(text))) return;
+    await sleep(checkMs);
+  }
 }

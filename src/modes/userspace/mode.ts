@@ -4,8 +4,7 @@ import { ModePlanner } from '../planner.ts';
 import type { Descriptors } from '../sockets/descriptors.ts';
 import { Switchboard } from '../sockets/switchboard.ts';
 import { UserspaceBackend, type UserspaceTypes } from './backend.ts';
-import { linkName } from './layout.ts';
-import { deleteLink, hasLink, probe } from './link.ts';
+import { deleteLink, hasLink, linkName, probe } from './link.ts';
 import { addressesOf } from './observation.ts';
 
 /** Returns a mode with separate sockets. */

@@ -6,7 +6,7 @@ import type { Found } from '../backend.ts';
 import { binary } from '../elements.ts';
 import type { SharedObject } from '../shared-objects.ts';
 import type { ServedFrontend } from '../sockets/frontends.ts';
-import { linkName } from './layout.ts';
+import { linkName } from './link.ts';
 
 /** RT_SCOPE_LINK (linux/rtnetlink.h) */
 const RT_SCOPE_LINK = 253;

@@ -1,12 +1,11 @@
 /** Answers only programs on this machine, because names of Services should not leave it. */
 import { type Answer, type EndpointName, endpoints } from '../../ask/endpoints.ts';
-import { Pacer } from '../../time/pacer.ts';
+import { Pacer, type Pause } from '../../time/pacer.ts';
 import { jsonHeaders, type Reply, type Route, type Routes } from '../reply.ts';
 import { admit } from './admission.ts';
 import type { AgentState } from './agent-state.ts';
 import { changeListOf } from './changes.ts';
 import { diffOf } from './diff.ts';
-import { pacedJson } from './paced-json.ts';
 import { problemListOf } from './problem-list.ts';
 import { Refusal } from './refusal.ts';
 import { serviceOf } from './service.ts';
@@ -63,4 +62,29 @@ function route(agent: AgentState, name: EndpointName, answers: Answers): Route {
 function json(status: number, text: string): Reply {
   const headers = { ...jsonHeaders, 'Cache-Control': 'no-store' };
   return { status, headers, body: `${text}\n` };
+}
+
+/**
+ * Like JSON.stringify, with pauses between the items of the body's own lists, which may be long.
+ */
+export async function pacedJson(body: object, pause: Pause): Promise<string> {
+  const fields: string[] = [];
+  for (const [name, value] of Object.entries(body)) {
+    if (value === undefined) continue;
+    const text = Array.isArray(value) ? await listText(value, pause) : JSON.stringify(value);
+    fields.push(`${JSON.stringify(name)}:${text}`);
+  }
+  return `{${fields.join(',')}}`;
+}
+
+const itemsPerPiece = 16;
+
+async function listText(items: readonly unknown[], pause: Pause): Promise<string> {
+  const texts: string[] = [];
+  for (let at = 0; at < items.length; at += itemsPerPiece) {
+    texts.push(JSON.stringify(items.slice(at, at + itemsPerPiece)).slice(1, -1));
+    const rest = pause();
+    if (rest !== undefined) await rest;
+  }
+  return `[${texts.join(',')}]`;
 }

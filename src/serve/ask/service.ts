@@ -2,19 +2,24 @@
 import { reasonSections } from '../../ask/problem-reasons.ts';
 import { apiVersion } from '../../ask/schema.ts';
 import type { ServiceAnswer } from '../../ask/service.ts';
-import { type Address, formatCIDR, joinHostPort, parseAddress } from '../../net/address.ts';
+import {
+  type Address,
+  formatAddress,
+  formatCIDR,
+  joinHostPort,
+  parseAddress,
+} from '../../net/address.ts';
 import { sameBytes } from '../../net/bytes.ts';
 import { LookupError } from '../../source/lookup.ts';
-import { frontendKey } from '../../state/frontend-key.ts';
+import { type FrontendKey, frontendKey } from '../../state/frontend-key.ts';
 import type { Seen } from '../../state/resolve.ts';
 import type { ClusterState } from '../../state/store.ts';
-import type { Forwarding, Service } from '../../state/types.ts';
+import type { Forwarding, Frontend, Service } from '../../state/types.ts';
 import { Pacer } from '../../time/pacer.ts';
 import type { ServiceTraffic } from '../service-counters.ts';
-import type { AgentState } from './agent-state.ts';
+import type { AgentState, RunningEngine } from './agent-state.ts';
 import { detectionRemarks, withAnswers } from './endpoint-answers.ts';
 import { EndpointsSaid } from './endpoints.ts';
-import { shownFrontend } from './frontends.ts';
 import { look } from './look.ts';
 import { lookedUpWithin } from './lookups.ts';
 import { portRemarks } from './port-remarks.ts';
@@ -233,4 +238,25 @@ function withFirst(forwarding: Forwarding): Forwarding {
   const { frontends } = forwarding;
   if (frontends.length <= frontendsMax) return forwarding;
   return { ...forwarding, frontends: frontends.slice(0, frontendsMax) };
+}
+
+type Shown = ServiceAnswer['ports'][number]['frontends'][number];
+
+/** `held`: keys of the Service's frontends that are in force. */
+function shownFrontend(
+  engine: Pick<RunningEngine, 'owners'>,
+  forwarding: Forwarding,
+  frontend: Frontend,
+  held: ReadonlySet<FrontendKey>,
+): Shown {
+  const { address, kind, pool, port, treatment } = frontend;
+  const isHeld = held.has(frontendKey(frontend));
+  return {
+    kind,
+    ...(address === undefined ? {} : { address: formatAddress(address.bytes) }),
+    port,
+    treatment,
+    pool,
+    ...(isHeld ? {} : { heldBy: engine.owners.ownerInsteadOf(forwarding, frontend) }),
+  };
 }

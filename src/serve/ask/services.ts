@@ -5,7 +5,6 @@ import { type Address, formatAddress } from '../../net/address.ts';
 import type { Service } from '../../state/types.ts';
 import { Pacer } from '../../time/pacer.ts';
 import type { AgentState } from './agent-state.ts';
-import { matchesGlob } from './glob.ts';
 import { lookedUp } from './lookups.ts';
 import { forwardingKeys, States } from './port-state.ts';
 import { numberOf, Refusal } from './refusal.ts';
@@ -124,4 +123,30 @@ function leastUsed(agent: AgentState, keys: readonly string[]): number {
 
 export function texts(addresses: readonly Address[]): string[] {
   return addresses.map(({ bytes }) => formatAddress(bytes));
+}
+
+/**
+ * Whether a name matches a pattern, in which `*` matches any characters and `?` one. The time is at
+ * most proportional to the product of both lengths.
+ */
+export function matchesGlob(name: string, pattern: string): boolean {
+  let [at, mark] = [0, 0];
+  let star = -1;
+  for (let i = 0; i < name.length; ) {
+    const want = pattern[at];
+    if (want === '*') {
+      star = at;
+      mark = i;
+      at += 1;
+    } else if (want === '?' || want === name[i]) {
+      i += 1;
+      at += 1;
+    } else if (star >= 0) {
+      // Try again with the last star matching one more character.
+      mark += 1;
+      i = mark;
+      at = star + 1;
+    } else return false;
+  }
+  return [...pattern.slice(at)].every((rest) => rest === '*');
 }

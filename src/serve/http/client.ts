@@ -1,7 +1,6 @@
 /** One connection. The next request is read only after the previous one was answered. */
 import type { Socket } from 'node:net';
 import type { Reply } from '../reply.ts';
-import type { Budget } from './budget.ts';
 import { type Member, peerOf } from './connection-limit.ts';
 import { Payload, type Payloads } from './payloads.ts';
 import { replyHead } from './reply-head.ts';
@@ -288,4 +287,25 @@ function release(piece: Buffer): void {
 
 function bytesOf(body: string | Uint8Array): Uint8Array {
   return typeof body === 'string' ? Buffer.from(body) : body;
+}
+
+/** Bounds the bytes that all connections use together. */
+export class Budget {
+  readonly max: number;
+  #used = 0;
+
+  constructor(max: number) {
+    this.max = max;
+  }
+
+  get used(): number {
+    return this.#used;
+  }
+
+  /** Returns false, and changes nothing, if the budget does not suffice. */
+  take(bytes: number): boolean {
+    if (bytes > 0 && this.#used + bytes > this.max) return false;
+    this.#used += bytes;
+    return true;
+  }
 }

@@ -6,8 +6,7 @@
 import type { Server, Socket } from 'node:net';
 import { type ProbePath, probePaths } from '../health-answer.ts';
 import { jsonHeaders, notFound, type Reply } from '../reply.ts';
-import { Budget } from './budget.ts';
-import { Client } from './client.ts';
+import { Budget, Client } from './client.ts';
 import { ConnectionLimit } from './connection-limit.ts';
 import { Forwards, noAnswer, splitTarget } from './forwards.ts';
 import { Payloads } from './payloads.ts';

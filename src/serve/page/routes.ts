@@ -1,5 +1,7 @@
 /** The page for people, at `/`. It shows the same answers as programs get, to the same clients. */
 import { endpoints } from '../../ask/endpoints.ts';
+import type { ChangeList } from '../../ask/service.ts';
+import { allChangesTable } from '../../ask/views/service.ts';
 import { admit } from '../ask/admission.ts';
 import type { AgentState } from '../ask/agent-state.ts';
 import { changeListOf } from '../ask/changes.ts';
@@ -9,11 +11,10 @@ import { serviceOf } from '../ask/service.ts';
 import { servicesOf } from '../ask/services.ts';
 import { statusOf } from '../ask/status.ts';
 import { type Asked, type Reply, textHeaders } from '../reply.ts';
-import { changesMost, changesSection, changesShown } from './changes.ts';
 import { explainForm, explanationSection } from './explain.ts';
-import { html } from './html.ts';
+import { type Html, html } from './html.ts';
 import { contentSecurityPolicy } from './look.ts';
-import { documentOf } from './parts.ts';
+import { documentOf, live, table } from './parts.ts';
 import { serviceSection } from './service.ts';
 import { filterOf, listQuery, servicesSection } from './services.ts';
 import { nodeSection, verdict } from './status.ts';
@@ -126,4 +127,19 @@ function refusalPage({ nodeName }: AgentState, { message }: Refusal): string {
 <p>${message}</p>
 `,
   });
+}
+
+const changesShown = 15;
+const changesMost = 200;
+
+/** The last changes in the kernel, and how long each took. */
+function changesSection(changes: ChangeList, nowMs: number): Html {
+  const { length } = changes.items;
+  return live('changes', [
+    html`<h2>Recent changes</h2>`,
+    length === 0 ? html`<p>None yet.</p>` : table(allChangesTable(changes), nowMs),
+    length === changesShown
+      ? html`<p><a href="/?changes=${changesMost}#changes">More changes</a></p>`
+      : undefined,
+  ]);
 }

@@ -1,5 +1,6 @@
 import { pipeline, type Readable } from 'node:stream';
 import { finished } from 'node:stream/promises';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { SecureContext } from 'node:tls';
 import { createGunzip } from 'node:zlib';
 import { type ContentTypeOptions, ContentTypes, type Form, jsonType } from './content-types.ts';
@@ -7,9 +8,7 @@ import { CredentialReader } from './credentials.ts';
 import { ApiError, describeNetworkError, isUnreached, StreamError, statusError } from './errors.ts';
 import { proxyText } from './http-proxy.ts';
 import { type AccessOptions, type ClusterAccess, readAccess } from './kubeconfig.ts';
-import { ownServiceAdvice } from './own-service-guard.ts';
 import { readStatus } from './protobuf/encoding.ts';
-import { RateLimiter } from './rate-limiter.ts';
 import {
   createTransport,
   type HttpRequest,
@@ -255,4 +254,55 @@ function retryAfterMs(header: string | string[] | undefined): number | undefined
   if (typeof header !== 'string') return undefined;
   const ms = /^[0-9]+$/.test(header) ? Number(header) * 1000 : Date.parse(header) - Date.now();
   return Number.isFinite(ms) ? Math.max(0, ms) : undefined;
+}
+
+/** The environment variable of pods with the address of Service `kubernetes`. */
+const pointer = 'KUBERNETES_PORT';
+
+const serviceName = /^kubernetes(\.default(\.svc(\..+)?)?)?$/;
+
+/**
+ * The advice if this server cannot be reached and its address is that of its own Service, which
+ * works only after this program has programmed it; undefined = it has another address.
+ */
+export function ownServiceAdvice(
+  server: URL,
+  environment: Readonly<Record<string, string | undefined>>,
+): string | undefined {
+  const address = URL.parse(environment[pointer] ?? '')?.hostname;
+  const { hostname } = server;
+  if (hostname !== address && !serviceName.test(hostname)) return undefined;
+  return (
+    `${hostname} is Service kubernetes, which works only once a service proxy runs on this node: ` +
+    "give the API server's own address, by KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT, " +
+    'by the kubeconfig or by --master'
+  );
+}
+
+/**
+ * The client-side limit of kube-api-qps and kube-api-burst: a bucket of `burst` tokens that is
+ * refilled at `qps` per second. A qps below zero means no limit, as in client-go.
+ */
+export class RateLimiter {
+  readonly #qps: number;
+  readonly #burst: number;
+  /** May be negative: tokens that waiting requests have taken in advance. */
+  #tokens: number;
+  #filledAtMs = performance.now();
+
+  constructor(qps: number, burst: number) {
+    this.#qps = qps;
+    this.#burst = Math.max(1, burst);
+    this.#tokens = this.#burst;
+  }
+
+  /** Resolves when a request may be sent. Rejects when `signal` aborts. */
+  async take(signal: AbortSignal): Promise<void> {
+    if (this.#qps < 0) return;
+    const nowMs = performance.now();
+    const filled = ((nowMs - this.#filledAtMs) / 1000) * this.#qps;
+    this.#tokens = Math.min(this.#burst, this.#tokens + filled) - 1;
+    this.#filledAtMs = nowMs;
+    if (this.#tokens < 0) await sleep((-this.#tokens / this.#qps) * 1000, undefined, { signal });
+  }
 }

@@ -1,7 +1,8 @@
 /** Watches the pods of this node that a label selector chooses. */
 
 import { Pacer } from '../../time/pacer.ts';
-import { decodeChosenPod } from '../decode/chosen-pod.ts';
+import { type Decoded, open } from '../decode/field-reader.ts';
+import { mirrorAnnotation } from '../decode/names.ts';
 import { decodeContext, keyOfRaw } from '../decode.ts';
 import type { ChosenPod, PodSink, WatchPods } from '../pods.ts';
 import { ApiClient } from './client.ts';
@@ -112,4 +113,22 @@ class PodDelivery implements ObjectDelivery {
   #report(): void {
     if (this.#isComplete) this.#sink.chosen(this.#pods);
   }
+}
+
+/**
+ * The kubelet's identifier of a static pod is not a UUID, so that an annotation that a user has
+ * written cannot name another pod.
+ */
+const filePodId = /^[0-9a-f]{32}$/;
+
+/** Decodes the fields that the names of a pod's cgroups depend on. */
+export function decodeChosenPod(raw: unknown): Decoded<ChosenPod> {
+  const { fields, ...opened } = open('Pod', raw, 'namespaced');
+  if (opened.id === undefined) return { record: undefined, problems: fields.problems };
+  const { annotations, uid } = opened.metadata;
+  const field = 'metadata.annotations';
+  const mirrored = fields.object(annotations, field)?.[mirrorAnnotation];
+  const fileId = fields.text(mirrored, `${field}[${mirrorAnnotation}]`) ?? '';
+  const id = filePodId.test(fileId) ? fileId : (fields.text(uid, 'metadata.uid') ?? '');
+  return { record: { key: opened.id.key, id }, problems: fields.problems };
 }

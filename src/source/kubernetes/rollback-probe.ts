@@ -4,7 +4,6 @@ import type { ApiStream } from './api-stream.ts';
 import type { Query } from './client.ts';
 import { isAbsence, retryAfterMs } from './errors.ts';
 import { type PageOptions, readVersion } from './paged-list.ts';
-import { isOlder } from './resource-version.ts';
 import type { ReflectorTiming } from './timing.ts';
 
 type Open = (query: Query, signal: AbortSignal) => Promise<ApiStream>;
@@ -65,4 +64,24 @@ export class RollbackProbe {
       }
     }
   }
+}
+
+const wholeNumber = /^[1-9][0-9]*$/;
+
+/**
+ * Whether an event with this resourceVersion is newer than `position`. Versions of one resource are
+ * increasing integers of any length (KEP-5504). Events with other versions count as new.
+ */
+export function isNewer(resourceVersion: string, position: string | undefined): boolean {
+  if (position === undefined) return true;
+  if (!wholeNumber.test(resourceVersion) || !wholeNumber.test(position)) return true;
+  if (resourceVersion.length !== position.length) return resourceVersion.length > position.length;
+  return resourceVersion > position;
+}
+
+/** Whether this resourceVersion is certainly older than `position`. */
+function isOlder(resourceVersion: string, position: string | undefined): boolean {
+  if (position === undefined || resourceVersion === position) return false;
+  if (!wholeNumber.test(resourceVersion) || !wholeNumber.test(position)) return false;
+  return !isNewer(resourceVersion, position);
 }

@@ -11,7 +11,6 @@ import { promisify } from 'node:util';
 import type { Kernel } from '../../kernel/kernel.ts';
 import { openKernel } from '../../kernel/native-kernel.ts';
 import { Batches } from './batches.ts';
-import { serviceManifest, sliceManifest } from './manifests.ts';
 import { Page } from './page.ts';
 import type { Load, Outcome } from './pod.ts';
 import { becomeNode, onStageCommand, Pod, StageError } from './stage.ts';
@@ -249,4 +248,31 @@ function listing(): string {
   return [services, endpoints, ...chains.map((chain) => list('chain', chain))]
     .map((text) => text.replace(/^table ip fairlead \{\n/, '').replace(/\}\n$/, ''))
     .join('');
+}
+
+/** The demo's objects, in the form of a cluster's. */
+function serviceManifest(clusterIP: string, port: number): string {
+  return `apiVersion: v1
+kind: Service
+metadata: { name: web, namespace: demo }
+spec:
+  clusterIP: ${clusterIP}
+  ports: [{ name: http, port: ${port}, protocol: TCP }]
+`;
+}
+
+function sliceManifest(pods: readonly { readonly address: string }[], port: number): string {
+  const endpoints = pods.map(
+    ({ address }) => `  - { addresses: [${address}], conditions: { ready: true } }\n`,
+  );
+  return `apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata:
+  name: web-1
+  namespace: demo
+  labels: { kubernetes.io/service-name: web }
+addressType: IPv4
+ports: [{ name: http, port: ${port}, protocol: TCP }]
+endpoints:
+${endpoints.join('')}`;
 }

@@ -1,6 +1,6 @@
 /** Checks which modes the kernel supports, and which one would run. */
 import type { Config } from '../../config/config.ts';
-import { ipvsSettings } from '../../host/ipvs.ts';
+import { ipvsSettings } from '../../host/mode-config.ts';
 import type { Kernel } from '../../kernel/kernel.ts';
 import type { MissingFeature } from '../../kernel/nft/probe.ts';
 import { ModeError, type ModeRegistry, selectMode } from '../../modes/index.ts';

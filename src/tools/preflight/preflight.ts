@@ -1,14 +1,14 @@
 /** All checks of a node before Fairlead is installed on it. Changes nothing for good. */
 import { modeAdvice } from '../../config/advice.ts';
 import type { Config } from '../../config/config.ts';
+import { clientsAtRisk } from '../../host/kernel-clients.ts';
 import { isKernelError, isNotPermitted } from '../../kernel/errors.ts';
 import type { Kernel } from '../../kernel/kernel.ts';
 import { builtModes } from '../../modes/index.ts';
 import type { ProxyMode } from '../../modes/mode.ts';
 import { checkAgents } from './agents.ts';
 import { checkConntrack } from './conntrack.ts';
-import { type Finding, problem } from './finding.ts';
-import { checkKernelClients } from './kernel-clients.ts';
+import { type Finding, ok, problem, warning } from './finding.ts';
 import type { Machine } from './machine.ts';
 import { checkModes } from './modes.ts';
 import { checkPorts } from './ports.ts';
@@ -64,4 +64,21 @@ async function answered(
     if (!isKernelError(error)) throw error;
     return [problem(check, `the kernel does not answer: ${error.message}`, advice)];
   }
+}
+
+const check = 'kernel clients';
+
+/** Checks whether clients inside the kernel may be translated when they connect. */
+export function checkKernelClients(
+  { connectTime }: Pick<Config, 'connectTime'>,
+  machine: Pick<Machine, 'read'>,
+): Finding[] {
+  if (connectTime === 'off') return [];
+  const clients = clientsAtRisk(machine);
+  if (clients.length === 0) return [ok(check, 'mounts of ClusterIPs are safe on this kernel')];
+  const text =
+    `this kernel may lack changes of Linux 6.6: ${clients.join(', ')} mounts of ClusterIPs ` +
+    'may hang when a pod is replaced';
+  const advice = 'annotate Services that are mounted with fairlead.io/connect-time: "off"';
+  return [warning(check, text, advice)];
 }

@@ -1,8 +1,13 @@
 /** Differences between what kube-proxy has programmed and what the cluster's objects ask for. */
 import type { Family } from '../../net/address.ts';
 import type { ClusterState } from '../../state/store.ts';
-import type { HeldFrontend, Programmed } from './programmed.ts';
-import { type DesiredFrontend, nameOf, type Reach } from './reach.ts';
+import {
+  type DesiredFrontend,
+  type HeldFrontend,
+  nameOf,
+  type Programmed,
+  type Reach,
+} from './reach.ts';
 import { whyNot } from './reasons.ts';
 
 export interface Difference {

@@ -6,8 +6,14 @@ import type { Match, XtRule } from '../../kernel/xt/rule.ts';
 import type { CIDR, Family } from '../../net/address.ts';
 import { EndpointList } from '../../net/endpoint-list.ts';
 import { Chains } from './chains.ts';
-import type { HeldFrontend, Programmed } from './programmed.ts';
-import { blocksOf, frontendText, noEndpoints, type Reach } from './reach.ts';
+import {
+  blocksOf,
+  frontendText,
+  type HeldFrontend,
+  noEndpoints,
+  type Programmed,
+  type Reach,
+} from './reach.ts';
 
 /**
  * Reads the tables of iptables-nft. Undefined when kube-proxy's iptables mode has no chains there.

@@ -7,8 +7,14 @@ import { EndpointList } from '../../net/endpoint-list.ts';
 import { cidrsOf, predecessor } from '../../net/interval.ts';
 import { type Condition, meaningOf, type RuleMeaning } from './nft-rule.ts';
 import { NftTable } from './nft-table.ts';
-import type { HeldFrontend, Programmed } from './programmed.ts';
-import { blocksOf, frontendText, noEndpoints, type Reach } from './reach.ts';
+import {
+  blocksOf,
+  frontendText,
+  type HeldFrontend,
+  noEndpoints,
+  type Programmed,
+  type Reach,
+} from './reach.ts';
 
 /** Undefined when kube-proxy's nftables mode has no table of this family. */
 export async function readNFTables(

@@ -108,3 +108,17 @@ function setOf(list: EndpointList): ReadonlySet<string> {
 export function nameOf({ servicePort }: Forwarding): string {
   return formatServicePortName(servicePort);
 }
+
+/** What kube-proxy has programmed, as it was read from its rules. */
+export interface HeldFrontend {
+  readonly reach: Reach;
+  /** `ns/name` and the name of the port; undefined when the rules do not name them. */
+  readonly owner: { readonly service: string; readonly port: string } | undefined;
+}
+
+export interface Programmed {
+  readonly mode: 'nftables' | 'iptables';
+  readonly family: Family;
+  /** By the text of the frontend; undefined if its rules could not be read or changed meantime. */
+  readonly frontends: ReadonlyMap<string, HeldFrontend | undefined>;
+}

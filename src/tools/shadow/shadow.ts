@@ -7,8 +7,7 @@ import type { ShadowCluster } from './cluster.ts';
 import { compare, type Difference } from './compare.ts';
 import { readIptables } from './iptables.ts';
 import { readNFTables } from './nftables.ts';
-import type { Programmed } from './programmed.ts';
-import { desiredFrontends } from './reach.ts';
+import { desiredFrontends, type Programmed } from './reach.ts';
 
 /** The result of one comparison. */
 export interface Look {

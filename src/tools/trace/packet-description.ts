@@ -1,12 +1,11 @@
 /** Describes what happened to a packet, in the words of `fairlead explain` where they match. */
 import type { Trace } from '../../ask/trace.ts';
 import { hookWord } from '../../kernel/nft/words.ts';
-import { chainText } from '../../kernel/rule-text.ts';
+import { chainText, ruleText } from '../../kernel/rule-text.ts';
 import type { Explained } from './explained.ts';
 import { destinationText, type Headers, sourceText, type TraceEvent } from './headers.ts';
 import { isBeginning, isOfTrace } from './marking-table.ts';
 import type { Packet, Visit } from './packets.ts';
-import { placeOfRule, refuses } from './rule-text.ts';
 import type { Rule, Ruleset } from './ruleset.ts';
 
 type TracePacket = Trace['packets'][number];
@@ -201,4 +200,21 @@ function changeOf(before: Headers, after: Headers): string | undefined {
     a.source === b.source ? '' : `comes from ${b.source}`,
   ].filter((part) => part !== '');
   return parts.length === 0 ? undefined : `It ${parts.join(' and ')} now.`;
+}
+
+/** `rule 12 of chain inet firewalld filter_FORWARD: tcp dport 8080 drop` */
+function placeOfRule(event: TraceEvent, rule: Rule | undefined): string {
+  const text = rule === undefined ? '' : ruleText(event.family, rule);
+  const comment = rule === undefined || rule.comment === '' ? '' : ` "${rule.comment}"`;
+  const place = `rule ${event.rule} of chain ${chainText(event)}`;
+  return text === '' ? place : `${place}: ${text}${comment}`;
+}
+
+/** Whether it answers with an error, which the kernel reports as a drop. */
+function refuses(rule: Rule | undefined): boolean {
+  return (
+    rule?.expressions.some(
+      (one) => one.kind === 'reject' || (one.kind === 'target' && one.name === 'REJECT'),
+    ) ?? false
+  );
 }

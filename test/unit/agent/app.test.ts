@@ -1,7 +1,7 @@
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { describe, expect, it } from 'vitest';
-import { describeError } from '../../../src/cli/describe-error.ts';
+import { describeError } from '../../../src/cli/errors.ts';
 import type { ApplyResult } from '../../../src/kernel/kernel.ts';
 import { NFPROTO } from '../../../src/kernel/nft/constants.ts';
 import { resources } from '../../../src/state/change.ts';

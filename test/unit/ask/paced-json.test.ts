@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { pacedJson } from '../../../src/serve/ask/paced-json.ts';
+import { pacedJson } from '../../../src/serve/ask/routes.ts';
 
 describe('JSON that is made with pauses', () => {
   it('equals that of JSON.stringify', async () => {

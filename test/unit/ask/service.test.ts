@@ -1,7 +1,7 @@
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterEach, describe, expect, it } from 'vitest';
-import { matchesGlob } from '../../../src/serve/ask/glob.ts';
+import { matchesGlob } from '../../../src/serve/ask/services.ts';
 import { type Change, resources } from '../../../src/state/change.ts';
 import { type Running, started } from '../agent/running.ts';
 import {

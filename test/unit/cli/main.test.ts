@@ -3,7 +3,7 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it, vi } from 'vitest';
-import { describeError } from '../../../src/cli/describe-error.ts';
+import { describeError } from '../../../src/cli/errors.ts';
 import { KernelError } from '../../../src/kernel/errors.ts';
 
 // Each test starts a process, which takes its time on a busy machine.

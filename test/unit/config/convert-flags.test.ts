@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
+import { splitWords } from '../../../src/tools/import/flags.ts';
 import { convert, validateFile } from '../../../src/tools/import/index.ts';
-import { splitWords } from '../../../src/tools/import/words.ts';
 import { bytes, configOf, header, load, loadFile } from './support.ts';
 
 function convertFlags(text: string) {

@@ -1,6 +1,6 @@
 /** Who writes EndpointSlices cannot make the node connect to itself, nor to other Services. */
 import { expect, it } from 'vitest';
-import { exemption } from '../../../src/failure-detection/exemption.ts';
+import { exemption } from '../../../src/failure-detection/ports.ts';
 import { address, cidr } from '../state/build.ts';
 
 const own = [address('192.0.2.1'), address('2001:db8::1')];

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { loadConfig } from '../../../src/config/load.ts';
 import { type CheckedNode, checkConfig } from '../../../src/host/checks.ts';
-import { setOomScore } from '../../../src/host/oom-score.ts';
+import { setOomScore } from '../../../src/host/process.ts';
 import { node } from '../state/build.ts';
 import { machine } from './machine.ts';
 

@@ -5,7 +5,7 @@ import {
   ipv6Available,
   MachineAddresses,
 } from '../../../src/host/interfaces.ts';
-import { localDetector } from '../../../src/host/local-detector.ts';
+import { localDetector } from '../../../src/host/mode-config.ts';
 import { NodeFacts } from '../../../src/host/node-facts.ts';
 import { nodeIPs } from '../../../src/host/node-ips.ts';
 import { nodeName } from '../../../src/host/node-name.ts';

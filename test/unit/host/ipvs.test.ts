@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { hostFiles } from '../../../src/host/files.ts';
-import { ipvsSettings } from '../../../src/host/ipvs.ts';
+import { ipvsSettings } from '../../../src/host/mode-config.ts';
 import { NodeFacts } from '../../../src/host/node-facts.ts';
 import { type SettingChange, type SysctlObserver, setSysctls } from '../../../src/host/sysctls.ts';
 import { ipvsMode } from '../../../src/modes/ipvs/mode.ts';

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { openFilesMax } from '../../../src/host/open-files.ts';
+import { openFilesMax } from '../../../src/host/process.ts';
 
 it.each([
   ['Max open files            1500                 20000                files', 1500],

@@ -1,6 +1,6 @@
 import { constants } from 'node:os';
 import { expect, test } from 'vitest';
-import { errnoName } from '../../../src/kernel/errno.ts';
+import { errnoName } from '../../../src/kernel/submit.ts';
 
 test.each([
   [1, 'EPERM'],

@@ -1,9 +1,9 @@
 import { Registry } from 'prom-client';
 import { expect, it } from 'vitest';
 import type { ConntrackEvent } from '../../../src/conntrack/events.ts';
-import { conntrackLog } from '../../../src/serve/conntrack-log.ts';
 import { loggerTo } from '../../../src/serve/log.ts';
 import { ConntrackMetrics } from '../../../src/serve/metrics.ts';
+import { conntrackLog } from '../../../src/serve/part-reports.ts';
 import { kernelRefusal, packedEntries } from '../../fake/conntrack.ts';
 
 const family = 'IPv4';

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
-import { debugRoutes } from '../../../src/serve/debug.ts';
 import { profileRoutes } from '../../../src/serve/profile.ts';
 import type { Asked } from '../../../src/serve/reply.ts';
+import { debugRoutes } from '../../../src/serve/servers.ts';
 
 const asked: Asked = {
   method: 'PUT',

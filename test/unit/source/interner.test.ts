@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { Interner, lasting } from '../../../src/source/interner.ts';
-import { RateLimiter } from '../../../src/source/kubernetes/rate-limiter.ts';
+import { RateLimiter } from '../../../src/source/kubernetes/client.ts';
 
 describe('Interner', () => {
   it('gives equal lists one identity, and stays within its bytes', () => {

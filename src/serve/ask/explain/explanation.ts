@@ -1,7 +1,7 @@
 /** Answers `/fairlead/v1/explain`. */
 import type { Explained, Explanation } from '../../../ask/explanation.ts';
 import { apiVersion } from '../../../ask/schema.ts';
-import { pathDescribers, socketPathDescriber } from '../../../modes/path-describers.ts';
+import { pathDescribers, socketPathDescriber } from '../../../modes/index.ts';
 import { formatAddress, isLoopback } from '../../../net/address.ts';
 import { type Protocol, protocols } from '../../../net/protocol.ts';
 import type { Seen } from '../../../state/resolve.ts';

@@ -1,8 +1,7 @@
 /** What a connection may do, and what it may not take from others. */
 import type { Socket } from 'node:net';
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
-import { Budget } from '../../../../src/serve/http/budget.ts';
-import { Client } from '../../../../src/serve/http/client.ts';
+import { Budget, Client } from '../../../../src/serve/http/client.ts';
 import { ConnectionLimit, peerOf } from '../../../../src/serve/http/connection-limit.ts';
 import { Forwards } from '../../../../src/serve/http/forwards.ts';
 import { Payload, Payloads } from '../../../../src/serve/http/payloads.ts';

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { ownServiceAdvice } from '../../../../src/source/kubernetes/own-service-guard.ts';
+import { ownServiceAdvice } from '../../../../src/source/kubernetes/client.ts';
 
 const inPod = { KUBERNETES_PORT: 'tcp://10.96.0.1:443', KUBERNETES_SERVICE_HOST: '10.96.0.1' };
 

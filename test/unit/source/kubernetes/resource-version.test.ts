@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { isNewer } from '../../../../src/source/kubernetes/resource-version.ts';
+import { isNewer } from '../../../../src/source/kubernetes/rollback-probe.ts';
 
 describe('isNewer', () => {
   it.each([

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { checkKernelClients } from '../../../../src/tools/preflight/kernel-clients.ts';
+import { checkKernelClients } from '../../../../src/tools/preflight/preflight.ts';
 
 function levelsOf(release: string | undefined, connectTime: 'off' | 'host' | 'all'): string[] {
   const read = (path: string) => (path === '/proc/sys/kernel/osrelease' ? release : undefined);

@@ -1,0 +1,44 @@
+import { writeFileSync } from 'node:fs';
+import type { HostFiles } from './files.ts';
+
+/** This process, as the kernel sees it. */
+
+/**
+ * Names this process `fairlead` where tools show a name: `ps`, `ss -p`, `progname` of nft. Node's own
+ * is `MainThread`. Its arguments stay as they are. Call it before sockets are opened, whose
+ * threads inherit the name. Where /proc cannot be written, the name stays as it was.
+ */
+export function nameProcess(): void {
+  try {
+    writeFileSync('/proc/self/comm', 'fairlead');
+  } catch {
+    // Names are for people; everything works without.
+  }
+}
+
+const path = '/proc/self/oom_score_adj';
+
+/**
+ * Sets the OOM score, so that the kernel spares this process when memory runs out (behaviour
+ * document 3, step 18). Returns the error if it failed, which does not stop the start.
+ */
+export function setOomScore(score: number, files: HostFiles): Error | undefined {
+  try {
+    if (files.read(path) !== String(score)) files.write(path, String(score));
+    return undefined;
+  } catch (error) {
+    return error as Error;
+  }
+}
+
+const usualLimit = 1024;
+
+/**
+ * How many files this process may have open (the soft limit of RLIMIT_NOFILE, which Node.js raises
+ * to the hard one when it starts). Where /proc does not say, it is what processes get at least.
+ */
+export function openFilesMax(files: HostFiles): number {
+  const limits = files.read('/proc/self/limits') ?? '';
+  const [, soft] = /^Max open files\s+(\d+|unlimited)/m.exec(limits) ?? [];
+  return soft === 'unlimited' ? Number.MAX_SAFE_INTEGER : Number(soft ?? usualLimit);
+}
