@@ -5,16 +5,26 @@
  */
 import { isDeepStrictEqual } from 'node:util';
 import { PodCgroups } from '../host/pod-cgroups.ts';
+import { isKernelError } from '../kernel/errors.ts';
 import type { Kernel } from '../kernel/kernel.ts';
 import type { Family } from '../net/address.ts';
 import type { ClusterEvents } from '../serve/cluster-events.ts';
 import type { Logger } from '../serve/log.ts';
 import type { ChosenPod, PodSink, WatchPods } from '../source/pods.ts';
 import { type Clock, Wakeup } from '../time/clock.ts';
-import { readExcluded } from './maps/excluded.ts';
+import { noPause } from '../time/pacer.ts';
 import type { Exclusion } from './maps/facts.ts';
-import { excludedMax } from './maps/layout.ts';
+import {
+  allExcluded,
+  excludedMax,
+  keyBytes,
+  mapNames,
+  readExcludedKey,
+  valueBytes,
+} from './maps/layout.ts';
+import { isReadable, readPinned } from './maps/pinned.ts';
 import type { Placement } from './maps/placement.ts';
+import { readMap } from './maps/read-map.ts';
 
 export interface ExcludedPodsOptions {
   readonly families: readonly Family[];
@@ -172,4 +182,27 @@ export class ExcludedPods {
     this.#cgroups = next;
     this.#options.changed();
   }
+}
+
+const sizes = { keyBytes: keyBytes.excluded, valueBytes: valueBytes.excluded } as const;
+
+/** The excluded cgroups in the kernel; undefined = they may be incomplete. */
+async function readExcluded(
+  kernel: Kernel,
+  placement: Placement,
+  families: readonly Family[],
+): Promise<readonly bigint[] | undefined> {
+  const found = new Set<bigint>();
+  try {
+    for (const family of families) {
+      const { maps } = await readPinned(kernel, placement, family, false);
+      if (!isReadable(maps)) continue;
+      const map = { directory: placement.directory, map: mapNames[family].excluded, ...sizes };
+      await readMap(kernel, map, noPause, (key) => found.add(readExcludedKey(key)));
+    }
+  } catch (error) {
+    // Writing the maps fails in the same way, and is reported.
+    if (!isKernelError(error)) throw error;
+  }
+  return found.delete(allExcluded) ? [...found] : undefined;
 }

@@ -1,10 +1,19 @@
 /** The routes of the metrics server (behaviour document 10.4). */
+
+import { Gauge, Registry } from 'prom-client';
 import type { Config } from '../config/config.ts';
 import type { ModeName } from '../modes/mode.ts';
 import { exposition } from './exposition.ts';
+import { metric } from './metric-table.ts';
 import type { Metrics } from './metrics.ts';
-import { Ping } from './ping.ts';
-import { jsonHeaders, type Route, type Routes, textHeaders } from './reply.ts';
+import {
+  type Asked,
+  jsonHeaders,
+  type Reply,
+  type Route,
+  type Routes,
+  textHeaders,
+} from './reply.ts';
 import { flagz, type Page, servePage, statusz } from './zpages.ts';
 
 /** For Prometheus and people; port 10249 unless configured otherwise. */
@@ -43,4 +52,46 @@ function pageRoutes(config: () => Config, others: Routes): Routes {
       : {}),
     ...(ComponentStatusz ? { '/statusz': ({ accept }) => servePage(page(), accept) } : {}),
   };
+}
+
+/**
+ * The metrics server's own /healthz, which reports that the process answers and nothing about the
+ * proxy, and /metrics/slis, which counts its answers (behaviour document 10.4).
+ */
+const check = { name: 'ping', type: 'healthz' } as const;
+
+class Ping {
+  readonly registry = new Registry();
+  readonly #last = metric('kubernetes_healthcheck', this.registry);
+  readonly #total = metric('kubernetes_healthchecks_total', this.registry);
+
+  constructor() {
+    const started = new Gauge({
+      name: 'process_start_time_seconds',
+      help: 'When the process started, in seconds since the epoch',
+      registers: [this.registry],
+    });
+    started.set(Date.now() / 1000 - process.uptime());
+  }
+
+  /** `?verbose` lists checks, `?exclude=ping` leaves the only one out. */
+  healthz({ query }: Asked): Reply {
+    const isExcluded = query.getAll('exclude').includes(check.name);
+    if (!isExcluded) {
+      this.#last.set(check, 1);
+      this.#total.inc({ ...check, status: 'success' });
+    }
+    if (!query.has('verbose')) return { status: 200, headers: textHeaders, body: 'ok' };
+    const line = `[+]${check.name} ${isExcluded ? 'excluded: ok' : 'ok'}`;
+    return { status: 200, headers: textHeaders, body: `${line}\nhealthz check passed\n` };
+  }
+
+  async slis(asked: Asked): Promise<Reply> {
+    if (asked.method === 'DELETE') {
+      this.#last.reset();
+      this.#total.reset();
+      return { status: 200, headers: textHeaders, body: 'metrics reset\n' };
+    }
+    return exposition(this.registry, asked);
+  }
 }

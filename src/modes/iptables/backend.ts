@@ -17,10 +17,11 @@ import {
   signOf,
   type Tally,
 } from '../backend.ts';
-import type { Applied, Environment, ModeConfig } from '../mode.ts';
+import type { Applied, Environment, ModeConfig, RuleCount } from '../mode.ts';
 import { type InForce, IptablesBatchWriter } from './batch-writer.ts';
 import { RuleCompiler } from './compiler.ts';
-import { chainId, type IptablesConfig } from './layout.ts';
+import { chainId, firewallRules, fixedChains, type IptablesConfig } from './layout.ts';
+import type { TableName } from './names.ts';
 import {
   chainAt,
   type IptablesObjects,
@@ -31,7 +32,6 @@ import {
 } from './objects.ts';
 import { type IptablesObservation, observe, ruleName } from './observation.ts';
 import { prune, type RepairContext, repairFixed } from './repair.ts';
-import { RuleCounts } from './rule-counts.ts';
 import type { RuleTraffic } from './traffic.ts';
 import { ownChains, sharedRules } from './translation.ts';
 
@@ -183,5 +183,48 @@ export class IptablesBackend implements Backend<IptablesTypes> {
   ): RepairContext {
     const { handles } = this.#inForce;
     return { config: this.#config, found, transaction, handles, touched, drift };
+  }
+}
+
+/** kube-proxy counts in these tables only: it has no rule in mangle. */
+const tables = ['nat', 'filter'] as const satisfies readonly TableName[];
+
+type Counts = Record<TableName, number>;
+
+/** How many rules there are and how many were written, as kube-proxy counts them (7.11). */
+class RuleCounts {
+  /** Without the jumps from built-in chains, which kube-proxy does not count. */
+  readonly #fixed: Counts = { nat: 0, filter: 0, mangle: 0 };
+  readonly #written: Counts = { nat: 0, filter: 0, mangle: 0 };
+  /** Those in chains of Services, and those of all Services that are not fixed. */
+  readonly #others: Counts = { nat: 0, filter: 0, mangle: 0 };
+
+  constructor(config: IptablesConfig) {
+    for (const { table, rules } of fixedChains(config)) this.#fixed[table] += rules.length;
+    this.#fixed.filter += firewallRules(config).length;
+  }
+
+  /** Adds rules that are not fixed; a negative number takes them away. */
+  add(table: TableName, rules: number): void {
+    this.#others[table] += rules;
+  }
+
+  written(table: TableName, rules: number): void {
+    this.#written[table] += rules;
+  }
+
+  /** Forgets all rules that are not fixed. */
+  clear(): void {
+    for (const table of tables) this.#others[table] = 0;
+  }
+
+  /** `written`: since the last call. */
+  take(): RuleCount[] {
+    return tables.map((table) => {
+      const total = this.#fixed[table] + this.#others[table];
+      const written = this.#written[table];
+      this.#written[table] = 0;
+      return { table, total, written };
+    });
   }
 }

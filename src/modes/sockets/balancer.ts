@@ -1,9 +1,11 @@
 /** Chooses endpoints for the clients of one frontend: in turn, or the one that a client had. */
-import { formatAddress } from '../../net/address.ts';
+import { type Address, cidrContains, formatAddress, parseAddress } from '../../net/address.ts';
+import { sameBytes } from '../../net/bytes.ts';
 import type { EndpointList } from '../../net/endpoint-list.ts';
-import { poolFor } from './clients.ts';
+import { rangesHold } from '../../net/interval.ts';
+import type { RefusalReason } from '../traffic-counts.ts';
 import type { Endpoint } from './connection.ts';
-import type { ServedFrontend } from './frontends.ts';
+import type { ClientKind, ServedFrontend } from './frontends.ts';
 import type { Memories, Memory } from './memory.ts';
 import type { Traffic } from './traffic.ts';
 
@@ -80,4 +82,32 @@ export class Balancer {
     this.#turn += 1;
     return this.#turn % pool.length;
   }
+}
+
+/** The endpoints that this client may reach, or why it reaches none; undefined = it has gone. */
+function poolFor(
+  frontend: ServedFrontend,
+  client: string,
+): EndpointList | RefusalReason | undefined {
+  // A link-local address may have a zone.
+  const address = parseAddress(client.split('%')[0]!);
+  if (address === undefined) return undefined;
+  if (!isAllowed(frontend, address)) return 'source_ranges';
+  const pool = frontend.pools[kindOf(frontend, address)];
+  // Where there is no endpoint at all, no socket listens.
+  return pool.length === 0 ? 'no_local_endpoints' : pool;
+}
+
+function isAllowed({ address, clients, selfClient }: ServedFrontend, { bytes }: Address): boolean {
+  if (clients === undefined || rangesHold(clients, bytes)) return true;
+  return selfClient && sameBytes(address.bytes, bytes);
+}
+
+function kindOf({ address, networks }: ServedFrontend, client: Address): ClientKind {
+  if (networks === undefined) return 'outside';
+  // The node connects to a bound address from that address itself.
+  if (sameBytes(client.bytes, address.bytes)) return 'node';
+  const { hostAddresses, podCIDR } = networks;
+  if (hostAddresses.some(({ bytes }) => sameBytes(bytes, client.bytes))) return 'node';
+  return podCIDR !== undefined && cidrContains(podCIDR, client) ? 'pod' : 'outside';
 }

@@ -8,7 +8,6 @@ import { type FoundPod, type Lookup, LookupError } from '../lookup.ts';
 import { isManifest } from './directory.ts';
 import { ManifestError } from './parse.ts';
 import { readManifest } from './read.ts';
-import { parseSelector } from './selector.ts';
 
 export class ManifestLookup implements Lookup {
   readonly #directory: string;
@@ -79,4 +78,34 @@ function failIn(path: string): (error: Error) => never {
     const line = error instanceof ManifestError ? `:${error.line}` : '';
     throw new LookupError('source', `${path}${line}: ${error.message}`);
   };
+}
+
+/** Label selectors, in the API server's syntax. */
+type Requirement = (labels: RawObject) => boolean;
+
+const key = String.raw`[\w./-]+`;
+const value = String.raw`[\w.-]*`;
+const setBased = new RegExp(String.raw`^(${key})\s+(in|notin)\s*\(([^()]*)\)$`);
+const equality = new RegExp(String.raw`^(${key})\s*(==?|!=)\s*(${value})$`);
+const existence = new RegExp(String.raw`^(!?)\s*(${key})$`);
+
+/** `app=web,tier!=db,env in (a, b),!old`: all requirements must match. Throws a LookupError. */
+export function parseSelector(text: string): Requirement {
+  // Commas within parentheses separate values, the others requirements.
+  const parts = text.split(/,(?![^()]*\))/).map((part) => part.trim());
+  const requirements = parts.filter((part) => part !== '').map(requirementOf);
+  return (labels) => requirements.every((holds) => holds(labels));
+}
+
+function requirementOf(text: string): Requirement {
+  const [, named, word, list] = setBased.exec(text) ?? [];
+  if (list !== undefined) {
+    const values: unknown[] = list.split(',').map((one) => one.trim());
+    return (labels) => values.includes(labels[named!]) === (word === 'in');
+  }
+  const [, equal, sign, wanted] = equality.exec(text) ?? [];
+  if (wanted !== undefined) return (labels) => (labels[equal!] === wanted) === (sign !== '!=');
+  const [, not, present] = existence.exec(text) ?? [];
+  if (present !== undefined) return (labels) => (labels[present] !== undefined) === (not === '');
+  throw new LookupError('question', `"${text}" is not a label selector, as in app=web,tier!=db`);
 }

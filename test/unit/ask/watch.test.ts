@@ -1,6 +1,6 @@
 /** `--watch`: what it prints, and when it ends. Time is the test's. */
 import { afterEach, describe, expect, it } from 'vitest';
-import { changedLines } from '../../../src/cli/ask/changed-lines.ts';
+import { changedLines } from '../../../src/cli/ask/command.ts';
 import type { Surroundings } from '../../../src/cli/reader.ts';
 import { runCommand } from '../../../src/cli/run-command.ts';
 import { type OutputStream, Terminal } from '../../../src/cli/terminal.ts';

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, describe, expect, it, onTestFinished } from 'vitest';
 import { type BundleFile, collectBundle, redacted } from '../../../src/cli/bundle/collect.ts';
-import { ustar } from '../../../src/cli/bundle/ustar.ts';
+import { ustar } from '../../../src/cli/bundle/index.ts';
 import { fileLines, reportText } from '../../../src/cli/report/lines.ts';
 import { type Running, started } from '../agent/running.ts';
 import { freePort } from '../free-port.ts';

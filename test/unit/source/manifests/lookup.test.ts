@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { ManifestLookup } from '../../../../src/source/manifests/lookup.ts';
-import { parseSelector } from '../../../../src/source/manifests/selector.ts';
+import { ManifestLookup, parseSelector } from '../../../../src/source/manifests/lookup.ts';
 import { temporaryDirectory } from '../kubernetes/setup.ts';
 
 const files = {
