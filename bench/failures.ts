@@ -5,9 +5,9 @@
  * how long the latter takes, 1 by default.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Caller } from '../test/lab/caller.ts';
+import type { Caller } from '../test/lab/caller.ts';
 import { monotonicMs } from '../test/lab/load.ts';
-import { FailureStage, far, near, type StagedService } from './lib/failure-stage.ts';
+import { far, NodeStage, near, type StagedService } from './lib/node-stage.ts';
 import { table } from './lib/stats.ts';
 
 const perSecond = 100;
@@ -23,17 +23,13 @@ function web(addresses: readonly string[]): StagedService {
   return { name: 'web', clusterIP, target: ports[0], addresses };
 }
 
-/** A client of the Service. Resolves when all of these endpoints have answered it. */
-async function called(stage: FailureStage, addresses: readonly string[]): Promise<Caller> {
+/** A client of the Service, once all of these endpoints have answered it. */
+function called(stage: NodeStage, addresses: readonly string[]): Promise<Caller> {
   const to = { address: clusterIP, port: 80, perSecond, timeoutMs: longestMs };
-  const caller = new Caller(stage.clientPid, to);
-  while (!addresses.every((one) => caller.calls.slice(-300).some(({ by }) => by === one))) {
-    await sleep(100);
-  }
-  return caller;
+  return stage.caller(to, addresses);
 }
 
-async function vanish(stage: FailureStage, detection: 'off' | 'eject'): Promise<string[]> {
+async function vanish(stage: NodeStage, detection: 'off' | 'eject'): Promise<string[]> {
   const all = [...near, far[0]!];
   stage.say(web(all));
   stage.start(`--failure-detection=${detection}`);
@@ -73,7 +69,7 @@ const lagMs = 1500;
 /** Endpoints that are restarted take this long, in turn. */
 const restartsMs = [300, 1000, 4000] as const;
 
-async function chaos(stage: FailureStage, durationMs: number): Promise<string> {
+async function chaos(stage: NodeStage, durationMs: number): Promise<string> {
   const all = [...near.slice(1), ...far];
   const probed = { name: 'probed', clusterIP: '10.96.0.2', target: ports[1] };
   const say = (addresses: readonly string[]): void => {
@@ -127,9 +123,9 @@ async function chaos(stage: FailureStage, durationMs: number): Promise<string> {
 }
 
 export async function failures(minutes: number): Promise<string> {
-  const stage = new FailureStage();
+  const stage = new NodeStage();
   try {
-    await stage.open(...ports);
+    await stage.open('process', ...ports);
     const rows = [await vanish(stage, 'off'), await vanish(stage, 'eject')];
     const given = patienceMs.map((ms) => `failed, given up after ${ms / 1000} s`);
     return [

@@ -29,6 +29,7 @@ import { memory } from './memory.ts';
 import { path } from './path.ts';
 import { probes } from './probes.ts';
 import { repair } from './repair.ts';
+import { scaleOut } from './scale-out.ts';
 import { sourceRanges } from './source-ranges.ts';
 import { tenant } from './tenant.ts';
 import { turns } from './turns.ts';
@@ -68,6 +69,7 @@ const questions: Readonly<Record<string, (extent: Extent) => Promise<string>>> =
   waits,
   hostile,
   failures: () => failures(Number(values.minutes)),
+  'scale-out': scaleOut,
   probes,
   ask: askQuestion,
 };

@@ -1,6 +1,6 @@
 /**
- * A node between a client and endpoints behind two links, which lose packets and deliver them late
- * when they are asked to. The program runs in a process of its own, with the sources as they are.
+ * A node between a client and endpoints behind two links, which can lose packets and deliver them
+ * late when they are asked to. The program runs in a process of its own, with the sources as they are.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -8,7 +8,9 @@ import { mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { LoggedMessage } from '../../scripts/log-messages.ts';
+import { Caller, type Calling } from '../../test/lab/caller.ts';
 import { monotonicMs } from '../../test/lab/load.ts';
 import { buildLink, buildLoad } from '../../test/lab/native/build.ts';
 import { Namespace } from './namespace.ts';
@@ -36,12 +38,12 @@ interface Ejection {
   readonly atMs: number;
 }
 
-export class FailureStage {
-  readonly node = new Namespace('failures-node');
-  readonly #client = new Namespace('failures-client');
-  readonly sides = { near: new Namespace('failures-near'), far: new Namespace('failures-far') };
+export class NodeStage {
+  readonly node = new Namespace('stage-node');
+  readonly #client = new Namespace('stage-client');
+  readonly sides = { near: new Namespace('stage-near'), far: new Namespace('stage-far') };
   readonly #links = new Map<Side, ChildProcess>();
-  readonly #folder = mkdtempSync(join(tmpdir(), 'fairlead-failures-'));
+  readonly #folder = mkdtempSync(join(tmpdir(), 'fairlead-stage-'));
   readonly #servers = new Map<Side, ChildProcess[]>();
   #proxy: ChildProcess | undefined;
   /** A process in the namespace of the client. */
@@ -49,15 +51,21 @@ export class FailureStage {
   /** In order, since the proxy was started. */
   ejections: Ejection[] = [];
 
-  /** The servers of each side listen at these ports of all of its addresses. */
-  async open(...ports: readonly number[]): Promise<void> {
+  /**
+   * The servers of each side listen at these ports of all of its addresses. `links`: only processes
+   * (`test/lab/native/link.cc`) can be disturbed.
+   */
+  async open(links: 'process' | 'veth', ...ports: readonly number[]): Promise<void> {
     this.node.run('ip', ['link', 'set', 'lo', 'up']);
     this.node.run('sysctl', ['-qw', 'net.ipv4.ip_forward=1']);
-    const veth = `link add to-client type veth peer name eth0 netns ${this.#client.name}`;
-    this.node.run('ip', ['-batch', '-'], veth);
+    this.#veth(this.#client, 'client');
+    for (const side of ['near', 'far'] as const) {
+      if (links === 'process') await this.#link(side);
+      else this.#veth(this.sides[side], side);
+    }
     this.#plug(this.#client, 'client', '11.255.0.254', [client]);
-    await this.#link('near', '11.254.0.254', near);
-    await this.#link('far', '11.253.0.254', far);
+    this.#plug(this.sides.near, 'near', '11.254.0.254', near);
+    this.#plug(this.sides.far, 'far', '11.253.0.254', far);
     for (const side of ['near', 'far'] as const) await this.serve(side, ports);
     this.#inside = spawn('ip', ['netns', 'exec', this.#client.name, 'cat']);
   }
@@ -79,12 +87,16 @@ export class FailureStage {
     peer.run('ip', ['-batch', '-'], inside.join('\n'));
   }
 
-  async #link(side: Side, gateway: string, addresses: readonly string[]): Promise<void> {
+  #veth(peer: Namespace, name: string): void {
+    const link = `link add to-${name} type veth peer name eth0 netns ${peer.name}`;
+    this.node.run('ip', ['-batch', '-'], link);
+  }
+
+  async #link(side: Side): Promise<void> {
     const argv = [this.node.path, `to-${side}`, this.sides[side].path, 'eth0'];
     const link = spawn(buildLink(), argv, { stdio: ['pipe', 'pipe', 'inherit'] });
     await once(link.stdout!, 'data');
     this.#links.set(side, link);
-    this.#plug(this.sides[side], side, gateway, addresses);
   }
 
   /** Packets of a hundred that are lost each way, and how late those of the endpoints are. */
@@ -141,6 +153,15 @@ export class FailureStage {
       const { endpoint, msg } = JSON.parse(line) as { endpoint?: string; msg: string };
       if (msg === ejected) this.ejections.push({ endpoint: endpoint!, atMs: monotonicMs() });
     });
+  }
+
+  /** A client that calls from now on. Resolves when all of these endpoints have answered it. */
+  async caller(to: Calling, addresses: readonly string[]): Promise<Caller> {
+    const caller = new Caller(this.clientPid, to);
+    while (!addresses.every((one) => caller.calls.slice(-300).some(({ by }) => by === one))) {
+      await sleep(100);
+    }
+    return caller;
   }
 
   async stop(): Promise<void> {
