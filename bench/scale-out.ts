@@ -1,21 +1,20 @@
 /**
  * Three endpoints hold long connections, and three more come. How many new connections does it take
- * until all six hold about as many, by balance? `least-connections` needs mode ipvs:
- * `npm run test:vm -- --only 6.1-uml -- node bench/main.ts scale-out`.
+ * until all six hold about as many, by balance? `least-connections` needs a kernel with IPVS.
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import { NodeStage, near } from './lib/node-stage.ts';
+import { manyFiles, NodeStage, near } from './lib/node-stage.ts';
 import { number, table } from './lib/stats.ts';
 
 const clusterIP = '10.96.0.1';
 const target = 8080;
 /** Connections before the endpoints come, and the most after. */
 const held = 300;
-const most = 12_000;
+const most = 9000;
 /** The one with the most has at most so many times as many as the one with the fewest. */
 const even = 1.1;
 /** Long enough for a change to be in force. */
@@ -40,7 +39,8 @@ class Holder {
   readonly #answers;
 
   constructor(pid: number) {
-    const argv = ['-t', String(pid), '-n', process.execPath, program, clusterIP, '80'];
+    const run = `${manyFiles}; exec ${process.execPath} ${program} ${clusterIP} 80`;
+    const argv = ['-t', String(pid), '-n', 'sh', '-c', run];
     this.#child = spawn('nsenter', argv, { stdio: ['pipe', 'pipe', 'inherit'] });
     this.#answers = createInterface({ input: this.#child.stdout })[Symbol.asyncIterator]();
   }
@@ -49,7 +49,7 @@ class Holder {
     this.#child.stdin.write(`${count}\n`);
     for (let i = 0; i < count; i += 1) {
       const { value: by } = await this.#answers.next();
-      if (!by) throw new Error('a connection failed');
+      if (!by) throw new Error(`connection ${i} of ${count} failed`);
       this.counts.set(by, (this.counts.get(by) ?? 0) + 1);
     }
   }

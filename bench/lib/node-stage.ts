@@ -21,6 +21,9 @@ export const near = Array.from({ length: 9 }, (_, i) => `11.254.0.${i + 1}`);
 export const far = Array.from({ length: 2 }, (_, i) => `11.253.0.${i + 1}`);
 export type Side = 'near' | 'far';
 
+/** For a shell: open files as many as are allowed. */
+export const manyFiles = 'ulimit -n 65536 2>/dev/null || ulimit -n "$(ulimit -H -n)"';
+
 const ejected: LoggedMessage = 'Endpoint does not answer; it gets no new connections';
 
 export interface StagedService {
@@ -106,7 +109,8 @@ export class NodeStage {
 
   async serve(side: Side, ports: readonly number[]): Promise<void> {
     const servers = ports.map((port) => {
-      const argv = ['netns', 'exec', this.sides[side].name, buildLoad(), 'serve', String(port)];
+      const serve = `${manyFiles}; exec ${buildLoad()} serve ${port}`;
+      const argv = ['netns', 'exec', this.sides[side].name, 'sh', '-c', serve];
       return spawn('ip', argv, { stdio: ['ignore', 'pipe', 'inherit'] });
     });
     this.#servers.set(side, servers);
