@@ -15,7 +15,7 @@ const target = 8080;
 /** Connections before the endpoints come, and the most after. */
 const held = 300;
 const most = 9000;
-/** The one with the most has at most so many times as many as the one with the fewest. */
+/** The most connections of an endpoint, divided by the fewest, where they are spread evenly. */
 const even = 1.1;
 /** Long enough for a change to be in force. */
 const settleMs = 2000;

@@ -1,6 +1,7 @@
 /**
  * A node between a client and endpoints behind two links, which can lose packets and deliver them
- * late when they are asked to. The program runs in a process of its own, with the sources as they are.
+ * late when they are asked to. The program runs in a process of its own, with the sources as they
+ * are.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
