@@ -99,16 +99,17 @@ async function measure(stage: NodeStage, mode: Mode, balance: Balance): Promise<
 }
 
 export async function scaleOut(): Promise<string> {
-  const stage = new NodeStage();
   const rows: string[][] = [];
-  try {
-    await stage.open('veth', target);
-    for (const [mode, balance] of cases) {
+  for (const [mode, balance] of cases) {
+    // What one case leaves in the kernel must not serve the next.
+    const stage = new NodeStage();
+    try {
+      await stage.open('veth', target);
       if (mode === 'ipvs' && !hasIPVS(stage)) rows.push([`${balance} (${mode})`, '–', '–', '–']);
       else rows.push(await measure(stage, mode, balance));
+    } finally {
+      await stage.close();
     }
-  } finally {
-    await stage.close();
   }
   const head = ['balance', `most by fewest after ${held}`, `after ${number(5 * held)}`];
   return [
