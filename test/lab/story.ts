@@ -175,7 +175,8 @@ export const reset: Expectation = { kind: 'reset' };
 
 /**
  * The clients are no longer bound to `server`: a new endpoint is chosen for each, which resets the
- * connection, or may be the same server by chance.
+ * connection, or may be the same server by chance. The Service must have no other server: it would
+ * be chosen by chance, too.
  */
 export function chosenAgain(server: ActorName): Expectation {
   return { kind: 'some-reset', by: server };

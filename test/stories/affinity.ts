@@ -86,7 +86,7 @@ const sticks: readonly Story[] = [
     steps: [
       apply(sticky(), ...onlyA),
       connect('client', toVip, podA, { from: { addresses: CLIENT_IP } }),
-      apply(...slices('web', ['pod-a', 'pod-b', 'pod-c']), ...endlessNowhere),
+      apply(...endlessNowhere),
       connect('client', toVip, podA, { from: { addresses: CLIENT_IP } }),
       connect('client', toVip, chosenAgain('pod-a'), {
         from: { each: [CLIENT_OTHER_IP, CLIENT_THIRD_IP] },
@@ -217,7 +217,7 @@ const ends: readonly Story[] = [
       connect('client', toVip, podA, twoClients),
       wait(2100, 'more than the timeout since the first connection'),
       connect('client', toVip, podA, twoClients),
-      apply(...endlessNowhere),
+      apply(...onlyA, ...endlessNowhere),
       wait(4200, 'more than the timeout'),
       connect('client', toVip, chosenAgain('pod-a'), eachClient),
     ],
