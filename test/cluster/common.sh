@@ -7,7 +7,7 @@
 # Processes that end with this one.
 background=
 # shellcheck disable=SC2086 # words
-trap '[ -z "$background" ] || kill $background 2>/dev/null' EXIT
+trap '[ -z "$background" ] || kill $background 2>/dev/null || :' EXIT
 
 k() { $KUBECTL "$@"; }
 say() { echo "$(date +%T) $*"; }
