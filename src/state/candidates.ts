@@ -163,9 +163,11 @@ export class CandidateIndex {
     const runs = this.#runsOf(port);
     const count = this.count(port);
     const most = Math.min(count, limit);
-    const packed = spare(most * endpointBytes[this.#family]);
-    const flags = new Uint8Array(most);
     const passes = count > most ? [isLocal, isElsewhere] : [isAny];
+    const isOneStep = passes.length * count <= endpointsAStep;
+    const length = most * endpointBytes[this.#family];
+    const packed = isOneStep ? spare(length) : new Uint8Array(length);
+    const flags = new Uint8Array(most);
     let filled = 0;
     let taken = 0;
     for (const chosen of passes) {
@@ -226,8 +228,8 @@ function zoneFlags(hints: readonly string[] | undefined, zone: string): number {
 const gathered = new Uint8Array(4096);
 
 /**
- * A buffer of at least this many bytes, until the next step or call. A large one is not kept: only
- * what needs several steps has one.
+ * A buffer of at least this many bytes, until the next call. What is gathered in several steps
+ * needs one of its own: other Services are resolved between two steps. A large one is not kept.
  */
 function spare(length: number): Uint8Array {
   return length <= gathered.length ? gathered : new Uint8Array(length);

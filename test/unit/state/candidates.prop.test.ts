@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import { CandidateIndex, EndpointFlag } from '../../../src/state/candidates.ts';
 import { finish } from '../../../src/state/steps.ts';
-import type { ServicePort } from '../../../src/state/types.ts';
+import type { EndpointSlice, ServicePort } from '../../../src/state/types.ts';
 import { column, slice, slicePort } from './build.ts';
 
 const port: ServicePort = { name: 'http', port: 80, protocol: 'TCP', nodePort: 0 };
@@ -60,3 +60,42 @@ it('candidates are sorted without duplicates, for few and many', () => {
     { numRuns: 300 },
   );
 });
+
+it('two Services whose endpoints are gathered in turns, within a limit, keep their own', () => {
+  const gatherings = [0, 1].map((n) => {
+    const index = new CandidateIndex('IPv4', '');
+    index.expect([port], 0);
+    for (let at = 0; at < 30; at += 1) index.add(hundred(n, at), 0);
+    return index.gatherInSteps(port, 500);
+  });
+  const found: string[][] = [];
+  let pauses = 0;
+  for (const waiting = new Map(gatherings.entries()); waiting.size > 0; ) {
+    for (const [n, steps] of waiting) {
+      const { done, value } = steps.next();
+      if (done) {
+        waiting.delete(n);
+        found[n] = value.endpoints.texts();
+      } else pauses += 1;
+    }
+  }
+  expect(pauses).toBeGreaterThan(0);
+  const firstOf = (n: number): string[] =>
+    Array.from({ length: 500 }, (_, i) => `10.${n}.${Math.floor(i / 100)}.${i % 100}:8080`);
+  expect(found).toEqual([firstOf(0), firstOf(1)]);
+});
+
+/** Endpoints 10.n.at.0 and so on. */
+function hundred(n: number, at: number): EndpointSlice {
+  const addresses = Array.from({ length: 100 }, (_, last) => [10, n, at, last]).flat();
+  return slice(
+    {},
+    {
+      family: 'IPv4',
+      ports: [slicePort('http', 8080)],
+      length: 100,
+      addresses: column(...addresses),
+      conditions: column(...new Array(100).fill(ready)),
+    },
+  );
+}
