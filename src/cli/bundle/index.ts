@@ -12,7 +12,6 @@ export const run: Run = async (given, { stdout }) => {
   return exitCodes.healthy;
 };
 
-/** Writes an archive in the POSIX format ustar, which every tar reads. */
 interface ArchivedFile {
   /** At most 100 bytes of ASCII. */
   readonly name: string;
@@ -21,7 +20,10 @@ interface ArchivedFile {
 
 const blockBytes = 512;
 
-/** `timeMs`: milliseconds since the epoch, of all files. */
+/**
+ * An archive in the POSIX format ustar, which every tar reads. `timeMs`: milliseconds since the
+ * epoch, of all files.
+ */
 export function ustar(files: readonly ArchivedFile[], timeMs: number): Uint8Array {
   const blocks = files.flatMap(({ name, text }) => {
     const body = Buffer.from(text);
