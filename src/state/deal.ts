@@ -3,10 +3,10 @@
  * endpoint has a number of slots, and every data path draws slots. Pure.
  */
 import { EndpointFinder } from '../net/endpoint-finder.ts';
-import { type EndpointKey, EndpointList, endpointBytes } from '../net/endpoint-list.ts';
+import type { EndpointKey, EndpointList } from '../net/endpoint-list.ts';
 import { mostEjected } from './detection.ts';
 import { hashTableInSteps } from './hash-table.ts';
-import { finish } from './steps.ts';
+import { finish, pickedInSteps } from './steps.ts';
 
 /**
  * How a slot is drawn for a new connection:
@@ -204,9 +204,8 @@ export function slotsOf(
   return (port.deal ?? port)[pool];
 }
 
-/** The number of endpoints, and of slots that are filled, in one step. */
+/** The number of endpoints in one step. */
 const endpointsAStep = 1024;
-const slotsAStep = 4096;
 
 function* weightsInSteps(
   list: EndpointList,
@@ -342,13 +341,7 @@ function* spreadInSteps(
   });
   yield;
   order.sort();
-  const stride = endpointBytes[list.family];
-  const bytes = new Uint8Array(total * stride);
-  for (let at = 0; at < total; at += 1) {
-    if (at % slotsAStep === 0) yield;
-    list.copy(order[at]! % scale, bytes, at * stride);
-  }
-  return EndpointList.from(list.family, bytes);
+  return yield* pickedInSteps(list, total, (slot) => order[slot]! % scale);
 }
 
 /** How many slots each endpoint of `pool` has. */

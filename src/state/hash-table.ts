@@ -5,7 +5,7 @@
  * same table of the same endpoints, and few slots change hands when an endpoint comes or goes.
  */
 import { type EndpointList, endpointBytes } from '../net/endpoint-list.ts';
-import { finish } from './steps.ts';
+import { finish, pickedInSteps } from './steps.ts';
 
 /**
  * Sizes of tables: primes, so that every step leads through all slots. The size does not depend on
@@ -65,7 +65,7 @@ export function* hashTableInSteps(
     slots[slot] = i;
     if (turn % itemsAStep === 0) yield;
   }
-  return list.picked(slots);
+  return yield* pickedInSteps(list, size, (slot) => slots[slot]!);
 }
 
 /**
