@@ -1,6 +1,7 @@
 /**
- * What is known of the answers of one endpoint: from packets that the kernel has counted, and from
- * probes. Pure.
+ * What one Service port knows of the answers of one of its endpoints: from packets that the kernel
+ * has counted, and from probes that this port has asked for. Ports share nothing but what the kernel
+ * counts, so that no Service can have the endpoints of another one left out, or kept. Pure.
  */
 import type { Counts } from './table.ts';
 
@@ -15,18 +16,28 @@ interface Sample {
   readonly probes: number;
 }
 
+export const noCounts: Counts = { attempts: 0, answers: 0, resets: 0 };
+
 export class Evidence {
-  /** What clients have tried, without our own probes; what was answered and refused. */
-  #counts: Counts = { attempts: 0, answers: 0, resets: 0 };
-  #probes = 0;
-  /** Those that have failed since the last answer. */
+  /** What was sent to it, with our own probes; what was answered and refused. */
+  #counts: Counts;
+  /** Our own probes, when that was read. */
+  #probes: number;
+  /** Those of this port that have failed since the last answer. */
   #failedProbes = 0;
   #isProven = false;
   /** Attempts since the last answer; the first sample is that of the answer. */
-  #samples: Sample[] = [{ atMs: Number.NEGATIVE_INFINITY, attempts: 0, probes: 0 }];
+  #samples: Sample[];
   #answeredMs = Number.NEGATIVE_INFINITY;
   /** When the last reading began: what was answered before that is known. */
   #lookedMs = Number.NEGATIVE_INFINITY;
+
+  /** What the kernel has counted before, and how many probes had begun, says nothing here. */
+  constructor(counts: Counts = noCounts, probes = 0) {
+    this.#counts = counts;
+    this.#probes = probes;
+    this.#samples = [{ atMs: Number.NEGATIVE_INFINITY, attempts: counts.attempts, probes }];
+  }
 
   get counts(): Counts {
     return this.#counts;
@@ -52,17 +63,24 @@ export class Evidence {
     return this.#isProven;
   }
 
-  /** The kernel counts from zero again. What was known before is void, but for probes. */
-  restart(): void {
-    this.#counts = { attempts: 0, answers: 0, resets: 0 };
-    this.#probes = 0;
+  /**
+   * The kernel counts from zero again, after this number of probes. What was known before is void,
+   * but for probes.
+   */
+  restart(probes: number): void {
+    this.#counts = noCounts;
+    this.#probes = probes;
     this.forgive(Number.NEGATIVE_INFINITY);
   }
 
-  /** What the kernel had counted, read between two times. Counts never fall. */
-  note(counts: Counts, beganMs: number, endedMs: number): void {
+  /**
+   * What the kernel had counted, read between two times, and how many probes have begun, whoever
+   * asked for them. Neither ever falls.
+   */
+  note(counts: Counts, probes: number, beganMs: number, endedMs: number): void {
     const hasAnswered = counts.answers > this.#counts.answers;
     this.#counts = counts;
+    this.#probes = probes;
     this.#lookedMs = beganMs;
     if (hasAnswered) {
       this.#answered(endedMs);
@@ -77,11 +95,7 @@ export class Evidence {
     }
   }
 
-  /** A probe of ours begins. */
-  probing(): void {
-    this.#probes += 1;
-  }
-
+  /** A probe that this port has asked for is over. */
   probed(hasAnswered: boolean, atMs: number): void {
     if (hasAnswered) {
       this.#isProven = true;

@@ -20,6 +20,7 @@ import type {
 import type { ClusterState } from '../state/store.ts';
 import { type Forwarding, forwardingKey, type Service } from '../state/types.ts';
 import type { Clock } from '../time/clock.ts';
+import { noCounts } from './evidence.ts';
 import { tableName, tableText } from './layout.ts';
 import type { Change } from './pool.ts';
 import { type FollowedPort, FollowedPorts, type PortMember } from './ports.ts';
@@ -288,17 +289,31 @@ export class FailureDetection implements EndpointHealth, DetectionView {
         continue;
       }
       const isMade = (await table.follow(new Set(followed.keys()))) === 'made';
-      if (isMade) for (const { evidence } of followed.values()) evidence.restart();
+      if (isMade) this.#restart(family);
       const beganMs = clock.now();
       const counts = await table.read();
       const endedMs = clock.now();
-      for (const [id, { evidence }] of followed) {
-        const counted = counts.get(id);
-        if (counted !== undefined) evidence.note(counted, beganMs, endedMs);
+      for (const port of this.#ports.all) {
+        if (port.family !== family) continue;
+        for (const { evidence, followed } of port.members.values()) {
+          const counted = counts.get(followed.id);
+          if (counted === undefined) continue;
+          followed.counts = counted;
+          evidence.note(counted, followed.probes, beganMs, endedMs);
+        }
       }
     }
     this.#mayBeThere = false;
     this.#counts();
+  }
+
+  /** The kernel counts from zero. */
+  #restart(family: Family): void {
+    for (const followed of this.#ports.followed(family).values()) followed.counts = noCounts;
+    for (const port of this.#ports.all) {
+      if (port.family !== family) continue;
+      for (const { evidence, followed } of port.members.values()) evidence.restart(followed.probes);
+    }
   }
 
   #judge(): void {
@@ -327,19 +342,40 @@ export class FailureDetection implements EndpointHealth, DetectionView {
     this.#options.observer({ ...of, change: what });
   }
 
-  /** All ports take turns, and another one begins each time. */
+  /**
+   * All namespaces take turns, and another one begins each time; within a namespace all ports do, and
+   * those begin that have waited for the longest.
+   */
   #probe(): void {
     const nowMs = this.#options.clock.now();
-    const urgent: Iterator<PortMember>[] = [];
-    const regular: Iterator<PortMember>[] = [];
+    const urgent = new Map<string, Iterator<PortMember>[]>();
+    const regular = new Map<string, Iterator<PortMember>[]>();
+    const add = (to: typeof urgent, port: FollowedPort, queue: Iterator<PortMember>): void => {
+      const own = this.#noting(port, queue);
+      const queues = to.get(port.namespace);
+      if (queues === undefined) to.set(port.namespace, [own]);
+      else queues.push(own);
+    };
     for (const port of this.#ports.all) {
       const { asked, pool, protocol } = port;
       if (protocol !== 'TCP') continue;
-      if (asked.kind === 'eject') urgent.push(pool.suspects(nowMs));
-      if (asked.probes) regular.push(inTurns(port, this.#turns));
+      if (asked.kind === 'eject') add(urgent, port, pool.suspects(nowMs));
+      if (asked.probes) add(regular, port, regularly(port, this.#turns));
     }
-    this.#probers.urgent.turn(rotated(urgent, this.#turns));
-    this.#probers.regular.turn(rotated(regular, this.#turns));
+    for (const [prober, queues] of [
+      [this.#probers.urgent, urgent],
+      [this.#probers.regular, regular],
+    ] as const) {
+      const ofNamespaces = [...queues.keys()].sort().map((one) => alternating(queues.get(one)!));
+      prober.turn(alternating(rotated(ofNamespaces, this.#turns)));
+    }
+  }
+
+  *#noting(port: FollowedPort, queue: Iterator<PortMember>): Generator<PortMember> {
+    for (let next = queue.next(); !next.done; next = queue.next()) {
+      this.#ports.probed(port);
+      yield next.value;
+    }
   }
 
   /** Nothing is followed. */
@@ -398,12 +434,35 @@ function silentOf({ members, pool, protocol }: FollowedPort): readonly string[] 
 }
 
 /** Those whose turn it is. An endpoint that is out is probed with growing pauses instead. */
-function* inTurns({ members, pool }: FollowedPort, turn: number): Generator<PortMember> {
-  let index = 0;
-  for (const member of members.values()) {
-    const isItsTurn = index % probeTurns === turn % probeTurns;
-    index += 1;
-    if (isItsTurn && member.exempt === undefined && !pool.isOut(member)) yield member;
+function* regularly(port: FollowedPort, turn: number): Generator<PortMember> {
+  const { pool } = port;
+  const { members } = pool;
+  const first = port.nextProbe;
+  port.probedSince ??= turn;
+  for (let i = 0; i < members.length; i += 1) {
+    const at = (first + i) % members.length;
+    const member = members[at]!;
+    // The first ones are apart, and so are all that follow.
+    const lastTurn = member.probedTurn ?? port.probedSince + (at % probeTurns) - probeTurns;
+    if (turn - lastTurn < probeTurns || member.exempt !== undefined || pool.isOut(member)) continue;
+    member.probedTurn = turn;
+    port.nextProbe = at + 1;
+    yield member;
+  }
+}
+
+/** One of each queue after the other, until all are empty. */
+function* alternating<T>(queues: readonly Iterator<T>[]): Generator<T> {
+  let waiting = queues;
+  while (waiting.length > 0) {
+    const more: Iterator<T>[] = [];
+    for (const queue of waiting) {
+      const next = queue.next();
+      if (next.done) continue;
+      more.push(queue);
+      yield next.value;
+    }
+    waiting = more;
   }
 }
 

@@ -53,6 +53,8 @@ interface PoolSettings {
 export class Pool<One extends Member = Member> {
   #members: readonly One[] = [];
   readonly #outages = new Map<One, Outage>();
+  /** With which member `suspects` begins: all have their turn. */
+  #next = 0;
 
   get members(): readonly One[] {
     return this.#members;
@@ -98,11 +100,13 @@ export class Pool<One extends Member = Member> {
     }
     let out = [...this.#outages.values()].filter(({ backMs }) => backMs === undefined).length;
     const most = mostEjected(this.#members.length, maxEjected);
+    let latest = this.#latest();
     for (const member of this.#members) {
       if (out >= most) break;
-      if (!this.#fails(member, nowMs)) continue;
+      if (!this.#fails(member, latest, nowMs)) continue;
       const unanswered = member.evidence.unanswered();
       this.#eject(member, nowMs);
+      if (latest.includes(member)) latest = this.#latest();
       out += 1;
       changes.push({ kind: 'ejected', member, unanswered });
     }
@@ -132,18 +136,21 @@ export class Pool<One extends Member = Member> {
   /** Endpoints that are to be probed now, because much depends on their answer. */
   *suspects(nowMs: number): Generator<One> {
     let hasSuspect = false;
-    for (const member of this.#members) {
+    const { length } = this.#members;
+    const first = this.#next;
+    for (let i = 0; i < length; i += 1) {
+      const at = (first + i) % length;
+      const member = this.#members[at]!;
       if (member.exempt !== undefined) continue;
       const outage = this.#outages.get(member);
       if (outage !== undefined && outage.backMs === undefined) {
         if (nowMs < outage.probeMs) continue;
         outage.probeMs = nowMs + outage.pauseMs;
         outage.pauseMs = Math.min(outage.pauseMs * 2, longestPauseMs);
-        yield member;
-      } else if (member.evidence.unanswered() >= 2) {
-        hasSuspect = true;
-        yield member;
-      }
+      } else if (member.evidence.unanswered() >= 2) hasSuspect = true;
+      else continue;
+      this.#next = at + 1;
+      yield member;
     }
     if (hasSuspect) yield* this.#witness(nowMs);
   }
@@ -161,14 +168,27 @@ export class Pool<One extends Member = Member> {
     if (last !== undefined && nowMs - last.evidence.answeredMs >= othersMs) yield last;
   }
 
-  #fails(member: One, nowMs: number): boolean {
+  #fails(member: One, latest: readonly One[], nowMs: number): boolean {
     const { evidence, exempt } = member;
     if (exempt !== undefined || this.isOut(member) || !this.isSilent(member)) return false;
     const sinceMs = evidence.silentSinceMs ?? nowMs - patienceMs;
-    return this.#members.some((other) => {
-      if (other === member || this.isOut(other)) return false;
-      return other.evidence.answeredMs >= sinceMs + othersMs;
+    return latest.some((other) => {
+      return other !== member && other.evidence.answeredMs >= sinceMs + othersMs;
     });
+  }
+
+  /** Of those that are not out, the two that were the last to answer. */
+  #latest(): readonly One[] {
+    let [first, second]: (One | undefined)[] = [];
+    for (const member of this.#members) {
+      if (this.isOut(member)) continue;
+      const { answeredMs } = member.evidence;
+      if (first === undefined || answeredMs > first.evidence.answeredMs) {
+        second = first;
+        first = member;
+      } else if (second === undefined || answeredMs > second.evidence.answeredMs) second = member;
+    }
+    return [first, second].filter((one) => one !== undefined);
   }
 
   #eject(member: One, nowMs: number): void {

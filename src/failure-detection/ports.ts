@@ -15,10 +15,14 @@ import type { Protocol } from '../net/protocol.ts';
 import { specialUse } from '../net/special-address.ts';
 import type { FailureDetection } from '../state/detection.ts';
 import { type Forwarding, forwardingId } from '../state/types.ts';
-import { Evidence } from './evidence.ts';
+import { Evidence, noCounts } from './evidence.ts';
 import { type Member, Pool } from './pool.ts';
+import type { Counts } from './table.ts';
 
-/** The most endpoints that are followed: of one port, of one namespace, of all. */
+/**
+ * The most endpoints that are followed: of one port, of one namespace, of all. An endpoint counts
+ * for each port that has it.
+ */
 export const limits = { port: 1000, namespace: 2000, all: 8000 } as const;
 
 /** An endpoint that is followed, for all ports that have it. */
@@ -29,12 +33,17 @@ export interface Followed {
   /** As text. */
   readonly address: string;
   readonly port: number;
-  readonly evidence: Evidence;
+  /** What the kernel had counted when it was read last. */
+  counts: Counts;
+  /** Our own probes that have begun, whichever port asked for them. */
+  probes: number;
   users: number;
 }
 
 export interface PortMember extends Member {
   readonly followed: Followed;
+  /** The turn in which it had a regular probe; undefined: it had none. */
+  probedTurn: number | undefined;
 }
 
 /** What a Service asks for. */
@@ -56,6 +65,10 @@ export interface FollowedPort {
   readonly name: string;
   readonly protocol: Protocol;
   readonly pool: Pool<PortMember>;
+  /** With which of its endpoints regular probes begin: all have their turn. */
+  nextProbe: number;
+  /** The turn of the first regular probe; undefined: there was none. */
+  probedSince: number | undefined;
   asked: Asked;
   members: ReadonlyMap<EndpointKey, PortMember>;
   /** Its endpoints: those of `cluster` first, then those that only `local` has. */
@@ -82,6 +95,8 @@ export class FollowedPorts {
     IPv6: new Map(),
   };
   readonly #inNamespace = new Map<string, number>();
+  /** Of all ports. */
+  #members = 0;
   /** How many endpoints are not followed any more: each has left room for another one. */
   #departures = 0;
 
@@ -93,8 +108,14 @@ export class FollowedPorts {
     return this.#ports.size;
   }
 
+  /** Those that were probed last come last. */
   get all(): Iterable<FollowedPort> {
     return this.#ports.values();
+  }
+
+  /** The port has had its turn with a probe. */
+  probed(port: FollowedPort): void {
+    if (this.#ports.delete(port.id)) this.#ports.set(port.id, port);
   }
 
   /** Endpoints by the key of their elements. */
@@ -119,6 +140,8 @@ export class FollowedPorts {
       port = {
         ...{ id, service: `${namespace}/${service}`, namespace, family, name, protocol, asked },
         pool: new Pool(),
+        nextProbe: 0,
+        probedSince: undefined,
         members: new Map(),
         pools: { cluster: EndpointList.empty[family], local: EndpointList.empty[family] },
         leftOut: 0,
@@ -180,27 +203,29 @@ export class FollowedPorts {
     index: number,
   ): PortMember | undefined {
     const inNamespace = this.#inNamespace.get(namespace) ?? 0;
-    const all = this.#followed.IPv4.size + this.#followed.IPv6.size;
-    if (inNamespace >= limits.namespace || all >= limits.all) return undefined;
+    if (inNamespace >= limits.namespace || this.#members >= limits.all) return undefined;
     this.#inNamespace.set(namespace, inNamespace + 1);
+    this.#members += 1;
     const address: Address = { family, bytes: list.address(index) };
     const port = list.port(index);
     const id = binary(destinationKey(address, IPPROTO[protocol], port));
     let followed = this.#followed[family].get(id);
     if (followed === undefined) {
-      const evidence = new Evidence();
-      followed = { id, family, address: formatAddress(address.bytes), port, evidence, users: 0 };
+      const known = { counts: noCounts, probes: 0, users: 0 };
+      followed = { id, family, address: formatAddress(address.bytes), port, ...known };
       this.#followed[family].set(id, followed);
     }
     followed.users += 1;
     const { interfaces, serviceCIDRs } = this.#options;
     const exempt = exemption(address, interfaces(), serviceCIDRs(family));
-    const { evidence } = followed;
-    return { key: list.key(index), text: list.text(index), evidence, exempt, followed };
+    const evidence = new Evidence(followed.counts, followed.probes);
+    const own = { evidence, exempt, followed, probedTurn: undefined };
+    return { key: list.key(index), text: list.text(index), ...own };
   }
 
   #leave(namespace: string, followed: Followed): void {
     this.#departures += 1;
+    this.#members -= 1;
     const left = this.#inNamespace.get(namespace)! - 1;
     if (left === 0) this.#inNamespace.delete(namespace);
     else this.#inNamespace.set(namespace, left);

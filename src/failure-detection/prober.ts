@@ -1,5 +1,6 @@
 /** Tries connections to endpoints from this node: a bounded number, at a bounded rate. */
 import { type ReachTarget, reach } from '../host/reach.ts';
+import type { Evidence } from './evidence.ts';
 import type { Followed, PortMember } from './ports.ts';
 
 /** Shorter than the time after which the kernel repeats a SYN, so that a probe is one packet. */
@@ -16,7 +17,8 @@ export interface ProberOptions {
 
 export class Prober {
   readonly #options: ProberOptions;
-  readonly #open = new Set<Followed>();
+  /** What is open, and who asked for it. */
+  readonly #open = new Map<Followed, Set<Evidence>>();
   #succeeded = 0;
   #failed = 0;
 
@@ -30,37 +32,37 @@ export class Prober {
   }
 
   /**
-   * Probes what the queues yield, one of each after the other, until all are empty or as many as
-   * may be were begun. What was not begun is not taken from its queue.
+   * Probes what the queue yields, until it is empty or as many as may be were begun. What was not
+   * begun is not taken from the queue. Ports that ask for the same endpoint get the answer of one
+   * probe: it has no more of them, however many ports name it.
    */
-  turn(queues: readonly Iterator<PortMember>[]): void {
+  turn(queue: Iterator<PortMember>): void {
     let left = Math.min(probeLimits.turn, probeLimits.together - this.#open.size);
-    let waiting = queues;
-    while (waiting.length > 0 && left > 0) {
-      const more: Iterator<PortMember>[] = [];
-      for (const queue of waiting) {
-        if (left <= 0) break;
-        const next = queue.next();
-        if (next.done) continue;
-        more.push(queue);
-        if (this.#open.has(next.value.followed)) continue;
-        left -= 1;
-        this.#probe(next.value.followed);
+    while (left > 0) {
+      const next = queue.next();
+      if (next.done) return;
+      const { evidence, followed } = next.value;
+      const asking = this.#open.get(followed);
+      if (asking !== undefined) {
+        asking.add(evidence);
+        continue;
       }
-      waiting = more;
+      left -= 1;
+      this.#probe(followed, new Set([evidence]));
     }
   }
 
-  #probe(followed: Followed): void {
-    const { address, evidence, family, port } = followed;
+  #probe(followed: Followed, asking: Set<Evidence>): void {
+    const { address, family, port } = followed;
     const { connect = connectByReach, now } = this.#options;
-    this.#open.add(followed);
-    evidence.probing();
+    this.#open.set(followed, asking);
+    followed.probes += 1;
     void connect({ family, address, port }, timeoutMs).then((isAccepted) => {
       this.#open.delete(followed);
       if (isAccepted) this.#succeeded += 1;
       else this.#failed += 1;
-      evidence.probed(isAccepted, now());
+      const nowMs = now();
+      for (const evidence of asking) evidence.probed(isAccepted, nowMs);
     });
   }
 }

@@ -48,12 +48,11 @@ class Life {
       const sent = this.pool.isOut(member) ? 0 : attempts;
       const answers = counts.answers + (this.answering.has(i) ? sent : 0);
       this.#counts[i] = { attempts: counts.attempts + sent, answers, resets: 0 };
-      member.evidence.note(this.#counts[i]!, this.nowMs, this.nowMs);
+      member.evidence.note(this.#counts[i]!, 0, this.nowMs, this.nowMs);
     });
     const changes = this.pool.judge(this.nowMs, { maxEjected: percent, growthMs });
     for (const { evidence, key } of this.pool.suspects(this.nowMs)) {
       this.probed.push(Number(key));
-      evidence.probing();
       evidence.probed(this.answering.has(Number(key)), this.nowMs);
     }
     return changes;

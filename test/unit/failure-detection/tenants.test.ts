@@ -1,0 +1,163 @@
+/**
+ * No tenant changes the pool of another one, whatever it does to its own Services, EndpointSlices
+ * and endpoints: also when its endpoints are the pods of the other one.
+ */
+import { describe, expect, it } from 'vitest';
+import { limits } from '../../../src/failure-detection/ports.ts';
+import { probeLimits } from '../../../src/failure-detection/prober.ts';
+import type { Detection } from '../../../src/state/detection.ts';
+import { ips } from '../state/build.ts';
+import { eject, off, World } from './world.ts';
+
+const probing: Detection = { mode: 'eject', probes: true };
+const pods = ['10.0.0.1', '10.0.0.2', '10.0.0.3', '10.0.0.4'];
+
+function world(): World {
+  const made = new World();
+  made.detection.choose(off);
+  return made;
+}
+
+/** What became of the endpoints of `ns/victim`. */
+function changesOf({ events }: World): string[] {
+  return events
+    .filter(({ service }) => service === 'ns/victim')
+    .map(({ change, endpoint }) => `${change.kind} ${endpoint}`);
+}
+
+describe('a tenant whose endpoints are the pods of another one', () => {
+  it('does not have them left out by probes that only it has asked for', async () => {
+    const one = world();
+    const key = one.say('victim', pods, eject);
+    const hostile = one.say('hostile', pods, probing, 'hostile');
+    await one.traffic(pods, 8);
+    // From now on a policy refuses this node, and one pod has no clients for a while.
+    one.refusing.add(pods[0]!);
+    await one.traffic(pods.slice(1), 80);
+    expect(one.events.map(({ service }) => service)).toContain(hostile);
+    expect(changesOf(one)).toEqual([]);
+    expect(one.parts(key)).toEqual({});
+  });
+
+  it('does not keep one in that is dead, by trials of its own pools', async () => {
+    const one = world();
+    const [dead, living] = pods as [string, string];
+    one.deaf.add(dead);
+    const turn = async (i: number): Promise<void> => {
+      if (i % 2 === 0) one.add('attempts', dead);
+      await one.traffic([living, '10.9.0.1'], 1);
+    };
+    // After five minutes, one of these tries the endpoint again every three seconds.
+    for (let i = 0; i < 1260; i += 1) {
+      if (i % 12 === 0) one.say(`hostile-${i}`, [dead, '10.9.0.1'], eject, 'hostile');
+      await turn(i);
+    }
+    const key = one.say('victim', [dead, living], eject);
+    for (let i = 0; i < 40; i += 1) await turn(i);
+    const trials = one.events.filter(({ change }) => change.kind === 'returned');
+    expect(trials.length).toBeGreaterThan(2);
+    expect(changesOf(one)).toEqual([`ejected ${dead}:8080`]);
+    expect(one.parts(key)).toEqual({ [`${dead}:8080`]: 0 });
+  });
+
+  it('makes and deletes Services without a change of the pool of the other one', async () => {
+    const life = async (hostile: (one: World, turn: number) => void): Promise<unknown[]> => {
+      const one = world();
+      const key = one.say('victim', pods, eject);
+      const found: unknown[] = [];
+      for (let i = 0; i < 160; i += 1) {
+        hostile(one, i);
+        if (i === 12) one.deaf.add(pods[1]!);
+        if (i === 60) one.deaf.delete(pods[1]!);
+        await one.traffic([...pods, '10.9.0.1'], 1);
+        found.push(one.parts(key));
+      }
+      return [changesOf(one), ...found];
+    };
+    const alone = await life(() => {});
+    expect(alone[0]).toEqual([`ejected ${pods[1]}:8080`, `returned ${pods[1]}:8080`]);
+    const beside = await life((one, turn) => {
+      for (let i = 0; i < 4; i += 1) {
+        const detection: Detection = i % 2 === 0 ? eject : { mode: 'observe', probes: false };
+        if ((turn + i) % 3 === 0) one.say(`s${i}`, [...pods, '10.9.0.1'], detection, 'hostile');
+        if ((turn + i) % 7 === 5) one.forget(`hostile/s${i}`);
+      }
+    });
+    expect(beside).toEqual(alone);
+  });
+
+  it('makes the node open no more than eight connections a second to one of them', async () => {
+    const one = world();
+    for (let i = 0; i < 500; i += 1) one.say(`hostile-${i}`, pods.slice(0, 1), probing, 'hostile');
+    await one.clock.pass(10_000);
+    expect(one.probed.length).toBeGreaterThanOrEqual(10);
+    expect(one.probed.length).toBeLessThanOrEqual(80);
+  });
+});
+
+describe('a tenant with as many failing endpoints as it can have', () => {
+  /** Half of its endpoints are dead, and clients try all of them. */
+  function crowd(one: World, detection: Detection): () => Promise<void> {
+    const all = ips(limits.namespace);
+    const dead = all.filter((_, i) => i % 2 === 0);
+    for (const ip of dead) one.deaf.add(ip);
+    for (let i = 0; i < all.length; i += 2) {
+      one.say(`hostile-${i}`, all.slice(i, i + 2), detection, 'hostile');
+    }
+    return async () => {
+      for (const ip of dead) one.add('attempts', ip);
+      await one.traffic(pods, 1);
+    };
+  }
+  const victims = ['192.168.0.1', '192.168.0.2', '192.168.0.3'];
+
+  it('delays neither probes that another one asks for, nor the return of its endpoints', async () => {
+    const one = world();
+    const turn = crowd(one, probing);
+    one.say('victim', victims, probing);
+    const turns = async (count: number): Promise<void> => {
+      for (let i = 0; i < count; i += 1) {
+        const living = victims.filter((ip) => !one.deaf.has(ip));
+        for (const ip of victims) one.add('attempts', ip, 2);
+        for (const ip of living) one.add('answers', ip, 2);
+        await turn();
+      }
+    };
+    await turns(40);
+    const probed = one.probed.filter((ip) => ip === victims[1]).length;
+    expect(probed).toBeGreaterThanOrEqual(8);
+    one.deaf.add(victims[0]!);
+    await turns(16);
+    one.deaf.delete(victims[0]!);
+    await turns(24);
+    const at = `${victims[0]}:8080`;
+    expect(changesOf(one)).toEqual([`ejected ${at}`, `returned ${at}`]);
+  });
+
+  it('has its own ports probed in turn, all of them', async () => {
+    const one = world();
+    const turn = crowd(one, { mode: 'observe', probes: true });
+    for (let i = 0; i < 100; i += 1) await turn();
+    expect(new Set(one.probed).size).toBe(limits.namespace);
+    expect(one.probed.length).toBeLessThanOrEqual(101 * probeLimits.turn);
+  });
+});
+
+it('however many tenants name the same endpoints, a bounded number is followed', async () => {
+  const one = world();
+  const all = ips(limits.port);
+  for (let i = 0; i < 10; i += 1) {
+    for (const name of ['a', 'b']) one.say(name, all, eject, `tenant-${i}`);
+  }
+  await one.clock.pass(500);
+  const { endpoints, leftOut } = one.detection.totals;
+  expect(endpoints).toBe(limits.all);
+  expect(leftOut).toBe(20 * all.length - limits.all);
+});
+
+it('all endpoints of a port with more than can be probed in a second have their turn', async () => {
+  const one = world();
+  one.say('web', ips(900), { mode: 'observe', probes: true });
+  await one.clock.pass(15_000);
+  expect(new Set(one.probed).size).toBe(900);
+});
