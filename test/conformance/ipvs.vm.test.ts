@@ -265,14 +265,8 @@ test('an IPv4 destination is refused while lo is down, and the message names its
   });
 });
 
-/**
- * Why session affinity is not by firewall mark, which would be one memory for all addresses of a
- * Service port: `ip_vs_sched_persist` maps ports only where the port is the virtual service's.
- */
-test.each([
-  ['', 'port of the real server'],
-  [' -p 300', 'port of the client'],
-])('a virtual service by mark%s leads to the %s', async (persistence, reached) => {
+/** Which server a connection to 10.96.0.10:80 with this mark reaches. */
+async function reachedByMark(mark: number, virtualServices: string): Promise<string> {
   const { kernel, namespace } = await createIpvs();
   await applied(kernel, addAddresses('lo', '10.96.0.10', '10.244.0.1'));
   await namespace.run(
@@ -281,15 +275,11 @@ test.each([
     `table ip marks {
        chain output {
          type filter hook output priority -110
-         ip daddr 10.96.0.10 meta mark set 7
+         ip daddr 10.96.0.10 meta mark set ${mark}
        }
      }`,
   );
-  await namespace.run(
-    'ipvsadm',
-    ['-R'],
-    `-A -f 7 -s rr${persistence}\n-a -f 7 -r 10.244.0.1:8080 -m -w 1\n`,
-  );
+  await namespace.run('ipvsadm', ['-R'], virtualServices);
   const script = `
     const { createServer, connect } = require('node:net');
     const servers = [
@@ -300,5 +290,27 @@ test.each([
       const close = () => servers.forEach((each) => each.close());
       connect(80, '10.96.0.10').on('close', close).pipe(process.stdout);
     }));`;
-  expect(await namespace.run(process.execPath, ['-e', script])).toBe(reached);
+  return namespace.run(process.execPath, ['-e', script]);
+}
+
+/**
+ * Why session affinity is not by firewall mark, which would be one memory for all addresses of a
+ * Service port: `ip_vs_sched_persist` maps ports only where the port is the virtual service's.
+ */
+test.each([
+  ['', 'port of the real server'],
+  [' -p 300', 'port of the client'],
+])('a virtual service by mark%s leads to the %s', async (persistence, reached) => {
+  const byMark = `-A -f 7 -s rr${persistence}\n-a -f 7 -r 10.244.0.1:8080 -m -w 1\n`;
+  expect(await reachedByMark(7, byMark)).toBe(reached);
+});
+
+/** Why inside clients are not led by firewall mark: `__ip_vs_svc_fwm_find` compares all bits. */
+test.each([
+  ['comes before one by address', 7, 'port of the real server'],
+  ['is not found where the packet has another bit of a mark, too', 0x4007, 'port of the client'],
+])('a virtual service by mark %s', async (_, mark, reached) => {
+  const byMark = '-A -f 7 -s rr\n-a -f 7 -r 10.244.0.1:8080 -m -w 1\n';
+  const byAddress = '-A -t 10.96.0.10:80 -s rr\n-a -t 10.96.0.10:80 -r 10.244.0.1:80 -m -w 1\n';
+  expect(await reachedByMark(mark, byMark + byAddress)).toBe(reached);
 });
