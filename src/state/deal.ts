@@ -2,7 +2,6 @@
  * The deal of a Service port: how its connections are shared out among the endpoints of a pool. An
  * endpoint has a number of slots, and every data path draws slots. Pure.
  */
-import { EndpointFinder } from '../net/endpoint-finder.ts';
 import type { EndpointKey, EndpointList } from '../net/endpoint-list.ts';
 import { mostEjected } from './detection.ts';
 import { hashTableInSteps } from './hash-table.ts';
@@ -128,15 +127,14 @@ export function* dealInSteps(
     leftOut: Set<EndpointKey>,
   ): Generator<undefined, EndpointList> {
     if (list.length < 2) return list;
-    const healthy = areIgnored ? undefined : healthIn(list, health, maxEjected);
+    const healthy = areIgnored ? undefined : yield* healthInSteps(list, health, maxEjected);
     const own = areIgnored
       ? yield* weightsInSteps(list, undefined, [])
       : yield* weightsInSteps(list, weights, [starting, healthy]);
-    noteLeftOut(list, own, healthy, leftOut);
+    yield* noteLeftOut(list, own, healthy, leftOut);
     if (isTable) return yield* hashTableInSteps(list, own, slotsMax);
-    const counts = starting === undefined && health === undefined ? slotCounts : steadyCounts;
-    const each = counts(own, slotsMax);
-    yield;
+    const isSteady = starting !== undefined || health !== undefined;
+    const each = yield* slotCountsInSteps(own, slotsMax, isSteady);
     return yield* spreadInSteps(list, each);
   };
   const [out, localOut] = [new Set<EndpointKey>(), new Set<EndpointKey>()];
@@ -150,14 +148,15 @@ export function* dealInSteps(
   return { asked, balance, because, cluster, local, leftOut };
 }
 
-function noteLeftOut(
+function* noteLeftOut(
   list: EndpointList,
   weights: readonly number[],
   parts: ReadonlyMap<EndpointKey, number> | undefined,
   leftOut: Set<EndpointKey>,
-): void {
+): Generator<undefined, void> {
   if (parts === undefined) return;
   for (let i = 0; i < list.length; i += 1) {
+    if (i % endpointsAStep === 0) yield;
     const key = list.key(i);
     if (weights[i] === 0 && parts.get(key) === 0) leftOut.add(key);
   }
@@ -225,13 +224,18 @@ function* weightsInSteps(
 }
 
 /** Of the endpoints without connections, only as many as may be: those that come first. */
-function healthIn(
+function* healthInSteps(
   list: EndpointList,
   health: ReadonlyMap<EndpointKey, number> | undefined,
   maxEjected: number,
-): ReadonlyMap<EndpointKey, number> | undefined {
+): Generator<undefined, ReadonlyMap<EndpointKey, number> | undefined> {
   if (health === undefined) return undefined;
-  const present = new EndpointFinder(list);
+  const present = new Set<EndpointKey>();
+  for (let i = 0; i < list.length; i += 1) {
+    if (i % endpointsAStep === 0) yield;
+    const key = list.key(i);
+    if (health.has(key)) present.add(key);
+  }
   let left = mostEjected(list.length, maxEjected);
   const parts = new Map<EndpointKey, number>();
   for (const [key, part] of health) {
@@ -255,23 +259,33 @@ const slotsAlways = 256;
  * one at least.
  */
 export function slotCounts(weights: readonly number[], slotsMax: number): number[] {
-  const positive = weights.filter((weight) => weight > 0);
-  const common = positive.reduce(greatestCommonDivisor);
-  const sum = positive.reduce((all, weight) => all + weight, 0);
-  const most = slotsFor(positive.length, slotsMax);
-  if (sum / common <= most) return weights.map((weight) => weight / common);
-  return apportion(weights, sum, most);
+  return finish(slotCountsInSteps(weights, slotsMax, false));
 }
 
 /**
- * As `slotCounts`, for weights that change soon. The number of slots does not depend on the weights,
- * so that a change moves slots from one endpoint to another, and does nothing else.
+ * Like `slotCounts`, in steps. `isSteady`: the weights change soon. Then the number of slots does
+ * not depend on them, unless all are equal, so that a change moves slots from one endpoint to
+ * another, and does nothing else.
  */
-function steadyCounts(weights: readonly number[], slotsMax: number): number[] {
-  const positive = weights.filter((weight) => weight > 0);
-  if (positive.every((weight) => weight === positive[0])) return slotCounts(weights, slotsMax);
-  const sum = positive.reduce((all, weight) => all + weight, 0);
-  return apportion(weights, sum, slotsFor(positive.length, slotsMax));
+function* slotCountsInSteps(
+  weights: readonly number[],
+  slotsMax: number,
+  isSteady: boolean,
+): Generator<undefined, number[]> {
+  let [common, sum, sharers, first, areEqual] = [0, 0, 0, 0, true];
+  for (let i = 0; i < weights.length; i += 1) {
+    if (i % endpointsAStep === 0) yield;
+    const weight = weights[i]!;
+    if (weight === 0) continue;
+    if (sharers === 0) first = weight;
+    areEqual &&= weight === first;
+    common = greatestCommonDivisor(weight, common);
+    sum += weight;
+    sharers += 1;
+  }
+  const most = slotsFor(sharers, slotsMax);
+  if (sum / common > most || (isSteady && !areEqual)) return yield* apportion(weights, sum, most);
+  return weights.map((weight) => weight / common);
 }
 
 /** The most slots of a pool; `sharers`: the number of endpoints that get connections. */
@@ -284,13 +298,22 @@ function greatestCommonDivisor(a: number, b: number): number {
 }
 
 /** Every endpoint with a weight has one slot; the largest remainders get the rest. */
-function apportion(weights: readonly number[], sum: number, slots: number): number[] {
-  const counts = weights.map((weight) =>
-    weight === 0 ? 0 : Math.max(1, Math.floor((weight * slots) / sum)),
-  );
-  let left = slots - counts.reduce((all, count) => all + count, 0);
-  const order = largestFirst(weights, (i) => (weights[i]! * slots) / sum - counts[i]!);
+function* apportion(
+  weights: readonly number[],
+  sum: number,
+  slots: number,
+): Generator<undefined, number[]> {
+  const counts: number[] = [];
+  let left = slots;
+  for (const weight of weights) {
+    if (counts.length % endpointsAStep === 0) yield;
+    const count = weight === 0 ? 0 : Math.max(1, Math.floor((weight * slots) / sum));
+    counts.push(count);
+    left -= count;
+  }
+  const order = yield* largestFirst(weights, (i) => (weights[i]! * slots) / sum - counts[i]!);
   for (let at = 0; left > 0; at = (at + 1) % order.length, left -= 1) counts[order[at]!]! += 1;
+  yield;
   // Small weights that were rounded up to one slot take it from those that have the most over.
   for (let at = order.length - 1; left < 0 && at >= 0; at -= 1) {
     const i = order[at]!;
@@ -305,13 +328,24 @@ function apportion(weights: readonly number[], sum: number, slots: number): numb
  * The indexes of those with a weight, by what they are owed, which is more than -1 slot and less
  * than one; the largest first. A sort of numbers needs no function.
  */
-function largestFirst(weights: readonly number[], owedTo: (index: number) => number): Uint32Array {
+function* largestFirst(
+  weights: readonly number[],
+  owedTo: (index: number) => number,
+): Generator<undefined, Uint32Array> {
   const scale = scaleFor(weights.length);
-  const order: number[] = [];
-  weights.forEach((weight, i) => {
-    if (weight > 0) order.push(Math.floor((2 - owedTo(i)) * 2 ** 32) * scale + i);
-  });
-  return Uint32Array.from(Float64Array.from(order).sort(), (place) => place % scale);
+  const places = new Float64Array(weights.length);
+  let count = 0;
+  for (let i = 0; i < weights.length; i += 1) {
+    if (i % endpointsAStep === 0) yield;
+    if (weights[i]! === 0) continue;
+    places[count] = Math.floor((2 - owedTo(i)) * 2 ** 32) * scale + i;
+    count += 1;
+  }
+  const sorted = places.subarray(0, count).sort();
+  yield;
+  const order = new Uint32Array(count);
+  for (let at = 0; at < count; at += 1) order[at] = sorted[at]! % scale;
+  return order;
 }
 
 function scaleFor(length: number): number {
@@ -329,16 +363,19 @@ function* spreadInSteps(
 ): Generator<undefined, EndpointList> {
   if (counts.every((count) => count === 1)) return list;
   const total = counts.reduce((sum, count) => sum + count, 0);
+  yield;
   // Two fractions k/c differ by more than 2^-34, and a sort of numbers needs no function.
   const scale = scaleFor(counts.length);
   const order = new Float64Array(total);
   let filled = 0;
-  counts.forEach((count, index) => {
+  for (let index = 0; index < counts.length; index += 1) {
+    if (index % endpointsAStep === 0) yield;
+    const count = counts[index]!;
     for (let k = 0; k < count; k += 1) {
       order[filled] = Math.floor(((k + 0.5) / count) * 2 ** 34) * scale + index;
       filled += 1;
     }
-  });
+  }
   yield;
   order.sort();
   return yield* pickedInSteps(list, total, (slot) => order[slot]! % scale);
