@@ -1,7 +1,7 @@
 /**
  * What does a Service cost that asks for as much as it can, and how long does another one wait for
- * it? It measures reading, resolving and claiming, without a kernel. Each object is compared with
- * one of a quarter of its size.
+ * it? It measures reading, resolving, claiming and failure detection, without a kernel. Each object
+ * is compared with one of a quarter of its size.
  */
 import { Admission } from '../src/connect-time/maps/admission.ts';
 import { ConnectTimeBackend, type ConnectTimeTypes } from '../src/connect-time/maps/backend.ts';
@@ -24,6 +24,7 @@ import { Refresher } from '../src/sync/refresher.ts';
 import { SlowStarts } from '../src/sync/slow-starts.ts';
 import { systemClock } from '../src/time/clock.ts';
 import { noPause, Pacer } from '../src/time/pacer.ts';
+import { ejections } from './lib/ejections.ts';
 import { number, table } from './lib/stats.ts';
 
 /** The limits that flags have by default. */
@@ -48,7 +49,7 @@ export async function hostile(): Promise<string> {
     row('1,000 Services claim the same 20 frontends', 1000, contending),
   ]);
   const others = [await overtaken(), await hashed(), await replaced()];
-  return [growth, bounded(), ...others, await moved()].join('\n\n');
+  return [growth, bounded(), ...others, await ejections(), await moved()].join('\n\n');
 }
 
 function row(name: string, size: number, make: (size: number) => () => unknown): string[] {

@@ -1,7 +1,7 @@
 /**
  * What one Service port knows of the answers of one of its endpoints: from packets that the kernel
- * has counted, and from probes that this port has asked for. Ports share nothing but what the kernel
- * counts, so that no Service can have the endpoints of another one left out, or kept. Pure.
+ * has counted, and from probes that this port has asked for. Ports share nothing but what the
+ * kernel counts, so that no Service can have the endpoints of another one left out, or kept. Pure.
  */
 import type { Counts } from './table.ts';
 

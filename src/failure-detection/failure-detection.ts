@@ -20,6 +20,7 @@ import type {
 import type { ClusterState } from '../state/store.ts';
 import { type Forwarding, forwardingKey, type Service } from '../state/types.ts';
 import type { Clock } from '../time/clock.ts';
+import { Pacer } from '../time/pacer.ts';
 import { noCounts } from './evidence.ts';
 import { tableName, tableText } from './layout.ts';
 import type { Change } from './pool.ts';
@@ -68,6 +69,8 @@ const restMostMs = 1000;
 /** Regular probes go to an endpoint once in this number of turns, which is once a second. */
 const probeTurns = 4;
 const growthDefaultMs = 10_000;
+/** The work of a look rests after this time, so that others have the event loop. */
+const sliceMs = 2;
 
 const families = ['IPv4', 'IPv6'] as const satisfies readonly Family[];
 
@@ -92,11 +95,13 @@ export class FailureDetection implements EndpointHealth, DetectionView {
   #turn: Promise<void> | undefined;
   #isClosed = false;
   #turns = 0;
+  readonly #pacer: Pacer;
   readonly #changes = { ejected: 0, returned: 0 };
 
   constructor(options: FailureDetectionOptions) {
     this.#options = options;
     const { clock, connect, interfaces, kernel, state } = options;
+    this.#pacer = new Pacer(clock, sliceMs);
     this.#tables = {
       IPv4: new CountingTable(kernel, 'IPv4'),
       IPv6: new CountingTable(kernel, 'IPv6'),
@@ -268,7 +273,7 @@ export class FailureDetection implements EndpointHealth, DetectionView {
       this.#lacks((error as Error).message);
     }
     if (this.#ports.size === 0) return this.#mayBeThere ? restFactor * tickMs : undefined;
-    this.#judge();
+    await this.#judge();
     this.#probe();
     const restMs = Math.min(restMostMs, restFactor * (clock.now() - beganMs));
     return Math.max(tickMs, restMs);
@@ -291,7 +296,7 @@ export class FailureDetection implements EndpointHealth, DetectionView {
       const isMade = (await table.follow(new Set(followed.keys()))) === 'made';
       if (isMade) this.#restart(family);
       const beganMs = clock.now();
-      const counts = await table.read();
+      const counts = await table.read(this.#pacer.pause);
       const endedMs = clock.now();
       for (const port of this.#ports.all) {
         if (port.family !== family) continue;
@@ -301,6 +306,7 @@ export class FailureDetection implements EndpointHealth, DetectionView {
           followed.counts = counted;
           evidence.note(counted, followed.probes, beganMs, endedMs);
         }
+        await this.#pacer.pause();
       }
     }
     this.#mayBeThere = false;
@@ -316,7 +322,7 @@ export class FailureDetection implements EndpointHealth, DetectionView {
     }
   }
 
-  #judge(): void {
+  async #judge(): Promise<void> {
     const { clock, dealt, noticed } = this.#options;
     const nowMs = clock.now();
     for (const port of this.#ports.all) {
@@ -332,6 +338,7 @@ export class FailureDetection implements EndpointHealth, DetectionView {
       port.seen = { parts, silent };
       if (parts !== seen.parts) dealt(service);
       if (silent !== seen.silent) noticed(service);
+      await this.#pacer.pause();
     }
   }
 
@@ -343,8 +350,8 @@ export class FailureDetection implements EndpointHealth, DetectionView {
   }
 
   /**
-   * All namespaces take turns, and another one begins each time; within a namespace all ports do, and
-   * those begin that have waited for the longest.
+   * All namespaces take turns, and another one begins each time; within a namespace all ports do,
+   * and those begin that have waited for the longest.
    */
   #probe(): void {
     const nowMs = this.#options.clock.now();

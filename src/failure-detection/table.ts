@@ -14,6 +14,7 @@ import { nftOps, type Reply, type Request } from '../kernel/ops.ts';
 import { RecordWriter } from '../kernel/records.ts';
 import { binary, bytesOf } from '../modes/elements.ts';
 import type { Family } from '../net/address.ts';
+import type { Pause } from '../time/pacer.ts';
 import {
   type Counted,
   chainsOf,
@@ -23,6 +24,9 @@ import {
   tableName,
   tableText,
 } from './layout.ts';
+
+/** The number of elements that are read in one step. */
+const elementsAStep = 256;
 
 type ReplyOf<Kind extends Reply['kind']> = Extract<Reply, { kind: Kind }>;
 type Writer = RecordWriter<typeof nftOps>;
@@ -78,7 +82,7 @@ export class CountingTable {
   }
 
   /** What was counted, by key. Elements that the kernel left out of an answer are missing. */
-  async read(): Promise<ReadonlyMap<string, Counts>> {
+  async read(pause: Pause): Promise<ReadonlyMap<string, Counts>> {
     const found = new Map<string, Record<Counted, number>>();
     for (const count of counts) {
       const definition = setsOf(this.family)[count];
@@ -90,7 +94,8 @@ export class CountingTable {
         if (record.kind !== 'elements') continue;
         const { entries } = record;
         const view = new DataView(entries.buffer, entries.byteOffset, entries.byteLength);
-        for (let at = 0; at < entries.length; at += keyLength + 8) {
+        for (let at = 0, done = 0; at < entries.length; at += keyLength + 8, done += 1) {
+          if (done % elementsAStep === 0) await pause();
           const key = binary(entries.subarray(at, at + keyLength));
           let counted = found.get(key);
           if (counted === undefined) {
