@@ -71,6 +71,8 @@ export class Applier {
   readonly #planner: Planner;
   #planned = new Map<string, Change>();
   #flight: Flight | undefined;
+  /** The batch in flight was refused, and `#landed` has not said so yet. */
+  #isRefused = false;
   readonly #largestBytes: number;
   /** Largest batches: because of failures, and because of the time that earlier batches took. */
   #bytesMax: number;
@@ -120,7 +122,7 @@ export class Applier {
 
   /**
    * Calls `plan` for each key, in slices, and applies what it plans in batches. Resolves when all
-   * is in force, or with the first failure.
+   * is in force, or with the first failure. It plans nothing upon a batch that was refused.
    */
   async drain(
     keys: Iterable<string>,
@@ -139,7 +141,7 @@ export class Applier {
         if (failure !== undefined) return failure;
       }
       if (pacer.due) await pacer.rest();
-      if (this.#stopping) return this.#landed();
+      if (this.#stopping || this.#isRefused) return this.#landed();
     }
     return this.finish(purpose);
   }
@@ -173,6 +175,7 @@ export class Applier {
   async #landed(): Promise<Failure | undefined> {
     const failure = await this.#flight?.outcome;
     this.#flight = undefined;
+    this.#isRefused = false;
     if (failure === undefined) return undefined;
     const lost = new Map([...failure.lost, ...this.#planned]);
     this.#planned = new Map();
@@ -215,6 +218,7 @@ export class Applier {
     );
     if (result.kind === 'failed') {
       batch.refused();
+      this.#isRefused = true;
       return this.#refused(batch, changes, result);
     }
     batch.committed(result);

@@ -244,6 +244,7 @@ export class ToyPlanner implements Planner {
   #observation: ToyObservation | undefined;
   #batches = 0;
   #isInFlight = false;
+  #isRefused = false;
 
   constructor(kernel: ToyKernel, environment: Environment) {
     this.#toy = kernel;
@@ -261,6 +262,7 @@ export class ToyPlanner implements Planner {
   }
 
   change(previous: Forwarding | undefined, next: Forwarding | undefined): void {
+    if (this.#isRefused) throw new Error('change planned upon a refused batch');
     const key = forwardingKey((previous ?? next)!.servicePort);
     this.#observation?.touched.add(key);
     if (next?.healthCheckNodePort === 666) throw new RangeError('a port of the beast');
@@ -284,6 +286,7 @@ export class ToyPlanner implements Planner {
   }
 
   take(): Batch | undefined {
+    if (this.#isInFlight || this.#isRefused) throw new Error('the batch before is not settled');
     if (this.#ops.some(({ is }) => is?.includes(unwritable))) throw new RangeError('no such port');
     const ops = this.#ops;
     this.#ops = [];
@@ -318,6 +321,7 @@ export class ToyPlanner implements Planner {
     const { environment } = this;
     const refused = (): void => {
       this.#isInFlight = false;
+      this.#isRefused = true;
     };
     const committed = (): void => {
       this.#isInFlight = false;
@@ -327,6 +331,7 @@ export class ToyPlanner implements Planner {
   }
 
   async resume(): Promise<void> {
+    this.#isRefused = false;
     this.#ops = [];
     this.#bytes = 0;
     this.environment = this.#environmentInForce;

@@ -110,6 +110,25 @@ describe('a Service that the kernel refuses', () => {
     await world.stop();
   });
 
+  it('is the only one in quarantine when others are planned as the refusal arrives', async () => {
+    // A slice is one Service here, so that batches land between two of them.
+    const world = new World({ batchBytesMax: 300, sliceMs: 0 });
+    const settled = async (): Promise<void> => {
+      for (let i = 0; i < 10; i += 1) await quiet();
+    };
+    world.addServices(0, 20);
+    await world.start();
+    await settled();
+    world.kernel.refuse = refuseService('web-1');
+    for (let i = 0; i < 20; i += 1) world.setEndpoints(`web-${i}`, `10.244.9.${i}`);
+    await settled();
+    expect([...world.sync.quarantined].map(({ key }) => key)).toEqual([port('web-1')]);
+    expect(world.kinds('failed')).toMatchObject([{ failures: [{ code: 'EINVAL' }] }]);
+    const behind = Object.entries(world.wanted).filter(([key, is]) => world.forwarded[key] !== is);
+    expect(behind.map(([key]) => key)).toEqual([port('web-1')]);
+    await world.stop();
+  });
+
   it('is retried with growing, bounded delays', async () => {
     const world = new World();
     world.kernel.refuse = refuseService('web-0');
