@@ -224,8 +224,10 @@ export class FamilySync {
   /** Hooks what was staged. What comes later is a normal change: waiting for it might never end. */
   async #hook(): Promise<void> {
     for (let i = 0; this.#recovery.dueAtMs === undefined && i < stagedSyncsMax; i += 1) {
-      await this.#sync();
-      if (!this.#changes.isCut || this.#isStopping) break;
+      const failure = await this.#sync();
+      // What a refused batch has lost is planned again, without what the kernel refuses.
+      const isDone = failure === undefined && !this.#changes.isCut;
+      if (isDone || this.#isStopping) break;
     }
     while (this.#recovery.dueAtMs !== undefined && !this.#isStopping) await this.#step();
     if (this.#isStopping) return;
@@ -251,7 +253,7 @@ export class FamilySync {
     const housekeepingMs = this.#housekeeping.nextMs();
     const auditMs = this.#audit.nextMs();
     if (this.#housekeeping.starved) return this.#keepHouse();
-    if (isDue(syncMs, now)) return this.#sync();
+    if (isDue(syncMs, now)) return void (await this.#sync());
     if (isDue(housekeepingMs, now)) return this.#keepHouse();
     if (isDue(auditMs, now)) return this.#auditStep();
     const times = [syncMs, housekeepingMs, auditMs, this.#quarantine.nextMs()];
@@ -270,14 +272,15 @@ export class FamilySync {
     if (failure !== undefined) await this.#failed(failure, 'audit');
   }
 
-  /** The normal sync: what changed, and nothing else. */
-  async #sync(): Promise<void> {
+  /** The normal sync: what changed, and nothing else. Resolves to the failure that ended it. */
+  async #sync(): Promise<Failure | undefined> {
     const startedMs = this.#begin();
     await this.#options.planner.changeEnvironment(this.#environment, this.#pause());
     const { due, plan } = this.#changes;
     const failure = await this.#applier.drain(due(), plan, 'changes');
     if (this.#handover.takeYielded()) this.#audit.suspect();
     await this.#finished('changes', startedMs, failure);
+    return failure;
   }
 
   /**

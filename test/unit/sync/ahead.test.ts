@@ -1,5 +1,6 @@
 /** What a start does while the lists still stream in. */
 import { describe, expect, it } from 'vitest';
+import type { ApplyResult } from '../../../src/kernel/kernel.ts';
 import { NFPROTO } from '../../../src/kernel/nft/constants.ts';
 import { FakeKernel } from '../../fake/kernel.ts';
 import { quiet } from './double.ts';
@@ -34,6 +35,17 @@ function endpoints(kernel: FakeKernel): number {
 function isHooked(kernel: FakeKernel): boolean {
   const { chains } = kernel.table(NFPROTO.IPv4, 'fairlead')!;
   return [...chains.values()].some(({ base }) => base !== undefined);
+}
+
+/** Notes how many endpoints it has when packets begin to meet the table. */
+class NotingKernel extends FakeKernel {
+  endpointsAtHook: number | undefined;
+
+  override applyNow(ops: Uint8Array): ApplyResult {
+    const result = super.applyNow(ops);
+    if (isHooked(this)) this.endpointsAtHook ??= endpoints(this);
+    return result;
+  }
 }
 
 /** Where a client of `web-NUMBER` ends up. */
@@ -130,6 +142,18 @@ describe('the sync during the first lists', () => {
     expect(endpoints(kernel)).toBe(10 + spared);
     expect(connect(kernel, 3)).toBe('10.244.0.3:8080');
     await second.stop();
+  });
+
+  it('adds the hooks when all is there but the Service that the kernel refuses', async () => {
+    const kernel = new NotingKernel();
+    const world = await streaming(kernel);
+    const forKey = '10.96.0.20 . tcp . 80';
+    kernel.failNext({ code: 'EINVAL', forKey, times: Number.POSITIVE_INFINITY });
+    world.synced();
+    await world.clock.pass(0);
+    expect(world.kinds('quarantined')).toHaveLength(1);
+    expect(kernel.endpointsAtHook).toBe(9 + spared);
+    await world.stop();
   });
 
   it('adds the hooks later if the kernel refuses at first', async () => {
