@@ -13,7 +13,7 @@ import type { Conntrack } from '../kernel/conntrack.ts';
 import type { Kernel } from '../kernel/kernel.ts';
 import type { Environment, ModeConfig, Planner, ProxyMode } from '../modes/mode.ts';
 import type { LocalhostListeners } from '../modes/sockets/localhost.ts';
-import { type Address, type Family, isLoopback } from '../net/address.ts';
+import { type Address, type Family, families, isLoopback } from '../net/address.ts';
 import type { EndpointHealth } from '../state/detection.ts';
 import { FrontendOwners, type ReadonlyOwners } from '../state/frontend-owners.ts';
 import type { ResolveContext } from '../state/resolve.ts';
@@ -110,7 +110,7 @@ export class Engine {
       starting: (family, forwarding) => this.#slowStarts.starting(family, forwarding),
       health: options.health,
     });
-    for (const family of ['IPv4', 'IPv6'] as const) {
+    for (const family of families) {
       options.localhost?.begin(family, settings.localhost.includes(family));
     }
     const made = settings.families.map((config) => this.#makeFamily(config));

@@ -6,7 +6,7 @@ import { checkConfig } from '../host/checks.ts';
 import { isConntrackLiberal } from '../host/conntrack.ts';
 import { hostFiles } from '../host/files.ts';
 import { findInstance, formatHolder } from '../host/instance-lock.ts';
-import { ipv6Available } from '../host/interfaces.ts';
+import { availableFamilies } from '../host/interfaces.ts';
 import { ipvsSettings } from '../host/mode-config.ts';
 import { nodeIPs } from '../host/node-ips.ts';
 import { dryRunOf } from '../kernel/dry-run.ts';
@@ -75,7 +75,7 @@ async function plan(
   cluster: ShadowCluster,
 ): Promise<string[]> {
   const host = hostFiles();
-  const families: Family[] = ipv6Available(host) ? ['IPv4', 'IPv6'] : ['IPv4'];
+  const families = availableFamilies(host);
   const { node } = cluster.state;
   const { primary } = nodeIPs(node, config.bindAddress);
   const lines = checkConfig(config, { families, primary, node }).map((text) => `Warning: ${text}`);

@@ -5,7 +5,7 @@ import type { Config } from '../config/config.ts';
 import { fairleadVersion } from '../config/version.ts';
 import { connectTimePaths } from '../host/cgroup.ts';
 import { hostFiles } from '../host/files.ts';
-import { interfaceAddresses, ipv6Available, MachineAddresses } from '../host/interfaces.ts';
+import { availableFamilies, interfaceAddresses, MachineAddresses } from '../host/interfaces.ts';
 import { ipvsSettings } from '../host/mode-config.ts';
 import { nodeName } from '../host/node-name.ts';
 import { openFilesMax } from '../host/process.ts';
@@ -100,7 +100,7 @@ async function makeApp(config: Config, log: Logger, lines: LogDestination): Prom
     ...clusterSource(config.source, name, (exchange) => app.metrics.requested(exchange)),
     interfaces: addresses.read,
     followInterfaces: addresses.follow,
-    families: ipv6Available(host) ? ['IPv4', 'IPv6'] : ['IPv4'],
+    families: availableFamilies(host),
     host,
     connectTime: connectTimePaths(host),
     ownsLoopback: true,

@@ -2,7 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseDuration, toMs } from '../config/duration.ts';
 import { hostFiles } from '../host/files.ts';
-import { ipv6Available } from '../host/interfaces.ts';
+import { availableFamilies } from '../host/interfaces.ts';
 import type { Kernel } from '../kernel/kernel.ts';
 import { openKernel } from '../kernel/native-kernel.ts';
 import type { Family } from '../net/address.ts';
@@ -48,7 +48,7 @@ async function shadow(given: Given, io: Io, options: ShadowOptions): Promise<num
   process.once('SIGTERM', () => ending.abort());
   const { cluster, close } = await openCluster(config, { name: 'nftables' });
   const kernel = openKernel();
-  const families: Family[] = ipv6Available(hostFiles()) ? ['IPv4', 'IPv6'] : ['IPv4'];
+  const families = availableFamilies(hostFiles());
   const run = { kernel, cluster, families, settleMs: options.settleMs, signal: ending.signal };
   const reader = options.isWatching ? new Reader(io.stdout, realClock, surroundings()) : undefined;
   reader?.signal.addEventListener('abort', () => ending.abort());

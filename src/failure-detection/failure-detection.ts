@@ -6,7 +6,7 @@
  */
 import type { Kernel } from '../kernel/kernel.ts';
 import { NFPROTO } from '../kernel/nft/constants.ts';
-import type { Address, Family } from '../net/address.ts';
+import { type Address, type Family, families } from '../net/address.ts';
 import type { EndpointKey } from '../net/endpoint-list.ts';
 import type {
   DetectionState,
@@ -71,8 +71,6 @@ const probeTurns = 4;
 const growthDefaultMs = 10_000;
 /** The work of a look rests after this time, so that others have the event loop. */
 const sliceMs = 2;
-
-const families = ['IPv4', 'IPv6'] as const satisfies readonly Family[];
 
 export class FailureDetection implements EndpointHealth, DetectionView {
   readonly #options: FailureDetectionOptions;

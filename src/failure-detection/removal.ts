@@ -1,9 +1,8 @@
 /** Finds and removes the tables of failure detection, which ends the counting. */
 import type { Kernel } from '../kernel/kernel.ts';
+import { families } from '../net/address.ts';
 import { tableText } from './layout.ts';
 import { CountingTable } from './table.ts';
-
-const families = ['IPv4', 'IPv6'] as const;
 
 /** Our tables, as they are listed: `ip fairlead-failure-detection`. */
 export async function tablesThere(kernel: Kernel): Promise<readonly string[]> {

@@ -2,7 +2,7 @@
 import { networkInterfaces } from 'node:os';
 import type { AddressWatch } from '../kernel/addon.ts';
 import { availableModes } from '../modes/index.ts';
-import { type Address, parseAddress } from '../net/address.ts';
+import { type Address, type Family, families, parseAddress } from '../net/address.ts';
 import type { HostFiles } from './files.ts';
 import { isLinkLocalV6 } from './node-ips.ts';
 
@@ -127,8 +127,12 @@ export class MachineAddresses {
   };
 }
 
-/** Behaviour document 3.5. */
-export function ipv6Available(files: HostFiles): boolean {
+/** The families that this machine can do (behaviour document 3.5). */
+export function availableFamilies(files: HostFiles): readonly Family[] {
+  return isIPv6Available(files) ? families : ['IPv4'];
+}
+
+function isIPv6Available(files: HostFiles): boolean {
   if (files.read('/proc/net/if_inet6') === undefined) return false;
   // If the setting does not exist, `if_inet6` decides.
   return files.read('/proc/sys/net/ipv6/conf/all/disable_ipv6') !== '1';

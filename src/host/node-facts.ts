@@ -1,7 +1,7 @@
 /** What Services depend on of this node: its zone, its addresses, and where node ports are open. */
 import { type Config, frontendEndpointDefaults } from '../config/config.ts';
 import type { Environment, ModeFacts } from '../modes/mode.ts';
-import { type Address, type Family, formatAddress, isLoopback } from '../net/address.ts';
+import { type Address, type Family, families, formatAddress, isLoopback } from '../net/address.ts';
 import { difference, keysOf, type NodeSockets, noSockets } from '../state/node-sockets.ts';
 import type { ResolveContext } from '../state/resolve.ts';
 import type { ClusterState } from '../state/store.ts';
@@ -156,7 +156,7 @@ export class NodeFacts {
   #sockets(): NodeSockets {
     const { settings } = this.#options;
     const own = this.#interfaces.filter((address) => !isLoopback(address));
-    const nodePorts = (['IPv4', 'IPv6'] as const).flatMap((family) => {
+    const nodePorts = families.flatMap((family) => {
       const asked = nodePortAddresses(settings.nodePortAddresses, family, this.#ips, () => own);
       return asked === 'all' ? own.filter((address) => address.family === family) : asked;
     });

@@ -1,4 +1,5 @@
-export type Family = 'IPv4' | 'IPv6';
+export const families = ['IPv4', 'IPv6'] as const;
+export type Family = (typeof families)[number];
 
 /** Bytes of an address of each family. */
 export const addressBytes = { IPv4: 4, IPv6: 16 } as const satisfies Record<Family, number>;

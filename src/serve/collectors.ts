@@ -22,7 +22,7 @@ import { protocolOf } from '../kernel/nft/constants.ts';
 import type { Reply } from '../kernel/ops.ts';
 import type { AffinityFill, ModeFacts, ModeName } from '../modes/mode.ts';
 import { bounds, type Descriptors } from '../modes/sockets/descriptors.ts';
-import { type Family, formatEndpoint } from '../net/address.ts';
+import { type Family, families, formatEndpoint } from '../net/address.ts';
 import type { Condition, ServerVersion } from '../source/source.ts';
 import { type Resource, resources } from '../state/change.ts';
 import type { Whom } from '../state/frontends-by-service.ts';
@@ -262,8 +262,6 @@ export function namedCounterMetric(
     return found === undefined ? [] : [[{}, found.packets]];
   });
 }
-
-const families = ['IPv4', 'IPv6'] as const satisfies readonly Family[];
 
 /** Maps that are at least this full have their own series: few contain half of 65,535 clients. */
 const shareMin = 0.5;

@@ -1,5 +1,5 @@
 /** Keys of frontends: within one family and protocol, and across all. */
-import type { Family } from '../net/address.ts';
+import { type Family, families } from '../net/address.ts';
 import type { EndpointKey } from '../net/endpoint-list.ts';
 import type { Protocol } from '../net/protocol.ts';
 import type { Frontend } from './types.ts';
@@ -63,7 +63,5 @@ export function nodePortClaim(family: Family, protocol: Protocol, port: number):
 /** Node ports of a health-check node port, which answers in both families; empty if it is 0. */
 export function nodePortsOf(healthCheckNodePort: number): readonly NodePortKey[] {
   if (healthCheckNodePort === 0) return [];
-  return (['IPv4', 'IPv6'] as const).map((family) =>
-    nodePortClaim(family, 'TCP', healthCheckNodePort),
-  );
+  return families.map((family) => nodePortClaim(family, 'TCP', healthCheckNodePort));
 }

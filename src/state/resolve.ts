@@ -9,6 +9,7 @@ import {
   cidrContains,
   cidrKey,
   type Family,
+  families,
 } from '../net/address.ts';
 import type { EndpointList } from '../net/endpoint-list.ts';
 import {
@@ -72,8 +73,6 @@ export interface Seen {
   readonly candidates: Candidates;
   readonly forwarding: Forwarding;
 }
-
-const families = ['IPv4', 'IPv6'] as const satisfies readonly Family[];
 
 /**
  * One Forwarding for each port of the Service in each family in which it has a ClusterIP: IPv4

@@ -5,7 +5,9 @@
 import { KernelError } from '../kernel/errors.ts';
 import type { Kernel } from '../kernel/kernel.ts';
 import { NFPROTO } from '../kernel/nft/constants.ts';
+import { familyWord } from '../kernel/nft/words.ts';
 import { availableModes } from '../modes/index.ts';
+import { families } from '../net/address.ts';
 
 export interface ForeignTable {
   /** In nft's words: `ip fairlead`. */
@@ -19,22 +21,17 @@ const ours: ReadonlyMap<string, string> = new Map(
   availableModes().flatMap(({ table }) => (table ? [[table.name, table.comment]] : [])),
 );
 
-const families = [
-  { family: NFPROTO.IPv4, word: 'ip' },
-  { family: NFPROTO.IPv6, word: 'ip6' },
-] as const;
-
 /**
  * Changes nothing. Leaves out empty tables. Finds none where the kernel can't be read: others
  * report that.
  */
 export async function findForeignTables(kernel: Kernel): Promise<readonly ForeignTable[]> {
   const found: ForeignTable[] = [];
-  for (const { family, word } of families) {
+  for (const family of families.map((one) => NFPROTO[one])) {
     try {
       for (const name of await tablesOfOthers(kernel, family)) {
         const objects = await objectsIn(kernel, family, name);
-        if (objects.length > 0) found.push({ table: `${word} ${name}`, objects });
+        if (objects.length > 0) found.push({ table: `${familyWord(family)} ${name}`, objects });
       }
     } catch (error) {
       if (!(error instanceof KernelError)) throw error;

@@ -4,6 +4,7 @@
  */
 import type { Kernel } from '../kernel/kernel.ts';
 import { type LegacyTable, legacyTables } from '../kernel/xt/legacy.ts';
+import { families } from '../net/address.ts';
 
 /** The program that shows the tables of a family. */
 export const legacyPrograms = { IPv4: 'iptables-legacy', IPv6: 'ip6tables-legacy' } as const;
@@ -14,7 +15,7 @@ export const legacyPrograms = { IPv4: 'iptables-legacy', IPv6: 'ip6tables-legacy
  */
 export async function findLegacyTables(kernel: Kernel): Promise<string[]> {
   const found: string[] = [];
-  for (const family of ['IPv4', 'IPv6'] as const) {
+  for (const family of families) {
     for (const table of await legacyTables(kernel, family)) {
       const chains = countMade(table);
       if (table.rules + chains === 0) continue;

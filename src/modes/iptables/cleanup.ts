@@ -1,8 +1,10 @@
 /** What this mode has among the tables of iptables, and its removal (behaviour document 3.6). */
 import { KernelError } from '../../kernel/errors.ts';
 import type { Kernel } from '../../kernel/kernel.ts';
+import { NFPROTO } from '../../kernel/nft/constants.ts';
+import { familyWord } from '../../kernel/nft/words.ts';
 import { atOneGeneration } from '../../kernel/steady.ts';
-import type { Family } from '../../net/address.ts';
+import { type Family, families } from '../../net/address.ts';
 import { noPause } from '../../time/pacer.ts';
 import type { OwnedObject } from '../mode.ts';
 import { chainId, hairpinChain, isOurs } from './layout.ts';
@@ -11,18 +13,13 @@ import { type IptablesObservation, jumpTarget, observe } from './observation.ts'
 import { isOwnJump } from './repair.ts';
 import { Transaction } from './transaction.ts';
 
-const families = [
-  { family: 'IPv4', word: 'ip' },
-  { family: 'IPv6', word: 'ip6' },
-] as const;
-
 export async function owned(kernel: Kernel): Promise<OwnedObject[]> {
   const objects: OwnedObject[] = [];
-  for (const { family, word } of families) {
+  for (const family of families) {
     const found = await observeSteadily(kernel, family);
     if (!isMarked(found)) continue;
     objects.push({
-      object: `${ownChains(found).length} chains KUBE-* of family ${word}`,
+      object: `${ownChains(found).length} chains KUBE-* of family ${familyWord(NFPROTO[family])}`,
       because: `only Fairlead's iptables mode has ${hairpinChain} among them`,
     });
   }
@@ -31,7 +28,7 @@ export async function owned(kernel: Kernel): Promise<OwnedObject[]> {
 
 /** Chains that others refer to stay. So do chains that may be kube-proxy's. */
 export async function cleanup(kernel: Kernel): Promise<void> {
-  for (const { family } of families) await removeAll(kernel, family);
+  for (const family of families) await removeAll(kernel, family);
 }
 
 async function removeAll(kernel: Kernel, family: Family): Promise<void> {

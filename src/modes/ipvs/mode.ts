@@ -5,7 +5,7 @@ import { familyWord } from '../../kernel/nft/words.ts';
 import { kernelOps } from '../../kernel/ops.ts';
 import { RecordWriter } from '../../kernel/records.ts';
 import { atOneGeneration } from '../../kernel/steady.ts';
-import { formatAddress } from '../../net/address.ts';
+import { families, formatAddress } from '../../net/address.ts';
 import { noPause } from '../../time/pacer.ts';
 import type { OwnedObject, ProxyMode } from '../mode.ts';
 import { ModePlanner } from '../planner.ts';
@@ -174,7 +174,7 @@ async function retire(kernel: Kernel): Promise<number> {
  */
 async function findOurs(kernel: Kernel): Promise<IPVSObservation[]> {
   const found: IPVSObservation[] = [];
-  for (const family of ['IPv4', 'IPv6'] as const) {
+  for (const family of families) {
     const { records } = await kernel.dump({ kind: 'tablesDump', family: NFPROTO[family] });
     if (!records.some((one) => one.kind === 'table' && one.table === tableName)) continue;
     const read = () => observe(kernel, family, {}, noPause);

@@ -1,8 +1,10 @@
 import { KernelError } from '../../kernel/errors.ts';
-import type { Kernel } from '../../kernel/kernel.ts';
+import type { Kernel, TableName } from '../../kernel/kernel.ts';
 import { NFPROTO } from '../../kernel/nft/constants.ts';
+import { familyWord } from '../../kernel/nft/words.ts';
 import { nftOps } from '../../kernel/ops.ts';
 import { RecordWriter } from '../../kernel/records.ts';
+import { families } from '../../net/address.ts';
 import type { OwnedObject, ProxyMode } from '../mode.ts';
 import { ModePlanner } from '../planner.ts';
 import { readAffinityFill } from './affinity-fill.ts';
@@ -33,20 +35,15 @@ export const nftablesMode: ProxyMode = {
   cleanup,
 };
 
-const families = [
-  { family: NFPROTO.IPv4, word: 'ip' },
-  { family: NFPROTO.IPv6, word: 'ip6' },
-] as const;
-
 async function owned(kernel: Kernel): Promise<OwnedObject[]> {
   const found: OwnedObject[] = [];
-  for (const { family, word } of families) {
-    if (!(await hasTable(kernel, family))) continue;
-    const at = { family, table: tableName } as const;
+  for (const family of families) {
+    const at = { family: NFPROTO[family], table: tableName } as const;
+    if (!(await isThere(kernel, at))) continue;
     const chains = await kernel.dump({ kind: 'chainsDump', ...at });
     const sets = await kernel.dump({ kind: 'setsDump', ...at });
     found.push({
-      object: `table ${word} ${tableName}`,
+      object: `table ${familyWord(at.family)} ${tableName}`,
       because:
         `only Fairlead's nftables mode uses this name ` +
         `(${chains.records.length} chains, ${sets.records.length} sets and maps)`,
@@ -58,8 +55,9 @@ async function owned(kernel: Kernel): Promise<OwnedObject[]> {
 /** Deletes our tables of both families, in one transaction. */
 async function cleanup(kernel: Kernel): Promise<void> {
   const writer = new RecordWriter(nftOps);
-  for (const { family } of families) {
-    if (await hasTable(kernel, family)) writer.write('tableDelete', { family, table: tableName });
+  for (const family of families) {
+    const at = { family: NFPROTO[family], table: tableName };
+    if (await isThere(kernel, at)) writer.write('tableDelete', at);
   }
   if (writer.count === 0) return;
   const result = await kernel.apply(writer.finish());
@@ -73,7 +71,7 @@ async function cleanup(kernel: Kernel): Promise<void> {
   });
 }
 
-async function hasTable(kernel: Kernel, family: number): Promise<boolean> {
+async function isThere(kernel: Kernel, { family, table }: TableName): Promise<boolean> {
   const { records } = await kernel.dump({ kind: 'tablesDump', family });
-  return records.some((one) => one.kind === 'table' && one.table === tableName);
+  return records.some((one) => one.kind === 'table' && one.table === table);
 }

@@ -1,4 +1,5 @@
 import type { Kernel } from '../../kernel/kernel.ts';
+import { families } from '../../net/address.ts';
 import type { OwnedObject, ProxyMode } from '../mode.ts';
 import { ModePlanner } from '../planner.ts';
 import type { Descriptors } from '../sockets/descriptors.ts';
@@ -45,7 +46,7 @@ export function userspaceMode(descriptors?: Descriptors): ProxyMode {
 async function owned(kernel: Kernel): Promise<OwnedObject[]> {
   if (!(await hasLink(kernel))) return [];
   const counts = await Promise.all(
-    (['IPv4', 'IPv6'] as const).map(async (family) => (await addressesOf(kernel, family)).length),
+    families.map(async (family) => (await addressesOf(kernel, family)).length),
   );
   const addresses = counts.reduce((sum, count) => sum + count, 0);
   const because = `only Fairlead uses this name; it has ${addresses} addresses of Services`;

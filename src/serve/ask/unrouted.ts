@@ -4,7 +4,7 @@
  */
 import { type FindRoute, routeWords } from '../../host/reach.ts';
 import { type IsSuspect, parseRoute, type Routing, suspectsOf } from '../../host/routing.ts';
-import { addressBytes, type Family, formatAddress } from '../../net/address.ts';
+import { addressBytes, type Family, families, formatAddress } from '../../net/address.ts';
 import { endpointBytes } from '../../net/endpoint-list.ts';
 import type { Seen } from '../../state/resolve.ts';
 import type { ClusterState } from '../../state/store.ts';
@@ -38,8 +38,6 @@ const sliceMs = 0.25;
 const askedMax = 200;
 /** The most endpoints of a Service that are named. */
 const namedMax = 3;
-
-const families = ['IPv4', 'IPv6'] as const satisfies readonly Family[];
 
 export class UnroutedEndpoints {
   readonly #options: Options;

@@ -4,7 +4,7 @@
  * `problemsOf`.
  */
 import { type ProblemReason, reasonNames } from '../../ask/problem-reasons.ts';
-import type { Family } from '../../net/address.ts';
+import { families } from '../../net/address.ts';
 import { objectKey } from '../../state/types.ts';
 import { Pacer } from '../../time/pacer.ts';
 import type { AgentState } from './agent-state.ts';
@@ -20,8 +20,6 @@ type Known = Pick<
 
 /** How long checks run in one turn of the event loop before they yield to changes. */
 const sliceMs = 0.25;
-
-const families = ['IPv4', 'IPv6'] as const satisfies readonly Family[];
 
 export class Verdicts implements Judgements {
   readonly #known: Known;

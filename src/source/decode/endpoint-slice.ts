@@ -1,4 +1,4 @@
-import { type Family, parseIPv4Number } from '../../net/address.ts';
+import { type Family, families, parseIPv4Number } from '../../net/address.ts';
 import { protocols } from '../../net/protocol.ts';
 import { specialUse } from '../../net/special-address.ts';
 import {
@@ -26,8 +26,6 @@ import {
   serviceNameLabel,
   triggerTimeAnnotation,
 } from './names.ts';
-
-const families = ['IPv4', 'IPv6'] as const;
 
 /**
  * An EndpointSlice in columns (behaviour document 4.3). No record for slices of headless

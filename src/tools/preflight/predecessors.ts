@@ -5,7 +5,7 @@ import type { Kernel } from '../../kernel/kernel.ts';
 import { NFPROTO } from '../../kernel/nft/constants.ts';
 import { familyWord } from '../../kernel/nft/words.ts';
 import type { ProxyMode } from '../../modes/mode.ts';
-import type { Family } from '../../net/address.ts';
+import { type Family, families } from '../../net/address.ts';
 import { findForeignTables } from '../../takeover/foreign-tables.ts';
 import { findIPVSLeftovers } from '../../takeover/ipvs-leftovers.ts';
 import {
@@ -30,7 +30,7 @@ export async function checkPredecessors(
 ): Promise<Finding[]> {
   const findings = [await checkInstance()];
   for (const mode of modes) findings.push(...(await checkOwn(kernel, mode)));
-  for (const family of ['IPv4', 'IPv6'] as const) {
+  for (const family of families) {
     const found = await findLeftovers(kernel, family, kinds, 'replaced');
     findings.push(...ofKubeProxy(found, familyWord(NFPROTO[family])));
     const legacy = await orNone(

@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import type { Config, DetectLocal, NodePortAddresses } from '../../../src/config/config.ts';
 import {
+  availableFamilies,
   interfaceAddresses,
-  ipv6Available,
   MachineAddresses,
 } from '../../../src/host/interfaces.ts';
 import { localDetector } from '../../../src/host/mode-config.ts';
@@ -288,18 +288,22 @@ describe('the claims of Services at addresses of the node', () => {
 });
 
 describe('support for IPv6', () => {
+  const both = ['IPv4', 'IPv6'];
   it.each([
-    ['if_inet6 is there and nothing disables it', { if_inet6: '', disable: '0\n' }, true],
-    ['it is disabled', { if_inet6: '', disable: '1\n' }, false],
-    ['the kernel has none', { disable: '0\n' }, false],
-    ['the switch is missing', { if_inet6: '' }, true],
-  ])('when %s', (_, { if_inet6, disable }: { if_inet6?: string; disable?: string }, available) => {
-    const files = machine({
-      '/proc/net/if_inet6': if_inet6,
-      '/proc/sys/net/ipv6/conf/all/disable_ipv6': disable,
-    });
-    expect(ipv6Available(files)).toBe(available);
-  });
+    ['if_inet6 is there and nothing disables it', { if_inet6: '', disable: '0\n' }, both],
+    ['it is disabled', { if_inet6: '', disable: '1\n' }, ['IPv4']],
+    ['the kernel has none', { disable: '0\n' }, ['IPv4']],
+    ['the switch is missing', { if_inet6: '' }, both],
+  ])(
+    'when %s',
+    (_, { if_inet6, disable }: { if_inet6?: string; disable?: string }, available: string[]) => {
+      const files = machine({
+        '/proc/net/if_inet6': if_inet6,
+        '/proc/sys/net/ipv6/conf/all/disable_ipv6': disable,
+      });
+      expect(availableFamilies(files)).toEqual(available);
+    },
+  );
 });
 
 describe('the interfaces of this machine', () => {
