@@ -24,8 +24,8 @@ export function sameForwarding(a: Forwarding, b: Forwarding): boolean {
     a.nodeInSourceRanges === b.nodeInSourceRanges &&
     a.healthCheckNodePort === b.healthCheckNodePort &&
     a.rulesOnly === b.rulesOnly &&
-    sameList(a.frontends, b.frontends, sameFrontend) &&
-    sameList(a.sourceRanges, b.sourceRanges, sameRange) &&
+    sameFrontends(a.frontends, b.frontends) &&
+    sameRanges(a.sourceRanges, b.sourceRanges) &&
     a.cluster.equals(b.cluster) &&
     a.local.equals(b.local) &&
     a.hairpin.equals(b.hairpin) &&
@@ -33,6 +33,11 @@ export function sameForwarding(a: Forwarding, b: Forwarding): boolean {
     sameDeal(a.deal, b.deal) &&
     sameEndings(a.endings, b.endings)
   );
+}
+
+/** The order matters. */
+export function sameFrontends(a: readonly Frontend[], b: readonly Frontend[]): boolean {
+  return sameList(a, b, sameFrontend);
 }
 
 function sameFrontend(a: Frontend, b: Frontend): boolean {
@@ -67,7 +72,7 @@ export function sameService(a: Service, b: Service): boolean {
     sameList(a.clusterIPs, b.clusterIPs, sameAddress) &&
     sameList(a.externalIPs, b.externalIPs, sameAddress) &&
     sameList(a.loadBalancerIPs, b.loadBalancerIPs, sameAddress) &&
-    sameList(a.loadBalancerSourceRanges, b.loadBalancerSourceRanges, sameRange) &&
+    sameRanges(a.loadBalancerSourceRanges, b.loadBalancerSourceRanges) &&
     sameList(a.ports, b.ports, sameServicePort)
   );
 }
@@ -108,6 +113,11 @@ function samePlaces(a: EndpointSlice['places'], b: EndpointSlice['places']): boo
 
 function sameAddress(a: Address, b: Address): boolean {
   return sameBytes(a.bytes, b.bytes);
+}
+
+/** The order matters. */
+export function sameRanges(a: readonly CIDR[], b: readonly CIDR[]): boolean {
+  return sameList(a, b, sameRange);
 }
 
 function sameRange(a: CIDR, b: CIDR): boolean {

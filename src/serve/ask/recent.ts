@@ -1,11 +1,7 @@
 /** The last changes of what is in force, for answers and for the log at -v=4. */
-import { type CIDR, cidrKey, type Family } from '../../net/address.ts';
-import {
-  type Forwarding,
-  type Frontend,
-  objectKey,
-  type ServicePortName,
-} from '../../state/types.ts';
+import type { Family } from '../../net/address.ts';
+import { sameFrontends, sameRanges } from '../../state/equal.ts';
+import { type Forwarding, objectKey, type ServicePortName } from '../../state/types.ts';
 import type { Cause } from '../../sync/cause.ts';
 import type { Clock } from '../../time/clock.ts';
 import type { Logger } from '../log.ts';
@@ -104,22 +100,6 @@ function otherDifferences(a: Forwarding, b: Forwarding): RecentChange['also'] {
     ...(hasSameAffinity ? [] : (['session affinity'] as const)),
     ...(hasSameRanges ? [] : (['source ranges'] as const)),
   ];
-}
-
-function sameRanges(a: readonly CIDR[], b: readonly CIDR[]): boolean {
-  if (a === b) return true;
-  return a.length === b.length && a.every((range, i) => cidrKey(range) === cidrKey(b[i]!));
-}
-
-function sameFrontends(a: readonly Frontend[], b: readonly Frontend[]): boolean {
-  return a.length === b.length && a.every((frontend, i) => sameFrontend(frontend, b[i]!));
-}
-
-function sameFrontend(a: Frontend, b: Frontend): boolean {
-  const isSame = a.kind === b.kind && a.port === b.port && a.treatment === b.treatment;
-  if (!isSame || a.pool !== b.pool) return false;
-  if (a.address === undefined || b.address === undefined) return a.address === b.address;
-  return Buffer.compare(a.address.bytes, b.address.bytes) === 0;
 }
 
 /** The form in answers. */
