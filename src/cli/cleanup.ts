@@ -8,7 +8,7 @@ import type { ConnectTimePaths } from '../connect-time/maps/choice.ts';
 import { connectTimePaths } from '../host/cgroup.ts';
 import { hostFiles } from '../host/files.ts';
 import { deleteCounters, readCounters } from '../kernel/acct.ts';
-import { isAbsence, isKernelError } from '../kernel/errors.ts';
+import { isAbsence, isKernelError, orNone } from '../kernel/errors.ts';
 import type { Kernel } from '../kernel/kernel.ts';
 import { openKernel } from '../kernel/native-kernel.ts';
 import { availableModes } from '../modes/index.ts';
@@ -102,16 +102,6 @@ export async function listCleanup(options: CleanupOptions): Promise<void> {
   if (!(await isOurIPVS(options))) {
     const lines = findIPVSLeftovers(kernel, 'all').then(listIPVS);
     for (const line of await orNone(lines)) print(line);
-  }
-}
-
-/** Empty if the kernel lacks this part. */
-export async function orNone<T>(listed: Promise<readonly T[]>): Promise<readonly T[]> {
-  try {
-    return await listed;
-  } catch (error) {
-    if (isAbsence(error)) return [];
-    throw error;
   }
 }
 

@@ -5,10 +5,11 @@
 import { endUnused } from '../connect-time/maps/attached.ts';
 import { connectTimePaths } from '../host/cgroup.ts';
 import { hostFiles } from '../host/files.ts';
+import { orNone } from '../kernel/errors.ts';
 import { openKernel } from '../kernel/native-kernel.ts';
 import { availableModes } from '../modes/index.ts';
 import type { ProxyMode } from '../modes/mode.ts';
-import { type CleanupOptions, orNone } from './cleanup.ts';
+import type { CleanupOptions } from './cleanup.ts';
 import type { Run } from './command.ts';
 import { endingLines, listConnectTime } from './connect-time.ts';
 import { type ExitCode, exitCodes } from './errors.ts';

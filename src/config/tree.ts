@@ -74,3 +74,9 @@ export function child(tree: Tree | undefined, key: string): TreeEntry | undefine
   const entry = tree.entries.get(key);
   return entry === undefined || entry.tree.kind === 'null' ? undefined : entry;
 }
+
+/** Undefined when the map has no text under this key. */
+export function textAt(tree: Tree | undefined, key: string): string | undefined {
+  const found = child(tree, key)?.tree;
+  return found?.kind === 'string' ? found.value : undefined;
+}

@@ -65,3 +65,13 @@ export function isPassing(code: string): boolean {
 export function isNoAnswer(code: string): boolean {
   return code === 'EBUSY' || isPassing(code);
 }
+
+/** What was listed; nothing if the kernel lacks the part that was asked. */
+export async function orNone<T>(listed: Promise<readonly T[]>): Promise<readonly T[]> {
+  try {
+    return await listed;
+  } catch (error) {
+    if (isAbsence(error)) return [];
+    throw error;
+  }
+}

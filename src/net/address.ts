@@ -263,3 +263,16 @@ export function isLoopback({ family, bytes }: Address): boolean {
   if (family === 'IPv4') return bytes[0] === 127;
   return bytes.every((byte, i) => byte === (i === 15 ? 1 : 0));
 }
+
+/** The mask of a prefix, as `bytes` bytes. */
+export function prefixMask(bytes: number, prefixLength: number): Uint8Array {
+  return Uint8Array.from({ length: bytes }, (_, i) => {
+    const bits = Math.min(8, Math.max(0, prefixLength - i * 8));
+    return 0xff & (0xff00 >> bits);
+  });
+}
+
+/** The prefix length that a mask stands for. */
+export function maskBits(mask: Uint8Array): number {
+  return mask.reduce((bits, byte) => bits + byte.toString(2).replaceAll('0', '').length, 0);
+}

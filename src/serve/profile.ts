@@ -2,7 +2,7 @@
 import { Session } from 'node:inspector/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { forThisNode } from './ask/admission.ts';
-import { type Asked, jsonHeaders, type Reply, type Routes, textHeaders } from './reply.ts';
+import { type Asked, jsonHeaders, type Reply, type Routes, textReply } from './reply.ts';
 
 const secondsDefault = 30;
 const secondsMax = 300;
@@ -16,9 +16,9 @@ export function profileRoutes(): Routes {
   const underWay = { profile: false };
   return forThisNode({
     '/debug/pprof': () => ({ status: 302, headers: { Location: '/debug/pprof/' }, body: '' }),
-    '/debug/pprof/': () => ({ status: 200, headers: textHeaders, body: index }),
+    '/debug/pprof/': () => textReply(200, index),
     '/debug/pprof/profile': async (asked) => {
-      if (underWay.profile) return text(503, 'a profile is under way\n');
+      if (underWay.profile) return textReply(503, 'a profile is under way\n');
       underWay.profile = true;
       try {
         return await profile(asked);
@@ -33,7 +33,7 @@ async function profile({ query }: Asked): Promise<Reply> {
   const word = query.get('seconds') ?? String(secondsDefault);
   const seconds = Number(word);
   if (!(seconds > 0 && seconds <= secondsMax)) {
-    return text(400, `seconds=${word}: must be above 0, at most ${secondsMax}\n`);
+    return textReply(400, `seconds=${word}: must be above 0, at most ${secondsMax}\n`);
   }
   const session = new Session();
   session.connect();
@@ -48,8 +48,4 @@ async function profile({ query }: Asked): Promise<Reply> {
   } finally {
     session.disconnect();
   }
-}
-
-function text(status: number, body: string): Reply {
-  return { status, headers: textHeaders, body };
 }

@@ -40,8 +40,8 @@ export const textHeaders = {
   'X-Content-Type-Options': 'nosniff',
 } as const;
 
-export const notFound: TextReply = {
-  status: 404,
-  headers: textHeaders,
-  body: '404 page not found\n',
-};
+export function textReply(status: number, body: string): TextReply {
+  return { status, headers: textHeaders, body };
+}
+
+export const notFound = textReply(404, '404 page not found\n');

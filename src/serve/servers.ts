@@ -8,7 +8,7 @@ import type { HttpThread } from './http/http-thread.ts';
 import { type Logger, setVerbosity } from './log.ts';
 import type { Metrics } from './metrics.ts';
 import { profileRoutes } from './profile.ts';
-import { type Reply, type Route, type Routes, textHeaders } from './reply.ts';
+import { type Route, type Routes, textReply } from './reply.ts';
 import { metricsRoutes } from './routes.ts';
 import { serve } from './server.ts';
 
@@ -76,19 +76,16 @@ const verbosityMax = 2 ** 31 - 1;
 /** What `enableProfiling` adds to the metrics server (behaviour document 10.4). */
 export function debugRoutes(setVerbosity: (verbosity: number) => void): Routes {
   return forThisNode({
-    '/debug/flags': () => text(200, 'PUT a number to /debug/flags/v to change the verbosity\n'),
+    '/debug/flags': () =>
+      textReply(200, 'PUT a number to /debug/flags/v to change the verbosity\n'),
     '/debug/flags/v': ({ method, body }) => {
-      if (method !== 'PUT') return text(406, `unsupported method ${method}: PUT a number\n`);
+      if (method !== 'PUT') return textReply(406, `unsupported method ${method}: PUT a number\n`);
       const word = body.trim();
       if (!/^\d{1,10}$/.test(word) || Number(word) > verbosityMax) {
-        return text(400, `${JSON.stringify(word)} is not a verbosity: PUT a number\n`);
+        return textReply(400, `${JSON.stringify(word)} is not a verbosity: PUT a number\n`);
       }
       setVerbosity(Number(word));
-      return text(200, `successfully set verbosity to ${word}\n`);
+      return textReply(200, `successfully set verbosity to ${word}\n`);
     },
   });
-}
-
-function text(status: number, body: string): Reply {
-  return { status, headers: textHeaders, body };
 }

@@ -27,6 +27,11 @@ export const NFT_REG_VERDICT = 0;
 export const NFT_REG_1 = 1;
 export const NFT_REG32_00 = 8;
 
+/** The 32-bit register that a kernel register number begins at. */
+export function slotOf(register: number): number {
+  return register >= NFT_REG32_00 ? register - NFT_REG32_00 : (register - NFT_REG_1) * 4;
+}
+
 export const NFT_PAYLOAD = { NETWORK_HEADER: 1, TRANSPORT_HEADER: 2 } as const;
 export const NFT_CMP = { EQ: 0, NEQ: 1, GT: 4 } as const;
 export const NFT_META = { MARK: 3, IIFNAME: 6, OIFNAME: 7, NFTRACE: 12, L4PROTO: 16 } as const;

@@ -15,10 +15,10 @@ import {
   NFT_NAT_DNAT,
   NFT_NG,
   NFT_REG_VERDICT,
-  NFT_REG32_00,
   NFT_REJECT_TCP_RST,
   NFT_RT_XFRM,
   NFTA_FIB_F,
+  slotOf,
 } from './constants.ts';
 import {
   ctSelector,
@@ -67,7 +67,7 @@ class RulePrinter {
     if (expression.kind === 'byteorder') return;
     if (expression.kind === 'bitwise') {
       const { mask, xor, source, destination } = expression;
-      this.#registers.set(slot(destination), { ...this.#at(source), mask, xor });
+      this.#registers.set(slotOf(destination), { ...this.#at(source), mask, xor });
       return;
     }
     if (expression.kind === 'hash') {
@@ -77,7 +77,7 @@ class RulePrinter {
     const loaded = this.#loaded(expression);
     if (loaded !== undefined && 'register' in expression) {
       const length = 'length' in expression ? expression.length : 4;
-      this.#registers.set(slot(expression.register), { ...loaded, length });
+      this.#registers.set(slotOf(expression.register), { ...loaded, length });
       return;
     }
     this.#statement(expression);
@@ -86,12 +86,12 @@ class RulePrinter {
 
   /** Removes the hashed registers, which then belong to no concatenation. */
   #hash({ source, destination, length, modulus, seed }: Extract<Expression, { kind: 'hash' }>) {
-    const end = slot(source) + Math.ceil(length / 4);
+    const end = slotOf(source) + Math.ceil(length / 4);
     const words = `jhash ${this.#concat(source, end)} mod ${modulus} seed 0x${seed.toString(16)}`;
     for (const at of [...this.#registers.keys()]) {
-      if (at >= slot(source) && at < end) this.#registers.delete(at);
+      if (at >= slotOf(source) && at < end) this.#registers.delete(at);
     }
-    this.#registers.set(slot(destination), { words, kind: 'number', length: 4 });
+    this.#registers.set(slotOf(destination), { words, kind: 'number', length: 4 });
   }
 
   /** What it loads; undefined: it loads nothing. */
@@ -131,17 +131,17 @@ class RulePrinter {
     if (expression.kind !== 'lookup' || expression.destination === noRegister) return [];
     if (expression.destination === NFT_REG_VERDICT) return [];
     const words = `${this.#concat(expression.source)} map @${expression.set}`;
-    return [[slot(expression.destination), { words, kind: 'bytes', length: 0 }]];
+    return [[slotOf(expression.destination), { words, kind: 'bytes', length: 0 }]];
   }
 
   #at(register: number): Value {
-    return this.#registers.get(slot(register)) ?? nothing;
+    return this.#registers.get(slotOf(register)) ?? nothing;
   }
 
   /** The concatenation that begins at `register`, up to `before`. */
   #concat(register: number, before = Number.POSITIVE_INFINITY): string {
     return [...this.#registers]
-      .filter(([at]) => at >= slot(register) && at < before)
+      .filter(([at]) => at >= slotOf(register) && at < before)
       .sort(([a], [b]) => a - b)
       .map(([, { words }]) => words)
       .join(' . ');
@@ -232,11 +232,6 @@ class RulePrinter {
           : 'delete';
     const timeout = timeoutMs === 0 ? '' : ` timeout ${timeoutMs / 1000}s`;
     const value = data === noRegister ? '' : ` : ${this.#concat(data)}`;
-    return `${verb} @${set} { ${this.#concat(key, slot(data))}${timeout}${value} }`;
+    return `${verb} @${set} { ${this.#concat(key, slotOf(data))}${timeout}${value} }`;
   }
-}
-
-/** The 32-bit register that a kernel register number begins at. */
-function slot(register: number): number {
-  return register >= NFT_REG32_00 ? register - NFT_REG32_00 : (register - 1) * 4;
 }

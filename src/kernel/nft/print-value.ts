@@ -1,5 +1,5 @@
 /** What rules load and compare, in nft's words. */
-import { formatAddress } from '../../net/address.ts';
+import { formatAddress, maskBits } from '../../net/address.ts';
 import { IP_CT_DIR, NFT_CT, NFT_META, NFT_PAYLOAD, protocolOf } from './constants.ts';
 
 /** The type of a value, for the types that nft prints in a special form. */
@@ -200,10 +200,6 @@ function formatBlock(
   const bits = mask === undefined ? loaded * 8 : maskBits(mask);
   const address = formatAddress(full);
   return bits === width * 8 ? address : `${address}/${bits}`;
-}
-
-function maskBits(mask: Uint8Array): number {
-  return mask.reduce((bits, byte) => bits + byte.toString(2).replaceAll('0', '').length, 0);
 }
 
 function interfaceName(data: Uint8Array): string {

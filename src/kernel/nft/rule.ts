@@ -3,7 +3,7 @@
  * kernel expressions as nft(8) makes of it, so that nft lists the rule as it was meant, and rules
  * compare byte by byte with what the kernel dumps.
  */
-import type { CIDR, Family } from '../../net/address.ts';
+import { type CIDR, type Family, prefixMask } from '../../net/address.ts';
 import { expressions, noRegister } from '../ops.ts';
 import { RecordWriter } from '../records.ts';
 import {
@@ -281,13 +281,6 @@ export function matchCIDR(
 
 function maskFirstByte(out: Writer): void {
   bitwise(out, new Uint8Array(1), new Uint8Array(1));
-}
-
-function prefixMask(bytes: number, prefixLength: number): Uint8Array {
-  return Uint8Array.from({ length: bytes }, (_, i) => {
-    const bits = Math.min(8, Math.max(0, prefixLength - i * 8));
-    return 0xff & (0xff00 >> bits);
-  });
 }
 
 function bitwise(out: Writer, mask: Uint8Array, xor: Uint8Array): void {

@@ -2,7 +2,7 @@
  * Compiles rules to expressions, as iptables-nft 1.8.9 writes them: interface, protocol and
  * addresses, then the matches in their order, a counter, the target. Also reads expressions back.
  */
-import { addressBytes, type CIDR, type Family } from '../../net/address.ts';
+import { addressBytes, type CIDR, type Family, maskBits, prefixMask } from '../../net/address.ts';
 import type { Protocol } from '../../net/protocol.ts';
 import {
   IPPROTO,
@@ -85,13 +85,6 @@ function writeAddress({ operator, cidr }: AddressMatch, offset: number, out: Wri
   compare(operator, address.bytes.subarray(0, length), out);
 }
 
-function prefixMask(bytes: number, prefixLength: number): Uint8Array {
-  return Uint8Array.from({ length: bytes }, (_, i) => {
-    const bits = Math.min(8, Math.max(0, prefixLength - i * 8));
-    return 0xff & (0xff00 >> bits);
-  });
-}
-
 /** The rule that has exactly these expressions; undefined when no `XtRule` has. */
 export function readRule(family: Family, bytes: Uint8Array): XtRule | undefined {
   const cursor = new Cursor([...readRecords(expressions, bytes)]);
@@ -149,13 +142,9 @@ function readAddress(cursor: Cursor, family: Family, offset: number): AddressMat
   if (cmp === undefined || cmp.data.length > addressBytes[family]) return undefined;
   const bytes = new Uint8Array(addressBytes[family]);
   bytes.set(cmp.data);
-  const prefixLength = mask === undefined ? cmp.data.length * 8 : bitsOf(mask);
+  const prefixLength = mask === undefined ? cmp.data.length * 8 : maskBits(mask);
   const cidr: CIDR = { address: { family, bytes }, prefixLength };
   return { operator: operatorOf(cmp), cidr };
-}
-
-function bitsOf(mask: Uint8Array): number {
-  return mask.reduce((bits, byte) => bits + byte.toString(2).replaceAll('0', '').length, 0);
 }
 
 function readMatch(cursor: Cursor, family: Family): Match | undefined {

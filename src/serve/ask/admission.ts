@@ -1,7 +1,7 @@
 /** Who may ask: programs on this machine, but not a page of another site in a browser on it. */
 import { isIP } from 'node:net';
 import { splitHostPort } from '../../config/host-port.ts';
-import { type Asked, type Routes, textHeaders } from '../reply.ts';
+import { type Asked, type Routes, textReply } from '../reply.ts';
 import { Refusal } from './refusal.ts';
 
 /** Throws a Refusal unless the client may have an answer, and all parameters are known. */
@@ -27,7 +27,7 @@ function refusalOf(asked: Asked) {
     return undefined;
   } catch (error) {
     if (!(error instanceof Refusal)) throw error;
-    return { status: error.status, headers: textHeaders, body: `${error.message}\n` };
+    return textReply(error.status, `${error.message}\n`);
   }
 }
 

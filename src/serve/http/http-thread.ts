@@ -3,7 +3,7 @@
  * thread ends, another one takes over all ports.
  */
 import type { HealthFacts } from '../health-answer.ts';
-import { type Reply, type Routes, textHeaders } from '../reply.ts';
+import { type Reply, type Routes, textReply } from '../reply.ts';
 import { SharedMemory, slotsMax } from './shared-memory.ts';
 import type {
   Answers,
@@ -154,7 +154,7 @@ export class HttpThread {
       if (route === undefined) throw new Error(`${path} has no handler any more`);
       return await route({ ...asked, query: new URLSearchParams(query) });
     } catch (error) {
-      return { status: 500, headers: textHeaders, body: `${(error as Error).message}\n` };
+      return textReply(500, `${(error as Error).message}\n`);
     }
   }
 }

@@ -10,7 +10,7 @@ import { numberOf, Refusal } from '../ask/refusal.ts';
 import { serviceOf } from '../ask/service.ts';
 import { servicesOf } from '../ask/services.ts';
 import { statusOf } from '../ask/status.ts';
-import { type Asked, type Reply, textHeaders } from '../reply.ts';
+import { type Asked, type Reply, textReply } from '../reply.ts';
 import { explainForm, explanationSection } from './explain.ts';
 import { type Html, html } from './html.ts';
 import { contentSecurityPolicy } from './look.ts';
@@ -39,7 +39,7 @@ export async function page(agent: AgentState, asked: Asked): Promise<Reply> {
     admit(asked, parameters);
   } catch (error) {
     if (!(error instanceof Refusal)) throw error;
-    return { status: error.status, headers: textHeaders, body: `${error.message}\n` };
+    return textReply(error.status, `${error.message}\n`);
   }
   const { query } = asked;
   try {

@@ -1,7 +1,7 @@
 /** The source addresses of a pod's packets, from the pod or from EndpointSlices. */
 import { formatAddress, parseAddress } from '../../net/address.ts';
 import type { FoundPod } from '../lookup.ts';
-import { isRawObject, type RawObject } from './field-reader.ts';
+import { isRawObject, isText, type RawObject } from './field-reader.ts';
 import { serviceNameLabel } from './names.ts';
 
 /** The fields of a Pod. */
@@ -57,10 +57,6 @@ export function keyIn(raw: RawObject): string {
 
 export function objectOf(raw: unknown): RawObject {
   return isRawObject(raw) ? raw : {};
-}
-
-function isText(raw: unknown): raw is string {
-  return typeof raw === 'string' && raw !== '';
 }
 
 function textOf(raw: unknown): string {

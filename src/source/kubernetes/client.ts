@@ -3,6 +3,7 @@ import { finished } from 'node:stream/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { SecureContext } from 'node:tls';
 import { createGunzip } from 'node:zlib';
+import { tryJSON } from '../decode/field-reader.ts';
 import { type ContentTypeOptions, ContentTypes, type Form, jsonType } from './content-types.ts';
 import { CredentialReader } from './credentials.ts';
 import { ApiError, describeNetworkError, isUnreached, StreamError, statusError } from './errors.ts';
@@ -234,19 +235,11 @@ async function readError(response: HttpResponse) {
   const text = body.toString('utf8');
   const [line = ''] = text.trim().split('\n');
   const status = response.statusCode;
-  return statusError(readStatus(body) ?? parse(text), {
+  return statusError(readStatus(body) ?? tryJSON(text), {
     status,
     words: line === '' ? `HTTP status ${status}` : line.slice(0, 200),
     retryAfterMs: retryAfterMs(response.headers['retry-after']),
   });
-}
-
-function parse(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }
 
 /** Seconds or a date, in milliseconds from now. */

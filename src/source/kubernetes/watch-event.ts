@@ -1,4 +1,4 @@
-import { isRawObject, type RawObject, show } from '../decode/field-reader.ts';
+import { isRawObject, type RawObject, show, tryJSON } from '../decode/field-reader.ts';
 import { initialEventsEndAnnotation } from '../decode/names.ts';
 import { StreamError } from './errors.ts';
 
@@ -12,20 +12,12 @@ export interface WatchEvent {
 /** Parses one line of a watch. Throws a StreamError if it is invalid. */
 export function parseWatchEvent(line: Buffer): WatchEvent {
   const text = line.toString('utf8');
-  const raw = parse(text);
+  const raw = tryJSON(text);
   const type = isRawObject(raw) ? watchEventTypes.find((known) => known === raw.type) : undefined;
   if (!isRawObject(raw) || type === undefined || !isRawObject(raw.object)) {
     throw new StreamError('garbage', `invalid watch event: ${show(text)}`);
   }
   return { type, object: raw.object };
-}
-
-function parse(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }
 
 /** The bookmark that ends the first part of a streaming list (KEP-3157). */

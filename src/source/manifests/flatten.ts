@@ -1,5 +1,5 @@
 /** Returns the objects of documents, each of which is an object or a list. */
-import { isRawObject, type RawObject, show } from '../decode/field-reader.ts';
+import { isRawObject, isText, type RawObject, show } from '../decode/field-reader.ts';
 import type { SourceProblem } from '../source.ts';
 import type { ManifestDocument } from './parse.ts';
 
@@ -46,8 +46,4 @@ export function* flatten(
       depth + 1,
     );
   }
-}
-
-function isText(value: unknown): value is string {
-  return typeof value === 'string' && value !== '';
 }

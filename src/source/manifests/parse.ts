@@ -1,5 +1,6 @@
 import { isUtf8 } from 'node:buffer';
 import { parseDocument } from 'yaml';
+import { tryJSON } from '../decode/field-reader.ts';
 
 /** One JSON document, or one document of a YAML stream. */
 export interface ManifestDocument {
@@ -56,14 +57,6 @@ function lineOfBadByte(bytes: Buffer): number {
   // Bytes that are not UTF-8 become U+FFFD, which no manifest contains.
   const text = bytes.toString('utf8');
   return 1 + count(text, '\n', text.indexOf('\ufffd'));
-}
-
-function tryJSON(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }
 
 function parseJSON(text: string): unknown {

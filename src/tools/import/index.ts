@@ -1,7 +1,7 @@
 /** `fairlead config convert` and `fairlead config validate`, without their input and output. */
 import { modeAdvice } from '../../config/advice.ts';
 import { loadConfig } from '../../config/load.ts';
-import { child, type TreeEntry } from '../../config/tree.ts';
+import { child, type TreeEntry, textAt } from '../../config/tree.ts';
 import { kind as configurationKind } from '../../config/values.ts';
 import { parseYaml } from '../../config/yaml.ts';
 import { type CommandResult, Conversion, finish } from './conversion.ts';
@@ -56,13 +56,13 @@ type Unwrapped =
 function unwrapConfigMap(bytes: Uint8Array): Unwrapped {
   const parsed = parseYaml(bytes);
   const itself = { ok: true, bytes, place: undefined } as const;
-  if (!parsed.ok || textOf(child(parsed.tree, 'kind')) !== 'ConfigMap') return itself;
+  if (!parsed.ok || textAt(parsed.tree, 'kind') !== 'ConfigMap') return itself;
   const metadata = child(parsed.tree, 'metadata')?.tree;
-  const names = ['namespace', 'name'].map((key) => textOf(child(metadata, key)) ?? '');
+  const names = ['namespace', 'name'].map((key) => textAt(metadata, key) ?? '');
   const map = `ConfigMap ${names.filter((name) => name !== '').join('/')}`.trim();
   const data = child(parsed.tree, 'data')?.tree;
   const keys = data?.kind === 'map' ? [...data.entries.keys()] : [];
-  const found = keys.filter((key) => isConfiguration(textOf(child(data, key)) ?? ''));
+  const found = keys.filter((key) => isConfiguration(textAt(data, key) ?? ''));
   const key = found.includes(usualKey) ? usualKey : found[0];
   if (key === undefined || (key !== usualKey && found.length > 1)) {
     const which = found.length === 0 ? 'none of its keys' : `not one key but ${found.join(', ')}`;
@@ -71,13 +71,9 @@ function unwrapConfigMap(bytes: Uint8Array): Unwrapped {
   return { ok: true, bytes: inPlace(bytes, child(data, key)!), place: `${key} of ${map}` };
 }
 
-function textOf(entry: TreeEntry | undefined): string | undefined {
-  return entry?.tree.kind === 'string' ? entry.tree.value : undefined;
-}
-
 function isConfiguration(text: string): boolean {
   const parsed = parseYaml(new TextEncoder().encode(text));
-  return parsed.ok && textOf(child(parsed.tree, 'kind')) === configurationKind;
+  return parsed.ok && textAt(parsed.tree, 'kind') === configurationKind;
 }
 
 /** With empty lines before it: its lines have the numbers that they have in the ConfigMap. */

@@ -2,13 +2,7 @@
  * From OpenShift's `Network.operator.openshift.io`: `spec.kubeProxyConfig` holds one sync period
  * and a map of kube-proxy's flags, which win over it; `spec.clusterNetwork` gives the cluster CIDR.
  */
-import {
-  child,
-  describeTree,
-  formatProblem,
-  type Tree,
-  type TreeEntry,
-} from '../../config/tree.ts';
+import { child, describeTree, formatProblem, type Tree, textAt } from '../../config/tree.ts';
 import { parseYaml } from '../../config/yaml.ts';
 import type { Conversion } from './conversion.ts';
 import { type FlagWord, importFlags } from './flags.ts';
@@ -33,13 +27,13 @@ export function importOpenShift(bytes: Uint8Array, conversion: Conversion): void
 
 /** The Network itself, or the one in the List that `oc get … -o yaml` prints. */
 function findNetwork(tree: Tree, conversion: Conversion): Tree | undefined {
-  const kind = textOf(child(tree, 'kind'));
+  const kind = textAt(tree, 'kind');
   const listed = child(tree, 'items')?.tree;
   const candidates = kind === 'List' && listed?.kind === 'list' ? listed.items : [tree];
   const networks = candidates.filter(
     (candidate) =>
-      textOf(child(candidate, 'kind')) === 'Network' &&
-      textOf(child(candidate, 'apiVersion'))?.startsWith('operator.openshift.io/'),
+      textAt(candidate, 'kind') === 'Network' &&
+      textAt(candidate, 'apiVersion')?.startsWith('operator.openshift.io/'),
   );
   if (networks.length === 1) return networks[0];
   const found = networks.length === 0 ? 'none is' : `${networks.length} are`;
@@ -47,15 +41,11 @@ function findNetwork(tree: Tree, conversion: Conversion): Tree | undefined {
   return undefined;
 }
 
-function textOf(entry: TreeEntry | undefined): string | undefined {
-  return entry?.tree.kind === 'string' ? entry.tree.value : undefined;
-}
-
 /** A lone block, or one of each family, is what the operator hands to kube-proxy. */
 function clusterNetwork(spec: Tree | undefined, conversion: Conversion): FlagWord[] {
   const from = 'spec.clusterNetwork';
   const list = child(spec, 'clusterNetwork')?.tree;
-  const cidrs = list?.kind === 'list' ? list.items.map((item) => textOf(child(item, 'cidr'))) : [];
+  const cidrs = list?.kind === 'list' ? list.items.map((item) => textAt(item, 'cidr')) : [];
   const known = cidrs.filter((cidr) => cidr !== undefined);
   if (known.length === 0) return [];
   const families = new Set(known.map((cidr) => cidr.includes(':')));

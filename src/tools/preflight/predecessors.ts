@@ -1,6 +1,6 @@
 /** Checks what kube-proxy and Fairlead have left in the kernel, and what a start takes over. */
 import { findInstance, formatHolder } from '../../host/instance-lock.ts';
-import { isAbsence } from '../../kernel/errors.ts';
+import { orNone } from '../../kernel/errors.ts';
 import type { Kernel } from '../../kernel/kernel.ts';
 import { NFPROTO } from '../../kernel/nft/constants.ts';
 import { familyWord } from '../../kernel/nft/words.ts';
@@ -106,14 +106,4 @@ async function checkLegacy(kernel: Kernel): Promise<Finding[]> {
       'packets meet these rules in addition to those of nf_tables: see who writes them';
     return warning('iptables-legacy', text, advice);
   });
-}
-
-/** None, where the kernel lacks the part. */
-async function orNone<T>(found: Promise<readonly T[]>): Promise<readonly T[]> {
-  try {
-    return await found;
-  } catch (error) {
-    if (isAbsence(error)) return [];
-    throw error;
-  }
 }

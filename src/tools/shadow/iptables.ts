@@ -11,6 +11,7 @@ import {
   frontendText,
   type HeldFrontend,
   noEndpoints,
+  type Pool,
   type Programmed,
   type Reach,
 } from './reach.ts';
@@ -29,11 +30,6 @@ export async function readIptables(
   if (!nat.has('KUBE-SERVICES') || !nat.has('KUBE-NODEPORTS')) return undefined;
   const reader = new Reader(family, nat, filter);
   return { mode: 'iptables', family, frontends: await reader.frontends() };
-}
-
-interface Pool {
-  readonly endpoints: ReadonlySet<string>;
-  readonly affinitySeconds: number;
 }
 
 /** Returns the effect of a chain on connections, or undefined if its rules can't be read. */

@@ -12,6 +12,7 @@ import {
   frontendText,
   type HeldFrontend,
   noEndpoints,
+  type Pool,
   type Programmed,
   type Reach,
 } from './reach.ts';
@@ -25,12 +26,6 @@ export async function readNFTables(
   if (table === undefined) return undefined;
   const reader = new Reader(table);
   return { mode: 'nftables', family, frontends: await reader.frontends() };
-}
-
-/** Endpoints that a chain chooses from. */
-interface Pool {
-  readonly endpoints: ReadonlySet<string>;
-  readonly affinitySeconds: number;
 }
 
 /** Returns the effect of a chain on connections, or undefined if its rules can't be read. */

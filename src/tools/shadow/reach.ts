@@ -21,6 +21,9 @@ export interface Reach {
   readonly clients: readonly string[] | undefined;
 }
 
+/** Endpoints that a chain chooses from. */
+export type Pool = Pick<Reach, 'endpoints' | 'affinitySeconds'>;
+
 export const noEndpoints: ReadonlySet<string> = new Set();
 
 /** `10.96.0.1:80/TCP`, `node port 30080/TCP`: the same text for the rules of both proxies. */

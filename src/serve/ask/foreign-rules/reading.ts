@@ -1,6 +1,6 @@
 /** Reads base chains of other programs that can stop packets, with the chains that they jump to. */
 import { createHash } from 'node:crypto';
-import type { Kernel } from '../../../kernel/kernel.ts';
+import type { Kernel, TableName } from '../../../kernel/kernel.ts';
 import { NFPROTO, VERDICT } from '../../../kernel/nft/constants.ts';
 import { expressions, type Reply } from '../../../kernel/ops.ts';
 import { readRecords } from '../../../kernel/records.ts';
@@ -52,11 +52,6 @@ export async function readForeignChains(
     chains.push(...(await chainsOfTable(kernel, mode, one)));
   }
   return chains;
-}
-
-interface TableName {
-  readonly family: number;
-  readonly table: string;
 }
 
 async function chainsOfTable(

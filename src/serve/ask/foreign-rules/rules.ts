@@ -8,7 +8,7 @@ import {
   NFT_NAT_DNAT,
   NFT_PAYLOAD,
   NFT_REG_VERDICT,
-  NFT_REG32_00,
+  slotOf,
   VERDICT,
 } from '../../../kernel/nft/constants.ts';
 import { type Expression, noRegister } from '../../../kernel/ops.ts';
@@ -134,11 +134,11 @@ class Reader {
   }
 
   #load(register: number, load: Load, length: number): void {
-    this.#registers.set(slot(register), { load, length });
+    this.#registers.set(slotOf(register), { load, length });
   }
 
   #at(register: number): Register {
-    return this.#registers.get(slot(register)) ?? { load: nothing, length: 4 };
+    return this.#registers.get(slotOf(register)) ?? { load: nothing, length: 4 };
   }
 
   #bitwise({ destination, length, mask, source, xor }: Extract<Expression, { kind: 'bitwise' }>) {
@@ -200,7 +200,7 @@ class Reader {
   #key(source: number, length: number): Load {
     const parts: Register[] = [];
     for (let at = 0; at < length; ) {
-      const part = this.#registers.get(slot(source) + at / 4);
+      const part = this.#registers.get(slotOf(source) + at / 4);
       if (part === undefined) return nothing;
       parts.push(part);
       at += (part.length + 3) & ~3;
@@ -274,9 +274,4 @@ function meta(key: number): Load {
 function ct(key: number): Load {
   if (key !== NFT_CT.STATE) return nothing;
   return ({ isTracked }) => (isTracked ? ctState.new : ctState.invalid);
-}
-
-/** The 32-bit register that a kernel register number begins at. */
-function slot(register: number): number {
-  return register >= NFT_REG32_00 ? register - NFT_REG32_00 : (register - 1) * 4;
 }
