@@ -4,6 +4,7 @@ import { once } from 'node:events';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { getSystemErrorName } from 'node:util';
 import type { Actor } from './actor.ts';
 import { buildLoad } from './native/build.ts';
 
@@ -12,6 +13,8 @@ export interface Made {
   readonly startedMs: number;
   /** Undefined: it failed. */
   readonly by: string | undefined;
+  /** Why it failed: a name of errno, or `closed` for an end without an answer. */
+  readonly failure: string | undefined;
 }
 
 export interface LoadResult {
@@ -46,16 +49,57 @@ export async function load(
   }
 }
 
-const madeBytes = 12;
+/** Load that continues until `end`, which resolves when its last connection is complete. */
+export interface Loading {
+  end(): Promise<LoadResult>;
+}
+
+/** No test lasts so long. */
+const longestSeconds = 3600;
+
+/** The same until it is ended, by a process that is in this cgroup from its beginning. */
+export function startLoad(
+  actor: Actor,
+  to: { readonly address: string; readonly port: number },
+  { cgroup, clients }: { readonly cgroup: string; readonly clients: number },
+): Loading {
+  const folder = mkdtempSync(join(tmpdir(), 'fairlead-load-'));
+  const file = join(folder, 'made');
+  const script = 'echo $$ >"$1/cgroup.procs" && shift && exec nsenter "$@"';
+  const settings = [to.address, to.port, longestSeconds, clients].map(String);
+  const words = ['-t', String(actor.pid), '-n', buildLoad(), 'connect', ...settings, file];
+  const argv = ['-c', script, 'sh', cgroup, ...words];
+  const child = spawn('sh', argv, { stdio: ['ignore', 'pipe', 'inherit'] });
+  let said = '';
+  child.stdout.on('data', (data) => {
+    said += String(data);
+  });
+  const closed = once(child, 'close');
+  return {
+    end: async () => {
+      child.kill('SIGTERM');
+      try {
+        await closed;
+        const { perSecond } = JSON.parse(said) as { perSecond: number };
+        return { made: read(readFileSync(file)), perSecond };
+      } finally {
+        rmSync(folder, { recursive: true });
+      }
+    },
+  };
+}
+
+const madeBytes = 16;
 
 function read(bytes: Buffer): Made[] {
   return Array.from({ length: bytes.length / madeBytes }, (_, i) => {
     const at = i * madeBytes;
-    const by = bytes.subarray(at + 8, at + madeBytes);
-    return {
-      startedMs: Number(bytes.readBigUInt64LE(at)) / 1e6,
-      by: by.every((byte) => byte === 0) ? undefined : by.join('.'),
-    };
+    const startedMs = Number(bytes.readBigUInt64LE(at)) / 1e6;
+    const by = bytes.subarray(at + 8, at + 12);
+    if (by.some((byte) => byte !== 0)) return { startedMs, by: by.join('.'), failure: undefined };
+    const errno = bytes.readInt32LE(at + 12);
+    const failure = errno === 0 ? 'closed' : getSystemErrorName(-errno);
+    return { startedMs, by: undefined, failure };
   });
 }
 

@@ -5,13 +5,15 @@
 //   load ask ADDRESS PORT COUNT
 //
 // The server sends each client the address that it connected to, and sends back what it
-// gets. `connect` makes connections with a number of concurrent clients, each one after the other, and
-// writes to FILE for each the time before connect(2) (CLOCK_MONOTONIC, nanoseconds, 8 bytes) and
-// the address that answered (4 bytes, 0 = none did). `ask` sends 64 bytes on one connection again
-// and again. Both print JSON.
+// gets. `connect` makes connections with a number of concurrent clients, each one after the other,
+// for SECONDS or until SIGTERM, and writes to FILE for each the time before connect(2)
+// (CLOCK_MONOTONIC, nanoseconds, 8 bytes), the address that answered (4 bytes, 0 = none did), and
+// why none did (errno, 4 bytes; 0: the connection ended without an answer). `ask` sends 64 bytes on
+// one connection again and again. Both print JSON.
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <signal.h>
 #include <sys/epoll.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -19,6 +21,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <cstdint>
@@ -115,6 +118,7 @@ int Serve(const char* port) {
 struct Made {
   std::uint64_t started_ns;
   std::uint32_t by;
+  std::int32_t error;
   std::uint32_t took_ns;
 };
 
@@ -131,10 +135,14 @@ Made ConnectOnce(const sockaddr_in& at) {
   setsockopt(connection, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
   setsockopt(connection, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
   const auto before = Clock::now();
-  Made made{Nanoseconds(before.time_since_epoch()), 0, 0};
-  if (connect(connection, reinterpret_cast<const sockaddr*>(&at), sizeof at) == 0) {
+  Made made{Nanoseconds(before.time_since_epoch()), 0, 0, 0};
+  if (connect(connection, reinterpret_cast<const sockaddr*>(&at), sizeof at) != 0) {
+    made.error = errno;
+  } else {
     made.took_ns = static_cast<std::uint32_t>(Nanoseconds(Clock::now() - before));
-    if (read(connection, &made.by, sizeof made.by) != sizeof made.by) made.by = 0;
+    const ssize_t got = read(connection, &made.by, sizeof made.by);
+    if (got < 0) made.error = errno;
+    if (got != sizeof made.by) made.by = 0;
   }
   close(connection);
   return made;
@@ -142,14 +150,22 @@ Made ConnectOnce(const sockaddr_in& at) {
 
 int Connect(const sockaddr_in& at, int seconds, std::size_t clients, const char* file) {
   std::vector<std::vector<Made>> made(clients);
+  // Blocked in all threads, so that it interrupts no connection.
+  sigset_t ending;
+  sigemptyset(&ending);
+  sigaddset(&ending, SIGTERM);
+  pthread_sigmask(SIG_BLOCK, &ending, nullptr);
   const auto started = Clock::now();
-  const auto end = started + std::chrono::seconds(seconds);
+  std::atomic<bool> ends = false;
   std::vector<std::thread> threads;
   for (auto& mine : made) {
-    threads.emplace_back([&mine, &at, end] {
-      while (Clock::now() < end) mine.push_back(ConnectOnce(at));
+    threads.emplace_back([&mine, &at, &ends] {
+      while (!ends) mine.push_back(ConnectOnce(at));
     });
   }
+  const timespec longest{seconds, 0};
+  sigtimedwait(&ending, nullptr, &longest);
+  ends = true;
   for (auto& thread : threads) thread.join();
   const double took = std::chrono::duration<double>(Clock::now() - started).count();
   std::ofstream out(file, std::ios::binary);
@@ -159,6 +175,7 @@ int Connect(const sockaddr_in& at, int seconds, std::size_t clients, const char*
     for (const Made& one : mine) {
       out.write(reinterpret_cast<const char*>(&one.started_ns), sizeof one.started_ns);
       out.write(reinterpret_cast<const char*>(&one.by), sizeof one.by);
+      out.write(reinterpret_cast<const char*>(&one.error), sizeof one.error);
       ++count;
       if (one.by != 0) took_us.push_back(one.took_ns / 1e3);
     }
