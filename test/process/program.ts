@@ -154,7 +154,7 @@ export class Place {
     const asks = `const answer = await fetch('http://127.0.0.1:${port}${path}');
       console.log(JSON.stringify({ status: answer.status, body: await answer.text() }));`;
     const asker = [process.execPath, '--input-type=module', '--eval', asks];
-    return JSON.parse(await this.namespace.run('timeout', ['5', ...asker]));
+    return JSON.parse(await this.namespace.run('timeout', [`${paced(30)}`, ...asker]));
   }
 
   /** Waits until mode nftables sends connections to Service `web` to these, and to no other. */

@@ -4,7 +4,7 @@
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { expect, onTestFinished } from 'vitest';
 import { CLUSTER_CIDR, POD_A_IP, POD_B_IP } from '../lab/addresses.ts';
@@ -12,21 +12,26 @@ import { Place, type Program, until } from '../process/program.ts';
 import type { Traffic } from './traffic-main.ts';
 
 const root = resolve(import.meta.dirname, '../..');
-/** The checkouts. */
-const versions = { previous: join(root, 'build/previous'), current: root } as const;
-export type Version = keyof typeof versions;
+/** The programs. `other-room`: the version before, with smaller maps of connect-time translation. */
+const mains = {
+  previous: join(root, 'build/previous/dist/main.js'),
+  'other-room': join(root, 'build/previous/other-room/main.js'),
+  current: join(root, 'dist/main.js'),
+} as const;
+export type Version = keyof typeof mains;
 
 const frontend = '10.96.0.10';
 /** The address of a pod that is not an endpoint, so that nothing is masqueraded. */
 const client = '10.244.1.9';
 
-/** Whether scripts/test-upgrade has built the version before. */
-export function hasPrevious(): boolean {
-  return existsSync(mainOf('previous'));
+/** Rejects where scripts/previous-version has not built the version before. */
+export function needsPrevious(): void {
+  if (!existsSync(mains['other-room'])) throw new Error('run sh scripts/previous-version');
 }
 
-function mainOf(version: Version): string {
-  return join(versions[version], 'dist/main.js');
+/** Whether both versions have the same addon; see scripts/previous-version. */
+export function sharesAddon(): boolean {
+  return readFileSync(join(root, 'build/previous/built'), 'utf8').endsWith(' shared\n');
 }
 
 /** A node whose two pods are addresses of its own. */
@@ -42,8 +47,12 @@ export async function makePlace(mode: string): Promise<Place> {
 }
 
 /** Starts a version, and waits until it is ready. Log messages differ between versions. */
-export async function start(place: Place, version: Version): Promise<Program> {
-  const program = place.startUnder({ main: mainOf(version) });
+export async function start(
+  place: Place,
+  version: Version,
+  within: readonly string[] = [],
+): Promise<Program> {
+  const program = place.startUnder({ main: mains[version], within });
   const isReady = () =>
     place.ask('/readyz').then(
       ({ status }) => status === 200,
