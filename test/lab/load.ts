@@ -54,7 +54,7 @@ export interface Loading {
   end(): Promise<LoadResult>;
 }
 
-/** No test lasts so long. */
+/** Longer than any test. */
 const longestSeconds = 3600;
 
 /** The same until it is ended, by a process that is in this cgroup from its beginning. */
