@@ -168,7 +168,7 @@ class CountingKernel {
     await sleep(1);
     if (request.kind !== 'elementsDump') return { records: [], consistent: true };
     const { family, keyLength, set, shape, table } = request;
-    const entries = Uint8Array.from(this.#entries[set as Counted]);
+    const entries = new Uint8Array(this.#entries[set as Counted]);
     const count = entries.length / (keyLength + 8);
     const layout = { family, table, set, shape, keyLength, dataLength: 0, strange: 0 };
     return { records: [{ kind: 'elements', ...layout, count, entries }], consistent: true };
