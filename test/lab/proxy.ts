@@ -55,6 +55,7 @@ export interface ProxySettings {
   /** Of the product. */
   readonly connectTime?: 'off' | 'host' | 'all';
   readonly connectTimeExcludedPods?: string;
+  readonly failureDetectionMaxEjected?: number;
   readonly fastPath?: 'off' | 'flowtable';
   readonly fastPathPackets?: number;
   /** The product's flag --own-tables; default: true. */

@@ -4,7 +4,9 @@ import type { ModeName } from '../../src/config/config.ts';
 import { createLab, type Lab } from '../lab/lab.ts';
 import {
   halfStays,
+  isLeftOutByAnother,
   isObserved,
+  lastStays,
   laterByAnother,
   leavesAndReturns,
   longestMs,
@@ -47,6 +49,21 @@ describe('in mode nftables', () => {
   test(
     'half of the endpoints stay, whatever they do',
     async () => halfStays(await Watched.start(lab, 'nftables', { [detection]: 'eject' })),
+    longestMs,
+  );
+
+  test(
+    'one endpoint stays where all others may be left out',
+    async () =>
+      lastStays(
+        await Watched.start(lab, 'nftables', { [detection]: 'eject' }, { maxEjected: 100 }),
+      ),
+    longestMs,
+  );
+
+  test(
+    'an endpoint that another Service leaves out by its own probes stays',
+    async () => isLeftOutByAnother(lab, 'nftables'),
     longestMs,
   );
 

@@ -4,10 +4,11 @@ import { expect, onTestFinished } from 'vitest';
 import type { LoggedMessage } from '../../scripts/log-messages.ts';
 import type { ModeName } from '../../src/config/config.ts';
 import type { ConnectTimePaths } from '../../src/connect-time/maps/choice.ts';
+import { clusterIp, NODE_BRIDGE_IP } from '../lab/addresses.ts';
 import { Caller } from '../lab/caller.ts';
 import type { Lab } from '../lab/lab.ts';
 import { monotonicMs, serveLoad } from '../lab/load.ts';
-import { BASELINE, DEFAULT_CLUSTER_CIDR, type KubernetesObject } from '../lab/objects.ts';
+import { BASELINE, DEFAULT_CLUSTER_CIDR, type KubernetesObject, slice } from '../lab/objects.ts';
 import { paced } from '../lab/pace.ts';
 import { annotated, web, weighted } from './balancing-rig.ts';
 import { vip } from './common.ts';
@@ -30,13 +31,17 @@ export async function prepare(lab: Lab): Promise<() => void> {
   return () => server.kill();
 }
 
-export function service(annotations: Record<string, string>): KubernetesObject[] {
-  return [annotated(web(undefined), annotations), ...weighted([100, 100, 100, 100])];
+export function service(
+  annotations: Record<string, string>,
+  weights: readonly number[] = [100, 100, 100, 100],
+): KubernetesObject[] {
+  return [annotated(web(undefined), annotations), ...weighted(weights)];
 }
 
-/** Packets to these addresses are lost in the pod, without an answer. */
-export async function silence(lab: Lab, addresses: readonly string[]): Promise<void> {
-  const set = addresses.length === 0 ? '' : `ip daddr { ${addresses.join(', ')} } drop`;
+/** Packets to these addresses are lost in the pod, without an answer: all, or those `of` one. */
+export async function silence(lab: Lab, addresses: readonly string[], of?: string): Promise<void> {
+  const from = of === undefined ? '' : `ip saddr ${of} `;
+  const set = addresses.length === 0 ? '' : `${from}ip daddr { ${addresses.join(', ')} } drop`;
   const table = `table ip silence
 delete table ip silence
 table ip silence { chain input { type filter hook input priority -50; ${set}; }; }`;
@@ -66,21 +71,35 @@ export class Watched {
     mode: ModeName,
     annotations: Record<string, string>,
     {
+      beside = [],
       connectTime,
       from = 'client',
+      maxEjected,
       timeoutMs = 1000,
+      weights,
     }: {
+      /** Other objects. */
+      readonly beside?: readonly KubernetesObject[];
       readonly connectTime?: ConnectTimePaths;
       readonly from?: 'client' | 'pod-b';
+      /** In percent; default: that of the product. */
+      readonly maxEjected?: number;
       /** When clients give up, on a machine as fast as usual. */
       readonly timeoutMs?: number;
+      /** Of its endpoints; default: all have the same. */
+      readonly weights?: readonly number[];
     } = {},
   ): Promise<Watched> {
     const lines: LogLine[] = [];
     const log = (line: LogLine) => void lines.push(line);
     const proxy = fairleadInside(mode, { log, ...(connectTime && { connectTime }) });
-    const asked = connectTime ? { ...settings, connectTime: 'all' as const } : settings;
-    const running = await proxy.start(lab.node, asked, [...BASELINE, ...service(annotations)]);
+    const asked = {
+      ...settings,
+      ...(connectTime && { connectTime: 'all' as const }),
+      ...(maxEjected !== undefined && { failureDetectionMaxEjected: maxEjected }),
+    };
+    const objects = [...BASELINE, ...service(annotations, weights), ...beside];
+    const running = await proxy.start(lab.node, asked, objects);
     const to = { address: vip.IPv4, port: 80 };
     const how = { perSecond: 60 / paced(1), timeoutMs: paced(timeoutMs) };
     const caller = new Caller(lab.actors[from].pid, { ...to, ...how });
@@ -94,7 +113,7 @@ export class Watched {
     });
     await watched.until('all answer', () => {
       const found = new Set(caller.calls.map(({ by }) => by));
-      return hosts.every((host) => found.has(host));
+      return hosts.every((host, i) => weights?.[i] === 0 || found.has(host));
     });
     return watched;
   }
@@ -108,9 +127,16 @@ export class Watched {
     return silence(this.#lab, addresses);
   }
 
-  /** Endpoints that were left out, or came back, in this order. */
-  told(msg: LoggedMessage): unknown[] {
-    return this.lines.filter((line) => line.msg === msg).map(({ endpoint }) => endpoint);
+  /** The same for packets of the node itself, and for clients whose address is masqueraded. */
+  silenceForNode(...addresses: readonly string[]): Promise<void> {
+    return silence(this.#lab, addresses, NODE_BRIDGE_IP.IPv4);
+  }
+
+  /** Endpoints that were left out, or came back, in this order: of all Services, or of one. */
+  told(msg: LoggedMessage, of?: string): unknown[] {
+    const lines = this.lines.filter((line) => line.msg === msg);
+    const own = lines.filter(({ service: name }) => of === undefined || name === of);
+    return own.map(({ endpoint }) => endpoint);
   }
 
   async until(what: string, isSo: () => boolean): Promise<void> {
@@ -148,6 +174,38 @@ export async function leavesAndReturns(watched: Watched): Promise<void> {
   );
 }
 
+/**
+ * The endpoints of a Service of another namespace are the same pods. It has them probed, and one
+ * that has no clients stops to answer the node: it is left out there, and nowhere else.
+ */
+export async function isLeftOutByAnother(lab: Lab, mode: ModeName): Promise<void> {
+  const eject = { 'fairlead.io/failure-detection': 'eject' };
+  const at = clusterIp(11);
+  const objects = [
+    annotated(web(undefined, 'other', at), { ...eject, 'fairlead.io/probe': 'tcp' }),
+    slice(
+      'IPv4',
+      'other',
+      hosts.map((host) => ({ at: { IPv4: host } })),
+    ),
+  ];
+  const beside = objects.map((one) => {
+    return { ...one, metadata: { ...one.metadata, namespace: 'other-tenant' } };
+  });
+  const weights = [100, 0, 100, 100];
+  const watched = await Watched.start(lab, mode, eject, { beside, weights });
+  const [, idle] = hosts as [string, string];
+  const counted = /^fairlead_endpoint_probes_total\{result="succeeded"\} (\d+)$/m;
+  const succeeded = async () => Number(counted.exec(await watched.metrics())?.[1] ?? 0);
+  const proven = 2 * hosts.length;
+  await expect.poll(succeeded, { timeout: paced(60_000) }).toBeGreaterThanOrEqual(proven);
+  await watched.silenceForNode(idle);
+  await watched.until('ejected', () => watched.told(ejected).length > 0);
+  await watched.next(100);
+  expect(watched.told(ejected, 'other-tenant/other')).toEqual([`${idle}:8080`]);
+  expect(watched.told(ejected)).toHaveLength(1);
+}
+
 /** More than the seconds after which a client repeats its first packet until another answers. */
 const patientMs = 10_000;
 
@@ -183,6 +241,18 @@ export async function halfStays(watched: Watched): Promise<void> {
   await sleep(paced(3000));
   expect(watched.told(ejected)).toHaveLength(2);
   expect((await watched.next(60)).some(({ by }) => by === hosts[0])).toBe(true);
+}
+
+/** Where all may be left out but one, and all go silent, one stays in. */
+export async function lastStays(watched: Watched): Promise<void> {
+  await watched.silence(...hosts.slice(1));
+  await watched.until('all but one are out', () => watched.told(ejected).length === 3);
+  await watched.silence(...hosts);
+  await watched.next(60);
+  await sleep(paced(3000));
+  expect(watched.told(ejected)).toHaveLength(3);
+  await watched.silence(...hosts.slice(1));
+  await watched.until('it serves', () => watched.caller.calls.at(-1)?.by === hosts[0]);
 }
 
 /** What answers nothing is only shown. */

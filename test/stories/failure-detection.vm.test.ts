@@ -2,6 +2,8 @@
 import { afterAll, beforeAll, test } from 'vitest';
 import { createLab, type Lab } from '../lab/lab.ts';
 import {
+  halfStays,
+  lastStays,
   laterByAnother,
   leavesAndReturns,
   longestMs,
@@ -33,5 +35,17 @@ test(
 test(
   'clients that try an endpoint when it is left out reach another one',
   async () => laterByAnother(lab, 'ipvs', eject),
+  longestMs,
+);
+
+test(
+  'half of the endpoints stay, whatever they do',
+  async () => halfStays(await Watched.start(lab, 'ipvs', eject)),
+  longestMs,
+);
+
+test(
+  'one endpoint stays where all others may be left out',
+  async () => lastStays(await Watched.start(lab, 'ipvs', eject, { maxEjected: 100 })),
   longestMs,
 );
