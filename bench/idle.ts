@@ -1,8 +1,9 @@
 /**
  * What does an idle node cost? Memory, CPU time and wakeups of the product with 20 Services, in
  * each mode that this machine can run, compared with an idle Node process and, if KUBE_PROXY names
- * its binary, with kube-proxy. KUBE_APISERVER and ETCD name a real API server; without them a fake
- * one serves.
+ * its binary, with kube-proxy. OLD names the folder of a built checkout of another version.
+ * KUBE_APISERVER and ETCD name a real API server; without them a fake one serves. All are measured
+ * at the same time, each on a node of its own.
  */
 import { spawn } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
@@ -11,6 +12,7 @@ import { buildProduct, withCluster } from './lib/api-rig.ts';
 import type { Extent } from './lib/extent.ts';
 import { KubeProxy } from './lib/kube-proxy.ts';
 import { inNamespace, type Namespace } from './lib/namespace.ts';
+import { NodesOfApi } from './lib/nodes-of-api.ts';
 import { Product } from './lib/product.ts';
 import { RealApi } from './lib/real-api.ts';
 import { number, table } from './lib/stats.ts';
@@ -26,8 +28,6 @@ const kubeProxyModes = ['nftables', 'iptables'] as const;
 
 interface Idle {
   readonly residentMB: number;
-  /** The process's part of pages that it shares counts. */
-  readonly proportionalMB: number;
   readonly anonymousMB: number;
   readonly threads: number;
   /** Of one core. */
@@ -44,123 +44,128 @@ export async function idle(extent: Extent): Promise<string> {
   for (const name of authorities) delete process.env[name];
   buildProduct();
   const forMs = extent === 'whole' ? wholeMs : shortMs;
-  const rows: Row[] = [['Node alone', await idleNode(forMs)]];
-  await withApi(async (kubeconfig, namespace) => {
-    for (const mode of productModes) {
-      rows.push([`Fairlead, ${mode}`, await product(kubeconfig, namespace, mode, forMs)]);
+  const { KUBE_PROXY, OLD } = process.env;
+  const rows = await withApi(async (add) => {
+    const running: Running[] = [idleNode()];
+    // One after the other: the first programming of one is not the load of another.
+    for (const mode of productModes) running.push(await product('Fairlead', add, mode));
+    for (const mode of OLD === undefined ? [] : productModes) {
+      running.push(await product('before', add, mode, OLD));
     }
-    const binary = process.env.KUBE_PROXY;
-    for (const mode of binary === undefined ? [] : kubeProxyModes) {
-      const measured = await kubeProxy(binary!, kubeconfig, namespace, mode, forMs);
-      rows.push([`kube-proxy, ${mode}`, measured]);
+    for (const mode of KUBE_PROXY === undefined ? [] : kubeProxyModes) {
+      running.push(kubeProxy(KUBE_PROXY!, add, mode));
+    }
+    try {
+      await sleep(restMs);
+      return await measured(running, forMs);
+    } finally {
+      for (const { stop } of running) await stop();
     }
   });
-  const head = [
-    '',
-    'resident',
-    'proportional',
-    'anonymous',
-    'threads',
-    '% of a core',
-    'switches/s',
-  ];
+  const head = ['', 'resident', 'anonymous', 'threads', '% of a core', 'switches/s'];
   const server = process.env.KUBE_APISERVER === undefined ? 'fake' : 'real';
   const title = `${size.services} Services and a ${server} API server, ${forMs / 1000} s of silence; MB`;
   return [title, table(head, rows.map(cells))].join('\n\n');
 }
 
 function cells([what, idle]: Row): string[] {
-  if (typeof idle === 'string') return [what, idle, '', '', '', '', ''];
-  const { residentMB, proportionalMB, anonymousMB, threads } = idle;
-  const megabytes = [residentMB, proportionalMB, anonymousMB].map((mb) => mb.toFixed(1));
+  if (typeof idle === 'string') return [what, idle, '', '', '', ''];
+  const { residentMB, anonymousMB, threads } = idle;
+  const megabytes = [residentMB, anonymousMB].map((mb) => mb.toFixed(1));
   const rates = [idle.cpuPercent.toFixed(3), idle.switchesPerSecond.toFixed(1)];
   return [what, ...megabytes, number(threads), ...rates];
 }
 
+/** A node of the API server, and the path of its kubeconfig. */
+type AddNode = () => { readonly namespace: Namespace; readonly kubeconfig: string };
+
+interface Running {
+  readonly what: string;
+  /** Undefined: does not run here. */
+  readonly pid: number | undefined;
+  readonly stop: () => Promise<unknown> | unknown;
+}
+
 /** Runs `work` with a cluster of `size` in the API server. */
-async function withApi(
-  work: (kubeconfig: string, namespace: Namespace) => Promise<void>,
-): Promise<void> {
+async function withApi<T>(work: (add: AddNode) => Promise<T>): Promise<T> {
+  const withNodes = async (namespace: Namespace, kubeconfig: string): Promise<T> => {
+    const nodes = new NodesOfApi(namespace, kubeconfig);
+    try {
+      return await work(() => ({ namespace: nodes.add(), kubeconfig: nodes.kubeconfig }));
+    } finally {
+      nodes.close();
+    }
+  };
   if (process.env.KUBE_APISERVER === undefined) {
-    return withCluster(size, (api, namespace) => work(api.kubeconfig, namespace));
+    return withCluster(size, (api, namespace) => withNodes(namespace, api.kubeconfig));
   }
   return inNamespace('idle', async (namespace) => {
     namespace.run('ip', ['link', 'set', 'lo', 'up']);
     const api = await RealApi.start(namespace);
     try {
       await api.ask({ do: 'load', ...size });
-      await work(api.kubeconfig, namespace);
+      return await withNodes(namespace, api.kubeconfig);
     } finally {
       await api.close();
     }
   });
 }
 
-async function idleNode(forMs: number): Promise<Idle> {
+function idleNode(): Running {
   const child = spawn(process.execPath, ['-e', 'process.stdin.resume()'], { stdio: 'pipe' });
-  try {
-    await sleep(2000);
-    return await measure(child.pid!, forMs);
-  } finally {
-    child.kill();
-  }
+  return { what: 'Node alone', pid: child.pid, stop: () => child.kill() };
 }
 
-/** Answers why not if this machine cannot run the mode. */
 async function product(
-  kubeconfig: string,
-  namespace: Namespace,
+  name: string,
+  add: AddNode,
   mode: string,
-  forMs: number,
-): Promise<Idle | string> {
+  checkout?: string,
+): Promise<Running> {
+  const what = `${name}, ${mode}`;
+  const missing = { what, pid: undefined, stop: () => {} };
   // Another mode would run in its place.
-  if (mode === 'ipvs' && !existsSync('/proc/net/ip_vs')) return 'does not run here';
-  const running = new Product(namespace, kubeconfig, [`--proxy-mode=${mode}`], { isProbed: false });
+  if (mode === 'ipvs' && !existsSync('/proc/net/ip_vs')) return missing;
+  const { kubeconfig, namespace } = add();
+  const options = { isProbed: false, ...(checkout === undefined ? {} : { checkout }) };
+  const running = new Product(namespace, kubeconfig, [`--proxy-mode=${mode}`], options);
   try {
     await running.programmedMs;
   } catch {
-    return 'does not run here';
+    return missing;
   }
-  try {
-    await sleep(restMs);
-    return await measure(running.pid, forMs);
-  } finally {
-    await running.stop();
-  }
+  return { what, pid: running.pid, stop: () => running.stop() };
 }
 
-async function kubeProxy(
-  binary: string,
-  kubeconfig: string,
-  namespace: Namespace,
-  mode: 'nftables' | 'iptables',
-  forMs: number,
-): Promise<Idle> {
+function kubeProxy(binary: string, add: AddNode, mode: 'nftables' | 'iptables'): Running {
+  const { kubeconfig, namespace } = add();
   const running = new KubeProxy(binary, namespace, kubeconfig, mode);
-  try {
-    await sleep(restMs);
-    return await measure(running.pid, forMs);
-  } finally {
-    await running.stop();
-  }
+  return { what: `kube-proxy, ${mode}`, pid: running.pid, stop: () => running.stop() };
 }
 
-async function measure(pid: number, forMs: number): Promise<Idle> {
+async function measured(running: readonly Running[], forMs: number): Promise<readonly Row[]> {
+  const begun = running.map(({ pid }) => (pid === undefined ? undefined : begin(pid)));
+  await sleep(forMs);
+  return running.map(({ what }, i) => [what, begun[i]?.() ?? 'does not run here']);
+}
+
+/** Answers a function that tells what the process has used since. */
+function begin(pid: number): () => Idle {
   const before = activity(pid);
   const fromMs = performance.now();
-  await sleep(forMs);
-  const after = activity(pid);
-  const seconds = (performance.now() - fromMs) / 1000;
-  const rollup = readFileSync(`/proc/${pid}/smaps_rollup`, 'utf8');
-  const megabytes = (name: string): number =>
-    Number(new RegExp(`^${name}: *([0-9]+) kB$`, 'm').exec(rollup)![1]) / 1024;
-  return {
-    residentMB: megabytes('Rss'),
-    proportionalMB: megabytes('Pss'),
-    anonymousMB: megabytes('Anonymous'),
-    threads: after.threads,
-    cpuPercent: (100 * (after.cpuSeconds - before.cpuSeconds)) / seconds,
-    switchesPerSecond: (after.switches - before.switches) / seconds,
+  return () => {
+    const after = activity(pid);
+    const seconds = (performance.now() - fromMs) / 1000;
+    const rollup = readFileSync(`/proc/${pid}/smaps_rollup`, 'utf8');
+    const megabytes = (name: string): number =>
+      Number(new RegExp(`^${name}: *([0-9]+) kB$`, 'm').exec(rollup)![1]) / 1024;
+    return {
+      residentMB: megabytes('Rss'),
+      anonymousMB: megabytes('Anonymous'),
+      threads: after.threads,
+      cpuPercent: (100 * (after.cpuSeconds - before.cpuSeconds)) / seconds,
+      switchesPerSecond: (after.switches - before.switches) / seconds,
+    };
   };
 }
 

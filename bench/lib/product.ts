@@ -24,15 +24,18 @@ export class Product {
   listedMs = 0;
   readonly #child: ChildProcess;
 
-  /** Without the probe there are no reports, and its memory is not part of the product's. */
+  /**
+   * Without the probe there are no reports, and its memory is not part of the product's.
+   * `checkout`: the folder of a built one, for another version.
+   */
   constructor(
     namespace: Namespace,
     kubeconfig: string,
     flags: readonly string[] = [],
-    { isProbed = true } = {},
+    { isProbed = true, checkout = root } = {},
   ) {
     const settings = ['--hostname-override=node-1', '--cluster-cidr=11.0.0.0/8', ...conntrackFlags];
-    const program = join(root, 'bin', 'fairlead');
+    const program = join(checkout, 'bin', 'fairlead');
     const argv = [program, `--kubeconfig=${kubeconfig}`, ...settings, ...flags];
     const startedMs = performance.now();
     const options = `${process.env.NODE_OPTIONS ?? ''} ${isProbed ? `--import=${probe}` : ''}`;
