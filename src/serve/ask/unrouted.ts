@@ -104,6 +104,7 @@ export class UnroutedEndpoints {
         }
         if (pacer.due) await pacer.rest();
       }
+      if (pacer.due) await pacer.rest();
     }
     return found;
   }
