@@ -1,7 +1,8 @@
 /**
  * What does an idle node cost? Memory, CPU time and wakeups of the product with 20 Services, in
  * each mode that this machine can run, compared with an idle Node process and, if KUBE_PROXY names
- * its binary, with kube-proxy. OLD names the folder of a built checkout of another version.
+ * its binary, with kube-proxy. OLD names the folder of a built checkout of another version,
+ * of which mode nftables is measured.
  * KUBE_APISERVER and ETCD name a real API server; without them a fake one serves. All are measured
  * at the same time, each on a node of its own.
  */
@@ -48,10 +49,8 @@ export async function idle(extent: Extent): Promise<string> {
   const rows = await withApi(async (add) => {
     const running: Running[] = [idleNode()];
     // One after the other: the first programming of one is not the load of another.
-    for (const mode of productModes) running.push(await product('Fairlead', add, mode));
-    for (const mode of OLD === undefined ? [] : productModes) {
-      running.push(await product('before', add, mode, OLD));
-    }
+    for (const mode of productModes) running.push(await product(add, mode));
+    if (OLD !== undefined) running.push(olderProduct(OLD, add));
     for (const mode of KUBE_PROXY === undefined ? [] : kubeProxyModes) {
       running.push(kubeProxy(KUBE_PROXY!, add, mode));
     }
@@ -116,25 +115,29 @@ function idleNode(): Running {
   return { what: 'Node alone', pid: child.pid, stop: () => child.kill() };
 }
 
-async function product(
-  name: string,
-  add: AddNode,
-  mode: string,
-  checkout?: string,
-): Promise<Running> {
-  const what = `${name}, ${mode}`;
+async function product(add: AddNode, mode: string): Promise<Running> {
+  const what = `Fairlead, ${mode}`;
   const missing = { what, pid: undefined, stop: () => {} };
   // Another mode would run in its place.
   if (mode === 'ipvs' && !existsSync('/proc/net/ip_vs')) return missing;
   const { kubeconfig, namespace } = add();
-  const options = { isProbed: false, ...(checkout === undefined ? {} : { checkout }) };
-  const running = new Product(namespace, kubeconfig, [`--proxy-mode=${mode}`], options);
+  const flags = [`--proxy-mode=${mode}`];
+  const running = new Product(namespace, kubeconfig, flags, { isProbed: false });
   try {
     await running.programmedMs;
   } catch {
     return missing;
   }
   return { what, pid: running.pid, stop: () => running.stop() };
+}
+
+/** Its log may have other messages, so that nothing tells when it has programmed. */
+function olderProduct(checkout: string, add: AddNode): Running {
+  const { kubeconfig, namespace } = add();
+  const options = { isProbed: false, checkout };
+  const running = new Product(namespace, kubeconfig, ['--proxy-mode=nftables'], options);
+  running.programmedMs.catch(() => {});
+  return { what: 'before, nftables', pid: running.pid, stop: () => running.stop() };
 }
 
 function kubeProxy(binary: string, add: AddNode, mode: 'nftables' | 'iptables'): Running {
