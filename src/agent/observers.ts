@@ -316,7 +316,7 @@ export class Observers {
       kernel,
       conntrack: new RecentDumps(conntrack, clock),
       ...(host && { host }),
-      ...(routing && { routeTo: routing.find }),
+      ...(routing && { routesTo: routing.find }),
     };
     problemMetrics(metrics.registry, {
       catchUp: verdicts.catchUp,

@@ -129,22 +129,44 @@ function isWithoutRoute(answer: ReachAnswer): answer is keyof typeof routeWords 
   return answer in routeWords;
 }
 
-/** Checks whether this node has a route to an address. Sends nothing. */
-export type FindRoute = (address: string, family: Family) => Promise<Route>;
+/** Checks whether this node has routes to addresses; answers in their order. Sends nothing. */
+export type FindRoutes = (
+  addresses: readonly string[],
+  family: Family,
+) => Promise<readonly Route[]>;
 
-/** The kernel looks a route up when a socket for datagrams is connected. The port is any. */
-export const routeTo: FindRoute = (address, family) => {
+/**
+ * The kernel looks a route up when a socket for datagrams is connected. The port is any. All are
+ * asked by one socket, since making one takes longer than to connect it.
+ */
+export const routesTo: FindRoutes = async (addresses, family) => {
+  const socket = createSocket(family === 'IPv4' ? 'udp4' : 'udp6');
+  const routes: Route[] = [];
+  try {
+    for (const address of addresses) routes.push(await routeBy(socket, address));
+  } finally {
+    socket.close();
+  }
+  return routes;
+};
+
+/** The socket is not connected afterwards. */
+function routeBy(socket: Socket, address: string): Promise<Route> {
   return new Promise((resolve) => {
-    const socket = createSocket(family === 'IPv4' ? 'udp4' : 'udp6');
-    const end = (answer: ReachAnswer): void => {
-      socket.close();
+    const failed = (error: Error): void => {
+      const [answer] = failureOf(error);
       resolve(isWithoutRoute(answer) ? answer : 'found');
     };
-    socket.once('error', (error) => end(failureOf(error)[0]));
-    socket.once('connect', () => end('connected'));
-    socket.connect(9, address);
+    // Without a descriptor or a port there is no socket, and the callback is never called.
+    socket.once('error', failed);
+    socket.connect(9, address, (error?: Error) => {
+      socket.off('error', failed);
+      if (error !== undefined) return failed(error);
+      socket.disconnect();
+      resolve('found');
+    });
   });
-};
+}
 
 /** Why packets do not get there, in the words of ip-route(8). */
 export const routeWords = {

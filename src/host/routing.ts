@@ -1,10 +1,10 @@
 /** The routes of this node, as /proc/net has them. */
 import { open } from 'node:fs/promises';
 import { addressBytes, type Family } from '../net/address.ts';
-import { type FindRoute, routeTo } from './reach.ts';
+import { type FindRoutes, routesTo } from './reach.ts';
 
 export interface Routing {
-  readonly find: FindRoute;
+  readonly find: FindRoutes;
   /** The text of the file for the family; undefined: it cannot be read, or is too long. */
   readonly read: (family: Family) => Promise<string | undefined>;
 }
@@ -14,7 +14,7 @@ const files = { IPv4: '/proc/net/route', IPv6: '/proc/net/ipv6_route' } as const
 /** Some 8,000 routes of IPv4. */
 const bytesMax = 1 << 20;
 
-export const routing: Routing = { find: routeTo, read: (family) => readBounded(files[family]) };
+export const routing: Routing = { find: routesTo, read: (family) => readBounded(files[family]) };
 
 async function readBounded(path: string): Promise<string | undefined> {
   const file = await open(path).catch(() => undefined);

@@ -2,7 +2,7 @@
 import type { Config } from '../../config/config.ts';
 import type { Exclusion, MapView } from '../../connect-time/maps/facts.ts';
 import type { HostFiles } from '../../host/files.ts';
-import type { FindRoute } from '../../host/reach.ts';
+import type { FindRoutes } from '../../host/reach.ts';
 import type { Conntrack } from '../../kernel/conntrack.ts';
 import type { Kernel } from '../../kernel/kernel.ts';
 import type { Fallback } from '../../modes/index.ts';
@@ -78,8 +78,8 @@ export interface AgentState {
   readonly conntrack: Pick<Conntrack, 'dump'>;
   /** Reads how full connection tracking is. Absent if this process does not manage sysctls. */
   readonly host?: HostFiles;
-  /** Whether this node has a route to an address. Absent if this process does not manage routes. */
-  readonly routeTo?: FindRoute;
+  /** Absent if routes of this process are not the node's. */
+  readonly routesTo?: FindRoutes;
 }
 
 /** What the rules of one family depend on. */

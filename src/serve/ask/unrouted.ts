@@ -2,7 +2,7 @@
  * Endpoints to which this node has no route, or one that drops packets. They are looked for when
  * answers and metrics ask, not more often than every few seconds; never for a packet or a change.
  */
-import { type FindRoute, routeWords } from '../../host/reach.ts';
+import { type Route, routeWords } from '../../host/reach.ts';
 import { type IsSuspect, parseRoute, type Routing, suspectsOf } from '../../host/routing.ts';
 import { addressBytes, type Family, families, formatAddress } from '../../net/address.ts';
 import { endpointBytes } from '../../net/endpoint-list.ts';
@@ -14,7 +14,7 @@ import { waitedAtMost } from './patience.ts';
 import type { Problem } from './problem.ts';
 import { sharedCall } from './shared-call.ts';
 
-type Failure = Exclude<Awaited<ReturnType<FindRoute>>, 'found'>;
+type Failure = Exclude<Route, 'found'>;
 
 /** By address, in network order, a character for each byte; a value that is replaced on change. */
 export type Unrouted = ReadonlyMap<string, Failure>;
@@ -36,6 +36,8 @@ const restShare = 50;
 const sliceMs = 0.25;
 /** The most endpoints whose routes are asked of the kernel in a search. */
 const askedMax = 200;
+/** Endpoints that are asked in one turn of the event loop. */
+const askedAtOnce = 16;
 /** The most endpoints of a Service that are named. */
 const namedMax = 3;
 
@@ -67,9 +69,14 @@ export class UnroutedEndpoints {
     for (const family of families) {
       const isSuspect = await this.#suspects(family, routing, pacer);
       if (isSuspect === undefined) continue;
-      for (const latin1 of await this.#suspected(family, isSuspect, pacer)) {
-        const route = await routing.find(textOf(latin1), family);
-        if (route !== 'found') found.set(latin1, route);
+      const suspected = [...(await this.#suspected(family, isSuspect, pacer))];
+      for (let i = 0; i < suspected.length; i += askedAtOnce) {
+        const some = suspected.slice(i, i + askedAtOnce);
+        const routes = await routing.find(some.map(textOf), family);
+        for (const [j, latin1] of some.entries()) {
+          const route = routes[j]!;
+          if (route !== 'found') found.set(latin1, route);
+        }
         if (pacer.due) await pacer.rest();
       }
     }

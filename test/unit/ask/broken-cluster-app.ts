@@ -54,7 +54,7 @@ export async function startedWith({
   const app = await new Running(config).start({
     host: { read, write: () => {} },
     routing: {
-      find: async (address) => routes[address] ?? 'found',
+      find: async (addresses) => addresses.map((address) => routes[address] ?? 'found'),
       read: async (family) => (family === 'IPv4' ? routesText(routes) : undefined),
     },
   });

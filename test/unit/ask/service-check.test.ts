@@ -1,6 +1,6 @@
 /** How the command is asked, and what it makes of answers; the kernel tests open connections. */
 import { afterEach, describe, expect, it } from 'vitest';
-import { isFine, reach, routeTo } from '../../../src/host/reach.ts';
+import { isFine, reach, routesTo } from '../../../src/host/reach.ts';
 import { type Running, started, web } from '../agent/running.ts';
 import { freePort } from '../free-port.ts';
 import { quiet } from '../sync/double.ts';
@@ -56,7 +56,10 @@ describe('a connection attempt of service check', () => {
     expect(await reach('SCTP', to, 10_000)).toBeUndefined();
   });
 
-  it('that only finds a route sends nothing, and finds the route to the machine itself', async () => {
-    expect(await routeTo('127.0.0.1', 'IPv4')).toBe('found');
+  it('that only finds routes finds those to the machine itself, also after a refused one', async () => {
+    // A socket without SO_BROADCAST may not be connected to this address.
+    const addresses = ['127.0.0.1', '255.255.255.255', '127.0.0.2'];
+    expect(await routesTo(addresses, 'IPv4')).toEqual(['found', 'prohibited', 'found']);
+    expect(await routesTo([], 'IPv6')).toEqual([]);
   });
 });

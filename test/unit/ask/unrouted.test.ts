@@ -18,9 +18,9 @@ function nodeWith(endpoints: readonly string[], routes: Record<string, Route>) {
     state,
     routing: {
       read: async (family) => (family === 'IPv4' ? routesText(routes) : undefined),
-      find: async (address) => {
-        asked.push(address);
-        return routes[address] ?? 'found';
+      find: async (addresses) => {
+        asked.push(...addresses);
+        return addresses.map((address) => routes[address] ?? 'found');
       },
     },
   });

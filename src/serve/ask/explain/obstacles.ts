@@ -45,10 +45,10 @@ const routesMax = 16;
 
 /** Endpoints to which this node has no route. Rules for sources or marks are not considered. */
 export async function unroutable(
-  { agent: { routeTo } }: ExplainInput,
+  { agent: { routesTo } }: ExplainInput,
   holder: Holder | undefined,
 ): Promise<{ readonly endpoint: string; readonly text: string }[]> {
-  if (routeTo === undefined || holder === undefined) return [];
+  if (routesTo === undefined || holder === undefined) return [];
   const { cluster, family, local } = holder.forwarding;
   const addresses = new Set<string>();
   for (const list of [local, cluster]) {
@@ -56,14 +56,12 @@ export async function unroutable(
       addresses.add(formatAddress(list.address(i)));
     }
   }
-  const found = await Promise.all(
-    Array.from(addresses, async (endpoint) => {
-      const route = await routeTo(endpoint, family);
-      if (route === 'found') return [];
-      return [{ endpoint, text: unroutedText(endpoint, route) }];
-    }),
-  );
-  return found.flat();
+  const endpoints = [...addresses];
+  const routes = await routesTo(endpoints, family);
+  return endpoints.flatMap((endpoint, i) => {
+    const route = routes[i]!;
+    return route === 'found' ? [] : [{ endpoint, text: unroutedText(endpoint, route) }];
+  });
 }
 
 function forwarding({ agent: { host }, sync }: ExplainInput): string[] {
