@@ -215,13 +215,19 @@ export class HttpServer {
     };
   }
 
+  #check(nowMs: number): void {
+    for (const { clients } of this.#listeners.values()) {
+      for (const client of [...clients]) client.check(nowMs, noAnswer);
+    }
+  }
+
   #tick(): void {
     const nowMs = this.#options.now();
     this.#options.probes.tick();
     this.#forwards.check(nowMs);
-    for (const { clients } of this.#listeners.values()) {
-      for (const client of [...clients]) client.check(nowMs, noAnswer);
-    }
+    // After what has arrived is read: where this thread had to wait for the processor, it may be
+    // requests on connections that seem idle.
+    setImmediate(() => this.#check(nowMs));
     const { connections, underWay } = this.use;
     if (connections > 0 || underWay > 0 || this.#options.probes.isWaiting) return;
     clearInterval(this.#ticking);

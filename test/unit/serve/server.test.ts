@@ -1,7 +1,8 @@
+import { once } from 'node:events';
 import { createServer, type IncomingMessage, request, type Server } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import { type AddressInfo, connect } from 'node:net';
 import { gunzipSync } from 'node:zlib';
-import { afterEach, describe, expect, it } from 'vitest';
+import { afterEach, describe, expect, it, vi } from 'vitest';
 import type { Config } from '../../../src/config/config.ts';
 import { fairleadVersion } from '../../../src/config/version.ts';
 import { ProxyHealth } from '../../../src/serve/health.ts';
@@ -102,6 +103,27 @@ describe('the health server', () => {
     expect(text).toContain('kubeproxy_proxy_healthz_total{code="200"} 1\n');
     expect(text).toContain('kubeproxy_proxy_healthz_total{code="503"} 1\n');
     expect(text).toContain('kubeproxy_proxy_livez_total{code="200"} 1\n');
+  });
+});
+
+describe('a connection that seems idle, because the thread had to wait for the processor', () => {
+  it('is not closed when a request is waiting on it', async () => {
+    const { hostname, port } = new URL(
+      await serving({ '/': () => ({ status: 200, headers: {}, body: 'here' }) }),
+    );
+    const socket = connect(Number(port), hostname);
+    ends.push(async () => socket.destroy());
+    const answer = async (): Promise<string> => String((await once(socket, 'data'))[0]);
+    const request = 'GET / HTTP/1.1\r\nHost: here\r\n\r\n';
+    socket.write(request);
+    expect(await answer()).toMatch(/^HTTP\/1.1 200 /);
+    const laterMs = performance.now() + 6000;
+    const now = vi.spyOn(performance, 'now').mockImplementation(() => laterMs);
+    ends.push(async () => now.mockRestore());
+    socket.write(request);
+    // Longer than the second after which connections are looked at.
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1100);
+    expect(await answer()).toMatch(/^HTTP\/1.1 200 /);
   });
 });
 
