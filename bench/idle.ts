@@ -131,7 +131,7 @@ async function product(add: AddNode, mode: string): Promise<Running> {
   return { what, pid: running.pid, stop: () => running.stop() };
 }
 
-/** Its log may have other messages, so that nothing tells when it has programmed. */
+/** When it has programmed is not known: its log may have other messages. */
 function olderProduct(checkout: string, add: AddNode): Running {
   const { kubeconfig, namespace } = add();
   const options = { isProbed: false, checkout };
@@ -152,7 +152,7 @@ async function measured(running: readonly Running[], forMs: number): Promise<rea
   return running.map(({ what }, i) => [what, begun[i]?.() ?? 'does not run here']);
 }
 
-/** Answers a function that tells what the process has used since. */
+/** Returns a function that returns what the process has used since. */
 function begin(pid: number): () => Idle {
   const before = activity(pid);
   const fromMs = performance.now();

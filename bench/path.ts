@@ -193,6 +193,6 @@ async function measureShortCut(all: readonly Contender[]): Promise<string> {
     },
   );
   const head = ['what', 'direct', rules, flowtable, 'of rules'];
-  const what = `The short cut beside rules alone, 10 Services; median of ${closeRounds} rounds of ${closeMs} ms`;
+  const what = `The short cut compared with rules alone, 10 Services; median of ${closeRounds} rounds of ${closeMs} ms`;
   return `${what}\n\n${table(head, rows)}`;
 }

@@ -4,8 +4,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Namespace } from './namespace.ts';
 
-/** The API server's address as nodes have it; node N is 10.99.N.2. */
-const apiAddress = '10.99.0.1';
+/** The API server's address as nodes have it; node N is 198.18.N.2. Services have 10.96.0.0/12. */
+const apiAddress = '198.18.0.1';
 
 export class NodesOfApi {
   readonly #api: Namespace;
@@ -23,7 +23,7 @@ export class NodesOfApi {
     const replaced = text.replace(/"https:\/\/127\.0\.0\.1:[0-9]+"/, server);
     if (replaced === text) throw new Error(`${kubeconfig} has no server in JSON`);
     writeFileSync(this.kubeconfig, replaced);
-    // No proxy runs in the API server's namespace, so these rules are nobody else's.
+    // No proxy runs in the API server's namespace, so that it has no other rules.
     api.run('sysctl', ['-qw', 'net.ipv4.conf.all.route_localnet=1']);
     api.run('ip', ['address', 'add', `${apiAddress}/32`, 'dev', 'lo']);
     const rule = `ip daddr ${apiAddress} tcp dport ${port} dnat to 127.0.0.1`;
@@ -38,12 +38,12 @@ export class NodesOfApi {
     this.#nodes.push(node);
     const peer = ['peer', 'name', 'api', 'netns', node.name];
     this.#api.run('ip', ['link', 'add', `node${number}`, 'type', 'veth', ...peer]);
-    this.#api.run('ip', ['address', 'add', `10.99.${number}.1/30`, 'dev', `node${number}`]);
+    this.#api.run('ip', ['address', 'add', `198.18.${number}.1/30`, 'dev', `node${number}`]);
     this.#api.run('ip', ['link', 'set', `node${number}`, 'up']);
     node.run('ip', ['link', 'set', 'lo', 'up']);
-    node.run('ip', ['address', 'add', `10.99.${number}.2/30`, 'dev', 'api']);
+    node.run('ip', ['address', 'add', `198.18.${number}.2/30`, 'dev', 'api']);
     node.run('ip', ['link', 'set', 'api', 'up']);
-    node.run('ip', ['route', 'add', 'default', 'via', `10.99.${number}.1`]);
+    node.run('ip', ['route', 'add', 'default', 'via', `198.18.${number}.1`]);
     return node;
   }
 

@@ -28,10 +28,12 @@ interface ServersOptions {
 const handling = { '/metrics': 'shared', '/debug/pprof/profile': 'long' } as const;
 
 /** Loads the page when it is first asked for. It never is on most nodes. */
-function pageRoute(agent: AgentState): Route {
+function page(agent: AgentState): Route {
+  let loading: Promise<Route> | undefined;
+  const load = async (): Promise<Route> => (await import('./page/routes.ts')).pageRoute(agent);
   return async (asked) => {
-    const { page } = await import('./page/routes.ts');
-    return page(agent, asked);
+    loading ??= load();
+    return (await loading)(asked);
   };
 }
 
@@ -52,7 +54,7 @@ export function runServers(options: ServersOptions, signal: AbortSignal): Promis
       {
         ...metricsRoutes(config, mode, metrics),
         ...askRoutes(agent),
-        '/': pageRoute(agent),
+        '/': page(agent),
         ...debug,
       },
     ],

@@ -10,11 +10,12 @@ import { numberOf, Refusal } from '../ask/refusal.ts';
 import { serviceOf } from '../ask/service.ts';
 import { servicesOf } from '../ask/services.ts';
 import { statusOf } from '../ask/status.ts';
-import { type Asked, type Reply, textReply } from '../reply.ts';
+import { type Route, textHeaders } from '../reply.ts';
 import { explainForm, explanationSection } from './explain.ts';
 import { type Html, html } from './html.ts';
 import { contentSecurityPolicy } from './look.ts';
 import { documentOf, live, table } from './parts.ts';
+import type { Runbook } from './runbook.ts';
 import { serviceSection } from './service.ts';
 import { filterOf, listQuery, servicesSection } from './services.ts';
 import { nodeSection, verdict } from './status.ts';
@@ -34,28 +35,40 @@ const parameters = [
   ...['namespace', 'q', 'state', 'continue', 'changes', 'service', 'more', 'to', 'from', 'runbook'],
 ];
 
-export async function page(agent: AgentState, asked: Asked): Promise<Reply> {
-  try {
-    admit(asked, parameters);
-  } catch (error) {
-    if (!(error instanceof Refusal)) throw error;
-    return textReply(error.status, `${error.message}\n`);
-  }
-  const { query } = asked;
-  try {
-    return { status: 200, headers, body: await make(agent, query) };
-  } catch (error) {
-    if (!(error instanceof Refusal)) throw error;
-    return { status: error.status, headers, body: refusalPage(agent, error) };
-  }
+/** Answers `/`. */
+export function pageRoute(agent: AgentState): Route {
+  let runbook: Runbook | undefined;
+  // Loaded when it is first asked for.
+  const readRunbook = async (): Promise<Html> => {
+    runbook ??= new (await import('./runbook.ts')).Runbook();
+    return runbook.section();
+  };
+  return async (asked) => {
+    try {
+      admit(asked, parameters);
+    } catch (error) {
+      if (!(error instanceof Refusal)) throw error;
+      return { status: error.status, headers: textHeaders, body: `${error.message}\n` };
+    }
+    try {
+      return { status: 200, headers, body: await make(agent, asked.query, readRunbook) };
+    } catch (error) {
+      if (!(error instanceof Refusal)) throw error;
+      return { status: error.status, headers, body: refusalPage(agent, error) };
+    }
+  };
 }
 
-function make(agent: AgentState, query: URLSearchParams): Promise<string> {
+async function make(
+  agent: AgentState,
+  query: URLSearchParams,
+  readRunbook: () => Promise<Html>,
+): Promise<string> {
   const service = query.get('service');
   if (service !== null) return servicePage(agent, service, query.get('more') === 'true');
   const to = query.get('to');
   if (to !== null) return explainPage(agent, to.trim(), query.get('from')?.trim() ?? '');
-  return query.has('runbook') ? runbookPage(agent) : frontPage(agent, query);
+  return query.has('runbook') ? runbookPage(agent, await readRunbook()) : frontPage(agent, query);
 }
 
 async function frontPage(agent: AgentState, query: URLSearchParams): Promise<string> {
@@ -107,14 +120,12 @@ async function explainPage(agent: AgentState, to: string, from: string): Promise
   });
 }
 
-/** Loaded when it is first asked for. */
-async function runbookPage({ nodeName }: AgentState): Promise<string> {
-  const { runbookSection } = await import('./runbook.ts');
+function runbookPage({ nodeName }: AgentState, section: Html): string {
   return documentOf({
     title: 'Runbook · Fairlead',
     node: nodeName,
     json: endpoints.problems.path,
-    body: await runbookSection(),
+    body: section,
   });
 }
 

@@ -5,21 +5,30 @@ import { Refusal } from '../ask/refusal.ts';
 import { type Html, html } from './html.ts';
 import { markdownHtml } from './markdown.ts';
 
-/** What was rendered last, of a file that never changes, until memory is collected. */
-let rendered: { readonly path: string; readonly section: WeakRef<Html> } | undefined;
+export class Runbook {
+  readonly #path: string;
+  /** The file never changes. Rendering it takes milliseconds: kept until memory is collected. */
+  #rendered: WeakRef<Html> | undefined;
 
-/** Throws a Refusal if the file is missing. */
-export async function runbookSection(path = shippedFile('runbook.md')): Promise<Html> {
-  const kept = rendered?.path === path ? rendered.section.deref() : undefined;
-  if (kept) return kept;
-  let text: string;
+  constructor(path = shippedFile('runbook.md')) {
+    this.#path = path;
+  }
+
+  /** Throws a Refusal if the file is missing. */
+  async section(): Promise<Html> {
+    const kept = this.#rendered?.deref();
+    if (kept !== undefined) return kept;
+    const section = html`${markdownHtml(await textOf(this.#path))}`;
+    this.#rendered = new WeakRef(section);
+    return section;
+  }
+}
+
+async function textOf(path: string): Promise<string> {
   try {
-    text = await readFile(path, 'utf8');
+    return await readFile(path, 'utf8');
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     throw new Refusal(404, `the runbook is not part of this installation: ${path}: ${code}`);
   }
-  const section = html`${markdownHtml(text)}`;
-  rendered = { path, section: new WeakRef(section) };
-  return section;
 }
