@@ -12,14 +12,18 @@ export type Content = Html | string | number | undefined | readonly Content[];
 
 /** Escapes contents for text between tags, and for attributes in double quotes. */
 export function html(parts: TemplateStringsArray, ...contents: readonly Content[]): Html {
-  return new Html(parts.reduce((text, part, i) => text + write(contents[i - 1]) + part));
+  let text = parts[0]!;
+  for (const [i, content] of contents.entries()) text += write(content) + parts[i + 1]!;
+  return new Html(text);
 }
 
 function write(content: Content): string {
   if (content instanceof Html) return content.text;
   if (content === undefined) return '';
   if (typeof content === 'string' || typeof content === 'number') return escaped(String(content));
-  return content.map(write).join('');
+  let text = '';
+  for (const part of content) text += write(part);
+  return text;
 }
 
 function escaped(text: string): string {

@@ -113,14 +113,14 @@ export function aSecond(rate: number | undefined): string {
 
 /** The page of a Service; `isMore`: with the pods of endpoints, and what these answered. */
 export function servicePath(namespace: string, name: string, isMore = false): string {
-  const more = isMore ? { more: 'true' } : {};
-  return `/?${new URLSearchParams({ service: `${namespace}/${name}`, ...more })}`;
+  return `/?service=${encodeURIComponent(`${namespace}/${name}`)}${isMore ? '&more=true' : ''}`;
 }
 
 /** The list of Services, of those with these fields. */
 export function servicesPath(fields: Readonly<Record<string, string>>): string {
   const given = Object.entries(fields).filter(([, value]) => value !== '');
-  return `/?${new URLSearchParams(given)}#services`;
+  const query = given.map(([name, value]) => `${name}=${encodeURIComponent(value)}`);
+  return `/?${query.join('&')}#services`;
 }
 
 /** The link to a section of the runbook. */
