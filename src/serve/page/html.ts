@@ -13,7 +13,7 @@ export type Content = Html | string | number | undefined | readonly Content[];
 /** Escapes contents for text between tags, and for attributes in double quotes. */
 export function html(parts: TemplateStringsArray, ...contents: readonly Content[]): Html {
   let text = parts[0]!;
-  for (const [i, content] of contents.entries()) text += write(content) + parts[i + 1]!;
+  for (let i = 0; i < contents.length; i += 1) text += write(contents[i]) + parts[i + 1]!;
   return new Html(text);
 }
 

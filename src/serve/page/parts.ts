@@ -61,10 +61,11 @@ const manyColumns = 8;
 
 /** On a narrow screen each row is a card, in which cells have the names of their columns. */
 export function grid({ columns, headAt, rows, title }: Grid): Html {
+  const begin = columns.map((column) => html`<td data-name="${column.name}"${classOf(column)}>`);
   const line = (row: readonly Content[]): Html => {
     const cells = row.map((content, i) => {
       if (i === headAt) return html`<th scope="row">${content}</th>`;
-      return html`<td data-name="${columns[i]!.name}"${classOf(columns[i]!)}>${content}</td>`;
+      return html`${begin[i]}${content}</td>`;
     });
     return html`<tr>${cells}</tr>
 `;
