@@ -104,8 +104,8 @@ export async function ruleset({ namespace }: Place): Promise<string> {
 }
 
 /**
- * What both versions have in the kernel. Of mode ipvs that is virtual services and their addresses:
- * the version before has other rules beside them.
+ * What both versions have in the kernel. Of mode ipvs that is virtual services and their addresses,
+ * since the version before has other rules.
  */
 async function programmed(place: Place, mode: string): Promise<string> {
   if (mode !== 'ipvs') return ruleset(place);
