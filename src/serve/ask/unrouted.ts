@@ -103,15 +103,14 @@ export class UnroutedEndpoints {
     const found = new Set<string>();
     for (const key of state.serviceKeys()) {
       for (const { addresses, family: own, length } of state.slices(key)) {
+        if (pacer.due) await pacer.rest();
         if (own !== family) continue;
         for (let i = 0; i < length; i += 1) {
           if (!isSuspect(addresses, i * size)) continue;
           found.add(addresses.slice(i * size, (i + 1) * size));
           if (found.size === askedMax) return found;
         }
-        if (pacer.due) await pacer.rest();
       }
-      if (pacer.due) await pacer.rest();
     }
     return found;
   }
