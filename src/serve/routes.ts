@@ -12,7 +12,7 @@ import {
   type Reply,
   type Route,
   type Routes,
-  textHeaders,
+  textReply,
 } from './reply.ts';
 import { flagz, type Page, servePage, statusz } from './zpages.ts';
 
@@ -30,7 +30,7 @@ export function metricsRoutes(
     '/metrics/slis': (asked) => ping.slis(asked),
     '/healthz': healthz,
     '/healthz/ping': healthz,
-    '/proxyMode': () => ({ status: 200, headers: textHeaders, body: mode() }),
+    '/proxyMode': () => textReply(200, mode()),
     '/configz': () => ({ status: 200, headers: jsonHeaders, body: configz() }),
   };
   return { ...routes, ...pageRoutes(config, routes) };
@@ -81,16 +81,16 @@ class Ping {
       this.#last.set(check, 1);
       this.#total.inc({ ...check, status: 'success' });
     }
-    if (!query.has('verbose')) return { status: 200, headers: textHeaders, body: 'ok' };
+    if (!query.has('verbose')) return textReply(200, 'ok');
     const line = `[+]${check.name} ${isExcluded ? 'excluded: ok' : 'ok'}`;
-    return { status: 200, headers: textHeaders, body: `${line}\nhealthz check passed\n` };
+    return textReply(200, `${line}\nhealthz check passed\n`);
   }
 
   async slis(asked: Asked): Promise<Reply> {
     if (asked.method === 'DELETE') {
       this.#last.reset();
       this.#total.reset();
-      return { status: 200, headers: textHeaders, body: 'metrics reset\n' };
+      return textReply(200, 'metrics reset\n');
     }
     return exposition(this.registry, asked);
   }

@@ -3,7 +3,7 @@
  */
 import { stringify } from 'yaml';
 import { fairleadVersion } from '../config/version.ts';
-import { jsonHeaders, type Reply, textHeaders } from './reply.ts';
+import { jsonHeaders, type Reply, textReply } from './reply.ts';
 
 type Fields = Readonly<Record<string, unknown>>;
 
@@ -27,9 +27,9 @@ export function servePage(page: Page, accept: string): Reply {
   if (form === undefined) {
     const known = `text/plain, or application/json or application/yaml with as=${page.kind}`;
     const body = `unknown format: ask for ${known};v=${versions[0]};g=${group}\n`;
-    return { status: 406, headers: textHeaders, body };
+    return textReply(406, body);
   }
-  if (form.kind === 'text') return { status: 200, headers: textHeaders, body: textOf(page) };
+  if (form.kind === 'text') return textReply(200, textOf(page));
   const { type, version } = form;
   const apiVersion = `${group}/${version}`;
   const metadata = { name: component };

@@ -10,7 +10,7 @@ import { numberOf, Refusal } from '../ask/refusal.ts';
 import { serviceOf } from '../ask/service.ts';
 import { servicesOf } from '../ask/services.ts';
 import { statusOf } from '../ask/status.ts';
-import { type Route, textHeaders } from '../reply.ts';
+import { type Route, textReply } from '../reply.ts';
 import { explainForm, explanationSection } from './explain.ts';
 import { type Html, html } from './html.ts';
 import { contentSecurityPolicy } from './look.ts';
@@ -48,7 +48,7 @@ export function pageRoute(agent: AgentState): Route {
       admit(asked, parameters);
     } catch (error) {
       if (!(error instanceof Refusal)) throw error;
-      return { status: error.status, headers: textHeaders, body: `${error.message}\n` };
+      return textReply(error.status, `${error.message}\n`);
     }
     try {
       return { status: 200, headers, body: await make(agent, asked.query, readRunbook) };
