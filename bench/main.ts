@@ -1,7 +1,7 @@
 /**
  * `npm run bench` runs all benchmarks, `npm run bench -- boundary load` some. One question a file.
  * With `--whole`, those that would take long measure all of their cases; `--minutes` says how long
- * the chaos of `failures` takes.
+ * the chaos of `failures` takes, and `--services` gives the one size that `path` measures.
  */
 import { parseArgs } from 'node:util';
 import { affinity } from './affinity.ts';
@@ -39,6 +39,7 @@ const { values, positionals: asked } = parseArgs({
   options: {
     whole: { type: 'boolean', default: false },
     minutes: { type: 'string', default: '1' },
+    services: { type: 'string' },
   },
   allowPositionals: true,
 });
@@ -49,7 +50,7 @@ const questions: Readonly<Record<string, (extent: Extent) => Promise<string>>> =
   loading,
   connect,
   'connect-time': connectTime,
-  path,
+  path: (extent) => path(extent, values.services),
   counters,
   iptables,
   ipvs,

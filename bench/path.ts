@@ -7,6 +7,7 @@
  * its own, and they take turns, so that what others do on the machine hits all of them. What the
  * kernel lacks is named. Kernels with flowtables and IPVS:
  * `KUBE_PROXY=… npm run test:vm -- --only 6.1-uml --memory 4096 -- node bench/main.ts path`.
+ * 100,000 Services alone: `path --services 100000`.
  */
 import { existsSync } from 'node:fs';
 import { buildProduct } from './lib/api-rig.ts';
@@ -23,17 +24,22 @@ const measureMs = 250;
 const closeRounds = 60;
 const closeMs = 100;
 
-export async function path(extent: Extent): Promise<string> {
+/** `only`: measures this number of Services alone, without the comparison of the short cut. */
+export async function path(extent: Extent, only?: string): Promise<string> {
   // A guest of test:vm has no compiler, and what was built outside.
   if (existsSync('/usr/bin/g++')) buildProduct();
   const all = await contenders();
   const parts = [
     `The way to an endpoint, on ${kernelName()}; best of ${rounds} rounds of ${measureMs} ms`,
   ];
-  for (const services of extent === 'whole' ? wholeSizes : sizes) {
+  const usual = extent === 'whole' ? wholeSizes : sizes;
+  for (const services of only === undefined ? usual : [Number(only)]) {
     parts.push(await measureSize(all, services));
   }
-  if (all.some(({ lack, name }) => name === flowtable && lack(1) === undefined)) {
+  if (
+    only === undefined &&
+    all.some(({ lack, name }) => name === flowtable && lack(1) === undefined)
+  ) {
     parts.push(await measureShortCut(all));
   }
   return parts.join('\n\n');
