@@ -90,7 +90,7 @@ export interface Environment {
   readonly excludedCgroups?: readonly bigint[] | undefined;
 }
 
-/** What a mode has written: ops for one transaction or, without transactions, in their order. */
+/** What a mode has written: ops for one transaction, or for several things in their order. */
 export interface WrittenBatch {
   /** Records of `kernelOps`. */
   readonly ops: Uint8Array;
@@ -220,7 +220,7 @@ export interface Planner {
   /** Plans a change of it; none, if it is the same object. */
   changeEnvironment(next: Environment, pause: Pause): Promise<void> | void;
   /**
-   * Takes what waits, as one transaction; undefined when nothing does.
+   * Takes what waits, as one batch; undefined when nothing does.
    *
    * @throws Error while another batch is neither committed nor refused, and after a refused one.
    */

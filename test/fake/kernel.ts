@@ -136,6 +136,17 @@ export class FakeKernel implements Kernel {
   commits = 0;
   /** Every apply and dump takes this long. */
   delayMs = 0;
+  #held: Promise<void> | undefined;
+
+  /** Every apply and dump waits from now on, until what is returned is called. */
+  hold(): () => void {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#held = promise;
+    return () => {
+      this.#held = undefined;
+      resolve();
+    };
+  }
 
   async apply(ops: Uint8Array): Promise<ApplyResult> {
     // What a caller changes in the buffer while the batch is under way must not matter to it.
@@ -312,6 +323,7 @@ export class FakeKernel implements Kernel {
   }
 
   async #delay(): Promise<void> {
+    await this.#held;
     if (this.delayMs > 0) await new Promise((resolve) => setTimeout(resolve, this.delayMs));
   }
 

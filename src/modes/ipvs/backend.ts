@@ -161,11 +161,12 @@ export class IPVSBackend implements Backend<IPVSTypes> {
  */
 function deleteForeignVerdicts(
   { firewalls }: IPVSObservation,
-  { drift, touched, writer: { first } }: RepairPart<IPVSTypes>,
+  { drift, touched, writer: { early, first } }: RepairPart<IPVSTypes>,
 ): void {
   for (const [id, verdict] of firewalls) {
     if (verdict.startsWith(`goto ${firewallPrefix}`) || touched.has(id)) continue;
     first.to('delete', 'firewall-ips', '').key(bytesOf(id));
+    early.keepWhole();
     firewalls.delete(id);
     drift.unwanted += 1;
   }

@@ -11,6 +11,7 @@ import { IFA_F } from '../../kernel/route-ops.ts';
 import { addressBytes } from '../../net/address.ts';
 import type { ObjectDifference, Writer } from '../backend.ts';
 import type { WrittenBatch } from '../mode.ts';
+import { EarlyTransaction, inOrder } from '../nft-table/early-transaction.ts';
 import type { TableLayout } from '../nft-table/layout.ts';
 import { TableWriter } from '../nft-table/writer.ts';
 import { addressOf, type IPVSShared } from './frontends.ts';
@@ -42,6 +43,8 @@ export class IPVSBatchWriter implements Writer<IPVSObjects>, ServiceBatch {
   readonly services: ServiceWriter;
   /** Writes the part of the first transaction that is not elements. */
   readonly table: TableWriter<SetName>;
+  /** Chains and sets that elements lead to: a transaction before the first one. */
+  readonly early: EarlyTransaction<SetName>;
   readonly #layout: TableLayout<SetName>;
   readonly #out: Out = new RecordWriter(kernelOps);
   /** Ids of chains and sets. */
@@ -56,6 +59,7 @@ export class IPVSBatchWriter implements Writer<IPVSObjects>, ServiceBatch {
     this.last = new ElementBuffers(layout, layout.sets);
     this.services = new ServiceWriter(settings, this);
     this.table = new TableWriter(layout, this.#out, this.first);
+    this.early = new EarlyTransaction(layout);
   }
 
   write(difference: ObjectDifference<IPVSObjects>): void {
@@ -69,7 +73,7 @@ export class IPVSBatchWriter implements Writer<IPVSObjects>, ServiceBatch {
   }
 
   #put(shared: IPVSShared, owner: string, isThere: boolean): void {
-    if ('object' in shared) this.table.putObject(shared.object, isThere);
+    if ('object' in shared) this.early.put(shared, isThere, this.#firstChanges);
     else if ('set' in shared) this.first.to('add', shared.set, owner).key(shared.key);
     else this.#bound.push({ owner, bytes: shared.address });
   }
@@ -86,7 +90,16 @@ export class IPVSBatchWriter implements Writer<IPVSObjects>, ServiceBatch {
     this.#link = 'missing';
   }
 
+  get #firstChanges() {
+    return { table: this.table, buffers: this.first };
+  }
+
   batch(): WrittenBatch | undefined {
+    const early = this.early.finish(this.#firstChanges);
+    return inOrder(early, this.#rest());
+  }
+
+  #rest(): WrittenBatch | undefined {
     const out = this.#out;
     const fixed = this.table.count;
     this.first.write(out);

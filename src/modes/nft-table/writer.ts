@@ -15,6 +15,7 @@ export class TableWriter<Name extends string> {
   /** For the elements of sets that are made with their content. */
   readonly #buffers: ElementBuffers<Name>;
   #count = 0;
+  #makesLayout = false;
 
   constructor(
     layout: TableLayout<Name>,
@@ -31,6 +32,11 @@ export class TableWriter<Name extends string> {
     return this.#count;
   }
 
+  /** Whether it makes the table, or sets of its layout. */
+  get makesLayout(): boolean {
+    return this.#makesLayout;
+  }
+
   /** Makes the table and the sets of its layout. `isThere`: deletes the existing table first. */
   startTable(ownership: TableOwnership, isThere: boolean): void {
     const { comment, sets } = this.#layout;
@@ -41,7 +47,13 @@ export class TableWriter<Name extends string> {
     for (const definition of Object.values<SetDefinition>(sets)) this.addSet(definition);
   }
 
+  /** Makes a set of the layout. */
   addSet(definition: SetDefinition): void {
+    this.#makesLayout = true;
+    this.#addSet(definition);
+  }
+
+  #addSet(definition: SetDefinition): void {
     const { family, table } = this.#layout;
     this.#write('setAdd', fieldsOfSet(family, table, definition));
   }
@@ -65,7 +77,7 @@ export class TableWriter<Name extends string> {
       return;
     }
     const { definition, elements } = object;
-    if (!(definition.name in this.#layout.sets)) this.addSet(definition);
+    if (!(definition.name in this.#layout.sets)) this.#addSet(definition);
     if (isThere) this.#write('setFlush', { ...inTable(this.#layout), set: definition.name });
     if (elements !== undefined) this.#buffers.to('add', definition, '').packed(elements);
   }

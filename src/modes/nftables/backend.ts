@@ -99,8 +99,8 @@ export class NFTablesBackend implements Backend<NFTablesTypes> {
   }
 
   writer(): NFTablesBatchWriter {
-    return new NFTablesBatchWriter(this.#layout, (buffers, difference) => {
-      FrontendWriter.write(buffers, this.#deferred, difference);
+    return new NFTablesBatchWriter(this.#layout, (writer, difference) => {
+      FrontendWriter.write(writer, this.#deferred, difference);
       if (difference.from === 'belief') this.#affinity.note(difference);
     });
   }
@@ -199,13 +199,14 @@ async function deleteForeignVerdicts(
   { frontends }: NFTablesObservation,
   { drift, pause, touched, writer }: RepairPart<NFTablesTypes>,
 ): Promise<void> {
-  const { buffers } = writer;
+  const { buffers, early } = writer;
   await inTurns(frontends, pause, ([id, held]) => {
     if (touched.has(id)) return;
     for (const part of verdictParts) {
       if (held[part] === undefined || usual[part].test(held[part])) continue;
       const { set, key } = elementOf(held.location, part);
       buffers.to('delete', set, '').key(key);
+      early.keepWhole();
       held[part] = undefined;
       drift.unwanted += 1;
     }

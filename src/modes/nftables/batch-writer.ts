@@ -1,23 +1,29 @@
-/** Collects the ops of one transaction on our table, in an order that the kernel accepts. */
+/**
+ * Collects the ops of one batch on our table, in an order that the kernel accepts. It is one
+ * transaction, or two.
+ */
 import { ElementBuffers } from '../../kernel/nft/element-buffer.ts';
 import { nftOps } from '../../kernel/ops.ts';
 import { RecordWriter } from '../../kernel/records.ts';
 import type { Difference, ObjectDifference, Writer } from '../backend.ts';
 import type { WrittenBatch } from '../mode.ts';
+import { EarlyTransaction, inOrder } from '../nft-table/early-transaction.ts';
 import type { TableLayout } from '../nft-table/layout.ts';
 import type { TableObject } from '../nft-table/shared.ts';
 import { TableWriter } from '../nft-table/writer.ts';
 import type { NFTablesObjects } from './held.ts';
 import { type SetName, type SharedSet, sharedElements } from './layout.ts';
 
-/** What writes the differences of frontends into buffers. */
+/** What writes the differences of frontends. */
 type WriteFrontend = (
-  buffers: ElementBuffers<SetName>,
+  writer: Pick<NFTablesBatchWriter, 'buffers' | 'early'>,
   difference: Difference<NFTablesObjects>,
 ) => void;
 
 export class NFTablesBatchWriter implements Writer<NFTablesObjects> {
   readonly buffers: ElementBuffers<SetName>;
+  /** Chains and sets that elements lead to, and whom a new frontend refuses. */
+  readonly early: EarlyTransaction<SetName>;
   /** Writes everything but elements: the table, chains, sets, rules. */
   readonly table: TableWriter<SetName>;
   readonly #out = new RecordWriter(nftOps);
@@ -28,17 +34,18 @@ export class NFTablesBatchWriter implements Writer<NFTablesObjects> {
   constructor(layout: TableLayout<SetName>, writeFrontend: WriteFrontend) {
     this.buffers = new ElementBuffers(layout, layout.sets);
     this.table = new TableWriter(layout, this.#out, this.buffers);
+    this.early = new EarlyTransaction(layout);
     this.#writeFrontend = writeFrontend;
   }
 
   write(difference: ObjectDifference<NFTablesObjects>): void {
-    if (difference.of === 'frontend') this.#writeFrontend(this.buffers, difference);
+    if (difference.of === 'frontend') this.#writeFrontend(this, difference);
     else if (difference.after === undefined) this.#delete(difference.id);
     else this.#put(difference.after, difference.isThere);
   }
 
   #put(shared: TableObject<SharedSet>, isThere: boolean): void {
-    if ('object' in shared) this.table.putObject(shared.object, isThere);
+    if ('object' in shared) this.early.put(shared, isThere, this);
     else this.buffers.to('add', shared.set, '').key(shared.key);
   }
 
@@ -49,6 +56,11 @@ export class NFTablesBatchWriter implements Writer<NFTablesObjects> {
   }
 
   batch(): WrittenBatch | undefined {
+    const early = this.early.finish(this);
+    return inOrder(early, this.#rest());
+  }
+
+  #rest(): WrittenBatch | undefined {
     this.buffers.write(this.#out);
     this.table.deleteObjects(this.#unused);
     const out = this.#out;

@@ -3,6 +3,7 @@ import type { ElementBuffers } from '../../kernel/nft/element-buffer.ts';
 import { printComment, printVerdict } from '../../kernel/nft/print-verdict.ts';
 import { type EndpointList, endpointBytes } from '../../net/endpoint-list.ts';
 import { type Counts, type Difference, noCounts } from '../backend.ts';
+import type { EarlyTransaction } from '../nft-table/early-transaction.ts';
 import { type Deferred, poolMaps } from './deferred.ts';
 import {
   commentOf,
@@ -18,26 +19,27 @@ import type { SetName } from './layout.ts';
 
 type Before = FrontendElements | HeldFrontend | undefined;
 
+/** What takes the changes. */
+interface Changes {
+  readonly buffers: ElementBuffers<SetName>;
+  readonly early: EarlyTransaction<SetName>;
+}
+
 export class FrontendWriter {
-  readonly #buffers: ElementBuffers<SetName>;
+  readonly #changes: Changes;
   readonly #deferred: Deferred;
   readonly #owner: string;
   readonly #drift: Counts;
 
-  constructor(
-    buffers: ElementBuffers<SetName>,
-    deferred: Deferred,
-    owner: string,
-    drift = noCounts(),
-  ) {
-    this.#buffers = buffers;
+  constructor(changes: Changes, deferred: Deferred, owner: string, drift = noCounts()) {
+    this.#changes = changes;
     this.#deferred = deferred;
     this.#owner = owner;
     this.#drift = drift;
   }
 
   static write(
-    buffers: ElementBuffers<SetName>,
+    changes: Changes,
     deferred: Deferred,
     difference: Difference<NFTablesObjects>,
   ): void {
@@ -48,7 +50,7 @@ export class FrontendWriter {
     const isMissing = difference.from === 'kernel' && before === undefined;
     if (isMissing) difference.drift.missing += 1;
     const drift = difference.from === 'kernel' && !isMissing ? difference.drift : undefined;
-    const writer = new FrontendWriter(buffers, deferred, owner, drift);
+    const writer = new FrontendWriter(changes, deferred, owner, drift);
     writer.#write(location, before, after, difference.from);
   }
 
@@ -123,7 +125,14 @@ export class FrontendWriter {
     const { set, key } = elementOf(location, part);
     if (held !== undefined) this.#to('delete', set).key(key);
     if (verdict !== undefined) {
-      this.#to('add', set).verdict(key, verdict.code, verdict.chain, commentOf(after!, part));
+      const add = (buffers: ElementBuffers<SetName>): void => {
+        const comment = commentOf(after!, part);
+        buffers.to('add', set, this.#owner).verdict(key, verdict.code, verdict.chain, comment);
+      };
+      // Otherwise a packet that has passed the check before it was there would be translated.
+      if (part === 'firewall' && held === undefined)
+        this.#changes.early.add((to) => add(to.buffers));
+      else add(this.#changes.buffers);
     }
     this.#drift[held === undefined ? 'missing' : words === undefined ? 'unwanted' : 'wrong'] += 1;
   }
@@ -136,7 +145,7 @@ export class FrontendWriter {
   }
 
   #to(purpose: 'add' | 'delete', set: SetName) {
-    return this.#buffers.to(purpose, set, this.#owner);
+    return this.#changes.buffers.to(purpose, set, this.#owner);
   }
 }
 

@@ -63,7 +63,7 @@ describe('fairlead status', () => {
 
   it('reports how far the proxy is behind when changes arrive faster than they are written', async () => {
     await running('--proxy-mode=nftables');
-    app.kernel.delayMs = 500;
+    const release = app.kernel.hold();
     app.source.say({ kind: 'slice', slice: slice({ '10.244.1.1': ready }) });
     await quiet();
     app.source.say({ kind: 'slice', slice: slice({ '10.244.1.2': ready }) });
@@ -75,7 +75,7 @@ describe('fairlead status', () => {
       'IPv4 is behind: 1 Service waiting to be written, the next one for 4 s.',
     ]);
     expect(body.families[1]).not.toHaveProperty('behindSeconds');
-    app.kernel.delayMs = 0;
+    release();
   });
 
   it('is unhealthy for a proxy that misses a list or watch', async () => {

@@ -1,0 +1,111 @@
+/**
+ * What a batch brings into force one transaction before the rest of it.
+ *
+ * A packet reads once, at its hook, which generation of rules it follows (`nft_do_chain`), but each
+ * look-up in a map follows the generation of its own moment. If one transaction made a chain and
+ * the element that leads to it, a packet between the two would find the chain as it was in the
+ * generation before: empty. It would pass a chain that refuses it.
+ */
+import { ElementBuffers } from '../../kernel/nft/element-buffer.ts';
+import { nftOps } from '../../kernel/ops.ts';
+import { RecordWriter } from '../../kernel/records.ts';
+import type { WrittenBatch } from '../mode.ts';
+import type { TableLayout } from './layout.ts';
+import type { TableObject } from './shared.ts';
+import { TableWriter } from './writer.ts';
+
+/** What one transaction does in a table. */
+interface TableChanges<Name extends string> {
+  readonly table: TableWriter<Name>;
+  readonly buffers: ElementBuffers<Name>;
+}
+
+type Write<Name extends string> = (changes: TableChanges<Name>) => void;
+
+/** The ops of a transaction of its own. */
+interface Written {
+  readonly out: RecordWriter<typeof nftOps>;
+  readonly writes: number;
+}
+
+export class EarlyTransaction<Name extends string> {
+  readonly #layout: TableLayout<Name>;
+  readonly #writes: Write<Name>[] = [];
+  #isWhole = false;
+
+  constructor(layout: TableLayout<Name>) {
+    this.#layout = layout;
+  }
+
+  add(write: Write<Name>): void {
+    this.#writes.push(write);
+  }
+
+  /**
+   * The batch stays one transaction: what was to be early needs what the rest of it makes, or the
+   * kernel would refuse it while what the rest of it deletes is there.
+   */
+  keepWhole(): void {
+    this.#isWhole = true;
+  }
+
+  /** Makes the chain or the set, early if it is not always there. */
+  put(
+    { laterRank, object }: Extract<TableObject<Name>, { readonly object: unknown }>,
+    isThere: boolean,
+    rest: TableChanges<Name>,
+  ): void {
+    if (laterRank !== undefined) this.add(({ table }) => table.putObject(object, isThere));
+    else {
+      this.keepWhole();
+      rest.table.putObject(object, isThere);
+    }
+  }
+
+  /** Call it before the elements of `rest` are written, which gets all if the batch is whole. */
+  finish(rest: TableChanges<Name>): Written | undefined {
+    if (this.#writes.length === 0) return undefined;
+    if (this.#isWhole || rest.table.makesLayout) {
+      for (const write of this.#writes) write(rest);
+      return undefined;
+    }
+    const out = new RecordWriter(nftOps);
+    const buffers = new ElementBuffers(this.#layout, this.#layout.sets);
+    const table = new TableWriter(this.#layout, out, buffers);
+    for (const write of this.#writes) write({ table, buffers });
+    buffers.write(out);
+    return { out, writes: table.count + buffers.count };
+  }
+}
+
+/** The batch of `early` as a transaction, and then `rest`. */
+export function inOrder(
+  early: Written | undefined,
+  rest: WrittenBatch | undefined,
+): WrittenBatch | undefined {
+  if (early === undefined) return rest;
+  const { out, writes } = early;
+  const first = out.finish();
+  const culprits: WrittenBatch['culprits'] = (failure) => out.ownersOf(failure);
+  if (rest === undefined) return { ops: first, writes, culprits };
+  return {
+    ops: new Uint8Array(Buffer.concat([first, rest.ops])),
+    transactions: 1 + (rest.transactions ?? 1),
+    writes: writes + rest.writes,
+    culprits: (failure) => {
+      const { op } = failure;
+      if (op === undefined || op < out.count) return culprits(failure);
+      return rest.culprits({ ...failure, op: op - out.count });
+    },
+    apply: async (kernel) => {
+      const made = await kernel.apply(first);
+      if (made.kind === 'failed') return made;
+      const result = await kernel.apply(rest.ops);
+      if (result.kind === 'applied') return result;
+      const failures = result.failures.map(({ op, ...failure }) => {
+        return { ...failure, op: op === undefined ? undefined : out.count + op };
+      });
+      return { kind: 'failed', failures, partly: true };
+    },
+  };
+}
