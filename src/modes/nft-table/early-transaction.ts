@@ -22,6 +22,11 @@ interface TableChanges<Name extends string> {
 
 type Write<Name extends string> = (changes: TableChanges<Name>) => void;
 
+interface Waiting<Name extends string> {
+  readonly isEarly: boolean;
+  readonly write: Write<Name>;
+}
+
 /** The ops of a transaction of its own. */
 interface Written {
   readonly out: RecordWriter<typeof nftOps>;
@@ -30,7 +35,7 @@ interface Written {
 
 export class EarlyTransaction<Name extends string> {
   readonly #layout: TableLayout<Name>;
-  readonly #writes: Write<Name>[] = [];
+  readonly #waiting: Waiting<Name>[] = [];
   #isWhole = false;
 
   constructor(layout: TableLayout<Name>) {
@@ -38,7 +43,7 @@ export class EarlyTransaction<Name extends string> {
   }
 
   add(write: Write<Name>): void {
-    this.#writes.push(write);
+    this.#waiting.push({ isEarly: true, write });
   }
 
   /**
@@ -49,30 +54,35 @@ export class EarlyTransaction<Name extends string> {
     this.#isWhole = true;
   }
 
-  /** Makes the chain or the set, early if it is not always there. */
+  /**
+   * Makes the chain or the set. It is early unless it is always there, or was there before: then
+   * packets of the generation before find it whole. A new chain has the kernel validate all verdict
+   * maps, once for each transaction (`nft_table_validate`).
+   */
   put(
     { laterRank, object }: Extract<TableObject<Name>, { readonly object: unknown }>,
     isThere: boolean,
     rest: TableChanges<Name>,
   ): void {
-    if (laterRank !== undefined) this.add(({ table }) => table.putObject(object, isThere));
-    else {
+    if (laterRank === undefined) {
       this.keepWhole();
       rest.table.putObject(object, isThere);
+      return;
     }
+    const write: Write<Name> = ({ table }) => table.putObject(object, isThere);
+    this.#waiting.push({ isEarly: !isThere, write });
   }
 
   /** Call it before the elements of `rest` are written, which gets all if the batch is whole. */
   finish(rest: TableChanges<Name>): Written | undefined {
-    if (this.#writes.length === 0) return undefined;
-    if (this.#isWhole || rest.table.makesLayout) {
-      for (const write of this.#writes) write(rest);
-      return undefined;
-    }
+    const isWhole = this.#isWhole || rest.table.makesLayout;
+    const early = isWhole ? [] : this.#waiting.filter(({ isEarly }) => isEarly);
+    for (const one of this.#waiting) if (isWhole || !one.isEarly) one.write(rest);
+    if (early.length === 0) return undefined;
     const out = new RecordWriter(nftOps);
     const buffers = new ElementBuffers(this.#layout, this.#layout.sets);
     const table = new TableWriter(this.#layout, out, buffers);
-    for (const write of this.#writes) write({ table, buffers });
+    for (const { write } of early) write({ table, buffers });
     buffers.write(out);
     return { out, writes: table.count + buffers.count };
   }

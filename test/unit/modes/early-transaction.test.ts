@@ -121,6 +121,16 @@ describe.for(modes)('in mode $mode.name', (mode) => {
     expect(await node.apply(node.planner.take()!)).toHaveLength(1);
   });
 
+  it('a chain that is still there needs no transaction of its own', async () => {
+    const node = new Node(mode);
+    const [one, other] = [guarded('192.0.2.0/24'), guarded('203.0.113.0/24')];
+    await node.start(one);
+    node.planner.change(one, other);
+    expect(await node.apply(node.planner.take()!)).toHaveLength(2);
+    node.planner.change(other, one);
+    expect(await node.apply(node.planner.take()!)).toHaveLength(1);
+  });
+
   it('what cannot be made without the table is one transaction with it', async () => {
     const node = new Node(mode);
     const wanted = guarded('192.0.2.0/24');
