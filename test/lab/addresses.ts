@@ -41,7 +41,9 @@ export const POD_C_IP = dual('10.244.2.2', 'fd00:244:2::2');
 export const CLIENT_IP = dual('198.51.100.10', '2001:db8:51::10');
 /** Further addresses of the client, outside 198.51.100.0/28 and 2001:db8:51::/123. */
 export const CLIENT_OTHER_IP = dual('198.51.100.20', '2001:db8:51::20');
-export const CLIENT_THIRD_IP = dual('198.51.100.30', '2001:db8:51::30');
+export const CLIENT_MORE_IPS = [30, 40, 50, 60].map((last) =>
+  dual(`198.51.100.${last}`, `2001:db8:51::${last}`),
+);
 export const ROUTER_LAN_IP = dual('192.168.10.254', 'fd00:10::fe');
 export const ROUTER_SECOND_LAN_IP = dual('192.168.20.254', 'fd00:20::fe');
 export const ROUTER_CLIENT_IP = dual('198.51.100.1', '2001:db8:51::1');
@@ -84,7 +86,7 @@ const OWNED: Readonly<Record<ActorName, readonly DualAddresses[]>> = {
   'pod-b': [POD_B_IP],
   node2: [NODE2_IP, NODE2_POD_GATEWAY],
   'pod-c': [POD_C_IP],
-  client: [CLIENT_IP, CLIENT_OTHER_IP, CLIENT_THIRD_IP],
+  client: [CLIENT_IP, CLIENT_OTHER_IP, ...CLIENT_MORE_IPS],
 };
 
 /** The first address of an actor: what a Node's or a pod's status would say. */

@@ -1,8 +1,8 @@
 import {
   type ActorName,
   CLIENT_IP,
+  CLIENT_MORE_IPS,
   CLIENT_OTHER_IP,
-  CLIENT_THIRD_IP,
   type DualAddresses,
   EXTERNAL_CIDR,
   LB_CIDR,
@@ -166,11 +166,11 @@ function actorLines(actor: ActorName): string[] {
       return [
         ...up('eth0'),
         ...address('eth0', CLIENT_IP),
-        ...address('eth0', CLIENT_OTHER_IP),
-        ...address('eth0', CLIENT_THIRD_IP),
-        // Without this, IPv6 would prefer the newest address as a source.
-        `addr change ${CLIENT_OTHER_IP.IPv6}/64 dev eth0 nodad preferred_lft 0`,
-        `addr change ${CLIENT_THIRD_IP.IPv6}/64 dev eth0 nodad preferred_lft 0`,
+        ...[CLIENT_OTHER_IP, ...CLIENT_MORE_IPS].flatMap((each) => [
+          ...address('eth0', each),
+          // Without this, IPv6 would prefer the newest address as a source.
+          `addr change ${each.IPv6}/64 dev eth0 nodad preferred_lft 0`,
+        ]),
         ...route(DEFAULT_ROUTE, ROUTER_CLIENT_IP),
       ];
     case 'pod-a':

@@ -1,10 +1,9 @@
 /**
  * Session affinity ClientIP (behaviour document 5.8). A client is bound while there is one
- * endpoint; then there are others. That clients are no longer bound is shown by two of them and
- * 2,000 or more endpoints that lead nowhere: by chance both get their former endpoint once in four
- * million times.
+ * endpoint; then there are others. That clients are no longer bound is shown by six of them and 60
+ * endpoints that lead nowhere: by chance all get their former endpoint once in 50 billion times.
  */
-import { CLIENT_IP, CLIENT_OTHER_IP, CLIENT_THIRD_IP, clusterIp, lbVip } from '../lab/addresses.ts';
+import { CLIENT_IP, CLIENT_MORE_IPS, CLIENT_OTHER_IP, clusterIp, lbVip } from '../lab/addresses.ts';
 import { clientIpAffinity, service, slices } from '../lab/objects.ts';
 import {
   answered,
@@ -23,12 +22,12 @@ import {
   wait,
 } from '../lab/story.ts';
 import {
-  endlessNowhere,
   externalLocal,
   fromOutside,
   frontends,
   internalLocal,
   lb,
+  manyNowhere,
   NODE_PORT,
   reachable,
   vip,
@@ -47,9 +46,9 @@ const { clusterIp: toVip, loadBalancer } = frontends;
 const everything = Object.values(frontends);
 const podA = answered({ 'pod-a': 'any' });
 const once = { connections: 1 };
-/** Two clients, which get new endpoints independently of each other. */
-const twoClients = { from: { each: [CLIENT_IP, CLIENT_OTHER_IP] } };
-const eachClient = { ...twoClients, connections: 1 };
+const otherClients = [CLIENT_OTHER_IP, ...CLIENT_MORE_IPS];
+/** Six clients, which get new endpoints independently of each other. */
+const eachClient = { from: { each: [CLIENT_IP, ...otherClients] }, connections: 1 };
 const all = slices('web', ['pod-a', 'pod-b', 'pod-c']);
 const onlyA = slices('web', ['pod-a']);
 
@@ -86,10 +85,10 @@ const sticks: readonly Story[] = [
     steps: [
       apply(sticky(), ...onlyA),
       connect('client', toVip, podA, { from: { addresses: CLIENT_IP } }),
-      apply(...endlessNowhere),
+      apply(...manyNowhere),
       connect('client', toVip, podA, { from: { addresses: CLIENT_IP } }),
       connect('client', toVip, chosenAgain('pod-a'), {
-        from: { each: [CLIENT_OTHER_IP, CLIENT_THIRD_IP] },
+        from: { each: otherClients },
       }),
     ],
   },
@@ -214,10 +213,10 @@ const ends: readonly Story[] = [
       connect('client', toVip, podA, eachClient),
       apply(...all),
       wait(2100, 'more than half of the timeout'),
-      connect('client', toVip, podA, twoClients),
+      connect('client', toVip, podA, eachClient),
       wait(2100, 'more than the timeout since the first connection'),
-      connect('client', toVip, podA, twoClients),
-      apply(...onlyA, ...endlessNowhere),
+      connect('client', toVip, podA, eachClient),
+      apply(...onlyA, ...manyNowhere),
       wait(4200, 'more than the timeout'),
       connect('client', toVip, chosenAgain('pod-a'), eachClient),
     ],
@@ -231,7 +230,7 @@ const ends: readonly Story[] = [
       ...everything.map((target) => connect('client', target, podA, eachClient)),
       apply(...slices('web', ['pod-b'])),
       connect('client', toVip, answered({ 'pod-b': 'node' })),
-      apply(...onlyA, ...endlessNowhere),
+      apply(...onlyA, ...manyNowhere),
       ...everything.map((target) => connect('client', target, chosenAgain('pod-a'), eachClient)),
     ],
   },
@@ -244,7 +243,7 @@ const ends: readonly Story[] = [
       connect('client', toVip, podA, eachClient),
       apply(...slices('web', [])),
       connect('client', toVip, refused),
-      apply(...onlyA, ...endlessNowhere),
+      apply(...onlyA, ...manyNowhere),
       connect('client', toVip, chosenAgain('pod-a'), eachClient),
     ],
   },
@@ -255,7 +254,7 @@ const ends: readonly Story[] = [
       apply(sticky(), ...onlyA),
       connect('client', toVip, podA, eachClient),
       remove(sticky()),
-      apply(sticky(), ...endlessNowhere),
+      apply(sticky(), ...manyNowhere),
       connect('client', toVip, chosenAgain('pod-a'), eachClient),
     ],
   },
@@ -268,7 +267,7 @@ const ends: readonly Story[] = [
       connect('client', toVip, podA, eachClient),
       apply(service('web'), ...all),
       connect('client', toVip, answered({ 'pod-a': 'any', 'pod-b': 'any', 'pod-c': 'any' })),
-      apply(sticky(), ...onlyA, ...endlessNowhere),
+      apply(sticky(), ...onlyA, ...manyNowhere),
       connect('client', toVip, chosenAgain('pod-a'), eachClient),
     ],
   },
@@ -292,7 +291,7 @@ const ends: readonly Story[] = [
       connect('client', toVip, podA, once),
       apply(sticky(60)),
       connect('client', toVip, podA, once),
-      apply(...endlessNowhere),
+      apply(...manyNowhere),
       wait(1300, 'more than the first timeout'),
       connect('client', toVip, podA),
     ],
@@ -306,7 +305,7 @@ const ends: readonly Story[] = [
       connect('client', toVip, podA, eachClient),
       apply(sticky(1)),
       connect('client', toVip, podA, eachClient),
-      apply(...endlessNowhere),
+      apply(...manyNowhere),
       wait(1300, 'more than the second timeout'),
       connect('client', toVip, chosenAgain('pod-a'), eachClient),
     ],
@@ -372,7 +371,7 @@ const everywhere: readonly Story[] = [
     steps: [
       apply(stickyEverywhere, ...onlyA),
       ...bound,
-      apply(...endlessNowhere),
+      apply(...manyNowhere),
       ...[...everything, at(secondLB, 80)].flatMap(boundAgain),
     ],
   },
@@ -384,7 +383,7 @@ const everywhere: readonly Story[] = [
       apply(stickyEverywhere, ...onlyA),
       ...bound,
       restart(),
-      apply(...endlessNowhere),
+      apply(...manyNowhere),
       ...everything.flatMap(boundAgain),
     ],
   },
@@ -395,7 +394,7 @@ const everywhere: readonly Story[] = [
     steps: [
       apply(sticky(), ...onlyA),
       connect('client', toVip, podA, once),
-      apply(stickyEverywhere, ...endlessNowhere),
+      apply(stickyEverywhere, ...manyNowhere),
       ...everything.map((target) => connect('client', target, podA, once)),
       apply(sticky()),
       connect('client', toVip, podA, once),
@@ -409,7 +408,7 @@ const everywhere: readonly Story[] = [
       apply(stickyEverywhere, ...onlyA),
       connect('client', toVip, podA, eachClient),
       apply(...slices('web', ['pod-b'])),
-      apply(...onlyA, ...endlessNowhere),
+      apply(...onlyA, ...manyNowhere),
       ...everything.map((target) => connect('client', target, chosenAgain('pod-a'), eachClient)),
     ],
   },
@@ -420,7 +419,7 @@ const everywhere: readonly Story[] = [
     steps: [
       apply(reachable(clientIpAffinity(1)), ...onlyA),
       connect('client', toVip, podA, eachClient),
-      apply(...endlessNowhere),
+      apply(...manyNowhere),
       wait(1300, 'more than the timeout'),
       ...everything.map((target) => connect('client', target, chosenAgain('pod-a'), eachClient)),
     ],
@@ -453,7 +452,7 @@ const everywhere: readonly Story[] = [
       ),
       connect('client', toVip, answered({ 'pod-c': 'node' }), once),
       connect('client', loadBalancer, answered({ 'pod-a': 'own' }), once),
-      apply(...endlessNowhere),
+      apply(...manyNowhere),
       connect('client', toVip, answered({ 'pod-c': 'node' }), once),
       connect('client', loadBalancer, answered({ 'pod-a': 'own' }), once),
       connect('client', toVip, answered({ 'pod-c': 'node' })),
@@ -467,7 +466,7 @@ const everywhere: readonly Story[] = [
     steps: [
       apply(reachable({ ...internalLocal, ...clientIpAffinity(60) }), ...onlyA),
       connect('pod-b', toVip, podA, once),
-      apply(...all, ...endlessNowhere),
+      apply(...all, ...manyNowhere),
       ...everything.map((target) => connect('pod-b', target, podA, once)),
     ],
   },

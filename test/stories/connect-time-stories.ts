@@ -12,7 +12,6 @@ import { runStory } from '../lab/run-story.ts';
 import type { Expectation, Step, Story } from '../lab/story.ts';
 import { fairleadInside } from './fairlead-inside.ts';
 import { fairlead } from './fairlead-proxy.ts';
-import { withFewerEndpoints } from './fewer-endpoints.ts';
 import { firstStories, stories } from './index.ts';
 import { iptablesStory } from './iptables-story.ts';
 import { portOfAnother } from './node-port.ts';
@@ -74,7 +73,7 @@ function adaptedTo(mode: ModeName, story: Story): Story | undefined {
 const ways: Readonly<Record<ModeName, (story: Story) => Story>> = {
   nftables: (story) => story,
   iptables: iptablesStory,
-  ipvs: withFewerEndpoints,
+  ipvs: (story) => story,
   userspace: (story) => userspaceStory(story).story,
 };
 

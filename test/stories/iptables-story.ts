@@ -1,11 +1,9 @@
 /** Adapts stories to mode iptables. */
 import type { Step, Story } from '../lab/story.ts';
 import { unallocated, unknownPort, unprogrammed } from './common.ts';
-import { withFewerEndpoints } from './fewer-endpoints.ts';
 
 export function iptablesStory(story: Story): Story {
-  const fewer = withFewerEndpoints(story);
-  return { ...fewer, steps: fewer.steps.map(withRoutes) };
+  return { ...story, steps: story.steps.map(withRoutes) };
 }
 
 /** It has rules for what Services have, as kube-proxy's; the rest goes where routes lead. */

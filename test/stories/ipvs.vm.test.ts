@@ -3,7 +3,6 @@ import { afterAll, beforeAll, test } from 'vitest';
 import { createLab, type Lab } from '../lab/lab.ts';
 import { runStory } from '../lab/run-story.ts';
 import { fairlead } from './fairlead-proxy.ts';
-import { withFewerEndpoints } from './fewer-endpoints.ts';
 import { chosenStories } from './index.ts';
 
 let lab: Lab;
@@ -21,8 +20,6 @@ async function dump(): Promise<string> {
   return (await Promise.all(outputs)).join('\n');
 }
 
-// The kernel looks through all real servers of a virtual service for each that it adds.
 for (const story of chosenStories()) {
-  const fewer = withFewerEndpoints(story);
-  test(story.name, () => runStory(lab, fairlead('ipvs'), fewer, { dump }));
+  test(story.name, () => runStory(lab, fairlead('ipvs'), story, { dump }));
 }

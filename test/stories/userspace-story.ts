@@ -13,7 +13,6 @@ import {
 } from '../lab/story.ts';
 import { NODE_PORT, unallocated, unprogrammed } from './common.ts';
 import { refusesByReset, resetsConnections, seesTheNode, sharesNoPorts } from './differences.ts';
-import { withFewerEndpoints } from './fewer-endpoints.ts';
 import { masqueradeStories } from './masquerade.ts';
 
 /** What becomes of a connection that other modes drop. */
@@ -30,7 +29,7 @@ interface AdaptedStory {
 
 /** A port belongs to one process: no other can listen where a node port is. */
 export function userspaceStory(story: Story): AdaptedStory {
-  const { servers = [], steps, ...rest } = withFewerEndpoints(story);
+  const { servers = [], steps, ...rest } = story;
   const isKept = ({ actor, at }: Server): boolean => actor !== 'node' || at.port !== NODE_PORT;
   const kept = servers.filter(isKept);
   const changed = withPauses(steps.filter(isNotSCTP)).map((step): Step => {
