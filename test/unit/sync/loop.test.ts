@@ -371,7 +371,7 @@ describe('more events than can be processed', () => {
   });
 
   // They keep a processor busy for seconds, of which a busy machine gives little.
-  describe('events that arrive faster than they can be resolved', { timeout: 120_000 }, () => {
+  describe('events that arrive faster than they can be resolved', { timeout: 300_000 }, () => {
     /** At each time more Services are dirty than are taken together. */
     const services = 600;
 

@@ -6,7 +6,8 @@ import type { Resource } from '../../../src/state/change.ts';
 import { FakeKernel } from '../../fake/kernel.ts';
 import { nftablesWorld } from './nftables-world.ts';
 
-vi.setConfig({ testTimeout: 60_000 });
+// It keeps a processor busy for seconds, of which a busy machine gives little.
+vi.setConfig({ testTimeout: 300_000 });
 
 setFlagsFromString('--expose-gc');
 const collectGarbage = runInNewContext('gc') as () => void;
