@@ -19,7 +19,11 @@ export interface Calling {
   readonly perSecond: number;
   /** A call that is not answered by then has failed. */
   readonly timeoutMs: number;
+  /** A folder of cgroup2 that the client is in from its beginning. Default: as this process. */
+  readonly cgroup?: string | undefined;
 }
+
+const entering = 'echo $$ >"$1/cgroup.procs" && shift && exec "$@"';
 
 export class Caller {
   /** Those that are over, in the order in which they ended. */
@@ -27,10 +31,12 @@ export class Caller {
   readonly #child: ChildProcess;
 
   /** `pid` is a process of the network namespace that the connections come from. */
-  constructor(pid: number, { address, perSecond, port, timeoutMs }: Calling) {
+  constructor(pid: number, { address, cgroup, perSecond, port, timeoutMs }: Calling) {
     const settings = [address, port, perSecond, timeoutMs].map(String);
-    const argv = ['-t', String(pid), '-n', process.execPath, program, ...settings];
-    this.#child = spawn('nsenter', argv, { stdio: ['pipe', 'pipe', 'inherit'] });
+    const enter = cgroup === undefined ? [] : ['sh', '-c', entering, 'sh', cgroup];
+    const run = [process.execPath, program, ...settings];
+    const [command, ...argv] = [...enter, 'nsenter', '-t', String(pid), '-n', ...run];
+    this.#child = spawn(command!, argv, { stdio: ['pipe', 'pipe', 'inherit'] });
     createInterface({ input: this.#child.stdout! }).on('line', (line) => {
       const [startedMs, tookMs, by] = line.split(' ');
       this.calls.push({

@@ -1,11 +1,13 @@
 /** Endpoints that stop answering, as packets show it, in any mode. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { expect, onTestFinished } from 'vitest';
+import { expect, onTestFinished, test } from 'vitest';
 import type { LoggedMessage } from '../../scripts/log-messages.ts';
 import type { ModeName } from '../../src/config/config.ts';
-import type { ConnectTimePaths } from '../../src/connect-time/maps/choice.ts';
+import { removeConnectTime } from '../../src/connect-time/maps/choice.ts';
 import { clusterIp, NODE_BRIDGE_IP } from '../lab/addresses.ts';
-import { Caller } from '../lab/caller.ts';
+import { askKernel } from '../lab/ask-kernel.ts';
+import { type Call, Caller } from '../lab/caller.ts';
+import type { ConnectTimePlace } from '../lab/connect-time.ts';
 import type { Lab } from '../lab/lab.ts';
 import { monotonicMs, serveLoad } from '../lab/load.ts';
 import { BASELINE, DEFAULT_CLUSTER_CIDR, type KubernetesObject, slice } from '../lab/objects.ts';
@@ -15,13 +17,13 @@ import { vip } from './common.ts';
 import { fairleadInside } from './fairlead-inside.ts';
 import { cleanup, type LogLine, type MeasuredProxy } from './fairlead-proxy.ts';
 
-export const ejected = 'Endpoint does not answer; it gets no new connections';
-export const returned = 'Endpoint gets new connections again';
-export const longestMs = 240_000;
+const ejected = 'Endpoint does not answer; it gets no new connections';
+const returned = 'Endpoint gets new connections again';
+const longestMs = 240_000;
 
 const settings = { detectLocalMode: 'ClusterCIDR', clusterCIDR: DEFAULT_CLUSTER_CIDR } as const;
 /** Addresses of pod-a, each an endpoint. */
-export const hosts = [2, 101, 102, 103].map((host) => `10.244.1.${host}`);
+const hosts = [2, 101, 102, 103].map((host) => `10.244.1.${host}`);
 
 /** Gives pod-a its addresses, and a server at all of them. */
 export async function prepare(lab: Lab): Promise<() => void> {
@@ -31,7 +33,7 @@ export async function prepare(lab: Lab): Promise<() => void> {
   return () => server.kill();
 }
 
-export function service(
+function service(
   annotations: Record<string, string>,
   weights: readonly number[] = [100, 100, 100, 100],
 ): KubernetesObject[] {
@@ -39,7 +41,7 @@ export function service(
 }
 
 /** Packets to these addresses are lost in the pod, without an answer: all, or those `of` one. */
-export async function silence(lab: Lab, addresses: readonly string[], of?: string): Promise<void> {
+async function silence(lab: Lab, addresses: readonly string[], of?: string): Promise<void> {
   const from = of === undefined ? '' : `ip saddr ${of} `;
   const set = addresses.length === 0 ? '' : `${from}ip daddr { ${addresses.join(', ')} } drop`;
   const table = `table ip silence
@@ -51,71 +53,103 @@ table ip silence { chain input { type filter hook input priority -50; ${set}; };
   );
 }
 
+const rulesMeet = 'rules-meet-nothing';
+
+/** The node drops what is sent to frontends: only connections that sockets translate succeed. */
+async function dropToFrontends(lab: Lab): Promise<void> {
+  const hooks = ['prerouting', 'output'].map((hook) => {
+    const base = `type filter hook ${hook} priority -400;`;
+    return `chain ${hook} { ${base} ip daddr { ${vip.IPv4}, ${other.IPv4} } drop; }`;
+  });
+  await lab.node.run(['nft', '-f', '-'], `table ip ${rulesMeet} { ${hooks.join('\n')}\n}`);
+}
+
+/** The address of a second Service. */
+const other = clusterIp(11);
+
+/** How a proxy is watched. */
+interface Watching {
+  /** Other objects. */
+  readonly beside?: readonly KubernetesObject[];
+  /** Connections of pod-b are translated at connect time, and rules pass none to a frontend. */
+  readonly place?: ConnectTimePlace;
+  /** In percent; default: that of the product. */
+  readonly maxEjected?: number;
+  /** When clients give up, on a machine as fast as usual. */
+  readonly timeoutMs?: number;
+  /** Of its endpoints; default: all have the same. */
+  readonly weights?: readonly number[];
+}
+
 /** A proxy that is asked for failure detection, and a client of its Service. */
-export class Watched {
+class Watched {
   readonly lines: LogLine[] = [];
   readonly caller: Caller;
   readonly #lab: Lab;
-
   readonly #proxy: MeasuredProxy;
+  readonly #call: (address: string) => Caller;
 
-  private constructor(lab: Lab, proxy: MeasuredProxy, lines: LogLine[], caller: Caller) {
+  private constructor(
+    lab: Lab,
+    proxy: MeasuredProxy,
+    lines: LogLine[],
+    call: (address: string) => Caller,
+  ) {
     this.#proxy = proxy;
     this.#lab = lab;
     this.lines = lines;
-    this.caller = caller;
+    this.#call = call;
+    this.caller = call(vip.IPv4);
   }
 
   static async start(
     lab: Lab,
     mode: ModeName,
     annotations: Record<string, string>,
-    {
-      beside = [],
-      connectTime,
-      from = 'client',
-      maxEjected,
-      timeoutMs = 1000,
-      weights,
-    }: {
-      /** Other objects. */
-      readonly beside?: readonly KubernetesObject[];
-      readonly connectTime?: ConnectTimePaths;
-      readonly from?: 'client' | 'pod-b';
-      /** In percent; default: that of the product. */
-      readonly maxEjected?: number;
-      /** When clients give up, on a machine as fast as usual. */
-      readonly timeoutMs?: number;
-      /** Of its endpoints; default: all have the same. */
-      readonly weights?: readonly number[];
-    } = {},
+    { beside = [], maxEjected, place, timeoutMs = 1000, weights }: Watching = {},
   ): Promise<Watched> {
     const lines: LogLine[] = [];
     const log = (line: LogLine) => void lines.push(line);
-    const proxy = fairleadInside(mode, { log, ...(connectTime && { connectTime }) });
+    const proxy = fairleadInside(mode, { log, ...(place && { connectTime: place }) });
     const asked = {
       ...settings,
-      ...(connectTime && { connectTime: 'all' as const }),
+      ...(place && { connectTime: 'all' as const }),
       ...(maxEjected !== undefined && { failureDetectionMaxEjected: maxEjected }),
     };
     const objects = [...BASELINE, ...service(annotations, weights), ...beside];
     const running = await proxy.start(lab.node, asked, objects);
-    const to = { address: vip.IPv4, port: 80 };
-    const how = { perSecond: 60 / paced(1), timeoutMs: paced(timeoutMs) };
-    const caller = new Caller(lab.actors[from].pid, { ...to, ...how });
-    const watched = new Watched(lab, running, lines, caller);
+    if (place !== undefined) await dropToFrontends(lab);
+    const how = { perSecond: 60 / paced(1), timeoutMs: paced(timeoutMs), cgroup: place?.cgroup };
+    const { pid } = lab.actors[place === undefined ? 'client' : 'pod-b'];
+    const callers: Caller[] = [];
+    const call = (address: string): Caller => {
+      const caller = new Caller(pid, { address, port: 80, ...how });
+      callers.push(caller);
+      return caller;
+    };
+    const watched = new Watched(lab, running, lines, call);
     onTestFinished(async () => {
       await silence(lab, []);
-      await caller.end();
+      await Promise.all(callers.map((caller) => caller.end()));
       await running.stop();
       await cleanup(lab.node);
+      if (place !== undefined) {
+        await askKernel(lab.node, (kernel) => removeConnectTime(kernel, place.directory));
+        await lab.node.run(['nft', 'delete', 'table', 'ip', rulesMeet]);
+      }
       await lab.actors.node.flushConntrack();
     });
+    const { caller } = watched;
     await watched.until('all answer', () => {
       const found = new Set(caller.calls.map(({ by }) => by));
       return hosts.every((host, i) => weights?.[i] === 0 || found.has(host));
     });
     return watched;
+  }
+
+  /** Another client, of a frontend with this address. */
+  call(address: string): Caller {
+    return this.#call(address);
   }
 
   /** As Prometheus reads them. */
@@ -148,15 +182,15 @@ export class Watched {
   }
 
   /** A number of calls that begin from now on, once they are over. */
-  async next(count: number) {
+  async next(count: number, caller = this.caller): Promise<readonly Call[]> {
     const fromMs = monotonicMs();
-    await this.until(`${count} calls`, () => this.caller.since(fromMs).length >= count);
-    return this.caller.since(fromMs);
+    await this.until(`${count} calls`, () => caller.since(fromMs).length >= count);
+    return caller.since(fromMs);
   }
 }
 
 /** One endpoint goes silent, is left out, and comes back; then all do, and most stay. */
-export async function leavesAndReturns(watched: Watched): Promise<void> {
+async function leavesAndReturns(watched: Watched): Promise<void> {
   const [, lost] = hosts as [string, string];
   await watched.silence(lost);
   await watched.until('ejected', () => watched.told(ejected).length === 1);
@@ -174,26 +208,28 @@ export async function leavesAndReturns(watched: Watched): Promise<void> {
   );
 }
 
+const eject = { 'fairlead.io/failure-detection': 'eject' };
+
+/** A Service of another namespace, whose endpoints are the same pods. */
+function ofAnother(annotations: Record<string, string>): KubernetesObject[] {
+  const endpoints = hosts.map((host) => ({ at: { IPv4: host } }));
+  const objects = [
+    annotated(web(undefined, 'other', other), annotations),
+    slice('IPv4', 'other', endpoints),
+  ];
+  return objects.map((one) => {
+    return { ...one, metadata: { ...one.metadata, namespace: 'other-tenant' } };
+  });
+}
+
 /**
  * The endpoints of a Service of another namespace are the same pods. It has them probed, and one
  * that has no clients stops to answer the node: it is left out there, and nowhere else.
  */
-export async function isLeftOutByAnother(lab: Lab, mode: ModeName): Promise<void> {
-  const eject = { 'fairlead.io/failure-detection': 'eject' };
-  const at = clusterIp(11);
-  const objects = [
-    annotated(web(undefined, 'other', at), { ...eject, 'fairlead.io/probe': 'tcp' }),
-    slice(
-      'IPv4',
-      'other',
-      hosts.map((host) => ({ at: { IPv4: host } })),
-    ),
-  ];
-  const beside = objects.map((one) => {
-    return { ...one, metadata: { ...one.metadata, namespace: 'other-tenant' } };
-  });
+async function isLeftOutByAnother(lab: Lab, mode: ModeName, how: Watching = {}): Promise<void> {
+  const beside = ofAnother({ ...eject, 'fairlead.io/probe': 'tcp' });
   const weights = [100, 0, 100, 100];
-  const watched = await Watched.start(lab, mode, eject, { beside, weights });
+  const watched = await Watched.start(lab, mode, eject, { ...how, beside, weights });
   const [, idle] = hosts as [string, string];
   const counted = /^fairlead_endpoint_probes_total\{result="succeeded"\} (\d+)$/m;
   const succeeded = async () => Number(counted.exec(await watched.metrics())?.[1] ?? 0);
@@ -206,6 +242,36 @@ export async function isLeftOutByAnother(lab: Lab, mode: ModeName): Promise<void
   expect(watched.told(ejected)).toHaveLength(1);
 }
 
+/**
+ * An endpoint goes silent and is left out. A Service of another namespace has the same pods, and
+ * does not ask for that: its clients still try the endpoint.
+ */
+async function anotherKeepsIt(lab: Lab, mode: ModeName, how: Watching = {}): Promise<void> {
+  const beside = ofAnother({ 'fairlead.io/failure-detection': 'off' });
+  const watched = await Watched.start(lab, mode, eject, { ...how, beside });
+  const [, lost] = hosts as [string, string];
+  const another = watched.call(other.IPv4);
+  await watched.until('another is answered', () => another.calls.some(({ by }) => by === lost));
+  await watched.silence(lost);
+  await watched.until('ejected', () => watched.told(ejected).length === 1);
+  // What was begun before is over by then.
+  await sleep(paced(1200));
+  const [own, theirs] = await Promise.all([watched.next(100), watched.next(100, another)]);
+  expect(own.filter(({ by }) => by === undefined)).toEqual([]);
+  // A fourth of them is sent there, and fails, or is sent to another one later.
+  expect(theirs.some(({ by, tookMs }) => by === undefined || tookMs >= secondTryMs[mode])).toBe(
+    true,
+  );
+  expect(theirs.some(({ by }) => by !== undefined)).toBe(true);
+  expect(watched.told(ejected)).toHaveLength(1);
+}
+
+/**
+ * No client is sent to another endpoint sooner: the kernel repeats the first packet after a second,
+ * and the process of mode userspace tries another endpoint after 250 ms.
+ */
+const secondTryMs = { nftables: 900, iptables: 900, ipvs: 900, userspace: 240 } as const;
+
 /** More than the seconds after which a client repeats its first packet until another answers. */
 const patientMs = 10_000;
 
@@ -213,12 +279,8 @@ const patientMs = 10_000;
  * An endpoint goes silent. Clients that wait get another one when it is left out, also those that
  * had begun before.
  */
-export async function laterByAnother(
-  lab: Lab,
-  mode: ModeName,
-  annotations: Record<string, string>,
-): Promise<void> {
-  const watched = await Watched.start(lab, mode, annotations, { timeoutMs: patientMs });
+async function laterByAnother(lab: Lab, mode: ModeName): Promise<void> {
+  const watched = await Watched.start(lab, mode, eject, { timeoutMs: patientMs });
   const { caller } = watched;
   const silentMs = monotonicMs();
   await watched.silence(hosts[1]!);
@@ -229,12 +291,12 @@ export async function laterByAnother(
     return caller.since(ejectedMs + paced(patientMs)).length > 0;
   });
   const before = caller.since(silentMs).filter(({ startedMs }) => startedMs < ejectedMs);
-  expect(before.some(({ tookMs }) => tookMs >= 900)).toBe(true);
+  expect(before.some(({ tookMs }) => tookMs >= secondTryMs[mode])).toBe(true);
   expect(caller.since(silentMs).filter(({ by }) => by === undefined)).toEqual([]);
 }
 
 /** Where all endpoints go silent, all stay in; where most do, half of them stay. */
-export async function halfStays(watched: Watched): Promise<void> {
+async function halfStays(watched: Watched): Promise<void> {
   const lost = hosts.slice(1);
   await watched.silence(...lost);
   await watched.until('half is out', () => watched.told(ejected).length === 2);
@@ -244,7 +306,7 @@ export async function halfStays(watched: Watched): Promise<void> {
 }
 
 /** Where all may be left out but one, and all go silent, one stays in. */
-export async function lastStays(watched: Watched): Promise<void> {
+async function lastStays(watched: Watched): Promise<void> {
   await watched.silence(...hosts.slice(1));
   await watched.until('all but one are out', () => watched.told(ejected).length === 3);
   await watched.silence(...hosts);
@@ -255,10 +317,70 @@ export async function lastStays(watched: Watched): Promise<void> {
   await watched.until('it serves', () => watched.caller.calls.at(-1)?.by === hosts[0]);
 }
 
-/** What answers nothing is only shown. */
-export async function isObserved(watched: Watched): Promise<void> {
+/** One that answers nothing gets connections as before, and is shown. */
+async function isObserved(watched: Watched): Promise<void> {
   await watched.silence(hosts[1]!);
   await sleep(paced(5000));
   expect(watched.told(ejected)).toEqual([]);
   expect(await watched.metrics()).toMatch(/^fairlead_followed_endpoints\{state="silent"\} 1$/m);
+}
+
+/** Who gets connections, as each way of packets is to obey it. */
+export function failureStories(lab: () => Lab, mode: ModeName, how?: () => Watching): void {
+  test(
+    'an endpoint that answers nothing is left out, and comes back when it answers',
+    async () => leavesAndReturns(await Watched.start(lab(), mode, eject, how?.())),
+    longestMs,
+  );
+
+  test(
+    'a Service of another namespace keeps an endpoint that is left out',
+    async () => anotherKeepsIt(lab(), mode, how?.()),
+    longestMs,
+  );
+}
+
+/**
+ * What is decided, which is the same for all ways: they take minutes, so all ways but one have them
+ * with `FAIRLEAD_STORIES=all` only.
+ */
+export function decisionStories(lab: () => Lab, mode: ModeName, how?: () => Watching): void {
+  test(
+    'half of the endpoints stay, whatever they do',
+    async () => halfStays(await Watched.start(lab(), mode, eject, how?.())),
+    longestMs,
+  );
+
+  test(
+    'one endpoint stays where all others may be left out',
+    async () => lastStays(await Watched.start(lab(), mode, eject, { ...how?.(), maxEjected: 100 })),
+    longestMs,
+  );
+
+  test(
+    'an endpoint that another Service leaves out by its own probes stays',
+    async () => isLeftOutByAnother(lab(), mode, how?.()),
+    longestMs,
+  );
+
+  test(
+    'endpoints of a Service that only observes stay, and the metric counts what is silent',
+    async () => {
+      const observe = { 'fairlead.io/failure-detection': 'observe' };
+      await isObserved(await Watched.start(lab(), mode, observe, how?.()));
+    },
+    longestMs,
+  );
+}
+
+/** Every way has all stories. */
+export const areAllAsked = process.env.FAIRLEAD_STORIES === 'all';
+
+/** Sockets that were translated at connect time have no other endpoint to go to. */
+export function packetFailureStories(lab: () => Lab, mode: ModeName): void {
+  test(
+    'clients that try an endpoint when it is left out reach another one',
+    async () => laterByAnother(lab(), mode),
+    longestMs,
+  );
 }
