@@ -118,7 +118,9 @@ async function chaos(stage: NodeStage, durationMs: number): Promise<string> {
   }
   const tookMs = monotonicMs() - beganMs;
   const { calls } = caller;
-  const failed = calls.filter(({ by }) => by === undefined).length;
+  const failed = calls.filter(({ by }) => by === undefined);
+  // A timer is never early.
+  const unanswered = failed.filter(({ tookMs }) => tookMs >= longestMs).length;
   const isRight = ({ atMs, endpoint }: (typeof stage.ejections)[number]): boolean =>
     outages.some(({ address, fromMs, untilMs }) => {
       return endpoint.startsWith(`${address}:`) && fromMs < atMs && atMs < untilMs + lagMs;
@@ -130,7 +132,7 @@ async function chaos(stage: NodeStage, durationMs: number): Promise<string> {
   return [
     `Chaos of ${seconds(tookMs)}: 5 % of packets are lost each way, two of ten endpoints answer after 900 ms,`,
     `${rounds} times some left, one refused connections for 0.3 to 4 s, and eight were restarted together.`,
-    `${calls.length} connections, of which ${failed} were not answered in ${seconds(longestMs)};`,
+    `${calls.length} connections, of which ${failed.length - unanswered} were refused, and ${unanswered} not answered in ${seconds(longestMs)};`,
     `${right} endpoints were left out while they refused, and ${wrong.length} wrongly${listed(wrong, beganMs)}.`,
   ].join('\n');
 }
