@@ -22,6 +22,7 @@ import { idle } from './idle.ts';
 import { iptables } from './iptables.ts';
 import { ipvs } from './ipvs.ts';
 import { ipvsLoad } from './ipvs-load.ts';
+import { ipvsResets } from './ipvs-resets.ts';
 import type { Extent } from './lib/extent.ts';
 import { load } from './load.ts';
 import { loading } from './loading.ts';
@@ -55,6 +56,7 @@ const questions: Readonly<Record<string, (extent: Extent) => Promise<string>>> =
   iptables,
   ipvs,
   'ipvs-load': ipvsLoad,
+  'ipvs-resets': ipvsResets,
   repair,
   'source-ranges': sourceRanges,
   'api-start': apiStart,

@@ -13,8 +13,9 @@ import { existsSync } from 'node:fs';
 import { buildProduct } from './lib/api-rig.ts';
 import type { Extent } from './lib/extent.ts';
 import { type Contender, contenders, flowtable, kernelName, rules } from './lib/path-contenders.ts';
-import { type Kind, type Measured, PathStage } from './lib/path-stage.ts';
-import { number, ratio, summarise, table } from './lib/stats.ts';
+import type { Kind } from './lib/path-stage.ts';
+import { type Costs, inTurns, median, withReady } from './lib/path-turns.ts';
+import { number, ratio, table } from './lib/stats.ts';
 
 const sizes = [10, 1000, 10_000] as const;
 const wholeSizes = [...sizes, 100_000] as const;
@@ -45,37 +46,7 @@ export async function path(extent: Extent, only?: string): Promise<string> {
   return parts.join('\n\n');
 }
 
-/** A contender that has programmed its stage. */
-interface Ready {
-  readonly contender: Contender;
-  readonly stage: PathStage;
-  readonly cgroup: string | undefined;
-}
-
-/** Runs `work` with all of them programmed, one after the other. */
-async function withReady(
-  waiting: readonly Contender[],
-  services: number,
-  work: (ready: readonly Ready[]) => void,
-  ready: readonly Ready[] = [],
-): Promise<void> {
-  const [contender, ...others] = waiting;
-  if (contender === undefined) return work(ready);
-  const stage = new PathStage(`path-${ready.length}`);
-  try {
-    await stage.ready();
-    await contender.program(stage, services, (cgroup) =>
-      withReady(others, services, work, [...ready, { contender, stage, cgroup }]),
-    );
-  } finally {
-    stage.close();
-  }
-}
-
 const kinds: readonly Kind[] = ['connect', 'packets', 'stream', 'ask'];
-
-/** The best of each kind; processor time is the mean of all rounds. */
-type Costs = Readonly<Record<Kind, Measured>>;
 
 async function measureSize(all: readonly Contender[], services: number): Promise<string> {
   const lacking = all.filter(({ lack }) => lack(services) !== undefined);
@@ -128,52 +99,6 @@ async function measureSize(all: readonly Contender[], services: number): Promise
     'Processor time of the machine, client and server included; µs',
     table(['way', ...columns(times)], processor),
   ].join('\n\n');
-}
-
-type Summary = (measured: readonly Measured[]) => Measured;
-
-/** Measures each kind on each stage in turn, and again in the opposite order. */
-function inTurns(
-  ready: readonly Ready[],
-  what: readonly Kind[],
-  times: number,
-  ms: number,
-  family: 'IPv4' | 'IPv6' = 'IPv4',
-  summary: Summary = best,
-): ReadonlyMap<string, Costs> {
-  const found = new Map<string, Measured[]>();
-  for (let round = 0; round < times; round += 1) {
-    const order = round % 2 === 0 ? ready : ready.toReversed();
-    for (const kind of what) {
-      for (const { cgroup, contender, stage } of order) {
-        const { name, toService } = contender;
-        const key = `${name}: ${kind}`;
-        const one = stage.measure(kind, ms, { cgroup, family, toService });
-        found.set(key, [...(found.get(key) ?? []), one]);
-      }
-    }
-  }
-  return new Map(
-    ready.map(({ contender: { name } }) => [
-      name,
-      Object.fromEntries(
-        what.map((kind) => [kind, summary(found.get(`${name}: ${kind}`)!)]),
-      ) as Costs,
-    ]),
-  );
-}
-
-function median(measured: readonly Measured[]): Measured {
-  const of = (key: keyof Measured): number => summarise(measured.map((one) => one[key])).p50;
-  return { perSecond: of('perSecond'), p50Us: of('p50Us'), processorUs: of('processorUs') };
-}
-
-function best(measured: readonly Measured[]): Measured {
-  return {
-    perSecond: Math.max(...measured.map(({ perSecond }) => perSecond)),
-    p50Us: Math.min(...measured.map(({ p50Us }) => p50Us)),
-    processorUs: measured.reduce((sum, one) => sum + one.processorUs, 0) / measured.length,
-  };
 }
 
 /** The gain of the fast path over rules alone, and its cost for short flows. */

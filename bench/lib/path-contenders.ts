@@ -38,7 +38,7 @@ const theirServicesMax = 10_000;
 
 export async function contenders(): Promise<readonly Contender[]> {
   const noFlowtables = await lackOfFlowtables();
-  const noIPVS = existsSync('/proc/net/ip_vs') ? undefined : 'no IPVS in this kernel';
+  const noIPVS = lackOfIPVS();
   const peer = (mode: 'nftables' | 'iptables'): Contender => ({
     name: `kube-proxy, ${mode}`,
     toService: true,
@@ -81,6 +81,38 @@ export function kernelName(): string {
 /** Its processor is a process of the host. */
 function isUserMode(): boolean {
   return /^host\s/m.test(readFileSync('/proc/cpuinfo', 'utf8'));
+}
+
+function lackOfIPVS(): string | undefined {
+  return existsSync('/proc/net/ip_vs') ? undefined : 'no IPVS in this kernel';
+}
+
+/** Mode ipvs, whose connections are looked up in the set `resets` a number of times. */
+export function ipvsLooking(times: number): Contender {
+  return {
+    name: `look-ups: ${times}`,
+    toService: true,
+    lack: lackOfIPVS,
+    program: (stage, services, work) =>
+      programOurs(stage, services, ['--proxy-mode=ipvs'], async () => {
+        lookIn(stage.node, times);
+        await work();
+      }),
+  };
+}
+
+/** The chain's first rule is the look-up; others follow it. */
+function lookIn(node: Namespace, times: number): void {
+  const chain = ['ip', 'fairlead-ipvs', 'endpoints-check'];
+  const listing = node.run('nft', ['-a', 'list', 'chain', ...chain]);
+  const [, rule, handle] = /^\s*(.*@resets .*) # handle (\d+)$/m.exec(listing) ?? [];
+  if (rule === undefined) throw new Error(`no look-up in set resets:\n${listing}`);
+  const more = Array.from({ length: times }, () => `insert rule ${chain.join(' ')} ${rule}`);
+  node.run(
+    'nft',
+    ['-f', '-'],
+    [...more, `delete rule ${chain.join(' ')} handle ${handle}`].join('\n'),
+  );
 }
 
 function lackOfPrograms(): string | undefined {
