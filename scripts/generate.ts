@@ -46,26 +46,24 @@ function member(name: string, type: FieldType): string {
   return `  ${memberTypes[type]} ${snakeCase(name)}${initial};`;
 }
 
-/** The items of a list in braces, in lines of at most 100 columns. */
-function filled(items: readonly string[]): string {
-  const lines: string[] = [];
-  for (const item of items) {
-    const last = lines.at(-1);
-    if (last === undefined || last.length + item.length > 90) lines.push(item);
-    else lines[lines.length - 1] = `${last}, ${item}`;
-  }
-  return lines.map((line) => `\n      ${line}`).join(',');
+/**
+ * A function that calls another one with each field. It costs nothing where it is not called: a
+ * std::tuple of the fields, which every source that includes the header would instantiate for each
+ * record, takes the compiler four seconds.
+ */
+function eachField(fields: readonly string[]): string {
+  if (fields.length === 0) return '  static constexpr void EachField(auto&, auto) {}\n';
+  const calls = fields.map((name) => `    each("${name}", record.${snakeCase(name)});\n`);
+  return `  static constexpr void EachField(auto& record, auto each) {\n${calls.join('')}  }\n`;
 }
 
 function record(kind: string, shape: RecordShape): string {
   const struct = pascalCase(kind);
   const fields = Object.entries(shape.fields);
-  const table = fields.map(([name]) => `Field("${name}", &${struct}::${snakeCase(name)})`);
   return `struct ${struct} {
   static constexpr std::uint32_t kCode = ${shape.code};
   static constexpr const char* kName = "${kind}";
-${fields.map(([name, type]) => `${member(name, type)}\n`).join('')}  static constexpr std::tuple kFields{${filled(table)}};
-};
+${fields.map(([name, type]) => `${member(name, type)}\n`).join('')}${eachField(Object.keys(shape.fields))}};
 `;
 }
 
@@ -98,9 +96,7 @@ export function header(): string {
 #include <cstdint>
 #include <span>
 #include <string_view>
-#include <tuple>
 
-#include "protocol/field.h"
 #include "protocol/record_reader.h"
 #include "protocol/record_writer.h"
 

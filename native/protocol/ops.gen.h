@@ -5,9 +5,7 @@
 #include <cstdint>
 #include <span>
 #include <string_view>
-#include <tuple>
 
-#include "protocol/field.h"
 #include "protocol/record_reader.h"
 #include "protocol/record_writer.h"
 
@@ -35,9 +33,11 @@ struct TableAdd {
   std::uint8_t family = 0;
   std::string_view table;
   std::string_view comment;
-  static constexpr std::tuple kFields{
-      Field("family", &TableAdd::family), Field("table", &TableAdd::table),
-      Field("comment", &TableAdd::comment)};
+  static constexpr void EachField(auto& record, auto each) {
+    each("family", record.family);
+    each("table", record.table);
+    each("comment", record.comment);
+  }
 };
 
 struct TableDelete {
@@ -45,8 +45,10 @@ struct TableDelete {
   static constexpr const char* kName = "tableDelete";
   std::uint8_t family = 0;
   std::string_view table;
-  static constexpr std::tuple kFields{
-      Field("family", &TableDelete::family), Field("table", &TableDelete::table)};
+  static constexpr void EachField(auto& record, auto each) {
+    each("family", record.family);
+    each("table", record.table);
+  }
 };
 
 struct ChainAdd {
@@ -56,9 +58,12 @@ struct ChainAdd {
   std::string_view table;
   std::string_view chain;
   std::string_view comment;
-  static constexpr std::tuple kFields{
-      Field("family", &ChainAdd::family), Field("table", &ChainAdd::table),
-      Field("chain", &ChainAdd::chain), Field("comment", &ChainAdd::comment)};
+  static constexpr void EachField(auto& record, auto each) {
+    each("family", record.family);
+    each("table", record.table);
+    each("chain", record.chain);
+    each("comment", record.comment);
+  }
 };
 
 struct BaseChainAdd {
@@ -72,11 +77,16 @@ struct BaseChainAdd {
   std::int32_t priority = 0;
   std::uint32_t policy = 0;
   std::string_view comment;
-  static constexpr std::tuple kFields{
-      Field("family", &BaseChainAdd::family), Field("table", &BaseChainAdd::table),
-      Field("chain", &BaseChainAdd::chain), Field("type", &BaseChainAdd::type),
-      Field("hook", &BaseChainAdd::hook), Field("priority", &BaseChainAdd::priority),
-      Field("policy", &BaseChainAdd::policy), Field("comment", &BaseChainAdd::comment)};
+  static constexpr void EachField(auto& record, auto each) {
+    each("family", record.family);
+    each("table", record.table);
+    each("chain", record.chain);
+    each("type", record.type);
+    each("hook", record.hook);
+    each("priority", record.priority);
+    each("policy", record.policy);
+    each("comment", record.comment);
+  }
 };
 
 struct ChainDelete {
@@ -85,9 +95,11 @@ struct ChainDelete {
   std::uint8_t family = 0;
   std::string_view table;
   std::string_view chain;
-  static constexpr std::tuple kFields{
-      Field("family", &ChainDelete::family), Field("table", &ChainDelete::table),
-      Field("chain", &ChainDelete::chain)};
+  static constexpr void EachField(auto& record, auto each) {
+    each("family", record.family);
+    each("table", record.table);
+    each("chain", record.chain);
+  }
 };
 
 struct ChainFlush {
@@ -96,9 +108,11 @@ struct ChainFlush {
   std::uint8_t family = 0;
   std::string_view table;
   std::string_view chain;
-  static constexpr std::tuple kFields{
-      Field("family", &ChainFlush::family), Field("table", &ChainFlush::table),
-      Field("chain", &ChainFlush::chain)};
+  static constexpr void EachField(auto& record, auto each) {
+    each("family", record.family);
+    each("table", record.table);
+    each("chain", record.chain);
+  }
 };
 
 struct RuleAdd {
@@ -109,10 +123,13 @@ struct RuleAdd {
   std::string_view chain;
   std::span<const std::uint8_t> expressions;
   std::string_view comment;
-  static constexpr std::tuple kFields{
-      Field("family", &RuleAdd::family), Field("table", &RuleAdd::table),
-      Field("chain", &RuleAdd::chain), Field("expressions", &RuleAdd::expressions),
-      Field("comment", &RuleAdd::comment)};
+  static constexpr void EachField(auto& record, auto each) {
+    each("family", record.family);
+    each("table", record.table);
+    each("chain", record.chain);
+    each("expressions", record.expressions);
+    each("comment", record.comment);
+  }
 };
 
 struct RuleDelete {
@@ -123,10 +140,13 @@ struct RuleDelete {
   std::string_view chain;
   std::uint64_t handle = 0;
   std::uint8_t echo = 0;
-  static constexpr std::tuple kFields{
-      Field("family", &RuleDelete::family), Field("table", &RuleDelete::table),
-      Field("chain", &RuleDelete::chain), Field("handle", &RuleDelete::handle),
-      Field("echo", &RuleDelete::echo)};
+  static constexpr void EachField(auto& record, auto each) {
+    each("family", record.family);
+    each("table", record.table);
+    each("chain", record.chain);
+    each("handle", record.handle);
+    each("echo", record.echo);
+  }
 };
 
 struct SetAdd {
@@ -144,13 +164,20 @@ struct SetAdd {
   std::uint32_t size = 0;
   std::uint8_t counter = 0;
   std::string_view comment;
-  static constexpr std::tuple kFields{
-      Field("family", &SetAdd::family), Field("table", &SetAdd::table), Field("set", &SetAdd::set),
-      Field("flags", &SetAdd::flags), Field("keyType", &SetAdd::key_type),
-      Field("keyLength", &SetAdd::key_length), Field("dataType", &SetAdd::data_type),
-      Field("dataLength", &SetAdd::data_length), Field("timeoutMs", &SetAdd::timeout_ms),
-      Field("size", &SetAdd::size), Field("counter", &SetAdd::counter),
-      Field("comment", &SetAdd::comment)};
+  static constexpr void EachField(auto& record, auto each) {
+    each("family", record.family);
+    each("table", record.table);
+    each("set", record.set);
+    each("flags", record.flags);
+    each("keyType", record.key_type);
+    each("keyLength", record.key_length);
+    each("dataType", record.data_type);
+    each("dataLength", record.data_length);
+    each("timeoutMs", record.timeout_ms);
+    each("size", record.size);
+    each("counter", record.counter);
+    each("comment", record.comment);
+  }
 };
 
 struct SetDelete {
@@ -159,9 +186,11 @@ struct SetDelete {
   std::uint8_t family = 0;
   std::string_view table;
   std::string_view set;
-  static constexpr std::tuple kFields{
-      Field("family", &SetDelete::family), Field("table", &SetDelete::table),
-      Field("set", &SetDelete::set)};
+  static constexpr void EachField(auto& record, auto each) {
+    each("family", record.family);
+    each("table", record.table);
+    each("set", record.set);
+  }
 };
 
 struct SetFlush {
@@ -170,9 +199,11 @@ struct SetFlush {
   std::uint8_t family = 0;
   std::string_view table;
   std::string_view set;
-  static constexpr std::tuple kFields{
-      Field("family", &SetFlush::family), Field("table", &SetFlush::table),
-      Field("set", &SetFlush::set)};
+  static constexpr void EachField(auto& record, auto each) {
+    each("family", record.family);
+    each("table", record.table);
+    each("set", record.set);
+  }
 };
 
 struct ElementsAdd {
@@ -186,11 +217,16 @@ struct ElementsAdd {
   std::uint32_t data_length = 0;
   std::uint32_t count = 0;
   std::span<const std::uint8_t> entries;
-  static constexpr std::tuple kFields{
-      Field("family", &ElementsAdd::family), Field("table", &ElementsAdd::table),
-      Field("set", &ElementsAdd::set), Field("shape", &ElementsAdd::shape),
-      Field("keyLength", &ElementsAdd::key_length), Field("dataLength", &ElementsAdd::data_length),
-      Field("count", &ElementsAdd::count), Field("entries", &ElementsAdd::entries)};
+  static constexpr void EachField(auto& record, auto each) {
+    each("family", record.family);
+    each("table", record.table);
+    each("set", record.set);
+    each("shape", record.shape);
+    each("keyLength", record.key_length);
+    each("dataLength", record.data_length);
+    each("count", record.count);
+    each("entries", record.entries);
+  }
 };
 
 struct ElementsDelete {
@@ -204,12 +240,16 @@ struct ElementsDelete {
   std::uint32_t data_length = 0;
   std::uint32_t count = 0;
   std::span<const std::uint8_t> entries;
-  static constexpr std::tuple kFields{
-      Field("family", &ElementsDelete::family), Field("table", &ElementsDelete::table),
-      Field("set", &ElementsDelete::set), Field("shape", &ElementsDelete::shape),
-      Field("keyLength", &ElementsDelete::key_length),
-      Field("dataLength", &ElementsDelete::data_length), Field("count", &ElementsDelete::count),
-      Field("entries", &ElementsDelete::entries)};
+  static constexpr void EachField(auto& record, auto each) {
+    each("family", record.family);
+    each("table", record.table);
+    each("set", record.set);
+    each("shape", record.shape);
+    each("keyLength", record.key_length);
+    each("dataLength", record.data_length);
+    each("count", record.count);
+    each("entries", record.entries);
+  }
 };
 
 struct XtRuleAdd {
@@ -222,11 +262,15 @@ struct XtRuleAdd {
   std::uint8_t protocol = 0;
   std::uint8_t echo = 0;
   std::span<const std::uint8_t> expressions;
-  static constexpr std::tuple kFields{
-      Field("family", &XtRuleAdd::family), Field("table", &XtRuleAdd::table),
-      Field("chain", &XtRuleAdd::chain), Field("position", &XtRuleAdd::position),
-      Field("protocol", &XtRuleAdd::protocol), Field("echo", &XtRuleAdd::echo),
-      Field("expressions", &XtRuleAdd::expressions)};
+  static constexpr void EachField(auto& record, auto each) {
+    each("family", record.family);
+    each("table", record.table);
+    each("chain", record.chain);
+    each("position", record.position);
+    each("protocol", record.protocol);
+    each("echo", record.echo);
+    each("expressions", record.expressions);
+  }
 };
 
 struct XtRuleInsert {
@@ -239,11 +283,15 @@ struct XtRuleInsert {
   std::uint8_t protocol = 0;
   std::uint8_t echo = 0;
   std::span<const std::uint8_t> expressions;
-  static constexpr std::tuple kFields{
-      Field("family", &XtRuleInsert::family), Field("table", &XtRuleInsert::table),
-      Field("chain", &XtRuleInsert::chain), Field("position", &XtRuleInsert::position),
-      Field("protocol", &XtRuleInsert::protocol), Field("echo", &XtRuleInsert::echo),
-      Field("expressions", &XtRuleInsert::expressions)};
+  static constexpr void EachField(auto& record, auto each) {
+    each("family", record.family);
+    each("table", record.table);
+    each("chain", record.chain);
+    each("position", record.position);
+    each("protocol", record.protocol);
+    each("echo", record.echo);
+    each("expressions", record.expressions);
+  }
 };
 
 struct TableOwn {
@@ -252,9 +300,11 @@ struct TableOwn {
   std::uint8_t family = 0;
   std::string_view table;
   std::string_view comment;
-  static constexpr std::tuple kFields{
-      Field("family", &TableOwn::family), Field("table", &TableOwn::table),
-      Field("comment", &TableOwn::comment)};
+  static constexpr void EachField(auto& record, auto each) {
+    each("family", record.family);
+    each("table", record.table);
+    each("comment", record.comment);
+  }
 };
 
 struct TableBorrow {
@@ -263,9 +313,11 @@ struct TableBorrow {
   std::uint8_t family = 0;
   std::string_view table;
   std::string_view comment;
-  static constexpr std::tuple kFields{
-      Field("family", &TableBorrow::family), Field("table", &TableBorrow::table),
-      Field("comment", &TableBorrow::comment)};
+  static constexpr void EachField(auto& record, auto each) {
+    each("family", record.family);
+    each("table", record.table);
+    each("comment", record.comment);
+  }
 };
 
 struct ObjectDelete {
@@ -275,9 +327,12 @@ struct ObjectDelete {
   std::string_view table;
   std::uint32_t type = 0;
   std::string_view object;
-  static constexpr std::tuple kFields{
-      Field("family", &ObjectDelete::family), Field("table", &ObjectDelete::table),
-      Field("type", &ObjectDelete::type), Field("object", &ObjectDelete::object)};
+  static constexpr void EachField(auto& record, auto each) {
+    each("family", record.family);
+    each("table", record.table);
+    each("type", record.type);
+    each("object", record.object);
+  }
 };
 
 struct FlowtableAdd {
@@ -289,10 +344,14 @@ struct FlowtableAdd {
   std::int32_t priority = 0;
   std::uint32_t flags = 0;
   std::string_view devices;
-  static constexpr std::tuple kFields{
-      Field("family", &FlowtableAdd::family), Field("table", &FlowtableAdd::table),
-      Field("flowtable", &FlowtableAdd::flowtable), Field("priority", &FlowtableAdd::priority),
-      Field("flags", &FlowtableAdd::flags), Field("devices", &FlowtableAdd::devices)};
+  static constexpr void EachField(auto& record, auto each) {
+    each("family", record.family);
+    each("table", record.table);
+    each("flowtable", record.flowtable);
+    each("priority", record.priority);
+    each("flags", record.flags);
+    each("devices", record.devices);
+  }
 };
 
 struct FlowtableDevicesDelete {
@@ -303,12 +362,13 @@ struct FlowtableDevicesDelete {
   std::string_view flowtable;
   std::int32_t priority = 0;
   std::string_view devices;
-  static constexpr std::tuple kFields{
-      Field("family", &FlowtableDevicesDelete::family),
-      Field("table", &FlowtableDevicesDelete::table),
-      Field("flowtable", &FlowtableDevicesDelete::flowtable),
-      Field("priority", &FlowtableDevicesDelete::priority),
-      Field("devices", &FlowtableDevicesDelete::devices)};
+  static constexpr void EachField(auto& record, auto each) {
+    each("family", record.family);
+    each("table", record.table);
+    each("flowtable", record.flowtable);
+    each("priority", record.priority);
+    each("devices", record.devices);
+  }
 };
 
 struct VirtualServiceAdd {
@@ -322,12 +382,16 @@ struct VirtualServiceAdd {
   std::uint32_t flags = 0;
   std::uint32_t timeout_seconds = 0;
   std::uint8_t prefix_length = 0;
-  static constexpr std::tuple kFields{
-      Field("family", &VirtualServiceAdd::family), Field("protocol", &VirtualServiceAdd::protocol),
-      Field("address", &VirtualServiceAdd::address), Field("port", &VirtualServiceAdd::port),
-      Field("scheduler", &VirtualServiceAdd::scheduler), Field("flags", &VirtualServiceAdd::flags),
-      Field("timeoutSeconds", &VirtualServiceAdd::timeout_seconds),
-      Field("prefixLength", &VirtualServiceAdd::prefix_length)};
+  static constexpr void EachField(auto& record, auto each) {
+    each("family", record.family);
+    each("protocol", record.protocol);
+    each("address", record.address);
+    each("port", record.port);
+    each("scheduler", record.scheduler);
+    each("flags", record.flags);
+    each("timeoutSeconds", record.timeout_seconds);
+    each("prefixLength", record.prefix_length);
+  }
 };
 
 struct VirtualServiceSet {
@@ -341,12 +405,16 @@ struct VirtualServiceSet {
   std::uint32_t flags = 0;
   std::uint32_t timeout_seconds = 0;
   std::uint8_t prefix_length = 0;
-  static constexpr std::tuple kFields{
-      Field("family", &VirtualServiceSet::family), Field("protocol", &VirtualServiceSet::protocol),
-      Field("address", &VirtualServiceSet::address), Field("port", &VirtualServiceSet::port),
-      Field("scheduler", &VirtualServiceSet::scheduler), Field("flags", &VirtualServiceSet::flags),
-      Field("timeoutSeconds", &VirtualServiceSet::timeout_seconds),
-      Field("prefixLength", &VirtualServiceSet::prefix_length)};
+  static constexpr void EachField(auto& record, auto each) {
+    each("family", record.family);
+    each("protocol", record.protocol);
+    each("address", record.address);
+    each("port", record.port);
+    each("scheduler", record.scheduler);
+    each("flags", record.flags);
+    each("timeoutSeconds", record.timeout_seconds);
+    each("prefixLength", record.prefix_length);
+  }
 };
 
 struct VirtualServiceDelete {
@@ -356,10 +424,12 @@ struct VirtualServiceDelete {
   std::uint8_t protocol = 0;
   std::span<const std::uint8_t> address;
   std::uint16_t port = 0;
-  static constexpr std::tuple kFields{
-      Field("family", &VirtualServiceDelete::family),
-      Field("protocol", &VirtualServiceDelete::protocol),
-      Field("address", &VirtualServiceDelete::address), Field("port", &VirtualServiceDelete::port)};
+  static constexpr void EachField(auto& record, auto each) {
+    each("family", record.family);
+    each("protocol", record.protocol);
+    each("address", record.address);
+    each("port", record.port);
+  }
 };
 
 struct DestinationAdd {
@@ -375,14 +445,18 @@ struct DestinationAdd {
   std::uint32_t weight = 0;
   std::uint32_t upper_threshold = 0;
   std::uint32_t lower_threshold = 0;
-  static constexpr std::tuple kFields{
-      Field("family", &DestinationAdd::family), Field("protocol", &DestinationAdd::protocol),
-      Field("address", &DestinationAdd::address), Field("port", &DestinationAdd::port),
-      Field("destination", &DestinationAdd::destination),
-      Field("destinationPort", &DestinationAdd::destination_port),
-      Field("forwarding", &DestinationAdd::forwarding), Field("weight", &DestinationAdd::weight),
-      Field("upperThreshold", &DestinationAdd::upper_threshold),
-      Field("lowerThreshold", &DestinationAdd::lower_threshold)};
+  static constexpr void EachField(auto& record, auto each) {
+    each("family", record.family);
+    each("protocol", record.protocol);
+    each("address", record.address);
+    each("port", record.port);
+    each("destination", record.destination);
+    each("destinationPort", record.destination_port);
+    each("forwarding", record.forwarding);
+    each("weight", record.weight);
+    each("upperThreshold", record.upper_threshold);
+    each("lowerThreshold", record.lower_threshold);
+  }
 };
 
 struct DestinationSet {
@@ -398,14 +472,18 @@ struct DestinationSet {
   std::uint32_t weight = 0;
   std::uint32_t upper_threshold = 0;
   std::uint32_t lower_threshold = 0;
-  static constexpr std::tuple kFields{
-      Field("family", &DestinationSet::family), Field("protocol", &DestinationSet::protocol),
-      Field("address", &DestinationSet::address), Field("port", &DestinationSet::port),
-      Field("destination", &DestinationSet::destination),
-      Field("destinationPort", &DestinationSet::destination_port),
-      Field("forwarding", &DestinationSet::forwarding), Field("weight", &DestinationSet::weight),
-      Field("upperThreshold", &DestinationSet::upper_threshold),
-      Field("lowerThreshold", &DestinationSet::lower_threshold)};
+  static constexpr void EachField(auto& record, auto each) {
+    each("family", record.family);
+    each("protocol", record.protocol);
+    each("address", record.address);
+    each("port", record.port);
+    each("destination", record.destination);
+    each("destinationPort", record.destination_port);
+    each("forwarding", record.forwarding);
+    each("weight", record.weight);
+    each("upperThreshold", record.upper_threshold);
+    each("lowerThreshold", record.lower_threshold);
+  }
 };
 
 struct DestinationDelete {
@@ -417,11 +495,14 @@ struct DestinationDelete {
   std::uint16_t port = 0;
   std::span<const std::uint8_t> destination;
   std::uint16_t destination_port = 0;
-  static constexpr std::tuple kFields{
-      Field("family", &DestinationDelete::family), Field("protocol", &DestinationDelete::protocol),
-      Field("address", &DestinationDelete::address), Field("port", &DestinationDelete::port),
-      Field("destination", &DestinationDelete::destination),
-      Field("destinationPort", &DestinationDelete::destination_port)};
+  static constexpr void EachField(auto& record, auto each) {
+    each("family", record.family);
+    each("protocol", record.protocol);
+    each("address", record.address);
+    each("port", record.port);
+    each("destination", record.destination);
+    each("destinationPort", record.destination_port);
+  }
 };
 
 struct IpvsTimeoutsSet {
@@ -430,10 +511,11 @@ struct IpvsTimeoutsSet {
   std::uint32_t tcp_seconds = 0;
   std::uint32_t tcp_fin_seconds = 0;
   std::uint32_t udp_seconds = 0;
-  static constexpr std::tuple kFields{
-      Field("tcpSeconds", &IpvsTimeoutsSet::tcp_seconds),
-      Field("tcpFinSeconds", &IpvsTimeoutsSet::tcp_fin_seconds),
-      Field("udpSeconds", &IpvsTimeoutsSet::udp_seconds)};
+  static constexpr void EachField(auto& record, auto each) {
+    each("tcpSeconds", record.tcp_seconds);
+    each("tcpFinSeconds", record.tcp_fin_seconds);
+    each("udpSeconds", record.udp_seconds);
+  }
 };
 
 struct LinkAdd {
@@ -441,16 +523,19 @@ struct LinkAdd {
   static constexpr const char* kName = "linkAdd";
   std::string_view link;
   std::string_view type;
-  static constexpr std::tuple kFields{
-      Field("link", &LinkAdd::link), Field("type", &LinkAdd::type)};
+  static constexpr void EachField(auto& record, auto each) {
+    each("link", record.link);
+    each("type", record.type);
+  }
 };
 
 struct LinkDelete {
   static constexpr std::uint32_t kCode = 50;
   static constexpr const char* kName = "linkDelete";
   std::string_view link;
-  static constexpr std::tuple kFields{
-      Field("link", &LinkDelete::link)};
+  static constexpr void EachField(auto& record, auto each) {
+    each("link", record.link);
+  }
 };
 
 struct AddressesAdd {
@@ -462,10 +547,14 @@ struct AddressesAdd {
   std::uint8_t prefix_length = 0;
   std::span<const std::uint8_t> addresses;
   std::uint32_t flags = 0;
-  static constexpr std::tuple kFields{
-      Field("family", &AddressesAdd::family), Field("link", &AddressesAdd::link),
-      Field("index", &AddressesAdd::index), Field("prefixLength", &AddressesAdd::prefix_length),
-      Field("addresses", &AddressesAdd::addresses), Field("flags", &AddressesAdd::flags)};
+  static constexpr void EachField(auto& record, auto each) {
+    each("family", record.family);
+    each("link", record.link);
+    each("index", record.index);
+    each("prefixLength", record.prefix_length);
+    each("addresses", record.addresses);
+    each("flags", record.flags);
+  }
 };
 
 struct AddressesDelete {
@@ -476,19 +565,22 @@ struct AddressesDelete {
   std::uint32_t index = 0;
   std::uint8_t prefix_length = 0;
   std::span<const std::uint8_t> addresses;
-  static constexpr std::tuple kFields{
-      Field("family", &AddressesDelete::family), Field("link", &AddressesDelete::link),
-      Field("index", &AddressesDelete::index),
-      Field("prefixLength", &AddressesDelete::prefix_length),
-      Field("addresses", &AddressesDelete::addresses)};
+  static constexpr void EachField(auto& record, auto each) {
+    each("family", record.family);
+    each("link", record.link);
+    each("index", record.index);
+    each("prefixLength", record.prefix_length);
+    each("addresses", record.addresses);
+  }
 };
 
 struct IpsetDestroy {
   static constexpr std::uint32_t kCode = 56;
   static constexpr const char* kName = "ipsetDestroy";
   std::string_view set;
-  static constexpr std::tuple kFields{
-      Field("set", &IpsetDestroy::set)};
+  static constexpr void EachField(auto& record, auto each) {
+    each("set", record.set);
+  }
 };
 
 struct LegacyJumpsDelete {
@@ -498,9 +590,12 @@ struct LegacyJumpsDelete {
   std::string_view table;
   std::string_view chain;
   std::string_view target;
-  static constexpr std::tuple kFields{
-      Field("family", &LegacyJumpsDelete::family), Field("table", &LegacyJumpsDelete::table),
-      Field("chain", &LegacyJumpsDelete::chain), Field("target", &LegacyJumpsDelete::target)};
+  static constexpr void EachField(auto& record, auto each) {
+    each("family", record.family);
+    each("table", record.table);
+    each("chain", record.chain);
+    each("target", record.target);
+  }
 };
 
 struct LegacyChainDelete {
@@ -509,25 +604,29 @@ struct LegacyChainDelete {
   std::uint8_t family = 0;
   std::string_view table;
   std::string_view chain;
-  static constexpr std::tuple kFields{
-      Field("family", &LegacyChainDelete::family), Field("table", &LegacyChainDelete::table),
-      Field("chain", &LegacyChainDelete::chain)};
+  static constexpr void EachField(auto& record, auto each) {
+    each("family", record.family);
+    each("table", record.table);
+    each("chain", record.chain);
+  }
 };
 
 struct AcctAdd {
   static constexpr std::uint32_t kCode = 62;
   static constexpr const char* kName = "acctAdd";
   std::string_view name;
-  static constexpr std::tuple kFields{
-      Field("name", &AcctAdd::name)};
+  static constexpr void EachField(auto& record, auto each) {
+    each("name", record.name);
+  }
 };
 
 struct AcctDelete {
   static constexpr std::uint32_t kCode = 63;
   static constexpr const char* kName = "acctDelete";
   std::string_view name;
-  static constexpr std::tuple kFields{
-      Field("name", &AcctDelete::name)};
+  static constexpr void EachField(auto& record, auto each) {
+    each("name", record.name);
+  }
 };
 
 struct BpfMapsAdd {
@@ -537,10 +636,12 @@ struct BpfMapsAdd {
   std::uint8_t family = 0;
   std::uint32_t frontends_max = 0;
   std::uint32_t endpoints_max = 0;
-  static constexpr std::tuple kFields{
-      Field("directory", &BpfMapsAdd::directory), Field("family", &BpfMapsAdd::family),
-      Field("frontendsMax", &BpfMapsAdd::frontends_max),
-      Field("endpointsMax", &BpfMapsAdd::endpoints_max)};
+  static constexpr void EachField(auto& record, auto each) {
+    each("directory", record.directory);
+    each("family", record.family);
+    each("frontendsMax", record.frontends_max);
+    each("endpointsMax", record.endpoints_max);
+  }
 };
 
 struct BpfElementsAdd {
@@ -550,9 +651,12 @@ struct BpfElementsAdd {
   std::string_view map;
   std::span<const std::uint8_t> keys;
   std::span<const std::uint8_t> values;
-  static constexpr std::tuple kFields{
-      Field("directory", &BpfElementsAdd::directory), Field("map", &BpfElementsAdd::map),
-      Field("keys", &BpfElementsAdd::keys), Field("values", &BpfElementsAdd::values)};
+  static constexpr void EachField(auto& record, auto each) {
+    each("directory", record.directory);
+    each("map", record.map);
+    each("keys", record.keys);
+    each("values", record.values);
+  }
 };
 
 struct BpfElementsDelete {
@@ -561,9 +665,11 @@ struct BpfElementsDelete {
   std::string_view directory;
   std::string_view map;
   std::span<const std::uint8_t> keys;
-  static constexpr std::tuple kFields{
-      Field("directory", &BpfElementsDelete::directory), Field("map", &BpfElementsDelete::map),
-      Field("keys", &BpfElementsDelete::keys)};
+  static constexpr void EachField(auto& record, auto each) {
+    each("directory", record.directory);
+    each("map", record.map);
+    each("keys", record.keys);
+  }
 };
 
 struct BpfLinksAdd {
@@ -575,10 +681,14 @@ struct BpfLinksAdd {
   std::uint8_t all = 0;
   std::uint8_t counts = 0;
   std::uint8_t excludes = 0;
-  static constexpr std::tuple kFields{
-      Field("directory", &BpfLinksAdd::directory), Field("family", &BpfLinksAdd::family),
-      Field("cgroup", &BpfLinksAdd::cgroup), Field("all", &BpfLinksAdd::all),
-      Field("counts", &BpfLinksAdd::counts), Field("excludes", &BpfLinksAdd::excludes)};
+  static constexpr void EachField(auto& record, auto each) {
+    each("directory", record.directory);
+    each("family", record.family);
+    each("cgroup", record.cgroup);
+    each("all", record.all);
+    each("counts", record.counts);
+    each("excludes", record.excludes);
+  }
 };
 
 struct BpfRemove {
@@ -586,8 +696,10 @@ struct BpfRemove {
   static constexpr const char* kName = "bpfRemove";
   std::string_view directory;
   std::uint8_t family = 0;
-  static constexpr std::tuple kFields{
-      Field("directory", &BpfRemove::directory), Field("family", &BpfRemove::family)};
+  static constexpr void EachField(auto& record, auto each) {
+    each("directory", record.directory);
+    each("family", record.family);
+  }
 };
 
 struct BpfDetach {
@@ -595,8 +707,10 @@ struct BpfDetach {
   static constexpr const char* kName = "bpfDetach";
   std::uint32_t link = 0;
   std::uint32_t program = 0;
-  static constexpr std::tuple kFields{
-      Field("link", &BpfDetach::link), Field("program", &BpfDetach::program)};
+  static constexpr void EachField(auto& record, auto each) {
+    each("link", record.link);
+    each("program", record.program);
+  }
 };
 
 struct BpfLeaseExtend {
@@ -606,10 +720,12 @@ struct BpfLeaseExtend {
   std::uint8_t family = 0;
   std::uint32_t milliseconds = 0;
   std::uint8_t only_valid = 0;
-  static constexpr std::tuple kFields{
-      Field("directory", &BpfLeaseExtend::directory), Field("family", &BpfLeaseExtend::family),
-      Field("milliseconds", &BpfLeaseExtend::milliseconds),
-      Field("onlyValid", &BpfLeaseExtend::only_valid)};
+  static constexpr void EachField(auto& record, auto each) {
+    each("directory", record.directory);
+    each("family", record.family);
+    each("milliseconds", record.milliseconds);
+    each("onlyValid", record.only_valid);
+  }
 };
 
 }  // namespace op
@@ -620,15 +736,16 @@ namespace request {
 struct GenerationGet {
   static constexpr std::uint32_t kCode = 64;
   static constexpr const char* kName = "generationGet";
-  static constexpr std::tuple kFields{};
+  static constexpr void EachField(auto&, auto) {}
 };
 
 struct TablesDump {
   static constexpr std::uint32_t kCode = 65;
   static constexpr const char* kName = "tablesDump";
   std::uint8_t family = 0;
-  static constexpr std::tuple kFields{
-      Field("family", &TablesDump::family)};
+  static constexpr void EachField(auto& record, auto each) {
+    each("family", record.family);
+  }
 };
 
 struct ChainsDump {
@@ -636,8 +753,10 @@ struct ChainsDump {
   static constexpr const char* kName = "chainsDump";
   std::uint8_t family = 0;
   std::string_view table;
-  static constexpr std::tuple kFields{
-      Field("family", &ChainsDump::family), Field("table", &ChainsDump::table)};
+  static constexpr void EachField(auto& record, auto each) {
+    each("family", record.family);
+    each("table", record.table);
+  }
 };
 
 struct RulesDump {
@@ -646,9 +765,11 @@ struct RulesDump {
   std::uint8_t family = 0;
   std::string_view table;
   std::string_view chain;
-  static constexpr std::tuple kFields{
-      Field("family", &RulesDump::family), Field("table", &RulesDump::table),
-      Field("chain", &RulesDump::chain)};
+  static constexpr void EachField(auto& record, auto each) {
+    each("family", record.family);
+    each("table", record.table);
+    each("chain", record.chain);
+  }
 };
 
 struct SetsDump {
@@ -656,8 +777,10 @@ struct SetsDump {
   static constexpr const char* kName = "setsDump";
   std::uint8_t family = 0;
   std::string_view table;
-  static constexpr std::tuple kFields{
-      Field("family", &SetsDump::family), Field("table", &SetsDump::table)};
+  static constexpr void EachField(auto& record, auto each) {
+    each("family", record.family);
+    each("table", record.table);
+  }
 };
 
 struct ObjectsDump {
@@ -665,8 +788,10 @@ struct ObjectsDump {
   static constexpr const char* kName = "objectsDump";
   std::uint8_t family = 0;
   std::string_view table;
-  static constexpr std::tuple kFields{
-      Field("family", &ObjectsDump::family), Field("table", &ObjectsDump::table)};
+  static constexpr void EachField(auto& record, auto each) {
+    each("family", record.family);
+    each("table", record.table);
+  }
 };
 
 struct FlowtablesDump {
@@ -674,8 +799,10 @@ struct FlowtablesDump {
   static constexpr const char* kName = "flowtablesDump";
   std::uint8_t family = 0;
   std::string_view table;
-  static constexpr std::tuple kFields{
-      Field("family", &FlowtablesDump::family), Field("table", &FlowtablesDump::table)};
+  static constexpr void EachField(auto& record, auto each) {
+    each("family", record.family);
+    each("table", record.table);
+  }
 };
 
 struct ElementsDump {
@@ -687,19 +814,23 @@ struct ElementsDump {
   std::uint32_t shape = 0;
   std::uint32_t key_length = 0;
   std::uint32_t data_length = 0;
-  static constexpr std::tuple kFields{
-      Field("family", &ElementsDump::family), Field("table", &ElementsDump::table),
-      Field("set", &ElementsDump::set), Field("shape", &ElementsDump::shape),
-      Field("keyLength", &ElementsDump::key_length),
-      Field("dataLength", &ElementsDump::data_length)};
+  static constexpr void EachField(auto& record, auto each) {
+    each("family", record.family);
+    each("table", record.table);
+    each("set", record.set);
+    each("shape", record.shape);
+    each("keyLength", record.key_length);
+    each("dataLength", record.data_length);
+  }
 };
 
 struct VirtualServicesDump {
   static constexpr std::uint32_t kCode = 88;
   static constexpr const char* kName = "virtualServicesDump";
   std::uint8_t family = 0;
-  static constexpr std::tuple kFields{
-      Field("family", &VirtualServicesDump::family)};
+  static constexpr void EachField(auto& record, auto each) {
+    each("family", record.family);
+  }
 };
 
 struct DestinationsDump {
@@ -709,35 +840,39 @@ struct DestinationsDump {
   std::uint8_t protocol = 0;
   std::span<const std::uint8_t> address;
   std::uint16_t port = 0;
-  static constexpr std::tuple kFields{
-      Field("family", &DestinationsDump::family), Field("protocol", &DestinationsDump::protocol),
-      Field("address", &DestinationsDump::address), Field("port", &DestinationsDump::port)};
+  static constexpr void EachField(auto& record, auto each) {
+    each("family", record.family);
+    each("protocol", record.protocol);
+    each("address", record.address);
+    each("port", record.port);
+  }
 };
 
 struct IpvsTimeoutsGet {
   static constexpr std::uint32_t kCode = 90;
   static constexpr const char* kName = "ipvsTimeoutsGet";
-  static constexpr std::tuple kFields{};
+  static constexpr void EachField(auto&, auto) {}
 };
 
 struct IpvsInfoGet {
   static constexpr std::uint32_t kCode = 91;
   static constexpr const char* kName = "ipvsInfoGet";
-  static constexpr std::tuple kFields{};
+  static constexpr void EachField(auto&, auto) {}
 };
 
 struct LinkGet {
   static constexpr std::uint32_t kCode = 96;
   static constexpr const char* kName = "linkGet";
   std::string_view link;
-  static constexpr std::tuple kFields{
-      Field("link", &LinkGet::link)};
+  static constexpr void EachField(auto& record, auto each) {
+    each("link", record.link);
+  }
 };
 
 struct LinksDump {
   static constexpr std::uint32_t kCode = 98;
   static constexpr const char* kName = "linksDump";
-  static constexpr std::tuple kFields{};
+  static constexpr void EachField(auto&, auto) {}
 };
 
 struct AddressesDump {
@@ -745,44 +880,49 @@ struct AddressesDump {
   static constexpr const char* kName = "addressesDump";
   std::uint8_t family = 0;
   std::string_view link;
-  static constexpr std::tuple kFields{
-      Field("family", &AddressesDump::family), Field("link", &AddressesDump::link)};
+  static constexpr void EachField(auto& record, auto each) {
+    each("family", record.family);
+    each("link", record.link);
+  }
 };
 
 struct IpsetsDump {
   static constexpr std::uint32_t kCode = 112;
   static constexpr const char* kName = "ipsetsDump";
-  static constexpr std::tuple kFields{};
+  static constexpr void EachField(auto&, auto) {}
 };
 
 struct IpsetPortsDump {
   static constexpr std::uint32_t kCode = 113;
   static constexpr const char* kName = "ipsetPortsDump";
   std::string_view set;
-  static constexpr std::tuple kFields{
-      Field("set", &IpsetPortsDump::set)};
+  static constexpr void EachField(auto& record, auto each) {
+    each("set", record.set);
+  }
 };
 
 struct LegacyTablesDump {
   static constexpr std::uint32_t kCode = 104;
   static constexpr const char* kName = "legacyTablesDump";
   std::uint8_t family = 0;
-  static constexpr std::tuple kFields{
-      Field("family", &LegacyTablesDump::family)};
+  static constexpr void EachField(auto& record, auto each) {
+    each("family", record.family);
+  }
 };
 
 struct AcctsDump {
   static constexpr std::uint32_t kCode = 120;
   static constexpr const char* kName = "acctsDump";
-  static constexpr std::tuple kFields{};
+  static constexpr void EachField(auto&, auto) {}
 };
 
 struct NftraceRead {
   static constexpr std::uint32_t kCode = 121;
   static constexpr const char* kName = "nftraceRead";
   std::uint32_t wait_ms = 0;
-  static constexpr std::tuple kFields{
-      Field("waitMs", &NftraceRead::wait_ms)};
+  static constexpr void EachField(auto& record, auto each) {
+    each("waitMs", record.wait_ms);
+  }
 };
 
 struct BpfStateGet {
@@ -796,12 +936,16 @@ struct BpfStateGet {
   std::uint8_t all = 0;
   std::uint8_t counts = 0;
   std::uint8_t excludes = 0;
-  static constexpr std::tuple kFields{
-      Field("directory", &BpfStateGet::directory), Field("family", &BpfStateGet::family),
-      Field("frontendsMax", &BpfStateGet::frontends_max),
-      Field("endpointsMax", &BpfStateGet::endpoints_max), Field("cgroup", &BpfStateGet::cgroup),
-      Field("all", &BpfStateGet::all), Field("counts", &BpfStateGet::counts),
-      Field("excludes", &BpfStateGet::excludes)};
+  static constexpr void EachField(auto& record, auto each) {
+    each("directory", record.directory);
+    each("family", record.family);
+    each("frontendsMax", record.frontends_max);
+    each("endpointsMax", record.endpoints_max);
+    each("cgroup", record.cgroup);
+    each("all", record.all);
+    each("counts", record.counts);
+    each("excludes", record.excludes);
+  }
 };
 
 struct BpfElementsDump {
@@ -809,8 +953,10 @@ struct BpfElementsDump {
   static constexpr const char* kName = "bpfElementsDump";
   std::string_view directory;
   std::string_view map;
-  static constexpr std::tuple kFields{
-      Field("directory", &BpfElementsDump::directory), Field("map", &BpfElementsDump::map)};
+  static constexpr void EachField(auto& record, auto each) {
+    each("directory", record.directory);
+    each("map", record.map);
+  }
 };
 
 struct BpfProbe {
@@ -824,12 +970,16 @@ struct BpfProbe {
   std::uint8_t all = 0;
   std::uint8_t counts = 0;
   std::uint8_t excludes = 0;
-  static constexpr std::tuple kFields{
-      Field("directory", &BpfProbe::directory), Field("family", &BpfProbe::family),
-      Field("frontendsMax", &BpfProbe::frontends_max),
-      Field("endpointsMax", &BpfProbe::endpoints_max), Field("cgroup", &BpfProbe::cgroup),
-      Field("all", &BpfProbe::all), Field("counts", &BpfProbe::counts),
-      Field("excludes", &BpfProbe::excludes)};
+  static constexpr void EachField(auto& record, auto each) {
+    each("directory", record.directory);
+    each("family", record.family);
+    each("frontendsMax", record.frontends_max);
+    each("endpointsMax", record.endpoints_max);
+    each("cgroup", record.cgroup);
+    each("all", record.all);
+    each("counts", record.counts);
+    each("excludes", record.excludes);
+  }
 };
 
 struct BpfAttachedGet {
@@ -837,8 +987,10 @@ struct BpfAttachedGet {
   static constexpr const char* kName = "bpfAttachedGet";
   std::string_view directory;
   std::string_view cgroup;
-  static constexpr std::tuple kFields{
-      Field("directory", &BpfAttachedGet::directory), Field("cgroup", &BpfAttachedGet::cgroup)};
+  static constexpr void EachField(auto& record, auto each) {
+    each("directory", record.directory);
+    each("cgroup", record.cgroup);
+  }
 };
 
 struct BpfElementsCount {
@@ -846,8 +998,10 @@ struct BpfElementsCount {
   static constexpr const char* kName = "bpfElementsCount";
   std::string_view directory;
   std::string_view map;
-  static constexpr std::tuple kFields{
-      Field("directory", &BpfElementsCount::directory), Field("map", &BpfElementsCount::map)};
+  static constexpr void EachField(auto& record, auto each) {
+    each("directory", record.directory);
+    each("map", record.map);
+  }
 };
 
 struct ConntrackDump {
@@ -860,11 +1014,15 @@ struct ConntrackDump {
   std::uint32_t status_mask = 0;
   std::span<const std::uint8_t> destination;
   std::uint16_t port = 0;
-  static constexpr std::tuple kFields{
-      Field("family", &ConntrackDump::family), Field("protocol", &ConntrackDump::protocol),
-      Field("zone", &ConntrackDump::zone), Field("status", &ConntrackDump::status),
-      Field("statusMask", &ConntrackDump::status_mask),
-      Field("destination", &ConntrackDump::destination), Field("port", &ConntrackDump::port)};
+  static constexpr void EachField(auto& record, auto each) {
+    each("family", record.family);
+    each("protocol", record.protocol);
+    each("zone", record.zone);
+    each("status", record.status);
+    each("statusMask", record.status_mask);
+    each("destination", record.destination);
+    each("port", record.port);
+  }
 };
 
 struct ConntrackDelete {
@@ -872,8 +1030,10 @@ struct ConntrackDelete {
   static constexpr const char* kName = "conntrackDelete";
   std::uint8_t family = 0;
   std::span<const std::uint8_t> entries;
-  static constexpr std::tuple kFields{
-      Field("family", &ConntrackDelete::family), Field("entries", &ConntrackDelete::entries)};
+  static constexpr void EachField(auto& record, auto each) {
+    each("family", record.family);
+    each("entries", record.entries);
+  }
 };
 
 }  // namespace request
@@ -889,10 +1049,13 @@ struct Committed {
   std::uint32_t encode_us = 0;
   std::uint32_t kernel_us = 0;
   std::uint32_t port = 0;
-  static constexpr std::tuple kFields{
-      Field("messages", &Committed::messages), Field("bytes", &Committed::bytes),
-      Field("encodeUs", &Committed::encode_us), Field("kernelUs", &Committed::kernel_us),
-      Field("port", &Committed::port)};
+  static constexpr void EachField(auto& record, auto each) {
+    each("messages", record.messages);
+    each("bytes", record.bytes);
+    each("encodeUs", record.encode_us);
+    each("kernelUs", record.kernel_us);
+    each("port", record.port);
+  }
 };
 
 struct Failed {
@@ -902,9 +1065,12 @@ struct Failed {
   std::uint32_t entry = 0;
   std::uint32_t error = 0;
   std::string_view message;
-  static constexpr std::tuple kFields{
-      Field("op", &Failed::op), Field("entry", &Failed::entry), Field("errno", &Failed::error),
-      Field("message", &Failed::message)};
+  static constexpr void EachField(auto& record, auto each) {
+    each("op", record.op);
+    each("entry", record.entry);
+    each("errno", record.error);
+    each("message", record.message);
+  }
 };
 
 struct Dumped {
@@ -914,17 +1080,21 @@ struct Dumped {
   std::uint8_t overrun = 0;
   std::uint32_t error = 0;
   std::string_view message;
-  static constexpr std::tuple kFields{
-      Field("interrupted", &Dumped::interrupted), Field("overrun", &Dumped::overrun),
-      Field("errno", &Dumped::error), Field("message", &Dumped::message)};
+  static constexpr void EachField(auto& record, auto each) {
+    each("interrupted", record.interrupted);
+    each("overrun", record.overrun);
+    each("errno", record.error);
+    each("message", record.message);
+  }
 };
 
 struct Generation {
   static constexpr std::uint32_t kCode = 131;
   static constexpr const char* kName = "generation";
   std::uint32_t generation = 0;
-  static constexpr std::tuple kFields{
-      Field("generation", &Generation::generation)};
+  static constexpr void EachField(auto& record, auto each) {
+    each("generation", record.generation);
+  }
 };
 
 struct Table {
@@ -936,10 +1106,14 @@ struct Table {
   std::uint32_t flags = 0;
   std::uint32_t owner = 0;
   std::string_view comment;
-  static constexpr std::tuple kFields{
-      Field("family", &Table::family), Field("table", &Table::table),
-      Field("handle", &Table::handle), Field("flags", &Table::flags),
-      Field("owner", &Table::owner), Field("comment", &Table::comment)};
+  static constexpr void EachField(auto& record, auto each) {
+    each("family", record.family);
+    each("table", record.table);
+    each("handle", record.handle);
+    each("flags", record.flags);
+    each("owner", record.owner);
+    each("comment", record.comment);
+  }
 };
 
 struct Chain {
@@ -956,12 +1130,19 @@ struct Chain {
   std::uint32_t use = 0;
   std::uint32_t flags = 0;
   std::string_view comment;
-  static constexpr std::tuple kFields{
-      Field("family", &Chain::family), Field("table", &Chain::table),
-      Field("chain", &Chain::chain), Field("handle", &Chain::handle), Field("type", &Chain::type),
-      Field("hook", &Chain::hook), Field("priority", &Chain::priority),
-      Field("policy", &Chain::policy), Field("use", &Chain::use), Field("flags", &Chain::flags),
-      Field("comment", &Chain::comment)};
+  static constexpr void EachField(auto& record, auto each) {
+    each("family", record.family);
+    each("table", record.table);
+    each("chain", record.chain);
+    each("handle", record.handle);
+    each("type", record.type);
+    each("hook", record.hook);
+    each("priority", record.priority);
+    each("policy", record.policy);
+    each("use", record.use);
+    each("flags", record.flags);
+    each("comment", record.comment);
+  }
 };
 
 struct Rule {
@@ -974,10 +1155,15 @@ struct Rule {
   std::uint64_t packets = 0;
   std::span<const std::uint8_t> expressions;
   std::string_view comment;
-  static constexpr std::tuple kFields{
-      Field("family", &Rule::family), Field("table", &Rule::table), Field("chain", &Rule::chain),
-      Field("handle", &Rule::handle), Field("packets", &Rule::packets),
-      Field("expressions", &Rule::expressions), Field("comment", &Rule::comment)};
+  static constexpr void EachField(auto& record, auto each) {
+    each("family", record.family);
+    each("table", record.table);
+    each("chain", record.chain);
+    each("handle", record.handle);
+    each("packets", record.packets);
+    each("expressions", record.expressions);
+    each("comment", record.comment);
+  }
 };
 
 struct Set {
@@ -999,14 +1185,24 @@ struct Set {
   std::uint32_t gc_interval_ms = 0;
   std::uint32_t count = 0;
   std::string_view comment;
-  static constexpr std::tuple kFields{
-      Field("family", &Set::family), Field("table", &Set::table), Field("set", &Set::set),
-      Field("handle", &Set::handle), Field("flags", &Set::flags), Field("keyType", &Set::key_type),
-      Field("keyLength", &Set::key_length), Field("dataType", &Set::data_type),
-      Field("dataLength", &Set::data_length), Field("timeoutMs", &Set::timeout_ms),
-      Field("size", &Set::size), Field("counter", &Set::counter), Field("policy", &Set::policy),
-      Field("gcIntervalMs", &Set::gc_interval_ms), Field("count", &Set::count),
-      Field("comment", &Set::comment)};
+  static constexpr void EachField(auto& record, auto each) {
+    each("family", record.family);
+    each("table", record.table);
+    each("set", record.set);
+    each("handle", record.handle);
+    each("flags", record.flags);
+    each("keyType", record.key_type);
+    each("keyLength", record.key_length);
+    each("dataType", record.data_type);
+    each("dataLength", record.data_length);
+    each("timeoutMs", record.timeout_ms);
+    each("size", record.size);
+    each("counter", record.counter);
+    each("policy", record.policy);
+    each("gcIntervalMs", record.gc_interval_ms);
+    each("count", record.count);
+    each("comment", record.comment);
+  }
 };
 
 struct Elements {
@@ -1021,20 +1217,26 @@ struct Elements {
   std::uint32_t count = 0;
   std::span<const std::uint8_t> entries;
   std::uint32_t strange = 0;
-  static constexpr std::tuple kFields{
-      Field("family", &Elements::family), Field("table", &Elements::table),
-      Field("set", &Elements::set), Field("shape", &Elements::shape),
-      Field("keyLength", &Elements::key_length), Field("dataLength", &Elements::data_length),
-      Field("count", &Elements::count), Field("entries", &Elements::entries),
-      Field("strange", &Elements::strange)};
+  static constexpr void EachField(auto& record, auto each) {
+    each("family", record.family);
+    each("table", record.table);
+    each("set", record.set);
+    each("shape", record.shape);
+    each("keyLength", record.key_length);
+    each("dataLength", record.data_length);
+    each("count", record.count);
+    each("entries", record.entries);
+    each("strange", record.strange);
+  }
 };
 
 struct Attempted {
   static constexpr std::uint32_t kCode = 137;
   static constexpr const char* kName = "attempted";
   std::uint32_t taken = 0;
-  static constexpr std::tuple kFields{
-      Field("taken", &Attempted::taken)};
+  static constexpr void EachField(auto& record, auto each) {
+    each("taken", record.taken);
+  }
 };
 
 struct RuleHandle {
@@ -1042,8 +1244,10 @@ struct RuleHandle {
   static constexpr const char* kName = "ruleHandle";
   std::uint32_t op = 0;
   std::uint64_t handle = 0;
-  static constexpr std::tuple kFields{
-      Field("op", &RuleHandle::op), Field("handle", &RuleHandle::handle)};
+  static constexpr void EachField(auto& record, auto each) {
+    each("op", record.op);
+    each("handle", record.handle);
+  }
 };
 
 struct RuleGone {
@@ -1052,9 +1256,11 @@ struct RuleGone {
   std::uint32_t op = 0;
   std::uint64_t packets = 0;
   std::span<const std::uint8_t> expressions;
-  static constexpr std::tuple kFields{
-      Field("op", &RuleGone::op), Field("packets", &RuleGone::packets),
-      Field("expressions", &RuleGone::expressions)};
+  static constexpr void EachField(auto& record, auto each) {
+    each("op", record.op);
+    each("packets", record.packets);
+    each("expressions", record.expressions);
+  }
 };
 
 struct Object {
@@ -1064,9 +1270,12 @@ struct Object {
   std::string_view table;
   std::uint32_t type = 0;
   std::string_view object;
-  static constexpr std::tuple kFields{
-      Field("family", &Object::family), Field("table", &Object::table),
-      Field("type", &Object::type), Field("object", &Object::object)};
+  static constexpr void EachField(auto& record, auto each) {
+    each("family", record.family);
+    each("table", record.table);
+    each("type", record.type);
+    each("object", record.object);
+  }
 };
 
 struct Flowtable {
@@ -1079,11 +1288,15 @@ struct Flowtable {
   std::uint32_t flags = 0;
   std::uint32_t use = 0;
   std::string_view devices;
-  static constexpr std::tuple kFields{
-      Field("family", &Flowtable::family), Field("table", &Flowtable::table),
-      Field("flowtable", &Flowtable::flowtable), Field("priority", &Flowtable::priority),
-      Field("flags", &Flowtable::flags), Field("use", &Flowtable::use),
-      Field("devices", &Flowtable::devices)};
+  static constexpr void EachField(auto& record, auto each) {
+    each("family", record.family);
+    each("table", record.table);
+    each("flowtable", record.flowtable);
+    each("priority", record.priority);
+    each("flags", record.flags);
+    each("use", record.use);
+    each("devices", record.devices);
+  }
 };
 
 struct VirtualService {
@@ -1103,17 +1316,22 @@ struct VirtualService {
   std::uint64_t out_packets = 0;
   std::uint64_t in_bytes = 0;
   std::uint64_t out_bytes = 0;
-  static constexpr std::tuple kFields{
-      Field("family", &VirtualService::family), Field("protocol", &VirtualService::protocol),
-      Field("address", &VirtualService::address), Field("port", &VirtualService::port),
-      Field("firewallMark", &VirtualService::firewall_mark),
-      Field("scheduler", &VirtualService::scheduler), Field("flags", &VirtualService::flags),
-      Field("timeoutSeconds", &VirtualService::timeout_seconds),
-      Field("prefixLength", &VirtualService::prefix_length),
-      Field("connections", &VirtualService::connections),
-      Field("inPackets", &VirtualService::in_packets),
-      Field("outPackets", &VirtualService::out_packets),
-      Field("inBytes", &VirtualService::in_bytes), Field("outBytes", &VirtualService::out_bytes)};
+  static constexpr void EachField(auto& record, auto each) {
+    each("family", record.family);
+    each("protocol", record.protocol);
+    each("address", record.address);
+    each("port", record.port);
+    each("firewallMark", record.firewall_mark);
+    each("scheduler", record.scheduler);
+    each("flags", record.flags);
+    each("timeoutSeconds", record.timeout_seconds);
+    each("prefixLength", record.prefix_length);
+    each("connections", record.connections);
+    each("inPackets", record.in_packets);
+    each("outPackets", record.out_packets);
+    each("inBytes", record.in_bytes);
+    each("outBytes", record.out_bytes);
+  }
 };
 
 struct Destination {
@@ -1137,20 +1355,26 @@ struct Destination {
   std::uint64_t out_packets = 0;
   std::uint64_t in_bytes = 0;
   std::uint64_t out_bytes = 0;
-  static constexpr std::tuple kFields{
-      Field("family", &Destination::family), Field("protocol", &Destination::protocol),
-      Field("address", &Destination::address), Field("port", &Destination::port),
-      Field("destination", &Destination::destination),
-      Field("destinationPort", &Destination::destination_port),
-      Field("forwarding", &Destination::forwarding), Field("weight", &Destination::weight),
-      Field("upperThreshold", &Destination::upper_threshold),
-      Field("lowerThreshold", &Destination::lower_threshold),
-      Field("activeConnections", &Destination::active_connections),
-      Field("inactiveConnections", &Destination::inactive_connections),
-      Field("persistentConnections", &Destination::persistent_connections),
-      Field("connections", &Destination::connections),
-      Field("inPackets", &Destination::in_packets), Field("outPackets", &Destination::out_packets),
-      Field("inBytes", &Destination::in_bytes), Field("outBytes", &Destination::out_bytes)};
+  static constexpr void EachField(auto& record, auto each) {
+    each("family", record.family);
+    each("protocol", record.protocol);
+    each("address", record.address);
+    each("port", record.port);
+    each("destination", record.destination);
+    each("destinationPort", record.destination_port);
+    each("forwarding", record.forwarding);
+    each("weight", record.weight);
+    each("upperThreshold", record.upper_threshold);
+    each("lowerThreshold", record.lower_threshold);
+    each("activeConnections", record.active_connections);
+    each("inactiveConnections", record.inactive_connections);
+    each("persistentConnections", record.persistent_connections);
+    each("connections", record.connections);
+    each("inPackets", record.in_packets);
+    each("outPackets", record.out_packets);
+    each("inBytes", record.in_bytes);
+    each("outBytes", record.out_bytes);
+  }
 };
 
 struct IpvsTimeouts {
@@ -1159,10 +1383,11 @@ struct IpvsTimeouts {
   std::uint32_t tcp_seconds = 0;
   std::uint32_t tcp_fin_seconds = 0;
   std::uint32_t udp_seconds = 0;
-  static constexpr std::tuple kFields{
-      Field("tcpSeconds", &IpvsTimeouts::tcp_seconds),
-      Field("tcpFinSeconds", &IpvsTimeouts::tcp_fin_seconds),
-      Field("udpSeconds", &IpvsTimeouts::udp_seconds)};
+  static constexpr void EachField(auto& record, auto each) {
+    each("tcpSeconds", record.tcp_seconds);
+    each("tcpFinSeconds", record.tcp_fin_seconds);
+    each("udpSeconds", record.udp_seconds);
+  }
 };
 
 struct IpvsInfo {
@@ -1170,9 +1395,10 @@ struct IpvsInfo {
   static constexpr const char* kName = "ipvsInfo";
   std::uint32_t version = 0;
   std::uint32_t connection_table_size = 0;
-  static constexpr std::tuple kFields{
-      Field("version", &IpvsInfo::version),
-      Field("connectionTableSize", &IpvsInfo::connection_table_size)};
+  static constexpr void EachField(auto& record, auto each) {
+    each("version", record.version);
+    each("connectionTableSize", record.connection_table_size);
+  }
 };
 
 struct Link {
@@ -1184,9 +1410,14 @@ struct Link {
   std::uint32_t flags = 0;
   std::uint32_t master = 0;
   std::uint8_t leaves = 0;
-  static constexpr std::tuple kFields{
-      Field("link", &Link::link), Field("index", &Link::index), Field("type", &Link::type),
-      Field("flags", &Link::flags), Field("master", &Link::master), Field("leaves", &Link::leaves)};
+  static constexpr void EachField(auto& record, auto each) {
+    each("link", record.link);
+    each("index", record.index);
+    each("type", record.type);
+    each("flags", record.flags);
+    each("master", record.master);
+    each("leaves", record.leaves);
+  }
 };
 
 struct Address {
@@ -1198,10 +1429,14 @@ struct Address {
   std::uint8_t prefix_length = 0;
   std::uint32_t flags = 0;
   std::uint8_t scope = 0;
-  static constexpr std::tuple kFields{
-      Field("family", &Address::family), Field("index", &Address::index),
-      Field("address", &Address::address), Field("prefixLength", &Address::prefix_length),
-      Field("flags", &Address::flags), Field("scope", &Address::scope)};
+  static constexpr void EachField(auto& record, auto each) {
+    each("family", record.family);
+    each("index", record.index);
+    each("address", record.address);
+    each("prefixLength", record.prefix_length);
+    each("flags", record.flags);
+    each("scope", record.scope);
+  }
 };
 
 struct Ipset {
@@ -1210,17 +1445,20 @@ struct Ipset {
   std::string_view set;
   std::string_view type;
   std::uint32_t references = 0;
-  static constexpr std::tuple kFields{
-      Field("set", &Ipset::set), Field("type", &Ipset::type),
-      Field("references", &Ipset::references)};
+  static constexpr void EachField(auto& record, auto each) {
+    each("set", record.set);
+    each("type", record.type);
+    each("references", record.references);
+  }
 };
 
 struct IpsetPorts {
   static constexpr std::uint32_t kCode = 177;
   static constexpr const char* kName = "ipsetPorts";
   std::span<const std::uint8_t> ports;
-  static constexpr std::tuple kFields{
-      Field("ports", &IpsetPorts::ports)};
+  static constexpr void EachField(auto& record, auto each) {
+    each("ports", record.ports);
+  }
 };
 
 struct LegacyTable {
@@ -1229,9 +1467,11 @@ struct LegacyTable {
   std::uint8_t family = 0;
   std::string_view table;
   std::uint32_t rules = 0;
-  static constexpr std::tuple kFields{
-      Field("family", &LegacyTable::family), Field("table", &LegacyTable::table),
-      Field("rules", &LegacyTable::rules)};
+  static constexpr void EachField(auto& record, auto each) {
+    each("family", record.family);
+    each("table", record.table);
+    each("rules", record.rules);
+  }
 };
 
 struct LegacyChain {
@@ -1242,18 +1482,22 @@ struct LegacyChain {
   std::string_view chain;
   std::uint32_t hook = 0;
   std::uint32_t policy = 0;
-  static constexpr std::tuple kFields{
-      Field("family", &LegacyChain::family), Field("table", &LegacyChain::table),
-      Field("chain", &LegacyChain::chain), Field("hook", &LegacyChain::hook),
-      Field("policy", &LegacyChain::policy)};
+  static constexpr void EachField(auto& record, auto each) {
+    each("family", record.family);
+    each("table", record.table);
+    each("chain", record.chain);
+    each("hook", record.hook);
+    each("policy", record.policy);
+  }
 };
 
 struct LegacyJump {
   static constexpr std::uint32_t kCode = 170;
   static constexpr const char* kName = "legacyJump";
   std::string_view target;
-  static constexpr std::tuple kFields{
-      Field("target", &LegacyJump::target)};
+  static constexpr void EachField(auto& record, auto each) {
+    each("target", record.target);
+  }
 };
 
 struct Acct {
@@ -1263,9 +1507,12 @@ struct Acct {
   std::uint64_t packets = 0;
   std::uint64_t bytes = 0;
   std::uint32_t references = 0;
-  static constexpr std::tuple kFields{
-      Field("name", &Acct::name), Field("packets", &Acct::packets), Field("bytes", &Acct::bytes),
-      Field("references", &Acct::references)};
+  static constexpr void EachField(auto& record, auto each) {
+    each("name", record.name);
+    each("packets", record.packets);
+    each("bytes", record.bytes);
+    each("references", record.references);
+  }
 };
 
 struct NftraceEvent {
@@ -1286,16 +1533,23 @@ struct NftraceEvent {
   std::uint32_t output_interface = 0;
   std::span<const std::uint8_t> network_header;
   std::span<const std::uint8_t> transport_header;
-  static constexpr std::tuple kFields{
-      Field("id", &NftraceEvent::id), Field("type", &NftraceEvent::type),
-      Field("family", &NftraceEvent::family), Field("packetFamily", &NftraceEvent::packet_family),
-      Field("table", &NftraceEvent::table), Field("chain", &NftraceEvent::chain),
-      Field("rule", &NftraceEvent::rule), Field("verdict", &NftraceEvent::verdict),
-      Field("target", &NftraceEvent::target), Field("policy", &NftraceEvent::policy),
-      Field("mark", &NftraceEvent::mark), Field("inputInterface", &NftraceEvent::input_interface),
-      Field("outputInterface", &NftraceEvent::output_interface),
-      Field("networkHeader", &NftraceEvent::network_header),
-      Field("transportHeader", &NftraceEvent::transport_header)};
+  static constexpr void EachField(auto& record, auto each) {
+    each("id", record.id);
+    each("type", record.type);
+    each("family", record.family);
+    each("packetFamily", record.packet_family);
+    each("table", record.table);
+    each("chain", record.chain);
+    each("rule", record.rule);
+    each("verdict", record.verdict);
+    each("target", record.target);
+    each("policy", record.policy);
+    each("mark", record.mark);
+    each("inputInterface", record.input_interface);
+    each("outputInterface", record.output_interface);
+    each("networkHeader", record.network_header);
+    each("transportHeader", record.transport_header);
+  }
 };
 
 struct BpfState {
@@ -1303,8 +1557,10 @@ struct BpfState {
   static constexpr const char* kName = "bpfState";
   std::uint8_t maps = 0;
   std::uint8_t links = 0;
-  static constexpr std::tuple kFields{
-      Field("maps", &BpfState::maps), Field("links", &BpfState::links)};
+  static constexpr void EachField(auto& record, auto each) {
+    each("maps", record.maps);
+    each("links", record.links);
+  }
 };
 
 struct BpfElements {
@@ -1312,16 +1568,19 @@ struct BpfElements {
   static constexpr const char* kName = "bpfElements";
   std::span<const std::uint8_t> keys;
   std::span<const std::uint8_t> values;
-  static constexpr std::tuple kFields{
-      Field("keys", &BpfElements::keys), Field("values", &BpfElements::values)};
+  static constexpr void EachField(auto& record, auto each) {
+    each("keys", record.keys);
+    each("values", record.values);
+  }
 };
 
 struct BpfCount {
   static constexpr std::uint32_t kCode = 211;
   static constexpr const char* kName = "bpfCount";
   std::uint32_t elements = 0;
-  static constexpr std::tuple kFields{
-      Field("elements", &BpfCount::elements)};
+  static constexpr void EachField(auto& record, auto each) {
+    each("elements", record.elements);
+  }
 };
 
 struct BpfAttached {
@@ -1332,10 +1591,13 @@ struct BpfAttached {
   std::string_view name;
   std::uint32_t attach_type = 0;
   std::uint8_t is_pinned = 0;
-  static constexpr std::tuple kFields{
-      Field("link", &BpfAttached::link), Field("program", &BpfAttached::program),
-      Field("name", &BpfAttached::name), Field("attachType", &BpfAttached::attach_type),
-      Field("isPinned", &BpfAttached::is_pinned)};
+  static constexpr void EachField(auto& record, auto each) {
+    each("link", record.link);
+    each("program", record.program);
+    each("name", record.name);
+    each("attachType", record.attach_type);
+    each("isPinned", record.is_pinned);
+  }
 };
 
 struct ConntrackEntries {
@@ -1343,16 +1605,19 @@ struct ConntrackEntries {
   static constexpr const char* kName = "conntrackEntries";
   std::uint8_t family = 0;
   std::span<const std::uint8_t> entries;
-  static constexpr std::tuple kFields{
-      Field("family", &ConntrackEntries::family), Field("entries", &ConntrackEntries::entries)};
+  static constexpr void EachField(auto& record, auto each) {
+    each("family", record.family);
+    each("entries", record.entries);
+  }
 };
 
 struct ConntrackDeleted {
   static constexpr std::uint32_t kCode = 145;
   static constexpr const char* kName = "conntrackDeleted";
   std::span<const std::uint8_t> errors;
-  static constexpr std::tuple kFields{
-      Field("errors", &ConntrackDeleted::errors)};
+  static constexpr void EachField(auto& record, auto each) {
+    each("errors", record.errors);
+  }
 };
 
 }  // namespace reply
@@ -1365,8 +1630,10 @@ struct ImmediateVerdict {
   static constexpr const char* kName = "immediateVerdict";
   std::int32_t code = 0;
   std::string_view chain;
-  static constexpr std::tuple kFields{
-      Field("code", &ImmediateVerdict::code), Field("chain", &ImmediateVerdict::chain)};
+  static constexpr void EachField(auto& record, auto each) {
+    each("code", record.code);
+    each("chain", record.chain);
+  }
 };
 
 struct Cmp {
@@ -1375,8 +1642,11 @@ struct Cmp {
   std::uint32_t reg = 0;
   std::uint32_t operation = 0;
   std::span<const std::uint8_t> data;
-  static constexpr std::tuple kFields{
-      Field("register", &Cmp::reg), Field("operation", &Cmp::operation), Field("data", &Cmp::data)};
+  static constexpr void EachField(auto& record, auto each) {
+    each("register", record.reg);
+    each("operation", record.operation);
+    each("data", record.data);
+  }
 };
 
 struct Payload {
@@ -1386,9 +1656,12 @@ struct Payload {
   std::uint32_t base = 0;
   std::uint32_t offset = 0;
   std::uint32_t length = 0;
-  static constexpr std::tuple kFields{
-      Field("register", &Payload::reg), Field("base", &Payload::base),
-      Field("offset", &Payload::offset), Field("length", &Payload::length)};
+  static constexpr void EachField(auto& record, auto each) {
+    each("register", record.reg);
+    each("base", record.base);
+    each("offset", record.offset);
+    each("length", record.length);
+  }
 };
 
 struct MetaLoad {
@@ -1396,8 +1669,10 @@ struct MetaLoad {
   static constexpr const char* kName = "metaLoad";
   std::uint32_t reg = 0;
   std::uint32_t key = 0;
-  static constexpr std::tuple kFields{
-      Field("register", &MetaLoad::reg), Field("key", &MetaLoad::key)};
+  static constexpr void EachField(auto& record, auto each) {
+    each("register", record.reg);
+    each("key", record.key);
+  }
 };
 
 struct MetaSet {
@@ -1405,8 +1680,10 @@ struct MetaSet {
   static constexpr const char* kName = "metaSet";
   std::uint32_t reg = 0;
   std::uint32_t key = 0;
-  static constexpr std::tuple kFields{
-      Field("register", &MetaSet::reg), Field("key", &MetaSet::key)};
+  static constexpr void EachField(auto& record, auto each) {
+    each("register", record.reg);
+    each("key", record.key);
+  }
 };
 
 struct CtLoad {
@@ -1415,9 +1692,11 @@ struct CtLoad {
   std::uint32_t reg = 0;
   std::uint32_t key = 0;
   std::uint8_t direction = 0;
-  static constexpr std::tuple kFields{
-      Field("register", &CtLoad::reg), Field("key", &CtLoad::key),
-      Field("direction", &CtLoad::direction)};
+  static constexpr void EachField(auto& record, auto each) {
+    each("register", record.reg);
+    each("key", record.key);
+    each("direction", record.direction);
+  }
 };
 
 struct Bitwise {
@@ -1428,10 +1707,13 @@ struct Bitwise {
   std::uint32_t length = 0;
   std::span<const std::uint8_t> mask;
   std::span<const std::uint8_t> flip;
-  static constexpr std::tuple kFields{
-      Field("source", &Bitwise::source), Field("destination", &Bitwise::destination),
-      Field("length", &Bitwise::length), Field("mask", &Bitwise::mask),
-      Field("xor", &Bitwise::flip)};
+  static constexpr void EachField(auto& record, auto each) {
+    each("source", record.source);
+    each("destination", record.destination);
+    each("length", record.length);
+    each("mask", record.mask);
+    each("xor", record.flip);
+  }
 };
 
 struct Lookup {
@@ -1441,9 +1723,12 @@ struct Lookup {
   std::uint32_t source = 0;
   std::uint32_t destination = 0;
   std::uint32_t flags = 0;
-  static constexpr std::tuple kFields{
-      Field("set", &Lookup::set), Field("source", &Lookup::source),
-      Field("destination", &Lookup::destination), Field("flags", &Lookup::flags)};
+  static constexpr void EachField(auto& record, auto each) {
+    each("set", record.set);
+    each("source", record.source);
+    each("destination", record.destination);
+    each("flags", record.flags);
+  }
 };
 
 struct Numgen {
@@ -1453,9 +1738,12 @@ struct Numgen {
   std::uint32_t type = 0;
   std::uint32_t modulus = 0;
   std::uint32_t offset = 0;
-  static constexpr std::tuple kFields{
-      Field("register", &Numgen::reg), Field("type", &Numgen::type),
-      Field("modulus", &Numgen::modulus), Field("offset", &Numgen::offset)};
+  static constexpr void EachField(auto& record, auto each) {
+    each("register", record.reg);
+    each("type", record.type);
+    each("modulus", record.modulus);
+    each("offset", record.offset);
+  }
 };
 
 struct Nat {
@@ -1468,19 +1756,24 @@ struct Nat {
   std::uint32_t port_min = 0;
   std::uint32_t port_max = 0;
   std::uint32_t flags = 0;
-  static constexpr std::tuple kFields{
-      Field("type", &Nat::type), Field("family", &Nat::family),
-      Field("addressMin", &Nat::address_min), Field("addressMax", &Nat::address_max),
-      Field("portMin", &Nat::port_min), Field("portMax", &Nat::port_max),
-      Field("flags", &Nat::flags)};
+  static constexpr void EachField(auto& record, auto each) {
+    each("type", record.type);
+    each("family", record.family);
+    each("addressMin", record.address_min);
+    each("addressMax", record.address_max);
+    each("portMin", record.port_min);
+    each("portMax", record.port_max);
+    each("flags", record.flags);
+  }
 };
 
 struct Masquerade {
   static constexpr std::uint32_t kCode = 12;
   static constexpr const char* kName = "masquerade";
   std::uint32_t flags = 0;
-  static constexpr std::tuple kFields{
-      Field("flags", &Masquerade::flags)};
+  static constexpr void EachField(auto& record, auto each) {
+    each("flags", record.flags);
+  }
 };
 
 struct Reject {
@@ -1488,8 +1781,10 @@ struct Reject {
   static constexpr const char* kName = "reject";
   std::uint32_t type = 0;
   std::uint8_t icmp_code = 0;
-  static constexpr std::tuple kFields{
-      Field("type", &Reject::type), Field("icmpCode", &Reject::icmp_code)};
+  static constexpr void EachField(auto& record, auto each) {
+    each("type", record.type);
+    each("icmpCode", record.icmp_code);
+  }
 };
 
 struct Fib {
@@ -1498,8 +1793,11 @@ struct Fib {
   std::uint32_t reg = 0;
   std::uint32_t result = 0;
   std::uint32_t flags = 0;
-  static constexpr std::tuple kFields{
-      Field("register", &Fib::reg), Field("result", &Fib::result), Field("flags", &Fib::flags)};
+  static constexpr void EachField(auto& record, auto each) {
+    each("register", record.reg);
+    each("result", record.result);
+    each("flags", record.flags);
+  }
 };
 
 struct Dynset {
@@ -1510,16 +1808,19 @@ struct Dynset {
   std::uint32_t key = 0;
   std::uint32_t data = 0;
   std::uint64_t timeout_ms = 0;
-  static constexpr std::tuple kFields{
-      Field("set", &Dynset::set), Field("operation", &Dynset::operation),
-      Field("key", &Dynset::key), Field("data", &Dynset::data),
-      Field("timeoutMs", &Dynset::timeout_ms)};
+  static constexpr void EachField(auto& record, auto each) {
+    each("set", record.set);
+    each("operation", record.operation);
+    each("key", record.key);
+    each("data", record.data);
+    each("timeoutMs", record.timeout_ms);
+  }
 };
 
 struct Counter {
   static constexpr std::uint32_t kCode = 16;
   static constexpr const char* kName = "counter";
-  static constexpr std::tuple kFields{};
+  static constexpr void EachField(auto&, auto) {}
 };
 
 struct Match {
@@ -1528,9 +1829,11 @@ struct Match {
   std::string_view name;
   std::uint32_t revision = 0;
   std::span<const std::uint8_t> info;
-  static constexpr std::tuple kFields{
-      Field("name", &Match::name), Field("revision", &Match::revision),
-      Field("info", &Match::info)};
+  static constexpr void EachField(auto& record, auto each) {
+    each("name", record.name);
+    each("revision", record.revision);
+    each("info", record.info);
+  }
 };
 
 struct Target {
@@ -1539,17 +1842,20 @@ struct Target {
   std::string_view name;
   std::uint32_t revision = 0;
   std::span<const std::uint8_t> info;
-  static constexpr std::tuple kFields{
-      Field("name", &Target::name), Field("revision", &Target::revision),
-      Field("info", &Target::info)};
+  static constexpr void EachField(auto& record, auto each) {
+    each("name", record.name);
+    each("revision", record.revision);
+    each("info", record.info);
+  }
 };
 
 struct FlowOffload {
   static constexpr std::uint32_t kCode = 21;
   static constexpr const char* kName = "flowOffload";
   std::string_view flowtable;
-  static constexpr std::tuple kFields{
-      Field("flowtable", &FlowOffload::flowtable)};
+  static constexpr void EachField(auto& record, auto each) {
+    each("flowtable", record.flowtable);
+  }
 };
 
 struct RtLoad {
@@ -1557,8 +1863,10 @@ struct RtLoad {
   static constexpr const char* kName = "rtLoad";
   std::uint32_t reg = 0;
   std::uint32_t key = 0;
-  static constexpr std::tuple kFields{
-      Field("register", &RtLoad::reg), Field("key", &RtLoad::key)};
+  static constexpr void EachField(auto& record, auto each) {
+    each("register", record.reg);
+    each("key", record.key);
+  }
 };
 
 struct Byteorder {
@@ -1569,10 +1877,13 @@ struct Byteorder {
   std::uint32_t operation = 0;
   std::uint32_t length = 0;
   std::uint32_t size = 0;
-  static constexpr std::tuple kFields{
-      Field("source", &Byteorder::source), Field("destination", &Byteorder::destination),
-      Field("operation", &Byteorder::operation), Field("length", &Byteorder::length),
-      Field("size", &Byteorder::size)};
+  static constexpr void EachField(auto& record, auto each) {
+    each("source", record.source);
+    each("destination", record.destination);
+    each("operation", record.operation);
+    each("length", record.length);
+    each("size", record.size);
+  }
 };
 
 struct ImmediateData {
@@ -1580,8 +1891,10 @@ struct ImmediateData {
   static constexpr const char* kName = "immediateData";
   std::uint32_t reg = 0;
   std::span<const std::uint8_t> data;
-  static constexpr std::tuple kFields{
-      Field("register", &ImmediateData::reg), Field("data", &ImmediateData::data)};
+  static constexpr void EachField(auto& record, auto each) {
+    each("register", record.reg);
+    each("data", record.data);
+  }
 };
 
 struct Hash {
@@ -1593,18 +1906,23 @@ struct Hash {
   std::uint32_t modulus = 0;
   std::uint32_t seed = 0;
   std::uint32_t offset = 0;
-  static constexpr std::tuple kFields{
-      Field("source", &Hash::source), Field("destination", &Hash::destination),
-      Field("length", &Hash::length), Field("modulus", &Hash::modulus), Field("seed", &Hash::seed),
-      Field("offset", &Hash::offset)};
+  static constexpr void EachField(auto& record, auto each) {
+    each("source", record.source);
+    each("destination", record.destination);
+    each("length", record.length);
+    each("modulus", record.modulus);
+    each("seed", record.seed);
+    each("offset", record.offset);
+  }
 };
 
 struct Unknown {
   static constexpr std::uint32_t kCode = 255;
   static constexpr const char* kName = "unknown";
   std::string_view name;
-  static constexpr std::tuple kFields{
-      Field("name", &Unknown::name)};
+  static constexpr void EachField(auto& record, auto each) {
+    each("name", record.name);
+  }
 };
 
 }  // namespace expression

@@ -8,7 +8,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <tuple>
 
 namespace fairlead::protocol {
 
@@ -85,8 +84,7 @@ template <typename R>
 std::expected<R, BadRecord> Read(std::span<const std::uint8_t> payload) noexcept {
   FieldReader fields(R::kName, payload);
   R record;
-  std::apply([&](const auto&... field) { (fields.Take(field.name, record.*field.member), ...); },
-             R::kFields);
+  R::EachField(record, [&](const char* name, auto& value) { fields.Take(name, value); });
   if (!fields.Finish()) return std::unexpected(fields.error());
   return record;
 }

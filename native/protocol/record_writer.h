@@ -7,7 +7,6 @@
 #include <cstring>
 #include <span>
 #include <string_view>
-#include <tuple>
 
 #include "base/byte_buffer.h"
 
@@ -21,7 +20,7 @@ class RecordWriter {
     Put(R::kCode);
     const std::size_t start = buffer_.size();
     Put(std::uint32_t{0});
-    std::apply([&](const auto&... field) { (Put(record.*field.member), ...); }, R::kFields);
+    R::EachField(record, [&](const char*, const auto& value) { Put(value); });
     const auto length = static_cast<std::uint32_t>(buffer_.size() - start - 4);
     std::memcpy(buffer_.data() + start, &length, sizeof(length));
   }
