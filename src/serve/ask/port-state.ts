@@ -1,6 +1,6 @@
 /** Whether the desired state of a Service is in force, pending, or set aside. */
 import { isSame } from '../../state/pool.ts';
-import { forwardingKey, type Service } from '../../state/types.ts';
+import { type Forwarding, forwardingKey, type Service } from '../../state/types.ts';
 import type { FamilySync } from '../../sync/family.ts';
 import type { AgentState } from './agent-state.ts';
 
@@ -11,6 +11,20 @@ export function forwardingKeys({ name, namespace, ports }: Service): readonly st
   return ports.map(({ name: port, protocol }) =>
     forwardingKey({ namespace, name, port, protocol }),
   );
+}
+
+/** By the Forwarding in force, the desired one that was found to be the same. */
+const sameAs = new WeakMap<Forwarding, Forwarding>();
+
+/** Whether what is desired of the key is in force. The order of endpoints is compared once. */
+export function isAsDesired({ desired, inForce }: FamilySync, key: string): boolean {
+  const now = inForce.get(key);
+  const next = desired.get(key);
+  if (now === undefined || next === undefined) return now === next;
+  if (now === next || sameAs.get(now) === next) return true;
+  if (!isSame(now, next)) return false;
+  sameAs.set(now, next);
+  return true;
 }
 
 /** Make one for each answer: it copies the quarantine. */
@@ -30,8 +44,7 @@ export class States {
   /** The state of one port in one family. */
   ofKey(service: Service, key: string, sync: FamilySync): State {
     if (this.#aside[this.#families.indexOf(sync)]?.has(key)) return 'set aside';
-    const { desired, inForce } = sync;
-    const isThere = desired.has(key) && isSame(inForce.get(key), desired.get(key));
+    const isThere = sync.desired.has(key) && isAsDesired(sync, key);
     return isThere && !this.#agent.state.isDirty(service.key) ? 'in force' : 'waiting';
   }
 

@@ -1,7 +1,7 @@
 /** Why the explained state, which is in force, is not the desired one. */
-import { isSame } from '../../../state/pool.ts';
 import { type Forwarding, formatServicePortName, objectKey } from '../../../state/types.ts';
 import { failureText } from '../../refusal-text.ts';
+import { isAsDesired } from '../port-state.ts';
 import { type ExplainInput, targetText } from './input.ts';
 import type { Holder } from './search.ts';
 
@@ -26,7 +26,7 @@ export function isInForce(
 ): boolean {
   const { namespace, name } = servicePort;
   const isResolved = !agent.state.isDirty(objectKey(namespace, name));
-  return isResolved && isSame(sync.inForce.get(key), sync.desired.get(key));
+  return isResolved && isAsDesired(sync, key);
 }
 
 function starting({ sync }: ExplainInput): string[] {
