@@ -8,8 +8,13 @@ import { numberOf } from './refusal.ts';
 const limits = { standard: 100, most: 1000 };
 
 export function changeListOf({ eventHistory }: AgentState, query: URLSearchParams): ChangeList {
-  const items = [...eventHistory.recent.lastFirst()].slice(0, numberOf(query, 'limit', limits));
-  return { apiVersion, kind: 'ChangeList', items: items.map(namedChange) };
+  const limit = numberOf(query, 'limit', limits);
+  const items: ChangeList['items'][number][] = [];
+  for (const change of eventHistory.recent.lastFirst()) {
+    if (items.length === limit) break;
+    items.push(namedChange(change));
+  }
+  return { apiVersion, kind: 'ChangeList', items };
 }
 
 function namedChange(change: RecentChange): ChangeList['items'][number] {
