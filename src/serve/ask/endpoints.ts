@@ -4,9 +4,9 @@
  */
 import type { ServiceAnswer } from '../../ask/service.ts';
 import { addressBytes, formatAddress } from '../../net/address.ts';
-import type { EndpointKey } from '../../net/endpoint-list.ts';
+import { type EndpointKey, type EndpointList, endpointBytes } from '../../net/endpoint-list.ts';
 import { EndpointFlag } from '../../state/candidates.ts';
-import { choose, whyNot } from '../../state/categorise.ts';
+import { type Choices, choose, whyNot } from '../../state/categorise.ts';
 import type { Seen } from '../../state/resolve.ts';
 import type { EndpointSlice } from '../../state/types.ts';
 import type { Pacer } from '../../time/pacer.ts';
@@ -53,17 +53,12 @@ export class EndpointsSaid {
     const { endpoints, flags } = seen.candidates;
     const choices = choose(flags, seen.policy);
     const shares = sharesOf(seen.forwarding);
+    const inUse = pools.filter((pool) => choices[pool] !== undefined).length;
     for (let i = 0; i < flags.length && shown.length < most; i += 1) {
       if (pacer.due) await pacer.rest();
       const flag = flags[i]!;
-      const place = this.#saidOf(endpoints.address(i), flag);
-      const inUse = pools.flatMap((pool) => choices[pool] ?? []);
+      const place = this.#saidOf(endpoints, i, flag);
       const usedBy = pools.filter((pool) => choices[pool]?.takes(flag));
-      const why = pools.flatMap((pool) => {
-        const choice = choices[pool];
-        const reason = choice && whyNot(flag, choice, pool, place.node === undefined);
-        return reason === undefined ? [] : [{ pool, reason }];
-      });
       const address = formatAddress(endpoints.address(i));
       const pod = this.#pods.get(address);
       shown.push({
@@ -74,14 +69,17 @@ export class EndpointsSaid {
         ...place,
         usedBy,
         ...(shares && { shares: usedBy.map((pool) => shares[pool](endpoints.key(i))) }),
-        ...(usedBy.length === inUse.length ? {} : { because: because(why, inUse.length) }),
+        ...(usedBy.length === inUse
+          ? {}
+          : { because: because(flag, choices, place.node === undefined) }),
       });
     }
     return shown;
   }
 
-  #saidOf(address: Uint8Array, flag: number): Partial<Shown> {
-    const place = this.#rows.get(Buffer.from(address).toString('latin1'));
+  #saidOf(endpoints: EndpointList, index: number, flag: number): Partial<Shown> {
+    const at = index * endpointBytes[endpoints.family];
+    const place = this.#rows.get(endpoints.latin1.slice(at, at + addressBytes[endpoints.family]));
     const where = place?.slice.places?.[place.index];
     const zones = place?.slice.zoneHints?.[place.index] ?? [];
     const isHere = (flag & EndpointFlag.nodeHintedHere) !== 0;
@@ -121,12 +119,15 @@ function conditions(flag: number) {
   };
 }
 
-/** The reasons by pool, or a single one if all pools in use have the same. */
-function because(
-  why: readonly { readonly pool: string; readonly reason: string }[],
-  poolsInUse: number,
-): string | undefined {
-  const reasons = [...new Set(why.map(({ reason }) => reason))];
-  if (reasons.length === 1 && why.length === poolsInUse) return reasons[0];
+/** Why it is missing in pools: by pool, or a single reason if all pools in use have the same. */
+function because(flag: number, choices: Choices, isNodeless: boolean): string {
+  const inUse = pools.flatMap((pool) => {
+    const choice = choices[pool];
+    return choice === undefined ? [] : [{ pool, reason: whyNot(flag, choice, pool, isNodeless) }];
+  });
+  const why = inUse.filter(({ reason }) => reason !== undefined);
+  const reasons = new Set(why.map(({ reason }) => reason));
+  const [only] = reasons;
+  if (only !== undefined && reasons.size === 1 && why.length === inUse.length) return only;
   return why.map(({ pool, reason }) => `${pool}: ${reason}`).join('; ');
 }
