@@ -48,6 +48,7 @@ import type { ClusterState } from '../state/store.ts';
 import type { SyncEvent } from '../sync/events.ts';
 import type { TakeoverEvent } from '../takeover/takeover.ts';
 import type { Clock } from '../time/clock.ts';
+import { RecentResults } from '../time/recent.ts';
 import type { Engine } from './engine.ts';
 
 export interface ObserversOptions {
@@ -295,7 +296,7 @@ export class Observers {
     const mode = () => this.#present.mode().name;
     const failed = events.serverFailed.bind(events);
     const counters = this.#counters;
-    const agent = {
+    const agent: AgentState = {
       clock,
       nodeName,
       state,
@@ -315,6 +316,7 @@ export class Observers {
       counters,
       kernel,
       conntrack: new RecentDumps(conntrack, clock),
+      dropPolicies: new RecentResults(clock),
       ...(host && { host }),
       ...(routing && { routesTo: routing.find }),
     };

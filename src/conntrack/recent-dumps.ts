@@ -1,54 +1,24 @@
 /**
- * Dumps that are a second old at most, for those who ask the same again and again: to find the
- * connections to one address, the kernel walks its whole table, which takes milliseconds.
+ * Dumps that are a second old at most: to find the connections to one address, the kernel walks its
+ * whole table, which takes milliseconds.
  */
 import type { Conntrack, ConntrackDump, ConntrackRequest } from '../kernel/conntrack.ts';
+import { RecentResults } from '../time/recent.ts';
 
-const keepMs = 1000;
-/** Dumps that are kept, and bytes of one that is. */
-const dumpsMax = 16;
+/** Bytes of a dump that is kept. */
 const bytesMax = 1 << 18;
-
-interface Dump {
-  readonly readAtMs: number;
-  readonly result: Promise<ConntrackDump>;
-}
 
 export class RecentDumps implements Pick<Conntrack, 'dump'> {
   readonly #conntrack: Pick<Conntrack, 'dump'>;
-  readonly #clock: { now(): number };
-  /** By request, the oldest first. */
-  readonly #dumps = new Map<string, Dump>();
+  readonly #dumps: RecentResults<ConntrackDump>;
 
   constructor(conntrack: Pick<Conntrack, 'dump'>, clock: { now(): number }) {
     this.#conntrack = conntrack;
-    this.#clock = clock;
+    this.#dumps = new RecentResults(clock, ({ entries }) => entries.bytes.length <= bytesMax);
   }
 
-  async dump(request: ConntrackRequest): Promise<ConntrackDump> {
-    const key = keyOf(request);
-    this.#forget();
-    const known = this.#dumps.get(key);
-    if (known !== undefined) return known.result;
-    const result = this.#conntrack.dump(request);
-    this.#dumps.set(key, { readAtMs: this.#clock.now(), result });
-    try {
-      const dump = await result;
-      if (dump.entries.bytes.length > bytesMax) this.#dumps.delete(key);
-      return dump;
-    } catch (error) {
-      this.#dumps.delete(key);
-      throw error;
-    }
-  }
-
-  #forget(): void {
-    const now = this.#clock.now();
-    for (const [key, { readAtMs }] of this.#dumps) {
-      const isOld = now - readAtMs >= keepMs;
-      if (!isOld && this.#dumps.size < dumpsMax) return;
-      this.#dumps.delete(key);
-    }
+  dump(request: ConntrackRequest): Promise<ConntrackDump> {
+    return this.#dumps.of(keyOf(request), () => this.#conntrack.dump(request));
   }
 }
 

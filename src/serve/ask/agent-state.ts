@@ -5,6 +5,7 @@ import type { HostFiles } from '../../host/files.ts';
 import type { FindRoutes } from '../../host/reach.ts';
 import type { Conntrack } from '../../kernel/conntrack.ts';
 import type { Kernel } from '../../kernel/kernel.ts';
+import type { Reply } from '../../kernel/ops.ts';
 import type { Fallback } from '../../modes/index.ts';
 import type { Environment, ModeConfig, ModeName } from '../../modes/mode.ts';
 import type { Family } from '../../net/address.ts';
@@ -19,6 +20,7 @@ import type { Forwarding } from '../../state/types.ts';
 import type { Comparison } from '../../sync/comparison.ts';
 import type { FamilySync } from '../../sync/family.ts';
 import type { Clock } from '../../time/clock.ts';
+import type { RecentResults } from '../../time/recent.ts';
 import type { StalePrograms } from '../connect-time-metrics.ts';
 import type { ServiceCounters } from '../service-counters.ts';
 import type { EventHistory } from './event-history.ts';
@@ -76,6 +78,8 @@ export interface AgentState {
   /** Answers only read it. */
   readonly kernel: Kernel;
   readonly conntrack: Pick<Conntrack, 'dump'>;
+  /** Base chains with policy drop, by family. */
+  readonly dropPolicies: RecentResults<readonly Extract<Reply, { kind: 'chain' }>[]>;
   /** Reads how full connection tracking is. Absent if this process does not manage sysctls. */
   readonly host?: HostFiles;
   /** Absent if routes of this process are not the node's. */

@@ -101,7 +101,18 @@ function hookOf({ client, describer }: ExplainInput): number {
 /** Base chains with policy drop, other than those of `named`. */
 async function droppingChains(input: ExplainInput, named: ReadonlySet<string>): Promise<string[]> {
   const { agent, sync } = input;
-  const { kernel } = agent;
+  const chains = await agent.dropPolicies.of(sync.family, () => readDropPolicies(input));
+  const hook = hookOf(input);
+  return chains
+    .filter((one) => one.hook === hook)
+    .map(({ chain, family, table }) => `${familyWord(family)} ${table} ${chain}`)
+    .filter((name) => !named.has(name))
+    .map((name) => {
+      return `Chain ${name} (hook ${hookWord(bothFamilies, hook)}) drops what none of its rules accepts: see nft list chain ${name}.`;
+    });
+}
+
+async function readDropPolicies({ agent: { kernel }, sync }: ExplainInput): Promise<Chain[]> {
   const { records } = await kernel.dump({ kind: 'tablesDump', family: 0 });
   const tables = records.flatMap((one) => {
     const isOfFamily = [bothFamilies, NFPROTO[sync.family]].includes(
@@ -115,14 +126,7 @@ async function droppingChains(input: ExplainInput, named: ReadonlySet<string>): 
     const dump = await kernel.dump({ kind: 'chainsDump', family, table });
     chains.push(...dump.records.filter((one) => one.kind === 'chain'));
   }
-  const hook = hookOf(input);
-  return chains
-    .filter((one) => one.hook === hook && one.policy === VERDICT.drop)
-    .map(({ chain, family, table }) => `${familyWord(family)} ${table} ${chain}`)
-    .filter((name) => !named.has(name))
-    .map((name) => {
-      return `Chain ${name} (hook ${hookWord(bothFamilies, hook)}) drops what none of its rules accepts: see nft list chain ${name}.`;
-    });
+  return chains.filter(({ policy }) => policy === VERDICT.drop);
 }
 
 const namedMax = 3;

@@ -1,0 +1,52 @@
+/**
+ * Results that are a second old at most, for those who ask the same again and again of what takes
+ * long, such as the kernel.
+ */
+
+const keepMs = 1000;
+/** Results that are kept. */
+const resultsMax = 16;
+
+interface Recent<T> {
+  readonly askedAtMs: number;
+  readonly result: Promise<T>;
+}
+
+export class RecentResults<T> {
+  readonly #clock: { now(): number };
+  readonly #isKept: (result: T) => boolean;
+  /** By question, the oldest first. */
+  readonly #results = new Map<string, Recent<T>>();
+
+  /** `isKept`: whether a result is small enough. */
+  constructor(clock: { now(): number }, isKept: (result: T) => boolean = () => true) {
+    this.#clock = clock;
+    this.#isKept = isKept;
+  }
+
+  /** Asks again if the last answer to this question is too old, or failed. */
+  async of(question: string, ask: () => Promise<T>): Promise<T> {
+    this.#forget();
+    const known = this.#results.get(question);
+    if (known !== undefined) return known.result;
+    const result = ask();
+    this.#results.set(question, { askedAtMs: this.#clock.now(), result });
+    try {
+      const answer = await result;
+      if (!this.#isKept(answer)) this.#results.delete(question);
+      return answer;
+    } catch (error) {
+      this.#results.delete(question);
+      throw error;
+    }
+  }
+
+  #forget(): void {
+    const now = this.#clock.now();
+    for (const [question, { askedAtMs }] of this.#results) {
+      const isOld = now - askedAtMs >= keepMs;
+      if (!isOld && this.#results.size < resultsMax) return;
+      this.#results.delete(question);
+    }
+  }
+}
