@@ -34,7 +34,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   kernel: ['time', 'net'],
   modes: ['time', 'net', 'kernel', 'state'],
   'connect-time/maps': ['time', 'net', 'kernel', 'state', 'modes'],
-  conntrack: ['net', 'kernel', 'state'],
+  conntrack: ['time', 'net', 'kernel', 'state'],
   sync: ['time', 'net', 'modes', 'connect-time/maps', 'kernel', 'state', 'conntrack'],
   config: ['net', 'state', 'modes'],
   host: ['net', 'config', 'modes', 'connect-time/maps', 'state', 'kernel'],

@@ -20,6 +20,7 @@ import { ForeignRules } from '../serve/ask/foreign-rules/foreign-rules.ts';
 import { statusNow } from '../serve/ask/status.ts';
 import { UnroutedEndpoints } from '../serve/ask/unrouted.ts';
 import { Verdicts } from '../serve/ask/verdicts.ts';
+import { WhileAsked } from '../serve/ask/while-asked.ts';
 import { ClusterEvents, makeRecorder } from '../serve/cluster-events.ts';
 import { countersOf, infoMetrics, problemMetrics } from '../serve/collectors.ts';
 import { connectTimeMetrics } from '../serve/connect-time-metrics.ts';
@@ -302,6 +303,7 @@ export class Observers {
       state,
       eventHistory,
       verdicts,
+      serviceRows: new WhileAsked(),
       foreignRules: this.#foreignRules,
       unrouted: this.#unrouted,
       source,

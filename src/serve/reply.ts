@@ -3,11 +3,17 @@
 export interface Reply {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
-  readonly body: string | Uint8Array;
+  /** Several texts follow one another: to join them would copy them once more. */
+  readonly body: string | Uint8Array | readonly string[];
 }
 
 export interface TextReply extends Reply {
   readonly body: string;
+}
+
+export function bodyBytes({ body }: Pick<Reply, 'body'>): Uint8Array {
+  if (body instanceof Uint8Array) return body;
+  return Buffer.from(typeof body === 'string' ? body : body.join(''));
 }
 
 export interface Asked {

@@ -144,7 +144,7 @@ export class ClusterState {
   }
 
   *serviceKeys(): Generator<string> {
-    for (const [key, { service }] of this.#known) if (service !== undefined) yield key;
+    for (const { service } of this.#known.values()) if (service !== undefined) yield service.key;
   }
 
   /** Keys that slices name, but no Service has. */

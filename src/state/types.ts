@@ -238,6 +238,13 @@ export function forwardingKey({ namespace, name, port, protocol }: ServicePortNa
   return [namespace, service, protocol].join('/');
 }
 
+/** The keys of a Service's Forwardings, in the order of its ports. */
+export function forwardingKeys({ name, namespace, ports }: Service): readonly string[] {
+  return ports.map(({ name: port, protocol }) =>
+    forwardingKey({ namespace, name, port, protocol }),
+  );
+}
+
 /** Identifies a Forwarding among those of both families: `IPv4 ns/name:port/TCP`. */
 export function forwardingId(family: Family, key: string): string {
   return `${family} ${key}`;

@@ -1,5 +1,6 @@
 /** Services, for people: a list, one of them, and their changes. */
 import { joinHostPort } from '../../net/address.ts';
+import { lasts, MadeOnce } from '../lasting.ts';
 import type { ChangeList, ServiceAnswer, ServiceList } from '../service.ts';
 import {
   conditionsOf,
@@ -40,24 +41,30 @@ export function servicesTable({ items }: ServiceList): Table {
       { name: 'External-IP', kind: 'wide' },
     ],
     headAt: 1,
-    rows: items.map((item) => {
-      const { clusterIPs, endpoints, externalIPs, name, namespace, reasons, type, used } = item;
-      const state = stateWords(item);
-      return [
-        { text: namespace, names: { namespace } },
-        { text: name, names: { namespace, service: name } },
-        type,
-        clusterIPs.join(','),
-        portsText(item),
-        `${used}/${endpoints}`,
-        reasons.length > 0 ? bad(state) : state,
-        externalIPs.length === 0 ? none : externalIPs.join(','),
-      ];
-    }),
+    rows: items.map((item) => serviceRows.of(item, '', () => lasts(serviceCells(item)))),
   };
 }
 
-function portsText({ ports }: ServiceList['items'][number]): string {
+type Listed = ServiceList['items'][number];
+
+const serviceRows = new MadeOnce<readonly Cell[]>();
+
+function serviceCells(item: Listed): readonly Cell[] {
+  const { clusterIPs, endpoints, externalIPs, name, namespace, reasons, type, used } = item;
+  const state = stateWords(item);
+  return [
+    { text: namespace, names: { namespace } },
+    { text: name, names: { namespace, service: name } },
+    type,
+    clusterIPs.join(','),
+    portsText(item),
+    `${used}/${endpoints}`,
+    reasons.length > 0 ? bad(state) : state,
+    externalIPs.length === 0 ? none : externalIPs.join(','),
+  ];
+}
+
+function portsText({ ports }: Listed): string {
   const texts = ports.slice(0, portsShown).map(({ nodePort, port, protocol }) => {
     return `${port}${nodePort === undefined ? '' : `:${nodePort}`}/${protocol}`;
   });

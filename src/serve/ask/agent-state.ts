@@ -26,7 +26,9 @@ import type { ServiceCounters } from '../service-counters.ts';
 import type { EventHistory } from './event-history.ts';
 import type { ForeignRules } from './foreign-rules/foreign-rules.ts';
 import type { Judgements } from './problem.ts';
+import type { ServiceRows } from './service-rows.ts';
 import type { UnroutedEndpoints } from './unrouted.ts';
+import type { WhileAsked } from './while-asked.ts';
 
 export interface AgentState {
   readonly clock: Clock;
@@ -34,6 +36,7 @@ export interface AgentState {
   readonly state: ClusterState;
   readonly eventHistory: EventHistory;
   readonly verdicts: Judgements;
+  readonly serviceRows: WhileAsked<ServiceRows>;
   /** What other programs have in the kernel that stops packets. */
   readonly foreignRules: Pick<ForeignRules, 'found' | 'obstacles' | 'refresh'>;
   readonly unrouted: Pick<UnroutedEndpoints, 'found' | 'problems' | 'refresh'>;

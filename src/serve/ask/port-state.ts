@@ -1,17 +1,10 @@
 /** Whether the desired state of a Service is in force, pending, or set aside. */
 import { isSame } from '../../state/pool.ts';
-import { type Forwarding, forwardingKey, type Service } from '../../state/types.ts';
+import { type Forwarding, forwardingKeys, type Service } from '../../state/types.ts';
 import type { FamilySync } from '../../sync/family.ts';
 import type { AgentState } from './agent-state.ts';
 
 export type State = 'in force' | 'waiting' | 'set aside';
-
-/** The states of its ports, in their order. */
-export function forwardingKeys({ name, namespace, ports }: Service): readonly string[] {
-  return ports.map(({ name: port, protocol }) =>
-    forwardingKey({ namespace, name, port, protocol }),
-  );
-}
 
 /** By the Forwarding in force, the desired one that was found to be the same. */
 const sameAs = new WeakMap<Forwarding, Forwarding>();

@@ -1,5 +1,6 @@
 /** Answers only programs on this machine, because names of Services should not leave it. */
 import { type Answer, type EndpointName, endpoints } from '../../ask/endpoints.ts';
+import { MadeOnce } from '../../ask/lasting.ts';
 import { Pacer, type Pause } from '../../time/pacer.ts';
 import { jsonHeaders, type Reply, type Route, type Routes } from '../reply.ts';
 import { admit } from './admission.ts';
@@ -50,41 +51,53 @@ function route(agent: AgentState, name: EndpointName, answers: Answers): Route {
       admit(asked, Object.keys(endpoints[name].query));
       const answer = await answers[name](agent, asked.query);
       const { pause } = new Pacer(agent.clock, sliceMs);
-      return json(200, await pacedJson(answer, pause));
+      return json(200, [...(await pacedJson(answer, pause)), '\n']);
     } catch (error) {
       if (!(error instanceof Refusal)) throw error;
       const { candidates, message, status } = error;
-      return json(status, JSON.stringify({ error: message, candidates }));
+      return json(status, `${JSON.stringify({ error: message, candidates })}\n`);
     }
   };
 }
 
-function json(status: number, text: string): Reply {
+function json(status: number, body: Reply['body']): Reply {
   const headers = { ...jsonHeaders, 'Cache-Control': 'no-store' };
-  return { status, headers, body: `${text}\n` };
+  return { status, headers, body };
 }
 
 /**
- * Like JSON.stringify, with pauses between the items of the body's own lists, which may be long.
+ * Like JSON.stringify, with pauses between the items of the body's own lists, which may be long: as
+ * texts that follow one another.
  */
-export async function pacedJson(body: object, pause: Pause): Promise<string> {
-  const fields: string[] = [];
+export async function pacedJson(body: object, pause: Pause): Promise<string[]> {
+  const texts: string[] = [];
   for (const [name, value] of Object.entries(body)) {
     if (value === undefined) continue;
-    const text = Array.isArray(value) ? await listText(value, pause) : JSON.stringify(value);
-    fields.push(`${JSON.stringify(name)}:${text}`);
+    texts.push(`${texts.length === 0 ? '{' : ','}${JSON.stringify(name)}:`);
+    if (Array.isArray(value)) await addList(texts, value, pause);
+    else texts.push(JSON.stringify(value));
   }
-  return `{${fields.join(',')}}`;
+  texts.push(texts.length === 0 ? '{}' : '}');
+  return texts;
 }
 
-const itemsPerPiece = 16;
+const itemsPerPause = 16;
+const itemTexts = new MadeOnce<string>();
 
-async function listText(items: readonly unknown[], pause: Pause): Promise<string> {
-  const texts: string[] = [];
-  for (let at = 0; at < items.length; at += itemsPerPiece) {
-    texts.push(JSON.stringify(items.slice(at, at + itemsPerPiece)).slice(1, -1));
+function textOf(item: unknown): string {
+  if (typeof item !== 'object' || item === null) return JSON.stringify(item);
+  return itemTexts.of(item, '', () => JSON.stringify(item));
+}
+
+async function addList(texts: string[], items: readonly unknown[], pause: Pause): Promise<void> {
+  texts.push('[');
+  for (let i = 0; i < items.length; i += 1) {
+    const item = items[i];
+    if (i > 0) texts.push(',');
+    texts.push(textOf(item));
+    if (i % itemsPerPause !== itemsPerPause - 1) continue;
     const rest = pause();
     if (rest !== undefined) await rest;
   }
-  return `[${texts.join(',')}]`;
+  texts.push(']');
 }

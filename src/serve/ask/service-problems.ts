@@ -6,7 +6,13 @@ import { type Family, formatAddress } from '../../net/address.ts';
 import { formatExcess } from '../../state/budget.ts';
 import { frontendKey } from '../../state/frontend-key.ts';
 import type { Seen } from '../../state/resolve.ts';
-import type { EndpointSlice, Forwarding, Frontend, Service } from '../../state/types.ts';
+import {
+  type EndpointSlice,
+  type Forwarding,
+  type Frontend,
+  forwardingKeys,
+  type Service,
+} from '../../state/types.ts';
 import { failureText } from '../refusal-text.ts';
 import type { AgentState, RunningEngine } from './agent-state.ts';
 import { silentProblems } from './endpoint-answers.ts';
@@ -16,7 +22,6 @@ import {
   serviceAddressProblems,
   unknownNodeProblems,
 } from './endpoint-problems.ts';
-import { forwardingKeys } from './port-state.ts';
 import type { Problem, Subject } from './problem.ts';
 
 /** The parts of `AgentState` that problems depend on. */

@@ -27,7 +27,8 @@ import { States } from './port-state.ts';
 import { numberOf, Refusal } from './refusal.ts';
 import { serviceNamed } from './service-names.ts';
 import { problemsOf, reasonsIn } from './service-problems.ts';
-import { sliceMs, texts } from './services.ts';
+import { texts } from './service-rows.ts';
+import { sliceMs } from './services.ts';
 import { shownOutcomes } from './traffic.ts';
 
 const endpointLimits = { standard: 500, most: 10_000 };

@@ -1,21 +1,22 @@
 /** Answers `/fairlead/v1/services`. */
 import { apiVersion } from '../../ask/schema.ts';
 import type { ServiceList } from '../../ask/service.ts';
-import { type Address, formatAddress } from '../../net/address.ts';
 import type { Service } from '../../state/types.ts';
 import { Pacer } from '../../time/pacer.ts';
 import type { AgentState } from './agent-state.ts';
 import { lookedUp } from './lookups.ts';
-import { forwardingKeys, States } from './port-state.ts';
+import { States } from './port-state.ts';
 import { numberOf, Refusal } from './refusal.ts';
+import { rowsMax, type ServiceRow, ServiceRows } from './service-rows.ts';
 
-const limits = { standard: 500, most: 1000 };
-const portsMax = 100;
+const limits = { standard: 500, most: rowsMax };
 /**
  * How long an answer runs in one turn of the event loop before it yields to changes. A change takes
  * several turns, and waits this long in each.
  */
 export const sliceMs = 0.25;
+
+const noReasons: ServiceRow['reasons'] = [];
 
 export async function servicesOf(agent: AgentState, query: URLSearchParams): Promise<ServiceList> {
   const limit = numberOf(query, 'limit', limits);
@@ -27,8 +28,10 @@ export async function servicesOf(agent: AgentState, query: URLSearchParams): Pro
   await agent.verdicts.catchUp();
   const { troubled } = agent.verdicts;
   const states = new States(agent);
+  const rows = agent.serviceRows.value ?? new ServiceRows();
+  agent.serviceRows.value = rows;
   const pacer = new Pacer(agent.clock, sliceMs);
-  const items: ServiceList['items'][number][] = [];
+  const items: ServiceRow[] = [];
   let last = '';
   const first = areTroubledFirst ? troubled : new Map();
   for (const key of keysAfter(agent, query.get('continue'), first)) {
@@ -38,11 +41,10 @@ export async function servicesOf(agent: AgentState, query: URLSearchParams): Pro
     if (namespace !== null && service.namespace !== namespace) continue;
     if (selected?.has(key) === false) continue;
     if (name !== null && !matchesGlob(service.name, name)) continue;
-    const reasons = troubled.get(key) ?? [];
+    const reasons = troubled.get(key) ?? noReasons;
     if (isOnlyTroubled && reasons.length === 0) continue;
-    const item = { ...itemOf(agent, service, states), reasons };
     if (items.length === limit) return { apiVersion, kind: 'ServiceList', items, continue: last };
-    items.push(item);
+    items.push(rowOf(agent, service, { rows, states, reasons }));
     last = key;
   }
   return { apiVersion, kind: 'ServiceList', items };
@@ -87,23 +89,18 @@ function* keysAfter(
   }
 }
 
-function itemOf(agent: AgentState, service: Service, states: States) {
-  const { clusterIPs, externalIPs, key, loadBalancerIPs, name, namespace, ports, type } = service;
-  const endpoints = agent.state.slices(key).reduce((sum, { length }) => sum + length, 0);
-  const keys = forwardingKeys(service);
-  return {
-    namespace,
-    name,
-    type,
-    clusterIPs: texts(clusterIPs),
-    externalIPs: texts([...loadBalancerIPs, ...externalIPs].slice(0, portsMax)),
-    ports: ports.slice(0, portsMax).map(({ name, nodePort, port, protocol }) => {
-      return { name, protocol, port, ...(nodePort === 0 ? {} : { nodePort }) };
-    }),
-    endpoints,
-    used: leastUsed(agent, keys),
-    state: states.of(service, keys),
-  };
+interface Said {
+  readonly rows: ServiceRows;
+  readonly states: States;
+  readonly reasons: ServiceRow['reasons'];
+}
+
+function rowOf(agent: AgentState, service: Service, { reasons, rows, states }: Said): ServiceRow {
+  const keys = rows.keysOf(service);
+  let endpoints = 0;
+  for (const { length } of agent.state.slices(service.key)) endpoints += length;
+  const used = leastUsed(agent, keys);
+  return rows.row(service, { endpoints, used, state: states.of(service, keys), reasons });
 }
 
 /** The smallest number over all ports. */
@@ -119,10 +116,6 @@ function leastUsed(agent: AgentState, keys: readonly string[]): number {
     least = Math.min(least ?? used, used);
   }
   return least ?? 0;
-}
-
-export function texts(addresses: readonly Address[]): string[] {
-  return addresses.map(({ bytes }) => formatAddress(bytes));
 }
 
 /**

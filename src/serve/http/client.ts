@@ -1,6 +1,6 @@
 /** One connection. The next request is read only after the previous one was answered. */
 import type { Socket } from 'node:net';
-import type { Reply } from '../reply.ts';
+import { bodyBytes, type Reply } from '../reply.ts';
 import { type Member, peerOf } from './connection-limit.ts';
 import { Payload, type Payloads } from './payloads.ts';
 import { replyHead } from './reply-head.ts';
@@ -96,7 +96,7 @@ export class Client implements Member {
     if (this.#state !== 'asking') return;
     const { keepAlive, method } = this.request;
     this.#isLast ||= !keepAlive;
-    this.#send(reply, shared ?? new Payload(bytesOf(reply.body)), method === 'HEAD');
+    this.#send(reply, shared ?? new Payload(bodyBytes(reply)), method === 'HEAD');
   }
 
   /** Closes a connection that takes too long. A request without an answer gets `unanswered`. */
@@ -188,7 +188,7 @@ export class Client implements Member {
     this.#isLast = true;
     const headers = { 'Content-Type': 'text/plain; charset=utf-8' };
     const reply = { status, headers, body: `${reason}\n` };
-    this.#send(reply, new Payload(bytesOf(reply.body)), false);
+    this.#send(reply, new Payload(bodyBytes(reply)), false);
   }
 
   #send({ headers, status }: Reply, payload: Payload, isHead: boolean): void {
@@ -283,10 +283,6 @@ function release(piece: Buffer): void {
   if (isAlone && piece.length >= releasedBytesMin && buffer instanceof ArrayBuffer) {
     buffer.transfer(0);
   }
-}
-
-function bytesOf(body: string | Uint8Array): Uint8Array {
-  return typeof body === 'string' ? Buffer.from(body) : body;
 }
 
 /** Bounds the bytes that all connections use together. */

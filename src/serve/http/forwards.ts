@@ -3,7 +3,7 @@
  * can share an answer.
  */
 import { acceptsGzip } from '../accepts-gzip.ts';
-import { type Reply, textHeaders } from '../reply.ts';
+import { bodyBytes, type Reply, textHeaders } from '../reply.ts';
 import type { Client } from './client.ts';
 import { Payload } from './payloads.ts';
 import { Turns } from './turns.ts';
@@ -186,7 +186,7 @@ export function splitTarget(target: string): [path: string, query: string] {
 function give(reply: Reply, waiting: readonly Client[]): void {
   const asking = waiting.filter((client) => client.isAsking);
   const takeGzip = asking.filter((client) => acceptsGzip(client.request.acceptEncoding));
-  const bytes = typeof reply.body === 'string' ? Buffer.from(reply.body) : reply.body;
+  const bytes = bodyBytes(reply);
   const headers = { ...reply.headers, Vary: 'Accept-Encoding' };
   const plain = new Payload(bytes);
   for (const client of asking) {

@@ -17,6 +17,21 @@ export function html(parts: TemplateStringsArray, ...contents: readonly Content[
   return new Html(text);
 }
 
+/** Like `html`, but the texts follow one another: a long one is not copied into a longer one. */
+export function textsOf(parts: TemplateStringsArray, ...contents: readonly Content[]): string[] {
+  const texts = [parts[0]!];
+  for (let i = 0; i < contents.length; i += 1) {
+    add(texts, contents[i]);
+    texts.push(parts[i + 1]!);
+  }
+  return texts;
+}
+
+function add(texts: string[], content: Content): void {
+  if (content instanceof Html || typeof content !== 'object') texts.push(write(content));
+  else for (const part of content) add(texts, part);
+}
+
 function write(content: Content): string {
   if (content instanceof Html) return content.text;
   if (content === undefined) return '';

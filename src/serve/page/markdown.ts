@@ -39,7 +39,8 @@ function tableHtml(block: string): Html {
     title: names.join(', '),
     columns: names.map((name) => ({ name })),
     headAt: 0,
-    rows: rows.map((row) => row.map(inline)),
+    rows,
+    cellsOf: (row) => row.map(inline),
   });
 }
 

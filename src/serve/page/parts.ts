@@ -1,4 +1,5 @@
 /** Views as HTML, and the parts that all pages have. */
+import { MadeOnce } from '../../ask/lasting.ts';
 import {
   type Block,
   type Cell,
@@ -11,7 +12,7 @@ import {
   type Table,
 } from '../../ask/view.ts';
 import { age, grouped } from '../../ask/words.ts';
-import { type Content, Html, html } from './html.ts';
+import { type Content, Html, html, textsOf } from './html.ts';
 import { script, style } from './look.ts';
 
 /** `nowMs`: the time to which ages refer. */
@@ -39,7 +40,8 @@ export function table({ columns, headAt = 0, rest, rows, title }: Table, nowMs: 
     title,
     columns: shown.map((i) => columns[i]!),
     headAt: shown.indexOf(headAt),
-    rows: rows.map((row) => shown.map((i) => cellHtml(row[i], nowMs))),
+    rows,
+    cellsOf: (row) => shown.map((i) => cellHtml(row[i], nowMs)),
   });
   return html`${content}${rest && html`<p>${rest}</p>`}`;
 }
@@ -49,33 +51,39 @@ function isFilled(cell: Cell): boolean {
   return cell !== undefined && cell !== '' && cell !== none;
 }
 
-interface Grid {
+interface Grid<Row extends object> {
   readonly title: string;
   readonly columns: readonly Column[];
   readonly headAt: number;
-  readonly rows: readonly (readonly Content[])[];
+  /** Those that last have no times: a line is written once for all pages with these columns. */
+  readonly rows: readonly Row[];
+  readonly cellsOf: (row: Row) => readonly Content[];
 }
+
+const lines = new MadeOnce<Html>();
 
 /** With at least this many columns, rows are cards on screens of medium width, too. */
 const manyColumns = 8;
 
 /** On a narrow screen each row is a card, in which cells have the names of their columns. */
-export function grid({ columns, headAt, rows, title }: Grid): Html {
+export function grid<Row extends object>(of: Grid<Row>): Html {
+  const { cellsOf, columns, headAt, rows, title } = of;
   const begin = columns.map((column) => html`<td data-name="${column.name}"${classOf(column)}>`);
-  const line = (row: readonly Content[]): Html => {
-    const cells = row.map((content, i) => {
-      if (i === headAt) return html`<th scope="row">${content}</th>`;
-      return html`${begin[i]}${content}</td>`;
+  const line = (row: Row): Html => {
+    const cells = cellsOf(row).map((content, i) => {
+      if (i === headAt) return html`<th scope="row">${content}</th>`.text;
+      return html`${begin[i]}${content}</td>`.text;
     });
-    return html`<tr>${cells}</tr>
-`;
+    // A string that + makes stays in parts, and those that are kept would take more memory.
+    return new Html(['<tr>', ...cells, '</tr>\n'].join(''));
   };
+  const variant = [title, ...columns.map(({ name }) => name)].join();
   const titles = columns.map((column) => {
     return html`<th scope="col"${classOf(column)}>${column.name}</th>`;
   });
   const many = columns.length >= manyColumns ? html` class="many"` : undefined;
   return html`<div class="wide"><table aria-label="${title}"${many}><thead><tr>${titles}</tr></thead><tbody>
-${rows.map(line)}</tbody></table></div>`;
+${rows.map((row) => lines.of(row, variant, () => line(row)))}</tbody></table></div>`;
 }
 
 function classOf({ kind }: Column): Content {
@@ -169,9 +177,9 @@ interface Page {
   readonly body: Content;
 }
 
-/** A complete document. */
-export function documentOf({ title, node, json, body }: Page): string {
-  const { text } = html`<!doctype html>
+/** A complete document: texts that follow one another. */
+export function documentOf({ title, node, json, body }: Page): string[] {
+  return textsOf`<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
@@ -197,5 +205,4 @@ ${body}</main>
 </body>
 </html>
 `;
-  return text;
 }

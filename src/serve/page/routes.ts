@@ -63,7 +63,7 @@ async function make(
   agent: AgentState,
   query: URLSearchParams,
   readRunbook: () => Promise<Html>,
-): Promise<string> {
+): Promise<string[]> {
   const service = query.get('service');
   if (service !== null) return servicePage(agent, service, query.get('more') === 'true');
   const to = query.get('to');
@@ -71,7 +71,7 @@ async function make(
   return query.has('runbook') ? runbookPage(agent, await readRunbook()) : frontPage(agent, query);
 }
 
-async function frontPage(agent: AgentState, query: URLSearchParams): Promise<string> {
+async function frontPage(agent: AgentState, query: URLSearchParams): Promise<string[]> {
   const filter = filterOf(query);
   const limit = numberOf(query, 'changes', { standard: changesShown, most: changesMost });
   const changes = changeListOf(agent, new URLSearchParams({ limit: String(limit) }));
@@ -94,7 +94,7 @@ async function frontPage(agent: AgentState, query: URLSearchParams): Promise<str
   });
 }
 
-async function servicePage(agent: AgentState, key: string, isMore: boolean): Promise<string> {
+async function servicePage(agent: AgentState, key: string, isMore: boolean): Promise<string[]> {
   const at = key.indexOf('/');
   const query = new URLSearchParams({
     ...{ namespace: key.slice(0, at), name: key.slice(at + 1) },
@@ -109,7 +109,7 @@ async function servicePage(agent: AgentState, key: string, isMore: boolean): Pro
   });
 }
 
-async function explainPage(agent: AgentState, to: string, from: string): Promise<string> {
+async function explainPage(agent: AgentState, to: string, from: string): Promise<string[]> {
   const query = new URLSearchParams({ to, ...(from === '' ? {} : { from }) });
   const answer = await explanationOf(agent, query);
   return documentOf({
@@ -120,7 +120,7 @@ async function explainPage(agent: AgentState, to: string, from: string): Promise
   });
 }
 
-function runbookPage({ nodeName }: AgentState, section: Html): string {
+function runbookPage({ nodeName }: AgentState, section: Html): string[] {
   return documentOf({
     title: 'Runbook · Fairlead',
     node: nodeName,
@@ -129,7 +129,7 @@ function runbookPage({ nodeName }: AgentState, section: Html): string {
   });
 }
 
-function refusalPage({ nodeName }: AgentState, { message }: Refusal): string {
+function refusalPage({ nodeName }: AgentState, { message }: Refusal): string[] {
   return documentOf({
     title: 'No answer · Fairlead',
     node: nodeName,

@@ -2,13 +2,14 @@
 import { readFile } from 'node:fs/promises';
 import { shippedFile } from '../../config/shipped-file.ts';
 import { Refusal } from '../ask/refusal.ts';
-import { type Html, html } from './html.ts';
+import { WhileAsked } from '../ask/while-asked.ts';
+import { Html } from './html.ts';
 import { markdownHtml } from './markdown.ts';
 
 export class Runbook {
   readonly #path: string;
-  /** The file never changes. Rendering it takes milliseconds: kept until memory is collected. */
-  #rendered: WeakRef<Html> | undefined;
+  /** The file never changes. Rendering it takes milliseconds. */
+  readonly #rendered = new WhileAsked<Html>();
 
   constructor(path = shippedFile('runbook.md')) {
     this.#path = path;
@@ -16,10 +17,11 @@ export class Runbook {
 
   /** Throws a Refusal if the file is missing. */
   async section(): Promise<Html> {
-    const kept = this.#rendered?.deref();
+    const kept = this.#rendered.value;
     if (kept !== undefined) return kept;
-    const section = html`${markdownHtml(await textOf(this.#path))}`;
-    this.#rendered = new WeakRef(section);
+    const blocks = markdownHtml(await textOf(this.#path));
+    const section = new Html(blocks.map(({ text }) => text).join(''));
+    this.#rendered.value = section;
     return section;
   }
 }

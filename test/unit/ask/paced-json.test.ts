@@ -15,7 +15,7 @@ describe('JSON that is made with pauses', () => {
       nothing: null,
       nested: { list: ['ü', 1.5, true] },
     };
-    expect(await pacedJson(body, () => undefined)).toBe(JSON.stringify(body));
+    expect((await pacedJson(body, () => undefined)).join('')).toBe(JSON.stringify(body));
   });
 
   it('yields to other tasks between the items of a list', async () => {
@@ -24,7 +24,7 @@ describe('JSON that is made with pauses', () => {
       pauses += 1;
     };
     const items = Array.from({ length: 800 }, (_, i) => ({ i }));
-    expect(await pacedJson({ items }, pause)).toBe(JSON.stringify({ items }));
+    expect((await pacedJson({ items }, pause)).join('')).toBe(JSON.stringify({ items }));
     expect(pauses).toBe(50);
   });
 });

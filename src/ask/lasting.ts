@@ -1,0 +1,32 @@
+/**
+ * Values of answers that stay the same objects from one answer to the next while they say the same,
+ * such as rows of the list of Services. What is made of them is made once.
+ */
+
+const lasting = new WeakSet<object>();
+
+/** Marks a value whose contents, and those of the values in it, never change. */
+export function lasts<T extends object>(value: T): T {
+  lasting.add(value);
+  return value;
+}
+
+interface Made<T> {
+  readonly variant: string;
+  readonly value: T;
+}
+
+/** What is made of lasting values. It goes with them. Of other values nothing is kept. */
+export class MadeOnce<T> {
+  readonly #made = new WeakMap<object, Made<T>>();
+
+  /** `variant`: what `make` depends on apart from `from`; of each value only the last is kept. */
+  of(from: object, variant: string, make: () => T): T {
+    if (!lasting.has(from)) return make();
+    const known = this.#made.get(from);
+    if (known?.variant === variant) return known.value;
+    const value = make();
+    this.#made.set(from, { variant, value });
+    return value;
+  }
+}
