@@ -35,13 +35,13 @@ namespace shape = protocol::element_shape;
 constexpr std::size_t kMessageHeaderBytes = NLMSG_HDRLEN + sizeof(nfgenmsg);
 constexpr protocol::BadRecord kTooLong{"elements", "entries", "has an entry over 64 KiB"};
 
-struct Target {
+struct SetPath {
   std::uint8_t family;
   std::string_view table;
   std::string_view set;
 };
 
-void PutSet(const Target& target, wire::MessageWriter& out) {
+void PutSet(const SetPath& target, wire::MessageWriter& out) {
   out.PutString(NFTA_SET_ELEM_LIST_TABLE, target.table);
   out.PutString(NFTA_SET_ELEM_LIST_SET, target.set);
 }
@@ -63,7 +63,7 @@ protocol::Checked PutForAdd(const EntryLayout& layout, const Entry& entry,
 }
 
 template <typename PutEntry>
-EncodeResult EncodeEntries(const Target& target, std::uint16_t type, std::uint16_t flags,
+EncodeResult EncodeEntries(const SetPath& target, std::uint16_t type, std::uint16_t flags,
                            EntryReader entries, std::uint32_t count, BatchWriter& batch,
                            PutEntry put_entry) {
   wire::MessageWriter& out = batch.out();
@@ -98,7 +98,7 @@ EncodeResult EncodeEntries(const Target& target, std::uint16_t type, std::uint16
 }
 
 template <typename Op>
-Target TargetOf(const Op& op) {
+SetPath SetPathOf(const Op& op) {
   return {op.family, op.table, op.set};
 }
 
@@ -158,7 +158,7 @@ EncodeResult Encode(const protocol::op::ElementsAdd& op, BatchWriter& batch) {
   if (layout.Has(shape::kCounter)) {
     return std::unexpected(protocol::BadRecord{"elementsAdd", "shape", "has a part of dumps"});
   }
-  return EncodeEntries(TargetOf(op), NFT_MSG_NEWSETELEM, NLM_F_CREATE,
+  return EncodeEntries(SetPathOf(op), NFT_MSG_NEWSETELEM, NLM_F_CREATE,
                        EntryReader(layout, op.entries), op.count, batch,
                        [&layout](const Entry& entry, wire::MessageWriter& out) noexcept {
                          return PutForAdd(layout, entry, out);
@@ -168,7 +168,7 @@ EncodeResult Encode(const protocol::op::ElementsAdd& op, BatchWriter& batch) {
 EncodeResult Encode(const protocol::op::ElementsDelete& op, BatchWriter& batch) {
   const EntryLayout layout{op.shape, op.key_length, op.data_length};
   if (const auto checked = layout.Check(); !checked) return std::unexpected(checked.error());
-  return EncodeEntries(TargetOf(op), NFT_MSG_DELSETELEM, 0, EntryReader(layout, op.entries),
+  return EncodeEntries(SetPathOf(op), NFT_MSG_DELSETELEM, 0, EntryReader(layout, op.entries),
                        op.count, batch,
                        [](const Entry& entry, wire::MessageWriter& out) noexcept {
                          PutKey(entry, out);
@@ -178,7 +178,7 @@ EncodeResult Encode(const protocol::op::ElementsDelete& op, BatchWriter& batch) 
 
 // Without a list, NFT_MSG_DELSETELEM deletes every element (nf_tables_delsetelem).
 EncodeResult Encode(const protocol::op::SetFlush& op, BatchWriter& batch) {
-  PutSet(TargetOf(op), batch.Begin(NFT_MSG_DELSETELEM, 0, op.family));
+  PutSet(SetPathOf(op), batch.Begin(NFT_MSG_DELSETELEM, 0, op.family));
   batch.End();
   return {};
 }
