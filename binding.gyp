@@ -3,8 +3,8 @@
     {
       "target_name": "fairlead",
       "sources": [
-        "native/addon.cc",
         "<!@(sh native/unity build/unity)",
+        "native/addon.cc",
       ],
       "include_dirs": ["native"],
       "defines": [
