@@ -21,11 +21,11 @@ export class MadeOnce<T> {
   readonly #made = new WeakMap<object, Made<T>>();
 
   /** `variant`: what `make` depends on apart from `from`; of each value only the last is kept. */
-  of(from: object, variant: string, make: () => T): T {
-    if (!lasting.has(from)) return make();
+  of<From extends object>(from: From, variant: string, make: (from: From) => T): T {
+    if (!lasting.has(from)) return make(from);
     const known = this.#made.get(from);
     if (known?.variant === variant) return known.value;
-    const value = make();
+    const value = make(from);
     this.#made.set(from, { variant, value });
     return value;
   }

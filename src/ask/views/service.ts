@@ -41,7 +41,7 @@ export function servicesTable({ items }: ServiceList): Table {
       { name: 'External-IP', kind: 'wide' },
     ],
     headAt: 1,
-    rows: items.map((item) => serviceRows.of(item, '', () => lasts(serviceCells(item)))),
+    rows: items.map((item) => serviceRows.of(item, '', serviceCells)),
   };
 }
 
@@ -52,7 +52,7 @@ const serviceRows = new MadeOnce<readonly Cell[]>();
 function serviceCells(item: Listed): readonly Cell[] {
   const { clusterIPs, endpoints, externalIPs, name, namespace, reasons, type, used } = item;
   const state = stateWords(item);
-  return [
+  return lasts([
     { text: namespace, names: { namespace } },
     { text: name, names: { namespace, service: name } },
     type,
@@ -61,7 +61,7 @@ function serviceCells(item: Listed): readonly Cell[] {
     `${used}/${endpoints}`,
     reasons.length > 0 ? bad(state) : state,
     externalIPs.length === 0 ? none : externalIPs.join(','),
-  ];
+  ]);
 }
 
 function portsText({ ports }: Listed): string {

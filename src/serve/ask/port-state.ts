@@ -1,4 +1,5 @@
 /** Whether the desired state of a Service is in force, pending, or set aside. */
+import type { Family } from '../../net/address.ts';
 import { isSame } from '../../state/pool.ts';
 import { type Forwarding, forwardingKeys, type Service } from '../../state/types.ts';
 import type { FamilySync } from '../../sync/family.ts';
@@ -45,7 +46,7 @@ export class States {
   of(service: Service, keys = forwardingKeys(service)): State {
     let worst: State = 'in force';
     for (const sync of this.#families) {
-      if (!service.clusterIPs.some(({ family }) => family === sync.family)) continue;
+      if (!hasFamily(service, sync.family)) continue;
       for (const key of keys) {
         const state = this.ofKey(service, key, sync);
         if (state === 'set aside') return state;
@@ -54,4 +55,9 @@ export class States {
     }
     return this.#families.length === 0 ? 'waiting' : worst;
   }
+}
+
+function hasFamily({ clusterIPs }: Service, wanted: Family): boolean {
+  for (const { family } of clusterIPs) if (family === wanted) return true;
+  return false;
 }

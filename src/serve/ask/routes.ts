@@ -86,7 +86,7 @@ const itemTexts = new MadeOnce<string>();
 
 function textOf(item: unknown): string {
   if (typeof item !== 'object' || item === null) return JSON.stringify(item);
-  return itemTexts.of(item, '', () => JSON.stringify(item));
+  return itemTexts.of(item, '', JSON.stringify);
 }
 
 async function addList(texts: string[], items: readonly unknown[], pause: Pause): Promise<void> {

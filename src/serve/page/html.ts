@@ -41,6 +41,10 @@ function write(content: Content): string {
   return text;
 }
 
+const special = /[&<>"']/;
+
 function escaped(text: string): string {
+  // Most texts have none, and a search takes less than a replacement of nothing.
+  if (!special.test(text)) return text;
   return text.replace(/[&<>"']/g, (character) => `&#${character.codePointAt(0)};`);
 }

@@ -83,7 +83,7 @@ export function grid<Row extends object>(of: Grid<Row>): Html {
   });
   const many = columns.length >= manyColumns ? html` class="many"` : undefined;
   return html`<div class="wide"><table aria-label="${title}"${many}><thead><tr>${titles}</tr></thead><tbody>
-${rows.map((row) => lines.of(row, variant, () => line(row)))}</tbody></table></div>`;
+${rows.map((row) => lines.of(row, variant, line))}</tbody></table></div>`;
 }
 
 function classOf({ kind }: Column): Content {
