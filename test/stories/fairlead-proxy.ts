@@ -21,6 +21,7 @@ import {
   type ModeRegistry,
   selectMode,
 } from '../../src/modes/index.ts';
+import { linkName } from '../../src/modes/ipvs/layout.ts';
 import { ipvsMode } from '../../src/modes/ipvs/mode.ts';
 import type { ProxyMode } from '../../src/modes/mode.ts';
 import type { Address } from '../../src/net/address.ts';
@@ -209,7 +210,8 @@ class RunningFairlead implements MeasuredProxy {
 
   async #settle(): Promise<void> {
     const endMs = performance.now() + settleLongestMs;
-    while (!this.#app!.upToDate && this.#errors.length === 0) {
+    const isSettled = () => this.#app!.upToDate && haveRoutes(filesOf(this.#node));
+    while (!isSettled() && this.#errors.length === 0) {
       if (performance.now() > endMs) throw new Error('     fairlead: is not settled in time');
       await sleep(settleCheckMs);
     }
@@ -233,6 +235,17 @@ class RunningFairlead implements MeasuredProxy {
     if (line.level === 'error' && errors !== 'are told') this.#errors.push(JSON.stringify(line));
     log?.(line);
   }
+}
+
+/**
+ * Whether all bound addresses of IPv6 are local. The kernel acknowledges an address, and makes its route
+ * a moment later (`addrconf_dad_work`): until then packets to it leave the node again.
+ */
+function haveRoutes({ read }: ReturnType<typeof filesOf>): boolean {
+  const lines = (path: string): string[] => read(path)?.trim().split('\n') ?? [];
+  const routes = new Set(lines('/proc/net/ipv6_route').map((line) => line.slice(0, 35)));
+  const bound = lines('/proc/net/if_inet6').filter((line) => line.endsWith(` ${linkName}`));
+  return bound.every((line) => routes.has(`${line.slice(0, 32)} 80`));
 }
 
 /** The routes of the node's namespace. */
