@@ -4,6 +4,7 @@ import { type Random, withRandom } from '../../chaos/random.ts';
 import { type Running, started } from '../agent/running.ts';
 import { http, node, ready, readyLocal, service, slice, unready } from '../state/build.ts';
 import { quiet } from '../sync/double.ts';
+import { asked } from './asking.ts';
 
 const names = ['a', 'b', 'c', 'd', 'e', 'f'];
 const types = ['ClusterIP', 'LoadBalancer'] as const;
@@ -49,19 +50,36 @@ async function shown(app: Running): Promise<string> {
 
 it('lists of Services say the same with and without earlier questions', () =>
   withRandom(async (random) => {
-    const [asked, silent] = [await running(), await running()];
+    const [before, silent] = [await running(), await running()];
     try {
       for (let i = 0; i < 40; i += 1) {
         const change = randomChange(random);
-        for (const app of [asked, silent]) app.source.say(change);
+        for (const app of [before, silent]) app.source.say(change);
         // At times before the change is in the kernel.
         if (random.below(3) > 0) await quiet();
-        await shown(asked);
+        await shown(before);
       }
       await quiet();
-      expect(await shown(asked)).toBe(await shown(silent));
+      expect(await shown(before)).toBe(await shown(silent));
     } finally {
-      await asked.stop();
+      await before.stop();
       await silent.stop();
     }
   }));
+
+it('a row follows the endpoints that are used, also when none comes or goes', async () => {
+  const app = await running();
+  try {
+    app.source.say({ kind: 'service', service: service() });
+    for (const [endpoint, used] of [[ready, 1] as const, [unready, 0] as const]) {
+      app.source.say({ kind: 'slice', slice: slice({ '10.244.0.2': endpoint }) });
+      await quiet();
+      const { body } = await asked(app, 'services');
+      expect(body.items).toMatchObject([{ endpoints: 1, used }]);
+      const page = await (await app.get('metrics', '/')).text();
+      expect(page).toContain(`<td data-name="Used" class="num">${used}/1</td>`);
+    }
+  } finally {
+    await app.stop();
+  }
+});
