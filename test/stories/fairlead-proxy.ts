@@ -238,8 +238,8 @@ class RunningFairlead implements MeasuredProxy {
 }
 
 /**
- * Whether all bound addresses of IPv6 are local. The kernel acknowledges an address, and makes its route
- * a moment later (`addrconf_dad_work`): until then packets to it leave the node again.
+ * Whether all bound addresses of IPv6 are local. The kernel acknowledges an address, and makes its
+ * route a moment later (`addrconf_dad_work`): until then packets to it leave the node again.
  */
 function haveRoutes({ read }: ReturnType<typeof filesOf>): boolean {
   const lines = (path: string): string[] => read(path)?.trim().split('\n') ?? [];
