@@ -110,7 +110,7 @@ export function inOrder(
     apply: async (kernel) => {
       const made = await kernel.apply(first);
       if (made.kind === 'failed') return made;
-      const result = await kernel.apply(rest.ops);
+      const result = await (rest.apply?.(kernel) ?? kernel.apply(rest.ops));
       if (result.kind === 'applied') return result;
       const failures = result.failures.map(({ op, ...failure }) => {
         return { ...failure, op: op === undefined ? undefined : out.count + op };
