@@ -129,6 +129,12 @@ interface Model {
   readonly left: Map<string, number>;
 }
 
+/** Endpoints whose time is over, and `ADDRESS:PORT` of the frontends whose connections that ends. */
+interface Gone {
+  readonly hosts: readonly string[];
+  readonly places: readonly string[];
+}
+
 /** The endpoints whose time is over between two moments. */
 function overBy({ left, shape: at }: Model, now: number): string[] {
   const { endAfterMs } = at ?? {};
@@ -145,16 +151,19 @@ it('only connections of the Service to endpoints whose time is over are ended', 
       let port = 1000;
       for (const { entries, passMs, shapes } of steps) {
         const began = world.clock.now();
-        shapes.forEach((next, number) => {
+        const gone = shapes.map((next, number): Gone[] => {
           const model = models[number]!;
           const { shape: before } = model;
-          world.apply(number, next);
+          const placesBefore = world.apply(number, next);
           const follows = before?.endAfterMs !== undefined && next.endAfterMs !== undefined;
           if (!follows) model.left.clear();
           const had = follows ? Object.keys(before.endpoints) : [];
           for (const host of had) if (!(host in next.endpoints)) model.left.set(host, began);
           for (const host of Object.keys(next.endpoints)) model.left.delete(host);
           model.shape = next;
+          // Less time than before ends connections at once. Frontends that come with the same
+          // change had no connections to the Service until now.
+          return [{ hosts: overBy(model, began), places: placesBefore }];
         });
         const drawn = entries.map(({ answered, host, port: target, to }): FakeEntry => {
           port += 1;
@@ -168,12 +177,17 @@ it('only connections of the Service to endpoints whose time is over are ended', 
         await world.clock.pass(passMs);
         const now = world.clock.now();
         models.forEach((model, number) => {
-          const over = overBy(model, now).map((host) => `${host}:8080`);
           const places = world.placesOf(number);
+          for (const { hosts } of gone[number]!) for (const host of hosts) model.left.delete(host);
+          const over = overBy(model, now);
+          gone[number]!.push({ hosts: over, places });
           alive = alive.filter(({ answeredBy, to }) => {
-            return !(places.includes(to) && over.includes(answeredBy!));
+            return !gone[number]!.some((one) => {
+              const isOver = one.hosts.some((host) => answeredBy === `${host}:8080`);
+              return isOver && one.places.includes(to) && places.includes(to);
+            });
           });
-          for (const host of overBy(model, now)) model.left.delete(host);
+          for (const host of over) model.left.delete(host);
         });
         const expected = alive.map(({ answeredBy, from, to }) => {
           return `TCP ${from} > ${to}, reply ${answeredBy} > ${from}`;
