@@ -6,6 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { LoggedMessage } from '../../scripts/log-messages.ts';
 import type { Lab } from '../lab/lab.ts';
 import { DEFAULT_CLUSTER_CIDR } from '../lab/objects.ts';
+import { main } from '../process/main.ts';
 import type { Mode } from './readers.ts';
 
 const root = resolve(import.meta.dirname, '..', '..');
@@ -44,10 +45,7 @@ export class Program {
   #lastBatchMs = performance.now();
 
   constructor(lab: Lab, mode: Mode, kubeconfig: string, form: Form) {
-    const program =
-      form === 'built'
-        ? [join(root, 'bin', 'fairlead')]
-        : [process.execPath, join(root, 'src', 'main.ts')];
+    const program = form === 'built' ? [join(root, 'bin', 'fairlead')] : [process.execPath, main];
     const settings = [
       `--kubeconfig=${kubeconfig}`,
       `--proxy-mode=${mode}`,

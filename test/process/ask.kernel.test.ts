@@ -3,14 +3,12 @@
  * terminal and with nothing in the environment.
  */
 import { spawn } from 'node:child_process';
-import { resolve } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { expect, onTestFinished, test } from 'vitest';
 import { createNamespace, type Namespace } from '../conformance/namespace.ts';
 import { FakeApi } from '../fake/api-server-process.ts';
+import { main } from './main.ts';
 import { inForce, listens, Program, until } from './program.ts';
-
-const main = resolve(import.meta.dirname, '..', '..', 'src', 'main.ts');
 
 interface Said {
   readonly code: number | null;

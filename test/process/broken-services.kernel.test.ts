@@ -1,6 +1,5 @@
 /** Each broken Service is named by a command, and packets meet what it says. */
 import { spawn } from 'node:child_process';
-import { resolve } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { clusterIp, POD_A_IP, POD_C_IP } from '../lab/addresses.ts';
@@ -15,9 +14,8 @@ import {
   situations,
   takenIP,
 } from './broken-services.ts';
+import { main } from './main.ts';
 import { inForce, Place } from './program.ts';
-
-const main = resolve(import.meta.dirname, '..', '..', 'src', 'main.ts');
 
 let lab: Lab;
 

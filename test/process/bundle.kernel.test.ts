@@ -3,15 +3,15 @@
  */
 import { spawn } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
-import { join, resolve } from 'node:path';
+import { join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
 import { expect, onTestFinished, test } from 'vitest';
 import { parse, stringify } from 'yaml';
 import { createNamespace, type Namespace } from '../conformance/namespace.ts';
 import { FakeApi } from '../fake/api-server-process.ts';
+import { main } from './main.ts';
 import { inForce, Program, temporaryDirectory } from './program.ts';
 
-const main = resolve(import.meta.dirname, '..', '..', 'src', 'main.ts');
 const token =
   'eyJhbGciOiJSUzI1NiIsImtpZCI6IngifQ.eyJzdWIiOiJub2RlIn0.c2lnbmF0dXJlLW9mLXRoZS10b2tlbg';
 

@@ -5,7 +5,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { mkdtemp, rename, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { join, resolve } from 'node:path';
+import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import type { Kernel } from '../../src/kernel/kernel.ts';
@@ -18,8 +18,8 @@ import { type ActorName, clusterIp, POD_A_IP, POD_B_IP } from '../lab/addresses.
 import { createLab, type Lab } from '../lab/lab.ts';
 import { withoutOwner } from '../lab/listing.ts';
 import { BASELINE, type KubernetesObject, service, slices } from '../lab/objects.ts';
+import { main } from './main.ts';
 
-const main = resolve(import.meta.dirname, '..', '..', 'src', 'main.ts');
 const attempt = {
   protocol: 'TCP',
   to: { address: clusterIp(10).IPv4, port: 80 },

@@ -1,17 +1,22 @@
 /** The first command of the README, as it is run there: with the program that is shipped. */
 import { execFile } from 'node:child_process';
-import { resolve } from 'node:path';
+import { dirname, resolve } from 'node:path';
 import { promisify } from 'node:util';
 import { beforeAll, expect, test } from 'vitest';
+import { main } from './main.ts';
 
 const root = resolve(import.meta.dirname, '..', '..');
-const program = resolve(root, 'build', 'program-under-test');
 const run = promisify(execFile);
 
-beforeAll(() => run('sh', [resolve(root, 'scripts', 'build-program'), program]));
+const isBuilt = main.endsWith('.js');
+const program = isBuilt ? main : resolve(root, 'build', 'program-of-demo', 'main.js');
+
+beforeAll(async () => {
+  if (!isBuilt) await run('sh', [resolve(root, 'scripts', 'build-program'), dirname(program)]);
+});
 
 test("the demo forwards connections to every backend, loses none, and shows the kernel's state", async () => {
-  const { stdout } = await run(process.execPath, [resolve(program, 'main.js'), 'demo']);
+  const { stdout } = await run(process.execPath, [program, 'demo']);
   const totals = [...stdout.matchAll(/([\d,]+) connections, (\d+) failed/g)];
   expect(totals).toHaveLength(3);
   expect(totals[0]?.[1]).toBe('3,000');

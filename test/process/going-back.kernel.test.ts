@@ -1,10 +1,8 @@
 /** kube-proxy serves again: docs/decisions/0016-behind-kube-proxy.md. */
-import { resolve } from 'node:path';
 import { expect, test } from 'vitest';
 import { canTranslate } from '../lab/connect-time.ts';
+import { main } from './main.ts';
 import { inForce, listens, Place } from './program.ts';
-
-const main = resolve(import.meta.dirname, '..', '..', 'src', 'main.ts');
 
 test('the remaining objects translate nothing that kube-proxy translates in older chains', async () => {
   const place = await Place.make();

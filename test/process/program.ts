@@ -2,7 +2,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join, resolve } from 'node:path';
+import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
 import { onTestFinished } from 'vitest';
@@ -12,8 +12,8 @@ import { type ActorName, addressOf } from '../lab/addresses.ts';
 import { withoutOwner } from '../lab/listing.ts';
 import { BASELINE, type KubernetesObject, service, slices } from '../lab/objects.ts';
 import { paced } from '../lab/pace.ts';
+import { main } from './main.ts';
 
-const ownMain = resolve(import.meta.dirname, '..', '..', 'src', 'main.ts');
 /** Limits of the machine are not a namespace's to set. */
 const conntrack = { maxPerCore: 0, tcpEstablishedTimeout: '0s', tcpCloseWaitTimeout: '0s' };
 
@@ -46,9 +46,9 @@ export class Program {
   constructor(
     namespace: Namespace,
     args: readonly string[],
-    { within = [], isRead = true, main = ownMain }: Circumstances = {},
+    { within = [], isRead = true, main: chosen = main }: Circumstances = {},
   ) {
-    const argv = ['netns', 'exec', namespace.name, ...within, process.execPath, main, ...args];
+    const argv = ['netns', 'exec', namespace.name, ...within, process.execPath, chosen, ...args];
     this.#child = spawn('ip', argv, { stdio: ['ignore', 'pipe', 'pipe'] });
     this.#child.stdout?.on('data', (part) => {
       this.stdout += String(part);

@@ -1,6 +1,7 @@
 /** A start that can never serve anything: it says why, and the machine stays as it is. */
 import { expect, test } from 'vitest';
 import { createNamespace, type Namespace } from '../conformance/namespace.ts';
+import { main } from './main.ts';
 import { Program } from './program.ts';
 
 /** What a start writes first, of what is the namespace's own. */
@@ -32,7 +33,7 @@ test.each([
 test('a start without arguments at a terminal without a cluster prints help', async () => {
   const namespace = await createNamespace();
   const before = await machine(namespace);
-  const terminal = `exec ${process.execPath} src/main.ts`;
+  const terminal = `exec ${process.execPath} ${main}`;
   const within = [...withoutCluster, 'script', '-qec', terminal, '/dev/null'];
   const text = await namespace.run(within[0]!, within.slice(1));
   expect(text).toContain('fairlead COMMAND [flags]');

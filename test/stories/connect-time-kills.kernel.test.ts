@@ -4,7 +4,7 @@
  */
 import { execFileSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
-import { dirname, join, resolve } from 'node:path';
+import { dirname, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, test as anyTest, beforeAll, expect } from 'vitest';
 import {
@@ -26,6 +26,7 @@ import { type ConnectTimePlace, canTranslate, makeConnectTimePlace } from '../la
 import { createLab, type Lab } from '../lab/lab.ts';
 import { BASELINE, service, slices } from '../lab/objects.ts';
 import { paced } from '../lab/pace.ts';
+import { main } from '../process/main.ts';
 import { seconds, settings } from './connect-time-duress.ts';
 import { fairleadInside, type KillableProxy } from './fairlead-inside.ts';
 
@@ -127,7 +128,6 @@ async function killedStart(afterMs: number): Promise<void> {
 /** `--cleanup` of the program, where the place is that of the machine. */
 function cleanUp(): void {
   const bpf = dirname(place.directory);
-  const main = resolve(import.meta.dirname, '..', '..', 'src', 'main.ts');
   const script = `mount --bind ${bpf} /sys/fs/bpf && exec ${process.execPath} ${main} --cleanup`;
   execFileSync('ip', ['netns', 'exec', lab.node.namespace, 'sh', '-c', script]);
   const left = place.left();

@@ -4,7 +4,7 @@
  */
 import { execFile } from 'node:child_process';
 import { existsSync, readdirSync, renameSync } from 'node:fs';
-import { dirname, join, resolve } from 'node:path';
+import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, afterEach, test as anyTest, beforeAll, beforeEach, expect } from 'vitest';
 import type { LoggedMessage } from '../../scripts/log-messages.ts';
@@ -23,6 +23,7 @@ import {
   slices,
 } from '../lab/objects.ts';
 import { whoAnswers } from '../lab/who-answers.ts';
+import { main } from '../process/main.ts';
 import { vip } from './common.ts';
 import { fairleadInside, type InsideOptions, type KillableProxy } from './fairlead-inside.ts';
 import type { LogLine } from './fairlead-proxy.ts';
@@ -31,7 +32,6 @@ const test = anyTest.skipIf(!canTranslate());
 const settings = { detectLocalMode: 'ClusterCIDR', clusterCIDR: DEFAULT_CLUSTER_CIDR } as const;
 /** As in a container without mounts. */
 const nothingMounted: ConnectTimePaths = { directory: '/nowhere/fairlead', cgroup: undefined };
-const main = resolve(import.meta.dirname, '..', '..', 'src', 'main.ts');
 const detached = 'Detached connect-time programs that no process updates';
 const foreign = 'Attached programs may be connect-time programs of an earlier process';
 /** What is logged about programs that an earlier process has left. */
