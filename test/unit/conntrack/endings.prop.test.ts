@@ -161,7 +161,7 @@ it('only connections of the Service to endpoints whose time is over are ended', 
           for (const host of had) if (!(host in next.endpoints)) model.left.set(host, began);
           for (const host of Object.keys(next.endpoints)) model.left.delete(host);
           model.shape = next;
-          // Less time than before ends connections at once. Frontends that come with the same
+          // Less time than before ends connections immediately. Frontends that come with the same
           // change had no connections to the Service until now.
           return [{ hosts: overBy(model, began), places: placesBefore }];
         });
