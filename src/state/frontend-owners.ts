@@ -20,6 +20,7 @@ import {
   nodePortsOf,
 } from './frontend-key.ts';
 import { type NodeSockets, noSockets } from './node-sockets.ts';
+import { kept, listOf, type OneOrMore } from './one-or-more.ts';
 import { comparePrecedence } from './precedence.ts';
 import {
   type Forwarding,
@@ -88,7 +89,7 @@ interface DesiredClaims {
 export class FrontendOwners {
   readonly #claims = new Map<ClaimKey, Claims>();
   /** Keys of the frontends that each Service claims. */
-  readonly #keysOf = new Map<string, readonly ClaimKey[]>();
+  readonly #keysOf = new Map<string, OneOrMore<ClaimKey>>();
   /** Claimed frontends at addresses of the node, by the node port of their number. */
   readonly #near = new Map<NodePortKey, Set<ClaimKey>>();
   /** Services whose health-check node port has the number of this node port. */
@@ -205,7 +206,7 @@ export class FrontendOwners {
   }
 
   #withdrawAllBut(desired: ReadonlyMap<ClaimKey, Claim>, service: string, before: Before): void {
-    const known = this.#keysOf.get(service) ?? [];
+    const known = listOf(this.#keysOf.get(service) ?? noKeys);
     let withdrawn = 0;
     for (const key of known) {
       if (desired.has(key)) continue;
@@ -214,7 +215,7 @@ export class FrontendOwners {
     }
     if (desired.size === 0) this.#keysOf.delete(service);
     else if (withdrawn > 0 || known.length < desired.size) {
-      this.#keysOf.set(service, Array.from(desired.keys()));
+      this.#keysOf.set(service, kept(Array.from(desired.keys())));
     }
   }
 
@@ -325,6 +326,7 @@ class Contest {
   }
 }
 
+const noKeys: readonly ClaimKey[] = [];
 const noTransfers: readonly Transfer[] = [];
 
 /** Collects transfers between Forwardings of Services other than `but`. */

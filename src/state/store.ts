@@ -8,6 +8,7 @@ import type { Change, Resource } from './change.ts';
 import type { Balance } from './deal.ts';
 import { sameService, sameSlice } from './equal.ts';
 import type { AddressKeys } from './node-sockets.ts';
+import { isNone, kept, listOf, type OneOrMore } from './one-or-more.ts';
 import { type TriggerTime, TriggerTimes } from './trigger-times.ts';
 import type {
   EndpointSlice,
@@ -24,7 +25,7 @@ const noSlices: readonly EndpointSlice[] = [];
 /** A Service, if it is known, and its slices. */
 interface Known {
   service: Service | undefined;
-  slices: readonly EndpointSlice[];
+  slices: OneOrMore<EndpointSlice>;
 }
 
 export class ClusterState {
@@ -122,7 +123,7 @@ export class ClusterState {
       const asked = service?.balancing?.balance;
       const isWeighted = (): boolean =>
         service?.balancing?.slowStartMs !== undefined ||
-        slices.some(({ weight }) => weight !== undefined);
+        listOf(slices).some(({ weight }) => weight !== undefined);
       if (asked === balance || (asked === undefined && balance === 'random' && isWeighted())) {
         this.touch(key);
       }
@@ -163,7 +164,7 @@ export class ClusterState {
 
   /** Slices that name the Service, whether or not it is known, in any order. */
   slices(key: string): readonly EndpointSlice[] {
-    return this.#known.get(key)?.slices ?? noSlices;
+    return listOf(this.#known.get(key)?.slices ?? noSlices);
   }
 
   /** Slices that seem to be for the Service but are unusable. */
@@ -259,10 +260,12 @@ export class ClusterState {
     }
     const known = this.#at(service);
     this.#slices.set(key, slice);
-    known.slices =
+    const slices = listOf(known.slices);
+    known.slices = kept(
       previous === undefined
-        ? known.slices.concat(slice)
-        : known.slices.map((other) => (other === previous ? slice : other));
+        ? slices.concat(slice)
+        : slices.map((other) => (other === previous ? slice : other)),
+    );
     this.#triggerTimes.record(service, slice.family, slice.triggerTimeMs);
     if (known.service !== undefined) this.#dirty.add(service);
     this.#noteArrival(service, known);
@@ -270,7 +273,7 @@ export class ClusterState {
   }
 
   #noteArrival(key: string, { service, slices }: Known): void {
-    if (this.synced || service === undefined || slices.length === 0) return;
+    if (this.synced || service === undefined || isNone(slices)) return;
     this.#arrived.delete(key);
     this.#arrived.add(key);
   }
@@ -281,7 +284,7 @@ export class ClusterState {
     const { service, family } = slice;
     const known = this.#at(service);
     this.#slices.delete(key);
-    known.slices = known.slices.filter((other) => other !== slice);
+    known.slices = kept(listOf(known.slices).filter((other) => other !== slice));
     this.#forgetIfEmpty(service, known);
     this.#triggerTimes.drop(service, family);
     if (known.service !== undefined) this.#dirty.add(service);
@@ -299,7 +302,7 @@ export class ClusterState {
   }
 
   #forgetIfEmpty(key: string, { service, slices }: Known): void {
-    if (service === undefined && slices.length === 0) this.#known.delete(key);
+    if (service === undefined && isNone(slices)) this.#known.delete(key);
   }
 
   #setNode(node: Node): boolean {

@@ -12,6 +12,7 @@ import {
   transferred,
 } from '../state/frontend-owners.ts';
 import { noSockets } from '../state/node-sockets.ts';
+import { kept, listOf, type OneOrMore } from '../state/one-or-more.ts';
 import { type ResolveContext, resolveInSteps } from '../state/resolve.ts';
 import type { ClusterState } from '../state/store.ts';
 import type { TriggerTime } from '../state/trigger-times.ts';
@@ -55,7 +56,7 @@ const noTimes: readonly number[] = [];
 export class Desired {
   readonly #options: DesiredOptions;
   /** Keys of the Forwardings of each Service that has any. */
-  readonly #keys: Readonly<Record<Family, Map<string, readonly string[]>>> = {
+  readonly #keys: Readonly<Record<Family, Map<string, OneOrMore<string>>>> = {
     IPv4: new Map(),
     IPv6: new Map(),
   };
@@ -218,7 +219,7 @@ export class Desired {
     const resolvedMs = this.#options.clock.now();
     for (const sync of this.#options.families) {
       const { family } = sync;
-      const before = this.#keys[family].get(name) ?? noKeys;
+      const before = listOf(this.#keys[family].get(name) ?? noKeys);
       const own = forwardings.filter((forwarding) => forwarding.family === family);
       if (own.length === 0 && before.length === 0) continue;
       // Trigger times belong to the Service: they go with the first of its ports.
@@ -235,7 +236,7 @@ export class Desired {
       }
       if (own.length === 0) this.#keys[family].delete(name);
       else if (gone.length > 0 || own.length > before.length) {
-        this.#keys[family].set(name, own.map(keyOf));
+        this.#keys[family].set(name, kept(own.map(keyOf)));
       }
     }
     this.#options.resolved?.(name);
