@@ -44,6 +44,18 @@ const { values, positionals: asked } = parseArgs({
   },
   allowPositionals: true,
 });
+
+/** The number that follows the flag. Anything else ends the program before it measures. */
+function numberOf(flag: 'minutes' | 'services', text: string): number {
+  const number = Number(text);
+  if (/^[0-9.]{1,9}$/.test(text) && number > 0) return number;
+  console.error(`bench: --${flag} must be a number above 0, not '${text}'`);
+  process.exit(2);
+}
+
+const minutes = numberOf('minutes', values.minutes);
+const services = values.services === undefined ? undefined : numberOf('services', values.services);
+
 const questions: Readonly<Record<string, (extent: Extent) => Promise<string>>> = {
   boundary,
   load,
@@ -51,7 +63,7 @@ const questions: Readonly<Record<string, (extent: Extent) => Promise<string>>> =
   loading,
   connect,
   'connect-time': connectTime,
-  path: (extent) => path(extent, values.services),
+  path: (extent) => path(extent, services),
   counters,
   iptables,
   ipvs,
@@ -71,7 +83,7 @@ const questions: Readonly<Record<string, (extent: Extent) => Promise<string>>> =
   turns,
   waits,
   hostile,
-  failures: () => failures(Number(values.minutes)),
+  failures: () => failures(minutes),
   'scale-out': scaleOut,
   probes,
   ask: askQuestion,

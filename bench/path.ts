@@ -26,7 +26,7 @@ const closeRounds = 60;
 const closeMs = 100;
 
 /** `only`: measures this number of Services alone, without the comparison of the short cut. */
-export async function path(extent: Extent, only?: string): Promise<string> {
+export async function path(extent: Extent, only?: number): Promise<string> {
   // A guest of test:vm has no compiler, and what was built outside.
   if (existsSync('/usr/bin/g++')) buildProduct();
   const all = await contenders();
@@ -34,7 +34,7 @@ export async function path(extent: Extent, only?: string): Promise<string> {
     `The way to an endpoint, on ${kernelName()}; best of ${rounds} rounds of ${measureMs} ms`,
   ];
   const usual = extent === 'whole' ? wholeSizes : sizes;
-  for (const services of only === undefined ? usual : [Number(only)]) {
+  for (const services of only === undefined ? usual : [only]) {
     parts.push(await measureSize(all, services));
   }
   if (

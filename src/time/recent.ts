@@ -29,16 +29,21 @@ export class RecentResults<T> {
     this.#forget();
     const known = this.#results.get(question);
     if (known !== undefined) return known.result;
-    const result = ask();
-    this.#results.set(question, { askedAtMs: this.#clock.now(), result });
+    const asked: Recent<T> = { askedAtMs: this.#clock.now(), result: ask() };
+    this.#results.set(question, asked);
     try {
-      const answer = await result;
-      if (!this.#isKept(answer)) this.#results.delete(question);
+      const answer = await asked.result;
+      if (!this.#isKept(answer)) this.#drop(question, asked);
       return answer;
     } catch (error) {
-      this.#results.delete(question);
+      this.#drop(question, asked);
       throw error;
     }
+  }
+
+  /** A newer result of the same question stays. */
+  #drop(question: string, asked: Recent<T>): void {
+    if (this.#results.get(question) === asked) this.#results.delete(question);
   }
 
   #forget(): void {
