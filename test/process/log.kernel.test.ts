@@ -3,9 +3,9 @@
  * is missing when it is read again.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, onTestFinished, test } from 'vitest';
 import {
   type Circumstances,
@@ -41,13 +41,14 @@ class Pipe {
 
   private constructor() {
     // Both ends, so that neither opening waits.
-    this.#holder = spawn('sh', ['-c', `mkfifo ${this.path} && exec sleep 600 <>${this.path}`]);
+    const words = `mkfifo ${this.path} && exec <>${this.path} && echo open && exec sleep 600`;
+    this.#holder = spawn('sh', ['-c', words], { stdio: ['ignore', 'pipe', 'inherit'] });
     onTestFinished(() => void this.#holder.kill('SIGKILL'));
   }
 
   static async make(): Promise<Pipe> {
     const pipe = new Pipe();
-    await sleep(300);
+    await once(pipe.#holder.stdout!, 'data');
     return pipe;
   }
 

@@ -149,20 +149,26 @@ export class Place {
     renameSync(`${path}.new`, path);
   }
 
-  /** Asks a server of the program, at the loopback address. */
-  async ask(path: string, port = 10256): Promise<{ status: number; body: string }> {
+  /** Asks a server of the program, at the loopback address. Rejects without an answer by then. */
+  async ask(
+    path: string,
+    port = 10256,
+    patienceS = paced(30),
+  ): Promise<{ status: number; body: string }> {
     const asks = `const answer = await fetch('http://127.0.0.1:${port}${path}');
       console.log(JSON.stringify({ status: answer.status, body: await answer.text() }));`;
     const asker = [process.execPath, '--input-type=module', '--eval', asks];
-    return JSON.parse(await this.namespace.run('timeout', [`${paced(30)}`, ...asker]));
+    return JSON.parse(await this.namespace.run('timeout', [`${patienceS}`, ...asker]));
   }
 
   /** Waits until mode nftables sends connections to Service `web` to these, and to no other. */
   async serves(...pods: readonly ActorName[]): Promise<void> {
     const wanted = pods.map((pod) => addressOf(pod).IPv4!).sort();
-    const endpoint = /10\.96\.0\.10 \. tcp \. 80 \. 0x\d+ : (\S+) \. 8080/g;
     await until(async () => {
-      const found = [...(await this.ruleset()).matchAll(endpoint)].map((match) => match[1]!);
+      const all = endpointsOf(await this.ruleset());
+      const found = all.flatMap(({ frontend, address }) =>
+        frontend === '10.96.0.10 . tcp . 80' ? address : [],
+      );
       return isDeepStrictEqual(found.sort(), wanted);
     }, `web is served by ${wanted}`);
   }
@@ -182,6 +188,27 @@ export class Place {
     const text = await this.namespace.run('nft', ['list', 'ruleset']);
     return withoutOwner(text);
   }
+}
+
+interface ProgrammedEndpoint {
+  /** `10.96.0.10 . tcp . 80` */
+  readonly frontend: string;
+  readonly address: string;
+}
+
+/**
+ * Endpoints at port 8080 that the rules of mode nftables send connections to a frontend to. A map
+ * keeps what is beyond the end of a pool for a second, when packets can't reach it any more.
+ */
+export function endpointsOf(ruleset: string): ProgrammedEndpoint[] {
+  const treatments = /(\S+ \. tcp \. \d+)(?: comment "[^"]*")? : goto [a-z-]+-(\d+)-/g;
+  const sizes = new Map(
+    [...ruleset.matchAll(treatments)].map(([, frontend, size]) => [frontend!, Number(size)]),
+  );
+  const elements = /(\S+ \. tcp \. \d+) \. (0x[\da-f]+) : ([\d.]+) \. 8080/g;
+  return [...ruleset.matchAll(elements)].flatMap(([, frontend, index, address]) =>
+    Number(index) < (sizes.get(frontend!) ?? 0) ? { frontend: frontend!, address: address! } : [],
+  );
 }
 
 export function temporaryDirectory(): string {

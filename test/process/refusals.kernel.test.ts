@@ -6,7 +6,7 @@ import { describe, expect, test } from 'vitest';
 import { type ActorName, addressOf, clusterIp } from '../lab/addresses.ts';
 import { service, slices } from '../lab/objects.ts';
 import { buildRoughKernel } from './native/build.ts';
-import { inForce, Place, type Program, temporaryDirectory, until } from './program.ts';
+import { endpointsOf, inForce, Place, type Program, temporaryDirectory, until } from './program.ts';
 
 const modes = ['nftables', 'iptables'] as const;
 type Mode = (typeof modes)[number];
@@ -34,11 +34,13 @@ async function start(mode: Mode): Promise<Rough> {
 
 /** Where IPv4 connections to all Services of a place go, as other programs read it. */
 async function endpoints(place: Place, mode: Mode): Promise<string[]> {
-  const [text, endpoint] =
-    mode === 'nftables'
-      ? [await place.ruleset(), /0x\d+ : ([\d.]+) \. 8080/g]
-      : [await place.namespace.run('iptables-nft-save', []), /--to-destination (\S+):8080/g];
-  return [...text.matchAll(endpoint)].map((match) => match[1]!).sort();
+  if (mode === 'nftables') {
+    return endpointsOf(await place.ruleset())
+      .map(({ address }) => address)
+      .sort();
+  }
+  const text = await place.namespace.run('iptables-nft-save', []);
+  return [...text.matchAll(/--to-destination (\S+):8080/g)].map((match) => match[1]!).sort();
 }
 
 async function serves(place: Place, mode: Mode, ...pods: readonly ActorName[]): Promise<void> {

@@ -8,7 +8,14 @@ import { basename, dirname, join, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, onTestFinished, test } from 'vitest';
 import { buildRuntimeDefault, buildSetClock } from './native/build.ts';
-import { type Circumstances, inForce, Place, temporaryDirectory, until } from './program.ts';
+import {
+  type Circumstances,
+  inForce,
+  listens,
+  Place,
+  temporaryDirectory,
+  until,
+} from './program.ts';
 
 const within = (...words: readonly string[]): Circumstances => ({ within: words });
 
@@ -168,11 +175,12 @@ test('a process that was stopped continues with the current state of the cluster
   const place = await Place.make();
   const program = place.start();
   await place.serves('pod-a', 'pod-b');
+  await listens(place.namespace, 10256);
   program.kill('SIGSTOP');
   place.apply(['pod-b']);
-  await sleep(3000);
+  // The kernel accepts the connection, and it takes all this time.
+  await expect(place.ask('/healthz', 10256, 3)).rejects.toThrow();
   expect(await place.ruleset()).toContain('10.244.1.2 . 8080');
-  await expect(place.ask('/healthz')).rejects.toThrow();
   program.kill('SIGCONT');
   await place.serves('pod-b');
   await until(async () => (await place.ask('/livez')).status === 200, 'it is well');
