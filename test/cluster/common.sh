@@ -44,8 +44,8 @@ start_kube_proxy() {
   rolled_out kube-system ds/kube-proxy
 }
 
-# Servers, a client on each node, and one outside of the cluster. The last one begins after
-# `before_load`, which a test may replace.
+# Servers, two clients on each node, in a pod's network and in the node's, and one outside of the
+# cluster. The last one begins after `before_load`, which a test may replace.
 before_load() { :; }
 start_traffic() {
   k create namespace rollout --dry-run=client -o yaml | k apply -f - >/dev/null
@@ -58,6 +58,7 @@ start_traffic() {
   fill test/cluster/traffic.yaml | k apply -f - >/dev/null
   rolled_out rollout deploy/web
   rolled_out rollout ds/client
+  rolled_out rollout ds/client-on-node
   addresses=$(k get nodes -o jsonpath='{range .items[*]}{.status.addresses[0].address}{" "}{end}')
   urls=
   for address in $addresses; do urls="$urls http://$address:30080/ $balanced"; done
@@ -65,6 +66,7 @@ start_traffic() {
   # The first client pods were made before the address and all endpoints were known.
   k -n rollout delete pods -l app=client >/dev/null
   rolled_out rollout ds/client
+  rolled_out rollout ds/client-on-node
   before_load
   # shellcheck disable=SC2086 # words
   $CLIENT node test/cluster/load.mjs ask 80 $urls >"$work/outside" 2>"$work/outside.err" &
