@@ -71,6 +71,7 @@ const probeTurns = 4;
 const growthDefaultMs = 10_000;
 /** The work of a look rests after this time, so that others have the event loop. */
 const sliceMs = 2;
+const noIds: ReadonlySet<string> = new Set();
 
 export class FailureDetection implements EndpointHealth, DetectionView {
   readonly #options: FailureDetectionOptions;
@@ -78,6 +79,8 @@ export class FailureDetection implements EndpointHealth, DetectionView {
   readonly #ports: FollowedPorts;
   /** Ids of the ports of each Service. */
   readonly #ofService = new Map<string, ReadonlySet<string>>();
+  /** Services that were resolved since the last look. */
+  readonly #resolved = new Set<string>();
   /** Where much depends on the answer, and for Services that ask for regular probes. */
   readonly #probers: Readonly<Record<'urgent' | 'regular', Prober>>;
   #config: DetectionConfig = { failureDetection: 'off', failureDetectionMaxEjected: 50 };
@@ -189,19 +192,12 @@ export class FailureDetection implements EndpointHealth, DetectionView {
     this.#wake();
   }
 
-  /** A Service was resolved, or is gone. */
+  /** A Service was resolved, or is gone: the next look follows what it has now. */
   resolved(key: string): void {
     const service = this.#options.state.service(key);
-    const kind = service === undefined ? 'off' : this.kindOf(service);
-    const before = this.#ofService.get(key);
-    if (kind === 'off' && before === undefined) return;
-    const isFollowed = service !== undefined && kind !== 'off';
-    const ids = isFollowed ? this.#follow(service, kind) : new Set<string>();
-    for (const id of before ?? []) {
-      if (!ids.has(id)) this.#forget(id);
-    }
-    if (ids.size === 0) this.#ofService.delete(key);
-    else this.#ofService.set(key, ids);
+    const isAsked = service !== undefined && this.kindOf(service) !== 'off';
+    if (!isAsked && !this.#ofService.has(key)) return;
+    this.#resolved.add(key);
     this.#wake();
   }
 
@@ -213,8 +209,35 @@ export class FailureDetection implements EndpointHealth, DetectionView {
     await this.#turn;
   }
 
-  #follow(service: Service, kind: Kind): ReadonlySet<string> {
+  /** Those that are resolved in the meantime wait for the next look. */
+  async #followResolved(): Promise<void> {
+    const keys = [...this.#resolved];
+    this.#resolved.clear();
+    for (const key of keys) await this.#followPorts(key);
+  }
+
+  /** In steps: a Service may have 20,000 ports. */
+  async #followPorts(key: string): Promise<void> {
+    const service = this.#options.state.service(key);
+    const before = this.#ofService.get(key) ?? noIds;
     const ids = new Set<string>();
+    // From here on: when the Service goes between two steps, the next look forgets its ports.
+    this.#ofService.set(key, ids);
+    for (const one of service === undefined ? [] : this.#follow(service)) {
+      ids.add(one.id);
+      await this.#pacer.pause();
+    }
+    for (const id of before) {
+      if (!ids.has(id)) this.#forget(id);
+      await this.#pacer.pause();
+    }
+    if (ids.size === 0) this.#ofService.delete(key);
+  }
+
+  /** Yields each port that is followed. */
+  *#follow(service: Service): Generator<FollowedPort> {
+    const kind = this.kindOf(service);
+    if (kind === 'off') return;
     for (const { desired } of this.#options.families()) {
       for (const { name: port, protocol } of service.ports) {
         const { name, namespace } = service;
@@ -225,11 +248,10 @@ export class FailureDetection implements EndpointHealth, DetectionView {
           probes: service.detection?.probes === true && protocol === 'TCP',
           growthMs: service.balancing?.slowStartMs ?? growthDefaultMs,
         });
-        ids.add(followed.id);
         if (kind !== 'eject') this.#release(followed);
+        yield followed;
       }
     }
-    return ids;
   }
 
   #forget(id: string): void {
@@ -245,7 +267,7 @@ export class FailureDetection implements EndpointHealth, DetectionView {
 
   #wake(): void {
     if (this.#turn !== undefined || this.#cancel !== undefined) return;
-    if (this.#ports.size > 0 || this.#mayBeThere) this.#soon(0);
+    if (this.#ports.size > 0 || this.#resolved.size > 0 || this.#mayBeThere) this.#soon(0);
   }
 
   #soon(delayMs: number): void {
@@ -265,6 +287,7 @@ export class FailureDetection implements EndpointHealth, DetectionView {
     const { clock } = this.#options;
     const beganMs = clock.now();
     try {
+      await this.#followResolved();
       if (this.#ports.size === 0) await this.#end();
       else await this.#count();
     } catch (error) {
@@ -362,8 +385,8 @@ export class FailureDetection implements EndpointHealth, DetectionView {
       else queues.push(own);
     };
     for (const port of this.#ports.all) {
-      const { asked, pool, protocol } = port;
-      if (protocol !== 'TCP') continue;
+      const { asked, members, pool, protocol } = port;
+      if (protocol !== 'TCP' || members.size === 0) continue;
       if (asked.kind === 'eject') add(urgent, port, pool.suspects(nowMs));
       if (asked.probes) add(regular, port, regularly(port, this.#turns));
     }

@@ -6,7 +6,7 @@ import { describe, expect, it } from 'vitest';
 import { limits } from '../../../src/failure-detection/ports.ts';
 import { probeLimits } from '../../../src/failure-detection/prober.ts';
 import type { Detection } from '../../../src/state/detection.ts';
-import { ips } from '../state/build.ts';
+import { ips, portsOf } from '../state/build.ts';
 import { eject, off, World } from './world.ts';
 
 const probing: Detection = { mode: 'eject', probes: true };
@@ -160,4 +160,57 @@ it('all endpoints of a port with more than can be probed in a second have their 
   one.say('web', ips(900), { mode: 'observe', probes: true });
   await one.clock.pass(15_000);
   expect(new Set(one.probed).size).toBe(900);
+});
+
+describe('a tenant whose Service has very many ports', () => {
+  const portCount = 1000;
+  const msOfEach = 0.1;
+
+  /** The most ports that come or go in one turn, until there are as many endpoints. */
+  async function mostInOneTurn({ clock, detection }: World, endpointsAtEnd: number) {
+    let nowMs = clock.now();
+    clock.now = () => (nowMs += msOfEach);
+    let [most, before] = [0, detection.totals.endpoints];
+    const passing = (async () => {
+      while (before !== endpointsAtEnd) await clock.pass(1000);
+    })();
+    while (before !== endpointsAtEnd) {
+      await new Promise((resolve) => setImmediate(resolve));
+      const { endpoints } = detection.totals;
+      most = Math.max(most, Math.abs(endpoints - before));
+      before = endpoints;
+    }
+    await passing;
+    return most;
+  }
+
+  it('has them followed in steps, and forgotten in steps', async () => {
+    const one = world();
+    const { detection } = one;
+    await one.clock.pass(0);
+    const key = one.say('web', pods.slice(0, 1), eject, 'hostile', portsOf(portCount));
+    expect(detection.totals.endpoints).toBe(0);
+    expect(await mostInOneTurn(one, portCount)).toBeLessThan(portCount / 10);
+    one.forget(key);
+    expect(await mostInOneTurn(one, 0)).toBeLessThan(portCount / 10);
+  });
+
+  it('has none of them followed once it asks for nothing, also when it does so between two steps', async () => {
+    const one = world();
+    const { clock, detection } = one;
+    await clock.pass(0);
+    let nowMs = clock.now();
+    clock.now = () => (nowMs += msOfEach);
+    const say = (asked: Detection | undefined): void =>
+      void one.say('web', pods.slice(0, 1), asked, 'hostile', portsOf(portCount));
+    say(eject);
+    const passing = clock.pass(0);
+    while (detection.totals.endpoints === 0) await new Promise((done) => setImmediate(done));
+    expect(detection.totals.endpoints).toBeLessThan(portCount);
+    say(undefined);
+    await passing;
+    for (let i = 0; i < 20; i += 1) await clock.pass(1000);
+    expect(detection.totals).toMatchObject({ services: 0, endpoints: 0 });
+    expect(detection.isAny).toBe(false);
+  });
 });

@@ -8,7 +8,7 @@ import type { Detection, EndpointEvent } from '../../../src/state/detection.ts';
 import { resolve } from '../../../src/state/resolve.ts';
 import type { Forwarding, Service } from '../../../src/state/types.ts';
 import { FakeKernel } from '../../fake/kernel.ts';
-import { address, context, http, ready, service, slice } from '../state/build.ts';
+import { address, context, http, ready, service, slice, slicePort } from '../state/build.ts';
 import { ToyClock } from '../sync/double.ts';
 
 export const eject: Detection = { mode: 'eject', probes: false };
@@ -108,9 +108,16 @@ export class World {
     }
   }
 
-  say(name: string, endpoints: readonly string[], detection?: Detection, namespace = 'ns'): string {
-    const one = service({ name, namespace, detection, ports: [http] });
-    const slices = [slice(Object.fromEntries(endpoints.map((ip) => [ip, ready])))];
+  say(
+    name: string,
+    endpoints: readonly string[],
+    detection?: Detection,
+    namespace = 'ns',
+    ports = [http],
+  ): string {
+    const one = service({ name, namespace, detection, ports });
+    const all = Object.fromEntries(endpoints.map((ip) => [ip, ready]));
+    const slices = [slice(all, { ports: ports.map((port) => slicePort(port.name, 8080)) })];
     for (const forwarding of resolve(one, slices, context)) {
       this.desired.set(forwarding.key, forwarding);
     }
