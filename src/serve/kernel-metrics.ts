@@ -42,7 +42,7 @@ export function kernelMetrics(registry: Registry, options: KernelMetricsOptions)
     connectTime,
     families,
     mode: () => (config().serviceMetrics ? mode() : undefined),
-    isKnown: (service) => state.service(service) !== undefined,
+    portsOf: (service) => state.service(service)?.ports,
   });
   serviceMetrics(registry, counters);
   return counters;

@@ -15,7 +15,13 @@ import {
   type ProgrammedFamily,
   type Whom,
 } from '../state/frontends-by-service.ts';
-import { type Forwarding, forwardingId, forwardingKey, objectKey } from '../state/types.ts';
+import {
+  type Forwarding,
+  forwardingId,
+  forwardingKey,
+  objectKey,
+  type Service,
+} from '../state/types.ts';
 import type { Clock } from '../time/clock.ts';
 import { Pacer } from '../time/pacer.ts';
 import { type FailingEndpoint, FailingEndpoints, type Outcomes } from './failing-endpoints.ts';
@@ -60,6 +66,8 @@ export interface Traffic {
   readonly rates?: TrafficRates;
 }
 
+type ServicePortName = Pick<Service['ports'][number], 'name' | 'protocol'>;
+
 interface ServiceCountersOptions {
   readonly kernel: Kernel;
   readonly clock: Clock;
@@ -68,8 +76,8 @@ interface ServiceCountersOptions {
   /** The maps of connect-time translation, which bypasses the rules. */
   readonly connectTime: () => Pick<Placement, 'directory'> | undefined;
   readonly families: () => readonly ProgrammedFamily[];
-  /** Whether a Service `namespace/name` exists. */
-  readonly isKnown: (service: string) => boolean;
+  /** The ports of a Service `namespace/name`; undefined: there is none. */
+  readonly portsOf: (service: string) => readonly ServicePortName[] | undefined;
 }
 
 interface Entry extends ServiceTraffic {
@@ -92,14 +100,18 @@ type News = Map<Entry, Map<string, Outcomes>>;
 const rateSecondsMax = 60;
 
 const readAgainMs = 2000;
+/** A value that was in none of this many whole readings is forgotten. */
+export const readingsKept = 100;
 const sliceMs = 2;
 
 export class ServiceCounters {
   readonly #options: ServiceCountersOptions;
   readonly #connectTimeCounts = new ConnectTimeCounts();
   readonly #entries = new Map<string, Entry>();
-  /** The kernel's last values, by family and id. */
-  readonly #last = new Map<Family, Map<string, number>>();
+  readonly #last: Readonly<Record<Family, LastCounts>> = {
+    IPv4: new LastCounts(),
+    IPv6: new LastCounts(),
+  };
   readonly #failing = new FailingEndpoints();
   /** Since the first reading. */
   #total = { connections: 0, refusals: 0, readAtMs: Number.NEGATIVE_INFINITY };
@@ -129,7 +141,7 @@ export class ServiceCounters {
     const running = mode();
     if (running?.trafficCounts === undefined) {
       this.#entries.clear();
-      this.#last.clear();
+      for (const last of Object.values(this.#last)) last.clear();
       this.#failing.clear();
       return undefined;
     }
@@ -138,10 +150,7 @@ export class ServiceCounters {
     this.#total.readAtMs = readAtMs;
     this.#opened = new Map();
     for (const { family, inForce } of families()) await this.#readFamily(running, family, inForce);
-    for (const [id, { namespace, service }] of this.#entries) {
-      const isGone = service !== '' && !this.#options.isKnown(objectKey(namespace, service));
-      if (isGone) this.#entries.delete(id);
-    }
+    this.#forgetGone();
     this.#failing.prune(readAtMs, inUse(families()));
     const failing = this.#failing.known(readAtMs);
     const seconds = (readAtMs - before.readAtMs) / 1000;
@@ -156,6 +165,23 @@ export class ServiceCounters {
     return { ...answer, rates };
   }
 
+  /** Also ports that their Service has no more: their names are a tenant's choice. */
+  #forgetGone(): void {
+    const present = new Map<string, ReadonlySet<string>>();
+    for (const [id, { namespace, port, protocol, service: name }] of this.#entries) {
+      if (name === '') continue;
+      const key = objectKey(namespace, name);
+      let ports = present.get(key);
+      if (ports === undefined) {
+        const own = this.#options.portsOf(key)?.map((one) => `${one.name}/${one.protocol}`);
+        // Refusals at its addresses are of no port.
+        ports = new Set(own === undefined ? [] : ['/', ...own]);
+        present.set(key, ports);
+      }
+      if (!ports.has(`${port}/${protocol}`)) this.#entries.delete(id);
+    }
+  }
+
   /** A family that can't be read keeps its last values, so that the other one is still reported. */
   async #readFamily(
     mode: ModeFacts,
@@ -165,8 +191,7 @@ export class ServiceCounters {
     const { clock, connectTime, kernel } = this.#options;
     const { pause } = new Pacer(clock, sliceMs);
     const owners = await FrontendsByService.of(family, inForce.values(), pause);
-    const last = this.#last.get(family) ?? new Map<string, number>();
-    this.#last.set(family, last);
+    const last = this.#last[family];
     for (const entry of this.#entries.values()) {
       if (entry.family !== family) continue;
       entry.frontends = new Map();
@@ -174,23 +199,28 @@ export class ServiceCounters {
     }
     const news: News = new Map();
     const counted = (count: Count): void => {
-      const before = last.get(count.id) ?? 0;
-      last.set(count.id, count.count);
-      // Less than before: the element was replaced.
-      const more = count.count < before ? count.count : count.count - before;
+      const more = last.more(count);
       const whom = owners.of(count.destination);
       if (isOf(whom, count)) this.#add(this.#entryOf(whom), count, more, news);
     };
     const readAtMs = clock.now();
     // What was read in part may lack the answers to connections that were read.
-    await mode.trafficCounts?.(kernel, family, pause, counted).then(
-      () => this.#follow(news, readAtMs),
-      () => undefined,
+    const areRulesRead = await mode.trafficCounts?.(kernel, family, pause, counted).then(
+      () => {
+        this.#follow(news, readAtMs);
+        return true;
+      },
+      () => false,
     );
     const { directory } = connectTime() ?? {};
-    if (directory === undefined) return;
-    const reader = { kernel, directory, family, pause };
-    await this.#connectTimeCounts.read(reader, counted).catch(() => undefined);
+    const reader = directory === undefined ? undefined : { kernel, directory, family, pause };
+    const areMapsRead =
+      reader === undefined ||
+      (await this.#connectTimeCounts.read(reader, counted).then(
+        () => true,
+        () => false,
+      ));
+    if (areRulesRead === true && areMapsRead) last.readingEnded();
   }
 
   #follow(news: News, nowMs: number): void {
@@ -246,6 +276,37 @@ export class ServiceCounters {
         this.#total.refusals += more;
         return;
     }
+  }
+}
+
+/**
+ * The kernel's last values, by id. An element may be missing from a reading: its value is forgotten
+ * only when it was missing from many, so that elements that come and go are not kept for ever.
+ */
+class LastCounts {
+  #recent = new Map<string, number>();
+  #older: ReadonlyMap<string, number> = new Map();
+  #readings = 0;
+
+  clear(): void {
+    this.#recent = new Map();
+    this.#older = new Map();
+  }
+
+  /** Everything that there is was read. */
+  readingEnded(): void {
+    this.#readings += 1;
+    if (this.#readings % readingsKept !== 0) return;
+    this.#older = this.#recent;
+    this.#recent = new Map();
+  }
+
+  /** What was counted since the last value. */
+  more({ count, id }: Count): number {
+    const before = this.#recent.get(id) ?? this.#older.get(id) ?? 0;
+    this.#recent.set(id, count);
+    // Less than before: the element was replaced.
+    return count < before ? count : count - before;
   }
 }
 

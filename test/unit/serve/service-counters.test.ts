@@ -4,9 +4,10 @@ import type { Kernel } from '../../../src/kernel/kernel.ts';
 import type { ModeFacts } from '../../../src/modes/mode.ts';
 import { nftablesMode } from '../../../src/modes/nftables/mode.ts';
 import type { Count } from '../../../src/modes/traffic-counts.ts';
+import type { Protocol } from '../../../src/net/protocol.ts';
 import { serviceMetrics } from '../../../src/serve/collectors.ts';
 import { servicePortsMax } from '../../../src/serve/metric-table.ts';
-import { ServiceCounters } from '../../../src/serve/service-counters.ts';
+import { readingsKept, ServiceCounters } from '../../../src/serve/service-counters.ts';
 import { all, clusterIP, forwarding, pool } from '../modes/nftables/forwardings.ts';
 import { address } from '../state/build.ts';
 import { ToyClock } from '../sync/double.ts';
@@ -19,6 +20,8 @@ class Node {
   counts: Count[] = [];
   inForce = all(web, shop);
   readonly gone = new Set<string>();
+  /** Of each Service. */
+  ports: { readonly name: string; readonly protocol: Protocol }[] = [{ name: '', protocol: 'TCP' }];
   readonly clock = new ToyClock();
   mode: ModeFacts | undefined = {
     ...nftablesMode,
@@ -30,7 +33,7 @@ class Node {
     mode: () => this.mode,
     connectTime: () => undefined,
     families: () => [{ family: 'IPv4', inForce: this.inForce }],
-    isKnown: (service) => !this.gone.has(service),
+    portsOf: (service) => (this.gone.has(service) ? undefined : this.ports),
   });
 
   /** What each Service has had, once what was read is no longer kept. */
@@ -67,6 +70,41 @@ describe('connections by Service', () => {
     expect(await node.connections()).toEqual({ web: 1002 });
     node.counts = [toFrontend('10.96.0.1', 3)];
     expect(await node.connections()).toEqual({ web: 1005 });
+  });
+
+  it('of a port that its Service has no more are forgotten, not those of its address', async () => {
+    const node = new Node();
+    const named = (port: string) => {
+      const servicePort = { ...web.servicePort, port };
+      return forwarding('web', pool(1), { frontends: [clusterIP('10.96.0.1')], servicePort });
+    };
+    const refused: Count = {
+      id: 'refused-ports 10.96.0.1',
+      count: 3,
+      destination: { address: address('10.96.0.1'), port: undefined, protocol: undefined },
+      of: { kind: 'refusals', reason: 'no_such_port' },
+    };
+    const seen = async (port: string, count: number): Promise<string[]> => {
+      node.ports = [{ name: port, protocol: 'TCP' }];
+      node.inForce = all(named(port));
+      node.counts = [toFrontend('10.96.0.1', count), refused];
+      await node.connections();
+      return (await node.counters.read())!.services.map((one) => `${one.port}/${one.protocol}`);
+    };
+    expect(await seen('a', 1)).toEqual(['a/TCP', '/']);
+    expect(await seen('b', 2)).toEqual(['/', 'b/TCP']);
+    expect(await seen('c', 3)).toEqual(['/', 'c/TCP']);
+  });
+
+  it('are forgotten when their element has been missing for long, so that another one is new', async () => {
+    const node = new Node();
+    node.counts = [toFrontend('10.96.0.1', 1000), toFrontend('10.96.0.2', 5)];
+    await node.connections();
+    const [, stays] = node.counts;
+    node.counts = [stays!];
+    for (let i = 0; i < 2 * readingsKept; i += 1) await node.connections();
+    node.counts = [toFrontend('10.96.0.1', 1002), stays!];
+    expect(await node.connections()).toEqual({ web: 2002, shop: 5 });
   });
 
   it('of a frontend that passes to another Service stay with its earlier owner', async () => {
