@@ -4,6 +4,7 @@
  * failed until its endpoint has answered any.
  */
 import type { Whom } from '../state/frontends-by-service.ts';
+import type { Pause } from '../time/pacer.ts';
 
 /** What became of connections between two readings. */
 export interface Outcomes {
@@ -69,9 +70,14 @@ export class FailingEndpoints {
   }
 
   /** Forgets those that `isInUse` does not name, and those without a connection for long. */
-  prune(nowMs: number, isInUse: (one: FailingEndpoint) => boolean): void {
+  async prune(
+    nowMs: number,
+    isInUse: (one: FailingEndpoint) => boolean,
+    pause: Pause,
+  ): Promise<void> {
     for (const [id, one] of this.#failing) {
       if (nowMs - one.lastMs >= forgetMs || !isInUse(one)) this.#failing.delete(id);
+      await pause();
     }
   }
 

@@ -8,7 +8,9 @@ import type { Placement } from '../connect-time/maps/placement.ts';
 import type { Kernel } from '../kernel/kernel.ts';
 import type { ModeFacts } from '../modes/mode.ts';
 import type { Count, Destination, RefusalReason } from '../modes/traffic-counts.ts';
-import { type Family, formatEndpoint } from '../net/address.ts';
+import { type Family, formatEndpoint, parseAddress } from '../net/address.ts';
+import { EndpointFinder } from '../net/endpoint-finder.ts';
+import { type EndpointKey, endpointKey } from '../net/endpoint-list.ts';
 import type { Protocol } from '../net/protocol.ts';
 import {
   FrontendsByService,
@@ -151,7 +153,7 @@ export class ServiceCounters {
     this.#opened = new Map();
     for (const { family, inForce } of families()) await this.#readFamily(running, family, inForce);
     this.#forgetGone();
-    this.#failing.prune(readAtMs, inUse(families()));
+    await this.#failing.prune(readAtMs, inUse(families()), new Pacer(clock, sliceMs).pause);
     const failing = this.#failing.known(readAtMs);
     const seconds = (readAtMs - before.readAtMs) / 1000;
     const answer = { readAtMs, services: [...this.#entries.values()], failing };
@@ -342,19 +344,30 @@ function newsOf(news: News, entry: Entry, endpoint: string): Outcomes {
 
 /** Whether connections of a Service port may be sent to an endpoint. */
 function inUse(families: readonly ProgrammedFamily[]): (one: FailingEndpoint) => boolean {
-  const texts = new Map<string, ReadonlySet<string>>();
+  const finders = new Map<string, readonly EndpointFinder[]>();
   return ({ endpoint, family, namespace, port, protocol, service: name }) => {
     const key = forwardingKey({ namespace, name, port, protocol: protocol as Protocol });
     const id = forwardingId(family, key);
-    let known = texts.get(id);
+    let known = finders.get(id);
     if (known === undefined) {
       const forwarding = families.find((one) => one.family === family)?.inForce.get(key);
-      const { cluster, local } = forwarding ?? {};
-      known = new Set([...(cluster?.texts() ?? []), ...(local?.texts() ?? [])]);
-      texts.set(id, known);
+      const lists = forwarding === undefined ? [] : [forwarding.cluster, forwarding.local];
+      known = [...new Set(lists)].map((list) => new EndpointFinder(list));
+      finders.set(id, known);
     }
-    return known.has(endpoint);
+    const wanted = keyOfText(family, endpoint);
+    return wanted !== undefined && known.some((finder) => finder.has(wanted));
   };
+}
+
+/** The key of `10.244.0.5:8080` or `[2001:db8::5]:8080`. */
+function keyOfText(family: Family, endpoint: string): EndpointKey | undefined {
+  const at = endpoint.lastIndexOf(':');
+  const address = parseAddress(endpoint.slice(0, at).replace(/[[\]]/g, ''));
+  if (address?.family !== family) return undefined;
+  const { bytes } = address;
+  const port = Number(endpoint.slice(at + 1));
+  return endpointKey(family, Uint8Array.of(...bytes, port >> 8, port & 0xff), 0);
 }
 
 function frontendText({ address, port = 0 }: Destination): string {

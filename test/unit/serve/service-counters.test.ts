@@ -4,6 +4,8 @@ import type { Kernel } from '../../../src/kernel/kernel.ts';
 import type { ModeFacts } from '../../../src/modes/mode.ts';
 import { nftablesMode } from '../../../src/modes/nftables/mode.ts';
 import type { Count } from '../../../src/modes/traffic-counts.ts';
+import type { Family } from '../../../src/net/address.ts';
+import { EndpointList } from '../../../src/net/endpoint-list.ts';
 import type { Protocol } from '../../../src/net/protocol.ts';
 import { serviceMetrics } from '../../../src/serve/collectors.ts';
 import { servicePortsMax } from '../../../src/serve/metric-table.ts';
@@ -18,6 +20,7 @@ const shop = forwarding('shop', pool(1), { frontends: [clusterIP('10.96.0.2')] }
 /** A kernel that has counted, and who asks. */
 class Node {
   counts: Count[] = [];
+  family: Family = 'IPv4';
   inForce = all(web, shop);
   readonly gone = new Set<string>();
   /** Of each Service. */
@@ -32,7 +35,7 @@ class Node {
     clock: this.clock,
     mode: () => this.mode,
     connectTime: () => undefined,
-    families: () => [{ family: 'IPv4', inForce: this.inForce }],
+    families: () => [{ family: this.family, inForce: this.inForce }],
     portsOf: (service) => (this.gone.has(service) ? undefined : this.ports),
   });
 
@@ -200,6 +203,44 @@ describe('endpoints that accept no connection', () => {
     await failing(node, 2000);
     expect(await failing(node, 20_000)).toEqual([`${own} 9 9`]);
     expect(await failing(node, 600_000)).toEqual([]);
+  });
+
+  it('are looked for in steps, in lists of whatever length', async () => {
+    const node = new Node();
+    const ports = Array.from({ length: 100 }, (_, i) => {
+      const servicePort = { ...web.servicePort, port: `p${i}` };
+      const at = { ...clusterIP('10.96.0.1'), port: i + 1 };
+      return forwarding('web', pool(1, 2), { frontends: [at], servicePort });
+    });
+    node.inForce = all(...ports);
+    node.ports = ports.map(({ servicePort }) => ({ name: servicePort.port, protocol: 'TCP' }));
+    node.counts = ports.flatMap((_, i) => {
+      const destination = { address: address('10.96.0.1'), port: i + 1, protocol: 'TCP' } as const;
+      return outcomes(9, 0, 0, own).map((one) => ({ ...one, id: `${one.id} ${i}`, destination }));
+    });
+    await failing(node, 2000);
+    let turns = 0;
+    let nowMs = node.clock.now() + 20_000;
+    node.clock.now = () => (nowMs += 0.1);
+    node.clock.turn = async () => {
+      turns += 1;
+    };
+    expect(await failing(node, 0)).toHaveLength(100);
+    expect(turns).toBeGreaterThan(2);
+  });
+
+  it('of IPv6 are those of the list, too', async () => {
+    const node = new Node();
+    const at = EndpointList.of('IPv6', [{ address: address('2001:db8::5').bytes, port: 80 }]);
+    const frontends = [clusterIP('fd00::1')];
+    const none = EndpointList.empty.IPv6;
+    const one = forwarding('web', at, { family: 'IPv6', frontends, local: none, hairpin: none });
+    node.inForce = all(one);
+    node.family = 'IPv6';
+    const destination = { address: address('fd00::1'), port: 80, protocol: 'TCP' } as const;
+    node.counts = outcomes(9, 0, 0, at.text(0)).map((count) => ({ ...count, destination }));
+    await failing(node, 2000);
+    expect(await failing(node, 20_000)).toEqual(['[2001:db8::5]:80 9 0']);
   });
 
   it('are not those whose connections are not followed', async () => {
