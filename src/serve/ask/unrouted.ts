@@ -40,6 +40,11 @@ const askedMax = 200;
 const askedAtOnce = 16;
 /** The most endpoints of a Service that are named. */
 const namedMax = 3;
+/**
+ * The most endpoints of a Service that are looked at, in one turn of the event loop. One counts for
+ * each of its ports, which mostly have the same.
+ */
+export const lookedAtMax = 20_000;
 
 export class UnroutedEndpoints {
   readonly #options: Options;
@@ -119,11 +124,13 @@ export class UnroutedEndpoints {
   problems(seen: readonly Pick<Seen, 'forwarding'>[]): Problem[] {
     if (this.#found.size === 0) return [];
     const named = new Map<string, Problem>();
+    let left = lookedAtMax;
     for (const { forwarding } of seen) {
       for (const list of new Set([forwarding.local, forwarding.cluster])) {
         const size = addressBytes[list.family];
         const stride = endpointBytes[list.family];
-        for (let i = 0; i < list.length; i += 1) {
+        for (let i = 0; i < list.length; i += 1, left -= 1) {
+          if (left === 0) return [...named.values()];
           const latin1 = list.latin1.slice(i * stride, i * stride + size);
           const route = this.#found.get(latin1);
           if (route === undefined) continue;

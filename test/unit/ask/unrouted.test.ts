@@ -1,7 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import type { Route } from '../../../src/host/reach.ts';
-import { UnroutedEndpoints } from '../../../src/serve/ask/unrouted.ts';
+import { EndpointList } from '../../../src/net/endpoint-list.ts';
+import { lookedAtMax, UnroutedEndpoints } from '../../../src/serve/ask/unrouted.ts';
 import { ClusterState } from '../../../src/state/store.ts';
+import { forwarding, pool } from '../modes/nftables/forwardings.ts';
 import { ips, ready, service, slice } from '../state/build.ts';
 import { routesText } from './broken-cluster-app.ts';
 
@@ -29,7 +31,7 @@ function nodeWith(endpoints: readonly string[], routes: Record<string, Route>) {
     await unrouted.refresh();
     return unrouted.found;
   };
-  return { foundAfter, asked };
+  return { foundAfter, asked, unrouted };
 }
 
 describe('endpoints without a route', () => {
@@ -64,5 +66,22 @@ describe('endpoints without a route', () => {
     const { foundAfter, asked } = nodeWith(all, routes);
     expect((await foundAfter(0)).size).toBe(200);
     expect(asked).toHaveLength(200);
+  });
+
+  it('are looked for among the first endpoints of the ports of a Service', async () => {
+    const { foundAfter, unrouted } = nodeWith(['10.0.0.2'], { '10.0.0.2': 'blackhole' });
+    await foundAfter(0);
+    const namedAfter = (count: number): number => {
+      const others = EndpointList.of(
+        'IPv4',
+        Array.from({ length: count }, (_, i) => {
+          return { address: Uint8Array.of(10, 1, i >> 8, i & 0xff), port: 8080 };
+        }),
+      );
+      const ports = [others, pool(2)].map((list) => ({ forwarding: forwarding('web', list) }));
+      return unrouted.problems(ports).length;
+    };
+    expect(namedAfter(lookedAtMax - 1)).toBe(1);
+    expect(namedAfter(lookedAtMax)).toBe(0);
   });
 });
