@@ -36,6 +36,8 @@ const restShare = 50;
 const sliceMs = 0.25;
 /** The most endpoints whose routes are asked of the kernel in a search. */
 const askedMax = 200;
+/** As many are asked for each namespace before any has more: no tenant hides those of others. */
+const askedAlways = 20;
 /** Endpoints that are asked in one turn of the event loop. */
 const askedAtOnce = 16;
 /** The most endpoints of a Service that are named. */
@@ -106,16 +108,31 @@ export class UnroutedEndpoints {
     const { state } = this.#options;
     const size = addressBytes[family];
     const found = new Set<string>();
+    const further = new Set<string>();
+    const ofNamespaces = new Map<string, number>();
     for (const key of state.serviceKeys()) {
+      const namespace = key.slice(0, key.indexOf('/'));
       for (const { addresses, family: own, length } of state.slices(key)) {
         if (pacer.due) await pacer.rest();
         if (own !== family) continue;
         for (let i = 0; i < length; i += 1) {
           if (!isSuspect(addresses, i * size)) continue;
-          found.add(addresses.slice(i * size, (i + 1) * size));
+          const latin1 = addresses.slice(i * size, (i + 1) * size);
+          if (found.has(latin1)) continue;
+          const before = ofNamespaces.get(namespace) ?? 0;
+          if (before >= askedAlways) {
+            if (further.size < askedMax) further.add(latin1);
+            continue;
+          }
+          ofNamespaces.set(namespace, before + 1);
+          found.add(latin1);
           if (found.size === askedMax) return found;
         }
       }
+    }
+    for (const latin1 of further) {
+      if (found.size === askedMax) break;
+      found.add(latin1);
     }
     return found;
   }

@@ -7,12 +7,24 @@ import { forwarding, pool } from '../modes/nftables/forwardings.ts';
 import { ips, ready, service, slice } from '../state/build.ts';
 import { routesText } from './broken-cluster-app.ts';
 
-/** A node whose routes may be replaced, and the endpoints whose routes were asked for. */
-function nodeWith(endpoints: readonly string[], routes: Record<string, Route>) {
+/**
+ * A node whose routes may be replaced, and the endpoints whose routes were asked for. `others`: an
+ * endpoint each of Services in other namespaces, which come later.
+ */
+function nodeWith(
+  endpoints: readonly string[],
+  routes: Record<string, Route>,
+  others: Readonly<Record<string, string>> = {},
+) {
   const state = new ClusterState();
   state.apply({ kind: 'service', service: service() });
   const all = Object.fromEntries(endpoints.map((one) => [one, ready]));
   state.apply({ kind: 'slice', slice: slice(all) });
+  for (const [namespace, address] of Object.entries(others)) {
+    state.apply({ kind: 'service', service: service({ namespace }) });
+    const of = { key: `${namespace}/web-1`, service: `${namespace}/web` };
+    state.apply({ kind: 'slice', slice: slice({ [address]: ready }, of) });
+  }
   let nowMs = 0;
   const asked: string[] = [];
   const unrouted = new UnroutedEndpoints({
@@ -66,6 +78,14 @@ describe('endpoints without a route', () => {
     const { foundAfter, asked } = nodeWith(all, routes);
     expect((await foundAfter(0)).size).toBe(200);
     expect(asked).toHaveLength(200);
+  });
+
+  it('are asked for in each namespace, however many another one has', async () => {
+    const [own = '', ...all] = ips(500);
+    const routes = Object.fromEntries([own, ...all].map((one) => [one, 'no_route'] as const));
+    const { foundAfter, asked } = nodeWith(all, routes, { victim: own });
+    expect((await foundAfter(0)).size).toBe(200);
+    expect(asked).toContain(own);
   });
 
   it('are looked for among the first endpoints of the ports of a Service', async () => {
