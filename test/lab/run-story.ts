@@ -11,8 +11,13 @@ import { type Expectation, type Step, type Story, targetAddress } from './story.
 
 /** How long to wait before an outcome counts as silence. */
 const SILENCE_MS = paced(300);
-/** The longest wait for an answer. It only costs time when a story fails. */
-const ANSWER_MS = paced(3000);
+/**
+ * The longest wait for an answer. It only costs time when a story fails. A machine with other work
+ * may leave packets in its queues for seconds: a client sends again after 1, 3 and 7 s.
+ */
+const ANSWER_MS = paced(10_000);
+/** The same of a flow that is open. One that is asked again and again may be silent at times. */
+const RESUMED_MS = paced(3000);
 
 /** Two equal servers: one of them stays unseen in 16 connections once in 32,768 runs … */
 const CONNECTIONS_MIN = 16;
@@ -243,7 +248,7 @@ class StoryRun {
   async #resume({ flow, expect, inTheEnd }: Extract<Step, { do: 'resume' }>): Promise<void> {
     const opened = this.#flows.get(flow);
     if (opened === undefined) throw new Error(`     no step has opened ${flow}`);
-    const timeoutMs = expect.kind === 'silence' ? SILENCE_MS : ANSWER_MS;
+    const timeoutMs = expect.kind === 'silence' ? SILENCE_MS : RESUMED_MS;
     await Promise.all(
       opened.families.map(async (family) => {
         const actor = this.#lab.actors[opened.actor];
