@@ -88,7 +88,11 @@ end_traffic() {
   rolled_out rollout deploy/web
   sleep 5
   # shellcheck disable=SC2086
-  $CLIENT timeout 20 node test/cluster/load.mjs ask 80 $urls >"$work/afterwards" 2>>"$work/outside.err" || :
+  $CLIENT node test/cluster/load.mjs ask 80 $urls >"$work/afterwards" 2>>"$work/outside.err" &
+  client=$!
+  background="$background $client"
+  eventually 120 'the client outside has 1000 answers' has_answered 1000 "$work/afterwards"
+  kill "$client"
   bad=0
   for file in "$work"/client-*.counts "$work/outside" "$work/afterwards"; do
     echo "$(basename "$file"): $(tail -n 1 "$file")"
@@ -100,4 +104,5 @@ end_traffic() {
   k delete namespace rollout >/dev/null
   [ "$bad" = 0 ]
 }
+has_answered() { [ "$(tail -n 1 "$2" | sed 's/.*"answered":\([0-9]*\).*/\1/')" -ge "$1" ]; }
 none_failed() { tail -n 1 "$1" | grep -q '"failures":{}'; }
