@@ -181,6 +181,19 @@ class Watched {
     }
   }
 
+  /**
+   * Resolves when 100 calls in a row were answered of those that begin from now on. Where one of
+   * four endpoints is silent and gets calls, that happens once in 10^12 times. A single call may be
+   * late because the machine is busy.
+   */
+  async served(): Promise<void> {
+    const fromMs = monotonicMs();
+    await this.until('100 calls in a row are answered', () => {
+      const last = this.caller.since(fromMs).slice(-100);
+      return last.length === 100 && last.every(({ by }) => by !== undefined);
+    });
+  }
+
   /** A number of calls that begin from now on, once they are over. */
   async next(count: number, caller = this.caller): Promise<readonly Call[]> {
     const fromMs = monotonicMs();
@@ -195,11 +208,7 @@ async function leavesAndReturns(watched: Watched): Promise<void> {
   await watched.silence(lost);
   await watched.until('ejected', () => watched.told(ejected).length === 1);
   expect(watched.told(ejected)).toEqual([`${lost}:8080`]);
-  // What was begun before is over by then.
-  await sleep(paced(1200));
-  const without = await watched.next(100);
-  expect(without.filter(({ by }) => by === undefined)).toEqual([]);
-  expect(without.filter(({ by }) => by === lost)).toEqual([]);
+  await watched.served();
   await watched.silence();
   await watched.until('returned', () => watched.told(returned).length === 1);
   expect(watched.told(returned)).toEqual([`${lost}:8080`]);
@@ -254,10 +263,8 @@ async function anotherKeepsIt(lab: Lab, mode: ModeName, how: Watching = {}): Pro
   await watched.until('another is answered', () => another.calls.some(({ by }) => by === lost));
   await watched.silence(lost);
   await watched.until('ejected', () => watched.told(ejected).length === 1);
-  // What was begun before is over by then.
-  await sleep(paced(1200));
-  const [own, theirs] = await Promise.all([watched.next(100), watched.next(100, another)]);
-  expect(own.filter(({ by }) => by === undefined)).toEqual([]);
+  await watched.served();
+  const theirs = await watched.next(100, another);
   // A fourth of them is sent there, and fails, or is sent to another one later.
   expect(theirs.some(({ by, tookMs }) => by === undefined || tookMs >= secondTryMs[mode])).toBe(
     true,
