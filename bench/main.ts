@@ -17,6 +17,7 @@ import { connect } from './connect.ts';
 import { connectTime } from './connect-time.ts';
 import { counters } from './counters.ts';
 import { failures } from './failures.ts';
+import { heap } from './heap.ts';
 import { hostile } from './hostile.ts';
 import { idle } from './idle.ts';
 import { iptables } from './iptables.ts';
@@ -75,6 +76,7 @@ const questions: Readonly<Record<string, (extent: Extent) => Promise<string>>> =
   'api-change': apiChange,
   'api-churn': apiChurn,
   memory,
+  heap,
   idle,
   'api-server': apiServer,
   'api-client': apiClient,
