@@ -2,7 +2,7 @@
  * How many bytes of live heap does a Service of one endpoint take? What is live after a collection
  * is counted, which depends neither on the machine's load nor on pages that are partly filled. The
  * lower bound is the cluster as it was decoded, before anything is planned or written.
- * Run it alone: what another benchmark of the process leaves would be collected meanwhile.
+ * Run it alone: what another benchmark of the process leaves would be collected while it measures.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { setFlagsFromString } from 'node:v8';
