@@ -27,6 +27,7 @@ export default defineConfig({
           // Files share modules, which saves a third of the time: no module may keep anything.
           isolate: false,
           testTimeout: longestOfUnitMs,
+          hookTimeout: longestOfUnitMs,
           env: compiledOnce,
         },
       },
@@ -46,6 +47,7 @@ export default defineConfig({
           maxWorkers: 6,
           isolate: false,
           testTimeout: longestOfUnitMs,
+          hookTimeout: longestOfUnitMs,
           env: { FAIRLEAD_CONTENT_TYPE: 'application/json' },
         },
       },

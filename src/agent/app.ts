@@ -38,6 +38,8 @@ export interface AppOptions extends ObserversOptions {
   readonly followInterfaces?: NonNullable<EngineOptions['followInterfaces']>;
   /** The paths that connect-time translation needs; undefined = not supported on this machine. */
   readonly connectTime?: ConnectTimePaths;
+  /** See `ExcludedPodsOptions`. */
+  readonly excludedCgroupsMax?: number;
   /** Says which devices lead to other machines, for the fast path. Default: `host`. */
   readonly deviceFiles?: FastPathOptions['host'];
   /** Watches the pods that a selector matches. Absent with manifests. */

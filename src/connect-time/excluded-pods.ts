@@ -38,6 +38,8 @@ export interface ExcludedPodsOptions {
   readonly source: Pick<PodSink, 'problem' | 'listed'>;
   /** Called after `cgroups` was replaced. */
   readonly changed: () => void;
+  /** The most cgroups that are excluded. Default: as many as the map holds. */
+  readonly excludedCgroupsMax?: number;
 }
 
 /** The interval of searches while a pod has no cgroup: the kubelet creates it soon. */
@@ -168,16 +170,16 @@ export class ExcludedPods {
   }
 
   #set(numbers: readonly bigint[]): void {
-    const isFull = numbers.length > excludedMax;
+    const { log, excludedCgroupsMax: max = excludedMax } = this.#options;
+    const isFull = numbers.length > max;
     if (isFull && !this.#isFull) {
-      const { log } = this.#options;
       log.warn(
-        { cgroups: numbers.length, max: excludedMax },
+        { cgroups: numbers.length, max },
         'Too many pods to exclude from connect-time translation',
       );
     }
     this.#isFull = isFull;
-    const next = numbers.slice(0, excludedMax);
+    const next = numbers.slice(0, max);
     if (isDeepStrictEqual(next, this.#cgroups)) return;
     this.#cgroups = next;
     this.#options.changed();
