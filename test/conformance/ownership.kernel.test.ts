@@ -120,7 +120,9 @@ describe.each([
     expect(await look(stage.first())).toEqual({ owner: 'us', flags: NFT_TABLE.OWNER });
     expect(await stage.other(chain)).toEqual(['EPERM']);
     await stage.restart();
-    await expect.poll(() => look(stage.first())).toEqual({ owner: 'none', flags: -1 });
+    await expect
+      .poll(() => look(stage.first()), { timeout: 20_000 })
+      .toEqual({ owner: 'none', flags: -1 });
   });
 
   it('creates everything but base chains in the batch in which a table gets an owner', async () => {

@@ -219,7 +219,9 @@ test('A server that closes without an answer is distinguished from a reset', asy
     server.listen(${to.port}, '${to.address}')`;
   const served = host.run([process.execPath, '-e', script]);
   const connected = () => client.connect({ protocol: 'TCP', to, timeoutMs: 1000 }, 1);
-  await expect.poll(connected).toEqual([{ count: 1, outcome: { kind: 'closed' } }]);
+  await expect
+    .poll(connected, { timeout: 20_000 })
+    .toEqual([{ count: 1, outcome: { kind: 'closed' } }]);
   await served;
 });
 

@@ -13,6 +13,9 @@ const flags = ['--manifests=/anywhere', '--connect-time=all'];
 const excluding = '--connect-time-excluded-pods=mesh=on';
 const directory = '/nowhere/bpf/fairlead';
 
+/** The longest that a slow machine may take to read directories. */
+const patience = { timeout: 20_000 };
+
 let cgroup: string;
 beforeEach(() => {
   cgroup = mkdtempSync(join(tmpdir(), 'fairlead-excluded-'));
@@ -91,7 +94,7 @@ async function untilExcluded(app: Running, ...numbers: bigint[]): Promise<void> 
     for (const map of ['excluded4', 'excluded6']) {
       expect(excluded(app, map)).toEqual([0n, ...numbers].sort(byNumber));
     }
-  });
+  }, patience);
 }
 
 async function metrics(app: Running, name: string): Promise<string[]> {
@@ -147,18 +150,15 @@ it('knows the excluded cgroups after a restart, and writes nothing', async () =>
   ]);
   again.pods.say('aa');
   // Metrics are made once a second.
-  await vi.waitFor(
-    async () => {
-      const found = await metrics(again.app, 'fairlead_connect_time_excluded_pods');
-      expect(found).toEqual(['fairlead_connect_time_excluded_pods{cgroup="found"} 1']);
-    },
-    { timeout: 10_000 },
-  );
+  await vi.waitFor(async () => {
+    const found = await metrics(again.app, 'fairlead_connect_time_excluded_pods');
+    expect(found).toEqual(['fairlead_connect_time_excluded_pods{cgroup="found"} 1']);
+  }, patience);
   await quiet();
   // The lease of each family.
   expect(app.kernel.writes).toBe(writes + 2);
   again.pods.say();
-  await vi.waitFor(() => expect(excluded(app)).toEqual([0n]));
+  await vi.waitFor(() => expect(excluded(app)).toEqual([0n]), patience);
 });
 
 it('reports that pods cannot be watched, and when they are known after all', async () => {
@@ -203,7 +203,7 @@ it('follows the configuration: another selector, none, and one again', async () 
     await quiet();
     expect(excluded(app)).toEqual([]);
     expect([...app.kernel.bpf.links.values()]).toMatchObject([{ excludes: 0 }, { excludes: 0 }]);
-  });
+  }, patience);
   await app.app.reconfigure(await configOf(...flags, excluding));
   await quiet();
   expect(excluded(app)).toEqual([]);
@@ -216,10 +216,9 @@ it('has a limited number of cgroups, and reports when there are more', async () 
   const ids = ['aa', 'bb', 'cc', 'dd'];
   const numbers = ids.map(folder);
   pods.say(...ids);
-  await vi.waitFor(() =>
-    expect(app.logged).toContain('Too many pods to exclude from connect-time translation'),
-  );
-  await vi.waitFor(() => expect(excluded(app)).toHaveLength(4));
+  const warning = 'Too many pods to exclude from connect-time translation';
+  await vi.waitFor(() => expect(app.logged).toContain(warning), patience);
+  await vi.waitFor(() => expect(excluded(app)).toHaveLength(4), patience);
   expect(excluded(app)).toContain(0n);
   expect(numbers).toEqual(expect.arrayContaining(excluded(app).slice(1)));
   await quiet();

@@ -69,11 +69,11 @@ it('the search for cgroups reports changes, and finds cgroups again that were re
   expect(await find(uid)).toEqual({});
   const name = `${of}/kubepods-burstable-pod${inSlices}.slice`;
   const first = folder(name);
-  await vi.waitFor(() => expect(changes).toBeGreaterThan(0));
+  await vi.waitFor(() => expect(changes).toBeGreaterThan(0), 20_000);
   expect(await find(uid)).toEqual({ [uid]: [first] });
   const before = changes;
   renameSync(join(root, name), join(root, 'gone'));
-  await vi.waitFor(() => expect(changes).toBeGreaterThan(before));
+  await vi.waitFor(() => expect(changes).toBeGreaterThan(before), 20_000);
   expect(await find(uid)).toEqual({});
   const second = folder(name);
   expect(second).not.toBe(first);

@@ -91,7 +91,9 @@ describe('a server', () => {
     const only = { contentType: protobuf, acceptContentTypes: protobuf };
     const { source, converged } = startSource(server, { contentTypes: only });
     await converged();
-    await expect.poll(() => source.serverVersion()?.gitVersion).toBe('v1.36.2');
+    await expect
+      .poll(() => source.serverVersion()?.gitVersion, { timeout: 20_000 })
+      .toBe('v1.36.2');
   });
 });
 

@@ -98,7 +98,7 @@ describe('connections to the API server', () => {
     finish();
     expect(await text(body)).toBe('first, last');
     await retired;
-    await vi.waitFor(async () => expect(await connections(server)).toBe(0));
+    await vi.waitFor(async () => expect(await connections(server)).toBe(0), 20_000);
   });
 
   it('are closed at the end', async () => {
