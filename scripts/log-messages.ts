@@ -605,6 +605,13 @@ const rows = {
       'Do what `err` says, or set `failureDetection: off`.',
     ],
     [
+      'Failed to try a connection to an endpoint, which says nothing about it',
+      'warn',
+      'err, endpoint',
+      'This node lacks descriptors, memory or ports, or is not allowed to connect. Probes that fail so do not count. Each errno is logged once.',
+      'Give the node what `err` says; `fairlead_endpoint_probes_total{result="not_tried"}` counts.',
+    ],
+    [
       'Endpoint does not answer; it gets no new connections',
       'warn',
       'service, port, family, endpoint, unanswered',

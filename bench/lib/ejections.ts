@@ -57,7 +57,8 @@ export async function ejections(): Promise<string> {
     noticed: () => {},
     connect: async ({ address }) => {
       await sleep(1);
-      return kernel.answers(Number(address.split('.').at(-1)));
+      const isAccepted = kernel.answers(Number(address.split('.').at(-1)));
+      return { result: isAccepted ? 'accepted' : 'failed', isSent: true };
     },
   });
   const context = { zone: '', nodeAddresses: [], externalIPsEnabled: true, limits: noLimits };

@@ -118,6 +118,10 @@ const failureDetection = object({
   ejected: field(count, 'Those without new connections, because they do not answer.'),
   silent: field(count, 'Others that do not answer.'),
   leftOut: field(count, 'Endpoints that are not followed, because there are too many.'),
+  notTried: maybe(
+    count,
+    'Probes that this node could not try, which says nothing about endpoints; the log says why.',
+  ),
 });
 
 const connectTime = object({

@@ -74,8 +74,8 @@ export class Evidence {
   }
 
   /**
-   * What the kernel had counted, read between two times, and how many probes have begun, whoever
-   * asked for them. Neither ever falls.
+   * What the kernel had counted, read between two times, and how many probes were among that or
+   * are on their way, whoever asked for them.
    */
   note(counts: Counts, probes: number, beganMs: number, endedMs: number): void {
     const hasAnswered = counts.answers > this.#counts.answers;

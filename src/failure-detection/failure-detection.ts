@@ -25,7 +25,7 @@ import { noCounts } from './evidence.ts';
 import { tableName, tableText } from './layout.ts';
 import type { Change } from './pool.ts';
 import { type FollowedPort, FollowedPorts, type PortMember } from './ports.ts';
-import { Prober, type ProberOptions } from './prober.ts';
+import { type Probed, Prober, type ProberOptions } from './prober.ts';
 import { CountingTable } from './table.ts';
 
 /** The part of a log that this needs. */
@@ -98,6 +98,8 @@ export class FailureDetection implements EndpointHealth, DetectionView {
   #turns = 0;
   readonly #pacer: Pacer;
   readonly #changes = { ejected: 0, returned: 0 };
+  /** Reasons for which probes were not tried, as they were logged. */
+  readonly #loggedReasons = new Set<string>();
 
   constructor(options: FailureDetectionOptions) {
     this.#options = options;
@@ -109,7 +111,8 @@ export class FailureDetection implements EndpointHealth, DetectionView {
     };
     const serviceCIDRs = (family: Family) => state.serviceCIDRs(family);
     this.#ports = new FollowedPorts({ interfaces, serviceCIDRs });
-    const probing = { now: () => clock.now(), ...(connect && { connect }) };
+    const notTried: ProberOptions['notTried'] = (endpoint, why) => this.#notTried(endpoint, why);
+    const probing = { now: () => clock.now(), notTried, ...(connect && { connect }) };
     this.#probers = { urgent: new Prober(probing), regular: new Prober(probing) };
   }
 
@@ -139,7 +142,8 @@ export class FailureDetection implements EndpointHealth, DetectionView {
     const { regular, urgent } = this.#probers;
     const succeeded = regular.results.succeeded + urgent.results.succeeded;
     const failed = regular.results.failed + urgent.results.failed;
-    return { ...totals, ...this.#changes, probes: { succeeded, failed } };
+    const notTried = regular.results.notTried + urgent.results.notTried;
+    return { ...totals, ...this.#changes, probes: { succeeded, failed, notTried } };
   }
 
   kindOf({ detection }: Pick<Service, 'detection'>): Kind {
@@ -410,6 +414,7 @@ export class FailureDetection implements EndpointHealth, DetectionView {
   async #end(): Promise<void> {
     this.#unwatch();
     this.#logged = '';
+    this.#loggedReasons.clear();
     this.#state = { kind: 'off' };
     for (const family of families) {
       if (!this.#mayBeThere && !this.#tables[family].isMade) continue;
@@ -443,6 +448,14 @@ export class FailureDetection implements EndpointHealth, DetectionView {
     this.#logged = 'counting';
     const { endpoints, services } = this.totals;
     this.#options.log.info({ services, endpoints }, 'Counting answers of endpoints');
+  }
+
+  /** Each errno once: an exhausted node fails many times a second. */
+  #notTried(endpoint: string, { code = '', error: err }: Probed): void {
+    if (this.#loggedReasons.has(code)) return;
+    this.#loggedReasons.add(code);
+    const words = 'Failed to try a connection to an endpoint, which says nothing about it';
+    this.#options.log.warn({ err, endpoint }, words);
   }
 
   /** Each reason once. */

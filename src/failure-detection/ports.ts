@@ -35,7 +35,7 @@ export interface Followed {
   readonly port: number;
   /** What the kernel had counted when it was read last. */
   counts: Counts;
-  /** Our own probes that have begun, whichever port asked for them. */
+  /** Our own probes that the kernel counts or will, whichever port asked for them. */
   probes: number;
   users: number;
 }

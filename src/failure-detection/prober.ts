@@ -1,5 +1,7 @@
 /** Tries connections to endpoints from this node: a bounded number, at a bounded rate. */
 import { type ReachTarget, reach } from '../host/reach.ts';
+import { joinHostPort } from '../net/address.ts';
+import type { ProbeResults } from '../state/detection.ts';
 import type { Evidence } from './evidence.ts';
 import type { Followed, PortMember } from './ports.ts';
 
@@ -8,11 +10,24 @@ const timeoutMs = 900;
 /** How many may begin in one turn, and be open together. */
 export const probeLimits = { turn: 25, together: 100 } as const;
 
+/** What came of a probe. */
+export interface Probed {
+  /** `not_tried`: this node could not, which says nothing about the endpoint. */
+  readonly result: 'accepted' | 'failed' | 'not_tried';
+  /** False: no packet was made, which the kernel would have counted. */
+  readonly isSent: boolean;
+  /** Why it was not tried: a name of errno, and in words. */
+  readonly code?: string | undefined;
+  readonly error?: string | undefined;
+}
+
 export interface ProberOptions {
   /** `Clock.now` */
   readonly now: () => number;
-  /** Opens a TCP connection and closes it; whether it was accepted. Default: `reach`. */
-  readonly connect?: (target: ReachTarget, timeoutMs: number) => Promise<boolean>;
+  /** Opens a TCP connection and closes it. Default: `probe`. */
+  readonly connect?: (target: ReachTarget, timeoutMs: number) => Promise<Probed>;
+  /** This node could not try a connection to an endpoint (`10.244.0.5:8080`). */
+  readonly notTried: (endpoint: string, why: Probed) => void;
 }
 
 export class Prober {
@@ -21,14 +36,15 @@ export class Prober {
   readonly #open = new Map<Followed, Set<Evidence>>();
   #succeeded = 0;
   #failed = 0;
+  #notTried = 0;
 
   constructor(options: ProberOptions) {
     this.#options = options;
   }
 
   /** Those that are over. */
-  get results(): { readonly succeeded: number; readonly failed: number } {
-    return { succeeded: this.#succeeded, failed: this.#failed };
+  get results(): ProbeResults {
+    return { succeeded: this.#succeeded, failed: this.#failed, notTried: this.#notTried };
   }
 
   /**
@@ -54,11 +70,18 @@ export class Prober {
 
   #probe(followed: Followed, asking: Set<Evidence>): void {
     const { address, family, port } = followed;
-    const { connect = connectByReach, now } = this.#options;
+    const { connect = probe, notTried, now } = this.#options;
+    const target = { family, address, port };
     this.#open.set(followed, asking);
     followed.probes += 1;
-    void connect({ family, address, port }, timeoutMs).then((isAccepted) => {
+    void connect(target, timeoutMs).then((probed) => {
       this.#open.delete(followed);
+      if (!probed.isSent) followed.probes -= 1;
+      if (probed.result === 'not_tried') {
+        this.#notTried += 1;
+        return notTried(joinHostPort(address, port), probed);
+      }
+      const isAccepted = probed.result === 'accepted';
       if (isAccepted) this.#succeeded += 1;
       else this.#failed += 1;
       const nowMs = now();
@@ -67,6 +90,33 @@ export class Prober {
   }
 }
 
-async function connectByReach(target: ReachTarget, ms: number): Promise<boolean> {
-  return (await reach('TCP', target, ms))?.answer === 'connected';
+/**
+ * Errors of connect(2) which say that packets of this node do not get to the endpoint, or that it
+ * refuses them. All others are this node's own. EACCES, too: a route of type prohibit, or a policy
+ * on the way (ICMPv6), forbids what may work for clients.
+ */
+const ofEndpoint: ReadonlySet<string | undefined> = new Set([
+  ...['ECONNREFUSED', 'ECONNRESET', 'ETIMEDOUT'],
+  // No route, and what routers say (icmp_err_convert in net/ipv4/icmp.c): clients fare no better.
+  ...['ENETUNREACH', 'EHOSTUNREACH', 'EHOSTDOWN', 'ENONET', 'ENOPROTOOPT'],
+  // A route of type blackhole.
+  'EINVAL',
+]);
+
+/**
+ * Before there is a packet: no descriptor, no memory, no free port, or a program of a cgroup that
+ * forbids it. A packet that a rule of the node drops is silence: TCP sends it again (tcp_connect in
+ * net/ipv4/tcp_output.c).
+ */
+const beforePackets: ReadonlySet<string | undefined> = new Set([
+  ...['EMFILE', 'ENFILE', 'ENOMEM', 'ENOBUFS'],
+  ...['EADDRNOTAVAIL', 'EAGAIN', 'EPERM'],
+]);
+
+/** Opens a connection and closes it. */
+export async function probe(target: ReachTarget, ms: number): Promise<Probed> {
+  const { answer, code, error } = (await reach('TCP', target, ms))!;
+  if (answer === 'connected') return { result: 'accepted', isSent: true };
+  if (answer === 'timeout' || ofEndpoint.has(code)) return { result: 'failed', isSent: true };
+  return { result: 'not_tried', isSent: !beforePackets.has(code), code, error };
 }

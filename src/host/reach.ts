@@ -25,8 +25,9 @@ export interface Reached {
   readonly tookMs: number;
   /** The port that it was sent from; undefined where it was not sent. */
   readonly sourcePort: number | undefined;
-  /** The error of the kernel. */
+  /** The error of the kernel, and its name. */
   readonly error?: string;
+  readonly code?: string;
 }
 
 export interface ReachTarget {
@@ -73,19 +74,21 @@ function openConnection({ address, port }: ReachTarget, timeoutMs: number): Prom
     process.nextTick(() => {
       sourcePort = socket.localPort;
     });
-    const end = (answer: ReachAnswer, error?: string): void => {
+    const end = (answer: ReachAnswer, failure?: Failure): void => {
       socket.destroy();
-      resolve({ answer, sourcePort, tookMs: performance.now() - beginMs, ...(error && { error }) });
+      resolve({ answer, sourcePort, tookMs: performance.now() - beginMs, ...failure });
     };
-    socket.setTimeout(timeoutMs, () => end('timeout'));
+    // Where the event loop was late, an answer may be there that was not read yet.
+    socket.setTimeout(timeoutMs, () => void setImmediate(() => end('timeout')));
     socket.once('connect', () => end('connected'));
     socket.once('error', (error) => end(...failureOf(error)));
   });
 }
 
-function failureOf(error: Error): [ReachAnswer, string] {
-  const code = (error as NodeJS.ErrnoException).code ?? '';
-  return [answerOf[code] ?? 'failed', error.message];
+type Failure = Pick<Reached, 'code' | 'error'>;
+
+function failureOf({ code = '', message }: NodeJS.ErrnoException): [ReachAnswer, Failure] {
+  return [answerOf[code] ?? 'failed', { code, error: message }];
 }
 
 /** By a connected socket: the kernel reports refusals (ICMP) only to those. */
@@ -94,11 +97,11 @@ function sendDatagram(target: ReachTarget, timeoutMs: number): Promise<Reached> 
   return new Promise((resolve) => {
     const socket = createSocket(target.family === 'IPv4' ? 'udp4' : 'udp6');
     let timer: NodeJS.Timeout | undefined;
-    const end = (answer: ReachAnswer, error?: string): void => {
+    const end = (answer: ReachAnswer, failure?: Failure): void => {
       clearTimeout(timer);
       const sourcePort = portOf(socket);
       socket.close();
-      resolve({ answer, sourcePort, tookMs: performance.now() - beginMs, ...(error && { error }) });
+      resolve({ answer, sourcePort, tookMs: performance.now() - beginMs, ...failure });
     };
     socket.once('error', (error) => end(...failureOf(error)));
     socket.once('message', () => end('answered'));

@@ -17,7 +17,8 @@ export function detectionMetrics(
   readMetric('fairlead_endpoint_ejections_total', registry, () => [[{}, view().totals.ejected]]);
   readMetric('fairlead_endpoint_returns_total', registry, () => [[{}, view().totals.returned]]);
   readMetric('fairlead_endpoint_probes_total', registry, () => {
-    const { probes } = view().totals;
-    return Object.entries(probes).map(([result, count]) => [{ result }, count]);
+    const { failed, notTried, succeeded } = view().totals.probes;
+    const results = { succeeded, failed, not_tried: notTried };
+    return Object.entries(results).map(([result, count]) => [{ result }, count]);
   });
 }

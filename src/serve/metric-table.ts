@@ -166,7 +166,8 @@ export const metricTable = {
     'How often an endpoint was left out because it did not answer; see --failure-detection',
   ),
   fairlead_endpoint_probes_total: counter(
-    'Connections that failure detection has opened to endpoints, by result: succeeded, failed',
+    'Connections that failure detection has opened to endpoints, by result: succeeded, failed, ' +
+      'not_tried (this node could not, which says nothing about the endpoint)',
     'result',
   ),
   fairlead_endpoint_returns_total: counter(

@@ -86,6 +86,14 @@ export interface EndpointAnswers {
   readonly exempt: string | undefined;
 }
 
+/** Connections that were tried: those that are over. */
+export interface ProbeResults {
+  readonly succeeded: number;
+  readonly failed: number;
+  /** This node could not: it lacked descriptors, memory or ports, or was not allowed to. */
+  readonly notTried: number;
+}
+
 /** Of all Services together. */
 export interface DetectionTotals {
   readonly services: number;
@@ -98,7 +106,7 @@ export interface DetectionTotals {
   /** How often an endpoint was left out, and came back. */
   readonly ejected: number;
   readonly returned: number;
-  readonly probes: { readonly succeeded: number; readonly failed: number };
+  readonly probes: ProbeResults;
 }
 
 /** What answers and metrics show. */

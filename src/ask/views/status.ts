@@ -48,10 +48,11 @@ function fastPathText(fastPath: NonNullable<Status['fastPath']>): string {
 }
 
 function detectionText(detection: NonNullable<Status['failureDetection']>): string {
-  const { because, ejected, endpoints, leftOut, silent, state } = detection;
+  const { because, ejected, endpoints, leftOut, notTried = 0, silent, state } = detection;
   return [
     `${counted(endpoints, 'endpoint')} followed, ${ejected} ejected, ${silent} silent`,
     ...(leftOut > 0 ? [`${leftOut} not followed`] : []),
+    ...(notTried > 0 ? [`this node could not try ${counted(notTried, 'probe')}`] : []),
     ...(because === undefined ? [] : [`${state}: ${because}`]),
   ].join('; ');
 }

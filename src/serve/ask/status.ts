@@ -102,10 +102,10 @@ function detectionOf({ failureDetection }: AgentState): Pick<Status, 'failureDet
   const view = failureDetection?.();
   if (view === undefined || view.state.kind === 'off') return {};
   const { kind: state, ...why } = view.state;
-  const { endpoints, leftOut, out: ejected, services, silent } = view.totals;
-  return {
-    failureDetection: { state, ...why, services, endpoints, ejected, silent, leftOut },
-  };
+  const { endpoints, leftOut, out: ejected, probes, services, silent } = view.totals;
+  const counts = { services, endpoints, ejected, silent, leftOut };
+  const { notTried } = probes;
+  return { failureDetection: { state, ...why, ...counts, ...(notTried > 0 && { notTried }) } };
 }
 
 function connectTimeOf({ connectTime, engine }: AgentState): Status['connectTime'] {

@@ -30,6 +30,8 @@ export class World {
   /** Addresses that answer nothing, and those that only probes of this node do not reach. */
   readonly deaf = new Set<string>();
   readonly refusing = new Set<string>();
+  /** Of connect(2) for all probes; undefined: this node can try them. */
+  exhausted: string | undefined;
   readonly probed: string[] = [];
   /** What the elements of each set count, by the first four bytes of their key. */
   readonly counts = new Map<string, number>();
@@ -57,10 +59,14 @@ export class World {
         this.probed.push(to);
         this.openProbes += 1;
         this.mostOpen = Math.max(this.mostOpen, this.openProbes);
+        const { exhausted: code } = this;
         const isAccepted = !this.deaf.has(to) && !this.refusing.has(to);
-        if (!isAccepted) await new Promise<void>((done) => this.clock.after(900, done));
+        if (!isAccepted && code === undefined) {
+          await new Promise<void>((done) => this.clock.after(900, done));
+        }
         this.openProbes -= 1;
-        return isAccepted;
+        if (code !== undefined) return { result: 'not_tried', isSent: false, code, error: code };
+        return { result: isAccepted ? 'accepted' : 'failed', isSent: true };
       },
     });
     onTestFinished(() => this.detection.close());
