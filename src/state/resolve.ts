@@ -6,11 +6,11 @@ import {
   type Address,
   addressKey,
   type CIDR,
-  cidrContains,
   cidrKey,
   type Family,
   families,
 } from '../net/address.ts';
+import { rangesInSteps } from '../net/address-ranges.ts';
 import type { EndpointList } from '../net/endpoint-list.ts';
 import {
   allotFrontends,
@@ -104,6 +104,7 @@ export function* resolveInSteps(
     if (!hasFamily(service.clusterIPs, family)) continue;
     if (forwardings.length > 0) yield;
     const part = new FamilyPart(service, ports, family, context);
+    if (service.loadBalancerSourceRanges.length > 0) yield* part.guardInSteps();
     if (part.isSmall(slices)) part.gather(slices);
     else yield* part.gatherInSteps(slices);
     if (part.limitEndpoints()) {
@@ -152,7 +153,7 @@ class FamilyPart {
   readonly #context: ResolveContext;
   readonly #addresses: readonly ServiceAddress[];
   readonly #policies: Readonly<Record<'inside' | 'outside', PortPolicy>>;
-  readonly #shared: SharedByPorts;
+  #shared: SharedByPorts;
   #candidates: CandidateIndex;
   /** The remaining frontends at node ports. */
   #nodePortsLeft: number;
@@ -186,8 +187,29 @@ class FamilyPart {
       service.affinityTimeoutSeconds > 0 || service.balancing?.balance === 'round-robin';
     this.#note('affinityPorts', remembers ? this.ports.length : 0, limits.affinityPorts);
     this.#policies = portPolicies(service, family);
-    this.#shared = this.#sharedByPorts();
+    this.#shared = {
+      sourceRanges: noRanges,
+      nodeInSourceRanges: false,
+      healthCheckNodePort: healthCheckNodePort(service),
+    };
     this.#candidates = new CandidateIndex(family, context.zone);
+  }
+
+  /** Says which clients may connect to load balancers of the Service. */
+  *guardInSteps(): Generator<undefined> {
+    const { limits = noLimits, nodeAddresses } = this.#context;
+    const ranges = yield* distinctRanges(this.#service.loadBalancerSourceRanges, this.#family);
+    const guarded = this.#addresses.filter(({ kind }) => kind === 'loadBalancerIP').length;
+    const sharers = Math.max(1, guarded * this.ports.length);
+    const asked = ranges.length * sharers;
+    this.#note('sourceRanges', asked, limits.sourceRanges);
+    const share = shareOf(asked, limits.sourceRanges, sharers);
+    const sourceRanges = firstRanges(ranges, share);
+    const merged = yield* rangesInSteps(sourceRanges);
+    const nodeInSourceRanges = nodeAddresses.some(
+      ({ bytes, family }) => family === this.#family && merged.holds(bytes),
+    );
+    this.#shared = { ...this.#shared, sourceRanges, nodeInSourceRanges };
   }
 
   /** Whether the endpoints of the slices are indexed in one step. */
@@ -367,25 +389,6 @@ class FamilyPart {
     return count;
   }
 
-  #sharedByPorts(): SharedByPorts {
-    const { limits = noLimits, nodeAddresses } = this.#context;
-    const service = this.#service;
-    const ranges = rangesOf(service.loadBalancerSourceRanges, this.#family);
-    const guarded = this.#addresses.filter(({ kind }) => kind === 'loadBalancerIP').length;
-    const sharers = Math.max(1, guarded * this.ports.length);
-    const asked = ranges.length * sharers;
-    this.#note('sourceRanges', asked, limits.sourceRanges);
-    const share = shareOf(asked, limits.sourceRanges, sharers);
-    const sourceRanges = share < ranges.length ? ranges.slice(0, share) : ranges;
-    return {
-      sourceRanges,
-      nodeInSourceRanges: nodeAddresses.some((address) =>
-        sourceRanges.some((range) => cidrContains(range, address)),
-      ),
-      healthCheckNodePort: healthCheckNodePort(service),
-    };
-  }
-
   #note(what: Excess['what'], asked: number, limit: number): void {
     if (asked > limit) this.excess.push({ family: this.#family, what, asked, limit });
   }
@@ -398,26 +401,47 @@ type SharedByPorts = Pick<
 
 type RangesByFamily = Partial<Record<Family, readonly CIDR[]>>;
 
+const noRanges: readonly CIDR[] = [];
+
+/** The number of source ranges that are compared in one step. */
+const rangesAStep = 1024;
+
 /** Ranges by the list in the Service record, so that equal lists are the same object. */
 const rangesKnown = new WeakMap<readonly CIDR[], RangesByFamily>();
 
-function rangesOf(ranges: readonly CIDR[], family: Family): readonly CIDR[] {
-  if (ranges.length === 0) return ranges;
+/** The ranges of one family without duplicates; empty if one of them allows all clients (5.2). */
+function* distinctRanges(
+  ranges: readonly CIDR[],
+  family: Family,
+): Generator<undefined, readonly CIDR[]> {
   const known = rangesKnown.get(ranges) ?? {};
   rangesKnown.set(ranges, known);
-  known[family] ??= uniqueRanges(ranges, family);
+  if (known[family] !== undefined) return known[family];
+  const distinct = new Map<number | string, CIDR>();
+  for (let i = 0; i < ranges.length; i += 1) {
+    if (i % rangesAStep === rangesAStep - 1) yield;
+    const range = ranges[i]!;
+    if (range.address.family !== family) continue;
+    if (range.prefixLength === 0) {
+      known[family] = noRanges;
+      return noRanges;
+    }
+    distinct.set(cidrKey(range), range);
+  }
+  known[family] = [...distinct.values()];
   return known[family];
 }
 
-/** The ranges of one family without duplicates; empty if one of them allows all clients (5.2). */
-function uniqueRanges(ranges: readonly CIDR[], family: Family): readonly CIDR[] {
-  const unique = new Map<number | string, CIDR>();
-  for (const range of ranges) {
-    if (range.address.family !== family) continue;
-    if (range.prefixLength === 0) return [];
-    unique.set(cidrKey(range), range);
-  }
-  return [...unique.values()];
+/** By the list of which they are the first, as what is made of them is kept for each list. */
+const firstKnown = new WeakMap<readonly CIDR[], readonly CIDR[]>();
+
+function firstRanges(ranges: readonly CIDR[], most: number): readonly CIDR[] {
+  if (ranges.length <= most) return ranges;
+  const known = firstKnown.get(ranges);
+  if (known?.length === most) return known;
+  const first = ranges.slice(0, most);
+  firstKnown.set(ranges, first);
+  return first;
 }
 
 interface Treatments {

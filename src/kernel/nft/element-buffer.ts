@@ -1,7 +1,8 @@
 /** Elements that a batch adds to sets, or deletes from them, in the form of `elements` records. */
 import type { Family } from '../../net/address.ts';
+import type { AddressRanges } from '../../net/address-ranges.ts';
 import type { EndpointList } from '../../net/endpoint-list.ts';
-import { type Interval, successor } from '../../net/interval.ts';
+import { increment } from '../../net/interval.ts';
 import { ElementShape, type nftOps } from '../ops.ts';
 import type { RecordWriter } from '../records.ts';
 import { NFPROTO, NFT_SET_ELEM_INTERVAL_END } from './constants.ts';
@@ -97,11 +98,19 @@ export class ElementBuffer {
     this.#count += count;
   }
 
-  /** A range of a plain interval set: its first address, and a mark behind its last. */
-  range({ first, last }: Interval): void {
-    this.edge(first, 0);
-    const end = successor(last);
-    if (end !== undefined) this.edge(end, NFT_SET_ELEM_INTERVAL_END);
+  /** Ranges of a plain interval set: of each its first address, and a mark behind its last. */
+  ranges({ bytes, length, width }: AddressRanges): void {
+    this.#reserve(2 * length * (width + 4));
+    for (let at = 0; at < bytes.length; at += 2 * width) {
+      this.#copy(bytes, at, width);
+      this.#word(0);
+      this.#count += 1;
+      this.#copy(bytes, at + width, width);
+      if (increment(this.#bytes, this.#length - width, this.#length)) {
+        this.#word(NFT_SET_ELEM_INTERVAL_END);
+        this.#count += 1;
+      } else this.#length -= width;
+    }
   }
 
   /** One edge of a range in a plain interval set. */
@@ -149,10 +158,10 @@ export interface PackedElements {
   readonly entries: Uint8Array;
 }
 
-/** Ascending ranges that neither overlap nor touch, as a dump of a plain interval set has them. */
-export function packedRanges(set: SetDefinition, ranges: readonly Interval[]): PackedElements {
+/** Ranges as a dump of a plain interval set has them. */
+export function packedRanges(set: SetDefinition, ranges: AddressRanges): PackedElements {
   const buffer = new ElementBuffer(set, 'add');
-  for (const range of ranges) buffer.range(range);
+  buffer.ranges(ranges);
   return { count: buffer.count, entries: buffer.entries.slice() };
 }
 

@@ -7,7 +7,7 @@ import { packedRanges } from '../../kernel/nft/element-buffer.ts';
 import { compileRule } from '../../kernel/nft/rule.ts';
 import type { SetDefinition } from '../../kernel/nft/sets.ts';
 import type { CIDR } from '../../net/address.ts';
-import { mergeCIDRs } from '../../net/interval.ts';
+import { mergeCIDRs } from '../../net/address-ranges.ts';
 import { binary, bytesOf } from '../elements.ts';
 import type { SharedObject } from '../shared-objects.ts';
 import { idOf, isNamedSet, type NamedObject, rankOf } from './objects.ts';

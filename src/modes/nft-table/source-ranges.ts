@@ -16,7 +16,8 @@ import {
   saddr,
 } from '../../kernel/nft/rule.ts';
 import type { CIDR, Family } from '../../net/address.ts';
-import { cidrsOf, type Interval, mergeCIDRs } from '../../net/interval.ts';
+import { type AddressRanges, rangesOf } from '../../net/address-ranges.ts';
+import { cidrsOf } from '../../net/interval.ts';
 import type { Forwarding, Frontend } from '../../state/types.ts';
 import { selfClient } from '../source-ranges.ts';
 import type { NamedObject, NamedSet } from './objects.ts';
@@ -105,20 +106,20 @@ export function firewallOf(
   const { family, nodeInSourceRanges, sourceRanges } = forwarding;
   if (kind !== 'loadBalancerIP' || sourceRanges.length === 0) return undefined;
   const known = madeOf(sourceRanges, refuse);
-  known.list ??= listOf(family, mergeCIDRs(sourceRanges));
+  known.list ??= listOf(family, rangesOf(sourceRanges));
   if (nodeInSourceRanges) known.node ??= firewall(family, known.list, 'node-', refuse);
   else known.others ??= firewall(family, known.list, '', refuse);
   return nodeInSourceRanges ? known.node : known.others;
 }
 
-function listOf(family: Family, ranges: readonly Interval[]): List {
+function listOf(family: Family, ranges: AddressRanges): List {
   const comment = 'clients that may connect';
   const unnamed = set('', [addressType(family)], comment, NFT_SET.INTERVAL);
   const elements = packedRanges(unnamed, ranges);
   const hash = createHash('sha256').update(elements.entries).digest('hex');
   const digest = hash.slice(0, digestLength);
   const few = ranges.length <= rulesMax;
-  const blocks = few ? ranges.flatMap((range) => cidrsOf(family, range)) : [];
+  const blocks = few ? [...ranges].flatMap((range) => cidrsOf(family, range)) : [];
   if (few && blocks.length <= rulesMax) return { digest, set: undefined, blocks };
   const definition = { ...unnamed, name: `${setPrefix}${digest}` };
   return { digest, set: { definition, elements }, blocks: [] };

@@ -2,7 +2,6 @@
 import { type Address, cidrContains, formatAddress, parseAddress } from '../../net/address.ts';
 import { sameBytes } from '../../net/bytes.ts';
 import type { EndpointList } from '../../net/endpoint-list.ts';
-import { rangesHold } from '../../net/interval.ts';
 import type { RefusalReason } from '../traffic-counts.ts';
 import type { Endpoint } from './connection.ts';
 import type { ClientKind, ServedFrontend } from './frontends.ts';
@@ -99,7 +98,7 @@ function poolFor(
 }
 
 function isAllowed({ address, clients, selfClient }: ServedFrontend, { bytes }: Address): boolean {
-  if (clients === undefined || rangesHold(clients, bytes)) return true;
+  if (clients === undefined || clients.holds(bytes)) return true;
   return selfClient && sameBytes(address.bytes, bytes);
 }
 

@@ -1,9 +1,9 @@
 /** The sockets that serve a Forwarding. Pure. */
 import { IPPROTO } from '../../kernel/nft/constants.ts';
 import type { Address, CIDR } from '../../net/address.ts';
+import type { AddressRanges } from '../../net/address-ranges.ts';
 import { sameBytes } from '../../net/bytes.ts';
 import { EndpointList } from '../../net/endpoint-list.ts';
-import type { Interval } from '../../net/interval.ts';
 import type { Protocol } from '../../net/protocol.ts';
 import { slotsOf } from '../../state/deal.ts';
 import { type Forwarding, type Frontend, forwardingId } from '../../state/types.ts';
@@ -43,8 +43,8 @@ export interface ServedFrontend extends ModeFrontend {
   /** Endpoints to which existing UDP flows may continue. */
   readonly right: readonly EndpointList[];
   readonly affinity: Remembering;
-  /** Clients that may connect, in ascending order; undefined = all. */
-  readonly clients: readonly Interval[] | undefined;
+  /** Clients that may connect; undefined = all. */
+  readonly clients: AddressRanges | undefined;
   /** The address itself may connect, whatever `clients` are. */
   readonly selfClient: boolean;
   readonly udpIdleTimeoutMs: number;
@@ -187,12 +187,7 @@ export function sameFrontend(a: ServedFrontend, b: ServedFrontend): boolean {
 
 function sameClients(a: ServedFrontend['clients'], b: ServedFrontend['clients']): boolean {
   if (a === undefined || b === undefined || a === b) return a === b;
-  return (
-    a.length === b.length &&
-    a.every((range, i) => {
-      return sameBytes(range.first, b[i]!.first) && sameBytes(range.last, b[i]!.last);
-    })
-  );
+  return a.equals(b);
 }
 
 function sameNetworks(a: NodeNetworks | undefined, b: NodeNetworks | undefined): boolean {

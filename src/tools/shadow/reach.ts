@@ -1,7 +1,8 @@
 /** What becomes of connections to a frontend: in this form both proxies are compared. */
 import { type CIDR, type Family, formatCIDR, formatEndpoint } from '../../net/address.ts';
+import { mergeCIDRs } from '../../net/address-ranges.ts';
 import type { EndpointList } from '../../net/endpoint-list.ts';
-import { cidrsOf, mergeCIDRs } from '../../net/interval.ts';
+import { cidrsOf } from '../../net/interval.ts';
 import type { Protocol } from '../../net/protocol.ts';
 import { type Forwarding, type Frontend, formatServicePortName } from '../../state/types.ts';
 
@@ -100,7 +101,7 @@ function clientsOf(forwarding: Forwarding, { kind }: Frontend): readonly string[
 
 /** The blocks in the form of `Reach.clients`. */
 export function blocksOf(family: Family, cidrs: readonly CIDR[]): readonly string[] {
-  return mergeCIDRs(cidrs).flatMap((range) => cidrsOf(family, range).map(formatCIDR));
+  return [...mergeCIDRs(cidrs)].flatMap((range) => cidrsOf(family, range).map(formatCIDR));
 }
 
 function setOf(list: EndpointList): ReadonlySet<string> {

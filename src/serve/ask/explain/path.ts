@@ -6,7 +6,6 @@ import type { DescribedPath } from '../../../modes/packet-path.ts';
 import { allowedClients, selfClient } from '../../../modes/source-ranges.ts';
 import { formatAddress, formatCIDR } from '../../../net/address.ts';
 import { sameBytes } from '../../../net/bytes.ts';
-import { rangesHold } from '../../../net/interval.ts';
 import type { Seen } from '../../../state/resolve.ts';
 import { type Forwarding, objectKey } from '../../../state/types.ts';
 import { describeHolder, type ExplainInput, targetText } from './input.ts';
@@ -153,7 +152,7 @@ function admissionOf(
     return { isIn: true, text: `Only clients in ${ranges} are let in: this one is taken for one.` };
   }
   const self = selfClient(forwarding, frontend);
-  const isIn = rangesHold(allowed, address) || sameBytes(self ?? new Uint8Array(), address);
+  const isIn = allowed.holds(address) || sameBytes(self ?? new Uint8Array(), address);
   const where = isIn ? 'is let in: it is in' : 'is dropped: it is in none of';
   return { isIn, text: `The client ${formatAddress(address)} ${where} ${ranges}.` };
 }

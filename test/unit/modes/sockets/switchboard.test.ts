@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { createServer } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
+import { mergeCIDRs } from '../../../../src/net/address-ranges.ts';
 import { address, cidr } from '../../state/build.ts';
 import {
   askOnce,
@@ -18,8 +19,6 @@ import {
   UDPClient,
   udpEndpoint,
 } from './peers.ts';
-
-const range = (text: string) => ({ first: address(text).bytes, last: address(text).bytes });
 
 describe('a TCP frontend', () => {
   it('distributes connections round-robin', async () => {
@@ -60,7 +59,9 @@ describe('a TCP frontend', () => {
   it('accepts only clients in the source ranges', async () => {
     const [vip, a, friend, outsider] = [host(4, 1), host(4, 2), host(4, 3), host(4, 4)];
     await tcpEndpoint(a);
-    await switchboard().open(frontend(vip, pool(a), { clients: [range(friend)] }));
+    await switchboard().open(
+      frontend(vip, pool(a), { clients: mergeCIDRs([cidr(`${friend}/32`)]) }),
+    );
     expect(await askOnce(vip, friend)).toBe(a);
     expect(await askOnce(vip, outsider)).toBe('reset');
   });
