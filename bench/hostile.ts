@@ -1,7 +1,7 @@
 /**
  * What does a Service cost that asks for as much as it can, and how long does another one wait for
- * it? It measures reading, resolving, claiming and failure detection, without a kernel. Each object
- * is compared with one of a quarter of its size.
+ * it? It measures reading, resolving, claiming, failure detection, counters and the search for
+ * routes, without a kernel. Each object is compared with one of a quarter of its size.
  */
 import { Admission } from '../src/connect-time/maps/admission.ts';
 import { ConnectTimeBackend, type ConnectTimeTypes } from '../src/connect-time/maps/backend.ts';
@@ -25,6 +25,7 @@ import { SlowStarts } from '../src/sync/slow-starts.ts';
 import { systemClock } from '../src/time/clock.ts';
 import { noPause, Pacer } from '../src/time/pacer.ts';
 import { ejections } from './lib/ejections.ts';
+import { manyPorts } from './lib/many-ports.ts';
 import { number, table } from './lib/stats.ts';
 
 /** The limits that flags have by default. */
@@ -49,7 +50,8 @@ export async function hostile(): Promise<string> {
     row('1,000 Services claim the same 20 frontends', 1000, contending),
   ]);
   const others = [await overtaken(), await hashed(), await replaced()];
-  return [growth, bounded(), ...others, await ejections(), await moved()].join('\n\n');
+  const followed = [await ejections(), await manyPorts()];
+  return [growth, bounded(), ...others, ...followed, await moved()].join('\n\n');
 }
 
 function row(name: string, size: number, make: (size: number) => () => unknown): string[] {
@@ -132,9 +134,10 @@ async function beside(
   const state = new ClusterState();
   let told = (): void => {};
   const all = new Map<string, Forwarding>();
-  const family: Pick<FamilySync, 'desired' | 'family' | 'setDesired'> = {
+  const family: Pick<FamilySync, 'changed' | 'desired' | 'family' | 'setDesired'> = {
     family: 'IPv4',
     desired: all,
+    changed: () => {},
     setDesired: (key, next) => {
       if (next !== undefined) all.set(key, next);
       if (key.startsWith('shop/small')) told();

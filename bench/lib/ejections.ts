@@ -31,67 +31,94 @@ const sliceMs = 2;
 const phaseMs = 4000;
 const phases = 6;
 
-export async function ejections(): Promise<string> {
-  const kernel = new CountingKernel();
-  const state = new ClusterState();
-  const desired = new Map<string, Forwarding>();
-  const family: Pick<FamilySync, 'desired' | 'family' | 'setDesired'> = {
-    family: 'IPv4',
-    desired,
-    setDesired: (key, next) => {
-      if (next !== undefined) desired.set(key, next);
-    },
-  };
-  const changes = { ejected: 0, returned: 0 };
-  const detection = new FailureDetection({
-    kernel: kernel as unknown as Kernel,
-    clock: systemClock,
-    log: { info: () => {}, warn: () => {} },
-    state,
-    families: () => [family],
-    interfaces: () => [],
-    observer: ({ change }) => {
-      changes[change.kind] += 1;
-    },
-    dealt: (service) => refresher.add(service, 0),
-    noticed: () => {},
-    connect: async ({ address }) => {
-      await sleep(1);
-      const isAccepted = kernel.answers(Number(address.split('.').at(-1)));
-      return { result: isAccepted ? 'accepted' : 'failed', isSent: true };
-    },
-  });
-  const context = { zone: '', nodeAddresses: [], externalIPsEnabled: true, limits: noLimits };
-  const resolving = new Desired({
-    owners: new FrontendOwners(),
-    state,
-    families: [family as FamilySync],
-    context: () => ({ ...context, health: detection }),
-    clock: systemClock,
-    observer: () => {},
-    resolved: (service) => detection.resolved(service),
-  });
-  resolving.listed();
-  const refresher = new Refresher({
-    clock: systemClock,
-    shareMs: sliceMs / 2,
-    refresh: (name, receivedMs) => resolving.refresh(name, receivedMs),
-  });
-  const pacer = new Pacer(systemClock, sliceMs);
-  let isOver = false;
-  const refreshing = (async () => {
-    while (!isOver) {
-      refresher.work(pacer);
-      if (refresher.idle) await sleep(1);
+/** State, resolving and failure detection, wired as in the app. */
+export class DetectionStage {
+  readonly state = new ClusterState();
+  readonly detection: FailureDetection;
+  readonly changes = { ejected: 0, returned: 0 };
+  readonly #refresher: Refresher;
+  readonly #refreshing: Promise<void>;
+  #isOver = false;
+
+  constructor(kernel: CountingKernel) {
+    const { changes, state } = this;
+    const desired = new Map<string, Forwarding>();
+    const family: Pick<FamilySync, 'changed' | 'desired' | 'family' | 'setDesired'> = {
+      family: 'IPv4',
+      desired,
+      changed: () => {},
+      setDesired: (key, next) => {
+        if (next !== undefined) desired.set(key, next);
+      },
+    };
+    this.detection = new FailureDetection({
+      kernel: kernel as unknown as Kernel,
+      clock: systemClock,
+      log: { info: () => {}, warn: () => {} },
+      state,
+      families: () => [family],
+      interfaces: () => [],
+      observer: ({ change }) => {
+        changes[change.kind] += 1;
+      },
+      dealt: (service) => this.#refresher.add(service, 0),
+      noticed: () => {},
+      connect: async ({ address }) => {
+        await sleep(1);
+        const isAccepted = kernel.answers(Number(address.split('.').at(-1)));
+        return { result: isAccepted ? 'accepted' : 'failed', isSent: true };
+      },
+    });
+    const context = { zone: '', nodeAddresses: [], externalIPsEnabled: true, limits: noLimits };
+    const resolving = new Desired({
+      owners: new FrontendOwners(),
+      state,
+      families: [family as FamilySync],
+      context: () => ({ ...context, health: this.detection }),
+      clock: systemClock,
+      observer: () => {},
+      resolved: (service) => this.detection.resolved(service),
+    });
+    resolving.listed();
+    this.#refresher = new Refresher({
+      clock: systemClock,
+      shareMs: sliceMs / 2,
+      refresh: (name, receivedMs) => resolving.refresh(name, receivedMs),
+    });
+    this.#refreshing = this.#refresh();
+    this.detection.choose({ failureDetection: 'eject', failureDetectionMaxEjected: 50 });
+  }
+
+  async #refresh(): Promise<void> {
+    const pacer = new Pacer(systemClock, sliceMs);
+    while (!this.#isOver) {
+      this.#refresher.work(pacer);
+      if (this.#refresher.idle) await sleep(1);
       else await pacer.rest();
     }
-  })();
-  detection.choose({ failureDetection: 'eject', failureDetectionMaxEjected: 50 });
+  }
+
+  /** Resolves a Service. */
+  async resolved(service: string): Promise<void> {
+    this.#refresher.add(service, 0);
+    while (!this.#refresher.idle) await sleep(1);
+  }
+
+  async close(): Promise<void> {
+    await this.detection.close();
+    this.#isOver = true;
+    await this.#refreshing;
+  }
+}
+
+export async function ejections(): Promise<string> {
+  const kernel = new CountingKernel();
+  const stage = new DetectionStage(kernel);
+  const { changes, detection, state } = stage;
   for (let tenant = 0; tenant < tenants; tenant += 1) {
     for (let i = 0; i < servicesInEach; i += 1) {
       const key = add(state, tenant, `s${i}`);
-      refresher.add(key, 0);
-      while (!refresher.idle) await sleep(1);
+      await stage.resolved(key);
     }
   }
   const longest = new LongestTurn();
@@ -106,9 +133,7 @@ export async function ejections(): Promise<string> {
   const ms = longest.take();
   longest.close();
   const { endpoints } = detection.totals;
-  await detection.close();
-  isOver = true;
-  await refreshing;
+  await stage.close();
   if (changes.returned === 0) throw new Error('no endpoint has come back');
   const services = `${tenants * servicesInEach} Services of ${number(endpointsOfEach)} endpoints`;
   return (
@@ -119,7 +144,7 @@ export async function ejections(): Promise<string> {
 }
 
 /** Holds the sets of one table, in the form in which they are read: that costs little. */
-class CountingKernel {
+export class CountingKernel {
   #keyLength = 0;
   readonly #entries = {
     attempts: Buffer.alloc(0),

@@ -87,7 +87,10 @@ export class ConnectTimeMaps implements MapView {
       room: placement.room,
       setting: { config, reach: placement.reach },
       poolId,
-      desire: (key, next) => this.#sync.setDesired(key, next, undefined),
+      desire: (key, next) => {
+        this.#sync.setDesired(key, next);
+        this.#sync.changed(key, undefined);
+      },
     });
     this.#reserve();
     this.#lease = new ConnectTimeLease({

@@ -2,15 +2,11 @@
 
 import type { Family } from '../net/address.ts';
 import type { Excess } from '../state/budget.ts';
+import type { Conflict } from '../state/conflict.ts';
 import { type Balance, formatFallback } from '../state/deal.ts';
 import { sameForwarding } from '../state/equal.ts';
 import { externalIPNotices, formatExternalIPNotice } from '../state/external-ips.ts';
-import {
-  type FrontendOwners,
-  type Ownership,
-  type Transfer,
-  transferred,
-} from '../state/frontend-owners.ts';
+import { type FrontendOwners, type Transfer, transferred } from '../state/frontend-owners.ts';
 import { noSockets } from '../state/node-sockets.ts';
 import { kept, listOf, type OneOrMore } from '../state/one-or-more.ts';
 import { type ResolveContext, resolveInSteps } from '../state/resolve.ts';
@@ -99,33 +95,37 @@ export class Desired {
       this.#notices.delete(name);
       this.#options.slowStarts?.forget(name);
       this.#options.departures?.forget(name);
-      this.#set(name, [], triggers, receivedMs);
+      const parts = yield* this.#parts(name, []);
       const { conflicts, transfers } = owners.release(name);
-      for (const transfer of transfers) this.#transfer(transfer, receivedMs);
+      this.#set(name, parts, [], transfers);
+      yield* this.#mark(parts, transfers, triggers, receivedMs);
       if (conflicts.length > 0) yield* this.#report(conflicts);
       return;
     }
     try {
-      const { conflicts, forwardings, transfers } = yield* this.#resolve(service);
-      this.#set(name, forwardings, triggers, receivedMs);
-      for (const transfer of transfers) this.#transfer(transfer, receivedMs);
+      const known = this.#options.context();
+      const resolved = yield* this.#resolve(service, known);
+      const parts = yield* this.#parts(name, resolved);
+      const owned = yield* owners.set(service, resolved, known.nodeSockets);
+      const { conflicts, forwardings, transfers } = owned;
+      this.#set(name, parts, forwardings, transfers);
+      yield* this.#mark(parts, transfers, triggers, receivedMs);
       if (conflicts.length > 0) yield* this.#report(conflicts);
     } catch (error) {
       observer({ kind: 'unresolvable', service: name, error: error as Error });
     }
   }
 
-  *#report(conflicts: Ownership['conflicts']): Generator<undefined, void> {
+  *#report(conflicts: readonly Conflict[]): Generator<undefined, void> {
     for (const conflict of conflicts) {
       this.#options.observer({ kind: 'conflict', conflict });
       yield;
     }
   }
 
-  *#resolve(service: Service): Generator<undefined, Ownership> {
-    const { departures, owners, slowStarts, state, context } = this.#options;
+  *#resolve(service: Service, known: ResolveContext): Generator<undefined, readonly Forwarding[]> {
+    const { departures, slowStarts, state } = this.#options;
     const slices = state.slices(service.key);
-    const known = context();
     let { forwardings, excess } = yield* resolveInSteps(service, slices, known);
     const before = (one: Forwarding) => this.#sync(one.family)?.desired.get(one.key);
     const follows = this.#isListed && slowStarts !== undefined;
@@ -144,7 +144,7 @@ export class Desired {
       const isSame = desired !== undefined && sameForwarding(desired, forwarding);
       shared.push(isSame ? desired : forwarding);
     }
-    return yield* owners.set(service, shared, known.nodeSockets);
+    return shared;
   }
 
   #sync(family: Family): FamilySync | undefined {
@@ -199,59 +199,119 @@ export class Desired {
     this.#notices.set(service.key, texts);
   }
 
-  /** Frontends pass between Forwardings of other Services. */
-  #transfer(transfer: Transfer, receivedMs: number): void {
-    const { clock, resolved } = this.#options;
-    const sync = this.#sync(transfer.family);
-    const forwarding = sync?.desired.get(transfer.forwarding);
-    if (sync === undefined || forwarding === undefined) return;
-    const cause = { receivedMs, resolvedMs: clock.now(), triggerTimesMs: noTimes };
-    sync.setDesired(forwarding.key, transferred(forwarding, transfer), cause);
-    resolved?.(transfer.service);
-  }
-
-  #set(
-    name: string,
-    forwardings: readonly Forwarding[],
-    triggers: readonly TriggerTime[],
-    receivedMs: number,
-  ): void {
-    const resolvedMs = this.#options.clock.now();
+  /** What of each family changes with the Service, which then has these Forwardings. */
+  *#parts(name: string, forwardings: readonly Forwarding[]): Generator<undefined, readonly Part[]> {
+    const parts: Part[] = [];
     for (const sync of this.#options.families) {
       const { family } = sync;
       const before = listOf(this.#keys[family].get(name) ?? noKeys);
-      const own = forwardings.filter((forwarding) => forwarding.family === family);
-      if (own.length === 0 && before.length === 0) continue;
+      const keys: string[] = [];
+      for (let i = 0; i < forwardings.length; i += 1) {
+        if (forwardings[i]!.family === family) keys.push(forwardings[i]!.key);
+        if (i % keysAStep === keysAStep - 1) yield;
+      }
+      if (keys.length === 0 && before.length === 0) continue;
+      const gone = yield* without(before, keys);
+      parts.push({ sync, keys, gone, isGrown: keys.length > before.length });
+    }
+    return parts;
+  }
+
+  /**
+   * The only step in which what is desired changes: no frontend is ever desired twice. `#mark`
+   * follows.
+   */
+  #set(
+    name: string,
+    parts: readonly Part[],
+    forwardings: readonly Forwarding[],
+    transfers: readonly Transfer[],
+  ): void {
+    const { resolved } = this.#options;
+    for (const { gone, isGrown, keys, sync } of parts) {
+      const { family } = sync;
+      for (const one of forwardings) if (one.family === family) sync.setDesired(one.key, one);
+      for (const key of gone) sync.setDesired(key, undefined);
+      if (keys.length === 0) this.#keys[family].delete(name);
+      else if (gone.length > 0 || isGrown) this.#keys[family].set(name, kept(keys));
+    }
+    for (const transfer of transfers) {
+      const { family, forwarding: key } = transfer;
+      const sync = this.#sync(family);
+      const before = sync?.desired.get(key);
+      if (before === undefined) continue;
+      sync!.setDesired(key, transferred(before, transfer));
+      resolved?.(transfer.service);
+    }
+    resolved?.(name);
+  }
+
+  /** Says of what has changed that it has. */
+  *#mark(
+    parts: readonly Part[],
+    transfers: readonly Transfer[],
+    triggers: readonly TriggerTime[],
+    receivedMs: number,
+  ): Generator<undefined, void> {
+    const resolvedMs = this.#options.clock.now();
+    const untriggered = { receivedMs, resolvedMs, triggerTimesMs: noTimes };
+    let marked = 0;
+    for (const { gone, keys, sync } of parts) {
       // Trigger times belong to the Service: they go with the first of its ports.
-      const untriggered = { receivedMs, resolvedMs, triggerTimesMs: noTimes };
-      let cause = { ...untriggered, triggerTimesMs: timesOf(triggers, family) };
-      for (const forwarding of own) {
-        sync.setDesired(forwarding.key, forwarding, cause);
-        cause = untriggered;
-      }
-      const gone = without(before, own);
-      for (const key of gone) {
-        sync.setDesired(key, undefined, cause);
-        cause = untriggered;
-      }
-      if (own.length === 0) this.#keys[family].delete(name);
-      else if (gone.length > 0 || own.length > before.length) {
-        this.#keys[family].set(name, kept(own.map(keyOf)));
+      let cause = { ...untriggered, triggerTimesMs: timesOf(triggers, sync.family) };
+      for (const some of [keys, gone]) {
+        for (const key of some) {
+          sync.changed(key, cause);
+          cause = untriggered;
+          marked += 1;
+          if (marked % keysAStep === 0) yield;
+        }
       }
     }
-    this.#options.resolved?.(name);
+    for (const { family, forwarding: key } of transfers) {
+      this.#sync(family)?.changed(key, untriggered);
+      marked += 1;
+      if (marked % keysAStep === 0) yield;
+    }
   }
 }
 
-function keyOf({ key }: Forwarding): string {
-  return key;
+/** What of one family changes with a Service. */
+interface Part {
+  readonly sync: FamilySync;
+  /** Of the Forwardings that the Service has from now on. */
+  readonly keys: readonly string[];
+  /** Of those that it has no more. */
+  readonly gone: readonly string[];
+  /** There are more than before. */
+  readonly isGrown: boolean;
 }
 
-/** The keys that are of none of the Forwardings. */
-function without(keys: readonly string[], all: readonly Forwarding[]): readonly string[] {
-  if (keys.every((key, i) => key === all[i]?.key)) return noKeys;
-  const others = new Set(all.map(keyOf));
-  return keys.filter((key) => !others.has(key));
+/** The number of Forwardings that are compared, or marked, in one step. */
+const keysAStep = 512;
+
+/** The keys that are not among the others. */
+function* without(
+  keys: readonly string[],
+  others: readonly string[],
+): Generator<undefined, readonly string[]> {
+  let same = 0;
+  while (same < keys.length && keys[same] === others[same]) {
+    same += 1;
+    if (same % keysAStep === 0) yield;
+  }
+  if (same === keys.length) return noKeys;
+  const left = new Set<string>();
+  for (let i = same; i < others.length; i += 1) {
+    left.add(others[i]!);
+    if (i % keysAStep === 0) yield;
+  }
+  const gone: string[] = [];
+  for (let i = same; i < keys.length; i += 1) {
+    if (!left.has(keys[i]!)) gone.push(keys[i]!);
+    if (i % keysAStep === 0) yield;
+  }
+  return gone;
 }
 
 function timesOf(triggers: readonly TriggerTime[], family: Family): readonly number[] {

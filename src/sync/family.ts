@@ -167,9 +167,13 @@ export class FamilySync {
     return this.#changes.any || this.#environment !== this.#options.planner.environment;
   }
 
-  /** Changes what is desired; undefined = no longer desired. It takes effect with `wake`. */
-  setDesired(key: string, next: Forwarding | undefined, cause: Cause | undefined): void {
+  /** Changes what is desired; undefined = no longer desired. `changed` is to be called for it. */
+  setDesired(key: string, next: Forwarding | undefined): void {
     this.#changes.setDesired(key, next);
+  }
+
+  /** What is desired of the key has changed. It takes effect with `wake`. */
+  changed(key: string, cause: Cause | undefined): void {
     this.#quarantine.changed(key);
     if (!this.#quarantine.holds(key)) this.#changes.mark(key, cause);
   }
@@ -179,7 +183,7 @@ export class FamilySync {
     this.#environment = next;
   }
 
-  /** Acts on what `setDesired` and `setEnvironment` said. */
+  /** Acts on what `changed` and `setEnvironment` said. */
   wake(): void {
     if (this.#hasWork) this.#requests.request();
   }

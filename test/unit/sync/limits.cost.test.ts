@@ -15,14 +15,17 @@ class Rig {
   readonly state = new ClusterState();
   readonly wanted = new Map<string, Forwarding>();
   readonly events: SyncEvent[] = [];
+  /** Keys with which `changed` was called. */
+  readonly changed: string[] = [];
   limits: ServiceLimits = noLimits;
   readonly desired: Desired;
 
   constructor() {
     const { events, state, wanted } = this;
-    const family: Pick<FamilySync, 'desired' | 'family' | 'setDesired'> = {
+    const family: Pick<FamilySync, 'changed' | 'desired' | 'family' | 'setDesired'> = {
       family: 'IPv4',
       desired: wanted,
+      changed: (key) => this.changed.push(key),
       setDesired: (key, next) => {
         if (next === undefined) wanted.delete(key);
         else wanted.set(key, next);
@@ -118,5 +121,28 @@ describe('a Service with many ports', () => {
     expect(Math.max(...work)).toBeLessThan(all / 5);
     const quarter = parts(500, 400).reduce((sum, one) => sum + one);
     expect(all / quarter).toBeLessThan(5);
+  });
+
+  it('says of a few in each step that they have changed, and of each one once', () => {
+    const rig = new Rig();
+    const count = 5000;
+    for (const first of rounds) {
+      rig.set(service({ ports: portsOf(count, {}, first) }));
+      rig.changed.length = 0;
+      let most = 0;
+      const refresh = rig.desired.refresh('ns/web', 0);
+      for (let done: boolean | undefined; !done; ) {
+        const before = rig.changed.length;
+        done = refresh.next().done;
+        most = Math.max(most, rig.changed.length - before);
+      }
+      expect(new Set(rig.changed).size).toBe(count);
+      expect(rig.changed).toHaveLength(count);
+      expect(most).toBeLessThanOrEqual(count / 8);
+    }
+    rig.state.apply({ kind: 'service-gone', key: 'ns/web' });
+    rig.changed.length = 0;
+    rig.refresh();
+    expect([rig.changed.length, rig.wanted.size]).toEqual([count, 0]);
   });
 });
