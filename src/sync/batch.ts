@@ -1,4 +1,5 @@
 /** Applies the batches of one family, at most one at a time. */
+import { asKernelFailure } from '../kernel/in-parts.ts';
 import type { ApplyResult, Kernel, KernelFailure } from '../kernel/kernel.ts';
 import type { Batch, Planner } from '../modes/mode.ts';
 import type { Forwarding } from '../state/types.ts';
@@ -310,17 +311,6 @@ function stagesOf(causes: readonly Cause[], encodedMs: number, committedMs: numb
 /** The result for an `apply` that was rejected: whether the batch is in force is not known. */
 function asFailed(error: Error & { code?: string }): ApplyResult {
   return { kind: 'failed', failures: [asKernelFailure(error)], partly: false };
-}
-
-/** An exception as a failure that names no op. */
-export function asKernelFailure(error: Error & { code?: string; isHeld?: boolean }): KernelFailure {
-  return {
-    ...(error.isHeld === true ? { isHeld: true } : {}),
-    op: undefined,
-    entry: undefined,
-    code: error.code ?? error.name,
-    message: error.message,
-  };
 }
 
 /** A failure without a known culprit. */

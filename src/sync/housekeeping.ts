@@ -2,12 +2,13 @@
  * What a family does after its batches: delete what they made unused (`deferred`), and session
  * affinity that points at endpoints that are gone (`sweep`). What the kernel refuses is retried.
  */
+import { asKernelFailure } from '../kernel/in-parts.ts';
 import type { Kernel } from '../kernel/kernel.ts';
 import type { Planner } from '../modes/mode.ts';
 import { Backoff } from '../time/backoff.ts';
 import type { Clock } from '../time/clock.ts';
 import { Pacer } from '../time/pacer.ts';
-import { type Applier, asKernelFailure } from './batch.ts';
+import type { Applier } from './batch.ts';
 import type { Observer } from './events.ts';
 
 interface HousekeepingOptions {

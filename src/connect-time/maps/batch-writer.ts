@@ -3,6 +3,7 @@
  * endpoints are added before the frontends that lead to them, and deleted after them. A program
  * that finds no endpoint leaves the connection to the rules.
  */
+import { applyLaterPart } from '../../kernel/in-parts.ts';
 import type { ApplyResult, Kernel } from '../../kernel/kernel.ts';
 import { kernelOps } from '../../kernel/ops.ts';
 import { RecordWriter } from '../../kernel/records.ts';
@@ -232,7 +233,7 @@ export class BatchWriter implements Writer<ConnectTimeObjects> {
       const failure = { op: undefined, entry: undefined, code, message };
       return { kind: 'failed', failures: [failure], partly: true };
     }
-    return kernel.apply(ops);
+    return applyLaterPart(() => kernel.apply(ops));
   }
 }
 

@@ -6,6 +6,8 @@
  * the element that leads to it, a packet between the two would find the chain as it was in the
  * generation before: empty. It would pass a chain that refuses it.
  */
+
+import { applyLaterPart } from '../../kernel/in-parts.ts';
 import { ElementBuffers } from '../../kernel/nft/element-buffer.ts';
 import { nftOps } from '../../kernel/ops.ts';
 import { RecordWriter } from '../../kernel/records.ts';
@@ -110,12 +112,12 @@ export function inOrder(
     apply: async (kernel) => {
       const made = await kernel.apply(first);
       if (made.kind === 'failed') return made;
-      const result = await (rest.apply?.(kernel) ?? kernel.apply(rest.ops));
+      const result = await applyLaterPart(() => rest.apply?.(kernel) ?? kernel.apply(rest.ops));
       if (result.kind === 'applied') return result;
       const failures = result.failures.map(({ op, ...failure }) => {
         return { ...failure, op: op === undefined ? undefined : out.count + op };
       });
-      return { kind: 'failed', failures, partly: true };
+      return { ...result, failures };
     },
   };
 }

@@ -3,6 +3,7 @@
  * addresses are added and sockets opened. Then sockets that stay are updated, others are closed,
  * and addresses are deleted.
  */
+import { applyLaterPart } from '../../kernel/in-parts.ts';
 import type { ApplyResult, Kernel, KernelFailure } from '../../kernel/kernel.ts';
 import { NFPROTO } from '../../kernel/nft/constants.ts';
 import { kernelOps } from '../../kernel/ops.ts';
@@ -116,8 +117,7 @@ export class UserspaceBatchWriter implements Writer<UserspaceObjects> {
       else this.#sockets.update(value);
     }
     const unbinding = this.#deletion(this.#unbound);
-    const result = without('EADDRNOTAVAIL', await kernel.apply(unbinding));
-    return result.kind === 'failed' ? { ...result, partly: true } : result;
+    return applyLaterPart(async () => without('EADDRNOTAVAIL', await kernel.apply(unbinding)));
   }
 
   /** Opens the new sockets. Failures number them after the ops of addresses. */

@@ -1,5 +1,6 @@
 /** What leads packets to a chain comes into force after the chain: modes nftables and ipvs. */
 import { describe, expect, it } from 'vitest';
+import { KernelError } from '../../../src/kernel/errors.ts';
 import { NFPROTO } from '../../../src/kernel/nft/constants.ts';
 import { ipvsMode } from '../../../src/modes/ipvs/mode.ts';
 import {
@@ -178,6 +179,23 @@ describe.for(modes)('in mode $mode.name', (mode) => {
     }
     expect(kernel.ruleset()).toBe(empty);
   });
+});
+
+it('a first transaction is in force when the second one could not be sent', async () => {
+  const node = new Node(modes[0]);
+  await node.start();
+  const empty = node.kernel.ruleset();
+  node.planner.change(undefined, guarded('192.0.2.0/24'));
+  const taken = node.planner.take()!;
+  const closing = {
+    apply: async (ops: Uint8Array) => {
+      if (node.kernel.ruleset() === empty) return node.kernel.apply(ops);
+      const words = 'Bad file descriptor';
+      throw new KernelError({ operation: 'kernel.apply', subject: 'here', code: 'EBADF', words });
+    },
+  } as FakeKernel;
+  const result = await taken.apply!(closing);
+  expect(result).toMatchObject({ kind: 'failed', partly: true, failures: [{ code: 'EBADF' }] });
 });
 
 describe('in mode nftables', () => {
