@@ -19,7 +19,7 @@ import { FrontendOwners, type ReadonlyOwners } from '../state/frontend-owners.ts
 import type { ResolveContext } from '../state/resolve.ts';
 import type { ClusterState } from '../state/store.ts';
 import type { Forwarding } from '../state/types.ts';
-import { type Comparison, compare } from '../sync/comparison.ts';
+import { type Comparison, Comparisons } from '../sync/comparison.ts';
 import { Departures } from '../sync/departures.ts';
 import type { Observer, SyncEvent } from '../sync/events.ts';
 import { FamilySync } from '../sync/family.ts';
@@ -68,6 +68,7 @@ export class Engine {
   readonly families: readonly FamilySync[];
   readonly #options: EngineOptions;
   readonly #planners: ReadonlyMap<Family, Planner>;
+  readonly #comparisons: ReadonlyMap<Family, Comparisons>;
   readonly #facts: NodeFacts;
   readonly #balances: BalanceProbe;
   readonly #slowStarts: SlowStarts;
@@ -116,6 +117,9 @@ export class Engine {
     const made = settings.families.map((config) => this.#makeFamily(config));
     this.families = made.map(({ sync }) => sync);
     this.#planners = new Map(made.map(({ planner }) => [planner.family, planner]));
+    this.#comparisons = new Map(
+      made.map(({ planner, sync }) => [sync.family, this.#comparisonsOf(planner, sync)]),
+    );
     this.#verification = new Verification(this.families);
     this.#maps = new Map(made.flatMap(({ maps }) => (maps ? [[maps.family, maps]] : [])));
     this.#reconcilers = made.map(({ reconciler }) => reconciler);
@@ -204,20 +208,20 @@ export class Engine {
     return localhostNodePorts && mode.localhost?.includes(family) ? 'mode' : 'nothing';
   }
 
-  /** See `compare`; undefined also for a family that is not served. */
-  async compare(family: Family): Promise<Comparison | undefined> {
-    const { clock, kernel } = this.#options;
-    const planner = this.#planners.get(family);
-    const sync = this.families.find((one) => one.family === family);
-    if (planner === undefined || sync === undefined) return undefined;
-    const rules = await compare({
+  #comparisonsOf(planner: Planner, sync: FamilySync): Comparisons {
+    const { clock, kernel, mode } = this.#options;
+    const options = {
       planner: () => planner.cloneEmpty(),
       inForce: () => sync.inForce,
-      clock,
-      kernel,
       ruleset: this.#ruleset,
       sliceMs: comparisonSliceMs,
-    });
+    };
+    return new Comparisons({ ...options, clock, kernel }, mode.hasGeneration);
+  }
+
+  /** See `Comparisons`; undefined also for a family that is not served. */
+  async compare(family: Family): Promise<Comparison | undefined> {
+    const rules = await this.#comparisons.get(family)?.compare();
     const maps = await this.#maps.get(family)?.compare(comparisonSliceMs);
     if (rules === undefined || maps === undefined) return rules;
     return { ...rules, differences: [...rules.differences, ...maps.differences] };

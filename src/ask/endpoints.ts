@@ -85,7 +85,7 @@ export const endpoints = {
   diff: {
     path: pathOf('diff'),
     meaning:
-      'How the kernel’s state differs from what is in force. The kernel is read and not written.',
+      'How the kernel’s state differs from what is in force. The kernel is read and not written. An answer without differences serves for twenty times as long as reading took, until others change rules.',
     query: {},
     answer: diffSchema,
   },

@@ -9,7 +9,7 @@ import type { Clock } from '../time/clock.ts';
 import { inTurns, Pacer, type Pause } from '../time/pacer.ts';
 import { isDrift } from './events.ts';
 import { RetryingReader } from './retrying-reader.ts';
-import type { Ruleset } from './ruleset.ts';
+import type { Moment, Ruleset } from './ruleset.ts';
 
 export interface ComparisonOptions {
   /** Makes a planner that knows nothing. */
@@ -35,6 +35,56 @@ export interface Comparison {
   /** Service ports that changed during the comparison. */
   readonly leftOut: number;
   readonly differences: readonly Difference[];
+}
+
+/** A comparison that has found nothing. */
+interface Clean {
+  readonly comparison: Comparison;
+  /** When it began to read. */
+  readonly moment: Moment;
+  /** `Clock.now` until which it serves. */
+  readonly untilMs: number;
+}
+
+/**
+ * How many times as long as a comparison took its result serves. While the kernel is read, our
+ * commits wait for a dump that one of them has interrupted, so that changes wait longer.
+ */
+const restFactor = 20;
+
+/**
+ * Comparisons of one family, for those who ask again and again. What has found nothing serves for
+ * some time, unless others have committed since then: then the kernel is read again.
+ */
+export class Comparisons {
+  readonly #options: ComparisonOptions;
+  readonly #hasGeneration: boolean;
+  #clean: Clean | undefined;
+
+  /** `hasGeneration`: the generation of the ruleset shows all that others may change. */
+  constructor(options: ComparisonOptions, hasGeneration: boolean) {
+    this.#options = options;
+    this.#hasGeneration = hasGeneration;
+  }
+
+  /** See `compare`. */
+  async compare(): Promise<Comparison | undefined> {
+    if (!this.#hasGeneration) return compare(this.#options);
+    const { clock, kernel, ruleset } = this.#options;
+    const clean = this.#clean;
+    const serves = clean !== undefined && clock.now() < clean.untilMs;
+    if (serves && !(await ruleset.movedByOthers(clean.moment, kernel))) return clean.comparison;
+    this.#clean = undefined;
+    const startedMs = clock.now();
+    const reader = new RetryingReader(kernel, ruleset);
+    const generation = await reader.generation();
+    const moment = { generation, commits: reader.commits };
+    const comparison = await compare(this.#options);
+    if (comparison === undefined || comparison.differences.length > 0) return comparison;
+    const untilMs = clock.now() + restFactor * (clock.now() - startedMs);
+    this.#clean = { comparison, moment, untilMs };
+    return comparison;
+  }
 }
 
 interface Reading {

@@ -111,6 +111,14 @@ describe('fairlead diff', () => {
     expect([difference.service, more]).toEqual([undefined, []]);
   });
 
+  it('finds what others change between two answers', async () => {
+    await running('nftables');
+    expect((await asked(app, 'diff')).body.healthy).toBe(true);
+    meddle(['elementsDelete', element(1)]);
+    expect((await asked(app, 'diff')).body.healthy).toBe(false);
+    expect((await asked(app, 'diff')).body.healthy).toBe(false);
+  });
+
   it('reports what the kernel refuses', async () => {
     await running('nftables');
     app.kernel.failNext({ code: 'ENOSPC', forKey: '10.96.0.3', times: Number.POSITIVE_INFINITY });

@@ -1,0 +1,106 @@
+import { expect, it } from 'vitest';
+import { NFPROTO } from '../../../src/kernel/nft/constants.ts';
+import { nftablesMode } from '../../../src/modes/nftables/mode.ts';
+import type { Forwarding } from '../../../src/state/types.ts';
+import { Comparisons } from '../../../src/sync/comparison.ts';
+import { Ruleset } from '../../../src/sync/ruleset.ts';
+import { noPause } from '../../../src/time/pacer.ts';
+import { batch } from '../../conformance/ops.ts';
+import { FakeKernel } from '../../fake/kernel.ts';
+import { config, environment, forwarding, pool } from '../modes/nftables/forwardings.ts';
+import { ToyClock } from './double.ts';
+
+/** A dump takes this long. */
+const dumpMs = 10;
+
+/** A kernel that holds what it should, and its comparisons. */
+class Node {
+  readonly clock = new ToyClock();
+  readonly kernel = new FakeKernel();
+  readonly comparisons: Comparisons;
+  readonly #planner = nftablesMode.planner(config, environment);
+  readonly #ruleset = new Ruleset();
+  readonly #inForce = new Map<string, Forwarding>();
+
+  constructor(hasGeneration = true) {
+    const { clock, kernel } = this;
+    const reader = new Proxy(kernel, {
+      get: (_, name: keyof FakeKernel) => {
+        if (name === 'dump') return (...args: Parameters<FakeKernel['dump']>) => this.#dump(args);
+        const value: unknown = kernel[name];
+        return typeof value === 'function' ? value.bind(kernel) : value;
+      },
+    });
+    const options = {
+      planner: () => this.#planner.cloneEmpty(),
+      inForce: () => this.#inForce,
+      ...{ clock, kernel: reader, ruleset: this.#ruleset, sliceMs: 1000 },
+    };
+    this.comparisons = new Comparisons(options, hasGeneration);
+  }
+
+  async #dump(args: Parameters<FakeKernel['dump']>) {
+    await this.clock.pass(dumpMs);
+    return this.kernel.dump(...args);
+  }
+
+  async start(): Promise<void> {
+    const found = await this.#planner.observe(this.kernel, noPause);
+    const repair = await found.restore([], noPause);
+    await repair.finish(noPause);
+    await this.#commit();
+  }
+
+  /** Brings a Service into force. */
+  async change(one: Forwarding): Promise<void> {
+    this.#planner.change(undefined, one);
+    await this.#commit();
+    this.#inForce.set(one.key, one);
+  }
+
+  async #commit(): Promise<void> {
+    const taken = this.#planner.take()!;
+    const run = () => taken.apply?.(this.kernel) ?? this.kernel.apply(taken.ops);
+    const transactions = taken.transactions ?? 1;
+    const result = await this.#ruleset.commit(transactions, run, ({ kind }) => kind === 'applied');
+    if (result.kind === 'failed') throw new Error(JSON.stringify(result));
+    taken.committed(result);
+  }
+
+  /** Another program changes our table, or another one. */
+  meddle(table: string): void {
+    const family = NFPROTO.IPv4;
+    const ops = batch({ kind: 'tableAdd', family, table, comment: '' });
+    this.kernel.foreign(ops);
+  }
+}
+
+it('what a comparison found serves for a time, whatever we commit', async () => {
+  const node = new Node();
+  await node.start();
+  const first = await node.comparisons.compare();
+  expect(first).toMatchObject({ compared: 0, differences: [] });
+  await node.change(forwarding('web', pool(1)));
+  await node.clock.pass(dumpMs);
+  expect(await node.comparisons.compare()).toBe(first);
+  await node.clock.pass(1e6);
+  expect(await node.comparisons.compare()).toMatchObject({ compared: 1, differences: [] });
+});
+
+it('what a comparison found serves no longer once others have committed', async () => {
+  const node = new Node();
+  await node.start();
+  const first = await node.comparisons.compare();
+  node.meddle('theirs');
+  const second = await node.comparisons.compare();
+  expect(second).toEqual(first);
+  expect(second).not.toBe(first);
+  expect(await node.comparisons.compare()).toBe(second);
+});
+
+it('each comparison reads the kernel where no generation shows what others change', async () => {
+  const node = new Node(false);
+  await node.start();
+  const first = await node.comparisons.compare();
+  expect(await node.comparisons.compare()).not.toBe(first);
+});
