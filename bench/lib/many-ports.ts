@@ -29,9 +29,11 @@ export async function manyPorts(): Promise<string> {
 async function followed(): Promise<string> {
   const stage = new DetectionStage(new CountingKernel());
   for (const slice of slices()) stage.state.apply({ kind: 'slice', slice });
+  const services = Array.from({ length: rounds }, (_, round) => service(round));
+  await sleep(10);
   const longest = new LongestTurn();
-  for (let round = 0; round < rounds; round += 1) {
-    stage.state.apply({ kind: 'service', service: service(round) });
+  for (const service of services) {
+    stage.state.apply({ kind: 'service', service });
     await stage.resolved(key);
     await sleep(1000);
   }
@@ -47,7 +49,8 @@ async function followed(): Promise<string> {
 
 /** No endpoint of its ports answers, and clients connect to all of them between two readings. */
 async function counted(): Promise<string> {
-  const forwardings = resolve(service(0), slices(), context);
+  const large = service(0);
+  const forwardings = resolve(large, slices(), context);
   const inForce = new Map(forwardings.map((one) => [one.key, one]));
   let tried = 0;
   const mode: Pick<ModeFacts, 'trafficCounts'> = {
@@ -71,9 +74,10 @@ async function counted(): Promise<string> {
     mode: () => mode as ModeFacts,
     connectTime: () => undefined,
     families: () => [{ family: 'IPv4', inForce }],
-    portsOf: () => service(0).ports,
+    portsOf: () => large.ports,
   });
   await counters.read();
+  await sleep(10);
   const longest = new LongestTurn();
   let failing = 0;
   for (let round = 0; round < rounds; round += 1) {
@@ -102,10 +106,12 @@ async function searched(): Promise<string> {
     },
   });
   const forwardings = resolve(service(0), slices(), context);
+  const seen = forwardings.map((forwarding) => ({ forwarding }));
+  await sleep(10);
   const longest = new LongestTurn();
   await unrouted.refresh();
   while (unrouted.found.size === 0) await sleep(1);
-  const problems = unrouted.problems(forwardings.map((forwarding) => ({ forwarding })));
+  const problems = unrouted.problems(seen);
   await sleep(10);
   const ms = longest.take();
   longest.close();

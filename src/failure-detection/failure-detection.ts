@@ -228,7 +228,7 @@ export class FailureDetection implements EndpointHealth, DetectionView {
     // From here on: when the Service goes between two steps, the next look forgets its ports.
     this.#ofService.set(key, ids);
     for (const one of service === undefined ? [] : this.#follow(service)) {
-      ids.add(one.id);
+      if (one !== undefined) ids.add(one.id);
       await this.#pacer.pause();
     }
     for (const id of before) {
@@ -238,15 +238,18 @@ export class FailureDetection implements EndpointHealth, DetectionView {
     if (ids.size === 0) this.#ofService.delete(key);
   }
 
-  /** Yields each port that is followed. */
-  *#follow(service: Service): Generator<FollowedPort> {
+  /** Yields each port that is followed, and undefined for one that is not. */
+  *#follow(service: Service): Generator<FollowedPort | undefined> {
     const kind = this.kindOf(service);
     if (kind === 'off') return;
     for (const { desired } of this.#options.families()) {
       for (const { name: port, protocol } of service.ports) {
         const { name, namespace } = service;
         const forwarding = desired.get(forwardingKey({ namespace, name, port, protocol }));
-        if (forwarding === undefined || protocol === 'SCTP') continue;
+        if (forwarding === undefined || protocol === 'SCTP') {
+          yield undefined;
+          continue;
+        }
         const followed = this.#ports.follow(forwarding, {
           kind,
           probes: service.detection?.probes === true && protocol === 'TCP',

@@ -36,22 +36,24 @@ const failedLeast = 5;
 const patienceMs = 10_000;
 /** Without another connection, it is unknown whether it still fails. */
 const forgetMs = 10 * 60_000;
-/** Beyond this, those that failed first are forgotten. */
-const failingMax = 10_000;
+/** The most of all, and of each namespace: of more, those count that failed first. */
+export const failingMax = { all: 10_000, namespace: 1000 } as const;
 
 export class FailingEndpoints {
-  readonly #failing = new Map<string, Failing>();
+  /** By namespace: no tenant leaves others without room. */
+  readonly #failing = new Map<string, Map<string, Failing>>();
+  #size = 0;
 
   /** Takes what was counted of an endpoint since the reading before. */
   note(whom: Whom, endpoint: string, { answered, reset, tried }: Outcomes, nowMs: number): void {
-    const id = [whom.family, whom.namespace, whom.service, whom.port, whom.protocol, endpoint].join(
-      ' ',
-    );
+    const { namespace } = whom;
+    const id = [whom.family, whom.service, whom.port, whom.protocol, endpoint].join(' ');
     if (answered > 0) {
-      this.#failing.delete(id);
+      this.#forget(namespace, id);
       return;
     }
-    const known = this.#failing.get(id);
+    const own = this.#failing.get(namespace) ?? new Map<string, Failing>();
+    const known = own.get(id);
     if (tried === 0) {
       if (known !== undefined) known.reset += reset;
       return;
@@ -62,11 +64,20 @@ export class FailingEndpoints {
       known.lastMs = nowMs;
       return;
     }
+    if (own.size >= failingMax.namespace || this.#size >= failingMax.all) return;
     const times = { firstMs: nowMs, lastMs: nowMs };
-    this.#failing.set(id, { ...whom, endpoint, failed: tried, reset, ...times });
-    if (this.#failing.size <= failingMax) return;
-    const [first] = this.#failing.keys();
-    this.#failing.delete(first!);
+    this.#failing.set(
+      namespace,
+      own.set(id, { ...whom, endpoint, failed: tried, reset, ...times }),
+    );
+    this.#size += 1;
+  }
+
+  #forget(namespace: string, id: string): void {
+    const own = this.#failing.get(namespace);
+    if (own === undefined || !own.delete(id)) return;
+    this.#size -= 1;
+    if (own.size === 0) this.#failing.delete(namespace);
   }
 
   /** Forgets those that `isInUse` does not name, and those without a connection for long. */
@@ -75,23 +86,28 @@ export class FailingEndpoints {
     isInUse: (one: FailingEndpoint) => boolean,
     pause: Pause,
   ): Promise<void> {
-    for (const [id, one] of this.#failing) {
-      if (nowMs - one.lastMs >= forgetMs || !isInUse(one)) this.#failing.delete(id);
-      await pause();
+    for (const [namespace, own] of this.#failing) {
+      for (const [id, one] of own) {
+        if (nowMs - one.lastMs >= forgetMs || !isInUse(one)) this.#forget(namespace, id);
+        const rest = pause();
+        if (rest !== undefined) await rest;
+      }
     }
   }
 
   get size(): number {
-    return this.#failing.size;
+    return this.#size;
   }
 
   clear(): void {
     this.#failing.clear();
+    this.#size = 0;
   }
 
   /** Those that are certain by now; the most failed connections first. */
   known(nowMs: number): readonly FailingEndpoint[] {
     return [...this.#failing.values()]
+      .flatMap((own) => [...own.values()])
       .filter(({ failed, firstMs }) => failed >= failedLeast && nowMs - firstMs >= patienceMs)
       .sort((a, b) => b.failed - a.failed);
   }

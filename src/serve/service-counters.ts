@@ -25,7 +25,7 @@ import {
   type Service,
 } from '../state/types.ts';
 import type { Clock } from '../time/clock.ts';
-import { Pacer } from '../time/pacer.ts';
+import { Pacer, type Pause } from '../time/pacer.ts';
 import { type FailingEndpoint, FailingEndpoints, type Outcomes } from './failing-endpoints.ts';
 
 /** The counters of one Service port. They only grow while the process runs. */
@@ -152,8 +152,9 @@ export class ServiceCounters {
     this.#total.readAtMs = readAtMs;
     this.#opened = new Map();
     for (const { family, inForce } of families()) await this.#readFamily(running, family, inForce);
-    this.#forgetGone();
-    await this.#failing.prune(readAtMs, inUse(families()), new Pacer(clock, sliceMs).pause);
+    const { pause } = new Pacer(clock, sliceMs);
+    await this.#forgetGone(pause);
+    await this.#failing.prune(readAtMs, inUse(families()), pause);
     const failing = this.#failing.known(readAtMs);
     const seconds = (readAtMs - before.readAtMs) / 1000;
     const answer = { readAtMs, services: [...this.#entries.values()], failing };
@@ -168,7 +169,7 @@ export class ServiceCounters {
   }
 
   /** Also ports that their Service has no more: their names are a tenant's choice. */
-  #forgetGone(): void {
+  async #forgetGone(pause: Pause): Promise<void> {
     const present = new Map<string, ReadonlySet<string>>();
     for (const [id, { namespace, port, protocol, service: name }] of this.#entries) {
       if (name === '') continue;
@@ -181,6 +182,8 @@ export class ServiceCounters {
         present.set(key, ports);
       }
       if (!ports.has(`${port}/${protocol}`)) this.#entries.delete(id);
+      const rest = pause();
+      if (rest !== undefined) await rest;
     }
   }
 
@@ -198,6 +201,8 @@ export class ServiceCounters {
       if (entry.family !== family) continue;
       entry.frontends = new Map();
       entry.endpoints = new Map();
+      const rest = pause();
+      if (rest !== undefined) await rest;
     }
     const news: News = new Map();
     const counted = (count: Count): void => {
@@ -208,8 +213,8 @@ export class ServiceCounters {
     const readAtMs = clock.now();
     // What was read in part may lack the answers to connections that were read.
     const areRulesRead = await mode.trafficCounts?.(kernel, family, pause, counted).then(
-      () => {
-        this.#follow(news, readAtMs);
+      async () => {
+        await this.#follow(news, readAtMs, pause);
         return true;
       },
       () => false,
@@ -225,7 +230,7 @@ export class ServiceCounters {
     if (areRulesRead === true && areMapsRead) last.readingEnded();
   }
 
-  #follow(news: News, nowMs: number): void {
+  async #follow(news: News, nowMs: number, pause: Pause): Promise<void> {
     for (const [entry, endpoints] of news) {
       for (const [endpoint, outcomes] of endpoints) {
         entry.outcomes.tried += outcomes.tried;
@@ -234,6 +239,8 @@ export class ServiceCounters {
         const { family, namespace, service, port, protocol } = entry;
         const whom = { family, namespace, service, port, protocol };
         this.#failing.note(whom, endpoint, outcomes, nowMs);
+        const rest = pause();
+        if (rest !== undefined) await rest;
       }
     }
   }

@@ -40,6 +40,8 @@ const askedMax = 200;
 const askedAlways = 20;
 /** Endpoints that are asked in one turn of the event loop. */
 const askedAtOnce = 16;
+/** Endpoints that are compared with routes in one turn of the event loop. */
+const lookedAtOnce = 64;
 /** The most endpoints of a Service that are named. */
 const namedMax = 3;
 /**
@@ -116,6 +118,7 @@ export class UnroutedEndpoints {
         if (pacer.due) await pacer.rest();
         if (own !== family) continue;
         for (let i = 0; i < length; i += 1) {
+          if (i % lookedAtOnce === lookedAtOnce - 1 && pacer.due) await pacer.rest();
           if (!isSuspect(addresses, i * size)) continue;
           const latin1 = addresses.slice(i * size, (i + 1) * size);
           if (found.has(latin1)) continue;
