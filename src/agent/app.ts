@@ -99,7 +99,10 @@ export class App {
       fastPath: () => this.#fastPath,
     });
     const host = options.deviceFiles ?? options.host;
-    this.#fastPath = new FastPath({ ...options, ...(host && { host }), state: this.#state });
+    this.#fastPath = new FastPath({
+      ...{ ...options, ...(host && { host }), state: this.#state },
+      families: () => this.#runner.engine?.families ?? [],
+    });
     this.#failureDetection = this.#makeFailureDetection();
     const { events, localhost, source } = this.#observers;
     this.#localhost = options.ownsLoopback

@@ -6,16 +6,16 @@
 import type { HostFiles } from '../host/files.ts';
 import { KernelError } from '../kernel/errors.ts';
 import type { Kernel } from '../kernel/kernel.ts';
-import { IPPROTO } from '../kernel/nft/constants.ts';
-import { binary, destinationKey } from '../modes/elements.ts';
 import type { ModeName } from '../modes/mode.ts';
 import type { ClusterState } from '../state/store.ts';
 import type { Service } from '../state/types.ts';
 import type { Clock } from '../time/clock.ts';
+import { Pacer } from '../time/pacer.ts';
 import { devicesOf, readLinks } from './devices.ts';
 import { type Desired, difference } from './difference.ts';
+import { type DesiredFamily, excludedBy, isResolved } from './excluded.ts';
 import { inTable, tableText } from './layout.ts';
-import { type Excluded, observe, Unsteady } from './observation.ts';
+import { observe, Unsteady } from './observation.ts';
 import { probe } from './probe.ts';
 import { remove } from './removal.ts';
 
@@ -37,6 +37,8 @@ export interface FastPathOptions {
   readonly clock: Clock;
   readonly log: Log;
   readonly state: Pick<ClusterState, 'service' | 'serviceKeys' | 'synced'>;
+  /** The desired Forwardings of each family that is served. */
+  readonly families: () => Iterable<DesiredFamily>;
   /** Absent: no device can be found. */
   readonly host?: Pick<HostFiles, 'read'>;
 }
@@ -55,6 +57,13 @@ const settleMs = 100;
 const retryMs = 2000;
 /** The kernel reports changes of links and of the table, but not of default routes. */
 const lookMs = 60_000;
+/** An update is followed by a rest of this many times its duration, and at most of `restMostMs`. */
+const restFactor = 20;
+const restMostMs = 2000;
+/** The longest wait for Services that opt out and are not resolved yet. */
+const resolvingMs = 10_000;
+/** The work of an update rests after this time, so that others have the event loop. */
+const sliceMs = 2;
 /** After this number of attempts that a concurrent change made useless, the update waits. */
 const attemptsMax = 5;
 
@@ -75,6 +84,11 @@ export class FastPath {
   #stopWatching: (() => void)[] = [];
   /** Cancels the next look; undefined while none is planned. */
   #cancel: (() => void) | undefined;
+  /** `Clock.now` of the next look. */
+  #dueMs = 0;
+  #restUntilMs = Number.NEGATIVE_INFINITY;
+  /** `Clock.now` until which Services are waited for; undefined: they were not looked for yet. */
+  #resolvingUntilMs: number | undefined;
   #turn: Promise<void> | undefined;
   #isDue = false;
   #isClosed = false;
@@ -107,6 +121,7 @@ export class FastPath {
     this.#wish = wish;
     this.#isProbed = false;
     this.#logged = '';
+    this.#resolvingUntilMs = undefined;
     if (wish !== undefined && before === undefined) this.#findExcluded();
     this.#isOwed = true;
     this.#wake();
@@ -118,10 +133,11 @@ export class FastPath {
     const service = this.#options.state.service(key);
     const had = this.#excluded.get(key);
     const has = service !== undefined && isExcluded(service) ? service : undefined;
-    if (had === has) return;
+    if (had === undefined && has === undefined) return;
     if (has === undefined) this.#excluded.delete(key);
     else this.#excluded.set(key, has);
-    this.#isOwed = true;
+    // Of one that stays the same, other frontends may be desired.
+    if (had !== has) this.#isOwed = true;
     this.#soon(settleMs);
   }
 
@@ -147,10 +163,16 @@ export class FastPath {
     }
   }
 
+  /** A look that is planned is not put off: what changes all the time would keep it from others. */
   #soon(delayMs: number): void {
-    this.#forget();
     if (this.#isClosed) return;
-    this.#cancel = this.#options.clock.after(delayMs, () => {
+    const { clock } = this.#options;
+    const now = clock.now();
+    const dueMs = Math.max(now + delayMs, this.#restUntilMs);
+    if (this.#cancel !== undefined && this.#dueMs <= dueMs) return;
+    this.#forget();
+    this.#dueMs = dueMs;
+    this.#cancel = clock.after(dueMs - now, () => {
       this.#cancel = undefined;
       this.#wake();
     });
@@ -170,12 +192,15 @@ export class FastPath {
 
   /** Never rejects. */
   async #work(): Promise<void> {
-    const { log } = this.#options;
+    const { clock, log } = this.#options;
     while (this.#isDue && !this.#isClosed) {
       this.#isDue = false;
+      const beganMs = clock.now();
       try {
         this.#forget();
         const waits = await this.#update();
+        const now = clock.now();
+        this.#restUntilMs = now + Math.min(restMostMs, restFactor * (now - beganMs));
         this.#isOwed &&= waits || this.#isDue;
         this.#soonAgain();
       } catch (error) {
@@ -201,6 +226,10 @@ export class FastPath {
       return false;
     }
     if (!this.#options.state.synced) return true;
+    if (this.#isResolving) {
+      this.#soon(settleMs);
+      return true;
+    }
     const because = await this.#obstacle(wish.mode);
     if (because !== undefined) {
       this.#logUnavailable(because);
@@ -212,6 +241,16 @@ export class FastPath {
       if (await this.#compare(wish.packets)) return false;
     }
     throw new Error('devices or rules change all the time');
+  }
+
+  /** Whether Services that opt out are to be resolved yet: a table that is there has them. */
+  get #isResolving(): boolean {
+    const { clock, families } = this.#options;
+    this.#resolvingUntilMs ??= clock.now() + resolvingMs;
+    if (clock.now() >= this.#resolvingUntilMs) return false;
+    const all = [...families()];
+    for (const service of this.#excluded.values()) if (!isResolved(service, all)) return true;
+    return false;
   }
 
   /** @returns why there can be no fast path; undefined if no reason is known */
@@ -245,7 +284,9 @@ export class FastPath {
       this.#state = { kind: 'unavailable', because: `another program made table ${tableText}` };
       return true;
     }
-    const excluded = excludedBy(this.#excluded.values());
+    const { clock, families } = this.#options;
+    const { pause } = new Pacer(clock, sliceMs);
+    const excluded = await excludedBy([...this.#excluded.values()], [...families()], pause);
     const desired: Desired = { packets, devices: new Set(names), excluded };
     if (!(await this.#bring(observed, desired))) return false;
     this.#mayBeThere = true;
@@ -348,19 +389,4 @@ const passing: ReadonlySet<string> = new Set(['ENOMEM', 'ENOBUFS', 'EAGAIN', 'EI
  */
 function isExcluded({ endings, isFastPathOff }: Service): boolean {
   return isFastPathOff === true || endings?.endAfterMs !== undefined;
-}
-
-/** Keys of the frontends of these Services. */
-function excludedBy(services: Iterable<Service>): Excluded {
-  const keys = { IPv4: new Set<string>(), IPv6: new Set<string>(), nodePort: new Set<string>() };
-  for (const { clusterIPs, externalIPs, loadBalancerIPs, ports } of services) {
-    for (const { nodePort, port, protocol } of ports) {
-      const number = IPPROTO[protocol];
-      for (const address of [...clusterIPs, ...externalIPs, ...loadBalancerIPs]) {
-        keys[address.family].add(binary(destinationKey(address, number, port)));
-      }
-      if (nodePort !== 0) keys.nodePort.add(binary(destinationKey(undefined, number, nodePort)));
-    }
-  }
-  return keys;
 }

@@ -5,10 +5,13 @@ import { FastPath } from '../../../src/fast-path/fast-path.ts';
 import { inTable } from '../../../src/fast-path/layout.ts';
 import { nftOps } from '../../../src/kernel/ops.ts';
 import { RecordWriter } from '../../../src/kernel/records.ts';
-import type { Service } from '../../../src/state/types.ts';
+import { noLimits } from '../../../src/state/budget.ts';
+import { resolve, resolveInSteps } from '../../../src/state/resolve.ts';
+import { finish } from '../../../src/state/steps.ts';
+import type { Forwarding, Service } from '../../../src/state/types.ts';
 import { systemClock } from '../../../src/time/clock.ts';
 import { FakeKernel } from '../../fake/kernel.ts';
-import { service } from '../state/build.ts';
+import { address, context, portsOf, service } from '../state/build.ts';
 
 const routes = 'Iface\neth0 00000000 0 3 0 0 0 00000000';
 const wish = { fastPath: 'flowtable', fastPathPackets: 20 } as const;
@@ -17,6 +20,7 @@ class World {
   readonly kernel = new FakeKernel();
   readonly lines: string[] = [];
   readonly services = new Map<string, Service>();
+  readonly desired = new Map<string, Forwarding>();
   synced = true;
   readonly path: FastPath;
 
@@ -39,9 +43,16 @@ class World {
           yield* services.keys();
         },
       },
+      families: () => [{ family: 'IPv4', desired: this.desired }],
       host: { read: (path) => (path === '/proc/net/route' ? routes : undefined) },
     });
     worlds.push(this);
+  }
+
+  /** A Service, with what is desired of it. */
+  set(of: Service): void {
+    this.services.set(of.key, of);
+    for (const one of resolve(of, [], context)) this.desired.set(one.key, one);
   }
 
   async devices(): Promise<string> {
@@ -97,7 +108,7 @@ describe('the fast path', () => {
     const world = new World();
     world.synced = false;
     world.path.choose(wish, 'nftables');
-    world.services.set('default/web', optedOut);
+    world.set(optedOut);
     world.path.resolved('default/web');
     expect(world.path.upToDate).toBe(false);
     world.synced = true;
@@ -144,7 +155,7 @@ describe('the fast path', () => {
     path.choose(wish, 'nftables');
     await until(() => path.state.kind === 'flowtable');
     expect(path.takes('default/web')).toBe(true);
-    services.set('default/web', optedOut);
+    world.set(optedOut);
     path.resolved('default/web');
     await until(() => path.upToDate);
     expect(path.takes('default/web')).toBe(false);
@@ -153,9 +164,63 @@ describe('the fast path', () => {
     const handle = async () => (await kernel.dump({ kind: 'tablesDump', family: 1 })).records;
     const before = await handle();
     services.delete('default/web');
+    world.desired.clear();
     path.resolved('default/web');
     await until(async () => (await world.elements('excluded-ipv4')) === 0);
     expect(await handle()).toEqual(before);
+  });
+
+  it('leaves out what a Service has of the frontends that it asks for, up to a limit', async () => {
+    const count = 1500;
+    const world = new World();
+    const externalIPs = Array.from({ length: count }, (_, i) => `203.0.${i >> 8}.${i & 0xff}`);
+    const large = { ...optedOut, ports: portsOf(count), externalIPs: externalIPs.map(address) };
+    world.services.set(large.key, large);
+    const limits = { ...noLimits, frontends: count };
+    const [own] = finish(resolveInSteps(large, [], { ...context, limits })).forwardings;
+    world.desired.set(own!.key, own!);
+    world.path.choose(wish, 'nftables');
+    await until(() => world.path.state.kind === 'flowtable');
+    expect(await world.elements('excluded-ipv4')).toBe(own!.frontends.length);
+    world.desired.set(own!.key, { ...own!, frontends: own!.frontends.slice(0, 1) });
+    world.path.resolved(large.key);
+    await until(async () => (await world.elements('excluded-ipv4')) === 1);
+  });
+
+  it('waits for what a Service has that opts out, so that a restart writes nothing', async () => {
+    const first = new World();
+    first.set(optedOut);
+    first.path.choose(wish, 'nftables');
+    await until(() => first.path.state.kind === 'flowtable');
+    await first.path.close();
+    const { commits } = first.kernel;
+    const second = new World(first.kernel);
+    second.services.set(optedOut.key, optedOut);
+    second.path.choose(wish, 'nftables');
+    await sleep(150);
+    second.set(optedOut);
+    second.path.resolved(optedOut.key);
+    await until(() => second.path.upToDate);
+    expect([second.path.state.kind, first.kernel.commits]).toEqual(['flowtable', commits]);
+  });
+
+  it('is not put off by a Service that changes all the time', async () => {
+    const world = new World();
+    const { path } = world;
+    path.choose(wish, 'nftables');
+    await until(() => path.state.kind === 'flowtable');
+    world.set(optedOut);
+    let isOver = false;
+    const changing = (async () => {
+      while (!isOver) {
+        world.set({ ...optedOut });
+        path.resolved('default/web');
+        await sleep(5);
+      }
+    })();
+    await until(async () => (await world.elements('excluded-ipv4')) === 1);
+    isOver = true;
+    await changing;
   });
 
   it('repairs what another program changes, and says so', async () => {

@@ -1,0 +1,60 @@
+/** The frontends whose connections do not take the fast path. */
+import { IPPROTO } from '../kernel/nft/constants.ts';
+import { binary, destinationKey } from '../modes/elements.ts';
+import type { Family } from '../net/address.ts';
+import { type Forwarding, forwardingKey, type Service } from '../state/types.ts';
+import type { Pause } from '../time/pacer.ts';
+import type { Excluded } from './observation.ts';
+
+/** What is desired of a family. */
+export interface DesiredFamily {
+  readonly family: Family;
+  readonly desired: ReadonlyMap<string, Forwarding>;
+}
+
+/** Whether what is desired of the Service is known. */
+export function isResolved(
+  { name, namespace, ports: [first] }: Service,
+  families: readonly DesiredFamily[],
+): boolean {
+  if (first === undefined) return true;
+  const key = forwardingKey({ namespace, name, port: first.name, protocol: first.protocol });
+  return families.some(({ desired }) => desired.has(key));
+}
+
+/** The most frontends of one namespace that are left out of the fast path. */
+export const excludedMax = 20_000;
+
+/**
+ * Keys of the frontends that these Services have. What a Service only asks for is another's, or is
+ * beyond its limits: 2,000 ports at 1,500 external IPs are three million.
+ */
+export async function excludedBy(
+  services: readonly Service[],
+  families: readonly DesiredFamily[],
+  pause: Pause,
+): Promise<Excluded> {
+  const keys = { IPv4: new Set<string>(), IPv6: new Set<string>(), nodePort: new Set<string>() };
+  const left = new Map<string, number>();
+  for (const { name, namespace, ports } of services) {
+    let room = left.get(namespace) ?? excludedMax;
+    for (const { name: port, protocol } of ports) {
+      const key = forwardingKey({ namespace, name, port, protocol });
+      for (const { desired, family } of families) {
+        for (const frontend of desired.get(key)?.frontends ?? []) {
+          if (room === 0) break;
+          room -= 1;
+          const { address } = frontend;
+          const to = keys[address === undefined ? 'nodePort' : family];
+          to.add(binary(destinationKey(address, IPPROTO[protocol], frontend.port)));
+          const rest = pause();
+          if (rest !== undefined) await rest;
+        }
+      }
+      const rest = pause();
+      if (rest !== undefined) await rest;
+    }
+    left.set(namespace, room);
+  }
+  return keys;
+}
