@@ -72,7 +72,6 @@ describe('the sync during the first lists', () => {
     expect(endpoints(kernel)).toBe(10 + spared);
     expect(connect(kernel, 3)).toBe('10.244.0.3:8080');
     expect(world.loop.upToDate).toBe(true);
-    await world.stop();
   });
 
   it('reports what it wrote when the hooks are added', async () => {
@@ -88,7 +87,6 @@ describe('the sync during the first lists', () => {
     const batches = world.events.filter((event) => event.kind === 'committed');
     expect(batches.reduce((sum, { forwardings }) => sum + forwardings, 0)).toBe(10 + spared);
     for (const { stages } of batches) expect(stages?.committedMs ?? revealedMs).toBe(revealedMs);
-    await world.stop();
   });
 
   it('follows changes before the end of the lists', async () => {
@@ -103,7 +101,6 @@ describe('the sync during the first lists', () => {
     await world.clock.pass(0);
     expect(connect(world.kernel, 1)).toMatch(/^10\.244\.9\./);
     expect(connect(world.kernel, 2)).toBe('10.96.0.2:80');
-    await world.stop();
   });
 
   it('writes nothing if an earlier process left hooks', async () => {
@@ -153,7 +150,6 @@ describe('the sync during the first lists', () => {
     await world.clock.pass(0);
     expect(world.kinds('quarantined')).toHaveLength(1);
     expect(kernel.endpointsAtHook).toBe(9 + spared);
-    await world.stop();
   });
 
   it('adds the hooks later if the kernel refuses at first', async () => {
@@ -169,7 +165,6 @@ describe('the sync during the first lists', () => {
     expect(isHooked(kernel)).toBe(true);
     expect(connect(kernel, 3)).toBe('10.244.0.3:8080');
     expect(world.loop.upToDate).toBe(true);
-    await world.stop();
   });
 
   it('adds the hooks although changes never stop', async () => {
@@ -185,7 +180,6 @@ describe('the sync during the first lists', () => {
     while (!isHooked(world.kernel) && last < 1000) await new Promise(setImmediate);
     clearImmediate(churning);
     expect(isHooked(world.kernel)).toBe(true);
-    await world.stop();
   });
 
   it('isolates a Service that the kernel refuses', async () => {
@@ -201,6 +195,5 @@ describe('the sync during the first lists', () => {
     expect(connect(kernel, 4)).toBe('10.244.0.4:8080');
     await world.clock.pass(60_000);
     expect(connect(kernel, 3)).toBe('10.244.0.3:8080');
-    await world.stop();
   });
 });

@@ -54,5 +54,4 @@ it('an audit ends and repairs although something changes during each dump', asyn
   await quiet();
   expect(world.kinds('failed')).toEqual([]);
   expect(world.kinds('drift')).toHaveLength(2);
-  await world.stop();
 });

@@ -27,7 +27,6 @@ describe('the audit', () => {
       purpose: 'audit',
       drift: { missing: 1, wrong: 1, unwanted: 1 },
     });
-    await world.stop();
   });
 
   it('repairs immediately what the kernel reports, and names the program', async () => {
@@ -82,7 +81,6 @@ describe('the audit', () => {
     expect(world.kinds('exposed')).toEqual([]);
     for (const watch of world.kernel.watches) watch.changed();
     expect(world.kinds('exposed')).toHaveLength(1);
-    await world.stop();
   });
 
   it('does not start a watch after the end', async () => {
@@ -104,7 +102,6 @@ describe('the audit', () => {
     for (const watch of world.kernel.watches) watch.changed();
     await world.clock.pass(1000);
     expect(world.kernel.reads).toBe(reads);
-    await world.stop();
   });
 
   it('limits comparisons if other programs change our tables continuously', async () => {
@@ -124,7 +121,6 @@ describe('the audit', () => {
     expect(comparing).toBeLessThanOrEqual(20_000 / 20);
     await world.clock.pass(20_000);
     expect(world.forwarded).toEqual(world.wanted);
-    await world.stop();
   });
 
   it('reads nothing while only our own commits happen', async () => {
@@ -135,7 +131,6 @@ describe('the audit', () => {
       await world.clock.pass(1000);
     }
     expect(world.kernel.reads).toBe(reads);
-    await world.stop();
   });
 
   it('reads again after other commits, and finds no difference', async () => {
@@ -148,7 +143,6 @@ describe('the audit', () => {
     expect(world.kinds('audited')).toHaveLength(1);
     await world.clock.pass(60_000);
     expect(world.kernel.reads).toBe(reads + 1);
-    await world.stop();
   });
 
   it('compares immediately on request, and reports the end', async () => {
@@ -165,7 +159,6 @@ describe('the audit', () => {
     world.sync.audit.verify();
     await world.clock.pass(0);
     expect(world.events.map(({ kind }) => kind).slice(-2)).toEqual(['audited', 'audited']);
-    await world.stop();
   });
 
   it('compares after the longest period even if the generation does not change', async () => {
@@ -177,7 +170,6 @@ describe('the audit', () => {
     await world.clock.pass(20_000);
     expect(world.kernel.reads).toBe(reads + 1);
     expect(world.forwarded).toEqual(world.wanted);
-    await world.stop();
   });
 
   it('permits syncs while it reads, and reads again if they invalidated it', async () => {
@@ -192,7 +184,6 @@ describe('the audit', () => {
     await world.clock.pass(20_000);
     expect(world.forwarded).toEqual(world.wanted);
     expect(world.kinds('drift').at(-1)).toMatchObject({ drift: { missing: 1, wrong: 0 } });
-    await world.stop();
   });
 
   it('delays syncs for one reading if they would invalidate it for ever', async () => {
@@ -205,7 +196,6 @@ describe('the audit', () => {
       await world.clock.pass(50);
     }
     expect(world.forwarded[port('web-7')]).toBe('0af400071f900000');
-    await world.stop();
   });
 
   it('does not delay syncs for a reading that takes long', async () => {
@@ -226,7 +216,6 @@ describe('the audit', () => {
     expect(latest).toBe(0);
     await world.clock.pass(120_000);
     expect(world.forwarded).toEqual(world.wanted);
-    await world.stop();
   });
 
   it('does not undo a change that was made during the comparison', async () => {
@@ -241,7 +230,6 @@ describe('the audit', () => {
     await passing;
     await world.clock.pass(60_000);
     expect(world.forwarded).toEqual(world.wanted);
-    await world.stop();
   });
 
   it('becomes a recovery if the kernel refuses its repair', async () => {
@@ -259,6 +247,5 @@ describe('the audit', () => {
     world.kernel.refuse = () => undefined;
     await world.clock.pass(120_000);
     expect(world.forwarded).toEqual(world.wanted);
-    await world.stop();
   });
 });

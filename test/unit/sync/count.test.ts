@@ -53,7 +53,6 @@ describe('the count of elements', () => {
     loseElement(world.kernel, 'nodeport-ips');
     await world.clock.pass(11_000);
     expect(setOf(world.kernel, 'nodeport-ips').elements.size).toBe(1);
-    await world.stop();
   });
 
   it('blames other programs if they have written', async () => {
@@ -63,7 +62,6 @@ describe('the count of elements', () => {
     kernel.foreign(batch({ kind: 'setFlush', ...services }));
     await world.clock.pass(11_000);
     expect(world.kinds('drift').at(-1)).toMatchObject({ purpose: 'audit', writers: 'others' });
-    await world.stop();
   });
 
   it('is correct while pools change, Services are deleted, and elements wait for deletion', async () => {
@@ -75,6 +73,5 @@ describe('the count of elements', () => {
       await world.clock.pass(900);
     }
     expect(world.kinds('miscounted')).toEqual([]);
-    await world.stop();
   });
 });

@@ -41,7 +41,6 @@ describe('a Service that the kernel refuses', () => {
         quarantined: { forwarding: { servicePort: { name: 'web-3', port: 'http' } } },
       },
     ]);
-    await world.stop();
   });
 
   it.each([
@@ -75,7 +74,6 @@ describe('a Service that the kernel refuses', () => {
     expect(world.forwarded[port('web-1')]).toBe('0af409091f900000');
     expect(world.kinds('restored')).toHaveLength(1);
     expect([...world.sync.quarantined]).toEqual([]);
-    await world.stop();
   });
 
   it('is healthy again when its desired state is in force, in any order of endpoints', async () => {
@@ -92,7 +90,6 @@ describe('a Service that the kernel refuses', () => {
     expect(world.forwarded).not.toEqual(world.wanted);
     expect(world.kinds('restored')).toHaveLength(1);
     expect([...world.sync.quarantined]).toEqual([]);
-    await world.stop();
   });
 
   it('does not corrupt what was planned while its batch was in flight', async () => {
@@ -107,7 +104,6 @@ describe('a Service that the kernel refuses', () => {
     expect(behind.map(([key]) => key)).toEqual([port('web-1')]);
     expect(world.kernel.writes - writes).toBe(19);
     expect(delays(world)).toEqual([1000, undefined]);
-    await world.stop();
   });
 
   it('is the only one in quarantine when others are planned as the refusal arrives', async () => {
@@ -126,7 +122,6 @@ describe('a Service that the kernel refuses', () => {
     expect(world.kinds('failed')).toMatchObject([{ failures: [{ code: 'EINVAL' }] }]);
     const behind = Object.entries(world.wanted).filter(([key, is]) => world.forwarded[key] !== is);
     expect(behind.map(([key]) => key)).toEqual([port('web-1')]);
-    await world.stop();
   });
 
   it('is retried with growing, bounded delays', async () => {
@@ -138,7 +133,6 @@ describe('a Service that the kernel refuses', () => {
     const waits = world.events.flatMap((e) => (e.kind === 'quarantined' ? [e.retryMs] : []));
     expect(waits.slice(0, 7)).toEqual([1000, 2000, 4000, 8000, 16_000, 32_000, 60_000]);
     expect(waits.length).toBeLessThan(20);
-    await world.stop();
   });
 
   it('is retried soon after it changed, but not at each change', async () => {
@@ -155,7 +149,6 @@ describe('a Service that the kernel refuses', () => {
     const tries = world.kinds('quarantined').length - before;
     expect(tries).toBeGreaterThanOrEqual(4);
     expect(tries).toBeLessThanOrEqual(6);
-    await world.stop();
   });
 
   it('is forgotten when it is deleted', async () => {
@@ -167,7 +160,6 @@ describe('a Service that the kernel refuses', () => {
     await world.clock.pass(5000);
     expect([...world.sync.quarantined]).toEqual([]);
     expect(world.kinds('restored')).toEqual([]);
-    await world.stop();
   });
 
   it('does not block the others if it cannot even be translated', async () => {
@@ -186,7 +178,6 @@ describe('a Service that the kernel refuses', () => {
     expect(world.kinds('quarantined')).toMatchObject([
       { quarantined: { key: port('web-1'), failure: { message: 'a port of the beast' } } },
     ]);
-    await world.stop();
   });
 
   it('does not block the others if it cannot be put into a batch', async () => {
@@ -198,7 +189,6 @@ describe('a Service that the kernel refuses', () => {
     await world.clock.pass(10_000);
     expect(Object.keys(world.forwarded)).toHaveLength(29);
     expect([...world.sync.quarantined].map(({ key }) => key)).toEqual([port('web-7')]);
-    await world.stop();
   });
 
   it('does not fail its batch at the start when it returns to its previous state', async () => {
@@ -232,7 +222,6 @@ describe('a kernel whose state differs from the expected one', () => {
     expect(world.forwarded).toEqual(world.wanted);
     expect(world.kernel.writes).toBe(writes + 1);
     expect(delays(world)).toEqual([0]);
-    await world.stop();
   });
 
   it('does not block others if one Service contradicts it again and again', async () => {
@@ -249,7 +238,6 @@ describe('a kernel whose state differs from the expected one', () => {
     }
     expect(lateMs).toEqual([]);
     expect([...world.sync.quarantined].map(({ key }) => key)).toEqual([port('web-1')]);
-    await world.stop();
   });
 
   it('is programmed again if another program deleted everything', async () => {
@@ -261,7 +249,6 @@ describe('a kernel whose state differs from the expected one', () => {
     await quiet();
     expect(world.forwarded).toEqual(world.wanted);
     expect(world.kernel.objects.get('fixed')).toBe('cidrs 0');
-    await world.stop();
   });
 
   it('is retried less often while it refuses everything, with a bound', async () => {
@@ -278,7 +265,6 @@ describe('a kernel whose state differs from the expected one', () => {
     await world.clock.pass(2000);
     expect(world.forwarded).toEqual(world.wanted);
     expect(Object.keys(world.forwarded)).toHaveLength(50);
-    await world.stop();
   });
 
   it('never sets a Service aside for a missing permission of the process', async () => {
@@ -288,7 +274,6 @@ describe('a kernel whose state differs from the expected one', () => {
     await world.start();
     await world.clock.pass(600_000);
     expect(world.kinds('quarantined')).toEqual([]);
-    await world.stop();
   });
 
   it('is probed for the refused Service if it does not name one', async () => {
@@ -306,7 +291,6 @@ describe('a kernel whose state differs from the expected one', () => {
     }
     await world.clock.pass(600_000);
     expect(world.kernel.reads).toBe(reads);
-    await world.stop();
   });
 
   it('keeps a change of the environment in the batch of a refused Service', async () => {
@@ -321,7 +305,6 @@ describe('a kernel whose state differs from the expected one', () => {
     expect(world.kernel.objects.get('fixed')).toBe('cidrs 1');
     expect(world.kernel.reads).toBe(reads);
     expect(world.forwarded[port('web-1')]).toBe('0af400011f900000');
-    await world.stop();
   });
 
   it('is retried while it cannot be read', async () => {
@@ -335,7 +318,6 @@ describe('a kernel whose state differs from the expected one', () => {
     kernel.unreadable = false;
     await world.clock.pass(30_000);
     expect(world.forwarded).toEqual(world.wanted);
-    await world.stop();
   });
 });
 
@@ -358,7 +340,6 @@ describe('housekeeping', () => {
     world.kernel.refuse = () => undefined;
     await world.clock.pass(60_000);
     expect([...world.kernel.objects.keys()]).not.toContain(`o ${port('web-0')}`);
-    await world.stop();
   });
 
   it('deletes state that packets created for removed endpoints', async () => {
@@ -370,7 +351,6 @@ describe('housekeeping', () => {
     world.setEndpoints('web-1', '10.244.9.9');
     await quiet();
     expect([...world.kernel.objects.keys()]).not.toContain('binding 1');
-    await world.stop();
   });
 
   it('deletes such state also during continuous syncs, with a delay', async () => {
@@ -396,6 +376,5 @@ describe('housekeeping', () => {
     expect(boundAt).toContain(5);
     expect(boundAt).not.toContain(15);
     release();
-    await world.stop();
   });
 });

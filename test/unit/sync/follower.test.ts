@@ -55,7 +55,6 @@ describe('a follower of what is in force', () => {
     expect(follower.held.size).toBe(6);
     expect(follower.surprises).toEqual([]);
     expect(follower.isUpToDate).toBe(true);
-    await world.stop();
   });
 
   it('is not notified of being up to date while a batch is in flight', async () => {
@@ -71,7 +70,6 @@ describe('a follower of what is in force', () => {
     expect(follower.isUpToDate).toBe(true);
     const after = follower.held.get('default/web-1:http/TCP');
     expect(after?.serving.texts()).toEqual(['10.244.9.9:8080']);
-    await world.stop();
   });
 
   it('is not notified of being up to date before state of packets was deleted', async () => {
@@ -86,7 +84,6 @@ describe('a follower of what is in force', () => {
     await world.clock.pass(0);
     expect(upToDateAtSweep).toEqual([false]);
     expect(follower.isUpToDate).toBe(true);
-    await world.stop();
   });
 
   it('receives the changes and deletions of a recovery', async () => {
@@ -108,7 +105,6 @@ describe('a follower of what is in force', () => {
     );
     expect(follower.surprises).toEqual([]);
     expect(follower.isUpToDate).toBe(true);
-    await world.stop();
   });
 
   it('is notified of being up to date also if the kernel refuses a Service', async () => {
@@ -121,7 +117,6 @@ describe('a follower of what is in force', () => {
     await world.clock.pass(0);
     expect(follower.held).toEqual(world.sync.inForce);
     expect(follower.isUpToDate).toBe(true);
-    await world.stop();
   });
 
   it('receives the addresses that accept node ports, once they do', async () => {
@@ -136,6 +131,5 @@ describe('a follower of what is in force', () => {
     release();
     await world.clock.pass(0);
     expect(follower.nodePortAddresses).toBe(nodePortAddresses);
-    await world.stop();
   });
 });

@@ -102,7 +102,6 @@ describe('a batch that the kernel applies in part', () => {
     await world.clock.pass(1000);
     expect(served(kernel)).toEqual([1, 2, 3, 4, 5, 6, 7]);
     expect([...world.sync.quarantined]).toEqual([]);
-    await world.stop();
   });
 
   it("is repaired from the kernel's state if another program has changed it", async () => {
@@ -118,7 +117,6 @@ describe('a batch that the kernel applies in part', () => {
     await world.clock.pass(1000);
     expect(served(kernel)).toEqual([1, 2, 3]);
     expect(kernel.ipvs.text()).toContain('-> 10.244.9.9:8080 masq weight 1');
-    await world.stop();
   });
 
   it('is followed by no writes after a restart', async () => {

@@ -50,7 +50,6 @@ describe('a Service with many ports', () => {
     });
     const found = services(kernel).map((element) => element.replace(/ : .*/, ''));
     expect(found.sort()).toEqual(expected.sort());
-    await world.stop();
   });
 
   it('does not delay a change of another Service that arrives while it is written', async () => {
@@ -82,6 +81,5 @@ describe('a Service with many ports', () => {
     // Of some 25 in all: those under way when it came, and its own.
     expect(then!.commits - beganAt!).toBeLessThanOrEqual(6);
     expect(then!.isOldThere).toBe(true);
-    await world.stop();
   });
 });

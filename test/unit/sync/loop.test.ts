@@ -22,7 +22,6 @@ describe('the start of the sync loop', () => {
     world.loop.wake();
     await world.clock.pass(0);
     expect(Object.keys(world.forwarded)).toEqual([port('web-0'), port('web-1'), port('web-2')]);
-    await world.stop();
   });
 
   it('resolves Services whose slices have arrived while the lists are still being read', async () => {
@@ -46,7 +45,6 @@ describe('the start of the sync loop', () => {
     expect(world.wanted).not.toHaveProperty(port('web-1'));
     expect(world.wanted).toHaveProperty(port('without-slices'));
     expect(world.forwarded).toEqual(world.wanted);
-    await world.stop();
   });
 
   it('reads the kernel again if another program has written since the last reading', async () => {
@@ -60,7 +58,6 @@ describe('the start of the sync loop', () => {
     world.synced();
     await world.clock.pass(0);
     expect(world.forwarded).toEqual(world.wanted);
-    await world.stop();
   });
 
   it('is up to date when everything announced is in force, not before', async () => {
@@ -78,7 +75,6 @@ describe('the start of the sync loop', () => {
     release();
     await world.clock.pass(0);
     expect(world.loop.upToDate).toBe(true);
-    await world.stop();
   });
 
   it('requests no sync beyond one that includes changes during planning', async () => {
@@ -93,7 +89,6 @@ describe('the start of the sync loop', () => {
       const kinds = world.events.map(({ kind }) => kind);
       expect(kinds.lastIndexOf('queued'), `after ${turns}`).toBeLessThan(kinds.lastIndexOf('done'));
     }
-    await world.stop();
   });
 
   it('does not block the event loop while the state is already as desired', async () => {
@@ -168,7 +163,6 @@ describe('the start of the sync loop', () => {
     const sizes = world.events.flatMap((e) => (e.kind === 'committed' ? [e.writes] : []));
     expect(Math.max(...sizes)).toBeLessThanOrEqual(11);
     expect(sizes.length).toBeGreaterThan(15);
-    await world.stop();
   });
 });
 
@@ -182,7 +176,6 @@ describe('a normal sync', () => {
     await quiet();
     expect(world.kernel.writes).toBe(writes + 1);
     expect(world.forwarded[port('web-7')]).toBe('0af409091f900000');
-    await world.stop();
   });
 
   it('combines all changes while a batch is in flight', async () => {
@@ -203,7 +196,6 @@ describe('a normal sync', () => {
     expect(world.kernel.commits).toBe(commits + 2);
     expect(world.forwarded).toEqual(world.wanted);
     expect(world.forwarded[port('web-99')]).toBe('0af513871f900000');
-    await world.stop();
   });
 
   it('does not write a change that was reverted', async () => {
@@ -215,7 +207,6 @@ describe('a normal sync', () => {
     world.setEndpoints('web-0', '10.244.0.0');
     await quiet();
     expect(world.kernel.commits).toBe(commits);
-    await world.stop();
   });
 
   it('applies a change when idle immediately and the next one after the minimum period', async () => {
@@ -234,7 +225,6 @@ describe('a normal sync', () => {
     await world.clock.pass(1);
     expect(world.kernel.commits).toBe(commits + 2);
     expect(world.forwarded).toEqual(world.wanted);
-    await world.stop();
   });
 
   it('removes a deleted Service, and its unused objects in a later transaction', async () => {
@@ -249,7 +239,6 @@ describe('a normal sync', () => {
     expect([...world.kernel.objects.keys()]).toContain(`o ${port('web-0')}`);
     await world.clock.pass(1001);
     expect([...world.kernel.objects.keys()]).not.toContain(`o ${port('web-0')}`);
-    await world.stop();
   });
 
   it('writes nothing for a Service that is deleted before it was processed (S35)', async () => {
@@ -261,7 +250,6 @@ describe('a normal sync', () => {
     world.removeService('web-2');
     await world.clock.pass(5000);
     expect(world.kernel.writes).toBe(writes);
-    await world.stop();
   });
 
   it('follows a change of the environment', async () => {
@@ -271,7 +259,6 @@ describe('a normal sync', () => {
     world.loop.wake();
     await quiet();
     expect(world.kernel.objects.get('fixed')).toBe('cidrs 1');
-    await world.stop();
   });
 
   it('passes a frontend to the Service with the better claim in the same sync', async () => {
@@ -285,7 +272,6 @@ describe('a normal sync', () => {
     expect(world.kernel.objects.get(`f ${port('young')}`)).not.toContain('externalIP');
     expect(world.kernel.objects.get(`f ${port('old')}`)).toContain('externalIP:80');
     expect(world.kinds('conflict')).toHaveLength(1);
-    await world.stop();
   });
 
   it('reports when each stage of the oldest change of a batch ended', async () => {
@@ -303,7 +289,6 @@ describe('a normal sync', () => {
       purpose: 'changes',
       stages: { receivedMs: 500, resolvedMs: 500, encodedMs: 500, committedMs: 530 },
     });
-    await world.stop();
   });
 });
 
@@ -356,7 +341,6 @@ describe('more events than can be processed', () => {
     while (flood.events < flood.eventsMax || !world.loop.upToDate) await quiet();
     expect(world.forwarded).toEqual(world.wanted);
     expect(flood.written).toBeLessThan(flood.eventsMax / 2);
-    await world.stop();
   });
 
   it('do not prevent writes, even if they never end', async () => {
@@ -367,7 +351,6 @@ describe('more events than can be processed', () => {
     flood.eventsMax = 0;
     while (!world.loop.upToDate) await quiet();
     expect(world.forwarded).toEqual(world.wanted);
-    await world.stop();
   });
 
   // They keep a processor busy for seconds, of which a busy machine gives little.

@@ -1,4 +1,5 @@
 /** A sync loop over a toy kernel, with a story's verbs. */
+import { onTestFinished } from 'vitest';
 import type { Kernel } from '../../../src/kernel/kernel.ts';
 import type { Environment, Planner } from '../../../src/modes/mode.ts';
 import type { DealingHere } from '../../../src/state/deal.ts';
@@ -60,6 +61,8 @@ export class World<K extends Kernel = ToyKernel> {
   health: EndpointHealth | undefined;
   readonly #slowStarts: SlowStarts;
   readonly #abort = new AbortController();
+  /** What the end of the test has to stop; a test of many worlds stops each, so that none stays. */
+  readonly #open: { world?: World<K> } = {};
   #running: Promise<void> | undefined;
 
   /** Another process's kernel may be given: that is a restart. */
@@ -147,7 +150,11 @@ export class World<K extends Kernel = ToyKernel> {
     this.loop.wake();
   }
 
+  /** Runs until `stop`, or the end of the test. */
   run(): void {
+    const open = this.#open;
+    open.world = this;
+    onTestFinished(() => open.world?.stop());
     this.#running = this.loop.run(this.#abort.signal);
   }
 
@@ -160,6 +167,7 @@ export class World<K extends Kernel = ToyKernel> {
 
   /** Resolves when the batch in flight is over. */
   stop(): Promise<void> {
+    delete this.#open.world;
     this.#abort.abort();
     this.#slowStarts.stop();
     return this.#running!;
