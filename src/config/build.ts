@@ -1,5 +1,6 @@
 /** Makes the frozen Config out of validated settings: parses, converts units, resolves modes. */
 import { parseAddress, parseCIDR } from '../net/address.ts';
+import { type HostPort, parseEndpoint } from '../net/host-port.ts';
 import { cidrReading } from '../net/reading.ts';
 import type { ServiceLimits } from '../state/budget.ts';
 import {
@@ -17,7 +18,6 @@ import {
 } from './config.ts';
 import { toMs } from './duration.ts';
 import type { ParsedFlags } from './flags.ts';
-import { type HostPort, splitHostPort } from './host-port.ts';
 import { resolveModes } from './mode-settings.ts';
 import { type FieldPath, flagKeys, type GivenSettings, type Settings } from './settings/index.ts';
 import { checkField } from './validate.ts';
@@ -96,9 +96,7 @@ function reportedVersion(flag: string): string {
 }
 
 function parseHostPort(text: string): HostPort | undefined {
-  if (text === '') return undefined;
-  const { host, port } = must(splitHostPort(text), text);
-  return { address: must(parseAddress(host), text), port: Number(port) };
+  return text === '' ? undefined : must(parseEndpoint(text), text);
 }
 
 function resolveSource(settings: Settings, flags: ParsedFlags): SourceConfig {

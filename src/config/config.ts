@@ -5,10 +5,10 @@
  */
 import type { ModeName } from '../modes/mode.ts';
 import type { Address, CIDR } from '../net/address.ts';
+import type { HostPort } from '../net/host-port.ts';
 import type { ServiceLimits } from '../state/budget.ts';
 import type { FailureDetection } from '../state/detection.ts';
 import type { ExternalIPRules } from '../state/external-ips.ts';
-import type { HostPort } from './host-port.ts';
 
 export type { ModeName };
 

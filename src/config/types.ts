@@ -1,5 +1,6 @@
 /** What can be done with a value of each type of setting: read it from flag or file, write it. */
 import { parseAddress } from '../net/address.ts';
+import { splitHostPort } from '../net/host-port.ts';
 import { formatDuration, parseDuration } from './duration.ts';
 import {
   bad,
@@ -16,7 +17,6 @@ import {
   quote,
   type VModuleItem,
 } from './go-values.ts';
-import { splitHostPort } from './host-port.ts';
 import { type SettingKey, settingTable } from './settings/index.ts';
 import type { Setting, ValueByType, ValueType } from './settings/spec.ts';
 import { describeTree, type Tree } from './tree.ts';
@@ -31,7 +31,7 @@ export type Json =
   | readonly Json[]
   | { readonly [key: string]: Json };
 
-export interface TypeRules<T> {
+interface TypeRules<T> {
   /** For people: what the documentation and errors call it. */
   readonly name: string;
   /** pflag's name of the type, which --help and the documentation show. */
@@ -176,7 +176,7 @@ const duration: TypeRules<bigint> = {
   format: formatDuration,
 };
 
-export const valueTypes: { readonly [Type in ValueType]: TypeRules<ValueByType[Type]> } = {
+const valueTypes: { readonly [Type in ValueType]: TypeRules<ValueByType[Type]> } = {
   string,
   'string-or-off': {
     ...string,

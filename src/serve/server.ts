@@ -1,7 +1,7 @@
 /** A small HTTP server: fixed paths, whole answers, no framework. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { formatHostPort, type HostPort } from '../config/host-port.ts';
-import { formatAddress } from '../net/address.ts';
+import { formatAddress, formatEndpoint } from '../net/address.ts';
+import type { HostPort } from '../net/host-port.ts';
 import type { HttpThread } from './http/http-thread.ts';
 import type { Answers, Handling, Place } from './http/wire.ts';
 import type { Routes } from './reply.ts';
@@ -29,7 +29,7 @@ export async function serve(options: ServeOptions, signal: AbortSignal): Promise
     try {
       await untilClosed(options, signal);
     } catch (error) {
-      const words = `cannot serve on ${formatHostPort(at)}: ${bindFailure(error as Error)}`;
+      const words = `cannot serve on ${formatEndpoint(at.address.bytes, at.port)}: ${bindFailure(error as Error)}`;
       const failure = new Error(words, { cause: error });
       problem(failure);
       if (onBindFailure === 'fail') throw failure;

@@ -8,9 +8,10 @@ import type { Placement } from '../connect-time/maps/placement.ts';
 import type { Kernel } from '../kernel/kernel.ts';
 import type { ModeFacts } from '../modes/mode.ts';
 import type { Count, Destination, RefusalReason } from '../modes/traffic-counts.ts';
-import { type Family, formatEndpoint, parseAddress } from '../net/address.ts';
+import { type Family, formatEndpoint } from '../net/address.ts';
 import { EndpointFinder } from '../net/endpoint-finder.ts';
 import { type EndpointKey, endpointKey } from '../net/endpoint-list.ts';
+import { parseEndpoint } from '../net/host-port.ts';
 import type { Protocol } from '../net/protocol.ts';
 import {
   FrontendsByService,
@@ -50,7 +51,7 @@ export interface EndpointTraffic {
 }
 
 /** In one second, between the last two readings. */
-export interface TrafficRates {
+interface TrafficRates {
   /** Of all Services together. */
   readonly connections: number;
   readonly refusals: number;
@@ -369,12 +370,10 @@ function inUse(families: readonly ProgrammedFamily[]): (one: FailingEndpoint) =>
 
 /** The key of `10.244.0.5:8080` or `[2001:db8::5]:8080`. */
 function keyOfText(family: Family, endpoint: string): EndpointKey | undefined {
-  const at = endpoint.lastIndexOf(':');
-  const address = parseAddress(endpoint.slice(0, at).replace(/[[\]]/g, ''));
-  if (address?.family !== family) return undefined;
-  const { bytes } = address;
-  const port = Number(endpoint.slice(at + 1));
-  return endpointKey(family, Uint8Array.of(...bytes, port >> 8, port & 0xff), 0);
+  const parsed = parseEndpoint(endpoint);
+  if (parsed === undefined || parsed.address.family !== family) return undefined;
+  const { address, port } = parsed;
+  return endpointKey(family, Uint8Array.of(...address.bytes, port >> 8, port & 0xff), 0);
 }
 
 function frontendText({ address, port = 0 }: Destination): string {

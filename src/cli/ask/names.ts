@@ -1,10 +1,11 @@
 /** Names of Services and targets in command lines. */
-import { splitTarget } from '../../config/host-port.ts';
+
 import { parseAddress } from '../../net/address.ts';
+import { splitTarget } from '../../net/host-port.ts';
 import type { Given } from '../command.ts';
 import { UsageError } from '../errors.ts';
 
-export interface ServiceName {
+interface ServiceName {
   readonly name: string;
   /** Undefined: any. */
   readonly namespace: string | undefined;

@@ -1,7 +1,7 @@
 /** The address of the running process, from the flags of a command. */
 import { readFileSync } from 'node:fs';
-import { splitHostPort } from '../../config/host-port.ts';
 import { joinHostPort } from '../../net/address.ts';
+import { splitHostPort } from '../../net/host-port.ts';
 import type { Given } from '../command.ts';
 import { UsageError } from '../errors.ts';
 

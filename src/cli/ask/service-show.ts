@@ -2,8 +2,8 @@
 import type { ServiceAnswer } from '../../ask/service.ts';
 import { bad, type Fact } from '../../ask/view.ts';
 import { serviceBlocks, serviceFacts } from '../../ask/views/service.ts';
-import { splitHostPort } from '../../config/host-port.ts';
 import { parseAddress } from '../../net/address.ts';
+import { splitHostPort } from '../../net/host-port.ts';
 import type { Given } from '../command.ts';
 import type { Query } from './client.ts';
 import { asking } from './command.ts';

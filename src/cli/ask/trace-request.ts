@@ -1,7 +1,7 @@
 /** Parses the arguments of `fairlead trace`. */
 import { parseDuration, toMs } from '../../config/duration.ts';
-import { splitTarget } from '../../config/host-port.ts';
 import { addressBytes, parseAddress, parseCIDR } from '../../net/address.ts';
+import { splitTarget } from '../../net/host-port.ts';
 import type { Protocol } from '../../net/protocol.ts';
 import type { Sender, Target } from '../../tools/trace/target.ts';
 import type { Given } from '../command.ts';

@@ -1,9 +1,9 @@
 /** What values must be, in kube-proxy's words. */
 import { parseAddress, parseCIDR } from '../../net/address.ts';
+import { splitHostPort } from '../../net/host-port.ts';
 import { failureDetections } from '../../state/detection.ts';
 import { addressKeywords, connectTimes, fastPaths, modeNames } from '../config.ts';
 import { quote, type VModuleItem } from '../go-values.ts';
-import { splitHostPort } from '../host-port.ts';
 import { selectorFault } from '../label-selector.ts';
 
 /** One thing that is wrong with a value. */

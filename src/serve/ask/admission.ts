@@ -1,6 +1,6 @@
 /** Who may ask: programs on this machine, but not a page of another site in a browser on it. */
 import { isIP } from 'node:net';
-import { splitHostPort } from '../../config/host-port.ts';
+import { splitHostPort } from '../../net/host-port.ts';
 import { type Asked, type Routes, textReply } from '../reply.ts';
 import { Refusal } from './refusal.ts';
 

@@ -1,7 +1,7 @@
 /** Checks for ports that other programs listen on. */
 import type { Config } from '../../config/config.ts';
-import type { HostPort } from '../../config/host-port.ts';
-import { formatHostPort } from '../../config/host-port.ts';
+import { formatEndpoint } from '../../net/address.ts';
+import type { HostPort } from '../../net/host-port.ts';
 import { type Finding, ok, warning } from './finding.ts';
 import type { Machine } from './machine.ts';
 
@@ -45,9 +45,9 @@ export function checkPorts(
 function checkPort(at: HostPort, listeners: readonly Listener[], owners: Owners): Finding {
   const check = `port ${at.port}`;
   const taker = listeners.find((one) => one.port === at.port && overlaps(one.address, at));
-  if (taker === undefined) return ok(check, `${formatHostPort(at)} is free`);
+  if (taker === undefined) return ok(check, `${formatEndpoint(at.address.bytes, at.port)} is free`);
   const owner = owners.of(taker.inode);
-  const text = `${formatHostPort(at)} is taken by ${owner}`;
+  const text = `${formatEndpoint(at.address.bytes, at.port)} is taken by ${owner}`;
   if (isPredecessor(owner)) return ok(check, `${text}, until that stops`);
   return warning(check, text, 'stop that program, or choose another address');
 }

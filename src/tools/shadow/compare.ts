@@ -1,5 +1,6 @@
 /** Differences between what kube-proxy has programmed and what the cluster's objects ask for. */
-import { addressBytes, type Family, formatAddress } from '../../net/address.ts';
+import { addressBytes, type Family } from '../../net/address.ts';
+import { parseEndpoint } from '../../net/host-port.ts';
 import type { ClusterState } from '../../state/store.ts';
 import { Condition, type Forwarding } from '../../state/types.ts';
 import {
@@ -151,13 +152,13 @@ function whyNot(
   state: ClusterState,
 ): string {
   const key = `${servicePort.namespace}/${servicePort.name}`;
-  const address = endpoint.slice(0, endpoint.lastIndexOf(':')).replace(/^\[|\]$/g, '');
+  const bytes = parseEndpoint(endpoint)?.address.bytes;
+  const address = bytes && String.fromCharCode(...bytes);
   for (const slice of state.slices(key)) {
     if (slice.family !== family) continue;
     const size = addressBytes[family];
     for (let i = 0; i < slice.length; i += 1) {
-      const bytes = Buffer.from(slice.addresses.slice(i * size, (i + 1) * size), 'latin1');
-      if (formatAddress(bytes) !== address) continue;
+      if (address === undefined || !slice.addresses.startsWith(address, i * size)) continue;
       return reasonOf(slice.conditions.charCodeAt(i));
     }
   }

@@ -1,7 +1,7 @@
 /** Reads the target of a question: `10.96.0.1:80/TCP`, `default/web:http`. */
 import { firstNames } from '../../../ask/words.ts';
-import { splitTarget } from '../../../config/host-port.ts';
 import { type Address, parseAddress } from '../../../net/address.ts';
+import { splitTarget } from '../../../net/host-port.ts';
 import type { Protocol } from '../../../net/protocol.ts';
 import type { ClusterState } from '../../../state/store.ts';
 import type { Service, ServicePort } from '../../../state/types.ts';
@@ -18,7 +18,7 @@ export interface Target {
 }
 
 /** The target of a question. */
-export interface Question extends Omit<Target, 'protocol'> {
+interface Question extends Omit<Target, 'protocol'> {
   /** The given port, or that of the Service; empty: the question does not name one. */
   readonly protocols: readonly Protocol[];
 }

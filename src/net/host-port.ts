@@ -1,7 +1,7 @@
-import { type Address, formatEndpoint } from '../net/address.ts';
-import type { Protocol } from '../net/protocol.ts';
+import { type Address, parseAddress } from './address.ts';
+import type { Protocol } from './protocol.ts';
 
-/** An address to listen on; `port` in host order, 1–65535. */
+/** An address and a port, the port in host order. */
 export interface HostPort {
   readonly address: Address;
   readonly port: number;
@@ -35,7 +35,9 @@ interface SplitTarget {
   readonly protocol: Protocol | undefined;
 }
 
-/** The text that a listener's log line or a redirect shows. */
-export function formatHostPort(hostPort: HostPort): string {
-  return formatEndpoint(hostPort.address.bytes, hostPort.port);
+/** The reverse of `formatEndpoint`; undefined if the text is not an address and a port. */
+export function parseEndpoint(text: string): HostPort | undefined {
+  const parts = splitHostPort(text);
+  const address = parts && parseAddress(parts.host);
+  return address && { address, port: Number(parts.port) };
 }
