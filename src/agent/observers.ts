@@ -76,7 +76,7 @@ export interface ObserversOptions {
 export type HttpOpener = (memory: SharedMemory, events: WireEvents, health: ProxyHealth) => Wire;
 
 /** The current state of the process. */
-export interface Present {
+interface Present {
   readonly state: ClusterState;
   readonly config: () => Config;
   /** The mode that runs, or is about to run. */
@@ -152,7 +152,7 @@ export class Observers {
     connectTimeMetrics(this.metrics.registry, {
       clock,
       families,
-      wanted: () => present.connectTime().reach,
+      configured: () => present.connectTime().reach,
       exclusion: () => present.connectTime().exclusion,
       stale: () => present.connectTime().stale,
       maps: (family) => present.engine()?.maps(family),
@@ -184,7 +184,7 @@ export class Observers {
 
   sync(event: SyncEvent): void {
     if (event.kind === 'queued') this.health.queued(event.family);
-    if (event.kind === 'done' && event.well) this.health.updated(event.family);
+    if (event.kind === 'done' && event.healthy) this.health.updated(event.family);
     if (event.kind === 'done' && event.ok) this.serviceHealth.inForce(event.family);
     if (event.kind === 'queued' || event.kind === 'done') this.http.changed();
     if (event.kind === 'done') this.#collector.worked();

@@ -84,9 +84,9 @@ async function plan(
   for (const settings of engineSettings({ config, mode, families, node, isLiberal }).families) {
     const { family } = settings;
     const planner = mode.planner(settings, cluster.environment(family));
-    const wanted = forwardings.filter((forwarding) => forwarding.family === family);
-    const found = await dryRun(planner, kernel, wanted);
-    lines.push(...planLines(family, wanted.length, found, config.logging.verbosity));
+    const desired = forwardings.filter((forwarding) => forwarding.family === family);
+    const found = await dryRun(planner, kernel, desired);
+    lines.push(...planLines(family, desired.length, found, config.logging.verbosity));
   }
   return lines;
 }

@@ -67,7 +67,7 @@ function setSysctl(sysctl: Sysctl, host: HostFiles, { set, denied }: SysctlObser
     const from = host.read(path);
     const isRight = from === to || (sysctl.atLeast && Number(from) >= Number(to));
     if (!isRight) host.write(path, to);
-    if (!isRight || sysctl.toldWhenRight) set({ path, from, to });
+    if (!isRight || sysctl.reportedWhenRight) set({ path, from, to });
   } catch (error) {
     const { message } = error as Error;
     if (denied === undefined || !isDenial(error)) {

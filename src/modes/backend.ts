@@ -117,7 +117,7 @@ export interface RepairPart<T extends Types> {
    * The writer deletes the table with all its content, and makes it again. `indivisible`: packets
    * meet the rules that are replaced, so that all must be one transaction.
    */
-  startAnew(how?: 'indivisible'): void;
+  startOver(how?: 'indivisible'): void;
 }
 
 /**

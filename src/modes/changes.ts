@@ -115,7 +115,7 @@ export class FrontendChanges<T extends ModeFrontend> {
   }
 
   /** Nothing of what was in force is left in the kernel. */
-  startAnew(): void {
+  startOver(): void {
     for (const change of this.#changes.values()) change.before = undefined;
   }
 

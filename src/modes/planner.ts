@@ -558,10 +558,10 @@ export class ModePlanner<T extends Types> implements Planner {
       pause,
       shared: () => this.#shared.values(),
       isLeaving: (id) => this.#shared.changes(id) && !this.#shared.has(id),
-      startAnew: (how) => {
+      startOver: (how) => {
         touched.clear();
-        this.#shared.startAnew();
-        this.#changes.startAnew();
+        this.#shared.startOver();
+        this.#changes.startOver();
         this.#isIndivisible = how === 'indivisible';
       },
     };

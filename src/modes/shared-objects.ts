@@ -187,7 +187,7 @@ export class SharedObjects<S extends SharedObject> {
   }
 
   /** The kernel holds none of it any more. */
-  startAnew(): void {
+  startOver(): void {
     this.#settle();
     for (const [id] of this.#retired.entries()) this.#retired.put(id, undefined);
   }

@@ -11,7 +11,7 @@ export interface Sysctl {
   /** What it is for, or which option leaves the setting alone. */
   readonly advice: string;
   /** Log it even when it is right already. */
-  readonly toldWhenRight?: boolean;
+  readonly reportedWhenRight?: boolean;
 }
 
 /** What the kernel settings of a mode depend on. */

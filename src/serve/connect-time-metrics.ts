@@ -20,10 +20,10 @@ export interface StalePrograms {
   readonly unidentified?: number;
 }
 
-export interface ConnectTimeFacts {
+interface ConnectTimeFacts {
   readonly clock: Clock;
   /** The sockets whose connections are translated. */
-  readonly wanted: () => Config['connectTime'];
+  readonly configured: () => Config['connectTime'];
   /** Undefined: no pods are excluded. */
   readonly exclusion: () => Exclusion | undefined;
   readonly families: () => readonly ProgrammedFamily[];
@@ -40,13 +40,13 @@ export function connectTimeState({
   families,
   maps,
   stale,
-  wanted,
-}: Pick<ConnectTimeFacts, 'families' | 'maps' | 'stale' | 'wanted'>): (typeof states)[number] {
+  configured,
+}: Pick<ConnectTimeFacts, 'families' | 'maps' | 'stale' | 'configured'>): (typeof states)[number] {
   const { attached, failure, unidentified = 0 } = stale();
   if (attached > 0 || failure !== undefined) return 'stale';
   if (unidentified > 0) return 'unknown';
-  if (wanted() === 'off') return 'off';
-  return families().some(({ family }) => maps(family) !== undefined) ? wanted() : 'unavailable';
+  if (configured() === 'off') return 'off';
+  return families().some(({ family }) => maps(family) !== undefined) ? configured() : 'unavailable';
 }
 
 export function connectTimeMetrics(registry: Registry, facts: ConnectTimeFacts): void {

@@ -58,8 +58,8 @@ class Warner {
   readonly #options: ConntrackWatchOptions;
   readonly #host: HostFiles;
   /** The level that was last reported; 0 = none. */
-  #toldLevel = 0;
-  #toldAtMs = Number.NEGATIVE_INFINITY;
+  #reportedLevel = 0;
+  #reportedAtMs = Number.NEGATIVE_INFINITY;
   #dropped: number | undefined;
 
   constructor(options: ConntrackWatchOptions, host: HostFiles) {
@@ -80,13 +80,13 @@ class Warner {
     const reached = shares.filter((share) => use.entries >= share * use.limit).length;
     const level = reached + (dropped > 0 ? 1 : 0);
     const now = this.#options.clock.now();
-    const isOld = now - this.#toldAtMs >= repeatMs;
-    if (level === 0 || (level <= this.#toldLevel && !isOld)) {
-      if (isOld) this.#toldLevel = 0;
+    const isOld = now - this.#reportedAtMs >= repeatMs;
+    if (level === 0 || (level <= this.#reportedLevel && !isOld)) {
+      if (isOld) this.#reportedLevel = 0;
       return;
     }
-    this.#toldLevel = level;
-    this.#toldAtMs = now;
+    this.#reportedLevel = level;
+    this.#reportedAtMs = now;
     await this.#warn({ ...use, dropped });
   }
 

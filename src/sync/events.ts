@@ -84,7 +84,7 @@ export type FamilyEvent = { readonly family: Family } & (
       /**
        * Only what is in quarantine waits, and that is not everything: other Services are served.
        */
-      readonly well: boolean;
+      readonly healthy: boolean;
       readonly durationMs: number;
       /** By table, in a mode that counts them. */
       readonly rules?: readonly RuleCount[];

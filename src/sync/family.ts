@@ -73,7 +73,7 @@ export class FamilySync {
   #takeHook: ReturnType<Takeover['stage']>;
   #inStepAtMs: number | undefined;
   /** As the last event `done` said. */
-  #isWell = false;
+  #isHealthy = false;
 
   constructor(given: FamilySyncOptions) {
     const { planner, clock, settings } = given;
@@ -144,7 +144,7 @@ export class FamilySync {
   get inStepAtMs(): number | undefined {
     const isIdle =
       this.#phase === 'live' &&
-      this.#isWell &&
+      this.#isHealthy &&
       this.#requests.isWaiting &&
       this.#recovery.dueAtMs === undefined &&
       !this.#hasWork;
@@ -268,7 +268,7 @@ export class FamilySync {
   async #keepHouse(): Promise<void> {
     const isSweepDue = this.#options.planner.takeSweep !== undefined;
     await this.#housekeeping.run();
-    if (isSweepDue && !this.#isStopping) this.#tellSettled();
+    if (isSweepDue && !this.#isStopping) this.#notifySettled();
   }
 
   async #auditStep(): Promise<void> {
@@ -348,14 +348,14 @@ export class FamilySync {
       const restMs = this.#changes.isCut ? 0 : settings.minSyncPeriodMs;
       this.#changes.rest(this.#isUnhooked ? startedMs + stagedPeriodMs : now + restMs);
     }
-    this.#tellSettled();
+    this.#notifySettled();
     const { refused, rules } = planner.takeReport?.() ?? { refused: [], rules: [] };
-    this.#reports.tellRefused(refused);
+    this.#reports.reportRefused(refused);
     const durationMs = now - startedMs;
-    const well = isContained && !isMostlyRefused(this.#quarantine.size, this.desired.size);
-    this.#isWell = well;
-    if (well) this.#inStepAtMs = now;
-    observer({ kind: 'done', family: this.family, purpose, ok, well, durationMs, rules });
+    const healthy = isContained && !isMostlyRefused(this.#quarantine.size, this.desired.size);
+    this.#isHealthy = healthy;
+    if (healthy) this.#inStepAtMs = now;
+    observer({ kind: 'done', family: this.family, purpose, ok, healthy, durationMs, rules });
     this.#requests.end(this.#hasWork || this.#recovery.dueAtMs !== undefined);
   }
 
@@ -364,7 +364,7 @@ export class FamilySync {
    * Not while a sweep is due: packets may still make connections to endpoints that are gone, and
    * those would come too late for the follower.
    */
-  #tellSettled(): void {
+  #notifySettled(): void {
     const { follower, planner } = this.#options;
     const isSweepDue = planner.takeSweep !== undefined;
     if (this.#recovery.dueAtMs !== undefined || isSweepDue || this.#isUnhooked) return;

@@ -28,7 +28,7 @@ export class Reports {
     else if (event.kind !== 'queued' && event.kind !== 'done') this.#options.observer(event);
   };
 
-  tellRefused(addresses: readonly RefusedAddress[]): void {
+  reportRefused(addresses: readonly RefusedAddress[]): void {
     const { family } = this.#options;
     for (const refused of addresses) this.report({ kind: 'address-refused', family, ...refused });
   }

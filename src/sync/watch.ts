@@ -5,14 +5,14 @@ import { Backoff } from '../time/backoff.ts';
 import type { Clock } from '../time/clock.ts';
 import type { Observer } from './events.ts';
 
-export interface WatchOptions {
+interface WatchOptions {
   readonly planner: Planner;
   readonly reader: Kernel;
   readonly clock: Clock;
   readonly observer: Observer;
 }
 
-export interface WatchFollower {
+interface WatchFollower {
   /** A table may have changed: read the generation. */
   readonly changed: (by?: Committer) => void;
   /** Nothing is watched until another attempt succeeds: what changes now is reported by no one. */
@@ -54,11 +54,11 @@ export class Watch {
 
   #begin(tables: readonly TableName[]): void {
     const { observer, planner, reader } = this.#options;
-    let isTold = false;
+    let isReported = false;
     this.#end = reader.watch(tables, {
       changed: (by) => {
-        if (!isTold) observer({ kind: 'exposed', family: planner.family, tables });
-        isTold = true;
+        if (!isReported) observer({ kind: 'exposed', family: planner.family, tables });
+        isReported = true;
         this.#follower.changed(by);
       },
       ended: (error) => this.#ended(tables, error),

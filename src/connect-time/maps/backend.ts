@@ -93,7 +93,7 @@ export class ConnectTimeBackend implements Backend<ConnectTimeTypes> {
 
   async repairFixed(
     found: ConnectTimeObservation,
-    { drift, startAnew, writer }: RepairPart<ConnectTimeTypes>,
+    { drift, startOver, writer }: RepairPart<ConnectTimeTypes>,
   ): Promise<EndOfRepair<ConnectTimeTypes> | undefined> {
     if (found.maps === 'incomplete') {
       drift.missing += 1;
@@ -103,7 +103,7 @@ export class ConnectTimeBackend implements Backend<ConnectTimeTypes> {
     }
     if (!isReadable(found.maps)) {
       drift[found.maps === 'absent' ? 'missing' : 'wrong'] += 1;
-      startAnew();
+      startOver();
       if (found.maps === 'absent') writer.completeMaps();
       else writer.replaceMaps();
       found.clear();

@@ -46,7 +46,7 @@ export const ipvsMode: ProxyMode = {
 function sysctls({ strictARP, kernel }: SysctlWishes): Sysctl[] {
   const ipv4 = (name: string, value: string, advice: string): Sysctl => {
     const path = `/proc/sys/net/ipv4/${name}`;
-    return { path, value, purpose: 'set up IPVS', advice, toldWhenRight: true };
+    return { path, value, purpose: 'set up IPVS', advice, reportedWhenRight: true };
   };
   const arp = 'strictARP: no other link answers ARP requests for addresses of Services';
   return [

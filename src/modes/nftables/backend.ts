@@ -150,7 +150,7 @@ export class NFTablesBackend implements Backend<NFTablesTypes> {
     if (await isUsable(found.table, repair.shared(), pause)) addMissingSets(table);
     else {
       // The table is recreated, because sets and hooks can't be changed in place.
-      repair.startAnew(found.table.exists ? 'indivisible' : undefined);
+      repair.startOver(found.table.exists ? 'indivisible' : undefined);
       recreateTable(table, this.tables);
       found.clear();
       this.#deferred.keep(() => false);

@@ -127,7 +127,7 @@ function connectTimeOf({ connectTime, engine }: AgentState): Status['connectTime
     ];
   });
   const { exclusion, kernelClients, reach, stale } = connectTime();
-  const state = connectTimeState({ families, maps, stale: () => stale, wanted: () => reach });
+  const state = connectTimeState({ families, maps, stale: () => stale, configured: () => reach });
   return {
     state,
     maps: uses,
@@ -237,6 +237,6 @@ function seconds(ms: number): number {
 }
 
 /** The time in RFC 3339 format. */
-export function timeText(timeMs: number): string {
+function timeText(timeMs: number): string {
   return new Date(timeMs).toISOString();
 }

@@ -1,7 +1,7 @@
 /** The encoding of an answer's body. */
 export type Form = 'json' | 'protobuf';
 
-export const protobufType = 'application/vnd.kubernetes.protobuf';
+const protobufType = 'application/vnd.kubernetes.protobuf';
 export const jsonType = 'application/json';
 /** Media types that can be read, or that let the server choose one that can. */
 const readable: readonly string[] = [protobufType, jsonType, 'application/*', '*/*'];
@@ -23,7 +23,7 @@ const dropParameter = ';drop=metadata.managedFields';
  * server may answer in protobuf.
  */
 export class ContentTypes {
-  readonly #wanted: string;
+  readonly #acceptTypes: string;
   readonly #drops: boolean;
   readonly #onRefused: (reason: string) => void;
   #isRefused = false;
@@ -35,14 +35,14 @@ export class ContentTypes {
    * for protobuf.
    */
   constructor(options: ContentTypeOptions, onRefused: (reason: string) => void = () => {}) {
-    this.#wanted = wanted(options);
+    this.#acceptTypes = acceptTypes(options);
     this.#drops = options.dropManagedFields ?? false;
     this.#onRefused = onRefused;
   }
 
   /** The Accept header. */
   get accept(): string {
-    const types = this.#isRefused ? jsonType : this.#wanted;
+    const types = this.#isRefused ? jsonType : this.#acceptTypes;
     return this.#drops && !this.#isDropRefused ? withDrop(types) : types;
   }
 
@@ -83,7 +83,7 @@ export class ContentTypes {
 }
 
 /** The Accept header of the configuration, without unreadable types. */
-function wanted({ contentType, acceptContentTypes }: ContentTypeOptions): string {
+function acceptTypes({ contentType, acceptContentTypes }: ContentTypeOptions): string {
   const listed = acceptContentTypes
     .split(',')
     .map((type) => type.trim())

@@ -99,7 +99,7 @@ describe('the log', () => {
   });
 
   it('has lines for each sync only at a higher verbosity', () => {
-    const done = { kind: 'done', family: 'IPv4', ok: true, well: true, durationMs: 1 } as const;
+    const done = { kind: 'done', family: 'IPv4', ok: true, healthy: true, durationMs: 1 } as const;
     const events: SyncEvent[] = [
       { ...done, purpose: 'changes' },
       { kind: 'queued', family: 'IPv4' },

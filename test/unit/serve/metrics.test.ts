@@ -144,8 +144,8 @@ describe('the metrics', () => {
     const done = { kind: 'done', family: 'IPv6', purpose: 'changes', durationMs: 1 } as const;
     for (const mode of ['iptables', 'ipvs'] as const) {
       metrics.running(builtModes().get(mode)!);
-      metrics.observe({ ...done, ok: true, well: true });
-      metrics.observe({ ...done, ok: false, well: false });
+      metrics.observe({ ...done, ok: true, healthy: true });
+      metrics.observe({ ...done, ok: false, healthy: false });
       const name = `kubeproxy_${mode}_sync_total`;
       expect(await lines(`${name}{`)).toEqual([`${name}{ip_family="IPv6"} 1`]);
     }
@@ -155,7 +155,7 @@ describe('the metrics', () => {
     metrics.running(builtModes().get('iptables')!);
     const rules = [{ table: 'nat', total: 12, written: 3 }];
     const done = { kind: 'done', family: 'IPv4', purpose: 'changes', durationMs: 1 } as const;
-    metrics.observe({ ...done, ok: true, well: true, rules });
+    metrics.observe({ ...done, ok: true, healthy: true, rules });
     const name = 'kubeproxy_sync_proxy_rules_iptables';
     const labels = '{table="nat",ip_family="IPv4"}';
     expect(await lines(`${name}_total{`)).toEqual([`${name}_total${labels} 12`]);
@@ -199,7 +199,7 @@ describe('the metrics', () => {
       family: 'IPv4',
       purpose: 'changes',
       ok: true,
-      well: true,
+      healthy: true,
       durationMs: 3,
     });
     const bounds = (rows: string[]): string[] => rows.map((row) => /le="([^"]+)"/.exec(row)![1]!);
@@ -261,7 +261,7 @@ describe('the metrics', () => {
     const name = 'kubeproxy_sync_proxy_rules_endpoint_changes';
     expect(await lines(`${name}_`)).toEqual([`${name}_pending 2`, `${name}_total 2`]);
     const done = { kind: 'done', family: 'IPv4', purpose: 'changes', durationMs: 1 } as const;
-    metrics.observe({ ...done, ok: true, well: true });
+    metrics.observe({ ...done, ok: true, healthy: true });
     expect(await lines(`${name}_`)).toEqual([`${name}_pending 0`, `${name}_total 2`]);
   });
 

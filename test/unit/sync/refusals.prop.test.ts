@@ -92,7 +92,7 @@ function healthOf(world: World<RefusingKernel>): () => number {
   });
   world.observers.push((event) => {
     if (event.kind === 'queued') health.queued(event.family);
-    if (event.kind === 'done' && event.well) health.updated(event.family);
+    if (event.kind === 'done' && event.healthy) health.updated(event.family);
   });
   return () => health.answer('/livez').status;
 }
