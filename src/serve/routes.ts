@@ -1,9 +1,11 @@
 /** The routes of the metrics server (behaviour document 10.4). */
 
+import { promisify } from 'node:util';
+import { gzip } from 'node:zlib';
 import { Gauge, Registry } from 'prom-client';
 import type { Config } from '../config/config.ts';
 import type { ModeName } from '../modes/mode.ts';
-import { exposition } from './exposition.ts';
+import { acceptsGzip } from './accepts-gzip.ts';
 import { metric } from './metric-table.ts';
 import type { Metrics } from './metrics.ts';
 import {
@@ -94,4 +96,15 @@ class Ping {
     }
     return exposition(this.registry, asked);
   }
+}
+
+/** Compresses on a thread of libuv, not on the event loop. */
+const compress = promisify(gzip);
+
+async function exposition(registry: Registry, asked: Asked): Promise<Reply> {
+  const text = await registry.metrics();
+  const headers = { 'Content-Type': registry.contentType, Vary: 'Accept-Encoding' };
+  if (!acceptsGzip(asked.acceptEncoding)) return { status: 200, headers, body: text };
+  const body = await compress(text);
+  return { status: 200, headers: { ...headers, 'Content-Encoding': 'gzip' }, body };
 }

@@ -10,7 +10,7 @@ import { ask, type Query } from './client.ts';
 import { serverOf } from './server.ts';
 
 /** A command: its question, and how to print the answer. */
-export interface AskCommand<Name extends EndpointName> {
+interface AskCommand<Name extends EndpointName> {
   readonly question: Name;
   /** The parameters of the question. Throws a UsageError. */
   readonly query: (given: Given) => Query<Name>;

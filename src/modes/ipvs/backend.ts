@@ -2,6 +2,9 @@
  * Mode ipvs for one family: virtual services, addresses, and a table that filters and masquerades.
  */
 import type { Kernel } from '../../kernel/kernel.ts';
+import { NFPROTO } from '../../kernel/nft/constants.ts';
+import { familyWord } from '../../kernel/nft/words.ts';
+import { formatAddress, formatEndpoint } from '../../net/address.ts';
 import type { Forwarding } from '../../state/types.ts';
 import type { Pause } from '../../time/pacer.ts';
 import type { Backend, EndOfRepair, ObjectOf, RepairPart, WriteLater } from '../backend.ts';
@@ -21,12 +24,12 @@ import { fixedChain, fixedRanges } from '../nft-table/shared.ts';
 import { firewallPrefix } from '../nft-table/source-ranges.ts';
 import { IPVSBatchWriter } from './batch-writer.ts';
 import { chains } from './chains.ts';
-import { describe } from './describe.ts';
 import { Draining } from './draining.ts';
-import { type IPVSShared, ipvsFrontends, sharedObjects } from './frontends.ts';
+import { type IPVSFrontend, type IPVSShared, ipvsFrontends, sharedObjects } from './frontends.ts';
 import type { IPVSObjects } from './held.ts';
-import { type SetName, tableLayout } from './layout.ts';
+import { ipvsadmOption, type SetName, tableLayout, tableName } from './layout.ts';
 import { type IPVSObservation, observe, observeServers } from './observation.ts';
+import { schedulerOf } from './service-writer.ts';
 
 export interface IPVSTypes extends IPVSObjects {
   readonly found: IPVSObservation;
@@ -170,4 +173,21 @@ function deleteForeignVerdicts(
     firewalls.delete(id);
     drift.unwanted += 1;
   }
+}
+
+/** What belongs to a Forwarding, as ipvsadm and nft name it. */
+function describe(frontends: readonly IPVSFrontend[], scheduler: string): string[] {
+  return frontends.flatMap((frontend) => {
+    const { address, firewall, pool, port, protocol, sets, timeoutSeconds } = frontend;
+    const text = formatAddress(address.bytes);
+    const at = formatEndpoint(address.bytes, port);
+    const persistent = timeoutSeconds === 0 ? '' : ` -p ${timeoutSeconds}`;
+    const table = `${familyWord(NFPROTO[address.family])} ${tableName}`;
+    const key = `${text} . ${protocol.toLowerCase()} . ${port}`;
+    return [
+      `-A ${ipvsadmOption[protocol]} ${at} -s ${schedulerOf(frontend, scheduler)}${persistent}, ${pool.length} real servers`,
+      ...sets.map((set) => `set ${table} ${set} { ${key} }`),
+      ...(firewall === undefined ? [] : [`chain ${table} ${firewall.chain}`]),
+    ];
+  });
 }

@@ -62,7 +62,7 @@ export interface IPVSFrontend extends ModeFrontend {
 const entryBytes = 64;
 
 /** An address that must be local, so that virtual services at it get packets. */
-export interface BoundAddress extends SharedObject {
+interface BoundAddress extends SharedObject {
   readonly address: Uint8Array;
 }
 

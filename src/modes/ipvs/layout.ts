@@ -16,6 +16,9 @@ export const tableComment = 'Filter and masquerade for virtual services of IPVS,
 /** The link that holds the addresses of Services. kube-proxy's ipvs mode has the same. */
 export const linkName = 'kube-ipvs0';
 
+/** Options of ipvsadm that say of which protocol a virtual service is. */
+export const ipvsadmOption = { TCP: '-t', UDP: '-u', SCTP: '--sctp-service' } as const;
+
 export function setDefinitions(family: Family) {
   const address = addressType(family);
   const frontend = [address, 'inet_proto', 'inet_service'] as const;

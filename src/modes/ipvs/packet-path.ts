@@ -13,7 +13,7 @@ import {
   type PathObjects,
   packetPathOf,
 } from '../packet-path.ts';
-import { setDefinitions, tableName } from './layout.ts';
+import { ipvsadmOption, setDefinitions, tableName } from './layout.ts';
 
 export const describer: PathDescriber = {
   endpointHook: NF_INET.LOCAL_IN,
@@ -43,13 +43,11 @@ function asIPVSCan(path: PacketPath, to: Destination, client: ClientKind): Packe
   return { ...path, pool, isMasqueraded: true, because };
 }
 
-const options = { TCP: '-t', UDP: '-u', SCTP: '--sctp-service' } as const;
-
 function objectsOf({ forwarding, frontend, address }: Destination): PathObjects {
   const { affinityTimeoutSeconds, family, servicePort, sourceRanges } = forwarding;
   const { kind, port, treatment } = frontend;
   const at = formatEndpoint(address.bytes, port);
-  const service = `ipvsadm -l ${options[servicePort.protocol]} ${at}`;
+  const service = `ipvsadm -l ${ipvsadmOption[servicePort.protocol]} ${at}`;
   const element = (set: string): string =>
     `${object(family, set)} { ${nftKey(address, servicePort.protocol, port)} }`;
   const refusals = { reject: 'rejected', drop: 'dropped', other: 'dropped-outside' };
