@@ -222,6 +222,44 @@ describe('budgets', () => {
     expect(many).toEqual([]);
   });
 
+  it('exports nothing that no other file imports', () => {
+    const imported = new Map<string, Set<string>>();
+    for (const path of typescript) {
+      for (const [, names, file] of read(path).matchAll(
+        /^(?:import|export) (?:type )?\{([^}]*)\} from '(\.[^']+)'/gm,
+      )) {
+        const target = relative(root, resolve(root, dirname(path), file!));
+        const known = imported.get(target) ?? new Set();
+        for (const name of names!.split(',')) {
+          known.add(
+            name
+              .trim()
+              .replace(/^type /, '')
+              .replace(/ as \w+$/, ''),
+          );
+        }
+        imported.set(target, known);
+      }
+    }
+    const declared =
+      /^export (?:async |abstract )?(?:function\*?|class|const|interface|type) (\w+)/gm;
+    const atRunTime = new Set(
+      typescript.flatMap((path) =>
+        [...read(path).matchAll(/\bimport\(\s*'(\.[^']+)'/g)].map(([, file]) =>
+          relative(root, resolve(root, dirname(path), file!)),
+        ),
+      ),
+    );
+    const kept = files('src/', '.ts').filter((path) => !atRunTime.has(path));
+    const unused = kept.flatMap((path) =>
+      [...read(path).matchAll(declared)]
+        .map((match) => match[1]!)
+        .filter((name) => imported.get(path)?.has(name) !== true)
+        .map((name) => `${path}: ${name}`),
+    );
+    expect(unused).toEqual([]);
+  });
+
   it('lines fit into 100 columns', () => {
     const wide: string[] = [];
     for (const path of [...typescript, ...cpp]) {

@@ -1,5 +1,5 @@
 /** Reasons why a Service has a problem on a node: stable words for programs, and their meanings. */
-export const problemReasons = {
+const problemReasons = {
   no_slices: 'No EndpointSlice belongs to it.',
   unused_slices:
     'Its EndpointSlices cannot be used: their addressType is FQDN, or their label is mistyped.',

@@ -27,7 +27,7 @@ export interface Schema<T> {
 }
 
 /** A field of an object, with its description. */
-export interface Field<T, Needed extends boolean = true> {
+interface Field<T, Needed extends boolean = true> {
   readonly schema: Schema<T>;
   readonly meaning: string;
   readonly needed: Needed;

@@ -55,8 +55,8 @@ export async function holdNamespaceForCleanup(ignoreOther: boolean): Promise<voi
 }
 
 /** As `holdNamespaceForCleanup`, for a pod that may be started while the proxy's is being ended. */
-export async function holdNamespaceForRemoval(waitMs: number = patienceMs): Promise<void> {
-  const result = await takeInstanceLock({ waitMs });
+export async function holdNamespaceForRemoval(): Promise<void> {
+  const result = await takeInstanceLock({ waitMs: patienceMs });
   if (result.kind !== 'taken') return;
   const other = formatHolder(result.holder);
   throw new Error(`a Fairlead runs here, and needs its tables: ${other}. Stop it first`);

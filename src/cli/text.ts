@@ -38,7 +38,7 @@ export function factsText(facts: readonly Fact[]): string {
   return facts.map(([name, cell]) => `${`${name}:`.padEnd(width)}  ${shown(cell)}\n`).join('');
 }
 
-export function tableText({ columns, rest, rows }: Table, form = standard): string {
+function tableText({ columns, rest, rows }: Table, form = standard): string {
   const isShown = columns.map(({ kind }) => kind !== 'wide' || form.wide);
   const table = rows.map((row) => row.filter((_, i) => isShown[i]));
   const heads = columns.filter((_, i) => isShown[i]).map(({ name }) => name.toUpperCase());

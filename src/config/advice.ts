@@ -2,7 +2,7 @@
 import type { Config } from './config.ts';
 import { fieldPaths, settingTable } from './settings/index.ts';
 
-export interface Advice {
+interface Advice {
   /** What it is about: `mode iptables`, `ipvs.scheduler`. */
   readonly about: string;
   readonly text: string;

@@ -206,7 +206,7 @@ DynamicResourceAllocation
 };
 
 /** The releases that know a gate, both included; no `last`: the newest release still does. */
-export interface GateReleases {
+interface GateReleases {
   readonly first: string;
   readonly last?: string;
 }

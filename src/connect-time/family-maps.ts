@@ -28,7 +28,7 @@ import type { MapUse, MapView } from './maps/facts.ts';
 import type { Placement } from './maps/placement.ts';
 import { type PoolId, poolIds } from './maps/pool-ids.ts';
 
-export interface ConnectTimeMapsOptions {
+interface ConnectTimeMapsOptions {
   readonly config: ModeConfig;
   readonly placement: Placement;
   readonly environment: Environment;

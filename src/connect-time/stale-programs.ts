@@ -9,7 +9,7 @@ import type { Clock } from '../time/clock.ts';
 import { type Ending, endUnused, findUnused } from './maps/attached.ts';
 import type { ConnectTimePaths } from './maps/choice.ts';
 
-export interface StaleProgramsOptions {
+interface StaleProgramsOptions {
   readonly kernel: Kernel;
   readonly clock: Clock;
   readonly log: Logger;

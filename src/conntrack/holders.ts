@@ -17,7 +17,7 @@ interface HoldersOptions {
 }
 
 /** A Service port and the entries of its connections. */
-export interface ConntrackHolder extends Whom {
+interface ConntrackHolder extends Whom {
   readonly entries: number;
 }
 

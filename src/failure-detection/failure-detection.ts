@@ -40,7 +40,7 @@ interface DetectionConfig {
   readonly failureDetectionMaxEjected: number;
 }
 
-export interface FailureDetectionOptions {
+interface FailureDetectionOptions {
   readonly kernel: Kernel;
   readonly clock: Clock;
   readonly log: Log;

@@ -47,7 +47,7 @@ export interface PortMember extends Member {
 }
 
 /** What a Service asks for. */
-export interface Asked {
+interface Asked {
   readonly kind: FailureDetection;
   readonly probes: boolean;
   /** How long the share of an endpoint grows that comes back. */
@@ -81,7 +81,7 @@ export interface FollowedPort {
   seen: { readonly parts: string; readonly silent: string };
 }
 
-export interface PortsOptions {
+interface PortsOptions {
   /** The addresses of this machine, as of their last change. Called for each endpoint. */
   readonly interfaces: () => readonly Address[];
   readonly serviceCIDRs: (family: Family) => readonly CIDR[];

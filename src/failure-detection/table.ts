@@ -218,7 +218,7 @@ export class CountingTable {
 }
 
 /** Another program made a table of this name. */
-export class ForeignTable extends Error {
+class ForeignTable extends Error {
   constructor(table: string) {
     super(`another program made table ${table}`);
   }

@@ -5,7 +5,7 @@ import type { Reply } from '../kernel/ops.ts';
 
 export type Link = Extract<Reply, { kind: 'link' }>;
 
-export interface Devices {
+interface Devices {
   readonly names: ReadonlySet<string>;
   /** Why there is no fast path on this node at all. */
   readonly obstacle?: string;

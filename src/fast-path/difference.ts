@@ -23,7 +23,7 @@ export interface Desired {
   readonly excluded: Excluded;
 }
 
-export interface Difference {
+interface Difference {
   /** One transaction; empty: nothing is to be done. */
   readonly ops: Uint8Array;
   /** The device that each op adds, by its index. */

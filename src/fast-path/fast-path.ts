@@ -44,7 +44,7 @@ export interface FastPathOptions {
 }
 
 /** The state in force. */
-export type FastPathState =
+type FastPathState =
   | { readonly kind: 'off' }
   | { readonly kind: 'unavailable'; readonly because: string }
   | { readonly kind: 'flowtable'; readonly packets: number; readonly devices: number };

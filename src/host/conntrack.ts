@@ -80,7 +80,7 @@ export function conntrackUse(files: HostFiles): { entries: number; limit: number
 }
 
 /** What connection tracking has lost, since the machine started. */
-export interface ConntrackLosses {
+interface ConntrackLosses {
   /** Packets dropped because no entry could be made for them: the table was full. */
   readonly dropped: number;
   /** Entries deleted before their time, to make room for others. */

@@ -93,18 +93,15 @@ export async function takeInstanceLock(options: InstanceLockOptions): Promise<Lo
 }
 
 /** Who holds the network namespace. It does not take the lock. */
-export async function findInstance({
-  name = lockName,
-  findListener = loadAddon().findListener,
-}: Pick<InstanceLockOptions, 'name' | 'findListener'> = {}): Promise<
+export async function findInstance(): Promise<
   Exclude<LockResult, { kind: 'ours' }> | { readonly kind: 'none' }
 > {
-  const found = lookUp(name, findListener);
+  const found = lookUp(lockName, loadAddon().findListener);
   if (found instanceof Error) return { kind: 'unknown', reason: found.message };
   if (found === undefined) return { kind: 'none' };
   const reason = foreignHolder(found);
   if (reason !== undefined) return { kind: 'unknown', reason };
-  return { kind: 'taken', holder: { pid: found.pid, words: await ask(name) } };
+  return { kind: 'taken', holder: { pid: found.pid, words: await ask(lockName) } };
 }
 
 /** `process 4711 (process 1 of pod 0f3…), since 2026-01-01T00:00:00.000Z: "dist/main.js"`. */

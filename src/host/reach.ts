@@ -5,7 +5,7 @@ import type { Family } from '../net/address.ts';
 import type { Protocol } from '../net/protocol.ts';
 
 /** What came of it. */
-export const answers = [
+const answers = [
   'connected',
   'answered',
   'refused',
@@ -17,7 +17,7 @@ export const answers = [
   'prohibited',
   'failed',
 ] as const;
-export type ReachAnswer = (typeof answers)[number];
+type ReachAnswer = (typeof answers)[number];
 
 export interface Reached {
   /** `silent`: nothing came back for a datagram, which says nothing. */

@@ -36,7 +36,7 @@ async function readBounded(path: string): Promise<string | undefined> {
 }
 
 /** A block of addresses, and whether packets to it are dropped or rejected. */
-export interface RouteEntry {
+interface RouteEntry {
   /** In network order, a character for each byte. */
   readonly block: string;
   readonly prefixLength: number;

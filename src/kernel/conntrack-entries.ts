@@ -65,10 +65,6 @@ export class ConntrackEntries {
     return protocolOf(this.bytes[this.#tail(index)]!);
   }
 
-  zone(index: number): number {
-    return this.#view.getUint16(this.#tail(index) + 2, true);
-  }
-
   /** Bits of `IPS`. */
   status(index: number): number {
     return this.#view.getUint32(this.#tail(index) + 4, true);

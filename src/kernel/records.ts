@@ -42,7 +42,7 @@ export type RecordOf<S extends Schema> = {
  * Whom a record is written for: a key, or a function that returns the key for one of the record's
  * entries. The function gets undefined if it is not known which entry. '' or undefined: no owner.
  */
-export type Owner = string | ((entry: number | undefined) => string | undefined);
+type Owner = string | ((entry: number | undefined) => string | undefined);
 
 const textEncoder = new TextEncoder();
 const textDecoder = new TextDecoder();

@@ -52,7 +52,7 @@ export interface DescribedPath extends PacketPath {
 }
 
 /** The end of a packet that no frontend takes; undefined: Services do not concern it. */
-export type UnclaimedPacket =
+type UnclaimedPacket =
   | { readonly end: 'rejected' | 'dropped'; readonly object: string }
   | undefined;
 

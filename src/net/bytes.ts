@@ -16,10 +16,6 @@ export class PackedBytes {
     this.#stride = stride;
   }
 
-  get count(): number {
-    return this.#count;
-  }
-
   push(bytes: Uint8Array): void {
     const at = this.extend();
     this.#bytes.set(bytes, at);

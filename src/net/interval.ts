@@ -34,7 +34,7 @@ function bitAt(bytes: Uint8Array, index: number): boolean {
 }
 
 /** The address after `address`; undefined after the last one. */
-export function successor(address: Uint8Array): Uint8Array | undefined {
+function successor(address: Uint8Array): Uint8Array | undefined {
   const next = address.slice();
   return increment(next, 0, next.length) ? next : undefined;
 }

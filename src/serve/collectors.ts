@@ -188,7 +188,7 @@ export function infoMetrics(registry: Registry, { config, mode }: InfoSources): 
   });
 }
 
-export interface ProblemSources extends Pick<Judgements, 'catchUp'> {
+interface ProblemSources extends Pick<Judgements, 'catchUp'> {
   /** The health that `fairlead status` shows. */
   healthy(): boolean;
   counts(): Judgements['counts'];

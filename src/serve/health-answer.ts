@@ -10,9 +10,9 @@ export const staleAfterMs = 120_000;
 /**
  * The proxy is unhealthy when its event loop has been blocked for this long: it follows no change.
  */
-export const loopStuckMs = 30_000;
+const loopStuckMs = 30_000;
 
-export interface FamilyFacts {
+interface FamilyFacts {
   readonly family: string;
   /** The time of the last sync; milliseconds since the epoch. */
   readonly updatedMs?: number | undefined;
@@ -20,7 +20,7 @@ export interface FamilyFacts {
   readonly queuedMs?: number | undefined;
 }
 
-export interface ListFacts {
+interface ListFacts {
   readonly resource: string;
   /** See `Condition` of the source. */
   readonly silenceMs?: number | undefined;

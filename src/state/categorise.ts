@@ -13,7 +13,7 @@ export interface Pools extends Pick<Forwarding, 'cluster' | 'local' | 'hairpin' 
 type Predicate = (flags: number) => boolean;
 
 /** Which endpoints are used. */
-export interface Choice {
+interface Choice {
   readonly takes: Predicate;
   /** `serving`: none is ready, so terminating endpoints that still serve are used (KEP-1669). */
   readonly standard: 'ready' | 'serving';

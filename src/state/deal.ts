@@ -82,10 +82,10 @@ export type Starting = (
 ) => ReadonlyMap<EndpointKey, number> | undefined;
 
 /** The weight of endpoints whose EndpointSlice gives none. It is Cilium's, too. */
-export const standardWeight = 100;
+const standardWeight = 100;
 export const weightMax = 65_535;
 
-export interface DealInput {
+interface DealInput {
   readonly asked: Balance | undefined;
   /** Undefined: all have the same. */
   readonly weights: ReadonlyMap<EndpointKey, number> | undefined;

@@ -25,7 +25,7 @@ export interface Failure {
   readonly partly: boolean;
 }
 
-export interface ApplierOptions {
+interface ApplierOptions {
   readonly planner: Planner;
   readonly kernel: Kernel;
   readonly clock: Clock;

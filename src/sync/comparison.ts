@@ -11,7 +11,7 @@ import { isDrift } from './events.ts';
 import { RetryingReader } from './retrying-reader.ts';
 import type { Moment, Ruleset } from './ruleset.ts';
 
-export interface ComparisonOptions {
+interface ComparisonOptions {
   /** Makes a planner that knows nothing. */
   readonly planner: () => Planner;
   readonly inForce: () => ReadonlyMap<string, Forwarding>;

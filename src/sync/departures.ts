@@ -15,7 +15,7 @@ interface DeparturesOptions {
 }
 
 /** The most endpoints of a Service that are waited for; of more, the first have less time. */
-export const departuresMax = 4096;
+const departuresMax = 4096;
 
 /** Of one Forwarding. */
 interface Port {

@@ -59,7 +59,7 @@ const settings = [
 ] as const;
 
 /** Sources of facts that the process does not provide. Tests pass others. */
-export interface BundleSources {
+interface BundleSources {
   readonly host: HostFiles;
   readonly ruleset: () => Promise<string>;
 }

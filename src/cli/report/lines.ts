@@ -9,7 +9,7 @@ import { fairleadVersion } from '../../config/version.ts';
 import { printable } from '../../serve/printable.ts';
 import type { BundleFile } from '../bundle/collect.ts';
 
-export const reportVersion = '1';
+const reportVersion = '1';
 
 export type Line = readonly (string | number)[];
 

@@ -100,7 +100,7 @@ export interface Setting<Type extends ValueType = ValueType> {
 }
 
 /** By the path of the field in the file, or by the flag with its hyphens. */
-export type SettingTable = Readonly<Record<string, Setting>>;
+type SettingTable = Readonly<Record<string, Setting>>;
 
 type Details<Type extends ValueType> = Omit<Setting<Type>, 'type' | 'meaning' | 'group'>;
 

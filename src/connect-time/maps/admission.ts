@@ -254,6 +254,6 @@ export class Admission {
 }
 
 /** `namespace/name` of its Service. */
-export function serviceOf({ servicePort }: Forwarding): string {
+function serviceOf({ servicePort }: Forwarding): string {
   return objectKey(servicePort.namespace, servicePort.name);
 }

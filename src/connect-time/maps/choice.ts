@@ -33,7 +33,7 @@ export interface ConnectTimePaths {
 }
 
 /** `lack`: the missing feature of the machine. Then rules translate all connections. */
-export type ConnectTimeChoice =
+type ConnectTimeChoice =
   | { readonly placement: Placement | undefined; readonly lack?: undefined }
   | { readonly placement: undefined; readonly lack: string };
 

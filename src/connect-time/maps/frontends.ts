@@ -71,7 +71,7 @@ function withEndpoints(
 }
 
 /** An element of the map of frontends. */
-export interface FrontendElement extends ModeFrontend {
+interface FrontendElement extends ModeFrontend {
   readonly kind: 'frontend';
   readonly key: Uint8Array;
   readonly value: Uint8Array;

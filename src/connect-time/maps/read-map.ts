@@ -2,7 +2,7 @@
 import type { Kernel } from '../../kernel/kernel.ts';
 import { inTurns, type Pause } from '../../time/pacer.ts';
 
-export interface MapToRead {
+interface MapToRead {
   readonly directory: string;
   readonly map: string;
   readonly keyBytes: number;

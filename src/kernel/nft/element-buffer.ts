@@ -18,7 +18,7 @@ interface TablePlace {
 type OpWriter = Pick<RecordWriter<typeof nftOps>, 'write'>;
 
 /** Entries of one set that a batch adds, or deletes, in the packed form of `elements` records. */
-export class ElementBuffer {
+class ElementBuffer {
   readonly set: SetDefinition;
   readonly shape: number;
   /** Entry index at which each owner's entries begin, ascending. */

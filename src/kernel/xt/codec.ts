@@ -31,10 +31,6 @@ export class Cursor {
     this.#expressions = expressions;
   }
 
-  get done(): boolean {
-    return this.#at === this.#expressions.length;
-  }
-
   /** Takes the next expression, if it is of this kind. */
   take<K extends Expression['kind']>(kind: K): Extract<Expression, { kind: K }> | undefined {
     const expression = this.#expressions[this.#at];

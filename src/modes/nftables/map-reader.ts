@@ -18,7 +18,7 @@ import { type HeldFrontend, ObservedPool } from './held.ts';
 import type { SetName } from './layout.ts';
 
 /** Receives what is read. */
-export interface Frontends {
+interface Frontends {
   readonly family: Family;
   /** The frontend of this id, made when it is asked for first. */
   frontend(id: string): HeldFrontend;

@@ -6,7 +6,7 @@ import type { ServedFrontend } from './frontends.ts';
 
 /** What was used up: the part of all sockets, of one frontend, or of one client address. */
 export const bounds = ['all', 'frontend', 'client'] as const;
-export type Bound = (typeof bounds)[number];
+type Bound = (typeof bounds)[number];
 
 /** A connection was closed, or a datagram dropped, because there is no room for it. */
 export interface NoRoom {

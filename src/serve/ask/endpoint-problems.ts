@@ -69,7 +69,7 @@ function slicesOfNearName(state: ClusterState, namespace: string, name: string) 
 }
 
 /** An endpoint whose address is an address of a Service. */
-export interface ServiceAddress {
+interface ServiceAddress {
   readonly endpoint: string;
   readonly text: () => string;
 }

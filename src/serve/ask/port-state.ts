@@ -5,7 +5,7 @@ import { type Forwarding, forwardingKeys, type Service } from '../../state/types
 import type { FamilySync } from '../../sync/family.ts';
 import type { AgentState } from './agent-state.ts';
 
-export type State = 'in force' | 'waiting' | 'set aside';
+type State = 'in force' | 'waiting' | 'set aside';
 
 /** By the Forwarding in force, the desired one that was found to be the same. */
 const sameAs = new WeakMap<Forwarding, Forwarding>();

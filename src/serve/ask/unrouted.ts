@@ -17,7 +17,7 @@ import { sharedCall } from './shared-call.ts';
 type Failure = Exclude<Route, 'found'>;
 
 /** By address, in network order, a character for each byte; a value that is replaced on change. */
-export type Unrouted = ReadonlyMap<string, Failure>;
+type Unrouted = ReadonlyMap<string, Failure>;
 
 interface Options {
   readonly clock: Pick<Clock, 'now' | 'turn'>;

@@ -20,7 +20,7 @@ const lingerBytesMax = 128 * 1024;
 /** Smaller chunks are freed by the garbage collector. */
 const releasedBytesMin = 16 * 1024;
 
-export interface ClientOptions {
+interface ClientOptions {
   readonly socket: Socket;
   /** Bytes of requests that wait, of all connections. */
   readonly held: Budget;

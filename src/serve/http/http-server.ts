@@ -16,7 +16,7 @@ import { Turns } from './turns.ts';
 import type { Answers, FromThread, Group, Place, ToThread } from './wire.ts';
 
 /** The most connections to the ports of a group together. */
-export const connectionsMax: Readonly<Record<Group, number>> = {
+const connectionsMax: Readonly<Record<Group, number>> = {
   healthz: 256,
   metrics: 256,
   'service health': 1024,
@@ -26,7 +26,7 @@ const heldBytesMax = 4 * 1024 * 1024;
 /** Bytes of answers that clients have not read, of all connections. */
 const unreadBytesMax = 16 * 1024 * 1024;
 /** Requests of all connections together. */
-export const requestsPerTurn = 64;
+const requestsPerTurn = 64;
 const requestsPerSecond = 4000;
 /** How often timeouts are checked while there are connections. */
 const tickMs = 1000;

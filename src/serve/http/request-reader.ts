@@ -27,7 +27,7 @@ export interface HttpRequest {
   readonly body: string;
 }
 
-export type Progress =
+type Progress =
   /** `continues`: the client waits for "100 Continue" before it sends the body. */
   | { readonly kind: 'more'; readonly continues: boolean }
   /** `used`: the bytes of the last chunk that belong to the request. */

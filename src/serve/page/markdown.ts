@@ -3,7 +3,7 @@ import { type Content, Html, html } from './html.ts';
 import { grid } from './parts.ts';
 
 /** `A Service is unreachable` -> `a-service-is-unreachable`, as GitHub names anchors. */
-export function anchorOf(heading: string): string {
+function anchorOf(heading: string): string {
   return heading
     .toLowerCase()
     .replace(/[^\w\- ]/g, '')

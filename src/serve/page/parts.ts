@@ -133,8 +133,8 @@ export function servicesPath(fields: Readonly<Record<string, string>>): string {
 }
 
 /** The link to a section of the runbook. */
-export function runbookLink(section: string, text = 'What to do'): Html {
-  return html`<a href="/?runbook#${section}">${text}</a>`;
+export function runbookLink(section: string): Html {
+  return html`<a href="/?runbook#${section}">What to do</a>`;
 }
 
 /** Problems, each with its section of the runbook. */

@@ -10,7 +10,7 @@ import { aSecond, live, servicesPath, table } from './parts.ts';
 const perPage = 100;
 
 /** The reader's filter; empty = no restriction. */
-export interface ServiceFilter {
+interface ServiceFilter {
   readonly namespace: string;
   /** Part of a name, or a pattern with `*` and `?`. */
   readonly q: string;

@@ -9,7 +9,7 @@ import type { Headers } from './impersonation.ts';
 import type { ClusterAccess } from './kubeconfig.ts';
 
 /** An idle connection is probed before common load balancers drop it (60 s). */
-export const keepAliveDelayMs = 30_000;
+const keepAliveDelayMs = 30_000;
 /** An unused connection is closed before servers and load balancers do it. */
 const unusedMs = 4000;
 const connectMaxMs = 10_000;

@@ -56,7 +56,7 @@ export function* parseManifest(file: string, bytes: Buffer): Generator<ManifestD
 function lineOfBadByte(bytes: Buffer): number {
   // Bytes that are not UTF-8 become U+FFFD, which no manifest contains.
   const text = bytes.toString('utf8');
-  return 1 + count(text, '\n', text.indexOf('\ufffd'));
+  return 1 + newlines(text, text.indexOf('\ufffd'));
 }
 
 function parseJSON(text: string): unknown {
@@ -67,7 +67,7 @@ function parseJSON(text: string): unknown {
     // V8 reports the position of some mistakes only. The YAML parser finds the others.
     const line = /\(line ([0-9]+) column/.exec(words)?.[1];
     if (line !== undefined) throw new ManifestError(Number(line), words);
-    throw new ManifestError(1 + count(text, '\n', mistakeIn(text)), words);
+    throw new ManifestError(1 + newlines(text, mistakeIn(text)), words);
   }
 }
 
@@ -93,10 +93,10 @@ function* yamlParts(text: string): Generator<YAMLPart> {
     const part = text.slice(start, end);
     const lead = /^(?:(?:---)?[ \t]*(?:[#%].*)?(?:\r?\n|$))*/.exec(part)![0];
     if (lead.length < part.length) {
-      yield { text: part, line, contentLine: line + count(lead, '\n', lead.length) };
+      yield { text: part, line, contentLine: line + newlines(lead, lead.length) };
     }
     if (found === null) return;
-    line += count(part, '\n', part.length);
+    line += newlines(part, part.length);
     start = end;
   }
 }
@@ -131,7 +131,7 @@ function parseYAML(part: YAMLPart): unknown {
   const document = documentOf(part);
   const [error] = document.errors;
   if (error !== undefined) {
-    throw new ManifestError(part.line + count(part.text, '\n', error.pos[0]), error.message);
+    throw new ManifestError(part.line + newlines(part.text, error.pos[0]), error.message);
   }
   try {
     return document.toJS();
@@ -142,13 +142,9 @@ function parseYAML(part: YAMLPart): unknown {
   }
 }
 
-function count(text: string, character: string, end: number): number {
+function newlines(text: string, end: number): number {
   let found = 0;
-  for (
-    let at = text.indexOf(character);
-    at >= 0 && at < end;
-    at = text.indexOf(character, at + 1)
-  ) {
+  for (let at = text.indexOf('\n'); at >= 0 && at < end; at = text.indexOf('\n', at + 1)) {
     found += 1;
   }
   return found;

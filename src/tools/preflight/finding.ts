@@ -1,8 +1,8 @@
 /** The result of one check of a node before an installation. */
 
-export const levels = ['ok', 'warning', 'problem'] as const;
+const levels = ['ok', 'warning', 'problem'] as const;
 /** `warning`: Fairlead runs, but an operator should know. `problem`: it cannot do its work. */
-export type Level = (typeof levels)[number];
+type Level = (typeof levels)[number];
 
 export interface Finding {
   /** What was checked: `mode nftables`, `port 10256`. */

@@ -8,7 +8,7 @@ interface Seen {
 }
 
 /** What changed since the look before. */
-export interface Settled {
+interface Settled {
   /** Differences that have lasted long enough by now, and were not reported before. */
   readonly found: readonly Difference[];
   /** Differences that were reported, and are gone. */

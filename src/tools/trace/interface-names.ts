@@ -5,13 +5,10 @@ import type { HostFiles } from '../../host/files.ts';
 const folder = '/sys/class/net';
 
 /** An interface that no longer exists is shown by its index. */
-export function interfaceNames(
-  files: HostFiles,
-  list: () => readonly string[] = () => readdirSync(folder),
-): (index: number) => string {
+export function interfaceNames(files: HostFiles): (index: number) => string {
   return (index) => {
     const isIt = (name: string): boolean =>
       files.read(`${folder}/${name}/ifindex`) === String(index);
-    return list().find(isIt) ?? `interface ${index}`;
+    return readdirSync(folder).find(isIt) ?? `interface ${index}`;
   };
 }

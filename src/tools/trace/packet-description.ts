@@ -10,9 +10,9 @@ import type { Rule, Ruleset } from './ruleset.ts';
 
 type TracePacket = Trace['packets'][number];
 type Step = TracePacket['steps'][number];
-export type PacketDescription = Pick<TracePacket, 'outcome' | 'because' | 'destination' | 'steps'>;
+type PacketDescription = Pick<TracePacket, 'outcome' | 'because' | 'destination' | 'steps'>;
 
-export interface Stage {
+interface Stage {
   readonly ruleset: Ruleset;
   readonly explained: Explained;
   readonly interfaceName: (index: number) => string;

@@ -3,7 +3,7 @@ import type { Kernel } from '../../kernel/kernel.ts';
 import { type Expression, expressions, type Reply } from '../../kernel/ops.ts';
 import { readRecords } from '../../kernel/records.ts';
 
-export type Chain = Extract<Reply, { kind: 'chain' }>;
+type Chain = Extract<Reply, { kind: 'chain' }>;
 
 interface ChainName {
   readonly family: number;

@@ -12,7 +12,7 @@ import { describeHolder, type ExplainInput, targetText } from './input.ts';
 import type { Holder } from './search.ts';
 import { selectionOf, whyNoEndpoint } from './selection.ts';
 
-export type Step = Explanation['steps'][number];
+type Step = Explanation['steps'][number];
 
 export type Answer = Pick<Explanation, 'outcome' | 'summary' | 'steps' | 'endpoints'>;
 

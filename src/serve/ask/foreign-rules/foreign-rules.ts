@@ -17,7 +17,7 @@ import { bothFamilies, type ForeignChain, readForeignChains } from './reading.ts
 import { type Stop, stopIn } from './walk.ts';
 
 /** What other programs have in the kernel; a value that is replaced when that changes. */
-export interface FoundChains {
+interface FoundChains {
   readonly mode: ModeName;
   readonly all: readonly ForeignChain[];
 }

@@ -10,7 +10,7 @@ export interface Hook {
   readonly type: string;
 }
 
-export type Seen = 'frontends' | 'endpoints';
+type Seen = 'frontends' | 'endpoints';
 
 /** A chain of type nat of a higher priority comes too late: the first one translates. */
 const translatesAt = { nftables: -99, iptables: -100 } as const;

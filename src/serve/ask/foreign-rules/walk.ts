@@ -35,7 +35,7 @@ export interface WalkedRule {
 }
 
 /** Chains of one table by name. They do not change once a packet was followed through them. */
-export type Chains = ReadonlyMap<string, readonly WalkedRule[]>;
+type Chains = ReadonlyMap<string, readonly WalkedRule[]>;
 
 /** Where a packet ends. */
 export interface Stop {

@@ -81,7 +81,7 @@ const entryKey = (1 << 3) | delimited;
 const entryValue = (2 << 3) | delimited;
 
 /** Whether to read an entry with a key that is not in `keys`. */
-export type IsWanted = (length: number, at: (index: number) => number) => boolean;
+type IsWanted = (length: number, at: (index: number) => number) => boolean;
 
 /**
  * The entries of a map of strings that have these keys, or others for which `isWanted` is true. No strings
