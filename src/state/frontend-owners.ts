@@ -61,9 +61,9 @@ const proxy = 'this proxy';
 /** A Service's claim to one frontend. */
 interface Claim {
   readonly service: string;
-  readonly createdMs: number;
-  readonly frontend: Frontend;
-  readonly servicePort: ServicePortName;
+  createdMs: number;
+  frontend: Frontend;
+  servicePort: ServicePortName;
   /** What may block the Service's claim: the node port of that number, or this process. */
   readonly near: NodePortKey | typeof proxy | undefined;
   /** The owner in the last reported conflict. */
@@ -82,6 +82,23 @@ interface DesiredClaims {
   readonly duplicates: Frontend[];
 }
 
+/** The claims of a Service, compared with those that it had. */
+interface Compared {
+  /** Frontends of which it had the only claim, and which nothing may block: both claims. */
+  readonly same: readonly (readonly [had: Claim, gets: Claim])[];
+  readonly rest: readonly (readonly [ClaimKey, Claim])[];
+  readonly keys: readonly ClaimKey[];
+  /** What it claims no more. */
+  readonly gone: readonly ClaimKey[];
+  /** `#contests` when this was begun. */
+  readonly contests: number;
+}
+
+/** Fewer claims are compared in the last step. */
+const comparedLeast = 256;
+/** The number of claims that are compared in one step. */
+const claimsAStep = 128;
+
 /**
  * The cost of a call depends on the Service's own frontends only. A call takes effect in its last
  * step: no intermediate state has a frontend with two owners, or with a claimant but no owner.
@@ -95,6 +112,8 @@ export class FrontendOwners {
   /** Services whose health-check node port has the number of this node port. */
   readonly #healthChecks = new Map<NodePortKey, Set<string>>();
   readonly #healthCheckOf = new Map<string, number>();
+  /** How often a second Service claimed what one had alone. */
+  #contests = 0;
 
   /**
    * Sets the claims of a Service. `forwardings` are all Forwardings of the Service, of every port
@@ -106,14 +125,28 @@ export class FrontendOwners {
     sockets: NodeSockets = noSockets,
   ): Generator<undefined, Ownership> {
     const desired = yield* claimsOf(service, createdMs, forwardings, sockets);
+    const isLarge = desired.claims.size >= comparedLeast;
+    const compared = isLarge ? yield* this.#compare(service, desired.claims) : undefined;
     const before: Before = new Map();
     const conflicts: Conflict[] = [];
     this.#setHealthCheck(service, forwardings[0]?.healthCheckNodePort ?? 0, before);
     const doubtful: ClaimKey[] = [];
-    for (const [key, claim] of desired.claims) {
+    // Another Service may have claimed one of them since.
+    const known = compared?.contests === this.#contests ? compared : undefined;
+    for (const [had, gets] of known?.same ?? noPairs) {
+      had.createdMs = gets.createdMs;
+      had.frontend = gets.frontend;
+      had.servicePort = gets.servicePort;
+      had.lostTo = undefined;
+    }
+    for (const [key, claim] of known?.rest ?? desired.claims) {
       if (!this.#enter(key, claim, before)) doubtful.push(key);
     }
-    this.#withdrawAllBut(desired.claims, service, before);
+    if (known === undefined) this.#withdrawAllBut(desired.claims, service, before);
+    else {
+      for (const key of known.gone) this.#withdraw(key, service, before);
+      this.#keysOf.set(service, known.keys);
+    }
     const lost = desired.duplicates;
     for (const key of doubtful) {
       const claim = desired.claims.get(key)!;
@@ -121,6 +154,29 @@ export class FrontendOwners {
     }
     const transfers = this.#transfers(service, before, conflicts);
     return { forwardings: without(forwardings, lost), transfers, conflicts };
+  }
+
+  *#compare(service: string, claims: ReadonlyMap<ClaimKey, Claim>): Generator<undefined, Compared> {
+    const contests = this.#contests;
+    const same: (readonly [Claim, Claim])[] = [];
+    const rest: (readonly [ClaimKey, Claim])[] = [];
+    const keys: ClaimKey[] = [];
+    for (const [key, claim] of claims) {
+      keys.push(key);
+      if (keys.length % claimsAStep === 0) yield;
+      const had = this.#claims.get(key);
+      const isOwn = had !== undefined && !(had instanceof Contest) && had.service === service;
+      const isNear = claim.near !== undefined || claim.frontend.address === undefined;
+      if (isOwn && !isNear && had.near === undefined) same.push([had, claim]);
+      else rest.push([key, claim]);
+    }
+    const gone: ClaimKey[] = [];
+    const before = listOf(this.#keysOf.get(service) ?? noKeys);
+    for (let i = 0; i < before.length; i += 1) {
+      if (i % claimsAStep === claimsAStep - 1) yield;
+      if (!claims.has(before[i]!)) gone.push(before[i]!);
+    }
+    return { same, rest, keys, gone, contests };
   }
 
   /** Removes a Service that is gone. */
@@ -199,6 +255,7 @@ export class FrontendOwners {
       return near === undefined;
     }
     this.#remember(key, before);
+    if (!(known instanceof Contest)) this.#contests += 1;
     const contest = known instanceof Contest ? known : new Contest(known);
     contest.set(claim);
     this.#claims.set(key, contest);
@@ -328,6 +385,7 @@ class Contest {
 
 const noKeys: readonly ClaimKey[] = [];
 const noTransfers: readonly Transfer[] = [];
+const noPairs: Compared['same'] = [];
 
 /** Collects transfers between Forwardings of Services other than `but`. */
 class Transfers {

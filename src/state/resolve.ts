@@ -107,7 +107,8 @@ export function* resolveInSteps(
     if (service.loadBalancerSourceRanges.length > 0) yield* part.guardInSteps();
     if (part.isSmall(slices)) part.gather(slices);
     else yield* part.gatherInSteps(slices);
-    if (part.limitEndpoints()) {
+    const limiting = part.limitEndpoints();
+    if (part.ports.length <= portsAStep ? finish(limiting) : yield* limiting) {
       // The endpoints that are served must not depend on the order in which slices arrived.
       yield* part.gatherInSteps(slices.toSorted((a, b) => (a.key < b.key ? -1 : 1)));
     }
@@ -246,13 +247,19 @@ class FamilyPart {
    * Decides how many of the gathered endpoints each port gets. True: not all, and they must be
    * gathered again, in an order that is the same on all nodes.
    */
-  limitEndpoints(): boolean {
+  *limitEndpoints(): Generator<undefined, boolean> {
     const { limits = noLimits } = this.#context;
+    const counts: number[] = [];
     let most = 0;
-    for (const port of this.ports) most = Math.max(most, this.#candidates.count(port));
+    for (let i = 0; i < this.ports.length; i += 1) {
+      if (i % portsAStep === portsAStep - 1) yield;
+      const count = this.#candidates.count(this.ports[i]!);
+      counts.push(count);
+      most = Math.max(most, count);
+    }
     this.#note('frontendEndpoints', most, limits.frontendEndpoints);
     if (most > limits.frontendEndpoints) this.#endpointsMax = limits.frontendEndpoints;
-    const asked = this.#endpointCount();
+    const asked = this.#endpointCount(counts);
     this.#note('endpoints', asked, limits.endpoints);
     const share = shareOf(asked, limits.endpoints, this.#frontendCount());
     this.#endpointsMax = Math.min(this.#endpointsMax, share);
@@ -376,14 +383,14 @@ class FamilyPart {
     return countFrontends({ ports, addresses, nodePorts: this.#nodePortsLeft });
   }
 
-  /** The number of endpoints of all frontends together. */
-  #endpointCount(): number {
+  /** The number of endpoints of all frontends together. `counts`: how many each port has. */
+  #endpointCount(counts: readonly number[]): number {
     let nodePorts = this.#nodePortsLeft;
     let count = 0;
-    for (const port of this.ports) {
-      const hasNodePort = port.nodePort !== 0 && nodePorts > 0;
+    for (let i = 0; i < counts.length; i += 1) {
+      const hasNodePort = this.ports[i]!.nodePort !== 0 && nodePorts > 0;
       if (hasNodePort) nodePorts -= 1;
-      const endpoints = Math.min(this.#candidates.count(port), this.#endpointsMax);
+      const endpoints = Math.min(counts[i]!, this.#endpointsMax);
       count += endpoints * (this.#addresses.length + (hasNodePort ? 1 : 0));
     }
     return count;
