@@ -3,6 +3,9 @@ import { type FrontendKey, frontendKey, isNodePortKey } from '../state/frontend-
 import type { Forwarding } from '../state/types.ts';
 import { eachSuspect, frontendKeys, noEndpoints } from './policy.ts';
 
+/** The most endpoints that a frontend has lost in several changes: of more, the last ones count. */
+export const lostMax = 16_384;
+
 type Suspects = Map<FrontendKey, ReadonlySet<EndpointKey>>;
 
 /** The frontends of one family and protocol: who holds them, and which entries to examine. */
@@ -11,9 +14,11 @@ export class Frontends {
   readonly #each: typeof eachSuspect;
   #fresh: Suspects = new Map();
   /**
-   * Lost endpoints of frontends that lost some in several changes. (A change shares its own set.)
+   * What the change that was noted last has lost, by what was lost before. All frontends of a
+   * Service share one set, as they share that of a change.
    */
-  #gathered = new Map<FrontendKey, Set<EndpointKey>>();
+  #joined = new Map<ReadonlySet<EndpointKey>, ReadonlySet<EndpointKey>>();
+  #joinedWith = noEndpoints;
   #due: Suspects = new Map();
 
   /** `each`: which frontends a change makes suspect. */
@@ -80,7 +85,7 @@ export class Frontends {
     if (this.#due.size > 0) return;
     this.#due = this.#fresh;
     this.#fresh = new Map();
-    this.#gathered = new Map();
+    this.#joined = new Map();
   }
 
   /** What was due has been examined. */
@@ -96,11 +101,27 @@ export class Frontends {
       return;
     }
     if (lost.size === 0 || lost === known) return;
-    const gathered = this.#gathered.get(key) ?? new Set(known);
-    for (const endpoint of lost) gathered.add(endpoint);
-    this.#gathered.set(key, gathered);
-    this.#fresh.set(key, gathered);
+    this.#fresh.set(key, this.#join(known, lost));
   }
+
+  #join(known: ReadonlySet<EndpointKey>, lost: ReadonlySet<EndpointKey>): ReadonlySet<EndpointKey> {
+    if (this.#joinedWith !== lost) this.#joined = new Map();
+    this.#joinedWith = lost;
+    let all = this.#joined.get(known);
+    if (all === undefined) {
+      all = lastOf(new Set([...known, ...lost]));
+      this.#joined.set(known, all);
+    }
+    return all;
+  }
+}
+
+function lastOf(all: Set<EndpointKey>): ReadonlySet<EndpointKey> {
+  for (const first of all) {
+    if (all.size <= lostMax) break;
+    all.delete(first);
+  }
+  return all;
 }
 
 function isSamePort(a: Forwarding, b: Forwarding): boolean {

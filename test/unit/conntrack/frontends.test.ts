@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { Frontends } from '../../../src/conntrack/frontends.ts';
+import { Frontends, lostMax } from '../../../src/conntrack/frontends.ts';
 import { endpointKey } from '../../../src/net/endpoint-list.ts';
 import { frontendKey } from '../../../src/state/frontend-key.ts';
 import { address } from '../state/build.ts';
@@ -26,5 +26,16 @@ describe('suspect frontends', () => {
     for (const frontend of lives[0]!.frontends) {
       expect(frontends.fresh.get(frontendKey(frontend))).toEqual(new Set([endpoint(one)]));
     }
+  });
+
+  it('of more endpoints than a number, the last that they lost count', () => {
+    const frontends = new Frontends();
+    const key = frontendKey(dns(['10.0.0.1']).frontends[0]!);
+    const some = (from: number, count: number) => {
+      return new Set(Array.from({ length: count }, (_, i) => from + i));
+    };
+    frontends.suspect(key, some(0, lostMax));
+    frontends.suspect(key, some(lostMax, 10));
+    expect(frontends.fresh.get(key)).toEqual(some(10, lostMax));
   });
 });
