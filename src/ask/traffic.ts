@@ -76,7 +76,7 @@ export const trafficSchema = answer('Traffic', {
   items: field(list(servicePort), 'Service ports with traffic.'),
   failing: field(
     list(failing),
-    'Endpoints in use that accepted none of their last five connections or more, for ten seconds at least; the hundred with the most.',
+    'Endpoints in use that accepted none of their last five connections or more, for ten seconds at least; a hundred: of each namespace the ten with the most, then others.',
   ),
   continue: maybe(text, 'There is another page: the parameter `continue` to ask for it with.'),
 });

@@ -39,6 +39,9 @@ const forgetMs = 10 * 60_000;
 /** The most of all, and of each namespace: of more, those count that failed first. */
 export const failingMax = { all: 10_000, namespace: 1000 } as const;
 
+/** As many of each namespace come before any has more: no tenant hides those of others. */
+export const firstOfEach = 10;
+
 export class FailingEndpoints {
   /** By namespace: no tenant leaves others without room. */
   readonly #failing = new Map<string, Map<string, Failing>>();
@@ -104,11 +107,22 @@ export class FailingEndpoints {
     this.#size = 0;
   }
 
-  /** Those that are certain by now; the most failed connections first. */
+  /**
+   * Those that are certain by now: some of each namespace, then the others; the most failed
+   * connections first.
+   */
   known(nowMs: number): readonly FailingEndpoint[] {
-    return [...this.#failing.values()]
+    const sorted = [...this.#failing.values()]
       .flatMap((own) => [...own.values()])
       .filter(({ failed, firstMs }) => failed >= failedLeast && nowMs - firstMs >= patienceMs)
       .sort((a, b) => b.failed - a.failed);
+    const [first, further]: [FailingEndpoint[], FailingEndpoint[]] = [[], []];
+    const ofNamespaces = new Map<string, number>();
+    for (const one of sorted) {
+      const before = ofNamespaces.get(one.namespace) ?? 0;
+      ofNamespaces.set(one.namespace, before + 1);
+      (before < firstOfEach ? first : further).push(one);
+    }
+    return first.concat(further);
   }
 }

@@ -158,7 +158,7 @@ export const metricTable = {
   ),
   fairlead_endpoint_failed_connections: gauge(
     'Connections to an endpoint since it was last seen to accept one, where these are five or ' +
-      `more; the ${failingSeriesMax} endpoints with the most; see --service-metrics`,
+      `more; ${failingSeriesMax} endpoints, first the ten of each namespace with the most; see --service-metrics`,
     ...servicePort,
     'endpoint',
   ),

@@ -3,7 +3,7 @@ import type { Kernel } from '../../../src/kernel/kernel.ts';
 import type { ModeFacts } from '../../../src/modes/mode.ts';
 import { nftablesMode } from '../../../src/modes/nftables/mode.ts';
 import type { Count } from '../../../src/modes/traffic-counts.ts';
-import { FailingEndpoints, failingMax } from '../../../src/serve/failing-endpoints.ts';
+import { FailingEndpoints, failingMax, firstOfEach } from '../../../src/serve/failing-endpoints.ts';
 import { ServiceCounters } from '../../../src/serve/service-counters.ts';
 import { systemClock } from '../../../src/time/clock.ts';
 import { noPause } from '../../../src/time/pacer.ts';
@@ -39,6 +39,19 @@ it('all namespaces together have no more than a number of failing endpoints', ()
   for (let i = 0; i < failingMax.all + 5; i += 1)
     failing.note(of(`ns-${i}`), '10.0.0.1:80', failed, 0);
   expect([failing.size, failing.known(later).length]).toEqual([failingMax.all, failingMax.all]);
+});
+
+it('some of each namespace come before those of one that has more', () => {
+  const failing = new FailingEndpoints();
+  for (let i = 0; i < 200; i += 1) {
+    failing.note(of('large'), `10.1.0.1:${i}`, { ...failed, tried: 1000 + i }, 0);
+  }
+  failing.note(of('small'), '10.0.0.1:80', failed, 0);
+  const known = failing.known(later);
+  expect(known).toHaveLength(201);
+  expect(known.findIndex(({ namespace }) => namespace === 'small')).toBe(firstOfEach);
+  const large = known.filter(({ namespace }) => namespace === 'large');
+  expect(large.map((one) => one.failed)).toEqual(large.map((_, i) => 1199 - i));
 });
 
 it('endpoints that are gone, or answer, leave room', async () => {
