@@ -8,6 +8,10 @@ import type { ClientKind, ServedFrontend } from './frontends.ts';
 import type { Memories, Memory } from './memory.ts';
 import type { Traffic } from './traffic.ts';
 
+/** How many turns are looked at for an endpoint that was not tried: a pool may have many slots. */
+const turnsMax = 256;
+const untried: readonly Endpoint[] = [];
+
 export class Balancer {
   /** Random at first, so that nodes do not begin with the same endpoint. */
   #turn = Math.floor(Math.random() * 0x1_0000);
@@ -37,11 +41,14 @@ export class Balancer {
     return undefined;
   }
 
-  /** The client's endpoint did not answer: it gets another one, now and next time. */
-  another(client: string): Endpoint | undefined {
+  /**
+   * None of these endpoints answered: the client gets another one, now and next time. Clients that
+   * came in between had turns, too, so that the next turn may be that of the same endpoint.
+   */
+  another(client: string, tried: readonly Endpoint[]): Endpoint | undefined {
     this.#memory.forget(this.#nameOf(client));
     const pool = poolFor(this.#frontend, client);
-    return typeof pool === 'object' ? this.#choose(pool, client) : undefined;
+    return typeof pool === 'object' ? this.#choose(pool, client, tried) : undefined;
   }
 
   /** Counts a connection to the endpoint. */
@@ -63,11 +70,11 @@ export class Balancer {
     this.#memories.leave(this.#frontend.affinity);
   }
 
-  #choose(pool: EndpointList, client: string): Endpoint {
+  #choose(pool: EndpointList, client: string, tried = untried): Endpoint {
     const { timeoutSeconds } = this.#frontend.affinity;
-    if (timeoutSeconds === 0) return { pool, index: this.#next(pool) };
+    if (timeoutSeconds === 0) return { pool, index: this.#next(pool, tried) };
     const name = this.#nameOf(client);
-    const index = this.#memory.recall(pool, name) ?? this.#next(pool);
+    const index = this.#memory.recall(pool, name) ?? this.#next(pool, tried);
     this.#memory.remember(name, pool.key(index), timeoutSeconds);
     return { pool, index };
   }
@@ -77,8 +84,14 @@ export class Balancer {
     return client === formatAddress(this.#frontend.address.bytes) ? 'node' : client;
   }
 
-  #next(pool: EndpointList): number {
-    this.#turn += 1;
+  /** Where all were tried, one of them is again. */
+  #next(pool: EndpointList, tried: readonly Endpoint[]): number {
+    const keys = tried.map((one) => one.pool.key(one.index));
+    for (let i = 0; i < turnsMax; i += 1) {
+      this.#turn += 1;
+      const index = this.#turn % pool.length;
+      if (keys.length === 0 || !keys.includes(pool.key(index))) return index;
+    }
     return this.#turn % pool.length;
   }
 }

@@ -119,7 +119,12 @@ export function carry(client: Socket, carrying: Carrying): void {
     }
     const server = dial(endpoint);
     connections.add(server);
-    const timer = setTimeout(() => server.destroy(), timeoutMs);
+    // Where the event loop was late, an answer may be there that was not read yet.
+    const timer = setTimeout(() => {
+      setImmediate(() => {
+        if (server.connecting) server.destroy();
+      });
+    }, timeoutMs);
     timer.unref();
     const failed = (): void => {
       clearTimeout(timer);

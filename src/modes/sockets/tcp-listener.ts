@@ -73,8 +73,13 @@ export class TCPListener implements Listener {
       return;
     }
     connections.addClient(client);
-    const choose = (attempt: number): Endpoint | undefined =>
-      attempt === 0 ? balancer.first(remoteAddress) : balancer.another(remoteAddress);
+    const tried: Endpoint[] = [];
+    const choose = (attempt: number): Endpoint | undefined => {
+      const endpoint =
+        attempt === 0 ? balancer.first(remoteAddress) : balancer.another(remoteAddress, tried);
+      if (endpoint !== undefined) tried.push(endpoint);
+      return endpoint;
+    };
     const joined = (endpoint: Endpoint): void => {
       balancer.joined(endpoint);
       const { affinity, isEnding } = balancer.frontend;
