@@ -162,7 +162,7 @@ export class NodeStage {
 
   /** A client that calls from now on. Resolves when all of these endpoints have answered it. */
   async caller(to: Calling, addresses: readonly string[]): Promise<Caller> {
-    const caller = new Caller(this.clientPid, to);
+    const caller = new Caller(this.clientPid, { ...to, makesUp: true });
     while (!addresses.every((one) => caller.calls.slice(-300).some(({ by }) => by === one))) {
       await sleep(100);
     }

@@ -6,6 +6,8 @@ import { fileURLToPath } from 'node:url';
 const program = fileURLToPath(new URL('./caller-main.ts', import.meta.url));
 
 export interface Call {
+  /** From 0, in the order in which they began. */
+  readonly number: number;
   /** By `monotonicMs` of `load.ts`. */
   readonly startedMs: number;
   readonly tookMs: number;
@@ -19,6 +21,11 @@ export interface Calling {
   readonly perSecond: number;
   /** A call that is not answered by then has failed. */
   readonly timeoutMs: number;
+  /**
+   * Calls that a busy machine could not begin in time are made later, all together, as many clients
+   * would. Default: they are left out, so that a slow machine is not kept busy.
+   */
+  readonly makesUp?: boolean;
   /** A folder of cgroup2 that the client is in from its beginning. Default: as this process. */
   readonly cgroup?: string | undefined;
 }
@@ -31,15 +38,17 @@ export class Caller {
   readonly #child: ChildProcess;
 
   /** `pid` is a process of the network namespace that the connections come from. */
-  constructor(pid: number, { address, cgroup, perSecond, port, timeoutMs }: Calling) {
-    const settings = [address, port, perSecond, timeoutMs].map(String);
+  constructor(pid: number, calling: Calling) {
+    const { address, cgroup, makesUp = false, perSecond, port, timeoutMs } = calling;
+    const settings = [address, port, perSecond, timeoutMs, makesUp].map(String);
     const enter = cgroup === undefined ? [] : ['sh', '-c', entering, 'sh', cgroup];
     const run = [process.execPath, program, ...settings];
     const [command, ...argv] = [...enter, 'nsenter', '-t', String(pid), '-n', ...run];
     this.#child = spawn(command!, argv, { stdio: ['pipe', 'pipe', 'inherit'] });
     createInterface({ input: this.#child.stdout! }).on('line', (line) => {
-      const [startedMs, tookMs, by] = line.split(' ');
+      const [number, startedMs, tookMs, by] = line.split(' ');
       this.calls.push({
+        number: Number(number),
         startedMs: Number(startedMs),
         tookMs: Number(tookMs),
         by: by || undefined,
@@ -50,6 +59,13 @@ export class Caller {
   /** Calls that began since then, and are over. */
   since(startedMs: number): readonly Call[] {
     return this.calls.filter((call) => call.startedMs >= startedMs);
+  }
+
+  /** Whether all calls that began before a moment are over, and one that began later is, too. */
+  areOver(beforeMs: number): boolean {
+    const later = this.since(beforeMs).map(({ number }) => number);
+    const first = Math.min(...later);
+    return later.length > 0 && this.calls.filter(({ number }) => number < first).length === first;
   }
 
   async end(): Promise<void> {
