@@ -27,7 +27,10 @@ import type { Condition, ServerVersion } from '../source/source.ts';
 import { type Resource, resources } from '../state/change.ts';
 import type { Whom } from '../state/frontends-by-service.ts';
 import type { Forwarding } from '../state/types.ts';
+import { systemClock } from '../time/clock.ts';
+import { Pacer } from '../time/pacer.ts';
 import type { Judgements } from './ask/problem.ts';
+import { fairShares } from './fair-shares.ts';
 import type { Logger } from './log.ts';
 import type { LogDestination } from './log-destination.ts';
 import {
@@ -384,6 +387,9 @@ function ipvsLabels(record: VirtualService | Destination) {
   };
 }
 
+/** How long it is found out in one turn of the event loop which Service ports have series. */
+const sharingMs = 2;
+
 const outcomes = ['tried', 'answered', 'reset'] as const;
 
 /** Connections and refusals by Service; only with --service-metrics. */
@@ -391,7 +397,14 @@ export function serviceMetrics(registry: Registry, counters: Pick<ServiceCounter
   const all = async (): Promise<readonly ServiceTraffic[]> =>
     (await counters.read())?.services ?? [];
   const failing = async () => (await counters.read())?.failing ?? [];
-  const shown = async () => (await all()).slice(0, servicePortsMax);
+  const { pause } = new Pacer(systemClock, sharingMs);
+  const chosen = new WeakMap<readonly ServiceTraffic[], Promise<readonly ServiceTraffic[]>>();
+  const shown = async (): Promise<readonly ServiceTraffic[]> => {
+    const list = await all();
+    const known = chosen.get(list) ?? fairShares(list, servicePortsMax, pause);
+    chosen.set(list, known);
+    return known;
+  };
   readMetric('fairlead_service_connections_total', registry, async () => {
     const counted = (await shown()).filter(({ connections }) => connections > 0);
     return counted.map((one) => [servicePortLabels(one), one.connections]);
@@ -406,13 +419,11 @@ export function serviceMetrics(registry: Registry, counters: Pick<ServiceCounter
   });
   readMetric('fairlead_service_outcomes_total', registry, async () => {
     const followed = (await shown()).filter((one) => one.outcomes.tried > 0);
-    return followed
-      .slice(0, outcomePortsMax)
-      .flatMap((one) =>
-        outcomes.map(
-          (outcome) => [{ ...servicePortLabels(one), outcome }, one.outcomes[outcome]] as const,
-        ),
-      );
+    return (await fairShares(followed, outcomePortsMax, pause)).flatMap((one) =>
+      outcomes.map(
+        (outcome) => [{ ...servicePortLabels(one), outcome }, one.outcomes[outcome]] as const,
+      ),
+    );
   });
   readMetric('fairlead_endpoint_failed_connections', registry, async () => {
     const most = (await failing()).slice(0, failingSeriesMax);
@@ -420,7 +431,7 @@ export function serviceMetrics(registry: Registry, counters: Pick<ServiceCounter
   });
   readMetric('fairlead_endpoints_failing', registry, async () => [[{}, (await failing()).length]]);
   readMetric('fairlead_service_metrics_left_out', registry, async () => {
-    return [[{}, Math.max(0, (await all()).length - servicePortsMax)]];
+    return [[{}, (await all()).length - (await shown()).length]];
   });
 }
 

@@ -245,12 +245,12 @@ export const metricTable = {
     ...servicePort,
   ),
   fairlead_service_metrics_left_out: gauge(
-    `Service ports with traffic that have no series, because ${servicePortsMax} others have`,
+    `Service ports with traffic that have no series, because ${servicePortsMax} others have, shared out evenly among namespaces`,
   ),
   fairlead_service_outcomes_total: counter(
     'What became of connections that were sent to endpoints of a Service port: tried, and of ' +
       'those answered (accepted) and reset (refused); the rest had no answer. Mode nftables counts ' +
-      `TCP and UDP, and the first ${outcomePortsMax} Service ports have series; see --service-metrics`,
+      `TCP and UDP, and ${outcomePortsMax} Service ports have series, shared out evenly among namespaces; see --service-metrics`,
     ...servicePort,
     'outcome',
   ),

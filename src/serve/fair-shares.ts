@@ -1,0 +1,46 @@
+/** Which of many have room where there is not enough for all: no tenant takes that of others. */
+import type { Pause } from '../time/pacer.ts';
+
+interface Owned {
+  readonly namespace: string;
+}
+
+/**
+ * As many of the list as there is room for, in its order: a namespace with many gets as much as the
+ * others that have as many, and its first ones.
+ */
+export async function fairShares<T extends Owned>(
+  list: readonly T[],
+  room: number,
+  pause: Pause,
+): Promise<readonly T[]> {
+  if (list.length <= room) return list;
+  const sizes = new Map<string, number>();
+  for (const { namespace } of list) {
+    sizes.set(namespace, (sizes.get(namespace) ?? 0) + 1);
+    const rest = pause();
+    if (rest !== undefined) await rest;
+  }
+  let [left, sharers] = [room, sizes.size];
+  for (const size of [...sizes.values()].sort((a, b) => a - b)) {
+    if (size > Math.floor(left / sharers)) break;
+    left -= size;
+    sharers -= 1;
+  }
+  const share = Math.floor(left / sharers);
+  // What cannot be divided goes to those that come first.
+  let further = left % sharers;
+  const taken = new Map<string, number>();
+  const shown: T[] = [];
+  for (const one of list) {
+    const rest = pause();
+    if (rest !== undefined) await rest;
+    const before = taken.get(one.namespace) ?? 0;
+    const isFurther = before === share;
+    if (before > share || (isFurther && further === 0)) continue;
+    if (isFurther) further -= 1;
+    taken.set(one.namespace, before + 1);
+    shown.push(one);
+  }
+  return shown;
+}
