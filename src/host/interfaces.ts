@@ -1,4 +1,5 @@
-/** Addresses of this machine, and whether it can do IPv6. */
+/** Addresses and names of this machine's interfaces, and whether it can do IPv6. */
+import { readdirSync } from 'node:fs';
 import { networkInterfaces } from 'node:os';
 import type { AddressWatch } from '../kernel/addon.ts';
 import { availableModes } from '../modes/index.ts';
@@ -136,4 +137,15 @@ function isIPv6Available(files: HostFiles): boolean {
   if (files.read('/proc/net/if_inet6') === undefined) return false;
   // If the setting does not exist, `if_inet6` decides.
   return files.read('/proc/sys/net/ipv6/conf/all/disable_ipv6') !== '1';
+}
+
+const interfacesFolder = '/sys/class/net';
+
+/** Names of interfaces by index, as the kernel's events have it. One that is gone is shown by its index. */
+export function interfaceNames(files: HostFiles): (index: number) => string {
+  return (index) => {
+    const isIt = (name: string): boolean =>
+      files.read(`${interfacesFolder}/${name}/ifindex`) === String(index);
+    return readdirSync(interfacesFolder).find(isIt) ?? `interface ${index}`;
+  };
 }

@@ -1,6 +1,7 @@
 /** The routes of this node, as /proc/net has them. */
 import { open } from 'node:fs/promises';
 import { addressBytes, type Family } from '../net/address.ts';
+import type { HostFiles } from './files.ts';
 import { type FindRoutes, routesTo } from './reach.ts';
 
 export interface Routing {
@@ -119,4 +120,15 @@ function prefixOf(address: string, length: number): string {
   const start = address.slice(0, whole);
   if (bits === 0) return start;
   return start + String.fromCharCode(address.charCodeAt(whole) & (0xff00 >> bits) & 0xff);
+}
+
+/** Where the kernel says whether it forwards packets. */
+export const forwardingPaths = {
+  IPv4: '/proc/sys/net/ipv4/ip_forward',
+  IPv6: '/proc/sys/net/ipv6/conf/all/forwarding',
+} as const satisfies Record<Family, string>;
+
+/** `0` = not; undefined where the kernel does not say. */
+export function ipForwarding(files: Pick<HostFiles, 'read'>, family: Family): string | undefined {
+  return files.read(forwardingPaths[family]);
 }

@@ -5,11 +5,11 @@ import { gzip } from 'node:zlib';
 import { Gauge, Registry } from 'prom-client';
 import type { Config } from '../config/config.ts';
 import type { ModeName } from '../modes/mode.ts';
-import { acceptsGzip } from './accepts-gzip.ts';
 import { metric } from './metric-table.ts';
 import type { Metrics } from './metrics.ts';
 import {
   type Asked,
+  acceptsGzip,
   jsonHeaders,
   type Reply,
   type Route,

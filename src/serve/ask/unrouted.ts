@@ -10,9 +10,8 @@ import type { Seen } from '../../state/resolve.ts';
 import type { ClusterState } from '../../state/store.ts';
 import type { Clock } from '../../time/clock.ts';
 import { Pacer } from '../../time/pacer.ts';
-import { waitedAtMost } from './patience.ts';
 import type { Problem } from './problem.ts';
-import { sharedCall } from './shared-call.ts';
+import { sharedCall, waitedAtMost } from './shared-call.ts';
 
 type Failure = Exclude<Route, 'found'>;
 

@@ -2,8 +2,7 @@
  * Requests that the event loop answers: a limited number at a time, and one for all clients that
  * can share an answer.
  */
-import { acceptsGzip } from '../accepts-gzip.ts';
-import { bodyBytes, type Reply, textHeaders } from '../reply.ts';
+import { acceptsGzip, bodyBytes, type Reply, textHeaders } from '../reply.ts';
 import type { Client } from './client.ts';
 import { Payload } from './payloads.ts';
 import { Turns } from './turns.ts';

@@ -1,6 +1,6 @@
 /** Checks sysctls: those that a start writes, and those that it relies on. */
 import type { Config } from '../../config/config.ts';
-import { forwardingPaths } from '../../host/forwarding.ts';
+import { forwardingPaths } from '../../host/routing.ts';
 import { sysctlsOf } from '../../host/sysctls.ts';
 import type { ModeFacts } from '../../modes/mode.ts';
 import type { Sysctl } from '../../modes/sysctl.ts';

@@ -3,7 +3,7 @@
  * connections.
  */
 import { counted } from '../../../ask/words.ts';
-import { ipForwarding } from '../../../host/forwarding.ts';
+import { ipForwarding } from '../../../host/routing.ts';
 import { KernelError } from '../../../kernel/errors.ts';
 import { NF_INET, NFPROTO, VERDICT } from '../../../kernel/nft/constants.ts';
 import { familyWord, hookWord } from '../../../kernel/nft/words.ts';

@@ -10,8 +10,7 @@ import { type Address, formatAddress, joinHostPort } from '../../../net/address.
 import { sameBytes } from '../../../net/bytes.ts';
 import type { Seen } from '../../../state/resolve.ts';
 import type { Clock } from '../../../time/clock.ts';
-import { waitedAtMost } from '../patience.ts';
-import { sharedCall } from '../shared-call.ts';
+import { sharedCall, waitedAtMost } from '../shared-call.ts';
 import { passing, seenAt } from './hooks.ts';
 import { bothFamilies, type ForeignChain, readForeignChains } from './reading.ts';
 import { type Stop, stopIn } from './walk.ts';
