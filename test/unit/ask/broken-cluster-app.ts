@@ -1,8 +1,10 @@
 import { parseAllDocuments } from 'yaml';
+import type { Explanation } from '../../../src/ask/explanation.ts';
 import type { Route } from '../../../src/host/reach.ts';
 import { parseAddress } from '../../../src/net/address.ts';
 import { decodeChange, decodeContext } from '../../../src/source/decode.ts';
 import { type Change, resources } from '../../../src/state/change.ts';
+import type { Packet } from '../../fake/nft-packet.ts';
 import { configOf, Running } from '../agent/running.ts';
 import { quiet } from '../sync/double.ts';
 import type { BrokenCluster } from './broken-clusters.ts';
@@ -65,4 +67,19 @@ export async function startedWith({
   later?.(app.kernel);
   if (conntrack !== undefined) app.conntrack.add(conntrack);
   return app;
+}
+
+const clients = { pod: '10.244.0.9', node: '192.168.7.7', outside: '198.18.0.1' } as const;
+
+/** The packet that an explanation is about. */
+export function packetOf({ from, to }: Explanation): Packet {
+  return {
+    saddr: from.address ?? clients[from.kind],
+    daddr: to.address,
+    protocol: to.protocol,
+    dport: to.port,
+    iif: from.kind === 'node' ? undefined : 'cni0',
+    nodeAddresses: ['192.168.7.7'],
+    random: 0,
+  };
 }

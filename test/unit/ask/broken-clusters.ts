@@ -89,12 +89,18 @@ function conditioned(conditions: string): string {
   return here.replace('ready: true', conditions);
 }
 
-export const brokenClusters: readonly BrokenCluster[] = [
+/** The destination is 10.96.0.1:80 where a cluster names none. */
+type Described = Omit<BrokenCluster, 'to'> & Partial<Pick<BrokenCluster, 'to'>>;
+
+export function described(...clusters: readonly Described[]): readonly BrokenCluster[] {
+  return clusters.map((cluster) => ({ to: '10.96.0.1:80', ...cluster }));
+}
+
+export const brokenClusters = described(
   {
     name: 'nothing is wrong',
     manifests: web() + endpoints(here) + node,
     flags: pods,
-    to: '10.96.0.1:80',
     outcome: 'endpoint',
     cause: 'It is not masqueraded: the client is in 10.244.0.0/16.',
     object: 'map ip fairlead services { 10.96.0.1 . tcp . 80 : goto cluster-1-',
@@ -103,7 +109,6 @@ export const brokenClusters: readonly BrokenCluster[] = [
     name: 'the port of the slice has another name',
     manifests: web() + endpoints(here, '{ name: web, port: 8080 }') + node,
     reasons: ['port_name'],
-    to: '10.96.0.1:80',
     outcome: 'rejected',
     cause:
       'No EndpointSlice of IPv4 has a port named "http" for TCP, they have "web" (8080/TCP): ' +
@@ -140,7 +145,6 @@ export const brokenClusters: readonly BrokenCluster[] = [
       endpoints(here.replace('10.244.0.5', '10.96.0.2')) +
       node,
     reasons: ['service_address'],
-    to: '10.96.0.1:80',
     outcome: 'endpoint',
     cause:
       'Endpoint 10.96.0.2 is not a pod: it is the ClusterIP of default/target, in ServiceCIDR 10.96.0.0/16.',
@@ -149,7 +153,6 @@ export const brokenClusters: readonly BrokenCluster[] = [
     name: 'an endpoint lies in a ServiceCIDR',
     manifests: web() + endpoints(here.replace('10.244.0.5', '10.96.7.7')) + node,
     reasons: ['service_address'],
-    to: '10.96.0.1:80',
     outcome: 'endpoint',
     cause: 'Endpoint 10.96.7.7 is not a pod: it is in ServiceCIDR 10.96.0.0/16.',
   },
@@ -176,7 +179,6 @@ export const brokenClusters: readonly BrokenCluster[] = [
       ) +
       node,
     reasons: ['other_family'],
-    to: '10.96.0.1:80',
     outcome: 'rejected',
     cause: 'It has no endpoint of IPv4: all its EndpointSlices are of IPv6.',
   },
@@ -196,7 +198,6 @@ export const brokenClusters: readonly BrokenCluster[] = [
     name: 'internal policy Local has no endpoint on this node',
     manifests: web('internalTrafficPolicy: Local') + endpoints(there) + node,
     reasons: ['no_local_endpoints'],
-    to: '10.96.0.1:80',
     outcome: 'dropped',
     cause: 'internalTrafficPolicy is Local',
     object: 'map ip fairlead no-endpoint-services { 10.96.0.1 . tcp . 80 : drop }',
@@ -240,7 +241,6 @@ export const brokenClusters: readonly BrokenCluster[] = [
   {
     name: "the Service has another proxy's label",
     manifests: web('', 'labels: { service.kubernetes.io/service-proxy-name: cilium }') + node,
-    to: '10.96.0.1:80',
     outcome: 'nobody',
     cause:
       'it is of default/web, which is not served here: its label ' +
@@ -259,7 +259,6 @@ export const brokenClusters: readonly BrokenCluster[] = [
     name: 'no endpoint is ready',
     manifests: web() + endpoints(conditioned('ready: false')) + node,
     reasons: ['not_ready'],
-    to: '10.96.0.1:80',
     outcome: 'rejected',
     cause: 'Its only endpoint is not ready.',
   },
@@ -298,7 +297,6 @@ export const brokenClusters: readonly BrokenCluster[] = [
     name: 'an endpoint reaches itself',
     manifests: web() + endpoints(here) + node,
     flags: pods,
-    to: '10.96.0.1:80',
     from: '10.244.0.5',
     outcome: 'endpoint',
     cause: 'If the endpoint is the client itself, it is masqueraded, so that it can answer.',
@@ -307,7 +305,6 @@ export const brokenClusters: readonly BrokenCluster[] = [
   {
     name: 'hints leave a zone out',
     manifests: web() + endpoints(hinted) + node,
-    to: '10.96.0.1:80',
     outcome: 'endpoint',
     cause: '1 of 2 endpoints is left out: it is hinted for other zones.',
   },
@@ -315,7 +312,6 @@ export const brokenClusters: readonly BrokenCluster[] = [
     name: 'only endpoints are left that terminate',
     manifests:
       web() + endpoints(conditioned('ready: false, serving: true, terminating: true')) + node,
-    to: '10.96.0.1:80',
     outcome: 'endpoint',
     cause: 'Where none is ready, endpoints are used that terminate and still serve.',
   },
@@ -328,7 +324,6 @@ export const brokenClusters: readonly BrokenCluster[] = [
       to: '10.96.0.1:80',
       answeredBy: '10.244.9.9:8080',
     },
-    to: '10.96.0.1:80',
     from: '10.244.0.9',
     outcome: 'endpoint',
     cause:
@@ -349,7 +344,6 @@ export const brokenClusters: readonly BrokenCluster[] = [
       });
       await kernel.apply(filter.finish());
     },
-    to: '10.96.0.1:80',
     outcome: 'endpoint',
     reasons: ['rule_in_the_way'],
     cause:
@@ -359,7 +353,6 @@ export const brokenClusters: readonly BrokenCluster[] = [
     name: 'the node does not forward',
     manifests: web() + endpoints(here) + node,
     host: { '/proc/sys/net/ipv4/ip_forward': '0' },
-    to: '10.96.0.1:80',
     outcome: 'endpoint',
     cause: 'net.ipv4.ip_forward is 0: the node forwards no packets of pods to endpoints.',
   },
@@ -370,7 +363,6 @@ export const brokenClusters: readonly BrokenCluster[] = [
       kernel.failNext({ code: 'ENOSPC', forKey: '10.96.0.1', times: Number.POSITIVE_INFINITY });
     },
     reasons: ['refused_by_kernel'],
-    to: '10.96.0.1:80',
     outcome: 'nobody',
     cause: 'The kernel refuses default/web:http (tried once): ',
   },
@@ -381,7 +373,6 @@ export const brokenClusters: readonly BrokenCluster[] = [
       const client = { saddr: '10.244.0.9', iif: 'cni0', nodeAddresses: ['192.168.7.7'] };
       kernel.evaluate({ ...client, daddr: '10.96.0.1', protocol: 'TCP', dport: 80, random: 1 });
     },
-    to: '10.96.0.1:80',
     from: '10.244.0.9',
     outcome: 'endpoint',
     cause: 'Session affinity: 10.244.0.9 gets 10.244.1.6:8080, which it had within 10800 s.',
@@ -397,4 +388,4 @@ export const brokenClusters: readonly BrokenCluster[] = [
       'default/web asks for it and does not get it: external IP 198.51.100.7 is not served: ' +
       'no block of --external-ip-cidrs holds it',
   },
-];
+);

@@ -2,7 +2,7 @@ import { afterEach, describe, expect, it } from 'vitest';
 import type { Explanation } from '../../../src/ask/explanation.ts';
 import type { Running } from '../agent/running.ts';
 import { asked, said } from './asking.ts';
-import { startedWith } from './broken-cluster-app.ts';
+import { packetOf, startedWith } from './broken-cluster-app.ts';
 import { brokenClusters } from './broken-clusters.ts';
 import { everyBrokenCluster } from './more-broken-clusters.ts';
 
@@ -18,19 +18,10 @@ function promised({ endpoints, outcome, steps }: Explanation) {
   return { end: end ?? 'as it is', isMasqueraded, isExpected: endpoints.length > 0 };
 }
 
-const clients = { pod: '10.244.0.9', node: '192.168.7.7', outside: '198.18.0.1' } as const;
-
 /** And as the rules in the kernel have it. */
-function met({ endpoints, from, to }: Explanation) {
-  const { masqueraded, translated, ...end } = app.kernel.evaluate({
-    saddr: from.address ?? clients[from.kind],
-    daddr: to.address,
-    protocol: to.protocol,
-    dport: to.port,
-    iif: from.kind === 'node' ? undefined : 'cni0',
-    nodeAddresses: ['192.168.7.7'],
-    random: 0,
-  });
+function met(explanation: Explanation) {
+  const { endpoints, from } = explanation;
+  const { masqueraded, translated, ...end } = app.kernel.evaluate(packetOf(explanation));
   const untranslated = { accept: 'as it is', reject: 'rejected', drop: 'dropped' }[end.verdict];
   return {
     end: translated ? 'endpoint' : untranslated,

@@ -1,30 +1,15 @@
 /** A trace agrees with the real outcome of a packet, and with its explanation. */
 import { afterEach, describe, expect, it } from 'vitest';
 import type { Explanation } from '../../../../src/ask/explanation.ts';
-import type { Packet } from '../../../fake/nft-packet.ts';
 import type { Running } from '../../agent/running.ts';
 import { asked } from '../../ask/asking.ts';
-import { startedWith } from '../../ask/broken-cluster-app.ts';
+import { packetOf, startedWith } from '../../ask/broken-cluster-app.ts';
 import { everyBrokenCluster } from '../../ask/more-broken-clusters.ts';
 import { traced } from './tracing.ts';
 
 let app: Running;
 
 afterEach(() => app.stop());
-
-const clients = { pod: '10.244.0.9', node: '192.168.7.7', outside: '198.18.0.1' } as const;
-
-function packetOf({ from, to }: Explanation): Packet {
-  return {
-    saddr: from.address ?? clients[from.kind],
-    daddr: to.address,
-    protocol: to.protocol,
-    dport: to.port,
-    iif: from.kind === 'node' ? undefined : 'cni0',
-    nodeAddresses: ['192.168.7.7'],
-    random: 0,
-  };
-}
 
 const outcomes = { accept: 'untranslated', reject: 'rejected', drop: 'dropped' } as const;
 
