@@ -220,17 +220,6 @@ describe('a deferred deletion in mode nftables', () => {
     expect(rig.planner.takeDeferred).toBeUndefined();
   });
 
-  it('is cancelled for what the pool needs again', async () => {
-    const rig = await started(forwarding('web', pool(1, 2, 3, 4)));
-    rig.plan(all(forwarding('web', pool(1))));
-    rig.take();
-    rig.takeDeferred();
-    rig.plan(all(forwarding('web', pool(1, 5, 6))));
-    rig.take();
-    rig.drain();
-    expect(rig.kernel.ruleset()).toBe(await freshRuleset(config, environment, rig.planned));
-  });
-
   it('is split into transactions if it is large, chains before their sets', async () => {
     const many = Array.from({ length: 150 }, (_, i) => {
       const frontends = [clusterIP(`10.96.1.${i}`)];
@@ -278,16 +267,6 @@ describe('a deferred deletion in mode nftables', () => {
     rig.plan(all(sticky));
     rig.take();
     expect(elements(rig.kernel, set.set)).toEqual([]);
-  });
-
-  it('keeps what a recovery needs again', async () => {
-    const rig = await started(forwarding('web', pool(1, 2, 3)));
-    rig.plan(all(forwarding('web', pool(1))));
-    rig.take();
-    await rig.recover(all(forwarding('web', pool(1, 2, 3))), environment);
-    rig.drain();
-    expect(rig.kernel.ruleset()).toBe(await freshRuleset(config, environment, rig.planned));
-    expect(chains(rig.kernel).has('cluster-3-e')).toBe(true);
   });
 
   it('continues if another program has already deleted some of it', async () => {
