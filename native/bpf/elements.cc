@@ -1,6 +1,8 @@
 #include "bpf/elements.h"
 
 #include <cerrno>
+#include <chrono>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -12,6 +14,15 @@ namespace {
 
 /** Elements per system call. A bucket with more elements cannot be read (ENOSPC). */
 constexpr std::uint32_t kElementsAStep = 4096;
+
+/**
+ * The kernel takes new elements from a stock of 4 at first, and of tens later. Its interrupt fills
+ * that up without waiting for memory (alloc_bulk in kernel/bpf/memalloc.c: GFP_NOWAIT; Linux 6.1).
+ * So ENOMEM may be over a moment later: when a cgroup has made room, or, on a machine without such
+ * interrupts (user-mode Linux), after the next tick of the timer.
+ */
+constexpr int kPauses = 5;
+constexpr std::chrono::milliseconds kPause{10};
 
 struct PinnedMap {
   const MapShape& shape;
@@ -40,6 +51,26 @@ std::expected<void, Refused> AsRefusal(const std::expected<void, Halted>& done, 
 }
 
 using Bytes = std::span<const std::uint8_t>;
+
+/** Adds elements in as many calls as it takes, and pauses where the stock is empty. */
+std::expected<void, Halted> UpdateAll(int map_fd, const MapShape& shape, const std::uint8_t* keys,
+                                      const std::uint8_t* values, std::uint32_t count) {
+  std::uint32_t taken = 0;
+  for (int pauses = 0;;) {
+    const auto done = UpdateElements(map_fd, keys + std::size_t{taken} * shape.key_bytes,
+                                     values + std::size_t{taken} * shape.value_bytes,
+                                     count - taken);
+    if (done) return {};
+    const auto& [more, error] = done.error();
+    taken += more;
+    if (more > 0) pauses = 0;
+    if (error.error != ENOMEM || pauses == kPauses) {
+      return std::unexpected(Halted{taken, error});
+    }
+    pauses += 1;
+    std::this_thread::sleep_for(kPause);
+  }
+}
 
 /**
  * Calls `take` with the number of elements of each step, and their keys and values. The kernel
@@ -74,8 +105,8 @@ std::expected<void, Refused> AddElements(MapAt at, std::span<const std::uint8_t>
       values.size() != count * map->shape.value_bytes) {
     return Unsent({EINVAL, "keys or values have the wrong length"});
   }
-  return AsRefusal(UpdateElements(map->fd.get(), keys.data(), values.data(),
-                                  static_cast<std::uint32_t>(count)),
+  return AsRefusal(UpdateAll(map->fd.get(), map->shape, keys.data(), values.data(),
+                             static_cast<std::uint32_t>(count)),
                    at);
 }
 
