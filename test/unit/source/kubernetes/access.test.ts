@@ -9,7 +9,14 @@ import { resources } from '../../../../src/state/change.ts';
 import { createAuthority } from '../../../fake/api-server-certificate.ts';
 import { until } from '../recorder.ts';
 import { startProxy } from './proxy.ts';
-import { change, hasty, populate, startServer, startSource, temporaryDirectory } from './setup.ts';
+import {
+  change,
+  hasty,
+  startCluster,
+  startServer,
+  startSource,
+  temporaryDirectory,
+} from './setup.ts';
 
 const base64 = (text: string) => Buffer.from(text).toString('base64');
 
@@ -43,8 +50,7 @@ const serverCertificate = authority.issue('fake', ['127.0.0.1', 'localhost', 'ap
 
 describe('access to the API server', () => {
   it('uses TLS with a server of the configured authority', async () => {
-    const server = await startServer({ tls: serverCertificate });
-    populate(server, 3);
+    const server = await startCluster(3, { tls: serverCertificate });
     const ca = { 'certificate-authority-data': base64(authority.certificate) };
     const { converged, sink } = startWith(server, kubeconfig(server.url, ca, {}));
     await converged();
@@ -62,15 +68,13 @@ describe('access to the API server', () => {
   });
 
   it('skips verification only if configured', async () => {
-    const server = await startServer({ tls: serverCertificate });
-    populate(server, 3);
+    const server = await startCluster(3, { tls: serverCertificate });
     const insecure = { 'insecure-skip-tls-verify': true };
     await startWith(server, kubeconfig(server.url, insecure, {})).converged();
   });
 
   it('verifies the name in tls-server-name', async () => {
-    const server = await startServer({ tls: serverCertificate });
-    populate(server, 3);
+    const server = await startCluster(3, { tls: serverCertificate });
     const ca = { 'certificate-authority-data': base64(authority.certificate) };
     const right = kubeconfig(server.url, { ...ca, 'tls-server-name': 'api.example' }, {});
     await startWith(server, right).converged();
@@ -82,8 +86,7 @@ describe('access to the API server', () => {
 
   it('sends its client certificate, and a renewed one once the files change', async () => {
     const tls = { ...serverCertificate, ca: authority.certificate };
-    const server = await startServer({ tls });
-    populate(server, 3);
+    const server = await startCluster(3, { tls });
     const client = authority.issue('system:kube-proxy');
     const user = { 'client-certificate': 'client.crt', 'client-key': 'client.key' };
     const config = kubeconfig(server.url, { 'certificate-authority': 'ca.crt' }, user);
@@ -106,8 +109,7 @@ describe('access to the API server', () => {
   });
 
   it('uses the service account of its own pod', async () => {
-    const server = await startServer({ tls: serverCertificate });
-    populate(server, 3);
+    const server = await startCluster(3, { tls: serverCertificate });
     server.token = 'pod-token';
     const directory = temporaryDirectory({ 'ca.crt': authority.certificate, token: 'pod-token\n' });
     const { converged } = startSource(server, {
@@ -127,8 +129,7 @@ describe('access to the API server', () => {
     ['a token before a password', { token: 't', username: 'ann' }, 'Bearer t'],
     ['a token file before a token', { token: 't', tokenFile: 'token' }, 'Bearer from-file'],
   ])('authenticates by %s', async (_what, user, authorization) => {
-    const server = await startServer();
-    populate(server, 1);
+    const server = await startCluster(1);
     const config = kubeconfig(server.url, {}, { ...user, as: 'somebody' });
     await startWith(server, config, { token: 'from-file\n' }).converged();
     expect(server.lastHeaders.authorization).toBe(authorization);
@@ -136,8 +137,7 @@ describe('access to the API server', () => {
   });
 
   it('runs an exec plugin, and runs it again when its token is rejected', async () => {
-    const server = await startServer();
-    populate(server, 2);
+    const server = await startCluster(2);
     server.token = 'one';
     const config = kubeconfig(
       server.url,
@@ -165,8 +165,7 @@ describe('access to the API server', () => {
   it.each(['http', 'https', 'socks5'] as const)(
     'uses the proxy of proxy-url by %s',
     async (scheme) => {
-      const server = await startServer({ tls: serverCertificate });
-      populate(server, 3);
+      const server = await startCluster(3, { tls: serverCertificate });
       const proxy = await startProxy(scheme, serverCertificate);
       const config = kubeconfig(
         server.url,
@@ -182,8 +181,7 @@ describe('access to the API server', () => {
   );
 
   it('uses the proxy of the environment, with its password', async () => {
-    const server = await startServer({ tls: serverCertificate });
-    populate(server, 3);
+    const server = await startCluster(3, { tls: serverCertificate });
     const proxy = await startProxy('http', serverCertificate);
     const ca = { 'certificate-authority-data': base64(authority.certificate) };
     const config = kubeconfig(`https://api.example:${server.port}`, ca, {});
@@ -205,8 +203,7 @@ describe('access to the API server', () => {
   });
 
   it('impersonates the user, uid, groups and extra fields of the kubeconfig', async () => {
-    const server = await startServer();
-    populate(server, 1);
+    const server = await startCluster(1);
     const user = {
       as: 'Zoë',
       'as-uid': 'uid-1',
@@ -225,8 +222,7 @@ describe('access to the API server', () => {
   });
 
   it("keeps the path of the server's URL", async () => {
-    const server = await startServer();
-    populate(server, 2);
+    const server = await startCluster(2);
     const paths: string[] = [];
     const front = createServer((request, response) => {
       paths.push(request.url ?? '');
@@ -241,15 +237,13 @@ describe('access to the API server', () => {
   });
 
   it('uses --master instead of the server of the kubeconfig', async () => {
-    const server = await startServer();
-    populate(server, 2);
+    const server = await startCluster(2);
     const config = kubeconfig('https://127.0.0.1:1', {}, {});
     await startWith(server, config, {}, { masterUrl: server.url }).converged();
   });
 
   it('waits for an unreachable server at the start, and reports why', async () => {
-    const server = await startServer();
-    populate(server, 2);
+    const server = await startCluster(2);
     const { port } = server;
     await server.close();
     const exchanges: Exchange[] = [];
@@ -278,8 +272,7 @@ describe('access to the API server', () => {
   });
 
   it('waits only a short time for a server before the first list', async () => {
-    const server = await startServer();
-    populate(server, 2);
+    const server = await startCluster(2);
     const { port } = server;
     await server.close();
     const timing = { ...hasty, backoffBaseMs: 10_000, backoffMaxMs: 60_000, backoffFirstMaxMs: 50 };
@@ -304,8 +297,7 @@ describe('access to the API server', () => {
   });
 
   it('survives a missing or empty token file, and uses it when it is back', async () => {
-    const server = await startServer();
-    populate(server, 2);
+    const server = await startCluster(2);
     server.token = 'secret';
     const config = kubeconfig(server.url, {}, { tokenFile: 'token' });
     const { directory, converged, sink } = startWith(server, config, { token: 'secret\n' });
@@ -323,8 +315,7 @@ describe('access to the API server', () => {
   });
 
   it('reports each request', async () => {
-    const server = await startServer();
-    populate(server, 2);
+    const server = await startCluster(2);
     const exchanges: Exchange[] = [];
     const fault = { kind: 'status', status: 503 } as const;
     server.fault({ resource: 'services', fault });

@@ -12,9 +12,8 @@ import {
   hasty,
   impatient,
   isGone,
-  populate,
   setEndpoints,
-  startServer,
+  startCluster,
   startSource,
   tokenAccess,
 } from './setup.ts';
@@ -37,8 +36,7 @@ function collectGarbage(): void {
 
 describe('KubernetesSource with a faulty server', () => {
   it('rejects answers that are not lists, and deletes nothing because of them', async () => {
-    const server = await startServer({ streamingLists: 'refused' });
-    populate(server);
+    const server = await startCluster(20, { streamingLists: 'refused' });
     const { sink, converged } = startSource(server);
     await converged();
     blind(server, 'services');
@@ -54,8 +52,7 @@ describe('KubernetesSource with a faulty server', () => {
   });
 
   it('lists again immediately if a watch is rejected with 410', async () => {
-    const server = await startServer();
-    populate(server);
+    const server = await startCluster();
     const { sink, converged } = startSource(server);
     await converged();
     blind(server, 'services');
@@ -70,8 +67,7 @@ describe('KubernetesSource with a faulty server', () => {
   });
 
   it('reads a list again in one request if its continue token expires', async () => {
-    const server = await startServer({ streamingLists: 'refused' });
-    populate(server);
+    const server = await startCluster(20, { streamingLists: 'refused' });
     const { sink, converged } = startSource(server);
     await converged();
     blind(server, 'endpointslices');
@@ -86,8 +82,7 @@ describe('KubernetesSource with a faulty server', () => {
   });
 
   it('detects deletions that it missed', async () => {
-    const server = await startServer();
-    populate(server);
+    const server = await startCluster();
     const { sink, converged } = startSource(server, { timing: impatient });
     await converged();
     for (const resource of resources) {
@@ -106,8 +101,7 @@ describe('KubernetesSource with a faulty server', () => {
   });
 
   it('does not list again after a quiet time, because of bookmarks', async () => {
-    const server = await startServer();
-    populate(server);
+    const server = await startCluster();
     const { converged } = startSource(server);
     await converged();
     for (let i = 0; i < 10; i += 1) change(server, i);
@@ -123,8 +117,7 @@ describe('KubernetesSource with a faulty server', () => {
   });
 
   it('stays connected to a server that sends only bookmarks', async () => {
-    const server = await startServer();
-    populate(server);
+    const server = await startCluster();
     // Twenty times as long as a bookmark takes: a busy machine may stop a process for a second.
     const timing = { ...impatient, idleTimeoutMs: 2000 };
     const { sink, converged } = startSource(server, { timing });
@@ -135,8 +128,7 @@ describe('KubernetesSource with a faulty server', () => {
   });
 
   it('ignores old events, and continues from the newest', async () => {
-    const server = await startServer();
-    populate(server);
+    const server = await startCluster();
     const { sink, converged } = startSource(server);
     await converged();
     for (let i = 0; i < 6; i += 1) change(server, i % 3);
@@ -155,8 +147,7 @@ describe('KubernetesSource with a faulty server', () => {
   });
 
   it('reads its token again if the old one is rejected', async () => {
-    const server = await startServer();
-    populate(server);
+    const server = await startCluster();
     server.token = 'one';
     const { files, options } = tokenAccess(server.url, 'one');
     const { sink, converged } = startSource(server, { ...options, timing: impatient });
@@ -170,8 +161,7 @@ describe('KubernetesSource with a faulty server', () => {
   });
 
   it('obeys Retry-After', async () => {
-    const server = await startServer();
-    populate(server);
+    const server = await startCluster();
     const { converged } = startSource(server);
     await converged();
     const fault = { kind: 'status', status: 429, retryAfterSeconds: 1 } as const;
@@ -185,8 +175,7 @@ describe('KubernetesSource with a faulty server', () => {
   });
 
   it('limits the rate of lists at a server that rejects every watch', async () => {
-    const server = await startServer();
-    populate(server);
+    const server = await startCluster();
     const { converged, sink } = startSource(server, {
       timing: { ...impatient, backoffMaxMs: 2000 },
     });
@@ -213,8 +202,7 @@ describe('KubernetesSource with a faulty server', () => {
   });
 
   it('limits the rate of lists at a server that answers lists and rejects watches', async () => {
-    const server = await startServer({ streamingLists: 'refused' });
-    populate(server);
+    const server = await startCluster(20, { streamingLists: 'refused' });
     const timing = { ...impatient, backoffMaxMs: 2000 };
     const { converged } = startSource(server, { timing });
     await converged();
@@ -230,8 +218,7 @@ describe('KubernetesSource with a faulty server', () => {
   });
 
   it('never exceeds qps and burst, whatever fails', async () => {
-    const server = await startServer();
-    populate(server);
+    const server = await startCluster();
     server.fault({ fault: { kind: 'status', status: 500 }, times: 100_000 });
     const timing = { ...impatient, backoffBaseMs: 1, backoffMaxMs: 2 };
     const begin = performance.now();
@@ -246,8 +233,7 @@ describe('KubernetesSource with a faulty server', () => {
   });
 
   it('tries again immediately if a watch that delivered something ended soon', async () => {
-    const server = await startServer();
-    populate(server);
+    const server = await startCluster();
     const timing = { ...hasty, backoffBaseMs: 120_000, backoffMaxMs: 120_000 };
     const { converged, sink } = startSource(server, { timing });
     await converged();
@@ -262,8 +248,7 @@ describe('KubernetesSource with a faulty server', () => {
   });
 
   it('waits longer for a watch that always begins late', async () => {
-    const server = await startServer();
-    populate(server);
+    const server = await startCluster();
     const { converged } = startSource(server, { timing: impatient });
     await converged();
     server.fault({
@@ -278,8 +263,7 @@ describe('KubernetesSource with a faulty server', () => {
   });
 
   it('skips an object that is too large, reports it, and deletes nothing because of it', async () => {
-    const server = await startServer();
-    populate(server);
+    const server = await startCluster();
     const { sink, converged } = startSource(server, {
       timing: { ...impatient, objectBytesMax: 2000 },
     });
@@ -300,8 +284,7 @@ describe('KubernetesSource with a faulty server', () => {
   });
 
   it('survives a server that is killed and starts again elsewhere', async () => {
-    const server = await startServer();
-    populate(server);
+    const server = await startCluster();
     const { port } = server;
     const { converged } = startSource(server, { timing: impatient });
     await converged();
@@ -315,8 +298,7 @@ describe('KubernetesSource with a faulty server', () => {
   });
 
   it('reaches the state of the server after all faults together', async () => {
-    const server = await startServer({ historyMax: 200 });
-    populate(server, 40);
+    const server = await startCluster(40, { historyMax: 200 });
     const { sink, converged } = startSource(server, { timing: impatient });
     await converged();
     await storm(server, 40);
@@ -325,8 +307,7 @@ describe('KubernetesSource with a faulty server', () => {
   });
 
   it('uses no more memory after many faults than after a few', async () => {
-    const server = await startServer({ historyMax: 200 });
-    populate(server, 40);
+    const server = await startCluster(40, { historyMax: 200 });
     const { sink, converged } = startSource(server, { timing: impatient });
     await converged();
     const heapAfter = async (rounds: number): Promise<number> => {

@@ -2,7 +2,7 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { ContentTypes } from '../../../../src/source/kubernetes/content-types.ts';
 import type { FakeApiServer, FakeApiServerOptions } from '../../../fake/api-server.ts';
-import { change, populate, startServer, startSource, temporaryDirectory } from './setup.ts';
+import { change, startCluster, startServer, startSource, temporaryDirectory } from './setup.ts';
 
 const protobuf = 'application/vnd.kubernetes.protobuf';
 const json = 'application/json';
@@ -66,8 +66,7 @@ describe('a server', () => {
     ['that refuses protobuf is read', { protobuf: 'refused' }, ['it answers with status 406']],
     ['that answers in JSON all the same is read', { protobuf: 'ignored' }, ['it answers in JSON']],
   ])('%s', async (_what, options, said) => {
-    const server = await startServer(options);
-    populate(server);
+    const server = await startCluster(20, options);
     const { sink, converged } = startSource(server, { contentTypes });
     await converged();
     change(server, 1);
@@ -86,8 +85,7 @@ describe('a server', () => {
   });
 
   it('reports its version to a client that accepts only protobuf', async () => {
-    const server = await startServer();
-    populate(server);
+    const server = await startCluster();
     const only = { contentType: protobuf, acceptContentTypes: protobuf };
     const { source, converged } = startSource(server, { contentTypes: only });
     await converged();
@@ -99,8 +97,7 @@ describe('a server', () => {
 
 describe('a compressed streaming list', () => {
   it.each([protobuf, json])('is read with the changes that follow it, as %s', async (type) => {
-    const server = await startServer({ streamCompression: 'gzip' });
-    populate(server, 200);
+    const server = await startCluster(200, { streamCompression: 'gzip' });
     const { sink, converged } = startSource(server, {
       contentTypes: { contentType: type, acceptContentTypes: '' },
     });
@@ -121,8 +118,7 @@ describe('a compressed streaming list', () => {
   it('has at most a third of the bytes', async () => {
     const sizes: number[] = [];
     for (const options of [{}, { streamCompression: 'gzip' }] as const) {
-      const server = await startServer({ ...options, bookmarkMs: 'never' });
-      populate(server, 200);
+      const server = await startCluster(200, { ...options, bookmarkMs: 'never' });
       await startSource(server, { contentTypes }).converged();
       sizes.push(server.sentBytes);
     }
@@ -130,8 +126,7 @@ describe('a compressed streaming list', () => {
   });
 
   it.each(['cut', 'drop'] as const)('that ends by a %s is listed or watched again', async (how) => {
-    const server = await startServer({ streamCompression: 'gzip' });
-    populate(server);
+    const server = await startCluster(20, { streamCompression: 'gzip' });
     const { converged } = startSource(server, { contentTypes });
     await converged();
     server.disturb('endpointslices', how);
@@ -142,8 +137,7 @@ describe('a compressed streaming list', () => {
   });
 
   it('is not requested if the kubeconfig disables compression', async () => {
-    const server = await startServer({ streamCompression: 'gzip' });
-    populate(server);
+    const server = await startCluster(20, { streamCompression: 'gzip' });
     const kubeconfigPath = join(
       temporaryDirectory({
         config: JSON.stringify({
@@ -208,8 +202,7 @@ describe('objects without managedFields', () => {
   });
 
   it('are not requested by default', async () => {
-    const server = await startServer();
-    populate(server);
+    const server = await startCluster();
     await startSource(server, { contentTypes }).converged();
     expect(server.lastHeaders.accept).not.toContain('drop');
   });
@@ -219,8 +212,7 @@ describe('a compressed list', () => {
   const long = 'x'.repeat(100_000);
 
   it.each([protobuf, json])('is read, as %s', async (contentType) => {
-    const server = await startServer({ streamingLists: 'refused' });
-    populate(server);
+    const server = await startCluster(20, { streamingLists: 'refused' });
     for (const name of ['a', 'b']) {
       const metadata = { namespace: 'shop', name, annotations: { long } };
       const spec = { clusterIP: '10.96.2.1', ports: [{ port: 80 }] };

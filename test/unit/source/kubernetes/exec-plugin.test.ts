@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { ExecPlugin } from '../../../../src/source/kubernetes/exec-plugin.ts';
 import { until } from '../recorder.ts';
-import { change, populate, startServer, startSource, temporaryDirectory } from './setup.ts';
+import { change, startCluster, startSource, temporaryDirectory } from './setup.ts';
 
 const apiVersion = 'client.authentication.k8s.io/v1';
 
@@ -113,8 +113,7 @@ describe('an exec plugin', () => {
   });
 
   it('that hangs is killed with all its processes, and run again', async () => {
-    const server = await startServer();
-    populate(server, 2);
+    const server = await startCluster(2);
     server.token = 'good';
     const { directory, exec, runs, write } = plugin('sleep 1000 & echo $! $$ > pids; wait');
     const pids = () => readFileSync(join(directory, 'pids'), 'utf8').trim().split(' ').map(Number);

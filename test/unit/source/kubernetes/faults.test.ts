@@ -9,15 +9,13 @@ import {
   hasty,
   impatient,
   isGone,
-  populate,
-  startServer,
+  startCluster,
   startSource,
 } from './setup.ts';
 
 describe('KubernetesSource with a server that misbehaves', () => {
   it.each(disturbances)('loses no event when running watches are disturbed: %s', async (what) => {
-    const server = await startServer();
-    populate(server);
+    const server = await startCluster();
     // A busy machine may be silent for as long as a dead server: lists are counted below.
     const timing = what === 'stall' ? impatient : hasty;
     const { sink, converged } = startSource(server, { timing });
@@ -40,8 +38,7 @@ describe('KubernetesSource with a server that misbehaves', () => {
     ['pages', 'refused'],
   ] as const)('with %s', (_how, streamingLists) => {
     it.each(faults)('converges when a server %s, first and again', async (_what, fault) => {
-      const server = await startServer({ streamingLists });
-      populate(server);
+      const server = await startCluster(20, { streamingLists });
       server.fault({ fault, times: fault.kind === 'stall' ? 4 : 12 });
       const { sink, converged } = startSource(server, { timing: impatient });
       await converged();
@@ -62,8 +59,7 @@ describe('KubernetesSource with a server that misbehaves', () => {
     });
 
     it.each(['cut', 'end'] as const)('deletes nothing on half a list: %s', async (how) => {
-      const server = await startServer({ streamingLists });
-      populate(server);
+      const server = await startCluster(20, { streamingLists });
       const { sink, converged } = startSource(server, { timing: impatient });
       await converged();
       const listings = ['streaming-list', 'list', 'page'] as const;

@@ -15,6 +15,7 @@ import {
   isGone,
   populate,
   setEndpoints,
+  startCluster,
   startServer,
   startSource,
 } from './setup.ts';
@@ -41,8 +42,7 @@ const failures: readonly (readonly [string, Fault])[] = [
 
 describe('the first list', () => {
   it.each(failures)('comes in pages immediately where a stream %s', async (what, fault) => {
-    const server = await startServer();
-    populate(server);
+    const server = await startCluster();
     server.fault({ verb: 'streaming-list', fault, times: 100_000 });
     // A reason to wait would be seen.
     const longMs = 60_000;
@@ -77,8 +77,7 @@ describe('the first list', () => {
     ['a gateway buffers bodies', { gateway: 'buffers bodies' }],
     ['a gateway buffers answers', { gateway: 'buffers answers' }],
   ] as const)('and changes are read although %s', async (_what, options) => {
-    const server = await startServer(options);
-    populate(server);
+    const server = await startCluster(20, options);
     const timing = {
       ...hasty,
       idleTimeoutMs: 1500,
@@ -99,8 +98,7 @@ describe('the first list', () => {
   });
 
   it('uses streams if only pages fail, after a stream has failed once', async () => {
-    const server = await startServer();
-    populate(server);
+    const server = await startCluster();
     server.fault({ verb: 'list', fault: { kind: 'status', status: 500 }, times: 100_000 });
     for (const resource of resources) {
       server.fault({ resource, verb: 'streaming-list', fault: { kind: 'drop' } });
@@ -112,8 +110,7 @@ describe('the first list', () => {
   });
 
   it('is read from etcd if the cache of the server cannot serve it', async () => {
-    const server = await startServer({ streamingLists: 'refused' });
-    populate(server);
+    const server = await startCluster(20, { streamingLists: 'refused' });
     // The first list of each resource is asked of the cache.
     server.fault({ verb: 'list', fault: { kind: 'status', status: 500 }, times: 4 });
     const { converged } = startSource(server);
@@ -122,8 +119,7 @@ describe('the first list', () => {
   });
 
   it('is abandoned if its pages form a cycle', async () => {
-    const server = await startServer({ streamingLists: 'refused' });
-    populate(server);
+    const server = await startCluster(20, { streamingLists: 'refused' });
     const metadata = { resourceVersion: '5', continue: 'again' };
     const body = JSON.stringify({ metadata, items: [] });
     server.fault({ resource: 'services', fault: { kind: 'foreign', body }, times: 5 });
@@ -133,8 +129,7 @@ describe('the first list', () => {
   });
 
   it('is abandoned if a stream of changes prevents its end', async () => {
-    const server = await startServer({ streamingLists: 'ignored', bookmarkMs: 'never' });
-    populate(server);
+    const server = await startCluster(20, { streamingLists: 'ignored', bookmarkMs: 'never' });
     const busy = setInterval(() => {
       for (let i = 0; i < 5; i += 1) change(server, i);
     }, 20);
@@ -151,8 +146,7 @@ describe('the first list', () => {
 
 describe('later lists', () => {
   it('are streams again after some time', async () => {
-    const server = await startServer();
-    populate(server, 3);
+    const server = await startCluster(3);
     server.fault({ verb: 'streaming-list', fault: { kind: 'status', status: 500 }, times: 4 });
     const { sink, converged } = startSource(server, {
       timing: { ...impatient, pagesFirstMs: 500 },
@@ -234,8 +228,7 @@ describe('a server whose resourceVersion went back', () => {
   });
 
   it('is checked without comparing all Services and slices', async () => {
-    const server = await startServer();
-    populate(server);
+    const server = await startCluster();
     const { converged } = startSource(server);
     await converged();
     const { port } = server;
@@ -252,8 +245,7 @@ describe('a server whose resourceVersion went back', () => {
   it('is checked for each resource separately: another may have another etcd', async () => {
     const store = new FakeStore();
     store.version = 100_000;
-    const server = await startServer({ stores: { endpointslices: store } });
-    populate(server, 3);
+    const server = await startCluster(3, { stores: { endpointslices: store } });
     setEndpoints({ store }, 's1', ['10.0.1.1']);
     const { sink, converged } = startSource(server);
     await converged();
@@ -280,8 +272,7 @@ describe('a server whose resourceVersion went back', () => {
 
 describe('a server without bookmarks', () => {
   it('may be quiet without a limit, and is not reported', async () => {
-    const server = await startServer({ streamingLists: 'unbacked', bookmarkMs: 'never' });
-    populate(server, 3);
+    const server = await startCluster(3, { streamingLists: 'unbacked', bookmarkMs: 'never' });
     // A busy process may end a watch half a second early, and less than a second is a failure.
     const timing = { ...hasty, idleTimeoutMs: 3500, quietWatchSeconds: 2, probeMs: 100 };
     const { sink, source, converged } = startSource(server, { timing });
@@ -294,8 +285,7 @@ describe('a server without bookmarks', () => {
   });
 
   it('that does not end its watches either is reported', async () => {
-    const server = await startServer({ streamingLists: 'unbacked', bookmarkMs: 'never' });
-    populate(server, 3);
+    const server = await startCluster(3, { streamingLists: 'unbacked', bookmarkMs: 'never' });
     const timing = { ...hasty, idleTimeoutMs: 600, quietWatchSeconds: 60 };
     const { sink, converged } = startSource(server, { timing });
     await converged();

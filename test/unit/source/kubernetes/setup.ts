@@ -41,6 +41,16 @@ export async function startServer(options: FakeApiServerOptions = {}): Promise<F
   return server;
 }
 
+/** A server that has what `populate` adds. */
+export async function startCluster(
+  services = 20,
+  options: FakeApiServerOptions = {},
+): Promise<FakeApiServer> {
+  const server = await startServer(options);
+  populate(server, services);
+  return server;
+}
+
 /** Services, their slices, a node and a ServiceCIDR; Zürich is for cuts inside a character. */
 export function populate(server: FakeApiServer, services = 20): void {
   const { store } = server;

@@ -8,15 +8,14 @@ import {
   change,
   hasty,
   isGone,
-  populate,
+  startCluster,
   startServer,
   startSource,
 } from './setup.ts';
 
 describe('KubernetesSource', () => {
   it('delivers the objects of the server, then reports each resource as complete once', async () => {
-    const server = await startServer();
-    populate(server);
+    const server = await startCluster();
     const { sink, converged, source } = startSource(server);
     expect(source.condition('services').silenceMs).toBeUndefined();
     await converged();
@@ -27,8 +26,7 @@ describe('KubernetesSource', () => {
   });
 
   it("requests kube-proxy's selectors and sends its user agent", async () => {
-    const server = await startServer();
-    populate(server, 2);
+    const server = await startCluster(2);
     const { store } = server;
     store.apply({
       kind: 'Service',
@@ -82,8 +80,7 @@ describe('KubernetesSource', () => {
   });
 
   it('reports for how long each watch has been silent, except unavailable ones', async () => {
-    const server = await startServer();
-    populate(server, 2);
+    const server = await startCluster(2);
     server.absent.add('servicecidrs');
     server.fault({ resource: 'services', fault: { kind: 'stall' } });
     const { sink, source } = startSource(server);
@@ -97,8 +94,7 @@ describe('KubernetesSource', () => {
   });
 
   it('follows changes, creations and deletions', async () => {
-    const server = await startServer();
-    populate(server);
+    const server = await startCluster();
     const { sink, converged } = startSource(server);
     await converged();
     for (let i = 0; i < 10; i += 1) change(server, i);
@@ -119,8 +115,7 @@ describe('KubernetesSource', () => {
   });
 
   it('treats a Service that no longer matches the selector as deleted, and adds it again later', async () => {
-    const server = await startServer();
-    populate(server, 2);
+    const server = await startCluster(2);
     const { sink, converged } = startSource(server);
     await converged();
     const service = (labels: Record<string, string>) => ({
@@ -135,8 +130,7 @@ describe('KubernetesSource', () => {
   });
 
   it('lists in pages if the server rejects streaming lists', async () => {
-    const server = await startServer({ streamingLists: 'refused' });
-    populate(server);
+    const server = await startCluster(20, { streamingLists: 'refused' });
     const { sink, converged } = startSource(server);
     await converged();
     for (const resource of resources) {
@@ -155,8 +149,7 @@ describe('KubernetesSource', () => {
   });
 
   it('lists in pages if the server treats a streaming list as a plain watch', async () => {
-    const server = await startServer({ streamingLists: 'ignored' });
-    populate(server);
+    const server = await startCluster(20, { streamingLists: 'ignored' });
     const { converged } = startSource(server);
     await converged();
     change(server, 1);
@@ -165,8 +158,7 @@ describe('KubernetesSource', () => {
   });
 
   it('continues without ServiceCIDRs if they are not available, and finds them later', async () => {
-    const server = await startServer();
-    populate(server);
+    const server = await startCluster();
     server.absent.add('servicecidrs');
     const { sink, converged } = startSource(server);
     await converged();
@@ -180,8 +172,7 @@ describe('KubernetesSource', () => {
   });
 
   it('opens the next watch before the current one ends, and repeats nothing', async () => {
-    const server = await startServer();
-    populate(server, 5);
+    const server = await startCluster(5);
     const timing = { ...hasty, watchSecondsMin: 2, watchSecondsMax: 2, overlapMs: 1500 };
     const { sink, converged } = startSource(server, { timing });
     await converged();

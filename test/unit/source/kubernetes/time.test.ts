@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url';
 import { afterEach, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { resources } from '../../../../src/state/change.ts';
 import { until } from '../recorder.ts';
-import { change, hasty, impatient, populate, startServer, startSource } from './setup.ts';
+import { change, hasty, impatient, startCluster, startSource } from './setup.ts';
 
 const hourMs = 3_600_000;
 
@@ -17,8 +17,7 @@ describe('a jump of the clock', () => {
     ['forward', 1],
     ['back', -1],
   ])('%s by hours changes nothing', async (_where, sign) => {
-    const server = await startServer();
-    populate(server);
+    const server = await startCluster();
     const timing = { ...hasty, idleTimeoutMs: 2000 };
     const { sink, source, converged } = startSource(server, { timing });
     await converged();
@@ -39,8 +38,7 @@ describe('a jump of the clock', () => {
 
 describe('a process that was stopped and continued', () => {
   it('detects what it missed, whether or not its watches are alive', async () => {
-    const server = await startServer();
-    populate(server, 5);
+    const server = await startCluster(5);
     const main = fileURLToPath(new URL('./follower.ts', import.meta.url));
     const follower = spawn(process.execPath, [main, server.url], {
       stdio: ['pipe', 'pipe', 'inherit'],
