@@ -3,7 +3,7 @@ import type { SyncEvent } from '../../../src/sync/events.ts';
 import { isMostlyRefused } from '../../../src/sync/family.ts';
 import { cidr } from '../state/build.ts';
 import { quiet, refusal, ToyKernel, type ToyOp } from './double.ts';
-import { World, webService } from './world.ts';
+import { started, World, webService } from './world.ts';
 
 const port = (name: string): string => `default/${name}:http/TCP`;
 
@@ -59,9 +59,7 @@ describe('a Service that the kernel refuses', () => {
   );
 
   it('keeps its previous state in force while its new one is refused', async () => {
-    const world = new World();
-    world.addServices(0, 3);
-    await world.start();
+    const world = await started(3);
     world.kernel.refuse = refuseService('web-1');
     world.setEndpoints('web-1', '10.244.9.9');
     world.setEndpoints('web-2', '10.244.9.8');
@@ -212,9 +210,7 @@ describe('a Service that the kernel refuses', () => {
 
 describe('a kernel whose state differs from the expected one', () => {
   it('is read immediately and repaired, writing only the difference', async () => {
-    const world = new World();
-    world.addServices(0, 50);
-    await world.start();
+    const world = await started(50);
     const { writes } = world.kernel;
     world.kernel.meddle((objects) => objects.delete(`f ${port('web-7')}`));
     world.setEndpoints('web-7', '10.244.9.9');
@@ -225,9 +221,7 @@ describe('a kernel whose state differs from the expected one', () => {
   });
 
   it('does not block others if one Service contradicts it again and again', async () => {
-    const world = new World();
-    world.addServices(0, 5);
-    await world.start();
+    const world = await started(5);
     world.kernel.refuse = refuseService('web-1', 'ENOENT');
     const lateMs: number[] = [];
     for (let n = 0; n < 60; n += 1) {
@@ -241,9 +235,7 @@ describe('a kernel whose state differs from the expected one', () => {
   });
 
   it('is programmed again if another program deleted everything', async () => {
-    const world = new World();
-    world.addServices(0, 50);
-    await world.start();
+    const world = await started(50);
     world.kernel.meddle((objects) => objects.clear());
     world.setEndpoints('web-7', '10.244.9.9');
     await quiet();
@@ -294,9 +286,7 @@ describe('a kernel whose state differs from the expected one', () => {
   });
 
   it('keeps a change of the environment in the batch of a refused Service', async () => {
-    const world = new World();
-    world.addServices(0, 3);
-    await world.start();
+    const world = await started(3);
     const { reads } = world.kernel;
     world.kernel.refuse = refuseService('web-1');
     world.environment = { ...world.environment, serviceCIDRs: [cidr('10.96.0.0/16')] };
@@ -323,9 +313,7 @@ describe('a kernel whose state differs from the expected one', () => {
 
 describe('housekeeping', () => {
   it('retries a refused deferred deletion later, without harm', async () => {
-    const world = new World();
-    world.addServices(0, 2);
-    await world.start();
+    const world = await started(2);
     world.removeService('web-0');
     await quiet();
     world.kernel.refuse = (ops) =>
@@ -343,9 +331,7 @@ describe('housekeeping', () => {
   });
 
   it('deletes state that packets created for removed endpoints', async () => {
-    const world = new World();
-    world.addServices(0, 2);
-    await world.start();
+    const world = await started(2);
     world.kernel.meddle((objects) => objects.set('binding 1', 'b'));
     world.kernel.bindings.add('binding 1');
     world.setEndpoints('web-1', '10.244.9.9');
@@ -354,9 +340,7 @@ describe('housekeeping', () => {
   });
 
   it('deletes such state also during continuous syncs, with a delay', async () => {
-    const world = new World();
-    world.addServices(0, 2);
-    await world.start();
+    const world = await started(2);
     world.kernel.meddle((objects) => objects.set('binding 1', 'b'));
     world.kernel.bindings.add('binding 1');
     const boundAt: number[] = [];

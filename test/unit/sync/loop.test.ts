@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { address, cidr } from '../state/build.ts';
 import { quiet, ToyClock, ToyKernel } from './double.ts';
-import { World, webService } from './world.ts';
+import { started, World, webService } from './world.ts';
 
 const port = (name: string): string => `default/${name}:http/TCP`;
 
@@ -168,9 +168,7 @@ describe('the start of the sync loop', () => {
 
 describe('a normal sync', () => {
   it('writes immediately, and only what changed', async () => {
-    const world = new World();
-    world.addServices(0, 20);
-    await world.start();
+    const world = await started(20);
     const { writes } = world.kernel;
     world.setEndpoints('web-7', '10.244.9.9');
     await quiet();
@@ -179,9 +177,7 @@ describe('a normal sync', () => {
   });
 
   it('combines all changes while a batch is in flight', async () => {
-    const world = new World();
-    world.addServices(0, 100);
-    await world.start();
+    const world = await started(100);
     const release = world.kernel.hold();
     world.setEndpoints('web-0', '10.244.9.9');
     await quiet();
@@ -199,9 +195,7 @@ describe('a normal sync', () => {
   });
 
   it('does not write a change that was reverted', async () => {
-    const world = new World();
-    world.addServices(0, 2);
-    await world.start();
+    const world = await started(2);
     const { commits } = world.kernel;
     world.setEndpoints('web-0', '10.244.9.9');
     world.setEndpoints('web-0', '10.244.0.0');
@@ -228,9 +222,7 @@ describe('a normal sync', () => {
   });
 
   it('removes a deleted Service, and its unused objects in a later transaction', async () => {
-    const world = new World();
-    world.addServices(0, 2);
-    await world.start();
+    const world = await started(2);
     world.removeService('web-0');
     await quiet();
     expect([...world.kernel.objects.keys()]).toContain(`o ${port('web-0')}`);
@@ -242,9 +234,7 @@ describe('a normal sync', () => {
   });
 
   it('writes nothing for a Service that is deleted before it was processed (S35)', async () => {
-    const world = new World();
-    world.addServices(0, 2);
-    await world.start();
+    const world = await started(2);
     const { writes } = world.kernel;
     world.addServices(2, 3);
     world.removeService('web-2');
@@ -275,9 +265,7 @@ describe('a normal sync', () => {
   });
 
   it('reports when each stage of the oldest change of a batch ended', async () => {
-    const world = new World();
-    world.addServices(0, 1);
-    await world.start();
+    const world = await started(1);
     await world.clock.pass(500);
     const release = world.kernel.hold();
     world.setEndpoints('web-0', '10.244.9.9');
@@ -411,9 +399,7 @@ describe('more events than can be processed', () => {
 
 describe('stopping the sync loop', () => {
   it('waits for the batch in flight and starts no other', async () => {
-    const world = new World();
-    world.addServices(0, 2);
-    await world.start();
+    const world = await started(2);
     const release = world.kernel.hold();
     world.setEndpoints('web-0', '10.244.9.9');
     await quiet();

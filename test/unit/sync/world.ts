@@ -194,3 +194,11 @@ export class World<K extends Kernel = ToyKernel> {
     );
   }
 }
+
+/** A world whose Services `web-0` … `web-(SERVICES-1)` are in force. */
+export async function started(services: number): Promise<World> {
+  const world = new World();
+  world.addServices(0, services);
+  await world.start();
+  return world;
+}
