@@ -8,6 +8,7 @@ import { objects, type Size, sizeName, slice } from './lib/cluster.ts';
 import { inNamespace } from './lib/namespace.ts';
 import { type Rig, withRig } from './lib/rig.ts';
 import { number, ratio, summarise, table } from './lib/stats.ts';
+import { timed } from './lib/timed.ts';
 
 const sizes: readonly Size[] = [
   { services: 1000, endpoints: 10 },
@@ -95,10 +96,4 @@ async function p50(
     tookMs.push(await timed(() => rig.change(change)));
   }
   return summarise(tookMs).p50;
-}
-
-async function timed(work: () => Promise<unknown>): Promise<number> {
-  const startedMs = performance.now();
-  await work();
-  return performance.now() - startedMs;
 }

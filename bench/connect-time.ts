@@ -28,6 +28,7 @@ import { kubeProxyLayout } from './lib/kube-proxy-layout.ts';
 import { inNamespace } from './lib/namespace.ts';
 import { type Rig, withRig } from './lib/rig.ts';
 import { number, ratio, summarise, table } from './lib/stats.ts';
+import { timed } from './lib/timed.ts';
 
 const sizes: readonly Size[] = [
   { services: 10, endpoints: 10 },
@@ -270,10 +271,4 @@ export async function inPlace<T>(
     await removeConnectTime(kernel, place.directory).finally(() => kernel.close());
     place.close();
   }
-}
-
-async function timed(work: () => Promise<unknown>): Promise<number> {
-  const startedMs = performance.now();
-  await work();
-  return performance.now() - startedMs;
 }

@@ -9,6 +9,7 @@ import { objects, type Size, sizeName, slice } from './lib/cluster.ts';
 import { inNamespace, type Namespace } from './lib/namespace.ts';
 import { type Rig, withRig } from './lib/rig.ts';
 import { number, ratio, type Summary, summarise, table } from './lib/stats.ts';
+import { timed } from './lib/timed.ts';
 
 const sizes: readonly Size[] = [
   { services: 1000, endpoints: 10 },
@@ -66,12 +67,6 @@ function row(size: Size, ours: Ours, restore: Restore): string[] {
     number(restore.change.p50),
     ratio(ours.change.p50, restore.change.p50),
   ];
-}
-
-async function timed(work: () => Promise<unknown> | unknown): Promise<number> {
-  const startedMs = performance.now();
-  await work();
-  return performance.now() - startedMs;
 }
 
 async function measureOurs(size: Size): Promise<{ ours: Ours; rules: string }> {

@@ -12,6 +12,7 @@ import { RecordWriter } from '../src/kernel/records.ts';
 import { type Size, sizeName } from './lib/cluster.ts';
 import { inNamespace, type Namespace } from './lib/namespace.ts';
 import { number, ratio, summarise, table } from './lib/stats.ts';
+import { timed } from './lib/timed.ts';
 
 const sizes: readonly Size[] = [
   { services: 1000, endpoints: 10 },
@@ -106,11 +107,4 @@ function script(size: Size): string {
     }
   }
   return `${lines.join('\n')}\n`;
-}
-
-/** Milliseconds. */
-async function timed(work: () => unknown): Promise<number> {
-  const startedMs = performance.now();
-  await work();
-  return performance.now() - startedMs;
 }

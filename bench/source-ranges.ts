@@ -11,6 +11,7 @@ import { LongestTurn } from './lib/longest-turn.ts';
 import { inNamespace, type Namespace } from './lib/namespace.ts';
 import { type Rig, withRig } from './lib/rig.ts';
 import { number, ratio, type Summary, summarise, table } from './lib/stats.ts';
+import { timed } from './lib/timed.ts';
 
 interface Case {
   readonly ranges: number;
@@ -156,12 +157,6 @@ function tenant({ ranges, ports }: Case, round: number, index = 0): Change {
     })),
   };
   return { kind: 'service', service };
-}
-
-async function timed(work: () => Promise<unknown> | unknown): Promise<number> {
-  const startedMs = performance.now();
-  await work();
-  return performance.now() - startedMs;
 }
 
 async function measureOurs(one: Case): Promise<Ours> {
