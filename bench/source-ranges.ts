@@ -4,6 +4,7 @@
  * with a layout without a set for each list: one set `frontend . client` for all frontends.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
+import { Address } from '../src/net/address.ts';
 import type { Change } from '../src/state/change.ts';
 import type { Service } from '../src/state/types.ts';
 import { objects, slice } from './lib/cluster.ts';
@@ -136,11 +137,11 @@ function tenant({ ranges, ports }: Case, round: number, index = 0): Change {
     uid: name,
     createdMs: 0,
     type: 'LoadBalancer',
-    clusterIPs: [{ family: 'IPv4', bytes: bytes(0x0a_c8_00_01 + index) }],
+    clusterIPs: [Address.ofIPv4(0x0a_c8_00_01 + index)],
     externalIPs: [],
-    loadBalancerIPs: [{ family: 'IPv4', bytes: bytes(0xc6_33_00_01 + index) }],
+    loadBalancerIPs: [Address.ofIPv4(0xc6_33_00_01 + index)],
     loadBalancerSourceRanges: rangeNumbers(ranges, round).map((value) => ({
-      address: { family: 'IPv4', bytes: bytes(value) },
+      address: Address.ofIPv4(value),
       prefixLength: 28,
     })),
     internalTrafficPolicy: 'Cluster',

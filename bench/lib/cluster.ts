@@ -1,4 +1,5 @@
 /** A synthetic cluster as records, so that only Fairlead's own work is measured. */
+import { Address } from '../../src/net/address.ts';
 import type { Change } from '../../src/state/change.ts';
 import { Condition, type EndpointSlice, type Service } from '../../src/state/types.ts';
 
@@ -22,10 +23,8 @@ export function sizeName({ outside, sticky, ...size }: Size): string {
   return [services.toLocaleString('en'), ' × ', endpoints, ...extras.filter(Boolean)].join('');
 }
 
-/** An address of its own for each Service, from 10.96.0.1 up. */
-function clusterIP(index: number): Uint8Array {
-  return ipv4(0x0a_60_00_01 + index);
-}
+/** The ClusterIP of the first Service, 10.96.0.1: each of the others has the next one. */
+const clusterIPs = 0x0a_60_00_01;
 
 function ipv4(value: number): Uint8Array {
   return Uint8Array.of(value >>> 24, (value >>> 16) & 0xff, (value >>> 8) & 0xff, value & 0xff);
@@ -34,9 +33,7 @@ function ipv4(value: number): Uint8Array {
 function service(index: number, { outside = false, sticky = false }: Size): Service {
   // 192.0.0.0 and up, 198.0.0.0 and up.
   const others = outside ? [0xc0_00_00_01, 0xc6_00_00_01] : [];
-  const [external = [], balancer = []] = others.map((first) => [
-    { family: 'IPv4' as const, bytes: ipv4(first + index) },
-  ]);
+  const [external = [], balancer = []] = others.map((first) => [Address.ofIPv4(first + index)]);
   return {
     key: `bench/service-${index}`,
     namespace: 'bench',
@@ -44,7 +41,7 @@ function service(index: number, { outside = false, sticky = false }: Size): Serv
     uid: String(index),
     createdMs: 0,
     type: outside ? 'LoadBalancer' : 'ClusterIP',
-    clusterIPs: [{ family: 'IPv4', bytes: clusterIP(index) }],
+    clusterIPs: [Address.ofIPv4(clusterIPs + index)],
     externalIPs: external,
     loadBalancerIPs: balancer,
     loadBalancerSourceRanges: [],

@@ -2,6 +2,7 @@
 import type { Conntrack } from '../kernel/conntrack.ts';
 import type { ConntrackEntries } from '../kernel/conntrack-entries.ts';
 import { isAbsence } from '../kernel/errors.ts';
+import { Address } from '../net/address.ts';
 import { type Protocol, protocols } from '../net/protocol.ts';
 import {
   FrontendsByService,
@@ -89,7 +90,7 @@ async function read(
 }
 
 function destinationOf(entries: ConntrackEntries, index: number, protocol: Protocol) {
-  const bytes = entries.address(index, 'originalDestination');
+  const address = Address.from(entries.address(index, 'originalDestination'));
   const port = entries.port(index, 'originalDestination');
-  return { address: { family: entries.family, bytes }, port, protocol };
+  return { address, port, protocol };
 }

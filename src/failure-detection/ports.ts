@@ -1,14 +1,7 @@
 /** The Service ports that are followed, and their endpoints, within limits. */
 import { IPPROTO } from '../kernel/nft/constants.ts';
 import { binary, destinationKey } from '../modes/elements.ts';
-import {
-  type Address,
-  type CIDR,
-  cidrContains,
-  type Family,
-  formatAddress,
-} from '../net/address.ts';
-import { sameBytes } from '../net/bytes.ts';
+import { Address, type CIDR, cidrContains, type Family, formatAddress } from '../net/address.ts';
 import { EndpointFinder } from '../net/endpoint-finder.ts';
 import { type EndpointKey, EndpointList } from '../net/endpoint-list.ts';
 import type { Protocol } from '../net/protocol.ts';
@@ -206,7 +199,7 @@ export class FollowedPorts {
     if (inNamespace >= limits.namespace || this.#members >= limits.all) return undefined;
     this.#inNamespace.set(namespace, inNamespace + 1);
     this.#members += 1;
-    const address: Address = { family, bytes: list.address(index) };
+    const address = Address.from(list.address(index));
     const port = list.port(index);
     const id = binary(destinationKey(address, IPPROTO[protocol], port));
     let followed = this.#followed[family].get(id);
@@ -245,7 +238,7 @@ export function exemption(
 ): string | undefined {
   const special = specialUse(address);
   if (special !== undefined) return `it is ${special}`;
-  if (own.some(({ bytes }) => sameBytes(bytes, address.bytes))) {
+  if (own.some(({ key }) => key === address.key)) {
     return 'it is an address of this node';
   }
   if (serviceCIDRs.some((cidr) => cidrContains(cidr, address))) return 'it is in a ServiceCIDR';

@@ -17,20 +17,18 @@ export function bytesOf(text: string): Uint8Array {
   return bytes;
 }
 
-const noBytes = new Uint8Array(0);
-
 /** `[address .] protocol (IPPROTO_*) . port` with each part padded to a register. */
 export function destinationKey(
   address: Address | undefined,
   protocol: number,
   port: number,
 ): Uint8Array {
-  const bytes = address?.bytes ?? noBytes;
-  const key = new Uint8Array(bytes.length + 8);
-  for (let i = 0; i < bytes.length; i += 1) key[i] = bytes[i]!;
-  key[bytes.length] = protocol;
-  key[bytes.length + 4] = port >> 8;
-  key[bytes.length + 5] = port & 0xff;
+  const length = address === undefined ? 0 : addressBytes[address.family];
+  const key = new Uint8Array(length + 8);
+  address?.copy(key, 0);
+  key[length] = protocol;
+  key[length + 4] = port >> 8;
+  key[length + 5] = port & 0xff;
   return key;
 }
 

@@ -2,8 +2,7 @@
  * Addresses that Services ask for and that are this machine's own. Modes that bind addresses leave
  * them alone, and report each once.
  */
-import { type Address, addressKey } from '../net/address.ts';
-import { sameBytes } from '../net/bytes.ts';
+import type { Address } from '../net/address.ts';
 import { difference, keysOf } from '../state/node-sockets.ts';
 import type { Forwarding, Frontend } from '../state/types.ts';
 import type { Environment, RefusedAddress } from './mode.ts';
@@ -27,7 +26,7 @@ export function concernedBy(
     frontends.some(({ address, treatment }) => {
       if (own.size > 0 && treatment === 'external-local') return true;
       if (address === undefined) return nodePorts.size > 0;
-      const key = addressKey(address);
+      const key = address.key;
       return own.has(key) || nodePorts.has(key);
     });
 }
@@ -44,7 +43,7 @@ export function contenderOf(
 ): Frontend['kind'] | undefined {
   if (address === undefined) return kind;
   if (nodePortAddresses === 'all') return undefined;
-  return nodePortAddresses.some(({ bytes }) => sameBytes(bytes, address.bytes)) ? kind : undefined;
+  return nodePortAddresses.some(({ key }) => key === address.key) ? kind : undefined;
 }
 
 /** Addresses of Services that are this machine's own. They are never bound, and never unbound. */
@@ -56,8 +55,8 @@ function addressesOf({ frontends }: Forwarding): Address[] {
   return frontends.flatMap(({ address }) => address ?? []);
 }
 
-function isHostAddress({ hostAddresses = [] }: Environment, { bytes }: Address): boolean {
-  return hostAddresses.some((own) => sameBytes(own.bytes, bytes));
+function isHostAddress({ hostAddresses = [] }: Environment, { key }: Address): boolean {
+  return hostAddresses.some((own) => own.key === key);
 }
 
 /** Addresses that Forwardings may not have, and which of them are not reported yet. */
@@ -73,7 +72,7 @@ export class RefusedAddresses {
     if (refused.length === 0) this.#known.delete(key);
     else this.#known.set(key, refused);
     for (const address of refused) {
-      const isKnown = known.some(({ bytes }) => sameBytes(bytes, address.bytes));
+      const isKnown = known.some((other) => other.key === address.key);
       if (!isKnown) this.#unreported.push({ servicePort, address });
     }
   }

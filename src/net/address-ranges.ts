@@ -1,5 +1,5 @@
 /** The addresses of many blocks, as ranges. */
-import type { CIDR } from './address.ts';
+import { addressBytes, type CIDR } from './address.ts';
 import { type Interval, increment } from './interval.ts';
 
 /** The number of blocks that are looked at in one step. */
@@ -88,11 +88,11 @@ function* mergeInSteps(cidrs: readonly CIDR[]): Generator<undefined, AddressRang
 
 /** Writes the first and the last address of a block. */
 function writeBlock({ address, prefixLength }: CIDR, to: Uint8Array, at: number): void {
-  const { bytes } = address;
-  for (let i = 0; i < bytes.length; i += 1) {
+  const width = addressBytes[address.family];
+  address.copy(to, at);
+  for (let i = 0; i < width; i += 1) {
     const bits = Math.min(8, Math.max(0, prefixLength - i * 8));
-    to[at + i] = bytes[i]!;
-    to[at + bytes.length + i] = bytes[i]! | (0xff >> bits);
+    to[at + width + i] = to[at + i]! | (0xff >> bits);
   }
 }
 

@@ -12,10 +12,63 @@ const colon = 0x3a;
 /** 16-bit groups of an IPv6 address. */
 const groupsOfIPv6 = 8;
 
-/** An IP address in network order: 4 bytes for IPv4, 16 for IPv6. */
-export interface Address {
-  readonly family: Family;
-  readonly bytes: Uint8Array;
+/**
+ * A value that only equal addresses share, for use in a Set or as the key of a Map: for IPv4 the
+ * number, first octet highest; for IPv6 the bytes, a character for each (Latin-1).
+ */
+export type AddressKey = number | string;
+
+/**
+ * An immutable IP address. It holds no typed array, which takes 200 bytes before its first element:
+ * there are tens of thousands of ClusterIPs.
+ */
+export class Address {
+  readonly key: AddressKey;
+
+  private constructor(key: AddressKey) {
+    this.key = key;
+  }
+
+  /** The address of this number, first octet highest. */
+  static ofIPv4(value: number): Address {
+    return new Address(value);
+  }
+
+  /** The address in network order: 4 bytes for IPv4, 16 for IPv6. They are copied. */
+  static from(bytes: Uint8Array): Address {
+    return new Address(
+      bytes.length === addressBytes.IPv4
+        ? numberAt(bytes, 0)
+        : Buffer.from(bytes).toString('latin1'),
+    );
+  }
+
+  get family(): Family {
+    return typeof this.key === 'number' ? 'IPv4' : 'IPv6';
+  }
+
+  /** A copy in network order: 4 bytes for IPv4, 16 for IPv6. */
+  get bytes(): Uint8Array {
+    const bytes = new Uint8Array(addressBytes[this.family]);
+    this.copy(bytes, 0);
+    return bytes;
+  }
+
+  /** Copies it in network order to byte `at` of `to`. */
+  copy(to: Uint8Array, at: number): void {
+    const { key } = this;
+    if (typeof key === 'number') {
+      for (let i = 0; i < addressBytes.IPv4; i += 1) to[at + i] = key >>> (24 - 8 * i);
+    } else {
+      for (let i = 0; i < addressBytes.IPv6; i += 1) to[at + i] = key.charCodeAt(i);
+    }
+  }
+}
+
+/** The number of four bytes, the first one highest. */
+function numberAt(bytes: Uint8Array, at: number): number {
+  const [a, b, c, d] = [bytes[at]!, bytes[at + 1]!, bytes[at + 2]!, bytes[at + 3]!];
+  return ((a << 24) | (b << 16) | (c << 8) | d) >>> 0;
 }
 
 /** An address block; bits of `address` beyond `prefixLength` are zero. */
@@ -31,18 +84,10 @@ export interface CIDR {
  */
 export function parseAddress(text: string): Address | undefined {
   const v4 = parseIPv4Number(text);
-  if (v4 !== undefined) return addressOfIPv4(v4);
+  if (v4 !== undefined) return Address.ofIPv4(v4);
   const bytes = new Uint8Array(addressBytes.IPv6);
   if (!readIPv6(text, bytes, 0)) return undefined;
-  if (isMappedIPv4(bytes)) return { family: 'IPv4', bytes: bytes.slice(12) };
-  return { family: 'IPv6', bytes };
-}
-
-/** The address of this number, first octet highest. */
-export function addressOfIPv4(value: number): Address {
-  const bytes = new Uint8Array(addressBytes.IPv4);
-  for (let i = 0; i < bytes.length; i += 1) bytes[i] = value >>> (24 - 8 * i);
-  return { family: 'IPv4', bytes };
+  return Address.from(isMappedIPv4(bytes) ? bytes.subarray(12) : bytes);
 }
 
 /**
@@ -215,7 +260,7 @@ export function parseCIDR(text: string): CIDR | undefined {
   if (address === undefined || !/^[0-9]{1,4}$/.test(prefix)) return undefined;
   const mapped = address.family === 'IPv4' && text.includes(':');
   const prefixLength = Number(prefix) - (mapped ? 96 : 0);
-  if (prefixLength < 0 || prefixLength > address.bytes.length * 8) return undefined;
+  if (prefixLength < 0 || prefixLength > addressBits(address)) return undefined;
   return { address: maskAddress(address, prefixLength), prefixLength };
 }
 
@@ -224,31 +269,35 @@ function maskAddress(address: Address, prefixLength: number): Address {
     const bits = Math.min(8, Math.max(0, prefixLength - i * 8));
     return byte & (0xff00 >> bits);
   });
-  return { family: address.family, bytes };
+  return Address.from(bytes);
+}
+
+/** Bits of an address of this family: the prefix length of a block that holds it alone. */
+export function addressBits({ family }: Address): number {
+  return addressBytes[family] * 8;
 }
 
 export function formatCIDR(cidr: CIDR): string {
   return `${formatAddress(cidr.address.bytes)}/${cidr.prefixLength}`;
 }
 
-/** A value that only equal addresses share: for IPv4 the number, first octet highest. */
-export function addressKey({ family, bytes }: Address): number | string {
-  if (family === 'IPv6') return Buffer.from(bytes).toString('latin1');
-  return ((bytes[0]! << 24) | (bytes[1]! << 16) | (bytes[2]! << 8) | bytes[3]!) >>> 0;
-}
-
 /** A value that only equal blocks of one family share. */
-export function cidrKey({ address, prefixLength }: CIDR): number | string {
-  const key = addressKey(address);
+export function cidrKey({ address: { key }, prefixLength }: CIDR): number | string {
   return typeof key === 'number' ? key * 64 + prefixLength : `${prefixLength}/${key}`;
 }
 
 export function cidrContains({ address: block, prefixLength }: CIDR, address: Address): boolean {
-  if (block.family !== address.family) return false;
+  const { key: first } = block;
+  const { key } = address;
+  if (typeof first === 'number' && typeof key === 'number') {
+    // A shift by 32 bits is one by none.
+    return prefixLength === 0 || (first ^ key) >>> (32 - prefixLength) === 0;
+  }
+  if (typeof first === 'number' || typeof key === 'number') return false;
   const whole = prefixLength >> 3;
-  for (let i = 0; i < whole; i += 1) if (block.bytes[i] !== address.bytes[i]) return false;
+  if (first.slice(0, whole) !== key.slice(0, whole)) return false;
   const rest = prefixLength & 7;
-  return rest === 0 || (block.bytes[whole]! ^ address.bytes[whole]!) >> (8 - rest) === 0;
+  return rest === 0 || (first.charCodeAt(whole) ^ key.charCodeAt(whole)) >> (8 - rest) === 0;
 }
 
 /** The last address of `cidr`. */

@@ -1,4 +1,4 @@
-import { type CIDR, cidrLast, type Family } from './address.ts';
+import { Address, type CIDR, cidrLast } from './address.ts';
 
 /** A range of addresses of one family, both ends included, network order. */
 export interface Interval {
@@ -7,11 +7,11 @@ export interface Interval {
 }
 
 /** The fewest blocks that together make up the range, ascending. */
-export function cidrsOf(family: Family, { first, last }: Interval): CIDR[] {
+export function cidrsOf({ first, last }: Interval): CIDR[] {
   const blocks: CIDR[] = [];
   let next: Uint8Array | undefined = first;
   while (next !== undefined && Buffer.compare(next, last) <= 0) {
-    const block = widestBlock({ family, bytes: next }, last);
+    const block = widestBlock(Address.from(next), last);
     blocks.push(block);
     next = successor(cidrLast(block));
   }
@@ -19,9 +19,10 @@ export function cidrsOf(family: Family, { first, last }: Interval): CIDR[] {
 }
 
 /** The largest block that begins at the address and does not go beyond `last`. */
-function widestBlock(address: CIDR['address'], last: Uint8Array): CIDR {
-  let block: CIDR = { address, prefixLength: address.bytes.length * 8 };
-  while (block.prefixLength > 0 && !bitAt(address.bytes, block.prefixLength - 1)) {
+function widestBlock(address: Address, last: Uint8Array): CIDR {
+  const { bytes } = address;
+  let block: CIDR = { address, prefixLength: bytes.length * 8 };
+  while (block.prefixLength > 0 && !bitAt(bytes, block.prefixLength - 1)) {
     const wider: CIDR = { address, prefixLength: block.prefixLength - 1 };
     if (Buffer.compare(cidrLast(wider), last) > 0) break;
     block = wider;

@@ -1,5 +1,4 @@
 import type { Address, CIDR } from '../net/address.ts';
-import { sameBytes } from '../net/bytes.ts';
 import { sameDeal } from './deal.ts';
 import { sameEndings } from './endings.ts';
 import type {
@@ -46,7 +45,7 @@ function sameFrontend(a: Frontend, b: Frontend): boolean {
     a.port === b.port &&
     a.treatment === b.treatment &&
     a.pool === b.pool &&
-    sameBytes(a.address?.bytes, b.address?.bytes)
+    a.address?.key === b.address?.key
   );
 }
 
@@ -112,7 +111,7 @@ function samePlaces(a: EndpointSlice['places'], b: EndpointSlice['places']): boo
 }
 
 function sameAddress(a: Address, b: Address): boolean {
-  return sameBytes(a.bytes, b.bytes);
+  return a.key === b.key;
 }
 
 /** The order matters. */
@@ -121,7 +120,7 @@ export function sameRanges(a: readonly CIDR[], b: readonly CIDR[]): boolean {
 }
 
 function sameRange(a: CIDR, b: CIDR): boolean {
-  return a.prefixLength === b.prefixLength && sameBytes(a.address.bytes, b.address.bytes);
+  return a.prefixLength === b.prefixLength && sameAddress(a.address, b.address);
 }
 
 function sameList<T>(a: readonly T[], b: readonly T[], same: (x: T, y: T) => boolean): boolean {

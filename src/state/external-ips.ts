@@ -3,13 +3,7 @@
  * it to that Service (CVE-2020-8554). The operator can restrict the addresses that are served, and
  * the namespaces. External IPs that are addresses of the node are reported.
  */
-import {
-  type Address,
-  addressKey,
-  type CIDR,
-  cidrContains,
-  formatAddress,
-} from '../net/address.ts';
+import { type Address, type CIDR, cidrContains, formatAddress } from '../net/address.ts';
 import type { NodeSockets } from './node-sockets.ts';
 import type { Service } from './types.ts';
 
@@ -45,7 +39,7 @@ export function externalIPNotices(
 ): ExternalIPNotice[] {
   return service.externalIPs.flatMap((address) => {
     const rule = rules && brokenRule(service, address, rules);
-    const because = rule ?? (sockets.addresses.has(addressKey(address)) ? 'node' : undefined);
+    const because = rule ?? (sockets.addresses.has(address.key) ? 'node' : undefined);
     return because === undefined ? [] : [{ service: service.key, address, because }];
   });
 }

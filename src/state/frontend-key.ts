@@ -10,18 +10,11 @@ import type { Frontend } from './types.ts';
  */
 export type FrontendKey = EndpointKey;
 
-const keyOfIPv6 = Buffer.alloc(18);
-
 export function frontendKey({ address, port }: Pick<Frontend, 'address' | 'port'>): FrontendKey {
   if (address === undefined) return nodePortKey(port);
-  const { bytes, family } = address;
-  if (family === 'IPv4') {
-    const number = ((bytes[0]! << 24) | (bytes[1]! << 16) | (bytes[2]! << 8) | bytes[3]!) >>> 0;
-    return number * 0x1_0000 + port;
-  }
-  keyOfIPv6.set(bytes);
-  keyOfIPv6.writeUInt16BE(port, 16);
-  return keyOfIPv6.toString('latin1');
+  const { key } = address;
+  if (typeof key === 'number') return key * 0x1_0000 + port;
+  return key + String.fromCharCode(port >> 8, port & 0xff);
 }
 
 export function nodePortKey(port: number): FrontendKey {

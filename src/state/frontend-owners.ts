@@ -6,7 +6,7 @@
  * At addresses of the node, a port may also be a node port or a health-check node port of another
  * Service, or a port of this process. Each of these blocks Services of a lower precedence.
  */
-import { addressKey, type Family } from '../net/address.ts';
+import type { Family } from '../net/address.ts';
 import type { Protocol } from '../net/protocol.ts';
 import type { Conflict } from './conflict.ts';
 import {
@@ -473,7 +473,7 @@ function nearOf(
   { listening, nodePorts }: NodeSockets,
 ): Claim['near'] {
   if (address === undefined || comparePrecedence(kind, 'nodePort') < 0) return undefined;
-  if (!nodePorts.has(addressKey(address))) return undefined;
+  if (!nodePorts.has(address.key)) return undefined;
   if (protocol === 'TCP' && listening.has(port)) return proxy;
   return nodePortClaim(family, protocol, port);
 }

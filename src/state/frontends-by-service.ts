@@ -1,5 +1,5 @@
 /** Maps frontends in the kernel to their Service ports. */
-import { type Address, addressKey, type Family } from '../net/address.ts';
+import type { Address, AddressKey, Family } from '../net/address.ts';
 import type { Protocol } from '../net/protocol.ts';
 import { frontendKey, nodePortKey } from './frontend-key.ts';
 import type { Forwarding } from './types.ts';
@@ -30,7 +30,7 @@ interface Destination {
 export class FrontendsByService {
   readonly #family: Family;
   readonly #ports = new Map<string, Whom>();
-  readonly #addresses = new Map<number | string, Whom>();
+  readonly #addresses = new Map<AddressKey, Whom>();
 
   /** `pause` yields to the event loop when it returns a promise. */
   static async of(
@@ -58,7 +58,7 @@ export class FrontendsByService {
     const whole = { family, namespace, service, port: '', protocol: '' };
     for (const frontend of frontends) {
       this.#ports.set(`${protocol} ${frontendKey(frontend)}`, whom);
-      if (frontend.address !== undefined) this.#addresses.set(addressKey(frontend.address), whole);
+      if (frontend.address !== undefined) this.#addresses.set(frontend.address.key, whole);
     }
   }
 
@@ -67,7 +67,7 @@ export class FrontendsByService {
     const unknown = { namespace: '', service: '', port: '', protocol: protocol ?? '' };
     const none = { family: this.#family, ...unknown };
     if (port === undefined) {
-      return (address && this.#addresses.get(addressKey(address))) ?? none;
+      return (address && this.#addresses.get(address.key)) ?? none;
     }
     return (
       this.#ports.get(`${protocol} ${frontendKey({ address, port })}`) ??

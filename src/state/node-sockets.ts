@@ -1,7 +1,7 @@
 /** The addresses and ports of this node with which frontends of Services may collide. */
-import { type Address, addressKey } from '../net/address.ts';
+import type { Address, AddressKey } from '../net/address.ts';
 
-export type AddressKeys = ReadonlySet<ReturnType<typeof addressKey>>;
+export type AddressKeys = ReadonlySet<AddressKey>;
 
 export interface NodeSockets {
   /** Addresses of this machine and of its Node. */
@@ -20,7 +20,7 @@ export const noSockets: NodeSockets = {
 };
 
 export function keysOf(addresses: readonly Address[]): AddressKeys {
-  return new Set(addresses.map(addressKey));
+  return new Set(addresses.map(({ key }) => key));
 }
 
 /** Keys that are in only one of the two. */

@@ -4,7 +4,7 @@
  */
 import {
   type Address,
-  addressKey,
+  type AddressKey,
   type CIDR,
   cidrKey,
   type Family,
@@ -503,9 +503,9 @@ function addressesOf(
   add('loadBalancerIP', service.loadBalancerIPs);
   if (externalIPsEnabled) add('externalIP', allowedExternalIPs(service, externalIPRules));
   if (found.length < 2) return found;
-  const first = new Map<ReturnType<typeof addressKey>, ServiceAddress>();
+  const first = new Map<AddressKey, ServiceAddress>();
   for (const one of found) {
-    const key = addressKey(one.address);
+    const key = one.address.key;
     if (!first.has(key)) first.set(key, one);
   }
   return first.size === found.length ? found : [...first.values()];

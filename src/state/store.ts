@@ -3,7 +3,7 @@
  * again. It has no I/O and no clock: a source applies changes, and the sync loop takes dirty keys.
  */
 import { isDeepStrictEqual } from 'node:util';
-import { type Address, addressKey, type CIDR, type Family, formatCIDR } from '../net/address.ts';
+import { type Address, type CIDR, type Family, formatCIDR } from '../net/address.ts';
 import type { Change, Resource } from './change.ts';
 import type { Balance } from './deal.ts';
 import { sameService, sameSlice } from './equal.ts';
@@ -317,7 +317,7 @@ export class ClusterState {
   /** Makes Services dirty that have one of these addresses as external IP or load-balancer IP. */
   touchAt(addresses: AddressKeys): void {
     if (addresses.size === 0) return;
-    const isAmong = (address: Address): boolean => addresses.has(addressKey(address));
+    const isAmong = (address: Address): boolean => addresses.has(address.key);
     for (const [key, { service }] of this.#known) {
       if (service === undefined) continue;
       if (service.externalIPs.some(isAmong) || service.loadBalancerIPs.some(isAmong)) {

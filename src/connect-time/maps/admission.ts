@@ -3,7 +3,7 @@
  * them with all its ports. Rules alone handle any other, as they are complete without the maps. It
  * is tried again when it changes, and after each comparison of the maps with the kernel.
  */
-import { type Address, addressKey } from '../../net/address.ts';
+import type { Address } from '../../net/address.ts';
 import { type Forwarding, objectKey } from '../../state/types.ts';
 import type { Pause } from '../../time/pacer.ts';
 import type { LeftToRules, MapUse } from './facts.ts';
@@ -174,10 +174,10 @@ export class Admission {
 
   /** The addresses at which programs may find node ports. */
   uncovered(addresses: readonly Address[]): readonly Address[] {
-    const covered = new Set([...this.#covered.values()].flat().map(addressKey));
+    const covered = new Set([...this.#covered.values()].flat().map(({ key }) => key));
     return covered.size === 0
       ? addresses
-      : addresses.filter((address) => !covered.has(addressKey(address)));
+      : addresses.filter((address) => !covered.has(address.key));
   }
 
   #entryOf(service: string): Entry {

@@ -5,7 +5,7 @@
  */
 import { IPPROTO } from '../../kernel/nft/constants.ts';
 import { binary } from '../../modes/elements.ts';
-import { type Address, addressBytes, type Family } from '../../net/address.ts';
+import { Address, addressBytes, type Family } from '../../net/address.ts';
 import { type EndpointList, endpointBytes } from '../../net/endpoint-list.ts';
 import { poolIdBytes } from './pool-ids.ts';
 
@@ -197,7 +197,7 @@ export function readCountedKey(family: Family, key: Uint8Array) {
   const bytes = frontend.subarray(addressLength - own, addressLength);
   return {
     frontend,
-    address: isNodePort ? undefined : { family, bytes },
+    address: isNodePort ? undefined : Address.from(bytes),
     port: portAt(frontend, addressLength),
     /** The only protocol that programs translate. */
     protocol: 'TCP' as const,

@@ -2,7 +2,14 @@
  * Compiles rules to expressions, as iptables-nft 1.8.9 writes them: interface, protocol and
  * addresses, then the matches in their order, a counter, the target. Also reads expressions back.
  */
-import { addressBytes, type CIDR, type Family, maskBits, prefixMask } from '../../net/address.ts';
+import {
+  Address,
+  addressBytes,
+  type CIDR,
+  type Family,
+  maskBits,
+  prefixMask,
+} from '../../net/address.ts';
 import type { Protocol } from '../../net/protocol.ts';
 import {
   IPPROTO,
@@ -143,7 +150,7 @@ function readAddress(cursor: Cursor, family: Family, offset: number): AddressMat
   const bytes = new Uint8Array(addressBytes[family]);
   bytes.set(cmp.data);
   const prefixLength = mask === undefined ? cmp.data.length * 8 : maskBits(mask);
-  const cidr: CIDR = { address: { family, bytes }, prefixLength };
+  const cidr: CIDR = { address: Address.from(bytes), prefixLength };
   return { operator: operatorOf(cmp), cidr };
 }
 

@@ -3,7 +3,7 @@
  * last op must fail, so that the kernel judges all of it and keeps nothing. The tables bear their
  * real names, since targets are bound to them; that they exist does not matter.
  */
-import type { Family } from '../../net/address.ts';
+import { Address, type Family } from '../../net/address.ts';
 import { type Protocol, protocols } from '../../net/protocol.ts';
 import type { Kernel } from '../kernel.ts';
 import { NFPROTO } from '../nft/constants.ts';
@@ -59,7 +59,7 @@ function questions(family: Family): Question[] {
     question('iptables target MASQUERADE', 'xt_MASQUERADE', 'nat', { target: masquerade }),
     question('iptables target DNAT', 'xt_nat', 'nat', {
       protocol: 'TCP',
-      target: dnat({ family, bytes }, 1),
+      target: dnat(Address.from(bytes), 1),
     }),
   ];
 }

@@ -2,7 +2,7 @@
 import { type CompiledRule, compileRule } from '../../kernel/xt/compile.ts';
 import type { XtRule } from '../../kernel/xt/rule.ts';
 import { type DNATTarget, dnat } from '../../kernel/xt/targets/dnat.ts';
-import { addressBytes, type Family } from '../../net/address.ts';
+import { Address, addressBytes, type Family } from '../../net/address.ts';
 
 interface Template {
   readonly protocol: number;
@@ -64,7 +64,7 @@ export class RuleCompiler {
 function makeTemplate(family: Family, rule: XtRule): Template {
   const compiled = (byte: number, port: number): CompiledRule => {
     const bytes = new Uint8Array(addressBytes[family]).fill(byte);
-    return compileRule(family, { ...rule, target: dnat({ family, bytes }, port) });
+    return compileRule(family, { ...rule, target: dnat(Address.from(bytes), port) });
   };
   const [{ protocol, expressions }, other] = [compiled(0, 0), compiled(0xff, 0xffff)];
   const at = [...expressions.keys()].filter((i) => expressions[i] !== other.expressions[i]);
@@ -72,10 +72,11 @@ function makeTemplate(family: Family, rule: XtRule): Template {
 }
 
 function fill({ at, expressions: bytes }: Template, { address, port }: DNATTarget): void {
-  const { length } = address.bytes;
+  const own = address.bytes;
+  const { length } = own;
   for (let i = 0; i < length; i += 1) {
-    bytes[at[i]!] = address.bytes[i]!;
-    bytes[at[length + i]!] = address.bytes[i]!;
+    bytes[at[i]!] = own[i]!;
+    bytes[at[length + i]!] = own[i]!;
   }
   for (const from of [2 * length, 2 * length + 2]) {
     bytes[at[from]!] = port >> 8;

@@ -13,7 +13,7 @@ import { is, isNot, type XtRule } from '../../kernel/xt/rule.ts';
 import { orMark, xorMark } from '../../kernel/xt/targets/mark.ts';
 import { masquerade } from '../../kernel/xt/targets/masquerade.ts';
 import { accept, drop, jump, returnToCaller } from '../../kernel/xt/targets/verdict.ts';
-import { type Address, addressBytes, type CIDR, parseCIDR } from '../../net/address.ts';
+import { Address, addressBits, type CIDR, parseCIDR } from '../../net/address.ts';
 import type { Environment, ModeConfig } from '../mode.ts';
 import { isServiceChain, type TableName } from './names.ts';
 
@@ -227,11 +227,11 @@ export function nodePortRules(
   }));
 }
 
-const localhost: Address = { family: 'IPv4', bytes: Uint8Array.of(127, 0, 0, 1) };
+const localhost = Address.ofIPv4(0x7f_00_00_01);
 
 /** The block of one address. */
 export function hostOf(address: Address): CIDR {
-  return { address, prefixLength: addressBytes[address.family] * 8 };
+  return { address, prefixLength: addressBits(address) };
 }
 
 /** What a comment may hold, in bytes (struct xt_comment_info). */

@@ -14,7 +14,7 @@ import { dnat } from '../../kernel/xt/targets/dnat.ts';
 import { masquerade } from '../../kernel/xt/targets/masquerade.ts';
 import { reject, rejectByReset } from '../../kernel/xt/targets/reject.ts';
 import { accept, drop, jump } from '../../kernel/xt/targets/verdict.ts';
-import type { Address } from '../../net/address.ts';
+import { Address } from '../../net/address.ts';
 import type { EndpointList } from '../../net/endpoint-list.ts';
 import { slotsOf, slotsOfEach } from '../../state/deal.ts';
 import { type Forwarding, type Frontend, formatServicePortName } from '../../state/types.ts';
@@ -197,7 +197,7 @@ interface Endpoint {
 function endpointsOf(list: EndpointList): Endpoint[] {
   return list.sorted().map((index) => ({
     index,
-    address: { family: list.family, bytes: list.address(index) },
+    address: Address.from(list.address(index)),
     port: list.port(index),
   }));
 }
@@ -342,9 +342,7 @@ function healthCheckRule({ forwarding, name }: Context): ChainRule {
 
 /** Rules that masquerade endpoints which reach themselves: one for each address. */
 function hairpinRules(endpoints: EndpointList): ChainRule[] {
-  const addresses = new Map(
-    endpointsOf(endpoints).map(({ address }) => [address.bytes.join(), address]),
-  );
+  const addresses = new Map(endpointsOf(endpoints).map(({ address }) => [address.key, address]));
   return [...addresses.values()].map((address) => {
     const itself = is(hostOf(address));
     const rule: XtRule = { source: itself, destination: itself, target: masquerade };

@@ -5,7 +5,7 @@ import { IPPROTO, NFPROTO, protocolOf } from '../../kernel/nft/constants.ts';
 import { printVerdict } from '../../kernel/nft/print-verdict.ts';
 import type { Reply } from '../../kernel/ops.ts';
 import { steadyDump } from '../../kernel/steady.ts';
-import { type CIDR, cidrContains, type Family } from '../../net/address.ts';
+import { Address, type CIDR, cidrContains, type Family } from '../../net/address.ts';
 import type { EndpointKey } from '../../net/endpoint-list.ts';
 import type { Pause } from '../../time/pacer.ts';
 import type { Found, HeldShared } from '../backend.ts';
@@ -82,7 +82,7 @@ export class IPVSObservation implements Found<IPVSObjects> {
     if ('object' in object) return this.table.faultOf(object.object);
     const has =
       'set' in object
-        ? this.table.elements(object.set).has(binary(object.key))
+        ? this.table.elements(object.set).has(sharedElements.keyOf(object))
         : this.addresses.has(binary(object.address));
     return has ? undefined : 'missing';
   }
@@ -214,7 +214,7 @@ async function readServices(kernel: Kernel, family: Family): Promise<Map<string,
   await steadyDump(kernel, { kind: 'destinationsDump', family: number, ...any }, (record) => {
     if (record.kind !== 'destination') return;
     const { address, protocol, port } = record;
-    services.get(idOf(family, address, protocol, port))?.servers.add(record);
+    services.get(idOf(address, protocol, port))?.servers.add(record);
   });
   return services;
 }
@@ -227,8 +227,8 @@ function serviceOf(
   if (protocol === undefined || record.firewallMark !== 0) return undefined;
   const { scheduler, flags, timeoutSeconds, prefixLength, port } = record;
   return {
-    id: idOf(family, record.address, record.protocol, port),
-    address: { family, bytes: record.address },
+    id: idOf(record.address, record.protocol, port),
+    address: Address.from(record.address),
     protocol,
     port,
     scheduler,
@@ -239,6 +239,6 @@ function serviceOf(
   };
 }
 
-function idOf(family: Family, bytes: Uint8Array, protocol: number, port: number): string {
-  return binary(destinationKey({ family, bytes }, protocol, port));
+function idOf(bytes: Uint8Array, protocol: number, port: number): string {
+  return binary(destinationKey(Address.from(bytes), protocol, port));
 }

@@ -8,6 +8,7 @@ import { compileRule } from '../../kernel/nft/rule.ts';
 import { fieldsOfSet } from '../../kernel/nft/sets.ts';
 import { type KernelOp, kernelOps, nftOps } from '../../kernel/ops.ts';
 import { RecordWriter } from '../../kernel/records.ts';
+import { Address } from '../../net/address.ts';
 import { balances } from '../../state/deal.ts';
 import { defaultIPVSSettings, type IPVSSettings, type ModeDealing } from '../mode.ts';
 import { chains } from './chains.ts';
@@ -69,7 +70,7 @@ async function lackOfScheduler(
     address: probeAddress,
     port: probePort,
   };
-  const address = { family: 'IPv4', bytes: probeAddress } as const;
+  const address = Address.from(probeAddress);
   const settings = settingsOf({ address, timeoutSeconds: 0 }, scheduler);
   const failure = await attempt(kernel, { kind: 'virtualServiceAdd', ...service, ...settings });
   if (failure === 'EEXIST') return undefined;

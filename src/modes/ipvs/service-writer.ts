@@ -5,7 +5,7 @@ import type { ElementBuffers } from '../../kernel/nft/element-buffer.ts';
 import { printVerdict } from '../../kernel/nft/print-verdict.ts';
 import type { kernelOps } from '../../kernel/ops.ts';
 import type { RecordWriter } from '../../kernel/records.ts';
-import { addressBytes, type Family } from '../../net/address.ts';
+import { addressBits, addressBytes, type Family } from '../../net/address.ts';
 import { EndpointFinder } from '../../net/endpoint-finder.ts';
 import { type EndpointKey, type EndpointList, endpointKey } from '../../net/endpoint-list.ts';
 import type { Balance } from '../../state/deal.ts';
@@ -380,7 +380,7 @@ export function settingsOf(frontend: Scheduled, standard: string) {
     scheduler,
     flags: persistence | hashing(scheduler, balance),
     timeoutSeconds,
-    prefixLength: address.bytes.length * 8,
+    prefixLength: addressBits(address),
   };
 }
 

@@ -4,7 +4,7 @@ import { NFPROTO, protocolOf } from '../../kernel/nft/constants.ts';
 import { readEntries } from '../../kernel/nft/entries.ts';
 import { dumpShape, fieldsOfSet } from '../../kernel/nft/sets.ts';
 import type { Reply, Request } from '../../kernel/ops.ts';
-import { type Family, formatEndpoint } from '../../net/address.ts';
+import { Address, type Family, formatEndpoint } from '../../net/address.ts';
 import type { Pause } from '../../time/pacer.ts';
 import { binary, destinationKey } from '../elements.ts';
 import { readCountings, refusalCountings } from '../nft-table/traffic.ts';
@@ -28,7 +28,7 @@ export async function readTraffic(
   ];
   for (const request of requests) {
     await kernel.dump(request, (record) => {
-      const count = countOf(family, record, ours);
+      const count = countOf(record, ours);
       if (count !== undefined) report(count);
     });
   }
@@ -55,10 +55,10 @@ async function ourKeys(kernel: Kernel, family: Family): Promise<ReadonlySet<stri
 }
 
 /** Undefined for what is not ours, or has had no connection. */
-function countOf(family: Family, record: Reply, ours: ReadonlySet<string>): Count | undefined {
+function countOf(record: Reply, ours: ReadonlySet<string>): Count | undefined {
   if (record.kind !== 'virtualService' && record.kind !== 'destination') return undefined;
   const { connections: count, port } = record;
-  const address = { family, bytes: record.address };
+  const address = Address.from(record.address);
   const key = binary(destinationKey(address, record.protocol, port));
   if (count === 0 || !ours.has(key)) return undefined;
   const destination: Destination = { address, port, protocol: protocolOf(record.protocol) };

@@ -12,9 +12,9 @@ import { binary, bytesOf } from '../elements.ts';
 import type { SharedObject } from '../shared-objects.ts';
 import { idOf, isNamedSet, type NamedObject, rankOf } from './objects.ts';
 
+/** Its key is in its id only: it is kept, and there is one for each ClusterIP. */
 interface SharedElement<Name extends string> extends SharedObject {
   readonly set: Name;
-  readonly key: Uint8Array;
 }
 
 /**
@@ -48,7 +48,7 @@ export class SharedElements<const Name extends string> {
   }
 
   of(set: Name, key: Uint8Array): SharedElement<Name> {
-    return { id: this.idOf(set, binary(key)), isShared: true, set, key, bytes: elementBytes };
+    return { id: this.idOf(set, binary(key)), isShared: true, set, bytes: elementBytes };
   }
 
   /** `key` as `binary` has it. */

@@ -119,7 +119,7 @@ function listOf(family: Family, ranges: AddressRanges): List {
   const hash = createHash('sha256').update(elements.entries).digest('hex');
   const digest = hash.slice(0, digestLength);
   const few = ranges.length <= rulesMax;
-  const blocks = few ? [...ranges].flatMap((range) => cidrsOf(family, range)) : [];
+  const blocks = few ? [...ranges].flatMap(cidrsOf) : [];
   if (few && blocks.length <= rulesMax) return { digest, set: undefined, blocks };
   const definition = { ...unnamed, name: `${setPrefix}${digest}` };
   return { digest, set: { definition, elements }, blocks: [] };

@@ -3,7 +3,7 @@ import type { Kernel } from '../../kernel/kernel.ts';
 import { protocolOf } from '../../kernel/nft/constants.ts';
 import { dumpShape, fieldsOfSet } from '../../kernel/nft/sets.ts';
 import type { Reply } from '../../kernel/ops.ts';
-import { type Address, addressBytes, type Family, formatEndpoint } from '../../net/address.ts';
+import { Address, addressBytes, type Family, formatEndpoint } from '../../net/address.ts';
 import type { Protocol } from '../../net/protocol.ts';
 import type { Pause } from '../../time/pacer.ts';
 import { binary } from '../elements.ts';
@@ -116,7 +116,7 @@ class KeyReader {
   address(): Address {
     const length = addressBytes[this.#family];
     this.#at += length;
-    return { family: this.#family, bytes: this.#key.slice(this.#at - length, this.#at) };
+    return Address.from(this.#key.subarray(this.#at - length, this.#at));
   }
 
   /** Undefined for an address that no Service has. */

@@ -1,6 +1,5 @@
 /** Chooses endpoints for the clients of one frontend: in turn, or the one that a client had. */
 import { type Address, cidrContains, formatAddress, parseAddress } from '../../net/address.ts';
-import { sameBytes } from '../../net/bytes.ts';
 import type { EndpointList } from '../../net/endpoint-list.ts';
 import type { RefusalReason } from '../traffic-counts.ts';
 import type { Endpoint } from './connection.ts';
@@ -110,16 +109,16 @@ function poolFor(
   return pool.length === 0 ? 'no_local_endpoints' : pool;
 }
 
-function isAllowed({ address, clients, selfClient }: ServedFrontend, { bytes }: Address): boolean {
-  if (clients === undefined || clients.holds(bytes)) return true;
-  return selfClient && sameBytes(address.bytes, bytes);
+function isAllowed({ address, clients, selfClient }: ServedFrontend, client: Address): boolean {
+  if (clients === undefined || clients.holds(client.bytes)) return true;
+  return selfClient && client.key === address.key;
 }
 
 function kindOf({ address, networks }: ServedFrontend, client: Address): ClientKind {
   if (networks === undefined) return 'outside';
   // The node connects to a bound address from that address itself.
-  if (sameBytes(client.bytes, address.bytes)) return 'node';
+  if (client.key === address.key) return 'node';
   const { hostAddresses, podCIDR } = networks;
-  if (hostAddresses.some(({ bytes }) => sameBytes(bytes, client.bytes))) return 'node';
+  if (hostAddresses.some(({ key }) => key === client.key)) return 'node';
   return podCIDR !== undefined && cidrContains(podCIDR, client) ? 'pod' : 'outside';
 }

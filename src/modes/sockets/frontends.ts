@@ -1,8 +1,7 @@
 /** The sockets that serve a Forwarding. Pure. */
 import { IPPROTO } from '../../kernel/nft/constants.ts';
-import type { Address, CIDR } from '../../net/address.ts';
+import { Address, type CIDR } from '../../net/address.ts';
 import type { AddressRanges } from '../../net/address-ranges.ts';
-import { sameBytes } from '../../net/bytes.ts';
 import { EndpointList } from '../../net/endpoint-list.ts';
 import type { Protocol } from '../../net/protocol.ts';
 import { slotsOf } from '../../state/deal.ts';
@@ -61,7 +60,7 @@ export interface Setting {
   readonly environment: Environment;
 }
 
-const localhost: Address = { family: 'IPv4', bytes: Uint8Array.of(127, 0, 0, 1) };
+const localhost = Address.ofIPv4(0x7f_00_00_01);
 
 /** The frontends that sockets listen for. Where none listens, the kernel itself refuses. */
 export function servedFrontends(forwarding: Forwarding, setting: Setting): ServedFrontend[] {
@@ -192,15 +191,12 @@ function sameClients(a: ServedFrontend['clients'], b: ServedFrontend['clients'])
 
 function sameNetworks(a: NodeNetworks | undefined, b: NodeNetworks | undefined): boolean {
   if (a === undefined || b === undefined || a === b) return a === b;
-  const isSame = (one: Address, i: number): boolean => {
-    const other = b.hostAddresses[i];
-    return other !== undefined && sameBytes(one.bytes, other.bytes);
-  };
+  const isSame = ({ key }: Address, i: number): boolean => key === b.hostAddresses[i]?.key;
   return (
     a.hostAddresses.length === b.hostAddresses.length &&
     a.hostAddresses.every(isSame) &&
     a.podCIDR?.prefixLength === b.podCIDR?.prefixLength &&
-    (a.podCIDR === b.podCIDR || sameBytes(a.podCIDR!.address.bytes, b.podCIDR!.address.bytes))
+    a.podCIDR?.address.key === b.podCIDR?.address.key
   );
 }
 

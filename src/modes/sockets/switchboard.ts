@@ -3,7 +3,7 @@
  * change of configuration replaces planners.
  */
 import { getSystemErrorMessage } from 'node:util';
-import { type Family, formatAddress } from '../../net/address.ts';
+import { Address, type Family, formatAddress } from '../../net/address.ts';
 import type { Protocol } from '../../net/protocol.ts';
 import { formatFrontend } from '../../state/conflict.ts';
 import { endedBy } from '../../state/endings.ts';
@@ -126,7 +126,7 @@ export class Switchboard {
     const [connections, descriptors] = [this.#connections, this.#descriptors];
     const balancer = new Balancer(frontend, this.#memories, this.traffic);
     const leadsBack = ({ pool, index }: Endpoint, client: string): boolean => {
-      const address = { family: pool.family, bytes: pool.address(index) };
+      const address = Address.from(pool.address(index));
       const port = pool.port(index);
       if (this.#listeners.has(frontendId(address, protocol, port))) return true;
       // To the node that the client is, whose node port leads here.

@@ -1,7 +1,7 @@
 /** Mistakes in EndpointSlices that do not depend on ports. */
 import { counted, firstNames } from '../../ask/words.ts';
 import {
-  type Address,
+  Address,
   addressBytes,
   type CIDR,
   cidrContains,
@@ -9,7 +9,6 @@ import {
   formatAddress,
   formatCIDR,
 } from '../../net/address.ts';
-import { sameBytes } from '../../net/bytes.ts';
 import { isNear } from '../../net/near.ts';
 import type { Seen } from '../../state/resolve.ts';
 import type { ClusterState } from '../../state/store.ts';
@@ -105,13 +104,12 @@ function addInBlocks(state: ClusterState, slice: EndpointSlice, found: Found): v
   const blocks = state.serviceCIDRs(family);
   if (blocks.length === 0) return;
   const bytes = new Uint8Array(stride);
-  const address: Address = { family, bytes };
   for (let i = 0; i < length && found.size < namedMax; i += 1) {
     for (let b = 0; b < stride; b += 1) bytes[b] = addresses.charCodeAt(i * stride + b);
+    const address = Address.from(bytes);
     for (const block of blocks) {
       if (!cidrContains(block, address)) continue;
-      const own: Address = { family, bytes: bytes.slice() };
-      found.set(formatAddress(own.bytes), () => inBlockText(state, own, block));
+      found.set(formatAddress(bytes), () => inBlockText(state, address, block));
     }
   }
 }
@@ -143,17 +141,17 @@ function addClaimed(
   for (let i = 0; i < Math.min(length, claimedMax) && found.size < namedMax; i += 1) {
     const bytes = endpoints.address(i);
     const port = endpoints.port(i);
-    const owner = owners.ownerOf(family, protocol, { address: { family, bytes }, port });
+    const owner = owners.ownerOf(family, protocol, { address: Address.from(bytes), port });
     if (owner === undefined || owner === service) continue;
     const text = formatAddress(bytes);
     found.set(text, () => notAPod(text, `an address of ${owner} (port ${port})`));
   }
 }
 
-function clusterIPOwner(state: ClusterState, { bytes }: Address): string | undefined {
+function clusterIPOwner(state: ClusterState, address: Address): string | undefined {
   for (const key of state.serviceKeys()) {
     const service = state.service(key)!;
-    if (service.clusterIPs.some((one) => sameBytes(one.bytes, bytes))) return key;
+    if (service.clusterIPs.some((one) => one.key === address.key)) return key;
   }
   return undefined;
 }

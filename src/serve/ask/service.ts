@@ -9,7 +9,6 @@ import {
   joinHostPort,
   parseAddress,
 } from '../../net/address.ts';
-import { sameBytes } from '../../net/bytes.ts';
 import { LookupError } from '../../source/lookup.ts';
 import { type FrontendKey, frontendKey } from '../../state/frontend-key.ts';
 import type { Seen } from '../../state/resolve.ts';
@@ -144,7 +143,7 @@ async function find({ state }: AgentState, query: URLSearchParams, pacer: Pacer)
 async function serviceAt(state: ClusterState, text: string, pacer: Pacer): Promise<Service> {
   const wanted = parseAddress(text);
   if (wanted === undefined) throw new Refusal(400, `address "${text}" is not an address`);
-  const isIt = ({ bytes }: Address): boolean => sameBytes(bytes, wanted.bytes);
+  const isIt = ({ key }: Address): boolean => key === wanted.key;
   for (const key of state.serviceKeys()) {
     const service = state.service(key);
     if (service === undefined) continue;

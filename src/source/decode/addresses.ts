@@ -1,11 +1,4 @@
-import {
-  type Address,
-  addressOfIPv4,
-  type CIDR,
-  parseAddress,
-  parseCIDR,
-  parseIPv4Number,
-} from '../../net/address.ts';
+import { Address, type CIDR, parseAddress, parseCIDR, parseIPv4Number } from '../../net/address.ts';
 import { addressReading, cidrReading } from '../../net/reading.ts';
 import { specialUse } from '../../net/special-address.ts';
 import { type FieldReader, show } from './field-reader.ts';
@@ -35,7 +28,7 @@ export function readServiceAddress(
 ): Address | undefined {
   const text = typeof value === 'string' ? value : '';
   const number = parseIPv4Number(text);
-  if (number !== undefined && isOrdinaryIPv4(number, text.length)) return addressOfIPv4(number);
+  if (number !== undefined && isOrdinaryIPv4(number, text.length)) return Address.ofIPv4(number);
   const address = readAddress(fields, value, field);
   const special = address && specialUse(address);
   if (special === undefined) return address;

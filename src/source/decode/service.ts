@@ -1,11 +1,5 @@
 import { isIP } from 'node:net';
-import {
-  type Address,
-  addressKey,
-  type CIDR,
-  formatAddress,
-  parseCIDR,
-} from '../../net/address.ts';
+import { type Address, type CIDR, formatAddress, parseCIDR } from '../../net/address.ts';
 import { protocols } from '../../net/protocol.ts';
 import type { Service, ServicePort, UnservedService } from '../../state/types.ts';
 import { type Interner, lasting } from '../interner.ts';
@@ -227,7 +221,7 @@ function noteFamily(
 
 function distinct(addresses: readonly Address[]): readonly Address[] {
   if (addresses.length < 2) return addresses;
-  const byKey = new Map(addresses.map((address) => [addressKey(address), address]));
+  const byKey = new Map(addresses.map((address) => [address.key, address]));
   return [...byKey.values()];
 }
 

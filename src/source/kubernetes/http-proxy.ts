@@ -6,7 +6,6 @@ import { isIP } from 'node:net';
 import { domainToASCII } from 'node:url';
 import {
   type Address,
-  addressKey,
   cidrContains,
   isLoopback,
   parseAddress,
@@ -84,7 +83,7 @@ function covers(entry: string, target: Target): boolean {
   if (host === '' || (port !== '' && port !== target.port)) return false;
   const address = parseAddress(host);
   if (address !== undefined) {
-    return target.address !== undefined && addressKey(address) === addressKey(target.address);
+    return target.address !== undefined && address.key === target.address.key;
   }
   const pattern = host.startsWith('*.') ? host.slice(1) : host;
   const isSubdomainsOnly = pattern.startsWith('.');

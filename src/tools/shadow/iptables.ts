@@ -3,7 +3,7 @@ import type { Kernel } from '../../kernel/kernel.ts';
 import { NFPROTO } from '../../kernel/nft/constants.ts';
 import { readRule } from '../../kernel/xt/compile.ts';
 import type { Match, XtRule } from '../../kernel/xt/rule.ts';
-import type { CIDR, Family } from '../../net/address.ts';
+import { addressBits, type CIDR, type Family } from '../../net/address.ts';
 import { EndpointList } from '../../net/endpoint-list.ts';
 import { Chains } from './chains.ts';
 import {
@@ -125,7 +125,7 @@ class Reader {
       next = rule.target.chain;
     }
     const way = next === undefined ? { ...nowhere, ...plain } : await this.#way(next);
-    return way && { ...way, clients: blocksOf(this.#family, ranges) };
+    return way && { ...way, clients: blocksOf(ranges) };
   }
 
   /** Reads a chain `KUBE-EXT-`. Rules with conditions are for the node and its pods. */
@@ -198,7 +198,7 @@ function frontendOf(rule: XtRule): string | undefined {
   if (protocol === undefined || port === undefined) return undefined;
   if (destination === undefined) return frontendText(undefined, port, protocol);
   const { address, prefixLength } = destination.cidr;
-  if (prefixLength < address.bytes.length * 8) return undefined;
+  if (prefixLength < addressBits(address)) return undefined;
   return frontendText(address.bytes, port, protocol);
 }
 

@@ -2,7 +2,7 @@
 import type { Kernel } from '../../kernel/kernel.ts';
 import { NFT_SET_ELEM_INTERVAL_END, protocolOf, VERDICT } from '../../kernel/nft/constants.ts';
 import type { Entry } from '../../kernel/nft/entries.ts';
-import { addressBytes, type CIDR, type Family } from '../../net/address.ts';
+import { Address, addressBytes, type CIDR, type Family } from '../../net/address.ts';
 import { EndpointList } from '../../net/endpoint-list.ts';
 import { cidrsOf, predecessor } from '../../net/interval.ts';
 import { type Condition, meaningOf, type RuleMeaning } from './nft-rule.ts';
@@ -183,9 +183,9 @@ class Reader {
     if (rule === undefined || more.length > 0 || rule.verdict?.code !== VERDICT.drop) return null;
     const [condition, ...others] = rule.conditions;
     if (condition?.inverted !== true || others.length > 0) return null;
-    if (condition.kind === 'equals') return blocksOf(this.#family, [this.#blockOf(condition)]);
+    if (condition.kind === 'equals') return blocksOf([this.#blockOf(condition)]);
     const elements = await this.#table.elements(condition.set);
-    return elements === undefined ? null : blocksOf(this.#family, this.#blocks(elements));
+    return elements === undefined ? null : blocksOf(this.#blocks(elements));
   }
 
   /** The block of a rule that compares with a single one, and needs no set. */
@@ -193,7 +193,7 @@ class Reader {
     const bytes = new Uint8Array(addressBytes[this.#family]);
     bytes.set(data);
     const bits = mask === undefined ? data.length * 8 : ones(mask);
-    return { address: { family: this.#family, bytes }, prefixLength: bits };
+    return { address: Address.from(bytes), prefixLength: bits };
   }
 
   /** The blocks of an interval set. An interval ends before the next key with the end flag. */
@@ -204,7 +204,7 @@ class Reader {
     const blocks: CIDR[] = [];
     let first: Uint8Array | undefined;
     const until = (last: Uint8Array): void => {
-      if (first !== undefined) blocks.push(...cidrsOf(this.#family, { first, last }));
+      if (first !== undefined) blocks.push(...cidrsOf({ first, last }));
       first = undefined;
     };
     for (const { key, flags } of sorted) {

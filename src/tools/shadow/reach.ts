@@ -1,5 +1,11 @@
 /** What becomes of connections to a frontend: in this form both proxies are compared. */
-import { type CIDR, type Family, formatCIDR, formatEndpoint } from '../../net/address.ts';
+import {
+  addressBits,
+  type CIDR,
+  type Family,
+  formatCIDR,
+  formatEndpoint,
+} from '../../net/address.ts';
 import { mergeCIDRs } from '../../net/address-ranges.ts';
 import type { EndpointList } from '../../net/endpoint-list.ts';
 import { cidrsOf } from '../../net/interval.ts';
@@ -90,18 +96,18 @@ function reachOf(forwarding: Forwarding, frontend: Frontend, pools: Pools): Reac
 
 /** If the node is in the ranges, the load balancer's addresses may connect, too (5.7). */
 function clientsOf(forwarding: Forwarding, { kind }: Frontend): readonly string[] | undefined {
-  const { family, frontends, nodeInSourceRanges, sourceRanges } = forwarding;
+  const { frontends, nodeInSourceRanges, sourceRanges } = forwarding;
   if (kind !== 'loadBalancerIP' || sourceRanges.length === 0) return undefined;
   const itself = frontends.flatMap(({ kind, address }): CIDR[] => {
     if (!nodeInSourceRanges || kind !== 'loadBalancerIP' || address === undefined) return [];
-    return [{ address, prefixLength: address.bytes.length * 8 }];
+    return [{ address, prefixLength: addressBits(address) }];
   });
-  return blocksOf(family, [...sourceRanges, ...itself]);
+  return blocksOf([...sourceRanges, ...itself]);
 }
 
 /** The blocks in the form of `Reach.clients`. */
-export function blocksOf(family: Family, cidrs: readonly CIDR[]): readonly string[] {
-  return [...mergeCIDRs(cidrs)].flatMap((range) => cidrsOf(family, range).map(formatCIDR));
+export function blocksOf(cidrs: readonly CIDR[]): readonly string[] {
+  return [...mergeCIDRs(cidrs)].flatMap((range) => cidrsOf(range).map(formatCIDR));
 }
 
 function setOf(list: EndpointList): ReadonlySet<string> {

@@ -11,7 +11,7 @@ import { nodeIPs } from '../../../src/host/node-ips.ts';
 import { nodeName } from '../../../src/host/node-name.ts';
 import { listeningAddresses, nodePortAddresses } from '../../../src/host/node-ports.ts';
 import { nftablesMode } from '../../../src/modes/nftables/mode.ts';
-import { type Address, addressKey, formatAddress } from '../../../src/net/address.ts';
+import { type Address, formatAddress } from '../../../src/net/address.ts';
 import { noLimits } from '../../../src/state/budget.ts';
 import { keysOf } from '../../../src/state/node-sockets.ts';
 import { ClusterState } from '../../../src/state/store.ts';
@@ -282,7 +282,7 @@ describe('the claims of Services at addresses of the node', () => {
     expect(made.readInterfaces()).toBe(true);
     expect(state.takeDirty().sort()).toEqual(['ns/new', 'ns/old']);
     state.apply({ kind: 'node', node: node({ addresses: [address('198.51.100.10')] }) });
-    expect(made.context.nodeSockets?.addresses).toContain(addressKey(address('198.51.100.10')));
+    expect(made.context.nodeSockets?.addresses).toContain(address('198.51.100.10').key);
     expect(state.takeDirty()).toEqual(['ns/node']);
   });
 });

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import { addressBytes, type CIDR, type Family } from '../../../src/net/address.ts';
+import { Address, addressBytes, type CIDR, type Family } from '../../../src/net/address.ts';
 import { mergeCIDRs } from '../../../src/net/address-ranges.ts';
 
 /** The addresses whose bytes before the last two are `high`. */
@@ -24,7 +24,7 @@ type Block = typeof block extends fc.Arbitrary<infer T> ? T : never;
 
 function cidrOf(of: Family, { high, hostBits, low }: Block): CIDR {
   const bytes = addressOf(of, high, low & ~((1 << hostBits) - 1));
-  return { address: { family: of, bytes }, prefixLength: 8 * bytes.length - hostBits };
+  return { address: Address.from(bytes), prefixLength: 8 * bytes.length - hostBits };
 }
 
 function addressesOf({ high, hostBits, low }: Block): string[] {

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import {
+  Address,
   cidrContains,
   formatAddress,
   formatCIDR,
@@ -12,6 +13,24 @@ function reformatted(text: string): string | undefined {
   const parsed = parseAddress(text);
   return parsed && formatAddress(parsed.bytes);
 }
+
+describe('Address', () => {
+  it.each([
+    [10, 96, 0, 1],
+    [255, 0, 128, 7],
+    [0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0x80, 1],
+  ])('has the bytes of %s, whatever is written to those that it was given or gave', (...octets) => {
+    const given = Uint8Array.from(octets);
+    const made = Address.from(given);
+    given.fill(1);
+    made.bytes.fill(2);
+    expect([...made.bytes]).toEqual(octets);
+    expect(made.key).toBe(parseAddress(formatAddress(made.bytes))!.key);
+    const copied = new Uint8Array(octets.length + 2);
+    made.copy(copied, 1);
+    expect([...copied]).toEqual([0, ...octets, 0]);
+  });
+});
 
 describe('parseAddress', () => {
   it.each([

@@ -1,5 +1,5 @@
 /** `-j DNAT --to-destination ADDRESS:PORT` (struct nf_nat_range2). */
-import { type Address, addressBytes, type Family, formatEndpoint } from '../../../net/address.ts';
+import { Address, addressBytes, type Family, formatEndpoint } from '../../../net/address.ts';
 import { NF_NAT_RANGE } from '../../nft/constants.ts';
 import { type Codec, structure, viewOf } from '../codec.ts';
 
@@ -22,8 +22,8 @@ export const dnatCodec: Codec<DNATTarget> = {
   write({ address, port }, out) {
     const { info, view } = structure(at.end);
     view.setUint32(at.flags, NF_NAT_RANGE.MAP_IPS | NF_NAT_RANGE.PROTO_SPECIFIED, true);
-    info.set(address.bytes, at.addressMin);
-    info.set(address.bytes, at.addressMax);
+    address.copy(info, at.addressMin);
+    address.copy(info, at.addressMax);
     view.setUint16(at.portMin, port);
     view.setUint16(at.portMax, port);
     out.write('target', { name, revision, info });
@@ -35,5 +35,5 @@ export const dnatCodec: Codec<DNATTarget> = {
 
 export function readDNAT(info: Uint8Array, family: Family): DNATTarget {
   const bytes = info.slice(at.addressMin, at.addressMin + addressBytes[family]);
-  return dnat({ family, bytes }, viewOf(info).getUint16(at.portMin));
+  return dnat(Address.from(bytes), viewOf(info).getUint16(at.portMin));
 }

@@ -3,7 +3,6 @@ import type { ModeConfig } from '../../../modes/mode.ts';
 import { type ClientKind, describeDetector } from '../../../modes/packet-path.ts';
 import {
   type Address,
-  addressKey,
   cidrContains,
   formatAddress,
   isLoopback,
@@ -86,7 +85,7 @@ function kindOf(
   const { addresses } = context.nodeSockets ?? noSockets;
   const detector = config.localDetector;
   const text = formatAddress(address.bytes);
-  if (isLoopback(address) || addresses.has(addressKey(address))) {
+  if (isLoopback(address) || addresses.has(address.key)) {
     return { kind: 'node', because: `${text} is an address of this node` };
   }
   if (detector.kind === 'none') {

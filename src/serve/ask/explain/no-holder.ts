@@ -1,6 +1,5 @@
 /** Why no Service has an address and port, and what happens to a packet sent there. */
 import { type Address, cidrContains, formatAddress, formatCIDR } from '../../../net/address.ts';
-import { sameBytes } from '../../../net/bytes.ts';
 import { endpointKey } from '../../../net/endpoint-list.ts';
 import { externalIPNotices, formatExternalIPNotice } from '../../../state/external-ips.ts';
 import { noSockets } from '../../../state/node-sockets.ts';
@@ -90,16 +89,16 @@ async function whyNotGiven(
 function whyKept(context: ResolveContext, service: Service, { address }: Target): string {
   const { externalIPRules, nodeSockets = noSockets } = context;
   const notices = externalIPNotices(service, externalIPRules, nodeSockets);
-  const own = notices.find((notice) => sameBytes(notice.address.bytes, address.bytes));
+  const own = notices.find((notice) => notice.address.key === address.key);
   if (own !== undefined && own.because !== 'node') return formatExternalIPNotice(own);
   return `fairlead service show ${service.key} says who comes first`;
 }
 
-function asksFor(service: Service, { bytes }: Address, port: number): boolean {
+function asksFor(service: Service, { key }: Address, port: number): boolean {
   const { clusterIPs, externalIPs, loadBalancerIPs, ports } = service;
   if (!ports.some((one) => one.port === port)) return false;
   const all = [...clusterIPs, ...externalIPs, ...loadBalancerIPs];
-  return all.some((address) => sameBytes(address.bytes, bytes));
+  return all.some((address) => address.key === key);
 }
 
 function whyNoNodePort(input: ExplainInput, nodePorts: readonly Holder[]): string | undefined {

@@ -1,6 +1,5 @@
 /** Finds the frontend at an address and port, and similar frontends. */
-import { type Address, addressKey, isLoopback } from '../../../net/address.ts';
-import { sameBytes } from '../../../net/bytes.ts';
+import { type Address, isLoopback } from '../../../net/address.ts';
 import type { Protocol } from '../../../net/protocol.ts';
 import { noSockets } from '../../../state/node-sockets.ts';
 import type { ResolveContext } from '../../../state/resolve.ts';
@@ -57,9 +56,7 @@ export function claimed({ engine, agent, sync, target }: Place, protocol: Protoc
     const forwarding = sync.inForce.get(
       forwardingKey({ namespace, name, port: one.name, protocol }),
     );
-    const frontend = forwarding?.frontends.find(
-      (its) => its.port === port && isAt(its, address.bytes),
-    );
+    const frontend = forwarding?.frontends.find((its) => its.port === port && isAt(its, address));
     if (frontend !== undefined) return { forwarding: forwarding!, frontend };
   }
   return undefined;
@@ -81,7 +78,7 @@ async function search(
     for (const frontend of forwarding.frontends) {
       if (frontend.address === undefined) {
         if (frontend.port === port) nodePorts.push({ forwarding, frontend });
-      } else if (isAt(frontend, address.bytes)) {
+      } else if (isAt(frontend, address)) {
         near.push({ forwarding, frontend });
       }
     }
@@ -93,8 +90,8 @@ async function search(
   return { holder, near: near.filter((one) => one !== holder), nodePorts };
 }
 
-function isAt({ address }: Frontend, bytes: Uint8Array): boolean {
-  return address !== undefined && sameBytes(address.bytes, bytes);
+function isAt(frontend: Frontend, { key }: Address): boolean {
+  return frontend.address?.key === key;
 }
 
 function protocolOf({ servicePort }: Forwarding): Protocol {
@@ -109,10 +106,9 @@ export function classifyAddress(
 ): { readonly isOwn: boolean; readonly acceptsNodePorts: boolean } {
   const { addresses } = nodeSockets;
   const isLocalhost = isLoopback(address);
-  const isOwn = isLocalhost || addresses.has(addressKey(address));
+  const isOwn = isLocalhost || addresses.has(address.key);
   if (isLocalhost) return { isOwn, acceptsNodePorts: localhost !== 'nothing' };
   const { nodePortAddresses: open } = environment;
-  const acceptsNodePorts =
-    open === 'all' ? isOwn : open.some(({ bytes }) => sameBytes(bytes, address.bytes));
+  const acceptsNodePorts = open === 'all' ? isOwn : open.some(({ key }) => key === address.key);
   return { isOwn, acceptsNodePorts };
 }

@@ -3,6 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { NF_INET, NFPROTO } from '../../../../src/kernel/nft/constants.ts';
 import { compileRule, drop, matchCIDR } from '../../../../src/kernel/nft/rule.ts';
 import {
+  Address,
   addressBytes,
   cidrContains,
   type Family,
@@ -60,7 +61,7 @@ describe('matchCIDR', () => {
             nodeAddresses: [],
             random: 0,
           });
-          const matches = cidrContains(cidr!, { family, bytes }) === (operator === '==');
+          const matches = cidrContains(cidr!, Address.from(bytes)) === (operator === '==');
           expect(verdict, formatCIDR(cidr!)).toBe(matches ? 'drop' : 'accept');
         }),
         { numRuns: 300 },

@@ -1,5 +1,10 @@
 import { describe, expect, it } from 'vitest';
-import { type Address, formatAddress, formatCIDR } from '../../../../src/net/address.ts';
+import {
+  type Address,
+  formatAddress,
+  formatCIDR,
+  parseAddress,
+} from '../../../../src/net/address.ts';
 import { decodeService } from '../../../../src/source/decode.ts';
 import { Interner } from '../../../../src/source/interner.ts';
 
@@ -34,7 +39,7 @@ describe('decodeService', () => {
       uid: '',
       createdMs: 0,
       type: 'ClusterIP',
-      clusterIPs: [{ family: 'IPv4', bytes: Uint8Array.of(10, 96, 0, 10) }],
+      clusterIPs: [parseAddress('10.96.0.10')],
       externalIPs: [],
       loadBalancerIPs: [],
       loadBalancerSourceRanges: [],
