@@ -3,28 +3,17 @@
  * terminal and with nothing in the environment.
  */
 import { spawn } from 'node:child_process';
-import { text } from 'node:stream/consumers';
 import { expect, onTestFinished, test } from 'vitest';
 import { createNamespace, type Namespace } from '../conformance/namespace.ts';
 import { FakeApi } from '../fake/api-server-process.ts';
 import { main } from './main.ts';
+import { type Output, outputOf } from './output-of.ts';
 import { inForce, listens, Program, until } from './program.ts';
 
-interface Said {
-  readonly code: number | null;
-  readonly stdout: string;
-  readonly stderr: string;
-}
-
-async function said({ name }: Namespace, ...args: readonly string[]): Promise<Said> {
+async function said({ name }: Namespace, ...args: readonly string[]): Promise<Output> {
   const argv = ['netns', 'exec', name, 'env', '-i', process.execPath, main, ...args];
   const child = spawn('ip', argv, { stdio: ['ignore', 'pipe', 'pipe'] });
-  const [stdout, stderr, code] = await Promise.all([
-    text(child.stdout),
-    text(child.stderr),
-    new Promise<number | null>((done) => child.once('close', done)),
-  ]);
-  return { code, stdout, stderr };
+  return outputOf(child);
 }
 
 const node = {

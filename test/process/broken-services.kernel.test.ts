@@ -1,6 +1,5 @@
 /** Each broken Service is named by a command, and packets meet what it says. */
 import { spawn } from 'node:child_process';
-import { text } from 'node:stream/consumers';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { clusterIp, POD_A_IP, POD_C_IP } from '../lab/addresses.ts';
 import { createLab, type Lab } from '../lab/lab.ts';
@@ -15,6 +14,7 @@ import {
   takenIP,
 } from './broken-services.ts';
 import { main } from './main.ts';
+import { outputOf } from './output-of.ts';
 import { inForce, Place } from './program.ts';
 
 let lab: Lab;
@@ -33,15 +33,10 @@ afterAll(() => lab.close());
 async function said(args: readonly string[]) {
   const argv = ['netns', 'exec', lab.node.namespace, 'env', '-i', process.execPath, main, ...args];
   const child = spawn('ip', argv, { stdio: ['ignore', 'pipe', 'pipe'] });
-  const [stdout, stderr, code] = await Promise.all([
-    text(child.stdout),
-    text(child.stderr),
-    new Promise<number | null>((done) => child.once('close', done)),
-  ]);
-  return { code, stdout, stderr };
+  return outputOf(child);
 }
 
-function wordsOf({ ask, number }: Situation): string[] {
+function wordsOf({ ask = ['service', 'show', 'default/S'], number }: Situation): string[] {
   const address = clusterIp(number).IPv4;
   return ask.map((word) => word.replace(/\bS\b/, `s-${number}`).replace(/\bIP\b/, address));
 }
@@ -54,7 +49,7 @@ async function met({ from = 'pod-b', number, protocol = 'TCP', to }: Situation) 
 
 /** What differs from what it should be; nothing, if it is so. */
 async function judge(situation: Situation): Promise<object[]> {
-  const { cause, code, meets, name } = situation;
+  const { cause, code = 1, meets, name } = situation;
   const words = wordsOf(situation);
   const answer = await said(words);
   const isNamed =

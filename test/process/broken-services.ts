@@ -9,10 +9,11 @@ export interface Situation {
   readonly number: number;
   readonly objects: readonly KubernetesObject[];
   /** The command, with `S` for the Service's name and `IP` for its ClusterIP. */
-  readonly ask: readonly string[];
+  readonly ask?: readonly string[];
   /** What its output says. */
   readonly cause: string | RegExp;
-  readonly code: 0 | 1;
+  /** Default: 1. */
+  readonly code?: 0;
   readonly protocol?: Protocol;
   /** Where packets are sent; default: port 80 of the ClusterIP, from pod-b. */
   readonly to?: { readonly address: string; readonly port: number };
@@ -78,7 +79,6 @@ export const situations: readonly Situation[] = [
     objects: one(102, ['pod-a'], {}, silentPort),
     ask: ['service', 'check', 'default/S'],
     cause: /10\.244\.1\.2:8090 +endpoint +yes +refused +\S+ +nothing listens there/,
-    code: 1,
     meets: ['reset'],
   },
   {
@@ -87,7 +87,6 @@ export const situations: readonly Situation[] = [
     objects: one(103, ['pod-a'], {}, silentPort),
     ask: ['trace', 'default/S:80', '--from=node'],
     cause: 'It was refused by 10.244.1.2:8090: nothing listens there.',
-    code: 1,
     meets: ['reset'],
   },
   {
@@ -96,7 +95,6 @@ export const situations: readonly Situation[] = [
     objects: one(104, ['pod-a'], {}, silentPort),
     ask: ['trace', 'default/S:80', '--from=node', '-c', '3'],
     cause: /3 of 3 packets failed\n\n.*\n10\.244\.1\.2:8090 +3 +3 +0\n$/,
-    code: 1,
     meets: ['reset'],
   },
   {
@@ -105,7 +103,6 @@ export const situations: readonly Situation[] = [
     objects: one(105, ['pod-a', 'pod-b']),
     ask: ['service', 'check', 'default/S'],
     cause: /1 of 2 endpoints in use failed(?:.|\n)*10\.244\.1\.3:8080 +endpoint +yes +refused/,
-    code: 1,
     from: 'client',
     meets: ['answered', 'reset'],
   },
@@ -117,7 +114,6 @@ export const situations: readonly Situation[] = [
     ]),
     ask: ['explain', 'IP:80/TCP'],
     cause: 'is the ClusterIP of default/s-106, which has 80/UDP, not 80/TCP',
-    code: 1,
     meets: ['reset', 'unreachable'],
   },
   {
@@ -128,7 +124,6 @@ export const situations: readonly Situation[] = [
     ]),
     ask: ['service', 'check', 'default/S'],
     cause: /UDP +10\.244\.1\.2:8090 +endpoint +yes +refused/,
-    code: 1,
     protocol: 'UDP',
     meets: ['unreachable'],
   },
@@ -139,9 +134,7 @@ export const situations: readonly Situation[] = [
       service('s-108', { clusterIp: { IPv6: clusterIp(108).IPv6 } }),
       slice('IPv4', 's-108', ['pod-a']),
     ],
-    ask: ['service', 'show', 'default/S'],
     cause: 'It has no endpoint of IPv6: all its EndpointSlices are of IPv4.',
-    code: 1,
     to: { address: clusterIp(108).IPv6, port: 80 },
     meets: ['reset', 'unreachable'],
   },
@@ -152,9 +145,7 @@ export const situations: readonly Situation[] = [
       service('s-109', { clusterIp: v4(109) }),
       relabelled(slice('IPv4', 's-109', ['pod-a']), { 'kubernetes.io/service-nam': 's-109' }),
     ],
-    ask: ['service', 'show', 'default/S'],
     cause: 'its label is "kubernetes.io/service-nam" instead of "kubernetes.io/service-name"',
-    code: 1,
     meets: ['reset', 'unreachable'],
   },
   {
@@ -164,9 +155,7 @@ export const situations: readonly Situation[] = [
       service('s-110', { clusterIp: v4(110) }),
       relabelled(slice('IPv4', 's-110', ['pod-a']), { 'kubernetes.io/service-name': 's-11O' }),
     ],
-    ask: ['service', 'show', 'default/S'],
     cause: 'EndpointSlice default/s-110-ipv4 is of default/s-11O, which is no Service here',
-    code: 1,
     meets: ['reset', 'unreachable'],
   },
   {
@@ -175,9 +164,7 @@ export const situations: readonly Situation[] = [
     objects: one(111, ['pod-a'], { ports: [{ name: 'http', port: 80 }] }, [
       { name: 'web', port: 8080 },
     ]),
-    ask: ['service', 'show', 'default/S'],
     cause: 'has a port named "http" for TCP, they have "web" (8080/TCP)',
-    code: 1,
     meets: ['reset', 'unreachable'],
   },
   {
@@ -186,7 +173,6 @@ export const situations: readonly Situation[] = [
     objects: one(112, [{ at: v4(101) }], {}, [{ port: 80 }]),
     ask: ['explain', 'default/S:80'],
     cause: 'Endpoint 10.96.0.101 is not a pod: it is the ClusterIP of default/s-101',
-    code: 1,
     meets: ['reset', 'unreachable', 'timeout'],
   },
   {
@@ -196,18 +182,14 @@ export const situations: readonly Situation[] = [
       service('s-113', { clusterIp: v4(113) }),
       { ...slice('IPv4', 's-113', []), addressType: 'FQDN', endpoints: [{ addresses: ['a.b'] }] },
     ],
-    ask: ['service', 'show', 'default/S'],
     cause: 'its addressType is FQDN',
-    code: 1,
     meets: ['reset', 'unreachable'],
   },
   {
     name: 'the policy is Local, and the endpoint names no node',
     number: 114,
     objects: one(114, [{ at: nowhere }], { spec: { internalTrafficPolicy: 'Local' } }),
-    ask: ['service', 'show', 'default/S'],
     cause: 'is on an unknown node: it has no nodeName',
-    code: 1,
     meets: ['timeout'],
   },
   {
@@ -216,7 +198,6 @@ export const situations: readonly Situation[] = [
     objects: one(115, ['pod-b'], { spec: { publishNotReadyAddresses: true } }),
     ask: ['service', 'check', 'S'],
     cause: /10\.244\.1\.3:8080 +endpoint +yes +refused/,
-    code: 1,
     from: 'client',
     meets: ['reset'],
   },
@@ -226,7 +207,6 @@ export const situations: readonly Situation[] = [
     objects: one(116, [{ at: blackhole }]),
     ask: ['explain', 'default/S:80'],
     cause: 'Packets do not get to endpoint 10.244.9.9: its route is a blackhole',
-    code: 1,
     meets: ['timeout'],
   },
   {
@@ -235,7 +215,6 @@ export const situations: readonly Situation[] = [
     objects: one(117, [{ at: blackhole }]),
     ask: ['service', 'check', 'default/S'],
     cause: /10\.244\.9\.9:8080 +endpoint +yes +blackhole/,
-    code: 1,
     meets: ['timeout'],
   },
   {
@@ -244,7 +223,6 @@ export const situations: readonly Situation[] = [
     objects: one(118, [{ at: prohibited }]),
     ask: ['service', 'check', 'default/S'],
     cause: /10\.244\.9\.10:8080 +endpoint +yes +prohibited/,
-    code: 1,
     meets: ['unreachable', 'timeout'],
   },
   {
@@ -253,16 +231,13 @@ export const situations: readonly Situation[] = [
     objects: one(119, ['pod-a'], {
       spec: { type: 'LoadBalancer', loadBalancerClass: 'example.com/lb' },
     }),
-    ask: ['service', 'show', 'default/S'],
     cause: 'no load balancer of class "example.com/lb" has given it one',
-    code: 1,
     meets: ['answered'],
   },
   {
     name: 'hints are on one of two endpoints',
     number: 121,
     objects: one(121, [{ at: 'pod-a', hints: { forZones: ['zone-a'] } }, 'pod-c']),
-    ask: ['service', 'show', 'default/S'],
     cause: 'Hints are ignored: a ready endpoint has no hint for a zone.',
     code: 0,
     meets: ['answered'],
@@ -271,10 +246,8 @@ export const situations: readonly Situation[] = [
     name: 'the internal policy is Local, and its pod is elsewhere',
     number: 122,
     objects: one(122, ['pod-c'], { spec: { internalTrafficPolicy: 'Local' } }),
-    ask: ['service', 'show', 'default/S'],
     cause:
       'drops connections: internalTrafficPolicy is Local, and its only endpoint is not on this',
-    code: 1,
     meets: ['timeout'],
   },
   {
@@ -286,7 +259,6 @@ export const situations: readonly Situation[] = [
     }),
     ask: ['explain', `${NODE_IP.IPv4}:${nodePort}`, '--from=outside'],
     cause: 'externalTrafficPolicy is Local, and no endpoint of this node can be used.',
-    code: 1,
     to: { address: NODE_IP.IPv4, port: nodePort },
     from: 'client',
     meets: ['timeout'],
@@ -300,7 +272,6 @@ export const situations: readonly Situation[] = [
     }),
     ask: ['explain', `${vip}:80`, `--from=${CLIENT_IP.IPv4}`],
     cause: 'it is in none of loadBalancerSourceRanges (192.0.2.0/24)',
-    code: 1,
     to: { address: vip, port: 80 },
     from: 'client',
     meets: ['timeout'],
@@ -309,18 +280,14 @@ export const situations: readonly Situation[] = [
     name: 'no endpoint is ready',
     number: 125,
     objects: one(125, [{ at: 'pod-a', ready: false }]),
-    ask: ['service', 'show', 'default/S'],
     cause: 'refuses connections: its only endpoint is not ready.',
-    code: 1,
     meets: ['reset', 'unreachable'],
   },
   {
     name: 'the selector matches no pod',
     number: 126,
     objects: one(126, []),
-    ask: ['service', 'show', 'default/S'],
     cause: 'Its EndpointSlices name no endpoint: its selector matches no pod.',
-    code: 1,
     meets: ['reset', 'unreachable'],
   },
   {
@@ -329,7 +296,6 @@ export const situations: readonly Situation[] = [
     objects: [service('s-127', { clusterIp: v4(127) })],
     ask: ['service', 'check', 'default/S'],
     cause: /10\.96\.0\.127:80 +Service +refused/,
-    code: 1,
     meets: ['reset', 'unreachable'],
   },
   {
@@ -338,7 +304,6 @@ export const situations: readonly Situation[] = [
     objects: one(128, ['pod-a'], {}, [{ port: guardedPort }]),
     ask: ['trace', 'default/S:80', '--from=node'],
     cause: /dropped by rule \d+ of chain inet guard out/,
-    code: 1,
     meets: ['timeout'],
   },
   {
@@ -347,7 +312,6 @@ export const situations: readonly Situation[] = [
     objects: one(129, ['pod-a'], {}, [{ port: guardedPort }]),
     ask: ['service', 'check', 'default/S', '--timeout=500ms'],
     cause: /10\.244\.1\.2:8091 +endpoint +yes +timeout +\S+ +no answer: the pod is gone, or/,
-    code: 1,
     meets: ['timeout'],
   },
   {
@@ -356,7 +320,6 @@ export const situations: readonly Situation[] = [
     objects: one(130, ['pod-a']),
     ask: ['explain', 'IP:8080'],
     cause: 'is the ClusterIP of default/s-130, which has 80/TCP, not 8080',
-    code: 1,
     to: { address: clusterIp(130).IPv4, port: 8080 },
     meets: ['reset', 'unreachable'],
   },
@@ -366,7 +329,6 @@ export const situations: readonly Situation[] = [
     objects: one(131, [{ at: nowhere, nodeName: 'node' }]),
     ask: ['service', 'check', 'default/S', '--timeout=500ms'],
     cause: /10\.244\.1\.77:8080 +endpoint +yes +timeout/,
-    code: 1,
     meets: ['timeout', 'unreachable'],
   },
   {
@@ -379,9 +341,7 @@ export const situations: readonly Situation[] = [
         metadata: { name: 'elder', namespace: 'default', ...older },
       },
     ].map((object) => younger(object)),
-    ask: ['service', 'show', 'default/S'],
     cause: `does not get externalIP ${externalIP}:80, which default/elder holds`,
-    code: 1,
     meets: ['answered'],
   },
   {
@@ -391,7 +351,6 @@ export const situations: readonly Situation[] = [
     ask: ['service', 'show', 'default/s-136'],
     cause:
       /another program drops .* to endpoint 10\.244\.1\.2:8091\/TCP: rule \d+ of chain inet guard /,
-    code: 1,
     to: { address: clusterIp(136).IPv4, port: 80 },
     meets: ['timeout'],
   },
@@ -401,7 +360,6 @@ export const situations: readonly Situation[] = [
     objects: one(134, ['pod-a']),
     ask: ['explain', 'IP:80'],
     cause: `drops packets of pods, and from outside, to ${guardedIP}:80/TCP: rule`,
-    code: 1,
     meets: ['timeout'],
   },
   {
@@ -410,7 +368,6 @@ export const situations: readonly Situation[] = [
     objects: one(135, ['pod-a']),
     ask: ['problems'],
     cause: `redirects packets of pods, and from outside, to ${takenIP}:80/TCP: rule`,
-    code: 1,
     meets: ['reset'],
   },
   {
@@ -420,16 +377,13 @@ export const situations: readonly Situation[] = [
     ask: ['problems'],
     cause:
       /s-137 +no route +Packets do not get to endpoint 10\.244\.9\.9: its route is a blackhole/,
-    code: 1,
     meets: ['timeout'],
   },
   {
     name: 'the route to the endpoint is forbidden, and its Service is shown',
     number: 138,
     objects: one(138, [{ at: prohibited }]),
-    ask: ['service', 'show', 'default/S'],
     cause: 'Packets do not get to endpoint 10.244.9.10: its route is "prohibit"',
-    code: 1,
     meets: ['unreachable', 'timeout'],
   },
 ];

@@ -12,16 +12,10 @@ import {
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
-import { text } from 'node:stream/consumers';
 import { onTestFinished } from 'vitest';
+import { type Output, outputOf } from '../../process/output-of.ts';
 
 const plugin = resolve(import.meta.dirname, '../../../deploy/kubectl-fairlead');
-
-export interface Printed {
-  readonly code: number | null;
-  readonly stdout: string;
-  readonly stderr: string;
-}
 
 export class PaperCluster {
   readonly path = mkdtempSync(join(tmpdir(), 'fairlead-cluster-'));
@@ -65,21 +59,16 @@ export class PaperCluster {
   }
 
   /** Runs the plugin. */
-  ask(...args: readonly string[]): Promise<Printed> {
+  ask(...args: readonly string[]): Promise<Output> {
     return this.run('sh', plugin, ...args);
   }
 
   /** Runs a program where kubectl is that of this cluster. */
-  async run(program: string, ...args: readonly string[]): Promise<Printed> {
+  async run(program: string, ...args: readonly string[]): Promise<Output> {
     const env = { PATH: `${join(this.path, 'bin')}:${process.env.PATH}`, CLUSTER: this.path };
     const options = { env, cwd: this.path, stdio: ['ignore', 'pipe', 'pipe'] } as const;
     const child = spawn(program, args, { ...options, stdio: ['ignore', 'pipe', 'pipe'] });
-    const [stdout, stderr, code] = await Promise.all([
-      text(child.stdout),
-      text(child.stderr),
-      new Promise<number | null>((done) => child.once('close', done)),
-    ]);
-    return { code, stdout, stderr };
+    return outputOf(child);
   }
 }
 
