@@ -8,9 +8,20 @@ import type { FamilyEvent, MapEvent, Observer, ServiceEvent, SyncEvent } from '.
 import type { Logger } from './log.ts';
 import { failureText, refusalText } from './refusal-text.ts';
 
+/** What is logged of each kind of event. */
+type Lines<E extends { readonly kind: string }> = {
+  readonly [K in E['kind']]: (event: Extract<E, { readonly kind: K }>) => void;
+};
+
+function write<E extends { readonly kind: string }>(lines: Partial<Lines<E>>, event: E): void {
+  const line = lines[event.kind as E['kind']] as ((event: E) => void) | undefined;
+  line?.(event);
+}
+
 export function syncLog(log: Logger): Observer {
   /** Families that wait for another process. */
   const waiting = new Set<Family>();
+  const [ofFamily, ofService] = [familyLines(log), serviceLines(log)];
   return (event: SyncEvent) => {
     if (event.kind === 'failed' && event.failures.some(({ isHeld }) => isHeld)) {
       logHeld(log, event, waiting.has(event.family) ? 'debug' : 'warn');
@@ -18,128 +29,80 @@ export function syncLog(log: Logger): Observer {
       return;
     }
     if (event.kind === 'done' && event.ok) waiting.delete(event.family);
-    if ('family' in event) logFamily(log, event);
-    else logService(log, event);
+    if ('family' in event) write(ofFamily, event);
+    else write(ofService, event);
   };
 }
 
-function logService(log: Logger, event: ServiceEvent): void {
-  switch (event.kind) {
-    case 'conflict': {
-      const { loser } = event.conflict;
+function serviceLines(log: Logger): Lines<ServiceEvent> {
+  return {
+    conflict: ({ conflict }) =>
       log.warn(
-        { ...named(loser), err: formatConflict(event.conflict) },
+        { ...named(conflict.loser), err: formatConflict(conflict) },
         'Frontend is already in use by another Service',
-      );
-      return;
-    }
-    case 'unresolvable': {
-      const { service, error } = event;
+      ),
+    unresolvable: ({ service, error }) =>
       log.error(
         { service, err: error.message },
         'Could not process Service; keeping its previous rules',
-      );
-      return;
-    }
-    case 'external-ip': {
-      const { notice } = event;
+      ),
+    'external-ip': ({ notice }) => {
       const of = { service: notice.service, err: formatExternalIPNotice(notice) };
       if (notice.because === 'node') log.warn(of, 'External IP is an address of this node');
       else log.warn(of, 'External IP is not allowed');
-      return;
-    }
-    case 'over-limit': {
-      const { service, excess } = event;
+    },
+    'over-limit': ({ service, excess }) =>
       log.warn(
         { service, err: formatExcess(excess) },
         'Service exceeds a limit; serving part of it',
-      );
-      return;
-    }
-    case 'balance-not-done': {
-      const { service, reason } = event;
-      log.warn({ service, err: reason }, 'Balance of Service cannot be done here');
-      return;
-    }
-  }
+      ),
+    'balance-not-done': ({ service, reason }) =>
+      log.warn({ service, err: reason }, 'Balance of Service cannot be done here'),
+  };
 }
 
-function logFamily(log: Logger, event: FamilyEvent): void {
-  const { family } = event;
-  switch (event.kind) {
-    case 'queued':
-      log.trace({ family }, 'Sync queued');
-      return;
-    case 'committed': {
-      const { purpose, forwardings, writes, bytes, applyMs, stages } = event;
+function familyLines(log: Logger): Lines<FamilyEvent> {
+  const lines: Lines<FamilyEvent> = {
+    queued: ({ family }) => log.trace({ family }, 'Sync queued'),
+    committed: ({ family, purpose, forwardings, writes, bytes, applyMs, stages }) => {
       const times = { applyMs, sinceChangeMs: stages && stages.committedMs - stages.receivedMs };
       log.debug({ family, purpose, forwardings, writes, bytes, ...times }, 'Applied batch');
-      return;
-    }
-    case 'done': {
-      const { purpose, ok, durationMs } = event;
+    },
+    done: ({ family, purpose, ok, durationMs }) => {
       if (purpose === 'changes' || !ok)
         log.debug({ family, purpose, ok, durationMs }, 'Sync finished');
       else log.info({ family, purpose, durationMs }, 'Kernel state verified');
-      return;
-    }
-    case 'failed':
-      logFailure(log, event);
-      return;
-    case 'quarantined': {
-      const { quarantined, retryMs } = event;
-      const { attempts, forwarding } = quarantined;
-      const of = {
-        ...named(forwarding.servicePort),
-        family,
-        err: failureText(quarantined.failure),
-      };
+    },
+    failed: (event) => logFailure(log, event),
+    quarantined: ({ family, quarantined: { attempts, failure, forwarding }, retryMs }) =>
       log.error(
-        { ...of, attempts, retryMs },
+        { ...named(forwarding.servicePort), family, err: failureText(failure), attempts, retryMs },
         'Kernel rejected Service port; continuing without it',
-      );
-      return;
-    }
-    case 'restored': {
-      const { attempts, servicePort } = event;
-      log.info({ ...named(servicePort), family, attempts }, 'Service port programmed again');
-      return;
-    }
-    case 'drift': {
-      logDrift(log, event);
-      return;
-    }
-    case 'exposed': {
-      const tables = event.tables.map(({ table }) => table);
+      ),
+    restored: ({ family, attempts, servicePort }) =>
+      log.info({ ...named(servicePort), family, attempts }, 'Service port programmed again'),
+    drift: (event) => logDrift(log, event),
+    exposed: ({ family, tables: found }) => {
+      const tables = found.map(({ table }) => table);
       if (tables.length === 0) log.info({ family }, 'No other program can change our table');
       else log.info({ family, tables }, 'Watching tables that other programs can change');
-      return;
-    }
-    case 'unwatched': {
-      const tables = event.tables.map(({ table }) => table);
-      const { error, retryMs } = event;
+    },
+    unwatched: ({ family, tables: found, error, retryMs }) => {
+      const tables = found.map(({ table }) => table);
       const fields = { family, tables, err: error.message, retryMs };
       log.warn(fields, 'Failed to watch tables, comparing them now; retrying');
-      return;
-    }
-    case 'miscounted': {
-      const { miscounts } = event;
+    },
+    miscounted: ({ family, miscounts }) =>
       log.warn(
         { family, miscounts },
         'Element counts differ from the expected ones; starting a full comparison',
-      );
-      return;
-    }
-    case 'address-refused': {
-      const err = refusalText(event);
+      ),
+    'address-refused': (event) =>
       log.warn(
-        { ...named(event.servicePort), family, err },
+        { ...named(event.servicePort), family: event.family, err: refusalText(event) },
         'Service address belongs to this machine; serving only its ports there',
-      );
-      return;
-    }
-    case 'left-to-rules': {
-      const { service, isContested, isLeft, frontends, endpoints } = event;
+      ),
+    'left-to-rules': ({ service, family, isContested, isLeft, frontends, endpoints }) => {
       const of = { service, family, frontends, endpoints };
       if (isContested) {
         const words =
@@ -148,66 +111,47 @@ function logFamily(log: Logger, event: FamilyEvent): void {
       } else if (isLeft)
         log.warn(of, 'Connect-time map is full; Service is handled by packet rules only');
       else log.info(of, 'Service is in the connect-time map again');
-      return;
-    }
-    case 'lease-late': {
-      const { leftMs, reason: err } = event;
-      log.warn({ family, leftMs, err }, 'Failed to renew the lease of connect-time programs');
-      return;
-    }
-    case 'lease-ended':
-      log.warn({ family }, 'Lease of connect-time programs expired; comparing maps to renew it');
-      return;
-    case 'connect-time':
-      logMaps(log, event.of);
-      return;
-    case 'audited':
-      log.debug({ family, durationMs: event.durationMs }, 'Audit finished');
-      return;
-  }
+    },
+    'lease-late': ({ family, leftMs, reason: err }) =>
+      log.warn({ family, leftMs, err }, 'Failed to renew the lease of connect-time programs'),
+    'lease-ended': ({ family }) =>
+      log.warn({ family }, 'Lease of connect-time programs expired; comparing maps to renew it'),
+    'connect-time': ({ of }) => write(ofMaps, of),
+    audited: ({ family, durationMs }) => log.debug({ family, durationMs }, 'Audit finished'),
+  };
+  const ofMaps = mapLines(log, lines.miscounted);
+  return lines;
 }
 
 /** About the maps of connect-time translation. If they fail, the rules serve. */
-function logMaps(log: Logger, event: MapEvent): void {
-  const { family } = event;
-  switch (event.kind) {
-    case 'committed': {
-      const { applyMs, bytes, forwardings, purpose, writes } = event;
+function mapLines(
+  log: Logger,
+  miscounted: Lines<MapEvent>['miscounted'],
+): Partial<Lines<MapEvent>> {
+  return {
+    committed: ({ family, purpose, forwardings, writes, bytes, applyMs }) =>
       log.debug(
         { family, purpose, forwardings, writes, bytes, applyMs },
         'Updated connect-time maps',
-      );
-      return;
-    }
-    case 'failed': {
-      const { failures, purpose, retryMs } = event;
-      const err = failures[0] && failureText(failures[0]);
+      ),
+    failed: ({ family, failures: [first], purpose, retryMs }) => {
       if (retryMs === undefined) return;
       log.warn(
-        { family, purpose, err, retryMs },
+        { family, purpose, err: first && failureText(first), retryMs },
         'Failed to update connect-time maps; packet rules handle what they lack',
       );
-      return;
-    }
-    case 'quarantined': {
-      const { quarantined, retryMs } = event;
-      const { attempts, failure, forwarding } = quarantined;
+    },
+    quarantined: ({ family, quarantined: { attempts, failure, forwarding }, retryMs }) =>
       log.warn(
         { ...named(forwarding.servicePort), family, err: failureText(failure), attempts, retryMs },
         'Kernel rejected Service port in connect-time maps; packet rules handle it',
-      );
-      return;
-    }
-    case 'restored': {
-      const { attempts, servicePort } = event;
+      ),
+    restored: ({ family, attempts, servicePort }) =>
       log.info(
         { ...named(servicePort), family, attempts },
         'Service port is in the connect-time maps again',
-      );
-      return;
-    }
-    case 'drift': {
-      const { drift, purpose } = event;
+      ),
+    drift: ({ family, drift, purpose }) => {
       if (purpose === 'start')
         log.debug({ family, ...drift }, 'Updated connect-time maps at start');
       else if (purpose === 'audit')
@@ -215,14 +159,9 @@ function logMaps(log: Logger, event: MapEvent): void {
           { family, ...drift },
           'Repaired connect-time maps that differ from what was programmed',
         );
-      return;
-    }
-    case 'miscounted':
-      logFamily(log, event);
-      return;
-    default:
-      return;
-  }
+    },
+    miscounted,
+  };
 }
 
 function logDrift(log: Logger, event: FamilyEvent & { kind: 'drift' }): void {
