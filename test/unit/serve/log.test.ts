@@ -63,6 +63,19 @@ describe('the log', () => {
     ]);
   });
 
+  it('names what the connect-time maps lack, and is silent about their audits', () => {
+    const ofMaps = (of: SyncEvent): SyncEvent =>
+      ({ kind: 'connect-time', family: 'IPv4', of }) as SyncEvent;
+    const audited: SyncEvent = { kind: 'audited', family: 'IPv4', durationMs: 1 };
+    expect(logged(9, ofMaps(audited), ofMaps(refused))).toMatchObject([
+      {
+        level: 'warn',
+        service: 'shop/cart',
+        msg: 'Kernel rejected Service port in connect-time maps; packet rules handle it',
+      },
+    ]);
+  });
+
   it('warns of drift with its numbers, and does not warn of changes by a start', () => {
     const drift = { missing: 2, wrong: 1, unwanted: 0 };
     const event = { kind: 'drift', writers: 'others', family: 'IPv6', drift } as const;
