@@ -77,7 +77,7 @@ export class Departures {
       yield;
       const id = forwardingId(forwarding.family, forwarding.key);
       const times = { now, sinceMs: now - endAfterMs };
-      const port = departed(known?.ports.get(id), listed, times, room);
+      const port = yield* departed(known?.ports.get(id), listed, times, room);
       const { left, leftAtMs } = port;
       room -= left.length;
       ports.set(id, port);
@@ -86,6 +86,7 @@ export class Departures {
         continue;
       }
       firstMs = Math.min(firstMs, leftAtMs[0]! + endAfterMs);
+      yield;
       const kept = joined(listed, left);
       noted.push({ ...forwarding, endings: { ...forwarding.endings, kept } });
     }
@@ -104,21 +105,23 @@ interface Times {
 }
 
 /** Those that had left, and have not come back, and those that have left since; the last `most`. */
-function departed(
+function* departed(
   port: Port | undefined,
   listed: EndpointList,
   { now, sinceMs }: Times,
   most: number,
-): Port {
+): Generator<undefined, Port> {
   if (port === undefined) return { listed, left: EndpointList.empty[listed.family], leftAtMs: [] };
   const isSame = port.listed.equals(listed);
   if (isSame && port.left.length === 0) return port;
   const here = new EndpointFinder(listed);
   const since = isSame ? [] : here.missing(port.listed);
   const newest = since.slice(Math.max(0, since.length - most));
+  yield;
   const absent = isSame ? [...port.leftAtMs.keys()] : here.missing(port.left);
   const before = absent.filter((i) => port.leftAtMs[i]! > sinceMs);
   const oldest = before.slice(Math.max(0, before.length + newest.length - most));
+  yield;
   const left = joined(picked(port.left, oldest), picked(port.listed, newest));
   const leftAtMs = [...oldest.map((i) => port.leftAtMs[i]!), ...newest.map(() => now)];
   return { listed, left, leftAtMs };

@@ -14,8 +14,8 @@ interface RefresherOptions {
 }
 
 /**
- * The clock is asked after this many steps, as that takes as long as a step. Most Services have
- * fewer.
+ * The clock is asked after this many steps, as that takes as long as a short step. Most Services
+ * have fewer. Of one that has more, each may be as long as a turn.
  */
 const stepsUntimed = 16;
 
@@ -23,6 +23,8 @@ interface Job {
   readonly name: string;
   readonly receivedMs: number;
   readonly steps: Steps;
+  /** The clock is not asked before this step of a turn. */
+  readonly stepsUntimed: number;
 }
 
 export class Refresher {
@@ -70,7 +72,8 @@ export class Refresher {
     if (this.#wasLong) return this.#long.shift();
     for (const [name, receivedMs] of this.#waiting) {
       this.#waiting.delete(name);
-      return { name, receivedMs, steps: this.#options.refresh(name, receivedMs) };
+      const steps = this.#options.refresh(name, receivedMs);
+      return { name, receivedMs, steps, stepsUntimed };
     }
     return undefined;
   }
@@ -84,9 +87,9 @@ export class Refresher {
         this.#over(job);
         return;
       }
-      if (steps % stepsUntimed === 0 && clock.now() >= untilMs) break;
+      if (steps >= job.stepsUntimed && clock.now() >= untilMs) break;
     }
-    this.#long.push(job);
+    this.#long.push({ ...job, stepsUntimed: 1 });
   }
 
   #over({ name }: Job): void {

@@ -16,6 +16,9 @@ interface SlowStartsOptions {
   readonly grown: (service: string) => void;
 }
 
+/** The number of endpoints that are compared in one step. */
+const endpointsAStep = 512;
+
 /** Of a Service: by family and Forwarding, the step at which each endpoint came. */
 interface Starts {
   readonly stepMs: number;
@@ -88,11 +91,14 @@ export class SlowStarts {
       const previous = before(forwarding);
       if (previous === undefined) continue;
       yield;
-      const own = startedIn(previous, forwarding, now);
+      const own = yield* startedIn(previous, forwarding, now);
       isNew ||= own.size > 0;
       if (last !== undefined) {
         const [had, has] = [findersOf(previous), findersOf(forwarding)];
+        let compared = 0;
         for (const [endpoint, step] of last) {
+          compared += 1;
+          if (compared % endpointsAStep === 0) yield;
           if (now - step >= growthSteps - 1) continue;
           const isIn = (finder: EndpointFinder): boolean => finder.has(endpoint);
           if (had.some(isIn) && has.some(isIn)) own.set(endpoint, step);
@@ -116,11 +122,16 @@ export class SlowStarts {
 }
 
 /** Those that have come into a pool, all at this step. */
-function startedIn(before: Forwarding, after: Forwarding, step: number): Map<EndpointKey, number> {
+function* startedIn(
+  before: Forwarding,
+  after: Forwarding,
+  step: number,
+): Generator<undefined, Map<EndpointKey, number>> {
   const finders = findersOf(before);
   const started = new Map<EndpointKey, number>();
   for (const list of listsOf(after)) {
     for (let i = 0; i < list.length; i += 1) {
+      if (i % endpointsAStep === endpointsAStep - 1) yield;
       if (finders.every((finder) => finder.indexOf(list, i) < 0)) started.set(list.key(i), step);
     }
   }

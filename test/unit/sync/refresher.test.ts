@@ -11,7 +11,7 @@ class Rig {
   readonly pacer = new Pacer(this.clock, 2);
   readonly refresher: Refresher;
 
-  constructor(stepsOf: (name: string) => number) {
+  constructor(stepsOf: (name: string) => number, stepMs = 0.1) {
     const { begun, clock, over } = this;
     this.refresher = new Refresher({
       clock,
@@ -19,7 +19,7 @@ class Rig {
       *refresh(name) {
         begun.push(name);
         for (let i = 0; i < stepsOf(name); i += 1) {
-          clock.ms += 0.1;
+          clock.ms += stepMs;
           yield;
         }
         over.push(name);
@@ -72,6 +72,18 @@ describe('resolving Services', () => {
     const turns = await rig.finish();
     // 1.6 ms are 16 steps, after which the clock is asked.
     expect((rig.clock.now() - startMs) / turns).toBeLessThanOrEqual(1.7);
+  });
+
+  it('ends a turn after one long step', async () => {
+    const rig = new Rig(() => 5000, 3);
+    rig.refresher.add('large', 0);
+    rig.refresher.work(rig.pacer);
+    for (let turns = 0; turns < 20; turns += 1) {
+      const startMs = rig.clock.now();
+      await rig.pacer.rest();
+      rig.refresher.work(rig.pacer);
+      expect(rig.clock.now() - startMs).toBe(3);
+    }
   });
 
   it('runs again, not concurrently, for a Service that changes in the meantime', async () => {
