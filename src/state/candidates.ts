@@ -186,7 +186,9 @@ export class CandidateIndex {
         }
       }
     }
-    return yield* sortUnique(this.#family, packed, flags);
+    const gathered = { bytes: packed, flags };
+    if (isOneStep && isAscending(gathered, this.#family)) return listOf(gathered, this.#family);
+    return yield* sortUnique(gathered, this.#family);
   }
 }
 
@@ -244,23 +246,18 @@ interface Packed {
 /** Lists up to this length are sorted by insertion, which makes no garbage: most are short. */
 const insertedMax = 64;
 
-function* sortUnique(
-  family: Family,
-  bytes: Uint8Array,
-  flags: Uint8Array,
-): Generator<undefined, Candidates> {
+function listOf({ bytes, flags }: Packed, family: Family): Candidates {
+  const length = flags.length * endpointBytes[family];
+  return { endpoints: EndpointList.from(family, bytes, length), flags };
+}
+
+function* sortUnique(packed: Packed, family: Family): Generator<undefined, Candidates> {
   const stride = endpointBytes[family];
-  const list = (one: Packed): Candidates => ({
-    endpoints: EndpointList.from(family, one.bytes, one.flags.length * stride),
-    flags: one.flags,
-  });
-  const packed = { bytes, flags };
-  if (yield* isAscending(packed, stride)) return list(packed);
   const sorted =
-    flags.length <= insertedMax
+    packed.flags.length <= insertedMax
       ? sortByInsertion(packed, stride)
       : yield* sortByOrder(packed, stride);
-  return list(yield* withoutRepeats(sorted, stride));
+  return listOf(yield* withoutRepeats(sorted, stride), family);
 }
 
 /** Sorts ascending; of equal endpoints, the one to use first. */
@@ -342,9 +339,10 @@ function* withoutRepeats({ bytes, flags }: Packed, stride: number): Generator<un
   return { bytes, flags: count === flags.length ? flags : flags.slice(0, count) };
 }
 
-function* isAscending({ bytes, flags }: Packed, stride: number): Generator<undefined, boolean> {
+/** Whether they are sorted, and no two are equal, as most are that come in one slice. */
+function isAscending({ bytes, flags }: Packed, family: Family): boolean {
+  const stride = endpointBytes[family];
   for (let i = 1; i < flags.length; i += 1) {
-    if (i % endpointsAStep === 0) yield;
     if (comparePacked(bytes, i - 1, i, stride) >= 0) return false;
   }
   return true;

@@ -76,12 +76,6 @@ type Claims = Claim | Contest;
 /** The owners, before a change, of the frontends whose owner the change may affect. */
 type Before = Map<ClaimKey, Claim | undefined>;
 
-interface DesiredClaims {
-  readonly claims: ReadonlyMap<ClaimKey, Claim>;
-  /** Frontends that another port of the Service has. */
-  readonly duplicates: Frontend[];
-}
-
 /** The claims of a Service, compared with those that it had. */
 interface Compared {
   /** Frontends of which it had the only claim, and which nothing may block: both claims. */
@@ -120,11 +114,17 @@ export class FrontendOwners {
    * and family.
    */
   *set(
-    { key: service, createdMs }: Pick<Service, 'key' | 'createdMs'>,
+    claimant: Pick<Service, 'key' | 'createdMs'>,
     forwardings: readonly Forwarding[],
     sockets: NodeSockets = noSockets,
   ): Generator<undefined, Ownership> {
-    const desired = yield* claimsOf(service, createdMs, forwardings, sockets);
+    const { key: service } = claimant;
+    const desired = new DesiredClaims(claimant, sockets);
+    for (const forwarding of forwardings) {
+      desired.add(forwarding);
+      if (forwardings.length > 1) yield;
+    }
+    desired.leaveNodePorts();
     const isLarge = desired.claims.size >= comparedLeast;
     const compared = isLarge ? yield* this.#compare(service, desired.claims) : undefined;
     const before: Before = new Map();
@@ -428,41 +428,46 @@ export function transferred(forwarding: Forwarding, { lost, gained }: Transfer):
  * The claims of a Service. If two of its ports claim the same frontend, the first port gets it.
  * Within a port, `resolve` returns each address once.
  */
-function* claimsOf(
-  service: string,
-  createdMs: number,
-  forwardings: readonly Forwarding[],
-  sockets: NodeSockets,
-): Generator<undefined, DesiredClaims> {
-  const claims = new Map<ClaimKey, Claim>();
-  const duplicates: Frontend[] = [];
-  const near: ClaimKey[] = [];
-  for (const { family, frontends, servicePort } of forwardings) {
+class DesiredClaims {
+  readonly claims = new Map<ClaimKey, Claim>();
+  /** Frontends that another port of the Service has. */
+  readonly duplicates: Frontend[] = [];
+  readonly #service: Pick<Service, 'key' | 'createdMs'>;
+  readonly #sockets: NodeSockets;
+  /** Those that something may block. */
+  readonly #near: ClaimKey[] = [];
+
+  constructor(service: Pick<Service, 'key' | 'createdMs'>, sockets: NodeSockets) {
+    this.#service = service;
+    this.#sockets = sockets;
+  }
+
+  add({ family, frontends, servicePort }: Forwarding): void {
+    const { key: service, createdMs } = this.#service;
     const { protocol } = servicePort;
     for (const frontend of frontends) {
       const key = claimKey(family, protocol, frontend);
-      if (claims.has(key)) {
-        duplicates.push(frontend);
+      if (this.claims.has(key)) {
+        this.duplicates.push(frontend);
         continue;
       }
-      const keptBy = nearOf(family, protocol, frontend, sockets);
-      if (keptBy !== undefined) near.push(key);
-      const lostTo = undefined;
-      claims.set(key, { service, createdMs, frontend, servicePort, near: keptBy, lostTo });
+      const near = nearOf(family, protocol, frontend, this.#sockets);
+      if (near !== undefined) this.#near.push(key);
+      this.claims.set(key, { service, createdMs, frontend, servicePort, near, lostTo: undefined });
     }
-    if (forwardings.length > 1) yield;
   }
-  // In modes that write a node port for each address, two ports would have the same frontend.
-  for (const key of near) {
-    const claim = claims.get(key)!;
-    const { frontend, servicePort } = claim;
-    const nodePort = nodePortClaim(familyOf(key), servicePort.protocol, frontend.port);
-    const own = claims.get(nodePort)?.servicePort ?? servicePort;
-    if (own === servicePort) continue;
-    claims.delete(key);
-    duplicates.push(frontend);
+
+  /** In modes that write a node port for each address, two ports would have the same frontend. */
+  leaveNodePorts(): void {
+    for (const key of this.#near) {
+      const { frontend, servicePort } = this.claims.get(key)!;
+      const nodePort = nodePortClaim(familyOf(key), servicePort.protocol, frontend.port);
+      const own = this.claims.get(nodePort)?.servicePort ?? servicePort;
+      if (own === servicePort) continue;
+      this.claims.delete(key);
+      this.duplicates.push(frontend);
+    }
   }
-  return { claims, duplicates };
 }
 
 /** What has precedence over the frontend, if node ports are open on its address. */

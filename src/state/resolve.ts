@@ -115,8 +115,13 @@ export function* resolveInSteps(
     for (let i = 0; i < part.ports.length; i += 1) {
       if (i > 0) yield;
       const port = part.ports[i]!;
-      const asks = part.asksForDeal(port);
-      forwardings.push(yield* asks ? part.dealt(port, record) : part.plain(port, record));
+      const candidates = yield* part.candidates(port);
+      const all = part.asksForAll(port) ? yield* part.all(port) : candidates.endpoints;
+      const gathered = part.gathered(port, candidates, all);
+      const deal = part.asksForDeal(port) ? yield* part.deal(port, gathered.pools) : undefined;
+      const forwarding = part.forwarding(port, gathered, deal);
+      forwardings.push(forwarding);
+      record?.({ port, policy: gathered.policy, candidates, forwarding });
     }
     excess.push(...part.excess);
   }
@@ -138,7 +143,6 @@ function* firstOfEachName(
 
 interface Gathered {
   readonly policy: PortPolicy;
-  readonly candidates: Candidates;
   /** The endpoints of the slices, also beyond the limit where connections to them may end. */
   readonly all: EndpointList;
   readonly pools: Pools;
@@ -275,41 +279,35 @@ class FamilyPart {
     return this.#candidates.hasWeights(port);
   }
 
-  *plain(port: ServicePort, record?: (seen: Seen) => void): Generator<undefined, Forwarding> {
-    const gathered = yield* this.#gathered(port);
-    return this.#forwarding(port, gathered, undefined, record);
+  /** The endpoints of the port, within the limit. */
+  candidates(port: ServicePort): Generator<undefined, Candidates> {
+    return this.#candidates.gatherInSteps(port, this.#endpointsMax);
   }
 
-  *dealt(port: ServicePort, record?: (seen: Seen) => void): Generator<undefined, Forwarding> {
-    const gathered = yield* this.#gathered(port);
-    const deal = yield* this.#deal(port, gathered.pools);
-    return this.#forwarding(port, gathered, deal, record);
-  }
-
-  *#gathered(port: ServicePort): Generator<undefined, Gathered> {
-    const policy = this.#policies[port.nodePort === 0 ? 'inside' : 'outside'];
-    const candidates = yield* this.#candidates.gatherInSteps(port, this.#endpointsMax);
-    const all = yield* this.#all(port, candidates);
-    return { policy, candidates, all, pools: categorise(candidates, policy) };
-  }
-
-  /** What `#endings` needs: one that is beyond the limit has not left. */
-  *#all(port: ServicePort, { endpoints }: Candidates): Generator<undefined, EndpointList> {
+  /** Whether `#endings` needs endpoints beyond the limit, too: those have not left. */
+  asksForAll(port: ServicePort): boolean {
     const isAsked = this.#service.endings?.endAfterMs !== undefined && port.protocol === 'TCP';
-    const isAll = this.#candidates.count(port) <= this.#endpointsMax;
-    return isAll || !isAsked ? endpoints : (yield* this.#candidates.gatherInSteps(port)).endpoints;
+    return isAsked && this.#candidates.count(port) > this.#endpointsMax;
   }
 
-  #forwarding(
+  *all(port: ServicePort): Generator<undefined, EndpointList> {
+    return (yield* this.#candidates.gatherInSteps(port)).endpoints;
+  }
+
+  gathered(port: ServicePort, candidates: Candidates, all: EndpointList): Gathered {
+    const policy = this.#policies[port.nodePort === 0 ? 'inside' : 'outside'];
+    return { policy, all, pools: categorise(candidates, policy) };
+  }
+
+  forwarding(
     port: ServicePort,
-    { all, candidates, policy, pools }: Gathered,
+    { all, policy, pools }: Gathered,
     deal: Forwarding['deal'],
-    record: ((seen: Seen) => void) | undefined,
   ): Forwarding {
     const { namespace, name } = this.#service;
     // Field by field: with a spread, V8 would keep a second object for the properties.
     const servicePort = { namespace, name, port: port.name, protocol: port.protocol };
-    const forwarding: Forwarding = {
+    return {
       key: forwardingKey(servicePort),
       servicePort,
       family: this.#family,
@@ -326,8 +324,6 @@ class FamilyPart {
       deal,
       endings: this.#endings(port, all),
     };
-    record?.({ port, policy, candidates, forwarding });
-    return forwarding;
   }
 
   #endings(port: ServicePort, kept: EndpointList): Forwarding['endings'] {
@@ -339,8 +335,8 @@ class FamilyPart {
     return { endAfterMs, kept };
   }
 
-  /** To be asked before `#affinityTimeoutSeconds` of the same port. */
-  *#deal(port: ServicePort, pools: Pools): Generator<undefined, Forwarding['deal']> {
+  /** To be asked before `forwarding` of the same port. */
+  *deal(port: ServicePort, pools: Pools): Generator<undefined, Forwarding['deal']> {
     const { namespace, name } = this.#service;
     const { balance: asked, slowStartMs } = this.#service.balancing ?? {};
     const weights = yield* this.#candidates.weightsInSteps(port);
