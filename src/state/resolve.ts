@@ -107,8 +107,8 @@ export function* resolveInSteps(
     if (service.loadBalancerSourceRanges.length > 0) yield* part.guardInSteps();
     if (part.isSmall(slices)) part.gather(slices);
     else yield* part.gatherInSteps(slices);
-    const limiting = part.limitEndpoints();
-    if (part.ports.length <= portsAStep ? finish(limiting) : yield* limiting) {
+    const isShort = part.ports.length <= portsAStep;
+    if (part.limitEndpoints(isShort ? part.counts() : yield* part.countsInSteps())) {
       // The endpoints that are served must not depend on the order in which slices arrived.
       yield* part.gatherInSteps(slices.toSorted((a, b) => (a.key < b.key ? -1 : 1)));
     }
@@ -247,20 +247,28 @@ class FamilyPart {
     }
   }
 
-  /**
-   * Decides how many of the gathered endpoints each port gets. True: not all, and they must be
-   * gathered again, in an order that is the same on all nodes.
-   */
-  *limitEndpoints(): Generator<undefined, boolean> {
-    const { limits = noLimits } = this.#context;
+  /** How many endpoints were gathered of each port. */
+  counts(): number[] {
+    return this.ports.map((port) => this.#candidates.count(port));
+  }
+
+  *countsInSteps(): Generator<undefined, number[]> {
     const counts: number[] = [];
-    let most = 0;
-    for (let i = 0; i < this.ports.length; i += 1) {
-      if (i % portsAStep === portsAStep - 1) yield;
-      const count = this.#candidates.count(this.ports[i]!);
-      counts.push(count);
-      most = Math.max(most, count);
+    for (const port of this.ports) {
+      counts.push(this.#candidates.count(port));
+      if (counts.length % portsAStep === 0) yield;
     }
+    return counts;
+  }
+
+  /**
+   * Decides how many of its gathered endpoints, `counts`, each port gets. True: not all, and they
+   * must be gathered again, in an order that is the same on all nodes.
+   */
+  limitEndpoints(counts: readonly number[]): boolean {
+    const { limits = noLimits } = this.#context;
+    let most = 0;
+    for (const count of counts) most = Math.max(most, count);
     this.#note('frontendEndpoints', most, limits.frontendEndpoints);
     if (most > limits.frontendEndpoints) this.#endpointsMax = limits.frontendEndpoints;
     const asked = this.#endpointCount(counts);

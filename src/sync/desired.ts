@@ -211,7 +211,8 @@ export class Desired {
         if (i % keysAStep === keysAStep - 1) yield;
       }
       if (keys.length === 0 && before.length === 0) continue;
-      const gone = yield* without(before, keys);
+      const isSame = before.length === 1 && before[0] === keys[0];
+      const gone = isSame ? noKeys : yield* without(before, keys);
       parts.push({ sync, keys, gone, isGrown: keys.length > before.length });
     }
     return parts;
