@@ -19,7 +19,7 @@ import { cleanup, type LogLine, type MeasuredProxy } from './fairlead-proxy.ts';
 
 const ejected = 'Endpoint does not answer; it gets no new connections';
 const returned = 'Endpoint gets new connections again';
-const longestMs = 240_000;
+const longestMs = Math.max(240_000, paced(120_000));
 
 const settings = { detectLocalMode: 'ClusterCIDR', clusterCIDR: DEFAULT_CLUSTER_CIDR } as const;
 /** Addresses of pod-a, each an endpoint. */

@@ -1,7 +1,7 @@
 /**
  * Endpoints that stop answering in mode ipvs. `FAIRLEAD_STORIES=first`: one does in mode nftables,
- * and the mode is changed to iptables and ipvs, in which it is to stay out. That takes a third of
- * the time of a story for each mode.
+ * and the mode is changed to iptables and ipvs, in which it is to stay out. So the program starts
+ * once, which is slow where the processor is emulated.
  */
 import { afterAll, beforeAll } from 'vitest';
 import { createLab, type Lab } from '../lab/lab.ts';
