@@ -20,7 +20,6 @@ const listMax = 16;
  * Makes equal strings one object. 44,000 Services have few port lists and a few thousand
  * namespaces: without this, each would keep its own copy. It is not for strings that are mostly
  * different, because an entry costs as much as a copy.
- * different, which would cost as much to remember as to copy.
  * It is bounded in bytes: when it is full, it drops everything, and less is shared for a while. So
  * it does not grow in a cluster whose names change for months.
  */
