@@ -81,7 +81,7 @@ function setComments(kernel: FakeKernel, set: string, comment: string): void {
   );
 }
 
-describe('the cost of a change in mode nftables', { timeout: 30_000 }, () => {
+describe('the cost of a change in mode nftables', () => {
   it('is two element changes and no verdict to replace an endpoint', async () => {
     const rig = await started(forwarding('web', pool(1, 2, 3)));
     const { writes } = rig.kernel;
