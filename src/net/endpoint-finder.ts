@@ -9,7 +9,7 @@ const comparisonsEach = 4;
 const partsMax = addressBytes.IPv6 / 2 + 1;
 
 /**
- * Multiply-shift hashing with random factors: who chooses the endpoints of a Service does not know
+ * A sum of products with random factors: who chooses the endpoints of a Service does not know
  * which of them collide (Dietzfelbinger et al., "A reliable randomized algorithm for the
  * closest-pair problem", 1997).
  */
@@ -111,7 +111,7 @@ class Index {
       const part = (text.charCodeAt(start + at) << 8) | text.charCodeAt(start + at + 1);
       sum = (sum + Math.imul(part, factors[at / 2]!)) | 0;
     }
-    return sum >>> this.#shift;
+    return mixed(sum) >>> this.#shift;
   }
 
   /** The same of a key of IPv4. */
@@ -122,6 +122,16 @@ class Index {
       Math.imul(high, factors[0]!) +
       Math.imul(low >>> 16, factors[1]!) +
       Math.imul(low & 0xffff, factors[2]!);
-    return (sum | 0) >>> this.#shift;
+    return mixed(sum | 0) >>> this.#shift;
   }
+}
+
+/**
+ * Spreads the sums of addresses that follow one another (the last step of MurmurHash3): those are
+ * multiples of one factor, of which an unlucky choice leaves hundreds in one place.
+ */
+function mixed(sum: number): number {
+  let value = Math.imul(sum ^ (sum >>> 16), 0x85ebca6b);
+  value = Math.imul(value ^ (value >>> 13), 0xc2b2ae35);
+  return value ^ (value >>> 16);
 }
