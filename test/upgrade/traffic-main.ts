@@ -6,6 +6,7 @@
 import { once } from 'node:events';
 import { connect, createServer, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { paced } from '../lab/pace.ts';
 
 /** What the program prints. */
 export interface Traffic {
@@ -18,8 +19,9 @@ export interface Traffic {
   readonly carried: number;
 }
 
-const answerMs = 5000;
-const pauseMs = 5;
+const answerMs = paced(5000);
+/** Clients that ask all the time leave an emulated processor no time for the versions. */
+const pauseMs = paced(5);
 const clients = 4;
 
 const [frontend, ...addresses] = process.argv.slice(2);
