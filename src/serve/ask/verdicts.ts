@@ -23,7 +23,7 @@ const sliceMs = 0.25;
 
 export class Verdicts implements Judgements {
   readonly #known: Known;
-  /** Services that were resolved, or have gone, since their last check. */
+  /** Services that were resolved since their last check. */
   readonly #unjudged = new Set<string>();
   /** A bit for each reason that a Service has; Services without problems are absent. */
   readonly #reasons = new Map<string, number>();
@@ -38,7 +38,14 @@ export class Verdicts implements Judgements {
 
   /** The Service was resolved, or is gone. The first check is of all Services. */
   resolved(service: string): void {
-    if (this.#surroundings !== undefined) this.#unjudged.add(service);
+    if (this.#surroundings === undefined) return;
+    if (this.#known.state.service(service) !== undefined) {
+      this.#unjudged.add(service);
+      return;
+    }
+    // Names come and go for months, and perhaps no caller asks again.
+    this.#unjudged.delete(service);
+    this.#keep(service, []);
   }
 
   readonly catchUp: () => Promise<void> = sharedCall(() => this.#catchUp());
@@ -58,6 +65,8 @@ export class Verdicts implements Judgements {
   }
 
   judge(subject: Subject): void {
+    // It may have gone while an answer was made.
+    if (this.#known.state.service(subject.service.key) === undefined) return;
     this.#keep(subject.service.key, ownProblems(this.#known, subject));
   }
 
