@@ -133,19 +133,49 @@ describe('the number of reports about one Service', () => {
   });
 });
 
+function limited() {
+  const clock = new ToyClock();
+  const leftOut: [string, string, number][] = [];
+  const limiter = new ReportLimiter({ clock, leftOut: (...what) => leftOut.push(what) });
+  return { clock, leftOut, limiter };
+}
+
 describe('the report limiter', () => {
-  it('counts a bounded number of subjects: all others share one limit', async () => {
-    const clock = new ToyClock();
-    const leftOut: [string, string, number][] = [];
-    const limiter = new ReportLimiter({ clock, leftOut: (...what) => leftOut.push(what) });
+  it('counts a bounded number of subjects of a namespace: its others share one limit', async () => {
+    const { clock, leftOut, limiter } = limited();
     let admitted = 0;
     for (let i = 0; i < 50_000; i += 1) {
       if (limiter.admits(`shop/web-${i}`, 'conflict')) admitted += 1;
     }
-    expect(admitted).toBe(1010);
-    expect(limiter.size).toBe(1001);
+    expect(admitted).toBe(110);
+    expect(limiter.size).toBe(101);
     await clock.pass(60_000);
-    expect(leftOut).toEqual([['others', 'conflict', 48_990]]);
+    expect(leftOut).toEqual([['others in shop', 'conflict', 49_890]]);
     expect(limiter.size).toBe(0);
+  });
+
+  it('counts a bounded number of all: beyond it a namespace has one limit, then all have', async () => {
+    const { clock, leftOut, limiter } = limited();
+    let admitted = 0;
+    for (let i = 0; i < 50_000; i += 1) {
+      if (limiter.admits(`tenant-${i % 5000}/web-${i}`, 'conflict')) admitted += 1;
+    }
+    expect(admitted).toBe(1000 + 1000 * 10 + 10);
+    expect(limiter.size).toBe(2001);
+    await clock.pass(60_000);
+    expect(leftOut.at(-1)).toEqual(['others', 'conflict', 38_990]);
+  });
+
+  it.each([
+    ['Services', 'shop/web', (i: number) => `tenant/web-${i}`],
+    ['objects', 'Service shop/web', (i: number) => `EndpointSlice tenant/web-${i}`],
+    ['files', 'Service shop/web (a.yaml:3)', (i: number) => `Service tenant/web-${i} (b.yaml:1)`],
+    ['the node', 'services watch', (i: number) => `tenant/web-${i}`],
+  ])('keeps reports of others where a namespace has thousands: of %s', (_, other, ofTenant) => {
+    const { limiter } = limited();
+    for (let i = 0; i < 5000; i += 1) limiter.admits(ofTenant(i), `reason-${i % 7}`);
+    for (let i = 0; i < 5000; i += 1) limiter.admits(ofTenant(i), 'conflict');
+    const admitted = Array.from({ length: 11 }, () => limiter.admits(other, 'conflict'));
+    expect(admitted.filter((one) => one)).toHaveLength(10);
   });
 });
