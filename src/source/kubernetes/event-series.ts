@@ -49,11 +49,13 @@ const burst = 5;
 const refillMs = 60_000;
 /** The most series and buckets that are kept. */
 const rememberedMax = 1000;
-/** The most series that may wait to be sent. */
-const waitingMax = 200;
+/** The most series that may wait to be sent: of one namespace, and of all. */
+const waitingMax = { namespace: 100, all: 1000 } as const;
 
 interface MutableSeries {
   readonly event: ClusterEvent;
+  /** Of the object; empty for a Node. */
+  readonly namespace: string;
   name: string;
   readonly firstMs: number;
   lastMs: number;
@@ -72,6 +74,8 @@ interface Bucket {
 export class EventSeries {
   readonly #series = new Map<string, MutableSeries>();
   readonly #buckets = new Map<string, Bucket>();
+  /** Namespaces of which an event was sent, the last one at the end: all have their turn. */
+  readonly #served = new Set<string>();
 
   /** Adds an event; returns the reason if it is dropped. */
   add(event: ClusterEvent, nowMs: number): DropReason | undefined {
@@ -84,19 +88,32 @@ export class EventSeries {
     }
     if (!this.#pay(event, nowMs)) return 'rate-limited';
     this.#forget(nowMs);
-    if (this.#waiting >= waitingMax) return 'too-many';
+    const namespace = namespaceOf(event);
+    if (!this.#hasRoom(namespace)) return 'too-many';
     const times = { firstMs: nowMs, lastMs: nowMs, dueMs: nowMs };
-    this.#series.set(key, { event, name: nameFor(event), ...times, count: 1, sent: 0 });
+    const one = { event, namespace, name: nameFor(event), ...times, count: 1, sent: 0 };
+    this.#series.set(key, one);
     return undefined;
   }
 
-  /** The series to send now: the one that has waited longest. */
+  /**
+   * The series to send now: that of the namespace whose last turn is longest ago, and of these the
+   * one that has waited longest. A client may send five a second: without turns, those of one
+   * tenant would keep others waiting.
+   */
   next(nowMs: number): Series | undefined {
-    let next: MutableSeries | undefined;
+    const firsts = new Map<string, MutableSeries>();
     for (const one of this.#series.values()) {
       if (one.sent === one.count || one.dueMs > nowMs) continue;
+      const first = firsts.get(one.namespace);
+      if (first === undefined || one.dueMs < first.dueMs) firsts.set(one.namespace, one);
+    }
+    let next: MutableSeries | undefined;
+    for (const [namespace, one] of firsts) {
+      if (this.#served.has(namespace)) continue;
       if (next === undefined || one.dueMs < next.dueMs) next = one;
     }
+    for (const namespace of this.#served) next ??= firsts.get(namespace);
     return next && { ...next };
   }
 
@@ -113,6 +130,7 @@ export class EventSeries {
   sent({ event }: Series, count: number, nowMs: number): void {
     const one = this.#series.get(JSON.stringify(event));
     if (one === undefined) return;
+    this.#hadTurn(one.namespace);
     one.sent = count;
     one.dueMs = count === 0 ? nowMs : nowMs + resendMs;
     if (count === 0) one.name = nameFor(one.event);
@@ -121,12 +139,25 @@ export class EventSeries {
   /** Drops a series that cannot be sent. */
   drop({ event }: Series): void {
     this.#series.delete(JSON.stringify(event));
+    this.#hadTurn(namespaceOf(event));
   }
 
-  get #waiting(): number {
-    let waiting = 0;
-    for (const { sent, count } of this.#series.values()) if (sent < count) waiting += 1;
-    return waiting;
+  #hadTurn(namespace: string): void {
+    this.#served.delete(namespace);
+    this.#served.add(namespace);
+    const [first = ''] = this.#served;
+    if (this.#served.size > rememberedMax) this.#served.delete(first);
+  }
+
+  /** Whether another series of the namespace may wait. */
+  #hasRoom(namespace: string): boolean {
+    let [own, all] = [0, 0];
+    for (const one of this.#series.values()) {
+      if (one.sent === one.count) continue;
+      all += 1;
+      if (one.namespace === namespace) own += 1;
+    }
+    return own < waitingMax.namespace && all < waitingMax.all;
   }
 
   /** Takes a token from the object's and reason's bucket, if there is one. */
@@ -151,6 +182,10 @@ export class EventSeries {
       if (full || this.#buckets.size > rememberedMax) this.#buckets.delete(key);
     }
   }
+}
+
+function namespaceOf({ regarding }: ClusterEvent): string {
+  return regarding.kind === 'Service' ? regarding.namespace : '';
 }
 
 /** Like client-go: the object's name and a unique suffix. */

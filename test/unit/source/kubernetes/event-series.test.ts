@@ -1,8 +1,12 @@
 import { describe, expect, it } from 'vitest';
 import { type ClusterEvent, EventSeries } from '../../../../src/source/kubernetes/event-series.ts';
 
-function conflict(name: string, note = 'port 80 is taken'): ClusterEvent {
-  const regarding = { kind: 'Service', namespace: 'shop', name, uid: `uid-${name}` } as const;
+function conflict(
+  name: string,
+  note = 'port 80 is taken',
+  namespace: string = 'shop',
+): ClusterEvent {
+  const regarding = { kind: 'Service', namespace, name, uid: `uid-${name}` } as const;
   return { type: 'Warning', reason: 'FrontendConflict', action: 'Claim', regarding, note };
 }
 
@@ -86,15 +90,22 @@ describe('an object with many Events', () => {
 });
 
 describe('the memory of Events', () => {
-  it('has at most 200 Events that cannot be sent', () => {
+  it('has at most 100 Events of a namespace that cannot be sent', () => {
     const series = new EventSeries();
     const dropped = Array.from({ length: 300 }, (_, i) => series.add(conflict(`s${i}`), i));
-    expect(dropped.filter((reason) => reason === undefined)).toHaveLength(200);
+    expect(dropped.filter((reason) => reason === undefined)).toHaveLength(100);
     expect(dropped[299]).toBe('too-many');
     for (let next = series.next(300); next !== undefined; next = series.next(300)) {
       series.drop(next);
     }
     expect(series.add(conflict('late'), 300)).toBeUndefined();
+  });
+
+  it('has at most 1000 Events of all namespaces that cannot be sent', () => {
+    const series = new EventSeries();
+    const add = (i: number) => series.add(conflict(`s${i}`, '', `tenant-${i % 50}`), i);
+    const dropped = Array.from({ length: 1500 }, (_, i) => add(i));
+    expect(dropped.filter((reason) => reason === undefined)).toHaveLength(1000);
   });
 
   it('drops what is over: the oldest repetitions become new Events', () => {
@@ -108,5 +119,39 @@ describe('the memory of Events', () => {
     expect(series.next(1100)).toMatchObject({ count: 1, sent: 0 });
     series.add(conflict('s1099'), 1101);
     expect(series.dueMs()).toBe(1100);
+  });
+});
+
+describe('a namespace with very many Events', () => {
+  const node = { kind: 'Node', name: 'node-a' } as const;
+
+  it('neither displaces those of others nor keeps them waiting for more than one', () => {
+    const series = new EventSeries();
+    for (let i = 0; i < 1000; i += 1) series.add(conflict(`s${i}`, '', 'tenant'), i);
+    expect(series.add(conflict('web'), 1000)).toBeUndefined();
+    expect(series.add({ ...conflict('', ''), regarding: node }, 1001)).toBeUndefined();
+    const sent: string[] = [];
+    for (let i = 0; i < 5; i += 1) {
+      const next = series.next(2000)!;
+      const { regarding } = next.event;
+      sent.push(regarding.kind === 'Node' ? 'node' : regarding.namespace);
+      series.sent(next, next.count, 2000);
+      series.add(conflict(`more-${i}`, '', 'tenant'), 2000);
+    }
+    expect(sent).toEqual(['tenant', 'shop', 'node', 'tenant', 'tenant']);
+  });
+
+  it('does not take their place where it repeats the same Events again and again', () => {
+    const series = new EventSeries();
+    const repeat = (nowMs: number): void => {
+      for (let i = 0; i < 1000; i += 1) series.add(conflict(`s${i}`, '', 'tenant'), nowMs);
+    };
+    repeat(0);
+    for (let next = series.next(0); next !== undefined; next = series.next(0)) {
+      series.sent(next, next.count, 0);
+    }
+    repeat(1);
+    expect(series.add(conflict('web'), 2)).toBeUndefined();
+    expect(series.next(2)?.event).toEqual(conflict('web'));
   });
 });
