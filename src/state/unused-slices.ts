@@ -1,8 +1,11 @@
 /** EndpointSlices that are not used although they seem to be for a Service, kept to be reported. */
 import type { UnusedSlice } from './types.ts';
 
-/** The most that are kept: they are mistakes, and one writer may create many. */
-const slicesMax = 1000;
+/**
+ * The most that are kept, of one namespace and of all: they are mistakes, and one writer may create
+ * many.
+ */
+const slicesMax = { namespace: 100, all: 1000 } as const;
 
 const none: readonly UnusedSlice[] = [];
 
@@ -10,15 +13,20 @@ export class UnusedSlices {
   readonly #slices = new Map<string, UnusedSlice>();
   /** By the key of the Service. */
   readonly #byService = new Map<string, readonly UnusedSlice[]>();
+  readonly #inNamespace = new Map<string, number>();
 
   /** False if it was known, or there are too many. */
   set(slice: UnusedSlice): boolean {
     const { because, key, service } = slice;
     const known = this.#slices.get(key);
     if (known?.service === service && known.because === because) return false;
-    if (known === undefined && this.#slices.size >= slicesMax) return false;
+    const namespace = namespaceOf(key);
+    const own = this.#inNamespace.get(namespace) ?? 0;
+    const isFull = own >= slicesMax.namespace || this.#slices.size >= slicesMax.all;
+    if (known === undefined && isFull) return false;
     this.delete(key);
     this.#slices.set(key, slice);
+    this.#count(namespace, 1);
     this.#byService.set(service, [...this.of(service), slice]);
     return true;
   }
@@ -29,13 +37,24 @@ export class UnusedSlices {
     if (known === undefined) return undefined;
     const { service } = known;
     this.#slices.delete(key);
+    this.#count(namespaceOf(key), -1);
     const others = this.of(service).filter((one) => one !== known);
     if (others.length === 0) this.#byService.delete(service);
     else this.#byService.set(service, others);
     return service;
   }
 
+  #count(namespace: string, change: number): void {
+    const count = (this.#inNamespace.get(namespace) ?? 0) + change;
+    if (count === 0) this.#inNamespace.delete(namespace);
+    else this.#inNamespace.set(namespace, count);
+  }
+
   of(service: string): readonly UnusedSlice[] {
     return this.#byService.get(service) ?? none;
   }
+}
+
+function namespaceOf(key: string): string {
+  return key.slice(0, key.indexOf('/'));
 }
