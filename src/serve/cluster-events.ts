@@ -17,6 +17,7 @@ import { formatServicePortName, type ServicePortName } from '../state/types.ts';
 import type { SyncEvent } from '../sync/events.ts';
 import type { Logger } from './log.ts';
 import type { LifecycleMetrics } from './metrics.ts';
+import { printable } from './printable.ts';
 import { refusalText } from './refusal-text.ts';
 
 interface ClusterEventsOptions {
@@ -184,8 +185,9 @@ export class ClusterEvents {
     this.#record({ type, reason, action, regarding, note });
   }
 
+  /** Notes quote what tenants write, and not all who show events to people escape it. */
   #record(event: ClusterEvent): void {
-    this.#options.sink.record(event);
+    this.#options.sink.record({ ...event, note: printable(event.note) });
   }
 }
 

@@ -57,6 +57,17 @@ describe('a report about an external IP', () => {
   });
 });
 
+describe('the note of an Event about a Service', () => {
+  it('has nothing that moves a cursor or ends a line', () => {
+    const { reporter, told } = rig();
+    const reason = 'must be one of random, is "\u001b[2J\u001b]0;title\u0007\nWarning  \u202e"';
+    reporter.problem({ subject: 'Service shop/web', field: 'spec.type', reason });
+    expect(told).toHaveLength(1);
+    expect(told[0]!.note).toMatch(/^[ -~]+$/);
+    expect(told[0]!.note).toContain('\\u001b[2J');
+  });
+});
+
 describe('the number of reports about one Service', () => {
   it('is limited for each reason, counted above the limit, and reset in the next period', async () => {
     const { lines, told, clock, counted, reporter } = rig();
