@@ -47,8 +47,13 @@ export class EndpointFinder {
 
   /** Whether the list has the endpoint with this key, of its family. */
   has(key: EndpointKey): boolean {
+    return this.find(key) >= 0;
+  }
+
+  /** The index of the endpoint with this key, of the list's family; -1 = none. */
+  find(key: EndpointKey): number {
     this.#index ??= new Index(this.#list);
-    return this.#index.has(key);
+    return this.#index.find(key);
   }
 
   #look(other: EndpointList, index: number): number {
@@ -93,10 +98,10 @@ class Index {
     return at - 1;
   }
 
-  has(key: EndpointKey): boolean {
+  find(key: EndpointKey): number {
     let at = this.#heads[typeof key === 'number' ? this.#hash48(key) : this.#hashText(key, 0)]!;
     while (at > 0 && this.#list.key(at - 1) !== key) at = this.#next[at - 1]!;
-    return at > 0;
+    return at - 1;
   }
 
   #hashOf(list: EndpointList, index: number): number {

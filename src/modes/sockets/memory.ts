@@ -2,6 +2,7 @@
  * Session affinity: the endpoint that each client of a Service port got. All frontends of the
  * Service port share it.
  */
+import { EndpointFinder } from '../../net/endpoint-finder.ts';
 import type { EndpointKey, EndpointList } from '../../net/endpoint-list.ts';
 
 /** The session affinity that all sockets of one Service port share. `id` identifies it. */
@@ -28,16 +29,26 @@ const endpointsMax = 2;
 export class Memory {
   /** By client, the last to connect at the end; of each client, its last endpoint first. */
   readonly #clients = new Map<string, readonly Remembered[]>();
+  /** Of the pools in use: a pool may have 10,000 endpoints, and each connection looks for one. */
+  readonly #finders = new WeakMap<EndpointList, EndpointFinder>();
   users = 0;
 
   /** The index of the endpoint of `pool` that the client had last; undefined = none. */
   recall(pool: EndpointList, client: string): number | undefined {
     const now = performance.now();
     for (const { endpoint, untilMs } of this.#clients.get(client) ?? []) {
-      const index = now > untilMs ? undefined : indexOf(pool, endpoint);
-      if (index !== undefined) return index;
+      const index = now > untilMs ? -1 : this.#finderOf(pool).find(endpoint);
+      if (index >= 0) return index;
     }
     return undefined;
+  }
+
+  #finderOf(pool: EndpointList): EndpointFinder {
+    const known = this.#finders.get(pool);
+    if (known !== undefined) return known;
+    const finder = new EndpointFinder(pool);
+    this.#finders.set(pool, finder);
+    return finder;
   }
 
   remember(client: string, endpoint: EndpointKey, timeoutSeconds: number): void {
@@ -69,13 +80,6 @@ export class Memory {
       else if (kept.length < all.length) this.#clients.set(client, kept);
     }
   }
-}
-
-function indexOf(pool: EndpointList, endpoint: EndpointKey): number | undefined {
-  for (let i = 0; i < pool.length; i += 1) {
-    if (pool.key(i) === endpoint) return i;
-  }
-  return undefined;
 }
 
 /**
