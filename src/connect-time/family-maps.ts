@@ -108,8 +108,7 @@ export class ConnectTimeMaps implements MapView {
     const { key } = forwarding;
     const reason = this.#admission.reasonOf(forwarding);
     if (reason !== undefined || this.#sync.inForce.has(key)) return reason;
-    const isRefused = [...this.#sync.quarantined].some((one) => one.key === key);
-    return isRefused ? 'refused' : undefined;
+    return this.#sync.isQuarantined(key) ? 'refused' : undefined;
   }
 
   /** Everything desired is in the maps, except what the kernel refuses. No op is in flight. */

@@ -87,7 +87,7 @@ export class FamilySync {
     this.#quarantine = new Quarantine(settings.quarantineBackoff, clock);
     this.#recovery = new Recovery(settings.recoveryBackoff, clock);
     this.#inForce = new InForce((change) => this.#applied(change));
-    const suspected = (key: string): boolean => this.#quarantine.get(key) !== undefined;
+    const suspected = (key: string): boolean => this.isQuarantined(key);
     this.#applier = new Applier({
       ...given,
       observer,
@@ -117,6 +117,11 @@ export class FamilySync {
   /** What the kernel refuses at present. */
   get quarantined(): Iterable<Quarantined> {
     return this.#quarantine.values();
+  }
+
+  /** Whether the Forwarding is in quarantine. */
+  isQuarantined(key: string): boolean {
+    return this.#quarantine.get(key) !== undefined;
   }
 
   get progress(): { readonly phase: Phase } & Backlog {
