@@ -285,8 +285,8 @@ export class Engine {
       settings: settings.sync,
       follower: {
         moving: () => reconciler.moving(),
-        upToDate: (next) => {
-          reconciler.upToDate(next.nodePortAddresses);
+        upToDate: (next, unswept) => {
+          reconciler.upToDate(next.nodePortAddresses, unswept);
           maps?.upToDateWith(next);
           localhost?.upToDate(family);
         },

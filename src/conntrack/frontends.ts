@@ -80,12 +80,18 @@ export class Frontends {
     for (const key of this.#held.keys()) if (isNodePortKey(key)) this.suspect(key, noEndpoints);
   }
 
-  /** Makes what is fresh due, unless something is due already. */
-  ripen(): void {
+  /** Makes what is fresh due, unless something is due already. What `isEarly` names stays fresh. */
+  ripen(isEarly?: (key: FrontendKey) => boolean): void {
     if (this.#due.size > 0) return;
     this.#due = this.#fresh;
     this.#fresh = new Map();
     this.#joined = new Map();
+    if (isEarly === undefined) return;
+    for (const [key, lost] of this.#due) {
+      if (!isEarly(key)) continue;
+      this.#due.delete(key);
+      this.#fresh.set(key, lost);
+    }
   }
 
   /** What was due has been examined. */

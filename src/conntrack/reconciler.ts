@@ -41,6 +41,12 @@ interface ConntrackClock {
   turn(): Promise<void>;
 }
 
+/**
+ * Names the Forwardings of which packets may still make connections to endpoints that are gone, at
+ * present; undefined: there are none.
+ */
+type Unswept = () => ((forwarding: Forwarding) => boolean) | undefined;
+
 interface ConntrackReconcilerOptions {
   readonly family: Family;
   readonly conntrack: Conntrack;
@@ -112,6 +118,7 @@ export class ConntrackReconciler {
   readonly #rescues: Work;
   readonly #all: readonly Work[];
   #nodePortAddresses: readonly Address[] | 'all' = [];
+  #unswept: Unswept = () => undefined;
   /** True while the kernel may hold changes that were not reported yet. */
   #moving = true;
   /** Resolves the wait for `upToDate`. */
@@ -147,9 +154,13 @@ export class ConntrackReconciler {
     eachAbandoned(previous, next, (key, lost) => this.#rescues.frontends.suspect(key, lost));
   }
 
-  /** Notes that all reported changes are in force, and which addresses accept node ports. */
-  upToDate(nodePortAddresses: readonly Address[] | 'all'): void {
+  /**
+   * Notes that all reported changes are in force, and which addresses accept node ports. Frontends
+   * of Forwardings that `unswept` names wait. Those of others do not: there may always be some.
+   */
+  upToDate(nodePortAddresses: readonly Address[] | 'all', unswept?: Unswept): void {
     this.#moving = false;
+    if (unswept !== undefined) this.#unswept = unswept;
     this.#acceptNodePorts(nodePortAddresses);
     this.#whenSettled?.();
     this.#whenSettled = undefined;
@@ -184,8 +195,9 @@ export class ConntrackReconciler {
     if (this.#running !== undefined || this.#stopped) return;
     const now = this.#options.clock.now();
     let nextMs = Number.POSITIVE_INFINITY;
+    const unswept = this.#unswept();
     for (const work of this.#all) {
-      work.frontends.ripen();
+      work.frontends.ripen(unswept && ((key) => isHeldBy(work, key, unswept)));
       if (work.frontends.due.size === 0) continue;
       work.dueMs ??= Math.max(now + work.graceMs, work.restUntilMs);
       nextMs = Math.min(nextMs, work.dueMs);
@@ -357,6 +369,11 @@ function rescues({ held, protocol }: Work): Work {
     narrowDumpsMax: 8,
     select: abandoned,
   };
+}
+
+function isHeldBy({ held }: Work, key: FrontendKey, isOne: (of: Forwarding) => boolean): boolean {
+  const holder = held.get(key);
+  return holder !== undefined && isOne(holder);
 }
 
 /** Undefined: none of its connections is ended. */

@@ -6,7 +6,15 @@ import type { ApplyResult, Kernel, TableName } from '../kernel/kernel.ts';
 import type { Forwarding } from '../state/types.ts';
 import type { Pause } from '../time/pacer.ts';
 import type { ModeFrontend } from './changes.ts';
-import type { Applied, Drift, Environment, Miscount, RuleCount, WrittenBatch } from './mode.ts';
+import type {
+  Applied,
+  Drift,
+  Environment,
+  Miscount,
+  Planner,
+  RuleCount,
+  WrittenBatch,
+} from './mode.ts';
 import type { Needed, SharedObject } from './shared-objects.ts';
 
 /** The types of a mode's objects. */
@@ -172,6 +180,8 @@ export interface Backend<T extends Types> {
   readonly deferred?: WriteLater<T['writer']> | undefined;
   /** See `Planner.takeSweep`. */
   readonly sweep?: WriteLater<T['writer']> | undefined;
+  /** See `Planner`. */
+  readonly unswept?: Planner['unswept'];
   /** What the mode keeps for a Forwarding: each object before those that refer to it. Pure. */
   objects(forwarding: Forwarding, environment: Environment): readonly ObjectOf<T>[];
   /**

@@ -241,6 +241,12 @@ export interface Planner {
    */
   readonly takeSweep: TakeLater | undefined;
   /**
+   * Whether clients of a Forwarding may still be led to endpoints that are gone, until sweeps have
+   * deleted what binds them. It answers for the moment in which it is called. Undefined: those of
+   * none.
+   */
+  readonly unswept?: ((forwarding: Forwarding) => boolean) | undefined;
+  /**
    * Starts again from what is in force, also of the environment: forgets all that waits, and what
    * was taken and not committed.
    */

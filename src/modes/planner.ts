@@ -335,11 +335,13 @@ export class ModePlanner<T extends Types> implements Planner {
     return this.#taken(writer.batch(undefined));
   };
 
+  get unswept(): Planner['unswept'] {
+    return this.#backend.unswept;
+  }
+
   takeReport(): ReturnType<NonNullable<Planner['takeReport']>> {
-    return {
-      refused: this.#bound?.takeRefused() ?? [],
-      rules: this.#backend.tally?.takeRules?.() ?? [],
-    };
+    const rules = this.#backend.tally?.takeRules?.() ?? [];
+    return { refused: this.#bound?.takeRefused() ?? [], rules };
   }
 
   get exposed(): readonly TableName[] {

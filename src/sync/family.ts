@@ -365,15 +365,13 @@ export class FamilySync {
   }
 
   /**
-   * Notifies the follower that it knows all that is in force, also after a refused batch.
-   * Not while a sweep is due: packets may still make connections to endpoints that are gone, and
-   * those would come too late for the follower.
+   * Notifies the follower that it knows all that is in force, also after a refused batch, and after
+   * each sweep.
    */
   #notifySettled(): void {
     const { follower, planner } = this.#options;
-    const isSweepDue = planner.takeSweep !== undefined;
-    if (this.#recovery.dueAtMs !== undefined || isSweepDue || this.#isUnhooked) return;
-    follower?.upToDate(planner.environment);
+    if (this.#recovery.dueAtMs !== undefined || this.#isUnhooked) return;
+    follower?.upToDate(planner.environment, () => planner.unswept);
   }
 
   #applied({ key, previous, next, cause }: AppliedChange): void {

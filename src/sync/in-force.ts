@@ -1,5 +1,5 @@
 /** What the kernel has acknowledged of one family: the only record of it. */
-import type { Environment } from '../modes/mode.ts';
+import type { Environment, Planner } from '../modes/mode.ts';
 import type { Forwarding } from '../state/types.ts';
 import type { Cause } from './cause.ts';
 
@@ -60,6 +60,9 @@ export class InForce {
   }
 }
 
+/** Those at present: see `Planner.unswept`. */
+export type Unswept = () => Planner['unswept'];
+
 /**
  * Follows what one family has in force, for state outside the rules that depends on them: entries
  * of connection tracking, maps of connect time, sockets on loopback addresses.
@@ -73,6 +76,10 @@ export interface ForwardingFollower {
     next: Forwarding | undefined,
     cause: Cause | undefined,
   ): void;
-  /** `changed` has reported all that is in force, in this environment. */
-  upToDate(environment: Environment): void;
+  /**
+   * `changed` has reported all that is in force, in this environment. Of Forwardings that `unswept`
+   * names, packets may still make connections to endpoints that are gone: who looks for these looks
+   * again when it names them no more. `upToDate` is called then.
+   */
+  upToDate(environment: Environment, unswept: Unswept): void;
 }

@@ -32,7 +32,8 @@ import { addressType, chain, detectLocal, map } from '../nft-table/parts.ts';
 import { markOffCluster } from './chains.ts';
 import { pathOf } from './owner-comment.ts';
 
-type Pool = 'cluster' | 'local';
+export const pools = ['cluster', 'local'] as const;
+type Pool = (typeof pools)[number];
 
 /** A map of clients, and the endpoints that it may lead them to. */
 export interface Memory {
@@ -72,7 +73,7 @@ function endpointTypes(family: Family) {
  * map.
  */
 export function memoryNameOf(set: string): { servicePort: string; pool: Pool } | undefined {
-  for (const pool of ['cluster', 'local'] as const) {
+  for (const pool of pools) {
     const prefix = prefixes[pool];
     if (set.startsWith(prefix)) return { servicePort: set.slice(prefix.length), pool };
   }

@@ -10,8 +10,9 @@ import { NFPROTO } from '../../kernel/nft/constants.ts';
 import { entryShape, fieldsOfSet, type SetDefinition } from '../../kernel/nft/sets.ts';
 import type { Family } from '../../net/address.ts';
 import { type EndpointKey, type EndpointList, endpointKey } from '../../net/endpoint-list.ts';
+import type { Forwarding } from '../../state/types.ts';
 import type { FrontendChange } from '../changes.ts';
-import type { Memory } from './affinity-objects.ts';
+import { type Memory, memoryName, pools } from './affinity-objects.ts';
 import type { FrontendElements } from './frontends.ts';
 import { tableName } from './layout.ts';
 
@@ -42,6 +43,8 @@ export class AffinityKeeper {
   readonly #kept = new Map<string, Kept>();
   /** Names of maps that may bind clients to what is gone. */
   readonly #due = new Set<string>();
+  /** Names of maps that were read, and of which the next batch deletes such clients. */
+  readonly #read = new Set<string>();
 
   constructor(family: Family) {
     this.#family = family;
@@ -50,6 +53,23 @@ export class AffinityKeeper {
   /** Whether clients may be bound to an endpoint that is gone. */
   get due(): boolean {
     return this.#due.size > 0;
+  }
+
+  /** The same, until what was found is deleted: which Forwardings have such clients. */
+  get unswept(): ((forwarding: Forwarding) => boolean) | undefined {
+    const isAny = this.#due.size > 0 || this.#read.size > 0;
+    return isAny ? (forwarding) => this.#isUnswept(forwarding) : undefined;
+  }
+
+  #isUnswept({ affinityTimeoutSeconds, servicePort }: Forwarding): boolean {
+    if (affinityTimeoutSeconds === 0) return false;
+    const names = pools.map((pool) => memoryName(servicePort, pool));
+    return names.some((name) => this.#due.has(name) || this.#read.has(name));
+  }
+
+  /** What was found is deleted. */
+  swept(): void {
+    this.#read.clear();
   }
 
   note({ before, after }: FrontendChange<FrontendElements>): void {
@@ -72,6 +92,7 @@ export class AffinityKeeper {
   reset(): void {
     this.#kept.clear();
     this.#due.clear();
+    this.#read.clear();
   }
 
   /** Must be called when the table is created again: all maps are empty then. */
@@ -110,6 +131,7 @@ export class AffinityKeeper {
       if (maps === mapsMax || bytes >= bytesMax) break;
       maps += 1;
       this.#due.delete(name);
+      this.#read.add(name);
       const kept = this.#kept.get(name);
       if (kept !== undefined) bytes += await this.#staleIn(kernel, kept, found);
     }

@@ -130,9 +130,17 @@ export class NFTablesBackend implements Backend<NFTablesTypes> {
     return [];
   };
 
+  get unswept(): ((forwarding: Forwarding) => boolean) | undefined {
+    return this.#affinity.unswept;
+  }
+
   settle(outcome: Applied | 'nothing to write' | 'refused'): void {
-    if (outcome === 'refused') this.#deferred.rollback();
-    else this.#deferred.confirm();
+    if (outcome === 'refused') {
+      this.#deferred.rollback();
+      return;
+    }
+    this.#deferred.confirm();
+    this.#affinity.swept();
   }
 
   async read(kernel: Kernel, pause: Pause): Promise<NFTablesObservation> {

@@ -97,6 +97,35 @@ describe('a conntrack cleanup', () => {
     expect(world.conntrack.texts).toEqual([toFirst]);
   });
 
+  it('waits with a Service whose clients may get a lost endpoint again, and with no other', async () => {
+    const [before, after] = [['10.244.0.3'], ['10.244.0.4']].map((of) => {
+      return dns(of, { name: 'other', clusterIPs: ['10.96.0.20'] });
+    });
+    const other = { from: '172.16.0.9:4005', to: '10.96.0.20:53', answeredBy: '10.244.0.3:5353' };
+    world.conntrack.add({ protocol: 'UDP', ...other });
+    world.sync(undefined, both);
+    world.sync(undefined, before);
+    await world.clock.pass(10_000);
+    expect(world.conntrack.texts).toHaveLength(3);
+
+    const isDNS = ({ servicePort }: Forwarding): boolean => servicePort.name === 'dns';
+    let isSwept = false;
+    const unswept = () => (isSwept ? undefined : isDNS);
+    world.reconciler.moving();
+    world.reconciler.changed(both, one);
+    world.reconciler.changed(before, after);
+    world.reconciler.upToDate('all', unswept);
+    await world.clock.pass(10_000);
+    expect(world.conntrack.texts).toEqual([toFirst, toSecond]);
+    expect(world.reconciler.idle).toBe(false);
+
+    isSwept = true;
+    world.reconciler.upToDate('all', unswept);
+    await world.clock.pass(10_000);
+    expect(world.conntrack.texts).toEqual([toFirst]);
+    expect(world.reconciler.idle).toBe(true);
+  });
+
   it('does not read the table if a sync removed nothing', async () => {
     world.sync(undefined, one);
     await world.clock.pass(10_000);

@@ -77,6 +77,11 @@ describe('a planner', () => {
     const result = kernel.applyNow(batch.ops);
     if (result.kind === 'applied') batch.committed(result);
     expect(planner.takeSweep).toBeDefined();
+    const other = { ...fewer, servicePort: { ...fewer.servicePort, name: 'other' } };
+    const unswept = [fewer, other, grown].map((one) => planner.unswept?.(one));
+    expect(unswept).toEqual([true, false, false]);
+    expect(await planner.takeSweep?.(kernel)).toBeUndefined();
+    expect(planner.unswept).toBeUndefined();
   });
 
   it('counts no elements while changes are on their way', async () => {

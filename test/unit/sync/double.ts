@@ -98,8 +98,8 @@ export class ToyKernel implements Kernel {
   writes = 0;
   commits = 0;
   reads = 0;
-  /** Objects that packets wrote and that a sweep deletes. */
-  readonly bindings = new Set<string>();
+  /** Objects that packets wrote and that a sweep deletes, and the Service of each. */
+  readonly bindings = new Map<string, string>();
   /** Fails a batch for a reason of the test's; undefined = do not. */
   refuse: (ops: readonly ToyOp[]) => KernelFailure | undefined = () => undefined;
   unreadable = false;
@@ -244,6 +244,8 @@ export class ToyPlanner implements Planner {
   #observation: ToyObservation | undefined;
   #batches = 0;
   #isInFlight = false;
+  /** Services of the bindings that the batch in flight deletes. */
+  #sweeping: readonly string[] = [];
   #isRefused = false;
 
   constructor(kernel: ToyKernel, environment: Environment) {
@@ -308,9 +310,16 @@ export class ToyPlanner implements Planner {
   }
 
   async #takeSweep(): Promise<Batch | undefined> {
-    const ops = [...this.#toy.bindings].map((object) => ({ object, was: 'b', is: undefined }));
-    this.#toy.bindings.clear();
+    const { bindings } = this.#toy;
+    const ops = [...bindings.keys()].map((object) => ({ object, was: 'b', is: undefined }));
+    this.#sweeping = [...bindings.values()];
+    bindings.clear();
     return this.#batchOf(ops);
+  }
+
+  get unswept(): Planner['unswept'] {
+    const services = new Set([...this.#toy.bindings.values(), ...this.#sweeping]);
+    return services.size === 0 ? undefined : ({ servicePort }) => services.has(servicePort.name);
   }
 
   /** As of a mode whose readings batches spoil. */
@@ -325,6 +334,7 @@ export class ToyPlanner implements Planner {
     };
     const committed = (): void => {
       this.#isInFlight = false;
+      this.#sweeping = [];
       this.#environmentInForce = environment;
     };
     return { ...batchOf(ops), committed, refused };
@@ -332,6 +342,7 @@ export class ToyPlanner implements Planner {
 
   async resume(): Promise<void> {
     this.#isRefused = false;
+    this.#sweeping = [];
     this.#ops = [];
     this.#bytes = 0;
     this.environment = this.#environmentInForce;

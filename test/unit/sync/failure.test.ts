@@ -333,7 +333,7 @@ describe('housekeeping', () => {
   it('deletes state that packets created for removed endpoints', async () => {
     const world = await started(2);
     world.kernel.meddle((objects) => objects.set('binding 1', 'b'));
-    world.kernel.bindings.add('binding 1');
+    world.kernel.bindings.set('binding 1', 'web-1');
     world.setEndpoints('web-1', '10.244.9.9');
     await quiet();
     expect([...world.kernel.objects.keys()]).not.toContain('binding 1');
@@ -342,7 +342,7 @@ describe('housekeeping', () => {
   it('deletes such state also during continuous syncs, with a delay', async () => {
     const world = await started(2);
     world.kernel.meddle((objects) => objects.set('binding 1', 'b'));
-    world.kernel.bindings.add('binding 1');
+    world.kernel.bindings.set('binding 1', 'web-1');
     const boundAt: number[] = [];
     let release = world.kernel.hold();
     world.setEndpoints('web-1', '10.244.8.8');

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { Environment } from '../../../src/modes/mode.ts';
 import { type Forwarding, forwardingKey } from '../../../src/state/types.ts';
-import type { ForwardingFollower } from '../../../src/sync/in-force.ts';
+import type { ForwardingFollower, Unswept } from '../../../src/sync/in-force.ts';
 import { address } from '../state/build.ts';
 import { quiet, refusal, type ToyKernel } from './double.ts';
 import { World } from './world.ts';
@@ -12,6 +12,7 @@ class Follower implements ForwardingFollower {
   /** Keys of changes whose `previous` is not what was reported before. */
   readonly surprises: string[] = [];
   isUpToDate = false;
+  #unswept: Unswept = () => undefined;
   nodePortAddresses: Environment['nodePortAddresses'] = [];
 
   moving(): void {
@@ -27,9 +28,17 @@ class Follower implements ForwardingFollower {
     else this.held.set(key, next);
   }
 
-  upToDate({ nodePortAddresses }: Environment): void {
+  upToDate({ nodePortAddresses }: Environment, unswept: Unswept): void {
     this.isUpToDate = true;
     this.nodePortAddresses = nodePortAddresses;
+    this.#unswept = unswept;
+  }
+
+  /** Names of Services whose connections may be followed. */
+  get settled(): string[] {
+    const unswept = this.isUpToDate ? this.#unswept() : () => true;
+    const settled = [...this.held.values()].filter((one) => unswept?.(one) !== true);
+    return settled.map(({ servicePort }) => servicePort.name).sort();
   }
 }
 
@@ -72,18 +81,18 @@ describe('a follower of what is in force', () => {
     expect(after?.serving.texts()).toEqual(['10.244.9.9:8080']);
   });
 
-  it('is not notified of being up to date before state of packets was deleted', async () => {
+  it('is notified of those whose state of packets must be deleted only after that', async () => {
     const { world, follower } = await started(3);
-    world.kernel.bindings.add('a binding');
-    const upToDateAtSweep: boolean[] = [];
+    world.kernel.bindings.set('a binding', 'web-1');
+    const settledAtSweep: string[][] = [];
     world.kernel.refuse = (ops) => {
-      if (ops.some(({ was }) => was === 'b')) upToDateAtSweep.push(follower.isUpToDate);
+      if (ops.some(({ was }) => was === 'b')) settledAtSweep.push(follower.settled);
       return undefined;
     };
     world.setEndpoints('web-1', '10.244.9.9');
     await world.clock.pass(0);
-    expect(upToDateAtSweep).toEqual([false]);
-    expect(follower.isUpToDate).toBe(true);
+    expect(settledAtSweep).toEqual([['web-0', 'web-2']]);
+    expect(follower.settled).toEqual(['web-0', 'web-1', 'web-2']);
   });
 
   it('receives the changes and deletions of a recovery', async () => {
