@@ -302,6 +302,7 @@ export class App {
       },
       takeoverObserver: takeover,
       localhost: this.#localhost,
+      server: () => this.#options.source.server(),
       health: this.#failureDetection,
       excludedCgroups: () => this.#connectTime.excludedCgroups,
       starting: (settings) => this.#connectTime.starting(settings.connectTime),

@@ -53,6 +53,8 @@ export interface EngineOptions {
   readonly excludedCgroups?: () => Environment['excludedCgroups'];
   /** Absent if the loopback addresses of this process are not the node's. */
   readonly localhost?: LocalhostListeners | undefined;
+  /** The URL of the API server; undefined: there is none. */
+  readonly server?: () => string | undefined;
   /** Which endpoints do not answer; default: all do. */
   readonly health?: EndpointHealth;
   /** Called when a Service (`namespace/name`) was resolved, or is gone; a sync follows. */
@@ -110,6 +112,7 @@ export class Engine {
       dealing: () => this.#balances.here,
       starting: (family, forwarding) => this.#slowStarts.starting(family, forwarding),
       health: options.health,
+      server: options.server,
     });
     for (const family of families) {
       options.localhost?.begin(family, settings.localhost.includes(family));

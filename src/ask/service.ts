@@ -61,7 +61,10 @@ const frontend = object({
     'How a connection is handled. `internal`: it goes to `pool`. `external`: it goes to the pool `cluster`, masqueraded. `external-local`: it goes to the pool `local` if it comes from outside, and to the pool `cluster` if it comes from the node or its pods. `reject`: it is rejected, because there is no endpoint. `drop`: it is dropped, because the policy allows no endpoint.',
   ),
   pool: field(oneOf('cluster', 'local'), 'The pool that the policy chooses.'),
-  heldBy: maybe(text, 'The Service, or this proxy, that has the frontend instead of this Service.'),
+  heldBy: maybe(
+    text,
+    'The Service, this proxy or the API server: who has the frontend instead of this Service.',
+  ),
 });
 
 const endpoint = object({

@@ -1,7 +1,16 @@
 /** What Services depend on of this node: its zone, its addresses, and where node ports are open. */
 import { type Config, frontendEndpointDefaults } from '../config/config.ts';
 import type { Environment, ModeFacts } from '../modes/mode.ts';
-import { type Address, type Family, families, formatAddress, isLoopback } from '../net/address.ts';
+import {
+  type Address,
+  cidrContains,
+  type Family,
+  families,
+  formatAddress,
+  isLoopback,
+  parseAddress,
+} from '../net/address.ts';
+import type { HostPort } from '../net/host-port.ts';
 import { difference, keysOf, type NodeSockets, noSockets } from '../state/node-sockets.ts';
 import type { ResolveContext } from '../state/resolve.ts';
 import type { ClusterState } from '../state/store.ts';
@@ -35,6 +44,8 @@ interface NodeFactsOptions {
   readonly isConnectTime?: boolean;
   /** See `Environment`. */
   readonly excludedCgroups?: (() => Environment['excludedCgroups']) | undefined;
+  /** The URL of the API server; undefined: there is none. */
+  readonly server?: (() => string | undefined) | undefined;
 }
 
 /** Values that are derived from the node, made again only when their sources have changed. */
@@ -161,13 +172,27 @@ export class NodeFacts {
       return asked === 'all' ? own.filter((address) => address.family === family) : asked;
     });
     const served = [settings.healthzBindAddress, settings.metricsBindAddress];
+    const server = this.#serverSocket();
     return {
       addresses: keysOf([...own, ...(this.#node?.addresses ?? [])]),
       nodePorts: keysOf(nodePorts),
       listening: new Set(
         served.flatMap((at) => (at === undefined || isLoopback(at.address) ? [] : [at.port])),
       ),
+      ...(server && { server }),
     };
+  }
+
+  /** Undefined also where the operator has named the address among those that Services may have. */
+  #serverSocket(): NodeSockets['server'] {
+    const { mode, server, settings } = this.#options;
+    const at = hostPortOf(server?.());
+    if (at === undefined || isLoopback(at.address)) return undefined;
+    const { address, port } = at;
+    if (settings.externalIPs.cidrs.some((cidr) => cidrContains(cidr, address))) return undefined;
+    const isOwn = this.#interfaces.some(({ key }) => key === address.key);
+    // A mode that binds the addresses of Services leaves the machine's own alone.
+    return { address: address.key, port: mode.link !== undefined && !isOwn ? 'all' : port };
   }
 
   #makeContext(): ResolveContext {
@@ -187,6 +212,14 @@ export class NodeFacts {
       health: this.#options.health,
     };
   }
+}
+
+/** Of a URL whose host is an address. */
+function hostPortOf(url: string | undefined): HostPort | undefined {
+  if (url === undefined) return undefined;
+  const { hostname, port, protocol } = new URL(url);
+  const address = parseAddress(hostname.replace(/^\[|\]$/g, ''));
+  return address && { address, port: Number(port || (protocol === 'http:' ? 80 : 443)) };
 }
 
 function same(a: Environment, b: Environment): boolean {

@@ -30,7 +30,8 @@ export function formatConflict(conflict: Conflict): string {
  */
 export function formatConflictForLoser(conflict: Conflict): string {
   const { holder, loser } = conflict;
-  if (holder.startsWith(`${loser.namespace}/`)) return formatConflict(conflict);
+  const isService = holder.includes('/');
+  if (!isService || holder.startsWith(`${loser.namespace}/`)) return formatConflict(conflict);
   return `${lost(conflict)}, which a Service of another namespace holds`;
 }
 

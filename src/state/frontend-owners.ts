@@ -4,7 +4,8 @@
  * owns it: the first by `precedence.ts`, regardless of the order in which Services arrived.
  *
  * At addresses of the node, a port may also be a node port or a health-check node port of another
- * Service, or a port of this process. Each of these blocks Services of a lower precedence.
+ * Service, or a port of this process. Each of these blocks Services of a lower precedence. The
+ * address and port of the API server block external IPs.
  */
 import type { Family } from '../net/address.ts';
 import type { Protocol } from '../net/protocol.ts';
@@ -55,8 +56,10 @@ export interface Transfer {
 /** Answers questions about owners. */
 export type ReadonlyOwners = Pick<FrontendOwners, 'ownerOf' | 'ownerInsteadOf'>;
 
-/** The owner's name if this process listens on the port. */
+/** The owner's name if this process listens on the port, and if it reads Services there. */
 const proxy = 'this proxy';
+const server = 'the API server';
+type Keeper = typeof proxy | typeof server;
 
 /** A Service's claim to one frontend. */
 interface Claim {
@@ -64,8 +67,8 @@ interface Claim {
   createdMs: number;
   frontend: Frontend;
   servicePort: ServicePortName;
-  /** What may block the Service's claim: the node port of that number, or this process. */
-  readonly near: NodePortKey | typeof proxy | undefined;
+  /** What may block the Service's claim: the node port of that number, or none of a Service. */
+  readonly near: NodePortKey | Keeper | undefined;
   /** The owner in the last reported conflict. */
   lostTo: string | undefined;
 }
@@ -198,8 +201,8 @@ export class FrontendOwners {
   }
 
   /**
-   * The owner of a frontend that a Forwarding claims and does not own: the key of a Service, or
-   * `this proxy`. It may be the same Service, with another port.
+   * The owner of a frontend that a Forwarding claims and does not own: the key of a Service,
+   * `this proxy` or `the API server`. It may be the same Service, with another port.
    */
   ownerInsteadOf({ family, servicePort }: Forwarding, frontend: Frontend): string | undefined {
     const { name, namespace, protocol } = servicePort;
@@ -220,7 +223,7 @@ export class FrontendOwners {
 
   /** What blocks the claim to a frontend at an address of the node. */
   #keeperOf({ near, service }: Claim): string | undefined {
-    if (near === undefined || near === proxy) return near;
+    if (near === undefined || isKeeper(near)) return near;
     const nodePort = this.#ownerAt(near)?.service;
     if (nodePort !== undefined && nodePort !== service) return nodePort;
     for (const other of this.#healthChecks.get(near) ?? []) if (other !== service) return other;
@@ -247,7 +250,7 @@ export class FrontendOwners {
   #enter(key: ClaimKey, claim: Claim, before: Before): boolean {
     const { frontend, near, service } = claim;
     if (frontend.address === undefined) this.#rememberNear(String(key), before);
-    if (near !== undefined && near !== proxy) add(this.#near, near, key);
+    if (near !== undefined && !isKeeper(near)) add(this.#near, near, key);
     const known = this.#claims.get(key);
     if (known === undefined || (!(known instanceof Contest) && known.service === service)) {
       claim.lostTo = near === undefined ? undefined : known?.lostTo;
@@ -475,12 +478,19 @@ function nearOf(
   family: Family,
   protocol: Protocol,
   { address, kind, port }: Frontend,
-  { listening, nodePorts }: NodeSockets,
+  { listening, nodePorts, server: at }: NodeSockets,
 ): Claim['near'] {
   if (address === undefined || comparePrecedence(kind, 'nodePort') < 0) return undefined;
+  if (kind === 'externalIP' && at?.address === address.key) {
+    if (at.port === 'all' || (protocol === 'TCP' && at.port === port)) return server;
+  }
   if (!nodePorts.has(address.key)) return undefined;
   if (protocol === 'TCP' && listening.has(port)) return proxy;
   return nodePortClaim(family, protocol, port);
+}
+
+function isKeeper(near: string): near is Keeper {
+  return near === proxy || near === server;
 }
 
 function claimOf(claims: Claims | undefined, service: string): Claim | undefined {

@@ -10,6 +10,17 @@ export interface NodeSockets {
   readonly nodePorts: AddressKeys;
   /** TCP ports that this process itself listens on: health, metrics. */
   readonly listening: ReadonlySet<number>;
+  /**
+   * Where this process reads Services. An external IP there would cut the node off from the API
+   * server, so that it never hears that the Service has gone.
+   */
+  readonly server?: ServerSocket | undefined;
+}
+
+interface ServerSocket {
+  readonly address: AddressKey;
+  /** `all`: a Service with any port there takes the whole address from the node. */
+  readonly port: number | 'all';
 }
 
 /** Used if nothing is known of the node. */

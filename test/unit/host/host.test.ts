@@ -228,25 +228,47 @@ describe('the addresses that accept node ports at connect time', () => {
 describe('the claims of Services at addresses of the node', () => {
   const all = ['127.0.0.1', '10.0.0.5', '169.254.20.10', '::1', 'fd00::5'];
 
-  function facts(nodePorts: Config['nodePortAddresses'], interfaces: () => string[]) {
+  function facts(
+    nodePorts: Config['nodePortAddresses'],
+    interfaces: () => string[],
+    more: { server?: string; cidrs?: readonly string[]; link?: string } = {},
+  ) {
+    const { cidrs = [], link, server } = more;
     const state = new ClusterState();
     state.apply({ kind: 'node', node: node({ addresses: [address('198.51.100.9')] }) });
     const made = new NodeFacts({
-      mode: nftablesMode,
+      mode: { name: 'nftables', ...(link === undefined ? {} : { link }) },
       settings: {
         bindAddress: anyAddress,
         nodePortAddresses: nodePorts,
         featureGates: {},
-        externalIPs: { cidrs: [], namespaces: [] },
+        externalIPs: { cidrs: cidrs.map(cidr), namespaces: [] },
         healthzBindAddress: { address: address('0.0.0.0'), port: 10256 },
         metricsBindAddress: { address: address('127.0.0.1'), port: 10249 },
         serviceLimits: noLimits,
       },
       state,
       interfaces: () => interfaces().map(address),
+      server: () => server,
     });
     return { state, made };
   }
+
+  it.each([
+    ['https://192.168.0.9:6443', {}, '192.168.0.9', 6443],
+    ['https://[fd00::9]', {}, 'fd00::9', 443],
+    ['https://192.168.0.9:6443', { link: 'kube-ipvs0' }, '192.168.0.9', 'all'],
+    ['https://10.0.0.5:6443', { link: 'kube-ipvs0' }, '10.0.0.5', 6443],
+    ['https://192.168.0.9:6443', { cidrs: ['192.168.1.0/24'] }, '192.168.0.9', 6443],
+    ['https://192.168.0.9:6443', { cidrs: ['192.168.0.0/24'] }, undefined, 0],
+    ['https://api.example.com:6443', {}, undefined, 0],
+    ['https://127.0.0.1:6443', {}, undefined, 0],
+    [undefined, {}, undefined, 0],
+  ])('do not take the API server from the node: %s, %o', (server, more, at, port) => {
+    const { made } = facts({ kind: 'all' }, () => all, { ...more, ...(server && { server }) });
+    const expected = at === undefined ? undefined : { address: address(at).key, port };
+    expect(made.context.nodeSockets?.server).toEqual(expected);
+  });
 
   it('depend on its addresses, on node ports, and on ports of the process', () => {
     const { made } = facts({ kind: 'all' }, () => all);

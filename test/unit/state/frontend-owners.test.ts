@@ -179,6 +179,27 @@ describe('a port at an address of the node', () => {
     });
   });
 
+  it('belongs to the API server that is read from, against external IPs', () => {
+    const server = { address: address('192.168.0.9').key, port: 6443 };
+    const ports = [
+      { ...http, name: 'api', port: 6443 },
+      { ...http, name: 'web', port: 80 },
+    ];
+    const asks = { ...thief, externalIPs: [address('192.168.0.9')], ports };
+    const cluster = new Cluster({ ...sockets, server });
+    expect(cluster.set(asks)).toEqual([
+      'ns/thief:api does not get TCP 192.168.0.9:6443, which the API server holds',
+    ]);
+    const own = ['TCP 10.96.0.1:6443', 'TCP 10.96.0.1:80'];
+    expect(cluster.of(asks).sort()).toEqual([...own, 'TCP 192.168.0.9:80'].sort());
+    const bound = new Cluster({ ...sockets, server: { ...server, port: 'all' } });
+    bound.set(asks);
+    expect(bound.of(asks)).toEqual(own);
+    // Who writes to the status of Services, or chooses ClusterIPs, knows what it does.
+    const balanced = { ...asks, externalIPs: [], loadBalancerIPs: asks.externalIPs };
+    expect(settle(new Cluster({ ...sockets, server }), balanced).thief).toHaveLength(4);
+  });
+
   it('passes to the node port in one call, and back when that is removed', () => {
     const cluster = new Cluster(sockets);
     cluster.set(thief);
