@@ -85,7 +85,7 @@ export const endpoints = {
   diff: {
     path: pathOf('diff'),
     meaning:
-      'How the kernel’s state differs from what is in force. The kernel is read and not written. An answer without differences serves for twenty times as long as reading took, until others change rules.',
+      'How the kernel’s state differs from what is in force. The kernel is read and not written. An answer without differences serves for twenty times as long as reading took, until others change rules; where it does not, the next one waits for four times as long, at most 5 s.',
     query: {},
     answer: diffSchema,
   },

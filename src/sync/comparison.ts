@@ -53,13 +53,23 @@ interface Clean {
 const restFactor = 20;
 
 /**
+ * How many times as long as a comparison took the next one waits, where the last result does not
+ * serve: it has found differences, others commit, or nothing shows what others change.
+ */
+const waitFactor = 4;
+/** The longest wait: who asks wants to know what is there now. */
+const waitMostMs = 5000;
+
+/**
  * Comparisons of one family, for those who ask again and again. What has found nothing serves for
- * some time, unless others have committed since then: then the kernel is read again.
+ * some time, unless others have committed since then: then the kernel is read again, after a wait.
  */
 export class Comparisons {
   readonly #options: ComparisonOptions;
   readonly #hasGeneration: boolean;
   #clean: Clean | undefined;
+  /** `Clock.now` before which the kernel is not read again. */
+  #waitUntilMs = Number.NEGATIVE_INFINITY;
 
   /** `hasGeneration`: the generation of the ruleset shows all that others may change. */
   constructor(options: ComparisonOptions, hasGeneration: boolean) {
@@ -69,21 +79,40 @@ export class Comparisons {
 
   /** See `compare`. */
   async compare(): Promise<Comparison | undefined> {
-    if (!this.#hasGeneration) return compare(this.#options);
+    if (!this.#hasGeneration) return this.#read();
     const { clock, kernel, ruleset } = this.#options;
     const clean = this.#clean;
     const serves = clean !== undefined && clock.now() < clean.untilMs;
     if (serves && !(await ruleset.movedByOthers(clean.moment, kernel))) return clean.comparison;
     this.#clean = undefined;
+    await this.#wait();
     const startedMs = clock.now();
     const reader = new RetryingReader(kernel, ruleset);
     const generation = await reader.generation();
     const moment = { generation, commits: reader.commits };
-    const comparison = await compare(this.#options);
+    const comparison = await this.#read();
     if (comparison === undefined || comparison.differences.length > 0) return comparison;
     const untilMs = clock.now() + restFactor * (clock.now() - startedMs);
     this.#clean = { comparison, moment, untilMs };
     return comparison;
+  }
+
+  async #read(): Promise<Comparison | undefined> {
+    const { clock } = this.#options;
+    await this.#wait();
+    const startedMs = clock.now();
+    try {
+      return await compare(this.#options);
+    } finally {
+      const endedMs = clock.now();
+      this.#waitUntilMs = endedMs + Math.min(waitMostMs, waitFactor * (endedMs - startedMs));
+    }
+  }
+
+  async #wait(): Promise<void> {
+    const { clock } = this.#options;
+    const waitMs = this.#waitUntilMs - clock.now();
+    if (waitMs > 0) await new Promise<void>((resolve) => void clock.after(waitMs, resolve));
   }
 }
 

@@ -21,6 +21,8 @@ class Node {
   readonly #planner = nftablesMode.planner(config, environment);
   readonly #ruleset = new Ruleset();
   readonly #inForce = new Map<string, Forwarding>();
+  /** Dumps so far. */
+  reads = 0;
 
   constructor(hasGeneration = true) {
     const { clock, kernel } = this;
@@ -40,6 +42,7 @@ class Node {
   }
 
   async #dump(args: Parameters<FakeKernel['dump']>) {
+    this.reads += 1;
     await this.clock.pass(dumpMs);
     return this.kernel.dump(...args);
   }
@@ -67,6 +70,13 @@ class Node {
     taken.committed(result);
   }
 
+  /** Resolves to how long it took. */
+  async compare(): Promise<number> {
+    const beganMs = this.clock.now();
+    await this.comparisons.compare();
+    return this.clock.now() - beganMs;
+  }
+
   /** Another program changes our table, or another one. */
   meddle(table: string): void {
     const family = NFPROTO.IPv4;
@@ -92,6 +102,7 @@ it('what a comparison found serves no longer once others have committed', async 
   await node.start();
   const first = await node.comparisons.compare();
   node.meddle('theirs');
+  await node.clock.pass(4 * node.clock.now());
   const second = await node.comparisons.compare();
   expect(second).toEqual(first);
   expect(second).not.toBe(first);
@@ -102,5 +113,24 @@ it('each comparison reads the kernel where no generation shows what others chang
   const node = new Node(false);
   await node.start();
   const first = await node.comparisons.compare();
+  await node.clock.pass(4 * node.clock.now());
   expect(await node.comparisons.compare()).not.toBe(first);
+});
+
+it.each([
+  ['no generation shows what others change', false, () => {}],
+  ['others commit all the time', true, (node: Node) => node.meddle('theirs')],
+])('a comparison waits for four times as long as the one before took: %s', async (_, has, act) => {
+  const node = new Node(has);
+  await node.start();
+  const tookMs = await node.compare();
+  expect(tookMs).toBeGreaterThan(0);
+  act(node);
+  const { reads } = node;
+  const asked = node.compare();
+  await node.clock.pass(4 * tookMs - 1);
+  expect(node.reads).toBe(reads);
+  await node.clock.pass(1);
+  await asked;
+  expect(node.reads).toBeGreaterThan(reads);
 });
