@@ -37,8 +37,8 @@ function portsOf(count: number, first: number): Raw[] {
 }
 
 /** The tenant's only Service. */
-function service(spec: Raw, status: Raw = { loadBalancer: {} }): Raw {
-  const metadata = { name: 'large', namespace: 'tenant', uid: 'tenant' };
+function service(spec: Raw, status: Raw = { loadBalancer: {} }, annotations: Raw = {}): Raw {
+  const metadata = { name: 'large', namespace: 'tenant', uid: 'tenant', annotations };
   const clusterIP = '10.96.200.1';
   return {
     kind: 'Service',
@@ -59,7 +59,7 @@ function slice(ports: number, endpoints: number): Raw {
     },
     addressType: 'IPv4',
     endpoints: Array.from({ length: endpoints }, (_, i) => ({
-      addresses: [`10.200.0.${i + 1}`],
+      addresses: [`10.200.${i >> 8}.${i & 255}`],
       conditions: { ready: true, serving: true, terminating: false },
     })),
     ports: Array.from({ length: ports }, (_, i) => ({
@@ -99,6 +99,44 @@ const deeds: readonly Deed[] = [
         return `198.${18 + (n % 2)}.${i >> 8}.${i & 255}`;
       });
       return service({ ports: portsOf(2000, 1000), externalIPs });
+    },
+  },
+  {
+    name: 'switches session affinity of 1,000 ports',
+    perSecond: 2,
+    before: [slice(1000, 12)],
+    version: (n) => {
+      const sessionAffinity = n % 2 === 0 ? 'None' : 'ClientIP';
+      return service({ ports: portsOf(1000, 1000), sessionAffinity });
+    },
+  },
+  {
+    name: 'changes the timeout of session affinity of 1,000 ports',
+    perSecond: 2,
+    before: [slice(1000, 12)],
+    version: (n) => {
+      const sessionAffinityConfig = { clientIP: { timeoutSeconds: 100 + (n % 2) } };
+      const affinity = { sessionAffinity: 'ClientIP', sessionAffinityConfig };
+      return service({ ports: portsOf(1000, 1000), ...affinity });
+    },
+  },
+  {
+    name: 'switches round-robin of 1,000 ports',
+    perSecond: 2,
+    before: [slice(1000, 12)],
+    version: (n) => {
+      const balance = n % 2 === 0 ? 'random' : 'round-robin';
+      const annotations = { 'fairlead.io/balance': balance };
+      return service({ ports: portsOf(1000, 1000) }, undefined, annotations);
+    },
+  },
+  {
+    name: 'switches maglev of 1,000 endpoints',
+    perSecond: 2,
+    before: [slice(1, 1000)],
+    version: (n) => {
+      const annotations = { 'fairlead.io/balance': n % 2 === 0 ? 'random' : 'maglev' };
+      return service({ ports: portsOf(1, 80) }, undefined, annotations);
     },
   },
   {
