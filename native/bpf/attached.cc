@@ -86,11 +86,15 @@ struct Candidate {
   ProgramFacts facts;
 };
 
-/** Nothing: the link has gone, or has no program of this kind. */
+/** Nothing: the link has gone, is being made, or has no program of this kind. */
 std::expected<std::optional<Candidate>, SystemError> Look(std::uint32_t id) {
   const auto link = OpenById(Kind::kLink, id);
-  if (!link && link.error().error == ENOENT) return std::nullopt;
-  if (!link) return Failure(link.error());
+  if (!link) {
+    // EAGAIN: another process is attaching a program (bpf_link_by_id).
+    const bool is_none = link.error().error == ENOENT || link.error().error == EAGAIN;
+    if (is_none) return std::nullopt;
+    return Failure(link.error());
+  }
   const auto info = LinkInfo(link->get());
   // A link that is detached has no cgroup.
   if (!info || info->type != BPF_LINK_TYPE_CGROUP || info->cgroup.cgroup_id == 0) {
