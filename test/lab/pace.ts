@@ -9,3 +9,9 @@ const slowness = Number(process.env.FAIRLEAD_LAB_SLOWNESS ?? 1);
 export function paced(milliseconds: number): number {
   return milliseconds * slowness;
 }
+
+/**
+ * The longest wait for an answer. It only costs time when a test fails. A machine with other work
+ * may leave packets in its queues for seconds: a client sends again after 1, 3 and 7 s.
+ */
+export const answerMs = paced(10_000);

@@ -21,6 +21,8 @@ export interface ProxyUnderTest {
 export interface RunningProxy {
   /** Takes all objects, not a difference. Resolves when they are in force in the kernel. */
   apply(objects: readonly KubernetesObject[]): Promise<void>;
+  /** Its own clock, not the kernel's, is later by this time. */
+  skip?(timeMs: number): Promise<void>;
   /** Ends the process; the kernel keeps what it has, as after a crash. */
   stop(): Promise<void>;
 }

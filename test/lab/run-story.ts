@@ -4,20 +4,18 @@ import { describeExpectation, describeTally, judge, mergeTallies } from './expec
 import type { Lab } from './lab.ts';
 import { BASELINE, DEFAULT_CLUSTER_CIDR, type KubernetesObject, keyOf } from './objects.ts';
 import { type Attempt, PROTOCOLS, type Protocol, type Tally } from './outcome.ts';
-import { paced } from './pace.ts';
+import { answerMs, paced } from './pace.ts';
 import type { ProxySettings, ProxyUnderTest, RunningProxy } from './proxy.ts';
 import { recordResult } from './report.ts';
 import { type Expectation, type Step, type Story, targetAddress } from './story.ts';
 
 /** How long to wait before an outcome counts as silence. */
 const SILENCE_MS = paced(300);
-/**
- * The longest wait for an answer. It only costs time when a story fails. A machine with other work
- * may leave packets in its queues for seconds: a client sends again after 1, 3 and 7 s.
- */
-const ANSWER_MS = paced(10_000);
-/** The same of a flow that is open. One that is asked again and again may be silent at times. */
+/** How long a flow may be silent that is asked again and again. */
 const RESUMED_MS = paced(3000);
+
+/** How long what a proxy does may take until a connection shows it. */
+const MOMENT_MS = paced(200);
 
 /** Two equal servers: one of them stays unseen in 16 connections once in 32,768 runs … */
 const CONNECTIONS_MIN = 16;
@@ -144,6 +142,26 @@ class StoryRun {
     }
   }
 
+  async #skip(timeMs: number): Promise<void> {
+    if (this.#running?.skip === undefined) return sleep(timeMs);
+    await this.#running.skip(timeMs);
+    await sleep(MOMENT_MS);
+  }
+
+  async #areUnbound(addresses: readonly string[]): Promise<void> {
+    const endMs = performance.now() + paced(30_000);
+    for (;;) {
+      const links = JSON.parse(await this.#lab.node.run(['ip', '-json', 'addr'])) as readonly {
+        readonly addr_info: readonly { readonly local: string }[];
+      }[];
+      const bound = links.flatMap(({ addr_info: all }) => all.map(({ local }) => local));
+      const left = addresses.filter((address) => bound.includes(address));
+      if (left.length === 0) return;
+      if (performance.now() > endMs) throw new Error(`     the node still has ${left.join(', ')}`);
+      await sleep(20);
+    }
+  }
+
   failureMessage(error: Error, ruleset: string): string {
     const { name, covers } = this.#story;
     const steps = this.#told.map((text, i) => `  ${i + 1}. ${text}`);
@@ -180,6 +198,10 @@ class StoryRun {
         return this.#resume(step);
       case 'wait':
         return sleep(step.ms);
+      case 'skip':
+        return this.#skip(step.ms);
+      case 'unbound':
+        return this.#areUnbound(step.addresses);
       case 'restart':
         await this.#running?.stop();
         return this.#start(step.settings ?? this.#story.settings ?? DEFAULT_SETTINGS);
@@ -248,7 +270,8 @@ class StoryRun {
   async #resume({ flow, expect, inTheEnd }: Extract<Step, { do: 'resume' }>): Promise<void> {
     const opened = this.#flows.get(flow);
     if (opened === undefined) throw new Error(`     no step has opened ${flow}`);
-    const timeoutMs = expect.kind === 'silence' ? SILENCE_MS : RESUMED_MS;
+    const answeredMs = inTheEnd ? RESUMED_MS : answerMs;
+    const timeoutMs = expect.kind === 'silence' ? SILENCE_MS : answeredMs;
     await Promise.all(
       opened.families.map(async (family) => {
         const actor = this.#lab.actors[opened.actor];
@@ -273,7 +296,7 @@ function attemptOf(step: Extract<Step, { do: 'connect' | 'open' }>, family: Fami
     ...(address === undefined ? {} : { address }),
     ...(port === undefined ? {} : { port }),
   };
-  const timeoutMs = step.expect.kind === 'silence' ? SILENCE_MS : ANSWER_MS;
+  const timeoutMs = step.expect.kind === 'silence' ? SILENCE_MS : answerMs;
   return { protocol: step.to.protocol, to, from, timeoutMs };
 }
 
@@ -328,6 +351,10 @@ function describeStep(step: Step): string {
       return `resume ${step.flow}: ${describeExpectation(step.expect)}`;
     case 'wait':
       return `wait ${step.ms} ms: ${step.why}`;
+    case 'skip':
+      return `skip ${step.ms} ms: ${step.why}`;
+    case 'unbound':
+      return `wait until the node does not have ${step.addresses.join(', ')}`;
     case 'restart':
       return 'restart the proxy';
   }

@@ -98,6 +98,10 @@ export type Step =
       readonly inTheEnd?: true;
     }
   | { readonly do: 'wait'; readonly ms: number; readonly why: string }
+  /** The proxy's clock, not the kernel's, is later by this time; then a moment for what it does. */
+  | { readonly do: 'skip'; readonly ms: number; readonly why: string }
+  /** Waits until no interface of the node has any of these addresses. */
+  | { readonly do: 'unbound'; readonly addresses: readonly string[] }
   /** The proxy ends and starts again, perhaps with other settings. */
   | { readonly do: 'restart'; readonly settings?: ProxySettings };
 
@@ -150,6 +154,14 @@ export function resumeUntil(flow: string, expect: Expectation): Step {
 
 export function wait(ms: number, why: string): Step {
   return { do: 'wait', ms, why };
+}
+
+export function skip(ms: number, why: string): Step {
+  return { do: 'skip', ms, why };
+}
+
+export function unbound(...addresses: readonly string[]): Step {
+  return { do: 'unbound', addresses };
 }
 
 export function restart(settings?: ProxySettings): Step {

@@ -19,7 +19,7 @@ import {
   resumeUntil,
   type Step,
   type Story,
-  wait,
+  skip,
 } from '../lab/story.ts';
 import {
   external,
@@ -53,7 +53,7 @@ function behind(...endpoints: readonly (ActorName | EndpointOptions)[]) {
 }
 
 /** Longer than connections stay with `on-removal`. */
-const aMoment = wait(1500, 'longer than connections go on after their endpoint has left');
+const aMoment = skip(1500, 'longer than connections go on after their endpoint has left');
 
 /** Connections to each frontend, from outside, from a pod and from the node. */
 function openAll(): Step[] {
@@ -71,8 +71,11 @@ function resumeAll(expect: typeof podA): Step[] {
 }
 
 /** Each is ended, sooner or later. */
-function endAll(): Step[] {
-  return flows.map((flow) => resumeUntil(flow, reset));
+function endAll(afterMs = 1500): Step[] {
+  return [
+    skip(afterMs, 'longer than connections go on after their endpoint has left'),
+    ...flows.map((flow) => resumeUntil(flow, reset)),
+  ];
 }
 
 /** A Service of UDP that keeps flows to endpoints that terminate. */
@@ -151,7 +154,7 @@ export const endingStories: readonly Story[] = [
       apply(...behind('pod-b')),
       aMoment,
       ...resumeAll(podA),
-      ...endAll(),
+      ...endAll(8000),
     ],
   },
   {
@@ -163,7 +166,7 @@ export const endingStories: readonly Story[] = [
       ...openAll(),
       apply(...behind('pod-b')),
       apply(...behind('pod-a', 'pod-b')),
-      wait(8500, 'longer than connections go on after their endpoint has left'),
+      skip(8500, 'longer than connections go on after their endpoint has left'),
       ...resumeAll(podA),
     ],
   },

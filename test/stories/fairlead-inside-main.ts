@@ -45,6 +45,9 @@ class Inside {
       case 'switch':
         await this.#proxy?.switchTo(request.mode);
         return;
+      case 'skip':
+        await this.#proxy?.skip(request.timeMs);
+        return;
       case 'metrics':
         return this.#proxy?.metrics();
       case 'stop':

@@ -26,6 +26,7 @@ export type InsideRequest =
     }
   | { readonly op: 'apply'; readonly objects: readonly KubernetesObject[] }
   | { readonly op: 'switch'; readonly mode: ModeName }
+  | { readonly op: 'skip'; readonly timeMs: number }
   | { readonly op: 'metrics' }
   | { readonly op: 'stop' };
 
@@ -107,6 +108,9 @@ export function proxiesInside(mode: ModeName): ProxiesInside {
         apply: async (changed) => {
           await ask({ op: 'apply', objects: changed });
         },
+        skip: async (timeMs) => {
+          await ask({ op: 'skip', timeMs });
+        },
         stop: async () => {
           await ask({ op: 'stop' });
         },
@@ -159,6 +163,10 @@ class ProxyProcess implements KillableProxy {
 
   async apply(objects: readonly KubernetesObject[]): Promise<void> {
     await this.ask({ op: 'apply', objects });
+  }
+
+  async skip(timeMs: number): Promise<void> {
+    await this.ask({ op: 'skip', timeMs });
   }
 
   async switchTo(mode: ModeName): Promise<void> {

@@ -31,8 +31,8 @@ import { Delivery } from '../../src/source/kubernetes/delivery.ts';
 import type { WatchPods } from '../../src/source/pods.ts';
 import type { Condition, Source, SourceSink } from '../../src/source/source.ts';
 import { type Resource, resources } from '../../src/state/change.ts';
-import { systemClock } from '../../src/time/clock.ts';
 import { FakeLookup } from '../fake/lookup.ts';
+import { AheadClock } from '../lab/ahead-clock.ts';
 import { askKernel } from '../lab/ask-kernel.ts';
 import type { KubernetesObject } from '../lab/objects.ts';
 import { paced } from '../lab/pace.ts';
@@ -74,6 +74,7 @@ export interface SwitchableProxy extends RunningProxy {
 
 /** It runs in this process, which can ask it. */
 export interface MeasuredProxy extends SwitchableProxy {
+  skip(timeMs: number): Promise<void>;
   /** The metrics as Prometheus reads them. */
   metrics(): Promise<string>;
 }
@@ -134,6 +135,7 @@ class RunningFairlead implements MeasuredProxy {
   readonly #options: FairleadOptions;
   readonly #stop = new AbortController();
   readonly #source: ObjectSource;
+  readonly #clock = new AheadClock();
   readonly #errors: string[] = [];
   #told = false;
   #interfaces: readonly Address[] = [];
@@ -165,7 +167,7 @@ class RunningFairlead implements MeasuredProxy {
       choice: await selectMode(config.mode, kernel, modes, ipvsSettings(config.ipvs)),
       nodeName: this.#node.nodeName,
       log: loggerTo({ write: (line) => this.#logged(JSON.parse(line)) }, 0),
-      clock: systemClock,
+      clock: this.#clock,
       kernel,
       conntrack: openConntrack(this.#namespace()),
       source: this.#source,
@@ -202,6 +204,12 @@ class RunningFairlead implements MeasuredProxy {
   async switchTo(mode: ModeName): Promise<void> {
     await this.#app!.reconfigure(configOf(mode, this.#node, this.#settings));
     await this.#settle();
+  }
+
+  /** What is under way would seem to have taken this time, and rest for a multiple of it. */
+  async skip(timeMs: number): Promise<void> {
+    await this.#settle();
+    this.#clock.skip(timeMs);
   }
 
   metrics(): Promise<string> {

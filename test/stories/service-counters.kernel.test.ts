@@ -2,7 +2,6 @@
  * What is counted is what clients did, whatever becomes of endpoints and of the process
  * in that time. COUNTED_CONNECTIONS says how many connections there are; default: 3,000.
  */
-import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import { topOfConntrack } from '../../src/conntrack/holders.ts';
 import { openConntrack } from '../../src/kernel/conntrack.ts';
@@ -26,6 +25,7 @@ import {
   slices,
 } from '../lab/objects.ts';
 import type { Outcome } from '../lab/outcome.ts';
+import { answerMs, paced } from '../lab/pace.ts';
 import { all, clusterIP, forwarding, pool } from '../unit/modes/nftables/forwardings.ts';
 import { fairleadInside } from './fairlead-inside.ts';
 import { cleanup, fairlead, type LogLine, type MeasuredProxy } from './fairlead-proxy.ts';
@@ -48,8 +48,14 @@ const settings = {
   serviceMetrics: true,
 } as const;
 
+/** Counts are read again after 2 s. */
+const readAgain = (proxy: MeasuredProxy): Promise<void> => proxy.skip(2100);
+
 const start = (objects: readonly KubernetesObject[]): Promise<MeasuredProxy> =>
   fairlead('nftables').start(lab.node, settings, objects);
+
+/** How long what is counted, or deleted, in its own time may take. */
+const long = { timeout: paced(30_000) };
 
 /** A metric in IPv4 as Prometheus reads it, by its other labels. */
 async function told(proxy: MeasuredProxy, metric: string): Promise<Record<string, number>> {
@@ -66,16 +72,16 @@ async function told(proxy: MeasuredProxy, metric: string): Promise<Record<string
 const connectionsOf = (proxy: MeasuredProxy) => told(proxy, 'fairlead_service_connections_total');
 const refusalsOf = (proxy: MeasuredProxy) => told(proxy, 'fairlead_service_refusals_total');
 
-/** What is read is kept for a moment. */
-const readAgain = (): Promise<void> => sleep(2100);
+/** How long clients wait that get no answer: before they would send again, which counts. */
+const silentMs = paced(300);
 
 /** Connects, and says how it ended. */
 async function connect(
   to: { readonly address: string; readonly port: number },
   count = 1,
-  from: string = CLIENT_IP.IPv4,
+  { from = CLIENT_IP.IPv4, timeoutMs = answerMs } = {},
 ): Promise<Outcome['kind'][]> {
-  const attempt = { protocol: 'TCP', from: { address: from }, to, timeoutMs: 500 } as const;
+  const attempt = { protocol: 'TCP', from: { address: from }, to, timeoutMs } as const;
   const tally = await lab.actors.client.connect(attempt, count);
   return tally.flatMap((one) => Array.from({ length: one.count }, () => one.outcome.kind));
 }
@@ -120,7 +126,7 @@ test(`${connections} connections are counted, while endpoints and processes come
     seen.push((await connectionsOf(proxy))['web  TCP'] ?? 0);
   }
   await connect(sticky, 7);
-  await readAgain();
+  await readAgain(proxy);
   expect(await connectionsOf(proxy)).toEqual({ 'web  TCP': answered, 'sticky  TCP': 7 });
   expect(answered).toBe(rounds * perRound + 15);
   expect(seen).toEqual([...seen].sort((a, b) => a - b));
@@ -182,13 +188,14 @@ test.each([
   ]);
   expect(await connect({ address: none.IPv4, port: 80 }, 3)).not.toContain('answered');
   expect(await connect({ address: vip.IPv4, port: 80 }, 2)).toEqual(['answered', 'answered']);
-  expect(await connect({ address: vip.IPv4, port: 80 }, 1, CLIENT_OTHER_IP.IPv4)).toEqual([
-    'timeout',
-  ]);
-  expect(await connect({ address: NODE_IP.IPv4, port: 30_080 })).toEqual(['timeout']);
-  expect(await connect({ address: none.IPv4, port: 81 }, 2)).not.toContain('answered');
-  expect(await connect({ address: clusterIp(99).IPv4, port: 80 })).not.toContain('answered');
-  await readAgain();
+  const silently = { timeoutMs: silentMs };
+  const outside = { ...silently, from: CLIENT_OTHER_IP.IPv4 };
+  expect(await connect({ address: vip.IPv4, port: 80 }, 1, outside)).toEqual(['timeout']);
+  expect(await connect({ address: NODE_IP.IPv4, port: 30_080 }, 1, silently)).toEqual(['timeout']);
+  expect(await connect({ address: none.IPv4, port: 81 }, 2, silently)).not.toContain('answered');
+  const nobody = { address: clusterIp(99).IPv4, port: 80 };
+  expect(await connect(nobody, 1, silently)).not.toContain('answered');
+  await readAgain(proxy);
   expect(await refusalsOf(proxy)).toEqual(refusals);
   await proxy.stop();
 });
@@ -214,12 +221,13 @@ test('mode userspace counts connections of its sockets, while endpoints come and
     answered += outcomes.filter((kind) => kind === 'answered').length;
   }
   expect(await connect({ address: vip.IPv4, port: 80 }, 2)).toEqual(['answered', 'answered']);
-  expect(await connect({ address: vip.IPv4, port: 80 }, 3, CLIENT_OTHER_IP.IPv4)).not.toContain(
-    'answered',
-  );
-  await readAgain();
+  const outside = { from: CLIENT_OTHER_IP.IPv4 };
+  expect(await connect({ address: vip.IPv4, port: 80 }, 3, outside)).not.toContain('answered');
+  await readAgain(proxy);
+  await expect
+    .poll(async () => ({ ...(await connectionsOf(proxy)), ...(await refusalsOf(proxy)) }), long)
+    .toMatchObject({ 'guarded  TCP': 2, 'guarded  TCP source_ranges': 3 });
   const counted = await connectionsOf(proxy);
-  expect(counted).toMatchObject({ 'guarded  TCP': 2 });
   // A client that does not wait long enough may have gone before its connection was taken.
   expect(counted['web  TCP']).toBeGreaterThanOrEqual(Math.max(answered, 100));
   expect(counted['web  TCP']).toBeLessThanOrEqual(120);
@@ -246,7 +254,7 @@ test('mode iptables counts by its rules, while endpoints and processes come and 
   expect(await connect(web, 4)).not.toContain('answered');
   await proxy.apply(placed(1));
   expect(await connect(web, 6)).not.toContain('refused');
-  await readAgain();
+  await readAgain(proxy);
   expect(await connectionsOf(proxy)).toEqual({ 'web  TCP': 290 });
   expect(await refusalsOf(proxy)).toEqual({ 'web  TCP no_endpoints': 4 });
   await proxy.stop();
@@ -271,8 +279,7 @@ test('counters cause no drift, and leave nothing when they are switched off', as
   const third = await counting.start(lab.node, off, placed(1));
   expect(await connect(web, 2)).toEqual(['answered', 'answered']);
   expect(await connectionsOf(third)).toEqual({});
-  await sleep(2500);
-  const text = await lab.node.run(['nft', 'list', 'table', 'ip', 'fairlead']);
-  expect(text).not.toMatch(/connections|refused|counter/);
+  const text = () => lab.node.run(['nft', 'list', 'table', 'ip', 'fairlead']);
+  await expect.poll(text, long).not.toMatch(/connections|refused|counter/);
   await third.stop();
 });

@@ -1,5 +1,5 @@
 /** Adapts stories to mode userspace. */
-import { actorAt } from '../lab/addresses.ts';
+import { actorAt, FAMILIES, type Family } from '../lab/addresses.ts';
 import type { Protocol } from '../lab/outcome.ts';
 import {
   type Expectation,
@@ -9,7 +9,7 @@ import {
   type Step,
   type Story,
   type Target,
-  wait,
+  unbound,
 } from '../lab/story.ts';
 import { NODE_PORT, unallocated, unprogrammed } from './common.ts';
 import { refusesByReset, resetsConnections, seesTheNode, sharesNoPorts } from './differences.ts';
@@ -32,7 +32,7 @@ export function userspaceStory(story: Story): AdaptedStory {
   const { servers = [], steps, ...rest } = story;
   const isKept = ({ actor, at }: Server): boolean => actor !== 'node' || at.port !== NODE_PORT;
   const kept = servers.filter(isKept);
-  const changed = withPauses(steps.filter(isNotSCTP)).map((step): Step => {
+  const changed = withPauses(story, steps.filter(isNotSCTP)).map((step): Step => {
     if (!('expect' in step)) return step;
     if (!('to' in step)) return { ...step, expect: expectedOf(step.expect, 'TCP') };
     if (isDirect(step.to)) return step;
@@ -59,7 +59,7 @@ export function userspaceStory(story: Story): AdaptedStory {
  * A Service's address stays, and refuses, until the connections that it carries have ended and
  * the server has checked, once a second. That of the step before may not have ended yet.
  */
-function withPauses(steps: readonly Step[]): Step[] {
+function withPauses({ families }: Story, steps: readonly Step[]): Step[] {
   const isLost = (step: Step | undefined): boolean =>
     step !== undefined &&
     'expect' in step &&
@@ -67,8 +67,21 @@ function withPauses(steps: readonly Step[]): Step[] {
   const isAnswered = (step: Step): boolean => 'expect' in step && step.expect.kind === 'answered';
   return steps.flatMap((step, i) => {
     const mayLinger = isLost(step) && !isLost(steps[i - 1]) && steps.slice(0, i).some(isAnswered);
-    return mayLinger ? [wait(1500, 'the address goes'), step] : [step];
+    if (!mayLinger) return [step];
+    const opened = step.do === 'resume' ? steps.find((one) => opens(one, step.flow)) : step;
+    return [unbound(...addressesOf(opened, families)), step];
   });
+}
+
+function opens(step: Step, flow: string): boolean {
+  return step.do === 'open' && step.flow === flow;
+}
+
+/** Those that a step connects to, in the families of its story. */
+function addressesOf(step: Step | undefined, families: readonly Family[] = FAMILIES): string[] {
+  if (step === undefined || !('to' in step)) throw new Error('the step connects to nothing');
+  const { addresses } = step.to;
+  return (step.families ?? families).flatMap((family) => addresses[family] ?? []);
 }
 
 function isAnsweredByNode(expect: Expectation): boolean {
