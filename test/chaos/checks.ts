@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { deferMs } from '../../src/sync/housekeeping.ts';
 import { FAMILIES, type Family } from '../lab/addresses.ts';
 import type { Attempt } from '../lab/outcome.ts';
-import { paced } from '../lab/pace.ts';
+import { answerMs, paced } from '../lab/pace.ts';
 import type { Cluster } from './cluster.ts';
 import { type Frontends, WEB, WEB_PORT } from './life.ts';
 import type { Program } from './program.ts';
@@ -79,7 +79,7 @@ export async function connect(
 export async function alive(cluster: Cluster, flows: readonly string[]): Promise<number> {
   const all = FAMILIES.flatMap((family) => flows.map((flow) => flow + family));
   for (const flow of all) {
-    const outcome = await cluster.lab.actors.client.resume(flow, paced(3000));
+    const outcome = await cluster.lab.actors.client.resume(flow, answerMs);
     if (outcome.kind !== 'answered') throw new Error(`${flow} is ${outcome.kind}`);
   }
   return all.length;
@@ -87,5 +87,5 @@ export async function alive(cluster: Cluster, flows: readonly string[]): Promise
 
 function attempt(family: Family): Attempt {
   const to = { address: WEB[family], port: WEB_PORT };
-  return { protocol: 'TCP', to, timeoutMs: paced(3000) };
+  return { protocol: 'TCP', to, timeoutMs: answerMs };
 }

@@ -1,11 +1,11 @@
 /** Which servers a client reaches at an address. */
 import type { Actor } from './actor.ts';
 import type { Outcome, SocketAddress } from './outcome.ts';
-import { paced } from './pace.ts';
+import { answerMs } from './pace.ts';
 
 export interface Asking {
   readonly connections?: number;
-  /** Of each connection, in milliseconds on a real machine. */
+  /** Of each connection. */
   readonly timeoutMs?: number;
   /** Those that must answer. As endpoints are chosen at random, more connections wait for them. */
   readonly awaited?: readonly string[];
@@ -18,9 +18,9 @@ const connectionsMax = 160;
 export async function whoAnswers(
   actor: Actor,
   to: SocketAddress,
-  { connections = 16, timeoutMs = 3000, awaited = [] }: Asking = {},
+  { connections = 16, timeoutMs = answerMs, awaited = [] }: Asking = {},
 ): Promise<string[]> {
-  const attempt = { protocol: 'TCP', to, timeoutMs: paced(timeoutMs) } as const;
+  const attempt = { protocol: 'TCP', to, timeoutMs } as const;
   const found = new Set<string>();
   for (let made = 0; made < connectionsMax; made += connections) {
     const tally = await actor.connect(attempt, connections);

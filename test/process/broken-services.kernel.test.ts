@@ -4,6 +4,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { clusterIp, POD_A_IP, POD_C_IP } from '../lab/addresses.ts';
 import { createLab, type Lab } from '../lab/lab.ts';
 import { DEFAULT_CLUSTER_CIDR } from '../lab/objects.ts';
+import { answerMs, paced } from '../lab/pace.ts';
 import {
   blackhole,
   guardedIP,
@@ -41,9 +42,10 @@ function wordsOf({ ask = ['service', 'show', 'default/S'], number }: Situation):
   return ask.map((word) => word.replace(/\bS\b/, `s-${number}`).replace(/\bIP\b/, address));
 }
 
-async function met({ from = 'pod-b', number, protocol = 'TCP', to }: Situation) {
+async function met({ from = 'pod-b', meets, number, protocol = 'TCP', to }: Situation) {
   const target = to ?? { address: clusterIp(number).IPv4, port: 80 };
-  const tally = await lab.actors[from].connect({ protocol, to: target, timeoutMs: 700 }, 4);
+  const timeoutMs = meets.includes('timeout') ? paced(700) : answerMs;
+  const tally = await lab.actors[from].connect({ protocol, to: target, timeoutMs }, 4);
   return tally.map(({ outcome }) => outcome.kind);
 }
 

@@ -18,12 +18,13 @@ import { type ActorName, clusterIp, POD_A_IP, POD_B_IP } from '../lab/addresses.
 import { createLab, type Lab } from '../lab/lab.ts';
 import { withoutOwner } from '../lab/listing.ts';
 import { BASELINE, type KubernetesObject, service, slices } from '../lab/objects.ts';
+import { answerMs } from '../lab/pace.ts';
 import { main } from './main.ts';
 
 const attempt = {
   protocol: 'TCP',
   to: { address: clusterIp(10).IPv4, port: 80 },
-  timeoutMs: 3000,
+  timeoutMs: answerMs,
 } as const;
 const podPort = 8080;
 
@@ -160,7 +161,7 @@ test('established connections outlive the process, and the next one writes nothi
   expect(await client.open('kept', attempt)).toMatchObject({ kind: 'answered', by: 'pod-a' });
 
   await kill();
-  expect(await client.resume('kept', 3000)).toMatchObject({ kind: 'answered', by: 'pod-a' });
+  expect(await client.resume('kept', answerMs)).toMatchObject({ kind: 'answered', by: 'pod-a' });
   expect(await client.open('new', attempt)).toMatchObject({ kind: 'answered', by: 'pod-a' });
 
   // Nothing but to take over the tables, where these have owners (Linux 6.9).
@@ -169,7 +170,7 @@ test('established connections outlive the process, and the next one writes nothi
   await until(async () => (await healthy()).includes('"healthy":true'), 'healthz answers');
   await sleep(1500);
   expect(await kernel.generation()).toBe(taken);
-  expect(await client.resume('kept', 3000)).toMatchObject({ kind: 'answered', by: 'pod-a' });
+  expect(await client.resume('kept', answerMs)).toMatchObject({ kind: 'answered', by: 'pod-a' });
 });
 
 async function orphans(): Promise<number> {

@@ -10,6 +10,7 @@ import {
   service,
   slices,
 } from '../lab/objects.ts';
+import { answerMs } from '../lab/pace.ts';
 import { serverOf } from '../lab/who-answers.ts';
 import { fairlead } from './fairlead-proxy.ts';
 
@@ -82,7 +83,7 @@ async function clientsIn(path: string): Promise<number> {
 /** Who answers four connections to the other Service. */
 async function answers(from: string): Promise<unknown> {
   const to = { address: other.IPv4, port: 80 };
-  const attempt = { protocol: 'TCP', from: { address: from }, to, timeoutMs: 3000 } as const;
+  const attempt = { protocol: 'TCP', from: { address: from }, to, timeoutMs: answerMs } as const;
   const tally = await lab.actors.client.connect(attempt, 4);
   return tally.map(({ count, outcome }) => [count, serverOf(outcome)]);
 }

@@ -5,12 +5,13 @@ import { clusterIp, POD_A_IP } from '../lab/addresses.ts';
 import { createLab, type Lab } from '../lab/lab.ts';
 import { withoutOwner } from '../lab/listing.ts';
 import { BASELINE, type KubernetesObject, service, slices } from '../lab/objects.ts';
+import { answerMs, paced } from '../lab/pace.ts';
 import { type FairleadOptions, fairlead } from './fairlead-proxy.ts';
 
 const attempt = {
   protocol: 'TCP',
   to: { address: clusterIp(10).IPv4, port: 80 },
-  timeoutMs: 1000,
+  timeoutMs: answerMs,
 } as const;
 
 /** `web` comes first: the slices of those that come last may not be complete. */
@@ -60,7 +61,7 @@ test('rules have hooks when everything is known, and not before', async () => {
   const { running, complete, text } = await starting();
   expect(text).not.toContain(' hook ');
   const { client } = lab.actors;
-  const before = await client.open('before', attempt);
+  const before = await client.open('before', { ...attempt, timeoutMs: paced(1000) });
   expect(before.kind).not.toBe('answered');
 
   complete();

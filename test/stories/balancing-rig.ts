@@ -16,7 +16,7 @@ import {
   service,
   slice,
 } from '../lab/objects.ts';
-import { paced } from '../lab/pace.ts';
+import { answerMs } from '../lab/pace.ts';
 import type { RunningProxy } from '../lab/proxy.ts';
 import { vip } from './common.ts';
 import { fairleadInside } from './fairlead-inside.ts';
@@ -103,7 +103,7 @@ export class BalancingRig {
     address: string = vip.IPv4,
   ): Promise<number> {
     const to = { address, port: 80 };
-    const attempt = { protocol: 'UDP', from, to, timeoutMs: paced(3000) } as const;
+    const attempt = { protocol: 'UDP', from, to, timeoutMs: answerMs } as const;
     const [tally] = await this.lab.actors.client.connect(attempt, 1);
     if (tally?.outcome.kind !== 'answered') throw new Error(JSON.stringify(tally?.outcome));
     return tally.outcome.port;

@@ -19,7 +19,7 @@ import { type ConnectTimePlace, canTranslate, makeConnectTimePlace } from '../la
 import { createLab, type Lab } from '../lab/lab.ts';
 import { notingKernel } from '../lab/noting-kernel.ts';
 import { BASELINE, DEFAULT_CLUSTER_CIDR, service, slices } from '../lab/objects.ts';
-import { paced } from '../lab/pace.ts';
+import { answerMs, paced } from '../lab/pace.ts';
 import { vip } from './common.ts';
 import { fairlead, type MeasuredProxy } from './fairlead-proxy.ts';
 
@@ -110,7 +110,7 @@ const attempts = 3;
 async function translator(client: Client, family: Family): Promise<'rules' | 'program'> {
   const before = await tracked(client, family);
   const to = { address: vip[family], port: 80 };
-  const attempt = { protocol: 'TCP', to, timeoutMs: paced(1000) } as const;
+  const attempt = { protocol: 'TCP', to, timeoutMs: answerMs } as const;
   for (const { outcome } of await lab.actors[client].connect(attempt, attempts)) {
     expect(outcome).toMatchObject({ kind: 'answered', by: 'pod-a' });
   }
@@ -139,7 +139,7 @@ async function untilTranslated(by: Readonly<Partial<Record<Client, string>>>): P
     return all;
   };
   for (const family of FAMILIES) {
-    await vi.waitFor(async () => expect(await found(family)).toEqual(by), paced(5000));
+    await vi.waitFor(async () => expect(await found(family)).toEqual(by), paced(20_000));
   }
 }
 

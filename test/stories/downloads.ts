@@ -5,7 +5,7 @@ import type { LoggedMessage } from '../../scripts/log-messages.ts';
 import { clusterIp, FAMILIES, type Family, POD_B_IP } from '../lab/addresses.ts';
 import type { Lab } from '../lab/lab.ts';
 import { BASELINE, DEFAULT_CLUSTER_CIDR, service, slices } from '../lab/objects.ts';
-import { paced } from '../lab/pace.ts';
+import { answerMs, paced } from '../lab/pace.ts';
 import { serverOf } from '../lab/who-answers.ts';
 import type { LogLine } from './fairlead-proxy.ts';
 
@@ -50,7 +50,7 @@ export class Downloads {
   resume(name: string): Promise<string[]> {
     return Promise.all(
       clients.map(async ({ actor, flow }) => {
-        return serverOf(await this.#lab.actors[actor].resume(flow + name, paced(3000)));
+        return serverOf(await this.#lab.actors[actor].resume(flow + name, answerMs));
       }),
     );
   }
@@ -75,5 +75,5 @@ export async function untilTold(lines: readonly LogLine[], message: LoggedMessag
 
 function attempt(family: Family, port = 80) {
   const to = { address: vip[family], port };
-  return { protocol: 'TCP', to, timeoutMs: paced(3000) } as const;
+  return { protocol: 'TCP', to, timeoutMs: answerMs } as const;
 }

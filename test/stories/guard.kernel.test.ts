@@ -14,7 +14,7 @@ import {
   service,
   slices,
 } from '../lab/objects.ts';
-import { paced } from '../lab/pace.ts';
+import { answerMs, paced } from '../lab/pace.ts';
 import type { ProxySettings } from '../lab/proxy.ts';
 import { vip } from './common.ts';
 import {
@@ -155,10 +155,10 @@ function nft(...words: string[]): Promise<string> {
   return lab.node.run(['nft', ...words]);
 }
 
-async function answers(): Promise<string[]> {
+async function answers(timeoutMs = answerMs): Promise<string[]> {
   const kinds = FAMILIES.map(async (family) => {
     const to = { address: vip[family], port: 80 };
-    const attempt = { protocol: 'TCP', to, timeoutMs: paced(1000) } as const;
+    const attempt = { protocol: 'TCP', to, timeoutMs } as const;
     const tally = await lab.actors.client.connect(attempt, 1);
     return tally[0]!.outcome.kind;
   });
@@ -233,7 +233,7 @@ describe('tables with owners', () => {
     await start('nftables');
     expect(await nft('--handle', 'list', 'ruleset')).toBe(before);
     await nft('delete', 'table', 'ip', 'fairlead');
-    const tookMs = await repaired(async () => (await answers())[0] === 'answered');
+    const tookMs = await repaired(async () => (await answers(paced(1000)))[0] === 'answered');
     expect(tookMs).toBeLessThan(paced(soonMs));
     await expect(nft('delete', 'table', 'ip', 'fairlead')).rejects.toThrow('not permitted');
     await nft('flush', 'table', 'ip6', 'fairlead');

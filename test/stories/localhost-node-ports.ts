@@ -16,6 +16,7 @@ import {
   service,
   slices,
 } from '../lab/objects.ts';
+import { answerMs, paced } from '../lab/pace.ts';
 import type { ProxySettings, RunningProxy } from '../lab/proxy.ts';
 import { whoAnswers } from '../lab/who-answers.ts';
 import { externalLocal, NODE_PORT, vip } from './common.ts';
@@ -54,9 +55,9 @@ export function localhostNodePorts(mode: ModeName): void {
   function answers(
     actor: ActorName,
     address: string,
-    { port = NODE_PORT, awaited = [] as readonly string[] } = {},
+    { port = NODE_PORT, awaited = [] as readonly string[], timeoutMs = answerMs } = {},
   ): Promise<string[]> {
-    const asking = { connections: 12, timeoutMs: 2000, awaited };
+    const asking = { connections: 12, timeoutMs, awaited };
     return whoAnswers(lab.actors[actor], { address, port }, asking);
   }
 
@@ -123,7 +124,8 @@ export function localhostNodePorts(mode: ModeName): void {
         expect(await answers('node', loopback[family])).toHaveLength(1);
       await proxy.apply(web([]));
       for (const family of FAMILIES) {
-        expect(await answers('node', loopback[family])).not.toContain('pod-a');
+        const found = await answers('node', loopback[family], { timeoutMs: paced(1000) });
+        expect(found).not.toContain('pod-a');
       }
       await proxy.apply(web(['pod-a']));
       await stop();

@@ -23,7 +23,7 @@ import {
   service,
   slices,
 } from '../lab/objects.ts';
-import { paced } from '../lab/pace.ts';
+import { answerMs, paced } from '../lab/pace.ts';
 import type { RunningProxy } from '../lab/proxy.ts';
 import { runStory } from '../lab/run-story.ts';
 import { frontends, lb, NODE_PORT, reachable, vip } from './common.ts';
@@ -109,7 +109,7 @@ describe('a restart without a change', () => {
         const to = { address: vip[family], port: 80 };
         await server.listen(protocol, POD_A_IP[family], 8080);
         const flow = `${protocol} ${family}`;
-        const outcome = await client.open(flow, { protocol, to, timeoutMs: paced(3000) });
+        const outcome = await client.open(flow, { protocol, to, timeoutMs: answerMs });
         expect(outcome).toMatchObject({ kind: 'answered', by: 'pod-a' });
       }
     }
@@ -138,7 +138,7 @@ describe('a flow that is not to a Service', () => {
     const { client, 'pod-a': server } = lab.actors;
     const to = { address: POD_A_IP.IPv4, port: NODE_PORT };
     await server.listen('UDP', to.address, to.port);
-    const outcome = await client.open('direct', { protocol: 'UDP', to, timeoutMs: paced(3000) });
+    const outcome = await client.open('direct', { protocol: 'UDP', to, timeoutMs: answerMs });
     expect(outcome).toMatchObject({ kind: 'answered', by: 'pod-a' });
     const before = await connections();
     expect(before).toHaveLength(1);
@@ -174,7 +174,7 @@ describe('while endpoints come and go', () => {
         rounds += 1;
         // One after another, so that none has to wait.
         for (const to of targets) {
-          const attempt = { protocol: 'TCP', to, timeoutMs: paced(3000) } as const;
+          const attempt = { protocol: 'TCP', to, timeoutMs: answerMs } as const;
           const results = await lab.actors.client.connect(attempt, connections);
           found.push(...results.map((result) => ({ to, ...result })));
         }
@@ -214,7 +214,7 @@ describe('while source ranges are replaced', () => {
       const found = new Map<string, number>();
       for (const family of FAMILIES) {
         const to = { address: lb[family], port: 80 };
-        const attempt = { protocol: 'TCP', to, timeoutMs: paced(3000) } as const;
+        const attempt = { protocol: 'TCP', to, timeoutMs: answerMs } as const;
         for (const { outcome, count } of await lab.actors.client.connect(attempt, 300)) {
           found.set(`within ${family}: ${outcome.kind}`, count);
         }

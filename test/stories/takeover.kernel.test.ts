@@ -21,7 +21,7 @@ import {
 } from '../lab/addresses.ts';
 import { createLab, type Lab } from '../lab/lab.ts';
 import { BASELINE, DEFAULT_CLUSTER_CIDR, service, slices } from '../lab/objects.ts';
-import { paced } from '../lab/pace.ts';
+import { answerMs, paced } from '../lab/pace.ts';
 import { serverOf } from '../lab/who-answers.ts';
 import { fairlead, type LogLine } from './fairlead-proxy.ts';
 
@@ -79,7 +79,7 @@ async function nftables(): Promise<void> {
 
 function attempt(family: Family) {
   const to = { address: vip[family], port: 80 };
-  return { protocol: 'TCP', to, timeoutMs: paced(3000) } as const;
+  return { protocol: 'TCP', to, timeoutMs: answerMs } as const;
 }
 
 /** Both families from outside the cluster, and from a pod. */
@@ -134,7 +134,7 @@ test.each([
     for (const { outcome } of tally) expect(['pod-a', 'pod-b']).toContain(serverOf(outcome));
   }
   const ends = clients.map(async ({ actor, flow }) =>
-    serverOf(await actors[actor].resume(flow, paced(3000))),
+    serverOf(await actors[actor].resume(flow, answerMs)),
   );
   expect(await Promise.all(ends)).toEqual(servers);
   await running.stop();
@@ -171,7 +171,7 @@ test('downloads survive the switch between our modes, and back', async () => {
   const resume = (name: string): Promise<string[]> =>
     Promise.all(
       clients.map(async ({ actor, flow }) => {
-        return serverOf(await actors[actor].resume(flow + name, paced(3000)));
+        return serverOf(await actors[actor].resume(flow + name, answerMs));
       }),
     );
   const replaced = 'Took over from another mode; removed its objects';

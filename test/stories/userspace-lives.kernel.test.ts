@@ -4,7 +4,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { clusterIp, FAMILIES } from '../lab/addresses.ts';
 import { createLab, type Lab } from '../lab/lab.ts';
 import { BASELINE, type KubernetesObject, service, slices } from '../lab/objects.ts';
-import { paced } from '../lab/pace.ts';
+import { answerMs } from '../lab/pace.ts';
 import { NODE_PORT } from './common.ts';
 import { Downloads, objects, settings, untilTold, vip } from './downloads.ts';
 import { fairleadInside, type KillableProxy } from './fairlead-inside.ts';
@@ -139,7 +139,7 @@ test('node ports answer on 127.0.0.1, too, with iptables.localhostNodePorts', as
     service('web', { ports: [{ port: 80, nodePort: NODE_PORT }] }),
   ];
   const to = { address: '127.0.0.1', port: NODE_PORT };
-  const attempt = { protocol: 'TCP', to, timeoutMs: paced(3000) } as const;
+  const attempt = { protocol: 'TCP', to, timeoutMs: answerMs } as const;
   for (const [localhostNodePorts, kind] of [
     [true, 'answered'],
     [false, 'reset'],
