@@ -37,6 +37,8 @@ export default defineConfig({
           name: 'cost',
           include: ['test/**/*.cost.test.ts'],
           testTimeout: longestOfUnitMs,
+          // As Vitest does by itself with two cores; with more, it rejects the projects together.
+          fileParallelism: false,
         },
       },
       {
