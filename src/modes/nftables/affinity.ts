@@ -12,7 +12,7 @@ import type { Family } from '../../net/address.ts';
 import { type EndpointKey, type EndpointList, endpointKey } from '../../net/endpoint-list.ts';
 import type { Forwarding } from '../../state/types.ts';
 import type { FrontendChange } from '../changes.ts';
-import { type Memory, memoryName, pools } from './affinity-objects.ts';
+import { type Memory, memoryName, memoryNameOf, pools } from './affinity-objects.ts';
 import type { FrontendElements } from './frontends.ts';
 import { tableName } from './layout.ts';
 
@@ -127,7 +127,7 @@ export class AffinityKeeper {
     if (this.#due.size > 1) await this.#passOverEmpty(kernel);
     let maps = 0;
     let bytes = 0;
-    for (const name of this.#due) {
+    for (const name of eachNamespaceInTurn(this.#due)) {
       if (maps === mapsMax || bytes >= bytesMax) break;
       maps += 1;
       this.#due.delete(name);
@@ -169,6 +169,22 @@ export class AffinityKeeper {
     }
     if (keys.length > 0) found.push({ set, keys });
     return bytes;
+  }
+}
+
+/** One map of each namespace after the other: those of no tenant keep others waiting. */
+function* eachNamespaceInTurn(names: Iterable<string>): Generator<string> {
+  const of = (name: string) => memoryNameOf(name)?.servicePort.split('/', 1)[0];
+  let queues = Array.from(Map.groupBy(names, of).values(), (some) => some.values());
+  while (queues.length > 0) {
+    const more: typeof queues = [];
+    for (const queue of queues) {
+      const next = queue.next();
+      if (next.done) continue;
+      more.push(queue);
+      yield next.value;
+    }
+    queues = more;
   }
 }
 
