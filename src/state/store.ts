@@ -266,7 +266,10 @@ export class ClusterState {
         ? slices.concat(slice)
         : slices.map((other) => (other === previous ? slice : other)),
     );
-    this.#triggerTimes.record(service, slice.family, slice.triggerTimeMs);
+    // The controller gives each of its changes a time: an earlier one is not of this change.
+    if (slice.triggerTimeMs !== previous?.triggerTimeMs) {
+      this.#triggerTimes.record(service, slice.family, slice.triggerTimeMs);
+    }
     if (known.service !== undefined) this.#dirty.add(service);
     this.#noteArrival(service, known);
     return true;

@@ -237,6 +237,15 @@ describe('trigger times', () => {
     expect(state.takeTriggerTimes('ns/web')).toEqual([]);
   });
 
+  it('are ignored if the change has left that of an earlier one, as other writers do', () => {
+    const state = new ClusterState(1000);
+    state.apply({ kind: 'slice', slice: at(2000) });
+    state.takeTriggerTimes('ns/web');
+    const changed = slice({ '10.0.0.2': ready }, { triggerTimeMs: 2000, key: 'ns/web-1' });
+    state.apply({ kind: 'slice', slice: changed });
+    expect(state.takeTriggerTimes('ns/web')).toEqual([]);
+  });
+
   it('are ignored if absent or older than the process (E28)', () => {
     const state = new ClusterState(1000);
     state.apply({ kind: 'slice', slice: at(undefined) });
