@@ -18,8 +18,8 @@ const sizes: readonly Size[] = [
   { services: 100_000, endpoints: 3 },
 ];
 
-/** After the start, until the allocator has given back what it does not need. */
-const restMs = 20_000;
+/** After the start, until its garbage is collected, which waits for ten seconds without work. */
+const restMs = 40_000;
 
 interface Resident {
   readonly all: number;

@@ -63,8 +63,30 @@ describe('the garbage of a start', () => {
     expect(collections).toBe(1);
   });
 
+  it('of a large heap is collected only if it is an eighth of it', () => {
+    usedBytes = 100 * mb;
+    collector = new QuietCollector({
+      usedBytes: () => usedBytes,
+      collect: () => {
+        collections += 1;
+        usedBytes = 90 * mb;
+      },
+    });
+    collector.worked();
+    vi.advanceTimersByTime(10_000);
+    expect(collections).toBe(1);
+    usedBytes = 102 * mb;
+    collector.worked();
+    vi.advanceTimersByTime(3_600_000);
+    expect(collections).toBe(1);
+    usedBytes = 104 * mb;
+    collector.worked();
+    vi.advanceTimersByTime(3_600_000);
+    expect(collections).toBe(2);
+  });
+
   it('is not collected if that takes long', () => {
-    usedBytes = 65 * mb;
+    usedBytes = 129 * mb;
     collector.worked();
     vi.advanceTimersByTime(10_000);
     expect(collections).toBe(0);
