@@ -13,7 +13,7 @@ import { formatExcess } from '../state/budget.ts';
 import { formatConflictForLoser } from '../state/conflict.ts';
 import type { EndpointEvent } from '../state/detection.ts';
 import { formatExternalIPNotice } from '../state/external-ips.ts';
-import { formatServicePortName, type ServicePortName } from '../state/types.ts';
+import { formatServicePortName, type ServicePortName, serviceKey } from '../state/types.ts';
 import type { SyncEvent } from '../sync/events.ts';
 import type { Logger } from './log.ts';
 import type { LifecycleMetrics } from './metrics.ts';
@@ -59,9 +59,9 @@ export class ClusterEvents {
   }
 
   /** A node port of the Service does not answer on a loopback address. */
-  localhostRefused({ namespace, name }: ServicePortName, message: string): void {
+  localhostRefused(servicePort: ServicePortName, message: string): void {
     const note = `node ${this.#options.nodeName} could not ${message}`;
-    this.#aboutService(`${namespace}/${name}`, 'FailedToListenOnLocalhost', 'Listen', note);
+    this.#aboutService(serviceKey(servicePort), 'FailedToListenOnLocalhost', 'Listen', note);
   }
 
   /** An endpoint of the Service gets no new connections from this node, or gets them again. */
@@ -126,9 +126,8 @@ export class ClusterEvents {
   observe(event: SyncEvent): void {
     switch (event.kind) {
       case 'conflict': {
-        const { namespace, name } = event.conflict.loser;
         const note = formatConflictForLoser(event.conflict);
-        this.#aboutService(`${namespace}/${name}`, 'FrontendConflict', 'Sync', note);
+        this.#aboutService(serviceKey(event.conflict.loser), 'FrontendConflict', 'Sync', note);
         return;
       }
       case 'unresolvable':
@@ -151,16 +150,15 @@ export class ClusterEvents {
       }
       case 'quarantined': {
         const { forwarding, failure } = event.quarantined;
-        const { namespace, name, protocol } = forwarding.servicePort;
-        const port = `${formatServicePortName(forwarding.servicePort)} ${protocol}`;
+        const { servicePort } = forwarding;
+        const port = `${formatServicePortName(servicePort)} ${servicePort.protocol}`;
         const note = `node ${this.#options.nodeName} refuses ${port} of ${event.family}: ${failure.message}`;
-        this.#aboutService(`${namespace}/${name}`, 'SetAside', 'Sync', note);
+        this.#aboutService(serviceKey(servicePort), 'SetAside', 'Sync', note);
         return;
       }
       case 'address-refused': {
-        const { namespace, name } = event.servicePort;
         const note = `node ${this.#options.nodeName}: ${refusalText(event)}`;
-        this.#aboutService(`${namespace}/${name}`, 'AddressRefused', 'Sync', note);
+        this.#aboutService(serviceKey(event.servicePort), 'AddressRefused', 'Sync', note);
         return;
       }
       default:

@@ -3,6 +3,8 @@ import { isatty } from 'node:tty';
 import { type DestinationStream, type Logger, pino } from 'pino';
 import type { LogFormat, LoggingConfig } from '../config/config.ts';
 import { loadAddon } from '../kernel/addon.ts';
+import { formatPortName } from '../net/protocol.ts';
+import { type ServicePortName, serviceKey } from '../state/types.ts';
 import { LogDestination } from './log-destination.ts';
 
 export type { Logger };
@@ -47,6 +49,12 @@ export function loggerTo(stream: DestinationStream, verbosity: number): Logger {
   return pino(options, stream);
 }
 
+/** The fields of a line about a Service port. */
+export function portFields(servicePort: ServicePortName) {
+  const { port, protocol } = servicePort;
+  return { service: serviceKey(servicePort), port: formatPortName(port, protocol) };
+}
+
 /** Times with three decimal places: more are not meaningful. */
 function rounded(fields: Record<string, unknown>): Record<string, unknown> {
   return Object.fromEntries(
@@ -71,7 +79,7 @@ function levelOf(verbosity: number): string {
 }
 
 /**
- * `12:00:00.123 warn  Service is refused by the kernel service=default/web err="…"`: a value with
+ * `12:00:00.123 error Kernel rejected Service port service=default/web err="…"`: a value with
  * blanks, quotes or `=`, or that is empty, is in quotes, so that it cannot pass for other fields.
  */
 export function readable(line: string): string {

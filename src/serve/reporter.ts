@@ -1,9 +1,10 @@
 /** Reports problems of Services and other objects to log and events, within limits. */
 import type { NoRoom } from '../modes/sockets/descriptors.ts';
+import { formatPortName } from '../net/protocol.ts';
 import type { SourceProblem } from '../source/source.ts';
 import { formatFrontend } from '../state/conflict.ts';
 import type { EndpointEvent } from '../state/detection.ts';
-import type { ServicePortName } from '../state/types.ts';
+import { serviceKey } from '../state/types.ts';
 import type { SyncEvent } from '../sync/events.ts';
 import type { Clock } from '../time/clock.ts';
 import type { ClusterEvents } from './cluster-events.ts';
@@ -60,12 +61,7 @@ export class Reporter {
   endpointHealth(event: EndpointEvent): void {
     const { change, endpoint, family, port, protocol, service } = event;
     if (!this.#limiter.admits(service, `endpoint ${change.kind}`)) return;
-    const about = {
-      service,
-      port: port === '' ? protocol : `${port}/${protocol}`,
-      family,
-      endpoint,
-    };
+    const about = { service, port: formatPortName(port, protocol), family, endpoint };
     const { events, log } = this.#options;
     if (change.kind === 'ejected') {
       const { unanswered } = change;
@@ -104,7 +100,7 @@ export class Reporter {
 function serviceOf(event: SyncEvent): string | undefined {
   switch (event.kind) {
     case 'conflict':
-      return keyOf(event.conflict.loser);
+      return serviceKey(event.conflict.loser);
     case 'unresolvable':
     case 'over-limit':
     case 'balance-not-done':
@@ -113,10 +109,10 @@ function serviceOf(event: SyncEvent): string | undefined {
     case 'external-ip':
       return event.notice.service;
     case 'quarantined':
-      return keyOf(event.quarantined.forwarding.servicePort);
+      return serviceKey(event.quarantined.forwarding.servicePort);
     case 'restored':
     case 'address-refused':
-      return keyOf(event.servicePort);
+      return serviceKey(event.servicePort);
     case 'connect-time':
       return serviceOf(event.of);
     default:
@@ -126,8 +122,4 @@ function serviceOf(event: SyncEvent): string | undefined {
 
 function kindOf(event: SyncEvent): string {
   return event.kind === 'connect-time' ? `${event.kind} ${event.of.kind}` : event.kind;
-}
-
-function keyOf({ namespace, name }: ServicePortName): string {
-  return `${namespace}/${name}`;
 }

@@ -3,9 +3,8 @@ import type { Family } from '../net/address.ts';
 import { formatExcess } from '../state/budget.ts';
 import { formatConflict } from '../state/conflict.ts';
 import { formatExternalIPNotice } from '../state/external-ips.ts';
-import type { ServicePortName } from '../state/types.ts';
 import type { FamilyEvent, MapEvent, Observer, ServiceEvent, SyncEvent } from '../sync/events.ts';
-import type { Logger } from './log.ts';
+import { type Logger, portFields } from './log.ts';
 import { failureText, refusalText } from './refusal-text.ts';
 
 /** What is logged of each kind of event. */
@@ -38,7 +37,7 @@ function serviceLines(log: Logger): Lines<ServiceEvent> {
   return {
     conflict: ({ conflict }) =>
       log.warn(
-        { ...named(conflict.loser), err: formatConflict(conflict) },
+        { ...portFields(conflict.loser), err: formatConflict(conflict) },
         'Frontend is already in use by another Service',
       ),
     unresolvable: ({ service, error }) =>
@@ -76,11 +75,11 @@ function familyLines(log: Logger): Lines<FamilyEvent> {
     failed: (event) => logFailure(log, event),
     quarantined: ({ family, quarantined: { attempts, failure, forwarding }, retryMs }) =>
       log.error(
-        { ...named(forwarding.servicePort), family, err: failureText(failure), attempts, retryMs },
+        { ...portFields(forwarding.servicePort), family, err: failureText(failure), attempts, retryMs },
         'Kernel rejected Service port; continuing without it',
       ),
     restored: ({ family, attempts, servicePort }) =>
-      log.info({ ...named(servicePort), family, attempts }, 'Service port programmed again'),
+      log.info({ ...portFields(servicePort), family, attempts }, 'Service port programmed again'),
     drift: (event) => logDrift(log, event),
     exposed: ({ family, tables: found }) => {
       const tables = found.map(({ table }) => table);
@@ -99,7 +98,7 @@ function familyLines(log: Logger): Lines<FamilyEvent> {
       ),
     'address-refused': (event) =>
       log.warn(
-        { ...named(event.servicePort), family: event.family, err: refusalText(event) },
+        { ...portFields(event.servicePort), family: event.family, err: refusalText(event) },
         'Service address belongs to this machine; serving only its ports there',
       ),
     'left-to-rules': ({ service, family, isContested, isLeft, frontends, endpoints }) => {
@@ -143,12 +142,12 @@ function mapLines(
     },
     quarantined: ({ family, quarantined: { attempts, failure, forwarding }, retryMs }) =>
       log.warn(
-        { ...named(forwarding.servicePort), family, err: failureText(failure), attempts, retryMs },
+        { ...portFields(forwarding.servicePort), family, err: failureText(failure), attempts, retryMs },
         'Kernel rejected Service port in connect-time maps; packet rules handle it',
       ),
     restored: ({ family, attempts, servicePort }) =>
       log.info(
-        { ...named(servicePort), family, attempts },
+        { ...portFields(servicePort), family, attempts },
         'Service port is in the connect-time maps again',
       ),
     drift: ({ family, drift, purpose }) => {
@@ -209,8 +208,4 @@ function logFailure(log: Logger, event: FamilyEvent & { kind: 'failed' }): void 
       { family, purpose, err, retryMs },
       'Sync failed; reading kernel state before retrying',
     );
-}
-
-function named({ namespace, name, port, protocol }: ServicePortName) {
-  return { service: `${namespace}/${name}`, port: port === '' ? protocol : `${port}/${protocol}` };
 }

@@ -250,6 +250,11 @@ export function forwardingId(family: Family, key: string): string {
   return `${family} ${key}`;
 }
 
+/** `namespace/name` of the Service that has the port. */
+export function serviceKey({ namespace, name }: ServicePortName): string {
+  return objectKey(namespace, name);
+}
+
 /**
  * `namespace/name`. It is made by `join`, like a Forwarding's key: V8 keeps a string that + or a
  * template makes in parts, which takes more memory.

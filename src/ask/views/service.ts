@@ -1,5 +1,6 @@
 /** Services, for people: a list, one of them, and their changes. */
 import { joinHostPort } from '../../net/address.ts';
+import { formatPortName } from '../../net/protocol.ts';
 import { lasts, MadeOnce } from '../lasting.ts';
 import type { ChangeList, ServiceAnswer, ServiceList } from '../service.ts';
 import {
@@ -233,7 +234,7 @@ function changeCells(change: Change): Cell[] {
   const { family, latencyMs, port, protocol, time } = change;
   return [
     { time, isAge: true },
-    port === '' ? protocol : `${port}/${protocol}`,
+    formatPortName(port, protocol),
     family,
     whatChanged(change),
     endpointsChanged(change),

@@ -7,6 +7,7 @@ import { counted } from '../../ask/words.ts';
 import { parseDuration, toMs } from '../../config/duration.ts';
 import { isFine, reach } from '../../host/reach.ts';
 import { joinHostPort } from '../../net/address.ts';
+import { formatPortName } from '../../net/protocol.ts';
 import type { Given, Run } from '../command.ts';
 import { exitCodes, UsageError } from '../errors.ts';
 import { writerOf } from '../output.ts';
@@ -154,7 +155,7 @@ function viewOf(found: ServiceCheck): Block[] {
 function row(one: Tried): Cell[] {
   const { answer, port, protocol, to, tookMs, used, what } = one;
   return [
-    port === '' ? protocol : `${port}/${protocol}`,
+    formatPortName(port, protocol),
     to,
     what === 'service' ? 'Service' : what,
     used === undefined ? undefined : used ? 'yes' : 'no',

@@ -4,7 +4,7 @@
  * is tried again when it changes, and after each comparison of the maps with the kernel.
  */
 import type { Address } from '../../net/address.ts';
-import { type Forwarding, objectKey } from '../../state/types.ts';
+import { type Forwarding, serviceKey } from '../../state/types.ts';
 import type { Pause } from '../../time/pacer.ts';
 import type { LeftToRules, MapUse } from './facts.ts';
 import { poolOf, type Reason, type Setting, shadowsNodePorts, sizeOf } from './frontends.ts';
@@ -70,7 +70,7 @@ export class Admission {
 
   /** Why rules handle some frontend of it; undefined: the maps have all frontends. */
   reasonOf(forwarding: Forwarding): Reason | 'no room' | 'pool id' | undefined {
-    const entry = this.#services.get(serviceOf(forwarding));
+    const entry = this.#services.get(serviceKey(forwarding.servicePort));
     if (entry?.isIn !== true)
       return entry !== undefined && this.#isContested(entry) ? 'pool id' : 'no room';
     for (const frontend of forwarding.frontends) {
@@ -83,7 +83,7 @@ export class Admission {
   /** The rules of `next` are in force; undefined: those of `forwarding` were deleted. */
   changed(forwarding: Forwarding, next: Forwarding | undefined): void {
     const { key } = forwarding;
-    const entry = this.#entryOf(serviceOf(forwarding));
+    const entry = this.#entryOf(serviceKey(forwarding.servicePort));
     const previous = entry.forwardings.get(key);
     if (previous === next) return;
     const { size } = entry;
@@ -116,7 +116,7 @@ export class Admission {
       const isSettled = this.#room.settle(key, this.#sizeOf(forwarding));
       this.#owners.settle(key, forwarding);
       if (forwarding !== undefined && this.#covered.has(key)) {
-        if (this.holds(serviceOf(forwarding))) this.#uncover(key);
+        if (this.holds(serviceKey(forwarding.servicePort))) this.#uncover(key);
       }
       if (isSettled && !this.#owners.isLeaving(key)) this.#unsettled.delete(key);
     }
@@ -251,9 +251,4 @@ export class Admission {
   #uncover(key: string): void {
     if (this.#covered.delete(key)) this.#isCoverChanged = true;
   }
-}
-
-/** `namespace/name` of its Service. */
-function serviceOf({ servicePort }: Forwarding): string {
-  return objectKey(servicePort.namespace, servicePort.name);
 }

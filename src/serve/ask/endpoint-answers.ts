@@ -1,6 +1,7 @@
 /** What failure detection knows of endpoints, for people. */
 import type { ServiceAnswer } from '../../ask/service.ts';
 import { counted, firstNames } from '../../ask/words.ts';
+import { formatPortName } from '../../net/protocol.ts';
 import type { Seen } from '../../state/resolve.ts';
 import type { Service } from '../../state/types.ts';
 import type { AgentState } from './agent-state.ts';
@@ -88,7 +89,7 @@ export function silentProblems({ failureDetection }: Known, { forwarding, port }
   const silent = view?.silentIn(forwarding.family, forwarding.key) ?? [];
   if (silent.length === 0) return [];
   const text = () => {
-    const of = port.name === '' ? port.protocol : `${port.name}/${port.protocol}`;
+    const of = formatPortName(port.name, port.protocol);
     const whose = silent.length === 1 ? 'Endpoint' : 'Endpoints';
     const verb = silent.length === 1 ? 'answers' : 'answer';
     return `${whose} ${namesOf(silent)} of port ${of} ${verb} no connections from this node.`;

@@ -1,10 +1,10 @@
 /** The last changes of what is in force, for answers and for the log at -v=4. */
 import type { Family } from '../../net/address.ts';
 import { sameFrontends, sameRanges } from '../../state/equal.ts';
-import { type Forwarding, objectKey, type ServicePortName } from '../../state/types.ts';
+import { type Forwarding, type ServicePortName, serviceKey } from '../../state/types.ts';
 import type { Cause } from '../../sync/cause.ts';
 import type { Clock } from '../../time/clock.ts';
-import type { Logger } from '../log.ts';
+import { type Logger, portFields } from '../log.ts';
 import { type PoolDifference, poolDifference } from './pool-difference.ts';
 import { ServiceHistory, type ShownChange } from './service-history.ts';
 
@@ -66,8 +66,7 @@ export class RecentChanges {
     };
     this.#ring[this.#next] = change;
     this.#next = (this.#next + 1) % changesMax;
-    const { name, namespace } = one.servicePort;
-    this.#history.add(objectKey(namespace, name), shownChange(change));
+    this.#history.add(serviceKey(one.servicePort), shownChange(change));
     if (log.isLevelEnabled('trace')) logChange(log, change);
   }
 
@@ -122,12 +121,10 @@ export function shownChange(change: RecentChange): ShownChange {
 
 function logChange(log: Logger, change: RecentChange): void {
   const { also, endpoints, family, latencyMs, servicePort, what } = change;
-  const { name, namespace, port, protocol } = servicePort;
   const { addedTexts, after, before, removedTexts } = endpoints;
   log.trace(
     {
-      service: `${namespace}/${name}`,
-      port: port === '' ? protocol : `${port}/${protocol}`,
+      ...portFields(servicePort),
       family,
       what,
       before,

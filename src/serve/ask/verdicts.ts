@@ -5,7 +5,7 @@
  */
 import { type ProblemReason, reasonNames } from '../../ask/problem-reasons.ts';
 import { families } from '../../net/address.ts';
-import { objectKey } from '../../state/types.ts';
+import { serviceKey } from '../../state/types.ts';
 import { Pacer } from '../../time/pacer.ts';
 import type { AgentState } from './agent-state.ts';
 import { look } from './look.ts';
@@ -125,8 +125,7 @@ export class Verdicts implements Judgements {
     const refused = new Set<string>();
     for (const { quarantined } of this.#known.engine()?.families ?? []) {
       for (const { forwarding } of quarantined) {
-        const { name, namespace } = forwarding.servicePort;
-        refused.add(objectKey(namespace, name));
+        refused.add(serviceKey(forwarding.servicePort));
       }
     }
     return refused;

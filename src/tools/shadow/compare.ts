@@ -2,7 +2,7 @@
 import { addressBytes, type Family } from '../../net/address.ts';
 import { parseEndpoint } from '../../net/host-port.ts';
 import type { ClusterState } from '../../state/store.ts';
-import { Condition, type Forwarding } from '../../state/types.ts';
+import { Condition, type Forwarding, serviceKey } from '../../state/types.ts';
 import {
   type DesiredFrontend,
   type HeldFrontend,
@@ -151,7 +151,7 @@ function whyNot(
   { family, servicePort }: Pick<Forwarding, 'family' | 'servicePort'>,
   state: ClusterState,
 ): string {
-  const key = `${servicePort.namespace}/${servicePort.name}`;
+  const key = serviceKey(servicePort);
   const bytes = parseEndpoint(endpoint)?.address.bytes;
   const address = bytes && String.fromCharCode(...bytes);
   for (const slice of state.slices(key)) {

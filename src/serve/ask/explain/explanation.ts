@@ -5,7 +5,7 @@ import { pathDescribers, socketPathDescriber } from '../../../modes/index.ts';
 import { formatAddress, isLoopback } from '../../../net/address.ts';
 import { type Protocol, protocols } from '../../../net/protocol.ts';
 import type { Seen } from '../../../state/resolve.ts';
-import { objectKey } from '../../../state/types.ts';
+import { serviceKey } from '../../../state/types.ts';
 import { Pacer } from '../../../time/pacer.ts';
 import type { AgentState } from '../agent-state.ts';
 import { serviceAddresses, unknownNodeProblems } from '../endpoint-problems.ts';
@@ -124,14 +124,12 @@ function protocolsAt(place: Parameters<typeof claimed>[0]): Protocol[] {
 /** Endpoints that are addresses of Services. */
 function serviceAddressesOf({ engine, agent }: ExplainInput, seen: Seen | undefined) {
   if (seen === undefined) return [];
-  const { name, namespace } = seen.forwarding.servicePort;
-  return serviceAddresses(engine, agent.state, objectKey(namespace, name), [seen]);
+  return serviceAddresses(engine, agent.state, serviceKey(seen.forwarding.servicePort), [seen]);
 }
 
 function unknownNodes({ agent }: ExplainInput, seen: Seen | undefined): string[] {
   if (seen === undefined) return [];
-  const { name, namespace } = seen.forwarding.servicePort;
-  const key = objectKey(namespace, name);
+  const key = serviceKey(seen.forwarding.servicePort);
   const service = agent.state.service(key);
   if (service === undefined) return [];
   return unknownNodeProblems(service, agent.state.slices(key)).map(({ text }) => text());

@@ -7,8 +7,8 @@ import type { ResolveContext } from '../../../state/resolve.ts';
 import {
   type Forwarding,
   formatServicePortName,
-  objectKey,
   type Service,
+  serviceKey,
 } from '../../../state/types.ts';
 import type { Pacer } from '../../../time/pacer.ts';
 import { describeHolder, type ExplainInput, targetText } from './input.ts';
@@ -64,7 +64,7 @@ function whyNotThisPort(
   const [first] = near;
   if (first === undefined) return undefined;
   const { servicePort } = first.forwarding;
-  const key = objectKey(servicePort.namespace, servicePort.name);
+  const key = serviceKey(servicePort);
   const has = portsText(agent.state.service(key)?.ports ?? []);
   const asked = `${target.port}${target.protocol === undefined ? '' : `/${target.protocol}`}`;
   const what = describeHolder(first.forwarding, first.frontend).replace(/ of .*/, '');

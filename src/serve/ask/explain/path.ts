@@ -7,7 +7,7 @@ import { allowedClients, selfClient } from '../../../modes/source-ranges.ts';
 import { formatAddress, formatCIDR } from '../../../net/address.ts';
 import { sameBytes } from '../../../net/bytes.ts';
 import type { Seen } from '../../../state/resolve.ts';
-import { type Forwarding, objectKey } from '../../../state/types.ts';
+import { type Forwarding, serviceKey } from '../../../state/types.ts';
 import { describeHolder, type ExplainInput, targetText } from './input.ts';
 import type { Holder } from './search.ts';
 import { selectionOf, whyNoEndpoint } from './selection.ts';
@@ -61,8 +61,7 @@ export async function pathOf(
 function laterPackets({ client, agent }: ExplainInput, { servicePort }: Forwarding): Step[] {
   const fastPath = agent.fastPath?.();
   if (fastPath?.state.kind !== 'flowtable' || client.kind === 'node') return [];
-  const { name, namespace, protocol } = servicePort;
-  if (protocol === 'SCTP' || !fastPath.takes(objectKey(namespace, name))) return [];
+  if (servicePort.protocol === 'SCTP' || !fastPath.takes(serviceKey(servicePort))) return [];
   const { packets } = fastPath.state;
   const text = `After ${counted(packets, 'packet')} a connection takes the fast path: later packets meet no rules.`;
   return [{ text, object: 'flowtable inet fairlead-fast-path services' }];

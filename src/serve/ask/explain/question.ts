@@ -1,4 +1,5 @@
 /** Reads the target of a question: `10.96.0.1:80/TCP`, `default/web:http`. */
+import { portTitle } from '../../../ask/service-words.ts';
 import { firstNames } from '../../../ask/words.ts';
 import { type Address, parseAddress } from '../../../net/address.ts';
 import { splitTarget } from '../../../net/host-port.ts';
@@ -71,8 +72,5 @@ const namedMax = 10;
 
 /** `http 80/TCP, dns 53/UDP` */
 export function portsText(ports: readonly ServicePort[]): string {
-  const named = ports.slice(0, namedMax).map(({ name, port, protocol }) => {
-    return `${name === '' ? '' : `${name} `}${port}/${protocol}`;
-  });
-  return firstNames(named, ports.length);
+  return firstNames(ports.slice(0, namedMax).map(portTitle), ports.length);
 }

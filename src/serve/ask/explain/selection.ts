@@ -2,7 +2,7 @@
 import { counted } from '../../../ask/words.ts';
 import { choose, whyNot } from '../../../state/categorise.ts';
 import type { Seen } from '../../../state/resolve.ts';
-import { objectKey } from '../../../state/types.ts';
+import { serviceKey } from '../../../state/types.ts';
 import { Pacer } from '../../../time/pacer.ts';
 import { detectionRemarks } from '../endpoint-answers.ts';
 import { emptyProblem, nodeless, otherFamilyProblem } from '../endpoint-problems.ts';
@@ -18,7 +18,7 @@ export async function seenOf(
   { agent }: ExplainInput,
   { forwarding: { family, key, servicePort } }: Holder,
 ): Promise<Seen | undefined> {
-  const service = agent.state.service(objectKey(servicePort.namespace, servicePort.name));
+  const service = agent.state.service(serviceKey(servicePort));
   if (service === undefined) return undefined;
   const { seen } = await look(agent, service, new Pacer(agent.clock, sliceMs));
   return seen.find(({ forwarding: one }) => one.family === family && one.key === key);
@@ -28,7 +28,7 @@ export async function seenOf(
 export function whyNoEndpoint({ agent }: ExplainInput, seen: Seen): string {
   const { family, servicePort } = seen.forwarding;
   const { name, namespace } = servicePort;
-  const key = objectKey(namespace, name);
+  const key = serviceKey(servicePort);
   const slices = agent.state.slices(key);
   const { length: endpointCount } = seen.candidates.endpoints;
   const problem =
@@ -49,8 +49,8 @@ export function selectionOf(input: ExplainInput, seen: Seen, pool: 'cluster' | '
   const { endpoints, flags } = seen.candidates;
   const choice = choose(flags, seen.policy)[pool];
   if (choice === undefined) return [];
-  const { name, namespace } = seen.forwarding.servicePort;
-  const isNodeless = nodeless(input.agent.state.slices(objectKey(namespace, name)));
+  const key = serviceKey(seen.forwarding.servicePort);
+  const isNodeless = nodeless(input.agent.state.slices(key));
   const reasons = new Map<string, number>();
   for (let i = 0; i < flags.length; i += 1) {
     const reason = whyNot(flags[i]!, choice, pool, isNodeless(endpoints.address(i)));
@@ -62,7 +62,7 @@ export function selectionOf(input: ExplainInput, seen: Seen, pool: 'cluster' | '
       ? `${whose} is left out: it ${reason}.`
       : `${whose} are left out: each ${reason}.`;
   });
-  const service = input.agent.state.service(objectKey(namespace, name));
+  const service = input.agent.state.service(key);
   return [
     ...dealRemarks(seen.forwarding),
     ...endingRemarks(seen.forwarding),

@@ -1,5 +1,5 @@
 /** Why the explained state, which is in force, is not the desired one. */
-import { type Forwarding, formatServicePortName, objectKey } from '../../../state/types.ts';
+import { type Forwarding, formatServicePortName, serviceKey } from '../../../state/types.ts';
 import { failureText } from '../../refusal-text.ts';
 import { isAsDesired } from '../port-state.ts';
 import { type ExplainInput, targetText } from './input.ts';
@@ -24,8 +24,7 @@ export function isInForce(
   { agent, sync }: ExplainInput,
   { key, servicePort }: Forwarding,
 ): boolean {
-  const { namespace, name } = servicePort;
-  const isResolved = !agent.state.isDirty(objectKey(namespace, name));
+  const isResolved = !agent.state.isDirty(serviceKey(servicePort));
   return isResolved && isAsDesired(sync, key);
 }
 
@@ -57,8 +56,7 @@ function waiting(input: ExplainInput, { forwarding }: Holder, holdsInForce: bool
 function lost(input: ExplainInput, holder: Holder | undefined): string[] {
   const { service } = input.target;
   if (service === undefined || holder === undefined) return [];
-  const { namespace, name } = holder.forwarding.servicePort;
-  const has = objectKey(namespace, name);
+  const has = serviceKey(holder.forwarding.servicePort);
   if (has === service.key) return [];
   return [`${service.key} asks for ${targetText(input)}, but ${has} has it: its claim is better.`];
 }
