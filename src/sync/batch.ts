@@ -209,14 +209,10 @@ export class Applier {
     const { kernel, clock, ruleset } = this.#options;
     const encodedMs = clock.now();
     let startedMs = encodedMs;
-    const result = await ruleset.commit(
-      batch.transactions ?? 1,
-      () => {
-        startedMs = clock.now();
-        return (batch.apply?.(kernel) ?? kernel.apply(batch.ops)).catch(asFailed);
-      },
-      ({ kind }) => kind === 'applied',
-    );
+    const result = await ruleset.commit(batch.transactions ?? 1, () => {
+      startedMs = clock.now();
+      return (batch.apply?.(kernel) ?? kernel.apply(batch.ops)).catch(asFailed);
+    });
     if (result.kind === 'failed') {
       batch.refused();
       this.#isRefused = true;

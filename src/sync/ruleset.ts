@@ -1,4 +1,4 @@
-import type { Kernel } from '../kernel/kernel.ts';
+import type { ApplyResult, Kernel } from '../kernel/kernel.ts';
 
 /** A moment of reading: the generation, and the number of our own commits until then. */
 export interface Moment {
@@ -19,8 +19,8 @@ export class Ruleset {
   readonly #commits = new Set<Promise<unknown>>();
   #completed = 0;
   #readers = 0;
-  #readable: Promise<void> | undefined;
-  #release: (() => void) | undefined;
+  /** Resolves when the last reader is done; undefined: none reads. */
+  #reading: PromiseWithResolvers<void> | undefined;
 
   /** The number of our commits that are in force. */
   get completed(): number {
@@ -45,21 +45,14 @@ export class Ruleset {
     return (await this.movedByOthers(moment, reader)) ? 'others' : 'only us';
   }
 
-  /**
-   * Runs a batch with this number of transactions when exclusive reads are over. `succeeded` says
-   * whether it is in force.
-   */
-  async commit<T>(
-    transactions: number,
-    run: () => Promise<T>,
-    succeeded: (result: T) => boolean,
-  ): Promise<T> {
-    while (this.#readable !== undefined) await this.#readable;
+  /** Runs a batch with this number of transactions when exclusive reads are over. */
+  async commit(transactions: number, run: () => Promise<ApplyResult>): Promise<ApplyResult> {
+    while (this.#reading !== undefined) await this.#reading.promise;
     const running = run();
     this.#commits.add(running);
     try {
       const result = await running;
-      if (succeeded(result)) this.#completed += transactions;
+      if (result.kind === 'applied') this.#completed += transactions;
       return result;
     } finally {
       this.#commits.delete(running);
@@ -69,17 +62,15 @@ export class Ruleset {
   /** Runs a read while we commit nothing, in any family. Several may run at the same time. */
   async readAlone<T>(read: () => Promise<T>): Promise<T> {
     this.#readers += 1;
-    this.#readable ??= new Promise((resolve) => {
-      this.#release = resolve;
-    });
+    this.#reading ??= Promise.withResolvers();
     await Promise.allSettled(this.#commits);
     try {
       return await read();
     } finally {
       this.#readers -= 1;
       if (this.#readers === 0) {
-        this.#readable = undefined;
-        this.#release?.();
+        this.#reading.resolve();
+        this.#reading = undefined;
       }
     }
   }

@@ -1,4 +1,4 @@
-import type { ApplyResult, Kernel } from '../kernel/kernel.ts';
+import type { Kernel } from '../kernel/kernel.ts';
 import type { Planner, Takeover } from '../modes/mode.ts';
 import type { Clock } from '../time/clock.ts';
 import { Pacer } from '../time/pacer.ts';
@@ -51,13 +51,9 @@ export class Snapshots {
 
   async #read(): Promise<Snapshot> {
     const { clock, kernel, planner, reader, ruleset, sliceMs } = this.#options;
-    const transact = (ops: Uint8Array): Promise<ApplyResult> =>
-      ruleset.commit(
-        1,
-        () => kernel.apply(ops),
-        ({ kind }) => kind === 'applied',
-      );
-    const prepared = await planner.prepare(kernel, transact);
+    const prepared = await planner.prepare(kernel, (ops) =>
+      ruleset.commit(1, () => kernel.apply(ops)),
+    );
     return ruleset.readAlone(async () => {
       const found = await prepared.observe(reader, new Pacer(clock, sliceMs).pause);
       const { generation } = found;

@@ -64,8 +64,7 @@ class Node {
   async #commit(): Promise<void> {
     const taken = this.#planner.take()!;
     const run = () => taken.apply?.(this.kernel) ?? this.kernel.apply(taken.ops);
-    const transactions = taken.transactions ?? 1;
-    const result = await this.#ruleset.commit(transactions, run, ({ kind }) => kind === 'applied');
+    const result = await this.#ruleset.commit(taken.transactions ?? 1, run);
     if (result.kind === 'failed') throw new Error(JSON.stringify(result));
     taken.committed(result);
   }

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import type { ApplyResult } from '../../../src/kernel/kernel.ts';
 import { Ruleset } from '../../../src/sync/ruleset.ts';
 import { Backoff, backoffMs, requestBackoff } from '../../../src/time/backoff.ts';
 import { Wakeup } from '../../../src/time/clock.ts';
@@ -72,43 +73,33 @@ describe('a wakeup', () => {
 });
 
 describe("the lock of a namespace's ruleset", () => {
-  function deferred(): { promise: Promise<string>; resolve: (value: string) => void } {
-    let resolve = (_: string): void => {};
-    const promise = new Promise<string>((r) => {
-      resolve = r;
-    });
-    return { promise, resolve };
-  }
+  const applied: ApplyResult = { kind: 'applied' };
+  const failed: ApplyResult = { kind: 'failed', failures: [], partly: false };
 
   it('makes a single reader wait for running commits, and commits wait for the reader', async () => {
     const ruleset = new Ruleset();
     const order: string[] = [];
-    const [first, read] = [deferred(), deferred()];
+    const first = Promise.withResolvers<ApplyResult>();
+    const read = Promise.withResolvers<void>();
     const note = (what: string) => (): void => {
       order.push(what);
     };
-    void ruleset.commit(1, () => first.promise, Boolean).then(note('first commit'));
+    void ruleset.commit(1, () => first.promise).then(note('first commit'));
     void ruleset.readAlone(() => read.promise).then(note('read'));
-    void ruleset.commit(1, async () => 'x', Boolean).then(note('second commit'));
+    void ruleset.commit(1, async () => applied).then(note('second commit'));
     await quiet();
     expect(order).toEqual([]);
-    read.resolve('read');
+    read.resolve();
     await quiet();
     expect(order).toEqual([]);
-    first.resolve('done');
+    first.resolve(applied);
     await quiet();
     expect(order).toEqual(['first commit', 'read', 'second commit']);
   });
 
   it('counts the commits that took effect', async () => {
     const ruleset = new Ruleset();
-    for (const outcome of ['failed', 'ok']) {
-      await ruleset.commit(
-        1,
-        async () => outcome,
-        (result) => result !== 'failed',
-      );
-    }
+    for (const result of [failed, applied]) await ruleset.commit(1, async () => result);
     expect(ruleset.completed).toBe(1);
   });
 
@@ -116,33 +107,25 @@ describe("the lock of a namespace's ruleset", () => {
     const ruleset = new Ruleset();
     const kernel = new ToyKernel();
     const base = { generation: kernel.generationNow, commits: 0 };
-    const running = deferred();
-    const ours = ruleset.commit(
-      1,
-      async () => {
-        await running.promise;
+    const commitWhen = (begun: Promise<void>): Promise<ApplyResult> =>
+      ruleset.commit(1, async () => {
+        await begun;
         kernel.generationNow += 1;
-      },
-      () => true,
-    );
+        return applied;
+      });
+    const running = Promise.withResolvers<void>();
+    const ours = commitWhen(running.promise);
     const quietBefore = ruleset.movedByOthers(base, kernel);
-    running.resolve('ok');
+    running.resolve();
     await ours;
     expect(await quietBefore).toBe(false);
 
-    const slow = deferred();
-    const next = ruleset.commit(
-      1,
-      async () => {
-        await slow.promise;
-        kernel.generationNow += 1;
-      },
-      () => true,
-    );
+    const slow = Promise.withResolvers<void>();
+    const next = commitWhen(slow.promise);
     kernel.meddle(() => {});
     const moved = ruleset.movedByOthers(base, kernel);
     await quiet();
-    slow.resolve('ok');
+    slow.resolve();
     await next;
     expect(await moved).toBe(true);
   });
@@ -150,6 +133,6 @@ describe("the lock of a namespace's ruleset", () => {
   it('permits commits after a reader that failed', async () => {
     const ruleset = new Ruleset();
     await expect(ruleset.readAlone(() => Promise.reject(new Error('no')))).rejects.toThrow('no');
-    expect(await ruleset.commit(1, async () => 'ok', Boolean)).toBe('ok');
+    expect(await ruleset.commit(1, async () => applied)).toBe(applied);
   });
 });
