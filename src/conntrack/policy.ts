@@ -187,36 +187,11 @@ export interface Judgement {
 
 /** Those of the entries that contradict. */
 export function contradicting(entries: ConntrackEntries, judgement: Judgement): ConntrackEntries {
-  const filter = new EntryFilter(judgement);
-  return entries.filter((index) => filter.contradicts(entries, index));
-}
-
-/** Those of the entries whose connections are to be ended. */
-export function ended(entries: ConntrackEntries, judgement: Judgement): ConntrackEntries {
-  const filter = new EntryFilter(judgement);
-  return entries.filter((index) => filter.isEnded(entries, index));
-}
-
-/** Those of the entries that nothing has answered, to endpoints that are left out for that. */
-export function abandoned(entries: ConntrackEntries, judgement: Judgement): ConntrackEntries {
-  const filter = new EntryFilter(judgement);
-  return entries.filter((index) => filter.isAbandoned(entries, index));
-}
-
-/** Judges entries at one moment, and remembers what is expensive to find out. */
-class EntryFilter {
-  readonly #judgement: Judgement;
-  readonly #right = new Map<Forwarding, Set<EndpointKey>>();
-  readonly #pools = new Map<Forwarding, ReadonlyMap<FrontendKey, Frontend['pool']>>();
-  #nodePortAddresses: Set<string> | undefined;
-
-  constructor(judgement: Judgement) {
-    this.#judgement = judgement;
-  }
-
-  contradicts(entries: ConntrackEntries, index: number): boolean {
-    const { held, suspects, spared, untranslated } = this.#judgement;
-    const keys = this.#frontendsOf(entries, index);
+  const { held, suspects, spared, untranslated } = judgement;
+  const frontendsOf = destinationReader(entries, judgement);
+  const rightOf = memoized(rightEndpoints);
+  return entries.filter((index) => {
+    const keys = frontendsOf(index);
     if (!keys.some((key) => suspects.has(key))) return false;
     const replySource = entries.key(index, 'replySource');
     const isUntranslated = replySource === entries.key(index, 'originalDestination');
@@ -224,79 +199,75 @@ class EntryFilter {
     if (keys.some((key) => spared.get(key)?.has(replySource))) return false;
     // As in the rules, a Service's own address and port comes before a node port.
     const holder = keys.map((key) => held.get(key)).find((forwarding) => forwarding !== undefined);
-    if (holder !== undefined) return !this.#rightOf(holder).has(replySource);
+    if (holder !== undefined) return !rightOf(holder).has(replySource);
     return keys.some((key) => suspects.get(key)?.has(replySource));
-  }
+  });
+}
 
-  /** The Service that holds the frontend has lost the endpoint, and has not got it back. */
-  isEnded(entries: ConntrackEntries, index: number): boolean {
-    const { held, suspects } = this.#judgement;
-    const replySource = entries.key(index, 'replySource');
-    for (const key of this.#frontendsOf(entries, index)) {
-      const holder = held.get(key);
-      if (holder === undefined) continue;
-      const { kept } = holder.endings ?? {};
-      if (kept === undefined || !suspects.get(key)?.has(replySource)) return false;
-      return !this.#keptBy(holder, kept).has(replySource);
-    }
-    return false;
-  }
+/**
+ * Those of the entries whose connections are to be ended: the Service that holds the frontend has
+ * lost the endpoint, and has not got it back.
+ */
+export function ended(entries: ConntrackEntries, judgement: Judgement): ConntrackEntries {
+  const keptBy = memoized(({ endings }) => endings?.kept && keysOf([endings.kept]));
+  return selectLost(entries, judgement, (holder, _, endpoint) => {
+    return keptBy(holder)?.has(endpoint) === false;
+  });
+}
 
-  /** The Service that holds the frontend has left the endpoint out, and it still is. */
-  isAbandoned(entries: ConntrackEntries, index: number): boolean {
-    const { held, suspects } = this.#judgement;
-    const replySource = entries.key(index, 'replySource');
-    for (const key of this.#frontendsOf(entries, index)) {
-      const holder = held.get(key);
-      if (holder === undefined) continue;
-      if (!suspects.get(key)?.has(replySource)) return false;
-      const pool = this.#poolsOf(holder).get(key);
-      return pool !== undefined && holder.deal?.leftOut?.[pool].has(replySource) === true;
-    }
-    return false;
-  }
+/**
+ * Those of the entries that nothing has answered, to endpoints that are left out for that: the
+ * Service that holds the frontend has left the endpoint out, and it still is.
+ */
+export function abandoned(entries: ConntrackEntries, judgement: Judgement): ConntrackEntries {
+  const poolsOf = memoized(({ frontends }) => {
+    return new Map(frontends.map((one) => [frontendKey(one), one.pool]));
+  });
+  return selectLost(entries, judgement, (holder, key, endpoint) => {
+    const pool = poolsOf(holder).get(key);
+    return pool !== undefined && holder.deal?.leftOut?.[pool].has(endpoint) === true;
+  });
+}
 
-  #poolsOf(holder: Forwarding): ReadonlyMap<FrontendKey, Frontend['pool']> {
-    let pools = this.#pools.get(holder);
-    if (pools === undefined) {
-      pools = new Map(holder.frontends.map((one) => [frontendKey(one), one.pool]));
-      this.#pools.set(holder, pools);
-    }
-    return pools;
-  }
+/** Those to an endpoint that a suspect frontend had and, by `isLost`, its holder has not now. */
+function selectLost(
+  entries: ConntrackEntries,
+  judgement: Judgement,
+  isLost: (holder: Forwarding, key: FrontendKey, endpoint: EndpointKey) => boolean,
+): ConntrackEntries {
+  const { held, suspects } = judgement;
+  const frontendsOf = destinationReader(entries, judgement);
+  return entries.filter((index) => {
+    const key = frontendsOf(index).find((one) => held.has(one));
+    if (key === undefined) return false;
+    const endpoint = entries.key(index, 'replySource');
+    return suspects.get(key)?.has(endpoint) === true && isLost(held.get(key)!, key, endpoint);
+  });
+}
 
-  #keptBy(holder: Forwarding, kept: EndpointList): Set<EndpointKey> {
-    let keys = this.#right.get(holder);
-    if (keys === undefined) {
-      keys = keysOf([kept]);
-      this.#right.set(holder, keys);
-    }
-    return keys;
-  }
-
-  /** The frontends that the entry's original destination may belong to. */
-  #frontendsOf(entries: ConntrackEntries, index: number): readonly FrontendKey[] {
+/** Returns what finds the frontends that the original destination of an entry may belong to. */
+function destinationReader(
+  entries: ConntrackEntries,
+  { nodePortAddresses, suspects }: Judgement,
+): (index: number) => readonly FrontendKey[] {
+  let accepting: Set<string> | undefined;
+  return (index) => {
     const key = entries.key(index, 'originalDestination');
     const nodePort = nodePortKey(entries.port(index, 'originalDestination'));
-    if (!this.#judgement.suspects.has(nodePort)) return [key];
+    if (!suspects.has(nodePort)) return [key];
+    accepting ??= new Set(nodePortAddresses().map(({ bytes }) => textOf(bytes)));
     const address = entries.address(index, 'originalDestination');
-    return this.#acceptsNodePorts(address) ? [key, nodePort] : [key];
-  }
+    return accepting.has(textOf(address)) ? [key, nodePort] : [key];
+  };
+}
 
-  #acceptsNodePorts(address: Uint8Array): boolean {
-    const { nodePortAddresses } = this.#judgement;
-    this.#nodePortAddresses ??= new Set(nodePortAddresses().map(({ bytes }) => textOf(bytes)));
-    return this.#nodePortAddresses.has(textOf(address));
-  }
-
-  #rightOf(forwarding: Forwarding): Set<EndpointKey> {
-    let right = this.#right.get(forwarding);
-    if (right === undefined) {
-      right = rightEndpoints(forwarding);
-      this.#right.set(forwarding, right);
-    }
-    return right;
-  }
+/** The same function, which is called once for each Forwarding. */
+function memoized<T>(make: (forwarding: Forwarding) => T): (forwarding: Forwarding) => T {
+  const made = new Map<Forwarding, T>();
+  return (forwarding) => {
+    if (!made.has(forwarding)) made.set(forwarding, make(forwarding));
+    return made.get(forwarding) as T;
+  };
 }
 
 function textOf(address: Uint8Array): string {
