@@ -5,10 +5,10 @@ import { isAbsence } from '../kernel/errors.ts';
 import { Address } from '../net/address.ts';
 import { type Protocol, protocols } from '../net/protocol.ts';
 import {
-  FrontendsByService,
   type ProgrammedFamily,
+  ServicesByFrontend,
   type Whom,
-} from '../state/frontends-by-service.ts';
+} from '../state/services-by-frontend.ts';
 
 interface HoldersOptions {
   readonly conntrack: Conntrack;
@@ -45,14 +45,14 @@ export async function topOfConntrack(
   let [entries, others, complete] = [0, 0, true];
   for (const { family, inForce } of options.families()) {
     const pause = pauseOf(options.clock);
-    const frontends = await FrontendsByService.of(family, inForce.values(), pause);
+    const services = await ServicesByFrontend.from(family, inForce.values(), pause);
     for (const protocol of protocols) {
       const dump = await read(options.conntrack, { family, protocol });
       if (dump === undefined) continue;
       complete &&= dump.complete;
       entries += dump.entries.length;
       for (let i = 0; i < dump.entries.length; i += 1) {
-        const whom = frontends.of(destinationOf(dump.entries, i, protocol));
+        const whom = services.at(destinationOf(dump.entries, i, protocol));
         if (whom.service === '') others += 1;
         else counts.set(whom, (counts.get(whom) ?? 0) + 1);
         const rest = pause();
@@ -60,11 +60,11 @@ export async function topOfConntrack(
       }
     }
   }
-  const services = [...counts]
+  const holders = [...counts]
     .map(([whom, held]) => ({ ...whom, entries: held }))
     .sort((a, b) => b.entries - a.entries)
     .slice(0, most);
-  return { entries, others, services, complete };
+  return { entries, others, services: holders, complete };
 }
 
 /** Returns a function that gives the event loop a turn once every `chunkEntries` calls. */

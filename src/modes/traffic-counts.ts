@@ -1,6 +1,5 @@
 /** Counts of traffic that a mode reads from the kernel. */
-import type { Address } from '../net/address.ts';
-import type { Protocol } from '../net/protocol.ts';
+import type { Destination } from '../state/services-by-frontend.ts';
 
 /** Why a connection was refused. */
 export type RefusalReason =
@@ -9,15 +8,6 @@ export type RefusalReason =
   | 'source_ranges'
   | 'no_such_port'
   | 'no_such_service';
-
-/** What a client connected to. */
-export interface Destination {
-  /** Undefined for a node port, at whatever address. */
-  readonly address: Address | undefined;
-  /** Undefined: any of the address. */
-  readonly port: number | undefined;
-  readonly protocol: Protocol | undefined;
-}
 
 /** A number that the kernel keeps and that only grows as long as what it counts is there. */
 export interface Count {

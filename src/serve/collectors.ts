@@ -25,7 +25,7 @@ import { bounds, type Descriptors } from '../modes/sockets/descriptors.ts';
 import { type Family, families, formatEndpoint } from '../net/address.ts';
 import type { Condition, ServerVersion } from '../source/source.ts';
 import { type Resource, resources } from '../state/change.ts';
-import type { Whom } from '../state/frontends-by-service.ts';
+import type { Whom } from '../state/services-by-frontend.ts';
 import type { Forwarding } from '../state/types.ts';
 import { systemClock } from '../time/clock.ts';
 import { Pacer } from '../time/pacer.ts';

@@ -3,7 +3,7 @@ import type { Registry } from 'prom-client';
 import type { Config } from '../config/config.ts';
 import type { Exclusion, MapView } from '../connect-time/maps/facts.ts';
 import type { Family } from '../net/address.ts';
-import type { ProgrammedFamily } from '../state/frontends-by-service.ts';
+import type { ProgrammedFamily } from '../state/services-by-frontend.ts';
 import type { Clock } from '../time/clock.ts';
 import { Pacer } from '../time/pacer.ts';
 import { readMetric } from './metric-table.ts';

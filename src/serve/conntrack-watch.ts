@@ -3,7 +3,7 @@ import { type ConntrackHolders, topOfConntrack } from '../conntrack/holders.ts';
 import { conntrackLosses, conntrackUse } from '../host/conntrack.ts';
 import type { HostFiles } from '../host/files.ts';
 import type { Conntrack } from '../kernel/conntrack.ts';
-import type { ProgrammedFamily } from '../state/frontends-by-service.ts';
+import type { ProgrammedFamily } from '../state/services-by-frontend.ts';
 import { type Clock, Wakeup } from '../time/clock.ts';
 import type { Logger } from './log.ts';
 

@@ -5,7 +5,7 @@ import type { Placement } from '../connect-time/maps/placement.ts';
 import type { HostFiles } from '../host/files.ts';
 import type { Kernel } from '../kernel/kernel.ts';
 import type { ModeFacts } from '../modes/mode.ts';
-import type { ProgrammedFamily } from '../state/frontends-by-service.ts';
+import type { ProgrammedFamily } from '../state/services-by-frontend.ts';
 import type { ClusterState } from '../state/store.ts';
 import type { Clock } from '../time/clock.ts';
 import {

@@ -7,17 +7,18 @@ import { ConnectTimeCounts } from '../connect-time/maps/counts.ts';
 import type { Placement } from '../connect-time/maps/placement.ts';
 import type { Kernel } from '../kernel/kernel.ts';
 import type { ModeFacts } from '../modes/mode.ts';
-import type { Count, Destination, RefusalReason } from '../modes/traffic-counts.ts';
+import type { Count, RefusalReason } from '../modes/traffic-counts.ts';
 import { type Family, formatEndpoint } from '../net/address.ts';
 import { EndpointFinder } from '../net/endpoint-finder.ts';
 import { type EndpointKey, endpointKey } from '../net/endpoint-list.ts';
 import { parseEndpoint } from '../net/host-port.ts';
 import type { Protocol } from '../net/protocol.ts';
 import {
-  FrontendsByService,
+  type Destination,
   type ProgrammedFamily,
+  ServicesByFrontend,
   type Whom,
-} from '../state/frontends-by-service.ts';
+} from '../state/services-by-frontend.ts';
 import {
   type Forwarding,
   forwardingId,
@@ -196,7 +197,7 @@ export class ServiceCounters {
   ): Promise<void> {
     const { clock, connectTime, kernel } = this.#options;
     const { pause } = new Pacer(clock, sliceMs);
-    const owners = await FrontendsByService.of(family, inForce.values(), pause);
+    const services = await ServicesByFrontend.from(family, inForce.values(), pause);
     const last = this.#last[family];
     for (const entry of this.#entries.values()) {
       if (entry.family !== family) continue;
@@ -208,7 +209,7 @@ export class ServiceCounters {
     const news: News = new Map();
     const counted = (count: Count): void => {
       const more = last.more(count);
-      const whom = owners.of(count.destination);
+      const whom = services.at(count.destination);
       if (isOf(whom, count)) this.#add(this.#entryOf(whom), count, more, news);
     };
     const readAtMs = clock.now();

@@ -11,8 +11,9 @@ import { readRule } from '../../kernel/xt/compile.ts';
 import type { XtRule } from '../../kernel/xt/rule.ts';
 import { addressBytes, type Family } from '../../net/address.ts';
 import { frontendKey } from '../../state/frontend-key.ts';
+import type { Destination } from '../../state/services-by-frontend.ts';
 import { inTurns, type Pause } from '../../time/pacer.ts';
-import type { Count, Destination, RefusalReason } from '../traffic-counts.ts';
+import type { Count, RefusalReason } from '../traffic-counts.ts';
 import type { TableChain } from './layout.ts';
 import { isServiceChain } from './names.ts';
 

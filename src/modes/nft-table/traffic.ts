@@ -5,9 +5,10 @@ import { dumpShape, fieldsOfSet } from '../../kernel/nft/sets.ts';
 import type { Reply } from '../../kernel/ops.ts';
 import { Address, addressBytes, type Family, formatEndpoint } from '../../net/address.ts';
 import type { Protocol } from '../../net/protocol.ts';
+import type { Destination } from '../../state/services-by-frontend.ts';
 import type { Pause } from '../../time/pacer.ts';
 import { binary } from '../elements.ts';
-import type { Count, Destination, RefusalReason } from '../traffic-counts.ts';
+import type { Count, RefusalReason } from '../traffic-counts.ts';
 import { inTable, type TableLayout } from './layout.ts';
 
 /** What the elements of a set count, and which parts their keys have. */

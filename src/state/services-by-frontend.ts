@@ -1,4 +1,4 @@
-/** Maps frontends in the kernel to their Service ports. */
+/** Which Service port has a frontend in the kernel. */
 import type { Address, AddressKey, Family } from '../net/address.ts';
 import type { Protocol } from '../net/protocol.ts';
 import { frontendKey, nodePortKey } from './frontend-key.ts';
@@ -20,31 +20,33 @@ export interface ProgrammedFamily {
   readonly inForce: ReadonlyMap<string, Forwarding>;
 }
 
-/** The destination of a packet. Without an address: a node port; without a port: any port. */
-interface Destination {
+/** What a client connects to. */
+export interface Destination {
+  /** Undefined for a node port, at whatever address. */
   readonly address: Address | undefined;
+  /** Undefined: any of the address. */
   readonly port: number | undefined;
   readonly protocol: Protocol | undefined;
 }
 
-export class FrontendsByService {
+export class ServicesByFrontend {
   readonly #family: Family;
   readonly #ports = new Map<string, Whom>();
   readonly #addresses = new Map<AddressKey, Whom>();
 
   /** `pause` yields to the event loop when it returns a promise. */
-  static async of(
+  static async from(
     family: Family,
     forwardings: Iterable<Forwarding>,
     pause: () => Promise<void> | undefined,
-  ): Promise<FrontendsByService> {
-    const frontends = new FrontendsByService(family);
+  ): Promise<ServicesByFrontend> {
+    const services = new ServicesByFrontend(family);
     for (const forwarding of forwardings) {
-      frontends.#add(forwarding);
+      services.#add(forwarding);
       const rest = pause();
       if (rest !== undefined) await rest;
     }
-    return frontends;
+    return services;
   }
 
   private constructor(family: Family) {
@@ -63,7 +65,7 @@ export class FrontendsByService {
   }
 
   /** An address that has no frontend is an address of the node with a node port. */
-  of({ address, port, protocol }: Destination): Whom {
+  at({ address, port, protocol }: Destination): Whom {
     const unknown = { namespace: '', service: '', port: '', protocol: protocol ?? '' };
     const none = { family: this.#family, ...unknown };
     if (port === undefined) {
