@@ -6,7 +6,7 @@ import { isKernelError } from '../kernel/errors.ts';
 import type { Committer, Kernel } from '../kernel/kernel.ts';
 import type { Drift, Observation, Planner, Repair } from '../modes/mode.ts';
 import type { Clock } from '../time/clock.ts';
-import { Pacer } from '../time/pacer.ts';
+import type { Pacer } from '../time/pacer.ts';
 import { type Applier, type Failure, unknownFailure } from './batch.ts';
 import { addDrift, isDrift, type Observer } from './events.ts';
 import { RetryingReader } from './retrying-reader.ts';
@@ -28,7 +28,7 @@ export interface AuditSettings {
 interface AuditOptions extends AuditSettings {
   readonly planner: Planner;
   readonly applier: Applier;
-  readonly sliceMs: number;
+  readonly newPacer: () => Pacer;
   /** Reads only. */
   readonly reader: Kernel;
   readonly clock: Clock;
@@ -60,10 +60,11 @@ type State =
 type Observed = Observation | 'stale' | Error;
 
 /**
- * Where batches make an observation stale: after this many stale ones, syncs wait for the next one,
+ * In a mode whose batches make an observation stale, syncs wait for the next one after this many
+ * stale ones.
  */
 const staleMax = 2;
-/** but only if reading takes no longer than this, because drift is rare and changes are not. */
+/** Syncs wait for no longer observation than this: drift is rare, and changes are not. */
 const holdMaxMs = 500;
 
 export class Audit {
@@ -207,7 +208,7 @@ export class Audit {
    * Reads the kernel while syncs continue. It is repeated when their batches make it stale.
    */
   #observeDuringSyncs(): void {
-    const { clock, planner, ruleset, wake, sliceMs } = this.#options;
+    const { clock, newPacer, planner, ruleset, wake } = this.#options;
     const reader = new RetryingReader(this.#options.reader, ruleset);
     const state: State = { kind: 'observing', reader, result: undefined };
     this.#state = state;
@@ -218,17 +219,17 @@ export class Audit {
       if (isStale) result.drop();
       wake();
     };
-    planner.observe(reader, new Pacer(clock, sliceMs).pause).then(settle, settle);
+    planner.observe(reader, newPacer().pause).then(settle, settle);
   }
 
   #observeAlone(): Promise<Observed> {
-    const { clock, planner, reader, ruleset, sliceMs } = this.#options;
-    const read = () => planner.observe(reader, new Pacer(clock, sliceMs).pause);
+    const { newPacer, planner, reader, ruleset } = this.#options;
+    const read = () => planner.observe(reader, newPacer().pause);
     return ruleset.readAlone(read).catch((error: Error) => error);
   }
 
   async #observed(result: Observed | undefined, commits: number): Promise<Failure | undefined> {
-    const { applier, clock, sliceMs } = this.#options;
+    const { applier, newPacer } = this.#options;
     if (result === undefined) return undefined;
     this.#state = { kind: 'resting' };
     if (result === 'stale' || isKernelError(result, 'EINTR')) {
@@ -243,7 +244,7 @@ export class Audit {
     const writers = await this.writers();
     this.verified({ generation: result.generation, commits });
     const keys = [...applier.inForce.keys()].values();
-    const repair = await result.repair(new Pacer(clock, sliceMs).pause);
+    const repair = await result.repair(newPacer().pause);
     const { drift } = repair;
     this.#state = { kind: 'comparing', repair, keys, writers, by: this.#by, drift };
     this.#by = undefined;
@@ -251,8 +252,8 @@ export class Audit {
   }
 
   async #compare(state: State & { kind: 'comparing' }): Promise<Failure | undefined> {
-    const { applier, planner, clock } = this.#options;
-    const pacer = new Pacer(clock, this.#options.sliceMs);
+    const { applier, clock, newPacer, planner } = this.#options;
+    const pacer = newPacer();
     let done = false;
     while (!done && (!pacer.due || planner.indivisible)) {
       if (pacer.due) await pacer.rest();

@@ -4,7 +4,7 @@ import type { ApplyResult, Kernel, KernelFailure } from '../kernel/kernel.ts';
 import type { Batch, Planner } from '../modes/mode.ts';
 import type { Forwarding } from '../state/types.ts';
 import type { Clock } from '../time/clock.ts';
-import { Pacer } from '../time/pacer.ts';
+import type { Pacer } from '../time/pacer.ts';
 import { type Cause, joined } from './cause.ts';
 import type { Observer, Purpose } from './events.ts';
 import type { InForce } from './in-force.ts';
@@ -33,8 +33,7 @@ interface ApplierOptions {
   readonly observer: Observer;
   /** A batch is cut when it holds this much. */
   readonly batchBytesMax: number;
-  /** The event loop is released after this much planning. */
-  readonly sliceMs: number;
+  readonly newPacer: () => Pacer;
   /** Whether this Forwarding has failed before. */
   readonly suspected: (key: string) => boolean;
   /** Records what the kernel has acknowledged. */
@@ -130,7 +129,7 @@ export class Applier {
     plan: (key: string) => void,
     purpose: Purpose,
   ): Promise<Failure | undefined> {
-    const pacer = new Pacer(this.#options.clock, this.#options.sliceMs);
+    const pacer = this.#options.newPacer();
     for (const key of keys) {
       try {
         plan(key);
@@ -288,7 +287,7 @@ export class Applier {
   }
 
   async #putInForce(changes: ReadonlyMap<string, Change>): Promise<undefined> {
-    const pacer = new Pacer(this.#options.clock, this.#options.sliceMs);
+    const pacer = this.#options.newPacer();
     for (const [key, { next, cause }] of changes) {
       this.#options.inForce.set(key, next, cause);
       if (pacer.due) await pacer.rest();

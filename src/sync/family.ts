@@ -54,7 +54,11 @@ type Phase = 'reading' | 'staged' | 'hooking' | 'live' | 'stopping';
 
 export class FamilySync {
   readonly family: Family;
-  readonly #options: FamilySyncOptions & { readonly applier: Applier; readonly sliceMs: number };
+  readonly #options: FamilySyncOptions & {
+    readonly applier: Applier;
+    /** For each piece of work its own. */
+    readonly newPacer: () => Pacer;
+  };
   readonly #applier: Applier;
   readonly #audit: Audit;
   readonly #inForce: InForce;
@@ -87,15 +91,16 @@ export class FamilySync {
     this.#quarantine = new Quarantine(settings.quarantineBackoff, clock);
     this.#recovery = new Recovery(settings.recoveryBackoff, clock);
     this.#inForce = new InForce((change) => this.#applied(change));
-    const suspected = (key: string): boolean => this.isQuarantined(key);
+    const newPacer = (): Pacer => new Pacer(clock, settings.sliceMs);
     this.#applier = new Applier({
       ...given,
       observer,
-      ...settings,
+      newPacer,
+      batchBytesMax: settings.batchBytesMax,
       inForce: this.#inForce,
-      suspected,
+      suspected: (key) => this.isQuarantined(key),
     });
-    const options = { ...given, observer, sliceMs: settings.sliceMs, applier: this.#applier };
+    const options = { ...given, observer, newPacer, applier: this.#applier };
     this.#options = options;
     this.#handover = new Handover(options);
     this.#changes = new Changes({ ...options, handover: this.#handover });
@@ -336,7 +341,7 @@ export class FamilySync {
   }
 
   #pause() {
-    return new Pacer(this.#options.clock, this.#options.sliceMs).pause;
+    return this.#options.newPacer().pause;
   }
 
   async #finished(

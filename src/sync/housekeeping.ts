@@ -7,7 +7,7 @@ import type { Kernel } from '../kernel/kernel.ts';
 import type { Planner } from '../modes/mode.ts';
 import { Backoff } from '../time/backoff.ts';
 import type { Clock } from '../time/clock.ts';
-import { Pacer } from '../time/pacer.ts';
+import type { Pacer } from '../time/pacer.ts';
 import type { Applier } from './batch.ts';
 import type { Observer } from './events.ts';
 
@@ -17,8 +17,7 @@ interface HousekeepingOptions {
   readonly reader: Kernel;
   readonly clock: Clock;
   readonly observer: Observer;
-  /** The event loop is released after this much work. */
-  readonly sliceMs: number;
+  readonly newPacer: () => Pacer;
 }
 
 /** After a task that took t, at least `restFactor * t` passes before the next one of its kind. */
@@ -95,14 +94,14 @@ export class Housekeeping {
 
   /** Returns the milliseconds to wait after a failure; undefined = done. */
   async #apply(purpose: Task, take: Planner['takeDeferred']): Promise<number | undefined> {
-    const { planner, applier, clock, observer, reader, sliceMs } = this.#options;
+    const { planner, applier, newPacer, observer, reader } = this.#options;
     const taken = (async () => take?.(reader))();
     const failures = await taken.then(
       async (batch) => batch && (await applier.apply(batch, purpose))?.failures,
       (error: Error) => [asKernelFailure(error)],
     );
     if (failures === undefined) return undefined;
-    await planner.resume(applier.inForce.values(), new Pacer(clock, sliceMs).pause);
+    await planner.resume(applier.inForce.values(), newPacer().pause);
     const retryMs = this.#backoff[purpose].failed();
     observer({ kind: 'failed', family: planner.family, purpose, failures, retryMs });
     return retryMs;

@@ -4,7 +4,7 @@ import type { Drift, Takeover } from '../modes/mode.ts';
 import type { Forwarding } from '../state/types.ts';
 import { Backoff, type BackoffLimits } from '../time/backoff.ts';
 import type { Clock } from '../time/clock.ts';
-import { Pacer } from '../time/pacer.ts';
+import type { Pacer } from '../time/pacer.ts';
 import type { Applier, Failure } from './batch.ts';
 import type { Causes } from './cause.ts';
 import { addDrift, type Purpose } from './events.ts';
@@ -54,8 +54,7 @@ export class Recovery {
 
 interface RepairOptions {
   readonly applier: Applier;
-  readonly clock: Clock;
-  readonly sliceMs: number;
+  readonly newPacer: () => Pacer;
 }
 
 /** The result of a repair. All that is not in `failure.lost` may be in force. */
@@ -81,11 +80,11 @@ export function targetsOf(
 
 /** Gives the pools of `targets` the order that they have in the kernel. */
 export async function adoptAll(
-  { clock, sliceMs }: RepairOptions,
+  { newPacer }: Pick<RepairOptions, 'newPacer'>,
   found: Takeover,
   targets: Map<string, Forwarding>,
 ): Promise<void> {
-  const pacer = new Pacer(clock, sliceMs);
+  const pacer = newPacer();
   for (const [key, forwarding] of targets) {
     const adopted = found.adopt(forwarding);
     if (adopted !== forwarding) targets.set(key, adopted);
@@ -95,13 +94,13 @@ export async function adoptAll(
 
 /** Throws what the planner throws about fixed objects and remains. */
 export async function repairAll(
-  { applier, clock, sliceMs }: RepairOptions,
+  { applier, newPacer }: RepairOptions,
   found: Takeover,
   targets: ReadonlyMap<string, Forwarding>,
   causes: Readonly<Causes>,
   purpose: Purpose,
 ): Promise<Repaired> {
-  const { pause } = new Pacer(clock, sliceMs);
+  const { pause } = newPacer();
   const repair = await found.restore(targets.values(), pause);
   let { drift } = repair;
   const plan = (key: string): void => {

@@ -1,16 +1,14 @@
 import type { Kernel } from '../kernel/kernel.ts';
 import type { Planner, Takeover } from '../modes/mode.ts';
-import type { Clock } from '../time/clock.ts';
-import { Pacer } from '../time/pacer.ts';
+import type { Pacer } from '../time/pacer.ts';
 import type { Moment, Ruleset } from './ruleset.ts';
 
 interface SnapshotOptions {
   readonly planner: Planner;
   readonly kernel: Kernel;
   readonly reader: Kernel;
-  readonly clock: Clock;
   readonly ruleset: Ruleset;
-  readonly sliceMs: number;
+  readonly newPacer: () => Pacer;
 }
 
 /** What was read while we wrote nothing. */
@@ -50,12 +48,12 @@ export class Snapshots {
   }
 
   async #read(): Promise<Snapshot> {
-    const { clock, kernel, planner, reader, ruleset, sliceMs } = this.#options;
+    const { kernel, newPacer, planner, reader, ruleset } = this.#options;
     const prepared = await planner.prepare(kernel, (ops) =>
       ruleset.commit(1, () => kernel.apply(ops)),
     );
     return ruleset.readAlone(async () => {
-      const found = await prepared.observe(reader, new Pacer(clock, sliceMs).pause);
+      const found = await prepared.observe(reader, newPacer().pause);
       const { generation } = found;
       return { found, readAt: { generation, commits: ruleset.completed } };
     });
