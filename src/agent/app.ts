@@ -283,7 +283,8 @@ export class App {
   }
 
   #makeRunner(mode: ProxyMode): ModeRunner {
-    const { conntrack, eventHistory, metrics, serviceHealth, takeover, verdicts } = this.#observers;
+    const { conntrack, eventHistory, metrics, problemIndex, serviceHealth, takeover } =
+      this.#observers;
     return new ModeRunner(mode, {
       ...this.#options,
       progress: this.#progress,
@@ -296,7 +297,7 @@ export class App {
       changed: (...change) => eventHistory.recent.changed(...change),
       resolved: (service) => {
         serviceHealth.resolved(service);
-        verdicts.resolved(service);
+        problemIndex.resolved(service);
         this.#fastPath.resolved(service);
         this.#failureDetection.resolved(service);
       },
@@ -310,7 +311,7 @@ export class App {
   }
 
   #makeFailureDetection(): FailureDetection {
-    const { endpointHealth, verdicts } = this.#observers;
+    const { endpointHealth, problemIndex } = this.#observers;
     return new FailureDetection({
       ...this.#options,
       state: this.#state,
@@ -321,7 +322,7 @@ export class App {
         this.#state.touch(service);
         this.#runner.engine?.wake();
       },
-      noticed: (service) => verdicts.resolved(service),
+      noticed: (service) => problemIndex.resolved(service),
     });
   }
 

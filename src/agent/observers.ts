@@ -19,7 +19,7 @@ import { EventHistory } from '../serve/ask/event-history.ts';
 import { ForeignRules } from '../serve/ask/foreign-rules/foreign-rules.ts';
 import { statusNow } from '../serve/ask/status.ts';
 import { UnroutedEndpoints } from '../serve/ask/unrouted.ts';
-import { Verdicts } from '../serve/ask/verdicts.ts';
+import { ProblemIndex } from '../serve/ask/problem-index.ts';
 import { WhileAsked } from '../serve/ask/while-asked.ts';
 import { ClusterEvents, makeRecorder } from '../serve/cluster-events.ts';
 import { countersOf, infoMetrics, problemMetrics } from '../serve/collectors.ts';
@@ -106,7 +106,7 @@ export class Observers {
   readonly events: ClusterEvents;
   readonly serviceHealth: ServiceHealth;
   readonly eventHistory: EventHistory;
-  readonly verdicts: Verdicts;
+  readonly problemIndex: ProblemIndex;
   readonly #foreignRules: ForeignRules;
   readonly #unrouted: UnroutedEndpoints;
   readonly conntrack: ConntrackObserver;
@@ -134,7 +134,7 @@ export class Observers {
       isConnectTime: () => config().connectTime !== 'off',
     });
     this.#unrouted = new UnroutedEndpoints({ clock, state, routing: options.routing });
-    this.verdicts = new Verdicts({
+    this.problemIndex = new ProblemIndex({
       clock,
       engine: present.engine,
       failureDetection: present.failureDetection,
@@ -290,7 +290,7 @@ export class Observers {
   }
 
   #serve(signal: AbortSignal): Promise<void>[] {
-    const { events, health, http, eventHistory, metrics, verdicts } = this;
+    const { events, health, http, eventHistory, metrics, problemIndex } = this;
     const { config, connectTime, engine, failureDetection, fallbacks, fastPath, state } =
       this.#present;
     const { clock, conntrack, host, kernel, log, nodeName, routing, source } = this.#options;
@@ -302,7 +302,7 @@ export class Observers {
       nodeName,
       state,
       eventHistory,
-      verdicts,
+      problemIndex,
       serviceRows: new WhileAsked(),
       foreignRules: this.#foreignRules,
       unrouted: this.#unrouted,
@@ -323,8 +323,8 @@ export class Observers {
       ...(routing && { routesTo: routing.find }),
     };
     problemMetrics(metrics.registry, {
-      catchUp: verdicts.catchUp,
-      counts: () => verdicts.counts,
+      catchUp: problemIndex.catchUp,
+      counts: () => problemIndex.counts,
       healthy: () => statusNow(agent).healthy,
     });
     return runServers({ config, mode, http, metrics, agent, log, failed }, signal);

@@ -171,8 +171,8 @@ function sameLists(a: Forwarding, b: Forwarding): boolean {
   return a.serving.equals(b.serving) && a.cluster.equals(b.cluster) && a.local.equals(b.local);
 }
 
-/** What entries of one family and protocol are judged by. */
-export interface Judgement {
+/** By what entries of one family and protocol are selected. */
+export interface Criteria {
   /** Frontends in force. */
   readonly held: ReadonlyMap<FrontendKey, Forwarding>;
   /** The frontends whose entries are examined, each with endpoints that it had. */
@@ -186,9 +186,9 @@ export interface Judgement {
 }
 
 /** Those of the entries that contradict. */
-export function contradicting(entries: ConntrackEntries, judgement: Judgement): ConntrackEntries {
-  const { held, suspects, spared, untranslated } = judgement;
-  const frontendsOf = destinationReader(entries, judgement);
+export function contradicting(entries: ConntrackEntries, criteria: Criteria): ConntrackEntries {
+  const { held, suspects, spared, untranslated } = criteria;
+  const frontendsOf = destinationReader(entries, criteria);
   const rightOf = memoized(rightEndpoints);
   return entries.filter((index) => {
     const keys = frontendsOf(index);
@@ -208,9 +208,9 @@ export function contradicting(entries: ConntrackEntries, judgement: Judgement): 
  * Those of the entries whose connections are to be ended: the Service that holds the frontend has
  * lost the endpoint, and has not got it back.
  */
-export function ended(entries: ConntrackEntries, judgement: Judgement): ConntrackEntries {
+export function ended(entries: ConntrackEntries, criteria: Criteria): ConntrackEntries {
   const keptBy = memoized(({ endings }) => endings?.kept && keysOf([endings.kept]));
-  return selectLost(entries, judgement, (holder, _, endpoint) => {
+  return selectLost(entries, criteria, (holder, _, endpoint) => {
     return keptBy(holder)?.has(endpoint) === false;
   });
 }
@@ -219,11 +219,11 @@ export function ended(entries: ConntrackEntries, judgement: Judgement): Conntrac
  * Those of the entries that nothing has answered, to endpoints that are left out for that: the
  * Service that holds the frontend has left the endpoint out, and it still is.
  */
-export function abandoned(entries: ConntrackEntries, judgement: Judgement): ConntrackEntries {
+export function abandoned(entries: ConntrackEntries, criteria: Criteria): ConntrackEntries {
   const poolsOf = memoized(({ frontends }) => {
     return new Map(frontends.map((one) => [frontendKey(one), one.pool]));
   });
-  return selectLost(entries, judgement, (holder, key, endpoint) => {
+  return selectLost(entries, criteria, (holder, key, endpoint) => {
     const pool = poolsOf(holder).get(key);
     return pool !== undefined && holder.deal?.leftOut?.[pool].has(endpoint) === true;
   });
@@ -232,11 +232,11 @@ export function abandoned(entries: ConntrackEntries, judgement: Judgement): Conn
 /** Those to an endpoint that a suspect frontend had and, by `isLost`, its holder has not now. */
 function selectLost(
   entries: ConntrackEntries,
-  judgement: Judgement,
+  criteria: Criteria,
   isLost: (holder: Forwarding, key: FrontendKey, endpoint: EndpointKey) => boolean,
 ): ConntrackEntries {
-  const { held, suspects } = judgement;
-  const frontendsOf = destinationReader(entries, judgement);
+  const { held, suspects } = criteria;
+  const frontendsOf = destinationReader(entries, criteria);
   return entries.filter((index) => {
     const key = frontendsOf(index).find((one) => held.has(one));
     if (key === undefined) return false;
@@ -248,7 +248,7 @@ function selectLost(
 /** Returns what finds the frontends that the original destination of an entry may belong to. */
 function destinationReader(
   entries: ConntrackEntries,
-  { nodePortAddresses, suspects }: Judgement,
+  { nodePortAddresses, suspects }: Criteria,
 ): (index: number) => readonly FrontendKey[] {
   let accepting: Set<string> | undefined;
   return (index) => {

@@ -29,7 +29,7 @@ import {
   eachAbandoned,
   eachEnded,
   ended,
-  type Judgement,
+  type Criteria,
 } from './policy.ts';
 
 /** The part of a clock that is needed here; milliseconds, monotonic. */
@@ -55,7 +55,7 @@ interface ConntrackReconcilerOptions {
   /** Reads the addresses of this machine that accept node ports when `all` do. */
   readonly localAddresses: () => readonly Address[];
   /** Default: wrong. */
-  readonly untranslated?: Judgement['untranslated'];
+  readonly untranslated?: Criteria['untranslated'];
 }
 
 const protocols = ['UDP', 'SCTP', 'TCP'] as const satisfies readonly Protocol[];
@@ -74,7 +74,7 @@ const restFactor = 4;
 const attemptsMax = 5;
 const retryFirstMs = 1000;
 
-/** Entries judged without a pause, and at most deleted. */
+/** Entries examined without a pause, and at most deleted. */
 const chunkEntries = 5000;
 const chunkDeletions = 2000;
 
@@ -101,7 +101,7 @@ interface Work {
   readonly narrowDumpsMax: number;
   /** Those of the entries that are to be deleted. */
   readonly select: typeof contradicting;
-  readonly untranslated: Judgement['untranslated'];
+  readonly untranslated: Criteria['untranslated'];
   /** `now` of the next pass; undefined: no pass is due. */
   dueMs: number | undefined;
   /** No pass before this. */
@@ -138,7 +138,7 @@ export class ConntrackReconciler {
     this.#all = [...ordered, this.#endings, this.#rescues];
   }
 
-  /** Batches will be sent: nothing is judged until `upToDate`. */
+  /** Batches will be sent: nothing is examined until `upToDate`. */
   moving(): void {
     this.#moving = true;
   }
@@ -244,7 +244,7 @@ export class ConntrackReconciler {
 
   async #pass(work: Work): Promise<void> {
     const { frontends, held, untranslated } = work;
-    const judgement: Judgement = {
+    const criteria: Criteria = {
       held,
       suspects: frontends.due,
       spared: frontends.fresh,
@@ -253,7 +253,7 @@ export class ConntrackReconciler {
     };
     for (const request of this.#requests(work)) {
       if (this.#stopped) return;
-      await this.#examine(work, request, judgement);
+      await this.#examine(work, request, criteria);
     }
   }
 
@@ -265,18 +265,18 @@ export class ConntrackReconciler {
     return [...due.keys()].map((key) => ({ ...all, destination: destinationOf(family, key) }));
   }
 
-  async #examine(work: Work, request: ConntrackRequest, judgement: Judgement): Promise<void> {
+  async #examine(work: Work, request: ConntrackRequest, criteria: Criteria): Promise<void> {
     const { family, conntrack, clock, observer } = this.#options;
     const { protocol } = work;
     const startedMs = clock.now();
     const { entries } = await wholeDump(conntrack, request);
-    const candidates = await this.#candidates(entries, work, judgement);
+    const candidates = await this.#candidates(entries, work, criteria);
     const gone: ConntrackEntries[] = [];
     let failure: Error | undefined;
     for (let at = 0; at < candidates.length; at += chunkDeletions) {
       if (at > 0) await clock.turn();
       const chunk = candidates.slice(at, at + chunkDeletions);
-      const stale = await this.#atRest(chunk, work, judgement);
+      const stale = await this.#atRest(chunk, work, criteria);
       if (stale.length === 0) continue;
       const { failures } = await conntrack.delete(stale);
       const refused = new Set(failures.map(({ index }) => index));
@@ -294,31 +294,31 @@ export class ConntrackReconciler {
   async #candidates(
     entries: ConntrackEntries,
     { select }: Work,
-    judgement: Judgement,
+    criteria: Criteria,
   ): Promise<ConntrackEntries> {
     const { family, clock } = this.#options;
     const found: ConntrackEntries[] = [];
     for (let at = 0; at < entries.length && !this.#stopped; at += chunkEntries) {
       if (at > 0) await clock.turn();
-      found.push(select(entries.slice(at, at + chunkEntries), judgement));
+      found.push(select(entries.slice(at, at + chunkEntries), criteria));
     }
     return ConntrackEntries.concat(family, found);
   }
 
   /**
-   * Judges again when all changes in force were reported. Before that an entry may point at an
+   * Selects again when all changes in force were reported. Before that an entry may point at an
    * endpoint that is in force although its acknowledgement has not arrived.
    */
   async #atRest(
     candidates: ConntrackEntries,
     { select }: Work,
-    judgement: Judgement,
+    criteria: Criteria,
   ): Promise<ConntrackEntries> {
-    const judge = (): ConntrackEntries =>
-      this.#stopped ? candidates.slice(0, 0) : select(candidates, judgement);
-    if (!this.#moving) return judge();
+    const selectAgain = (): ConntrackEntries =>
+      this.#stopped ? candidates.slice(0, 0) : select(candidates, criteria);
+    if (!this.#moving) return selectAgain();
     return new Promise((resolve) => {
-      this.#whenSettled = () => resolve(judge());
+      this.#whenSettled = () => resolve(selectAgain());
     });
   }
 
@@ -328,7 +328,7 @@ export class ConntrackReconciler {
   }
 }
 
-function newWork(protocol: Protocol, untranslated: Judgement['untranslated']): Work {
+function newWork(protocol: Protocol, untranslated: Criteria['untranslated']): Work {
   const frontends = new Frontends();
   return {
     protocol,

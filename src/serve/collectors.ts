@@ -29,7 +29,7 @@ import type { Whom } from '../state/services-by-frontend.ts';
 import type { Forwarding } from '../state/types.ts';
 import { systemClock } from '../time/clock.ts';
 import { Pacer } from '../time/pacer.ts';
-import type { Judgements } from './ask/problem.ts';
+import type { KnownProblems } from './ask/problem.ts';
 import { fairShares } from './fair-shares.ts';
 import type { Logger } from './log.ts';
 import type { LogDestination } from './log-destination.ts';
@@ -191,10 +191,10 @@ export function infoMetrics(registry: Registry, { config, mode }: InfoSources): 
   });
 }
 
-interface ProblemSources extends Pick<Judgements, 'catchUp'> {
+interface ProblemSources extends Pick<KnownProblems, 'catchUp'> {
   /** The health that `fairlead status` shows. */
   healthy(): boolean;
-  counts(): Judgements['counts'];
+  counts(): KnownProblems['counts'];
 }
 
 /** Whether the proxy is healthy, and how many Services have problems. */

@@ -9,7 +9,6 @@ import { readRecords } from '../kernel/records.ts';
 import { steadyDump } from '../kernel/steady.ts';
 import { legacyTables } from '../kernel/xt/legacy.ts';
 import type { Family } from '../net/address.ts';
-import { type Found, type Judgement, judge, type Reference, type Scope } from './judgement.ts';
 import {
   type IptablesTable,
   iptablesTables,
@@ -18,6 +17,13 @@ import {
   isServiceChain,
   nftablesTable,
 } from './names.ts';
+import {
+  type Found,
+  findRemovable,
+  type Reference,
+  type Removable,
+  type Scope,
+} from './removable.ts';
 
 /**
  * Kube-proxy's objects in nf_tables: the table of its nftables mode, chains of its iptables mode,
@@ -29,7 +35,7 @@ export type Kind = (typeof kinds)[number];
 /** Where tables are, in the words of `iptables --version`. */
 export type Backend = 'nf_tables' | 'legacy';
 
-export interface Leftovers extends Judgement {
+export interface Leftovers extends Removable {
   readonly backend: Backend;
   readonly family: Family;
   /** Tables of nftables mode. */
@@ -60,7 +66,7 @@ export async function findLeftovers(
     const referencesIn = (chain: string) => references(kernel, family, table, chain);
     return { table, chains: new Map(chains), referencesIn };
   });
-  return { ...variant, ...(await judgeAll(found, sought, scope)) };
+  return { ...variant, ...(await removableIn(found, sought, scope)) };
 }
 
 /** In the tables of iptables-legacy, which no mode of ours has. Rejects with KernelError. */
@@ -81,26 +87,26 @@ export async function findLegacyLeftovers(
     backend: 'legacy',
     family,
     tables: [],
-    ...(await judgeAll(found, kinds, scope)),
+    ...(await removableIn(found, kinds, scope)),
   };
 }
 
-async function judgeAll(
+async function removableIn(
   found: readonly Found[],
   sought: readonly Kind[],
   scope: Scope,
-): Promise<Judgement> {
-  const judged: Judgement[] = [];
+): Promise<Removable> {
+  const parts: Removable[] = [];
   for (const one of found) {
     const isOwn = (chain: string): boolean =>
       (sought.includes('shared names') && isIptablesChain(one.table, chain)) ||
       (sought.includes('IPVS chains') && isIPVSChain(one.table, chain));
-    judged.push(await judge(one, isOwn, scope));
+    parts.push(await findRemovable(one, isOwn, scope));
   }
   return {
-    jumps: judged.flatMap(({ jumps }) => jumps),
-    chains: judged.flatMap(({ chains }) => chains),
-    kept: judged.flatMap(({ kept }) => kept),
+    jumps: parts.flatMap(({ jumps }) => jumps),
+    chains: parts.flatMap(({ chains }) => chains),
+    kept: parts.flatMap(({ kept }) => kept),
   };
 }
 

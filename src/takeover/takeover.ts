@@ -19,7 +19,6 @@ import {
   isAnyIPVS,
   removeIPVSLeftovers,
 } from './ipvs-leftovers.ts';
-import type { KeptChain } from './judgement.ts';
 import {
   type Backend,
   findLeftovers,
@@ -30,6 +29,7 @@ import {
 } from './leftovers.ts';
 import { findLegacyTables, legacyPrograms } from './legacy-tables.ts';
 import { ownChain } from './names.ts';
+import type { KeptChain } from './removable.ts';
 import { removeLeftovers } from './removal.ts';
 
 export type TakeoverEvent =

@@ -8,9 +8,9 @@ import type { Kernel } from '../../src/kernel/kernel.ts';
 import { legacyOps } from '../../src/kernel/legacy-ops.ts';
 import { RecordWriter } from '../../src/kernel/records.ts';
 import type { Family } from '../../src/net/address.ts';
-import type { Scope } from '../../src/takeover/judgement.ts';
 import { findLegacyLeftovers, type Leftovers } from '../../src/takeover/leftovers.ts';
 import { findLegacyTables } from '../../src/takeover/legacy-tables.ts';
+import type { Scope } from '../../src/takeover/removable.ts';
 import { removeLeftovers } from '../../src/takeover/removal.ts';
 import {
   addresses,

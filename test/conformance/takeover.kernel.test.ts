@@ -1,8 +1,8 @@
 /** A takeover in a real kernel removes kube-proxy's rules, and changes no byte of others. */
 import { expect, test } from 'vitest';
 import type { Kernel } from '../../src/kernel/kernel.ts';
-import type { Scope } from '../../src/takeover/judgement.ts';
 import { findLeftovers, kinds, type Leftovers } from '../../src/takeover/leftovers.ts';
+import type { Scope } from '../../src/takeover/removable.ts';
 import { removeLeftovers } from '../../src/takeover/removal.ts';
 import {
   addresses,

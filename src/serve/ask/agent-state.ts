@@ -25,7 +25,7 @@ import type { StalePrograms } from '../connect-time-metrics.ts';
 import type { ServiceCounters } from '../service-counters.ts';
 import type { EventHistory } from './event-history.ts';
 import type { ForeignRules } from './foreign-rules/foreign-rules.ts';
-import type { Judgements } from './problem.ts';
+import type { KnownProblems } from './problem.ts';
 import type { ServiceRows } from './service-rows.ts';
 import type { UnroutedEndpoints } from './unrouted.ts';
 import type { WhileAsked } from './while-asked.ts';
@@ -35,7 +35,7 @@ export interface AgentState {
   readonly nodeName: string;
   readonly state: ClusterState;
   readonly eventHistory: EventHistory;
-  readonly verdicts: Judgements;
+  readonly problemIndex: KnownProblems;
   readonly serviceRows: WhileAsked<ServiceRows>;
   /** What other programs have in the kernel that stops packets. */
   readonly foreignRules: Pick<ForeignRules, 'found' | 'obstacles' | 'refresh'>;

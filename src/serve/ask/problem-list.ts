@@ -22,7 +22,7 @@ export async function problemListOf(
   const after = query.get('continue') ?? '';
   const { problems: proxy, services } = await statusOf(agent);
   const { node, healthy, reasons } = totals(agent, proxy);
-  const keys = [...agent.verdicts.troubled.keys()].filter((key) => key > after).sort();
+  const keys = [...agent.problemIndex.troubled.keys()].filter((key) => key > after).sort();
   const head = { apiVersion, kind: 'ProblemList', node, healthy, proxy } as const;
   const counts = { known: services.known, withProblems: services.withProblems };
   const pacer = new Pacer(agent.clock, sliceMs);
@@ -40,8 +40,8 @@ export async function problemListOf(
   return { ...head, services: counts, reasons, items };
 }
 
-function totals({ nodeName, verdicts }: AgentState, proxy: readonly string[]) {
-  const { byReason, services } = verdicts.counts;
+function totals({ nodeName, problemIndex }: AgentState, proxy: readonly string[]) {
+  const { byReason, services } = problemIndex.counts;
   const reasons = Array.from(byReason, ([reason, count]) => ({ reason, services: count }));
   return {
     node: nodeName,

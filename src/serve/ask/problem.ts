@@ -19,11 +19,11 @@ export interface Subject {
 }
 
 /** The Services that have problems. */
-export interface Judgements {
+export interface KnownProblems {
   /** Checks Services that have changed. Concurrent callers share the work. */
   catchUp(): Promise<void>;
   /** Checks a Service all of whose ports were resolved. */
-  judge(subject: Subject): void;
+  check(subject: Subject): void;
   /** The reasons of each Service that has a problem, as of the last `catchUp`. */
   readonly troubled: ReadonlyMap<string, readonly ProblemReason[]>;
   /** The number of Services with problems, in total and by reason, as of the last `catchUp`. */

@@ -60,7 +60,7 @@ export async function serviceOf(agent: AgentState, query: URLSearchParams): Prom
     ports.push(port);
   }
   const { excess } = resolved;
-  agent.verdicts.judge({ service, seen, excess });
+  agent.problemIndex.check({ service, seen, excess });
   const problems = problemsOf(agent, { service, seen: asked, excess });
   return {
     apiVersion,

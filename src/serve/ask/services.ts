@@ -25,8 +25,8 @@ export async function servicesOf(agent: AgentState, query: URLSearchParams): Pro
   const isOnlyTroubled = isAsked(query, 'state', 'unhealthy');
   const areTroubledFirst = isAsked(query, 'order', 'problems');
   const selected = await selectedBy(agent, query.get('labelSelector'), namespace);
-  await agent.verdicts.catchUp();
-  const { troubled } = agent.verdicts;
+  await agent.problemIndex.catchUp();
+  const { troubled } = agent.problemIndex;
   const states = new States(agent);
   const rows = agent.serviceRows.value ?? new ServiceRows();
   agent.serviceRows.value = rows;

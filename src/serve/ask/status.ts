@@ -19,7 +19,7 @@ import { type Facts, problemsOf, remarksOf } from './problems.ts';
 const asideMax = 100;
 
 export async function statusOf(agent: AgentState): Promise<Status> {
-  await agent.verdicts.catchUp();
+  await agent.problemIndex.catchUp();
   return statusNow(agent);
 }
 
@@ -49,7 +49,7 @@ export function statusNow(agent: AgentState): Status {
       waiting: state.dirtyCount,
       setAside: aside.length,
       overLimit: engine?.overLimit ?? 0,
-      withProblems: agent.verdicts.counts.services,
+      withProblems: agent.problemIndex.counts.services,
     },
     setAside: aside.slice(0, asideMax).map(({ sync, entry }) => asideOf(sync, entry, clock.now())),
     connectTime: connectTimeOf(agent),
@@ -58,7 +58,7 @@ export function statusNow(agent: AgentState): Status {
     conntrack: host && conntrackUse(host),
   };
   const problems = problemsOf(facts, agent.health.healthy);
-  const obstructed = agent.verdicts.counts.byReason.get('rule_in_the_way') ?? 0;
+  const obstructed = agent.problemIndex.counts.byReason.get('rule_in_the_way') ?? 0;
   const remarks = remarksOf(facts, obstructed);
   return {
     apiVersion,

@@ -37,7 +37,8 @@ export interface KeptChain extends Chain {
   readonly because: string;
 }
 
-export interface Judgement {
+/** What to delete of a table, and what has to stay. */
+export interface Removable {
   readonly jumps: readonly Jump[];
   readonly chains: readonly Chain[];
   readonly kept: readonly KeptChain[];
@@ -53,11 +54,11 @@ export interface Found {
 }
 
 /** Rejects as `referencesIn` does. `isOwn`: by its name, a chain can only be kube-proxy's. */
-export async function judge(
+export async function findRemovable(
   found: Found,
   isOwn: (chain: string) => boolean,
   scope: Scope,
-): Promise<Judgement> {
+): Promise<Removable> {
   const { table, chains: all, referencesIn } = found;
   const own = new Set([...all.keys()].filter(isOwn));
   const kept = new Map<string, string>();

@@ -5,11 +5,11 @@
  */
 import { type ProblemReason, reasonNames } from '../../ask/problem-reasons.ts';
 import { families } from '../../net/address.ts';
-import { serviceKey } from '../../state/types.ts';
+import { objectKey } from '../../state/types.ts';
 import { Pacer } from '../../time/pacer.ts';
 import type { AgentState } from './agent-state.ts';
 import { look } from './look.ts';
-import type { Judgements, Problem, Subject } from './problem.ts';
+import type { KnownProblems, Problem, Subject } from './problem.ts';
 import { ownProblems } from './service-problems.ts';
 import { sharedCall } from './shared-call.ts';
 
@@ -21,10 +21,10 @@ type Known = Pick<
 /** How long checks run in one turn of the event loop before they yield to changes. */
 const sliceMs = 0.25;
 
-export class Verdicts implements Judgements {
+export class ProblemIndex implements KnownProblems {
   readonly #known: Known;
   /** Services that were resolved since their last check. */
-  readonly #unjudged = new Set<string>();
+  readonly #unchecked = new Set<string>();
   /** A bit for each reason that a Service has; Services without problems are absent. */
   readonly #reasons = new Map<string, number>();
   /** The number of Services by reason. */
@@ -40,11 +40,11 @@ export class Verdicts implements Judgements {
   resolved(service: string): void {
     if (this.#surroundings === undefined) return;
     if (this.#known.state.service(service) !== undefined) {
-      this.#unjudged.add(service);
+      this.#unchecked.add(service);
       return;
     }
     // Names come and go for months, and perhaps no caller asks again.
-    this.#unjudged.delete(service);
+    this.#unchecked.delete(service);
     this.#keep(service, []);
   }
 
@@ -56,7 +56,7 @@ export class Verdicts implements Judgements {
     return new Map(Array.from(keys, (key) => [key, this.#namesOf(key, refused)]));
   }
 
-  get counts(): Judgements['counts'] {
+  get counts(): KnownProblems['counts'] {
     const refused = this.#refused();
     const byReason = new Map(reasonNames.map((name, i) => [name, this.#counts[i]!]));
     byReason.set('refused_by_kernel', refused.size);
@@ -64,7 +64,7 @@ export class Verdicts implements Judgements {
     return { services: this.#reasons.size + others.length, byReason };
   }
 
-  judge(subject: Subject): void {
+  check(subject: Subject): void {
     // It may have gone while an answer was made.
     if (this.#known.state.service(subject.service.key) === undefined) return;
     this.#keep(subject.service.key, ownProblems(this.#known, subject));
@@ -82,12 +82,12 @@ export class Verdicts implements Judgements {
     const before = this.#surroundings;
     if (before === undefined || surroundings.some((one, i) => one !== before[i])) {
       this.#surroundings = surroundings;
-      for (const key of state.serviceKeys()) this.#unjudged.add(key);
+      for (const key of state.serviceKeys()) this.#unchecked.add(key);
     }
     const pacer = new Pacer(clock, sliceMs);
-    for (const key of Array.from(this.#unjudged)) {
+    for (const key of Array.from(this.#unchecked)) {
       if (engine() === undefined) return;
-      this.#unjudged.delete(key);
+      this.#unchecked.delete(key);
       const service = state.service(key);
       if (service === undefined) {
         this.#keep(key, []);
@@ -96,7 +96,7 @@ export class Verdicts implements Judgements {
       const { resolved, seen } = await look(this.#known, service, pacer);
       // It may have changed during the pause; then it is checked again.
       if (state.service(key) !== service) continue;
-      this.judge({ service, seen, excess: resolved.excess });
+      this.check({ service, seen, excess: resolved.excess });
       if (pacer.due) await pacer.rest();
     }
   }
@@ -125,7 +125,8 @@ export class Verdicts implements Judgements {
     const refused = new Set<string>();
     for (const { quarantined } of this.#known.engine()?.families ?? []) {
       for (const { forwarding } of quarantined) {
-        refused.add(serviceKey(forwarding.servicePort));
+        const { name, namespace } = forwarding.servicePort;
+        refused.add(objectKey(namespace, name));
       }
     }
     return refused;

@@ -1,7 +1,7 @@
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { expect, it } from 'vitest';
-import { Verdicts } from '../../../src/serve/ask/verdicts.ts';
+import { ProblemIndex } from '../../../src/serve/ask/problem-index.ts';
 import { ClusterState } from '../../../src/state/store.ts';
 import { ToyClock } from '../sync/double.ts';
 
@@ -16,19 +16,19 @@ function usedMiB(): number {
 
 it('Services that came and went take no memory, also where no caller asks about problems', async () => {
   const quiet = { refresh: async () => {}, found: new Map() };
-  const verdicts = new Verdicts({
+  const index = new ProblemIndex({
     clock: new ToyClock(),
     engine: () => ({ families: [] }),
     failureDetection: undefined,
     foreignRules: quiet,
     state: new ClusterState(),
     unrouted: quiet,
-  } as unknown as ConstructorParameters<typeof Verdicts>[0]);
+  } as unknown as ConstructorParameters<typeof ProblemIndex>[0]);
   // It was asked once, by a command.
-  await verdicts.catchUp();
+  await index.catchUp();
   const beforeMiB = usedMiB();
-  for (let i = 0; i < 200_000; i += 1) verdicts.resolved(`tenant/job-${i}-of-a-pipeline`);
+  for (let i = 0; i < 200_000; i += 1) index.resolved(`tenant/job-${i}-of-a-pipeline`);
   // When their names waited for the next question, it was 20 MiB.
   expect(usedMiB() - beforeMiB).toBeLessThan(5);
-  expect(verdicts.counts.services).toBe(0);
+  expect(index.counts.services).toBe(0);
 });
