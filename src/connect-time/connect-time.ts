@@ -6,11 +6,10 @@ import { clientsAtRisk, type KernelClient } from '../host/kernel-clients.ts';
 import type { Kernel } from '../kernel/kernel.ts';
 import type { Family } from '../net/address.ts';
 import type { ClusterEvents } from '../serve/cluster-events.ts';
-import type { StalePrograms as Stale } from '../serve/connect-time-metrics.ts';
 import type { Logger } from '../serve/log.ts';
 import { ExcludedPods, type ExcludedPodsOptions } from './excluded-pods.ts';
 import { type ConnectTimePaths, type ConnectTimeWish, chooseConnectTime } from './maps/choice.ts';
-import type { Exclusion } from './maps/facts.ts';
+import type { Exclusion, StaleState } from './maps/facts.ts';
 import { connectTimeDirectory, type Placement } from './maps/placement.ts';
 import { StalePrograms } from './stale-programs.ts';
 
@@ -72,7 +71,7 @@ export class ConnectTime {
   }
 
   /** Attached programs that this process does not update, as last seen. */
-  get stale(): Stale {
+  get stale(): StaleState {
     return this.#stale.now;
   }
 

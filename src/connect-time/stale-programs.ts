@@ -3,11 +3,11 @@
  */
 import type { Kernel } from '../kernel/kernel.ts';
 import type { ClusterEvents } from '../serve/cluster-events.ts';
-import type { StalePrograms as Stale } from '../serve/connect-time-metrics.ts';
 import type { Logger } from '../serve/log.ts';
 import type { Clock } from '../time/clock.ts';
 import { type Ending, endUnused, findUnused } from './maps/attached.ts';
 import type { ConnectTimePaths } from './maps/choice.ts';
+import type { StaleState } from './maps/facts.ts';
 
 interface StaleProgramsOptions {
   readonly kernel: Kernel;
@@ -22,7 +22,7 @@ const againMs = 60_000;
 export class StalePrograms {
   readonly #options: StaleProgramsOptions;
   readonly #paths: ConnectTimePaths;
-  #now: Stale = { attached: 0 };
+  #now: StaleState = { attached: 0 };
   #keepsPins = true;
   #isReported = false;
   #cancel = (): void => {};
@@ -33,7 +33,7 @@ export class StalePrograms {
   }
 
   /** As last seen. */
-  get now(): Stale {
+  get now(): StaleState {
     return this.#now;
   }
 

@@ -1,24 +1,12 @@
 /** Whether connect-time translation is active, and which Services only rules handle. */
 import type { Registry } from 'prom-client';
 import type { Config } from '../config/config.ts';
-import type { Exclusion, MapView } from '../connect-time/maps/facts.ts';
+import type { Exclusion, MapView, StaleState } from '../connect-time/maps/facts.ts';
 import type { Family } from '../net/address.ts';
 import type { ProgrammedFamily } from '../state/services-by-frontend.ts';
 import type { Clock } from '../time/clock.ts';
 import { Pacer } from '../time/pacer.ts';
 import { readMetric } from './metric-table.ts';
-
-/** Programs of earlier processes. */
-export interface StalePrograms {
-  /** The number of attached programs. */
-  readonly attached: number;
-  /** Why they could not be removed. */
-  readonly failure?: string;
-  /** Why the number is not known. */
-  readonly unknown?: string;
-  /** The number of attached programs that may be stale, or another agent's. */
-  readonly unidentified?: number;
-}
 
 interface ConnectTimeFacts {
   readonly clock: Clock;
@@ -27,7 +15,7 @@ interface ConnectTimeFacts {
   /** Undefined: no pods are excluded. */
   readonly exclusion: () => Exclusion | undefined;
   readonly families: () => readonly ProgrammedFamily[];
-  readonly stale: () => StalePrograms;
+  readonly stale: () => StaleState;
   /** Undefined: only rules translate connections. */
   readonly maps: (family: Family) => MapView | undefined;
 }

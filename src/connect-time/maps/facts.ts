@@ -38,3 +38,15 @@ export interface MapView {
   /** Why only packet rules handle some frontend of it; undefined: the maps have all of them. */
   reasonOf(forwarding: Forwarding): string | undefined;
 }
+
+/** Programs of earlier processes. */
+export interface StaleState {
+  /** The number of attached programs. */
+  readonly attached: number;
+  /** Why they could not be removed. */
+  readonly failure?: string;
+  /** Why the number is not known. */
+  readonly unknown?: string;
+  /** The number of attached programs that may be stale, or another agent's. */
+  readonly unidentified?: number;
+}

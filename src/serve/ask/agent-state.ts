@@ -1,6 +1,6 @@
 /** The state of the process from which answers are made. */
 import type { Config } from '../../config/config.ts';
-import type { Exclusion, MapView } from '../../connect-time/maps/facts.ts';
+import type { Exclusion, MapView, StaleState } from '../../connect-time/maps/facts.ts';
 import type { HostFiles } from '../../host/files.ts';
 import type { FindRoutes } from '../../host/reach.ts';
 import type { Conntrack } from '../../kernel/conntrack.ts';
@@ -21,7 +21,6 @@ import type { Comparison } from '../../sync/comparison.ts';
 import type { FamilySync } from '../../sync/family.ts';
 import type { Clock } from '../../time/clock.ts';
 import type { RecentResults } from '../../time/recent.ts';
-import type { StalePrograms } from '../connect-time-metrics.ts';
 import type { ServiceCounters } from '../service-counters.ts';
 import type { EventHistory } from './event-history.ts';
 import type { ForeignRules } from './foreign-rules/foreign-rules.ts';
@@ -56,7 +55,7 @@ export interface AgentState {
     /** The pods and sockets whose connections are to be translated at connect time. */
     readonly reach: Config['connectTime'];
     readonly exclusion: Exclusion | undefined;
-    readonly stale: StalePrograms;
+    readonly stale: StaleState;
     /** Clients in the kernel that may keep the addresses of endpoints. */
     readonly kernelClients: readonly string[];
     /** Names of stale programs, as read from the kernel. */
