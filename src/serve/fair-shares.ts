@@ -1,5 +1,5 @@
 /** Which of many have room where there is not enough for all: no tenant takes that of others. */
-import type { Pause } from '../time/pacer.ts';
+import { inTurns, type Pause } from '../time/pacer.ts';
 
 interface Owned {
   readonly namespace: string;
@@ -16,11 +16,9 @@ export async function fairShares<T extends Owned>(
 ): Promise<readonly T[]> {
   if (list.length <= room) return list;
   const sizes = new Map<string, number>();
-  for (const { namespace } of list) {
+  await inTurns(list, pause, ({ namespace }) => {
     sizes.set(namespace, (sizes.get(namespace) ?? 0) + 1);
-    const rest = pause();
-    if (rest !== undefined) await rest;
-  }
+  });
   let [left, sharers] = [room, sizes.size];
   for (const size of [...sizes.values()].sort((a, b) => a - b)) {
     if (size > Math.floor(left / sharers)) break;
@@ -32,15 +30,13 @@ export async function fairShares<T extends Owned>(
   let further = left % sharers;
   const taken = new Map<string, number>();
   const shown: T[] = [];
-  for (const one of list) {
-    const rest = pause();
-    if (rest !== undefined) await rest;
+  await inTurns(list, pause, (one) => {
     const before = taken.get(one.namespace) ?? 0;
     const isFurther = before === share;
-    if (before > share || (isFurther && further === 0)) continue;
+    if (before > share || (isFurther && further === 0)) return;
     if (isFurther) further -= 1;
     taken.set(one.namespace, before + 1);
     shown.push(one);
-  }
+  });
   return shown;
 }

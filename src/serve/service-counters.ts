@@ -27,7 +27,7 @@ import {
   type Service,
 } from '../state/types.ts';
 import type { Clock } from '../time/clock.ts';
-import { Pacer, type Pause } from '../time/pacer.ts';
+import { inTurns, Pacer, type Pause } from '../time/pacer.ts';
 import { type FailingEndpoint, FailingEndpoints, type Outcomes } from './failing-endpoints.ts';
 
 /** The counters of one Service port. They only grow while the process runs. */
@@ -173,8 +173,8 @@ export class ServiceCounters {
   /** Also ports that their Service has no more: their names are a tenant's choice. */
   async #forgetGone(pause: Pause): Promise<void> {
     const present = new Map<string, ReadonlySet<string>>();
-    for (const [id, { namespace, port, protocol, service: name }] of this.#entries) {
-      if (name === '') continue;
+    await inTurns(this.#entries, pause, ([id, { namespace, port, protocol, service: name }]) => {
+      if (name === '') return;
       const key = objectKey(namespace, name);
       let ports = present.get(key);
       if (ports === undefined) {
@@ -184,9 +184,7 @@ export class ServiceCounters {
         present.set(key, ports);
       }
       if (!ports.has(`${port}/${protocol}`)) this.#entries.delete(id);
-      const rest = pause();
-      if (rest !== undefined) await rest;
-    }
+    });
   }
 
   /** A family that can't be read keeps its last values, so that the other one is still reported. */
@@ -199,13 +197,11 @@ export class ServiceCounters {
     const { pause } = new Pacer(clock, sliceMs);
     const services = await ServicesByFrontend.from(family, inForce.values(), pause);
     const last = this.#last[family];
-    for (const entry of this.#entries.values()) {
-      if (entry.family !== family) continue;
+    await inTurns(this.#entries.values(), pause, (entry) => {
+      if (entry.family !== family) return;
       entry.frontends = new Map();
       entry.endpoints = new Map();
-      const rest = pause();
-      if (rest !== undefined) await rest;
-    }
+    });
     const news: News = new Map();
     const counted = (count: Count): void => {
       const more = last.more(count);

@@ -3,7 +3,7 @@ import type { Planner } from '../modes/mode.ts';
 import type { Protocol } from '../net/protocol.ts';
 import { type FrontendKey, frontendKey } from '../state/frontend-key.ts';
 import type { Forwarding } from '../state/types.ts';
-import type { Pause } from '../time/pacer.ts';
+import { inTurns, type Pause } from '../time/pacer.ts';
 import type { Applier, Change } from './batch.ts';
 import type { Cause } from './cause.ts';
 
@@ -86,11 +86,9 @@ export class Handover {
   ): Promise<void> {
     const kept = new Set(refused);
     this.#planned.clear();
-    for (const [key, target] of targets) {
+    await inTurns(targets, pause, ([key, target]) => {
       if (!kept.has(key)) this.#planned.moved(undefined, target);
-      const rest = pause();
-      if (rest !== undefined) await rest;
-    }
+    });
     for (const key of kept) {
       const target = targets.get(key);
       if (target === undefined) continue;

@@ -59,12 +59,11 @@ export class RuleTraffic {
     const known = this.#accounts[family];
     const tallies = new Map([...known.gone].map(([id, tally]) => [id, { ...tally }]));
     for (const chain of chains) {
-      for (const { expressions, packets } of await rulesOf(kernel, family, chain)) {
+      const rules = await rulesOf(kernel, family, chain);
+      await inTurns(rules, pause, ({ expressions, packets }) => {
         const meanings = packets === 0 ? [] : meaningsOf(family, chain, expressions);
         for (const meaning of meanings) count(tallies, meaning, packets);
-        const rest = pause();
-        if (rest !== undefined) await rest;
-      }
+      });
     }
     const before = known.reported;
     known.reported = new Map();

@@ -1,7 +1,7 @@
 /** What sockets count: connections and refusals. The process keeps it as long as it lives. */
 import type { Family } from '../../net/address.ts';
 import { formatEndpoint } from '../../net/address.ts';
-import type { Pause } from '../../time/pacer.ts';
+import { inTurns, type Pause } from '../../time/pacer.ts';
 import type { Count, RefusalReason } from '../traffic-counts.ts';
 import type { Endpoint } from './connection.ts';
 import type { ServedFrontend } from './frontends.ts';
@@ -39,11 +39,9 @@ export class Traffic {
 
   /** As `trafficCounts` of a mode. */
   async read(family: Family, pause: Pause, found: (count: Count) => void): Promise<void> {
-    for (const [key, tally] of [...this.#tallies]) {
+    await inTurns([...this.#tallies], pause, ([key, tally]) => {
       if (key.startsWith(family)) found(tally);
-      const rest = pause();
-      if (rest !== undefined) await rest;
-    }
+    });
   }
 
   #add(frontend: ServedFrontend, what: string, of: Count['of']): void {
