@@ -123,7 +123,7 @@ function portOf(socket: Socket): number | undefined {
   }
 }
 
-/** What `routeTo` finds: `found`, or why packets of this node do not get to the address. */
+/** What `routesTo` finds: `found`, or why packets of this node do not get to the address. */
 export type Route =
   | 'found'
   | Extract<ReachAnswer, 'no_route' | 'unreachable' | 'blackhole' | 'prohibited'>;

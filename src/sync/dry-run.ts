@@ -23,7 +23,7 @@ export interface DryRun {
 const pendingBytesMax = 1024 * 1024;
 
 /**
- * Compares as a recovery does. `kernel` applies nothing (`judgeOf`). The planner must not be used
+ * Compares as a recovery does. `kernel` applies nothing (`dryRunOf`). The planner must not be used
  * for anything else afterwards.
  */
 export async function dryRun(
