@@ -3,6 +3,7 @@
  * desired state. Without it the programs do not translate, and only rules do.
  */
 import { isKernelError } from '../kernel/errors.ts';
+import { failureOf } from '../kernel/failures.ts';
 import type { Kernel } from '../kernel/kernel.ts';
 import { kernelOps } from '../kernel/ops.ts';
 import { RecordWriter } from '../kernel/records.ts';
@@ -116,8 +117,7 @@ export class ConnectTimeLease {
       onlyValid: onlyValid ? 1 : 0,
     });
     try {
-      const result = await kernel.apply(out.finish());
-      return result.kind === 'applied' ? undefined : result.failures[0];
+      return await failureOf(kernel, out.finish());
     } catch (error) {
       if (isKernelError(error)) return error;
       throw error;

@@ -1,5 +1,6 @@
 /** The table of one family in the kernel: it is made, changed, compared, read and removed here. */
-import { isAbsence, KernelError } from '../kernel/errors.ts';
+import { isAbsence } from '../kernel/errors.ts';
+import { failureOf, refusal } from '../kernel/failures.ts';
 import type { Kernel } from '../kernel/kernel.ts';
 import {
   acceptPolicy,
@@ -176,12 +177,10 @@ export class CountingTable {
   }
 
   async #apply(writer: Writer): Promise<void> {
-    const result = await this.#kernel.apply(writer.finish());
-    if (result.kind === 'applied') return;
+    const failure = await failureOf(this.#kernel, writer.finish());
+    if (failure === undefined) return;
     this.#keys = undefined;
-    const { code, message: words } = result.failures[0]!;
-    const subject = `table ${tableText(this.family)}`;
-    throw new KernelError({ operation: 'nft.apply', subject, code, words });
+    throw refusal('nft.apply', `table ${tableText(this.family)}`, failure);
   }
 
   /** Compares all but the elements. */

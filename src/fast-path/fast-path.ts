@@ -4,7 +4,7 @@
  * independent of the modes: without it, only speed is lost.
  */
 import type { HostFiles } from '../host/files.ts';
-import { KernelError } from '../kernel/errors.ts';
+import { refusal } from '../kernel/failures.ts';
 import type { Kernel } from '../kernel/kernel.ts';
 import type { ModeName } from '../modes/mode.ts';
 import type { ClusterState } from '../state/store.ts';
@@ -328,8 +328,7 @@ export class FastPath {
       }
     }
     if (isKnown) return false;
-    const { code, message: words } = result.failures[0]!;
-    throw new KernelError({ operation: 'nft.apply', subject: `table ${tableText}`, code, words });
+    throw refusal('nft.apply', `table ${tableText}`, result.failures[0]!);
   }
 
   #refusals(): string {

@@ -1,5 +1,6 @@
 /** Removes the table of the fast path: packets then meet the rules again. */
-import { isAbsence, KernelError } from '../kernel/errors.ts';
+import { isAbsence } from '../kernel/errors.ts';
+import { failureOf, refusal } from '../kernel/failures.ts';
 import type { Kernel } from '../kernel/kernel.ts';
 import { nftOps } from '../kernel/ops.ts';
 import { RecordWriter } from '../kernel/records.ts';
@@ -21,9 +22,8 @@ export async function remove(kernel: Kernel): Promise<boolean> {
   if (!(await isThere(kernel))) return false;
   const writer = new RecordWriter(nftOps);
   writer.write('tableDelete', inTable);
-  const result = await kernel.apply(writer.finish());
-  if (result.kind === 'applied') return true;
-  const { code, message: words } = result.failures[0]!;
-  if (code === 'ENOENT') return false;
-  throw new KernelError({ operation: 'nft.apply', subject: `table ${tableText}`, code, words });
+  const failure = await failureOf(kernel, writer.finish());
+  if (failure === undefined) return true;
+  if (failure.code === 'ENOENT') return false;
+  throw refusal('nft.apply', `table ${tableText}`, failure);
 }

@@ -2,6 +2,7 @@
 import type { Family } from '../net/address.ts';
 import { acctOps } from './acct-ops.ts';
 import { KernelError } from './errors.ts';
+import { refusal } from './failures.ts';
 import type { ApplyResult, Kernel } from './kernel.ts';
 import { RecordWriter } from './records.ts';
 import { countedIn } from './xt/matches/nfacct.ts';
@@ -48,10 +49,9 @@ export async function makeCounters(kernel: Kernel, family: Family): Promise<bool
   const failures = made.kind === 'applied' ? [] : made.failures;
   const failed = failures.find(({ code }) => code !== 'EBUSY');
   if (failed !== undefined) {
-    const { code, message: words } = failed;
-    if (lacking.has(code)) return false;
+    if (lacking.has(failed.code)) return false;
     // Rules must not lose their counters because the kernel refused something else for a moment.
-    throw new KernelError({ operation: 'acct.add', subject: names.join(', '), code, words });
+    throw refusal('acct.add', names.join(', '), failed);
   }
   const asked = names.map((name) => {
     return question('iptables match nfacct', 'xt_nfacct', 'filter', { matches: [countedIn(name)] });
@@ -66,8 +66,7 @@ export async function deleteCounters(kernel: Kernel, some: readonly string[]): P
   if (some.length === 0) return;
   const result = await kernel.apply(written('acctDelete', some));
   if (result.kind === 'applied' || isAllBut(result, 'EBUSY', 'ENOENT')) return;
-  const { code, message: words } = result.failures[0]!;
-  throw new KernelError({ operation: 'acct.delete', subject: some.join(', '), code, words });
+  throw refusal('acct.delete', some.join(', '), result.failures[0]!);
 }
 
 function written(op: keyof typeof acctOps, some: readonly string[]): Uint8Array {

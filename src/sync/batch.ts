@@ -1,5 +1,5 @@
 /** Applies the batches of one family, at most one at a time. */
-import { asKernelFailure } from '../kernel/in-parts.ts';
+import { asKernelFailure } from '../kernel/failures.ts';
 import type { ApplyResult, Kernel, KernelFailure } from '../kernel/kernel.ts';
 import type { Batch, Planner } from '../modes/mode.ts';
 import type { Forwarding } from '../state/types.ts';

@@ -2,7 +2,7 @@
  * What a family does after its batches: delete what they made unused (`deferred`), and session
  * affinity that points at endpoints that are gone (`sweep`). What the kernel refuses is retried.
  */
-import { asKernelFailure } from '../kernel/in-parts.ts';
+import { asKernelFailure } from '../kernel/failures.ts';
 import type { Kernel } from '../kernel/kernel.ts';
 import type { Planner } from '../modes/mode.ts';
 import { Backoff } from '../time/backoff.ts';

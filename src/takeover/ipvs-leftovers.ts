@@ -3,6 +3,7 @@
  * their addresses, sets of ipset (behaviour document 8.3, 8.4, 8.6).
  */
 import { KernelError } from '../kernel/errors.ts';
+import { applyAll } from '../kernel/failures.ts';
 import type { Kernel } from '../kernel/kernel.ts';
 import { IPPROTO, protocolOf } from '../kernel/nft/constants.ts';
 import { kernelOps, type Reply, type Request } from '../kernel/ops.ts';
@@ -95,11 +96,8 @@ export async function removeIPVSLeftovers(kernel: Kernel, found: IPVSLeftovers):
     writer.write('addressesDelete', one);
   }
   if (found.interface) writer.write('linkDelete', { link: linkName });
-  const result = await kernel.apply(writer.finish());
-  if (result.kind === 'applied') return;
-  const { code, message } = result.failures[0]!;
   const subject = `virtual services, ${linkName} and sets of kube-proxy`;
-  throw new KernelError({ operation: 'takeover.remove', subject, code, words: message });
+  await applyAll(kernel, writer.finish(), 'takeover.remove', subject);
 }
 
 async function findSets(kernel: Kernel): Promise<Pick<IPVSLeftovers, 'sets' | 'keptSets'>> {

@@ -1,5 +1,5 @@
 /** Removes what was found of kube-proxy's. */
-import { KernelError } from '../kernel/errors.ts';
+import { applyAll } from '../kernel/failures.ts';
 import type { Kernel } from '../kernel/kernel.ts';
 import { legacyOps } from '../kernel/legacy-ops.ts';
 import { NFPROTO } from '../kernel/nft/constants.ts';
@@ -52,7 +52,8 @@ async function removeLegacy(
       if (rest.table === table) writer.write('legacyChainDelete', { family, table, chain });
     }
   }
-  if (writer.count > 0) await apply(kernel, writer.finish(), `iptables-legacy of ${name}`);
+  if (writer.count === 0) return;
+  await applyAll(kernel, writer.finish(), 'takeover.remove', `iptables-legacy of ${name}`);
 }
 
 /** Collects ops into as few transactions as their size allows. */
@@ -78,13 +79,6 @@ class Transactions {
     if (this.#writer.count === 0) return;
     const ops = this.#writer.finish();
     this.#writer = new RecordWriter(nftOps);
-    await apply(this.#kernel, ops, this.#subject);
+    await applyAll(this.#kernel, ops, 'takeover.remove', this.#subject);
   }
-}
-
-async function apply(kernel: Kernel, ops: Uint8Array, subject: string): Promise<void> {
-  const result = await kernel.apply(ops);
-  if (result.kind === 'applied') return;
-  const { code, message } = result.failures[0]!;
-  throw new KernelError({ operation: 'takeover.remove', subject, code, words: message });
 }

@@ -1,6 +1,7 @@
 /** Finds Fairlead's programs that are attached, from whatever process, and detaches them. */
 import { existsSync, readdirSync } from 'node:fs';
-import { isKernelError, KernelError } from '../../kernel/errors.ts';
+import { isKernelError } from '../../kernel/errors.ts';
+import { applyAll } from '../../kernel/failures.ts';
 import type { Kernel } from '../../kernel/kernel.ts';
 import { kernelOps } from '../../kernel/ops.ts';
 import { RecordWriter } from '../../kernel/records.ts';
@@ -57,11 +58,8 @@ function unusedOf({ programs }: { programs: readonly AttachedProgram[] }, keepsP
 async function detach(kernel: Kernel, programs: readonly AttachedProgram[]): Promise<void> {
   const out = new RecordWriter(kernelOps);
   for (const { link, program } of programs) out.write('bpfDetach', { link, program });
-  const result = await kernel.apply(out.finish());
-  if (result.kind === 'applied') return;
-  const { code, message: words } = result.failures[0]!;
   const subject = programs.map(({ name }) => name).join(' ');
-  throw new KernelError({ operation: 'bpf.bpfDetach', subject, code, words });
+  await applyAll(kernel, out.finish(), 'bpf.bpfDetach', subject);
 }
 
 /** The result of `endUnused`. */

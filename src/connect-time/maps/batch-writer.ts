@@ -3,7 +3,7 @@
  * endpoints are added before the frontends that lead to them, and deleted after them. A program
  * that finds no endpoint leaves the connection to the rules.
  */
-import { applyLaterPart } from '../../kernel/in-parts.ts';
+import { applyLaterPart } from '../../kernel/failures.ts';
 import type { ApplyResult, Kernel } from '../../kernel/kernel.ts';
 import { kernelOps } from '../../kernel/ops.ts';
 import { RecordWriter } from '../../kernel/records.ts';

@@ -1,7 +1,8 @@
 /** Checks whether this machine can translate connections at connect time, and removes programs. */
 import { randomBytes } from 'node:crypto';
-import { isKernelError, KernelError } from '../../kernel/errors.ts';
-import type { ApplyResult, Kernel } from '../../kernel/kernel.ts';
+import { isKernelError } from '../../kernel/errors.ts';
+import { applyAll } from '../../kernel/failures.ts';
+import type { Kernel } from '../../kernel/kernel.ts';
 import { kernelOps } from '../../kernel/ops.ts';
 import { RecordWriter } from '../../kernel/records.ts';
 import type { Family } from '../../net/address.ts';
@@ -115,8 +116,5 @@ async function lackOf(
 export async function removeConnectTime(kernel: Kernel, directory: string): Promise<void> {
   const out = new RecordWriter(kernelOps);
   for (const family of Object.values(addressFamily)) out.write('bpfRemove', { directory, family });
-  const result: ApplyResult = await kernel.apply(out.finish());
-  if (result.kind === 'applied') return;
-  const { code, message: words } = result.failures[0]!;
-  throw new KernelError({ operation: 'bpf.bpfRemove', subject: directory, code, words });
+  await applyAll(kernel, out.finish(), 'bpf.bpfRemove', directory);
 }

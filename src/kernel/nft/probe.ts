@@ -1,7 +1,8 @@
 /** Asks the kernel what it lacks, with a transaction that is only checked. */
 
 import { checkTransaction } from '../dry-run.ts';
-import { isAbsence, isNoAnswer, KernelError } from '../errors.ts';
+import { isAbsence, isNoAnswer } from '../errors.ts';
+import { refusal } from '../failures.ts';
 import type { ApplyResult, Kernel } from '../kernel.ts';
 
 /** One thing that the kernel lacks for a mode. */
@@ -33,10 +34,7 @@ export async function probeTransaction(
   const unanswered = result.failures.find(({ code }) => {
     return code === 'EPERM' || code === 'EACCES' || isNoAnswer(code);
   });
-  if (unanswered !== undefined) {
-    const { code, message } = unanswered;
-    throw new KernelError({ operation: 'nft.probe', subject: 'nf_tables', code, words: message });
-  }
+  if (unanswered !== undefined) throw refusal('nft.probe', 'nf_tables', unanswered);
   // Without nf_tables the kernel refuses the message that begins a batch, which is not an op.
   const whole = result.failures.find((one) => one.op === undefined && one.code === 'EOPNOTSUPP');
   if (whole !== undefined) return [noNFTables];

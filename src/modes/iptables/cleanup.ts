@@ -1,5 +1,5 @@
 /** What this mode has among the tables of iptables, and its removal (behaviour document 3.6). */
-import { KernelError } from '../../kernel/errors.ts';
+import { applyAll } from '../../kernel/failures.ts';
 import type { Kernel } from '../../kernel/kernel.ts';
 import { NFPROTO } from '../../kernel/nft/constants.ts';
 import { familyWord } from '../../kernel/nft/words.ts';
@@ -53,11 +53,8 @@ async function removeAll(kernel: Kernel, family: Family): Promise<void> {
     if (!needed.has(chainId(chain))) transaction.deleteChain(chain, '');
   }
   const batch = transaction.batch();
-  const result = batch && (await kernel.apply(batch.ops));
-  if (result?.kind !== 'failed') return;
-  const { code, message } = result.failures[0]!;
-  const subject = `chains KUBE-* of ${family}`;
-  throw new KernelError({ operation: 'iptables.cleanup', subject, code, words: message });
+  if (batch === undefined) return;
+  await applyAll(kernel, batch.ops, 'iptables.cleanup', `chains KUBE-* of ${family}`);
 }
 
 async function observeSteadily(kernel: Kernel, family: Family): Promise<IptablesObservation> {

@@ -1,4 +1,4 @@
-import { KernelError } from '../../kernel/errors.ts';
+import { applyAll } from '../../kernel/failures.ts';
 import type { Kernel } from '../../kernel/kernel.ts';
 import { IPPROTO, NFPROTO } from '../../kernel/nft/constants.ts';
 import { familyWord } from '../../kernel/nft/words.ts';
@@ -87,6 +87,9 @@ async function owned(kernel: Kernel): Promise<OwnedObject[]> {
   return [...objects, { object: `interface ${linkName}`, because }];
 }
 
+/** What is ours, in errors. */
+const subject = `interface ${linkName}, its virtual services and tables ${tableName}`;
+
 /** Deletes the table last, because it records what of the rest is ours. */
 async function cleanup(kernel: Kernel): Promise<void> {
   const found = await findOurs(kernel);
@@ -102,23 +105,7 @@ async function cleanup(kernel: Kernel): Promise<void> {
   for (const { family } of found) {
     writer.write('tableDelete', { family: NFPROTO[family], table: tableName });
   }
-  await applyAll(kernel, writer, 'ipvs.cleanup');
-}
-
-async function applyAll(
-  kernel: Kernel,
-  writer: RecordWriter<typeof kernelOps>,
-  operation: string,
-): Promise<void> {
-  const result = await kernel.apply(writer.finish());
-  if (result.kind === 'applied') return;
-  const { code, message } = result.failures[0]!;
-  throw new KernelError({
-    operation,
-    subject: `interface ${linkName}, its virtual services and tables ${tableName}`,
-    code,
-    words: message,
-  });
+  await applyAll(kernel, writer.finish(), 'ipvs.cleanup', subject);
 }
 
 /**
@@ -164,7 +151,7 @@ async function retire(kernel: Kernel): Promise<number> {
       writer.write('addressesDelete', { ...at, addresses: bytes });
     }
   }
-  await applyAll(kernel, writer, 'ipvs.retire');
+  await applyAll(kernel, writer.finish(), 'ipvs.retire', subject);
   return connections;
 }
 

@@ -1,5 +1,6 @@
 /** Asks the kernel for IPVS, the scheduler, dummy links, and what our table needs. */
-import { isKernelError, isPassing, KernelError } from '../../kernel/errors.ts';
+import { isKernelError, isPassing } from '../../kernel/errors.ts';
+import { failureOf, refusal } from '../../kernel/failures.ts';
 import type { Kernel } from '../../kernel/kernel.ts';
 import { acceptPolicy } from '../../kernel/nft/chain.ts';
 import { IPPROTO, NFPROTO } from '../../kernel/nft/constants.ts';
@@ -99,11 +100,11 @@ async function lackOfLinks(kernel: Kernel): Promise<MissingFeature | undefined> 
 async function attempt(kernel: Kernel, op: KernelOp): Promise<string | undefined> {
   const writer = new RecordWriter(kernelOps, 256);
   writer.write(op.kind, op);
-  const result = await kernel.apply(writer.finish());
-  if (result.kind === 'applied') return undefined;
-  const { code, message: words } = result.failures[0]!;
-  if (!isPassing(code)) return code;
-  throw new KernelError({ operation: 'ipvs.probe', subject: op.kind, code, words });
+  const failure = await failureOf(kernel, writer.finish());
+  if (failure !== undefined && isPassing(failure.code)) {
+    throw refusal('ipvs.probe', op.kind, failure);
+  }
+  return failure?.code;
 }
 
 /** Every op with what its refusal means. */

@@ -7,7 +7,7 @@
  * generation before: empty. It would pass a chain that refuses it.
  */
 
-import { applyLaterPart } from '../../kernel/in-parts.ts';
+import { applyLaterPart } from '../../kernel/failures.ts';
 import { ElementBuffers } from '../../kernel/nft/element-buffer.ts';
 import { nftOps } from '../../kernel/ops.ts';
 import { RecordWriter } from '../../kernel/records.ts';

@@ -1,4 +1,4 @@
-import { KernelError } from '../../kernel/errors.ts';
+import { applyAll } from '../../kernel/failures.ts';
 import type { Kernel, TableName } from '../../kernel/kernel.ts';
 import { NFPROTO } from '../../kernel/nft/constants.ts';
 import { familyWord } from '../../kernel/nft/words.ts';
@@ -60,15 +60,7 @@ async function cleanup(kernel: Kernel): Promise<void> {
     if (await isThere(kernel, at)) writer.write('tableDelete', at);
   }
   if (writer.count === 0) return;
-  const result = await kernel.apply(writer.finish());
-  if (result.kind === 'applied') return;
-  const { code, message } = result.failures[0]!;
-  throw new KernelError({
-    operation: 'nft.table.delete',
-    subject: `tables ${tableName}`,
-    code,
-    words: message,
-  });
+  await applyAll(kernel, writer.finish(), 'nft.table.delete', `tables ${tableName}`);
 }
 
 async function isThere(kernel: Kernel, { family, table }: TableName): Promise<boolean> {

@@ -3,7 +3,7 @@
  * addresses are added and sockets opened. Then sockets that stay are updated, others are closed,
  * and addresses are deleted.
  */
-import { applyLaterPart } from '../../kernel/in-parts.ts';
+import { applyLaterPart } from '../../kernel/failures.ts';
 import type { ApplyResult, Kernel, KernelFailure } from '../../kernel/kernel.ts';
 import { NFPROTO } from '../../kernel/nft/constants.ts';
 import { kernelOps } from '../../kernel/ops.ts';

@@ -1,7 +1,8 @@
 /** The link that makes addresses of Services local. */
 
 import { setTimeout as sleep } from 'node:timers/promises';
-import { isPassing, KernelError } from '../../kernel/errors.ts';
+import { isPassing } from '../../kernel/errors.ts';
+import { failureOf, refusal } from '../../kernel/failures.ts';
 import type { Kernel, KernelFailure } from '../../kernel/kernel.ts';
 import { localAddresses } from '../../kernel/local-routes.ts';
 import { advice, type MissingFeature } from '../../kernel/nft/probe.ts';
@@ -13,6 +14,7 @@ import { RecordWriter } from '../../kernel/records.ts';
  * the kernel that outlives this process (README.md in this folder).
  */
 export const linkName = 'fairlead0';
+const subject = `interface ${linkName}`;
 
 /**
  * A bridge without ports replaces a dummy link where the kernel has none: neither carries packets.
@@ -40,7 +42,7 @@ export async function hasLink(kernel: Kernel): Promise<boolean> {
 export async function deleteLink(kernel: Kernel): Promise<void> {
   const failure = await attempt(kernel, { kind: 'linkDelete', link: linkName });
   if (failure !== undefined && failure.code !== 'ENODEV')
-    throw errorOf('userspace.cleanup', failure);
+    throw refusal('userspace.cleanup', subject, failure);
 }
 
 /** What the kernel lacks; empty = nothing. Throws KernelError (EPERM) without CAP_NET_ADMIN. */
@@ -52,21 +54,16 @@ export async function probe(kernel: Kernel): Promise<readonly MissingFeature[]> 
     return [];
   }
   if (failure.code === 'EPERM' || isPassing(failure.code)) {
-    throw errorOf('userspace.probe', failure);
+    throw refusal('userspace.probe', subject, failure);
   }
   const feature = `dummy links or bridges (${failure.code})`;
   return [{ feature, advice: advice('CONFIG_DUMMY or CONFIG_BRIDGE', 'dummy or bridge') }];
 }
 
-function errorOf(operation: string, { code, message }: KernelFailure): KernelError {
-  return new KernelError({ operation, subject: `interface ${linkName}`, code, words: message });
-}
-
-async function attempt(kernel: Kernel, op: KernelOp): Promise<KernelFailure | undefined> {
+function attempt(kernel: Kernel, op: KernelOp): Promise<KernelFailure | undefined> {
   const writer = new RecordWriter(kernelOps, 256);
   writer.write(op.kind, op);
-  const result = await kernel.apply(writer.finish());
-  return result.kind === 'applied' ? undefined : result.failures[0]!;
+  return failureOf(kernel, writer.finish());
 }
 
 const checkMs = 2;

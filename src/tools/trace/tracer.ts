@@ -4,6 +4,7 @@ import type { Trace } from '../../ask/trace.ts';
 import type { Conntrack } from '../../kernel/conntrack.ts';
 import { IPS } from '../../kernel/conntrack-entries.ts';
 import { KernelError } from '../../kernel/errors.ts';
+import { failureOf, refusal } from '../../kernel/failures.ts';
 import type { Kernel } from '../../kernel/kernel.ts';
 import { formatAddress } from '../../net/address.ts';
 import { sameBytes } from '../../net/bytes.ts';
@@ -92,16 +93,16 @@ function readEvents(events: Kernel, waitMs: number) {
 export class NoTracingError extends Error {}
 
 async function mark(kernel: Kernel, ops: Uint8Array): Promise<void> {
-  const result = await kernel.apply(ops);
-  if (result.kind === 'applied') return;
-  const { code, message: words, op } = result.failures[0]!;
+  const failure = await failureOf(kernel, ops);
+  if (failure === undefined) return;
+  const { code, op } = failure;
   const isUnknown = op === 0 && (code === 'EINVAL' || code === 'EOPNOTSUPP');
   if (isUnknown) {
     throw new NoTracingError(
       'this kernel knows no tables that go with their process (Linux 5.12): a trace that is killed would be left in it',
     );
   }
-  throw new KernelError({ operation: 'nft.trace', subject: 'the table of the trace', code, words });
+  throw refusal('nft.trace', 'the table of the trace', failure);
 }
 
 async function descriptionOf(
