@@ -36,7 +36,7 @@ test('the running process answers questions about its status and about Services'
     ...[`--kubeconfig=${api.kubeconfig}`, '--hostname-override=node-1'],
     ...['--proxy-mode=nftables', ...limits.map((limit) => `--conntrack-${limit}`)],
   ]);
-  await program.told(inForce, 2);
+  await program.logged(inForce, 2);
   await listens(namespace, 10_249);
 
   const status = await said(namespace, 'status', '-o', 'json');

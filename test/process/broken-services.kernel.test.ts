@@ -70,7 +70,7 @@ test('a command names the problem of each broken Service', async () => {
   place.configure({ clusterCIDR: DEFAULT_CLUSTER_CIDR, detectLocalMode: 'ClusterCIDR' });
   place.apply(['pod-a'], ...situations.flatMap(({ objects }) => objects));
   const program = place.start();
-  await program.told(inForce, 2);
+  await program.logged(inForce, 2);
   await run('ip', ['route', 'add', 'blackhole', blackhole.IPv4]);
   await run('ip', ['route', 'add', 'prohibit', prohibited.IPv4]);
   const drop = `ip daddr ${POD_A_IP.IPv4} tcp dport ${guardedPort} drop`;

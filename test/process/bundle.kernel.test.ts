@@ -55,7 +55,7 @@ test('a bundle contains rules of all programs and no token, also while the proce
     ...[`--kubeconfig=${kubeconfig}`, '--hostname-override=node-1'],
     ...['--proxy-mode=nftables', ...limits.map((limit) => `--conntrack-${limit}`)],
   ]);
-  await program.told(inForce, 2);
+  await program.logged(inForce, 2);
   const foreign =
     'add table inet wall; add chain inet wall gate { type filter hook forward priority 5; policy drop; }; ' +
     'add rule inet wall gate tcp dport 8080 drop comment "closed"';

@@ -155,7 +155,7 @@ for (const mode of ['nftables', 'userspace'] as const) {
     const more = reachable('more', 78, nodePort + 1);
     place.apply(['pod-b'], ...objects, ...more);
     setLimit(limit);
-    await program.told('Read interfaces again');
+    await program.logged('Read interfaces again');
     await listens(place, nodePort + 1);
     for (const port of [nodePort, nodePort + 1]) {
       expect(await connectOnce(place, '127.0.0.1', port)).toBe('hello');

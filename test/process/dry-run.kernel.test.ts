@@ -38,7 +38,7 @@ test.each(['nftables', 'iptables'])(
     expect(first).toMatch(/^Nothing was written\.$/m);
 
     const program = place.start();
-    await program.told(inForce, 2);
+    await program.logged(inForce, 2);
     program.kill('SIGTERM');
     await program.exitCode;
     const second = await dryRun(place);
@@ -52,7 +52,7 @@ test.each(['nftables', 'iptables'])(
 test('--dry-run lists what would be written after changes of the cluster', async () => {
   const place = await Place.make();
   const program = place.start();
-  await program.told(inForce, 2);
+  await program.logged(inForce, 2);
   program.kill('SIGTERM');
   await program.exitCode;
   place.apply(['pod-a']);
@@ -67,7 +67,7 @@ test.each(['nftables', 'iptables'])(
     const place = await Place.make();
     place.configure({ mode });
     const running = place.start();
-    await running.told(inForce, 2);
+    await running.logged(inForce, 2);
     const compared = await dryRun(place);
     expect(compared).toMatch(
       /^Another Fairlead runs here: process \d+.*; this compares with what/m,

@@ -27,8 +27,8 @@ test('takes it, or says once why there is none, and serves all the same', async 
   // The file counts where there is one, not the flag.
   place.configure({ fastPath: 'flowtable' });
   const program = place.start();
-  await program.told(inForce, 2);
-  await program.told(hasFlowtables ? 'Using fast path' : unavailable);
+  await program.logged(inForce, 2);
+  await program.logged(hasFlowtables ? 'Using fast path' : unavailable);
   // Each of these is a reason to look again.
   for (const pods of [['pod-a'], ['pod-b'], ['pod-a', 'pod-b']] as const) {
     place.apply(pods);

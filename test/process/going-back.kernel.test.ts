@@ -42,7 +42,7 @@ test('connect-time remove is rejected while a Fairlead runs that may use program
   const place = await Place.make();
   place.configure({ metricsBindAddress: '127.0.0.1:10777' });
   const program = place.start();
-  await program.told(inForce, 2);
+  await program.logged(inForce, 2);
   await expect(removal(place)).rejects.toThrow(
     'does not say whether it uses the programs: process ',
   );
@@ -53,14 +53,14 @@ test.skipIf(!canTranslate())(
   async () => {
     const place = await Place.make();
     const program = place.start();
-    await program.told(inForce, 2);
+    await program.logged(inForce, 2);
     await listens(place.namespace, 10_249);
     expect(await removal(place)).toBe('nothing to remove\n');
     place.configure({ metricsBindAddress: '127.0.0.1:10777' });
     program.kill('SIGTERM');
     expect(await program.exitCode).toBe(0);
     const mute = place.start();
-    await mute.told(inForce, 2);
+    await mute.logged(inForce, 2);
     expect(await removal(place, '--ignore-other-instance')).toBe('nothing to remove\n');
   },
 );
@@ -68,7 +68,7 @@ test.skipIf(!canTranslate())(
 test('tables remove waits for a Fairlead to end, and leaves no table', async () => {
   const place = await Place.make();
   const program = place.start();
-  await program.told(inForce, 2);
+  await program.logged(inForce, 2);
   const remove = (...options: readonly string[]) =>
     place.namespace.run(process.execPath, [main, 'tables', 'remove', ...options]);
   expect(await remove('--dry-run')).toContain('table ip fairlead\ntable ip6 fairlead\n');

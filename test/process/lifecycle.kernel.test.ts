@@ -12,20 +12,20 @@ import { inForce, Place, Program } from './program.ts';
 test('a changed file takes effect, is rejected, or ends the process', async () => {
   const place = await Place.make();
   const program = place.start();
-  await program.told(inForce, 2);
+  await program.logged(inForce, 2);
   const before = await place.ruleset();
   expect(before).not.toContain('0x00000008');
 
   place.configure({ nftables: { masqueradeBit: 3 } });
-  const changed = await program.told('Applied the changed configuration');
+  const changed = await program.logged('Applied the changed configuration');
   expect(changed.fields).toEqual(['nftables.masqueradeBit']);
-  await program.told(inForce, 4);
+  await program.logged(inForce, 4);
   const after = await place.ruleset();
   expect(after).toContain('0x00000008');
   expect(after).not.toContain('0x00004000');
 
   place.configure({ nftables: { masqueradeBit: 99 } });
-  const refused = await program.told(
+  const refused = await program.logged(
     'Invalid configuration file; keeping the current configuration',
   );
   expect(String(refused.err)).toContain('nftables.masqueradeBit');
@@ -42,7 +42,7 @@ test('a changed file takes effect, is rejected, or ends the process', async () =
 test('tools show the process as fairlead: ps, ss, and nft in the owner of its table', async () => {
   const place = await Place.make();
   const program = place.start();
-  await program.told(inForce, 2);
+  await program.logged(inForce, 2);
   const { pid } = program;
   const name = readFileSync(`/proc/${pid}/comm`, 'utf8').trim();
   expect(name).toBe('fairlead');
@@ -61,9 +61,9 @@ test('tools show the process as fairlead: ps, ss, and nft in the owner of its ta
 test('SIGHUP reads the file again; SIGTERM ends the process, and the rules stay', async () => {
   const place = await Place.make();
   const program = place.start();
-  await program.told(inForce, 2);
+  await program.logged(inForce, 2);
   program.kill('SIGHUP');
-  await program.told('Reloaded configuration file; nothing changed');
+  await program.logged('Reloaded configuration file; nothing changed');
   const before = await place.ruleset();
   expect(before).toContain('10.96.0.10 . tcp . 80');
   program.kill('SIGTERM');
@@ -75,12 +75,12 @@ test('SIGHUP reads the file again; SIGTERM ends the process, and the rules stay'
 test('a second process waits for the first, names it, and continues when that is killed', async () => {
   const place = await Place.make();
   const first = place.start();
-  await first.told(inForce, 2);
+  await first.logged(inForce, 2);
   const before = await place.ruleset();
 
   const second = place.start();
   const waits = 'Another instance runs in this network namespace; waiting for it to exit';
-  expect((await second.told(waits)).other).toContain(`process ${first.pid}, `);
+  expect((await second.logged(waits)).other).toContain(`process ${first.pid}, `);
 
   const removing = new Program(place.namespace, ['--cleanup']);
   expect(await removing.exitCode).toBe(1);
@@ -91,7 +91,7 @@ test('a second process waits for the first, names it, and continues when that is
   expect(second.lines.some(({ msg }) => msg === inForce)).toBe(false);
   expect(await place.ruleset()).toBe(before);
   first.kill('SIGKILL');
-  await second.told(inForce, 2);
+  await second.logged(inForce, 2);
   expect(await place.ruleset()).toBe(before);
 });
 
@@ -99,12 +99,12 @@ test('a process with --ignore-other-instance runs together with another one', as
   const place = await Place.make();
   // Else it would wait for the tables.
   const first = place.start('--own-tables=false');
-  await first.told(inForce, 2);
+  await first.logged(inForce, 2);
   const second = place.start('--own-tables=false', '--ignore-other-instance');
-  await second.told('Another instance runs in this network namespace; ignoring it');
-  await second.told(inForce, 2);
+  await second.logged('Another instance runs in this network namespace; ignoring it');
+  await second.logged(inForce, 2);
   const other = await Place.make();
-  await other.start().told(inForce, 2);
+  await other.start().logged(inForce, 2);
 });
 
 test('a table with our name that another program created is replaced, and reported', async () => {
@@ -113,14 +113,14 @@ test('a table with our name that another program created is replaced, and report
   await nft('table ip fairlead { set mine { type mark; }; chain theirs { }; }\ntable ip6 fairlead');
   const words = 'Replacing a table of our name that another program created';
   const first = place.start();
-  const { table, first: objects } = await first.told(words);
+  const { table, first: objects } = await first.logged(words);
   expect([table, objects]).toEqual(['ip fairlead', ['chain theirs', 'set mine']]);
-  await first.told(inForce, 2);
+  await first.logged(inForce, 2);
   expect(await place.ruleset()).not.toMatch(/mine|theirs/);
   first.kill('SIGTERM');
   await first.exitCode;
   const second = place.start();
-  await second.told(inForce, 2);
+  await second.logged(inForce, 2);
   expect(second.lines.filter(({ msg }) => msg === words)).toEqual([]);
 });
 
@@ -136,7 +136,7 @@ test("--cleanup removes our rules and kube-proxy's; --dry-run lists them before"
   const place = await Place.make();
   const { namespace } = place;
   const program = place.start();
-  await program.told(inForce, 2);
+  await program.logged(inForce, 2);
   program.kill('SIGTERM');
   await program.exitCode;
   const rules = mixedRules(addresses.IPv4, 'DROP');
@@ -173,23 +173,23 @@ test('mode userspace follows its file, keeps its addresses at the end, and is cl
   const bound = (): Promise<string> => namespace.run('ip', ['-brief', 'addr', 'show']);
   place.configure({ mode: 'userspace' });
   const program = place.start();
-  await program.told(inForce, 2);
+  await program.logged(inForce, 2);
   expect(await listening()).toContain('10.96.0.10:80');
   expect(await bound()).toMatch(/^fairlead0 .* 10\.96\.0\.10\/32/m);
   expect(await place.ruleset()).toBe('');
 
   place.configure({ mode: 'userspace', udpIdleTimeout: '2s' });
-  const changed = await program.told('Applied the changed configuration');
+  const changed = await program.logged('Applied the changed configuration');
   expect(changed.fields).toEqual(['userspace.udpIdleTimeout']);
-  await program.told(inForce, 4);
+  await program.logged(inForce, 4);
   expect(await listening()).toContain('10.96.0.10:80');
 
   place.configure({ mode: 'nftables' });
-  await program.told('Took over from another mode; removed its objects');
+  await program.logged('Took over from another mode; removed its objects');
   expect(await bound()).not.toContain('fairlead0');
   expect(await listening()).toBe('');
   place.configure({ mode: 'userspace' });
-  await program.told('Took over from another mode; removed its objects', 2);
+  await program.logged('Took over from another mode; removed its objects', 2);
   expect(await listening()).toContain('10.96.0.10:80');
 
   program.kill('SIGTERM');

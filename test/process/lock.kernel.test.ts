@@ -42,10 +42,12 @@ test.skipIf(!canProve).each([
     const place = await Place.make();
     await holder(place, ...holding);
     const program = place.startUnder({ within });
-    const { err } = await program.told('Could not check for another running instance; continuing');
+    const { err } = await program.logged(
+      'Could not check for another running instance; continuing',
+    );
     expect(err).toMatch(words);
     expect(err).toMatch(/, which does not prove that it has CAP_NET_ADMIN$/);
-    await program.told(inForce, 2);
+    await program.logged(inForce, 2);
   },
 );
 
@@ -55,9 +57,9 @@ test.each([
 ])('another Fairlead with only CAP_NET_ADMIN has the lock for one %s', async (_, within) => {
   const place = await Place.make();
   const first = place.startUnder({ within: withOnly });
-  await first.told(inForce, 2);
+  await first.logged(inForce, 2);
   const second = place.startUnder({ within });
-  const { other } = await second.told(
+  const { other } = await second.logged(
     'Another instance runs in this network namespace; waiting for it to exit',
   );
   expect(other).toMatch(within.length === 0 ? /^process \d+/ : /^a process of another PID/);

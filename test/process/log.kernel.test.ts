@@ -179,7 +179,7 @@ test('an uncaught error is a line of the log, and ends the process', async () =>
   const program = place.startUnder({
     within: ['env', `NODE_OPTIONS=--import=file://${breaker}`],
   });
-  await program.told(inForce, 2);
+  await program.logged(inForce, 2);
   program.kill('SIGUSR2');
   expect(await program.exitCode).toBe(1);
   const warning = program.lines.find(({ msg }) => msg === 'Warning from Node.js');

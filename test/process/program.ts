@@ -78,7 +78,8 @@ export class Program {
     this.#child.kill(signal);
   }
 
-  async told(msg: LoggedMessage, count = 1): Promise<Line> {
+  /** Waits until the program has logged this `count` times; resolves to the last of them. */
+  async logged(msg: LoggedMessage, count = 1): Promise<Line> {
     const found = (): Line[] => this.lines.filter((line) => line.msg === msg);
     await until(async () => found().length >= count, `${count} times "${msg}"`);
     return found()[count - 1]!;

@@ -27,7 +27,7 @@ async function start(mode: Mode): Promise<Rough> {
   roughen('');
   const preload = `LD_PRELOAD=${buildRoughKernel(directory)}`;
   const program = place.startUnder({ within: ['env', preload, `ROUGH_KERNEL=${file}`] });
-  await program.told(inForce, 2);
+  await program.logged(inForce, 2);
   await serves(place, mode, 'pod-a', 'pod-b');
   return { place, program, roughen };
 }
@@ -63,7 +63,7 @@ describe.each(modes)('mode %s', (mode) => {
     const { place, program, roughen } = await start(mode);
     roughen('unprivileged');
     place.apply(['pod-b']);
-    const { err } = await program.told('Sync failed; reading kernel state before retrying', 3);
+    const { err } = await program.logged('Sync failed; reading kernel state before retrying', 3);
     expect(err).toContain('EPERM');
     await serves(place, mode, 'pod-a', 'pod-b');
     expect((await place.ask('/livez')).status).toBe(200);

@@ -94,7 +94,7 @@ test('with a read-only root and /proc everything is served; sysctls are kept and
   });
   const readOnly = 'for at in / /proc; do mount -o remount,bind,ro "$at"; done; ! touch /fairlead';
   const program = place.startUnder(within('unshare', '--mount', ...after(readOnly).within!));
-  const told = await program.told('Could not set sysctl; leaving it unchanged');
+  const told = await program.logged('Could not set sysctl; leaving it unchanged');
   expect(told).toMatchObject({ level: 'warn', to: '18000' });
   await serves(place);
 });
@@ -123,7 +123,7 @@ test('CAP_NET_ADMIN alone, as root and as another user, is enough for rules, and
   await legacy('-A', 'OUTPUT', '-j', 'KUBE-SERVICES');
   const only = ['setpriv', '--no-new-privs', '--bounding-set=-all,+net_admin'];
   const root = place.startUnder(within(...only));
-  await root.told(inForce, 2);
+  await root.logged(inForce, 2);
   await serves(place);
   await until(async () => !(await legacy('-S')).includes('KUBE-'), "kube-proxy's chains are gone");
   root.kill('SIGTERM');
@@ -132,7 +132,7 @@ test('CAP_NET_ADMIN alone, as root and as another user, is enough for rules, and
   const caps = ['--inh-caps=-all,+net_admin', '--ambient-caps=-all,+net_admin'];
   const readable = after(readableCheckout()).within!;
   const nobody = place.startUnder(within(...readable, ...only, ...ids, ...caps));
-  await nobody.told(inForce, 2);
+  await nobody.logged(inForce, 2);
   await serves(place);
 });
 

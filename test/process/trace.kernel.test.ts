@@ -46,7 +46,7 @@ async function start(mode: 'nftables' | 'iptables'): Promise<void> {
     ...slices('guarded', ['pod-a']),
   );
   const program = place.start();
-  await program.told(inForce, 2);
+  await program.logged(inForce, 2);
   onTestFinished(async () => {
     program.kill('SIGTERM');
     await program.exitCode;

@@ -179,7 +179,7 @@ class Watched {
   }
 
   /** Endpoints that were left out, or came back, in this order: of all Services, or of one. */
-  told(msg: LoggedMessage, of?: string): unknown[] {
+  endpointsIn(msg: LoggedMessage, of?: string): unknown[] {
     const lines = this.lines.filter((line) => line.msg === msg);
     const own = lines.filter(({ service: name }) => of === undefined || name === of);
     return own.map(({ endpoint }) => endpoint);
@@ -224,16 +224,16 @@ class Watched {
 async function leavesAndReturns(watched: Watched, later: readonly ModeName[]): Promise<void> {
   const [, lost] = hosts as [string, string];
   await watched.silence(lost);
-  await watched.until('ejected', () => watched.told(ejected).length === 1);
+  await watched.until('ejected', () => watched.endpointsIn(ejected).length === 1);
   await watched.served();
   for (const mode of later) {
     await watched.switchTo(mode);
     await watched.served();
   }
-  expect(watched.told(ejected)).toEqual([`${lost}:8080`]);
+  expect(watched.endpointsIn(ejected)).toEqual([`${lost}:8080`]);
   await watched.silence();
-  await watched.until('returned', () => watched.told(returned).length === 1);
-  expect(watched.told(returned)).toEqual([`${lost}:8080`]);
+  await watched.until('returned', () => watched.endpointsIn(returned).length === 1);
+  expect(watched.endpointsIn(returned)).toEqual([`${lost}:8080`]);
   const sinceMs = monotonicMs();
   await watched.until('serves', () => {
     return watched.ways.every((way) => way.since(sinceMs).some(({ by }) => by === lost));
@@ -268,10 +268,10 @@ async function isLeftOutByAnother(lab: Lab, mode: ModeName, how: Watching = {}):
   const proven = 2 * hosts.length;
   await expect.poll(succeeded, { timeout: paced(60_000) }).toBeGreaterThanOrEqual(proven);
   await watched.silenceForNode(idle);
-  await watched.until('ejected', () => watched.told(ejected).length > 0);
+  await watched.until('ejected', () => watched.endpointsIn(ejected).length > 0);
   await watched.next(100);
-  expect(watched.told(ejected, 'other-tenant/other')).toEqual([`${idle}:8080`]);
-  expect(watched.told(ejected)).toHaveLength(1);
+  expect(watched.endpointsIn(ejected, 'other-tenant/other')).toEqual([`${idle}:8080`]);
+  expect(watched.endpointsIn(ejected)).toHaveLength(1);
 }
 
 /**
@@ -285,7 +285,7 @@ async function anotherKeepsIt(lab: Lab, mode: ModeName, how: Watching = {}): Pro
   const another = watched.call(other.IPv4);
   await watched.until('another is answered', () => another.calls.some(({ by }) => by === lost));
   await watched.silence(lost);
-  await watched.until('ejected', () => watched.told(ejected).length === 1);
+  await watched.until('ejected', () => watched.endpointsIn(ejected).length === 1);
   await watched.served();
   const theirs = await watched.next(100, another);
   // A fourth of them is sent there, and fails, or is sent to another one later.
@@ -293,7 +293,7 @@ async function anotherKeepsIt(lab: Lab, mode: ModeName, how: Watching = {}): Pro
     true,
   );
   expect(theirs.some(({ by }) => by !== undefined)).toBe(true);
-  expect(watched.told(ejected)).toHaveLength(1);
+  expect(watched.endpointsIn(ejected)).toHaveLength(1);
 }
 
 /**
@@ -318,7 +318,7 @@ async function laterByAnother(lab: Lab, mode: ModeName): Promise<void> {
   const { caller } = watched;
   await watched.silence(hosts[1]!);
   const silentMs = monotonicMs();
-  await watched.until('ejected', () => watched.told(ejected).length === 1);
+  await watched.until('ejected', () => watched.endpointsIn(ejected).length === 1);
   const ejectedMs = monotonicMs();
   await watched.until('all that began before are over', () => caller.areOver(ejectedMs));
   const before = caller.since(silentMs).filter(({ startedMs }) => startedMs < ejectedMs);
@@ -330,20 +330,20 @@ async function laterByAnother(lab: Lab, mode: ModeName): Promise<void> {
 async function halfStays(watched: Watched): Promise<void> {
   const lost = hosts.slice(1);
   await watched.silence(...lost);
-  await watched.until('half is out', () => watched.told(ejected).length === 2);
+  await watched.until('half is out', () => watched.endpointsIn(ejected).length === 2);
   await sleep(paced(3000));
-  expect(watched.told(ejected)).toHaveLength(2);
+  expect(watched.endpointsIn(ejected)).toHaveLength(2);
   expect((await watched.next(60)).some(({ by }) => by === hosts[0])).toBe(true);
 }
 
 /** Where all may be left out but one, and all go silent, one stays in. */
 async function lastStays(watched: Watched): Promise<void> {
   await watched.silence(...hosts.slice(1));
-  await watched.until('all but one are out', () => watched.told(ejected).length === 3);
+  await watched.until('all but one are out', () => watched.endpointsIn(ejected).length === 3);
   await watched.silence(...hosts);
   await watched.next(60);
   await sleep(paced(3000));
-  expect(watched.told(ejected)).toHaveLength(3);
+  expect(watched.endpointsIn(ejected)).toHaveLength(3);
   await watched.silence(...hosts.slice(1));
   await watched.until('it serves', () => watched.caller.calls.at(-1)?.by === hosts[0]);
 }
@@ -354,7 +354,7 @@ async function isObserved(watched: Watched): Promise<void> {
   const silent = /^fairlead_followed_endpoints\{state="silent"\} 1$/m;
   await expect.poll(() => watched.metrics(), { timeout: paced(60_000) }).toMatch(silent);
   await watched.next(60);
-  expect(watched.told(ejected)).toEqual([]);
+  expect(watched.endpointsIn(ejected)).toEqual([]);
 }
 
 /** The mode is changed to `later` ones while the endpoint is out. */

@@ -361,8 +361,8 @@ describe.each(settingsInFull)('with the fast path: %s', (fastPath) => {
     place.apply(['pod-a']);
     const begin = async (): Promise<Program> => {
       const program = place.start();
-      await program.told(inForce, 2);
-      if (fastPath !== 'off') await program.told('Using fast path');
+      await program.logged(inForce, 2);
+      if (fastPath !== 'off') await program.logged('Using fast path');
       return program;
     };
     const first = await begin();
