@@ -3,7 +3,7 @@ import type { Family } from '../net/address.ts';
 import { acctOps } from './acct-ops.ts';
 import { KernelError } from './errors.ts';
 import { refusal } from './failures.ts';
-import type { ApplyResult, Kernel } from './kernel.ts';
+import type { ApplyResult, Kernel, KernelReader } from './kernel.ts';
 import { RecordWriter } from './records.ts';
 import { countedIn } from './xt/matches/nfacct.ts';
 import { missingExtensions, question } from './xt/probe.ts';
@@ -29,7 +29,7 @@ export interface NamedCounter {
 }
 
 /** The counters with kube-proxy's names that exist. Rejects with KernelError. */
-export async function readCounters(kernel: Kernel): Promise<NamedCounter[]> {
+export async function readCounters(kernel: KernelReader): Promise<NamedCounter[]> {
   try {
     const { records } = await kernel.dump({ kind: 'acctsDump' });
     return records.flatMap((one) => (one.kind === 'acct' && names.includes(one.name) ? [one] : []));

@@ -83,6 +83,9 @@ export interface TableWatcher {
   readonly ended: (error: KernelError) => void;
 }
 
+/** What can read the kernel, and cannot change it. */
+export type KernelReader = Pick<Kernel, 'dump' | 'generation'>;
+
 export interface Kernel {
   /**
    * Applies a buffer of ops (records of `kernelOps`) in its order. Consecutive ops of one schema

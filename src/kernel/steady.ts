@@ -1,7 +1,7 @@
 /** Reads of the kernel that fail if another program changes it in the meantime. */
 import { describeRequest } from './describe-request.ts';
 import { isKernelError, KernelError } from './errors.ts';
-import type { Kernel } from './kernel.ts';
+import type { KernelReader } from './kernel.ts';
 import type { Reply, Request } from './ops.ts';
 
 /** What was read may not be one consistent state (EINTR). */
@@ -11,7 +11,7 @@ function interrupted(operation: string, subject: string): KernelError {
 
 /** `Kernel.dump`. @throws KernelError (EINTR) if the result is not one consistent state. */
 export async function steadyDump(
-  kernel: Kernel,
+  kernel: KernelReader,
   request: Request,
   take?: (record: Reply) => void,
 ): Promise<readonly Reply[]> {
@@ -27,7 +27,7 @@ export async function steadyDump(
  * @throws KernelError (EINTR) if others write all the time.
  */
 export function atOneGeneration<T>(
-  kernel: Kernel,
+  kernel: KernelReader,
   read: () => Promise<T>,
 ): Promise<{ readonly found: T; readonly generation: number }> {
   return untilSteady(async () => {

@@ -2,7 +2,7 @@
  * What a mode supplies for one family: which objects it keeps for a Forwarding, and how it reads
  * and writes them. `ModePlanner` does the rest, for all modes alike.
  */
-import type { ApplyResult, Kernel, TableName } from '../kernel/kernel.ts';
+import type { ApplyResult, Kernel, KernelReader, TableName } from '../kernel/kernel.ts';
 import type { Forwarding } from '../state/types.ts';
 import type { Pause } from '../time/pacer.ts';
 import type { ModeFrontend } from './changes.ts';
@@ -133,7 +133,7 @@ export interface RepairPart<T extends Types> {
  * writes.
  */
 export type WriteLater<W> = (
-  kernel: Kernel,
+  kernel: KernelReader,
   writer: W,
 ) => Promise<Iterable<string>> | Iterable<string>;
 
@@ -154,7 +154,7 @@ export interface Tally<T extends ObjectTypes> {
   /** Nothing is desired. */
   clear(): void;
   /** See `Planner`. */
-  miscounts?(kernel: Kernel): Promise<readonly Miscount[] | undefined>;
+  miscounts?(kernel: KernelReader): Promise<readonly Miscount[] | undefined>;
   /** See `PlannerReport`. */
   takeRules?(): readonly RuleCount[];
 }
@@ -199,7 +199,7 @@ export interface Backend<T extends Types> {
    */
   settle?(outcome: Applied | 'nothing to write' | 'refused'): void;
   /** Reads what the kernel holds of ours. */
-  read(kernel: Kernel, pause: Pause): Promise<T['found'] & Found<T>>;
+  read(kernel: KernelReader, pause: Pause): Promise<T['found'] & Found<T>>;
   /**
    * Repairs all that the planner does not know as objects. Resolves to what the repair ends with:
    * the deletion of all of ours that the planner does not know as objects.

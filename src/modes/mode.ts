@@ -7,7 +7,13 @@
  * What has to happen in an order is an object whose methods are what can be done next: a batch that
  * was taken, an observation, a repair that was begun.
  */
-import type { ApplyResult, Kernel, KernelFailure, TableName } from '../kernel/kernel.ts';
+import type {
+  ApplyResult,
+  Kernel,
+  KernelFailure,
+  KernelReader,
+  TableName,
+} from '../kernel/kernel.ts';
 import type { MissingFeature } from '../kernel/nft/probe.ts';
 import type { Address, CIDR, Family } from '../net/address.ts';
 import type { Balance, DealingHere } from '../state/deal.ts';
@@ -132,7 +138,7 @@ export interface Batch extends WrittenBatch {
 }
 
 /** Takes a batch that the kernel, or a reading of the kernel, decides about. */
-type TakeLater = (kernel: Kernel) => Promise<Batch | undefined> | Batch | undefined;
+type TakeLater = (kernel: KernelReader) => Promise<Batch | undefined> | Batch | undefined;
 
 /** What the kernel holds of ours. */
 export interface Takeover {
@@ -186,7 +192,7 @@ interface PlannerReport {
 
 /** Reads for a takeover, once `Planner.prepare` has made what rules need. */
 interface Prepared {
-  observe(kernel: Kernel, pause: Pause): Promise<Takeover>;
+  observe(kernel: KernelReader, pause: Pause): Promise<Takeover>;
 }
 
 /** Plans the batches of one family, and remembers what they bring into force. */
@@ -257,14 +263,14 @@ export interface Planner {
    * transaction of its own. It may change what is desired.
    */
   prepare(kernel: Kernel, transact: (ops: Uint8Array) => Promise<ApplyResult>): Promise<Prepared>;
-  /** Reads what the kernel holds of ours. Changes nothing. */
-  observe(kernel: Kernel, pause: Pause): Promise<Observation>;
+  /** Reads what the kernel holds of ours. */
+  observe(kernel: KernelReader, pause: Pause): Promise<Observation>;
   /**
    * Compares how many objects should be in force with the kernel's own count, at a small part of
    * what `observe` costs. Resolves to undefined where the kernel does not count, and while changes
    * are on their way. A mode without it is compared by `observe` only.
    */
-  miscounts?(kernel: Kernel): Promise<readonly Miscount[] | undefined>;
+  miscounts?(kernel: KernelReader): Promise<readonly Miscount[] | undefined>;
 
   /** What the planner has noticed since the last call. */
   takeReport?(): PlannerReport;
@@ -345,13 +351,13 @@ export interface ModeFacts {
   readonly ownSettings?: keyof Pick<ModeConfig, 'ipvs' | 'userspace'>;
   readonly metrics: readonly ModeMetric[];
   /** Counts the clients in its maps of session affinity, in a mode that has such maps. */
-  affinityFill?(kernel: Kernel, family: Family): Promise<readonly AffinityFill[]>;
+  affinityFill?(kernel: KernelReader, family: Family): Promise<readonly AffinityFill[]>;
   /**
    * Reads the counts of `countsTraffic`, or those that the kernel keeps anyway, in a mode that has
    * any. Counts may be missing while others write the ruleset. `found` gets each count.
    */
   trafficCounts?(
-    kernel: Kernel,
+    kernel: KernelReader,
     family: Family,
     pause: Pause,
     found: (count: Count) => void,
@@ -367,8 +373,8 @@ export interface ProxyMode extends ModeFacts {
   /** Asks the kernel whether it can do what this mode needs, without leaving anything behind. */
   probe(kernel: Kernel, ipvs?: IPVSSettings): Promise<readonly MissingFeature[]>;
   planner(config: ModeConfig, environment: Environment): Planner;
-  /** What `cleanup` would remove. Read-only. */
-  owned(kernel: Kernel): Promise<readonly OwnedObject[]>;
+  /** What `cleanup` would remove. */
+  owned(kernel: KernelReader): Promise<readonly OwnedObject[]>;
   /** Removes everything that this mode ever owns; not an error when nothing is there. */
   cleanup(kernel: Kernel): Promise<void>;
   /**

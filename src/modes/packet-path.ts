@@ -3,7 +3,7 @@
  * frontend's treatment for one kind of client, and the kernel object that does each step.
  */
 import type { TypesOf } from '../kernel/describe-ops.ts';
-import type { Kernel } from '../kernel/kernel.ts';
+import type { KernelReader } from '../kernel/kernel.ts';
 import { NFPROTO } from '../kernel/nft/constants.ts';
 import { familyWord } from '../kernel/nft/words.ts';
 import { type Address, type Family, formatAddress, formatCIDR } from '../net/address.ts';
@@ -74,7 +74,7 @@ export interface PathDescriber {
   readonly typesOf?: TypesOf;
   /** The endpoint that session affinity has for a client; only where the kernel can be asked. */
   remembered?(
-    kernel: Kernel,
+    kernel: KernelReader,
     forwarding: Forwarding,
     pool: PacketPath['pool'],
     client: Address,

@@ -3,7 +3,7 @@
  * difference between two states: a normal sync goes from what is in force to what is desired, a
  * repair from what was read to what is desired.
  */
-import type { ApplyResult, Kernel, TableName } from '../kernel/kernel.ts';
+import type { ApplyResult, Kernel, KernelReader, TableName } from '../kernel/kernel.ts';
 import { atOneGeneration } from '../kernel/steady.ts';
 import type { Family } from '../net/address.ts';
 import type { Forwarding } from '../state/types.ts';
@@ -371,7 +371,7 @@ export class ModePlanner<T extends Types> implements Planner {
     return this.take();
   }
 
-  async miscounts(kernel: Kernel): Promise<readonly Miscount[] | undefined> {
+  async miscounts(kernel: KernelReader): Promise<readonly Miscount[] | undefined> {
     const isWaiting = this.#changes.isAny || this.#shared.isAnyChanged;
     if (isWaiting || this.#batch !== 'settled') return undefined;
     return this.#backend.tally?.miscounts?.(kernel);
@@ -408,7 +408,7 @@ export class ModePlanner<T extends Types> implements Planner {
     if (this.#shared.resume(owner, object)) this.#count(object, 'resumed');
   }
 
-  async observe(kernel: Kernel, pause: Pause): Promise<Observation> {
+  async observe(kernel: KernelReader, pause: Pause): Promise<Observation> {
     const batches = this.#batches;
     let isStale = this.#batch !== 'settled';
     // From now on it gets what batches write, whether that was read before or after.
@@ -440,7 +440,7 @@ export class ModePlanner<T extends Types> implements Planner {
     };
   }
 
-  async #read(kernel: Kernel, pause: Pause): Promise<Reading<T>> {
+  async #read(kernel: KernelReader, pause: Pause): Promise<Reading<T>> {
     const { allowsBatches = false, tables } = this.#backend;
     const read = (): Promise<Reading<T>['found']> => this.#backend.read(kernel, pause);
     if (tables === undefined) return { found: await read(), generation: undefined };

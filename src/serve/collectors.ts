@@ -17,7 +17,7 @@ import { conntrackLosses, conntrackUse } from '../host/conntrack.ts';
 import type { HostFiles } from '../host/files.ts';
 import { type NamedCounter, readCounters } from '../kernel/acct.ts';
 import type { TurnMeter } from '../kernel/addon.ts';
-import type { Kernel } from '../kernel/kernel.ts';
+import type { KernelReader } from '../kernel/kernel.ts';
 import { protocolOf } from '../kernel/nft/constants.ts';
 import type { Reply } from '../kernel/ops.ts';
 import type { AffinityFill, ModeFacts, ModeName } from '../modes/mode.ts';
@@ -244,7 +244,7 @@ export function conntrackTableMetrics(registry: Registry, host: HostFiles | unde
 export type ReadCounters = () => Promise<readonly Pick<NamedCounter, 'name' | 'packets'>[]>;
 
 /** Empty if they can't be read, so that other metrics are still served. */
-export function countersOf(kernel: Kernel, log: Logger): ReadCounters {
+export function countersOf(kernel: KernelReader, log: Logger): ReadCounters {
   return () =>
     readCounters(kernel).catch((error: Error) => {
       log.warn({ err: error.message }, 'Could not read named counters');
@@ -280,7 +280,7 @@ type Fills = ReadonlyMap<Family, readonly AffinityFill[]>;
  */
 export function affinityMetrics(
   registry: Registry,
-  kernel: Kernel,
+  kernel: KernelReader,
   mode: () => ModeFacts | undefined,
   now: () => number = () => performance.now(),
 ): void {
@@ -314,7 +314,7 @@ export function affinityMetrics(
 }
 
 /** A family that can't be read has no series, so that other metrics are still served. */
-async function readFills(mode: ModeFacts, kernel: Kernel): Promise<Fills> {
+async function readFills(mode: ModeFacts, kernel: KernelReader): Promise<Fills> {
   const found = new Map<Family, readonly AffinityFill[]>();
   for (const family of families) {
     const fills = await mode.affinityFill?.(kernel, family).catch(() => undefined);
@@ -340,7 +340,7 @@ const ipvsCounters = {
  */
 export function ipvsMetrics(
   registry: Registry,
-  kernel: Kernel,
+  kernel: KernelReader,
   wanted: () => boolean | undefined,
 ): void {
   const records = async () => (wanted() ? readIPVS(kernel) : []);
@@ -362,7 +362,7 @@ export function ipvsMetrics(
 }
 
 /** Nothing if the kernel can't be read, so that other metrics are still served. */
-async function readIPVS(kernel: Kernel): Promise<(VirtualService | Destination)[]> {
+async function readIPVS(kernel: KernelReader): Promise<(VirtualService | Destination)[]> {
   const any = { family: 0, protocol: 0, address: new Uint8Array(0), port: 0 };
   const dumps = [
     kernel.dump({ kind: 'virtualServicesDump', family: 0 }),

@@ -2,7 +2,7 @@
  * Compares what is in force with what the kernel holds, as an audit does, and writes nothing: by a
  * planner of its own, whose batches are never applied. Syncs continue at the same time.
  */
-import type { Kernel } from '../kernel/kernel.ts';
+import type { KernelReader } from '../kernel/kernel.ts';
 import type { Drift, Observation, Planner, Repair } from '../modes/mode.ts';
 import type { Forwarding } from '../state/types.ts';
 import type { Clock } from '../time/clock.ts';
@@ -15,7 +15,7 @@ interface ComparisonOptions {
   /** Makes a planner that knows nothing. */
   readonly planner: () => Planner;
   readonly inForce: () => ReadonlyMap<string, Forwarding>;
-  readonly kernel: Kernel;
+  readonly kernel: KernelReader;
   readonly ruleset: Ruleset;
   readonly clock: Clock;
   readonly sliceMs: number;

@@ -3,7 +3,7 @@
  * affinity that points at endpoints that are gone (`sweep`). What the kernel refuses is retried.
  */
 import { asKernelFailure } from '../kernel/failures.ts';
-import type { Kernel } from '../kernel/kernel.ts';
+import type { KernelReader } from '../kernel/kernel.ts';
 import type { Planner } from '../modes/mode.ts';
 import { Backoff } from '../time/backoff.ts';
 import type { Clock } from '../time/clock.ts';
@@ -14,7 +14,7 @@ import type { Observer } from './events.ts';
 interface HousekeepingOptions {
   readonly planner: Planner;
   readonly applier: Applier;
-  readonly reader: Kernel;
+  readonly reader: KernelReader;
   readonly clock: Clock;
   readonly observer: Observer;
   readonly newPacer: () => Pacer;

@@ -1,4 +1,4 @@
-import type { ApplyResult, Kernel } from '../kernel/kernel.ts';
+import type { ApplyResult, KernelReader } from '../kernel/kernel.ts';
 
 /** A moment of reading: the generation, and the number of our own commits until then. */
 export interface Moment {
@@ -31,7 +31,7 @@ export class Ruleset {
    * Whether others have moved the generation since the moment; false where there is no generation.
    * The generation is read while we commit nothing: a commit in flight could hide one of others.
    */
-  movedByOthers({ generation, commits }: Moment, reader: Kernel): Promise<boolean> {
+  movedByOthers({ generation, commits }: Moment, reader: KernelReader): Promise<boolean> {
     if (generation === undefined) return Promise.resolve(false);
     return this.readAlone(async () => {
       const now = await reader.generation().catch(() => undefined);
@@ -40,7 +40,7 @@ export class Ruleset {
   }
 
   /** Who has written since the moment. */
-  async writersSince(moment: Moment, reader: Kernel): Promise<Writers> {
+  async writersSince(moment: Moment, reader: KernelReader): Promise<Writers> {
     if (moment.generation === undefined) return 'unknown';
     return (await this.movedByOthers(moment, reader)) ? 'others' : 'only us';
   }

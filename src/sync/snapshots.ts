@@ -1,4 +1,4 @@
-import type { Kernel } from '../kernel/kernel.ts';
+import type { Kernel, KernelReader } from '../kernel/kernel.ts';
 import type { Planner, Takeover } from '../modes/mode.ts';
 import type { Pacer } from '../time/pacer.ts';
 import type { Moment, Ruleset } from './ruleset.ts';
@@ -6,7 +6,7 @@ import type { Moment, Ruleset } from './ruleset.ts';
 interface SnapshotOptions {
   readonly planner: Planner;
   readonly kernel: Kernel;
-  readonly reader: Kernel;
+  readonly reader: KernelReader;
   readonly ruleset: Ruleset;
   readonly newPacer: () => Pacer;
 }

@@ -3,7 +3,7 @@
  * is worse; that is reported.
  */
 import { KernelError } from '../kernel/errors.ts';
-import type { Kernel } from '../kernel/kernel.ts';
+import type { KernelReader } from '../kernel/kernel.ts';
 import { NFPROTO } from '../kernel/nft/constants.ts';
 import { familyWord } from '../kernel/nft/words.ts';
 import { availableModes } from '../modes/index.ts';
@@ -25,7 +25,7 @@ const ours: ReadonlyMap<string, string> = new Map(
  * Changes nothing. Leaves out empty tables. Finds none where the kernel can't be read: others
  * report that.
  */
-export async function findForeignTables(kernel: Kernel): Promise<readonly ForeignTable[]> {
+export async function findForeignTables(kernel: KernelReader): Promise<readonly ForeignTable[]> {
   const found: ForeignTable[] = [];
   for (const family of families.map((one) => NFPROTO[one])) {
     try {
@@ -40,7 +40,7 @@ export async function findForeignTables(kernel: Kernel): Promise<readonly Foreig
   return found;
 }
 
-async function tablesOfOthers(kernel: Kernel, family: number): Promise<string[]> {
+async function tablesOfOthers(kernel: KernelReader, family: number): Promise<string[]> {
   const { records } = await kernel.dump({ kind: 'tablesDump', family });
   return records.flatMap((one) => {
     const comment = one.kind === 'table' ? ours.get(one.table) : undefined;
@@ -50,7 +50,7 @@ async function tablesOfOthers(kernel: Kernel, family: number): Promise<string[]>
   });
 }
 
-async function objectsIn(kernel: Kernel, family: number, table: string): Promise<string[]> {
+async function objectsIn(kernel: KernelReader, family: number, table: string): Promise<string[]> {
   const chains = await kernel.dump({ kind: 'chainsDump', family, table });
   const sets = await kernel.dump({ kind: 'setsDump', family, table });
   return [...chains.records, ...sets.records].flatMap((one) => {

@@ -2,7 +2,7 @@
  * Whether other programs on this node use iptables-legacy: packets meet its rules and those of
  * nf_tables. That is reported, and left to the operator.
  */
-import type { Kernel } from '../kernel/kernel.ts';
+import type { KernelReader } from '../kernel/kernel.ts';
 import { type LegacyTable, legacyTables } from '../kernel/xt/legacy.ts';
 import { families } from '../net/address.ts';
 
@@ -13,7 +13,7 @@ export const legacyPrograms = { IPv4: 'iptables-legacy', IPv6: 'ip6tables-legacy
  * The tables that hold anything: `iptables-legacy nat: 12 rules, 4 chains`. Rejects with
  * KernelError.
  */
-export async function findLegacyTables(kernel: Kernel): Promise<string[]> {
+export async function findLegacyTables(kernel: KernelReader): Promise<string[]> {
   const found: string[] = [];
   for (const family of families) {
     for (const table of await legacyTables(kernel, family)) {

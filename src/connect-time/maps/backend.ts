@@ -1,5 +1,5 @@
 /** Connect-time translation for one family, in addition to the rules of any mode. */
-import type { Kernel } from '../../kernel/kernel.ts';
+import type { KernelReader } from '../../kernel/kernel.ts';
 import {
   type Backend,
   type EndOfRepair,
@@ -82,7 +82,7 @@ export class ConnectTimeBackend implements Backend<ConnectTimeTypes> {
     });
   }
 
-  async read(kernel: Kernel, pause: Pause): Promise<ConnectTimeObservation> {
+  async read(kernel: KernelReader, pause: Pause): Promise<ConnectTimeObservation> {
     const found = new ConnectTimeObservation(this.#family, this.#setting.poolId);
     const { maps, links } = await this.#pinned(kernel);
     found.maps = maps;
@@ -117,7 +117,7 @@ export class ConnectTimeBackend implements Backend<ConnectTimeTypes> {
   }
 
   /** Whether another program has detached programs, or added or deleted elements. */
-  async #miscounts(kernel: Kernel): Promise<readonly Miscount[]> {
+  async #miscounts(kernel: KernelReader): Promise<readonly Miscount[]> {
     const { directory } = this.#placement;
     const { links, maps } = await this.#pinned(kernel);
     if (maps !== 'right') return [{ object: `maps in ${directory}`, expected: 1, counted: 0 }];
@@ -126,7 +126,7 @@ export class ConnectTimeBackend implements Backend<ConnectTimeTypes> {
     return [{ object: `programs in ${directory}`, expected: 1, counted: 0 }, ...counts];
   }
 
-  #pinned(kernel: Kernel): Promise<PinnedStates> {
+  #pinned(kernel: KernelReader): Promise<PinnedStates> {
     const countsTraffic = this.#config.countsTraffic === true;
     return readPinned(kernel, this.#placement, this.#family, countsTraffic);
   }
@@ -156,7 +156,7 @@ class ElementCounts {
     this.#excluded = 0;
   }
 
-  async miscounts(kernel: Kernel, directory: string, family: Family): Promise<Miscount[]> {
+  async miscounts(kernel: KernelReader, directory: string, family: Family): Promise<Miscount[]> {
     const expected = {
       frontends: this.#frontends,
       endpoints: this.#groups,

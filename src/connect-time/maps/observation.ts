@@ -1,5 +1,5 @@
 /** The state of one family in the kernel: what is pinned, and the elements of the maps. */
-import type { Kernel } from '../../kernel/kernel.ts';
+import type { KernelReader } from '../../kernel/kernel.ts';
 import type { Found } from '../../modes/backend.ts';
 import { binary, bytesOf } from '../../modes/elements.ts';
 import type { Family } from '../../net/address.ts';
@@ -85,7 +85,7 @@ export class ConnectTimeObservation implements Found<ConnectTimeObjects> {
     for (const id of this.#environment.keys()) yield { id };
   }
 
-  async readElements(kernel: Kernel, directory: string, pause: Pause): Promise<void> {
+  async readElements(kernel: KernelReader, directory: string, pause: Pause): Promise<void> {
     const shapeOf = (sort: keyof typeof keyBytes) => ({
       directory,
       map: mapNames[this.#family][sort],

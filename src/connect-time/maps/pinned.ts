@@ -3,7 +3,7 @@ import { readdir, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import { BPFState } from '../../kernel/bpf-ops.ts';
 import { KernelError } from '../../kernel/errors.ts';
-import type { Kernel } from '../../kernel/kernel.ts';
+import type { KernelReader } from '../../kernel/kernel.ts';
 import type { Family } from '../../net/address.ts';
 import { addressFamily } from './layout.ts';
 import { askedOf, type Placement } from './placement.ts';
@@ -16,7 +16,7 @@ export interface PinnedStates {
 }
 
 export async function readPinned(
-  kernel: Kernel,
+  kernel: KernelReader,
   placement: Placement,
   family: Family,
   countsTraffic: boolean,

@@ -1,5 +1,5 @@
 /** Reads pinned maps. */
-import type { Kernel } from '../../kernel/kernel.ts';
+import type { KernelReader } from '../../kernel/kernel.ts';
 import { inTurns, type Pause } from '../../time/pacer.ts';
 
 interface MapToRead {
@@ -11,7 +11,7 @@ interface MapToRead {
 
 /** Pauses between elements. `take` receives copies. A missing map has no elements. */
 export async function readMap(
-  kernel: Kernel,
+  kernel: KernelReader,
   { directory, map, keyBytes, valueBytes }: MapToRead,
   pause: Pause,
   take: (key: Uint8Array, value: Uint8Array) => void,
@@ -31,7 +31,7 @@ export async function readMap(
 
 /** Counts by reading all elements in the kernel. A missing map has none. */
 export async function countElements(
-  kernel: Kernel,
+  kernel: KernelReader,
   { directory, map }: Pick<MapToRead, 'directory' | 'map'>,
 ): Promise<number> {
   const { records } = await kernel.dump({ kind: 'bpfElementsCount', directory, map });

@@ -3,7 +3,7 @@
  * program shows only its own.
  */
 import type { Family } from '../../net/address.ts';
-import type { Kernel } from '../kernel.ts';
+import type { KernelReader } from '../kernel.ts';
 import { NFPROTO } from '../nft/constants.ts';
 import { unknownIndex } from '../ops.ts';
 
@@ -27,7 +27,7 @@ export interface LegacyTable {
 
 /** The tables that are there. Rejects with KernelError, with EPERM without CAP_NET_ADMIN. */
 export async function legacyTables(
-  kernel: Kernel,
+  kernel: KernelReader,
   family: Family,
 ): Promise<readonly LegacyTable[]> {
   const request = { kind: 'legacyTablesDump', family: NFPROTO[family] } as const;

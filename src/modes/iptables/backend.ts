@@ -1,6 +1,6 @@
 /** Mode iptables for one family: chains and rules in tables that others use too. */
 import { makeCounters } from '../../kernel/acct.ts';
-import type { Kernel } from '../../kernel/kernel.ts';
+import type { Kernel, KernelReader } from '../../kernel/kernel.ts';
 import { NFPROTO } from '../../kernel/nft/constants.ts';
 import { compileRule } from '../../kernel/xt/compile.ts';
 import { printRule } from '../../kernel/xt/print.ts';
@@ -110,7 +110,7 @@ export class IptablesBackend implements Backend<IptablesTypes> {
     return new IptablesBatchWriter(this.#config, this.#inForce);
   }
 
-  read(kernel: Kernel, pause: Pause): Promise<IptablesObservation> {
+  read(kernel: KernelReader, pause: Pause): Promise<IptablesObservation> {
     const { handles } = this.#inForce;
     return observe(kernel, this.#family, pause, (id) => handles.has(id));
   }

@@ -1,6 +1,6 @@
 /** What this mode has among the tables of iptables, and its removal (behaviour document 3.6). */
 import { applyAll } from '../../kernel/failures.ts';
-import type { Kernel } from '../../kernel/kernel.ts';
+import type { Kernel, KernelReader } from '../../kernel/kernel.ts';
 import { NFPROTO } from '../../kernel/nft/constants.ts';
 import { familyWord } from '../../kernel/nft/words.ts';
 import { atOneGeneration } from '../../kernel/steady.ts';
@@ -13,7 +13,7 @@ import { type IptablesObservation, jumpTarget, observe } from './observation.ts'
 import { isOwnJump } from './repair.ts';
 import { Transaction } from './transaction.ts';
 
-export async function owned(kernel: Kernel): Promise<OwnedObject[]> {
+export async function owned(kernel: KernelReader): Promise<OwnedObject[]> {
   const objects: OwnedObject[] = [];
   for (const family of families) {
     const found = await observeSteadily(kernel, family);
@@ -57,7 +57,7 @@ async function removeAll(kernel: Kernel, family: Family): Promise<void> {
   await applyAll(kernel, batch.ops, 'iptables.cleanup', `chains KUBE-* of ${family}`);
 }
 
-async function observeSteadily(kernel: Kernel, family: Family): Promise<IptablesObservation> {
+async function observeSteadily(kernel: KernelReader, family: Family): Promise<IptablesObservation> {
   return (await atOneGeneration(kernel, () => observe(kernel, family, noPause))).found;
 }
 

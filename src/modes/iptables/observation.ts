@@ -1,6 +1,6 @@
 /** What the kernel holds of ours among the tables of iptables. */
 
-import type { Kernel } from '../../kernel/kernel.ts';
+import type { KernelReader } from '../../kernel/kernel.ts';
 import { NFPROTO } from '../../kernel/nft/constants.ts';
 import { expressions, type Reply, unknownIndex } from '../../kernel/ops.ts';
 import { readRecords } from '../../kernel/records.ts';
@@ -172,7 +172,7 @@ export function ruleName(table: TableName, handle: number): string {
 
 /** Reads our chains of one family. The ruleset may change in the meantime. */
 export async function observe(
-  kernel: Kernel,
+  kernel: KernelReader,
   family: Family,
   pause: Pause,
   isKnown: (id: string) => boolean = () => false,
@@ -182,7 +182,11 @@ export async function observe(
   return found;
 }
 
-async function readAll(kernel: Kernel, found: IptablesObservation, pause: Pause): Promise<void> {
+async function readAll(
+  kernel: KernelReader,
+  found: IptablesObservation,
+  pause: Pause,
+): Promise<void> {
   const family = NFPROTO[found.family];
   for (const record of await steadyDump(kernel, { kind: 'tablesDump', family })) {
     if (record.kind === 'table' && record.family === family && isTableName(record.table)) {
@@ -207,7 +211,7 @@ async function readAll(kernel: Kernel, found: IptablesObservation, pause: Pause)
  * rules from the first one (__nf_tables_dump_rules): half a minute for 256,000 rules.
  */
 async function readRules(
-  kernel: Kernel,
+  kernel: KernelReader,
   found: IptablesObservation,
   { table, chains, pause }: { table: TableName; chains: readonly string[]; pause: Pause },
 ): Promise<void> {
@@ -220,7 +224,7 @@ async function readRules(
 }
 
 async function readRulesOf(
-  kernel: Kernel,
+  kernel: KernelReader,
   found: IptablesObservation,
   from: TableChain,
 ): Promise<void> {

@@ -4,7 +4,7 @@
  * They stay while endpoints come and go, and when this process ends. What the kernel says of a rule
  * that goes is added up.
  */
-import type { GoneRule, Kernel } from '../../kernel/kernel.ts';
+import type { GoneRule, KernelReader } from '../../kernel/kernel.ts';
 import { NFPROTO } from '../../kernel/nft/constants.ts';
 import type { Reply } from '../../kernel/ops.ts';
 import { readRule } from '../../kernel/xt/compile.ts';
@@ -51,7 +51,7 @@ export class RuleTraffic {
 
   /** As `trafficCounts` of a mode. */
   async read(
-    kernel: Kernel,
+    kernel: KernelReader,
     family: Family,
     pause: Pause,
     report: (count: Count) => void,
@@ -89,7 +89,7 @@ function account(): Account {
 }
 
 /** Each once, although rules may move while the kernel is read. */
-async function rulesOf(kernel: Kernel, family: Family, { chain, table }: TableChain) {
+async function rulesOf(kernel: KernelReader, family: Family, { chain, table }: TableChain) {
   const request = { kind: 'rulesDump', family: NFPROTO[family], table, chain } as const;
   const rules = new Map<number, Extract<Reply, { kind: 'rule' }>>();
   for (const record of (await kernel.dump(request)).records) {

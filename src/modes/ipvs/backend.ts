@@ -1,7 +1,7 @@
 /**
  * Mode ipvs for one family: virtual services, addresses, and a table that filters and masquerades.
  */
-import type { Kernel } from '../../kernel/kernel.ts';
+import type { KernelReader } from '../../kernel/kernel.ts';
 import { NFPROTO } from '../../kernel/nft/constants.ts';
 import { familyWord } from '../../kernel/nft/words.ts';
 import { formatAddress, formatEndpoint } from '../../net/address.ts';
@@ -78,7 +78,7 @@ export class IPVSBackend implements Backend<IPVSTypes> {
     });
   }
 
-  async read(kernel: Kernel, pause: Pause): Promise<IPVSObservation> {
+  async read(kernel: KernelReader, pause: Pause): Promise<IPVSObservation> {
     const { excludeCIDRs: excluded } = this.#ipvs;
     const { countsTraffic = false } = this.#config;
     return observe(kernel, this.#config.family, { countsTraffic, excluded }, pause);

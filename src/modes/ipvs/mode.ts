@@ -1,5 +1,5 @@
 import { applyAll } from '../../kernel/failures.ts';
-import type { Kernel } from '../../kernel/kernel.ts';
+import type { Kernel, KernelReader } from '../../kernel/kernel.ts';
 import { IPPROTO, NFPROTO } from '../../kernel/nft/constants.ts';
 import { familyWord } from '../../kernel/nft/words.ts';
 import { kernelOps } from '../../kernel/ops.ts';
@@ -69,7 +69,7 @@ function isBefore(kernel: string, major: number, minor: number): boolean {
   return a < major || (a === major && b < minor);
 }
 
-async function owned(kernel: Kernel): Promise<OwnedObject[]> {
+async function owned(kernel: KernelReader): Promise<OwnedObject[]> {
   const found = await findOurs(kernel);
   const objects = found.flatMap((one) => {
     const services = ourServices(one).length;
@@ -159,7 +159,7 @@ async function retire(kernel: Kernel): Promise<number> {
  * Reads each family that has our table. Without the table nothing is ours: kube-proxy has such a
  * link.
  */
-async function findOurs(kernel: Kernel): Promise<IPVSObservation[]> {
+async function findOurs(kernel: KernelReader): Promise<IPVSObservation[]> {
   const found: IPVSObservation[] = [];
   for (const family of families) {
     const { records } = await kernel.dump({ kind: 'tablesDump', family: NFPROTO[family] });

@@ -1,6 +1,6 @@
 /** What the kernel holds of the table, all virtual services, and the addresses on our link. */
 
-import type { Kernel } from '../../kernel/kernel.ts';
+import type { KernelReader } from '../../kernel/kernel.ts';
 import { IPPROTO, NFPROTO, protocolOf } from '../../kernel/nft/constants.ts';
 import { printVerdict } from '../../kernel/nft/print-verdict.ts';
 import type { Reply } from '../../kernel/ops.ts';
@@ -102,7 +102,7 @@ export class IPVSObservation implements Found<IPVSObjects> {
   }
 
   /** Throws KernelError (EINTR) when what was read is not one consistent state. */
-  async read(kernel: Kernel, pause: Pause): Promise<void> {
+  async read(kernel: KernelReader, pause: Pause): Promise<void> {
     const dump: Dump = (request) => steadyDump(kernel, request);
     await this.table.read(dump, (_set, record) => this.#takeFirewalls(record), pause);
     this.#made = new Set(this.table.elements('services'));
@@ -171,7 +171,7 @@ function isBound(record: Reply): record is Extract<Reply, { kind: 'address' }> {
 
 /** Reads all objects. The ruleset may change in the meantime. */
 export async function observe(
-  kernel: Kernel,
+  kernel: KernelReader,
   family: Family,
   options: ObservationOptions,
   pause: Pause,
@@ -186,7 +186,7 @@ export async function observe(
  * whole are absent.
  */
 export async function observeServers(
-  kernel: Kernel,
+  kernel: KernelReader,
   family: Family,
   services: readonly VirtualService[],
 ): Promise<Map<string, Map<EndpointKey, ObservedServer>>> {
@@ -203,7 +203,10 @@ export async function observeServers(
   return found;
 }
 
-async function readServices(kernel: Kernel, family: Family): Promise<Map<string, ObservedService>> {
+async function readServices(
+  kernel: KernelReader,
+  family: Family,
+): Promise<Map<string, ObservedService>> {
   const number = NFPROTO[family];
   const services = new Map<string, ObservedService>();
   const any = { protocol: 0, address: new Uint8Array(0), port: 0 };

@@ -1,5 +1,5 @@
 /** What IPVS has counted itself, by virtual service and real server, and what rules refused. */
-import type { Kernel } from '../../kernel/kernel.ts';
+import type { KernelReader } from '../../kernel/kernel.ts';
 import { NFPROTO, protocolOf } from '../../kernel/nft/constants.ts';
 import { readEntries } from '../../kernel/nft/entries.ts';
 import { dumpShape, fieldsOfSet } from '../../kernel/nft/sets.ts';
@@ -16,7 +16,7 @@ const noBytes = new Uint8Array(0);
 
 /** Only virtual services that our table records. Rejects with KernelError. */
 export async function readTraffic(
-  kernel: Kernel,
+  kernel: KernelReader,
   family: Family,
   pause: Pause,
   report: (count: Count) => void,
@@ -36,7 +36,7 @@ export async function readTraffic(
   await readCountings(kernel, tableLayout(family, true), refusalCountings, pause, report);
 }
 
-async function ourKeys(kernel: Kernel, family: Family): Promise<ReadonlySet<string>> {
+async function ourKeys(kernel: KernelReader, family: Family): Promise<ReadonlySet<string>> {
   const { services } = setDefinitions(family);
   const {
     family: number,

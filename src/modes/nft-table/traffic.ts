@@ -1,5 +1,5 @@
 /** Reads what elements have counted. Packets count in them, so that only the kernel knows. */
-import type { Kernel } from '../../kernel/kernel.ts';
+import type { KernelReader } from '../../kernel/kernel.ts';
 import { protocolOf } from '../../kernel/nft/constants.ts';
 import { dumpShape, fieldsOfSet } from '../../kernel/nft/sets.ts';
 import type { Reply } from '../../kernel/ops.ts';
@@ -32,7 +32,7 @@ export const refusalCountings = [
 
 /** Reads set after set. Rejects with KernelError when the kernel can't be read. */
 export async function readCountings<Name extends string>(
-  kernel: Kernel,
+  kernel: KernelReader,
   layout: TableLayout<Name>,
   countings: readonly Counting<Name>[],
   pause: Pause,

@@ -2,7 +2,7 @@
  * Reads which clients session affinity remembers, and how many. Packets fill the maps, so that only
  * the kernel knows.
  */
-import type { Kernel } from '../../kernel/kernel.ts';
+import type { KernelReader } from '../../kernel/kernel.ts';
 import { NFPROTO } from '../../kernel/nft/constants.ts';
 import { readEntries } from '../../kernel/nft/entries.ts';
 import { ElementShape, type Reply, unknownIndex } from '../../kernel/ops.ts';
@@ -19,7 +19,7 @@ type SetReply = Extract<Reply, { kind: 'set' }>;
  * Reads all maps of a family, one after the other. Omits maps that are deleted during the dump.
  * Rejects with KernelError if the kernel can't be read.
  */
-export async function readAffinityFill(kernel: Kernel, of: Family): Promise<AffinityFill[]> {
+export async function readAffinityFill(kernel: KernelReader, of: Family): Promise<AffinityFill[]> {
   const family = NFPROTO[of];
   const { records } = await kernel.dump({ kind: 'setsDump', family, table: tableName });
   const fills: AffinityFill[] = [];
@@ -34,7 +34,7 @@ export async function readAffinityFill(kernel: Kernel, of: Family): Promise<Affi
 }
 
 /** Counts the elements where the kernel does not (before 6.16); undefined = the map is deleted. */
-async function countOf(kernel: Kernel, record: SetReply): Promise<number | undefined> {
+async function countOf(kernel: KernelReader, record: SetReply): Promise<number | undefined> {
   if (record.count !== unknownIndex) return record.count;
   const { family, table, set, keyLength, dataLength } = record;
   const shape = { shape: ElementShape.data, keyLength, dataLength };
@@ -45,7 +45,7 @@ async function countOf(kernel: Kernel, record: SetReply): Promise<number | undef
 
 /** The endpoint that the map has for a client: `10.0.0.1:80`; undefined = it has none. */
 export async function rememberedEndpoint(
-  kernel: Kernel,
+  kernel: KernelReader,
   of: Family,
   map: string,
   client: Uint8Array,

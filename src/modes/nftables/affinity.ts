@@ -5,7 +5,7 @@
  */
 
 import { isKernelError } from '../../kernel/errors.ts';
-import type { Kernel } from '../../kernel/kernel.ts';
+import type { KernelReader } from '../../kernel/kernel.ts';
 import { NFPROTO } from '../../kernel/nft/constants.ts';
 import { entryShape, fieldsOfSet, type SetDefinition } from '../../kernel/nft/sets.ts';
 import type { Family } from '../../net/address.ts';
@@ -122,7 +122,7 @@ export class AffinityKeeper {
    * Reads some of the maps that are due, and returns what to delete from them. A map whose dump was
    * interrupted stays due.
    */
-  async stale(kernel: Kernel): Promise<StaleAffinity[]> {
+  async stale(kernel: KernelReader): Promise<StaleAffinity[]> {
     const found: StaleAffinity[] = [];
     if (this.#due.size > 1) await this.#passOverEmpty(kernel);
     let maps = 0;
@@ -139,7 +139,7 @@ export class AffinityKeeper {
   }
 
   /** After a start all maps are due. Where the kernel counts elements, empty maps are not read. */
-  async #passOverEmpty(kernel: Kernel): Promise<void> {
+  async #passOverEmpty(kernel: KernelReader): Promise<void> {
     const request = { kind: 'setsDump', family: NFPROTO[this.#family], table: tableName } as const;
     const { records, consistent } = await kernel.dump(request);
     if (!consistent) return;
@@ -147,7 +147,11 @@ export class AffinityKeeper {
   }
 
   /** Returns the bytes that were read. */
-  async #staleIn(kernel: Kernel, { set, pool }: Kept, found: StaleAffinity[]): Promise<number> {
+  async #staleIn(
+    kernel: KernelReader,
+    { set, pool }: Kept,
+    found: StaleAffinity[],
+  ): Promise<number> {
     const { table, keyLength, dataLength } = fieldsOfSet(this.#family, tableName, set);
     const family = NFPROTO[this.#family];
     const request = { family, table, set: set.name, shape: entryShape(set), keyLength, dataLength };
@@ -189,7 +193,7 @@ function* eachNamespaceInTurn(names: Iterable<string>): Generator<string> {
 }
 
 /** Returns no entries if another program has deleted the map; an audit will find that. */
-function ifGone(error: Error): Awaited<ReturnType<Kernel['dump']>> {
+function ifGone(error: Error): Awaited<ReturnType<KernelReader['dump']>> {
   if (!isKernelError(error, 'ENOENT')) throw error;
   return { records: [], consistent: true };
 }

@@ -1,5 +1,5 @@
 /** Mode nftables for one family: all Services in one table whose chains and sets are constant. */
-import type { Kernel } from '../../kernel/kernel.ts';
+import type { KernelReader } from '../../kernel/kernel.ts';
 import type { Forwarding } from '../../state/types.ts';
 import { inTurns, type Pause } from '../../time/pacer.ts';
 import {
@@ -143,7 +143,7 @@ export class NFTablesBackend implements Backend<NFTablesTypes> {
     this.#affinity.swept();
   }
 
-  async read(kernel: Kernel, pause: Pause): Promise<NFTablesObservation> {
+  async read(kernel: KernelReader, pause: Pause): Promise<NFTablesObservation> {
     const found = new NFTablesObservation(this.#layout);
     await found.read(kernel, pause);
     return found;

@@ -2,7 +2,7 @@
  * How many elements the maps of the table should hold. They are counted from desired frontends and
  * not from what batches wrote, so that the count shows mistakes of batches.
  */
-import type { Kernel } from '../../kernel/kernel.ts';
+import type { KernelReader } from '../../kernel/kernel.ts';
 import { NFPROTO } from '../../kernel/nft/constants.ts';
 import { unknownIndex } from '../../kernel/ops.ts';
 import type { Family } from '../../net/address.ts';
@@ -36,7 +36,7 @@ export class ElementCounts {
 
   /** The sets for which the kernel has another count; undefined where it does not count. */
   async miscounts(
-    kernel: Kernel,
+    kernel: KernelReader,
     family: Family,
     deferred: Deferred,
   ): Promise<readonly Miscount[] | undefined> {

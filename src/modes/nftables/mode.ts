@@ -1,5 +1,5 @@
 import { applyAll } from '../../kernel/failures.ts';
-import type { Kernel, TableName } from '../../kernel/kernel.ts';
+import type { Kernel, KernelReader, TableName } from '../../kernel/kernel.ts';
 import { NFPROTO } from '../../kernel/nft/constants.ts';
 import { familyWord } from '../../kernel/nft/words.ts';
 import { nftOps } from '../../kernel/ops.ts';
@@ -35,7 +35,7 @@ export const nftablesMode: ProxyMode = {
   cleanup,
 };
 
-async function owned(kernel: Kernel): Promise<OwnedObject[]> {
+async function owned(kernel: KernelReader): Promise<OwnedObject[]> {
   const found: OwnedObject[] = [];
   for (const family of families) {
     const at = { family: NFPROTO[family], table: tableName } as const;
@@ -63,7 +63,7 @@ async function cleanup(kernel: Kernel): Promise<void> {
   await applyAll(kernel, writer.finish(), 'nft.table.delete', `tables ${tableName}`);
 }
 
-async function isThere(kernel: Kernel, { family, table }: TableName): Promise<boolean> {
+async function isThere(kernel: KernelReader, { family, table }: TableName): Promise<boolean> {
   const { records } = await kernel.dump({ kind: 'tablesDump', family });
   return records.some((one) => one.kind === 'table' && one.table === table);
 }

@@ -1,5 +1,5 @@
 /** What the kernel holds of our table, grouped by frontend. */
-import type { Kernel } from '../../kernel/kernel.ts';
+import type { KernelReader } from '../../kernel/kernel.ts';
 import { steadyDump, untilSteady } from '../../kernel/steady.ts';
 import type { Family } from '../../net/address.ts';
 import type { EndpointList } from '../../net/endpoint-list.ts';
@@ -94,7 +94,7 @@ export class NFTablesObservation implements Found<NFTablesObjects> {
    * has the objects that our batches change during the dump. Changes by other programs raise the
    * generation.
    */
-  async read(kernel: Kernel, pause: Pause): Promise<void> {
+  async read(kernel: KernelReader, pause: Pause): Promise<void> {
     const dump: Dump = (request) => untilSteady(() => steadyDump(kernel, request));
     await this.table.read(dump, (set, record) => readElements(this, set, record, pause), pause);
   }

@@ -1,4 +1,4 @@
-import type { Kernel } from '../../kernel/kernel.ts';
+import type { KernelReader } from '../../kernel/kernel.ts';
 import type { Family } from '../../net/address.ts';
 import type { Pause } from '../../time/pacer.ts';
 import {
@@ -22,7 +22,7 @@ const countings: readonly Counting<SetName>[] = [
 
 /** Rejects with KernelError when the kernel can't be read. */
 export function readTraffic(
-  kernel: Kernel,
+  kernel: KernelReader,
   family: Family,
   pause: Pause,
   report: (count: Count) => void,

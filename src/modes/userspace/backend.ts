@@ -1,5 +1,5 @@
 /** Mode userspace for one family: sockets for frontends, addresses that all share. */
-import type { Kernel } from '../../kernel/kernel.ts';
+import type { KernelReader } from '../../kernel/kernel.ts';
 import { formatFrontend } from '../../state/conflict.ts';
 import type { Forwarding } from '../../state/types.ts';
 import type { Backend, ObjectOf, RepairPart, WriteLater } from '../backend.ts';
@@ -55,7 +55,7 @@ export class UserspaceBackend implements Backend<UserspaceTypes> {
     return new UserspaceBatchWriter(this.#config.family, this.#sockets, this.#lingering);
   }
 
-  async read(kernel: Kernel): Promise<UserspaceObservation> {
+  async read(kernel: KernelReader): Promise<UserspaceObservation> {
     return new UserspaceObservation({
       hasLink: await hasLink(kernel),
       addresses: await addressesOf(kernel, this.#config.family),

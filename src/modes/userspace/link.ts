@@ -3,7 +3,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isPassing } from '../../kernel/errors.ts';
 import { failureOf, refusal } from '../../kernel/failures.ts';
-import type { Kernel, KernelFailure } from '../../kernel/kernel.ts';
+import type { Kernel, KernelFailure, KernelReader } from '../../kernel/kernel.ts';
 import { localAddresses } from '../../kernel/local-routes.ts';
 import { advice, type MissingFeature } from '../../kernel/nft/probe.ts';
 import { type KernelOp, kernelOps } from '../../kernel/ops.ts';
@@ -33,7 +33,7 @@ export async function addLink(kernel: Kernel, link: string): Promise<KernelFailu
   return failure;
 }
 
-export async function hasLink(kernel: Kernel): Promise<boolean> {
+export async function hasLink(kernel: KernelReader): Promise<boolean> {
   const { records } = await kernel.dump({ kind: 'linkGet', link: linkName });
   return records.length > 0;
 }

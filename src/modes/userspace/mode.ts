@@ -1,4 +1,4 @@
-import type { Kernel } from '../../kernel/kernel.ts';
+import type { KernelReader } from '../../kernel/kernel.ts';
 import { families } from '../../net/address.ts';
 import type { OwnedObject, ProxyMode } from '../mode.ts';
 import { ModePlanner } from '../planner.ts';
@@ -43,7 +43,7 @@ export function userspaceMode(descriptors?: Descriptors): ProxyMode {
   };
 }
 
-async function owned(kernel: Kernel): Promise<OwnedObject[]> {
+async function owned(kernel: KernelReader): Promise<OwnedObject[]> {
   if (!(await hasLink(kernel))) return [];
   const counts = await Promise.all(
     families.map(async (family) => (await addressesOf(kernel, family)).length),

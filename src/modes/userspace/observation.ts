@@ -1,5 +1,5 @@
 /** Our objects in the kernel for one family, except sockets. */
-import type { Kernel } from '../../kernel/kernel.ts';
+import type { KernelReader } from '../../kernel/kernel.ts';
 import { NFPROTO } from '../../kernel/nft/constants.ts';
 import type { Family } from '../../net/address.ts';
 import type { Found } from '../backend.ts';
@@ -67,7 +67,7 @@ export class UserspaceObservation implements Found<UserspaceObjects> {
 }
 
 /** The addresses on our link, without the link-local one that every link with IPv6 has. */
-export async function addressesOf(kernel: Kernel, family: Family): Promise<Uint8Array[]> {
+export async function addressesOf(kernel: KernelReader, family: Family): Promise<Uint8Array[]> {
   const request = { kind: 'addressesDump', family: NFPROTO[family], link: linkName } as const;
   const { records } = await kernel.dump(request);
   return records.flatMap((one) =>

@@ -4,7 +4,7 @@ import type { Exclusion, MapView, StaleState } from '../../connect-time/maps/fac
 import type { HostFiles } from '../../host/files.ts';
 import type { FindRoutes } from '../../host/reach.ts';
 import type { Conntrack } from '../../kernel/conntrack.ts';
-import type { Kernel } from '../../kernel/kernel.ts';
+import type { KernelReader } from '../../kernel/kernel.ts';
 import type { Reply } from '../../kernel/ops.ts';
 import type { Fallback } from '../../modes/index.ts';
 import type { Environment, ModeConfig, ModeName } from '../../modes/mode.ts';
@@ -77,8 +77,7 @@ export interface AgentState {
   readonly engine: () => RunningEngine | undefined;
   /** Connections and refusals by Service, if they are counted. */
   readonly counters: Pick<ServiceCounters, 'read'>;
-  /** Answers only read it. */
-  readonly kernel: Kernel;
+  readonly kernel: KernelReader;
   readonly conntrack: Pick<Conntrack, 'dump'>;
   /** Base chains with policy drop, by family. */
   readonly dropPolicies: RecentResults<readonly Extract<Reply, { kind: 'chain' }>[]>;

@@ -1,5 +1,5 @@
 /** A mode for tests: a table `chains`, in it one chain for each Forwarding. */
-import type { Kernel } from '../../../src/kernel/kernel.ts';
+import type { Kernel, KernelReader } from '../../../src/kernel/kernel.ts';
 import { NFPROTO } from '../../../src/kernel/nft/constants.ts';
 import { nftOps } from '../../../src/kernel/ops.ts';
 import { RecordWriter } from '../../../src/kernel/records.ts';
@@ -45,7 +45,7 @@ export function chainMode(name: ModeName): ProxyMode {
   };
 }
 
-async function read(kernel: Kernel, family: Family) {
+async function read(kernel: KernelReader, family: Family) {
   const tables = await kernel.dump({ kind: 'tablesDump', family: NFPROTO[family] });
   const chains = await kernel.dump({ kind: 'chainsDump', family: NFPROTO[family], table });
   return {

@@ -3,7 +3,7 @@
  * if the rules of this node have changed since the last reading; never for a packet or a change.
  */
 import { KernelError } from '../../../kernel/errors.ts';
-import type { Kernel } from '../../../kernel/kernel.ts';
+import type { KernelReader } from '../../../kernel/kernel.ts';
 import { IPPROTO, NF_INET, NFPROTO } from '../../../kernel/nft/constants.ts';
 import type { ModeName } from '../../../modes/mode.ts';
 import { type Address, formatAddress, joinHostPort } from '../../../net/address.ts';
@@ -34,7 +34,7 @@ export interface Obstacle {
 
 interface Options {
   readonly clock: Pick<Clock, 'now'>;
-  readonly kernel: Kernel;
+  readonly kernel: KernelReader;
   readonly mode: () => ModeName;
   /** Connections may be translated before they are packets. */
   readonly isConnectTime: () => boolean;

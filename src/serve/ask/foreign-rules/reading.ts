@@ -1,6 +1,6 @@
 /** Reads base chains of other programs that can stop packets, with the chains that they jump to. */
 import { createHash } from 'node:crypto';
-import type { Kernel, TableName } from '../../../kernel/kernel.ts';
+import type { KernelReader, TableName } from '../../../kernel/kernel.ts';
 import { NFPROTO, VERDICT } from '../../../kernel/nft/constants.ts';
 import { expressions, type Reply } from '../../../kernel/ops.ts';
 import { readRecords } from '../../../kernel/records.ts';
@@ -41,7 +41,7 @@ type BaseChain = Pick<Chain, 'chain' | 'hook' | 'policy' | 'priority' | 'type'>;
 
 /** Rejects with KernelError. */
 export async function readForeignChains(
-  kernel: Kernel,
+  kernel: KernelReader,
   mode: ModeName,
 ): Promise<readonly ForeignChain[]> {
   const { records } = await kernel.dump({ kind: 'tablesDump', family: 0 });
@@ -55,7 +55,7 @@ export async function readForeignChains(
 }
 
 async function chainsOfTable(
-  kernel: Kernel,
+  kernel: KernelReader,
   mode: ModeName,
   of: TableName,
 ): Promise<ForeignChain[]> {
@@ -78,7 +78,7 @@ async function chainsOfTable(
 
 /** In mode iptables, tables of iptables have chains for each Service: all of them are not read. */
 async function baseChains(
-  kernel: Kernel,
+  kernel: KernelReader,
   mode: ModeName,
   { family, table }: TableName,
 ): Promise<readonly BaseChain[]> {
@@ -98,14 +98,14 @@ async function baseChains(
 class TableReader {
   readonly chains = new Map<string, readonly WalkedRule[]>();
   isTooLarge = false;
-  readonly #kernel: Kernel;
+  readonly #kernel: KernelReader;
   readonly #of: TableName;
   readonly #sets = new Map<string, Members>();
   readonly #hash = createHash('sha1');
   #areSetsRead = false;
   #count = 0;
 
-  constructor(kernel: Kernel, of: TableName) {
+  constructor(kernel: KernelReader, of: TableName) {
     this.#kernel = kernel;
     this.#of = of;
   }

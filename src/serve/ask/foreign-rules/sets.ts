@@ -1,5 +1,5 @@
 /** Elements of sets of other programs, as far as rules look up destinations in them. */
-import type { Kernel } from '../../../kernel/kernel.ts';
+import type { KernelReader } from '../../../kernel/kernel.ts';
 import { NFT_SET, NFT_SET_ELEM_INTERVAL_END } from '../../../kernel/nft/constants.ts';
 import { readEntries } from '../../../kernel/nft/entries.ts';
 import { ElementShape, type Reply } from '../../../kernel/ops.ts';
@@ -21,7 +21,7 @@ type SetRecord = Extract<Reply, { kind: 'set' }>;
  * read. Rejects with KernelError.
  */
 export async function membersOf(
-  kernel: Kernel,
+  kernel: KernelReader,
   set: SetRecord,
   note: (bytes: Uint8Array) => void,
 ): Promise<Members | undefined> {
