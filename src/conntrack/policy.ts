@@ -27,7 +27,7 @@ import type { ConntrackRequest } from '../kernel/conntrack.ts';
 import type { ConntrackEntries } from '../kernel/conntrack-entries.ts';
 import { type Address, addressBytes, type Family } from '../net/address.ts';
 import { EndpointFinder } from '../net/endpoint-finder.ts';
-import type { EndpointKey, EndpointList } from '../net/endpoint-list.ts';
+import { type EndpointKey, type EndpointList, endpointKeys } from '../net/endpoint-list.ts';
 import { endedBy } from '../state/endings.ts';
 import { type FrontendKey, frontendKey, nodePortKey } from '../state/frontend-key.ts';
 import type { Forwarding, Frontend } from '../state/types.ts';
@@ -62,16 +62,8 @@ function bytesOf(key: EndpointKey): Buffer {
  * that flows to a terminating endpoint continue; and those that are selected although they do not
  * serve (publishNotReadyAddresses).
  */
-function rightEndpoints(forwarding: Forwarding): Set<EndpointKey> {
-  return keysOf(listsOf(forwarding));
-}
-
-function keysOf(lists: readonly EndpointList[]): Set<EndpointKey> {
-  const keys = new Set<EndpointKey>();
-  for (const list of lists) {
-    for (let i = 0; i < list.length; i += 1) keys.add(list.key(i));
-  }
-  return keys;
+function rightEndpoints({ serving, cluster, local }: Forwarding): Set<EndpointKey> {
+  return endpointKeys(serving, cluster, local);
 }
 
 function listsOf({ serving, cluster, local }: Forwarding): readonly EndpointList[] {
@@ -209,7 +201,7 @@ export function contradicting(entries: ConntrackEntries, criteria: Criteria): Co
  * lost the endpoint, and has not got it back.
  */
 export function ended(entries: ConntrackEntries, criteria: Criteria): ConntrackEntries {
-  const keptBy = memoized(({ endings }) => endings?.kept && keysOf([endings.kept]));
+  const keptBy = memoized(({ endings }) => endings?.kept && endpointKeys(endings.kept));
   return selectLost(entries, criteria, (holder, _, endpoint) => {
     return keptBy(holder)?.has(endpoint) === false;
   });

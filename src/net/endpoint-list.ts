@@ -176,3 +176,12 @@ function copied(text: string, at: number): string {
     c(9), c(10), c(11), c(12), c(13), c(14), c(15), c(16), c(17),
   );
 }
+
+/** The keys of all endpoints in lists of one family. */
+export function endpointKeys(...lists: readonly EndpointList[]): Set<EndpointKey> {
+  const keys = new Set<EndpointKey>();
+  for (const list of new Set(lists)) {
+    for (let i = 0; i < list.length; i += 1) keys.add(list.key(i));
+  }
+  return keys;
+}

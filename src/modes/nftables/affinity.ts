@@ -9,7 +9,7 @@ import type { KernelReader } from '../../kernel/kernel.ts';
 import { NFPROTO } from '../../kernel/nft/constants.ts';
 import { entryShape, fieldsOfSet, type SetDefinition } from '../../kernel/nft/sets.ts';
 import type { Family } from '../../net/address.ts';
-import { type EndpointKey, type EndpointList, endpointKey } from '../../net/endpoint-list.ts';
+import { type EndpointList, endpointKey, endpointKeys } from '../../net/endpoint-list.ts';
 import type { Forwarding } from '../../state/types.ts';
 import type { FrontendChange } from '../changes.ts';
 import { type Memory, memoryName, memoryNameOf, pools } from './affinity-objects.ts';
@@ -159,7 +159,7 @@ export class AffinityKeeper {
       .dump({ kind: 'elementsDump', ...request })
       .catch((error: Error) => ifGone(error));
     if (!dump.consistent) this.#due.add(set.name);
-    const allowed = keysOf(pool);
+    const allowed = endpointKeys(pool);
     const keys: Uint8Array[] = [];
     let bytes = 0;
     for (const record of dump.records) {
@@ -198,14 +198,8 @@ function ifGone(error: Error): Awaited<ReturnType<KernelReader['dump']>> {
   return { records: [], consistent: true };
 }
 
-function keysOf(list: EndpointList): Set<EndpointKey> {
-  const keys = new Set<EndpointKey>();
-  for (let i = 0; i < list.length; i += 1) keys.add(list.key(i));
-  return keys;
-}
-
 function losesEndpoint(before: EndpointList, after: EndpointList): boolean {
   if (before.length === 0 || before.equals(after)) return false;
-  const kept = keysOf(after);
-  return [...keysOf(before)].some((endpoint) => !kept.has(endpoint));
+  const kept = endpointKeys(after);
+  return [...endpointKeys(before)].some((endpoint) => !kept.has(endpoint));
 }

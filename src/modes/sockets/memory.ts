@@ -3,7 +3,7 @@
  * Service port share it.
  */
 import { EndpointFinder } from '../../net/endpoint-finder.ts';
-import type { EndpointKey, EndpointList } from '../../net/endpoint-list.ts';
+import { type EndpointKey, type EndpointList, endpointKeys } from '../../net/endpoint-list.ts';
 
 /** The session affinity that all sockets of one Service port share. `id` identifies it. */
 export interface Remembering {
@@ -69,11 +69,7 @@ export class Memory {
   /** Forgets endpoints that the Service port does not have any more. */
   retain({ timeoutSeconds, pools }: Remembering): void {
     if (this.#clients.size === 0) return;
-    const held = timeoutSeconds > 0 ? new Set(pools) : [];
-    const keys = new Set<EndpointKey>();
-    for (const pool of held) {
-      for (let i = 0; i < pool.length; i += 1) keys.add(pool.key(i));
-    }
+    const keys = endpointKeys(...(timeoutSeconds > 0 ? pools : []));
     for (const [client, all] of this.#clients) {
       const kept = all.filter(({ endpoint }) => keys.has(endpoint));
       if (kept.length === 0) this.#clients.delete(client);

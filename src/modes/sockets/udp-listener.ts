@@ -1,7 +1,7 @@
 import { createSocket, type RemoteInfo, type Socket } from 'node:dgram';
 import { once } from 'node:events';
 import { formatAddress } from '../../net/address.ts';
-import type { EndpointKey } from '../../net/endpoint-list.ts';
+import { endpointKeys } from '../../net/endpoint-list.ts';
 import type { Balancer } from './balancer.ts';
 import type { LeadsBack } from './connection.ts';
 import type { Descriptors } from './descriptors.ts';
@@ -54,10 +54,7 @@ export class UDPListener implements Listener {
   update(next: ServedFrontend): void {
     this.#balancer.update(next);
     if (this.#flows.size === 0) return;
-    const right = new Set<EndpointKey>();
-    for (const list of new Set(next.right)) {
-      for (let i = 0; i < list.length; i += 1) right.add(list.key(i));
-    }
+    const right = endpointKeys(...next.right);
     for (const flow of this.#flows.values()) if (!right.has(flow.endpoint)) flow.end();
   }
 

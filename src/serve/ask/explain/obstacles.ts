@@ -10,8 +10,7 @@ import { familyWord, hookWord } from '../../../kernel/nft/words.ts';
 import type { Reply } from '../../../kernel/ops.ts';
 import { formatAddress } from '../../../net/address.ts';
 import { sameBytes } from '../../../net/bytes.ts';
-import type { EndpointKey } from '../../../net/endpoint-list.ts';
-import type { Forwarding } from '../../../state/types.ts';
+import { endpointKeys } from '../../../net/endpoint-list.ts';
 import type { Obstacle } from '../foreign-rules/foreign-rules.ts';
 import { unroutedText } from '../unrouted.ts';
 import { type ExplainInput, targetText } from './input.ts';
@@ -145,7 +144,7 @@ async function staleEntries(input: ExplainInput, holder: Holder | undefined): Pr
     zone: 0,
     destination: { address: address.bytes, port },
   });
-  const right = endpointsOf(of);
+  const right = endpointKeys(of.cluster, of.local, of.serving);
   const wrong: number[] = [];
   for (let i = 0; i < entries.length; i += 1) {
     const isAsked =
@@ -164,12 +163,4 @@ async function staleEntries(input: ExplainInput, holder: Holder | undefined): Pr
       `${wrong.length === 1 ? 'leads' : 'lead'} to no endpoint of it any more (${named.join(', ')}): ` +
       'packets of theirs go there still.',
   ];
-}
-
-function endpointsOf({ cluster, local, serving }: Forwarding): ReadonlySet<EndpointKey> {
-  const keys = new Set<EndpointKey>();
-  for (const list of new Set([cluster, local, serving])) {
-    for (let i = 0; i < list.length; i += 1) keys.add(list.key(i));
-  }
-  return keys;
 }
