@@ -94,7 +94,7 @@ export type HeldShared = Pick<SharedObject, 'id' | 'laterRank' | 'isHook'>;
 
 /** What was read from the kernel, as objects that the mode keeps. */
 export interface Found<T extends ObjectTypes> {
-  /** See `Takeover`. Without it, pools have no order in the kernel. */
+  /** See `KernelState`. Without it, pools have no order in the kernel. */
   adopt?(next: Forwarding): Forwarding;
   /** What the kernel holds of the frontend. `rest` leaves out what was taken. */
   take(frontend: T['frontend']): T['held'] | undefined;

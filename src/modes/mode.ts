@@ -141,7 +141,7 @@ export interface Batch extends WrittenBatch {
 type TakeLater = (kernel: KernelReader) => Promise<Batch | undefined> | Batch | undefined;
 
 /** What the kernel holds of ours. */
-export interface Takeover {
+export interface KernelState {
   /**
    * Generation of the ruleset that was read; undefined where nothing was read from a ruleset. Then
    * only another reading shows what others did.
@@ -161,7 +161,7 @@ export interface Takeover {
 }
 
 /** The kernel's content, read while batches continue. The planner keeps the last one only. */
-export interface Observation extends Takeover {
+export interface Observation extends KernelState {
   /** Batches were applied since, and the mode does not know what of it they have changed. */
   readonly isStale: boolean;
   /** The mode leaves out of a repair what batches wrote while the kernel was read. */
@@ -190,9 +190,9 @@ interface PlannerReport {
   readonly rules: readonly RuleCount[];
 }
 
-/** Reads for a takeover, once `Planner.prepare` has made what rules need. */
+/** Reads for a start or a recovery, once `Planner.prepare` has made what rules need. */
 interface Prepared {
-  observe(kernel: KernelReader, pause: Pause): Promise<Takeover>;
+  observe(kernel: KernelReader, pause: Pause): Promise<KernelState>;
 }
 
 /** Plans the batches of one family, and remembers what they bring into force. */

@@ -1,6 +1,6 @@
 /** Brings one family of the kernel to what is desired, and keeps it there. */
 import type { Kernel } from '../kernel/kernel.ts';
-import type { Environment, Planner, Takeover } from '../modes/mode.ts';
+import type { Environment, KernelState, Planner } from '../modes/mode.ts';
 import type { Family } from '../net/address.ts';
 import type { Forwarding } from '../state/types.ts';
 import { type Clock, isDue } from '../time/clock.ts';
@@ -74,7 +74,7 @@ export class FamilySync {
   readonly #requests: Requests;
   #phase: Phase = 'reading';
   /** While rules are staged: takes the batch that hooks them. */
-  #takeHook: ReturnType<Takeover['stage']>;
+  #takeHook: ReturnType<KernelState['stage']>;
   #inStepAtMs: number | undefined;
   /** As the last event `done` said. */
   #isHealthy = false;

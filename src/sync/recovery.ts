@@ -1,6 +1,6 @@
 /** Brings the kernel from any state to what is desired, and writes only the difference. */
 import type { KernelFailure } from '../kernel/kernel.ts';
-import type { Drift, Takeover } from '../modes/mode.ts';
+import type { Drift, KernelState } from '../modes/mode.ts';
 import type { Forwarding } from '../state/types.ts';
 import { Backoff, type BackoffLimits } from '../time/backoff.ts';
 import type { Clock } from '../time/clock.ts';
@@ -81,7 +81,7 @@ export function targetsOf(
 /** Gives the pools of `targets` the order that they have in the kernel. */
 export async function adoptAll(
   { newPacer }: Pick<RepairOptions, 'newPacer'>,
-  found: Takeover,
+  found: KernelState,
   targets: Map<string, Forwarding>,
 ): Promise<void> {
   const pacer = newPacer();
@@ -95,7 +95,7 @@ export async function adoptAll(
 /** Throws what the planner throws about fixed objects and remains. */
 export async function repairAll(
   { applier, newPacer }: RepairOptions,
-  found: Takeover,
+  found: KernelState,
   targets: ReadonlyMap<string, Forwarding>,
   causes: Readonly<Causes>,
   purpose: Purpose,

@@ -1,5 +1,5 @@
 import type { Kernel, KernelReader } from '../kernel/kernel.ts';
-import type { Planner, Takeover } from '../modes/mode.ts';
+import type { KernelState, Planner } from '../modes/mode.ts';
 import type { Pacer } from '../time/pacer.ts';
 import type { Moment, Ruleset } from './ruleset.ts';
 
@@ -13,7 +13,7 @@ interface SnapshotOptions {
 
 /** What was read while we wrote nothing. */
 interface Snapshot {
-  readonly found: Takeover;
+  readonly found: KernelState;
   readonly readAt: Moment;
 }
 
