@@ -9,13 +9,13 @@ import { NFPROTO } from '../kernel/nft/constants.ts';
 import { type Address, type Family, families } from '../net/address.ts';
 import type { EndpointKey } from '../net/endpoint-list.ts';
 import type {
+  DetectionMode,
   DetectionState,
   DetectionTotals,
   DetectionView,
   EndpointAnswers,
   EndpointEvent,
   EndpointHealth,
-  FailureDetection as Kind,
 } from '../state/detection.ts';
 import type { ClusterState } from '../state/store.ts';
 import { type Forwarding, forwardingKey, type Service } from '../state/types.ts';
@@ -36,7 +36,7 @@ interface Log {
 
 /** What the configuration asks for. */
 interface DetectionConfig {
-  readonly failureDetection: Kind;
+  readonly failureDetection: DetectionMode;
   readonly failureDetectionMaxEjected: number;
 }
 
@@ -146,7 +146,7 @@ export class FailureDetection implements EndpointHealth, DetectionView {
     return { ...totals, ...this.#changes, probes: { succeeded, failed, notTried } };
   }
 
-  kindOf({ detection }: Pick<Service, 'detection'>): Kind {
+  modeOf({ detection }: Pick<Service, 'detection'>): DetectionMode {
     return detection?.mode ?? this.#config.failureDetection;
   }
 
@@ -199,7 +199,7 @@ export class FailureDetection implements EndpointHealth, DetectionView {
   /** A Service was resolved, or is gone: the next look follows what it has now. */
   resolved(key: string): void {
     const service = this.#options.state.service(key);
-    const isAsked = service !== undefined && this.kindOf(service) !== 'off';
+    const isAsked = service !== undefined && this.modeOf(service) !== 'off';
     if (!isAsked && !this.#ofService.has(key)) return;
     this.#resolved.add(key);
     this.#wake();
@@ -240,8 +240,8 @@ export class FailureDetection implements EndpointHealth, DetectionView {
 
   /** Yields each port that is followed, and undefined for one that is not. */
   *#follow(service: Service): Generator<FollowedPort | undefined> {
-    const kind = this.kindOf(service);
-    if (kind === 'off') return;
+    const mode = this.modeOf(service);
+    if (mode === 'off') return;
     for (const { desired } of this.#options.families()) {
       for (const { name: port, protocol } of service.ports) {
         const { name, namespace } = service;
@@ -251,11 +251,11 @@ export class FailureDetection implements EndpointHealth, DetectionView {
           continue;
         }
         const followed = this.#ports.follow(forwarding, {
-          kind,
+          mode,
           probes: service.detection?.probes === true && protocol === 'TCP',
           growthMs: service.balancing?.slowStartMs ?? growthDefaultMs,
         });
-        if (kind !== 'eject') this.#release(followed);
+        if (mode !== 'eject') this.#release(followed);
         yield followed;
       }
     }
@@ -356,8 +356,8 @@ export class FailureDetection implements EndpointHealth, DetectionView {
     for (const port of this.#ports.all) {
       const { asked, pool, protocol, seen, service } = port;
       if (protocol !== 'TCP') continue;
-      const { growthMs, kind } = asked;
-      if (kind === 'eject') {
+      const { growthMs, mode } = asked;
+      if (mode === 'eject') {
         const changes = pool.judge(nowMs, { growthMs, maxEjected: this.maxEjected });
         for (const change of changes) this.#report(port, change);
       }
@@ -394,7 +394,7 @@ export class FailureDetection implements EndpointHealth, DetectionView {
     for (const port of this.#ports.all) {
       const { asked, members, pool, protocol } = port;
       if (protocol !== 'TCP' || members.size === 0) continue;
-      if (asked.kind === 'eject') add(urgent, port, pool.suspects(nowMs));
+      if (asked.mode === 'eject') add(urgent, port, pool.suspects(nowMs));
       if (asked.probes) add(regular, port, regularly(port, this.#turns));
     }
     for (const [prober, queues] of [

@@ -6,7 +6,7 @@ import { EndpointFinder } from '../net/endpoint-finder.ts';
 import { type EndpointKey, EndpointList } from '../net/endpoint-list.ts';
 import type { Protocol } from '../net/protocol.ts';
 import { specialUse } from '../net/special-address.ts';
-import type { FailureDetection } from '../state/detection.ts';
+import type { DetectionMode } from '../state/detection.ts';
 import { type Forwarding, forwardingId } from '../state/types.ts';
 import { Evidence, noCounts } from './evidence.ts';
 import { type Member, Pool } from './pool.ts';
@@ -41,7 +41,7 @@ export interface PortMember extends Member {
 
 /** What a Service asks for. */
 interface Asked {
-  readonly kind: FailureDetection;
+  readonly mode: DetectionMode;
   readonly probes: boolean;
   /** How long the share of an endpoint grows that comes back. */
   readonly growthMs: number;

@@ -8,12 +8,12 @@ import type { Protocol } from '../net/protocol.ts';
  * - `observe`: attempts and answers of each endpoint are counted and shown;
  * - `eject`: an endpoint that answers nothing gets no new connections until it answers again.
  */
-export const failureDetections = ['off', 'observe', 'eject'] as const;
-export type FailureDetection = (typeof failureDetections)[number];
+export const detectionModes = ['off', 'observe', 'eject'] as const;
+export type DetectionMode = (typeof detectionModes)[number];
 
 export interface Detection {
   /** Undefined: the configuration says. */
-  readonly mode: FailureDetection | undefined;
+  readonly mode: DetectionMode | undefined;
   /** The node tries a connection to each endpoint once a second. */
   readonly probes: boolean;
 }
@@ -114,7 +114,7 @@ export interface DetectionView {
   readonly state: DetectionState;
   readonly totals: DetectionTotals;
   /** What is asked for a Service. */
-  kindOf(service: { readonly detection?: Detection | undefined }): FailureDetection;
+  modeOf(service: { readonly detection?: Detection | undefined }): DetectionMode;
   /** What is known of an endpoint of a Forwarding; undefined: it is not followed. */
   answersOf(family: Family, forwarding: string, key: EndpointKey): EndpointAnswers | undefined;
   /** Endpoints of a Forwarding that answer no connections, as text. */

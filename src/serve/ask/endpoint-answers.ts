@@ -35,8 +35,8 @@ export function detectionRemarks(
   { forwarding }: Seen,
 ): string[] {
   const view = failureDetection?.();
-  const kind = view?.kindOf(service);
-  if (view === undefined || kind === undefined || kind === 'off') return [];
+  const mode = view?.modeOf(service);
+  if (view === undefined || mode === undefined || mode === 'off') return [];
   const { family, key, servicePort } = forwarding;
   const { protocol } = servicePort;
   if (protocol === 'SCTP') return ['Failure detection does not follow SCTP.'];
@@ -44,16 +44,16 @@ export function detectionRemarks(
   const leftOut = view.leftOutOf(family, key);
   const exempt = exemptOf(view, forwarding);
   return [
-    ...(protocol === 'UDP' && kind === 'eject'
+    ...(protocol === 'UDP' && mode === 'eject'
       ? ['Endpoints of UDP are only observed: silence may be right.']
       : []),
-    ...(protocol === 'TCP' && kind === 'eject'
+    ...(protocol === 'TCP' && mode === 'eject'
       ? ['Endpoints that do not answer get no new connections.']
       : []),
     ...(state.kind === 'unavailable' ? [`Answers are not counted: ${state.because}.`] : []),
     ...(leftOut > 0 ? [`${counted(leftOut, 'endpoint')} not followed: there are too many.`] : []),
     ...exempt,
-    ...(forwarding.affinityTimeoutSeconds > 0 && kind === 'eject'
+    ...(forwarding.affinityTimeoutSeconds > 0 && mode === 'eject'
       ? ['Clients with session affinity keep an endpoint that does not answer.']
       : []),
   ];

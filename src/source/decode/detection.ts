@@ -1,5 +1,5 @@
 /** Annotations that say what becomes of endpoints that do not answer. */
-import { type Detection, type FailureDetection, failureDetections } from '../../state/detection.ts';
+import { type Detection, type DetectionMode, detectionModes } from '../../state/detection.ts';
 import { annotationField } from './annotations.ts';
 import { type FieldReader, type RawObject, show } from './field-reader.ts';
 import { failureDetectionAnnotation, probeAnnotation } from './names.ts';
@@ -10,7 +10,7 @@ export function decodeDetection(
   annotations: RawObject | undefined,
 ): Detection | undefined {
   if (annotations === undefined) return undefined;
-  const mode = choice(fields, annotations, failureDetectionAnnotation, failureDetections);
+  const mode = choice(fields, annotations, failureDetectionAnnotation, detectionModes);
   const probe = choice(fields, annotations, probeAnnotation, ['tcp']);
   if (mode === undefined && probe === undefined) return undefined;
   return detections[mode ?? 'unsaid'][probe === undefined ? 0 : 1];
@@ -32,7 +32,7 @@ function choice<Value extends string>(
 
 type Pair = readonly [Detection, Detection];
 
-function pair(mode: FailureDetection | undefined): Pair {
+function pair(mode: DetectionMode | undefined): Pair {
   return [
     { mode, probes: false },
     { mode, probes: true },
@@ -40,7 +40,7 @@ function pair(mode: FailureDetection | undefined): Pair {
 }
 
 /** Equal ones are one object. */
-const detections: Readonly<Record<FailureDetection | 'unsaid', Pair>> = {
+const detections: Readonly<Record<DetectionMode | 'unsaid', Pair>> = {
   off: pair('off'),
   observe: pair('observe'),
   eject: pair('eject'),

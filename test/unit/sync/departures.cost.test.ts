@@ -15,7 +15,7 @@ const of = service({
   endings: { endAfterMs: 60_000 },
   balancing: { balance: undefined, slowStartMs: 60_000 },
 });
-const asked = { kind: 'eject', probes: false, growthMs: 10_000 } as const;
+const asked = { mode: 'eject', probes: false, growthMs: 10_000 } as const;
 
 /** The Service with this number of endpoints, beginning with the one of this number. */
 function ending(from: number, count: number): Forwarding {

@@ -2,7 +2,7 @@
 import { describe, expect, it } from 'vitest';
 import { decodeDetection } from '../../../../src/source/decode/detection.ts';
 import { FieldReader } from '../../../../src/source/decode/field-reader.ts';
-import { failureDetections } from '../../../../src/state/detection.ts';
+import { detectionModes } from '../../../../src/state/detection.ts';
 
 function detectionOf(annotations: Record<string, unknown> | undefined) {
   const fields = new FieldReader('Service');
@@ -14,7 +14,7 @@ const detection = 'fairlead.io/failure-detection';
 const probe = 'fairlead.io/probe';
 
 describe('the failure detection of a Service', () => {
-  it.each(failureDetections)('is %s where the annotation says so', (mode) => {
+  it.each(detectionModes)('is %s where the annotation says so', (mode) => {
     expect(detectionOf({ [detection]: mode }).value).toEqual({ mode, probes: false });
     const both = detectionOf({ [detection]: mode, [probe]: 'tcp' });
     expect(both).toEqual({ value: { mode, probes: true }, told: [] });
