@@ -13,7 +13,7 @@ import { staleAfterMs } from '../health-answer.ts';
 import { failureText } from '../refusal-text.ts';
 import type { AgentState } from './agent-state.ts';
 import type { FamilyHistory } from './event-history.ts';
-import { type Facts, problemsOf, remarksOf } from './problems.ts';
+import { type Facts, statusProblems, statusRemarks } from './status-problems.ts';
 
 /** The most Service ports in quarantine that the answer lists. */
 const asideMax = 100;
@@ -57,9 +57,9 @@ export function statusNow(agent: AgentState): Status {
     ...detectionOf(agent),
     conntrack: host && conntrackUse(host),
   };
-  const problems = problemsOf(facts, agent.health.healthy);
+  const problems = statusProblems(facts, agent.health.healthy);
   const obstructed = agent.problemIndex.counts.byReason.get('rule_in_the_way') ?? 0;
-  const remarks = remarksOf(facts, obstructed);
+  const remarks = statusRemarks(facts, obstructed);
   return {
     apiVersion,
     kind: 'Status',

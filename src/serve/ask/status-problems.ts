@@ -19,7 +19,7 @@ interface ProxyProblem {
 const conntrackShare = 0.9;
 
 /** The problems. If there are none, the proxy is healthy. */
-export function problemsOf(facts: Facts, isKeepingUp: boolean): ProxyProblem[] {
+export function statusProblems(facts: Facts, isKeepingUp: boolean): ProxyProblem[] {
   const { conntrack, services } = facts;
   const isFull = conntrack !== undefined && conntrack.entries >= conntrackShare * conntrack.limit;
   return [
@@ -88,7 +88,10 @@ function behind({ family, waiting, behindSeconds }: Facts['families'][number]): 
 }
 
 /** `obstructed`: the Services whose connections meet a rule of another program. */
-export function remarksOf({ connectTime, families, mode }: Facts, obstructed: number): string[] {
+export function statusRemarks(
+  { connectTime, families, mode }: Facts,
+  obstructed: number,
+): string[] {
   return [
     ...(obstructed > 0 ? [inTheWay(obstructed)] : []),
     ...mode.fallbacks.map(({ from, to, reason }) => `Mode ${from} ${reason}; mode ${to} is next.`),
