@@ -1,7 +1,7 @@
 /** The table of one family in the kernel: it is made, changed, compared, read and removed here. */
 import { isAbsence } from '../kernel/errors.ts';
 import { failureOf, refusal } from '../kernel/failures.ts';
-import type { Kernel } from '../kernel/kernel.ts';
+import type { Kernel, ReplyOf } from '../kernel/kernel.ts';
 import {
   acceptPolicy,
   contentOfRule,
@@ -29,7 +29,6 @@ import {
 /** The number of elements that are read in one step. */
 const elementsAStep = 256;
 
-type ReplyOf<Kind extends Reply['kind']> = Extract<Reply, { kind: Kind }>;
 type Writer = RecordWriter<typeof nftOps>;
 
 /** What the kernel has counted of one endpoint. */

@@ -1,9 +1,8 @@
 /** The network devices of the fast path: those that receive packets of pods and other machines. */
 import type { HostFiles } from '../host/files.ts';
-import type { Kernel } from '../kernel/kernel.ts';
-import type { Reply } from '../kernel/ops.ts';
+import type { Kernel, ReplyOf } from '../kernel/kernel.ts';
 
-export type Link = Extract<Reply, { kind: 'link' }>;
+export type Link = ReplyOf<'link'>;
 
 interface Devices {
   readonly names: ReadonlySet<string>;

@@ -1,5 +1,5 @@
 /** Reads the table of the fast path from the kernel. */
-import type { Kernel } from '../kernel/kernel.ts';
+import type { Kernel, ReplyOf } from '../kernel/kernel.ts';
 import { contentOfRule, hasDesiredHook, hasDesiredRules } from '../kernel/nft/chain.ts';
 import { isDesiredSet } from '../kernel/nft/sets.ts';
 import type { Reply, Request } from '../kernel/ops.ts';
@@ -16,7 +16,6 @@ import {
   tableName,
 } from './layout.ts';
 
-type ReplyOf<Kind extends Reply['kind']> = Extract<Reply, { kind: Kind }>;
 
 /** Keys of each set, as `binary` has them. */
 export type Excluded = Readonly<Record<ExcludedSet, ReadonlySet<string>>>;

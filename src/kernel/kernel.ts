@@ -67,6 +67,9 @@ export interface Committer {
   readonly pid: number;
 }
 
+/** A reply of this kind. */
+export type ReplyOf<Kind extends Reply['kind']> = Extract<Reply, { kind: Kind }>;
+
 export interface DumpResult {
   readonly records: readonly Reply[];
   /**

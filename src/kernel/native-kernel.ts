@@ -11,6 +11,7 @@ import type {
   GoneRule,
   Kernel,
   KernelFailure,
+  ReplyOf,
   TableName,
   TableWatcher,
 } from './kernel.ts';
@@ -61,7 +62,7 @@ function each(answer: Uint8Array, take: (record: Reply) => void): Promise<void> 
 }
 
 type OnChange = ConstructorParameters<Addon['Watch']>[1];
-type Failed = Extract<Reply, { kind: 'failed' }>;
+type Failed = ReplyOf<'failed'>;
 
 /**
  * Opens the kernel of this process's network namespace, or of another (`netns`, a path such as

@@ -17,9 +17,8 @@ import { conntrackLosses, conntrackUse } from '../host/conntrack.ts';
 import type { HostFiles } from '../host/files.ts';
 import { type NamedCounter, readCounters } from '../kernel/acct.ts';
 import type { TurnMeter } from '../kernel/addon.ts';
-import type { KernelReader } from '../kernel/kernel.ts';
+import type { KernelReader, ReplyOf } from '../kernel/kernel.ts';
 import { protocolOf } from '../kernel/nft/constants.ts';
-import type { Reply } from '../kernel/ops.ts';
 import type { AffinityFill, ModeFacts, ModeName } from '../modes/mode.ts';
 import { bounds, type Descriptors } from '../modes/sockets/descriptors.ts';
 import { type Family, families, formatEndpoint } from '../net/address.ts';
@@ -323,8 +322,8 @@ async function readFills(mode: ModeFacts, kernel: KernelReader): Promise<Fills> 
   return found;
 }
 
-type VirtualService = Extract<Reply, { kind: 'virtualService' }>;
-type Destination = Extract<Reply, { kind: 'destination' }>;
+type VirtualService = ReplyOf<'virtualService'>;
+type Destination = ReplyOf<'destination'>;
 
 const ipvsCounters = {
   fairlead_ipvs_connections_total: 'connections',

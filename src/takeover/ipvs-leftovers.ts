@@ -4,15 +4,14 @@
  */
 import { KernelError } from '../kernel/errors.ts';
 import { applyAll } from '../kernel/failures.ts';
-import type { Kernel } from '../kernel/kernel.ts';
+import type { Kernel, ReplyOf } from '../kernel/kernel.ts';
 import { IPPROTO, protocolOf } from '../kernel/nft/constants.ts';
 import { kernelOps, type Reply, type Request } from '../kernel/ops.ts';
 import { RecordWriter } from '../kernel/records.ts';
 import { formatEndpoint } from '../net/address.ts';
 import { isIpset, linkName, nodePortSets } from './names.ts';
 
-type Answer<K extends Reply['kind']> = Extract<Reply, { kind: K }>;
-type VirtualService = Answer<'virtualService'>;
+type VirtualService = ReplyOf<'virtualService'>;
 
 /** `idle`: virtual services that still have connections stay, with their addresses. */
 type IPVSScope = 'idle' | 'all' | 'sets';
@@ -25,7 +24,7 @@ export interface IPVSLeftovers {
   /** The number of others' virtual services, which always stay. */
   readonly foreign: number;
   /** Addresses of the interface that no virtual service needs any more. */
-  readonly addresses: readonly Answer<'address'>[];
+  readonly addresses: readonly ReplyOf<'address'>[];
   /** Nothing needs the interface any more. */
   readonly interface: boolean;
   /** Those to destroy. */
@@ -116,8 +115,8 @@ async function findSets(kernel: Kernel): Promise<Pick<IPVSLeftovers, 'sets' | 'k
  */
 async function ownership(
   kernel: Kernel,
-  bound: readonly Answer<'address'>[],
-  others: readonly Answer<'address'>[],
+  bound: readonly ReplyOf<'address'>[],
+  others: readonly ReplyOf<'address'>[],
 ): Promise<(service: VirtualService) => boolean> {
   const [vips, local] = [bound, others].map(
     (some) => new Set(some.map(({ address }) => textOf(address))),
@@ -182,9 +181,9 @@ async function read<K extends Reply['kind']>(
   kernel: Kernel,
   kind: K,
   request: Request,
-): Promise<Answer<K>[]> {
+): Promise<ReplyOf<K>[]> {
   const { records } = await kernel.dump(request);
-  return records.filter((one): one is Answer<K> => one.kind === kind);
+  return records.filter((one): one is ReplyOf<K> => one.kind === kind);
 }
 
 function keyOf({

@@ -2,7 +2,7 @@
  * Finds what kube-proxy has left: in its own table of nf_tables, in the tables of iptables-nft, and
  * in those of iptables-legacy. Changes nothing.
  */
-import type { Kernel } from '../kernel/kernel.ts';
+import type { Kernel, ReplyOf } from '../kernel/kernel.ts';
 import { NFPROTO } from '../kernel/nft/constants.ts';
 import { expressions, type Reply } from '../kernel/ops.ts';
 import { readRecords } from '../kernel/records.ts';
@@ -42,8 +42,8 @@ export interface Leftovers extends Removable {
   readonly tables: readonly string[];
 }
 
-type ChainReply = Extract<Reply, { kind: 'chain' }>;
-type RuleReply = Extract<Reply, { kind: 'rule' }>;
+type ChainReply = ReplyOf<'chain'>;
+type RuleReply = ReplyOf<'rule'>;
 
 /** In nf_tables. Rejects with KernelError: EINTR if another program writes during a dump. */
 export async function findLeftovers(

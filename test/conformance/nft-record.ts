@@ -1,5 +1,5 @@
 /** Runs the steps of a case on a kernel, and records their outcomes. */
-import type { ApplyResult, Kernel } from '../../src/kernel/kernel.ts';
+import type { ApplyResult, Kernel, ReplyOf } from '../../src/kernel/kernel.ts';
 import { NFT_DATA_VERDICT, NFT_SET } from '../../src/kernel/nft/constants.ts';
 import { ElementShape, type Reply } from '../../src/kernel/ops.ts';
 import type { Case, Outcome, Seen } from './nft-cases.ts';
@@ -61,7 +61,7 @@ function withoutHandle(record: Reply): object {
 }
 
 /** Entries in hexadecimal, sorted because a hash has no order. */
-async function elementsOf(kernel: Kernel, set: Extract<Reply, { kind: 'set' }>): Promise<string[]> {
+async function elementsOf(kernel: Kernel, set: ReplyOf<'set'>): Promise<string[]> {
   const { family, table, flags, keyLength, dataLength, dataType } = set;
   const isRange = (flags & NFT_SET.INTERVAL) !== 0;
   const shape =

@@ -1,7 +1,7 @@
 /** Short functions to write buffers of ops and expressions, and to read dumps. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'vitest';
-import type { Kernel } from '../../src/kernel/kernel.ts';
+import type { Kernel, ReplyOf } from '../../src/kernel/kernel.ts';
 import { NFT_TYPE } from '../../src/kernel/nft/constants.ts';
 import {
   type Expression,
@@ -55,11 +55,11 @@ export async function dumped<K extends Reply['kind']>(
   kernel: Kernel,
   kind: K,
   request: Request,
-): Promise<Extract<Reply, { kind: K }>[]> {
+): Promise<ReplyOf<K>[]> {
   for (let attempt = 0; attempt < 100; attempt += 1) {
     const { records, consistent } = await kernel.dump(request);
     if (consistent) {
-      return records.filter((each): each is Extract<Reply, { kind: K }> => each.kind === kind);
+      return records.filter((each): each is ReplyOf<K> => each.kind === kind);
     }
     await sleep(20);
   }

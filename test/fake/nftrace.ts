@@ -1,11 +1,12 @@
 /** Events of traced packets as the kernel sends them (test/process compares with a real one). */
+
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { ReplyOf } from '../../src/kernel/kernel.ts';
 import { NFT_TRACETYPE } from '../../src/kernel/nft/constants.ts';
-import type { Reply } from '../../src/kernel/ops.ts';
 import { evaluate, type Outcome, type Packet, type TracedEvent } from './nft-packet.ts';
 import type { Tables } from './nft-state.ts';
 
-type Event = Extract<Reply, { kind: 'nftraceEvent' }>;
+type Event = ReplyOf<'nftraceEvent'>;
 
 const none = new Uint8Array(0);
 

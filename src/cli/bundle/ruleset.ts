@@ -1,14 +1,14 @@
 /**
  * All chains and rules of nf_tables of this network namespace, in the format of `nft list ruleset`.
  */
-import type { Kernel } from '../../kernel/kernel.ts';
+import type { Kernel, ReplyOf } from '../../kernel/kernel.ts';
 import { familyWord, hookWord } from '../../kernel/nft/words.ts';
-import { expressions, type Reply } from '../../kernel/ops.ts';
+import { expressions } from '../../kernel/ops.ts';
 import { readRecords } from '../../kernel/records.ts';
 import { ruleText } from '../../kernel/rule-text.ts';
 
-type Chain = Extract<Reply, { kind: 'chain' }>;
-type RuleRecord = Extract<Reply, { kind: 'rule' }>;
+type Chain = ReplyOf<'chain'>;
+type RuleRecord = ReplyOf<'rule'>;
 
 const noHook = 0xffffffff;
 const dropPolicy = 0;

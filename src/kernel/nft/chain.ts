@@ -1,5 +1,6 @@
 /** Defines chains of nf_tables, and compares a definition with the kernel's chain. */
-import { type Reply, unknownIndex } from '../ops.ts';
+import type { ReplyOf } from '../kernel.ts';
+import { unknownIndex } from '../ops.ts';
 import { compileRule, type Statement } from './rule.ts';
 
 export type Rule = readonly Statement[];
@@ -24,7 +25,7 @@ export function baseChain(type: BaseChain['type'], hook: number, priority: numbe
   return { type, hook, priority };
 }
 
-type ChainReply = Extract<Reply, { kind: 'chain' }>;
+type ChainReply = ReplyOf<'chain'>;
 
 /**
  * Reports whether the chain has the defined hook and no comment. Neither can be changed in place.
@@ -36,7 +37,7 @@ export function hasDesiredHook(has: ChainReply, { base }: ChainDefinition): bool
 }
 
 /** The content of a rule, to compare. A rule with a comment is not ours: we write none. */
-export function contentOfRule(rule: Extract<Reply, { kind: 'rule' }>): Uint8Array {
+export function contentOfRule(rule: ReplyOf<'rule'>): Uint8Array {
   return rule.comment === '' ? rule.expressions : noExpressions;
 }
 

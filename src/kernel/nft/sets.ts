@@ -1,6 +1,8 @@
 /** Sets and maps of nf_tables: their definition, and their ops for the addon. */
+
 import type { Family } from '../../net/address.ts';
-import { ElementShape, type Reply } from '../ops.ts';
+import type { ReplyOf } from '../kernel.ts';
+import { ElementShape } from '../ops.ts';
 import {
   concatBytes,
   concatType,
@@ -74,7 +76,7 @@ function sizeByDefault({ flags, size }: SetFields): number {
 }
 
 /** Reports whether the kernel's set is as desired. No field of a set can be changed in place. */
-export function isDesiredSet(has: Extract<Reply, { kind: 'set' }>, desired: SetFields): boolean {
+export function isDesiredSet(has: ReplyOf<'set'>, desired: SetFields): boolean {
   return (
     has.flags === desired.flags &&
     has.keyType === desired.keyType &&

@@ -1,6 +1,6 @@
 /** What the kernel holds of ours among the tables of iptables. */
 
-import type { KernelReader } from '../../kernel/kernel.ts';
+import type { KernelReader, ReplyOf } from '../../kernel/kernel.ts';
 import { NFPROTO } from '../../kernel/nft/constants.ts';
 import { expressions, type Reply, unknownIndex } from '../../kernel/ops.ts';
 import { readRecords } from '../../kernel/records.ts';
@@ -244,7 +244,7 @@ function isTableName(name: string): name is TableName {
 function readChain(
   found: IptablesObservation,
   table: TableName,
-  { chain, hook }: Extract<Reply, { kind: 'chain' }>,
+  { chain, hook }: ReplyOf<'chain'>,
 ): void {
   const isForeign = !isOurs(table, chain) && chain !== firewallChain;
   if (hook !== unknownIndex) found.builtIns.push({ table, chain });
@@ -252,7 +252,7 @@ function readChain(
   found.addChain({ table, chain });
 }
 
-function isRule(record: Reply): record is Extract<Reply, { kind: 'rule' }> {
+function isRule(record: Reply): record is ReplyOf<'rule'> {
   return record.kind === 'rule';
 }
 

@@ -4,9 +4,8 @@
  * They stay while endpoints come and go, and when this process ends. What the kernel says of a rule
  * that goes is added up.
  */
-import type { GoneRule, KernelReader } from '../../kernel/kernel.ts';
+import type { GoneRule, KernelReader, ReplyOf } from '../../kernel/kernel.ts';
 import { NFPROTO } from '../../kernel/nft/constants.ts';
-import type { Reply } from '../../kernel/ops.ts';
 import { readRule } from '../../kernel/xt/compile.ts';
 import type { XtRule } from '../../kernel/xt/rule.ts';
 import { addressBytes, type Family } from '../../net/address.ts';
@@ -91,7 +90,7 @@ function account(): Account {
 /** Each once, although rules may move while the kernel is read. */
 async function rulesOf(kernel: KernelReader, family: Family, { chain, table }: TableChain) {
   const request = { kind: 'rulesDump', family: NFPROTO[family], table, chain } as const;
-  const rules = new Map<number, Extract<Reply, { kind: 'rule' }>>();
+  const rules = new Map<number, ReplyOf<'rule'>>();
   for (const record of (await kernel.dump(request)).records) {
     if (record.kind === 'rule') rules.set(record.handle, record);
   }

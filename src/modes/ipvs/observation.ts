@@ -1,6 +1,6 @@
 /** What the kernel holds of the table, all virtual services, and the addresses on our link. */
 
-import type { KernelReader } from '../../kernel/kernel.ts';
+import type { KernelReader, ReplyOf } from '../../kernel/kernel.ts';
 import { IPPROTO, NFPROTO, protocolOf } from '../../kernel/nft/constants.ts';
 import { printVerdict } from '../../kernel/nft/print-verdict.ts';
 import type { Reply } from '../../kernel/ops.ts';
@@ -165,7 +165,7 @@ interface ObservationOptions {
 }
 
 /** Leaves out the link-local address that every link with IPv6 has. */
-function isBound(record: Reply): record is Extract<Reply, { kind: 'address' }> {
+function isBound(record: Reply): record is ReplyOf<'address'> {
   return record.kind === 'address' && record.scope !== RT_SCOPE_LINK;
 }
 
@@ -222,10 +222,7 @@ async function readServices(
   return services;
 }
 
-function serviceOf(
-  family: Family,
-  record: Extract<Reply, { kind: 'virtualService' }>,
-): ObservedService | undefined {
+function serviceOf(family: Family, record: ReplyOf<'virtualService'>): ObservedService | undefined {
   const protocol = protocolOf(record.protocol);
   if (protocol === undefined || record.firewallMark !== 0) return undefined;
   const { scheduler, flags, timeoutSeconds, prefixLength, port } = record;

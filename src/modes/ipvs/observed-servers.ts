@@ -1,4 +1,4 @@
-import type { Reply } from '../../kernel/ops.ts';
+import type { ReplyOf } from '../../kernel/kernel.ts';
 import { addressBytes, type Family } from '../../net/address.ts';
 import { PackedBytes } from '../../net/bytes.ts';
 import { type EndpointKey, endpointBytes, endpointKey } from '../../net/endpoint-list.ts';
@@ -31,7 +31,7 @@ export class ObservedServers {
     this.#packed = new PackedBytes(this.#stride);
   }
 
-  add(record: Extract<Reply, { kind: 'destination' }>): void {
+  add(record: ReplyOf<'destination'>): void {
     // A tunnel may lead to an address of the other family. We make none.
     if (record.destination.length !== addressBytes[this.#family]) return;
     const at = this.#packed.extend();

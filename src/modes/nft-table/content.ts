@@ -1,6 +1,7 @@
 /** What the kernel holds of a table. */
 
 import { isKernelError } from '../../kernel/errors.ts';
+import type { ReplyOf } from '../../kernel/kernel.ts';
 import { contentOfRule, hasDesiredHook, hasDesiredRules } from '../../kernel/nft/chain.ts';
 import { NFT_CHAIN_BINDING, NFT_OBJECT_UNSPEC, NFT_SET } from '../../kernel/nft/constants.ts';
 import { dumpShape, fieldsOfSet, isDesiredSet, type SetDefinition } from '../../kernel/nft/sets.ts';
@@ -12,7 +13,6 @@ import { inTable, type TableLayout } from './layout.ts';
 import { type Fault, isNamedSet, laterRanks, type NamedObject, otherId, setId } from './objects.ts';
 import { areFlagsUsable } from './ownership.ts';
 
-type ReplyOf<Kind extends Reply['kind']> = Extract<Reply, { kind: Kind }>;
 export type ElementsReply = ReplyOf<'elements'>;
 
 /** Resolves to the records of one consistent state. */
@@ -235,7 +235,7 @@ function canBeAdded({ isCounted = false }: SetDefinition): boolean {
  * set is of another kind, has elements that we never write, or was deleted during the dump.
  */
 async function contentOf(
-  { family, flags, keyLength, set, table }: Extract<Reply, { kind: 'set' }>,
+  { family, flags, keyLength, set, table }: ReplyOf<'set'>,
   dump: (request: Request) => Promise<readonly Reply[]>,
 ): Promise<Uint8Array | undefined> {
   if (flags !== NFT_SET.INTERVAL) return undefined;

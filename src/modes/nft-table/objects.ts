@@ -4,11 +4,11 @@
  * shared by all frontends that need the same content. When none needs it, a later transaction
  * deletes it.
  */
-import type { TableName } from '../../kernel/kernel.ts';
+import type { ReplyOf, TableName } from '../../kernel/kernel.ts';
 import type { ChainDefinition } from '../../kernel/nft/chain.ts';
 import type { PackedElements } from '../../kernel/nft/element-buffer.ts';
 import type { SetDefinition } from '../../kernel/nft/sets.ts';
-import type { NftOp, Reply } from '../../kernel/ops.ts';
+import type { NftOp } from '../../kernel/ops.ts';
 
 export interface NamedSet {
   readonly definition: SetDefinition;
@@ -36,7 +36,7 @@ export function idOf(object: NamedObject): string {
 }
 
 /** Identifies what is neither a chain nor a set: a counter, a flowtable, … None of them is ours. */
-export function otherId({ type, object }: Extract<Reply, { kind: 'object' }>): string {
+export function otherId({ type, object }: ReplyOf<'object'>): string {
   return `object ${type} ${object}`;
 }
 

@@ -1,8 +1,7 @@
 /** Reads what elements have counted. Packets count in them, so that only the kernel knows. */
-import type { KernelReader } from '../../kernel/kernel.ts';
+import type { KernelReader, ReplyOf } from '../../kernel/kernel.ts';
 import { protocolOf } from '../../kernel/nft/constants.ts';
 import { dumpShape, fieldsOfSet } from '../../kernel/nft/sets.ts';
-import type { Reply } from '../../kernel/ops.ts';
 import { Address, addressBytes, type Family, formatEndpoint } from '../../net/address.ts';
 import type { Protocol } from '../../net/protocol.ts';
 import type { Destination } from '../../state/services-by-frontend.ts';
@@ -57,7 +56,7 @@ const entriesPerPause = 16;
 async function readRecord(
   family: Family,
   counting: Counting<string>,
-  { entries, keyLength }: Extract<Reply, { kind: 'elements' }>,
+  { entries, keyLength }: ReplyOf<'elements'>,
   pause: Pause,
   report: (count: Count) => void,
 ): Promise<void> {

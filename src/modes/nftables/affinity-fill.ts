@@ -2,10 +2,10 @@
  * Reads which clients session affinity remembers, and how many. Packets fill the maps, so that only
  * the kernel knows.
  */
-import type { KernelReader } from '../../kernel/kernel.ts';
+import type { KernelReader, ReplyOf } from '../../kernel/kernel.ts';
 import { NFPROTO } from '../../kernel/nft/constants.ts';
 import { readEntries } from '../../kernel/nft/entries.ts';
-import { ElementShape, type Reply, unknownIndex } from '../../kernel/ops.ts';
+import { ElementShape, unknownIndex } from '../../kernel/ops.ts';
 import { addressBytes, type Family } from '../../net/address.ts';
 import { sameBytes } from '../../net/bytes.ts';
 import { EndpointList, endpointBytes } from '../../net/endpoint-list.ts';
@@ -13,7 +13,7 @@ import type { AffinityFill } from '../mode.ts';
 import { clientsMax, memoryNameOf } from './affinity-objects.ts';
 import { tableName } from './layout.ts';
 
-type SetReply = Extract<Reply, { kind: 'set' }>;
+type SetReply = ReplyOf<'set'>;
 
 /**
  * Reads all maps of a family, one after the other. Omits maps that are deleted during the dump.

@@ -4,8 +4,7 @@ import type { Exclusion, MapView, StaleState } from '../../connect-time/maps/fac
 import type { HostFiles } from '../../host/files.ts';
 import type { FindRoutes } from '../../host/reach.ts';
 import type { Conntrack } from '../../kernel/conntrack.ts';
-import type { KernelReader } from '../../kernel/kernel.ts';
-import type { Reply } from '../../kernel/ops.ts';
+import type { KernelReader, ReplyOf } from '../../kernel/kernel.ts';
 import type { Fallback } from '../../modes/index.ts';
 import type { Environment, ModeConfig, ModeName } from '../../modes/mode.ts';
 import type { Family } from '../../net/address.ts';
@@ -80,7 +79,7 @@ export interface AgentState {
   readonly kernel: KernelReader;
   readonly conntrack: Pick<Conntrack, 'dump'>;
   /** Base chains with policy drop, by family. */
-  readonly dropPolicies: RecentResults<readonly Extract<Reply, { kind: 'chain' }>[]>;
+  readonly dropPolicies: RecentResults<readonly ReplyOf<'chain'>[]>;
   /** Reads how full connection tracking is. Absent if this process does not manage sysctls. */
   readonly host?: HostFiles;
   /** Absent if routes of this process are not the node's. */

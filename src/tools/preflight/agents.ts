@@ -1,7 +1,6 @@
 /** Other programs that write rules on this node, and whether they get on with Fairlead. */
-import type { Kernel } from '../../kernel/kernel.ts';
+import type { Kernel, ReplyOf } from '../../kernel/kernel.ts';
 import { NF_INET, VERDICT } from '../../kernel/nft/constants.ts';
-import type { Reply } from '../../kernel/ops.ts';
 import { type Finding, ok, warning } from './finding.ts';
 
 interface Agent {
@@ -62,7 +61,7 @@ const agents: readonly Agent[] = [
   { name: 'Docker', chain: /^DOCKER$/, advice: '' },
 ];
 
-type Chain = Extract<Reply, { kind: 'chain' }>;
+type Chain = ReplyOf<'chain'>;
 
 /** Rejects with KernelError. */
 export async function checkAgents(kernel: Kernel): Promise<Finding[]> {

@@ -1,13 +1,13 @@
 /** The table of kube-proxy's nftables mode as it is in the kernel: sets, rules by chain, elements. */
-import type { Kernel, TableName } from '../../kernel/kernel.ts';
+import type { Kernel, ReplyOf, TableName } from '../../kernel/kernel.ts';
 import { NFPROTO, NFT_DATA_VERDICT, NFT_SET } from '../../kernel/nft/constants.ts';
 import { type Entry, readEntries } from '../../kernel/nft/entries.ts';
-import { ElementShape, type Reply } from '../../kernel/ops.ts';
+import { ElementShape } from '../../kernel/ops.ts';
 import type { Family } from '../../net/address.ts';
 import { nftablesTable } from '../../takeover/names.ts';
 import { Chains } from './chains.ts';
 
-type SetReply = Extract<Reply, { kind: 'set' }>;
+type SetReply = ReplyOf<'set'>;
 
 /** The table, without the meaning of its rules. */
 export class NftTable {

@@ -1,9 +1,9 @@
 /** Addresses and ports in the headers of a traced packet, from the kernel's events. */
+import type { ReplyOf } from '../../kernel/kernel.ts';
 import { NFPROTO } from '../../kernel/nft/constants.ts';
-import type { Reply } from '../../kernel/ops.ts';
 import { formatEndpoint } from '../../net/address.ts';
 
-export type TraceEvent = Extract<Reply, { kind: 'nftraceEvent' }>;
+export type TraceEvent = ReplyOf<'nftraceEvent'>;
 
 export interface Headers {
   /** IPPROTO_* */

@@ -1,9 +1,9 @@
 /** The chains and rules that events name, read from the kernel on demand. */
-import type { Kernel } from '../../kernel/kernel.ts';
-import { type Expression, expressions, type Reply } from '../../kernel/ops.ts';
+import type { Kernel, ReplyOf } from '../../kernel/kernel.ts';
+import { type Expression, expressions } from '../../kernel/ops.ts';
 import { readRecords } from '../../kernel/records.ts';
 
-type Chain = Extract<Reply, { kind: 'chain' }>;
+type Chain = ReplyOf<'chain'>;
 
 interface ChainName {
   readonly family: number;

@@ -2,12 +2,13 @@
  * What may stop a packet apart from our rules: sysctls, chains of other programs, tracked
  * connections.
  */
+
 import { counted } from '../../../ask/words.ts';
 import { ipForwarding } from '../../../host/routing.ts';
 import { KernelError } from '../../../kernel/errors.ts';
+import type { ReplyOf } from '../../../kernel/kernel.ts';
 import { NF_INET, NFPROTO, VERDICT } from '../../../kernel/nft/constants.ts';
 import { familyWord, hookWord } from '../../../kernel/nft/words.ts';
-import type { Reply } from '../../../kernel/ops.ts';
 import { formatAddress } from '../../../net/address.ts';
 import { sameBytes } from '../../../net/bytes.ts';
 import { endpointKeys } from '../../../net/endpoint-list.ts';
@@ -87,7 +88,7 @@ export async function obstaclesOf(
     });
 }
 
-type Chain = Extract<Reply, { kind: 'chain' }>;
+type Chain = ReplyOf<'chain'>;
 
 /** Tables of NFPROTO_INET serve both families. */
 const bothFamilies = 1;

@@ -1,8 +1,8 @@
 /** Reads base chains of other programs that can stop packets, with the chains that they jump to. */
 import { createHash } from 'node:crypto';
-import type { KernelReader, TableName } from '../../../kernel/kernel.ts';
+import type { KernelReader, ReplyOf, TableName } from '../../../kernel/kernel.ts';
 import { NFPROTO, VERDICT } from '../../../kernel/nft/constants.ts';
-import { expressions, type Reply } from '../../../kernel/ops.ts';
+import { expressions } from '../../../kernel/ops.ts';
 import { readRecords } from '../../../kernel/records.ts';
 import { chainText, ruleText } from '../../../kernel/rule-text.ts';
 import { builtInChains } from '../../../kernel/xt/tables.ts';
@@ -36,7 +36,7 @@ const rulesMax = 3000;
 /** Chains with which this proxy, or kube-proxy, serves Services. */
 const ofServices = /^KUBE-(?:SERVICES|EXTERNAL-SERVICES|NODEPORTS|PROXY-FIREWALL|HAIRPIN)$/;
 
-type Chain = Extract<Reply, { kind: 'chain' }>;
+type Chain = ReplyOf<'chain'>;
 type BaseChain = Pick<Chain, 'chain' | 'hook' | 'policy' | 'priority' | 'type'>;
 
 /** Rejects with KernelError. */
@@ -119,7 +119,7 @@ class TableReader {
   async read(chain: string): Promise<void> {
     if (this.chains.has(chain) || this.isTooLarge || ofServices.test(chain)) return;
     this.chains.set(chain, []);
-    const rules: Extract<Reply, { kind: 'rule' }>[] = [];
+    const rules: ReplyOf<'rule'>[] = [];
     await this.#kernel.dump({ kind: 'rulesDump', ...this.#of, chain }, (one) => {
       if (one.kind !== 'rule') return;
       this.#count += 1;
@@ -137,7 +137,7 @@ class TableReader {
     }
   }
 
-  async #rule(rule: Extract<Reply, { kind: 'rule' }>): Promise<WalkedRule> {
+  async #rule(rule: ReplyOf<'rule'>): Promise<WalkedRule> {
     const { comment, expressions: bytes, family, handle } = rule;
     this.#hash.update(`${rule.chain} ${handle} ${comment}\n`).update(bytes);
     const read = [...readRecords(expressions, bytes)];

@@ -1,8 +1,8 @@
 /** Elements of sets of other programs, as far as rules look up destinations in them. */
-import type { KernelReader } from '../../../kernel/kernel.ts';
+import type { KernelReader, ReplyOf } from '../../../kernel/kernel.ts';
 import { NFT_SET, NFT_SET_ELEM_INTERVAL_END } from '../../../kernel/nft/constants.ts';
 import { readEntries } from '../../../kernel/nft/entries.ts';
-import { ElementShape, type Reply } from '../../../kernel/ops.ts';
+import { ElementShape } from '../../../kernel/ops.ts';
 
 export interface Members {
   readonly keyLength: number;
@@ -14,7 +14,7 @@ const elementsMax = 4096;
 /** What a kernel says that does not count elements (before 6.16). */
 const uncounted = 0xffffffff;
 
-type SetRecord = Extract<Reply, { kind: 'set' }>;
+type SetRecord = ReplyOf<'set'>;
 
 /**
  * Undefined: it has too many elements, or keys of a form that is not read. `note` gets all that is

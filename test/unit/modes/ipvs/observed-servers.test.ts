@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest';
-import type { Reply } from '../../../../src/kernel/ops.ts';
+import type { ReplyOf } from '../../../../src/kernel/kernel.ts';
 import { ObservedServers } from '../../../../src/modes/ipvs/observed-servers.ts';
 import type { Family } from '../../../../src/net/address.ts';
 import { EndpointList } from '../../../../src/net/endpoint-list.ts';
 
-type Destination = Extract<Reply, { kind: 'destination' }>;
+type Destination = ReplyOf<'destination'>;
 
 function destination(address: Uint8Array, i: number): Destination {
   const numbers = {
