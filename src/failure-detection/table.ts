@@ -9,6 +9,7 @@ import {
   hasDesiredRules,
 } from '../kernel/nft/chain.ts';
 import { NFPROTO } from '../kernel/nft/constants.ts';
+import { findTable } from '../kernel/nft/find-table.ts';
 import { compileRule } from '../kernel/nft/rule.ts';
 import { dumpShape, fieldsOfSet, isDesiredSet } from '../kernel/nft/sets.ts';
 import { nftOps, type Reply, type Request } from '../kernel/ops.ts';
@@ -126,10 +127,8 @@ export class CountingTable {
 
   async #find(): Promise<'ours' | 'foreign' | undefined> {
     try {
-      const request = { kind: 'tablesDump', family: this.#inTable.family } as const;
-      const { records } = await this.#kernel.dump(request);
-      const found = records.find((one) => one.kind === 'table' && one.table === tableName);
-      if (found?.kind !== 'table') return undefined;
+      const found = await findTable(this.#kernel, this.#inTable);
+      if (found === undefined) return undefined;
       return found.comment === tableComment ? 'ours' : 'foreign';
     } catch (error) {
       if (isAbsence(error)) return undefined;

@@ -1,6 +1,7 @@
 /** Reads the table of the fast path from the kernel. */
 import type { Kernel, ReplyOf } from '../kernel/kernel.ts';
 import { contentOfRule, hasDesiredHook, hasDesiredRules } from '../kernel/nft/chain.ts';
+import { findTable } from '../kernel/nft/find-table.ts';
 import { isDesiredSet } from '../kernel/nft/sets.ts';
 import type { Reply, Request } from '../kernel/ops.ts';
 import { binary } from '../modes/elements.ts';
@@ -9,13 +10,11 @@ import {
   type ExcludedSet,
   excludedSets,
   flowtable,
-  inet,
   inTable,
   setFields,
   tableComment,
   tableName,
 } from './layout.ts';
-
 
 /** Keys of each set, as `binary` has them. */
 export type Excluded = Readonly<Record<ExcludedSet, ReadonlySet<string>>>;
@@ -32,17 +31,10 @@ export interface Observation {
 /** Another process changed the ruleset during the dump: read again. */
 export class Unsteady extends Error {}
 
-/** Finds the table with our name, whoever made it. */
-export async function findTable(kernel: Kernel): Promise<ReplyOf<'table'> | undefined> {
-  const { records } = await kernel.dump({ kind: 'tablesDump', family: inet });
-  const found = records.find((one) => one.kind === 'table' && one.table === tableName);
-  return found?.kind === 'table' ? found : undefined;
-}
-
 /** @throws Unsteady, KernelError */
 export async function observe(kernel: Kernel, packets: number): Promise<Observation> {
   const none = { IPv4: new Set<string>(), IPv6: new Set<string>(), nodePort: new Set<string>() };
-  const found = await findTable(kernel);
+  const found = await findTable(kernel, inTable);
   if (found?.comment !== tableComment) {
     const table = found === undefined ? undefined : 'foreign';
     return { table, isIntact: false, devices: new Set(), excluded: none };

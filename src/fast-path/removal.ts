@@ -2,15 +2,15 @@
 import { isAbsence } from '../kernel/errors.ts';
 import { failureOf, refusal } from '../kernel/failures.ts';
 import type { Kernel } from '../kernel/kernel.ts';
+import { findTable } from '../kernel/nft/find-table.ts';
 import { nftOps } from '../kernel/ops.ts';
 import { RecordWriter } from '../kernel/records.ts';
 import { inTable, tableComment, tableText } from './layout.ts';
-import { findTable } from './observation.ts';
 
 /** Whether there is a table that we made. A kernel without nf_tables has none. */
 export async function isThere(kernel: Kernel): Promise<boolean> {
   try {
-    return (await findTable(kernel))?.comment === tableComment;
+    return (await findTable(kernel, inTable))?.comment === tableComment;
   } catch (error) {
     if (isAbsence(error)) return false;
     throw error;

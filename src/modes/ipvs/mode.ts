@@ -1,6 +1,7 @@
 import { applyAll } from '../../kernel/failures.ts';
 import type { Kernel, KernelReader } from '../../kernel/kernel.ts';
 import { IPPROTO, NFPROTO } from '../../kernel/nft/constants.ts';
+import { findTable } from '../../kernel/nft/find-table.ts';
 import { familyWord } from '../../kernel/nft/words.ts';
 import { kernelOps } from '../../kernel/ops.ts';
 import { RecordWriter } from '../../kernel/records.ts';
@@ -162,8 +163,8 @@ async function retire(kernel: Kernel): Promise<number> {
 async function findOurs(kernel: KernelReader): Promise<IPVSObservation[]> {
   const found: IPVSObservation[] = [];
   for (const family of families) {
-    const { records } = await kernel.dump({ kind: 'tablesDump', family: NFPROTO[family] });
-    if (!records.some((one) => one.kind === 'table' && one.table === tableName)) continue;
+    const table = { family: NFPROTO[family], table: tableName };
+    if ((await findTable(kernel, table)) === undefined) continue;
     const read = () => observe(kernel, family, {}, noPause);
     found.push((await atOneGeneration(kernel, read)).found);
   }

@@ -6,6 +6,7 @@ import { checkTransaction } from '../../kernel/dry-run.ts';
 import { KernelError } from '../../kernel/errors.ts';
 import type { ApplyResult, Kernel, TableName } from '../../kernel/kernel.ts';
 import { NFT_TABLE } from '../../kernel/nft/constants.ts';
+import { findTable } from '../../kernel/nft/find-table.ts';
 import { familyWord } from '../../kernel/nft/words.ts';
 import { nftOps } from '../../kernel/ops.ts';
 import { RecordWriter } from '../../kernel/records.ts';
@@ -59,10 +60,8 @@ export class TableOwnership implements OwnTables {
    */
   async prepare(kernel: Kernel, transact: Transact): Promise<void> {
     if (this.#isRequested) this.#isKnown ??= await knowsOwnership(kernel, this.#table.family);
-    const { family, table } = this.#table;
-    const { records } = await kernel.dump({ kind: 'tablesDump', family });
-    const found = records.find((one) => one.kind === 'table' && one.table === table);
-    if (found?.kind !== 'table') return this.made();
+    const found = await findTable(kernel, this.#table);
+    if (found === undefined) return this.made();
     const { flags, owner } = found;
     if (owner !== 0 && !kernel.isOwn(owner)) {
       throw this.#failure('EBUSY', `another process owns it, at netlink port ${owner}`);

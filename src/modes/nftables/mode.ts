@@ -1,6 +1,7 @@
 import { applyAll } from '../../kernel/failures.ts';
-import type { Kernel, KernelReader, TableName } from '../../kernel/kernel.ts';
+import type { Kernel, KernelReader } from '../../kernel/kernel.ts';
 import { NFPROTO } from '../../kernel/nft/constants.ts';
+import { findTable } from '../../kernel/nft/find-table.ts';
 import { familyWord } from '../../kernel/nft/words.ts';
 import { nftOps } from '../../kernel/ops.ts';
 import { RecordWriter } from '../../kernel/records.ts';
@@ -39,7 +40,7 @@ async function owned(kernel: KernelReader): Promise<OwnedObject[]> {
   const found: OwnedObject[] = [];
   for (const family of families) {
     const at = { family: NFPROTO[family], table: tableName } as const;
-    if (!(await isThere(kernel, at))) continue;
+    if ((await findTable(kernel, at)) === undefined) continue;
     const chains = await kernel.dump({ kind: 'chainsDump', ...at });
     const sets = await kernel.dump({ kind: 'setsDump', ...at });
     found.push({
@@ -57,13 +58,8 @@ async function cleanup(kernel: Kernel): Promise<void> {
   const writer = new RecordWriter(nftOps);
   for (const family of families) {
     const at = { family: NFPROTO[family], table: tableName };
-    if (await isThere(kernel, at)) writer.write('tableDelete', at);
+    if ((await findTable(kernel, at)) !== undefined) writer.write('tableDelete', at);
   }
   if (writer.count === 0) return;
   await applyAll(kernel, writer.finish(), 'nft.table.delete', `tables ${tableName}`);
-}
-
-async function isThere(kernel: KernelReader, { family, table }: TableName): Promise<boolean> {
-  const { records } = await kernel.dump({ kind: 'tablesDump', family });
-  return records.some((one) => one.kind === 'table' && one.table === table);
 }

@@ -1,5 +1,6 @@
 /** The chains of a table of nf_tables. Rules of a chain are read when they are asked for. */
 import type { Kernel, TableName } from '../../kernel/kernel.ts';
+import { findTable } from '../../kernel/nft/find-table.ts';
 
 export class Chains {
   readonly #kernel: Kernel;
@@ -15,9 +16,7 @@ export class Chains {
 
   /** Undefined when there is no such table. Rejects with KernelError. */
   static async open(kernel: Kernel, place: TableName): Promise<Chains | undefined> {
-    const tables = await kernel.dump({ kind: 'tablesDump', family: place.family });
-    const isThere = tables.records.some((one) => one.kind === 'table' && one.table === place.table);
-    if (!isThere) return undefined;
+    if ((await findTable(kernel, place)) === undefined) return undefined;
     const { records } = await kernel.dump({ kind: 'chainsDump', ...place });
     const names = records.flatMap((one) => {
       return one.kind === 'chain' && one.table === place.table ? [one.chain] : [];
