@@ -7,7 +7,7 @@ import type { Committer, Kernel } from '../kernel/kernel.ts';
 import type { Drift, Observation, Planner, Repair } from '../modes/mode.ts';
 import type { Clock } from '../time/clock.ts';
 import type { Pacer } from '../time/pacer.ts';
-import { type Applier, type Failure, unknownFailure } from './batch.ts';
+import { type Applier, type Failure, unknownFailure } from './applier.ts';
 import { addDrift, isDrift, type Observer } from './events.ts';
 import { RetryingReader } from './retrying-reader.ts';
 import type { Moment, Ruleset, Writers } from './ruleset.ts';

@@ -2,7 +2,7 @@
 import { inOrderOf } from '../state/pool.ts';
 import type { Forwarding } from '../state/types.ts';
 import type { Clock } from '../time/clock.ts';
-import type { Applier } from './batch.ts';
+import type { Applier } from './applier.ts';
 import type { Cause, Causes } from './cause.ts';
 import { DirtyKeys } from './dirty-keys.ts';
 import type { Handover } from './handover.ts';

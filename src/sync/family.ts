@@ -6,7 +6,7 @@ import type { Forwarding } from '../state/types.ts';
 import { type Clock, isDue } from '../time/clock.ts';
 import { Pacer } from '../time/pacer.ts';
 import { Audit } from './audit.ts';
-import { Applier, contradictsBelief, type Failure, unknownFailure } from './batch.ts';
+import { Applier, contradictsBelief, type Failure, unknownFailure } from './applier.ts';
 import type { Cause, Causes } from './cause.ts';
 import { type Backlog, Changes } from './changes.ts';
 import { isDrift, type Observer, type Purpose } from './events.ts';

@@ -4,7 +4,7 @@ import type { Protocol } from '../net/protocol.ts';
 import { type FrontendKey, frontendKey } from '../state/frontend-key.ts';
 import type { Forwarding } from '../state/types.ts';
 import { inTurns, type Pause } from '../time/pacer.ts';
-import type { Applier, Change } from './batch.ts';
+import type { Applier, Change } from './applier.ts';
 import type { Cause } from './cause.ts';
 
 /** The change of one Forwarding. */

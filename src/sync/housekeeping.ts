@@ -8,7 +8,7 @@ import type { Planner } from '../modes/mode.ts';
 import { Backoff } from '../time/backoff.ts';
 import type { Clock } from '../time/clock.ts';
 import type { Pacer } from '../time/pacer.ts';
-import type { Applier } from './batch.ts';
+import type { Applier } from './applier.ts';
 import type { Observer } from './events.ts';
 
 interface HousekeepingOptions {

@@ -5,7 +5,7 @@ import type { Forwarding } from '../state/types.ts';
 import { Backoff, type BackoffLimits } from '../time/backoff.ts';
 import type { Clock } from '../time/clock.ts';
 import type { Pacer } from '../time/pacer.ts';
-import type { Applier, Failure } from './batch.ts';
+import type { Applier, Failure } from './applier.ts';
 import type { Causes } from './cause.ts';
 import { addDrift, type Purpose } from './events.ts';
 import type { Quarantined } from './quarantine.ts';
