@@ -49,14 +49,14 @@ export interface EngineOptions {
   readonly followInterfaces?: (changed: () => void) => () => void;
   readonly observer: Observer;
   readonly conntrackObserver: ConntrackObserver;
-  /** Cgroups of pods that only rules serve; see `Environment`. Default: undefined. */
-  readonly excludedCgroups?: () => Environment['excludedCgroups'];
+  /** Cgroups of pods that only rules serve; see `Environment`. */
+  readonly excludedCgroups: () => Environment['excludedCgroups'];
   /** Absent if the loopback addresses of this process are not the node's. */
   readonly localhost?: LocalhostListeners | undefined;
   /** The URL of the API server; undefined: there is none. */
   readonly server?: () => string | undefined;
-  /** Which endpoints do not answer; default: all do. */
-  readonly health?: EndpointHealth;
+  /** Which endpoints do not answer. */
+  readonly health: EndpointHealth;
   /** Called when a Service (`namespace/name`) was resolved, or is gone; a sync follows. */
   readonly resolved: (service: string) => void;
   /** See `ForwardingFollower.changed`; not called for what a start puts into force. */
@@ -92,7 +92,7 @@ export class Engine {
       kernel,
       answered: (balance) => {
         state.touchBalanced(balance);
-        for (const service of options.health?.services() ?? []) state.touch(service);
+        for (const service of options.health.services()) state.touch(service);
         this.wake();
       },
     });

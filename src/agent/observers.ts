@@ -92,8 +92,8 @@ interface Present {
     ConnectTime,
     'exclusion' | 'findStale' | 'kernelClients' | 'reach' | 'stale'
   >;
-  readonly failureDetection: NonNullable<AgentState['failureDetection']>;
-  readonly fastPath: NonNullable<AgentState['fastPath']>;
+  readonly failureDetection: AgentState['failureDetection'];
+  readonly fastPath: AgentState['fastPath'];
   /** Sockets that listen for node ports on the loopback address. */
   readonly localhostListeners: (family: Family) => number;
 }

@@ -60,8 +60,7 @@ export interface AgentState {
     /** Names of stale programs, as read from the kernel. */
     findStale(): Promise<string[]>;
   };
-  /** Absent: there is none. */
-  readonly fastPath?: () => {
+  readonly fastPath: () => {
     readonly state:
       | { readonly kind: 'off' }
       | { readonly kind: 'unavailable'; readonly because: string }
@@ -69,8 +68,7 @@ export interface AgentState {
     /** Whether connections to this Service (`namespace/name`) may take it. */
     takes(service: string): boolean;
   };
-  /** Absent: no endpoint is followed. */
-  readonly failureDetection?: () => DetectionView;
+  readonly failureDetection: () => DetectionView;
   readonly health: { readonly healthy: boolean };
   /** Undefined until an engine runs. */
   readonly engine: () => RunningEngine | undefined;

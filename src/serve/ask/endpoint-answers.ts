@@ -2,6 +2,7 @@
 import type { ServiceAnswer } from '../../ask/service.ts';
 import { counted, firstNames } from '../../ask/words.ts';
 import { formatPortName } from '../../net/protocol.ts';
+import type { DetectionView } from '../../state/detection.ts';
 import type { Seen } from '../../state/resolve.ts';
 import type { Service } from '../../state/types.ts';
 import type { AgentState } from './agent-state.ts';
@@ -15,8 +16,8 @@ const namedMax = 3;
 
 /** The endpoints of a port, the first ones of its candidates, with what is known of them. */
 export function withAnswers({ failureDetection }: Known, seen: Seen, shown: Shown[]): Shown[] {
-  const view = failureDetection?.();
-  if (view === undefined || view.state.kind === 'off') return shown;
+  const view = failureDetection();
+  if (view.state.kind === 'off') return shown;
   const { family, key } = seen.forwarding;
   const { endpoints } = seen.candidates;
   return shown.map((one, i) => {
@@ -34,9 +35,9 @@ export function detectionRemarks(
   service: Service,
   { forwarding }: Seen,
 ): string[] {
-  const view = failureDetection?.();
-  const mode = view?.modeOf(service);
-  if (view === undefined || mode === undefined || mode === 'off') return [];
+  const view = failureDetection();
+  const mode = view.modeOf(service);
+  if (mode === 'off') return [];
   const { family, key, servicePort } = forwarding;
   const { protocol } = servicePort;
   if (protocol === 'SCTP') return ['Failure detection does not follow SCTP.'];
@@ -60,7 +61,7 @@ export function detectionRemarks(
 }
 
 function exemptOf(
-  view: ReturnType<NonNullable<AgentState['failureDetection']>>,
+  view: DetectionView,
   { cluster, family, key, local, servicePort }: Seen['forwarding'],
 ): string[] {
   if (servicePort.protocol !== 'TCP') return [];
@@ -85,8 +86,7 @@ function namesOf(all: readonly string[]): string {
 
 /** Endpoints of a port that answer no connections. */
 export function silentProblems({ failureDetection }: Known, { forwarding, port }: Seen): Problem[] {
-  const view = failureDetection?.();
-  const silent = view?.silentIn(forwarding.family, forwarding.key) ?? [];
+  const silent = failureDetection().silentIn(forwarding.family, forwarding.key);
   if (silent.length === 0) return [];
   const text = () => {
     const of = formatPortName(port.name, port.protocol);

@@ -92,17 +92,17 @@ function modeOf({ config, fallbacks, mode }: AgentState): Status['mode'] {
 }
 
 function fastPathOf({ fastPath }: AgentState): Pick<Status, 'fastPath'> {
-  const state = fastPath?.().state ?? { kind: 'off' };
+  const { state } = fastPath();
   if (state.kind === 'off') return {};
   const { kind, ...facts } = state;
   return { fastPath: { state: kind, ...facts } };
 }
 
 function detectionOf({ failureDetection }: AgentState): Pick<Status, 'failureDetection'> {
-  const view = failureDetection?.();
-  if (view === undefined || view.state.kind === 'off') return {};
-  const { kind: state, ...why } = view.state;
-  const { endpoints, leftOut, out: ejected, probes, services, silent } = view.totals;
+  const { state: found, totals } = failureDetection();
+  if (found.kind === 'off') return {};
+  const { kind: state, ...why } = found;
+  const { endpoints, leftOut, out: ejected, probes, services, silent } = totals;
   const counts = { services, endpoints, ejected, silent, leftOut };
   const { notTried } = probes;
   return { failureDetection: { state, ...why, ...counts, ...(notTried > 0 && { notTried }) } };

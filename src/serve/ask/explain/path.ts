@@ -59,8 +59,8 @@ export async function pathOf(
 
 /** The packets of a connection that has been made. */
 function laterPackets({ client, agent }: ExplainInput, { servicePort }: Forwarding): Step[] {
-  const fastPath = agent.fastPath?.();
-  if (fastPath?.state.kind !== 'flowtable' || client.kind === 'node') return [];
+  const fastPath = agent.fastPath();
+  if (fastPath.state.kind !== 'flowtable' || client.kind === 'node') return [];
   if (servicePort.protocol === 'SCTP' || !fastPath.takes(serviceKey(servicePort))) return [];
   const { packets } = fastPath.state;
   const text = `After ${counted(packets, 'packet')} a connection takes the fast path: later packets meet no rules.`;
