@@ -2,11 +2,13 @@
  * Is preloaded into the product (`node --import`), which has no code for it. It records when bytes
  * come from a TLS socket and what the sync loop reports, and sends that on request.
  */
+
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { TLSSocket } from 'node:tls';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
-import type { FamilyEvent, SyncEvent } from '../../src/sync/events.ts';
+import type { AgentEvent } from '../../src/connect-time/maps/events.ts';
+import type { FamilyEvent } from '../../src/sync/events.ts';
 import { LongestTurn } from './longest-turn.ts';
 import { type Summary, summarise } from './stats.ts';
 
@@ -129,7 +131,7 @@ function committed(event: FamilyEvent & { kind: 'committed' }): void {
 const built = new URL('../../dist/metrics.js', import.meta.url).href;
 const { Metrics } = (await import(built)) as typeof import('../../src/serve/metrics.ts');
 const { observe } = Metrics.prototype;
-Metrics.prototype.observe = function (event: SyncEvent): void {
+Metrics.prototype.observe = function (event: AgentEvent): void {
   if (event.kind === 'committed') committed(event);
   observe.call(this, event);
 };

@@ -1,4 +1,5 @@
 /** State, sync loop, a mode and the kernel, wired as in the app, around an in-process source. */
+import type { AgentEvent } from '../../src/connect-time/maps/events.ts';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ConnectTimeMaps } from '../../src/connect-time/family-maps.ts';
 import type { Placement } from '../../src/connect-time/maps/placement.ts';
@@ -10,7 +11,6 @@ import { parseCIDR } from '../../src/net/address.ts';
 import type { Change } from '../../src/state/change.ts';
 import { FrontendOwners } from '../../src/state/frontend-owners.ts';
 import { ClusterState } from '../../src/state/store.ts';
-import type { SyncEvent } from '../../src/sync/events.ts';
 import { FamilySync } from '../../src/sync/family.ts';
 import { SyncLoop } from '../../src/sync/loop.ts';
 import { Ruleset } from '../../src/sync/ruleset.ts';
@@ -52,12 +52,12 @@ export class Rig {
   longestCommitMs = 0;
   /** The time of all batches together; ms. */
   commitsMs = 0;
-  #listener: (event: SyncEvent) => void = () => {};
+  #listener: (event: AgentEvent) => void = () => {};
 
   constructor(kernel: Kernel, mode: ProxyMode, initial = environment, placement?: Placement) {
     this.#environment = initial;
     this.#kernel = new RefusingOnce(kernel);
-    const observer = (event: SyncEvent): void => {
+    const observer = (event: AgentEvent): void => {
       if (event.kind === 'committed') {
         this.longestCommitMs = Math.max(this.longestCommitMs, event.applyMs);
         this.commitsMs += event.applyMs;

@@ -4,6 +4,7 @@
  * another engine replaces this one and adopts its state in the kernel.
  */
 import { ConnectTimeMaps } from '../connect-time/family-maps.ts';
+import type { AgentEvent } from '../connect-time/maps/events.ts';
 import type { MapView } from '../connect-time/maps/facts.ts';
 import type { Placement } from '../connect-time/maps/placement.ts';
 import type { ConntrackObserver } from '../conntrack/events.ts';
@@ -21,7 +22,7 @@ import type { ClusterState } from '../state/store.ts';
 import type { Forwarding } from '../state/types.ts';
 import { type Comparison, Comparisons } from '../sync/comparison.ts';
 import { Departures } from '../sync/departures.ts';
-import type { Observer, SyncEvent } from '../sync/events.ts';
+import type { SyncEvent } from '../sync/events.ts';
 import { FamilySync } from '../sync/family.ts';
 import type { ForwardingFollower } from '../sync/in-force.ts';
 import { SyncLoop } from '../sync/loop.ts';
@@ -47,7 +48,7 @@ export interface EngineOptions {
    * on them. Absent if they never do.
    */
   readonly followInterfaces?: (changed: () => void) => () => void;
-  readonly observer: Observer;
+  readonly observer: (event: AgentEvent) => void;
   readonly conntrackObserver: ConntrackObserver;
   /** Cgroups of pods that only rules serve; see `Environment`. */
   readonly excludedCgroups: () => Environment['excludedCgroups'];
@@ -315,7 +316,7 @@ export class Engine {
     if (placement === undefined) return undefined;
     return new ConnectTimeMaps({
       ...{ config, placement, environment, kernel, clock, settings: mapSync, rulesInStepAtMs },
-      observer: (event) => this.#observe(event),
+      observer: this.#options.observer,
     });
   }
 

@@ -1,6 +1,7 @@
 /** Wires metrics, health, log, events and answers to the running proxy. */
 import type { Config } from '../config/config.ts';
 import type { ConnectTime } from '../connect-time/connect-time.ts';
+import type { AgentEvent } from '../connect-time/maps/events.ts';
 import type { ConntrackObserver } from '../conntrack/events.ts';
 import { RecentDumps } from '../conntrack/recent-dumps.ts';
 import type { HostFiles } from '../host/files.ts';
@@ -17,9 +18,9 @@ import type { Family } from '../net/address.ts';
 import type { AgentState } from '../serve/ask/agent-state.ts';
 import { EventHistory } from '../serve/ask/event-history.ts';
 import { ForeignRules } from '../serve/ask/foreign-rules/foreign-rules.ts';
+import { ProblemIndex } from '../serve/ask/problem-index.ts';
 import { statusNow } from '../serve/ask/status.ts';
 import { UnroutedEndpoints } from '../serve/ask/unrouted.ts';
-import { ProblemIndex } from '../serve/ask/problem-index.ts';
 import { WhileAsked } from '../serve/ask/while-asked.ts';
 import { ClusterEvents, makeRecorder } from '../serve/cluster-events.ts';
 import { countersOf, infoMetrics, problemMetrics } from '../serve/collectors.ts';
@@ -46,7 +47,6 @@ import type { Source, SourceSink } from '../source/source.ts';
 import type { Resource } from '../state/change.ts';
 import type { EndpointEvent } from '../state/detection.ts';
 import type { ClusterState } from '../state/store.ts';
-import type { SyncEvent } from '../sync/events.ts';
 import type { TakeoverEvent } from '../takeover/takeover.ts';
 import type { Clock } from '../time/clock.ts';
 import { RecentResults } from '../time/recent.ts';
@@ -182,7 +182,7 @@ export class Observers {
     };
   }
 
-  sync(event: SyncEvent): void {
+  sync(event: AgentEvent): void {
     if (event.kind === 'queued') this.health.queued(event.family);
     if (event.kind === 'done' && event.healthy) this.health.updated(event.family);
     if (event.kind === 'done' && event.ok) this.serviceHealth.inForce(event.family);

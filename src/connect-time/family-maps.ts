@@ -15,7 +15,7 @@ import { ModePlanner } from '../modes/planner.ts';
 import type { Family } from '../net/address.ts';
 import type { Forwarding } from '../state/types.ts';
 import { type Comparison, compare } from '../sync/comparison.ts';
-import type { MapEvent, Observer, SyncEvent } from '../sync/events.ts';
+import type { SyncEvent } from '../sync/events.ts';
 import { FamilySync } from '../sync/family.ts';
 import { Ruleset } from '../sync/ruleset.ts';
 import type { SyncSettings } from '../sync/settings.ts';
@@ -24,6 +24,7 @@ import { Pacer } from '../time/pacer.ts';
 import { ConnectTimeLease } from './lease.ts';
 import { Admission } from './maps/admission.ts';
 import { ConnectTimeBackend, type ConnectTimeTypes } from './maps/backend.ts';
+import type { ConnectTimeEvent } from './maps/events.ts';
 import type { MapUse, MapView } from './maps/facts.ts';
 import type { Placement } from './maps/placement.ts';
 import { type PoolId, poolIds } from './maps/pool-ids.ts';
@@ -34,7 +35,7 @@ interface ConnectTimeMapsOptions {
   readonly environment: Environment;
   readonly kernel: Kernel;
   readonly clock: Clock;
-  readonly observer: Observer;
+  readonly observer: (event: ConnectTimeEvent) => void;
   readonly settings: SyncSettings;
   /** See `FamilySync.inStepAtMs`, of the rules. */
   readonly rulesInStepAtMs: () => number | undefined;
@@ -228,7 +229,7 @@ export class ConnectTimeMaps implements MapView {
   #observe(event: SyncEvent): void {
     if (!('family' in event)) return;
     const { family } = this;
-    this.#options.observer({ kind: 'connect-time', family, of: event as MapEvent });
+    this.#options.observer({ kind: 'connect-time', family, of: event });
     this.#lease.observe(event);
     if (event.kind === 'failed' && event.failures.some(isOfRoom)) this.#admission.refused();
     else if (event.kind === 'audited') this.#readmission = this.#readmit();

@@ -8,8 +8,9 @@ import type { Kernel } from '../kernel/kernel.ts';
 import { kernelOps } from '../kernel/ops.ts';
 import { RecordWriter } from '../kernel/records.ts';
 import type { Family } from '../net/address.ts';
-import type { FamilyEvent, Observer } from '../sync/events.ts';
+import type { FamilyEvent } from '../sync/events.ts';
 import type { Clock } from '../time/clock.ts';
+import type { ConnectTimeEvent } from './maps/events.ts';
 import { addressFamily } from './maps/layout.ts';
 import type { Placement } from './maps/placement.ts';
 
@@ -18,7 +19,7 @@ interface LeaseOptions {
   readonly placement: Placement;
   readonly kernel: Kernel;
   readonly clock: Clock;
-  readonly observer: Observer;
+  readonly observer: (event: ConnectTimeEvent) => void;
   /** `Clock.now` when rules and maps were last in the desired state; undefined: never. */
   readonly inStepAtMs: () => number | undefined;
   /** Requests a comparison with the kernel; `audited` is called when it is done. */

@@ -1,6 +1,7 @@
 /**
  * Events that users see with `kubectl describe` (behaviour document 11.1), and kube-proxy's own.
  */
+import type { AgentEvent } from '../connect-time/maps/events.ts';
 import type { Fallback } from '../modes/index.ts';
 import type { ClusterEvent, Regarding } from '../source/kubernetes/event-series.ts';
 import {
@@ -14,7 +15,6 @@ import { formatConflictForLoser } from '../state/conflict.ts';
 import type { EndpointEvent } from '../state/detection.ts';
 import { formatExternalIPNotice } from '../state/external-ips.ts';
 import { formatServicePortName, type ServicePortName, serviceKey } from '../state/types.ts';
-import type { SyncEvent } from '../sync/events.ts';
 import type { Logger } from './log.ts';
 import type { LifecycleMetrics } from './metrics.ts';
 import { printable } from './printable.ts';
@@ -123,7 +123,7 @@ export class ClusterEvents {
     this.#aboutService(service, 'ReportsLeftOut', 'Report', note);
   }
 
-  observe(event: SyncEvent): void {
+  observe(event: AgentEvent): void {
     switch (event.kind) {
       case 'conflict': {
         const note = formatConflictForLoser(event.conflict);

@@ -1,5 +1,6 @@
 /** Metrics that events change. Those that are read when Prometheus asks are in collectors.ts. */
 import { type Metric, Registry } from 'prom-client';
+import type { AgentEvent, ConnectTimeEvent } from '../connect-time/maps/events.ts';
 import type { ConntrackEvent } from '../conntrack/events.ts';
 import { counterNames } from '../kernel/acct.ts';
 import { loadAddon, type TurnMeter } from '../kernel/addon.ts';
@@ -9,7 +10,7 @@ import type { Exchange } from '../source/kubernetes/client.ts';
 import type { DropReason } from '../source/kubernetes/event-series.ts';
 import type { ListAttempt } from '../source/source.ts';
 import type { Change } from '../state/change.ts';
-import type { FamilyEvent, SyncEvent } from '../sync/events.ts';
+import type { FamilyEvent } from '../sync/events.ts';
 import {
   buildMetrics,
   eventLoopMetrics,
@@ -94,7 +95,7 @@ export class Metrics {
   /** The number of answers of the health server since the last call. */
   probed: () => readonly { readonly counted: Counted; readonly count: number }[] = () => [];
 
-  observe(event: SyncEvent): void {
+  observe(event: AgentEvent): void {
     if ('family' in event) this.#observeFamily(event);
     else this.#own.serviceProblems.inc({ kind: event.kind });
   }
@@ -111,7 +112,7 @@ export class Metrics {
     this.#turns.close();
   }
 
-  #observeFamily(event: FamilyEvent): void {
+  #observeFamily(event: FamilyEvent | ConnectTimeEvent): void {
     const label = { ip_family: event.family };
     const nowMs = Date.now();
     const own = this.#own;

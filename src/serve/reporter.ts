@@ -1,11 +1,11 @@
 /** Reports problems of Services and other objects to log and events, within limits. */
+import type { AgentEvent } from '../connect-time/maps/events.ts';
 import type { NoRoom } from '../modes/sockets/descriptors.ts';
 import { formatPortName } from '../net/protocol.ts';
 import type { SourceProblem } from '../source/source.ts';
 import { formatFrontend } from '../state/conflict.ts';
 import type { EndpointEvent } from '../state/detection.ts';
 import { serviceKey } from '../state/types.ts';
-import type { SyncEvent } from '../sync/events.ts';
 import type { Clock } from '../time/clock.ts';
 import type { ClusterEvents } from './cluster-events.ts';
 import type { Logger } from './log.ts';
@@ -25,7 +25,7 @@ interface ReporterOptions {
 export class Reporter {
   readonly #options: ReporterOptions;
   readonly #limiter: ReportLimiter;
-  readonly #logSync: (event: SyncEvent) => void;
+  readonly #logSync: (event: AgentEvent) => void;
   readonly #reportServiceHealth: (event: ServiceHealthEvent) => void;
 
   constructor(options: ReporterOptions) {
@@ -36,7 +36,7 @@ export class Reporter {
     this.#reportServiceHealth = serviceHealthReport(log, events);
   }
 
-  sync(event: SyncEvent): void {
+  sync(event: AgentEvent): void {
     const service = serviceOf(event);
     if (service !== undefined && !this.#limiter.admits(service, kindOf(event))) return;
     this.#options.events.observe(event);
@@ -97,7 +97,7 @@ export class Reporter {
 /**
  * The Service (`namespace/name`) that an event is about; undefined = the event is about the node.
  */
-function serviceOf(event: SyncEvent): string | undefined {
+function serviceOf(event: AgentEvent): string | undefined {
   switch (event.kind) {
     case 'conflict':
       return serviceKey(event.conflict.loser);
@@ -120,6 +120,6 @@ function serviceOf(event: SyncEvent): string | undefined {
   }
 }
 
-function kindOf(event: SyncEvent): string {
+function kindOf(event: AgentEvent): string {
   return event.kind === 'connect-time' ? `${event.kind} ${event.of.kind}` : event.kind;
 }

@@ -1,9 +1,10 @@
 /** Logs syncs. Every line about a Service names it. */
+import type { AgentEvent, ConnectTimeEvent } from '../connect-time/maps/events.ts';
 import type { Family } from '../net/address.ts';
 import { formatExcess } from '../state/budget.ts';
 import { formatConflict } from '../state/conflict.ts';
 import { formatExternalIPNotice } from '../state/external-ips.ts';
-import type { FamilyEvent, MapEvent, Observer, ServiceEvent, SyncEvent } from '../sync/events.ts';
+import type { FamilyEvent, ServiceEvent } from '../sync/events.ts';
 import { type Logger, portFields } from './log.ts';
 import { failureText, refusalText } from './refusal-text.ts';
 
@@ -17,11 +18,11 @@ function write<E extends { readonly kind: string }>(lines: Partial<Lines<E>>, ev
   line?.(event);
 }
 
-export function syncLog(log: Logger): Observer {
+export function syncLog(log: Logger): (event: AgentEvent) => void {
   /** Families that wait for another process. */
   const waiting = new Set<Family>();
   const [ofFamily, ofService] = [familyLines(log), serviceLines(log)];
-  return (event: SyncEvent) => {
+  return (event) => {
     if (event.kind === 'failed' && event.failures.some(({ isHeld }) => isHeld)) {
       logHeld(log, event, waiting.has(event.family) ? 'debug' : 'warn');
       waiting.add(event.family);
@@ -60,8 +61,8 @@ function serviceLines(log: Logger): Lines<ServiceEvent> {
   };
 }
 
-function familyLines(log: Logger): Lines<FamilyEvent> {
-  const lines: Lines<FamilyEvent> = {
+function familyLines(log: Logger): Lines<FamilyEvent | ConnectTimeEvent> {
+  const lines: Lines<FamilyEvent | ConnectTimeEvent> = {
     queued: ({ family }) => log.trace({ family }, 'Sync queued'),
     committed: ({ family, purpose, forwardings, writes, bytes, applyMs, stages }) => {
       const times = { applyMs, sinceChangeMs: stages && stages.committedMs - stages.receivedMs };
@@ -75,7 +76,13 @@ function familyLines(log: Logger): Lines<FamilyEvent> {
     failed: (event) => logFailure(log, event),
     quarantined: ({ family, quarantined: { attempts, failure, forwarding }, retryMs }) =>
       log.error(
-        { ...portFields(forwarding.servicePort), family, err: failureText(failure), attempts, retryMs },
+        {
+          ...portFields(forwarding.servicePort),
+          family,
+          err: failureText(failure),
+          attempts,
+          retryMs,
+        },
         'Kernel rejected Service port; continuing without it',
       ),
     restored: ({ family, attempts, servicePort }) =>
@@ -125,8 +132,8 @@ function familyLines(log: Logger): Lines<FamilyEvent> {
 /** About the maps of connect-time translation. If they fail, the rules serve. */
 function mapLines(
   log: Logger,
-  miscounted: Lines<MapEvent>['miscounted'],
-): Partial<Lines<MapEvent>> {
+  miscounted: Lines<FamilyEvent>['miscounted'],
+): Partial<Lines<FamilyEvent>> {
   return {
     committed: ({ family, purpose, forwardings, writes, bytes, applyMs }) =>
       log.debug(
@@ -142,7 +149,13 @@ function mapLines(
     },
     quarantined: ({ family, quarantined: { attempts, failure, forwarding }, retryMs }) =>
       log.warn(
-        { ...portFields(forwarding.servicePort), family, err: failureText(failure), attempts, retryMs },
+        {
+          ...portFields(forwarding.servicePort),
+          family,
+          err: failureText(failure),
+          attempts,
+          retryMs,
+        },
         'Kernel rejected Service port in connect-time maps; packet rules handle it',
       ),
     restored: ({ family, attempts, servicePort }) =>

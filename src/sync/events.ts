@@ -1,6 +1,4 @@
 /** Events of the sync loop, from which logs, metrics and health are made. */
-
-import type { LeftToRules } from '../connect-time/maps/facts.ts';
 import type { KernelError } from '../kernel/errors.ts';
 import type { Committer, KernelFailure, TableName } from '../kernel/kernel.ts';
 import type { Drift, Miscount, RefusedAddress, RuleCount } from '../modes/mode.ts';
@@ -52,9 +50,6 @@ export type ServiceEvent =
       /** See `formatFallback`. */
       readonly reason: string;
     };
-
-/** The events of a sync of maps, which are those of a sync of rules. */
-export type MapEvent = Exclude<FamilyEvent, { kind: 'connect-time' }>;
 
 export type FamilyEvent = { readonly family: Family } & (
   | {
@@ -130,23 +125,6 @@ export type FamilyEvent = { readonly family: Family } & (
       /** A Service asks for an address that is this machine's own, and does not get it. */
       readonly kind: 'address-refused';
     } & RefusedAddress)
-  | ({
-      /** A Service has no room in the maps of connect-time translation, or has it again. */
-      readonly kind: 'left-to-rules';
-    } & LeftToRules)
-  /** About the maps of connect-time translation, which a sync of their own keeps. */
-  | { readonly kind: 'connect-time'; readonly of: MapEvent }
-  | {
-      /**
-       * The lease of connect-time programs was not renewed in time: `leftMs` later they leave all
-       * connections to the rules.
-       */
-      readonly kind: 'lease-late';
-      readonly reason: string;
-      readonly leftMs: number;
-    }
-  /** It has run out, and is renewed when the maps have been compared. */
-  | { readonly kind: 'lease-ended' }
   | { readonly kind: 'audited'; readonly durationMs: number }
 );
 

@@ -1,6 +1,7 @@
 /** The last events of each family, for answers. */
+import type { AgentEvent } from '../../connect-time/maps/events.ts';
 import type { Family } from '../../net/address.ts';
-import type { FamilyEvent, SyncEvent } from '../../sync/events.ts';
+import type { FamilyEvent } from '../../sync/events.ts';
 import { RecentChanges, type RecentOptions } from './recent.ts';
 
 type Event<Kind extends FamilyEvent['kind']> = Extract<FamilyEvent, { kind: Kind }>;
@@ -41,7 +42,7 @@ export class EventHistory {
     return this.#families.get(family) ?? nothing;
   }
 
-  observe(event: SyncEvent): void {
+  observe(event: AgentEvent): void {
     const timeMs = this.#options.clock.wallMs();
     if (event.kind === 'done') this.#note(event.family, { sync: { timeMs, event } });
     if (event.kind === 'failed') this.#note(event.family, { failure: { timeMs, event } });

@@ -3,6 +3,7 @@ import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { ConnectTimeMaps } from '../../../src/connect-time/family-maps.ts';
 import { Admission } from '../../../src/connect-time/maps/admission.ts';
+import type { ConnectTimeEvent } from '../../../src/connect-time/maps/events.ts';
 import { objectsOf, sizeOf } from '../../../src/connect-time/maps/frontends.ts';
 import {
   frontendKey,
@@ -16,7 +17,7 @@ import { type Room, standardRoom } from '../../../src/connect-time/maps/placemen
 import { type PoolId, poolIdBytes, poolIds } from '../../../src/connect-time/maps/pool-ids.ts';
 import type { Environment } from '../../../src/modes/mode.ts';
 import type { Forwarding } from '../../../src/state/types.ts';
-import type { FamilyEvent, SyncEvent } from '../../../src/sync/events.ts';
+import type { FamilyEvent } from '../../../src/sync/events.ts';
 import { FakeKernel } from '../../fake/kernel.ts';
 import { config } from '../modes/config.ts';
 import { address, ready, resolveOne, service, slice } from '../state/build.ts';
@@ -46,7 +47,7 @@ let kernel: FakeKernel;
 let clock: ToyClock;
 let maps: ConnectTimeMaps;
 let running: Promise<void>;
-let events: SyncEvent[];
+let events: ConnectTimeEvent[];
 /** By `namespace/name`: the rules that are in force. */
 let rules: Map<string, Forwarding>;
 
@@ -108,17 +109,19 @@ async function want(key: string, count: number, frontends?: number): Promise<voi
   await settle();
 }
 
-function told<K extends FamilyEvent['kind']>(kind: K): Extract<FamilyEvent, { kind: K }>[] {
-  return events.filter((event): event is Extract<FamilyEvent, { kind: K }> => event.kind === kind);
+type OfKind<K> = Extract<ConnectTimeEvent, { kind: K }>;
+
+function reported<K extends ConnectTimeEvent['kind']>(kind: K): OfKind<K>[] {
+  return events.filter((event): event is OfKind<K> => event.kind === kind);
 }
 
 /** The events of this kind by the sync of the maps. */
-function toldOfMaps(kind: FamilyEvent['kind']): FamilyEvent[] {
-  return told('connect-time').flatMap(({ of }) => (of.kind === kind ? [of] : []));
+function reportedOfMaps(kind: FamilyEvent['kind']): FamilyEvent[] {
+  return reported('connect-time').flatMap(({ of }) => (of.kind === kind ? [of] : []));
 }
 
-function left(): Pick<Extract<FamilyEvent, { kind: 'left-to-rules' }>, 'service' | 'isLeft'>[] {
-  const reports = told('left-to-rules').map(({ family: _, kind: __, ...one }) => one);
+function left(): Pick<OfKind<'left-to-rules'>, 'service' | 'isLeft'>[] {
+  const reports = reported('left-to-rules').map(({ family: _, kind: __, ...one }) => one);
   events = [];
   return reports;
 }
@@ -280,7 +283,7 @@ describe('a tenant', () => {
     expect(elements().endpoints4).toHaveLength(placement.room.endpoints / groupSize);
     expect(held()).toContain('modest/early');
     expect(maps.reasonOf(rules.get('modest/late')!)).toBe('no room');
-    expect(toldOfMaps('failed')).toEqual([]);
+    expect(reportedOfMaps('failed')).toEqual([]);
     for (let i = 0; i < 100; i += 1) change(`greedy/${i}`, undefined);
     await settle();
     await clock.pass(2 * auditMs);
@@ -300,7 +303,7 @@ describe('a kernel without memory', () => {
     kernel.bpf.elementsMax = 5;
     await want('e/web', 2);
     await clock.pass(5000);
-    expect(toldOfMaps('failed').length).toBeGreaterThan(0);
+    expect(reportedOfMaps('failed').length).toBeGreaterThan(0);
     expect(left().some(({ isLeft }) => isLeft)).toBe(true);
     expect(elements().frontends4.length).toBeLessThanOrEqual(5);
     expect(elements()).toEqual(expected());
@@ -327,7 +330,7 @@ describe('connect-time maps that follow the rules', () => {
       expect(elements()).not.toEqual(expected());
       await clock.pass(settings.audit.checkMs + 1000);
       expect(elements()).toEqual(expected());
-      expect(toldOfMaps('miscounted')).toMatchObject([
+      expect(reportedOfMaps('miscounted')).toMatchObject([
         { miscounts: [{ object: `bpf map ${placement.directory}/${name}` }] },
       ]);
       // A comparison is followed by a rest.
@@ -342,7 +345,7 @@ describe('connect-time maps that follow the rules', () => {
       await settle();
       await clock.pass(settings.audit.checkMs);
     }
-    expect(toldOfMaps('miscounted')).toEqual([]);
+    expect(reportedOfMaps('miscounted')).toEqual([]);
   });
 
   it('delete a removed endpoint without waiting for a timer', async () => {
@@ -392,7 +395,7 @@ describe('connect-time maps that follow the rules', () => {
     for (const key of ['a/web', 'b/web']) await want(key, 5, 2);
     await end();
     await start({ kernel });
-    expect(toldOfMaps('committed')).toEqual([]);
+    expect(reportedOfMaps('committed')).toEqual([]);
     await end();
     rules.delete('a/web');
     await start({ kernel });
@@ -590,7 +593,7 @@ describe('connect-time maps, after random changes', () => {
           expect(elements()).toEqual(expected());
         }
         const isTroubled = plot.some((deed) => deed === 'refuse' || deed === 'restart');
-        if (!isTroubled) expect(toldOfMaps('failed')).toEqual([]);
+        if (!isTroubled) expect(reportedOfMaps('failed')).toEqual([]);
       }),
       { numRuns: 60, examples: [[restartedFull], [filled], [replacedFull]] },
     ));

@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
+import type { AgentEvent } from '../../../src/connect-time/maps/events.ts';
 import { EndpointList } from '../../../src/net/endpoint-list.ts';
 import { loggerTo, readable } from '../../../src/serve/log.ts';
 import { syncLog } from '../../../src/serve/sync-log.ts';
 import type { Forwarding } from '../../../src/state/types.ts';
-import type { SyncEvent } from '../../../src/sync/events.ts';
 import { committed } from './committed.ts';
 
 const forwarding: Forwarding = {
@@ -22,7 +22,7 @@ const forwarding: Forwarding = {
   healthCheckNodePort: 0,
 };
 
-const refused: SyncEvent = {
+const refused: AgentEvent = {
   kind: 'quarantined',
   family: 'IPv4',
   retryMs: 2000,
@@ -37,7 +37,7 @@ const refused: SyncEvent = {
   },
 };
 
-function logged(verbosity: number, ...events: SyncEvent[]): Record<string, unknown>[] {
+function logged(verbosity: number, ...events: AgentEvent[]): Record<string, unknown>[] {
   const lines: string[] = [];
   const observer = syncLog(loggerTo({ write: (line) => lines.push(line) }, verbosity));
   for (const event of events) observer(event);
@@ -64,9 +64,9 @@ describe('the log', () => {
   });
 
   it('names what the connect-time maps lack, and is silent about their audits', () => {
-    const ofMaps = (of: SyncEvent): SyncEvent =>
-      ({ kind: 'connect-time', family: 'IPv4', of }) as SyncEvent;
-    const audited: SyncEvent = { kind: 'audited', family: 'IPv4', durationMs: 1 };
+    const ofMaps = (of: AgentEvent): AgentEvent =>
+      ({ kind: 'connect-time', family: 'IPv4', of }) as AgentEvent;
+    const audited: AgentEvent = { kind: 'audited', family: 'IPv4', durationMs: 1 };
     expect(logged(9, ofMaps(audited), ofMaps(refused))).toMatchObject([
       {
         level: 'warn',
@@ -113,7 +113,7 @@ describe('the log', () => {
 
   it('has lines for each sync only at a higher verbosity', () => {
     const done = { kind: 'done', family: 'IPv4', ok: true, healthy: true, durationMs: 1 } as const;
-    const events: SyncEvent[] = [
+    const events: AgentEvent[] = [
       { ...done, purpose: 'changes' },
       { kind: 'queued', family: 'IPv4' },
     ];

@@ -1,0 +1,27 @@
+/** Events of connect-time translation, from which logs, metrics and Events are made. */
+import type { Family } from '../../net/address.ts';
+import type { FamilyEvent, SyncEvent } from '../../sync/events.ts';
+import type { LeftToRules } from './facts.ts';
+
+export type ConnectTimeEvent = { readonly family: Family } & (
+  | ({
+      /** A Service has no room in the maps, or has it again. */
+      readonly kind: 'left-to-rules';
+    } & LeftToRules)
+  /** Of the sync that keeps the maps. */
+  | { readonly kind: 'connect-time'; readonly of: FamilyEvent }
+  | {
+      /**
+       * The lease of the programs was not renewed in time: `leftMs` later they leave all connections
+       * to the rules.
+       */
+      readonly kind: 'lease-late';
+      readonly reason: string;
+      readonly leftMs: number;
+    }
+  /** It has run out, and is renewed when the maps have been compared. */
+  | { readonly kind: 'lease-ended' }
+);
+
+/** What the agent reports of its rules and of its maps. */
+export type AgentEvent = SyncEvent | ConnectTimeEvent;
