@@ -199,19 +199,19 @@ interface Prepared {
 export interface Planner {
   readonly family: Family;
   /** Tables of nf_tables that we write and that others can change. */
-  readonly exposed?: readonly TableName[];
+  readonly exposed: readonly TableName[];
   /**
    * How large batches may be, where a commit costs what the whole tables hold: there small batches
    * cost the kernel more time, not less.
    */
-  readonly batchBytesMax?: number | undefined;
+  readonly batchBytesMax: number | undefined;
   /** Bytes of ops waiting to be taken. */
   readonly pendingBytes: number;
   /**
    * True while what waits replaces rules that are in force: in several batches, packets would meet
    * half of it.
    */
-  readonly indivisible?: boolean;
+  readonly indivisible: boolean;
 
   /**
    * Plans the change of one Forwarding. `previous` undefined: it did not exist. `next` undefined:
@@ -268,12 +268,12 @@ export interface Planner {
   /**
    * Compares how many objects should be in force with the kernel's own count, at a small part of
    * what `observe` costs. Resolves to undefined where the kernel does not count, and while changes
-   * are on their way. A mode without it is compared by `observe` only.
+   * are on their way.
    */
-  miscounts?(kernel: KernelReader): Promise<readonly Miscount[] | undefined>;
+  miscounts(kernel: KernelReader): Promise<readonly Miscount[] | undefined>;
 
   /** What the planner has noticed since the last call. */
-  takeReport?(): PlannerReport;
+  takeReport(): PlannerReport;
   /** What the kernel holds of a Forwarding, in the words of the tool that lists it. */
   describe(forwarding: Forwarding): readonly string[];
   /** A new planner for the same, that knows nothing of the kernel: for comparisons. */

@@ -339,7 +339,7 @@ export class ModePlanner<T extends Types> implements Planner {
     return this.#backend.unswept;
   }
 
-  takeReport(): ReturnType<NonNullable<Planner['takeReport']>> {
+  takeReport(): ReturnType<Planner['takeReport']> {
     const rules = this.#backend.tally?.takeRules?.() ?? [];
     return { refused: this.#bound?.takeRefused() ?? [], rules };
   }

@@ -148,7 +148,7 @@ export class Applier {
 
   /** An indivisible batch is divided only after it has failed. */
   get #isFull(): boolean {
-    const { pendingBytes, indivisible = false } = this.#planner;
+    const { pendingBytes, indivisible } = this.#planner;
     if (indivisible) return this.#isShrunk && pendingBytes >= this.#bytesMax;
     const isPaced = this.#planner.batchBytesMax === undefined;
     const bytesMax = isPaced ? Math.min(this.#bytesMax, this.#pacedBytesMax) : this.#bytesMax;

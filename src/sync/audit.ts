@@ -197,7 +197,7 @@ export class Audit {
   /** Whether the kernel counts other numbers of elements than there should be. */
   async #isMiscounted(): Promise<boolean> {
     const { observer, planner, reader } = this.#options;
-    const miscounts = await planner.miscounts?.(reader).catch(() => undefined);
+    const miscounts = await planner.miscounts(reader).catch(() => undefined);
     if (miscounts === undefined) return this.#suspected;
     if (miscounts.length === 0) return false;
     observer({ kind: 'miscounted', family: planner.family, miscounts });

@@ -5,8 +5,8 @@ import type { Family } from '../net/address.ts';
 import type { Forwarding } from '../state/types.ts';
 import { type Clock, isDue } from '../time/clock.ts';
 import { Pacer } from '../time/pacer.ts';
-import { Audit } from './audit.ts';
 import { Applier, contradictsBelief, type Failure, unknownFailure } from './applier.ts';
+import { Audit } from './audit.ts';
 import type { Cause, Causes } from './cause.ts';
 import { type Backlog, Changes } from './changes.ts';
 import { isDrift, type Observer, type Purpose } from './events.ts';
@@ -359,7 +359,7 @@ export class FamilySync {
       this.#changes.rest(this.#isUnhooked ? startedMs + stagedPeriodMs : now + restMs);
     }
     this.#notifySettled();
-    const { refused, rules } = planner.takeReport?.() ?? { refused: [], rules: [] };
+    const { refused, rules } = planner.takeReport();
     this.#reports.reportRefused(refused);
     const durationMs = now - startedMs;
     const healthy = isContained && !isMostlyRefused(this.#quarantine.size, this.desired.size);

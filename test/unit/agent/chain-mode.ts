@@ -71,6 +71,9 @@ class ChainPlanner implements Planner {
 
   readonly family: Family;
   environment: Environment;
+  readonly exposed = [];
+  readonly batchBytesMax = undefined;
+  readonly indivisible = false;
   readonly takeDeferred = undefined;
   readonly takeSweep = undefined;
   readonly #inTable: { readonly family: number; readonly table: string };
@@ -102,6 +105,14 @@ class ChainPlanner implements Planner {
     const ops = this.#writer.finish();
     this.#writer = new RecordWriter(nftOps);
     return { ops, writes, culprits: () => [], committed: () => {}, refused: () => {} };
+  }
+
+  async miscounts(): Promise<undefined> {
+    return undefined;
+  }
+
+  takeReport() {
+    return { refused: [], rules: [] };
   }
 
   async prepare() {

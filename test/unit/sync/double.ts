@@ -235,6 +235,8 @@ export class ToyPlanner implements Planner {
 
   readonly family = 'IPv4';
   exposed: readonly TableName[] = [{ family: 2, table: 'toy' }];
+  readonly batchBytesMax = undefined;
+  readonly indivisible = false;
   readonly #toy: ToyKernel;
   #ops: ToyOp[] = [];
   #bytes = 0;
@@ -372,6 +374,14 @@ export class ToyPlanner implements Planner {
       repair: async () => this.#begin(found),
       drop: () => this.#drop(found),
     };
+  }
+
+  async miscounts(): Promise<undefined> {
+    return undefined;
+  }
+
+  takeReport() {
+    return { refused: [], rules: [] };
   }
 
   async prepare() {
