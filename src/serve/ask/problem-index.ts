@@ -6,8 +6,8 @@
 import { type ProblemReason, reasonNames } from '../../ask/problem-reasons.ts';
 import { families } from '../../net/address.ts';
 import { objectKey } from '../../state/types.ts';
-import { Pacer } from '../../time/pacer.ts';
 import type { AgentState } from './agent-state.ts';
+import { answerPacer } from './answer-pacer.ts';
 import { look } from './look.ts';
 import type { KnownProblems, Problem, Subject } from './problem.ts';
 import { ownProblems } from './service-problems.ts';
@@ -17,9 +17,6 @@ type Known = Pick<
   AgentState,
   'clock' | 'engine' | 'failureDetection' | 'foreignRules' | 'state' | 'unrouted'
 >;
-
-/** How long checks run in one turn of the event loop before they yield to changes. */
-const sliceMs = 0.25;
 
 export class ProblemIndex implements KnownProblems {
   readonly #known: Known;
@@ -71,7 +68,7 @@ export class ProblemIndex implements KnownProblems {
   }
 
   async #catchUp(): Promise<void> {
-    const { clock, engine, foreignRules, state, unrouted } = this.#known;
+    const { engine, foreignRules, state, unrouted } = this.#known;
     if (engine() === undefined) return;
     await Promise.all([foreignRules.refresh(), unrouted.refresh()]);
     const surroundings = [
@@ -84,7 +81,7 @@ export class ProblemIndex implements KnownProblems {
       this.#surroundings = surroundings;
       for (const key of state.serviceKeys()) this.#unchecked.add(key);
     }
-    const pacer = new Pacer(clock, sliceMs);
+    const pacer = answerPacer(this.#known);
     for (const key of Array.from(this.#unchecked)) {
       if (engine() === undefined) return;
       this.#unchecked.delete(key);

@@ -1,12 +1,12 @@
 /** Answers `/fairlead/v1/problems`. */
 import type { ProblemList } from '../../ask/problems.ts';
 import { apiVersion } from '../../ask/schema.ts';
-import { Pacer } from '../../time/pacer.ts';
+import type { Pacer } from '../../time/pacer.ts';
 import type { AgentState } from './agent-state.ts';
+import { answerPacer } from './answer-pacer.ts';
 import { look } from './look.ts';
 import { numberOf } from './refusal.ts';
 import { problemsOf } from './service-problems.ts';
-import { sliceMs } from './services.ts';
 import { statusOf } from './status.ts';
 
 const limits = { standard: 500, most: 1000 };
@@ -25,7 +25,7 @@ export async function problemListOf(
   const keys = [...agent.problemIndex.troubled.keys()].filter((key) => key > after).sort();
   const head = { apiVersion, kind: 'ProblemList', node, healthy, proxy } as const;
   const counts = { known: services.known, withProblems: services.withProblems };
-  const pacer = new Pacer(agent.clock, sliceMs);
+  const pacer = answerPacer(agent);
   const items: Item[] = [];
   let last = '';
   for (const key of keys) {

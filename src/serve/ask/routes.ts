@@ -1,16 +1,17 @@
 /** Answers only programs on this machine, because names of Services should not leave it. */
 import { type Answer, type EndpointName, endpoints } from '../../ask/endpoints.ts';
 import { MadeOnce } from '../../ask/lasting.ts';
-import { Pacer, type Pause } from '../../time/pacer.ts';
+import type { Pause } from '../../time/pacer.ts';
 import { jsonHeaders, type Reply, type Route, type Routes } from '../reply.ts';
 import { admit } from './admission.ts';
 import type { AgentState } from './agent-state.ts';
+import { answerPacer } from './answer-pacer.ts';
 import { changeListOf } from './changes.ts';
 import { diffOf } from './diff.ts';
 import { problemListOf } from './problem-list.ts';
 import { Refusal } from './refusal.ts';
 import { serviceOf } from './service.ts';
-import { servicesOf, sliceMs } from './services.ts';
+import { servicesOf } from './services.ts';
 import { sharedCall } from './shared-call.ts';
 import { statusOf } from './status.ts';
 import { trafficOf } from './traffic.ts';
@@ -50,7 +51,7 @@ function route(agent: AgentState, name: EndpointName, answers: Answers): Route {
     try {
       admit(asked, Object.keys(endpoints[name].query));
       const answer = await answers[name](agent, asked.query);
-      const { pause } = new Pacer(agent.clock, sliceMs);
+      const { pause } = answerPacer(agent);
       return json(200, [...(await pacedJson(answer, pause)), '\n']);
     } catch (error) {
       if (!(error instanceof Refusal)) throw error;

@@ -14,9 +14,10 @@ import { type FrontendKey, frontendKey } from '../../state/frontend-key.ts';
 import type { Seen } from '../../state/resolve.ts';
 import type { ClusterState } from '../../state/store.ts';
 import type { Forwarding, Frontend, Service } from '../../state/types.ts';
-import { Pacer } from '../../time/pacer.ts';
+import type { Pacer } from '../../time/pacer.ts';
 import type { ServiceTraffic } from '../service-counters.ts';
 import type { AgentState, RunningEngine } from './agent-state.ts';
+import { answerPacer } from './answer-pacer.ts';
 import { detectionRemarks, withAnswers } from './endpoint-answers.ts';
 import { EndpointsSaid } from './endpoints.ts';
 import { look } from './look.ts';
@@ -27,7 +28,6 @@ import { numberOf, Refusal } from './refusal.ts';
 import { serviceNamed } from './service-names.ts';
 import { problemsOf, reasonsIn } from './service-problems.ts';
 import { texts } from './service-rows.ts';
-import { sliceMs } from './services.ts';
 import { shownOutcomes } from './traffic.ts';
 
 const endpointLimits = { standard: 500, most: 10_000 };
@@ -43,7 +43,7 @@ type Port = ServiceAnswer['ports'][number];
 export async function serviceOf(agent: AgentState, query: URLSearchParams): Promise<ServiceAnswer> {
   const endpointsMax = numberOf(query, 'endpoints', endpointLimits);
   const portsMax = numberOf(query, 'ports', portLimits);
-  const pacer = new Pacer(agent.clock, sliceMs);
+  const pacer = answerPacer(agent);
   await Promise.all([agent.foreignRules.refresh(), agent.unrouted.refresh()]);
   const service = await find(agent, query, pacer);
   const { resolved, seen } = await look(agent, service, pacer);

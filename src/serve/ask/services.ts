@@ -2,19 +2,14 @@
 import { apiVersion } from '../../ask/schema.ts';
 import type { ServiceList } from '../../ask/service.ts';
 import type { Service } from '../../state/types.ts';
-import { Pacer } from '../../time/pacer.ts';
 import type { AgentState } from './agent-state.ts';
+import { answerPacer } from './answer-pacer.ts';
 import { lookedUp } from './lookups.ts';
 import { States } from './port-state.ts';
 import { numberOf, Refusal } from './refusal.ts';
 import { rowsMax, type ServiceRow, ServiceRows } from './service-rows.ts';
 
 const limits = { standard: 500, most: rowsMax };
-/**
- * How long an answer runs in one turn of the event loop before it yields to changes. A change takes
- * several turns, and waits this long in each.
- */
-export const sliceMs = 0.25;
 
 const noReasons: ServiceRow['reasons'] = [];
 
@@ -30,7 +25,7 @@ export async function servicesOf(agent: AgentState, query: URLSearchParams): Pro
   const states = new States(agent);
   const rows = agent.serviceRows.value ?? new ServiceRows();
   agent.serviceRows.value = rows;
-  const pacer = new Pacer(agent.clock, sliceMs);
+  const pacer = answerPacer(agent);
   const items: ServiceRow[] = [];
   let last = '';
   const first = areTroubledFirst ? troubled : new Map();

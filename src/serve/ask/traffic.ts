@@ -1,13 +1,12 @@
 /** Answers `/fairlead/v1/traffic`. */
 import { apiVersion } from '../../ask/schema.ts';
 import type { Traffic } from '../../ask/traffic.ts';
-import { Pacer } from '../../time/pacer.ts';
 import type { Outcomes } from '../failing-endpoints.ts';
 import type { EndpointTraffic, ServiceTraffic } from '../service-counters.ts';
 import type { AgentState } from './agent-state.ts';
+import { answerPacer } from './answer-pacer.ts';
 import { numberOf, Refusal } from './refusal.ts';
 import { checkServed } from './service-names.ts';
-import { sliceMs } from './services.ts';
 
 const limits = { standard: 500, most: 1000 };
 const failingMax = 100;
@@ -22,7 +21,7 @@ export async function trafficOf(agent: AgentState, query: URLSearchParams): Prom
   const first = numberOf(query, 'continue', { standard: 1, most });
   const known = await counters.read();
   if (known === undefined) throw new Refusal(409, whyNot(agent));
-  const pacer = new Pacer(clock, sliceMs);
+  const pacer = answerPacer(agent);
   const items: Traffic['items'][number][] = [];
   const time = new Date(clock.wallMs() - (clock.now() - known.readAtMs)).toISOString();
   const wanted = known.failing.filter((one) => isWanted(one, query));

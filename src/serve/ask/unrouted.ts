@@ -2,6 +2,7 @@
  * Endpoints to which this node has no route, or one that drops packets. They are looked for when
  * answers and metrics ask, not more often than every few seconds; never for a packet or a change.
  */
+
 import { type Route, routeWords } from '../../host/reach.ts';
 import { type IsSuspect, parseRoute, type Routing, suspectsOf } from '../../host/routing.ts';
 import { addressBytes, type Family, families, formatAddress } from '../../net/address.ts';
@@ -9,7 +10,8 @@ import { endpointBytes } from '../../net/endpoint-list.ts';
 import type { Seen } from '../../state/resolve.ts';
 import type { ClusterState } from '../../state/store.ts';
 import type { Clock } from '../../time/clock.ts';
-import { Pacer } from '../../time/pacer.ts';
+import type { Pacer } from '../../time/pacer.ts';
+import { answerPacer } from './answer-pacer.ts';
 import type { Problem } from './problem.ts';
 import { sharedCall, waitedAtMost } from './shared-call.ts';
 
@@ -31,8 +33,6 @@ const patienceMs = 100;
 const pauseMs = 5000;
 /** The shortest pause after a search, in multiples of its duration. */
 const restShare = 50;
-/** How long a search runs in one turn of the event loop. */
-const sliceMs = 0.25;
 /** The most endpoints whose routes are asked of the kernel in a search. */
 const askedMax = 200;
 /** As many are asked for each namespace before any has more: no tenant hides those of others. */
@@ -72,7 +72,7 @@ export class UnroutedEndpoints {
     const { clock, routing } = this.#options;
     const beganMs = clock.now();
     if (routing === undefined || beganMs < this.#nextMs) return;
-    const pacer = new Pacer(clock, sliceMs);
+    const pacer = answerPacer(this.#options);
     const found = new Map<string, Failure>();
     for (const family of families) {
       const isSuspect = await this.#suspects(family, routing, pacer);

@@ -6,11 +6,11 @@ import { formatAddress, isLoopback } from '../../../net/address.ts';
 import { type Protocol, protocols } from '../../../net/protocol.ts';
 import type { Seen } from '../../../state/resolve.ts';
 import { serviceKey } from '../../../state/types.ts';
-import { Pacer } from '../../../time/pacer.ts';
+import type { Pacer } from '../../../time/pacer.ts';
 import type { AgentState } from '../agent-state.ts';
+import { answerPacer } from '../answer-pacer.ts';
 import { serviceAddresses, unknownNodeProblems } from '../endpoint-problems.ts';
 import { Refusal } from '../refusal.ts';
-import { sliceMs } from '../services.ts';
 import { readClient } from './client.ts';
 import type { ExplainInput } from './input.ts';
 import { withoutHolder } from './no-holder.ts';
@@ -26,7 +26,7 @@ export async function explanationOf(
   agent: AgentState,
   query: URLSearchParams,
 ): Promise<Explanation> {
-  const pacer = new Pacer(agent.clock, sliceMs);
+  const pacer = answerPacer(agent);
   const { protocols, input } = await inputOf(agent, query, pacer);
   const first = await explain(input, pacer);
   const also: Explained[] = [];

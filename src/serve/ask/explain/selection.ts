@@ -1,15 +1,15 @@
 /** Which endpoints of a Service port are used, and why the others are not. Asks the resolver. */
+
 import { counted } from '../../../ask/words.ts';
 import { choose, whyNot } from '../../../state/categorise.ts';
 import type { Seen } from '../../../state/resolve.ts';
 import { serviceKey } from '../../../state/types.ts';
-import { Pacer } from '../../../time/pacer.ts';
+import { answerPacer } from '../answer-pacer.ts';
 import { detectionRemarks } from '../endpoint-answers.ts';
 import { emptyProblem, nodeless, otherFamilyProblem } from '../endpoint-problems.ts';
 import { look } from '../look.ts';
 import { dealRemarks, endingRemarks, endpointRemarks } from '../port-remarks.ts';
 import { missingPort } from '../service-problems.ts';
-import { sliceMs } from '../services.ts';
 import type { ExplainInput } from './input.ts';
 import type { Holder } from './search.ts';
 
@@ -20,7 +20,7 @@ export async function seenOf(
 ): Promise<Seen | undefined> {
   const service = agent.state.service(serviceKey(servicePort));
   if (service === undefined) return undefined;
-  const { seen } = await look(agent, service, new Pacer(agent.clock, sliceMs));
+  const { seen } = await look(agent, service, answerPacer(agent));
   return seen.find(({ forwarding: one }) => one.family === family && one.key === key);
 }
 

@@ -1,0 +1,13 @@
+import type { Clock } from '../../time/clock.ts';
+import { Pacer } from '../../time/pacer.ts';
+
+/**
+ * How long an answer runs in one turn of the event loop before it yields to changes. A change takes
+ * several turns, and waits this long in each.
+ */
+const sliceMs = 0.25;
+
+/** Paces what answers need. */
+export function answerPacer({ clock }: { readonly clock: Pick<Clock, 'now' | 'turn'> }): Pacer {
+  return new Pacer(clock, sliceMs);
+}
