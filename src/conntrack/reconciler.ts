@@ -20,26 +20,18 @@ import type { Address, Family } from '../net/address.ts';
 import type { Protocol } from '../net/protocol.ts';
 import type { FrontendKey } from '../state/frontend-key.ts';
 import type { Forwarding } from '../state/types.ts';
+import type { Clock } from '../time/clock.ts';
 import type { ConntrackObserver } from './events.ts';
 import { Frontends } from './frontends.ts';
 import {
   abandoned,
+  type Criteria,
   contradicting,
   destinationOf,
   eachAbandoned,
   eachEnded,
   ended,
-  type Criteria,
 } from './policy.ts';
-
-/** The part of a clock that is needed here; milliseconds, monotonic. */
-interface ConntrackClock {
-  now(): number;
-  /** Calls once, after `delayMs`. The result cancels it. */
-  after(delayMs: number, call: () => void): () => void;
-  /** Resolves after one turn of the event loop. */
-  turn(): Promise<void>;
-}
 
 /**
  * Names the Forwardings of which packets may still make connections to endpoints that are gone, at
@@ -50,7 +42,7 @@ type Unswept = () => ((forwarding: Forwarding) => boolean) | undefined;
 interface ConntrackReconcilerOptions {
   readonly family: Family;
   readonly conntrack: Conntrack;
-  readonly clock: ConntrackClock;
+  readonly clock: Pick<Clock, 'now' | 'after' | 'turn'>;
   readonly observer: ConntrackObserver;
   /** Reads the addresses of this machine that accept node ports when `all` do. */
   readonly localAddresses: () => readonly Address[];
