@@ -428,7 +428,7 @@ const rows = {
     [
       'Repaired rules that another program changed',
       'warn',
-      'family, purpose, missing, wrong, unwanted, writers, program, pid',
+      'family, purpose, missing, wrong, unwanted, program, pid',
       'Another program changed our rules.',
       'Find the program; see [Another program changes the rules](runbook.md#another-program-changes-the-rules).',
     ],
