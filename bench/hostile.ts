@@ -272,6 +272,8 @@ const config: ModeConfig = {
   localDetector: { kind: 'none' },
   localhostNodePorts: false,
   dropInvalid: false,
+  ownTables: false,
+  countsTraffic: false,
 };
 
 /** EndpointSlices of 100 endpoints, one of which is another one in each round. */

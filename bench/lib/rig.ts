@@ -1,7 +1,8 @@
 /** State, sync loop, a mode and the kernel, wired as in the app, around an in-process source. */
-import type { AgentEvent } from '../../src/connect-time/maps/events.ts';
+
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ConnectTimeMaps } from '../../src/connect-time/family-maps.ts';
+import type { AgentEvent } from '../../src/connect-time/maps/events.ts';
 import type { Placement } from '../../src/connect-time/maps/placement.ts';
 import type { ApplyResult, DumpResult, Kernel } from '../../src/kernel/kernel.ts';
 import { openKernel } from '../../src/kernel/native-kernel.ts';
@@ -24,6 +25,8 @@ export const config: ModeConfig = {
   masqueradeMark: 0x4000,
   localhostNodePorts: false,
   dropInvalid: true,
+  ownTables: false,
+  countsTraffic: false,
   localDetector: { kind: 'cidr', cidr: parseCIDR('11.0.0.0/8')! },
 };
 export const environment: Environment = { serviceCIDRs: [], nodePortAddresses: 'all' };

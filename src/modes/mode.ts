@@ -42,10 +42,10 @@ export interface ModeConfig {
   readonly localhostNodePorts: boolean;
   /** Drop forwarded packets that connection tracking calls INVALID, in modes that do that (7.4). */
   readonly dropInvalid: boolean;
-  /** Make us the owner of our tables, where the kernel can do that; default: no. */
-  readonly ownTables?: boolean;
-  /** Connections and refusals are counted, in a mode that can do that; default: no. */
-  readonly countsTraffic?: boolean;
+  /** Make us the owner of our tables, where the kernel can do that. */
+  readonly ownTables: boolean;
+  /** Connections and refusals are counted, in a mode that can do that. */
+  readonly countsTraffic: boolean;
   /** Only for ipvs mode. */
   readonly ipvs?: IPVSSettings;
   /** Only for userspace mode. */

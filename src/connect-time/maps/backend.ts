@@ -76,7 +76,7 @@ export class ConnectTimeBackend implements Backend<ConnectTimeTypes> {
   }
 
   writer(): BatchWriter {
-    const { countsTraffic = false, family } = this.#config;
+    const { countsTraffic, family } = this.#config;
     return new BatchWriter({
       ...{ family, placement: this.#placement, unpin: this.#unpin, countsTraffic },
     });
@@ -127,8 +127,7 @@ export class ConnectTimeBackend implements Backend<ConnectTimeTypes> {
   }
 
   #pinned(kernel: KernelReader): Promise<PinnedStates> {
-    const countsTraffic = this.#config.countsTraffic === true;
-    return readPinned(kernel, this.#placement, this.#family, countsTraffic);
+    return readPinned(kernel, this.#placement, this.#family, this.#config.countsTraffic);
   }
 }
 

@@ -80,7 +80,7 @@ export class IPVSBackend implements Backend<IPVSTypes> {
 
   async read(kernel: KernelReader, pause: Pause): Promise<IPVSObservation> {
     const { excludeCIDRs: excluded } = this.#ipvs;
-    const { countsTraffic = false } = this.#config;
+    const { countsTraffic } = this.#config;
     return observe(kernel, this.#config.family, { countsTraffic, excluded }, pause);
   }
 

@@ -50,7 +50,7 @@ type ChainConfig = Pick<
 
 /** All chains, a jump's target before the jump. They depend on the configuration only. */
 export function chains(config: ChainConfig): ChainDefinition[] {
-  const { countsTraffic = false, family } = config;
+  const { countsTraffic, family } = config;
   const frontend = frontendSelectors(family);
   const refuse = countsTraffic ? countedEnds : plainEnds(family);
   return [

@@ -9,7 +9,7 @@ import { compileRule } from '../../kernel/nft/rule.ts';
 import { fieldsOfSet } from '../../kernel/nft/sets.ts';
 import { type KernelOp, kernelOps, nftOps } from '../../kernel/ops.ts';
 import { RecordWriter } from '../../kernel/records.ts';
-import { Address } from '../../net/address.ts';
+import { Address, type Family } from '../../net/address.ts';
 import { balances } from '../../state/deal.ts';
 import { defaultIPVSSettings, type IPVSSettings, type ModeDealing } from '../mode.ts';
 import { chains } from './chains.ts';
@@ -109,7 +109,7 @@ async function attempt(kernel: Kernel, op: KernelOp): Promise<string | undefined
 
 /** Every op with what its refusal means. */
 function tableProbe(): { ops: Uint8Array; features: (MissingFeature | undefined)[] } {
-  const family = 'IPv4';
+  const family: Family = 'IPv4';
   const writer = new RecordWriter(nftOps);
   const features: (MissingFeature | undefined)[] = [];
   const name = `fairlead-probe-${process.pid}`;
@@ -122,8 +122,9 @@ function tableProbe(): { ops: Uint8Array; features: (MissingFeature | undefined)
       advice: 'needs Linux 5.6 or newer (concatenations with ranges)',
     };
   }
-  const config = { family, masqueradeAll: true, masqueradeMark: 1 } as const;
-  for (const { name: chain, base, rules } of chains({ ...config, localDetector: noDetector })) {
+  const asked = { masqueradeAll: true, masqueradeMark: 1, countsTraffic: false } as const;
+  const config = { family, localDetector: noDetector, ...asked };
+  for (const { name: chain, base, rules } of chains(config)) {
     const fields = { ...table, chain, comment: '' };
     const hook = base === undefined ? undefined : { ...fields, ...base, policy: acceptPolicy };
     const op = hook ? writer.write('baseChainAdd', hook) : writer.write('chainAdd', fields);

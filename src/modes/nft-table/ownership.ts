@@ -31,7 +31,7 @@ export class TableOwnership implements OwnTables {
   #isKnown: boolean | undefined;
   #isOwned = false;
 
-  constructor(layout: Pick<TableLayout, 'family' | 'table' | 'comment'>, isRequested = false) {
+  constructor(layout: Pick<TableLayout, 'family' | 'table' | 'comment'>, isRequested: boolean) {
     this.#table = inTable(layout);
     this.#comment = layout.comment;
     this.#isRequested = isRequested;

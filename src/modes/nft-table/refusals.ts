@@ -96,7 +96,7 @@ export const resettingChain = { reject: 'reset-or-reject', drop: 'reset-or-drop'
  */
 export function resetting(
   refusal: keyof typeof resettingChain,
-  { countsTraffic = false }: Pick<ModeConfig, 'countsTraffic'>,
+  { countsTraffic }: Pick<ModeConfig, 'countsTraffic'>,
 ): ChainDefinition {
   const dropped = countsTraffic ? goto(dropChain) : drop;
   const isNew = [matchProtocol('TCP'), matchSyn];
@@ -107,9 +107,7 @@ export function resetting(
 }
 
 /** The last statement for packets of clients outside of source ranges. */
-export function refuseClient({
-  countsTraffic = false,
-}: Pick<ModeConfig, 'countsTraffic'>): Statement {
+export function refuseClient({ countsTraffic }: Pick<ModeConfig, 'countsTraffic'>): Statement {
   return countsTraffic ? gotoSourceRanges : drop;
 }
 

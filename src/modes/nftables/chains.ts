@@ -72,11 +72,10 @@ const nodePortSelectors: readonly Selector[] = [l4proto, dport];
 
 /** The fixed chains, a jump's target before the jump. */
 export function fixedChains(config: ModeConfig, environment: Environment): ChainDefinition[] {
-  const { family } = config;
+  const { countsTraffic, family } = config;
   const frontend = frontendSelectors(family);
   const toNodePort = nodePortDestination(family, environment);
   const toLearning: Rule = [stateNew, statusDNAT, jump('learning')];
-  const { countsTraffic = false } = config;
   const toAnswers: Rule = [...youngReply, toAnswersChain];
   const counted = (...rules: readonly Rule[]) => (countsTraffic ? rules : []);
   return [

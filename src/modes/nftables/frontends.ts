@@ -154,7 +154,7 @@ function elementsOf(
   const none = EndpointList.empty[forwarding.family];
   const { config } = classes;
   const firewall = firewallOf(forwarding, frontend, refuseClient(config));
-  const { countsTraffic: isCounted = false } = config;
+  const { countsTraffic: isCounted } = config;
   const { treatment } = frontend;
   const isEnding = forwarding.endings?.kept !== undefined;
   const refuse = (how: 'reject' | 'drop') => {

@@ -9,4 +9,6 @@ export const config = {
   localDetector: { kind: 'cidr', cidr: cidr('10.244.0.0/16') },
   localhostNodePorts: false,
   dropInvalid: false,
+  ownTables: false,
+  countsTraffic: false,
 } as const satisfies ModeConfig;

@@ -92,6 +92,7 @@ export class Stage {
         masqueradeMark: 0x4000,
         localhostNodePorts: options.localhostNodePorts ?? false,
         dropInvalid: true,
+        ownTables: false,
         countsTraffic: options.countsTraffic ?? false,
         localDetector: options.localDetector ?? pods,
       },
