@@ -18,7 +18,7 @@ import {
   type Tally,
 } from '../backend.ts';
 import type { Applied, Environment, ModeConfig, RuleCount } from '../mode.ts';
-import { type InForce, IptablesBatchWriter } from './batch-writer.ts';
+import { type BatchMemory, IptablesBatchWriter } from './batch-writer.ts';
 import { RuleCompiler } from './compiler.ts';
 import { chainId, firewallRules, fixedChains, type IptablesConfig } from './layout.ts';
 import type { TableName } from './names.ts';
@@ -47,7 +47,7 @@ export class IptablesBackend implements Backend<IptablesTypes> {
   readonly tables: OwnTables;
   readonly tally: Tally<IptablesTypes>;
   readonly #compiler: RuleCompiler;
-  readonly #inForce: InForce;
+  readonly #memory: BatchMemory;
   readonly #family: Family;
   readonly #counters: { counted: boolean };
   #config: IptablesConfig;
@@ -60,7 +60,7 @@ export class IptablesBackend implements Backend<IptablesTypes> {
     this.#config = { ...config, ...counters };
     this.#compiler = new RuleCompiler(family);
     const counts = new RuleCounts(this.#config);
-    this.#inForce = {
+    this.#memory = {
       handles: new Map(),
       busy: new Set(),
       written: (table, rules) => counts.written(table, rules),
@@ -107,17 +107,17 @@ export class IptablesBackend implements Backend<IptablesTypes> {
   }
 
   writer(): IptablesBatchWriter {
-    return new IptablesBatchWriter(this.#config, this.#inForce);
+    return new IptablesBatchWriter(this.#config, this.#memory);
   }
 
   read(kernel: KernelReader, pause: Pause): Promise<IptablesObservation> {
-    const { handles } = this.#inForce;
+    const { handles } = this.#memory;
     return observe(kernel, this.#family, pause, (id) => handles.has(id));
   }
 
   settle(outcome: Applied | 'nothing to write' | 'refused'): void {
-    const { taken } = this.#inForce;
-    this.#inForce.taken = undefined;
+    const { taken } = this.#memory;
+    this.#memory.taken = undefined;
     if (typeof outcome === 'object') taken?.(outcome);
   }
 
@@ -135,7 +135,7 @@ export class IptablesBackend implements Backend<IptablesTypes> {
     found: IptablesObservation,
     { shared, isLeaving, pause, touched }: RepairPart<IptablesTypes>,
   ): Promise<void> {
-    const { handles } = this.#inForce;
+    const { handles } = this.#memory;
     const kept = new Set(touched);
     const there = await found.sharedRules(pause);
     await inTurns(handles, pause, ([id, handle]) => {
@@ -164,7 +164,7 @@ export class IptablesBackend implements Backend<IptablesTypes> {
     last: readonly SharedRule[],
     touched: ReadonlySet<string>,
   ): void {
-    const { handles } = this.#inForce;
+    const { handles } = this.#memory;
     const [first] = last;
     if (first === undefined) return;
     const held = found.rulesOf(chainId(first)) ?? [];
@@ -181,7 +181,7 @@ export class IptablesBackend implements Backend<IptablesTypes> {
     found: IptablesObservation,
     { drift, touched, writer: { transaction } }: RepairPart<IptablesTypes>,
   ): RepairContext {
-    const { handles } = this.#inForce;
+    const { handles } = this.#memory;
     return { config: this.#config, found, transaction, handles, touched, drift };
   }
 }

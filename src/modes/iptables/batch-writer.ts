@@ -16,7 +16,7 @@ import { ruleName } from './observation.ts';
 import { Transaction } from './transaction.ts';
 
 /** What outlives batches. */
-export interface InForce {
+export interface BatchMemory {
   /** Handles of the rules in chains of all Services, by the rules' ids. */
   readonly handles: Map<string, number>;
   /** Chains that the kernel refused to delete, by `chainId`. The next repair empties them. */
@@ -32,12 +32,12 @@ export interface InForce {
 export class IptablesBatchWriter implements Writer<IptablesObjects> {
   readonly transaction: Transaction;
   readonly #config: IptablesConfig;
-  readonly #inForce: InForce;
+  readonly #memory: BatchMemory;
 
-  constructor(config: IptablesConfig, inForce: InForce) {
-    this.transaction = new Transaction(config.family, inForce.busy, config.countsTraffic);
+  constructor(config: IptablesConfig, memory: BatchMemory) {
+    this.transaction = new Transaction(config.family, memory.busy, config.countsTraffic);
     this.#config = config;
-    this.#inForce = inForce;
+    this.#memory = memory;
   }
 
   write(difference: ObjectDifference<IptablesObjects>): void {
@@ -60,7 +60,7 @@ export class IptablesBatchWriter implements Writer<IptablesObjects> {
 
   /** A reference from a map is not seen: then the deletion fails, and an audit tries again. */
   #deleteHeld({ chain, isReferred, rules }: HeldChain, drift: Counts): void {
-    const wasRefused = this.#inForce.busy.delete(chainId(chain));
+    const wasRefused = this.#memory.busy.delete(chainId(chain));
     const isNeeded = isReferred || wasRefused;
     if (isNeeded && rules.length === 0) return;
     if (isNeeded) this.transaction.putChain(chain, [], '');
@@ -74,18 +74,18 @@ export class IptablesBatchWriter implements Writer<IptablesObjects> {
   }
 
   #delete(id: string, owner: string): void {
-    const handle = this.#inForce.handles.get(id);
+    const handle = this.#memory.handles.get(id);
     if (handle !== undefined) this.transaction.deleteRule({ ...chainAt(id), id, handle, owner });
   }
 
   batch(touched: Set<string> | undefined): WrittenBatch | undefined {
-    const { handles, written, gone: reportGone } = this.#inForce;
+    const { handles, written, gone: reportGone } = this.#memory;
     for (const [table, rules] of this.transaction.rulesWritten()) written(table, rules);
     const { gone } = this.transaction.rules();
     for (const { table, handle } of gone) touched?.add(ruleName(table, handle));
     const batch = this.transaction.batch();
     if (batch === undefined) return undefined;
-    this.#inForce.taken = (result) => {
+    this.#memory.taken = (result) => {
       for (const [chain, rule] of this.transaction.goneOf(result)) reportGone(chain, rule);
       for (const { id } of gone) if (id !== undefined) handles.delete(id);
       for (const [id, handle] of this.transaction.handlesOf(result)) handles.set(id, handle);
