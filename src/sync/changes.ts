@@ -84,8 +84,9 @@ export class Changes {
     else this.#desired.set(key, next);
   }
 
-  mark(key: string, cause: Cause | undefined): void {
-    this.#dirty.mark(key, cause);
+  /** `service`: its `namespace/name`, where that is known. */
+  mark(key: string, cause: Cause | undefined, service?: string): void {
+    this.#dirty.mark(key, cause, service);
   }
 
   unmark(key: string): void {
@@ -98,7 +99,8 @@ export class Changes {
   }
 
   /**
-   * The keys to `plan`, including those that become dirty during the sync, until `syncLongestMs` is over.
+   * The keys to `plan`, each before the next one is asked for, including those that become dirty
+   * during the sync, until `syncLongestMs` is over.
    */
   readonly due = (): Iterable<string> => this.#due(this.#clock.now() + syncLongestMs);
 
@@ -112,7 +114,7 @@ export class Changes {
   }
 
   readonly plan = (key: string): void => {
-    const cause = this.#dirty.take(key);
+    const cause = this.#dirty.take();
     const desired = this.#desired.get(key);
     const previous = this.#applier.expected(key);
     const next = desired && inOrderOf(previous, desired);

@@ -1,13 +1,15 @@
 import { type Cause, type Causes, joined } from './cause.ts';
 
-/** Most Services have one port: a Map for each would take as long as all else that is done here. */
-interface One {
-  readonly key: string;
-  readonly cause: Cause | undefined;
+/** What is marked of a Service. Most have one port, and need no Map. */
+interface Marked {
+  /** Its `namespace/name`. */
+  readonly service: string;
+  /** The next key, and why it changed. */
+  key: string;
+  cause: Cause | undefined;
+  /** Those after it. */
+  rest: Causes | undefined;
 }
-
-/** What is marked of a Service, the next one first. */
-type Marked = One | Causes;
 
 /**
  * The Forwardings that changed since they were last planned. Services take turns, one Forwarding at
@@ -20,9 +22,9 @@ export class DirtyKeys {
    * Goes through `#waiting` once, and so comes to each Service when it is next. A walk from the
    * front would pass what has been deleted there: for 44,000 Services that takes 0.2 s.
    */
-  #walk = this.#waiting.keys();
-  /** The Service that is next, once `#walk` has come to it. */
-  #first: string | undefined;
+  #walk = this.#waiting.values();
+  /** What is next, once `#walk` has come to it. */
+  #first: Marked | undefined;
 
   get any(): boolean {
     return this.#waiting.size > 0;
@@ -35,49 +37,43 @@ export class DirtyKeys {
 
   /** `Clock.now` when the change came that is next; undefined = nothing from outside is next. */
   get nextReceivedMs(): number | undefined {
-    const marked = this.#marked();
-    const cause = marked instanceof Map ? marked.values().next().value : marked?.cause;
-    return cause?.receivedMs;
+    return this.#marked()?.cause?.receivedMs;
   }
 
-  /** Marks the key. The cause of a key that is marked already is joined with this one. */
-  mark(key: string, cause: Cause | undefined): void {
-    const service = serviceOf(key);
+  /**
+   * Marks the key. The cause of a key that is marked already is joined with this one. `service`:
+   * its Service, as callers have it that mark many: a part of the key is a new string, and has to
+   * be hashed.
+   */
+  mark(key: string, cause: Cause | undefined, service = serviceOf(key)): void {
     const marked = this.#waiting.get(service);
-    if (marked instanceof Map) marked.set(key, joined(marked.get(key), cause));
-    else if (marked === undefined) this.#waiting.set(service, { key, cause });
-    else if (marked.key === key) {
-      this.#waiting.set(service, { key, cause: joined(marked.cause, cause) });
-    } else {
-      const several: Causes = new Map([[marked.key, marked.cause]]);
-      this.#waiting.set(service, several.set(key, cause));
+    if (marked === undefined) this.#waiting.set(service, { service, key, cause, rest: undefined });
+    else if (marked.key === key) marked.cause = joined(marked.cause, cause);
+    else {
+      marked.rest ??= new Map();
+      marked.rest.set(key, joined(marked.rest.get(key), cause));
     }
   }
 
   delete(key: string): void {
-    const service = serviceOf(key);
-    const marked = this.#waiting.get(service);
-    if (marked instanceof Map) marked.delete(key);
-    const isLast = marked instanceof Map ? marked.size === 0 : marked?.key === key;
-    if (isLast) this.#drop(service);
+    const marked = this.#waiting.get(serviceOf(key));
+    if (marked === undefined) return;
+    if (marked.key !== key) marked.rest?.delete(key);
+    else if (!advance(marked)) this.#drop(marked);
   }
 
   /** The next key. */
   next(): string | undefined {
-    const marked = this.#marked();
-    return marked instanceof Map ? marked.keys().next().value : marked?.key;
+    return this.#marked()?.key;
   }
 
-  /** Removes the key and returns why it changed. Its Service goes to the end. */
-  take(key: string): Cause | undefined {
-    const service = serviceOf(key);
-    const marked = this.#waiting.get(service);
+  /** Removes the next key and returns why it changed. Its Service goes to the end. */
+  take(): Cause | undefined {
+    const marked = this.#marked();
     if (marked === undefined) return undefined;
-    this.#drop(service);
-    const isOne = !(marked instanceof Map);
-    const cause = isOne ? causeIn(marked, key) : marked.get(key);
-    const isLeft = isOne ? marked.key !== key : !marked.delete(key) || marked.size > 0;
-    if (isLeft) this.#waiting.set(service, marked);
+    const { cause } = marked;
+    this.#drop(marked);
+    if (advance(marked)) this.#waiting.set(marked.service, marked);
     return cause;
   }
 
@@ -86,26 +82,26 @@ export class DirtyKeys {
    * causes of all Services.
    */
   #startOver(): void {
-    this.#walk = this.#waiting.keys();
+    this.#walk = this.#waiting.values();
     this.#first = undefined;
   }
 
   /** Removes and returns all. */
   takeAll(): Causes {
     const all: Causes = new Map();
-    for (const marked of this.#waiting.values()) {
-      if (marked instanceof Map) for (const [key, cause] of marked) all.set(key, cause);
-      else all.set(marked.key, marked.cause);
+    for (const { key, cause, rest } of this.#waiting.values()) {
+      all.set(key, cause);
+      for (const [other, why] of rest ?? []) all.set(other, why);
     }
     this.#waiting.clear();
     this.#startOver();
     return all;
   }
 
-  #drop(service: string): void {
-    this.#waiting.delete(service);
+  #drop(marked: Marked): void {
+    this.#waiting.delete(marked.service);
     if (this.#waiting.size === 0) this.#startOver();
-    else if (this.#first === service) this.#first = undefined;
+    else if (this.#first === marked) this.#first = undefined;
   }
 
   /** What is marked of the Service that is next. */
@@ -117,12 +113,17 @@ export class DirtyKeys {
       this.#startOver();
       this.#first = this.#walk.next().value;
     }
-    return this.#waiting.get(this.#first!);
+    return this.#first;
   }
 }
 
-function causeIn(marked: One, key: string): Cause | undefined {
-  return marked.key === key ? marked.cause : undefined;
+/** Goes to the key after the next one. Returns whether there is one. */
+function advance(marked: Marked): boolean {
+  const after = marked.rest?.entries().next().value;
+  if (after === undefined) return false;
+  [marked.key, marked.cause] = after;
+  marked.rest!.delete(marked.key);
+  return true;
 }
 
 /** The `namespace/name` of a Forwarding's key `namespace/name[:port]/protocol`. */

@@ -182,10 +182,13 @@ export class FamilySync {
     this.#changes.setDesired(key, next);
   }
 
-  /** What is desired of the key has changed. It takes effect with `wake`. */
-  changed(key: string, cause: Cause | undefined): void {
+  /**
+   * What is desired of the key has changed. It takes effect with `wake`. `service`: the
+   * `namespace/name` that the key begins with, where the caller has it.
+   */
+  changed(key: string, cause: Cause | undefined, service?: string): void {
     this.#quarantine.changed(key);
-    if (!this.#quarantine.holds(key)) this.#changes.mark(key, cause);
+    if (!this.#quarantine.holds(key)) this.#changes.mark(key, cause, service);
   }
 
   /** Changes what applies to all Services. The same object again changes nothing. */
