@@ -325,7 +325,7 @@ function contending(count: number): () => unknown {
   const resolved = services.map((service) => resolve(service, [], context));
   return () => {
     const owners = new FrontendOwners();
-    for (const [i, service] of services.entries()) finish(owners.set(service, resolved[i]!));
+    for (const [i, service] of services.entries()) owners.set(service, resolved[i]!);
     for (const { key } of services) owners.release(key);
   };
 }

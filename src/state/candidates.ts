@@ -10,6 +10,7 @@ import {
   endpointBytes,
   endpointKey,
 } from '../net/endpoint-list.ts';
+import { finish } from './steps.ts';
 import { Condition, type EndpointSlice, type ServicePort } from './types.ts';
 
 /**
@@ -47,7 +48,7 @@ const endpointsAStep = 2048;
 /** A port, and the slices that have endpoints of it. */
 interface Expected {
   readonly port: ServicePort;
-  readonly runs: Run[];
+  runs: Run[];
 }
 
 /** Most Services have one port, which is found faster without a Map. */
@@ -151,44 +152,64 @@ export class CandidateIndex {
     return weights;
   }
 
+  /** Whether the endpoints of an expected port are so few that `gather` is one step. */
+  isOneStep(port: ServicePort): boolean {
+    return 2 * this.count(port) <= endpointsAStep;
+  }
+
   /**
-   * At most `limit` endpoints of an expected port. Those on this node come first, so that policy
-   * Local is served where traffic arrives; then the others, in the order in which slices were
-   * added.
+   * At most `limit` endpoints of an expected port that has few. Those on this node come first, so
+   * that policy Local is served where traffic arrives; then the others, in the order in which
+   * slices were added.
    */
+  gather(port: ServicePort, limit: number = Number.POSITIVE_INFINITY): Candidates {
+    const count = this.count(port);
+    const most = Math.min(count, limit);
+    const packed = spare(most * endpointBytes[this.#family]);
+    const flags = most === 1 ? flagOfOne : new Uint8Array(most);
+    const into: Gathering = { bytes: packed, flags, filled: 0 };
+    for (const chosen of count > most ? limited : unlimited) {
+      for (const run of this.#runsOf(port)) this.#take(run, chosen, into);
+    }
+    if (most === 1) return listOf({ bytes: packed, flags: flagsOfOne(flags[0]!) }, this.#family);
+    if (isAscending(into, this.#family)) return listOf(into, this.#family);
+    return finish(sortUnique(into, this.#family));
+  }
+
+  /** As `gather`, for a port that may have many. */
   *gatherInSteps(
     port: ServicePort,
     limit: number = Number.POSITIVE_INFINITY,
   ): Generator<undefined, Candidates> {
-    const runs = this.#runsOf(port);
     const count = this.count(port);
     const most = Math.min(count, limit);
-    const passes = count > most ? [isLocal, isElsewhere] : [isAny];
-    const isOneStep = passes.length * count <= endpointsAStep;
-    const length = most * endpointBytes[this.#family];
-    const packed = isOneStep ? spare(length) : new Uint8Array(length);
-    const flags = new Uint8Array(most);
-    let filled = 0;
+    // Not a spare one: other Services are resolved between two steps.
+    const packed = new Uint8Array(most * endpointBytes[this.#family]);
+    const into: Gathering = { bytes: packed, flags: new Uint8Array(most), filled: 0 };
     let taken = 0;
-    for (const chosen of passes) {
-      for (const { slice, number } of runs) {
-        taken += slice.length;
+    for (const chosen of count > most ? limited : unlimited) {
+      for (const run of this.#runsOf(port)) {
+        taken += run.slice.length;
         if (taken > endpointsAStep) {
-          taken = slice.length;
+          taken = run.slice.length;
           yield;
         }
-        for (let i = 0; i < slice.length && filled < most; i += 1) {
-          const conditions = slice.conditions.charCodeAt(i);
-          if (!chosen(conditions)) continue;
-          pack(slice, i, number, packed, filled);
-          flags[filled] = conditions | zoneFlags(slice.zoneHints?.[i], this.#zone);
-          filled += 1;
-        }
+        this.#take(run, chosen, into);
       }
     }
-    const gathered = { bytes: packed, flags };
-    if (isOneStep && isAscending(gathered, this.#family)) return listOf(gathered, this.#family);
-    return yield* sortUnique(gathered, this.#family);
+    return yield* sortUnique(into, this.#family);
+  }
+
+  /** Takes the chosen endpoints of one slice. */
+  #take({ slice, number }: Run, chosen: (conditions: number) => boolean, into: Gathering): void {
+    const { bytes, flags } = into;
+    for (let i = 0; i < slice.length && into.filled < flags.length; i += 1) {
+      const conditions = slice.conditions.charCodeAt(i);
+      if (!chosen(conditions)) continue;
+      pack(slice, i, number, bytes, into.filled);
+      flags[into.filled] = conditions | zoneFlags(slice.zoneHints?.[i], this.#zone);
+      into.filled += 1;
+    }
   }
 }
 
@@ -200,6 +221,10 @@ export function portKey({ name, protocol }: Pick<ServicePort, 'name' | 'protocol
 const isAny = (): boolean => true;
 const isLocal = (conditions: number): boolean => (conditions & Condition.local) !== 0;
 const isElsewhere = (conditions: number): boolean => !isLocal(conditions);
+
+/** Whose turn it is in each pass over the slices. */
+const unlimited = [isAny];
+const limited = [isLocal, isElsewhere];
 
 /** Writes endpoint `index` of a slice to position `at` of a list. */
 function pack(
@@ -229,18 +254,31 @@ function zoneFlags(hints: readonly string[] | undefined, zone: string): number {
 /** Bytes for what is gathered, until a list is made of it. */
 const gathered = new Uint8Array(4096);
 
-/**
- * A buffer of at least this many bytes, until the next call. What is gathered in several steps
- * needs one of its own: other Services are resolved between two steps. A large one is not kept.
- */
+/** A buffer of at least this many bytes, until the next call. A large one is not kept. */
 function spare(length: number): Uint8Array {
   return length <= gathered.length ? gathered : new Uint8Array(length);
+}
+
+/** The flags of the only endpoint of a port, until they are known. */
+const flagOfOne = new Uint8Array(1);
+
+/** The flags of one endpoint, by their value: a typed array takes 200 bytes. */
+const flagsKnown: Uint8Array[] = [];
+
+function flagsOfOne(flags: number): Uint8Array {
+  flagsKnown[flags] ??= Uint8Array.of(flags);
+  return flagsKnown[flags];
 }
 
 /** Packed endpoints with their flags; more bytes may follow. */
 interface Packed {
   readonly bytes: Uint8Array;
   readonly flags: Uint8Array;
+}
+
+/** Of which the first are filled. */
+interface Gathering extends Packed {
+  filled: number;
 }
 
 /** Lists up to this length are sorted by insertion, which makes no garbage: most are short. */

@@ -76,9 +76,6 @@ interface Claim {
 /** The claims to one frontend. A single claim is stored without a list, which saves megabytes. */
 type Claims = Claim | Contest;
 
-/** The owners, before a change, of the frontends whose owner the change may affect. */
-type Before = Map<ClaimKey, Claim | undefined>;
-
 /** The claims of a Service, compared with those that it had. */
 interface Compared {
   /** Frontends of which it had the only claim, and which nothing may block: both claims. */
@@ -93,6 +90,14 @@ interface Compared {
 
 /** Fewer claims are compared in the last step. */
 const comparedLeast = 256;
+
+/** Whether the Service has so few frontends that one step is enough. */
+export function isOneStep(forwardings: readonly Forwarding[]): boolean {
+  let claims = 0;
+  for (const { frontends } of forwardings) claims += frontends.length;
+  return claims < comparedLeast;
+}
+
 /** The number of claims that are compared in one step. */
 const claimsAStep = 128;
 
@@ -111,12 +116,29 @@ export class FrontendOwners {
   readonly #healthCheckOf = new Map<string, number>();
   /** How often a second Service claimed what one had alone. */
   #contests = 0;
+  /**
+   * The owners, before the change that is under way, of the frontends whose owner it may affect:
+   * usually none, because few Services claim the same.
+   */
+  readonly #before = new Map<ClaimKey, Claim | undefined>();
 
   /**
-   * Sets the claims of a Service. `forwardings` are all Forwardings of the Service, of every port
-   * and family.
+   * Sets the claims of a Service, in one step. `forwardings` are all Forwardings of the Service, of
+   * every port and family.
    */
-  *set(
+  set(
+    claimant: Pick<Service, 'key' | 'createdMs'>,
+    forwardings: readonly Forwarding[],
+    sockets: NodeSockets = noSockets,
+  ): Ownership {
+    const desired = new DesiredClaims(claimant, sockets);
+    for (const forwarding of forwardings) desired.add(forwarding);
+    desired.leaveNodePorts();
+    return this.#change(claimant.key, forwardings, desired, undefined);
+  }
+
+  /** As `set`, for a Service of many frontends: what is not its last step changes nothing. */
+  *setInSteps(
     claimant: Pick<Service, 'key' | 'createdMs'>,
     forwardings: readonly Forwarding[],
     sockets: NodeSockets = noSockets,
@@ -125,14 +147,23 @@ export class FrontendOwners {
     const desired = new DesiredClaims(claimant, sockets);
     for (const forwarding of forwardings) {
       desired.add(forwarding);
-      if (forwardings.length > 1) yield;
+      yield;
     }
     desired.leaveNodePorts();
     const isLarge = desired.claims.size >= comparedLeast;
     const compared = isLarge ? yield* this.#compare(service, desired.claims) : undefined;
-    const before: Before = new Map();
+    return this.#change(service, forwardings, desired, compared);
+  }
+
+  #change(
+    service: string,
+    forwardings: readonly Forwarding[],
+    desired: DesiredClaims,
+    compared: Compared | undefined,
+  ): Ownership {
+    this.#begin();
     const conflicts: Conflict[] = [];
-    this.#setHealthCheck(service, forwardings[0]?.healthCheckNodePort ?? 0, before);
+    this.#setHealthCheck(service, forwardings[0]?.healthCheckNodePort ?? 0);
     const doubtful: ClaimKey[] = [];
     // Another Service may have claimed one of them since.
     const known = compared?.contests === this.#contests ? compared : undefined;
@@ -143,11 +174,11 @@ export class FrontendOwners {
       had.lostTo = undefined;
     }
     for (const [key, claim] of known?.rest ?? desired.claims) {
-      if (!this.#enter(key, claim, before)) doubtful.push(key);
+      if (!this.#enter(key, claim)) doubtful.push(key);
     }
-    if (known === undefined) this.#withdrawAllBut(desired.claims, service, before);
+    if (known === undefined) this.#withdrawAllBut(desired.claims, service);
     else {
-      for (const key of known.gone) this.#withdraw(key, service, before);
+      for (const key of known.gone) this.#withdraw(key, service);
       this.#keysOf.set(service, known.keys);
     }
     const lost = desired.duplicates;
@@ -155,7 +186,7 @@ export class FrontendOwners {
       const claim = desired.claims.get(key)!;
       if (!this.#owns(key, claim, conflicts)) lost.push(claim.frontend);
     }
-    const transfers = this.#transfers(service, before, conflicts);
+    const transfers = this.#transfers(service, conflicts);
     return { forwardings: without(forwardings, lost), transfers, conflicts };
   }
 
@@ -184,11 +215,16 @@ export class FrontendOwners {
 
   /** Removes a Service that is gone. */
   release(service: string): Omit<Ownership, 'forwardings'> {
-    const before: Before = new Map();
+    this.#begin();
     const conflicts: Conflict[] = [];
-    this.#setHealthCheck(service, 0, before);
-    this.#withdrawAllBut(new Map(), service, before);
-    return { transfers: this.#transfers(service, before, conflicts), conflicts };
+    this.#setHealthCheck(service, 0);
+    this.#withdrawAllBut(new Map(), service);
+    return { transfers: this.#transfers(service, conflicts), conflicts };
+  }
+
+  #begin(): void {
+    // V8 makes a new table for a Map that is cleared, even if it is empty.
+    if (this.#before.size > 0) this.#before.clear();
   }
 
   /** The key of the Service that owns the frontend; undefined = none. */
@@ -247,9 +283,9 @@ export class FrontendOwners {
   }
 
   /** Records a claim. Returns true if nothing can block it. */
-  #enter(key: ClaimKey, claim: Claim, before: Before): boolean {
+  #enter(key: ClaimKey, claim: Claim): boolean {
     const { frontend, near, service } = claim;
-    if (frontend.address === undefined) this.#rememberNear(String(key), before);
+    if (frontend.address === undefined) this.#rememberNear(String(key));
     if (near !== undefined && !isKeeper(near)) add(this.#near, near, key);
     const known = this.#claims.get(key);
     if (known === undefined || (!(known instanceof Contest) && known.service === service)) {
@@ -257,7 +293,7 @@ export class FrontendOwners {
       this.#claims.set(key, claim);
       return near === undefined;
     }
-    this.#remember(key, before);
+    this.#remember(key);
     if (!(known instanceof Contest)) this.#contests += 1;
     const contest = known instanceof Contest ? known : new Contest(known);
     contest.set(claim);
@@ -265,13 +301,13 @@ export class FrontendOwners {
     return false;
   }
 
-  #withdrawAllBut(desired: ReadonlyMap<ClaimKey, Claim>, service: string, before: Before): void {
+  #withdrawAllBut(desired: ReadonlyMap<ClaimKey, Claim>, service: string): void {
     const known = listOf(this.#keysOf.get(service) ?? noKeys);
     let withdrawn = 0;
     for (const key of known) {
       if (desired.has(key)) continue;
       withdrawn += 1;
-      this.#withdraw(key, service, before);
+      this.#withdraw(key, service);
     }
     if (desired.size === 0) this.#keysOf.delete(service);
     else if (withdrawn > 0 || known.length < desired.size) {
@@ -279,12 +315,12 @@ export class FrontendOwners {
     }
   }
 
-  #withdraw(key: ClaimKey, service: string, before: Before): void {
+  #withdraw(key: ClaimKey, service: string): void {
     const claims = this.#claims.get(key)!;
     const { frontend, servicePort } = claimOf(claims, service)!;
-    if (frontend.address === undefined) this.#rememberNear(String(key), before);
+    if (frontend.address === undefined) this.#rememberNear(String(key));
     if (claims instanceof Contest) {
-      this.#remember(key, before);
+      this.#remember(key);
       claims.remove(service);
       this.#claims.set(key, claims.only ?? claims);
       return;
@@ -295,36 +331,36 @@ export class FrontendOwners {
   }
 
   /** Records the health-check node port of the Service; 0 = none. */
-  #setHealthCheck(service: string, port: number, before: Before): void {
+  #setHealthCheck(service: string, port: number): void {
     const known = this.#healthCheckOf.get(service) ?? 0;
     if (known === port) return;
     if (port === 0) this.#healthCheckOf.delete(service);
     else this.#healthCheckOf.set(service, port);
     for (const key of nodePortsOf(known)) {
-      this.#rememberNear(key, before);
+      this.#rememberNear(key);
       remove(this.#healthChecks, key, service);
     }
     for (const key of nodePortsOf(port)) {
-      this.#rememberNear(key, before);
+      this.#rememberNear(key);
       add(this.#healthChecks, key, service);
     }
   }
 
   /** The owner of the frontend may change. */
-  #remember(key: ClaimKey, before: Before): void {
-    if (!before.has(key)) before.set(key, this.#ownerAt(key));
+  #remember(key: ClaimKey): void {
+    if (!this.#before.has(key)) this.#before.set(key, this.#ownerAt(key));
   }
 
   /** The owner of a node port may change, or that of a health-check node port. */
-  #rememberNear(nodePort: NodePortKey, before: Before): void {
-    for (const key of this.#near.get(nodePort) ?? []) this.#remember(key, before);
+  #rememberNear(nodePort: NodePortKey): void {
+    for (const key of this.#near.get(nodePort) ?? []) this.#remember(key);
   }
 
   /** The changes of owners, except those of `service`. */
-  #transfers(service: string, before: Before, conflicts: Conflict[]): readonly Transfer[] {
-    if (before.size === 0) return noTransfers;
+  #transfers(service: string, conflicts: Conflict[]): readonly Transfer[] {
+    if (this.#before.size === 0) return noTransfers;
     const transfers = new Transfers(service);
-    for (const [key, from] of before) {
+    for (const [key, from] of this.#before) {
       const to = this.#ownerAt(key);
       if (from?.service === to?.service) continue;
       if (from !== undefined && from.service !== service) this.#owns(key, from, conflicts);

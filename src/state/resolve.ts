@@ -115,7 +115,8 @@ export function* resolveInSteps(
     for (let i = 0; i < part.ports.length; i += 1) {
       if (i > 0) yield;
       const port = part.ports[i]!;
-      const candidates = yield* part.candidates(port);
+      const isOneStep = part.isOneStep(port);
+      const candidates = isOneStep ? part.few(port) : yield* part.candidates(port);
       const all = part.asksForAll(port) ? yield* part.all(port) : candidates.endpoints;
       const gathered = part.gathered(port, candidates, all);
       const deal = part.asksForDeal(port) ? yield* part.deal(port, gathered.pools) : undefined;
@@ -287,7 +288,17 @@ class FamilyPart {
     return this.#candidates.hasWeights(port);
   }
 
+  /** Whether the endpoints of the port are `few`. */
+  isOneStep(port: ServicePort): boolean {
+    return this.#candidates.isOneStep(port);
+  }
+
   /** The endpoints of the port, within the limit. */
+  few(port: ServicePort): Candidates {
+    return this.#candidates.gather(port, this.#endpointsMax);
+  }
+
+  /** As `few`, of any number. */
   candidates(port: ServicePort): Generator<undefined, Candidates> {
     return this.#candidates.gatherInSteps(port, this.#endpointsMax);
   }

@@ -51,6 +51,11 @@ export class Departures {
     this.#services.delete(service);
   }
 
+  /** Whether the connections of the Service are ended, or were: otherwise `note` does nothing. */
+  concerns({ endings, key }: Service): boolean {
+    return endings?.endAfterMs !== undefined || this.#services.has(key);
+  }
+
   /**
    * The Forwardings, with those that left not long ago among the endpoints that are kept. Between
    * its steps other Services may be noted, but not this one.

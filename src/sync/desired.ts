@@ -2,11 +2,15 @@
 
 import type { Family } from '../net/address.ts';
 import type { Excess } from '../state/budget.ts';
-import type { Conflict } from '../state/conflict.ts';
 import { type Balance, formatFallback } from '../state/deal.ts';
 import { sameForwarding } from '../state/equal.ts';
 import { externalIPNotices, formatExternalIPNotice } from '../state/external-ips.ts';
-import { type FrontendOwners, type Transfer, transferred } from '../state/frontend-owners.ts';
+import {
+  type FrontendOwners,
+  isOneStep,
+  type Ownership,
+  transferred,
+} from '../state/frontend-owners.ts';
 import { noSockets } from '../state/node-sockets.ts';
 import { kept, listOf, type OneOrMore } from '../state/one-or-more.ts';
 import { type ResolveContext, resolveInSteps } from '../state/resolve.ts';
@@ -14,6 +18,7 @@ import type { ClusterState } from '../state/store.ts';
 import type { TriggerTime } from '../state/trigger-times.ts';
 import type { Forwarding, Service } from '../state/types.ts';
 import type { Clock } from '../time/clock.ts';
+import type { Cause } from './cause.ts';
 import type { Departures } from './departures.ts';
 import type { Observer } from './events.ts';
 import type { FamilySync } from './family.ts';
@@ -63,10 +68,12 @@ export class Desired {
   /** What was reported of external IPs, by Service. */
   readonly #notices = new Map<string, ReadonlySet<string>>();
 
+  readonly #syncs: Partial<Record<Family, FamilySync>> = {};
   #isListed = false;
 
   constructor(options: DesiredOptions) {
     this.#options = options;
+    for (const sync of options.families) this.#syncs[sync.family] = sync;
   }
 
   /** All that there was at the start is desired: endpoints that come from now on are new. */
@@ -84,71 +91,83 @@ export class Desired {
    * lose or gain frontends with it. That is done in one step: no frontend is ever desired twice.
    * Between other steps other Services may be refreshed, but not this one. A Service that can't be
    * resolved keeps what it has.
+   *
+   * Steps of which most Services have few are not generators of their own: each would be an object
+   * with all of its variables.
    */
   *refresh(name: string, receivedMs: number): Generator<undefined, void> {
-    const { observer, owners, state } = this.#options;
+    const { clock, observer, owners, state } = this.#options;
     const service = state.service(name);
     const triggers = state.takeTriggerTimes(name);
-    if (service === undefined) {
-      this.#excess.delete(name);
-      this.#fallbacks.delete(name);
-      this.#notices.delete(name);
-      this.#options.slowStarts?.forget(name);
-      this.#options.departures?.forget(name);
-      const parts = yield* this.#parts(name, []);
-      const { conflicts, transfers } = owners.release(name);
-      this.#set(name, parts, [], transfers);
-      yield* this.#mark(parts, transfers, triggers, receivedMs);
-      if (conflicts.length > 0) yield* this.#report(conflicts);
-      return;
-    }
     try {
       const known = this.#options.context();
-      const resolved = yield* this.#resolve(service, known);
-      const parts = yield* this.#parts(name, resolved);
-      const owned = yield* owners.set(service, resolved, known.nodeSockets);
-      const { conflicts, forwardings, transfers } = owned;
-      this.#set(name, parts, forwardings, transfers);
-      yield* this.#mark(parts, transfers, triggers, receivedMs);
-      if (conflicts.length > 0) yield* this.#report(conflicts);
+      const resolved = service === undefined ? [] : yield* this.#resolve(service, known);
+      const parts = this.#parts(name, resolved);
+      for (const part of parts) part.gone ??= yield* without(part.before, part.keys);
+      let owned: Ownership;
+      if (service === undefined) owned = this.#release(name);
+      else if (isOneStep(resolved)) owned = owners.set(service, resolved, known.nodeSockets);
+      else owned = yield* owners.setInSteps(service, resolved, known.nodeSockets);
+      this.#set(name, parts, owned);
+      const cause = { receivedMs, resolvedMs: clock.now(), triggerTimesMs: noTimes };
+      let marked = 0;
+      for (const { gone = noKeys, keys, sync } of parts) {
+        // Trigger times belong to the Service: they go with the first of its ports.
+        let why = withTimes(cause, triggers, sync.family);
+        for (const key of gone.length === 0 ? keys : [...keys, ...gone]) {
+          sync.changed(key, why, name);
+          why = cause;
+          marked += 1;
+          if (marked % keysAStep === 0) yield;
+        }
+      }
+      for (const { family, forwarding: key, service: other } of owned.transfers) {
+        this.#syncs[family]?.changed(key, cause, other);
+        marked += 1;
+        if (marked % keysAStep === 0) yield;
+      }
+      for (const conflict of owned.conflicts) {
+        observer({ kind: 'conflict', conflict });
+        yield;
+      }
     } catch (error) {
       observer({ kind: 'unresolvable', service: name, error: error as Error });
     }
   }
 
-  *#report(conflicts: readonly Conflict[]): Generator<undefined, void> {
-    for (const conflict of conflicts) {
-      this.#options.observer({ kind: 'conflict', conflict });
-      yield;
-    }
+  /** Forgets a Service that is gone. */
+  #release(name: string): Ownership {
+    const { departures, owners, slowStarts } = this.#options;
+    this.#excess.delete(name);
+    this.#fallbacks.delete(name);
+    this.#notices.delete(name);
+    slowStarts?.forget(name);
+    departures?.forget(name);
+    return { ...owners.release(name), forwardings: [] };
   }
 
   *#resolve(service: Service, known: ResolveContext): Generator<undefined, readonly Forwarding[]> {
     const { departures, slowStarts, state } = this.#options;
     const slices = state.slices(service.key);
     let { forwardings, excess } = yield* resolveInSteps(service, slices, known);
-    const before = (one: Forwarding) => this.#sync(one.family)?.desired.get(one.key);
-    const follows = this.#isListed && slowStarts !== undefined;
-    if (follows && (yield* slowStarts.note(service, forwardings, before))) {
-      ({ forwardings, excess } = yield* resolveInSteps(service, slices, known));
+    if (this.#isListed && slowStarts?.concerns(service)) {
+      const before = (one: Forwarding) => this.#syncs[one.family]?.desired.get(one.key);
+      if (yield* slowStarts.note(service, forwardings, before)) {
+        ({ forwardings, excess } = yield* resolveInSteps(service, slices, known));
+      }
     }
-    if (departures !== undefined) forwardings = yield* departures.note(service, forwardings);
+    if (departures?.concerns(service)) forwardings = yield* departures.note(service, forwardings);
     this.#noteExcess(service.key, excess);
     this.#noteFallback(service.key, forwardings);
     this.#noteExternalIPs(service, known);
-    // Equal ones are desired already, and in force: two of each would take memory.
-    const shared: Forwarding[] = [];
-    for (const forwarding of forwardings) {
-      if (shared.length > 0) yield;
-      const desired = this.#sync(forwarding.family)?.desired.get(forwarding.key);
-      const isSame = desired !== undefined && sameForwarding(desired, forwarding);
-      shared.push(isSame ? desired : forwarding);
+    for (let i = 0; i < forwardings.length; i += 1) {
+      if (i > 0) yield;
+      const forwarding = forwardings[i]!;
+      // Equal ones are desired already, and in force: two of each would take memory.
+      const desired = this.#syncs[forwarding.family]?.desired.get(forwarding.key);
+      if (desired !== undefined && sameForwarding(desired, forwarding)) forwardings[i] = desired;
     }
-    return shared;
-  }
-
-  #sync(family: Family): FamilySync | undefined {
-    return this.#options.families.find((sync) => sync.family === family);
+    return forwardings;
   }
 
   /** Reports an excess that is new or has changed. */
@@ -200,45 +219,34 @@ export class Desired {
   }
 
   /** What of each family changes with the Service, which then has these Forwardings. */
-  *#parts(name: string, forwardings: readonly Forwarding[]): Generator<undefined, readonly Part[]> {
+  #parts(name: string, forwardings: readonly Forwarding[]): readonly Part[] {
     const parts: Part[] = [];
     for (const sync of this.#options.families) {
       const { family } = sync;
       const before = listOf(this.#keys[family].get(name) ?? noKeys);
       const keys: string[] = [];
-      for (let i = 0; i < forwardings.length; i += 1) {
-        if (forwardings[i]!.family === family) keys.push(forwardings[i]!.key);
-        if (i % keysAStep === keysAStep - 1) yield;
-      }
+      for (const one of forwardings) if (one.family === family) keys.push(one.key);
       if (keys.length === 0 && before.length === 0) continue;
-      const isSame = before.length === 1 && before[0] === keys[0];
-      const gone = isSame ? noKeys : yield* without(before, keys);
-      parts.push({ sync, keys, gone, isGrown: keys.length > before.length });
+      const isSame = before.length === 0 || (before.length === 1 && before[0] === keys[0]);
+      parts.push({ sync, before, keys, gone: isSame ? noKeys : undefined });
     }
     return parts;
   }
 
-  /**
-   * The only step in which what is desired changes: no frontend is ever desired twice. `#mark`
-   * follows.
-   */
-  #set(
-    name: string,
-    parts: readonly Part[],
-    forwardings: readonly Forwarding[],
-    transfers: readonly Transfer[],
-  ): void {
+  /** The only step in which what is desired changes: no frontend is ever desired twice. */
+  #set(name: string, parts: readonly Part[], { forwardings, transfers }: Ownership): void {
     const { resolved } = this.#options;
-    for (const { gone, isGrown, keys, sync } of parts) {
+    for (const { before, gone = noKeys, keys, sync } of parts) {
       const { family } = sync;
       for (const one of forwardings) if (one.family === family) sync.setDesired(one.key, one);
       for (const key of gone) sync.setDesired(key, undefined);
+      const isChanged = gone.length > 0 || keys.length > before.length;
       if (keys.length === 0) this.#keys[family].delete(name);
-      else if (gone.length > 0 || isGrown) this.#keys[family].set(name, kept(keys));
+      else if (isChanged) this.#keys[family].set(name, kept(keys));
     }
     for (const transfer of transfers) {
       const { family, forwarding: key } = transfer;
-      const sync = this.#sync(family);
+      const sync = this.#syncs[family];
       const before = sync?.desired.get(key);
       if (before === undefined) continue;
       sync!.setDesired(key, transferred(before, transfer));
@@ -246,46 +254,17 @@ export class Desired {
     }
     resolved?.(name);
   }
-
-  /** Says of what has changed that it has. */
-  *#mark(
-    parts: readonly Part[],
-    transfers: readonly Transfer[],
-    triggers: readonly TriggerTime[],
-    receivedMs: number,
-  ): Generator<undefined, void> {
-    const resolvedMs = this.#options.clock.now();
-    const untriggered = { receivedMs, resolvedMs, triggerTimesMs: noTimes };
-    let marked = 0;
-    for (const { gone, keys, sync } of parts) {
-      // Trigger times belong to the Service: they go with the first of its ports.
-      let cause = { ...untriggered, triggerTimesMs: timesOf(triggers, sync.family) };
-      for (const some of [keys, gone]) {
-        for (const key of some) {
-          sync.changed(key, cause);
-          cause = untriggered;
-          marked += 1;
-          if (marked % keysAStep === 0) yield;
-        }
-      }
-    }
-    for (const { family, forwarding: key } of transfers) {
-      this.#sync(family)?.changed(key, untriggered);
-      marked += 1;
-      if (marked % keysAStep === 0) yield;
-    }
-  }
 }
 
 /** What of one family changes with a Service. */
 interface Part {
   readonly sync: FamilySync;
-  /** Of the Forwardings that the Service has from now on. */
+  /** Of the Forwardings that the Service had. */
+  readonly before: readonly string[];
+  /** Of those that it has from now on. */
   readonly keys: readonly string[];
-  /** Of those that it has no more. */
-  readonly gone: readonly string[];
-  /** There are more than before. */
-  readonly isGrown: boolean;
+  /** Of those that it has no more; undefined: it takes steps to find them. */
+  gone: readonly string[] | undefined;
 }
 
 /** The number of Forwardings that are compared, or marked, in one step. */
@@ -315,7 +294,9 @@ function* without(
   return gone;
 }
 
-function timesOf(triggers: readonly TriggerTime[], family: Family): readonly number[] {
-  if (triggers.length === 0) return noTimes;
-  return triggers.filter((t) => t.family === family).map((t) => t.timeMs);
+/** The cause, with the trigger times of one family. */
+function withTimes(cause: Cause, triggers: readonly TriggerTime[], family: Family): Cause {
+  if (triggers.length === 0) return cause;
+  const own = triggers.filter((trigger) => trigger.family === family);
+  return { ...cause, triggerTimesMs: own.map(({ timeMs }) => timeMs) };
 }

@@ -65,6 +65,11 @@ export class SlowStarts {
     return parts.size === 0 ? undefined : parts;
   }
 
+  /** Whether the Service asks for a slow start, or did: otherwise `note` does nothing. */
+  concerns({ balancing, key }: Service): boolean {
+    return balancing?.slowStartMs !== undefined || this.#services.has(key);
+  }
+
   /**
    * Compares the endpoints in the pools of a Service with those before. Endpoints of a new
    * Forwarding do not start slowly: no others could serve in the meantime. Returns whether an

@@ -6,7 +6,6 @@ import type { Address, Family } from '../../net/address.ts';
 import type { Change, Resource } from '../../state/change.ts';
 import { FrontendOwners, type Transfer, transferred } from '../../state/frontend-owners.ts';
 import { resolve } from '../../state/resolve.ts';
-import { finish } from '../../state/steps.ts';
 import { ClusterState } from '../../state/store.ts';
 import type { Forwarding } from '../../state/types.ts';
 
@@ -71,9 +70,7 @@ export class ShadowCluster {
       return;
     }
     const desired = resolve(service, this.state.slices(key), context);
-    const { forwardings, transfers } = finish(
-      this.#owners.set(service, desired, context.nodeSockets),
-    );
+    const { forwardings, transfers } = this.#owners.set(service, desired, context.nodeSockets);
     this.#forwardings.set(key, forwardings);
     this.#transfer(transfers);
   }

@@ -33,6 +33,7 @@ function gather(endpoints: readonly Given[], family: 'IPv4' | 'IPv6'): Given[] {
   );
   index.add(one, 0);
   const { endpoints: found, flags } = finish(index.gatherInSteps(port));
+  expect(index.gather(port)).toEqual({ endpoints: found, flags });
   return [...flags].map((flag, i) => [found.address(i).at(-1)!, flag]);
 }
 

@@ -34,7 +34,7 @@ function of(name: 'large' | 'other', { count, first, hasNodePorts }: Ports, best
 }
 
 function set(owners: FrontendOwners, one: Service) {
-  return owners.set(one, resolve(one, [], context));
+  return owners.setInSteps(one, resolve(one, [], context));
 }
 
 it('a Service of many ports has the same frontends, whenever another one claims some of them', () => {
@@ -59,7 +59,7 @@ it('a Service of many ports has the same frontends, whenever another one claims 
         }
         const expected = new FrontendOwners();
         if (others !== undefined) finish(set(expected, others));
-        const { forwardings } = finish(set(expected, large));
+        const { forwardings } = expected.set(large, resolve(large, [], context));
         const frontends = owned.value.forwardings.flatMap((one) => one.frontends);
         expect(frontends).toEqual(forwardings.flatMap((one) => one.frontends));
         for (const one of resolve(large, [], context)) {
