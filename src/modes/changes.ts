@@ -60,7 +60,9 @@ export class FrontendChanges<T extends ModeFrontend> {
       return;
     }
     const change = this.#changeOf(frontend.id);
-    change.claims = [...without(change.claims, owner), { owner, frontend }];
+    const claim = { owner, frontend };
+    const others = without(change.claims, owner);
+    change.claims = others.length === 0 ? [claim] : [...others, claim];
   }
 
   /** What was claimed since the last batch was not in force before it. */
@@ -104,14 +106,14 @@ export class FrontendChanges<T extends ModeFrontend> {
     this.#claimants.clear();
   }
 
-  /** All changes, except of frontends that came and went since the last batch. */
-  *entries(): Generator<[id: string, FrontendChange<T>]> {
-    for (const [id, { before, claims }] of this.#changes) {
+  /** Calls for each change, except of frontends that came and went since the last batch. */
+  each(call: (id: string, change: FrontendChange<T>) => void): void {
+    this.#changes.forEach(({ before, claims }, id) => {
       const after = claims.at(-1);
       const owner = (after ?? before)?.owner;
-      if (owner === undefined) continue;
-      yield [id, { owner, before: before?.frontend, after: after?.frontend }];
-    }
+      if (owner === undefined) return;
+      call(id, { owner, before: before?.frontend, after: after?.frontend });
+    });
   }
 
   /** Nothing of what was in force is left in the kernel. */
@@ -126,12 +128,14 @@ export class FrontendChanges<T extends ModeFrontend> {
   #changeOf(id: string): Change<T> {
     let change = this.#changes.get(id);
     if (change === undefined) {
-      change = { before: undefined, claims: [] };
+      change = { before: undefined, claims: noClaims };
       this.#changes.set(id, change);
     }
     return change;
   }
 }
+
+const noClaims: readonly never[] = [];
 
 function without<T>(claims: readonly Claim<T>[], owner: string): readonly Claim<T>[] {
   return claims.length === 0 ? claims : claims.filter((claim) => claim.owner !== owner);

@@ -220,10 +220,10 @@ export class ModePlanner<T extends Types> implements Planner {
   take(): Batch | undefined {
     this.#checkSettled();
     const touched = this.#comparison?.touched;
-    for (const [id, { owner, before, after }] of this.#changes.entries()) {
+    this.#changes.each((id, { owner, before, after }) => {
       this.#writer.write({ of: 'frontend', from: 'belief', owner, before, after });
       touched?.add(id);
-    }
+    });
     this.#writeShared(touched);
     this.#environmentTaken = this.#environment;
     const written = this.#writer.batch(touched);
