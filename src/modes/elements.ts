@@ -25,11 +25,24 @@ export function destinationKey(
 ): Uint8Array {
   const length = address === undefined ? 0 : addressBytes[address.family];
   const key = new Uint8Array(length + 8);
-  address?.copy(key, 0);
-  key[length] = protocol;
-  key[length + 4] = port >> 8;
-  key[length + 5] = port & 0xff;
+  putDestination(key, address, protocol, port);
   return key;
+}
+
+/** Writes such a key to the beginning of `to`. Returns its length. */
+export function putDestination(
+  to: Uint8Array,
+  address: Address | undefined,
+  protocol: number,
+  port: number,
+): number {
+  const length = address === undefined ? 0 : addressBytes[address.family];
+  address?.copy(to, 0);
+  for (let i = 0; i < 8; i += 1) to[length + i] = 0;
+  to[length] = protocol;
+  to[length + 4] = port >> 8;
+  to[length + 5] = port & 0xff;
+  return length + 8;
 }
 
 const noKeys: readonly Uint8Array[] = [];

@@ -54,6 +54,13 @@ export class Address {
     return bytes;
   }
 
+  /** The address in network order, a character for each byte (Latin-1). */
+  get latin1(): string {
+    const { key } = this;
+    if (typeof key === 'string') return key;
+    return String.fromCharCode(key >>> 24, (key >>> 16) & 0xff, (key >>> 8) & 0xff, key & 0xff);
+  }
+
   /** Copies it in network order to byte `at` of `to`. */
   copy(to: Uint8Array, at: number): void {
     const { key } = this;

@@ -14,6 +14,9 @@ interface TablePlace {
   readonly table: string;
 }
 
+/** The key of an element: its bytes, or text with a character for each (Latin-1). */
+type ElementKey = Uint8Array | string;
+
 /** A writer of `nftOps`, or of more. */
 type OpWriter = Pick<RecordWriter<typeof nftOps>, 'write'>;
 
@@ -21,8 +24,9 @@ type OpWriter = Pick<RecordWriter<typeof nftOps>, 'write'>;
 class ElementBuffer {
   readonly set: SetDefinition;
   readonly shape: number;
-  /** Entry index at which each owner's entries begin, ascending. */
-  readonly #owners: { readonly from: number; readonly owner: string }[] = [];
+  /** Whose entries begin at each of `#starts`, which are indexes of entries, ascending. */
+  readonly #owners: string[] = [];
+  readonly #starts: number[] = [];
   #bytes = new Uint8Array(1024);
   #view = new DataView(this.#bytes.buffer);
   #length = 0;
@@ -45,34 +49,36 @@ class ElementBuffer {
 
   /** The entries that follow are written for `owner`. */
   own(owner: string): void {
-    if (this.#owners.at(-1)?.owner !== owner) this.#owners.push({ from: this.#count, owner });
+    if (this.#owners.at(-1) === owner) return;
+    this.#owners.push(owner);
+    this.#starts.push(this.#count);
   }
 
   /** The owner of an entry; with `entry` undefined that of all entries, if there is only one. */
   ownerOf(entry: number | undefined): string | undefined {
-    if (entry === undefined) return this.#owners.length === 1 ? this.#owners[0]!.owner : undefined;
-    return this.#owners.findLast(({ from }) => from <= entry)?.owner;
+    if (entry === undefined) return this.#owners.length === 1 ? this.#owners[0] : undefined;
+    return this.#owners[this.#starts.findLastIndex((start) => start <= entry)];
   }
 
-  key(key: Uint8Array): void {
+  key(key: ElementKey): void {
     this.#reserve(key.length + 4);
-    this.#copy(key, 0, key.length);
+    this.#key(key);
     this.#count += 1;
   }
 
   /** `index` follows the key, in host order. */
-  keyIndex(key: Uint8Array, index: number): void {
+  keyIndex(key: ElementKey, index: number): void {
     this.#reserve(key.length + 4);
-    this.#copy(key, 0, key.length);
+    this.#key(key);
     this.#word(index);
     this.#count += 1;
   }
 
   /** The endpoints `from` to `to - 1` of `list`, of `stride` bytes each. */
-  endpoints(key: Uint8Array, from: number, to: number, list: EndpointList, stride: number): void {
+  endpoints(key: ElementKey, from: number, to: number, list: EndpointList, stride: number): void {
     this.#reserve((to - from) * (key.length + 4 + stride));
     for (let index = from; index < to; index += 1) {
-      this.#copy(key, 0, key.length);
+      this.#key(key);
       this.#word(index);
       list.copy(index, this.#bytes, this.#length);
       this.#length += stride;
@@ -81,9 +87,9 @@ class ElementBuffer {
   }
 
   /** `comment` is written where the set's elements have one. */
-  verdict(key: Uint8Array, code: number, chain: string, comment = ''): void {
+  verdict(key: ElementKey, code: number, chain: string, comment = ''): void {
     this.#reserve(key.length + 16 + chain.length + comment.length + 2 * 3);
-    this.#copy(key, 0, key.length);
+    this.#key(key);
     this.#word(code);
     this.#text(chain);
     if ((this.shape & ElementShape.comment) !== 0) this.#text(comment);
@@ -119,6 +125,15 @@ class ElementBuffer {
     this.#copy(address, 0, address.length);
     this.#word(flags);
     this.#count += 1;
+  }
+
+  #key(key: ElementKey): void {
+    if (typeof key !== 'string') {
+      this.#copy(key, 0, key.length);
+      return;
+    }
+    for (let i = 0; i < key.length; i += 1) this.#bytes[this.#length + i] = key.charCodeAt(i);
+    this.#length += key.length;
   }
 
   #copy(from: Uint8Array, start: number, length: number): void {

@@ -8,7 +8,6 @@ import { formatAddress, formatEndpoint } from '../../net/address.ts';
 import type { Forwarding } from '../../state/types.ts';
 import type { Pause } from '../../time/pacer.ts';
 import type { Backend, EndOfRepair, ObjectOf, RepairPart, WriteLater } from '../backend.ts';
-import { bytesOf } from '../elements.ts';
 import {
   type Applied,
   defaultIPVSSettings,
@@ -168,7 +167,7 @@ function deleteForeignVerdicts(
 ): void {
   for (const [id, verdict] of firewalls) {
     if (verdict.startsWith(`goto ${firewallPrefix}`) || touched.has(id)) continue;
-    first.to('delete', 'firewall-ips', '').key(bytesOf(id));
+    first.to('delete', 'firewall-ips', '').key(id);
     early.keepWhole();
     firewalls.delete(id);
     drift.unwanted += 1;

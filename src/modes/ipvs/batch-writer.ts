@@ -10,7 +10,6 @@ import { RecordWriter } from '../../kernel/records.ts';
 import { IFA_F } from '../../kernel/route-ops.ts';
 import { addressBytes } from '../../net/address.ts';
 import type { ObjectDifference, Writer } from '../backend.ts';
-import { bytesOf } from '../elements.ts';
 import type { WrittenBatch } from '../mode.ts';
 import { EarlyTransaction, inOrder } from '../nft-table/early-transaction.ts';
 import type { TableLayout } from '../nft-table/layout.ts';
@@ -76,7 +75,7 @@ export class IPVSBatchWriter implements Writer<IPVSObjects>, ServiceBatch {
   #put(shared: IPVSShared, owner: string, isThere: boolean): void {
     if ('object' in shared) this.early.put(shared, isThere, this.#firstChanges);
     else if ('set' in shared) {
-      this.first.to('add', shared.set, owner).key(bytesOf(sharedElements.keyOf(shared)));
+      this.first.to('add', shared.set, owner).key(sharedElements.keyOf(shared));
     } else this.#bound.push({ owner, bytes: shared.address });
   }
 

@@ -8,7 +8,7 @@ import { compileRule } from '../../kernel/nft/rule.ts';
 import type { SetDefinition } from '../../kernel/nft/sets.ts';
 import type { CIDR } from '../../net/address.ts';
 import { mergeCIDRs } from '../../net/address-ranges.ts';
-import { binary, bytesOf } from '../elements.ts';
+import { binary } from '../elements.ts';
 import type { SharedObject } from '../shared-objects.ts';
 import { idOf, isNamedSet, type NamedObject, rankOf } from './objects.ts';
 
@@ -48,7 +48,12 @@ export class SharedElements<const Name extends string> {
   }
 
   of(set: Name, key: Uint8Array): SharedElement<Name> {
-    return { id: this.idOf(set, binary(key)), isShared: true, set, bytes: elementBytes };
+    return this.ofText(set, binary(key));
+  }
+
+  /** `key` as `binary` has it. */
+  ofText(set: Name, key: string): SharedElement<Name> {
+    return { id: this.idOf(set, key), isShared: true, set, bytes: elementBytes };
   }
 
   /** `key` as `binary` has it. */
@@ -61,10 +66,12 @@ export class SharedElements<const Name extends string> {
     return id.slice(1);
   }
 
-  /** The element of this id; undefined = the id is of no element. */
-  find(id: string): { readonly set: Name; readonly key: Uint8Array } | undefined {
+  /**
+   * The element of this id, with its key as `binary` has it; undefined = the id is of no element.
+   */
+  find(id: string): { readonly set: Name; readonly key: string } | undefined {
     const set = this.#sets[id.charCodeAt(0) - firstMark];
-    return set && { set, key: bytesOf(id.slice(1)) };
+    return set && { set, key: id.slice(1) };
   }
 }
 

@@ -77,7 +77,7 @@ export class NFTablesBackend implements Backend<NFTablesTypes> {
       for (const object of objectsOfFrontend(frontend)) objects.push(sharedContent(object));
     }
     for (const { kind, address } of forwarding.frontends) {
-      if (kind === 'clusterIP') objects.push(sharedElements.of('cluster-ips', address!.bytes));
+      if (kind === 'clusterIP') objects.push(sharedElements.ofText('cluster-ips', address!.latin1));
     }
     for (const key of hairpinKeys(forwarding)) objects.push(sharedElements.of('hairpin', key));
     for (const key of selfClientKeys(forwarding)) {

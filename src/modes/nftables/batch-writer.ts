@@ -6,7 +6,6 @@ import { ElementBuffers } from '../../kernel/nft/element-buffer.ts';
 import { nftOps } from '../../kernel/ops.ts';
 import { RecordWriter } from '../../kernel/records.ts';
 import type { Difference, ObjectDifference, Writer } from '../backend.ts';
-import { bytesOf } from '../elements.ts';
 import type { WrittenBatch } from '../mode.ts';
 import { EarlyTransaction, inOrder } from '../nft-table/early-transaction.ts';
 import type { TableLayout } from '../nft-table/layout.ts';
@@ -47,7 +46,7 @@ export class NFTablesBatchWriter implements Writer<NFTablesObjects> {
 
   #put(shared: TableObject<SharedSet>, isThere: boolean): void {
     if ('object' in shared) this.early.put(shared, isThere, this);
-    else this.buffers.to('add', shared.set, '').key(bytesOf(sharedElements.keyOf(shared)));
+    else this.buffers.to('add', shared.set, '').key(sharedElements.keyOf(shared));
   }
 
   #delete(id: string): void {

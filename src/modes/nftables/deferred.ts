@@ -12,7 +12,7 @@ interface RetiredRange {
   /** The frontend. */
   readonly id: string;
   /** The frontend's key; the index follows it in the element's key. */
-  readonly key: Uint8Array;
+  readonly key: string;
   readonly from: number;
   readonly to: number;
   /** The first call of `due` sets it, the second takes the range out. */
@@ -39,7 +39,7 @@ export class Deferred {
     this.#ranges.rollback();
   }
 
-  retire(set: SetName, id: string, key: Uint8Array, from: number, to: number): void {
+  retire(set: SetName, id: string, key: string, from: number, to: number): void {
     const known = this.#ranges.get(rangeId(set, id));
     const end = Math.max(to, known?.to ?? 0);
     this.#ranges.put(rangeId(set, id), { set, id, key, from, to: end, aged: false });

@@ -63,17 +63,15 @@ export type FrontendKind = 'service' | 'nodePort';
 /** Bytes of protocol and port, the last parts of each key. */
 const endLength = 8;
 
-/** The element whose verdict leads to the chain that remembers a frontend's clients. */
-export function learnElement(
-  maps: FrontendMaps,
-  key: Uint8Array,
-): { set: SetName; key: Uint8Array } {
+/**
+ * The element whose verdict leads to the chain that remembers a frontend's clients. Keys are text,
+ * as in `Location`.
+ */
+export function learnElement(maps: FrontendMaps, key: string): { set: SetName; key: string } {
   if (typeof maps.learn === 'string') return { set: maps.learn, key };
   const at = key.length - endLength;
-  const short = new Uint8Array(key.length - 4);
-  short.set(key.subarray(0, at));
-  short.set(key.subarray(at + 4), at);
-  return { set: maps.learn[key[at]!]!, key: short };
+  const short = key.slice(0, at) + key.slice(at + 4);
+  return { set: maps.learn[key.charCodeAt(at)]!, key: short };
 }
 
 /** The key of the frontend that the element with `key` in a map for `protocol` belongs to. */

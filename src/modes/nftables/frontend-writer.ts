@@ -2,7 +2,7 @@
 import type { ElementBuffers } from '../../kernel/nft/element-buffer.ts';
 import { printComment, printVerdict } from '../../kernel/nft/print-verdict.ts';
 import { type EndpointList, endpointBytes } from '../../net/endpoint-list.ts';
-import { type Counts, type Difference, noCounts } from '../backend.ts';
+import type { Counts, Difference } from '../backend.ts';
 import type { EarlyTransaction } from '../nft-table/early-transaction.ts';
 import { type Deferred, poolMaps } from './deferred.ts';
 import {
@@ -29,9 +29,10 @@ export class FrontendWriter {
   readonly #changes: Changes;
   readonly #deferred: Deferred;
   readonly #owner: string;
-  readonly #drift: Counts;
+  /** Undefined: what differs is not counted. */
+  readonly #drift: Counts | undefined;
 
-  constructor(changes: Changes, deferred: Deferred, owner: string, drift = noCounts()) {
+  constructor(changes: Changes, deferred: Deferred, owner: string, drift: Counts | undefined) {
     this.#changes = changes;
     this.#deferred = deferred;
     this.#owner = owner;
@@ -83,30 +84,30 @@ export class FrontendWriter {
       if (isSame(before!, after!, i)) continue;
       this.#to('delete', set).keyIndex(key, i);
       this.#endpoints(set, key, i, i + 1, after!);
-      this.#drift.wrong += 1;
+      this.#drifted('wrong');
     }
     if (newLength > oldLength) {
       for (const i of this.#deferred.revive(set, id, newLength)) {
         this.#to('delete', set).keyIndex(key, i);
       }
       this.#endpoints(set, key, oldLength, newLength, after!);
-      this.#drift.missing += newLength - oldLength;
+      this.#drifted('missing', newLength - oldLength);
     }
     if (newLength < oldLength) {
       this.#deferred.retire(set, id, key, newLength, oldLength);
       for (let i = newLength; i < oldLength; i += 1) {
         const isKnown = retired !== undefined && i >= retired.from && i < retired.to;
-        if (!isKnown) this.#drift.unwanted += 1;
+        if (!isKnown) this.#drifted('unwanted');
       }
     }
     if (!(before instanceof ObservedPool)) return;
     for (const index of before.stray) {
       this.#to('delete', set).keyIndex(key, index);
-      this.#drift.unwanted += 1;
+      this.#drifted('unwanted');
     }
   }
 
-  #endpoints(set: SetName, key: Uint8Array, from: number, to: number, list: EndpointList): void {
+  #endpoints(set: SetName, key: string, from: number, to: number, list: EndpointList): void {
     this.#to('add', set).endpoints(key, from, to, list, endpointBytes[list.family]);
   }
 
@@ -134,14 +135,18 @@ export class FrontendWriter {
         this.#changes.early.add((to) => add(to.buffers));
       else add(this.#changes.buffers);
     }
-    this.#drift[held === undefined ? 'missing' : words === undefined ? 'unwanted' : 'wrong'] += 1;
+    this.#drifted(held === undefined ? 'missing' : words === undefined ? 'unwanted' : 'wrong');
   }
 
   /** Keeps the element as long as the frontend exists, so that it continues to count. */
   #counter({ maps, key }: Location, isHeld: boolean, isDesired: boolean): void {
     if (isHeld === isDesired) return;
     this.#to(isDesired ? 'add' : 'delete', maps.counts).key(key);
-    this.#drift[isDesired ? 'missing' : 'unwanted'] += 1;
+    this.#drifted(isDesired ? 'missing' : 'unwanted');
+  }
+
+  #drifted(how: keyof Counts, count = 1): void {
+    if (this.#drift !== undefined) this.#drift[how] += count;
   }
 
   #to(purpose: 'add' | 'delete', set: SetName) {

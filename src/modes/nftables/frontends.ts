@@ -1,11 +1,13 @@
 /** The elements that this mode keeps for a Forwarding. Pure. */
 import type { ChainDefinition } from '../../kernel/nft/chain.ts';
 import { IPPROTO, VERDICT } from '../../kernel/nft/constants.ts';
+import { addressBytes } from '../../net/address.ts';
 import { EndpointList } from '../../net/endpoint-list.ts';
 import { slotsOf } from '../../state/deal.ts';
 import type { Forwarding, Frontend, ServicePortName } from '../../state/types.ts';
 import type { ModeFrontend } from '../changes.ts';
-import { bytesOf, destinationKey } from '../elements.ts';
+import { putDestination } from '../elements.ts';
+import type { ModeConfig } from '../mode.ts';
 import type { NamedObject } from '../nft-table/objects.ts';
 import { dropChain, refuseClient, rejectChain, resetting } from '../nft-table/refusals.ts';
 import { type Firewall, firewallOf } from '../nft-table/source-ranges.ts';
@@ -29,8 +31,11 @@ export interface Location {
   /** Identifies the frontend; usable as a Map key. */
   readonly id: string;
   readonly maps: FrontendMaps;
-  /** Key of its verdict: `[address .] protocol . port`, each part padded to 4 bytes. */
-  readonly key: Uint8Array;
+  /**
+   * Key of its verdict: `[address .] protocol . port`, each part padded to 4 bytes, with a character
+   * for each byte (Latin-1): typed arrays of thousands of frontends would wait for a batch.
+   */
+  readonly key: string;
 }
 
 /** One frontend of a Forwarding, as elements. */
@@ -102,6 +107,7 @@ const dropped: Verdict = { code: VERDICT.drop, chain: '' };
 const countedDrop: Verdict = { code: VERDICT.goto, chain: dropChain };
 
 const noRefusal = { refusal: undefined, resets: undefined } as const;
+const noChains: readonly ChainDefinition[] = [];
 
 function to(code: number, chain: string | undefined): Verdict | undefined {
   return chain === undefined ? undefined : { code, chain };
@@ -111,7 +117,7 @@ function to(code: number, chain: string | undefined): Verdict | undefined {
 export function elementOf(
   { maps, key }: Location,
   part: VerdictPart,
-): { readonly set: SetName; readonly key: Uint8Array } {
+): { readonly set: SetName; readonly key: string } {
   switch (part) {
     case 'verdict':
       return { set: maps.verdicts, key };
@@ -149,43 +155,60 @@ function elementsOf(
   frontend: Frontend,
   port: PortAffinity | undefined,
 ): FrontendElements {
-  const { servicePort } = forwarding;
-  const { id, maps, key } = locate(forwarding, frontend);
-  const none = EndpointList.empty[forwarding.family];
+  const { family, servicePort } = forwarding;
   const { config } = classes;
-  const firewall = firewallOf(forwarding, frontend, refuseClient(config));
+  const { pool, treatment } = frontend;
   const { countsTraffic: isCounted } = config;
-  const { treatment } = frontend;
-  const isEnding = forwarding.endings?.kept !== undefined;
-  const refuse = (how: 'reject' | 'drop') => {
-    if (isEnding) {
-      const resets = resetting(how, config);
-      return { resets, refusal: { code: VERDICT.goto, chain: resets.name } };
-    }
-    const refusal = how === 'reject' ? rejected : isCounted ? countedDrop : dropped;
-    return { resets: undefined, refusal };
-  };
-  if (treatment === 'reject' || treatment === 'drop') {
-    const nothing = { chains: [], affinity: undefined, endpoints: none, local: none };
-    const bytes = bytesOfElements(0, isCounted);
-    const rest = { ...nothing, ...refuse(treatment), bytes };
-    return { id, maps, key, servicePort, firewall, isCounted, ...rest };
-  }
+  const { id, maps, key } = locate(forwarding, frontend);
+  const none = EndpointList.empty[family];
+  const refuses = treatment === 'reject' || treatment === 'drop';
   const isLocal = treatment === 'external-local';
-  const endpoints = slotsOf(forwarding, isLocal ? 'cluster' : frontend.pool);
+  const endpoints = refuses ? none : slotsOf(forwarding, isLocal ? 'cluster' : pool);
   const local = isLocal ? slotsOf(forwarding, 'local') : none;
-  const chains = classes.treatment({
+  const chains = refuses
+    ? noChains
+    : classes.treatment({
+        maps,
+        treatment,
+        endpoints: endpoints.length,
+        localEndpoints: local.length,
+        deal: forwarding.deal && { balance: forwarding.deal.balance, servicePort },
+      });
+  const isOnlyElsewhere = isLocal && local.length === 0;
+  const refused = refuses ? treatment : isOnlyElsewhere ? 'drop' : undefined;
+  const { refusal, resets } = refusalOf(refused, forwarding, config);
+  const hasAffinity = !refuses && port !== undefined;
+  const affinity = hasAffinity ? frontendAffinity(config, forwarding, frontend, port) : undefined;
+  // Field by field: with a spread, V8 would copy them by name, which takes many times as long.
+  return {
+    id,
     maps,
-    treatment,
-    endpoints: endpoints.length,
-    localEndpoints: local.length,
-    deal: forwarding.deal && { balance: forwarding.deal.balance, servicePort },
-  });
-  const affinity = port && frontendAffinity(config, forwarding, frontend, port);
-  const refusal = isLocal && local.length === 0 ? refuse('drop') : noRefusal;
-  const bytes = bytesOfElements(endpoints.length + local.length, isCounted);
-  const rest = { chains, affinity, ...refusal, endpoints, local, bytes };
-  return { id, maps, key, servicePort, firewall, isCounted, ...rest };
+    key,
+    servicePort,
+    chains,
+    refusal,
+    resets,
+    endpoints,
+    local,
+    affinity,
+    firewall: firewallOf(forwarding, frontend, refuseClient(config)),
+    isCounted,
+    bytes: bytesOfElements(endpoints.length + local.length, isCounted),
+  };
+}
+
+function refusalOf(
+  how: 'reject' | 'drop' | undefined,
+  { endings }: Forwarding,
+  config: ModeConfig,
+): Pick<FrontendElements, 'refusal' | 'resets'> {
+  if (how === undefined) return noRefusal;
+  if (endings?.kept !== undefined) {
+    const resets = resetting(how, config);
+    return { resets, refusal: { code: VERDICT.goto, chain: resets.name } };
+  }
+  const drop = config.countsTraffic ? countedDrop : dropped;
+  return { resets: undefined, refusal: how === 'reject' ? rejected : drop };
 }
 
 /** What a frontend costs in a batch that has this number of endpoints in its maps. */
@@ -193,10 +216,14 @@ function bytesOfElements(endpoints: number, isCounted: boolean): number {
   return (endpoints + (isCounted ? 2 : 1)) * elementBytes;
 }
 
+/** The bytes of a key, while its text is made of them. */
+const keyBytes = new Uint8Array(addressBytes.IPv6 + 8);
+
 export function locate({ servicePort }: Forwarding, { kind, address, port }: Frontend): Location {
-  const key = destinationKey(address, IPPROTO[servicePort.protocol], port);
-  const maps = mapsOfKey(kind === 'nodePort' ? 'nodePort' : 'service', key);
-  return { id: frontendId(maps, key), maps, key };
+  const length = putDestination(keyBytes, address, IPPROTO[servicePort.protocol], port);
+  const maps = mapsOfKey(kind === 'nodePort' ? 'nodePort' : 'service', keyBytes, 0, length);
+  const id = frontendId(maps, keyBytes, 0, length);
+  return { id, maps, key: id.slice(1) };
 }
 
 /** Which of its maps holds this pool for a frontend; undefined = none. */
@@ -225,7 +252,8 @@ export function frontendId(
   const n = maps.number;
   if (to - from !== 12) return String.fromCharCode(n, ...bytes.subarray(from, to));
   // Without a spread, which costs three times as much: a restart makes several for each Service.
-  const [k, i] = [bytes, from];
+  const k = bytes;
+  const i = from;
   // biome-ignore format: twelve lines would say no more
   return String.fromCharCode(n, k[i]!, k[i + 1]!, k[i + 2]!, k[i + 3]!, k[i + 4]!, k[i + 5]!,
     k[i + 6]!, k[i + 7]!, k[i + 8]!, k[i + 9]!, k[i + 10]!, k[i + 11]!);
@@ -233,5 +261,5 @@ export function frontendId(
 
 /** The inverse of `frontendId`. */
 export function locationOf(id: string): Location {
-  return { id, maps: frontendMaps[id.charCodeAt(0)]!, key: bytesOf(id.slice(1)) };
+  return { id, maps: frontendMaps[id.charCodeAt(0)]!, key: id.slice(1) };
 }

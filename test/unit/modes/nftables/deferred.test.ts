@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { Deferred } from '../../../../src/modes/nftables/deferred.ts';
 
-const key = Uint8Array.of(1);
+const key = '\u0001';
 
 it('deferred deletions are split so that other changes do not wait long', () => {
   const deferred = new Deferred();
