@@ -222,7 +222,7 @@ export class Applier {
     this.#pace(batch.ops.length, clock.now() - startedMs);
     const committedMs = clock.now();
     await this.#putInForce(changes);
-    const causes = [...changes.values()].flatMap(({ cause }) => (cause ? [cause] : []));
+    const { oldest, triggerTimesMs } = causeOf(changes.values());
     this.#options.observer({
       kind: 'committed',
       family: this.#planner.family,
@@ -231,8 +231,8 @@ export class Applier {
       writes: batch.writes,
       bytes: batch.ops.length,
       applyMs: committedMs - encodedMs,
-      stages: stagesOf(causes, encodedMs, committedMs),
-      triggerTimesMs: causes.flatMap(({ triggerTimesMs }) => triggerTimesMs),
+      stages: oldest && { ...oldest, encodedMs, committedMs },
+      triggerTimesMs,
     });
     return undefined;
   }
@@ -295,12 +295,17 @@ export class Applier {
   }
 }
 
-function stagesOf(causes: readonly Cause[], encodedMs: number, committedMs: number) {
-  let oldest = causes[0];
-  for (const cause of causes) if (cause.receivedMs < oldest!.receivedMs) oldest = cause;
-  if (oldest === undefined) return undefined;
-  const { receivedMs, resolvedMs } = oldest;
-  return { receivedMs, resolvedMs, encodedMs, committedMs };
+/** The times of the change that came first, and all trigger times. */
+function causeOf(changes: Iterable<Change>) {
+  let oldest: Omit<Cause, 'triggerTimesMs'> | undefined;
+  const all: number[] = [];
+  for (const { cause } of changes) {
+    if (cause === undefined) continue;
+    const { receivedMs, resolvedMs, triggerTimesMs } = cause;
+    if (oldest === undefined || receivedMs < oldest.receivedMs) oldest = { receivedMs, resolvedMs };
+    for (const ms of triggerTimesMs) all.push(ms);
+  }
+  return { oldest, triggerTimesMs: all };
 }
 
 /** The result for an `apply` that was rejected: whether the batch is in force is not known. */

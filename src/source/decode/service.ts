@@ -96,9 +96,9 @@ function isOff(
   fields: FieldReader,
   annotations: RawObject | undefined,
 ): boolean {
-  const field = annotationField(annotation);
-  const asked = fields.choice(annotations?.[annotation], field, ['on', 'off'], 'on');
-  return asked === 'off';
+  const value = annotations?.[annotation];
+  if (value === undefined) return false;
+  return fields.choice(value, annotationField(annotation), ['on', 'off'], 'on') === 'off';
 }
 
 /** The facts about a Service that is not served here; undefined: nothing. */
