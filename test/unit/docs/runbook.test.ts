@@ -12,11 +12,12 @@ import { isFlag, wrong } from './command-lines.ts';
 const root = resolve(import.meta.dirname, '../../..');
 const runbook = readFileSync(join(root, 'docs/runbook.md'), 'utf8');
 
+/** Without comments, which may quote what the program does not say any more. */
 const source = execFileSync('git', ['ls-files', 'src'], { cwd: root })
   .toString()
   .trim()
   .split('\n')
-  .map((path) => readFileSync(join(root, path), 'utf8'))
+  .map((path) => readFileSync(join(root, path), 'utf8').replace(/^ *(?:\/\*\*|\*|\/\/).*$/gm, ''))
   .join('\n')
   // Texts that go over several lines.
   .replace(/' \+\n\s+[`']/g, '');
