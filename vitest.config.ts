@@ -5,6 +5,8 @@ import { paced } from './test/lab/pace.ts';
 
 /** For tests with packets. Options of the command line do not reach projects. */
 const longestMs = paced(60_000);
+/** To read all modules for each file takes an emulated processor ten seconds. */
+const isolate = paced(1) === 1;
 /** A machine that runs many tests together may be ten times as slow as it is with one. */
 const longestOfUnitMs = 120_000;
 /** Programs that tests start, from the sources, are compiled once. */
@@ -61,6 +63,7 @@ export default defineConfig({
           hookTimeout: longestMs,
           // One namespace lab at a time: two cores, and conntrack and nft commits are shared.
           fileParallelism: false,
+          isolate,
           env: compiledOnce,
         },
       },
@@ -94,6 +97,7 @@ export default defineConfig({
           testTimeout: longestMs,
           hookTimeout: longestMs,
           fileParallelism: false,
+          isolate,
           env: compiledOnce,
         },
       },

@@ -18,7 +18,7 @@ import { guestCommand, guestKubeProxy } from './guest-command.ts';
 import { debianKernel, type Kernel, ownKernel } from './kernels.ts';
 import { type Outcome, qemu, runMachine } from './machine.ts';
 import { moduleFiles } from './modules.ts';
-import { projectFiles } from './project.ts';
+import { guestProject, projectFiles } from './project.ts';
 import { userModeKernel } from './user-mode.ts';
 import {
   guestPackages,
@@ -153,7 +153,7 @@ async function runKernel({ kernel, options, common, work, interrupt }: Run): Pro
   };
   const modules = kernel.modules === undefined ? [] : moduleFiles(kernel.modules);
   const colors = process.stdout.isTTY ? 'always' : 'never';
-  const text = guestCommand(jobOf(options.job, kernel.name), colors);
+  const text = guestCommand(jobOf(options.job, kernel.name), guestProject(root), colors);
   const command: Entry = { kind: 'script', path: '/command', text };
   writeArchive(machine.initramfs, [...common, command, ...modules]);
   // The files must exist even if the machine fails before it makes them.

@@ -1,10 +1,17 @@
 import { readdirSync } from 'node:fs';
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 import type { Entry } from './cpio.ts';
 import { hostEntry } from './userland.ts';
 
-/** Where the project is in the guest. */
-export const guestProject = '/fairlead';
+/**
+ * Where the project is in the guest: where it is here, because what vitest keeps of transformed
+ * modules, and Node of compiled ones, depends on their paths. The guest mounts its own file systems
+ * at some places.
+ */
+export function guestProject(root: string): string {
+  const path = resolve(root);
+  return /^\/(dev|proc|sys)\//.test(path) ? '/fairlead' : path;
+}
 
 /** Folders that no test in the guest reads, relative to the project's root. */
 const skippedFolders: ReadonlySet<string> = new Set([
@@ -32,13 +39,14 @@ const skippedPackageFile = /\.(d\.[mc]?ts|map|md|h|cc)$/;
 /** The project as it is now, with the packages that tests need. */
 export function projectFiles(root: string): Entry[] {
   const entries: Entry[] = [];
+  const project = guestProject(root);
   const pending = [''];
   for (let folder = pending.pop(); folder !== undefined; folder = pending.pop()) {
     for (const item of readdirSync(join(root, folder), { withFileTypes: true })) {
       const path = join(folder, item.name);
       if (isSkipped(path)) continue;
       if (item.isDirectory()) pending.push(path);
-      else entries.push(...hostEntry(join(root, path), join(guestProject, path)));
+      else entries.push(...hostEntry(join(root, path), join(project, path)));
     }
   }
   return entries;
