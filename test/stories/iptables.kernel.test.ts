@@ -13,6 +13,6 @@ beforeAll(async () => {
 afterAll(() => lab.close());
 
 // An endpoint with session affinity is a chain and a list of the kernel's.
-for (const story of chosenStories()) {
+for (const story of chosenStories('run here, too')) {
   test(story.name, () => runStory(lab, fairlead('iptables'), iptablesStory(story)));
 }
