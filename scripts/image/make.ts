@@ -17,14 +17,13 @@ export const version: string = (
   JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { version: string }
 ).version;
 
-/** Makes the OCI archive in build/image, and returns its path. */
-export function makeImage(platform: Platform): string {
+/** Makes the OCI archive in a folder, by default build/image, and returns its path. */
+export function makeImage(platform: Platform, folder = join(root, 'build/image')): string {
   const work = mkdtempSync(join(tmpdir(), 'fairlead-image-'));
   try {
     const parts = makeParts(root, platform, work);
     const epoch = sourceDateEpoch();
     const layers = collectFiles({ root, ...parts, platform, version, epoch, work });
-    const folder = join(root, 'build/image');
     mkdirSync(folder, { recursive: true });
     const archive = join(folder, archiveName(platform));
     writeArchive({ ...image(version), layers, platform, epoch, archive, work: join(work, 'oci') });

@@ -1,9 +1,10 @@
 /** Makes an image and unpacks it. */
-import { execFileSync } from 'node:child_process';
+import { execFile, execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { mkdirSync, mkdtempSync, readFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
+import { promisify } from 'node:util';
 import { ownPlatform, type Platform } from '../../scripts/image/platforms.ts';
 
 export interface Image {
@@ -16,12 +17,18 @@ export interface Image {
 
 const project = resolve(import.meta.dirname, '../..');
 
-/** Returns the archive and its SHA-256. `TMPDIR` differs each time, so paths do. */
-export function makeImage(): { readonly archive: string; readonly sum: string } {
+/**
+ * Makes an image in this folder. Resolves to the archive and its SHA-256. `TMPDIR` differs each
+ * time, so paths do.
+ */
+export async function makeImage(
+  folder: string,
+): Promise<{ readonly archive: string; readonly sum: string }> {
   const TMPDIR = mkdtempSync(join(tmpdir(), 'fairlead-image-test-'));
   const env = { ...process.env, TMPDIR, SOURCE_DATE_EPOCH: '1700000000' };
-  const said = execFileSync(process.execPath, ['scripts/image/main.ts'], { cwd: project, env });
-  const archive = /^(\S+\.tar): /.exec(said.toString())![1]!;
+  const words = ['scripts/image/main.ts', '--folder', folder];
+  const { stdout } = await promisify(execFile)(process.execPath, words, { cwd: project, env });
+  const archive = /^(\S+\.tar): /.exec(stdout)![1]!;
   return { archive, sum: createHash('sha256').update(readFileSync(archive)).digest('hex') };
 }
 
