@@ -2,9 +2,10 @@ import { join } from 'node:path';
 import { defineConfig } from 'vitest/config';
 import { FailedTests } from './test/failed-tests.ts';
 import { paced } from './test/lab/pace.ts';
+import { LongFirst } from './test/long-first.ts';
 
-/** For tests with packets. Options of the command line do not reach projects. */
-const longestMs = paced(60_000);
+/** For tests with packets, on a busy machine. Options of the command line do not reach projects. */
+const longestMs = paced(120_000);
 /** To read all modules for each file takes an emulated processor ten seconds. */
 const isolate = paced(1) === 1;
 /** A machine that runs many tests together may be ten times as slow as it is with one. */
@@ -12,9 +13,24 @@ const longestOfUnitMs = 120_000;
 /** Programs that tests start, from the sources, are compiled once. */
 const compiledOnce = { NODE_COMPILE_CACHE: join(import.meta.dirname, 'build/compile-cache') };
 
+/**
+ * Kernel tests mostly wait, for packets and for the kernel, and namespaces keep them apart. These
+ * run one at a time: they limit times, keep the processor busy, ask what the machine has, or take
+ * the lock of iptables-legacy, which is one for all namespaces.
+ */
+const alone = [
+  'test/conformance/{bpf,legacy,legacy-takeover,nft-elements,watch}.kernel.test.ts',
+  'test/process/{going-back,preflight}.kernel.test.ts',
+  'test/stories/{affinity-flood,connect-time-kills,connect-time-load}.kernel.test.ts',
+  'test/stories/{guard,scale,takeover}.kernel.test.ts',
+];
+/** An emulated processor has no time left while one test waits. */
+const kernelTestsTogether = paced(1) > 1 ? 1 : 2;
+
 export default defineConfig({
   test: {
     reporters: ['default', new FailedTests()],
+    sequence: { sequencer: LongFirst },
     projects: [
       {
         test: {
@@ -59,9 +75,23 @@ export default defineConfig({
         test: {
           name: 'kernel',
           include: ['test/**/*.kernel.test.ts'],
+          exclude: alone,
           testTimeout: longestMs,
           hookTimeout: longestMs,
-          // One namespace lab at a time: two cores, and conntrack and nft commits are shared.
+          maxWorkers: kernelTestsTogether,
+          isolate,
+          // Projects that run together in the same group have to have as many workers.
+          sequence: { groupOrder: 1 },
+          env: compiledOnce,
+        },
+      },
+      {
+        // Vitest runs what has one worker last.
+        test: {
+          name: 'kernel-alone',
+          include: alone,
+          testTimeout: longestMs,
+          hookTimeout: longestMs,
           fileParallelism: false,
           isolate,
           env: compiledOnce,

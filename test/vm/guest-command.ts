@@ -39,7 +39,7 @@ function passedOn(): string[] {
 
 function jobLines(job: Job): string {
   if (job.kind === 'command') return `exec ${shellWords(job.words)}`;
-  const suite = ['vitest', 'run', '--project', 'kernel', '--project', 'vm', ...job.filters];
+  const suite = ['vitest', 'run', '--project', 'kernel*', '--project', 'vm', ...job.filters];
   return `node test/vm/guest-check.ts || exit\nexec ${shellWords(suite)}`;
 }
 
