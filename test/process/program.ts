@@ -150,14 +150,17 @@ export class Place {
     renameSync(`${path}.new`, path);
   }
 
-  /** Asks a server of the program, at the loopback address. Rejects without an answer by then. */
+  /**
+   * Asks a server of the program, at the loopback address, as soon as it listens: rules may be in
+   * force before. Rejects without an answer by then.
+   */
   async ask(
     path: string,
     port = 10256,
     patienceS = paced(30),
   ): Promise<{ status: number; body: string }> {
     // Node takes long to start, on an emulated processor for seconds.
-    const asks = `exec 3<>/dev/tcp/127.0.0.1/${port} &&
+    const asks = `until { exec 3<>/dev/tcp/127.0.0.1/${port}; } 2>/dev/null; do sleep 0.1; done
       printf 'GET %s HTTP/1.0\\r\\nHost: 127.0.0.1:${port}\\r\\n\\r\\n' "$1" >&3 && exec cat <&3`;
     const words = [`${patienceS}`, 'bash', '-c', asks, 'ask', path];
     const answer = await this.namespace.run('timeout', words);

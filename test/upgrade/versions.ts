@@ -53,13 +53,7 @@ export async function start(
   within: readonly string[] = [],
 ): Promise<Program> {
   const program = place.startUnder({ main: mains[version], within });
-  const isReady = () =>
-    place.ask('/readyz').then(
-      ({ status }) => status === 200,
-      // It does not listen yet.
-      () => false,
-    );
-  await until(isReady, `${version} is ready`);
+  await until(async () => (await place.ask('/readyz')).status === 200, `${version} is ready`);
   return program;
 }
 
