@@ -11,7 +11,7 @@ function poolOf(size: number): EndpointList {
   return EndpointList.of('IPv4', endpoints);
 }
 
-/** One client is remembered at each of so many endpoints, since the places of some collide. */
+/** Each has another endpoint: some endpoints collide in an index, and most do not. */
 const clients = 400;
 
 it('finding the endpoint of a client takes as long with many endpoints as with few', () => {
