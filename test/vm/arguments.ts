@@ -34,7 +34,7 @@ export const usage = `usage: npm run test:vm -- [options] [test file ...] [-- co
   --kernel BZIMAGE      a kernel of your own
   --modules DIRECTORY   its modules, for example /lib/modules/6.9.0
   --memory MIB          memory of a machine (2048)
-  --cpus COUNT          processors of a machine (2); user-mode Linux has one
+  --cpus COUNT          processors of a machine (1); user-mode Linux has no more
   --time-limit SECONDS  when to stop a machine that has not ended (1800)
   --help                this text
 A test file may be for one of the kernels: 6.12=test/stories/ipvs.
@@ -71,7 +71,7 @@ function parse(args: string[]) {
         kernel: { type: 'string' },
         modules: { type: 'string' },
         memory: { type: 'string', default: '2048' },
-        cpus: { type: 'string', default: '2' },
+        cpus: { type: 'string', default: '1' },
         'time-limit': { type: 'string', default: '1800' },
         help: { type: 'boolean' },
       },
