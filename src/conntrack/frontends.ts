@@ -6,6 +6,9 @@ import { eachSuspect, frontendKeys, noEndpoints } from './policy.ts';
 /** The most endpoints that a frontend has lost in several changes: of more, the last ones count. */
 export const lostMax = 16_384;
 
+/** How many frontends one `ripen` asks about: that takes a millisecond. */
+const askedMost = 512;
+
 type Suspects = Map<FrontendKey, ReadonlySet<EndpointKey>>;
 
 /** The frontends of one family and protocol: who holds them, and which entries to examine. */
@@ -80,18 +83,29 @@ export class Frontends {
     for (const key of this.#held.keys()) if (isNodePortKey(key)) this.suspect(key, noEndpoints);
   }
 
-  /** Makes what is fresh due, unless something is due already. What `isEarly` names stays fresh. */
-  ripen(isEarly?: (key: FrontendKey) => boolean): void {
-    if (this.#due.size > 0) return;
-    this.#due = this.#fresh;
-    this.#fresh = new Map();
-    this.#joined = new Map();
-    if (isEarly === undefined) return;
-    for (const [key, lost] of this.#due) {
-      if (!isEarly(key)) continue;
-      this.#due.delete(key);
-      this.#fresh.set(key, lost);
+  /**
+   * Makes what is fresh due, unless something is due already. What `isEarly` names stays fresh, and
+   * so does what it was not asked about: one call asks about few, the next one about the following.
+   * Returns whether it was asked about all.
+   */
+  ripen(isEarly?: (key: FrontendKey) => boolean): boolean {
+    if (this.#due.size > 0) return true;
+    if (isEarly === undefined) {
+      this.#due = this.#fresh;
+      this.#fresh = new Map();
+      this.#joined = new Map();
+      return true;
     }
+    const { size } = this.#fresh;
+    let left = Math.min(size, askedMost);
+    for (const [key, lost] of this.#fresh) {
+      if (left === 0) break;
+      left -= 1;
+      this.#fresh.delete(key);
+      if (isEarly(key)) this.#fresh.set(key, lost);
+      else this.#due.set(key, lost);
+    }
+    return size <= askedMost;
   }
 
   /** What was due has been examined. */

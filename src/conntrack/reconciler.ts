@@ -62,6 +62,9 @@ const graceMs = { UDP: 0, SCTP: 0, TCP: 500 } as const satisfies Record<Protocol
 /** After a pass that took t, at least `restFactor * t` passes before the next one. */
 const restFactor = 4;
 
+/** One Service can have 20,000 frontends that wait for sweeps: to ask about all takes 50 ms. */
+const askPauseMs = 50;
+
 /** Retries of a failed pass, after 1 s, 2 s, 4 s ... */
 const attemptsMax = 5;
 const retryFirstMs = 1000;
@@ -98,6 +101,8 @@ interface Work {
   dueMs: number | undefined;
   /** No pass before this. */
   restUntilMs: number;
+  /** Before this, no frontend is asked whether it waits for a sweep. */
+  askAgainMs: number;
   failures: number;
 }
 
@@ -189,7 +194,8 @@ export class ConntrackReconciler {
     let nextMs = Number.POSITIVE_INFINITY;
     const unswept = this.#unswept();
     for (const work of this.#all) {
-      work.frontends.ripen(unswept && ((key) => isHeldBy(work, key, unswept)));
+      if (unswept === undefined) work.frontends.ripen();
+      else nextMs = Math.min(nextMs, this.#ripen(work, unswept, now));
       if (work.frontends.due.size === 0) continue;
       work.dueMs ??= Math.max(now + work.graceMs, work.restUntilMs);
       nextMs = Math.min(nextMs, work.dueMs);
@@ -202,6 +208,16 @@ export class ConntrackReconciler {
         this.#schedule();
       });
     });
+  }
+
+  /** Makes due what does not wait for a sweep. Returns when to call it again. */
+  #ripen(work: Work, unswept: (forwarding: Forwarding) => boolean, now: number): number {
+    const { due, fresh } = work.frontends;
+    if (due.size > 0 || fresh.size === 0) return Number.POSITIVE_INFINITY;
+    if (now < work.askAgainMs) return work.askAgainMs;
+    work.askAgainMs = now + askPauseMs;
+    const isWhole = work.frontends.ripen((key) => isHeldBy(work, key, unswept));
+    return isWhole ? Number.POSITIVE_INFINITY : work.askAgainMs;
   }
 
   async #run(): Promise<void> {
@@ -334,6 +350,7 @@ function newWork(protocol: Protocol, untranslated: Criteria['untranslated']): Wo
     select: contradicting,
     dueMs: undefined,
     restUntilMs: 0,
+    askAgainMs: 0,
     failures: 0,
   };
 }

@@ -126,6 +126,38 @@ describe('a conntrack cleanup', () => {
     expect(world.reconciler.idle).toBe(true);
   });
 
+  it('asks about some of the frontends that wait for sweeps at a time, and comes to all', async () => {
+    const world = new World();
+    const waiting = Array.from({ length: 3000 }, (_, i) => {
+      const clusterIPs = [`10.97.${i >> 8}.${i & 0xff}`];
+      return dns(['10.244.0.3'], { name: `sticky-${i}`, clusterIPs });
+    });
+    for (const sticky of waiting) world.sync(undefined, sticky);
+    world.sync(undefined, both);
+    await world.clock.pass(10_000);
+    let [asked, mostAtOnce] = [0, 0];
+    const unswept = () => {
+      asked = 0;
+      return ({ servicePort }: Forwarding): boolean => {
+        asked += 1;
+        mostAtOnce = Math.max(mostAtOnce, asked);
+        return servicePort.name.startsWith('sticky');
+      };
+    };
+    world.reconciler.moving();
+    for (const sticky of waiting) world.reconciler.changed(sticky, undefined);
+    for (const sticky of waiting) world.reconciler.changed(undefined, sticky);
+    world.reconciler.changed(both, one);
+    world.reconciler.upToDate('all', unswept);
+    await world.clock.pass(10_000);
+    expect(world.conntrack.texts).toEqual([toFirst]);
+    expect(mostAtOnce).toBeLessThanOrEqual(512);
+    expect(world.reconciler.idle).toBe(false);
+    world.reconciler.upToDate('all', () => undefined);
+    await world.clock.pass(10_000);
+    expect(world.reconciler.idle).toBe(true);
+  });
+
   it('does not read the table if a sync removed nothing', async () => {
     world.sync(undefined, one);
     await world.clock.pass(10_000);
