@@ -17,6 +17,7 @@ import type {
   EndpointEvent,
   EndpointHealth,
 } from '../state/detection.ts';
+import { alternating } from '../state/steps.ts';
 import type { ClusterState } from '../state/store.ts';
 import { type Forwarding, forwardingKey, type Service } from '../state/types.ts';
 import type { Clock } from '../time/clock.ts';
@@ -492,21 +493,6 @@ function* regularly(port: FollowedPort, turn: number): Generator<PortMember> {
     member.probedTurn = turn;
     port.nextProbe = at + 1;
     yield member;
-  }
-}
-
-/** One of each queue after the other, until all are empty. */
-function* alternating<T>(queues: readonly Iterator<T>[]): Generator<T> {
-  let waiting = queues;
-  while (waiting.length > 0) {
-    const more: Iterator<T>[] = [];
-    for (const queue of waiting) {
-      const next = queue.next();
-      if (next.done) continue;
-      more.push(queue);
-      yield next.value;
-    }
-    waiting = more;
   }
 }
 

@@ -9,6 +9,21 @@ export function finish<T>(steps: Generator<undefined, T>): T {
   }
 }
 
+/** One of each queue after the other, until all are empty. */
+export function* alternating<T>(queues: readonly Iterator<T>[]): Generator<T> {
+  let waiting = queues;
+  while (waiting.length > 0) {
+    const more: Iterator<T>[] = [];
+    for (const queue of waiting) {
+      const next = queue.next();
+      if (next.done) continue;
+      more.push(queue);
+      yield next.value;
+    }
+    waiting = more;
+  }
+}
+
 /** The number of endpoints that are copied in one step. */
 const copiesAStep = 4096;
 

@@ -10,6 +10,7 @@ import { NFPROTO } from '../../kernel/nft/constants.ts';
 import { entryShape, fieldsOfSet, type SetDefinition } from '../../kernel/nft/sets.ts';
 import type { Family } from '../../net/address.ts';
 import { type EndpointList, endpointKey, endpointKeys } from '../../net/endpoint-list.ts';
+import { alternating } from '../../state/steps.ts';
 import type { Forwarding } from '../../state/types.ts';
 import type { FrontendChange } from '../changes.ts';
 import { type Memory, memoryName, memoryNameOf, pools } from './affinity-objects.ts';
@@ -177,19 +178,9 @@ export class AffinityKeeper {
 }
 
 /** One map of each namespace after the other: those of no tenant keep others waiting. */
-function* eachNamespaceInTurn(names: Iterable<string>): Generator<string> {
+function eachNamespaceInTurn(names: Iterable<string>): Generator<string> {
   const of = (name: string) => memoryNameOf(name)?.servicePort.split('/', 1)[0];
-  let queues = Array.from(Map.groupBy(names, of).values(), (some) => some.values());
-  while (queues.length > 0) {
-    const more: typeof queues = [];
-    for (const queue of queues) {
-      const next = queue.next();
-      if (next.done) continue;
-      more.push(queue);
-      yield next.value;
-    }
-    queues = more;
-  }
+  return alternating([...Map.groupBy(names, of).values()].map((some) => some.values()));
 }
 
 /** Returns no entries if another program has deleted the map; an audit will find that. */
