@@ -79,7 +79,10 @@ export class Comparisons {
 
   /** See `compare`. */
   async compare(): Promise<Comparison | undefined> {
-    if (!this.#hasGeneration) return this.#read();
+    if (!this.#hasGeneration) {
+      await this.#wait();
+      return this.#read();
+    }
     const { clock, kernel, ruleset } = this.#options;
     const clean = this.#clean;
     const serves = clean !== undefined && clock.now() < clean.untilMs;
@@ -99,7 +102,6 @@ export class Comparisons {
 
   async #read(): Promise<Comparison | undefined> {
     const { clock } = this.#options;
-    await this.#wait();
     const startedMs = clock.now();
     try {
       return await compare(this.#options);
