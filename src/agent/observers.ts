@@ -1,6 +1,5 @@
 /** Wires metrics, health, log, events and answers to the running proxy. */
 import type { Config } from '../config/config.ts';
-import type { ConnectTime } from '../connect-time/connect-time.ts';
 import type { AgentEvent } from '../connect-time/maps/events.ts';
 import type { ConntrackObserver } from '../conntrack/events.ts';
 import { RecentDumps } from '../conntrack/recent-dumps.ts';
@@ -10,8 +9,6 @@ import type { Routing } from '../host/routing.ts';
 import { loadAddon } from '../kernel/addon.ts';
 import type { Conntrack } from '../kernel/conntrack.ts';
 import type { Kernel } from '../kernel/kernel.ts';
-import type { Fallback } from '../modes/index.ts';
-import type { ProxyMode } from '../modes/mode.ts';
 import type { NoRoom } from '../modes/sockets/descriptors.ts';
 import type { LocalhostEvent } from '../modes/sockets/localhost.ts';
 import type { Family } from '../net/address.ts';
@@ -46,11 +43,9 @@ import type { EventRecorder, EventRecorderOptions } from '../source/kubernetes/e
 import type { Source, SourceSink } from '../source/source.ts';
 import type { Resource } from '../state/change.ts';
 import type { EndpointEvent } from '../state/detection.ts';
-import type { ClusterState } from '../state/store.ts';
 import type { TakeoverEvent } from '../takeover/takeover.ts';
 import type { Clock } from '../time/clock.ts';
 import { RecentResults } from '../time/recent.ts';
-import type { Engine } from './engine.ts';
 
 export interface ObserversOptions {
   readonly config: Config;
@@ -75,25 +70,21 @@ export interface ObserversOptions {
 /** See `HttpThread`. Only a server on this thread needs `health`. */
 export type HttpOpener = (memory: SharedMemory, events: WireEvents, health: ProxyHealth) => Wire;
 
-/** The current state of the process. */
-interface Present {
-  readonly state: ClusterState;
-  readonly config: () => Config;
-  /** The mode that runs, or is about to run. */
-  readonly mode: () => ProxyMode;
-  /** The modes that were tried earlier, and why they cannot run. */
-  readonly fallbacks: () => readonly Fallback[];
-  /** Undefined until an engine runs. */
-  readonly engine: () => Engine | undefined;
+/** What the process knows of itself. Answers are made from most of it. */
+interface Present
+  extends Pick<
+    AgentState,
+    | 'config'
+    | 'connectTime'
+    | 'engine'
+    | 'failureDetection'
+    | 'fallbacks'
+    | 'fastPath'
+    | 'mode'
+    | 'state'
+  > {
   /** Nodes were listed, so this node is known if it exists. */
   readonly nodeListed: () => boolean;
-  /** The sockets whose connections are translated at connect time, and the excluded pods. */
-  readonly connectTime: () => Pick<
-    ConnectTime,
-    'exclusion' | 'findStale' | 'kernelClients' | 'reach' | 'stale'
-  >;
-  readonly failureDetection: AgentState['failureDetection'];
-  readonly fastPath: AgentState['fastPath'];
   /** Sockets that listen for node ports on the loopback address. */
   readonly localhostListeners: (family: Family) => number;
 }
@@ -134,14 +125,8 @@ export class Observers {
       isConnectTime: () => config().connectTime !== 'off',
     });
     this.#unrouted = new UnroutedEndpoints({ clock, state, routing: options.routing });
-    this.problemIndex = new ProblemIndex({
-      clock,
-      engine: present.engine,
-      failureDetection: present.failureDetection,
-      foreignRules: this.#foreignRules,
-      state,
-      unrouted: this.#unrouted,
-    });
+    const found = { foreignRules: this.#foreignRules, unrouted: this.#unrouted };
+    this.problemIndex = new ProblemIndex({ ...present, ...found, clock });
     this.metrics = this.#makeMetrics();
     const families = this.#families;
     const connectTime = () => present.engine()?.connectTime;
@@ -291,30 +276,20 @@ export class Observers {
 
   #serve(signal: AbortSignal): Promise<void>[] {
     const { events, health, http, eventHistory, metrics, problemIndex } = this;
-    const { config, connectTime, engine, failureDetection, fallbacks, fastPath, state } =
-      this.#present;
     const { clock, conntrack, host, kernel, log, nodeName, routing, source } = this.#options;
-    const mode = () => this.#present.mode().name;
     const failed = events.serverFailed.bind(events);
     const counters = this.#counters;
     const agent: AgentState = {
+      ...this.#present,
       clock,
       nodeName,
-      state,
       eventHistory,
       problemIndex,
       serviceRows: new WhileAsked(),
       foreignRules: this.#foreignRules,
       unrouted: this.#unrouted,
       source,
-      config,
-      mode,
-      fallbacks,
-      connectTime,
-      failureDetection,
-      fastPath,
       health,
-      engine,
       counters,
       kernel,
       conntrack: new RecentDumps(conntrack, clock),
@@ -327,7 +302,7 @@ export class Observers {
       counts: () => problemIndex.counts,
       healthy: () => statusNow(agent).healthy,
     });
-    return runServers({ config, mode, http, metrics, agent, log, failed }, signal);
+    return runServers({ http, metrics, agent, log, failed }, signal);
   }
 }
 

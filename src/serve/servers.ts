@@ -1,6 +1,4 @@
 /** The proxy's own two HTTP servers: health, and metrics. */
-import type { Config } from '../config/config.ts';
-import type { ModeName } from '../modes/mode.ts';
 import { forThisNode } from './ask/admission.ts';
 import type { AgentState } from './ask/agent-state.ts';
 import { askRoutes } from './ask/routes.ts';
@@ -13,11 +11,9 @@ import { metricsRoutes } from './routes.ts';
 import { serve } from './server.ts';
 
 interface ServersOptions {
-  /** The current configuration. Answers follow changes of it; addresses do not. */
-  readonly config: () => Config;
-  readonly mode: () => ModeName;
   readonly http: HttpThread;
   readonly metrics: Metrics;
+  /** Answers follow changes of its configuration; addresses do not. */
   readonly agent: AgentState;
   readonly log: Logger;
   /** Called once for each server that cannot listen on its address. */
@@ -41,8 +37,8 @@ function page(agent: AgentState): Route {
  * Until `signal` aborts. Rejects when a server can't bind and the configuration calls that fatal.
  */
 export function runServers(options: ServersOptions, signal: AbortSignal): Promise<void>[] {
-  const { config, http, agent, log, metrics, mode } = options;
-  const { bindAddressHardFail, healthzBindAddress, metricsBindAddress, profiling } = config();
+  const { http, agent, log, metrics } = options;
+  const { bindAddressHardFail, healthzBindAddress, metricsBindAddress, profiling } = agent.config();
   const debug = profiling
     ? { ...debugRoutes((verbosity) => setVerbosity(log, verbosity)), ...profileRoutes() }
     : {};
@@ -52,7 +48,7 @@ export function runServers(options: ServersOptions, signal: AbortSignal): Promis
       'metrics',
       metricsBindAddress,
       {
-        ...metricsRoutes(config, mode, metrics),
+        ...metricsRoutes(agent.config, () => agent.mode().name, metrics),
         ...askRoutes(agent),
         '/': page(agent),
         ...debug,

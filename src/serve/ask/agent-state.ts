@@ -1,12 +1,13 @@
 /** The state of the process from which answers are made. */
 import type { Config } from '../../config/config.ts';
 import type { Exclusion, MapView, StaleState } from '../../connect-time/maps/facts.ts';
+import type { Placement } from '../../connect-time/maps/placement.ts';
 import type { HostFiles } from '../../host/files.ts';
 import type { FindRoutes } from '../../host/reach.ts';
 import type { Conntrack } from '../../kernel/conntrack.ts';
 import type { KernelReader, ReplyOf } from '../../kernel/kernel.ts';
 import type { Fallback } from '../../modes/index.ts';
-import type { Environment, ModeConfig, ModeName } from '../../modes/mode.ts';
+import type { Environment, ModeConfig, ModeFacts } from '../../modes/mode.ts';
 import type { Family } from '../../net/address.ts';
 import type { Lookup } from '../../source/lookup.ts';
 import type { Condition, ServerVersion } from '../../source/source.ts';
@@ -47,7 +48,8 @@ export interface AgentState {
     readonly lookup: Lookup;
   };
   readonly config: () => Config;
-  readonly mode: () => ModeName;
+  /** The mode that runs, or is about to run. */
+  readonly mode: () => ModeFacts;
   /** The modes that were tried earlier, and why they cannot run. */
   readonly fallbacks: () => readonly Fallback[];
   readonly connectTime: () => {
@@ -103,6 +105,10 @@ export interface RunningEngine {
   readonly overLimit: number;
   /** The maps of connect-time translation; undefined: not in use. */
   maps(family: Family): MapView | undefined;
+  /** Where programs and maps are; undefined: only rules translate connections. */
+  readonly connectTime: Placement | undefined;
+  /** The addresses at which sockets for node ports listen. */
+  listeningAddresses(family: Family): Environment['nodePortAddresses'];
   /** What Forwardings depend on, other than Services and slices. */
   readonly context: ResolveContext;
   /** See `Planner.describe`. */

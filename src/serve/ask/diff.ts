@@ -46,7 +46,7 @@ async function compared(
     compared: comparison.compared,
     leftOut: comparison.leftOut,
     waiting: sync.progress.waiting,
-    differences: differences.slice(0, differencesMax).map((one) => shown(agent.mode(), one)),
+    differences: differences.slice(0, differencesMax).map((one) => shown(agent.mode().name, one)),
     differenceCount: differences.length,
   };
 }

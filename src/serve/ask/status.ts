@@ -72,7 +72,7 @@ export function statusNow(agent: AgentState): Status {
 }
 
 function modeOf({ config, fallbacks, mode }: AgentState): Status['mode'] {
-  const name = mode();
+  const { name } = mode();
   const requested = config().mode;
   const steps = fallbacks();
   const asked = requested === '' ? 'no mode was asked for' : `mode ${requested} was asked for`;

@@ -108,7 +108,7 @@ async function inputOf(agent: AgentState, query: URLSearchParams, pacer: Pacer):
   const surroundings = { agent, config, context: engine.context, to: asked.address };
   const client = await readClient(query.get('from'), surroundings);
   const isBySocket = setting.localhost === 'sockets' && isLoopback(asked.address);
-  const describer = isBySocket ? socketPathDescriber : pathDescribers[agent.mode()];
+  const describer = isBySocket ? socketPathDescriber : pathDescribers[agent.mode().name];
   const { protocols, ...place } = asked;
   const all =
     protocols.length > 0 ? protocols : protocolsAt({ engine, agent, sync, target: place });
