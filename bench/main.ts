@@ -35,6 +35,7 @@ import { scaleOut } from './scale-out.ts';
 import { sourceRanges } from './source-ranges.ts';
 import { tenant } from './tenant.ts';
 import { turns } from './turns.ts';
+import { versions } from './versions.ts';
 import { waits } from './waits.ts';
 
 const { values, positionals: asked } = parseArgs({
@@ -83,6 +84,7 @@ const questions: Readonly<Record<string, (extent: Extent) => Promise<string>>> =
   'api-storm': apiStorm,
   tenant,
   turns,
+  versions,
   waits,
   hostile,
   failures: () => failures(minutes),

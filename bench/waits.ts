@@ -16,6 +16,7 @@ import { buildPrograms, endpoint, port, Stage } from './connect.ts';
 import { buildProduct, node } from './lib/api-rig.ts';
 import { type Size, sizeName } from './lib/cluster.ts';
 import { KubeProxy } from './lib/kube-proxy.ts';
+import { MarkedCluster, marked, NotInTime } from './lib/marked-cluster.ts';
 import { Product } from './lib/product.ts';
 import { number, table } from './lib/stats.ts';
 
@@ -23,6 +24,7 @@ const size: Size = { services: 44_000, endpoints: 1 };
 const quietMs = 5000;
 /** The longest time that a phase is measured. */
 const phaseMaxMs = 60_000;
+const attemptEveryMs = 200;
 const connectLoop = join(resolve(import.meta.dirname, '..'), 'build', 'bench', 'connect_loop');
 /**
  * The first processor is the packets': on a kernel that does not preempt itself, a process waits for
@@ -37,7 +39,6 @@ function makeRoom(): void {
   execFileSync('taskset', own, { stdio: 'ignore' });
 }
 
-const existing = '10.200.0.1';
 const ofOthers = '10.200.0.2';
 const rulesOfOthers = `table ip others { chain prerouting {
   type nat hook prerouting priority -101;
@@ -47,6 +48,8 @@ const rulesOfOthers = `table ip others { chain prerouting {
 `;
 
 type Path = 'open' | 'connect' | 'others';
+/** The first Service of a MarkedCluster. */
+const existing = '10.200.1.1';
 const paths: Readonly<Record<Path, readonly [way: string, address: string]>> = {
   open: ['open', existing],
   connect: ['new', existing],
@@ -112,10 +115,10 @@ async function measure(
     stage.node.run('nft', ['-f', '-'], rulesOfOthers);
     api = await FakeApi.start(stage.node);
     await api.ask({ do: 'apply', object: node });
-    const cluster = new Cluster(stage, api);
-    await cluster.add(existing);
+    const cluster = new MarkedCluster(stage, api, attemptEveryMs);
+    await cluster.add();
     proxy = start(stage, api);
-    await cluster.waitFor(existing, phaseMaxMs);
+    await cluster.works(existing, phaseMaxMs);
     const phases: Phase[] = [];
     const during = async (what: string, used: readonly Path[], work: () => Promise<unknown>) => {
       phases.push(await phase(stage, `${name}, ${what}`, used, work));
@@ -124,23 +127,23 @@ async function measure(
     await during('nothing happens', all, () => sleep(quietMs));
     await during('all Services come', all, async () => {
       await api!.ask({ do: 'populate', ...size });
-      await cluster.marker();
+      await cluster.mark(phaseMaxMs);
     });
     await during('restart', all, async () => {
       await proxy!.stop();
       proxy = start(stage, api!);
-      await cluster.marker();
+      await cluster.mark(phaseMaxMs);
     });
     await during('all endpoints are replaced', all, async () => {
-      await api!.ask({ do: 'replace', count: size.services, except: 'waits/' });
-      await cluster.marker();
+      await api!.ask({ do: 'replace', count: size.services, except: `${marked}/` });
+      await cluster.mark(phaseMaxMs);
     });
     await proxy.stop();
     stage.node.run('nft', ['flush', 'ruleset']);
     stage.node.run('nft', ['-f', '-'], rulesOfOthers);
     await during('start, empty kernel', ['others'], async () => {
       proxy = start(stage, api!);
-      await cluster.marker();
+      await cluster.mark(phaseMaxMs);
     });
     return phases.map(cells);
   } finally {
@@ -179,79 +182,6 @@ function cells({ inForceMs, name, paced }: Phase): string[] {
   const failed = Object.values(paced).reduce((sum, one) => sum + one.failed, 0);
   const inForce = inForceMs === undefined ? `> ${number(phaseMaxMs)}` : number(inForceMs);
   return [name, inForce, ...times, number(failed)];
-}
-
-class NotInTime extends Error {}
-
-/** Services with the server as their only endpoint, and whether they work. */
-class Cluster {
-  readonly #stage: Stage;
-  readonly #api: FakeApi;
-  #markers = 0;
-
-  constructor(stage: Stage, api: FakeApi) {
-    this.#stage = stage;
-    this.#api = api;
-  }
-
-  async add(clusterIP: string): Promise<void> {
-    const name = `at-${clusterIP.replaceAll('.', '-')}`;
-    for (const object of [service(name, clusterIP), slice(name)]) {
-      await this.#api.ask({ do: 'apply', object });
-    }
-  }
-
-  /** Adds one more Service, and waits until it works: what came before it is in force, too. */
-  async marker(): Promise<void> {
-    this.#markers += 1;
-    const clusterIP = `10.200.1.${this.#markers}`;
-    await this.add(clusterIP);
-    await this.waitFor(clusterIP, phaseMaxMs);
-  }
-
-  async waitFor(clusterIP: string, longestMs: number): Promise<void> {
-    const untilMs = performance.now() + longestMs;
-    while (!(await this.#works(clusterIP))) {
-      if (performance.now() > untilMs) throw new NotInTime(`${clusterIP} does not work`);
-      await sleep(200);
-    }
-  }
-
-  async #works(clusterIP: string): Promise<boolean> {
-    const connect = [connectLoop, 'connect', clusterIP, '80', '1'];
-    const argv = ['netns', 'exec', this.#stage.client.name, 'timeout', '1', ...connect];
-    const [code] = await once(spawn('ip', argv, { stdio: 'ignore' }), 'exit');
-    return code === 0;
-  }
-}
-
-function service(name: string, clusterIP: string): Readonly<Record<string, unknown>> {
-  return {
-    kind: 'Service',
-    metadata: { name, namespace: 'waits', creationTimestamp: '2026-01-01T00:00:00Z' },
-    spec: {
-      type: 'ClusterIP',
-      clusterIP,
-      clusterIPs: [clusterIP],
-      ipFamilies: ['IPv4'],
-      ports: [{ name: 'http', port: 80, protocol: 'TCP', targetPort: Number(port) }],
-    },
-    status: { loadBalancer: {} },
-  };
-}
-
-function slice(of: string): Readonly<Record<string, unknown>> {
-  return {
-    kind: 'EndpointSlice',
-    metadata: {
-      name: `${of}-abcde`,
-      namespace: 'waits',
-      labels: { 'kubernetes.io/service-name': of },
-    },
-    addressType: 'IPv4',
-    endpoints: [{ addresses: [endpoint], conditions: { ready: true, serving: true } }],
-    ports: [{ name: 'http', port: Number(port), protocol: 'TCP' }],
-  };
 }
 
 /** `connect_loop pace`, in the client's namespace. */

@@ -4,6 +4,7 @@
 //   connect_loop serve PORT
 //   connect_loop connect ADDRESS PORT COUNT
 //   connect_loop pace new|open ADDRESS PORT
+//   connect_loop until ADDRESS PORT PAUSE_MS LIMIT_MS
 //
 // The client prints JSON: connections a second, and p50 and p99 of connect(2) in microseconds. It
 // closes with a reset, so that no port stays in TIME_WAIT.
@@ -12,6 +13,9 @@
 // come back (`open`, from the server of test/lab/native/load.cc), until its input ends. Then it prints
 // JSON: how often, how often it failed, and p50, p99.9 and the longest time in microseconds, each
 // from the moment at which it was due.
+//
+// `until` connects again and again, with a pause between two attempts, and ends once a connection is
+// made, or with 1 after the limit.
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -118,6 +122,37 @@ int Pace(bool open, const char* address, const char* port) {
   return 0;
 }
 
+/** A SYN that is dropped is not sent again in this time. */
+constexpr int kAttemptMs = 50;
+
+bool ConnectsSoon(const sockaddr_in& at) {
+  const linger reset{1, 0};
+  const int connection = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  if (connection < 0) Fail("socket");
+  setsockopt(connection, SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
+  bool connected = connect(connection, reinterpret_cast<const sockaddr*>(&at), sizeof at) == 0;
+  if (!connected && errno == EINPROGRESS) {
+    pollfd made{connection, POLLOUT, 0};
+    int error = 0;
+    socklen_t size = sizeof error;
+    connected = poll(&made, 1, kAttemptMs) == 1 &&
+                getsockopt(connection, SOL_SOCKET, SO_ERROR, &error, &size) == 0 && error == 0;
+  }
+  close(connection);
+  return connected;
+}
+
+int Until(const char* address, const char* port, std::chrono::milliseconds pause,
+          std::chrono::milliseconds limit) {
+  const sockaddr_in at = At(address, port);
+  const auto last = Clock::now() + limit;
+  while (!ConnectsSoon(at)) {
+    if (Clock::now() > last) return 1;
+    std::this_thread::sleep_for(pause);
+  }
+  return 0;
+}
+
 int Connect(const char* address, const char* port, std::size_t count) {
   const sockaddr_in at = At(address, port);
   const linger reset{1, 0};
@@ -152,8 +187,14 @@ int main(int argc, char** argv) {
   if (argc == 5 && std::string_view(argv[1]) == "pace") {
     return Pace(std::string_view(argv[2]) == "open", argv[3], argv[4]);
   }
+  if (argc == 6 && std::string_view(argv[1]) == "until") {
+    using std::chrono::milliseconds;
+    return Until(argv[2], argv[3], milliseconds(std::atoi(argv[4])),
+                 milliseconds(std::atoi(argv[5])));
+  }
   std::fputs(
-      "usage: connect_loop serve PORT | connect ADDRESS PORT COUNT | pace new|open ADDRESS PORT\n",
+      "usage: connect_loop serve PORT | connect ADDRESS PORT COUNT | pace new|open ADDRESS PORT\n"
+      "       | until ADDRESS PORT PAUSE_MS LIMIT_MS\n",
       stderr);
   return 2;
 }
