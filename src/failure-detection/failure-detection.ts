@@ -22,6 +22,7 @@ import type { ClusterState } from '../state/store.ts';
 import { type Forwarding, forwardingKey, type Service } from '../state/types.ts';
 import type { Clock } from '../time/clock.ts';
 import { Pacer } from '../time/pacer.ts';
+import { Runner } from '../time/runner.ts';
 import { noCounts } from './evidence.ts';
 import { tableName, tableText } from './layout.ts';
 import type { Change } from './pool.ts';
@@ -92,10 +93,7 @@ export class FailureDetection implements EndpointHealth, DetectionView {
   /** The state as it was logged. */
   #logged = '';
   #stopWatching: (() => void) | undefined;
-  /** Cancels the next look; undefined while none is planned. */
-  #cancel: (() => void) | undefined;
-  #turn: Promise<void> | undefined;
-  #isClosed = false;
+  readonly #looks: Runner;
   #turns = 0;
   readonly #pacer: Pacer;
   readonly #changes = { ejected: 0, returned: 0 };
@@ -106,6 +104,8 @@ export class FailureDetection implements EndpointHealth, DetectionView {
     this.#options = options;
     const { clock, connect, interfaces, kernel, state } = options;
     this.#pacer = new Pacer(clock, sliceMs);
+    const restMs = (tookMs: number): number => this.#restMs(tookMs);
+    this.#looks = new Runner({ clock, work: () => this.#look(), restMs });
     this.#tables = {
       IPv4: new CountingTable(kernel, 'IPv4'),
       IPv6: new CountingTable(kernel, 'IPv6'),
@@ -208,10 +208,8 @@ export class FailureDetection implements EndpointHealth, DetectionView {
 
   /** What is in the kernel stays: the next process replaces or removes it. */
   async close(): Promise<void> {
-    this.#isClosed = true;
-    this.#cancel?.();
     this.#unwatch();
-    await this.#turn;
+    await this.#looks.stop();
   }
 
   /** Those that are resolved in the meantime wait for the next look. */
@@ -274,26 +272,16 @@ export class FailureDetection implements EndpointHealth, DetectionView {
   }
 
   #wake(): void {
-    if (this.#turn !== undefined || this.#cancel !== undefined) return;
-    if (this.#ports.size > 0 || this.#resolved.size > 0 || this.#mayBeThere) this.#soon(0);
+    if (this.#ports.size > 0 || this.#resolved.size > 0 || this.#mayBeThere) this.#looks.soon();
   }
 
-  #soon(delayMs: number): void {
-    if (this.#isClosed) return;
-    this.#cancel = this.#options.clock.after(delayMs, () => {
-      this.#cancel = undefined;
-      this.#turn = this.#look().then((restMs) => {
-        this.#turn = undefined;
-        if (restMs === undefined) this.#wake();
-        else this.#soon(restMs);
-      });
-    });
+  #restMs(tookMs: number): number {
+    if (this.#ports.size === 0) return this.#mayBeThere ? restFactor * tickMs : 0;
+    return Math.max(tickMs, Math.min(restMostMs, restFactor * tookMs));
   }
 
-  /** Never rejects. Resolves to the time until the next look; undefined: nothing is to be done. */
-  async #look(): Promise<number | undefined> {
-    const { clock } = this.#options;
-    const beganMs = clock.now();
+  /** Never rejects. */
+  async #look(): Promise<void> {
     try {
       await this.#followResolved();
       if (this.#ports.size === 0) await this.#end();
@@ -301,11 +289,11 @@ export class FailureDetection implements EndpointHealth, DetectionView {
     } catch (error) {
       this.#lacks((error as Error).message);
     }
-    if (this.#ports.size === 0) return this.#mayBeThere ? restFactor * tickMs : undefined;
-    await this.#judge();
-    this.#probe();
-    const restMs = Math.min(restMostMs, restFactor * (clock.now() - beganMs));
-    return Math.max(tickMs, restMs);
+    if (this.#ports.size > 0) {
+      await this.#judge();
+      this.#probe();
+    }
+    this.#wake();
   }
 
   /** Brings the tables up to date, and reads them. */
