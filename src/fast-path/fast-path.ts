@@ -11,6 +11,7 @@ import type { ClusterState } from '../state/store.ts';
 import type { Service } from '../state/types.ts';
 import type { Clock } from '../time/clock.ts';
 import { Pacer } from '../time/pacer.ts';
+import { Runner } from '../time/runner.ts';
 import { devicesOf, readLinks } from './devices.ts';
 import { type Desired, difference } from './difference.ts';
 import { type DesiredFamily, excludedBy, isResolved } from './excluded.ts';
@@ -82,21 +83,20 @@ export class FastPath {
   /** The state that was logged last. */
   #logged = '';
   #stopWatching: (() => void)[] = [];
-  /** Cancels the next look; undefined while none is planned. */
-  #cancel: (() => void) | undefined;
-  /** `Clock.now` of the next look. */
-  #dueMs = 0;
-  #restUntilMs = Number.NEGATIVE_INFINITY;
+  readonly #updates: Runner;
   /** `Clock.now` until which Services are waited for; undefined: they were not looked for yet. */
   #resolvingUntilMs: number | undefined;
-  #turn: Promise<void> | undefined;
-  #isDue = false;
-  #isClosed = false;
-  /** The last request has not been tried yet. */
-  #isOwed = false;
+  /** How many requests there were, and how many of them are in force, or were tried and failed. */
+  #requests = 0;
+  #tried = 0;
+  /** The configuration is new: no rest keeps it waiting. */
+  #isNew = false;
 
   constructor(options: FastPathOptions) {
     this.#options = options;
+    const restMs = (tookMs: number): number =>
+      this.#isNew ? 0 : Math.min(restMostMs, restFactor * tookMs);
+    this.#updates = new Runner({ clock: options.clock, work: () => this.#work(), restMs });
   }
 
   get state(): FastPathState {
@@ -105,7 +105,7 @@ export class FastPath {
 
   /** Every request is in force, or was tried and failed. */
   get upToDate(): boolean {
-    return !this.#isOwed;
+    return this.#tried === this.#requests;
   }
 
   /** Whether connections to this Service may use the fast path. */
@@ -123,8 +123,9 @@ export class FastPath {
     this.#logged = '';
     this.#resolvingUntilMs = undefined;
     if (wish !== undefined && before === undefined) this.#findExcluded();
-    this.#isOwed = true;
-    this.#wake();
+    this.#requests += 1;
+    this.#isNew = true;
+    this.#updates.now();
   }
 
   /** A Service was resolved or deleted. */
@@ -137,21 +138,19 @@ export class FastPath {
     if (has === undefined) this.#excluded.delete(key);
     else this.#excluded.set(key, has);
     // Of one that stays the same, other frontends may be desired.
-    if (had !== has) this.#isOwed = true;
-    this.#soon(settleMs);
+    if (had !== has) this.#requests += 1;
+    this.#updates.soon(settleMs);
   }
 
   /** The first lists are complete. */
   synced(): void {
-    if (this.#wish !== undefined) this.#wake();
+    if (this.#wish !== undefined) this.#updates.now();
   }
 
   /** Stops following changes; the table stays in the kernel. */
   async close(): Promise<void> {
-    this.#isClosed = true;
-    this.#forget();
     this.#unwatch();
-    await this.#turn;
+    await this.#updates.stop();
   }
 
   #findExcluded(): void {
@@ -163,59 +162,20 @@ export class FastPath {
     }
   }
 
-  /** A look that is planned is not put off: what changes all the time would keep it from others. */
-  #soon(delayMs: number): void {
-    if (this.#isClosed) return;
-    const { clock } = this.#options;
-    const now = clock.now();
-    const dueMs = Math.max(now + delayMs, this.#restUntilMs);
-    if (this.#cancel !== undefined && this.#dueMs <= dueMs) return;
-    this.#forget();
-    this.#dueMs = dueMs;
-    this.#cancel = clock.after(dueMs - now, () => {
-      this.#cancel = undefined;
-      this.#wake();
-    });
-  }
-
-  #forget(): void {
-    this.#cancel?.();
-    this.#cancel = undefined;
-  }
-
-  #wake(): void {
-    this.#isDue = true;
-    this.#turn ??= this.#work().finally(() => {
-      this.#turn = undefined;
-    });
-  }
-
   /** Never rejects. */
   async #work(): Promise<void> {
-    const { clock, log } = this.#options;
-    while (this.#isDue && !this.#isClosed) {
-      this.#isDue = false;
-      const beganMs = clock.now();
-      try {
-        this.#forget();
-        const waits = await this.#update();
-        const now = clock.now();
-        this.#restUntilMs = now + Math.min(restMostMs, restFactor * (now - beganMs));
-        this.#isOwed &&= waits || this.#isDue;
-        this.#soonAgain();
-      } catch (error) {
-        const err = (error as Error).message;
-        log.error({ err }, 'Could not update fast path; trying again');
-        this.#isOwed = false;
-        this.#soon(retryMs);
-      }
+    this.#isNew = false;
+    const requests = this.#requests;
+    try {
+      const waits = await this.#update();
+      if (!waits) this.#tried = requests;
+      if (this.#wish !== undefined) this.#updates.soon(lookMs);
+    } catch (error) {
+      const err = (error as Error).message;
+      this.#options.log.error({ err }, 'Could not update fast path; trying again');
+      this.#tried = requests;
+      this.#updates.soon(retryMs);
     }
-  }
-
-  #soonAgain(): void {
-    if (this.#wish === undefined) this.#forget();
-    // A change during this comparison has planned the next one already.
-    else if (this.#cancel === undefined) this.#soon(lookMs);
   }
 
   /** Resolves to whether that has to wait for the first lists. */
@@ -227,7 +187,7 @@ export class FastPath {
     }
     if (!this.#options.state.synced) return true;
     if (this.#isResolving) {
-      this.#soon(settleMs);
+      this.#updates.soon(settleMs);
       return true;
     }
     const because = await this.#obstacle(wish.mode);
@@ -354,7 +314,7 @@ export class FastPath {
     if (this.#stopWatching.length > 0) return;
     const { kernel } = this.#options;
     // The end of a watch is harmless: the table is compared regularly.
-    const watcher = { changed: () => this.#soon(settleMs), ended: () => {} };
+    const watcher = { changed: () => this.#updates.soon(settleMs), ended: () => {} };
     const links = kernel.watchLinks?.(watcher);
     this.#stopWatching = [kernel.watch([inTable], watcher), ...(links ? [links] : [])];
   }
