@@ -21,6 +21,7 @@ import type { Protocol } from '../net/protocol.ts';
 import type { FrontendKey } from '../state/frontend-key.ts';
 import type { Forwarding } from '../state/types.ts';
 import type { Clock } from '../time/clock.ts';
+import { Runner } from '../time/runner.ts';
 import type { ConntrackObserver } from './events.ts';
 import { Frontends } from './frontends.ts';
 import {
@@ -120,13 +121,16 @@ export class ConntrackReconciler {
   #moving = true;
   /** Resolves the wait for `upToDate`. */
   #whenSettled: (() => void) | undefined;
-  #cancelTimer = (): void => {};
-  #running: Promise<void> | undefined;
-  #stopped = false;
+  readonly #passes: Runner;
 
   constructor(options: ConntrackReconcilerOptions) {
     this.#options = options;
-    const { untranslated = 'wrong' } = options;
+    const { clock, untranslated = 'wrong' } = options;
+    const run = async (): Promise<void> => {
+      await this.#run();
+      this.#schedule();
+    };
+    this.#passes = new Runner({ clock, work: run, restMs: () => 0 });
     const work = (protocol: Protocol): Work => newWork(protocol, untranslated);
     this.#work = { UDP: work('UDP'), SCTP: work('SCTP'), TCP: work('TCP') };
     this.#endings = endings(this.#work.TCP);
@@ -161,23 +165,22 @@ export class ConntrackReconciler {
     this.#acceptNodePorts(nodePortAddresses);
     this.#whenSettled?.();
     this.#whenSettled = undefined;
-    this.#schedule();
+    if (!this.#passes.isRunning) this.#schedule();
   }
 
   /** No contradicting entry is left, except TCP handshakes that may still be answered. */
   get idle(): boolean {
     return (
-      this.#running === undefined &&
+      !this.#passes.isRunning &&
       this.#all.every((work) => work.graceMs > 0 || work.frontends.isClear)
     );
   }
 
   /** Resolves when the pass under way is over. */
   async stop(): Promise<void> {
-    this.#stopped = true;
-    this.#cancelTimer();
+    const stopped = this.#passes.stop();
     this.#whenSettled?.();
-    await this.#running;
+    await stopped;
   }
 
   /** Examines node ports when addresses are new: clients may have sent there before. */
@@ -189,42 +192,39 @@ export class ConntrackReconciler {
   }
 
   #schedule(): void {
-    if (this.#running !== undefined || this.#stopped) return;
     const now = this.#options.clock.now();
-    let nextMs = Number.POSITIVE_INFINITY;
     const unswept = this.#unswept();
     for (const work of this.#all) {
+      let nextMs: number | undefined;
       if (unswept === undefined) work.frontends.ripen();
-      else nextMs = Math.min(nextMs, this.#ripen(work, unswept, now));
-      if (work.frontends.due.size === 0) continue;
-      work.dueMs ??= Math.max(now + work.graceMs, work.restUntilMs);
-      nextMs = Math.min(nextMs, work.dueMs);
+      else nextMs = this.#ripen(work, unswept, now);
+      if (work.frontends.due.size > 0) {
+        work.dueMs ??= Math.max(now + work.graceMs, work.restUntilMs);
+        nextMs = work.dueMs;
+      }
+      if (nextMs !== undefined) this.#passes.soon(nextMs - now);
     }
-    this.#cancelTimer();
-    if (nextMs === Number.POSITIVE_INFINITY) return;
-    this.#cancelTimer = this.#options.clock.after(Math.max(0, nextMs - now), () => {
-      this.#running = this.#run().finally(() => {
-        this.#running = undefined;
-        this.#schedule();
-      });
-    });
   }
 
-  /** Makes due what does not wait for a sweep. Returns when to call it again. */
-  #ripen(work: Work, unswept: (forwarding: Forwarding) => boolean, now: number): number {
+  /** Makes due what does not wait for a sweep. Returns when to call it again; undefined: never. */
+  #ripen(
+    work: Work,
+    unswept: (forwarding: Forwarding) => boolean,
+    now: number,
+  ): number | undefined {
     const { due, fresh } = work.frontends;
-    if (due.size > 0 || fresh.size === 0) return Number.POSITIVE_INFINITY;
+    if (due.size > 0 || fresh.size === 0) return undefined;
     if (now < work.askAgainMs) return work.askAgainMs;
     work.askAgainMs = now + askPauseMs;
     const isWhole = work.frontends.ripen((key) => isHeldBy(work, key, unswept));
-    return isWhole ? Number.POSITIVE_INFINITY : work.askAgainMs;
+    return isWhole ? undefined : work.askAgainMs;
   }
 
   async #run(): Promise<void> {
     const { clock } = this.#options;
     for (const work of this.#all) {
       const startedMs = clock.now();
-      if (this.#stopped || work.dueMs === undefined || work.dueMs > startedMs) continue;
+      if (this.#passes.isStopped || work.dueMs === undefined || work.dueMs > startedMs) continue;
       const failure = await this.#pass(work).then(
         () => undefined,
         // A kernel without connection tracking has no entries.
@@ -260,7 +260,7 @@ export class ConntrackReconciler {
       untranslated,
     };
     for (const request of this.#requests(work)) {
-      if (this.#stopped) return;
+      if (this.#passes.isStopped) return;
       await this.#examine(work, request, criteria);
     }
   }
@@ -306,7 +306,7 @@ export class ConntrackReconciler {
   ): Promise<ConntrackEntries> {
     const { family, clock } = this.#options;
     const found: ConntrackEntries[] = [];
-    for (let at = 0; at < entries.length && !this.#stopped; at += chunkEntries) {
+    for (let at = 0; at < entries.length && !this.#passes.isStopped; at += chunkEntries) {
       if (at > 0) await clock.turn();
       found.push(select(entries.slice(at, at + chunkEntries), criteria));
     }
@@ -323,7 +323,7 @@ export class ConntrackReconciler {
     criteria: Criteria,
   ): Promise<ConntrackEntries> {
     const selectAgain = (): ConntrackEntries =>
-      this.#stopped ? candidates.slice(0, 0) : select(candidates, criteria);
+      this.#passes.isStopped ? candidates.slice(0, 0) : select(candidates, criteria);
     if (!this.#moving) return selectAgain();
     return new Promise((resolve) => {
       this.#whenSettled = () => resolve(selectAgain());
