@@ -3,6 +3,7 @@
  * them. The last known set stays in force until there is a new one: while pods cannot be watched,
  * and from an earlier process.
  */
+import { once } from 'node:events';
 import { isDeepStrictEqual } from 'node:util';
 import { PodCgroups } from '../host/pod-cgroups.ts';
 import { isKernelError } from '../kernel/errors.ts';
@@ -11,8 +12,9 @@ import type { Family } from '../net/address.ts';
 import type { ClusterEvents } from '../serve/cluster-events.ts';
 import type { Logger } from '../serve/log.ts';
 import type { ChosenPod, PodSink, WatchPods } from '../source/pods.ts';
-import { type Clock, Wakeup } from '../time/clock.ts';
+import type { Clock } from '../time/clock.ts';
 import { noPause } from '../time/pacer.ts';
+import { Runner } from '../time/runner.ts';
 import type { Exclusion } from './maps/facts.ts';
 import {
   allExcluded,
@@ -103,18 +105,17 @@ export class ExcludedPods {
   }
 
   async #run(selector: string, root: string, signal: AbortSignal): Promise<void> {
-    const { clock, watchPods } = this.#options;
-    const news = new Wakeup(clock);
-    signal.addEventListener('abort', () => news.wake(), { once: true });
-    const sink = this.#sink(() => news.wake());
-    const looking = this.#look(root, news, signal);
+    const { watchPods } = this.#options;
+    const search = this.#search(root);
+    const searched = once(signal, 'abort').then(search.stop);
+    const sink = this.#sink(search.changed);
     if (watchPods === undefined) sink.unavailable('they do not come from an API server');
     else {
       await watchPods(selector, sink, signal).catch(({ message }: Error) =>
         sink.unavailable(message),
       );
     }
-    await looking;
+    await searched;
   }
 
   #sink(changed: () => void): PodSink {
@@ -145,20 +146,26 @@ export class ExcludedPods {
   }
 
   /** Searches cgroups: when pods or cgroups change, soon while one is missing, and periodically. */
-  async #look(root: string, news: Wakeup, signal: AbortSignal): Promise<void> {
-    const { clock } = this.#options;
-    const cgroups = new PodCgroups(root, () => news.wake());
-    for (let waitMs = rareLookMs; ; ) {
-      const isNew = await news.wait(waitMs);
-      if (signal.aborted) break;
-      if (this.#pods === undefined) continue;
-      const startMs = clock.now();
+  #search(root: string): { readonly changed: () => void; readonly stop: () => Promise<void> } {
+    let waitMs = rareLookMs;
+    const work = async (): Promise<void> => {
+      if (this.#pods === undefined) return;
       const missing = await this.#find(cgroups, this.#pods);
-      if (missing === 0) waitMs = rareLookMs;
-      else waitMs = isNew ? firstLookMs : Math.min(2 * waitMs, rareLookMs);
-      await new Wakeup(clock).wait(Math.min(restFactor * (clock.now() - startMs), restMaxMs));
-    }
-    cgroups.close();
+      waitMs = missing === 0 ? rareLookMs : Math.min(2 * waitMs, rareLookMs);
+      searches.soon(waitMs);
+    };
+    const restMs = (tookMs: number): number => Math.min(restFactor * tookMs, restMaxMs);
+    const searches = new Runner({ clock: this.#options.clock, work, restMs });
+    const changed = (): void => {
+      waitMs = firstLookMs / 2;
+      searches.now();
+    };
+    const cgroups = new PodCgroups(root, changed);
+    const stop = async (): Promise<void> => {
+      await searches.stop();
+      cgroups.close();
+    };
+    return { changed, stop };
   }
 
   /** Returns the number of pods without a cgroup. */
