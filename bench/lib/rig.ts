@@ -77,6 +77,7 @@ export class Rig {
     this.#maps = maps;
     const sync: FamilySync = new FamilySync({
       planner: mode.planner(config, initial),
+      environment: () => this.#environment,
       kernel: this.#kernel,
       reader: kernel,
       clock: systemClock,
@@ -95,7 +96,6 @@ export class Rig {
       state: this.state,
       families: [sync],
       context: () => ({ zone: '', nodeAddresses: [], externalIPsEnabled: true }),
-      environment: () => this.#environment,
       clock: systemClock,
       observer,
       sliceMs: settings.sliceMs,

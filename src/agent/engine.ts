@@ -132,7 +132,6 @@ export class Engine {
       owners: this.#owners,
       families: this.families,
       context: () => this.#facts.context,
-      environment: (family) => this.#facts.environment(family),
       clock,
       observer: (event) => this.#observe(event),
       resolved: options.resolved,
@@ -275,12 +274,13 @@ export class Engine {
     const { clock, kernel, localhost, mode, settings } = this.#options;
     const { family } = config;
     const isOnLocalhost = settings.localhost.includes(family);
-    const environment = this.#facts.environment(family);
+    const environment = () => this.#facts.environment(family);
     const reconciler = this.#makeReconciler(family);
-    const planner = mode.planner(config, environment);
-    const maps = this.#makeMaps(config, environment, () => sync.inStepAtMs);
+    const planner = mode.planner(config, environment());
+    const maps = this.#makeMaps(config, environment(), () => sync.inStepAtMs);
     const sync: FamilySync = new FamilySync({
       planner,
+      environment,
       kernel,
       reader: kernel,
       clock,

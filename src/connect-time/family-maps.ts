@@ -59,7 +59,10 @@ export class ConnectTimeMaps implements MapView {
   readonly #admission: Admission;
   readonly #lease: ConnectTimeLease;
   readonly #abort = new AbortController();
+  /** That of the rules in force. */
   #environment: Environment;
+  /** The same without addresses at which rules serve the node ports. */
+  #uncovered: Environment;
   #isListed = false;
   /** Resolves when Services that were left to the rules have been tried again. */
   #readmission: Promise<void> | undefined;
@@ -70,6 +73,7 @@ export class ConnectTimeMaps implements MapView {
     const { clock, config, environment, kernel, placement, settings } = options;
     this.#options = options;
     this.#environment = environment;
+    this.#uncovered = environment;
     this.family = config.family;
     const { poolId = poolIds(placement.secret) } = options;
     this.#planner = new ModePlanner<ConnectTimeTypes>({
@@ -79,6 +83,7 @@ export class ConnectTimeMaps implements MapView {
     });
     this.#sync = new FamilySync({
       ...{ planner: this.#planner, kernel, reader: kernel, clock, settings },
+      environment: () => this.#uncovered,
       // Maps are not in a ruleset, and syncs of rules need not wait until they are read.
       ruleset: new Ruleset(),
       observer: (event) => this.#observe(event),
@@ -145,7 +150,7 @@ export class ConnectTimeMaps implements MapView {
     if (environment !== this.#environment) {
       this.#environment = environment;
       this.#reserve();
-      this.#sync.setEnvironment(this.#uncovered());
+      this.#cover();
     }
     this.#wake();
     // A sync that is due may free the room that a Service lacks.
@@ -188,7 +193,7 @@ export class ConnectTimeMaps implements MapView {
   }
 
   #wake(): void {
-    if (this.#admission.takeCoverChanged()) this.#sync.setEnvironment(this.#uncovered());
+    if (this.#admission.takeCoverChanged()) this.#cover();
     this.#sync.wake();
   }
 
@@ -196,11 +201,10 @@ export class ConnectTimeMaps implements MapView {
     this.#admission.reserve(this.#environment.connectTimeAddresses?.length ?? 0);
   }
 
-  /** The environment without addresses at which rules serve the node ports. */
-  #uncovered(): Environment {
+  #cover(): void {
     const { connectTimeAddresses = [] } = this.#environment;
     const uncovered = this.#admission.uncovered(connectTimeAddresses);
-    return { ...this.#environment, connectTimeAddresses: uncovered };
+    this.#uncovered = { ...this.#environment, connectTimeAddresses: uncovered };
   }
 
   /** The kernel's maps were read completely. */

@@ -55,7 +55,11 @@ export class NodeFacts {
   #ips: NodeIPs;
   #context: ResolveContext;
   #interfaces: readonly Address[];
-  readonly #environments = new Map<Family, Environment>();
+  /** The environments, and what each was made of. */
+  readonly #environments = new Map<
+    Family,
+    { readonly environment: Environment; readonly sources: readonly unknown[] }
+  >();
 
   constructor(options: NodeFactsOptions) {
     this.#options = options;
@@ -90,28 +94,32 @@ export class NodeFacts {
 
   /** The environment. It is the same object until something in it changes. */
   environment(family: Family): Environment {
-    const { isConnectTime, settings, mode, state } = this.#options;
+    const { excludedCgroups, isConnectTime, settings, mode, state } = this.#options;
+    const serviceCIDRs = state.serviceCIDRs(family);
+    const cgroups = isConnectTime ? excludedCgroups?.() : undefined;
+    const sources = [this.ips, this.#interfaces, serviceCIDRs, cgroups];
+    const last = this.#environments.get(family);
+    if (last?.sources.every((one, i) => one === sources[i])) return last.environment;
     const addresses = nodePortAddresses(
       settings.nodePortAddresses,
       family,
       this.ips,
       () => this.#interfaces,
     );
-    const serviceCIDRs = state.serviceCIDRs(family);
     const next: Environment = {
       serviceCIDRs,
       ...(mode.link ? this.#bindingFacts(family, addresses) : { nodePortAddresses: addresses }),
       ...(isConnectTime
         ? {
             connectTimeAddresses: this.#listed(family, this.listeningAddresses(family)),
-            excludedCgroups: this.#options.excludedCgroups?.(),
+            excludedCgroups: cgroups,
           }
         : {}),
     };
-    const last = this.#environments.get(family);
-    if (last !== undefined && same(last, next)) return last;
-    this.#environments.set(family, next);
-    return next;
+    const environment =
+      last !== undefined && same(last.environment, next) ? last.environment : next;
+    this.#environments.set(family, { environment, sources });
+    return environment;
   }
 
   /**

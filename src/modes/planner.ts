@@ -75,8 +75,7 @@ export class ModePlanner<T extends Types> implements Planner {
   readonly #options: PlannerOptions<T>;
   readonly #backend: Backend<T>;
   #environment: Environment;
-  /** That of the last batch taken, and that of the last one committed. */
-  #environmentTaken: Environment;
+  /** As of the last batch that was committed. */
   #environmentInForce: Environment;
   /** What the environment claims. */
   #ofEnvironment: readonly T['shared'][] = [];
@@ -106,7 +105,6 @@ export class ModePlanner<T extends Types> implements Planner {
     this.#options = options;
     this.#backend = options.backend();
     this.#environment = environment;
-    this.#environmentTaken = environment;
     this.#environmentInForce = environment;
     this.#writer = this.#backend.writer();
     const release = (forwarding: Forwarding): void => this.#release(forwarding);
@@ -225,10 +223,9 @@ export class ModePlanner<T extends Types> implements Planner {
       touched?.add(id);
     });
     this.#writeShared(touched);
-    this.#environmentTaken = this.#environment;
     const written = this.#writer.batch(touched);
     this.#startBatch();
-    return this.#taken(written);
+    return this.#taken(written, this.#environment);
   }
 
   #checkSettled(): void {
@@ -237,10 +234,10 @@ export class ModePlanner<T extends Types> implements Planner {
     if (this.#batch === 'refused') throw new Error('batch taken after a refused one');
   }
 
-  /** What was recorded for nothing that has to be written is in force already. */
-  #taken(written: WrittenBatch | undefined): Batch | undefined {
+  /** Without a batch, what was recorded is in force already, and so is `environment`. */
+  #taken(written?: WrittenBatch, environment = this.#environmentInForce): Batch | undefined {
     if (written === undefined) {
-      this.#confirm('nothing to write');
+      this.#confirm('nothing to write', environment);
       return undefined;
     }
     this.#batch = 'taken';
@@ -249,7 +246,7 @@ export class ModePlanner<T extends Types> implements Planner {
       ...written,
       committed: (result) => {
         this.#batch = 'settled';
-        this.#confirm(result);
+        this.#confirm(result, environment);
       },
       refused: () => {
         this.#batch = 'refused';
@@ -291,15 +288,14 @@ export class ModePlanner<T extends Types> implements Planner {
   }
 
   /** What was recorded so far is in force: the state before it is not needed any more. */
-  #confirm(outcome: Applied | 'nothing to write'): void {
-    this.#environmentInForce = this.#environmentTaken;
+  #confirm(outcome: Applied | 'nothing to write', environment: Environment): void {
+    this.#environmentInForce = environment;
     this.#shared.confirm();
     this.#backend.settle?.(outcome);
   }
 
   /** What was recorded since is not in force. */
   #rollback(): void {
-    this.#environmentTaken = this.#environmentInForce;
     this.#shared.rollback();
     this.#backend.settle?.('refused');
   }

@@ -27,6 +27,8 @@ interface FamilySyncOptions {
   readonly kernel: Kernel;
   /** Reads. It may be the same Kernel, but then a dump holds up batches. */
   readonly reader: Kernel;
+  /** What applies to all Services at present. It is the same object until it changes. */
+  readonly environment: () => Environment;
   readonly clock: Clock;
   /** Shared by all families of one network namespace. */
   readonly ruleset: Ruleset;
@@ -69,8 +71,6 @@ export class FamilySync {
   readonly #reports: Reports;
   readonly #changes: Changes;
   readonly #handover: Handover;
-  /** As it is desired. */
-  #environment: Environment;
   readonly #requests: Requests;
   #phase: Phase = 'reading';
   /** While rules are staged: takes the batch that hooks them. */
@@ -84,7 +84,6 @@ export class FamilySync {
     this.family = planner.family;
     this.#reports = new Reports({ ...given, family: this.family });
     const observer = this.#reports.report;
-    this.#environment = planner.environment;
     this.#requests = new Requests(clock, () => {
       if (this.#isListed) observer({ kind: 'queued', family: this.family });
     });
@@ -174,7 +173,8 @@ export class FamilySync {
   }
 
   get #hasWork(): boolean {
-    return this.#changes.any || this.#environment !== this.#options.planner.environment;
+    const { environment, planner } = this.#options;
+    return this.#changes.any || environment() !== planner.environment;
   }
 
   /** Changes what is desired; undefined = no longer desired. `changed` is to be called for it. */
@@ -191,12 +191,7 @@ export class FamilySync {
     if (!this.#quarantine.holds(key)) this.#changes.mark(key, cause, service);
   }
 
-  /** Changes what applies to all Services. The same object again changes nothing. */
-  setEnvironment(next: Environment): void {
-    this.#environment = next;
-  }
-
-  /** Acts on what `changed` and `setEnvironment` said. */
+  /** Acts on what `changed` said, and on a change of the environment. */
   wake(): void {
     if (this.#hasWork) this.#requests.request();
   }
@@ -292,7 +287,8 @@ export class FamilySync {
   /** The normal sync: what changed, and nothing else. Resolves to the failure that ended it. */
   async #sync(): Promise<Failure | undefined> {
     const startedMs = this.#begin();
-    await this.#options.planner.changeEnvironment(this.#environment, this.#pause());
+    const { environment, planner } = this.#options;
+    await planner.changeEnvironment(environment(), this.#pause());
     const { due, plan } = this.#changes;
     const failure = await this.#applier.drain(due(), plan, 'changes');
     if (this.#handover.takeYielded()) this.#audit.suspect();
@@ -329,7 +325,7 @@ export class FamilySync {
     const targets = targetsOf(this.desired, this.#quarantine.values());
     await this.#handover.restart(targets, this.#quarantine.keys(), this.#pause());
     await adoptAll(options, found, targets);
-    await options.planner.changeEnvironment(this.#environment, this.#pause());
+    await options.planner.changeEnvironment(options.environment(), this.#pause());
     const { drift, failure } = await repairAll(options, found, targets, causes, purpose);
     const { family } = this;
     if (isDrift(drift)) options.observer({ kind: 'drift', family, purpose, drift, writers });

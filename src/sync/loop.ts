@@ -2,8 +2,6 @@
  * The sync loop. Events mark Services dirty, the loop resolves them at its own pace, and each
  * family brings its part of the kernel up to date.
  */
-import type { Environment } from '../modes/mode.ts';
-import type { Family } from '../net/address.ts';
 import { type Clock, isDue, Wakeup } from '../time/clock.ts';
 import { Pacer } from '../time/pacer.ts';
 import { Desired, type DesiredOptions } from './desired.ts';
@@ -11,8 +9,6 @@ import type { FamilySync } from './family.ts';
 import { Refresher } from './refresher.ts';
 
 interface SyncLoopOptions extends DesiredOptions {
-  /** What applies to all Services at present. It is the same object until it changes. */
-  readonly environment: (family: Family) => Environment;
   /** The event loop is released after this much work. */
   readonly sliceMs: number;
 }
@@ -116,7 +112,6 @@ export class SyncLoop {
         notifyAtMs ??= clock.now() + resolveLongestMs;
       }
       if (isDue(notifyAtMs, clock.now())) {
-        this.#environment();
         this.#notify();
         notifyAtMs = undefined;
       }
@@ -136,7 +131,7 @@ export class SyncLoop {
 
   /**
    * Resolves what is dirty, and what becomes dirty since, in rounds: the Services of a round
-   * were dirty when it began. Changes may never end, so each round has the environment of its time.
+   * were dirty when it began.
    */
   async #resolve(signal: AbortSignal, roundsMax = Number.POSITIVE_INFINITY): Promise<void> {
     this.#resolving = true;
@@ -147,7 +142,8 @@ export class SyncLoop {
     let round = { receivedMs: 0, left: 0 };
     while (!signal.aborted) {
       if (round.left === 0 && rounds < roundsMax) {
-        this.#environment();
+        // Makes Services dirty that depend on what has changed of this node.
+        this.#options.context();
         round = { receivedMs: this.#received(), left: state.dirtyCount };
         rounds += 1;
       }
@@ -192,12 +188,6 @@ export class SyncLoop {
     const receivedMs = this.#receivedMs ?? this.#clock.now();
     this.#receivedMs = undefined;
     return receivedMs;
-  }
-
-  #environment(): void {
-    for (const sync of this.#families) {
-      sync.setEnvironment(this.#options.environment(sync.family));
-    }
   }
 
   #notify(): void {

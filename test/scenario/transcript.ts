@@ -87,10 +87,10 @@ class ScriptedNode {
       nodeAddresses: this.#state.node?.addresses ?? [],
       externalIPsEnabled: true,
     });
-    const environment = (family: Family) => ({
+    const environment = memoised((family: Family) => ({
       serviceCIDRs: this.#state.serviceCIDRs(family),
       nodePortAddresses: 'all' as const,
-    });
+    }));
     const common = { kernel: this.#kernel, reader: this.#kernel, clock: this.#clock, observer };
     const syncs = families.map((family) => {
       const none = { serviceCIDRs: [], nodePortAddresses: 'all' } as const;
@@ -102,6 +102,7 @@ class ScriptedNode {
       return new FamilySync({
         ...common,
         planner,
+        environment: () => environment(family),
         ruleset,
         settings: testSettings,
       });
@@ -112,7 +113,6 @@ class ScriptedNode {
       state: this.#state,
       families: syncs,
       context,
-      environment: memoised(environment),
       sliceMs: 4,
     });
   }

@@ -251,6 +251,22 @@ describe('a normal sync', () => {
     expect(world.kernel.objects.get('fixed')).toBe('cidrs 1');
   });
 
+  it('follows a change of the node that makes Services dirty', async () => {
+    const world = new World();
+    world.setService(webService('web', 1, { externalIPs: [address('192.0.2.1')] }));
+    await world.start();
+    expect(world.kernel.objects.get(`f ${port('web')}`)).toContain('externalIP:80');
+    let isNoticed = false;
+    world.context = () => {
+      if (!isNoticed) world.state.touch('default/web');
+      isNoticed = true;
+      return { externalIPsEnabled: false };
+    };
+    world.loop.wake();
+    await quiet();
+    expect(world.kernel.objects.get(`f ${port('web')}`)).not.toContain('externalIP');
+  });
+
   it('passes a frontend to the Service with the better claim in the same sync', async () => {
     const world = new World();
     const shared = { externalIPs: [address('192.0.2.1')] };

@@ -5,6 +5,7 @@ import type { Environment, Planner } from '../../../src/modes/mode.ts';
 import type { DealingHere } from '../../../src/state/deal.ts';
 import type { EndpointHealth } from '../../../src/state/detection.ts';
 import { FrontendOwners } from '../../../src/state/frontend-owners.ts';
+import type { ResolveContext } from '../../../src/state/resolve.ts';
 import { ClusterState } from '../../../src/state/store.ts';
 import type { EndpointSlice, Service } from '../../../src/state/types.ts';
 import type { SyncEvent } from '../../../src/sync/events.ts';
@@ -54,6 +55,8 @@ export class World<K extends Kernel = ToyKernel> {
   readonly observers: ((event: SyncEvent) => void)[] = [];
   readonly sync: FamilySync;
   readonly loop: SyncLoop;
+  /** What is special of the context. As in `NodeFacts`, a change of it may make Services dirty. */
+  context: () => Partial<ResolveContext> = () => ({});
   environment: Environment = { serviceCIDRs: [], nodePortAddresses: 'all' };
   /** How the mode can share connections out; undefined: in every way. */
   dealing: DealingHere | undefined;
@@ -86,6 +89,7 @@ export class World<K extends Kernel = ToyKernel> {
     const all = { ...testSettings, ...settings };
     this.sync = new FamilySync({
       planner: plan(environment),
+      environment: () => this.environment,
       kernel,
       reader: kernel,
       clock,
@@ -112,9 +116,9 @@ export class World<K extends Kernel = ToyKernel> {
         dealing: this.dealing,
         health: this.health,
         starting: (family, key) => this.#slowStarts.starting(family, key),
+        ...this.context(),
       }),
       slowStarts: this.#slowStarts,
-      environment: () => this.environment,
       clock,
       observer,
       sliceMs: all.sliceMs,
