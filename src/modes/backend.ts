@@ -84,9 +84,8 @@ export interface Writer<T extends ObjectTypes> {
   write(difference: ObjectDifference<T>): void;
   /**
    * Ends the writer: the next batch has another one. Returns what was written; undefined = nothing.
-   * Adds to `touched` the mode's names of all it deletes that the planner does not know as objects.
    */
-  batch(touched: Set<string> | undefined): WrittenBatch | undefined;
+  batch(): WrittenBatch | undefined;
 }
 
 /** A shared object as the kernel holds it. */

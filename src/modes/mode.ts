@@ -108,6 +108,8 @@ export interface WrittenBatch {
   readonly writes: number;
   /** Keys of the Forwardings whose ops the kernel refused; empty when that is not known. */
   culprits(failure: KernelFailure): readonly string[];
+  /** The mode's own names of what it deletes and the planner does not know as objects. */
+  deleted?(): readonly string[];
 }
 
 /** The answer of a kernel that has applied a whole batch. */

@@ -223,7 +223,7 @@ export class ModePlanner<T extends Types> implements Planner {
       touched?.add(id);
     });
     this.#writeShared(touched);
-    const written = this.#writer.batch(touched);
+    const written = this.#writer.batch();
     this.#startBatch();
     return this.#taken(written, this.#environment);
   }
@@ -242,6 +242,8 @@ export class ModePlanner<T extends Types> implements Planner {
     }
     this.#batch = 'taken';
     this.#batches += 1;
+    const touched = this.#comparison?.touched;
+    if (touched) for (const name of written.deleted?.() ?? []) touched.add(name);
     return {
       ...written,
       committed: (result) => {
@@ -313,7 +315,7 @@ export class ModePlanner<T extends Types> implements Planner {
     const finish = (late: Iterable<string>): Batch | undefined => {
       const touched = this.#comparison?.touched;
       for (const id of [...ids, ...late]) touched?.add(id);
-      return this.#taken(writer.batch(touched));
+      return this.#taken(writer.batch());
     };
     const late = this.#backend.deferred?.(kernel, writer) ?? [];
     return late instanceof Promise ? late.then(finish) : finish(late);
@@ -328,7 +330,7 @@ export class ModePlanner<T extends Types> implements Planner {
     this.#checkSettled();
     const writer = this.#backend.writer();
     await this.#backend.sweep?.(kernel, writer);
-    return this.#taken(writer.batch(undefined));
+    return this.#taken(writer.batch());
   };
 
   get unswept(): Planner['unswept'] {

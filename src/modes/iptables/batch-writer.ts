@@ -78,11 +78,10 @@ export class IptablesBatchWriter implements Writer<IptablesObjects> {
     if (handle !== undefined) this.transaction.deleteRule({ ...chainAt(id), id, handle, owner });
   }
 
-  batch(touched: Set<string> | undefined): WrittenBatch | undefined {
+  batch(): WrittenBatch | undefined {
     const { handles, written, gone: reportGone } = this.#memory;
     for (const [table, rules] of this.transaction.rulesWritten()) written(table, rules);
     const { gone } = this.transaction.rules();
-    for (const { table, handle } of gone) touched?.add(ruleName(table, handle));
     const batch = this.transaction.batch();
     if (batch === undefined) return undefined;
     this.#memory.taken = (result) => {
@@ -90,6 +89,7 @@ export class IptablesBatchWriter implements Writer<IptablesObjects> {
       for (const { id } of gone) if (id !== undefined) handles.delete(id);
       for (const [id, handle] of this.transaction.handlesOf(result)) handles.set(id, handle);
     };
-    return batch;
+    const deleted = () => gone.map(({ table, handle }) => ruleName(table, handle));
+    return { ...batch, deleted };
   }
 }
