@@ -151,7 +151,7 @@ export class ClusterEvents {
       case 'quarantined': {
         const { forwarding, failure } = event.quarantined;
         const { servicePort } = forwarding;
-        const port = `${formatServicePortName(servicePort)} ${servicePort.protocol}`;
+        const port = formatServicePortName(servicePort);
         const note = `node ${this.#options.nodeName} refuses ${port} of ${event.family}: ${failure.message}`;
         this.#aboutService(serviceKey(servicePort), 'SetAside', 'Sync', note);
         return;

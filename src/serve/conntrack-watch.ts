@@ -3,6 +3,7 @@ import { type ConntrackHolders, topOfConntrack } from '../conntrack/holders.ts';
 import { conntrackLosses, conntrackUse } from '../host/conntrack.ts';
 import type { HostFiles } from '../host/files.ts';
 import type { Conntrack } from '../kernel/conntrack.ts';
+import { formatServicePort } from '../net/protocol.ts';
 import type { ProgrammedFamily } from '../state/services-by-frontend.ts';
 import { type Clock, Wakeup } from '../time/clock.ts';
 import type { Logger } from './log.ts';
@@ -119,14 +120,7 @@ class Warner {
   }
 }
 
-/** `shop/web:http TCP (61000)` */
-function nameOf({
-  namespace,
-  service,
-  port,
-  protocol,
-  entries,
-}: ConntrackHolders['services'][number]) {
-  const name = port === '' ? service : `${service}:${port}`;
-  return `${namespace}/${name} ${protocol} (${entries})`;
+/** `shop/web:http (61000)` */
+function nameOf({ namespace, service, port, entries }: ConntrackHolders['services'][number]) {
+  return `${formatServicePort(`${namespace}/${service}`, port)} (${entries})`;
 }

@@ -5,7 +5,7 @@
  */
 import type { Address, CIDR, Family } from '../net/address.ts';
 import type { EndpointList } from '../net/endpoint-list.ts';
-import type { Protocol } from '../net/protocol.ts';
+import { formatServicePort, type Protocol } from '../net/protocol.ts';
 import type { Balancing, Deal } from './deal.ts';
 import type { Detection } from './detection.ts';
 import type { Endings, PortEndings } from './endings.ts';
@@ -167,9 +167,9 @@ export interface ServicePortName {
   readonly protocol: Protocol;
 }
 
-/** `ns/name` or `ns/name:port`, as upstream prints it (behaviour document 5.1). */
-export function formatServicePortName(id: ServicePortName): string {
-  return `${id.namespace}/${id.name}${id.port === '' ? '' : `:${id.port}`}`;
+/** See `formatServicePort`. */
+export function formatServicePortName({ namespace, name, port }: ServicePortName): string {
+  return formatServicePort(`${namespace}/${name}`, port);
 }
 
 /**

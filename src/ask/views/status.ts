@@ -1,4 +1,5 @@
 /** The health of a node's proxy, for people. */
+import { formatServicePort } from '../../net/protocol.ts';
 import type { Status } from '../status.ts';
 import { bad, type Cell, type Fact, type Table } from '../view.ts';
 import { age, counted, grouped } from '../words.ts';
@@ -142,8 +143,6 @@ export function setAsideTable({ setAside }: Status): Table {
   };
 }
 
-/** `default/web:http/TCP` */
-export function setAsideName(aside: Status['setAside'][number]): string {
-  const { namespace, port, protocol, service } = aside;
-  return `${namespace}/${service}:${port === '' ? '' : `${port}/`}${protocol}`;
+export function setAsideName({ namespace, port, service }: Status['setAside'][number]): string {
+  return formatServicePort(`${namespace}/${service}`, port);
 }

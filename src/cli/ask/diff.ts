@@ -1,5 +1,6 @@
 /** `fairlead diff`: how the kernel's state differs from what is in force. */
 import type { Diff } from '../../ask/difference.ts';
+import { formatServicePort } from '../../net/protocol.ts';
 import { asking } from './command.ts';
 
 export const run = asking<'diff'>({
@@ -48,11 +49,10 @@ function differenceLines(
   { missing, repairs, service, unwanted, wrong }: Family['differences'][number],
   wide: boolean,
 ): string[] {
-  const port = service?.port ? `:${service.port}` : '';
   const who =
     service === undefined
       ? 'no Service'
-      : `${service.namespace}/${service.name}${port} ${service.protocol}`;
+      : formatServicePort(`${service.namespace}/${service.name}`, service.port);
   const kinds = Object.entries({ missing, wrong, unwanted }).flatMap(([kind, count]) =>
     count > 0 ? [`${count} ${kind}`] : [],
   );

@@ -4,6 +4,7 @@ import type { ProblemList } from '../../ask/problems.ts';
 import type { ServiceAnswer } from '../../ask/service.ts';
 import type { Status } from '../../ask/status.ts';
 import { joinHostPort } from '../../net/address.ts';
+import { formatServicePort } from '../../net/protocol.ts';
 import type { Line } from './lines.ts';
 
 const isQuiet = ({ state }: Status['watches'][number]): boolean =>
@@ -101,11 +102,10 @@ const differencesMax = 100;
 type Difference = Diff['families'][number]['differences'][number];
 
 function differenceLine(family: string, { missing, service, unwanted, wrong }: Difference): Line {
-  const port = service?.port ? `:${service.port}` : '';
   const who =
     service === undefined
       ? 'no Service'
-      : `${service.namespace}/${service.name}${port}/${service.protocol}`;
+      : formatServicePort(`${service.namespace}/${service.name}`, service.port);
   const counts = Object.entries({ missing, wrong, unwanted }).filter(([, count]) => count > 0);
   const what = counts.map(([kind, count]) => `${count} ${kind}`).join(', ');
   return ['difference', family, `${who}: ${what}`];

@@ -10,6 +10,7 @@ import {
   type EndpointSlice,
   type Forwarding,
   type Frontend,
+  formatServicePortName,
   forwardingKeys,
   type Service,
 } from '../../state/types.ts';
@@ -178,11 +179,11 @@ function refusals({ engine }: Known, service: Service): Problem[] {
   return (engine()?.families ?? []).flatMap(({ family, quarantined }) =>
     Array.from(quarantined)
       .filter(({ key }) => keys.has(key))
-      .map(({ failure, inForce, key }): Problem => {
+      .map(({ failure, forwarding, inForce }): Problem => {
         const before =
           inForce === undefined ? 'nothing of it is in force' : 'it is as it was before';
         const text = () =>
-          `The kernel refuses ${key} in ${family}: ${failureText(failure)}; ${before}.`;
+          `The kernel refuses ${formatServicePortName(forwarding.servicePort)} in ${family}: ${failureText(failure)}; ${before}.`;
         return { reason: 'refused_by_kernel', text };
       }),
   );

@@ -1,6 +1,7 @@
 /** Differences between what kube-proxy has programmed and what the cluster's objects ask for. */
 import { addressBytes, type Family } from '../../net/address.ts';
 import { parseEndpoint } from '../../net/host-port.ts';
+import { formatServicePort } from '../../net/protocol.ts';
 import type { ClusterState } from '../../state/store.ts';
 import { Condition, type Forwarding, serviceKey } from '../../state/types.ts';
 import {
@@ -57,8 +58,7 @@ export function compare(
 
 function stale({ owner }: HeldFrontend, state: ClusterState): Pick<Difference, 'service' | 'text'> {
   if (owner === undefined) return { service: '', text: 'stale: no Service has this frontend' };
-  const { port } = owner;
-  const service = port === '' ? owner.service : `${owner.service}:${port}`;
+  const service = formatServicePort(owner.service, owner.port);
   const isThere = state.service(owner.service) !== undefined;
   const why = isThere ? 'the Service does not have it' : 'there is no such Service';
   return { service, text: `stale: ${why}` };

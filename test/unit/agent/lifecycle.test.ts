@@ -92,7 +92,7 @@ describe('Events report', () => {
       'FrontendConflict about Service thief (uid-2): ' +
         'ns/thief:http does not get TCP 10.96.0.1:80, which ns/web holds',
       expect.stringMatching(
-        /^SetAside about Service odd \(uid-3\): node node-a refuses ns\/odd:http TCP of IPv4: /,
+        /^SetAside about Service odd \(uid-3\): node node-a refuses ns\/odd:http of IPv4: /,
       ),
       'Starting about Node node-a (node-a): ',
     ]);

@@ -76,7 +76,7 @@ describe('fairlead diff', () => {
     meddle(['elementsDelete', element(1)]);
     const before = app.kernel.ruleset();
     const { code, stdout } = await said(app, 'diff');
-    expect(stdout).toContain('ns/web:http TCP: 1 missing; right would be:');
+    expect(stdout).toContain('ns/web:http: 1 missing; right would be:');
     expect(stdout).toMatch(
       /add element ip fairlead services \{ 10.96.0.1 . tcp . 80 : goto cluster-1-\w \}/,
     );

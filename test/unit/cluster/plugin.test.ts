@@ -209,11 +209,11 @@ describe('kubectl fairlead diff', () => {
       .node('a', report('same yes', 'family IPv4 30 0 0', 'family IPv6 5 0 0'))
       .node(
         'b',
-        report('same no', 'family IPv4 30 1 0', 'difference IPv4 shop/web/TCP:~1~missing'),
+        report('same no', 'family IPv4 30 1 0', 'difference IPv4 shop/web:http:~1~missing'),
       );
     const { code, stdout } = await cluster.ask('diff', '--all', '--no-headers');
     expect(rows(stdout)).toEqual([
-      ['b', 'no', '30', 'IPv4 shop/web/TCP: 1 missing'],
+      ['b', 'no', '30', 'IPv4 shop/web:http: 1 missing'],
       ['a', 'yes', '35'],
     ]);
     expect(code).toBe(1);

@@ -102,7 +102,7 @@ describe('the check of the connection tracking table', () => {
     await clock.pass(4 * 60_000);
     expect(notes).toEqual([
       'connection tracking holds 800 of 1000 connections; most entries have ' +
-        'ns/web TCP (3), ns/dns TCP (1)',
+        'ns/web (3), ns/dns (1)',
     ]);
     expect(lines).toMatchObject([
       { level: 'warn', msg: 'Conntrack table is nearly full', entries: 800, others: 1 },

@@ -63,7 +63,7 @@ describe('the web page', () => {
     );
     expect(hrefOf(document, 'What to do')).toBe('/?runbook#the-kernel-refuses-a-service');
     expect(document.rows('Refused by the kernel')).toMatchObject([
-      { 'Set aside': 'ns/other:http/TCP', Family: 'IPv4', Before: 'none' },
+      { 'Set aside': 'ns/other:http', Family: 'IPv4', Before: 'none' },
     ]);
   });
 });
