@@ -361,14 +361,14 @@ const rows = {
     [
       'Could not listen on the loopback address for node port; retrying',
       'warn',
-      'family, servicePort, err, retryMs',
+      'service, port, family, err, retryMs',
       'The node port does not answer at 127.0.0.1 or ::1.',
       'Find the program that has the port: `ss -tlnp`.',
     ],
     [
       'Listening on the loopback address for node port',
       'info',
-      'family, servicePort',
+      'service, port, family',
       'The node port answers at the loopback address now.',
     ],
     [

@@ -1,9 +1,8 @@
 import type { ConntrackEvent, ConntrackObserver } from '../conntrack/events.ts';
 import type { SysctlObserver } from '../host/sysctls.ts';
 import type { LocalhostEvent } from '../modes/sockets/localhost.ts';
-import { formatServicePortName } from '../state/types.ts';
 import type { ClusterEvents } from './cluster-events.ts';
-import type { Logger } from './log.ts';
+import { type Logger, portFields } from './log.ts';
 import type { Metrics } from './metrics.ts';
 import type { ServiceHealthEvent } from './service-health.ts';
 
@@ -51,7 +50,7 @@ export function localhostReport(
 ): (event: LocalhostEvent) => void {
   return (event) => {
     const { family, servicePort } = event;
-    const about = { family, servicePort: formatServicePortName(servicePort) };
+    const about = { ...portFields(servicePort), family };
     if (event.kind === 'restored') {
       log.info(about, 'Listening on the loopback address for node port');
       return;

@@ -147,8 +147,12 @@ export function localhostNodePorts(mode: ModeName): void {
     const refusals = told.filter(
       ({ msg }) => msg === 'Could not listen on the loopback address for node port; retrying',
     );
-    expect(refusals.map(({ servicePort, err }) => [servicePort, err])).toEqual([
-      ['default/web', `listen on TCP [::1]:${NODE_PORT}: address already in use (EADDRINUSE)`],
+    expect(refusals.map(({ service, port, err }) => [service, port, err])).toEqual([
+      [
+        'default/web',
+        'TCP',
+        `listen on TCP [::1]:${NODE_PORT}: address already in use (EADDRINUSE)`,
+      ],
     ]);
   });
 }
