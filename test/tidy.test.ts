@@ -366,6 +366,13 @@ function isFile(known: string, cited: string): boolean {
   return known === cited || known.endsWith(`/${cited}`);
 }
 
+/** Names in a comment that look like our own: `Type.member`, `call()`, `camelCase`. */
+function citedNames(text: string): string[] {
+  return [...text.matchAll(/`([A-Za-z#][A-Za-z0-9.#]*(?:\(\))?)`/g)]
+    .map(([, name]) => name!)
+    .filter((name) => /[a-z]/.test(name) && /[A-Z(]/.test(name) && !/\.(ts|cc|h)$/.test(name));
+}
+
 /** `5.3` and `10` of "behaviour document 5.3, step 2, and 10"; an edge case `12.40` is in `12`. */
 function citedSections(text: string): string[] {
   return [...text.matchAll(/behaviour document(?:,? (?:appendix|section))? ([^();:]*)/gi)].flatMap(
@@ -487,6 +494,33 @@ describe('the documents', () => {
     });
     expect(dangling).toEqual([]);
     expect(citedSections('(behaviour document 5.3, step 2, and 99.1)')).toEqual(['5.3', '99.1']);
+  });
+
+  it('cite in comments only names that code has', () => {
+    const all = new Set<string>();
+    /** The words of each file that declares a type. */
+    const ofType = new Map<string, Set<string>[]>();
+    for (const path of [...typescript, ...cpp, ...files('native/', '.c')]) {
+      const code = read(path).replace(/^\s*(\/\/|\/?\*).*$/gm, '');
+      const own = new Set(code.match(/\w+/g));
+      for (const word of own) all.add(word);
+      for (const [, type] of code.matchAll(/\b(?:class|interface|struct|type) ([A-Z]\w*)/g)) {
+        ofType.set(type!, [...(ofType.get(type!) ?? []), own]);
+      }
+    }
+    const wrong = comments()
+      .filter(({ path }) => /^(src|native)\//.test(path))
+      .flatMap(({ path, line, text }) =>
+        citedNames(text)
+          .filter((name) => {
+            const [first, ...members] = name.match(/\w+/g)!;
+            const known = ofType.get(first!) ?? [all];
+            const isThere = (member: string) => known.some((words) => words.has(member));
+            return !all.has(first!) || !members.every(isThere);
+          })
+          .map((name) => `${path}:${line}: ${name}`),
+      );
+    expect(wrong).toEqual([]);
   });
 
   it('have links that lead to files and headings that are there', () => {

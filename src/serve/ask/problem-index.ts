@@ -5,7 +5,7 @@
  */
 import { type ProblemReason, reasonNames } from '../../ask/problem-reasons.ts';
 import { families } from '../../net/address.ts';
-import { objectKey } from '../../state/types.ts';
+import { serviceKey } from '../../state/types.ts';
 import type { AgentState } from './agent-state.ts';
 import { answerPacer } from './answer-pacer.ts';
 import { look } from './look.ts';
@@ -121,10 +121,7 @@ export class ProblemIndex implements KnownProblems {
   #refused(): ReadonlySet<string> {
     const refused = new Set<string>();
     for (const { quarantined } of this.#known.engine()?.families ?? []) {
-      for (const { forwarding } of quarantined) {
-        const { name, namespace } = forwarding.servicePort;
-        refused.add(objectKey(namespace, name));
-      }
+      for (const { forwarding } of quarantined) refused.add(serviceKey(forwarding.servicePort));
     }
     return refused;
   }

@@ -22,7 +22,7 @@ const unasked: Condition = { silenceMs: undefined, missingMs: undefined, failure
 
 /**
  * In one namespace, the server looks up this name, which need not exist. To list one object across
- * all namespaces, it copies a list of all (cacher, `WaitUntilFreshAndGetList`).
+ * all namespaces, it copies a list of all (its cacher, in WaitUntilFreshAndGetList).
  */
 const oneName = { fieldSelector: 'metadata.name=fairlead' };
 
