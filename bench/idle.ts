@@ -178,10 +178,19 @@ function activity(pid: number) {
   let cpuSeconds = 0;
   let switches = 0;
   for (const task of tasks) {
-    cpuSeconds += Number(readFileSync(`${task}/schedstat`, 'utf8').split(' ')[0]) / 1e9;
+    cpuSeconds += cpuSecondsOf(task);
     const status = readFileSync(`${task}/status`, 'utf8');
     for (const [, count] of status.matchAll(/ctxt_switches:\s+([0-9]+)/g))
       switches += Number(count);
   }
   return { cpuSeconds, switches, threads: tasks.length };
+}
+
+/** Of a thread, by its folder in `/proc`. A kernel without schedstat counts in units of 10 ms. */
+function cpuSecondsOf(task: string): number {
+  if (existsSync(`${task}/schedstat`)) {
+    return Number(readFileSync(`${task}/schedstat`, 'utf8').split(' ')[0]) / 1e9;
+  }
+  const [user, system] = readFileSync(`${task}/stat`, 'utf8').split(') ')[1]!.split(' ').slice(11);
+  return (Number(user) + Number(system)) / 100;
 }
