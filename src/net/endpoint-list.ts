@@ -22,7 +22,9 @@ export function endpointKey(family: Family, bytes: Uint8Array, at: number): Endp
 /** The first `length` bytes as text, one character for each. */
 function latin1Of(bytes: Uint8Array, length: number): string {
   if (length !== endpointBytes.IPv4) {
-    return Buffer.from(bytes.buffer, bytes.byteOffset, length).toString('latin1');
+    // To make a Buffer takes longer than to make the text of a few endpoints.
+    const buffer = bytes instanceof Buffer ? bytes : Buffer.from(bytes.buffer, bytes.byteOffset);
+    return buffer.toString('latin1', 0, length);
   }
   // Most Services have one endpoint, and a call of Node costs more than it.
   const b = bytes;

@@ -252,7 +252,7 @@ function zoneFlags(hints: readonly string[] | undefined, zone: string): number {
 }
 
 /** Bytes for what is gathered, until a list is made of it. */
-const gathered = new Uint8Array(4096);
+const gathered = Buffer.alloc(4096);
 
 /** A buffer of at least this many bytes, until the next call. A large one is not kept. */
 function spare(length: number): Uint8Array {
