@@ -45,10 +45,10 @@ export const portsAStep = 256;
 /** The number of endpoints handled in one step. Most Services have fewer, and take one step. */
 const endpointsAStep = 2048;
 
-/** A port, and the slices that have endpoints of it. */
+/** A port, and the slices that have endpoints of it; undefined: none. */
 interface Expected {
   readonly port: ServicePort;
-  runs: Run[];
+  runs: Run[] | undefined;
 }
 
 /** Most Services have one port, which is found faster without a Map. */
@@ -59,7 +59,7 @@ export class CandidateIndex {
   readonly #family: Family;
   /** This node's zone; empty = none. No hint contains the empty zone. */
   readonly #zone: string;
-  readonly #expected: Expected[] = [];
+  #expected: readonly Expected[] = [];
   /** The expected ports by `portKey`, and the runs of each, if there are many. */
   #byKey: Map<string, Expected> | undefined;
   #byPort: Map<ServicePort, Expected> | undefined;
@@ -74,16 +74,17 @@ export class CandidateIndex {
    * No two of them have the same name and protocol.
    */
   expect(ports: readonly ServicePort[], from: number): void {
-    const to = Math.min(ports.length, from + portsAStep);
-    if (ports.length > searchedMax) {
-      this.#byKey ??= new Map();
-      this.#byPort ??= new Map();
+    if (ports.length <= searchedMax) {
+      this.#expected = ports.map((port) => ({ port, runs: undefined }));
+      return;
     }
+    this.#byKey ??= new Map();
+    this.#byPort ??= new Map();
+    const to = Math.min(ports.length, from + portsAStep);
     for (let i = from; i < to; i += 1) {
-      const expected: Expected = { port: ports[i]!, runs: [] };
-      if (this.#byKey === undefined) this.#expected.push(expected);
-      this.#byKey?.set(portKey(ports[i]!), expected);
-      this.#byPort?.set(ports[i]!, expected);
+      const expected: Expected = { port: ports[i]!, runs: undefined };
+      this.#byKey.set(portKey(ports[i]!), expected);
+      this.#byPort.set(ports[i]!, expected);
     }
   }
 
@@ -93,7 +94,12 @@ export class CandidateIndex {
     const to = Math.min(slice.ports.length, from + portsAStep);
     for (let i = from; i < to; i += 1) {
       const port = slice.ports[i]!;
-      this.#named(port)?.runs.push({ slice, number: port.port });
+      const expected = this.#named(port);
+      if (expected === undefined) continue;
+      const run = { slice, number: port.port };
+      // V8 makes room for 17 where a list grows from none, and most have one.
+      if (expected.runs === undefined) expected.runs = [run];
+      else expected.runs.push(run);
     }
   }
 
@@ -108,7 +114,7 @@ export class CandidateIndex {
 
   #runsOf(port: ServicePort): readonly Run[] {
     if (this.#byPort !== undefined) return this.#byPort.get(port)?.runs ?? noRuns;
-    for (const expected of this.#expected) if (expected.port === port) return expected.runs;
+    for (const { port: one, runs } of this.#expected) if (one === port) return runs ?? noRuns;
     return noRuns;
   }
 
