@@ -41,9 +41,8 @@ export class Handover {
 
   plan(step: Step): void {
     const { next } = step;
-    if (next !== undefined) {
-      for (const holder of this.#planned.holders(next)) this.#yield(holder, next);
-    }
+    const holders = next && this.#planned.holders(next);
+    if (holders !== undefined) for (const holder of holders) this.#yield(holder, next!);
     this.#change(step);
   }
 
@@ -101,8 +100,6 @@ export class Handover {
 
 type Keys = Map<FrontendKey, string>;
 
-const noKeys: ReadonlySet<string> = new Set();
-
 /**
  * Which planned Forwarding has each frontend. It decides nothing: what is desired says who is to
  * have it (`state/frontend-owners.ts`).
@@ -110,8 +107,8 @@ const noKeys: ReadonlySet<string> = new Set();
 class PlannedFrontends {
   #keys: Readonly<Record<Protocol, Keys>> = emptyMaps();
 
-  /** Keys of other Forwardings that have frontends of `next`; usually none. */
-  holders(next: Forwarding): ReadonlySet<string> {
+  /** Keys of other Forwardings that have frontends of `next`; usually undefined: none. */
+  holders(next: Forwarding): ReadonlySet<string> | undefined {
     const { frontends, key, servicePort } = next;
     const owned = this.#keys[servicePort.protocol];
     let holders: Set<string> | undefined;
@@ -119,7 +116,7 @@ class PlannedFrontends {
       const owner = owned.get(frontendKey(frontend)) ?? key;
       if (owner !== key) holders = (holders ?? new Set()).add(owner);
     }
-    return holders ?? noKeys;
+    return holders;
   }
 
   /** Records a planned change; `next` has all its frontends from now on. */

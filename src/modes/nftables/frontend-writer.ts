@@ -10,6 +10,7 @@ import {
   elementOf,
   type FrontendElements,
   type Location,
+  type Verdict,
   type VerdictPart,
   verdictOf,
   verdictParts,
@@ -123,19 +124,30 @@ export class FrontendWriter {
     const words = before === undefined ? '' : wordsOf(after, part);
     const held = wordsOf(before, part);
     if (held === words) return;
-    const { set, key } = elementOf(location, part);
-    if (held !== undefined) this.#to('delete', set).key(key);
+    if (held !== undefined) {
+      const { set, key } = elementOf(location, part);
+      this.#to('delete', set).key(key);
+    }
     if (verdict !== undefined) {
-      const add = (buffers: ElementBuffers<SetName>): void => {
-        const comment = commentOf(after!, part);
-        buffers.to('add', set, this.#owner).verdict(key, verdict.code, verdict.chain, comment);
-      };
       // Otherwise a packet that has passed the check before it was there would be translated.
-      if (part === 'firewall' && held === undefined)
-        this.#changes.early.add((to) => add(to.buffers));
-      else add(this.#changes.buffers);
+      if (part === 'firewall' && held === undefined) this.#addEarly(after!, part, verdict);
+      else this.#add(after!, part, verdict, this.#changes.buffers);
     }
     this.#drifted(held === undefined ? 'missing' : words === undefined ? 'unwanted' : 'wrong');
+  }
+
+  #addEarly(after: FrontendElements, part: VerdictPart, verdict: Verdict): void {
+    this.#changes.early.add(({ buffers }) => this.#add(after, part, verdict, buffers));
+  }
+
+  #add(
+    after: FrontendElements,
+    part: VerdictPart,
+    { chain, code }: Verdict,
+    buffers: ElementBuffers<SetName>,
+  ): void {
+    const { set, key } = elementOf(after, part);
+    buffers.to('add', set, this.#owner).verdict(key, code, chain, commentOf(after, part));
   }
 
   /** Keeps the element as long as the frontend exists, so that it continues to count. */

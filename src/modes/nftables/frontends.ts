@@ -96,7 +96,7 @@ export function commentOf({ servicePort }: FrontendElements, part: VerdictPart):
   return commented[part] ? ownerComment(servicePort) : '';
 }
 
-interface Verdict {
+export interface Verdict {
   /** VERDICT_* */
   readonly code: number;
   readonly chain: string;
