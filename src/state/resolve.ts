@@ -114,19 +114,34 @@ export function* resolveInSteps(
     }
     for (let i = 0; i < part.ports.length; i += 1) {
       if (i > 0) yield;
-      const port = part.ports[i]!;
-      const isOneStep = part.isOneStep(port);
-      const candidates = isOneStep ? part.few(port) : yield* part.candidates(port);
-      const all = part.asksForAll(port) ? yield* part.all(port) : candidates.endpoints;
-      const gathered = part.gathered(port, candidates, all);
-      const deal = part.asksForDeal(port) ? yield* part.deal(port, gathered.pools) : undefined;
-      const forwarding = part.forwarding(port, gathered, deal);
-      forwardings.push(forwarding);
-      record?.({ port, policy: gathered.policy, candidates, forwarding });
+      const seen = part.inOneStep(part.ports[i]!) ?? (yield* part.inSteps(part.ports[i]!));
+      forwardings.push(seen.forwarding);
+      record?.(seen);
     }
     excess.push(...part.excess);
   }
   return { forwardings, excess };
+}
+
+/**
+ * The Forwardings of a Service with one port and one slice that takes one step and is within the
+ * limits, as nearly all are; undefined = it is another one. A generator would take as much memory
+ * as all of its variables.
+ */
+export function resolveInOneStep(
+  service: Service,
+  slices: readonly EndpointSlice[],
+  context: ResolveContext,
+): Forwarding[] | undefined {
+  const { clusterIPs, loadBalancerSourceRanges, ports } = service;
+  if (ports.length !== 1 || slices.length !== 1 || clusterIPs.length !== 1) return undefined;
+  if (loadBalancerSourceRanges.length > 0) return undefined;
+  const part = new FamilyPart(service, ports, clusterIPs[0]!.family, context);
+  if (!part.isSmall(slices)) return undefined;
+  part.gather(slices);
+  if (part.limitEndpoints(part.counts()) || part.excess.length > 0) return undefined;
+  const seen = part.inOneStep(ports[0]!);
+  return seen && [seen.forwarding];
 }
 
 /** Leaves out a second port with the same name and protocol, which only manifests can have. */
@@ -140,13 +155,6 @@ function* firstOfEachName(
     if (i % portsAStep === portsAStep - 1) yield;
   }
   return first.size === ports.length ? ports : [...first.values()];
-}
-
-interface Gathered {
-  readonly policy: PortPolicy;
-  /** The endpoints of the slices, also beyond the limit where connections to them may end. */
-  readonly all: EndpointList;
-  readonly pools: Pools;
 }
 
 /** A Service in one family: what its ports share, within the limits. */
@@ -281,46 +289,55 @@ class FamilyPart {
     return true;
   }
 
+  /** What becomes of the port if that takes one step; undefined = it takes more. */
+  inOneStep(port: ServicePort): Seen | undefined {
+    const isOneStep = this.#candidates.isOneStep(port);
+    if (!isOneStep || this.#asksForAll(port) || this.#asksForDeal(port)) return undefined;
+    const candidates = this.#candidates.gather(port, this.#endpointsMax);
+    const policy = this.#policy(port);
+    const pools = categorise(candidates, policy);
+    const forwarding = this.#forwarding(port, policy, pools, candidates.endpoints, undefined);
+    return { port, policy, candidates, forwarding };
+  }
+
+  /** As `inOneStep`, of any number of endpoints. */
+  *inSteps(port: ServicePort): Generator<undefined, Seen> {
+    const candidates = yield* this.#candidates.gatherInSteps(port, this.#endpointsMax);
+    const all = this.#asksForAll(port) ? yield* this.#all(port) : candidates.endpoints;
+    const policy = this.#policy(port);
+    const pools = categorise(candidates, policy);
+    const deal = this.#asksForDeal(port) ? yield* this.#deal(port, pools) : undefined;
+    const forwarding = this.#forwarding(port, policy, pools, all, deal);
+    return { port, policy, candidates, forwarding };
+  }
+
   /** Whether connections of the port may have to be shared out in another way than evenly. */
-  asksForDeal(port: ServicePort): boolean {
+  #asksForDeal(port: ServicePort): boolean {
     const { balancing } = this.#service;
     if (balancing !== undefined || this.#context.health?.isAny === true) return true;
     return this.#candidates.hasWeights(port);
   }
 
-  /** Whether the endpoints of the port are `few`. */
-  isOneStep(port: ServicePort): boolean {
-    return this.#candidates.isOneStep(port);
-  }
-
-  /** The endpoints of the port, within the limit. */
-  few(port: ServicePort): Candidates {
-    return this.#candidates.gather(port, this.#endpointsMax);
-  }
-
-  /** As `few`, of any number. */
-  candidates(port: ServicePort): Generator<undefined, Candidates> {
-    return this.#candidates.gatherInSteps(port, this.#endpointsMax);
-  }
-
   /** Whether `#endings` needs endpoints beyond the limit, too: those have not left. */
-  asksForAll(port: ServicePort): boolean {
+  #asksForAll(port: ServicePort): boolean {
     const isAsked = this.#service.endings?.endAfterMs !== undefined && port.protocol === 'TCP';
     return isAsked && this.#candidates.count(port) > this.#endpointsMax;
   }
 
-  *all(port: ServicePort): Generator<undefined, EndpointList> {
+  *#all(port: ServicePort): Generator<undefined, EndpointList> {
     return (yield* this.#candidates.gatherInSteps(port)).endpoints;
   }
 
-  gathered(port: ServicePort, candidates: Candidates, all: EndpointList): Gathered {
-    const policy = this.#policies[port.nodePort === 0 ? 'inside' : 'outside'];
-    return { policy, all, pools: categorise(candidates, policy) };
+  #policy(port: ServicePort): PortPolicy {
+    return this.#policies[port.nodePort === 0 ? 'inside' : 'outside'];
   }
 
-  forwarding(
+  /** `all`: the endpoints of the slices, also beyond the limit where connections to them may end. */
+  #forwarding(
     port: ServicePort,
-    { all, policy, pools }: Gathered,
+    policy: PortPolicy,
+    pools: Pools,
+    all: EndpointList,
     deal: Forwarding['deal'],
   ): Forwarding {
     const { namespace, name } = this.#service;
@@ -354,8 +371,8 @@ class FamilyPart {
     return { endAfterMs, kept };
   }
 
-  /** To be asked before `forwarding` of the same port. */
-  *deal(port: ServicePort, pools: Pools): Generator<undefined, Forwarding['deal']> {
+  /** To be asked before `#forwarding` of the same port. */
+  *#deal(port: ServicePort, pools: Pools): Generator<undefined, Forwarding['deal']> {
     const { namespace, name } = this.#service;
     const { balance: asked, slowStartMs } = this.#service.balancing ?? {};
     const weights = yield* this.#candidates.weightsInSteps(port);
@@ -510,12 +527,17 @@ function addressesOf(
   family: Family,
   { externalIPRules, externalIPsEnabled }: ResolveContext,
 ): readonly ServiceAddress[] {
+  const { clusterIPs, externalIPs, loadBalancerIPs } = service;
+  if (clusterIPs.length === 1 && externalIPs.length === 0 && loadBalancerIPs.length === 0) {
+    const address = clusterIPs[0]!;
+    return address.family === family ? [{ kind: 'clusterIP', address }] : [];
+  }
   const found: ServiceAddress[] = [];
   const add = (kind: ServiceAddress['kind'], addresses: readonly Address[]): void => {
     for (const address of addresses) if (address.family === family) found.push({ kind, address });
   };
-  add('clusterIP', service.clusterIPs);
-  add('loadBalancerIP', service.loadBalancerIPs);
+  add('clusterIP', clusterIPs);
+  add('loadBalancerIP', loadBalancerIPs);
   if (externalIPsEnabled) add('externalIP', allowedExternalIPs(service, externalIPRules));
   if (found.length < 2) return found;
   const first = new Map<AddressKey, ServiceAddress>();

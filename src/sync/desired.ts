@@ -13,7 +13,7 @@ import {
 } from '../state/frontend-owners.ts';
 import { noSockets } from '../state/node-sockets.ts';
 import { kept, listOf, type OneOrMore } from '../state/one-or-more.ts';
-import { type ResolveContext, resolveInSteps } from '../state/resolve.ts';
+import { type ResolveContext, resolveInOneStep, resolveInSteps } from '../state/resolve.ts';
 import type { ClusterState } from '../state/store.ts';
 import type { TriggerTime } from '../state/trigger-times.ts';
 import type { Forwarding, Service } from '../state/types.ts';
@@ -53,6 +53,7 @@ export interface DesiredOptions {
 
 const noKeys: readonly string[] = [];
 const noTimes: readonly number[] = [];
+const noExcess: readonly Excess[] = [];
 
 export class Desired {
   readonly #options: DesiredOptions;
@@ -101,8 +102,11 @@ export class Desired {
     const triggers = state.takeTriggerTimes(name);
     try {
       const known = this.#options.context();
-      const resolved = service === undefined ? [] : yield* this.#resolve(service, known);
-      const parts = this.#parts(name, resolved);
+      const resolved =
+        service === undefined
+          ? []
+          : (this.#resolveInOneStep(service, known) ?? (yield* this.#resolve(service, known)));
+      const parts = this.#options.families.map((sync) => this.#part(sync, name, resolved));
       for (const part of parts) part.gone ??= yield* without(part.before, part.keys);
       let owned: Ownership;
       if (service === undefined) owned = this.#release(name);
@@ -110,28 +114,33 @@ export class Desired {
       else owned = yield* owners.setInSteps(service, resolved, known.nodeSockets);
       this.#set(name, parts, owned);
       const cause = { receivedMs, resolvedMs: clock.now(), triggerTimesMs: noTimes };
-      let marked = 0;
-      for (const { gone = noKeys, keys, sync } of parts) {
-        // Trigger times belong to the Service: they go with the first of its ports.
-        let why = withTimes(cause, triggers, sync.family);
-        for (const key of gone.length === 0 ? keys : [...keys, ...gone]) {
-          sync.changed(key, why, name);
-          why = cause;
-          marked += 1;
-          if (marked % keysAStep === 0) yield;
+      for (const part of parts) {
+        const keys = changedKeys(part);
+        for (let from = 0; from < keys.length; from += keysAStep) {
+          if (from > 0) yield;
+          // Trigger times belong to the Service: they go with the first of its ports.
+          const why = from === 0 ? withTimes(cause, triggers, part.sync.family) : cause;
+          mark(part.sync, name, keys, from, why, cause);
         }
       }
-      for (const { family, forwarding: key, service: other } of owned.transfers) {
-        this.#syncs[family]?.changed(key, cause, other);
-        marked += 1;
-        if (marked % keysAStep === 0) yield;
-      }
-      for (const conflict of owned.conflicts) {
-        observer({ kind: 'conflict', conflict });
-        yield;
-      }
+      if (owned.transfers.length > 0 || owned.conflicts.length > 0)
+        yield* this.#report(owned, cause);
     } catch (error) {
       observer({ kind: 'unresolvable', service: name, error: error as Error });
+    }
+  }
+
+  /** Marks and reports what a change of a Service means for others. */
+  *#report({ conflicts, transfers }: Ownership, cause: Cause): Generator<undefined, void> {
+    let marked = 0;
+    for (const { family, forwarding: key, service } of transfers) {
+      this.#syncs[family]?.changed(key, cause, service);
+      marked += 1;
+      if (marked % keysAStep === 0) yield;
+    }
+    for (const conflict of conflicts) {
+      this.#options.observer({ kind: 'conflict', conflict });
+      yield;
     }
   }
 
@@ -146,6 +155,17 @@ export class Desired {
     return { ...owners.release(name), forwardings: [] };
   }
 
+  /** As `#resolve`, for a Service that takes one step; undefined = it may take more. */
+  #resolveInOneStep(service: Service, known: ResolveContext): readonly Forwarding[] | undefined {
+    const { departures, slowStarts, state } = this.#options;
+    if (slowStarts?.concerns(service) || departures?.concerns(service)) return undefined;
+    const forwardings = resolveInOneStep(service, state.slices(service.key), known);
+    if (forwardings === undefined) return undefined;
+    this.#note(service, known, forwardings, noExcess);
+    this.#shareEqual(forwardings, 0);
+    return forwardings;
+  }
+
   *#resolve(service: Service, known: ResolveContext): Generator<undefined, readonly Forwarding[]> {
     const { departures, slowStarts, state } = this.#options;
     const slices = state.slices(service.key);
@@ -157,17 +177,30 @@ export class Desired {
       }
     }
     if (departures?.concerns(service)) forwardings = yield* departures.note(service, forwardings);
+    this.#note(service, known, forwardings, excess);
+    for (let i = 0; i < forwardings.length; i += 1) {
+      if (i > 0) yield;
+      this.#shareEqual(forwardings, i);
+    }
+    return forwardings;
+  }
+
+  #note(
+    service: Service,
+    known: ResolveContext,
+    forwardings: readonly Forwarding[],
+    excess: readonly Excess[],
+  ): void {
     this.#noteExcess(service.key, excess);
     this.#noteFallback(service.key, forwardings);
     this.#noteExternalIPs(service, known);
-    for (let i = 0; i < forwardings.length; i += 1) {
-      if (i > 0) yield;
-      const forwarding = forwardings[i]!;
-      // Equal ones are desired already, and in force: two of each would take memory.
-      const desired = this.#syncs[forwarding.family]?.desired.get(forwarding.key);
-      if (desired !== undefined && sameForwarding(desired, forwarding)) forwardings[i] = desired;
-    }
-    return forwardings;
+  }
+
+  /** An equal one is desired already, and in force: two of each would take memory. */
+  #shareEqual(forwardings: Forwarding[], index: number): void {
+    const forwarding = forwardings[index]!;
+    const desired = this.#syncs[forwarding.family]?.desired.get(forwarding.key);
+    if (desired !== undefined && sameForwarding(desired, forwarding)) forwardings[index] = desired;
   }
 
   /** Reports an excess that is new or has changed. */
@@ -218,19 +251,12 @@ export class Desired {
     this.#notices.set(service.key, texts);
   }
 
-  /** What of each family changes with the Service, which then has these Forwardings. */
-  #parts(name: string, forwardings: readonly Forwarding[]): readonly Part[] {
-    const parts: Part[] = [];
-    for (const sync of this.#options.families) {
-      const { family } = sync;
-      const before = listOf(this.#keys[family].get(name) ?? noKeys);
-      const keys: string[] = [];
-      for (const one of forwardings) if (one.family === family) keys.push(one.key);
-      if (keys.length === 0 && before.length === 0) continue;
-      const isSame = before.length === 0 || (before.length === 1 && before[0] === keys[0]);
-      parts.push({ sync, before, keys, gone: isSame ? noKeys : undefined });
-    }
-    return parts;
+  /** What of a family changes with the Service, which then has these Forwardings. */
+  #part(sync: FamilySync, name: string, forwardings: readonly Forwarding[]): Part {
+    const before = listOf(this.#keys[sync.family].get(name) ?? noKeys);
+    const keys = keysOf(forwardings, sync.family);
+    const isSame = before.length === 0 || (before.length === 1 && before[0] === keys[0]);
+    return { sync, before, keys, gone: isSame ? noKeys : undefined };
   }
 
   /** The only step in which what is desired changes: no frontend is ever desired twice. */
@@ -240,9 +266,9 @@ export class Desired {
       const { family } = sync;
       for (const one of forwardings) if (one.family === family) sync.setDesired(one.key, one);
       for (const key of gone) sync.setDesired(key, undefined);
-      const isChanged = gone.length > 0 || keys.length > before.length;
+      if (gone.length === 0 && keys.length === before.length) continue;
       if (keys.length === 0) this.#keys[family].delete(name);
-      else if (isChanged) this.#keys[family].set(name, kept(keys));
+      else this.#keys[family].set(name, kept(keys));
     }
     for (const transfer of transfers) {
       const { family, forwarding: key } = transfer;
@@ -269,6 +295,35 @@ interface Part {
 
 /** The number of Forwardings that are compared, or marked, in one step. */
 const keysAStep = 512;
+
+/** The keys of the Forwardings of a family. */
+function keysOf(forwardings: readonly Forwarding[], family: Family): readonly string[] {
+  const first = forwardings[0];
+  // Most Services have one, and V8 would make room for 17 in a list that grows.
+  if (forwardings.length === 1) return first!.family === family ? [first!.key] : noKeys;
+  const keys: string[] = [];
+  for (const one of forwardings) if (one.family === family) keys.push(one.key);
+  return keys;
+}
+
+function changedKeys({ gone = noKeys, keys }: Part): readonly string[] {
+  return gone.length === 0 ? keys : [...keys, ...gone];
+}
+
+/** Marks `keysAStep` keys of the Service, beginning at `from`: the first one because of `why`. */
+function mark(
+  sync: FamilySync,
+  service: string,
+  keys: readonly string[],
+  from: number,
+  why: Cause,
+  whyOthers: Cause,
+): void {
+  const to = Math.min(keys.length, from + keysAStep);
+  for (let i = from; i < to; i += 1) {
+    sync.changed(keys[i]!, i === from ? why : whyOthers, service);
+  }
+}
 
 /** The keys that are not among the others. */
 function* without(
