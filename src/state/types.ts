@@ -234,7 +234,8 @@ export interface Forwarding {
 
 /** The key of a Service port's Forwardings: `ns/name:port/TCP`. */
 export function forwardingKey({ namespace, name, port, protocol }: ServicePortName): string {
-  const service = port === '' ? name : [name, port].join(':');
+  const service = port === '' ? name : `${name}:${port}`;
+  // By `join` for the same reason as in `objectKey`. It takes longer than a template.
   return [namespace, service, protocol].join('/');
 }
 
