@@ -1,3 +1,5 @@
+import { performance } from 'node:perf_hooks';
+
 /** The time, as an interface so that tests can set it. */
 export interface Clock {
   /** Milliseconds since any moment: monotonic, with fractions. */
