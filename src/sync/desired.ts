@@ -71,6 +71,8 @@ export class Desired {
 
   readonly #syncs: Partial<Record<Family, FamilySync>> = {};
   #isListed = false;
+  /** The last one, without trigger times. */
+  #cause: Cause = { receivedMs: Number.NaN, resolvedMs: Number.NaN, triggerTimesMs: noTimes };
 
   constructor(options: DesiredOptions) {
     this.#options = options;
@@ -97,7 +99,7 @@ export class Desired {
    * with all of its variables.
    */
   *refresh(name: string, receivedMs: number): Generator<undefined, void> {
-    const { clock, observer, owners, state } = this.#options;
+    const { observer, owners, state } = this.#options;
     const service = state.service(name);
     const triggers = state.takeTriggerTimes(name);
     try {
@@ -113,7 +115,7 @@ export class Desired {
       else if (isOneStep(resolved)) owned = owners.set(service, resolved, known.nodeSockets);
       else owned = yield* owners.setInSteps(service, resolved, known.nodeSockets);
       this.#set(name, parts, owned);
-      const cause = { receivedMs, resolvedMs: clock.now(), triggerTimesMs: noTimes };
+      const cause = this.#causeOf(receivedMs);
       for (const part of parts) {
         const keys = changedKeys(part);
         for (let from = 0; from < keys.length; from += keysAStep) {
@@ -128,6 +130,17 @@ export class Desired {
     } catch (error) {
       observer({ kind: 'unresolvable', service: name, error: error as Error });
     }
+  }
+
+  /**
+   * The cause of a change that is resolved now. Those of a millisecond share one: each would be in
+   * memory until its batch is in force.
+   */
+  #causeOf(receivedMs: number): Cause {
+    const resolvedMs = this.#options.clock.now();
+    const isSame = receivedMs === this.#cause.receivedMs && resolvedMs < this.#cause.resolvedMs + 1;
+    if (!isSame) this.#cause = { receivedMs, resolvedMs, triggerTimesMs: noTimes };
+    return this.#cause;
   }
 
   /** Marks and reports what a change of a Service means for others. */
