@@ -108,7 +108,7 @@ export class Desired {
         service === undefined
           ? []
           : (this.#resolveInOneStep(service, known) ?? (yield* this.#resolve(service, known)));
-      const parts = this.#options.families.map((sync) => this.#part(sync, name, resolved));
+      const parts = this.#parts(name, resolved);
       for (const part of parts) part.gone ??= yield* without(part.before, part.keys);
       let owned: Ownership;
       if (service === undefined) owned = this.#release(name);
@@ -264,7 +264,11 @@ export class Desired {
     this.#notices.set(service.key, texts);
   }
 
-  /** What of a family changes with the Service, which then has these Forwardings. */
+  /** What of each family changes with the Service, which then has these Forwardings. */
+  #parts(name: string, forwardings: readonly Forwarding[]): readonly Part[] {
+    return this.#options.families.map((sync) => this.#part(sync, name, forwardings));
+  }
+
   #part(sync: FamilySync, name: string, forwardings: readonly Forwarding[]): Part {
     const before = listOf(this.#keys[sync.family].get(name) ?? noKeys);
     const keys = keysOf(forwardings, sync.family);
