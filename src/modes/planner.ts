@@ -260,9 +260,10 @@ export class ModePlanner<T extends Types> implements Planner {
   #writeShared(touched: Set<string> | undefined): void {
     const { added, deleted } = this.#shared.take();
     for (const { object, owner, isThere } of added) {
-      // An unused object is not repaired, so others may have changed it.
-      const mayBeThere =
-        isThere || (this.#comparison?.found?.faultOf(object) ?? 'missing') !== 'missing';
+      // An unused object is not repaired, so others may have changed it. What a batch has written
+      // or deleted since the reading is as we know it.
+      const found = touched?.has(object.id) ? undefined : this.#comparison?.found;
+      const mayBeThere = isThere || (found?.faultOf(object) ?? 'missing') !== 'missing';
       this.#writeWhole(object, owner, mayBeThere);
       touched?.add(object.id);
     }

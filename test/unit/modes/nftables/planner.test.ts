@@ -210,6 +210,28 @@ describe('a deferred deletion in mode nftables', () => {
     expect(rig.kernel.ruleset()).toBe(await freshRuleset(config, environment, all()));
   });
 
+  it('is known to an audit that had read the object with other rules before', async () => {
+    const frontends = [clusterIP('10.96.0.2')];
+    const left = forwarding('left', pool(1, 2, 3), { frontends });
+    const staying = [forwarding('web', pool(1)), forwarding('other', pool(1), { frontends: [] })];
+    const rig = await started(left, ...staying);
+    rig.plan(all(...staying));
+    rig.take();
+    rig.takeDeferred();
+    const at = { family: NFPROTO.IPv4, table: 'fairlead' };
+    const chain = [...chains(rig.kernel).keys()].find((name) => name.startsWith('pick-3-'))!;
+    rig.kernel.foreign(batch({ kind: 'chainFlush', ...at, chain }));
+    await rig.audit((key) => {
+      if (!key.includes('web')) return;
+      rig.takeDeferred();
+      expect(chains(rig.kernel).has(chain)).toBe(false);
+      const external = { ...clusterIP('10.96.0.2', 'external'), kind: 'externalIP' as const };
+      rig.plan(all(...staying, forwarding('left', pool(1, 2, 3), { frontends: [external] })));
+    });
+    rig.drain();
+    expect(rig.kernel.ruleset()).toBe(await freshRuleset(config, environment, rig.planned));
+  });
+
   it('is not repeated if the next planned change is never applied', async () => {
     const rig = await started(forwarding('web', pool(1, 2, 3)));
     rig.plan(all(forwarding('web', pool(1))));
