@@ -27,9 +27,9 @@ import {
   type Forwarding,
   type Frontend,
   forwardingKey,
-  objectKey,
   type Service,
   type ServicePortName,
+  serviceKey,
 } from './types.ts';
 
 /** The result of a change of one Service's claims, for it and for others. */
@@ -241,9 +241,8 @@ export class FrontendOwners {
    * `this proxy` or `the API server`. It may be the same Service, with another port.
    */
   ownerInsteadOf({ family, servicePort }: Forwarding, frontend: Frontend): string | undefined {
-    const { name, namespace, protocol } = servicePort;
-    const key = claimKey(family, protocol, frontend);
-    const claim = claimOf(this.#claims.get(key), objectKey(namespace, name));
+    const key = claimKey(family, servicePort.protocol, frontend);
+    const claim = claimOf(this.#claims.get(key), serviceKey(servicePort));
     return claim === undefined ? this.#ownerAt(key)?.service : this.#betterThan(key, claim);
   }
 
