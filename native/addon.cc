@@ -5,6 +5,7 @@
 #include "binding/line_writer_wrap.h"
 #include "binding/give_back.h"
 #include "binding/socket_wrap.h"
+#include "binding/tcp_buffers.h"
 #include "binding/watch_wrap.h"
 #include "loop/address_watch.h"
 #include "loop/turn_meter.h"
@@ -14,7 +15,9 @@ namespace {
 Napi::Object Init(Napi::Env env, Napi::Object exports) {
   exports.Set("AddressWatch", fairlead::loop::AddressWatch::Define(env));
   exports.Set("LineWriter", fairlead::binding::LineWriterWrap::Define(env));
+  exports.Set("bufferedBytes", Napi::Function::New<fairlead::binding::BufferedBytes>(env));
   exports.Set("findListener", Napi::Function::New<fairlead::binding::FindListener>(env));
+  exports.Set("limitBuffers", Napi::Function::New<fairlead::binding::LimitBuffers>(env));
   exports.Set("openListener", Napi::Function::New<fairlead::binding::OpenListener>(env));
   exports.Set("releaseFilePages",
               Napi::Function::New<fairlead::binding::ReleaseFilePages>(env));

@@ -378,6 +378,13 @@ const rows = {
       'A connection was closed or a datagram dropped: all sockets, those of one frontend or of one client use as many descriptors as they may.',
       'Find what `client` does, or endpoints that lead back to a node port; raise the limit of open files if that many clients are legitimate.',
     ],
+    [
+      'Reset connection of a socket: too many bytes wait in buffers',
+      'warn',
+      'frontend, client, bound, bytesMax',
+      'In buffers of all connections, of those of one frontend or of one client as many bytes wait as may; the connection that held most, and did not move, was reset.',
+      'Find out why `client`, or the endpoints of the Service, do not read what they get.',
+    ],
   ],
   'The kernel': [
     ['Sync queued', 'trace', 'family', 'Something changed; a sync follows.'],

@@ -9,7 +9,7 @@ import type { Routing } from '../host/routing.ts';
 import { loadAddon } from '../kernel/addon.ts';
 import type { Conntrack } from '../kernel/conntrack.ts';
 import type { Kernel } from '../kernel/kernel.ts';
-import type { NoRoom } from '../modes/sockets/descriptors.ts';
+import type { NoRoom } from '../modes/sockets/bounds.ts';
 import type { LocalhostEvent } from '../modes/sockets/localhost.ts';
 import type { Family } from '../net/address.ts';
 import type { AgentState } from '../serve/ask/agent-state.ts';

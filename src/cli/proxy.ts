@@ -8,12 +8,13 @@ import { hostFiles } from '../host/files.ts';
 import { availableFamilies, interfaceAddresses, MachineAddresses } from '../host/interfaces.ts';
 import { ipvsSettings } from '../host/mode-config.ts';
 import { nodeName } from '../host/node-name.ts';
-import { openFilesMax } from '../host/process.ts';
+import { memoryMax, openFilesMax } from '../host/process.ts';
 import { routing } from '../host/routing.ts';
 import { loadAddon } from '../kernel/addon.ts';
 import { openConntrack } from '../kernel/conntrack.ts';
 import { openKernel } from '../kernel/native-kernel.ts';
 import { builtModes, selectMode } from '../modes/index.ts';
+import type { NoRoom } from '../modes/sockets/bounds.ts';
 import { Descriptors } from '../modes/sockets/descriptors.ts';
 import { logMetrics, socketMetrics } from '../serve/collectors.ts';
 import { createLogger, type Logger } from '../serve/log.ts';
@@ -85,7 +86,8 @@ async function makeApp(config: Config, log: Logger, lines: LogDestination): Prom
   const name = nodeName(config.hostnameOverride);
   const host = hostFiles();
   const kernel = openKernel();
-  const descriptors = new Descriptors(openFilesMax(host), (noRoom) => app.noRoom(noRoom));
+  const report = (noRoom: NoRoom): void => app.noRoom(noRoom);
+  const descriptors = new Descriptors(openFilesMax(host), report, memoryMax());
   const modes = builtModes(descriptors);
   const addresses = machineAddresses(log);
   const app: App = new App({

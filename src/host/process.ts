@@ -1,4 +1,5 @@
 import { writeFileSync } from 'node:fs';
+import { totalmem } from 'node:os';
 import type { HostFiles } from './files.ts';
 
 /** This process, as the kernel sees it. */
@@ -41,4 +42,10 @@ export function openFilesMax(files: HostFiles): number {
   const limits = files.read('/proc/self/limits') ?? '';
   const [, soft] = /^Max open files\s+(\d+|unlimited)/m.exec(limits) ?? [];
   return soft === 'unlimited' ? Number.MAX_SAFE_INTEGER : Number(soft ?? usualLimit);
+}
+
+/** How many bytes this process may use: what its control group allows, else what there are. */
+export function memoryMax(): number {
+  const allowed = process.constrainedMemory();
+  return allowed > 0 ? Math.min(allowed, totalmem()) : totalmem();
 }

@@ -96,12 +96,22 @@ export interface Addon {
     onChange: (error: Error | undefined) => void,
   ) => AddressWatch;
   /**
+   * Memory that the kernel holds for a TCP socket at this moment, in bytes: what was not read, what
+   * was not sent or acknowledged, and what it keeps ready for more. 0 = there is no such socket.
+   */
+  readonly bufferedBytes: (fd: number) => number;
+  /**
    * Finds the process that listens on an abstract Unix socket. `name` excludes the leading byte 0.
    *
    * @returns undefined if no process listens in this network namespace.
    * @throws Error if the kernel does not answer, or the listener's backlog is full.
    */
   readonly findListener: (name: string) => Listener | undefined;
+  /**
+   * Limits each of the two buffers of a connected TCP socket to about `bytes` of payload, for which
+   * the kernel takes up to twice as much memory. A socket that has failed stays as it is.
+   */
+  readonly limitBuffers: (fd: number, bytes: number) => void;
   /**
    * Listens on an abstract Unix socket and returns its descriptor, for `net.Server`. If this
    * process has CAP_NET_ADMIN, the socket proves it. Throws an Error with `errno` and `syscall`.

@@ -20,7 +20,8 @@ import type { TurnMeter } from '../kernel/addon.ts';
 import type { KernelReader, ReplyOf } from '../kernel/kernel.ts';
 import { protocolOf } from '../kernel/nft/constants.ts';
 import type { AffinityFill, ModeFacts, ModeName } from '../modes/mode.ts';
-import { bounds, type Descriptors } from '../modes/sockets/descriptors.ts';
+import { bounds } from '../modes/sockets/bounds.ts';
+import type { Descriptors } from '../modes/sockets/descriptors.ts';
 import { type Family, families, formatEndpoint } from '../net/address.ts';
 import type { Condition, ServerVersion } from '../source/source.ts';
 import { type Resource, resources } from '../state/change.ts';
@@ -213,15 +214,21 @@ export function logMetrics(registry: Registry, lines: Pick<LogDestination, 'left
   readMetric('fairlead_log_lines_left_out_total', registry, () => [[{}, lines.leftOut]]);
 }
 
-/** The file descriptors that sockets of Services use. */
+/** What sockets of Services use. */
 export function socketMetrics(
   registry: Registry,
-  descriptors: Pick<Descriptors, 'max' | 'refused' | 'used'>,
+  descriptors: Pick<Descriptors, 'buffers' | 'max' | 'refused' | 'used'>,
 ): void {
   readMetric('fairlead_socket_descriptors', registry, () => [[{}, descriptors.used]]);
   readMetric('fairlead_socket_descriptors_max', registry, () => [[{}, descriptors.max.all]]);
   readMetric('fairlead_socket_clients_refused_total', registry, () => {
     return bounds.map((bound) => [{ bound }, descriptors.refused[bound]]);
+  });
+  const { buffers } = descriptors;
+  readMetric('fairlead_socket_buffer_bytes', registry, () => [[{}, buffers.used]]);
+  readMetric('fairlead_socket_buffer_bytes_max', registry, () => [[{}, buffers.max.all]]);
+  readMetric('fairlead_socket_connections_ended_total', registry, () => {
+    return bounds.map((bound) => [{ bound }, buffers.ended[bound]]);
   });
 }
 

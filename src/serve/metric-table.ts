@@ -276,10 +276,22 @@ export const metricTable = {
     'Services that have problems on this node, by reason; a Service may have several',
     'reason',
   ),
+  fairlead_socket_buffer_bytes: gauge(
+    'Bytes that wait in buffers of connections that sockets of Services have taken, those of the ' +
+      'kernel and of this process',
+  ),
+  fairlead_socket_buffer_bytes_max: gauge(
+    'Bytes that may wait in buffers of connections of sockets of Services in all',
+  ),
   fairlead_socket_clients_refused_total: counter(
     'Connections that sockets of Services closed, and datagrams that they dropped, ' +
       'because all sockets (`all`), those of one frontend or of one client address use as ' +
       'many file descriptors as they may',
+    'bound',
+  ),
+  fairlead_socket_connections_ended_total: counter(
+    'Connections of sockets of Services that were reset because in buffers of all of them ' +
+      '(`all`), of one frontend or of one client address as many bytes waited as may',
     'bound',
   ),
   fairlead_socket_descriptors: gauge(

@@ -1,6 +1,6 @@
 /** Reports problems of Services and other objects to log and events, within limits. */
 import type { AgentEvent } from '../connect-time/maps/events.ts';
-import type { NoRoom } from '../modes/sockets/descriptors.ts';
+import type { NoRoom } from '../modes/sockets/bounds.ts';
 import { formatPortName } from '../net/protocol.ts';
 import type { SourceProblem } from '../source/source.ts';
 import { formatFrontend } from '../state/conflict.ts';
@@ -74,11 +74,18 @@ export class Reporter {
   }
 
   /** A socket's client. */
-  noRoom({ bound, client, frontend, max }: NoRoom): void {
+  noRoom({ bound, client, frontend, max, of }: NoRoom): void {
     const at = formatFrontend(frontend.protocol, frontend);
-    if (!this.#limiter.admits(at, `no room: ${bound}`)) return;
-    const fields = { frontend: at, client, bound, descriptorsMax: max };
-    this.#options.log.warn(fields, 'Refused client of a socket: too many file descriptors');
+    if (!this.#limiter.admits(at, `no room: ${of} ${bound}`)) return;
+    const about = { frontend: at, client, bound };
+    const { log } = this.#options;
+    if (of === 'descriptors') {
+      const fields = { ...about, descriptorsMax: max };
+      log.warn(fields, 'Refused client of a socket: too many file descriptors');
+    } else {
+      const fields = { ...about, bytesMax: max };
+      log.warn(fields, 'Reset connection of a socket: too many bytes wait in buffers');
+    }
   }
 
   /** Reports the number left out so far. */

@@ -2,13 +2,23 @@
 import { connect, type Socket } from 'node:net';
 import { formatAddress } from '../../net/address.ts';
 import type { EndpointKey, EndpointList } from '../../net/endpoint-list.ts';
+import type { Watch } from './buffers.ts';
 import type { Claim } from './descriptors.ts';
 
 /** How long an endpoint may take to answer; then the next one is tried. */
 const dialTimeoutsMs = [250, 500, 1000, 2000] as const;
 
 /** A peer that vanished without a FIN is noticed after about ten of these. */
-export const keepAliveMs = 60_000;
+const keepAliveMs = 60_000;
+
+export const socketOptions = {
+  allowHalfOpen: true,
+  noDelay: true,
+  keepAlive: true,
+  keepAliveInitialDelay: keepAliveMs,
+  // After a pause Node.js reads once more, not until 64 KiB are full.
+  highWaterMark: 1,
+} as const;
 
 /** How many connections are ended in one turn of the event loop. */
 const resetsPerTurn = 256;
@@ -32,6 +42,7 @@ interface Carrying {
   readonly connections: Connections;
   /** Two descriptors, which are given back when the client and the last server are closed. */
   readonly claim: Claim;
+  readonly watch: Watch;
   /** The client is joined to this endpoint. */
   readonly joined: (endpoint: Endpoint) => void;
 }
@@ -99,7 +110,7 @@ export class Connections {
 
 /** Finds an endpoint that answers, and joins it to the client; without one the client is reset. */
 export function carry(client: Socket, carrying: Carrying): void {
-  const { choose, leadsBack, connections, claim, joined } = carrying;
+  const { choose, leadsBack, connections, claim, watch, joined } = carrying;
   client.once('close', () => claim.giveBack());
   const attempt = (count: number): void => {
     if (client.destroyed) {
@@ -136,34 +147,40 @@ export function carry(client: Socket, carrying: Carrying): void {
       server.off('close', failed);
       server.once('close', () => claim.giveBack());
       joined(endpoint);
-      if (client.destroyed) server.resetAndDestroy();
-      else join(client, server);
+      if (client.destroyed) {
+        server.resetAndDestroy();
+        return;
+      }
+      watch.add(server);
+      join(client, server, () => watch.moved());
     });
   };
   attempt(0);
 }
 
 function dial({ pool, index }: Endpoint): Socket {
-  return connect({
-    host: formatAddress(pool.address(index)),
-    port: pool.port(index),
-    allowHalfOpen: true,
-    noDelay: true,
-    keepAlive: true,
-    keepAliveInitialDelay: keepAliveMs,
-  });
+  const to = { host: formatAddress(pool.address(index)), port: pool.port(index) };
+  return connect({ ...socketOptions, ...to });
 }
 
 /** Passes on the end of each direction. An error on one side resets the other. */
-function join(client: Socket, server: Socket): void {
+function join(client: Socket, server: Socket, moved: () => void): void {
   for (const [from, to] of [
     [client, server],
     [server, client],
   ] as const) {
-    from.pipe(to);
+    from.on('data', (bytes) => {
+      moved();
+      to.write(bytes);
+      // The kernel has not taken all. No more is read until it has.
+      if (to.writableLength > 0) from.pause();
+    });
+    to.on('drain', () => from.resume());
+    from.once('end', () => to.end());
     from.once('error', () => to.resetAndDestroy());
     from.once('close', () => {
       if (!from.readableEnded) to.destroy();
     });
+    from.resume();
   }
 }

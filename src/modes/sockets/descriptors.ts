@@ -2,21 +2,9 @@
  * How many file descriptors sockets may use. Without a bound, clients, or Services whose endpoints
  * are node ports of each other, use up those that netlink, the API server and probes need.
  */
+import { type Bound, type NoRoom, type Shares, sharesOf } from './bounds.ts';
+import { Buffers } from './buffers.ts';
 import type { ServedFrontend } from './frontends.ts';
-
-/** What was used up: the part of all sockets, of one frontend, or of one client address. */
-export const bounds = ['all', 'frontend', 'client'] as const;
-type Bound = (typeof bounds)[number];
-
-/** A connection was closed, or a datagram dropped, because there is no room for it. */
-export interface NoRoom {
-  readonly bound: Bound;
-  readonly frontend: ServedFrontend;
-  /** Its address. */
-  readonly client: string;
-  /** Descriptors that this bound allows. */
-  readonly max: number;
-}
 
 interface DescriptorRequest {
   readonly frontend: ServedFrontend;
@@ -41,18 +29,26 @@ const roomMax = 65_536;
 
 /** The room that all sockets of the process share. */
 export class Descriptors {
-  readonly max: Readonly<Record<Bound, number>>;
+  readonly max: Shares;
+  readonly buffers: Buffers;
   readonly #report: (noRoom: NoRoom) => void;
   readonly #clients = new Map<string, number>();
   readonly #frontends = new Map<string, number>();
   readonly #refused = { all: 0, frontend: 0, client: 0 };
   #used = 0;
 
-  /** `limit`: RLIMIT_NOFILE of the process; default: none. `report` gets refused requests. */
-  constructor(limit = Number.MAX_SAFE_INTEGER, report: (noRoom: NoRoom) => void = () => {}) {
+  /**
+   * `limit`: RLIMIT_NOFILE of the process; default: none. `report` gets refused requests. `memory`:
+   * bytes that the process may use.
+   */
+  constructor(
+    limit = Number.MAX_SAFE_INTEGER,
+    report: (noRoom: NoRoom) => void = () => {},
+    memory = Number.MAX_SAFE_INTEGER,
+  ) {
+    this.buffers = new Buffers(memory, report);
     const reserve = Math.min(reserveMax, Math.ceil(limit * reservePart));
-    const all = Math.min(limit - reserve, roomMax);
-    this.max = { all, frontend: Math.floor(all / 2), client: Math.floor(all / 4) };
+    this.max = sharesOf(Math.min(limit - reserve, roomMax));
     this.#report = report;
   }
 
@@ -82,7 +78,7 @@ export class Descriptors {
     const bound = this.#exceeded(id, client, count);
     if (bound !== undefined) {
       this.#refused[bound] += 1;
-      this.#report({ bound, frontend, client, max: this.max[bound] });
+      this.#report({ of: 'descriptors', bound, frontend, client, max: this.max[bound] });
       return undefined;
     }
     this.#add(id, client, count);

@@ -124,6 +124,7 @@ export class Switchboard {
 
   async #listen(frontend: ServedFrontend, protocol: Exclude<Protocol, 'SCTP'>): Promise<Listener> {
     const [connections, descriptors] = [this.#connections, this.#descriptors];
+    const { buffers } = descriptors;
     const balancer = new Balancer(frontend, this.#memories, this.traffic);
     const leadsBack = ({ pool, index }: Endpoint, client: string): boolean => {
       const address = Address.from(pool.address(index));
@@ -135,7 +136,7 @@ export class Switchboard {
     };
     try {
       return protocol === 'TCP'
-        ? await TCPListener.open(balancer, { connections, descriptors, leadsBack })
+        ? await TCPListener.open(balancer, { buffers, connections, descriptors, leadsBack })
         : await UDPListener.open(balancer, { descriptors, leadsBack });
     } catch (error) {
       balancer.close();

@@ -2,12 +2,13 @@ import { once } from 'node:events';
 import { createServer, type Server, type Socket } from 'node:net';
 import { formatAddress } from '../../net/address.ts';
 import type { Balancer } from './balancer.ts';
+import type { Buffers } from './buffers.ts';
 import {
   type Connections,
   carry,
   type Endpoint,
-  keepAliveMs,
   type LeadsBack,
+  socketOptions,
 } from './connection.ts';
 import type { Descriptors } from './descriptors.ts';
 import type { Listener, ServedFrontend } from './frontends.ts';
@@ -16,6 +17,7 @@ import type { Listener, ServedFrontend } from './frontends.ts';
 const backlog = 65_535;
 
 interface Shared {
+  readonly buffers: Buffers;
   readonly connections: Connections;
   readonly descriptors: Descriptors;
   readonly leadsBack: LeadsBack;
@@ -30,8 +32,7 @@ export class TCPListener implements Listener {
   private constructor(balancer: Balancer, shared: Shared) {
     this.#balancer = balancer;
     this.#shared = shared;
-    const options = { noDelay: true, keepAlive: true, keepAliveInitialDelay: keepAliveMs };
-    this.#server = createServer({ ...options, allowHalfOpen: true, pauseOnConnect: true });
+    this.#server = createServer({ ...socketOptions, pauseOnConnect: true });
     this.#server.on('connection', (client) => this.#accept(client));
   }
 
@@ -64,7 +65,7 @@ export class TCPListener implements Listener {
   #accept(client: Socket): void {
     const { remoteAddress = '' } = client;
     const balancer = this.#balancer;
-    const { connections, descriptors, leadsBack } = this.#shared;
+    const { buffers, connections, descriptors, leadsBack } = this.#shared;
     const { frontend } = balancer;
     const claim = descriptors.take({ frontend, client: remoteAddress, count: 2 });
     if (claim === undefined) {
@@ -73,6 +74,8 @@ export class TCPListener implements Listener {
       return;
     }
     connections.addClient(client);
+    const watch = buffers.watch({ frontend, client: remoteAddress });
+    watch.add(client);
     const tried: Endpoint[] = [];
     const choose = (attempt: number): Endpoint | undefined => {
       const endpoint =
@@ -91,6 +94,7 @@ export class TCPListener implements Listener {
       leadsBack: (endpoint) => leadsBack(endpoint, remoteAddress),
       connections,
       claim,
+      watch,
       joined,
     });
   }

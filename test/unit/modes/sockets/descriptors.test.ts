@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { Descriptors, type NoRoom } from '../../../../src/modes/sockets/descriptors.ts';
+import type { NoRoom } from '../../../../src/modes/sockets/bounds.ts';
+import { Descriptors } from '../../../../src/modes/sockets/descriptors.ts';
 import { Switchboard } from '../../../../src/modes/sockets/switchboard.ts';
 import {
   askOnce,
