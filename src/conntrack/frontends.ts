@@ -84,28 +84,27 @@ export class Frontends {
   }
 
   /**
-   * Makes what is fresh due, unless something is due already. What `isEarly` names stays fresh, and
-   * so does what it was not asked about: one call asks about few, the next one about the following.
-   * Returns whether it was asked about all.
+   * Makes what is fresh due, in addition to what is. What `isEarly` names stays fresh, and so does
+   * what it was not asked about: one call asks about few, the next one about the following. Returns
+   * whether it was asked about all.
    */
   ripen(isEarly?: (key: FrontendKey) => boolean): boolean {
-    if (this.#due.size > 0) return true;
-    if (isEarly === undefined) {
+    const { size } = this.#fresh;
+    if (isEarly === undefined && this.#due.size === 0) {
       this.#due = this.#fresh;
       this.#fresh = new Map();
       this.#joined = new Map();
       return true;
     }
-    const { size } = this.#fresh;
-    let left = Math.min(size, askedMost);
+    let left = isEarly === undefined ? size : Math.min(size, askedMost);
     for (const [key, lost] of this.#fresh) {
       if (left === 0) break;
       left -= 1;
       this.#fresh.delete(key);
-      if (isEarly(key)) this.#fresh.set(key, lost);
-      else this.#due.set(key, lost);
+      if (isEarly?.(key)) this.#fresh.set(key, lost);
+      else this.#add(this.#due, key, lost);
     }
-    return size <= askedMost;
+    return this.#fresh.size === 0 || size <= askedMost;
   }
 
   /** What was due has been examined. */
@@ -115,13 +114,17 @@ export class Frontends {
 
   /** Entries of the frontend are to be examined, those to these endpoints above all. */
   suspect(key: FrontendKey, lost: ReadonlySet<EndpointKey>): void {
-    const known = this.#fresh.get(key) ?? noEndpoints;
+    this.#add(this.#fresh, key, lost);
+  }
+
+  #add(to: Suspects, key: FrontendKey, lost: ReadonlySet<EndpointKey>): void {
+    const known = to.get(key) ?? noEndpoints;
     if (known.size === 0) {
-      this.#fresh.set(key, lost);
+      to.set(key, lost);
       return;
     }
     if (lost.size === 0 || lost === known) return;
-    this.#fresh.set(key, this.#join(known, lost));
+    to.set(key, this.#join(known, lost));
   }
 
   #join(known: ReadonlySet<EndpointKey>, lost: ReadonlySet<EndpointKey>): ReadonlySet<EndpointKey> {

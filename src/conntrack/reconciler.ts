@@ -20,7 +20,7 @@ import type { Address, Family } from '../net/address.ts';
 import type { Protocol } from '../net/protocol.ts';
 import type { FrontendKey } from '../state/frontend-key.ts';
 import type { Forwarding } from '../state/types.ts';
-import type { Clock } from '../time/clock.ts';
+import { type Clock, isDue } from '../time/clock.ts';
 import { Runner } from '../time/runner.ts';
 import type { ConntrackObserver } from './events.ts';
 import { Frontends } from './frontends.ts';
@@ -60,7 +60,10 @@ const protocols = ['UDP', 'SCTP', 'TCP'] as const satisfies readonly Protocol[];
  */
 const graceMs = { UDP: 0, SCTP: 0, TCP: 500 } as const satisfies Record<Protocol, number>;
 
-/** After a pass that took t, at least `restFactor * t` passes before the next one. */
+/**
+ * After passes that took t, at least `restFactor * t` passes before the next ones, whatever for: so
+ * all passes of a family take a fifth of the time at most, whoever causes them.
+ */
 const restFactor = 4;
 
 /** One Service can have 20,000 frontends that wait for sweeps: to ask about all takes 50 ms. */
@@ -100,10 +103,6 @@ interface Work {
   readonly untranslated: Criteria['untranslated'];
   /** `now` of the next pass; undefined: no pass is due. */
   dueMs: number | undefined;
-  /** No pass before this. */
-  restUntilMs: number;
-  /** Before this, no frontend is asked whether it waits for a sweep. */
-  askAgainMs: number;
   failures: number;
 }
 
@@ -121,16 +120,28 @@ export class ConntrackReconciler {
   #moving = true;
   /** Resolves the wait for `upToDate`. */
   #whenSettled: (() => void) | undefined;
+  /** Asks frontends whether they wait for sweeps. */
+  readonly #asking: Runner;
   readonly #passes: Runner;
+  /** Whose pass is under way, or was the last one of those that are. */
+  #current: Work | undefined;
+  /** How long the last passes have waited for `upToDate`. */
+  #settlingMs = 0;
 
   constructor(options: ConntrackReconcilerOptions) {
     this.#options = options;
     const { clock, untranslated = 'wrong' } = options;
-    const run = async (): Promise<void> => {
-      await this.#run();
-      this.#schedule();
-    };
-    this.#passes = new Runner({ clock, work: run, restMs: () => 0 });
+    // It does not rest with the passes: whoever causes these does not keep others from being asked.
+    this.#asking = new Runner({
+      clock,
+      work: async () => this.#ripen(),
+      restMs: () => (this.#unswept() === undefined ? 0 : askPauseMs),
+    });
+    this.#passes = new Runner({
+      clock,
+      work: () => this.#run(),
+      restMs: (tookMs) => restFactor * (tookMs - this.#settlingMs),
+    });
     const work = (protocol: Protocol): Work => newWork(protocol, untranslated);
     this.#work = { UDP: work('UDP'), SCTP: work('SCTP'), TCP: work('TCP') };
     this.#endings = endings(this.#work.TCP);
@@ -165,7 +176,7 @@ export class ConntrackReconciler {
     this.#acceptNodePorts(nodePortAddresses);
     this.#whenSettled?.();
     this.#whenSettled = undefined;
-    if (!this.#passes.isRunning) this.#schedule();
+    this.#asking.now();
   }
 
   /** No contradicting entry is left, except TCP handshakes that may still be answered. */
@@ -178,7 +189,7 @@ export class ConntrackReconciler {
 
   /** Resolves when the pass under way is over. */
   async stop(): Promise<void> {
-    const stopped = this.#passes.stop();
+    const stopped = Promise.all([this.#asking.stop(), this.#passes.stop()]);
     this.#whenSettled?.();
     await stopped;
   }
@@ -191,52 +202,43 @@ export class ConntrackReconciler {
     for (const { frontends } of Object.values(this.#work)) frontends.suspectNodePorts();
   }
 
-  #schedule(): void {
+  /** Makes due what does not wait for a sweep, and plans passes. */
+  #ripen(): void {
     const now = this.#options.clock.now();
     const unswept = this.#unswept();
     for (const work of this.#all) {
-      let nextMs: number | undefined;
-      if (unswept === undefined) work.frontends.ripen();
-      else nextMs = this.#ripen(work, unswept, now);
-      if (work.frontends.due.size > 0) {
-        work.dueMs ??= Math.max(now + work.graceMs, work.restUntilMs);
-        nextMs = work.dueMs;
-      }
-      if (nextMs !== undefined) this.#passes.soon(nextMs - now);
+      const { frontends } = work;
+      const isEarly = unswept && ((key: FrontendKey) => isHeldBy(work, key, unswept));
+      if (this.#isOpen(work) && !frontends.ripen(isEarly)) this.#asking.soon();
+      if (frontends.due.size === 0) continue;
+      work.dueMs ??= now + work.graceMs;
+      this.#passes.soon(work.dueMs - now);
     }
   }
 
-  /** Makes due what does not wait for a sweep. Returns when to call it again; undefined: never. */
-  #ripen(
-    work: Work,
-    unswept: (forwarding: Forwarding) => boolean,
-    now: number,
-  ): number | undefined {
-    const { due, fresh } = work.frontends;
-    if (due.size > 0 || fresh.size === 0) return undefined;
-    if (now < work.askAgainMs) return work.askAgainMs;
-    work.askAgainMs = now + askPauseMs;
-    const isWhole = work.frontends.ripen((key) => isHeldBy(work, key, unswept));
-    return isWhole ? undefined : work.askAgainMs;
+  /** Whether more frontends may join those that are due: those wait for nothing but a rest. */
+  #isOpen(work: Work): boolean {
+    if (work.frontends.due.size === 0) return true;
+    return work !== this.#current && work.graceMs === 0 && work.failures === 0;
   }
 
   async #run(): Promise<void> {
-    const { clock } = this.#options;
+    this.#settlingMs = 0;
     for (const work of this.#all) {
-      const startedMs = clock.now();
-      if (this.#passes.isStopped || work.dueMs === undefined || work.dueMs > startedMs) continue;
+      if (this.#passes.isStopped || !isDue(work.dueMs, this.#options.clock.now())) continue;
+      this.#current = work;
       const failure = await this.#pass(work).then(
         () => undefined,
         // A kernel without connection tracking has no entries.
         (error: Error) => (isAbsence(error) ? undefined : error),
       );
-      const now = clock.now();
-      work.restUntilMs = now + restFactor * (now - startedMs);
       work.dueMs = failure && this.#retryAtMs(work, failure);
       if (work.dueMs !== undefined) continue;
       work.failures = 0;
       work.frontends.clear();
     }
+    this.#current = undefined;
+    this.#asking.now();
   }
 
   /** Undefined = do not try again. */
@@ -325,8 +327,12 @@ export class ConntrackReconciler {
     const selectAgain = (): ConntrackEntries =>
       this.#passes.isStopped ? candidates.slice(0, 0) : select(candidates, criteria);
     if (!this.#moving) return selectAgain();
+    const sinceMs = this.#options.clock.now();
     return new Promise((resolve) => {
-      this.#whenSettled = () => resolve(selectAgain());
+      this.#whenSettled = () => {
+        this.#settlingMs += this.#options.clock.now() - sinceMs;
+        resolve(selectAgain());
+      };
     });
   }
 
@@ -349,8 +355,6 @@ function newWork(protocol: Protocol, untranslated: Criteria['untranslated']): Wo
     narrowDumpsMax: 1,
     select: contradicting,
     dueMs: undefined,
-    restUntilMs: 0,
-    askAgainMs: 0,
     failures: 0,
   };
 }

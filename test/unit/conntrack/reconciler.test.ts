@@ -475,6 +475,20 @@ describe('conntrack cleanup with a kernel that refuses requests', () => {
     expect(world.events.at(-1)).toMatchObject({ kind: 'failed', retryMs: 1000 });
   });
 
+  it('has all attempts for a change that comes while others are tried again', async () => {
+    world.conntrack.before = () => {
+      throw kernelRefusal('EPERM');
+    };
+    world.sync(undefined, both);
+    await world.clock.pass(20_000);
+    world.sync(both, one);
+    await world.clock.pass(11_000);
+    expect(world.events.at(-1)).toMatchObject({ kind: 'failed', retryMs: 1000 });
+    world.conntrack.before = () => {};
+    await world.clock.pass(1000);
+    expect(world.conntrack.texts).toEqual([toFirst]);
+  });
+
   it('does nothing if the kernel has no connection tracking', async () => {
     world.conntrack.before = () => {
       throw kernelRefusal('EPROTONOSUPPORT');
@@ -512,5 +526,23 @@ describe('the end of conntrack cleanup', () => {
     world.reconciler.upToDate('all');
     await world.clock.pass(10_000);
     expect(world.conntrack.texts).toEqual([toFirst, toSecond]);
+  });
+
+  it('asks no frontend any more whether it waits for sweeps', async () => {
+    for (let i = 0; i < 600; i += 1) {
+      const clusterIPs = [`10.97.${i >> 8}.${i & 0xff}`];
+      world.reconciler.changed(undefined, dns([], { name: `sticky-${i}`, clusterIPs }));
+    }
+    let asked = 0;
+    world.reconciler.upToDate('all', () => () => {
+      asked += 1;
+      return true;
+    });
+    await world.clock.pass(0);
+    const before = asked;
+    expect(before).toBeGreaterThan(0);
+    await world.reconciler.stop();
+    await world.clock.pass(10_000);
+    expect(asked).toBe(before);
   });
 });
