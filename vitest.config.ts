@@ -20,12 +20,12 @@ const compiledOnce = { NODE_COMPILE_CACHE: join(import.meta.dirname, 'build/comp
  */
 const alone = [
   'test/conformance/{bpf,legacy,legacy-takeover,nft-elements,watch}.kernel.test.ts',
-  'test/process/{going-back,preflight}.kernel.test.ts',
+  'test/process/{demo,going-back,preflight}.kernel.test.ts',
   'test/stories/{affinity-flood,connect-time-kills,connect-time-load}.kernel.test.ts',
   'test/stories/{guard,scale,takeover}.kernel.test.ts',
 ];
 /** An emulated processor has no time left while one test waits. */
-const kernelTestsTogether = paced(1) > 1 ? 1 : 2;
+const kernelTestsTogether = paced(1) > 1 ? 1 : 3;
 
 export default defineConfig({
   test: {
