@@ -16,19 +16,13 @@ import { ClusterState } from '../src/state/store.ts';
 import type { EndpointSlice } from '../src/state/types.ts';
 import { noPause } from '../src/time/pacer.ts';
 import { scriptOf } from '../test/print/script.ts';
-import { objects, type Size, sizeName, slice } from './lib/cluster.ts';
+import { objects, type Size, sizeName, sizes, slice } from './lib/cluster.ts';
 import { LongestTurn } from './lib/longest-turn.ts';
 import { inNamespace, type Namespace } from './lib/namespace.ts';
 import { type RawTimes, rawLoad } from './lib/raw-load.ts';
 import { config, environment, type Rig, withRig } from './lib/rig.ts';
 import { number, ratio, type Summary, summarise, table } from './lib/stats.ts';
 
-const sizes: readonly Size[] = [
-  { services: 1000, endpoints: 10 },
-  { services: 8000, endpoints: 30 },
-  { services: 44_000, endpoints: 1 },
-  { services: 100_000, endpoints: 3 },
-];
 const loads = 3;
 const replacements = 1000;
 const scalings = 100;

@@ -10,19 +10,13 @@ import { FakeApi } from '../test/fake/api-server-process.ts';
 import { processStatus } from '../test/lab/process-status.ts';
 import { buildPrograms, Stage } from './connect.ts';
 import { buildProduct, contentTypes, node } from './lib/api-rig.ts';
-import { type Size, sizeName } from './lib/cluster.ts';
+import { type Size, sizeName, sizes } from './lib/cluster.ts';
 import type { Extent } from './lib/extent.ts';
 import { KubeProxy } from './lib/kube-proxy.ts';
 import { MarkedCluster, NotInTime } from './lib/marked-cluster.ts';
 import { Product } from './lib/product.ts';
 import { number, summarise, table } from './lib/stats.ts';
 
-const sizes: readonly Size[] = [
-  { services: 1000, endpoints: 10 },
-  { services: 8000, endpoints: 30 },
-  { services: 44_000, endpoints: 1 },
-  { services: 100_000, endpoints: 3 },
-];
 /** Without `--whole`, kube-proxy has only these: it takes minutes for the others. */
 const smallSizes = 2;
 const changes = 10;
@@ -65,9 +59,9 @@ export async function versions(extent: Extent): Promise<string> {
   }
   const head = ['cluster', '', 'start', 'CPU', 'resident', 'anonymous', 'change', 'restart', 'CPU'];
   const what =
-    'From the start of a process until a Service works, memory 40 s later, from a new Service to ' +
-    `its first connection (median of ${changes}), and from a restart until a Service works that ` +
-    'came meanwhile; ms, MB';
+    `From the start of a process until a Service works, memory ${restMs / 1000} s later, from a new ` +
+    `Service to its first connection (median of ${changes}), and from a restart until a Service ` +
+    'works that came meanwhile; ms, MB';
   return [what, table(head, rows)].join('\n\n');
 }
 

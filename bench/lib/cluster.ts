@@ -23,6 +23,14 @@ export interface Size {
   readonly outside?: boolean;
 }
 
+/** From a small cluster to the largest that is measured. */
+export const sizes: readonly Size[] = [
+  { services: 1000, endpoints: 10 },
+  { services: 8000, endpoints: 30 },
+  { services: 44_000, endpoints: 1 },
+  { services: 100_000, endpoints: 3 },
+];
+
 export function sizeName({ outside, sticky, ...size }: Size): string {
   const { services, endpoints, dualStack, rich } = size;
   const kinds = [rich && ', rich', outside && ', 4 frontends', sticky && ', affinity'];
