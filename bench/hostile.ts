@@ -22,6 +22,7 @@ import { Desired } from '../src/sync/desired.ts';
 import type { FamilySync } from '../src/sync/family.ts';
 import { Refresher } from '../src/sync/refresher.ts';
 import { SlowStarts } from '../src/sync/slow-starts.ts';
+import { TrackedForwardings } from '../src/sync/tracked.ts';
 import { systemClock } from '../src/time/clock.ts';
 import { noPause, Pacer } from '../src/time/pacer.ts';
 import { ejections } from './lib/ejections.ts';
@@ -133,14 +134,15 @@ async function beside(
 ): Promise<string> {
   const state = new ClusterState();
   let told = (): void => {};
-  const all = new Map<string, Forwarding>();
-  const family: Pick<FamilySync, 'changed' | 'desired' | 'family' | 'setDesired'> = {
+  const tracked = new TrackedForwardings();
+  const family: Pick<FamilySync, 'changed' | 'desired' | 'family' | 'setDesired' | 'track'> = {
     family: 'IPv4',
-    desired: all,
+    desired: tracked.desired,
     changed: () => {},
-    setDesired: (key, next) => {
-      if (next !== undefined) all.set(key, next);
-      if (key.startsWith('shop/small')) told();
+    track: (key) => tracked.at(key),
+    setDesired: (record, next) => {
+      tracked.setDesired(record, next);
+      if (record.key.startsWith('shop/small')) told();
     },
   };
   const slowStarts = new SlowStarts({ clock: systemClock, grown: () => {} });

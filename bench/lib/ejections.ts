@@ -14,10 +14,10 @@ import { decodeChange, decodeContext } from '../../src/source/decode.ts';
 import { noLimits } from '../../src/state/budget.ts';
 import { FrontendOwners } from '../../src/state/frontend-owners.ts';
 import { ClusterState } from '../../src/state/store.ts';
-import type { Forwarding } from '../../src/state/types.ts';
 import { Desired } from '../../src/sync/desired.ts';
 import type { FamilySync } from '../../src/sync/family.ts';
 import { Refresher } from '../../src/sync/refresher.ts';
+import { TrackedForwardings } from '../../src/sync/tracked.ts';
 import { systemClock } from '../../src/time/clock.ts';
 import { Pacer } from '../../src/time/pacer.ts';
 import { LongestTurn } from './longest-turn.ts';
@@ -42,14 +42,13 @@ export class DetectionStage {
 
   constructor(kernel: CountingKernel) {
     const { changes, state } = this;
-    const desired = new Map<string, Forwarding>();
-    const family: Pick<FamilySync, 'changed' | 'desired' | 'family' | 'setDesired'> = {
+    const tracked = new TrackedForwardings();
+    const family: Pick<FamilySync, 'changed' | 'desired' | 'family' | 'setDesired' | 'track'> = {
       family: 'IPv4',
-      desired,
+      desired: tracked.desired,
       changed: () => {},
-      setDesired: (key, next) => {
-        if (next !== undefined) desired.set(key, next);
-      },
+      track: (key) => tracked.at(key),
+      setDesired: (record, next) => tracked.setDesired(record, next),
     };
     this.detection = new FailureDetection({
       kernel: kernel as unknown as Kernel,

@@ -94,8 +94,9 @@ export class ConnectTimeMaps implements MapView {
       setting: { config, reach: placement.reach },
       poolId,
       desire: (key, next) => {
-        this.#sync.setDesired(key, next);
-        this.#sync.changed(key, undefined);
+        const record = this.#sync.track(key);
+        this.#sync.setDesired(record, next);
+        this.#sync.changed(record, undefined);
       },
     });
     this.#reserve();

@@ -19,7 +19,7 @@ import type {
 } from '../state/detection.ts';
 import { alternating } from '../state/steps.ts';
 import type { ClusterState } from '../state/store.ts';
-import { type Forwarding, forwardingKey, type Service } from '../state/types.ts';
+import { type ForwardingsByKey, forwardingKey, type Service } from '../state/types.ts';
 import type { Clock } from '../time/clock.ts';
 import { Pacer } from '../time/pacer.ts';
 import { Runner } from '../time/runner.ts';
@@ -50,7 +50,7 @@ interface FailureDetectionOptions {
   /** The desired Forwardings of each family that is served. */
   readonly families: () => Iterable<{
     readonly family: Family;
-    readonly desired: ReadonlyMap<string, Forwarding>;
+    readonly desired: ForwardingsByKey;
   }>;
   /** See `PortsOptions`. */
   readonly interfaces: () => readonly Address[];

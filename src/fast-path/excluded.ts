@@ -2,14 +2,14 @@
 import { IPPROTO } from '../kernel/nft/constants.ts';
 import { binary, destinationKey } from '../modes/elements.ts';
 import type { Family } from '../net/address.ts';
-import { type Forwarding, forwardingKey, type Service } from '../state/types.ts';
+import { type ForwardingsByKey, forwardingKey, type Service } from '../state/types.ts';
 import type { Pause } from '../time/pacer.ts';
 import type { Excluded } from './observation.ts';
 
 /** What is desired of a family. */
 export interface DesiredFamily {
   readonly family: Family;
-  readonly desired: ReadonlyMap<string, Forwarding>;
+  readonly desired: ForwardingsByKey;
 }
 
 /** Whether what is desired of the Service is known. */

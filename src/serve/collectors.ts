@@ -26,7 +26,7 @@ import { type Family, families, formatEndpoint } from '../net/address.ts';
 import type { Condition, ServerVersion } from '../source/source.ts';
 import { type Resource, resources } from '../state/change.ts';
 import type { Whom } from '../state/services-by-frontend.ts';
-import type { Forwarding } from '../state/types.ts';
+import type { Forwarding, ForwardingsByKey } from '../state/types.ts';
 import { systemClock } from '../time/clock.ts';
 import { Pacer } from '../time/pacer.ts';
 import type { KnownProblems } from './ask/problem.ts';
@@ -115,7 +115,7 @@ export interface StateSources {
   /** Families that are served, with the desired Forwardings and those in quarantine. */
   readonly families: () => Iterable<{
     readonly family: Family;
-    readonly desired: ReadonlyMap<string, Forwarding>;
+    readonly desired: ForwardingsByKey;
     readonly quarantined: Iterable<unknown>;
   }>;
 }

@@ -20,7 +20,7 @@ import {
   type Whom,
 } from '../state/services-by-frontend.ts';
 import {
-  type Forwarding,
+  type ForwardingsByKey,
   forwardingId,
   forwardingKey,
   objectKey,
@@ -188,11 +188,7 @@ export class ServiceCounters {
   }
 
   /** A family that can't be read keeps its last values, so that the other one is still reported. */
-  async #readFamily(
-    mode: ModeFacts,
-    family: Family,
-    inForce: ReadonlyMap<string, Forwarding>,
-  ): Promise<void> {
+  async #readFamily(mode: ModeFacts, family: Family, inForce: ForwardingsByKey): Promise<void> {
     const { clock, connectTime, kernel } = this.#options;
     const { pause } = new Pacer(clock, sliceMs);
     const services = await ServicesByFrontend.from(family, inForce.values(), pause);

@@ -2,7 +2,7 @@
 import type { Address, AddressKey, Family } from '../net/address.ts';
 import type { Protocol } from '../net/protocol.ts';
 import { frontendKey, nodePortKey } from './frontend-key.ts';
-import type { Forwarding } from './types.ts';
+import type { Forwarding, ForwardingsByKey } from './types.ts';
 
 /** The Service port of a packet. Unknown fields are empty. */
 export interface Whom {
@@ -17,7 +17,7 @@ export interface Whom {
 /** The Forwardings that are in force. */
 export interface ProgrammedFamily {
   readonly family: Family;
-  readonly inForce: ReadonlyMap<string, Forwarding>;
+  readonly inForce: ForwardingsByKey;
 }
 
 /** What a client connects to. */

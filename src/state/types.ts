@@ -232,6 +232,14 @@ export interface Forwarding {
   readonly endings?: PortEndings | undefined;
 }
 
+/** Forwardings by their keys. A Map is one. */
+export interface ForwardingsByKey extends Iterable<readonly [string, Forwarding]> {
+  readonly size: number;
+  get(key: string): Forwarding | undefined;
+  has(key: string): boolean;
+  values(): Iterable<Forwarding>;
+}
+
 /** The key of a Service port's Forwardings: `ns/name:port/TCP`. */
 export function forwardingKey({ namespace, name, port, protocol }: ServicePortName): string {
   const service = port === '' ? name : `${name}:${port}`;

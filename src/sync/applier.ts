@@ -2,23 +2,19 @@
 import { asKernelFailure } from '../kernel/failures.ts';
 import type { ApplyResult, Kernel, KernelFailure } from '../kernel/kernel.ts';
 import type { Batch, Planner } from '../modes/mode.ts';
-import type { Forwarding } from '../state/types.ts';
 import type { Clock } from '../time/clock.ts';
 import type { Pacer } from '../time/pacer.ts';
-import { type Cause, joined } from './cause.ts';
+import type { Cause } from './cause.ts';
 import type { Observer, Purpose } from './events.ts';
 import type { InForce } from './in-force.ts';
+import { type Change, PlannedChanges } from './planned-changes.ts';
 import type { Ruleset } from './ruleset.ts';
-
-export interface Change {
-  readonly next: Forwarding | undefined;
-  readonly cause: Cause | undefined;
-}
+import type { Tracked, TrackedForwardings } from './tracked.ts';
 
 /** A batch that the kernel refused, or a Forwarding that could not be translated. */
 export interface Failure {
   /** All that was planned and is not in force: the refused batch and what was planned since. */
-  readonly lost: ReadonlyMap<string, Change>;
+  readonly lost: readonly Change[];
   readonly culprits: readonly string[];
   readonly failures: readonly KernelFailure[];
   /** Parts of the batch are in force. Only reading the kernel shows which. */
@@ -36,13 +32,14 @@ interface ApplierOptions {
   readonly newPacer: () => Pacer;
   /** Whether this Forwarding has failed before. */
   readonly suspected: (key: string) => boolean;
+  readonly tracked: TrackedForwardings;
   /** Records what the kernel has acknowledged. */
   readonly inForce: InForce;
 }
 
 /** A batch in flight, or changes for which nothing has to be written. */
 interface Flight {
-  readonly changes: ReadonlyMap<string, Change>;
+  readonly changes: PlannedChanges;
   readonly outcome: Promise<Failure | undefined>;
 }
 
@@ -69,7 +66,7 @@ const pacedBytesMin = 64 * 1024;
 export class Applier {
   readonly #options: ApplierOptions;
   readonly #planner: Planner;
-  #planned = new Map<string, Change>();
+  #planned = new PlannedChanges();
   #flight: Flight | undefined;
   /** The batch in flight was refused, and `#landed` has not said so yet. */
   #isRefused = false;
@@ -87,14 +84,9 @@ export class Applier {
     this.#pacedBytesMax = this.#largestBytes;
   }
 
-  /** What the kernel has acknowledged. */
-  get inForce(): ReadonlyMap<string, Forwarding> {
-    return this.#options.inForce.forwardings;
-  }
-
   /** Forgets what was planned, because a repair plans everything. */
   forget(): void {
-    this.#planned = new Map();
+    this.#planned = new PlannedChanges();
   }
 
   get stopping(): boolean {
@@ -106,35 +98,27 @@ export class Applier {
     this.#stopping = true;
   }
 
-  /** The Forwarding that will be in force when all that was planned is. */
-  expected(key: string): Forwarding | undefined {
-    const change = this.#planned.get(key) ?? this.#flight?.changes.get(key);
-    return change ? change.next : this.inForce.get(key);
-  }
-
   /** Records a change that the planner has. Changes come into force in this order. */
-  note(key: string, { next, cause }: Change): void {
-    const earlier = this.#planned.get(key);
-    // Moves the key to the end: a Forwarding claims a frontend after another has released it.
-    if (earlier !== undefined) this.#planned.delete(key);
-    this.#planned.set(key, { next, cause: joined(earlier?.cause, cause) });
+  note({ record, next, cause }: Change): void {
+    this.#options.tracked.setPlanned(record, next);
+    this.#planned.add(record, next, cause);
   }
 
   /**
-   * Calls `plan` for each key, in slices, and applies what it plans in batches. Resolves when all
+   * Calls `plan` for each Forwarding, in slices, and applies what it plans in batches. Resolves when all
    * is in force, or with the first failure. It plans nothing upon a batch that was refused.
    */
   async drain(
-    keys: Iterable<string>,
-    plan: (key: string) => void,
+    records: Iterable<Tracked>,
+    plan: (record: Tracked) => void,
     purpose: Purpose,
   ): Promise<Failure | undefined> {
     const pacer = this.#options.newPacer();
-    for (const key of keys) {
+    for (const record of records) {
       try {
-        plan(key);
+        plan(record);
       } catch (error) {
-        return this.#untranslatable(key, error as Error);
+        return this.#untranslatable(record, error as Error);
       }
       if (this.#isFull) {
         const failure = (await this.#landed()) ?? this.#send(purpose);
@@ -167,7 +151,7 @@ export class Applier {
 
   /** Applies a batch that holds no changes. Nothing else may be in flight. */
   async apply(batch: Batch, purpose: Purpose): Promise<Failure | undefined> {
-    this.#launch(batch, new Map(), purpose);
+    this.#launch(batch, new PlannedChanges(), purpose);
     return this.#landed();
   }
 
@@ -177,15 +161,15 @@ export class Applier {
     this.#flight = undefined;
     this.#isRefused = false;
     if (failure === undefined) return undefined;
-    const lost = new Map([...failure.lost, ...this.#planned]);
-    this.#planned = new Map();
+    const lost = [...failure.lost, ...this.#planned];
+    this.#planned = new PlannedChanges();
     return { ...failure, lost };
   }
 
   /** Sends what waits. A batch that can't be encoded counts as refused. */
   #send(purpose: Purpose): Failure | undefined {
     const changes = this.#planned;
-    this.#planned = new Map();
+    this.#planned = new PlannedChanges();
     try {
       const batch = this.#planner.take();
       if (batch !== undefined) this.#launch(batch, changes, purpose);
@@ -196,13 +180,13 @@ export class Applier {
     }
   }
 
-  #launch(batch: Batch, changes: ReadonlyMap<string, Change>, purpose: Purpose): void {
+  #launch(batch: Batch, changes: PlannedChanges, purpose: Purpose): void {
     this.#flight = { changes, outcome: this.#fly(batch, changes, purpose) };
   }
 
   async #fly(
     batch: Batch,
-    changes: ReadonlyMap<string, Change>,
+    changes: PlannedChanges,
     purpose: Purpose,
   ): Promise<Failure | undefined> {
     const { kernel, clock, ruleset } = this.#options;
@@ -222,7 +206,7 @@ export class Applier {
     this.#pace(batch.ops.length, clock.now() - startedMs);
     const committedMs = clock.now();
     await this.#putInForce(changes);
-    const { oldest, triggerTimesMs } = causeOf(changes.values());
+    const { oldest, triggerTimesMs } = causeOf(changes);
     this.#options.observer({
       kind: 'committed',
       family: this.#planner.family,
@@ -246,11 +230,11 @@ export class Applier {
 
   #refused(
     batch: Batch,
-    changes: ReadonlyMap<string, Change>,
+    changes: PlannedChanges,
     { failures, partly }: Extract<ApplyResult, { kind: 'failed' }>,
   ): Failure {
     const culprits = new Set(failures.flatMap((failure) => batch.culprits(failure)));
-    if (failures.some(deniesAll)) return { lost: changes, culprits: [], failures, partly };
+    if (failures.some(deniesAll)) return { lost: [...changes], culprits: [], failures, partly };
     return { ...this.#blame(culprits, changes, failures), partly };
   }
 
@@ -259,24 +243,24 @@ export class Applier {
    */
   #blame(
     culprits: Set<string>,
-    changes: ReadonlyMap<string, Change>,
+    changes: PlannedChanges,
     failures: readonly KernelFailure[],
   ): Failure {
     if (culprits.size === 0) {
       const { suspected } = this.#options;
       const shrunk = this.#isShrunk;
-      const [only] = changes.keys();
-      const alone = changes.size === 1 && only !== undefined;
-      if (alone && (shrunk || suspected(only))) culprits.add(only);
+      const [only] = changes.size === 1 ? changes : [];
+      const key = only?.record.key;
+      if (key !== undefined && (shrunk || suspected(key))) culprits.add(key);
       this.#bytesMax = Math.max(1, Math.floor(this.#bytesMax / shrinkFactor));
     }
-    return { lost: changes, culprits: [...culprits], failures, partly: false };
+    return { lost: [...changes], culprits: [...culprits], failures, partly: false };
   }
 
-  async #untranslatable(key: string, error: Error): Promise<Failure> {
+  async #untranslatable({ key }: Tracked, error: Error): Promise<Failure> {
     const failure = await this.#landed();
-    const lost = failure?.lost ?? this.#planned;
-    this.#planned = new Map();
+    const lost = failure?.lost ?? [...this.#planned];
+    this.#planned = new PlannedChanges();
     const own = asKernelFailure(error);
     return {
       lost,
@@ -286,10 +270,10 @@ export class Applier {
     };
   }
 
-  async #putInForce(changes: ReadonlyMap<string, Change>): Promise<undefined> {
+  async #putInForce(changes: PlannedChanges): Promise<undefined> {
     const pacer = this.#options.newPacer();
-    for (const [key, { next, cause }] of changes) {
-      this.#options.inForce.set(key, next, cause);
+    for (const { record, next, cause } of changes) {
+      this.#options.inForce.set(record, next, cause);
       if (pacer.due) await pacer.rest();
     }
   }
@@ -315,7 +299,7 @@ function asFailed(error: Error & { code?: string }): ApplyResult {
 
 /** A failure without a known culprit. */
 export function unknownFailure(error: Error): Failure {
-  return { lost: new Map(), culprits: [], failures: [asKernelFailure(error)], partly: false };
+  return { lost: [], culprits: [], failures: [asKernelFailure(error)], partly: false };
 }
 
 /** This process may not change the kernel, so that no Forwarding is to blame. */

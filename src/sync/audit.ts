@@ -11,6 +11,7 @@ import { type Applier, type Failure, unknownFailure } from './applier.ts';
 import { addDrift, isDrift, type Observer } from './events.ts';
 import { RetryingReader } from './retrying-reader.ts';
 import type { Moment, Ruleset, Writers } from './ruleset.ts';
+import type { Tracked, TrackedForwardings } from './tracked.ts';
 import { Watch } from './watch.ts';
 
 export interface AuditSettings {
@@ -28,6 +29,7 @@ export interface AuditSettings {
 interface AuditOptions extends AuditSettings {
   readonly planner: Planner;
   readonly applier: Applier;
+  readonly tracked: TrackedForwardings;
   readonly newPacer: () => Pacer;
   /** Reads only. */
   readonly reader: Kernel;
@@ -51,7 +53,7 @@ type State =
   | {
       readonly kind: 'comparing';
       readonly repair: Repair;
-      readonly keys: Iterator<string>;
+      readonly records: Iterator<Tracked>;
       readonly writers: Writers;
       readonly by: Committer | undefined;
       drift: Drift;
@@ -229,7 +231,7 @@ export class Audit {
   }
 
   async #observed(result: Observed | undefined, commits: number): Promise<Failure | undefined> {
-    const { applier, newPacer } = this.#options;
+    const { newPacer, tracked } = this.#options;
     if (result === undefined) return undefined;
     this.#state = { kind: 'resting' };
     if (result === 'stale' || isKernelError(result, 'EINTR')) {
@@ -243,10 +245,10 @@ export class Audit {
     this.#stale = 0;
     const writers = await this.writers();
     this.verified({ generation: result.generation, commits });
-    const keys = [...applier.inForce.keys()].values();
+    const records = [...tracked.values()].values();
     const repair = await result.repair(newPacer().pause);
     const { drift } = repair;
-    this.#state = { kind: 'comparing', repair, keys, writers, by: this.#by, drift };
+    this.#state = { kind: 'comparing', repair, records, writers, by: this.#by, drift };
     this.#by = undefined;
     return undefined;
   }
@@ -285,12 +287,12 @@ export class Audit {
   /** Compares one Forwarding; true when none is left. */
   #compareNext(state: State & { kind: 'comparing' }): boolean {
     const { applier } = this.#options;
-    const { value: key, done } = state.keys.next();
+    const { value: record, done } = state.records.next();
     if (done) return true;
-    const forwarding = applier.expected(key);
-    if (forwarding === undefined) return false;
-    state.drift = addDrift(state.drift, state.repair.compare(forwarding));
-    applier.note(key, { next: forwarding, cause: undefined });
+    const { planned: next } = record;
+    if (next === undefined) return false;
+    state.drift = addDrift(state.drift, state.repair.compare(next));
+    applier.note({ record, next, cause: undefined });
     return false;
   }
 

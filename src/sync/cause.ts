@@ -10,9 +10,6 @@ export interface Cause {
 /** Of one batch, the times of at most this many changes are measured. */
 const timesMax = 100;
 
-/** Keys of Forwardings, and why each changed, where that is known. */
-export type Causes = Map<string, Cause | undefined>;
-
 /** The joint cause of two changes of one Forwarding. */
 export function joined(earlier: Cause | undefined, later: Cause | undefined): Cause | undefined {
   if (earlier === undefined || later === undefined) return earlier ?? later;

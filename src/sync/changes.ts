@@ -1,15 +1,13 @@
-/** The desired Forwardings of one family, and those of them that are not planned yet. */
+/** The Forwardings of one family that have changed and are not planned yet. */
 import { inOrderOf } from '../state/pool.ts';
-import type { Forwarding } from '../state/types.ts';
 import type { Clock } from '../time/clock.ts';
-import type { Applier } from './applier.ts';
-import type { Cause, Causes } from './cause.ts';
-import { DirtyKeys } from './dirty-keys.ts';
+import type { Cause } from './cause.ts';
+import { type Causes, DirtyForwardings } from './dirty.ts';
 import type { Handover } from './handover.ts';
 import type { SyncSettings } from './settings.ts';
+import type { Tracked } from './tracked.ts';
 
 interface ChangesOptions {
-  readonly applier: Applier;
   readonly handover: Handover;
   readonly clock: Clock;
   readonly settings: Pick<SyncSettings, 'minSyncPeriodMs'>;
@@ -30,10 +28,8 @@ export interface Backlog {
 const syncLongestMs = 1000;
 
 export class Changes {
-  readonly #applier: Applier;
   readonly #clock: Clock;
-  readonly #desired = new Map<string, Forwarding>();
-  readonly #dirty = new DirtyKeys();
+  readonly #dirty = new DirtyForwardings();
   readonly #handover: Handover;
   readonly #minSyncPeriodMs: number;
   #isCut = false;
@@ -41,15 +37,9 @@ export class Changes {
   #notBeforeMs = Number.NEGATIVE_INFINITY;
 
   constructor(options: ChangesOptions) {
-    this.#applier = options.applier;
     this.#clock = options.clock;
     this.#handover = options.handover;
     this.#minSyncPeriodMs = options.settings.minSyncPeriodMs;
-  }
-
-  /** By key. It depends on the cluster only: pools have the order that resolving gives them. */
-  get desired(): ReadonlyMap<string, Forwarding> {
-    return this.#desired;
   }
 
   /** Whether anything is dirty. */
@@ -78,46 +68,43 @@ export class Changes {
     this.#notBeforeMs = untilMs;
   }
 
-  /** `next` undefined = no longer desired. */
-  setDesired(key: string, next: Forwarding | undefined): void {
-    if (next === undefined) this.#desired.delete(key);
-    else this.#desired.set(key, next);
-  }
-
   /** `service`: its `namespace/name`, where that is known. */
-  mark(key: string, cause: Cause | undefined, service?: string): void {
-    this.#dirty.mark(key, cause, service);
+  mark(record: Tracked, cause: Cause | undefined, service?: string): void {
+    this.#dirty.mark(record, cause, service);
   }
 
-  unmark(key: string): void {
-    this.#dirty.delete(key);
+  has(record: Tracked): boolean {
+    return this.#dirty.has(record);
   }
 
-  /** Takes all dirty keys: a recovery is going to look at everything. */
+  unmark(record: Tracked): void {
+    this.#dirty.delete(record);
+  }
+
+  /** Takes all: a recovery is going to look at everything. */
   takeDirty(): Causes {
     return this.#dirty.takeAll();
   }
 
   /**
-   * The keys to `plan`, each before the next one is asked for, including those that become dirty
+   * Those to `plan`, each before the next one is asked for, including those that become dirty
    * during the sync, until `syncLongestMs` is over.
    */
-  readonly due = (): Iterable<string> => this.#due(this.#clock.now() + syncLongestMs);
+  readonly due = (): Iterable<Tracked> => this.#due(this.#clock.now() + syncLongestMs);
 
-  *#due(endMs: number): Generator<string> {
+  *#due(endMs: number): Generator<Tracked> {
     for (;;) {
-      const key = this.#dirty.next();
-      this.#isCut = key !== undefined && this.#clock.now() >= endMs;
-      if (key === undefined || this.#isCut) return;
-      yield key;
+      const record = this.#dirty.next();
+      this.#isCut = record !== undefined && this.#clock.now() >= endMs;
+      if (record === undefined || this.#isCut) return;
+      yield record;
     }
   }
 
-  readonly plan = (key: string): void => {
+  readonly plan = (record: Tracked): void => {
     const cause = this.#dirty.take();
-    const desired = this.#desired.get(key);
-    const previous = this.#applier.expected(key);
-    const next = desired && inOrderOf(previous, desired);
-    this.#handover.plan({ key, previous, next, cause });
+    const { desired, planned } = record;
+    const next = desired && inOrderOf(planned, desired);
+    this.#handover.plan({ record, next, cause });
   };
 }

@@ -4,7 +4,7 @@
  */
 import type { KernelReader } from '../kernel/kernel.ts';
 import type { Drift, Observation, Planner, Repair } from '../modes/mode.ts';
-import type { Forwarding } from '../state/types.ts';
+import type { Forwarding, ForwardingsByKey } from '../state/types.ts';
 import type { Clock } from '../time/clock.ts';
 import { inTurns, Pacer, type Pause } from '../time/pacer.ts';
 import { isDrift } from './events.ts';
@@ -14,7 +14,7 @@ import type { Moment, Ruleset } from './ruleset.ts';
 interface ComparisonOptions {
   /** Makes a planner that knows nothing. */
   readonly planner: () => Planner;
-  readonly inForce: () => ReadonlyMap<string, Forwarding>;
+  readonly inForce: () => ForwardingsByKey;
   readonly kernel: KernelReader;
   readonly ruleset: Ruleset;
   readonly clock: Clock;

@@ -23,6 +23,7 @@ import type { Departures } from './departures.ts';
 import type { Observer } from './events.ts';
 import type { FamilySync } from './family.ts';
 import type { SlowStarts } from './slow-starts.ts';
+import type { Tracked } from './tracked.ts';
 
 /** Learns from the kernel which balances it can do. Services are dirty once it has answered. */
 export interface Balances {
@@ -52,13 +53,15 @@ export interface DesiredOptions {
 }
 
 const noKeys: readonly string[] = [];
+const noRecords: readonly Tracked[] = [];
+const noForwardings: readonly Forwarding[] = [];
 const noTimes: readonly number[] = [];
 const noExcess: readonly Excess[] = [];
 
 export class Desired {
   readonly #options: DesiredOptions;
-  /** Keys of the Forwardings of each Service that has any. */
-  readonly #keys: Readonly<Record<Family, Map<string, OneOrMore<string>>>> = {
+  /** Those that are desired of each Service that has any. */
+  readonly #records: Readonly<Record<Family, Map<string, OneOrMore<Tracked>>>> = {
     IPv4: new Map(),
     IPv6: new Map(),
   };
@@ -104,12 +107,17 @@ export class Desired {
     const triggers = state.takeTriggerTimes(name);
     try {
       const known = this.#options.context();
-      const resolved =
-        service === undefined
-          ? []
-          : (this.#resolveInOneStep(service, known) ?? (yield* this.#resolve(service, known)));
-      const parts = this.#parts(name, resolved);
-      for (const part of parts) part.gone ??= yield* without(part.before, part.keys);
+      const parts = this.#parts(name);
+      let resolved: readonly Forwarding[] | undefined;
+      if (service !== undefined) {
+        resolved = this.#resolveInOneStep(service, known, parts);
+        resolved ??= yield* this.#resolve(service, known, parts);
+      }
+      resolved ??= noForwardings;
+      for (const part of parts) {
+        part.keys = keysOf(resolved, part.sync.family);
+        if (!hasSameKey(part)) part.gone = yield* without(part.before, part.keys);
+      }
       let owned: Ownership;
       if (service === undefined) owned = this.#release(name);
       else if (isOneStep(resolved)) owned = owners.set(service, resolved, known.nodeSockets);
@@ -117,12 +125,12 @@ export class Desired {
       this.#set(name, parts, owned);
       const cause = this.#causeOf(receivedMs);
       for (const part of parts) {
-        const keys = changedKeys(part);
-        for (let from = 0; from < keys.length; from += keysAStep) {
+        const changed = changedBy(part);
+        for (let from = 0; from < changed.length; from += keysAStep) {
           if (from > 0) yield;
           // Trigger times belong to the Service: they go with the first of its ports.
           const why = from === 0 ? withTimes(cause, triggers, part.sync.family) : cause;
-          mark(part.sync, name, keys, from, why, cause);
+          mark(part.sync, name, changed, from, why, cause);
         }
       }
       if (owned.transfers.length > 0 || owned.conflicts.length > 0)
@@ -147,7 +155,8 @@ export class Desired {
   *#report({ conflicts, transfers }: Ownership, cause: Cause): Generator<undefined, void> {
     let marked = 0;
     for (const { family, forwarding: key, service } of transfers) {
-      this.#syncs[family]?.changed(key, cause, service);
+      const sync = this.#syncs[family];
+      sync?.changed(sync.track(key), cause, service);
       marked += 1;
       if (marked % keysAStep === 0) yield;
     }
@@ -169,17 +178,25 @@ export class Desired {
   }
 
   /** As `#resolve`, for a Service that takes one step; undefined = it may take more. */
-  #resolveInOneStep(service: Service, known: ResolveContext): readonly Forwarding[] | undefined {
+  #resolveInOneStep(
+    service: Service,
+    known: ResolveContext,
+    parts: readonly Part[],
+  ): readonly Forwarding[] | undefined {
     const { departures, slowStarts, state } = this.#options;
     if (slowStarts?.concerns(service) || departures?.concerns(service)) return undefined;
     const forwardings = resolveInOneStep(service, state.slices(service.key), known);
     if (forwardings === undefined) return undefined;
     this.#note(service, known, forwardings, noExcess);
-    this.#shareEqual(forwardings, 0);
+    shareEqual(forwardings, 0, parts);
     return forwardings;
   }
 
-  *#resolve(service: Service, known: ResolveContext): Generator<undefined, readonly Forwarding[]> {
+  *#resolve(
+    service: Service,
+    known: ResolveContext,
+    parts: readonly Part[],
+  ): Generator<undefined, readonly Forwarding[]> {
     const { departures, slowStarts, state } = this.#options;
     const slices = state.slices(service.key);
     let { forwardings, excess } = yield* resolveInSteps(service, slices, known);
@@ -193,7 +210,7 @@ export class Desired {
     this.#note(service, known, forwardings, excess);
     for (let i = 0; i < forwardings.length; i += 1) {
       if (i > 0) yield;
-      this.#shareEqual(forwardings, i);
+      shareEqual(forwardings, i, parts);
     }
     return forwardings;
   }
@@ -207,13 +224,6 @@ export class Desired {
     this.#noteExcess(service.key, excess);
     this.#noteFallback(service.key, forwardings);
     this.#noteExternalIPs(service, known);
-  }
-
-  /** An equal one is desired already, and in force: two of each would take memory. */
-  #shareEqual(forwardings: Forwarding[], index: number): void {
-    const forwarding = forwardings[index]!;
-    const desired = this.#syncs[forwarding.family]?.desired.get(forwarding.key);
-    if (desired !== undefined && sameForwarding(desired, forwarding)) forwardings[index] = desired;
   }
 
   /** Reports an excess that is new or has changed. */
@@ -264,50 +274,79 @@ export class Desired {
     this.#notices.set(service.key, texts);
   }
 
-  /** What of each family changes with the Service, which then has these Forwardings. */
-  #parts(name: string, forwardings: readonly Forwarding[]): readonly Part[] {
-    return this.#options.families.map((sync) => this.#part(sync, name, forwardings));
-  }
-
-  #part(sync: FamilySync, name: string, forwardings: readonly Forwarding[]): Part {
-    const before = listOf(this.#keys[sync.family].get(name) ?? noKeys);
-    const keys = keysOf(forwardings, sync.family);
-    const isSame = before.length === 0 || (before.length === 1 && before[0] === keys[0]);
-    return { sync, before, keys, gone: isSame ? noKeys : undefined };
+  /** What of each family may change with the Service. */
+  #parts(name: string): readonly Part[] {
+    return this.#options.families.map((sync) => {
+      const before = listOf(this.#records[sync.family].get(name) ?? noRecords);
+      return { sync, before, keys: noKeys, gone: noRecords, records: noRecords };
+    });
   }
 
   /** The only step in which what is desired changes: no frontend is ever desired twice. */
   #set(name: string, parts: readonly Part[], { forwardings, transfers }: Ownership): void {
     const { resolved } = this.#options;
-    for (const { before, gone = noKeys, keys, sync } of parts) {
-      const { family } = sync;
-      for (const one of forwardings) if (one.family === family) sync.setDesired(one.key, one);
-      for (const key of gone) sync.setDesired(key, undefined);
-      if (gone.length === 0 && keys.length === before.length) continue;
-      if (keys.length === 0) this.#keys[family].delete(name);
-      else this.#keys[family].set(name, kept(keys));
-    }
+    for (const part of parts) this.#setPart(name, part, forwardings);
     for (const transfer of transfers) {
       const { family, forwarding: key } = transfer;
       const sync = this.#syncs[family];
       const before = sync?.desired.get(key);
       if (before === undefined) continue;
-      sync!.setDesired(key, transferred(before, transfer));
+      sync!.setDesired(sync!.track(key), transferred(before, transfer));
       resolved?.(transfer.service);
     }
     resolved?.(name);
+  }
+
+  #setPart(name: string, part: Part, forwardings: readonly Forwarding[]): void {
+    const { before, gone, keys, sync } = part;
+    const records = new Array<Tracked>(keys.length);
+    let isSame = before.length === keys.length;
+    let i = 0;
+    for (const one of forwardings) {
+      if (one.family !== sync.family) continue;
+      const known = before[i];
+      const record = known?.key === one.key ? known : sync.track(one.key);
+      isSame &&= record === known;
+      sync.setDesired(record, one);
+      records[i] = record;
+      i += 1;
+    }
+    for (const record of gone) sync.setDesired(record, undefined);
+    part.records = isSame ? before : records;
+    if (isSame) return;
+    if (keys.length === 0) this.#records[sync.family].delete(name);
+    else this.#records[sync.family].set(name, kept(records));
   }
 }
 
 /** What of one family changes with a Service. */
 interface Part {
   readonly sync: FamilySync;
-  /** Of the Forwardings that the Service had. */
-  readonly before: readonly string[];
-  /** Of those that it has from now on. */
-  readonly keys: readonly string[];
-  /** Of those that it has no more; undefined: it takes steps to find them. */
-  gone: readonly string[] | undefined;
+  /** The Forwardings that the Service had. */
+  readonly before: readonly Tracked[];
+  /** Keys of those that it has from now on. */
+  keys: readonly string[];
+  /** Those that it has no more. */
+  gone: readonly Tracked[];
+  /** Those that it has, once they are set. */
+  records: readonly Tracked[];
+}
+
+/** An equal one is desired already, and in force: two of each would take memory. */
+function shareEqual(forwardings: Forwarding[], index: number, parts: readonly Part[]): void {
+  const forwarding = forwardings[index]!;
+  const { family, key } = forwarding;
+  for (const { before, sync } of parts) {
+    if (before.length === 0 || sync.family !== family) continue;
+    const [first] = before;
+    const desired = first?.key === key ? first.desired : sync.desired.get(key);
+    if (desired !== undefined && sameForwarding(desired, forwarding)) forwardings[index] = desired;
+  }
+}
+
+/** Whether the Service had none, or one that it keeps: there is nothing to compare. */
+function hasSameKey({ before, keys }: Part): boolean {
+  return before.length === 0 || (before.length === 1 && before[0]!.key === keys[0]);
 }
 
 /** The number of Forwardings that are compared, or marked, in one step. */
@@ -323,44 +362,45 @@ function keysOf(forwardings: readonly Forwarding[], family: Family): readonly st
   return keys;
 }
 
-function changedKeys({ gone = noKeys, keys }: Part): readonly string[] {
-  return gone.length === 0 ? keys : [...keys, ...gone];
+function changedBy({ gone, records }: Part): readonly Tracked[] {
+  return gone.length === 0 ? records : [...records, ...gone];
 }
 
-/** Marks `keysAStep` keys of the Service, beginning at `from`: the first one because of `why`. */
+/** Marks `keysAStep` of the Service, beginning at `from`: the first one because of `why`. */
 function mark(
   sync: FamilySync,
   service: string,
-  keys: readonly string[],
+  records: readonly Tracked[],
   from: number,
   why: Cause,
   whyOthers: Cause,
 ): void {
-  const to = Math.min(keys.length, from + keysAStep);
+  const to = Math.min(records.length, from + keysAStep);
   for (let i = from; i < to; i += 1) {
-    sync.changed(keys[i]!, i === from ? why : whyOthers, service);
+    sync.changed(records[i]!, i === from ? why : whyOthers, service);
   }
 }
 
-/** The keys that are not among the others. */
+/** Those whose keys are not among the others. */
 function* without(
-  keys: readonly string[],
+  records: readonly Tracked[],
   others: readonly string[],
-): Generator<undefined, readonly string[]> {
+): Generator<undefined, readonly Tracked[]> {
   let same = 0;
-  while (same < keys.length && keys[same] === others[same]) {
+  while (same < records.length && records[same]!.key === others[same]) {
     same += 1;
     if (same % keysAStep === 0) yield;
   }
-  if (same === keys.length) return noKeys;
+  if (same === records.length) return noRecords;
   const left = new Set<string>();
   for (let i = same; i < others.length; i += 1) {
     left.add(others[i]!);
     if (i % keysAStep === 0) yield;
   }
-  const gone: string[] = [];
-  for (let i = same; i < keys.length; i += 1) {
-    if (!left.has(keys[i]!)) gone.push(keys[i]!);
+  const gone: Tracked[] = [];
+  for (let i = same; i < records.length; i += 1) {
+    const record = records[i]!;
+    if (!left.has(record.key)) gone.push(record);
     if (i % keysAStep === 0) yield;
   }
   return gone;

@@ -1,16 +1,17 @@
 /** Brings one family of the kernel to what is desired, and keeps it there. */
-import type { Kernel } from '../kernel/kernel.ts';
+import type { Kernel, KernelFailure } from '../kernel/kernel.ts';
 import type { Environment, KernelState, Planner } from '../modes/mode.ts';
 import type { Family } from '../net/address.ts';
-import type { Forwarding } from '../state/types.ts';
+import type { Forwarding, ForwardingsByKey } from '../state/types.ts';
 import { type Clock, isDue } from '../time/clock.ts';
 import { Pacer } from '../time/pacer.ts';
 import { Applier, contradictsBelief, type Failure, unknownFailure } from './applier.ts';
 import { Audit } from './audit.ts';
-import type { Cause, Causes } from './cause.ts';
+import type { Cause } from './cause.ts';
 import { type Backlog, Changes } from './changes.ts';
+import type { Causes } from './dirty.ts';
 import { isDrift, type Observer, type Purpose } from './events.ts';
-import { Handover } from './handover.ts';
+import { Handover, yieldRefused } from './handover.ts';
 import { Housekeeping } from './housekeeping.ts';
 import { type AppliedChange, type ForwardingFollower, InForce } from './in-force.ts';
 import { Quarantine, type Quarantined } from './quarantine.ts';
@@ -20,6 +21,7 @@ import { Requests } from './requests.ts';
 import type { Ruleset } from './ruleset.ts';
 import type { SyncSettings } from './settings.ts';
 import { Snapshots } from './snapshots.ts';
+import { type Tracked, TrackedForwardings } from './tracked.ts';
 
 interface FamilySyncOptions {
   readonly planner: Planner;
@@ -61,6 +63,7 @@ export class FamilySync {
     /** For each piece of work its own. */
     readonly newPacer: () => Pacer;
   };
+  readonly #tracked = new TrackedForwardings();
   readonly #applier: Applier;
   readonly #audit: Audit;
   readonly #inForce: InForce;
@@ -89,7 +92,7 @@ export class FamilySync {
     });
     this.#quarantine = new Quarantine(settings.quarantineBackoff, clock);
     this.#recovery = new Recovery(settings.recoveryBackoff, clock);
-    this.#inForce = new InForce((change) => this.#applied(change));
+    this.#inForce = new InForce(this.#tracked, (change) => this.#applied(change));
     const newPacer = (): Pacer => new Pacer(clock, settings.sliceMs);
     this.#applier = new Applier({
       ...given,
@@ -97,9 +100,11 @@ export class FamilySync {
       newPacer,
       batchBytesMax: settings.batchBytesMax,
       inForce: this.#inForce,
+      tracked: this.#tracked,
       suspected: (key) => this.isQuarantined(key),
     });
-    const options = { ...given, observer, newPacer, applier: this.#applier };
+    const tracked = this.#tracked;
+    const options = { ...given, observer, newPacer, applier: this.#applier, tracked };
     this.#options = options;
     this.#handover = new Handover(options);
     this.#changes = new Changes({ ...options, handover: this.#handover });
@@ -109,13 +114,13 @@ export class FamilySync {
   }
 
   /** What is desired. It depends on the cluster only. */
-  get desired(): ReadonlyMap<string, Forwarding> {
-    return this.#changes.desired;
+  get desired(): ForwardingsByKey {
+    return this.#tracked.desired;
   }
 
   /** What the kernel has acknowledged. */
-  get inForce(): ReadonlyMap<string, Forwarding> {
-    return this.#inForce.forwardings;
+  get inForce(): ForwardingsByKey {
+    return this.#tracked.inForce;
   }
 
   /** What the kernel refuses at present. */
@@ -177,18 +182,23 @@ export class FamilySync {
     return this.#changes.any || environment() !== planner.environment;
   }
 
+  /** Its record, for `setDesired` and `changed`. It is valid while it is desired. */
+  track(key: string): Tracked {
+    return this.#tracked.at(key);
+  }
+
   /** Changes what is desired; undefined = no longer desired. `changed` is to be called for it. */
-  setDesired(key: string, next: Forwarding | undefined): void {
-    this.#changes.setDesired(key, next);
+  setDesired(record: Tracked, next: Forwarding | undefined): void {
+    this.#tracked.setDesired(record, next);
   }
 
   /**
-   * What is desired of the key has changed. It takes effect with `wake`. `service`: the
-   * `namespace/name` that the key begins with, where the caller has it.
+   * What is desired of it has changed. It takes effect with `wake`. `service`: the
+   * `namespace/name` that its key begins with, where the caller has it.
    */
-  changed(key: string, cause: Cause | undefined, service?: string): void {
-    this.#quarantine.changed(key);
-    if (!this.#quarantine.holds(key)) this.#changes.mark(key, cause, service);
+  changed(record: Tracked, cause: Cause | undefined, service?: string): void {
+    this.#quarantine.changed(record.key);
+    if (!this.#quarantine.holds(record.key)) this.#changes.mark(record, cause, service);
   }
 
   /** Acts on what `changed` said, and on a change of the environment. */
@@ -260,7 +270,7 @@ export class FamilySync {
       if (now >= recoverAtMs) return this.#recover();
       return this.#requests.wait(recoverAtMs - now);
     }
-    for (const key of this.#quarantine.due()) this.#changes.mark(key, undefined);
+    for (const key of this.#quarantine.due()) this.#changes.mark(this.track(key), undefined);
     const syncMs = this.#hasWork ? this.#changes.notBeforeMs : undefined;
     const housekeepingMs = this.#housekeeping.nextMs();
     const auditMs = this.#audit.nextMs();
@@ -310,9 +320,10 @@ export class FamilySync {
     const failure = await this.#repair(causes, purpose).catch(unknownFailure);
     if (failure === undefined && !this.#isStopping) {
       this.#inForce.endRepair();
+      for (const record of this.#tracked.values()) this.#dropUnused(record);
       this.#recovery.succeeded();
     }
-    if (failure !== undefined) for (const [key, cause] of causes) this.#changes.mark(key, cause);
+    if (failure !== undefined) for (const [one, cause] of causes) this.#changes.mark(one, cause);
     await this.#finished(purpose, startedMs, failure);
   }
 
@@ -322,8 +333,9 @@ export class FamilySync {
     this.#audit.verified(readAt);
     if (this.#isStopping) return undefined;
     const options = this.#options;
-    const targets = targetsOf(this.desired, this.#quarantine.values());
-    await this.#handover.restart(targets, this.#quarantine.keys(), this.#pause());
+    const targets = targetsOf(this.#tracked, this.#quarantine.values());
+    const refused = Array.from(this.#quarantine.keys(), (key) => this.track(key));
+    await yieldRefused(targets, refused, this.#pause());
     await adoptAll(options, found, targets);
     await options.planner.changeEnvironment(options.environment(), this.#pause());
     const { drift, failure } = await repairAll(options, found, targets, causes, purpose);
@@ -378,14 +390,19 @@ export class FamilySync {
     follower?.upToDate(planner.environment, () => planner.unswept);
   }
 
-  #applied({ key, previous, next, cause }: AppliedChange): void {
+  #applied({ record, previous, next, cause }: AppliedChange): void {
     const { follower, observer } = this.#options;
     follower?.changed(previous, next, cause);
-    const restored = this.#quarantine.committed(key, next, this.desired.get(key));
+    if (next === undefined) this.#dropUnused(record);
+    const restored = this.#quarantine.committed(record.key, next, record.desired);
     if (restored === undefined || next === undefined) return;
     const { attempts, forwarding } = restored;
     const { servicePort } = forwarding;
     observer({ kind: 'restored', family: this.family, servicePort, attempts });
+  }
+
+  #dropUnused(record: Tracked): void {
+    if (!this.#changes.has(record)) this.#tracked.drop(record);
   }
 
   /**
@@ -394,16 +411,17 @@ export class FamilySync {
    */
   async #failed(failure: Failure, purpose: Purpose): Promise<boolean> {
     const { observer, planner } = this.#options;
-    this.#handover.takeBack(failure.lost);
-    for (const [key, { cause }] of failure.lost) {
-      if (!this.#quarantine.holds(key)) this.#changes.mark(key, cause);
+    for (const { record, cause } of failure.lost) {
+      this.#tracked.takeBack(record);
+      if (!this.#quarantine.holds(record.key)) this.#changes.mark(record, cause);
     }
     this.#audit.cancel();
-    const { culprits, failures, partly } = failure;
+    const { culprits, failures, lost, partly } = failure;
     const disbelieved = purpose === 'changes' && failures.some(contradictsBelief);
+    const tried = new Map(lost.map(({ record, next }) => [record, next]));
     for (const key of culprits) {
       const isToBlame = !disbelieved || this.#quarantine.contradicted(key);
-      if (isToBlame) this.#isolate(key, failure, purpose);
+      if (isToBlame) this.#isolate(this.track(key), tried, failures[0]!, purpose);
     }
     const isKnown = purpose === 'changes' && !partly;
     const isAside = culprits.length > 0 && culprits.every((key) => this.#quarantine.get(key));
@@ -417,15 +435,21 @@ export class FamilySync {
     return contained;
   }
 
-  #isolate(key: string, failure: Failure, purpose: Purpose): void {
+  #isolate(
+    record: Tracked,
+    lost: ReadonlyMap<Tracked, Forwarding | undefined>,
+    failure: KernelFailure,
+    purpose: Purpose,
+  ): void {
+    const { key } = record;
     const earlier = this.#quarantine.get(key);
-    const inForce = this.#inForce.lastKnown(key);
+    const inForce = this.#inForce.lastKnown(record);
     // A repair tries what is desired first, then what was in force, then nothing.
     const fallback = purpose !== 'changes' && earlier?.inForce !== undefined ? undefined : inForce;
-    const tried = failure.lost.get(key)?.next ?? this.desired.get(key) ?? inForce;
-    this.#changes.unmark(key);
+    const tried = lost.get(record) ?? record.desired ?? inForce;
+    this.#changes.unmark(record);
     if (tried === undefined) return;
-    const quarantined = this.#quarantine.add(key, tried, failure.failures[0]!, fallback);
+    const quarantined = this.#quarantine.add(key, tried, failure, fallback);
     const retryMs = quarantined.retryAtMs - quarantined.failedAtMs;
     this.#options.observer({ kind: 'quarantined', family: this.family, quarantined, retryMs });
   }

@@ -10,10 +10,12 @@ import type { Clock } from '../time/clock.ts';
 import type { Pacer } from '../time/pacer.ts';
 import type { Applier } from './applier.ts';
 import type { Observer } from './events.ts';
+import type { TrackedForwardings } from './tracked.ts';
 
 interface HousekeepingOptions {
   readonly planner: Planner;
   readonly applier: Applier;
+  readonly tracked: TrackedForwardings;
   readonly reader: KernelReader;
   readonly clock: Clock;
   readonly observer: Observer;
@@ -94,14 +96,14 @@ export class Housekeeping {
 
   /** Returns the milliseconds to wait after a failure; undefined = done. */
   async #apply(purpose: Task, take: Planner['takeDeferred']): Promise<number | undefined> {
-    const { planner, applier, newPacer, observer, reader } = this.#options;
+    const { planner, applier, newPacer, observer, reader, tracked } = this.#options;
     const taken = (async () => take?.(reader))();
     const failures = await taken.then(
       async (batch) => batch && (await applier.apply(batch, purpose))?.failures,
       (error: Error) => [asKernelFailure(error)],
     );
     if (failures === undefined) return undefined;
-    await planner.resume(applier.inForce.values(), newPacer().pause);
+    await planner.resume(tracked.inForce.values(), newPacer().pause);
     const retryMs = this.#backoff[purpose].failed();
     observer({ kind: 'failed', family: planner.family, purpose, failures, retryMs });
     return retryMs;

@@ -1,11 +1,12 @@
-/** What the kernel has acknowledged of one family: the only record of it. */
+/** What the kernel has acknowledged of one family, for those who follow it. */
 import type { Environment, Planner } from '../modes/mode.ts';
 import type { Forwarding } from '../state/types.ts';
 import type { Cause } from './cause.ts';
+import type { Tracked, TrackedForwardings } from './tracked.ts';
 
 /** A change that is in force now. It may be none: a repair publishes everything. */
 export interface AppliedChange {
-  readonly key: string;
+  readonly record: Tracked;
   /** Undefined = there was none, or none is known. */
   readonly previous: Forwarding | undefined;
   /** Undefined = it is gone. */
@@ -16,37 +17,33 @@ export interface AppliedChange {
 
 /** Others subscribe to its changes, and keep only what they look up. */
 export class InForce {
+  readonly #tracked: TrackedForwardings;
   readonly #subscriber: (change: AppliedChange) => void;
-  #forwardings = new Map<string, Forwarding>();
   /** What was in force before the repair that is under way or due; empty = none is. */
   #before: ReadonlyMap<string, Forwarding> = new Map();
 
-  constructor(subscriber: (change: AppliedChange) => void) {
+  constructor(tracked: TrackedForwardings, subscriber: (change: AppliedChange) => void) {
+    this.#tracked = tracked;
     this.#subscriber = subscriber;
   }
 
-  /** By key. During a repair, what the repair has come to. */
-  get forwardings(): ReadonlyMap<string, Forwarding> {
-    return this.#forwardings;
-  }
-
-  /** What was in force of the key before a repair, or is in force while there is none. */
-  lastKnown(key: string): Forwarding | undefined {
-    return this.#before.get(key) ?? this.#forwardings.get(key);
+  /** What was in force of it before a repair, or is in force while there is none. */
+  lastKnown({ inForce, key }: Tracked): Forwarding | undefined {
+    return this.#before.get(key) ?? inForce;
   }
 
   /** Records a change that the kernel has acknowledged, and publishes it. */
-  set(key: string, next: Forwarding | undefined, cause: Cause | undefined): void {
-    const previous = this.#forwardings.get(key) ?? this.#before.get(key);
-    if (next === undefined) this.#forwardings.delete(key);
-    else this.#forwardings.set(key, next);
-    this.#subscriber({ key, previous, next, cause });
+  set(record: Tracked, next: Forwarding | undefined, cause: Cause | undefined): void {
+    const { key } = record;
+    const previous = record.inForce ?? this.#before.get(key);
+    this.#tracked.setInForce(record, next);
+    this.#subscriber({ record, previous, next, cause });
   }
 
   /** A repair begins, which sets everything. One that failed has known less than the first. */
   beginRepair(): void {
-    if (this.#before.size === 0) this.#before = this.#forwardings;
-    this.#forwardings = new Map();
+    if (this.#before.size === 0) this.#before = new Map(this.#tracked.inForce);
+    this.#tracked.forget();
   }
 
   /** A repair has succeeded. Publishes what it has deleted, which no batch recorded. */
@@ -54,8 +51,9 @@ export class InForce {
     const before = this.#before;
     this.#before = new Map();
     for (const [key, previous] of before) {
-      if (this.#forwardings.has(key)) continue;
-      this.#subscriber({ key, previous, next: undefined, cause: undefined });
+      const record = this.#tracked.at(key);
+      if (record.inForce !== undefined) continue;
+      this.#subscriber({ record, previous, next: undefined, cause: undefined });
     }
   }
 }

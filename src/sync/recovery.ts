@@ -6,9 +6,10 @@ import { Backoff, type BackoffLimits } from '../time/backoff.ts';
 import type { Clock } from '../time/clock.ts';
 import type { Pacer } from '../time/pacer.ts';
 import type { Applier, Failure } from './applier.ts';
-import type { Causes } from './cause.ts';
+import type { Causes } from './dirty.ts';
 import { addDrift, type Purpose } from './events.ts';
 import type { Quarantined } from './quarantine.ts';
+import type { Tracked, TrackedForwardings } from './tracked.ts';
 
 /** The delay while another process holds what is needed: to ask again costs little. */
 const heldMs = 250;
@@ -67,13 +68,17 @@ interface Repaired {
  * What a recovery brings into force: what is desired, or for what was refused, its earlier form.
  */
 export function targetsOf(
-  desired: ReadonlyMap<string, Forwarding>,
+  tracked: TrackedForwardings,
   quarantined: Iterable<Quarantined>,
-): Map<string, Forwarding> {
-  const targets = new Map(desired);
+): Map<Tracked, Forwarding> {
+  const targets = new Map<Tracked, Forwarding>();
+  for (const record of tracked.values()) {
+    if (record.desired !== undefined) targets.set(record, record.desired);
+  }
   for (const { key, inForce } of quarantined) {
-    if (inForce === undefined) targets.delete(key);
-    else targets.set(key, inForce);
+    const record = tracked.at(key);
+    if (inForce === undefined) targets.delete(record);
+    else targets.set(record, inForce);
   }
   return targets;
 }
@@ -82,12 +87,12 @@ export function targetsOf(
 export async function adoptAll(
   { newPacer }: Pick<RepairOptions, 'newPacer'>,
   found: KernelState,
-  targets: Map<string, Forwarding>,
+  targets: Map<Tracked, Forwarding>,
 ): Promise<void> {
   const pacer = newPacer();
-  for (const [key, forwarding] of targets) {
+  for (const [record, forwarding] of targets) {
     const adopted = found.adopt(forwarding);
-    if (adopted !== forwarding) targets.set(key, adopted);
+    if (adopted !== forwarding) targets.set(record, adopted);
     if (pacer.due) await pacer.rest();
   }
 }
@@ -96,17 +101,17 @@ export async function adoptAll(
 export async function repairAll(
   { applier, newPacer }: RepairOptions,
   found: KernelState,
-  targets: ReadonlyMap<string, Forwarding>,
+  targets: ReadonlyMap<Tracked, Forwarding>,
   causes: Readonly<Causes>,
   purpose: Purpose,
 ): Promise<Repaired> {
   const { pause } = newPacer();
   const repair = await found.restore(targets.values(), pause);
   let { drift } = repair;
-  const plan = (key: string): void => {
-    const next = targets.get(key)!;
+  const plan = (record: Tracked): void => {
+    const next = targets.get(record)!;
     drift = addDrift(drift, repair.compare(next));
-    applier.note(key, { next, cause: causes.get(key) });
+    applier.note({ record, next, cause: causes.get(record) });
   };
   const failure = await applier.drain(targets.keys(), plan, purpose);
   if (failure !== undefined || applier.stopping) return { drift, failure };

@@ -4,7 +4,7 @@
  * is tried again when it changes, and after each comparison of the maps with the kernel.
  */
 import type { Address } from '../../net/address.ts';
-import { type Forwarding, serviceKey } from '../../state/types.ts';
+import { type Forwarding, type ForwardingsByKey, serviceKey } from '../../state/types.ts';
 import type { Pause } from '../../time/pacer.ts';
 import type { LeftToRules, MapUse } from './facts.ts';
 import { poolOf, type Reason, type Setting, shadowsNodePorts, sizeOf } from './frontends.ts';
@@ -109,7 +109,7 @@ export class Admission {
   }
 
   /** The kernel has exactly the elements of `held`, and no batch is in flight. */
-  settled(held: ReadonlyMap<string, Forwarding>): void {
+  settled(held: ForwardingsByKey): void {
     this.#room.settle(reservedKey, this.#reserved);
     for (const key of this.#unsettled) {
       const forwarding = held.get(key);

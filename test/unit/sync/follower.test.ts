@@ -53,14 +53,14 @@ async function started(services: number) {
 describe('a follower of what is in force', () => {
   it('receives everything in force at the start, and each change after it', async () => {
     const { world, follower } = await started(5);
-    expect(follower.held).toEqual(world.sync.inForce);
+    expect(follower.held).toEqual(new Map(world.sync.inForce));
     expect(follower.held.size).toBe(5);
 
     world.setEndpoints('web-1', '10.244.9.9', '10.244.9.8');
     world.removeService('web-2');
     world.addServices(5, 7);
     await world.clock.pass(0);
-    expect(follower.held).toEqual(world.sync.inForce);
+    expect(follower.held).toEqual(new Map(world.sync.inForce));
     expect(follower.held.size).toBe(6);
     expect(follower.surprises).toEqual([]);
     expect(follower.isUpToDate).toBe(true);
@@ -108,7 +108,7 @@ describe('a follower of what is in force', () => {
     expect(follower.isUpToDate).toBe(false);
     release();
     await world.clock.pass(0);
-    expect(follower.held).toEqual(world.sync.inForce);
+    expect(follower.held).toEqual(new Map(world.sync.inForce));
     expect([...follower.held.keys()].sort()).toEqual(
       ['web-0', 'web-1', 'web-3', 'web-4'].map((name) => `default/${name}:http/TCP`),
     );
@@ -124,7 +124,7 @@ describe('a follower of what is in force', () => {
     };
     world.setEndpoints('web-1', '10.244.9.9');
     await world.clock.pass(0);
-    expect(follower.held).toEqual(world.sync.inForce);
+    expect(follower.held).toEqual(new Map(world.sync.inForce));
     expect(follower.isUpToDate).toBe(true);
   });
 

@@ -327,6 +327,8 @@ export async function expectSettled<K extends TroubledKernel>(life: Life<K>): Pr
   await life.settle();
   expect([...life.world.sync.quarantined]).toEqual([]);
   expect(life.world.kinds('miscounted')).toEqual([]);
+  // No other program writes: whatever an audit repairs, a sync has done wrong.
+  expect(life.world.kinds('drift').filter(({ purpose }) => purpose === 'audit')).toEqual([]);
   const { writes } = life.kernel;
   await life.restart();
   await life.world.clock.pass(5000);

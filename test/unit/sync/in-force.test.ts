@@ -2,19 +2,29 @@ import { describe, expect, it } from 'vitest';
 import { resolve } from '../../../src/state/resolve.ts';
 import type { Forwarding } from '../../../src/state/types.ts';
 import { type AppliedChange, InForce } from '../../../src/sync/in-force.ts';
+import { TrackedForwardings } from '../../../src/sync/tracked.ts';
 import { context, service } from '../state/build.ts';
 
 const [web] = resolve(service({ name: 'web' }), [], context) as [Forwarding];
 const later: Forwarding = { ...web, affinityTimeoutSeconds: 10 };
 
+interface Published extends Pick<AppliedChange, 'previous' | 'next'> {
+  readonly key: string;
+}
+
 class Rig {
-  readonly published: Omit<AppliedChange, 'cause'>[] = [];
-  readonly inForce = new InForce(({ key, previous, next }) => {
+  readonly published: Published[] = [];
+  readonly tracked = new TrackedForwardings();
+  readonly inForce = new InForce(this.tracked, ({ record: { key }, previous, next }) => {
     this.published.push({ key, previous, next });
   });
 
   set(key: string, next: Forwarding | undefined): void {
-    this.inForce.set(key, next, undefined);
+    this.inForce.set(this.tracked.at(key), next, undefined);
+  }
+
+  lastKnown(key: string): Forwarding | undefined {
+    return this.inForce.lastKnown(this.tracked.at(key));
   }
 }
 
@@ -29,7 +39,7 @@ describe('the record of what is in force', () => {
       { key: 'web', previous: web, next: later },
       { key: 'web', previous: later, next: undefined },
     ]);
-    expect(rig.inForce.forwardings.size).toBe(0);
+    expect(rig.tracked.inForce.size).toBe(0);
   });
 
   it('has the previous state until a repair has succeeded, however often one fails', () => {
@@ -37,13 +47,13 @@ describe('the record of what is in force', () => {
     rig.set('web', web);
     rig.inForce.beginRepair();
     rig.set('web', later);
-    expect(rig.inForce.forwardings.get('web')).toBe(later);
+    expect(rig.tracked.inForce.get('web')).toBe(later);
     rig.inForce.beginRepair();
-    expect(rig.inForce.forwardings.size).toBe(0);
-    expect(rig.inForce.lastKnown('web')).toBe(web);
+    expect(rig.tracked.inForce.size).toBe(0);
+    expect(rig.lastKnown('web')).toBe(web);
     rig.set('web', later);
     rig.inForce.endRepair();
-    expect(rig.inForce.lastKnown('web')).toBe(later);
+    expect(rig.lastKnown('web')).toBe(later);
     expect(rig.published.at(-1)).toEqual({ key: 'web', previous: web, next: later });
   });
 

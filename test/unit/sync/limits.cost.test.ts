@@ -3,17 +3,18 @@ import { type Excess, noLimits, type ServiceLimits } from '../../../src/state/bu
 import { FrontendOwners } from '../../../src/state/frontend-owners.ts';
 import { finish } from '../../../src/state/steps.ts';
 import { ClusterState } from '../../../src/state/store.ts';
-import type { Forwarding, Service } from '../../../src/state/types.ts';
+import type { Service } from '../../../src/state/types.ts';
 import { Desired } from '../../../src/sync/desired.ts';
 import type { SyncEvent } from '../../../src/sync/events.ts';
 import type { FamilySync } from '../../../src/sync/family.ts';
+import { TrackedForwardings } from '../../../src/sync/tracked.ts';
 import { context, portsOf, ready, service, slice, slicePort } from '../state/build.ts';
 import { stepsTaken } from '../state/steps-taken.ts';
 import { ToyClock } from './double.ts';
 
 class Rig {
   readonly state = new ClusterState();
-  readonly wanted = new Map<string, Forwarding>();
+  readonly tracked = new TrackedForwardings();
   readonly events: SyncEvent[] = [];
   /** Keys with which `changed` was called. */
   readonly changed: string[] = [];
@@ -21,15 +22,13 @@ class Rig {
   readonly desired: Desired;
 
   constructor() {
-    const { events, state, wanted } = this;
-    const family: Pick<FamilySync, 'changed' | 'desired' | 'family' | 'setDesired'> = {
+    const { events, state, tracked } = this;
+    const family: Pick<FamilySync, 'changed' | 'desired' | 'family' | 'setDesired' | 'track'> = {
       family: 'IPv4',
-      desired: wanted,
-      changed: (key) => this.changed.push(key),
-      setDesired: (key, next) => {
-        if (next === undefined) wanted.delete(key);
-        else wanted.set(key, next);
-      },
+      desired: tracked.desired,
+      changed: ({ key }) => this.changed.push(key),
+      track: (key) => tracked.at(key),
+      setDesired: (record, next) => tracked.setDesired(record, next),
     };
     this.desired = new Desired({
       owners: new FrontendOwners(),
@@ -61,7 +60,7 @@ describe('a Service that exceeds its limits', () => {
     rig.set(service({ ports: portsOf(8) }));
     rig.refresh();
     rig.refresh();
-    expect(rig.wanted.size).toBe(5);
+    expect(rig.tracked.desired.size).toBe(5);
     expect(rig.desired.overLimit).toBe(1);
     expect(rig.excess).toEqual([{ family: 'IPv4', what: 'frontends', asked: 8, limit: 5 }]);
 
@@ -79,7 +78,7 @@ describe('a Service that exceeds its limits', () => {
     rig.state.apply({ kind: 'service-gone', key: 'ns/web' });
     rig.refresh();
     expect(rig.desired.overLimit).toBe(0);
-    expect(rig.wanted.size).toBe(0);
+    expect(rig.tracked.desired.size).toBe(0);
   });
 });
 
@@ -99,8 +98,8 @@ describe('a Service with many ports', () => {
       const spans = new Set<number>();
       const step = (): boolean => {
         const done = refresh.next().done === true;
-        const from = rig.wanted.get('ns/web:p0/TCP')?.frontends[0]?.port;
-        const to = rig.wanted.get(`ns/web:p${count - 1}/TCP`)?.frontends[0]?.port;
+        const from = rig.tracked.desired.get('ns/web:p0/TCP')?.frontends[0]?.port;
+        const to = rig.tracked.desired.get(`ns/web:p${count - 1}/TCP`)?.frontends[0]?.port;
         spans.add(to === undefined ? 0 : to - from!);
         return done;
       };
@@ -143,6 +142,6 @@ describe('a Service with many ports', () => {
     rig.state.apply({ kind: 'service-gone', key: 'ns/web' });
     rig.changed.length = 0;
     rig.refresh();
-    expect([rig.changed.length, rig.wanted.size]).toEqual([count, 0]);
+    expect([rig.changed.length, rig.tracked.desired.size]).toEqual([count, 0]);
   });
 });

@@ -177,8 +177,9 @@ export class World<K extends Kernel = ToyKernel> {
     return this.#running!;
   }
 
-  kinds(kind: SyncEvent['kind']): SyncEvent[] {
-    return this.events.filter((event) => event.kind === kind);
+  kinds<K extends SyncEvent['kind']>(kind: K): Extract<SyncEvent, { kind: K }>[] {
+    const is = (event: SyncEvent): event is Extract<SyncEvent, { kind: K }> => event.kind === kind;
+    return this.events.filter(is);
   }
 
   /** Ports of Services that the kernel forwards, with the addresses in hexadecimal. */

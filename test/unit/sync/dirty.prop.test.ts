@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import { DirtyKeys } from '../../../src/sync/dirty-keys.ts';
+import { DirtyForwardings } from '../../../src/sync/dirty.ts';
+import { Tracked } from '../../../src/sync/tracked.ts';
 
 const services = ['ns/a', 'ns/b', 'ns/c', 'ns/d'];
 const anyKey = fc.constantFrom(...services.flatMap((name) => [`${name}:x/TCP`, `${name}:y/TCP`]));
@@ -59,19 +60,27 @@ it('each dirty Service is processed, whatever is marked, deleted and taken in th
   const steps = fc.array(step, { maxLength: 60 });
   fc.assert(
     fc.property(steps, (all) => {
-      const [dirty, model] = [new DirtyKeys(), new Model()];
+      const [dirty, model] = [new DirtyForwardings(), new Model()];
+      const records = new Map<string, Tracked>();
+      const recordOf = (key: string): Tracked => {
+        const record = records.get(key) ?? new Tracked(key);
+        records.set(key, record);
+        return record;
+      };
       for (const { does, key } of all) {
-        const next = dirty.next();
+        const next = dirty.next()?.key;
+        for (const one of records.values())
+          expect(dirty.has(one)).toBe(model.keys.includes(one.key));
         expect(next).toBe(model.keys[0]);
         expect(dirty.any).toBe(next !== undefined);
         if (does === 'mark') {
-          dirty.mark(key, undefined);
+          dirty.mark(recordOf(key), undefined);
           model.mark(key);
         } else if (does === 'delete') {
-          dirty.delete(key);
+          dirty.delete(recordOf(key));
           model.delete(key);
         } else if (does === 'take all') {
-          expect([...dirty.takeAll().keys()]).toEqual(model.keys);
+          expect(Array.from(dirty.takeAll().keys(), (one) => one.key)).toEqual(model.keys);
           model.clear();
         } else {
           dirty.take();

@@ -1,11 +1,15 @@
-import { type Cause, type Causes, joined } from './cause.ts';
+import { type Cause, joined } from './cause.ts';
+import type { Tracked } from './tracked.ts';
 
-/** What is marked of a Service. Most have one port, and need no Map. */
+/** Forwardings, and why each changed, where that is known. */
+export type Causes = Map<Tracked, Cause | undefined>;
+
+/** What is marked of a Service. Most have one port, and need no Map of their own. */
 interface Marked {
   /** Its `namespace/name`. */
   readonly service: string;
-  /** The next key, and why it changed. */
-  key: string;
+  /** The next Forwarding, and why it changed. */
+  record: Tracked;
   cause: Cause | undefined;
   /** Those after it. */
   rest: Causes | undefined;
@@ -15,7 +19,7 @@ interface Marked {
  * The Forwardings that changed since they were last planned. Services take turns, one Forwarding at
  * a time, so that a Service with thousands of ports does not hold up others.
  */
-export class DirtyKeys {
+export class DirtyForwardings {
   /** By Service, the next one first. */
   readonly #waiting = new Map<string, Marked>();
   /**
@@ -41,33 +45,39 @@ export class DirtyKeys {
   }
 
   /**
-   * Marks the key. The cause of a key that is marked already is joined with this one. `service`:
-   * its Service, as callers have it that mark many: a part of the key is a new string, and has to
-   * be hashed.
+   * Marks the Forwarding. The cause of one that is marked already is joined with this one.
+   * `service`: its Service, as callers have it that mark many: a part of the key is a new string,
+   * and has to be hashed.
    */
-  mark(key: string, cause: Cause | undefined, service = serviceOf(key)): void {
+  mark(record: Tracked, cause: Cause | undefined, service = serviceOf(record.key)): void {
     const marked = this.#waiting.get(service);
-    if (marked === undefined) this.#waiting.set(service, { service, key, cause, rest: undefined });
-    else if (marked.key === key) marked.cause = joined(marked.cause, cause);
+    if (marked === undefined)
+      this.#waiting.set(service, { service, record, cause, rest: undefined });
+    else if (marked.record === record) marked.cause = joined(marked.cause, cause);
     else {
       marked.rest ??= new Map();
-      marked.rest.set(key, joined(marked.rest.get(key), cause));
+      marked.rest.set(record, joined(marked.rest.get(record), cause));
     }
   }
 
-  delete(key: string): void {
-    const marked = this.#waiting.get(serviceOf(key));
+  has(record: Tracked): boolean {
+    const marked = this.#waiting.get(serviceOf(record.key));
+    return marked?.record === record || marked?.rest?.has(record) === true;
+  }
+
+  delete(record: Tracked): void {
+    const marked = this.#waiting.get(serviceOf(record.key));
     if (marked === undefined) return;
-    if (marked.key !== key) marked.rest?.delete(key);
+    if (marked.record !== record) marked.rest?.delete(record);
     else if (!advance(marked)) this.#drop(marked);
   }
 
-  /** The next key. */
-  next(): string | undefined {
-    return this.#marked()?.key;
+  /** The next one. */
+  next(): Tracked | undefined {
+    return this.#marked()?.record;
   }
 
-  /** Removes the next key and returns why it changed. Its Service goes to the end. */
+  /** Removes the next one and returns why it changed. Its Service goes to the end. */
   take(): Cause | undefined {
     const marked = this.#marked();
     if (marked === undefined) return undefined;
@@ -89,8 +99,8 @@ export class DirtyKeys {
   /** Removes and returns all. */
   takeAll(): Causes {
     const all: Causes = new Map();
-    for (const { key, cause, rest } of this.#waiting.values()) {
-      all.set(key, cause);
+    for (const { cause, record, rest } of this.#waiting.values()) {
+      all.set(record, cause);
       for (const [other, why] of rest ?? []) all.set(other, why);
     }
     this.#waiting.clear();
@@ -117,12 +127,12 @@ export class DirtyKeys {
   }
 }
 
-/** Goes to the key after the next one. Returns whether there is one. */
+/** Goes to the Forwarding after the next one. Returns whether there is one. */
 function advance(marked: Marked): boolean {
   const after = marked.rest?.entries().next().value;
   if (after === undefined) return false;
-  [marked.key, marked.cause] = after;
-  marked.rest!.delete(marked.key);
+  [marked.record, marked.cause] = after;
+  marked.rest!.delete(marked.record);
   return true;
 }
 

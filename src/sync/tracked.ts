@@ -1,0 +1,207 @@
+/**
+ * What one family knows of each Forwarding: one record, from what is desired to what is in force.
+ * Nothing else remembers any of it.
+ */
+import { type FrontendKey, frontendKey } from '../state/frontend-key.ts';
+import type { Forwarding, ForwardingsByKey, Frontend } from '../state/types.ts';
+
+/** One Forwarding on its way into the kernel. Only its `TrackedForwardings` changes it. */
+export class Tracked {
+  /** `Forwarding.key` */
+  readonly key: string;
+  /** It depends on the cluster only: pools have the order that resolving gives them. */
+  desired: Forwarding | undefined = undefined;
+  /** What will be in force when all that was planned is. */
+  planned: Forwarding | undefined = undefined;
+  /** What the kernel has acknowledged. During a repair, what the repair has come to. */
+  inForce: Forwarding | undefined = undefined;
+  /** Its place among the planned changes that it is part of (`PlannedChanges`). */
+  slot = 0;
+
+  constructor(key: string) {
+    this.key = key;
+  }
+}
+
+export class TrackedForwardings {
+  readonly #records = new Map<string, Tracked>();
+  readonly #leaving = new LeavingFrontends();
+  readonly #sizes: Record<Form, number> = { desired: 0, inForce: 0 };
+  readonly desired: ForwardingsByKey;
+  readonly inForce: ForwardingsByKey;
+
+  constructor() {
+    this.desired = new FormView('desired', this.#records, this.#sizes);
+    this.inForce = new FormView('inForce', this.#records, this.#sizes);
+  }
+
+  /** The record of the key, made if there is none. It remains as long as it holds anything. */
+  at(key: string): Tracked {
+    let record = this.#records.get(key);
+    if (record === undefined) {
+      record = new Tracked(key);
+      this.#records.set(key, record);
+    }
+    return record;
+  }
+
+  get(key: string): Tracked | undefined {
+    return this.#records.get(key);
+  }
+
+  values(): Iterable<Tracked> {
+    return this.#records.values();
+  }
+
+  setDesired(record: Tracked, next: Forwarding | undefined): void {
+    this.#sizes.desired += Number(next !== undefined) - Number(record.desired !== undefined);
+    record.desired = next;
+    this.#leaving.update(record);
+  }
+
+  setPlanned(record: Tracked, next: Forwarding | undefined): void {
+    record.planned = next;
+    this.#leaving.update(record);
+  }
+
+  /** What was planned is not in force, and is forgotten. */
+  takeBack(record: Tracked): void {
+    this.setPlanned(record, record.inForce);
+  }
+
+  setInForce(record: Tracked, next: Forwarding | undefined): void {
+    this.#sizes.inForce += Number(next !== undefined) - Number(record.inForce !== undefined);
+    record.inForce = next;
+  }
+
+  /** Nothing is planned, or known to be in force. */
+  forget(): void {
+    for (const record of this.#records.values()) {
+      record.planned = undefined;
+      record.inForce = undefined;
+    }
+    this.#leaving.clear();
+    this.#sizes.inForce = 0;
+  }
+
+  /** Forgets the record if it holds nothing. */
+  drop(record: Tracked): void {
+    const { desired, inForce, key, planned } = record;
+    if (desired !== undefined || planned !== undefined || inForce !== undefined) return;
+    if (this.#records.get(key) === record) this.#records.delete(key);
+  }
+
+  /** Other Forwardings that are planned to have frontends of `next`; usually undefined: none. */
+  holders(next: Forwarding): ReadonlySet<Tracked> | undefined {
+    return this.#leaving.holders(next);
+  }
+}
+
+type Form = 'desired' | 'inForce';
+
+class FormView implements ForwardingsByKey {
+  readonly #form: Form;
+  readonly #records: ReadonlyMap<string, Tracked>;
+  readonly #sizes: Readonly<Record<Form, number>>;
+
+  constructor(
+    form: Form,
+    records: ReadonlyMap<string, Tracked>,
+    sizes: Readonly<Record<Form, number>>,
+  ) {
+    this.#form = form;
+    this.#records = records;
+    this.#sizes = sizes;
+  }
+
+  get size(): number {
+    return this.#sizes[this.#form];
+  }
+
+  get(key: string): Forwarding | undefined {
+    return this.#records.get(key)?.[this.#form];
+  }
+
+  has(key: string): boolean {
+    return this.get(key) !== undefined;
+  }
+
+  *values(): Generator<Forwarding> {
+    for (const [, forwarding] of this) yield forwarding;
+  }
+
+  *[Symbol.iterator](): Generator<readonly [string, Forwarding]> {
+    for (const [key, { [this.#form]: forwarding }] of this.#records) {
+      if (forwarding !== undefined) yield [key, forwarding];
+    }
+  }
+}
+
+/**
+ * The frontends that Forwardings are planned to have and that are not desired of them. No frontend
+ * is ever desired of two Forwardings, so that these are the only ones that another can be in the
+ * way of.
+ */
+class LeavingFrontends {
+  /** By protocol and frontend, who has it. */
+  readonly #holders = { TCP: newHolders(), UDP: newHolders(), SCTP: newHolders() } as const;
+  readonly #of = new Map<Tracked, readonly FrontendKey[]>();
+
+  /** To be called after each change of what is desired or planned. */
+  update(record: Tracked): void {
+    const { desired, planned } = record;
+    if (this.#of.size > 0) this.#remove(record);
+    if (planned === undefined || desired === planned) return;
+    const left = missing(planned.frontends, desired?.frontends ?? []);
+    if (left.length === 0) return;
+    this.#of.set(record, left);
+    const holders = this.#holders[planned.servicePort.protocol];
+    for (const key of left) holders.set(key, record);
+  }
+
+  #remove(record: Tracked): void {
+    const left = this.#of.get(record);
+    if (left === undefined) return;
+    this.#of.delete(record);
+    for (const holders of Object.values(this.#holders)) {
+      for (const key of left) if (holders.get(key) === record) holders.delete(key);
+    }
+  }
+
+  holders({ frontends, key, servicePort }: Forwarding): ReadonlySet<Tracked> | undefined {
+    const leaving = this.#holders[servicePort.protocol];
+    if (leaving.size === 0) return undefined;
+    let holders: Set<Tracked> | undefined;
+    for (const frontend of frontends) {
+      const holder = leaving.get(frontendKey(frontend));
+      if (holder !== undefined && holder.key !== key) holders = (holders ?? new Set()).add(holder);
+    }
+    return holders;
+  }
+
+  clear(): void {
+    this.#of.clear();
+    for (const holders of Object.values(this.#holders)) holders.clear();
+  }
+}
+
+function newHolders(): Map<FrontendKey, Tracked> {
+  return new Map();
+}
+
+const none: readonly FrontendKey[] = [];
+
+/** The keys of those `had` that are not among `has`. */
+function missing(had: readonly Frontend[], has: readonly Frontend[]): readonly FrontendKey[] {
+  if (had === has || isSame(had, has)) return none;
+  const kept = new Set(has.map(frontendKey));
+  return had.map(frontendKey).filter((key) => !kept.has(key));
+}
+
+function isSame(some: readonly Frontend[], others: readonly Frontend[]): boolean {
+  if (some.length !== others.length) return false;
+  return some.every(({ address, port }, i) => {
+    const other = others[i]!;
+    return address?.key === other.address?.key && port === other.port;
+  });
+}
