@@ -61,10 +61,12 @@ const proxy = 'this proxy';
 const server = 'the API server';
 type Keeper = typeof proxy | typeof server;
 
+/** A Service, as far as it matters for its claims. */
+type Claimant = Pick<Service, 'key' | 'createdMs'>;
+
 /** A Service's claim to one frontend. */
 interface Claim {
-  readonly service: string;
-  createdMs: number;
+  claimant: Claimant;
   frontend: Frontend;
   servicePort: ServicePortName;
   /** What may block the Service's claim: the node port of that number, or none of a Service. */
@@ -122,24 +124,46 @@ export class FrontendOwners {
    */
   readonly #before = new Map<ClaimKey, Claim | undefined>();
 
-  /**
-   * Sets the claims of a Service, in one step. `forwardings` are all Forwardings of the Service, of
-   * every port and family.
-   */
+  /** Sets the claims of a Service in one step. `forwardings`: all, of each port and family. */
   set(
-    claimant: Pick<Service, 'key' | 'createdMs'>,
+    claimant: Claimant,
     forwardings: readonly Forwarding[],
     sockets: NodeSockets = noSockets,
   ): Ownership {
+    if (forwardings.length === 1 && this.#setOnly(claimant, forwardings[0]!, sockets)) {
+      return { forwardings, transfers: noTransfers, conflicts: noConflicts };
+    }
     const desired = new DesiredClaims(claimant, sockets);
     for (const forwarding of forwardings) desired.add(forwarding);
     desired.leaveNodePorts();
     return this.#change(claimant.key, forwardings, desired, undefined);
   }
 
+  /**
+   * As `set`, for a Service with one frontend, then and now, that no other claims and nothing may
+   * block: most are so, and need no list of claims. Returns false, and has done nothing, if it is
+   * another one.
+   */
+  #setOnly(claimant: Claimant, only: Forwarding, sockets: NodeSockets): boolean {
+    const { key: service } = claimant;
+    const { family, frontends, healthCheckNodePort, servicePort } = only;
+    if (frontends.length !== 1 || healthCheckNodePort !== 0) return false;
+    const frontend = frontends[0]!;
+    if (frontend.address === undefined || this.#healthCheckOf.has(service)) return false;
+    const near = nearOf(family, servicePort.protocol, frontend, sockets);
+    const key = claimKey(family, servicePort.protocol, frontend);
+    if (near !== undefined || (this.#keysOf.get(service) ?? key) !== key) return false;
+    const known = this.#claims.get(key);
+    const isFree = known === undefined || (isOwn(known, service) && known.near === undefined);
+    if (!isFree) return false;
+    this.#claims.set(key, { claimant, frontend, servicePort, near, lostTo: undefined });
+    if (known === undefined) this.#keysOf.set(service, key);
+    return true;
+  }
+
   /** As `set`, for a Service of many frontends: what is not its last step changes nothing. */
   *setInSteps(
-    claimant: Pick<Service, 'key' | 'createdMs'>,
+    claimant: Claimant,
     forwardings: readonly Forwarding[],
     sockets: NodeSockets = noSockets,
   ): Generator<undefined, Ownership> {
@@ -168,7 +192,7 @@ export class FrontendOwners {
     // Another Service may have claimed one of them since.
     const known = compared?.contests === this.#contests ? compared : undefined;
     for (const [had, gets] of known?.same ?? noPairs) {
-      had.createdMs = gets.createdMs;
+      had.claimant = gets.claimant;
       had.frontend = gets.frontend;
       had.servicePort = gets.servicePort;
       had.lostTo = undefined;
@@ -199,9 +223,9 @@ export class FrontendOwners {
       keys.push(key);
       if (keys.length % claimsAStep === 0) yield;
       const had = this.#claims.get(key);
-      const isOwn = had !== undefined && !(had instanceof Contest) && had.service === service;
       const isNear = claim.near !== undefined || claim.frontend.address === undefined;
-      if (isOwn && !isNear && had.near === undefined) same.push([had, claim]);
+      const isSame = had !== undefined && isOwn(had, service) && had.near === undefined;
+      if (isSame && !isNear) same.push([had, claim]);
       else rest.push([key, claim]);
     }
     const gone: ClaimKey[] = [];
@@ -233,7 +257,7 @@ export class FrontendOwners {
     protocol: Protocol,
     frontend: Pick<Frontend, 'address' | 'port'>,
   ): string | undefined {
-    return this.#ownerAt(claimKey(family, protocol, frontend))?.service;
+    return this.#ownerAt(claimKey(family, protocol, frontend))?.claimant.key;
   }
 
   /**
@@ -243,7 +267,7 @@ export class FrontendOwners {
   ownerInsteadOf({ family, servicePort }: Forwarding, frontend: Frontend): string | undefined {
     const key = claimKey(family, servicePort.protocol, frontend);
     const claim = claimOf(this.#claims.get(key), serviceKey(servicePort));
-    return claim === undefined ? this.#ownerAt(key)?.service : this.#betterThan(key, claim);
+    return claim === undefined ? this.#ownerAt(key)?.claimant.key : this.#betterThan(key, claim);
   }
 
   #ownerAt(key: ClaimKey): Claim | undefined {
@@ -257,9 +281,9 @@ export class FrontendOwners {
   }
 
   /** What blocks the claim to a frontend at an address of the node. */
-  #keeperOf({ near, service }: Claim): string | undefined {
+  #keeperOf({ claimant: { key: service }, near }: Claim): string | undefined {
     if (near === undefined || isKeeper(near)) return near;
-    const nodePort = this.#ownerAt(near)?.service;
+    const nodePort = this.#ownerAt(near)?.claimant.key;
     if (nodePort !== undefined && nodePort !== service) return nodePort;
     for (const other of this.#healthChecks.get(near) ?? []) if (other !== service) return other;
     return undefined;
@@ -267,7 +291,7 @@ export class FrontendOwners {
 
   /** The owner of the frontend; the claimant itself if it owns it. */
   #betterThan(key: ClaimKey, claim: Claim): string | undefined {
-    return this.#keeperOf(claim) ?? this.#ownerAt(key)?.service;
+    return this.#keeperOf(claim) ?? this.#ownerAt(key)?.claimant.key;
   }
 
   /** Records the owner of the frontend. Returns whether it is the claim's Service. */
@@ -283,11 +307,11 @@ export class FrontendOwners {
 
   /** Records a claim. Returns true if nothing can block it. */
   #enter(key: ClaimKey, claim: Claim): boolean {
-    const { frontend, near, service } = claim;
+    const { claimant, frontend, near } = claim;
     if (frontend.address === undefined) this.#rememberNear(String(key));
     if (near !== undefined && !isKeeper(near)) add(this.#near, near, key);
     const known = this.#claims.get(key);
-    if (known === undefined || (!(known instanceof Contest) && known.service === service)) {
+    if (known === undefined || isOwn(known, claimant.key)) {
       claim.lostTo = near === undefined ? undefined : known?.lostTo;
       this.#claims.set(key, claim);
       return near === undefined;
@@ -361,8 +385,8 @@ export class FrontendOwners {
     const transfers = new Transfers(service);
     for (const [key, from] of this.#before) {
       const to = this.#ownerAt(key);
-      if (from?.service === to?.service) continue;
-      if (from !== undefined && from.service !== service) this.#owns(key, from, conflicts);
+      if (from?.claimant.key === to?.claimant.key) continue;
+      if (from !== undefined && from.claimant.key !== service) this.#owns(key, from, conflicts);
       if (to !== undefined) to.lostTo = undefined;
       transfers.add(familyOf(key), from, to);
     }
@@ -395,9 +419,10 @@ class Contest {
 
   /** Replaces the Service's claim, if it has one. */
   set(claim: Claim): void {
-    claim.lostTo = this.#byService.get(claim.service)?.lostTo ?? claim.lostTo;
-    this.remove(claim.service);
-    this.#byService.set(claim.service, claim);
+    const { key: service } = claim.claimant;
+    claim.lostTo = this.#byService.get(service)?.lostTo ?? claim.lostTo;
+    this.remove(service);
+    this.#byService.set(service, claim);
     this.#sorted.splice(this.#indexOf(claim), 0, claim);
   }
 
@@ -423,6 +448,7 @@ class Contest {
 
 const noKeys: readonly ClaimKey[] = [];
 const noTransfers: readonly Transfer[] = [];
+const noConflicts: readonly Conflict[] = [];
 const noPairs: Compared['same'] = [];
 
 /** Collects transfers between Forwardings of Services other than `but`. */
@@ -443,7 +469,10 @@ class Transfers {
     return [...this.#of.IPv4.values(), ...this.#of.IPv6.values()];
   }
 
-  #gather(family: Family, { service, servicePort }: Claim): Gathered | undefined {
+  #gather(
+    family: Family,
+    { claimant: { key: service }, servicePort }: Claim,
+  ): Gathered | undefined {
     if (service === this.#but) return undefined;
     const known = this.#of[family].get(servicePort);
     if (known !== undefined) return known;
@@ -470,18 +499,18 @@ class DesiredClaims {
   readonly claims = new Map<ClaimKey, Claim>();
   /** Frontends that another port of the Service has. */
   readonly duplicates: Frontend[] = [];
-  readonly #service: Pick<Service, 'key' | 'createdMs'>;
+  readonly #claimant: Claimant;
   readonly #sockets: NodeSockets;
   /** Those that something may block. */
   readonly #near: ClaimKey[] = [];
 
-  constructor(service: Pick<Service, 'key' | 'createdMs'>, sockets: NodeSockets) {
-    this.#service = service;
+  constructor(claimant: Claimant, sockets: NodeSockets) {
+    this.#claimant = claimant;
     this.#sockets = sockets;
   }
 
   add({ family, frontends, servicePort }: Forwarding): void {
-    const { key: service, createdMs } = this.#service;
+    const claimant = this.#claimant;
     const { protocol } = servicePort;
     for (const frontend of frontends) {
       const key = claimKey(family, protocol, frontend);
@@ -491,7 +520,7 @@ class DesiredClaims {
       }
       const near = nearOf(family, protocol, frontend, this.#sockets);
       if (near !== undefined) this.#near.push(key);
-      this.claims.set(key, { service, createdMs, frontend, servicePort, near, lostTo: undefined });
+      this.claims.set(key, { claimant, frontend, servicePort, near, lostTo: undefined });
     }
   }
 
@@ -528,15 +557,22 @@ function isKeeper(near: string): near is Keeper {
   return near === proxy || near === server;
 }
 
+/** Whether it is the only claim to its frontend, and that of this Service. */
+function isOwn(claims: Claims, service: string): claims is Claim {
+  return !(claims instanceof Contest) && claims.claimant.key === service;
+}
+
 function claimOf(claims: Claims | undefined, service: string): Claim | undefined {
   if (claims instanceof Contest) return claims.of(service);
-  return claims?.service === service ? claims : undefined;
+  return claims?.claimant.key === service ? claims : undefined;
 }
 
 function compare(a: Claim, b: Claim): number {
-  const order = comparePrecedence(a.frontend.kind, b.frontend.kind) || a.createdMs - b.createdMs;
-  if (order !== 0 || a.service === b.service) return order;
-  return a.service < b.service ? -1 : 1;
+  const [one, other] = [a.claimant, b.claimant];
+  const order =
+    comparePrecedence(a.frontend.kind, b.frontend.kind) || one.createdMs - other.createdMs;
+  if (order !== 0 || one.key === other.key) return order;
+  return one.key < other.key ? -1 : 1;
 }
 
 function without(forwardings: readonly Forwarding[], frontendsLost: readonly Frontend[]) {
