@@ -14,6 +14,7 @@ import {
 import { noSockets } from '../state/node-sockets.ts';
 import { kept, listOf, type OneOrMore } from '../state/one-or-more.ts';
 import { type ResolveContext, resolveInOneStep, resolveInSteps } from '../state/resolve.ts';
+import { finish } from '../state/steps.ts';
 import type { ClusterState } from '../state/store.ts';
 import type { TriggerTime } from '../state/trigger-times.ts';
 import type { Forwarding, Service } from '../state/types.ts';
@@ -94,26 +95,60 @@ export class Desired {
 
   /**
    * Resolves one Service again and sets what each family desires of it, and of other Services which
-   * lose or gain frontends with it. That is done in one step: no frontend is ever desired twice.
-   * Between other steps other Services may be refreshed, but not this one. A Service that can't be
-   * resolved keeps what it has.
-   *
-   * Steps of which most Services have few are not generators of their own: each would be an object
-   * with all of its variables.
+   * lose or gain frontends with it. That is done in one step: no frontend is ever desired twice. A
+   * Service that can't be resolved keeps what it has. Returns undefined if all is done, as for most
+   * Services, or the steps to take. Between them other Services may be refreshed, but not this one.
    */
-  *refresh(name: string, receivedMs: number): Generator<undefined, void> {
+  refresh(name: string, receivedMs: number): Generator<undefined, void> | undefined {
+    return this.#refreshAtOnce(name, receivedMs) ? undefined : this.#inSteps(name, receivedMs);
+  }
+
+  /**
+   * Returns whether it has done all: otherwise the Service may take more than one step. A generator
+   * would be an object with all of its variables.
+   */
+  #refreshAtOnce(name: string, receivedMs: number): boolean {
+    const { observer, owners, state } = this.#options;
+    const service = state.service(name);
+    const parts = this.#parts(name);
+    for (const { before } of parts) if (before.length > 1) return false;
+    try {
+      const known = this.#options.context();
+      let resolved: readonly Forwarding[] | undefined = noForwardings;
+      if (service !== undefined) resolved = this.#resolveInOneStep(service, known, parts);
+      if (resolved === undefined || !isOneStep(resolved)) return false;
+      for (const part of parts) {
+        part.keys = keysOf(resolved, part.sync.family);
+        if (!hasSameKey(part)) part.gone = part.before;
+      }
+      const owned =
+        service === undefined
+          ? this.#release(name)
+          : owners.set(service, resolved, known.nodeSockets);
+      this.#set(name, parts, owned);
+      const cause = this.#causeOf(receivedMs);
+      const triggers = state.takeTriggerTimes(name);
+      for (const part of parts) {
+        const why = withTimes(cause, triggers, part.sync.family);
+        mark(part.sync, name, changedBy(part), 0, why, cause);
+      }
+      if (isOfOthers(owned)) finish(this.#report(owned, cause));
+    } catch (error) {
+      observer({ kind: 'unresolvable', service: name, error: error as Error });
+    }
+    return true;
+  }
+
+  /** Some steps are not generators of their own, for the same reason. */
+  *#inSteps(name: string, receivedMs: number): Generator<undefined, void> {
     const { observer, owners, state } = this.#options;
     const service = state.service(name);
     const triggers = state.takeTriggerTimes(name);
     try {
       const known = this.#options.context();
       const parts = this.#parts(name);
-      let resolved: readonly Forwarding[] | undefined;
-      if (service !== undefined) {
-        resolved = this.#resolveInOneStep(service, known, parts);
-        resolved ??= yield* this.#resolve(service, known, parts);
-      }
-      resolved ??= noForwardings;
+      const resolved =
+        service === undefined ? noForwardings : yield* this.#resolve(service, known, parts);
       for (const part of parts) {
         part.keys = keysOf(resolved, part.sync.family);
         if (!hasSameKey(part)) part.gone = yield* without(part.before, part.keys);
@@ -133,8 +168,7 @@ export class Desired {
           mark(part.sync, name, changed, from, why, cause);
         }
       }
-      if (owned.transfers.length > 0 || owned.conflicts.length > 0)
-        yield* this.#report(owned, cause);
+      if (isOfOthers(owned)) yield* this.#report(owned, cause);
     } catch (error) {
       observer({ kind: 'unresolvable', service: name, error: error as Error });
     }
@@ -342,6 +376,11 @@ function shareEqual(forwardings: Forwarding[], index: number, parts: readonly Pa
     const desired = first?.key === key ? first.desired : sync.desired.get(key);
     if (desired !== undefined && sameForwarding(desired, forwarding)) forwardings[index] = desired;
   }
+}
+
+/** Whether the change means anything for other Services. */
+function isOfOthers({ conflicts, transfers }: Ownership): boolean {
+  return transfers.length > 0 || conflicts.length > 0;
 }
 
 /** Whether the Service had none, or one that it keeps: there is nothing to compare. */

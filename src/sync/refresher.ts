@@ -7,8 +7,8 @@ type Steps = Generator<undefined, void>;
 
 interface RefresherOptions {
   readonly clock: Clock;
-  /** `receivedMs` is `Clock.now` of the change. */
-  readonly refresh: (name: string, receivedMs: number) => Steps;
+  /** `receivedMs` is `Clock.now` of the change. Undefined: it is done. */
+  readonly refresh: (name: string, receivedMs: number) => Steps | undefined;
   /** The longest time of one turn of a Service. */
   readonly shareMs: number;
 }
@@ -57,25 +57,27 @@ export class Refresher {
     if (!queue.has(name)) queue.set(name, receivedMs);
   }
 
-  /** Works until the pacer's slice is spent, or all is refreshed or begun. */
+  /**
+   * Works until the pacer's slice is spent, or all is refreshed or begun. It alternates between
+   * Services that are begun and those that are not.
+   */
   work(pacer: Pacer): void {
     do {
-      const job = this.#next();
-      if (job === undefined) return;
-      this.#advance(job);
+      this.#wasLong = this.#long.length > 0 && (!this.#wasLong || this.caughtUp);
+      if (this.#wasLong) this.#advance(this.#long.shift()!);
+      else if (!this.#begin()) return;
     } while (!pacer.due && !this.caughtUp);
   }
 
-  /** Alternates between Services that are begun and those that are not. */
-  #next(): Job | undefined {
-    this.#wasLong = this.#long.length > 0 && (!this.#wasLong || this.caughtUp);
-    if (this.#wasLong) return this.#long.shift();
+  /** Begins with the next Service. Returns whether there is one. */
+  #begin(): boolean {
     for (const [name, receivedMs] of this.#waiting) {
       this.#waiting.delete(name);
       const steps = this.#options.refresh(name, receivedMs);
-      return { name, receivedMs, steps, stepsUntimed };
+      if (steps !== undefined) this.#advance({ name, receivedMs, steps, stepsUntimed });
+      return true;
     }
-    return undefined;
+    return false;
   }
 
   #advance(job: Job): void {

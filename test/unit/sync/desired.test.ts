@@ -30,7 +30,8 @@ class Rig {
   }
 
   again(): string[] {
-    finish(this.#desired.refresh('ns/web', 0));
+    const steps = this.#desired.refresh('ns/web', 0);
+    if (steps !== undefined) finish(steps);
     const events = this.#events.splice(0);
     return events.map((event) =>
       event.kind === 'external-ip' ? event.notice.because : event.kind,
