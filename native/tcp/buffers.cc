@@ -1,11 +1,10 @@
 #include "tcp/buffers.h"
 
-#include <linux/sock_diag.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 
-#include <array>
+#include <algorithm>
 
 namespace fairlead::tcp {
 
@@ -30,8 +29,16 @@ std::uint32_t BufferedBytes(int fd) noexcept {
   std::array<std::uint32_t, SK_MEMINFO_VARS> values{};
   socklen_t size = sizeof values;
   if (::getsockopt(fd, SOL_SOCKET, SO_MEMINFO, values.data(), &size) != 0) return 0;
-  return values[SK_MEMINFO_RMEM_ALLOC] + values[SK_MEMINFO_WMEM_QUEUED] +
-         values[SK_MEMINFO_FWD_ALLOC] + values[SK_MEMINFO_BACKLOG];
+  return BufferedBytes(values);
+}
+
+std::uint32_t BufferedBytes(const std::array<std::uint32_t, SK_MEMINFO_VARS>& values) noexcept {
+  // What the socket keeps ready is negative while it owes memory (sk_forward_alloc). The values are
+  // not of one moment, so that the sum may be, too.
+  const auto ready = static_cast<std::int32_t>(values[SK_MEMINFO_FWD_ALLOC]);
+  const std::int64_t sum = std::int64_t{values[SK_MEMINFO_RMEM_ALLOC]} +
+                           values[SK_MEMINFO_WMEM_QUEUED] + values[SK_MEMINFO_BACKLOG] + ready;
+  return static_cast<std::uint32_t>(std::clamp<std::int64_t>(sum, 0, UINT32_MAX));
 }
 
 }  // namespace fairlead::tcp

@@ -2,6 +2,9 @@
 #ifndef FAIRLEAD_TCP_BUFFERS_H_
 #define FAIRLEAD_TCP_BUFFERS_H_
 
+#include <linux/sock_diag.h>
+
+#include <array>
 #include <cstdint>
 
 namespace fairlead::tcp {
@@ -18,6 +21,9 @@ void LimitBuffers(int fd, std::int32_t bytes) noexcept;
  * or acknowledged, and what it keeps ready for more (SO_MEMINFO). 0 = there is no such socket.
  */
 std::uint32_t BufferedBytes(int fd) noexcept;
+
+/** The same of what SO_MEMINFO answers. */
+std::uint32_t BufferedBytes(const std::array<std::uint32_t, SK_MEMINFO_VARS>& values) noexcept;
 
 }  // namespace fairlead::tcp
 
