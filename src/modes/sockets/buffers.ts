@@ -5,23 +5,40 @@
  */
 import type { Socket } from 'node:net';
 import { type Addon, loadAddon } from '../../kernel/addon.ts';
-import { type Bound, bounds, type NoRoom, type Shares, sharesOf } from './bounds.ts';
+import { systemClock } from '../../time/clock.ts';
+import { inTurns, Pacer } from '../../time/pacer.ts';
+import { type Bound, type NoRoom, type Shares, sharesOf } from './bounds.ts';
 import type { ServedFrontend } from './frontends.ts';
+import { Greediest } from './greediest.ts';
 
 /** A part of the memory that this process may use, and what is enough on large machines. */
 const memoryPart = 1 / 8;
 const bytesMax = 1024 ** 3;
 
 /**
- * Beyond this part of a bound, buffers of the kernel are limited to this payload. Before that the
- * kernel sizes them: large ones are fast, also over long ways.
+ * Beyond this part of a bound, buffers of the kernel are limited, so that all that hold much
+ * together stay within a larger part. Before that the kernel sizes them: large ones are fast, also
+ * over long ways.
  */
-const limitPart = 1 / 2;
-const limitBytes = 32 * 1024;
+const largePart = 1 / 2;
+const limitedPart = 3 / 4;
+/** Of a connection: four buffers, for which the kernel takes up to twice their payload. */
+const bytesOfPayload = 8;
+/** A buffer is limited to this payload at least. */
+const payloadMin = 32 * 1024;
+/** A limit is raised where it can become so many times as large. */
+const raiseFrom = 4;
 
 /** Buffers are looked at so often, but for no more than a fiftieth of the time. */
 const lookMs = 100;
 const lookPart = 1 / 50;
+/** They are looked at earlier when this part of what a client may have has moved. */
+const movedPart = 1 / 4;
+/** The time in one turn of the event loop. */
+const sliceMs = 2;
+
+/** What the kernel keeps ready for the two sockets of a connection on which nothing happens. */
+const idleBytes = 16 * 1024;
 
 /** What is ended within a smaller part leaves less to end in a larger one. */
 const innerFirst = ['client', 'frontend', 'all'] as const satisfies readonly Bound[];
@@ -37,16 +54,28 @@ interface Owner {
 export interface Watch {
   /** Adds one of its sockets, which is connected. */
   add(socket: Socket): void;
-  /** One of its sockets has sent something. */
-  moved(): void;
+  /** One of its sockets has sent so many bytes. */
+  moved(bytes: number): void;
+}
+
+/** All connections, those of a frontend, or those of a client. */
+interface Group {
+  readonly bound: Bound;
+  readonly members: Set<Watched>;
+  /** In their buffers. */
+  bytes: number;
+  /** Of payload, in each buffer; undefined = the kernel decides. */
+  limit: number | undefined;
 }
 
 interface Watched extends Owner {
+  readonly groups: readonly Group[];
   readonly sockets: Socket[];
-  /** The buffers of its sockets are. */
-  isLimited: boolean;
-  /** It has moved since buffers were looked at. */
+  /** The limit of the buffers of its sockets. */
+  limit: number | undefined;
+  /** It has moved since its buffers were looked at; when they were, since the time before. */
   isMoving: boolean;
+  wasMoving: boolean;
   /** In all its buffers when they were looked at. */
   bytes: number;
 }
@@ -55,22 +84,33 @@ interface Watched extends Owner {
 export class Buffers {
   readonly max: Shares;
   readonly #report: (noRoom: NoRoom) => void;
-  readonly #watched = new Set<Watched>();
-  /** Clients, frontends or all that have much, by `groupOf`, when buffers were looked at. */
-  #large = new Set<string>();
+  /** By bound and name. */
+  readonly #groups = new Map<string, Group>();
+  /** Those with more than a part of what they may have. */
+  readonly #large = new Set<Group>();
+  /** Those whose bytes may become more or less. */
+  readonly #stirring = new Set<Watched>();
   readonly #ended = { all: 0, frontend: 0, client: 0 };
   #addon: Pick<Addon, 'bufferedBytes' | 'limitBuffers'> | undefined;
   #timer: NodeJS.Timeout | undefined;
+  #isLooking = false;
+  /** On the clock of `performance.now`. */
+  #earliestMs = 0;
+  /** Since buffers were looked at. */
+  #movedBytes = 0;
 
-  /** `memory`: bytes that the process may use. `report` gets connections that were reset. */
-  constructor(memory: number, report: (noRoom: NoRoom) => void) {
-    this.max = sharesOf(Math.min(Math.floor(memory * memoryPart), bytesMax));
+  /**
+   * `memory`: bytes that the process may use. `kernel`: those that may wait in the kernel, for TCP.
+   * `report` gets connections that were reset.
+   */
+  constructor(memory: number, report: (noRoom: NoRoom) => void, kernel = Number.MAX_SAFE_INTEGER) {
+    this.max = sharesOf(Math.min(Math.floor(memory * memoryPart), kernel, bytesMax));
     this.#report = report;
   }
 
   /** Bytes in buffers, when they were last looked at. */
   get used(): number {
-    return sumOf(this.#watched);
+    return this.#groups.get('all')?.bytes ?? 0;
   }
 
   /** How many connections were reset. */
@@ -80,117 +120,184 @@ export class Buffers {
 
   watch(owner: Owner): Watch {
     this.#addon ??= loadAddon();
-    const { limitBuffers } = this.#addon;
-    const isLimited = bounds.some((bound) => this.#large.has(groupOf(bound, owner)));
-    const watched: Watched = { ...owner, sockets: [], isLimited, isMoving: true, bytes: 0 };
-    this.#watched.add(watched);
+    const groups = innerFirst.map((bound) => this.#groupOf(bound, owner));
+    const watched: Watched = {
+      ...owner,
+      ...{ groups, sockets: [], limit: undefined, isMoving: true, wasMoving: true, bytes: 0 },
+    };
+    for (const { members } of groups) members.add(watched);
+    const stirs = (): void => {
+      watched.isMoving = true;
+      this.#stirring.add(watched);
+      this.#schedule(lookMs);
+    };
     return {
       add: (socket) => {
-        if (watched.isLimited) limitBuffers(descriptorOf(socket), limitBytes);
         watched.sockets.push(socket);
+        if (watched.limit === undefined) this.#limit(watched);
+        else this.#addon!.limitBuffers(descriptorOf(socket), watched.limit);
         socket.once('close', () => {
           watched.sockets.splice(watched.sockets.indexOf(socket), 1);
-          if (watched.sockets.length === 0) this.#watched.delete(watched);
+          if (watched.sockets.length === 0) this.#forget(watched);
         });
-        this.#schedule(lookMs);
+        stirs();
       },
-      moved: () => {
-        watched.isMoving = true;
-        this.#schedule(lookMs);
+      moved: (bytes) => {
+        this.#movedBytes += bytes;
+        if (!watched.isMoving) stirs();
+        if (this.#movedBytes > this.max.client * movedPart) this.#hurry();
       },
     };
   }
 
-  #schedule(ms: number): void {
-    this.#timer ??= setTimeout(this.#look, ms).unref();
+  #groupOf(bound: Bound, owner: Owner): Group {
+    const name = nameOf(bound, owner);
+    const known = this.#groups.get(name);
+    if (known !== undefined) return known;
+    const made: Group = { bound, members: new Set(), bytes: 0, limit: undefined };
+    this.#groups.set(name, made);
+    return made;
   }
 
-  /** Counts what waits, and resets connections until no bound is exceeded. */
-  readonly #look = (): void => {
+  #forget(watched: Watched): void {
+    this.#holds(watched, 0);
+    this.#stirring.delete(watched);
+    for (const group of watched.groups) {
+      group.members.delete(watched);
+      if (group.members.size > 0) continue;
+      // One that is taken up between the last member and this one has members again.
+      this.#groups.delete(nameOf(group.bound, watched));
+      this.#large.delete(group);
+    }
+  }
+
+  #holds(watched: Watched, bytes: number): void {
+    const more = bytes - watched.bytes;
+    watched.bytes = bytes;
+    if (more === 0) return;
+    for (const group of watched.groups) {
+      group.bytes += more;
+      if (group.bytes > this.max[group.bound] * largePart) this.#large.add(group);
+      else if (this.#large.delete(group)) group.limit = undefined;
+    }
+  }
+
+  #schedule(ms: number): void {
+    if (this.#isLooking || this.#timer !== undefined) return;
+    const restMs = Math.max(ms, this.#earliestMs - performance.now());
+    this.#timer = setTimeout(() => void this.#look(), restMs).unref();
+  }
+
+  /** What has moved may wait: it is not waited for the usual time. */
+  #hurry(): void {
+    this.#movedBytes = 0;
+    clearTimeout(this.#timer);
     this.#timer = undefined;
-    const startedMs = performance.now();
-    let isAnyPaused = false;
-    for (const watched of this.#watched) {
-      watched.bytes = 0;
-      for (const socket of watched.sockets) {
-        watched.bytes += this.#bytesIn(socket);
-        isAnyPaused ||= socket.isPaused();
+    this.#schedule(0);
+  }
+
+  /** Counts what waits, and resets connections until no bound is exceeded; in slices. */
+  async #look(): Promise<void> {
+    this.#timer = undefined;
+    this.#isLooking = true;
+    this.#movedBytes = 0;
+    const pacer = new Pacer(systemClock, sliceMs);
+    let [workedMs, sinceMs] = [0, performance.now()];
+    const pause = (): Promise<void> | undefined => {
+      if (!pacer.due) return undefined;
+      workedMs += performance.now() - sinceMs;
+      return pacer.rest().then(() => {
+        sinceMs = performance.now();
+      });
+    };
+    await inTurns([...this.#stirring], pause, (watched) => this.#count(watched));
+    for (const bound of innerFirst) {
+      for (const group of [...this.#large]) {
+        if (group.bound === bound) await this.#keepWithin(group, pause);
       }
     }
-    this.#large = new Set();
-    for (const bound of innerFirst) this.#keepWithin(bound);
-    for (const watched of this.#watched) watched.isMoving = false;
+    if (this.#large.size > 0) {
+      await inTurns([...this.#stirring], pause, (watched) => this.#limit(watched));
+    }
+    workedMs += performance.now() - sinceMs;
+    this.#isLooking = false;
+    this.#earliestMs = performance.now() + workedMs / lookPart;
     // What the kernel takes for a side that is not read grows without an event.
-    const tookMs = performance.now() - startedMs;
-    if (isAnyPaused) this.#schedule(Math.max(lookMs, tookMs / lookPart));
-  };
-
-  #bytesIn(socket: Socket): number {
-    const ours = socket.readableLength + socket.writableLength;
-    return ours + this.#addon!.bufferedBytes(descriptorOf(socket));
+    if (this.#stirring.size > 0) this.#schedule(lookMs);
   }
 
-  #keepWithin(bound: Bound): void {
-    const max = this.max[bound];
-    const sums = new Map<string, number>();
-    for (const one of this.#watched) {
-      const group = groupOf(bound, one);
-      sums.set(group, (sums.get(group) ?? 0) + one.bytes);
+  #count(watched: Watched): void {
+    if (watched.sockets.length === 0) this.#stirring.delete(watched);
+    watched.wasMoving = watched.isMoving;
+    watched.isMoving = false;
+    let bytes = 0;
+    let isPaused = false;
+    for (const socket of watched.sockets) {
+      bytes += socket.readableLength + socket.writableLength;
+      bytes += this.#addon!.bufferedBytes(descriptorOf(socket));
+      isPaused ||= socket.isPaused();
     }
-    for (const [group, sum] of sums) {
-      if (sum <= max * limitPart) continue;
-      this.#large.add(group);
-      const members = [...this.#watched].filter((one) => groupOf(bound, one) === group);
-      if (sum > max) for (const one of inOrder(members, sum - max)) this.#end(one, bound);
-      for (const one of members) this.#limit(one);
+    this.#holds(watched, bytes);
+    if (!isPaused && bytes <= idleBytes) this.#stirring.delete(watched);
+  }
+
+  async #keepWithin(group: Group, pause: () => Promise<void> | undefined): Promise<void> {
+    const max = this.max[group.bound];
+    if (group.bytes > max) {
+      const order = new Greediest<Watched>();
+      await inTurns([...group.members], pause, (one) => {
+        if (one.bytes > 0) order.add(one, one.client, one.bytes, one.wasMoving);
+      });
+      while (group.bytes > max) {
+        const next = order.take();
+        if (next === undefined) break;
+        if (next.sockets.length > 0) this.#end(next, group.bound);
+        const rest = pause();
+        if (rest !== undefined) await rest;
+      }
     }
+    group.limit = await limitOf(group, max * limitedPart, pause);
   }
 
   #limit(watched: Watched): void {
-    if (watched.isLimited) return;
-    watched.isLimited = true;
-    for (const one of watched.sockets) this.#addon!.limitBuffers(descriptorOf(one), limitBytes);
+    const limit = Math.min(...watched.groups.map((one) => one.limit ?? Number.POSITIVE_INFINITY));
+    const { limit: now = Number.POSITIVE_INFINITY } = watched;
+    if (limit === Number.POSITIVE_INFINITY) return;
+    if (limit >= now && limit < now * raiseFrom) return;
+    watched.limit = limit;
+    for (const one of watched.sockets) this.#addon!.limitBuffers(descriptorOf(one), limit);
   }
 
   #end(watched: Watched, bound: Bound): void {
     const { client, frontend, sockets } = watched;
-    this.#watched.delete(watched);
     for (const socket of [...sockets]) socket.resetAndDestroy();
+    this.#holds(watched, 0);
+    this.#stirring.delete(watched);
     this.#ended[bound] += 1;
     this.#report({ of: 'bytes', bound, frontend, client, max: this.max[bound] });
   }
 }
 
-/**
- * Which to end to free these bytes: always one of the client that has most bytes; of its
- * connections the one that has most, among those that do not move where there are any.
- */
-function* inOrder(members: readonly Watched[], bytes: number): Generator<Watched> {
-  const byClient = Map.groupBy(members, ({ client }) => client);
-  const clients = [...byClient.values()].map((all) => ({ all: all.sort(last), sum: sumOf(all) }));
-  for (let left = bytes; left > 0; ) {
-    const greediest = clients.reduce((a, b) => (b.sum > a.sum ? b : a));
-    const next = greediest.all.pop()!;
-    greediest.sum -= next.bytes;
-    left -= next.bytes;
-    yield next;
-  }
+/** Of the payload of each buffer, so that those which hold much have `bytes` with all others. */
+async function limitOf(
+  { members }: Group,
+  bytes: number,
+  pause: () => Promise<void> | undefined,
+): Promise<number> {
+  let left = bytes;
+  let count = 0;
+  await inTurns([...members], pause, (one) => {
+    if (one.bytes > payloadMin * bytesOfPayload) count += 1;
+    else left -= one.bytes;
+  });
+  const each = left / (Math.max(1, count) * bytesOfPayload);
+  // A power of two, so that it seldom changes.
+  return each <= payloadMin ? payloadMin : 2 ** Math.floor(Math.log2(each));
 }
 
-/** Sorts those to end first to the end. */
-function last(a: Watched, b: Watched): number {
-  return Number(b.isMoving) - Number(a.isMoving) || a.bytes - b.bytes;
-}
-
-function groupOf(bound: Bound, { client, frontend }: Owner): string {
+function nameOf(bound: Bound, { client, frontend }: Owner): string {
   if (bound === 'all') return bound;
   return `${bound} ${bound === 'client' ? client : frontend.id}`;
-}
-
-function sumOf(all: Iterable<Watched>): number {
-  let sum = 0;
-  for (const { bytes } of all) sum += bytes;
-  return sum;
 }
 
 /** Of a socket of Node.js; -1 = it is closed. The handle is not documented. */

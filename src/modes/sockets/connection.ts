@@ -152,7 +152,7 @@ export function carry(client: Socket, carrying: Carrying): void {
         return;
       }
       watch.add(server);
-      join(client, server, () => watch.moved());
+      join(client, server, watch);
     });
   };
   attempt(0);
@@ -164,13 +164,13 @@ function dial({ pool, index }: Endpoint): Socket {
 }
 
 /** Passes on the end of each direction. An error on one side resets the other. */
-function join(client: Socket, server: Socket, moved: () => void): void {
+function join(client: Socket, server: Socket, watch: Watch): void {
   for (const [from, to] of [
     [client, server],
     [server, client],
   ] as const) {
     from.on('data', (bytes) => {
-      moved();
+      watch.moved(bytes.length);
       to.write(bytes);
       // The kernel has not taken all. No more is read until it has.
       if (to.writableLength > 0) from.pause();
