@@ -8,7 +8,7 @@ import { hostFiles } from '../host/files.ts';
 import { availableFamilies, interfaceAddresses, MachineAddresses } from '../host/interfaces.ts';
 import { ipvsSettings } from '../host/mode-config.ts';
 import { nodeName } from '../host/node-name.ts';
-import { memoryMax, openFilesMax } from '../host/process.ts';
+import { memoryMax, openFilesMax, tcpPressureBytes } from '../host/process.ts';
 import { routing } from '../host/routing.ts';
 import { loadAddon } from '../kernel/addon.ts';
 import { openConntrack } from '../kernel/conntrack.ts';
@@ -87,7 +87,8 @@ async function makeApp(config: Config, log: Logger, lines: LogDestination): Prom
   const host = hostFiles();
   const kernel = openKernel();
   const report = (noRoom: NoRoom): void => app.noRoom(noRoom);
-  const descriptors = new Descriptors(openFilesMax(host), report, memoryMax());
+  const room = [openFilesMax(host), report, memoryMax(), tcpPressureBytes(host)] as const;
+  const descriptors = new Descriptors(...room);
   const modes = builtModes(descriptors);
   const addresses = machineAddresses(log);
   const app: App = new App({

@@ -1,4 +1,4 @@
-import { writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { totalmem } from 'node:os';
 import type { HostFiles } from './files.ts';
 
@@ -48,4 +48,26 @@ export function openFilesMax(files: HostFiles): number {
 export function memoryMax(): number {
   const allowed = process.constrainedMemory();
   return allowed > 0 ? Math.min(allowed, totalmem()) : totalmem();
+}
+
+/**
+ * How many bytes all TCP sockets of the machine may have in buffers before the kernel makes all of
+ * them smaller (the second number of net.ipv4.tcp_mem). Undefined = it is not known: the kernel
+ * shows it in its first network namespace alone.
+ */
+export function tcpPressureBytes(files: HostFiles): number | undefined {
+  const [, pressure] = files.read('/proc/sys/net/ipv4/tcp_mem')?.split(/\s+/) ?? [];
+  return pressure === undefined ? undefined : Number(pressure) * pageBytes();
+}
+
+/** Type of an entry of the auxiliary vector (getauxval(3)). */
+const AT_PAGESZ = 6n;
+const usualPageBytes = 4096;
+
+function pageBytes(): number {
+  const words = new BigUint64Array(Uint8Array.from(readFileSync('/proc/self/auxv')).buffer);
+  for (let i = 0; i + 1 < words.length; i += 2) {
+    if (words[i] === AT_PAGESZ) return Number(words[i + 1]);
+  }
+  return usualPageBytes;
 }

@@ -24,6 +24,8 @@ export interface Claim {
  */
 const reserveMax = 2048;
 const reservePart = 1 / 4;
+/** The others are for what else has sockets on the machine. */
+const pressurePart = 1 / 2;
 /** One thread does not serve more, whatever the limit is. */
 const roomMax = 65_536;
 
@@ -39,14 +41,16 @@ export class Descriptors {
 
   /**
    * `limit`: RLIMIT_NOFILE of the process; default: none. `report` gets refused requests. `memory`:
-   * bytes that the process may use.
+   * bytes that the process may use. `tcpPressure`: bytes from which the kernel makes the buffers of
+   * all TCP sockets of the machine smaller.
    */
   constructor(
     limit = Number.MAX_SAFE_INTEGER,
     report: (noRoom: NoRoom) => void = () => {},
     memory = Number.MAX_SAFE_INTEGER,
+    tcpPressure = Number.MAX_SAFE_INTEGER,
   ) {
-    this.buffers = new Buffers(memory, report);
+    this.buffers = new Buffers(memory, report, Math.floor(tcpPressure * pressurePart));
     const reserve = Math.min(reserveMax, Math.ceil(limit * reservePart));
     this.max = sharesOf(Math.min(limit - reserve, roomMax));
     this.#report = report;
