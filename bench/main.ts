@@ -32,6 +32,7 @@ import { path } from './path.ts';
 import { probes } from './probes.ts';
 import { repair } from './repair.ts';
 import { scaleOut } from './scale-out.ts';
+import { sockets } from './sockets.ts';
 import { sourceRanges } from './source-ranges.ts';
 import { tenant } from './tenant.ts';
 import { turns } from './turns.ts';
@@ -66,6 +67,7 @@ const questions: Readonly<Record<string, (extent: Extent) => Promise<string>>> =
   connect,
   'connect-time': connectTime,
   path: (extent) => path(extent, services),
+  sockets,
   counters,
   iptables,
   ipvs,
