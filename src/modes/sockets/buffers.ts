@@ -26,7 +26,7 @@ const limitedPart = 3 / 4;
 const bytesOfPayload = 8;
 /** A buffer is limited to this payload at least. */
 const payloadMin = 32 * 1024;
-/** A limit is raised where it can become so many times as large. */
+/** A limit is raised to this multiple of it or more. */
 const raiseFrom = 4;
 
 /** Buffers are looked at so often, but for no more than a fiftieth of the time. */
@@ -54,7 +54,7 @@ interface Owner {
 export interface Watch {
   /** Adds one of its sockets, which is connected. */
   add(socket: Socket): void;
-  /** One of its sockets has sent so many bytes. */
+  /** One of its sockets has got bytes, and sends this number of them on. */
   moved(bytes: number): void;
 }
 

@@ -16,8 +16,8 @@ export const socketOptions = {
   noDelay: true,
   keepAlive: true,
   keepAliveInitialDelay: keepAliveMs,
-  // After a pause Node.js reads until it has so many bytes, which is one block in most cases. Less
-  // makes it pause for each of many small blocks.
+  // In bytes. After a pause Node.js reads until it has these, in most cases one block. With less it
+  // pauses for each of many small blocks.
   highWaterMark: 16_384,
 } as const;
 

@@ -10,7 +10,7 @@ const mebibyte = 1024 ** 2;
 const memory = 64 * mebibyte;
 const waits = { timeout: 60_000, interval: 20 };
 
-/** A socket that is not read: so much waits to be written. It has no descriptor. */
+/** A socket without a descriptor. Its peer does not read: `bytes` wait to be written. */
 class Stalled extends EventEmitter {
   readonly readableLength = 0;
   readonly writableLength: number;
