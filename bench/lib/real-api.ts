@@ -81,7 +81,7 @@ export class RealApi {
     const toPublic = ['rsa', '-in', at('key'), '-pubout', '-out', at('pub')];
     execFileSync('openssl', toPublic, { stdio: 'ignore' });
     writeFileSync(at('tokens'), `${token},admin,admin,system:masters\n`);
-    writeFileSync(this.kubeconfig, kubeconfig());
+    writeFileSync(this.kubeconfig, kubeconfig(at('certs')));
     this.#spawn(program('ETCD'), [
       `--data-dir=${at('data')}`,
       '--unsafe-no-fsync',
@@ -135,13 +135,15 @@ function program(variable: 'ETCD' | 'KUBE_APISERVER'): string {
   return path;
 }
 
-function kubeconfig(): string {
+/** `certificates`: the folder in which the server makes its own. */
+function kubeconfig(certificates: string): string {
+  const authority = join(certificates, 'apiserver.crt');
   return JSON.stringify({
     apiVersion: 'v1',
     kind: 'Config',
     'current-context': 'real',
     contexts: [{ name: 'real', context: { cluster: 'real', user: 'real' } }],
-    clusters: [{ name: 'real', cluster: { server: url, 'insecure-skip-tls-verify': true } }],
+    clusters: [{ name: 'real', cluster: { server: url, 'certificate-authority': authority } }],
     users: [{ name: 'real', user: { token } }],
   });
 }
