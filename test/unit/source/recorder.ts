@@ -46,11 +46,14 @@ function identify(change: Change): string {
   return `${change.kind.replace(/-gone$/, '')} ${keyOfChange(change)}`;
 }
 
-/** Waits until `holds`; fails with what `holds` last threw, or with `what`, after the deadline. */
+/**
+ * Waits until `holds`; fails with what `holds` last threw, or with `what`, after the deadline. It is
+ * for what hangs: on a machine with a load of 35, a process of Node took 20 s to begin.
+ */
 export async function until(
   what: string,
   holds: () => boolean,
-  deadlineMs = 20_000,
+  deadlineMs = 60_000,
 ): Promise<void> {
   const end = performance.now() + deadlineMs;
   while (!holds()) {
