@@ -1,12 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
-import path from 'node:path';
 import { createInterface } from 'node:readline';
-import { fileURLToPath } from 'node:url';
 import type { ActorName } from './addresses.ts';
-import { BUILD_DIRECTORY } from './native/build.ts';
-import type { AgentReply, AgentRequest, Attempt, Outcome, RunResult, Tally } from './outcome.ts';
-
-const AGENT_PATH = fileURLToPath(new URL('./agent.ts', import.meta.url));
+import type { AgentReply, Attempt, Outcome, RunResult, Tally } from './outcome.ts';
 
 interface Waiting {
   readonly resolve: (result: unknown) => void;
@@ -14,7 +9,21 @@ interface Waiting {
   readonly op: string;
 }
 
-export type OpenOptions = Pick<Extract<AgentRequest, { op: 'open' }>, 'download'>;
+interface OpenOptions {
+  /** TCP only: after naming itself the server sends 16 KiB every 5 ms, until asked again. */
+  readonly download?: 'endless' | undefined;
+}
+
+/** An attempt in the words of a request. */
+function wordsOf({ protocol, from, to, timeoutMs }: Attempt): string[] {
+  const own = [from?.address ?? '-', from?.port ?? 0];
+  return [protocol, ...own, to.address, to.port, Math.ceil(timeoutMs)].map(String);
+}
+
+/** Text without blanks, as native/agent.cc reads it. */
+function hexOf(text: string): string {
+  return `x${Buffer.from(text).toString('hex')}`;
+}
 
 /** The agent of one namespace, for tests. Methods reject when the agent fails. */
 export class Actor {
@@ -23,12 +32,10 @@ export class Actor {
   readonly #waiting = new Map<number, Waiting>();
   #lastId = 0;
 
-  constructor(name: ActorName, namespace: string, probePath: string) {
+  constructor(name: ActorName, namespace: string, agentPath: string) {
     this.name = name;
-    const argv = ['netns', 'exec', namespace, process.execPath, AGENT_PATH, name, probePath];
-    // Six agents start together, and the cache halves the cost of each.
-    const env = { ...process.env, NODE_COMPILE_CACHE: path.join(BUILD_DIRECTORY, 'agent-cache') };
-    this.#child = spawn('ip', argv, { stdio: ['pipe', 'pipe', 'inherit'], env });
+    const argv = ['netns', 'exec', namespace, agentPath, name];
+    this.#child = spawn('ip', argv, { stdio: ['pipe', 'pipe', 'inherit'] });
     createInterface({ input: this.#child.stdout! }).on('line', (line) => {
       const reply = JSON.parse(line) as AgentReply;
       const waiting = this.#waiting.get(reply.id);
@@ -52,37 +59,43 @@ export class Actor {
 
   /** Starts a server that answers with this actor's name. A running one is not an error. */
   async listen(protocol: Attempt['protocol'], address: string, port: number): Promise<void> {
-    await this.#request({ op: 'listen', protocol, at: { address, port } });
+    await this.#request('listen', protocol, address, String(port));
   }
 
+  /** `count` connections, at most 32 at the same time; each asks once and is closed. */
   async connect(attempt: Attempt, count: number): Promise<Tally> {
-    return (await this.#request({ op: 'connect', attempt, count })) as Tally;
+    return (await this.#request('connect', ...wordsOf(attempt), String(count))) as Tally;
   }
 
-  /** Connects, asks once and keeps the connection under a name; see AgentRequest. */
-  async open(flow: string, attempt: Attempt, options: OpenOptions = {}): Promise<Outcome> {
-    return (await this.#request({ op: 'open', flow, attempt, ...options })) as Outcome;
+  /** Connects, asks once and keeps the connection under a name. */
+  async open(flow: string, attempt: Attempt, { download }: OpenOptions = {}): Promise<Outcome> {
+    const words = [hexOf(flow), ...wordsOf(attempt)];
+    const more = download === undefined ? [] : ['download'];
+    return (await this.#request('open', ...words, ...more)) as Outcome;
   }
 
+  /** Asks again on an open flow, or ends its download. */
   async resume(flow: string, timeoutMs: number): Promise<Outcome> {
-    return (await this.#request({ op: 'resume', flow, timeoutMs })) as Outcome;
+    return (await this.#request('resume', hexOf(flow), String(Math.ceil(timeoutMs)))) as Outcome;
   }
 
   async close(flow: string): Promise<void> {
-    await this.#request({ op: 'close', flow });
+    await this.#request('close', hexOf(flow));
   }
 
+  /** Closes all flows and servers. */
   async reset(): Promise<void> {
-    await this.#request({ op: 'reset' });
+    await this.#request('reset');
   }
 
+  /** Empties the connection-tracking table of the namespace. */
   async flushConntrack(): Promise<void> {
-    await this.#request({ op: 'flush-conntrack' });
+    await this.#request('flush-conntrack');
   }
 
   /** Runs a command inside the namespace; rejects unless it exits with 0. */
   async run(argv: readonly string[], input = ''): Promise<string> {
-    const result = (await this.#request({ op: 'run', argv, input })) as RunResult;
+    const result = (await this.#request('run', hexOf(input), ...argv.map(hexOf))) as RunResult;
     if (result.code === 0) return result.stdout;
     throw new Error(`lab: ${this.name}: ${argv.join(' ')}: exit ${result.code}: ${result.stderr}`);
   }
@@ -91,7 +104,8 @@ export class Actor {
     this.#child.stdin?.end();
   }
 
-  #request(request: AgentRequest): Promise<unknown> {
+  /** Words of a request: see native/agent.cc. */
+  #request(op: string, ...words: readonly string[]): Promise<unknown> {
     this.#lastId += 1;
     const id = this.#lastId;
     return new Promise((resolve, reject) => {
@@ -99,8 +113,8 @@ export class Actor {
         reject(new Error(`lab: agent of ${this.name} has ended`));
         return;
       }
-      this.#waiting.set(id, { resolve, reject, op: request.op });
-      this.#child.stdin?.write(`${JSON.stringify({ id, request })}\n`);
+      this.#waiting.set(id, { resolve, reject, op });
+      this.#child.stdin?.write(`${[id, op, ...words].join(' ')}\n`);
     });
   }
 }

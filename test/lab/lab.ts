@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { promisify } from 'node:util';
 import { Actor } from './actor.ts';
 import { ACTORS, type ActorName, NODE_NAME, PLACES, type Place } from './addresses.ts';
-import { buildProbe } from './native/build.ts';
+import { buildAgent } from './native/build.ts';
 import type { NodeUnderTest } from './proxy.ts';
 import { setupScript } from './topology.ts';
 
@@ -42,10 +42,10 @@ export async function createLab(): Promise<Lab> {
   const ns = (place: Place): string => `${prefix}-${place}`;
   const janitor = startJanitor(PLACES.map(ns));
   try {
-    const probePath = buildProbe();
+    const agentPath = buildAgent();
     await runScript(setupScript(ns));
     const actors = Object.fromEntries(
-      ACTORS.map((name) => [name, new Actor(name, ns(name), probePath)]),
+      ACTORS.map((name) => [name, new Actor(name, ns(name), agentPath)]),
     ) as Record<ActorName, Actor>;
     await Promise.all(Object.values(actors).map((actor) => actor.reset()));
     return new NamespaceLab(actors, ns('node'), janitor);

@@ -1,4 +1,4 @@
-// Socket addresses of both families, and small helpers that every part of the probe uses.
+// Socket addresses of both families, and small helpers that every part of an agent uses.
 #pragma once
 
 #include <arpa/inet.h>
@@ -13,7 +13,7 @@
 #include <cstring>
 #include <string>
 
-namespace probe {
+namespace lab {
 
 struct Address {
   sockaddr_storage storage{};
@@ -87,4 +87,4 @@ class Association {
   virtual int Ask(int64_t timeout_ms, std::string* answer) = 0;
 };
 
-}  // namespace probe
+}  // namespace lab

@@ -11,8 +11,9 @@ export const BUILD_DIRECTORY = path.join(SOURCE_DIRECTORY, '../../../build/lab')
 // Static, so that the file also runs in a guest without a C++ library.
 const FLAGS = '-std=c++23 -O1 -Wall -Wextra -Wpedantic -Wconversion -Werror -static'.split(' ');
 
-export function buildProbe(): string {
-  return built('probe');
+/** Acts in a namespace: see `agent.cc`. */
+export function buildAgent(): string {
+  return built('agent');
 }
 
 /** Makes many connections: see `load.cc`. */
@@ -34,7 +35,7 @@ export function buildLink(): string {
  * The path of the binary. Its name has the hash of its sources, so that a machine without a
  * compiler can use a file that another one has built.
  */
-function built(name: 'probe' | 'load' | 'traffic' | 'link'): string {
+function built(name: 'agent' | 'load' | 'traffic' | 'link'): string {
   const hash = createHash('sha256').update(FLAGS.join(' '));
   for (const file of readdirSync(SOURCE_DIRECTORY).sort()) {
     if (/\.(cc|h)$/.test(file)) hash.update(readFileSync(path.join(SOURCE_DIRECTORY, file)));
@@ -50,5 +51,5 @@ function built(name: 'probe' | 'load' | 'traffic' | 'link'): string {
 }
 
 if (import.meta.main) {
-  process.stdout.write(`${[buildProbe(), buildLoad(), buildTraffic(), buildLink()].join('\n')}\n`);
+  process.stdout.write(`${[buildAgent(), buildLoad(), buildTraffic(), buildLink()].join('\n')}\n`);
 }

@@ -10,7 +10,7 @@
 
 #include "address.h"
 
-namespace probe {
+namespace lab {
 
 enum SctpChunk : uint8_t {
   kData = 0,
@@ -209,4 +209,4 @@ class SctpRaw : public Association {
   uint32_t peer_tag_ = 0;  // what we must put into ours; 0 before the INIT-ACK
 };
 
-}  // namespace probe
+}  // namespace lab

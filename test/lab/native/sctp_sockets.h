@@ -6,7 +6,7 @@
 
 #include "address.h"
 
-namespace probe {
+namespace lab {
 
 class SctpSocket : public Association {
  public:
@@ -77,4 +77,4 @@ class SctpSocket : public Association {
   int fd_ = -1;
 };
 
-}  // namespace probe
+}  // namespace lab
