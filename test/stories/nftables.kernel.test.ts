@@ -168,7 +168,7 @@ describe('while endpoints come and go', () => {
     const targets = Object.values(frontends).flatMap(({ addresses, port }) =>
       FAMILIES.map((family) => ({ address: addresses[family]!, port })),
     );
-    // An emulated machine answers 20 in a second.
+    // An emulated machine has no time for as many.
     const connections = isFirst ? 30 : 300;
     const all = { done: false };
     let [changes, rounds] = [0, 0];
