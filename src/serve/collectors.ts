@@ -217,7 +217,7 @@ export function logMetrics(registry: Registry, lines: Pick<LogDestination, 'left
 /** What sockets of Services use. */
 export function socketMetrics(
   registry: Registry,
-  descriptors: Pick<Descriptors, 'buffers' | 'max' | 'refused' | 'used'>,
+  descriptors: Pick<Descriptors, 'buffers' | 'datagrams' | 'max' | 'refused' | 'used'>,
 ): void {
   readMetric('fairlead_socket_descriptors', registry, () => [[{}, descriptors.used]]);
   readMetric('fairlead_socket_descriptors_max', registry, () => [[{}, descriptors.max.all]]);
@@ -229,6 +229,9 @@ export function socketMetrics(
   readMetric('fairlead_socket_buffer_bytes_max', registry, () => [[{}, buffers.max.all]]);
   readMetric('fairlead_socket_connections_ended_total', registry, () => {
     return bounds.map((bound) => [{ bound }, buffers.ended[bound]]);
+  });
+  readMetric('fairlead_socket_datagrams_dropped_total', registry, () => {
+    return bounds.map((bound) => [{ bound }, descriptors.datagrams.dropped[bound]]);
   });
 }
 

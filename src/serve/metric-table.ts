@@ -294,6 +294,11 @@ export const metricTable = {
       '(`all`), of one frontend or of one client address as many bytes waited as may',
     'bound',
   ),
+  fairlead_socket_datagrams_dropped_total: counter(
+    'Datagrams that sockets of Services dropped because of all of them (`all`), of one frontend ' +
+      'or of one client address as many bytes waited to be sent as may',
+    'bound',
+  ),
   fairlead_socket_descriptors: gauge(
     'File descriptors that sockets of Services use: mode userspace, and node ports on ' +
       'loopback addresses',

@@ -24,3 +24,73 @@ export interface NoRoom {
   /** Descriptors or bytes that this bound allows. */
   readonly max: number;
 }
+
+/** Whose share something is of. `client` is its address. */
+interface Taker {
+  readonly frontend: Pick<ServedFrontend, 'id'>;
+  readonly client: string;
+}
+
+/** What is taken of the shares. */
+export class Taken {
+  readonly max: Shares;
+  readonly #refused = { all: 0, frontend: 0, client: 0 };
+  readonly #clients = new Map<string, number>();
+  readonly #frontends = new Map<string, number>();
+  #all = 0;
+
+  constructor(max: Shares) {
+    this.max = max;
+  }
+
+  get all(): number {
+    return this.#all;
+  }
+
+  /** How often a share was used up. */
+  get refused(): Readonly<Record<Bound, number>> {
+    return this.#refused;
+  }
+
+  /** Takes it. Returns the share that is used up, if one is: then nothing is taken. */
+  take({ client, frontend }: Taker, count: number): Bound | undefined {
+    const bound = this.#exceeded(frontend.id, client, count);
+    if (bound === undefined) this.#add(frontend.id, client, count);
+    else this.#refused[bound] += 1;
+    return bound;
+  }
+
+  giveBack({ client, frontend }: Taker, count: number): void {
+    this.#add(frontend.id, client, -count);
+  }
+
+  /** For what is neither of a frontend's clients. Returns whether there was enough. */
+  takeForAll(count: number): boolean {
+    if (this.#all + count > this.max.all) return false;
+    this.#all += count;
+    return true;
+  }
+
+  giveBackForAll(count: number): void {
+    this.#all -= count;
+  }
+
+  #exceeded(id: string, client: string, count: number): Bound | undefined {
+    const { all, client: ofClient, frontend } = this.max;
+    if (this.#all + count > all) return 'all';
+    if ((this.#clients.get(client) ?? 0) + count > ofClient) return 'client';
+    return (this.#frontends.get(id) ?? 0) + count > frontend ? 'frontend' : undefined;
+  }
+
+  #add(id: string, client: string, count: number): void {
+    this.#all += count;
+    add(this.#clients, client, count);
+    add(this.#frontends, id, count);
+  }
+}
+
+function add(counts: Map<string, number>, key: string, count: number): void {
+  const sum = (counts.get(key) ?? 0) + count;
+  if (sum === 0) counts.delete(key);
+  else counts.set(key, sum);
+}

@@ -2,8 +2,9 @@
  * How many file descriptors sockets may use. Without a bound, clients, or Services whose endpoints
  * are node ports of each other, use up those that netlink, the API server and probes need.
  */
-import { type Bound, type NoRoom, type Shares, sharesOf } from './bounds.ts';
+import { type Bound, type NoRoom, type Shares, sharesOf, Taken } from './bounds.ts';
 import { Buffers } from './buffers.ts';
+import { Datagrams } from './datagrams.ts';
 import type { ServedFrontend } from './frontends.ts';
 
 interface DescriptorRequest {
@@ -31,13 +32,10 @@ const roomMax = 65_536;
 
 /** The room that all sockets of the process share. */
 export class Descriptors {
-  readonly max: Shares;
   readonly buffers: Buffers;
+  readonly datagrams: Datagrams;
   readonly #report: (noRoom: NoRoom) => void;
-  readonly #clients = new Map<string, number>();
-  readonly #frontends = new Map<string, number>();
-  readonly #refused = { all: 0, frontend: 0, client: 0 };
-  #used = 0;
+  readonly #taken: Taken;
 
   /**
    * `limit`: RLIMIT_NOFILE of the process; default: none. `report` gets refused requests. `memory`:
@@ -51,60 +49,36 @@ export class Descriptors {
     tcpPressure = Number.MAX_SAFE_INTEGER,
   ) {
     this.buffers = new Buffers(memory, report, Math.floor(tcpPressure * pressurePart));
+    this.datagrams = new Datagrams(memory);
     const reserve = Math.min(reserveMax, Math.ceil(limit * reservePart));
-    this.max = sharesOf(Math.min(limit - reserve, roomMax));
+    this.#taken = new Taken(sharesOf(Math.min(limit - reserve, roomMax)));
     this.#report = report;
   }
 
+  get max(): Shares {
+    return this.#taken.max;
+  }
+
   get used(): number {
-    return this.#used;
+    return this.#taken.all;
   }
 
   /** How many connections and datagrams have found no room. */
   get refused(): Readonly<Record<Bound, number>> {
-    return this.#refused;
+    return this.#taken.refused;
   }
 
   /** For a socket that listens; undefined = there is no room. */
   listen(): Claim | undefined {
-    if (this.#used >= this.max.all) return undefined;
-    this.#used += 1;
-    return {
-      giveBack: () => {
-        this.#used -= 1;
-      },
-    };
+    if (!this.#taken.takeForAll(1)) return undefined;
+    return { giveBack: () => this.#taken.giveBackForAll(1) };
   }
 
   /** For a client of a frontend; undefined = there is no room. */
-  take({ frontend, client, count }: DescriptorRequest): Claim | undefined {
-    const { id } = frontend;
-    const bound = this.#exceeded(id, client, count);
-    if (bound !== undefined) {
-      this.#refused[bound] += 1;
-      this.#report({ of: 'descriptors', bound, frontend, client, max: this.max[bound] });
-      return undefined;
-    }
-    this.#add(id, client, count);
-    return { giveBack: () => this.#add(id, client, -1) };
+  take({ count, ...of }: DescriptorRequest): Claim | undefined {
+    const bound = this.#taken.take(of, count);
+    if (bound === undefined) return { giveBack: () => this.#taken.giveBack(of, 1) };
+    this.#report({ of: 'descriptors', bound, ...of, max: this.max[bound] });
+    return undefined;
   }
-
-  #exceeded(id: string, client: string, count: number): Bound | undefined {
-    const { all, client: ofClient, frontend } = this.max;
-    if (this.#used + count > all) return 'all';
-    if ((this.#clients.get(client) ?? 0) + count > ofClient) return 'client';
-    return (this.#frontends.get(id) ?? 0) + count > frontend ? 'frontend' : undefined;
-  }
-
-  #add(id: string, client: string, count: number): void {
-    this.#used += count;
-    add(this.#clients, client, count);
-    add(this.#frontends, id, count);
-  }
-}
-
-function add(counts: Map<string, number>, key: string, count: number): void {
-  const sum = (counts.get(key) ?? 0) + count;
-  if (sum === 0) counts.delete(key);
-  else counts.set(key, sum);
 }

@@ -3,9 +3,12 @@ import type { Socket } from 'node:dgram';
 import { formatAddress } from '../../net/address.ts';
 import type { EndpointKey } from '../../net/endpoint-list.ts';
 import type { Endpoint } from './connection.ts';
+import type { SendQueue } from './datagrams.ts';
 
 interface UDPFlowOptions {
   readonly idleMs: number;
+  /** Is closed with the flow. */
+  readonly queue: SendQueue;
   readonly answered: (message: Buffer) => void;
   readonly ended: () => void;
 }
@@ -19,7 +22,8 @@ export class UDPFlow {
   readonly #options: UDPFlowOptions;
   readonly #idle: NodeJS.Timeout;
   #state: 'connecting' | 'connected' | 'ended' = 'connecting';
-  #waiting: Buffer[] = [];
+  /** What is to be done when the socket is connected. */
+  #waiting: (() => void)[] = [];
 
   constructor(socket: Socket, { pool, index }: Endpoint, options: UDPFlowOptions) {
     this.endpoint = pool.key(index);
@@ -39,14 +43,24 @@ export class UDPFlow {
 
   send(message: Buffer): void {
     this.#idle.refresh();
-    if (this.#state === 'connected') this.#socket.send(message);
-    else if (this.#waiting.length < waitingMax) this.#waiting.push(message);
+    this.#options.queue.send(message.length, (sent) => {
+      const send = (): void => {
+        this.#socket.send(message, (error) => {
+          sent();
+          if (error !== null) this.end();
+        });
+      };
+      if (this.#state === 'connected') send();
+      else if (this.#waiting.length < waitingMax) this.#waiting.push(send);
+      else sent();
+    });
   }
 
   end(): void {
     if (this.#state === 'ended') return;
     this.#state = 'ended';
     clearTimeout(this.#idle);
+    this.#options.queue.close();
     close(this.#socket);
     this.#options.ended();
   }
@@ -56,7 +70,7 @@ export class UDPFlow {
     this.#state = 'connected';
     const waiting = this.#waiting;
     this.#waiting = [];
-    for (const message of waiting) this.#socket.send(message);
+    for (const send of waiting) send();
   }
 }
 

@@ -80,10 +80,14 @@ export class UDPListener implements Listener {
     const claim = descriptors.take({ frontend, client: address, count: 1 });
     if (claim === undefined) return undefined;
     this.#balancer.joined(endpoint);
+    const queue = descriptors.datagrams.queue({ frontend, client: address });
     const flow = new UDPFlow(newSocket(frontend), endpoint, {
       idleMs: frontend.udpIdleTimeoutMs,
+      queue,
       answered: (message) => {
-        if (this.#isOpen) this.#socket.send(message, port, address);
+        if (!this.#isOpen) return;
+        // An answer that could not be sent is lost.
+        queue.send(message.length, (sent) => this.#socket.send(message, port, address, sent));
       },
       ended: () => {
         claim.giveBack();
