@@ -261,7 +261,8 @@ export class App {
       config: () => this.#config,
       nodeName,
       node: () => this.#state.node,
-      listed: () => this.#listed.has('nodes') || this.#state.synced,
+      nodeListed: () => this.#listed.has('nodes'),
+      synced: () => this.#state.synced,
     };
     await awaitNode({ ...known, clock, wakeup: this.#wakeup, log }, signal);
     if (signal.aborted) return;

@@ -16,8 +16,10 @@ interface NodeWaitOptions {
   readonly nodeName: string;
   /** This node as last seen. */
   readonly node: () => Node | undefined;
-  /** The source has reported whether the Node exists. */
-  readonly listed: () => boolean;
+  /** Nodes were listed, so the Node is known if it exists. */
+  readonly nodeListed: () => boolean;
+  /** Services and their endpoints are known: all that comes without the right to list nodes. */
+  readonly synced: () => boolean;
   readonly clock: Clock;
   /** Wakes when one of the above may have changed. */
   readonly wakeup: Wakeup;
@@ -29,22 +31,25 @@ interface NodeWaitOptions {
  * without addresses. Rejects if pod CIDRs are missing and rules need them to recognise pods.
  */
 export async function awaitNode(options: NodeWaitOptions, signal: AbortSignal): Promise<void> {
-  const { config, listed, log, node, nodeName } = options;
-  await until(listed, undefined, options, signal);
+  const { clock, config, log, node, nodeListed, nodeName, synced } = options;
+  await until(() => nodeListed() || synced(), undefined, options, signal);
   // Manifests report immediately whether the Node exists.
   if (config().source.kind === 'kubernetes') {
-    if (node() === undefined && !signal.aborted) {
+    const endMs = clock.now() + nodeAddressesMs;
+    const hasAddresses = (): boolean => (node()?.addresses.length ?? 0) > 0;
+    // Nodes can be the last that are listed. Until then this one is not known to be missing.
+    await until(() => nodeListed() || hasAddresses(), endMs, options, signal);
+    if (nodeListed() && node() === undefined && !signal.aborted) {
       log.warn({ node: nodeName }, `Waiting for the Node to exist: ${nameHint}`);
     }
-    const hasAddresses = (): boolean => (node()?.addresses.length ?? 0) > 0;
-    if (!(await until(hasAddresses, nodeAddressesMs, options, signal))) {
+    if (!(await until(hasAddresses, endMs, options, signal))) {
       const what = node() ? 'be assigned IPs' : 'exist';
       log.error({ node: nodeName }, `Timed out waiting for node to ${what}`);
     }
   }
   if (config().detectLocal.kind !== 'NodeCIDR') return;
   const hasCIDRs = (): boolean => (node()?.podCIDRs.length ?? 0) > 0;
-  if (await until(hasCIDRs, nodeCIDRsMs, options, signal)) return;
+  if (await until(hasCIDRs, clock.now() + nodeCIDRsMs, options, signal)) return;
   const name = JSON.stringify(nodeName);
   throw new Error(
     node() === undefined
@@ -53,14 +58,13 @@ export async function awaitNode(options: NodeWaitOptions, signal: AbortSignal): 
   );
 }
 
-/** Waits for `done`. Resolves to false after the timeout. */
+/** Waits for `done`. Resolves to false at `endMs` of the clock. */
 async function until(
   done: () => boolean,
-  timeoutMs: number | undefined,
+  endMs: number | undefined,
   { clock, wakeup }: NodeWaitOptions,
   signal: AbortSignal,
 ): Promise<boolean> {
-  const endMs = timeoutMs === undefined ? undefined : clock.now() + timeoutMs;
   const wake = (): void => wakeup.wake();
   signal.addEventListener('abort', wake, { once: true });
   while (!done() && !signal.aborted) {
