@@ -138,13 +138,17 @@ export function carry(client: Socket, carrying: Carrying): void {
       });
     }, timeoutMs);
     timer.unref();
+    const clientGone = (): void => void server.destroy();
+    client.once('close', clientGone);
     const failed = (): void => {
       clearTimeout(timer);
+      client.off('close', clientGone);
       attempt(count + 1);
     };
     server.once('close', failed);
     server.once('connect', () => {
       clearTimeout(timer);
+      client.off('close', clientGone);
       server.off('close', failed);
       server.once('close', () => claim.giveBack());
       joined(endpoint);

@@ -4,6 +4,7 @@
  */
 import { type Bound, type NoRoom, type Shares, sharesOf, Taken } from './bounds.ts';
 import { Buffers } from './buffers.ts';
+import { Crowd, type Holding } from './crowd.ts';
 import { Datagrams } from './datagrams.ts';
 import type { ServedFrontend } from './frontends.ts';
 
@@ -12,6 +13,8 @@ interface DescriptorRequest {
   readonly client: string;
   /** Descriptors. */
   readonly count: number;
+  /** Closes them: another client gets their room. */
+  readonly end: () => void;
 }
 
 /** Descriptors that are taken; gives them back one by one. */
@@ -29,6 +32,17 @@ const reservePart = 1 / 4;
 const pressurePart = 1 / 2;
 /** One thread does not serve more, whatever the limit is. */
 const roomMax = 65_536;
+/**
+ * Where a share is used up, the client that has most makes room for one that has less than half of
+ * it, if it has more than this part of the share: many small clients keep what they have.
+ */
+const muchPart = 1 / 512;
+
+interface Claimed extends Holding {
+  readonly frontend: ServedFrontend;
+  /** Descriptors that were not given back. */
+  left: number;
+}
 
 /** The room that all sockets of the process share. */
 export class Descriptors {
@@ -36,6 +50,9 @@ export class Descriptors {
   readonly datagrams: Datagrams;
   readonly #report: (noRoom: NoRoom) => void;
   readonly #taken: Taken;
+  readonly #clients = new Crowd<Claimed>();
+  /** The clients of each frontend, by its id. */
+  readonly #ofFrontends = new Map<string, Crowd<Claimed>>();
 
   /**
    * `limit`: RLIMIT_NOFILE of the process; default: none. `report` gets refused requests. `memory`:
@@ -70,15 +87,55 @@ export class Descriptors {
 
   /** For a socket that listens; undefined = there is no room. */
   listen(): Claim | undefined {
-    if (!this.#taken.takeForAll(1)) return undefined;
+    while (!this.#taken.takeForAll(1))
+      if (!this.#makesRoom('all', this.#clients, 0)) return undefined;
     return { giveBack: () => this.#taken.giveBackForAll(1) };
   }
 
   /** For a client of a frontend; undefined = there is no room. */
-  take({ count, ...of }: DescriptorRequest): Claim | undefined {
-    const bound = this.#taken.take(of, count);
-    if (bound === undefined) return { giveBack: () => this.#taken.giveBack(of, 1) };
-    this.#report({ of: 'descriptors', bound, ...of, max: this.max[bound] });
-    return undefined;
+  take({ client, count, end, frontend }: DescriptorRequest): Claim | undefined {
+    const of = { client, frontend };
+    for (;;) {
+      const bound = this.#taken.take(of, count);
+      if (bound === undefined) break;
+      const crowd = bound === 'all' ? this.#clients : this.#ofFrontends.get(frontend.id);
+      const isMade =
+        bound !== 'client' &&
+        crowd !== undefined &&
+        this.#makesRoom(bound, crowd, crowd.countOf(client));
+      if (isMade) continue;
+      this.#report({ of: 'descriptors', bound, ...of, max: this.max[bound] });
+      return undefined;
+    }
+    const claimed: Claimed = { ...of, end, left: count };
+    this.#clients.add(claimed);
+    const crowd = this.#ofFrontends.get(frontend.id) ?? new Crowd();
+    this.#ofFrontends.set(frontend.id, crowd);
+    crowd.add(claimed);
+    return { giveBack: () => this.#giveBack(claimed, Math.min(1, claimed.left)) };
+  }
+
+  /** Ends a connection of the client that has most, if one with `own` of them has much less. */
+  #makesRoom(bound: Exclude<Bound, 'client'>, crowd: Crowd<Claimed>, own: number): boolean {
+    const { most, oldestOfMost } = crowd;
+    if (oldestOfMost === undefined || most <= 2 * own) return false;
+    if (most < this.max[bound] * muchPart) return false;
+    const { client, end, frontend, left } = oldestOfMost;
+    this.#giveBack(oldestOfMost, left);
+    end();
+    this.#report({ of: 'descriptors', bound, frontend, client, max: this.max[bound] });
+    return true;
+  }
+
+  #giveBack(claimed: Claimed, count: number): void {
+    if (count === 0) return;
+    this.#taken.giveBack(claimed, count);
+    claimed.left -= count;
+    if (claimed.left > 0) return;
+    const { id } = claimed.frontend;
+    this.#clients.delete(claimed);
+    const crowd = this.#ofFrontends.get(id);
+    crowd?.delete(claimed);
+    if (crowd?.most === 0) this.#ofFrontends.delete(id);
   }
 }

@@ -67,7 +67,8 @@ export class TCPListener implements Listener {
     const balancer = this.#balancer;
     const { buffers, connections, descriptors, leadsBack } = this.#shared;
     const { frontend } = balancer;
-    const claim = descriptors.take({ frontend, client: remoteAddress, count: 2 });
+    const end = (): void => void client.resetAndDestroy();
+    const claim = descriptors.take({ frontend, client: remoteAddress, count: 2, end });
     if (claim === undefined) {
       client.on('error', () => {});
       client.resetAndDestroy();

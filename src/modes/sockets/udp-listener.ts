@@ -77,11 +77,13 @@ export class UDPListener implements Listener {
     const { descriptors, leadsBack } = this.#shared;
     const endpoint = this.#balancer.first(address);
     if (endpoint === undefined || leadsBack(endpoint, address)) return undefined;
-    const claim = descriptors.take({ frontend, client: address, count: 1 });
+    let flow: UDPFlow | undefined;
+    const end = (): void => flow?.end();
+    const claim = descriptors.take({ frontend, client: address, count: 1, end });
     if (claim === undefined) return undefined;
     this.#balancer.joined(endpoint);
     const queue = descriptors.datagrams.queue({ frontend, client: address });
-    const flow = new UDPFlow(newSocket(frontend), endpoint, {
+    flow = new UDPFlow(newSocket(frontend), endpoint, {
       idleMs: frontend.udpIdleTimeoutMs,
       queue,
       answered: (message) => {

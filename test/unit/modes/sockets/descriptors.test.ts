@@ -74,10 +74,42 @@ describe('the file descriptors of sockets', () => {
     const { board: sockets, told } = board(32);
     await sockets.open(frontend(vip, pool(a)));
     await sockets.open(frontend(second, pool(a)));
-    await connected(vip, clients);
-    expect(await askOnce(vip, host(41, 6))).toBe('reset');
-    expect(told).toMatchObject([{ bound: 'frontend', max: 12 }]);
+    const made = await connected(vip, clients);
+    // Clients that have as much as any other get no more.
+    expect(await askOnce(vip, host(41, 4))).toBe('reset');
+    expect(told).toMatchObject([{ bound: 'client', max: 6 }]);
     expect(await askOnce(second, host(41, 6))).toBe(a);
+    expect(made.every(({ socket }) => !socket.destroyed)).toBe(true);
+  });
+
+  it('are taken from the client that has most for one that has none, its oldest first', async () => {
+    const [vip, second, a] = [host(49, 1), host(49, 2), host(49, 3)];
+    await tcpEndpoint(a);
+    // Room for 24 in all, 12 for a frontend, 6 for a client.
+    const { board: sockets, descriptors, told } = board(32);
+    for (const at of [vip, second]) await sockets.open(frontend(at, pool(a)));
+    const [first, , , ...others] = await connected(
+      vip,
+      [4, 4, 4, 5, 5, 6].map((n) => host(49, n)),
+    );
+    const closed = once(first!.socket, 'close').catch(() => {});
+    const newcomer = new TCPClient(vip, host(49, 7));
+    expect(await newcomer.ask()).toBe(a);
+    await closed;
+    expect(told).toMatchObject([{ bound: 'frontend', client: host(49, 4), max: 12 }]);
+    expect(descriptors.refused).toEqual({ all: 0, frontend: 1, client: 0 });
+    // No client has more than two times what this one has.
+    expect(await askOnce(vip, host(49, 6))).toBe('reset');
+    // The rest of what all may have is taken; another frontend can be opened nevertheless.
+    await connected(
+      second,
+      [5, 7, 7, 8, 8].map((n) => host(49, n)),
+    );
+    expect(descriptors.used).toBe(24);
+    expect(await sockets.open(frontend(host(49, 9), pool(a)))).toBeUndefined();
+    expect(told.at(-1)).toMatchObject({ bound: 'all', max: 24 });
+    expect(descriptors.used).toBeLessThanOrEqual(24);
+    expect(others.every(({ socket }) => socket.destroyed)).toBe(false);
   });
 
   it('are released if no endpoint answers', async () => {
