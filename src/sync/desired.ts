@@ -100,14 +100,16 @@ export class Desired {
    * Services, or the steps to take. Between them other Services may be refreshed, but not this one.
    */
   refresh(name: string, receivedMs: number): Generator<undefined, void> | undefined {
-    return this.#refreshAtOnce(name, receivedMs) ? undefined : this.#inSteps(name, receivedMs);
+    const triggers = this.#options.state.takeTriggerTimes(name);
+    if (this.#refreshAtOnce(name, receivedMs, triggers)) return undefined;
+    return this.#inSteps(name, receivedMs, triggers);
   }
 
   /**
    * Returns whether it has done all: otherwise the Service may take more than one step. A generator
    * would be an object with all of its variables.
    */
-  #refreshAtOnce(name: string, receivedMs: number): boolean {
+  #refreshAtOnce(name: string, receivedMs: number, triggers: readonly TriggerTime[]): boolean {
     const { observer, owners, state } = this.#options;
     const service = state.service(name);
     const parts = this.#parts(name);
@@ -127,7 +129,6 @@ export class Desired {
           : owners.set(service, resolved, known.nodeSockets);
       this.#set(name, parts, owned);
       const cause = this.#causeOf(receivedMs);
-      const triggers = state.takeTriggerTimes(name);
       for (const part of parts) {
         const why = withTimes(cause, triggers, part.sync.family);
         mark(part.sync, name, changedBy(part), 0, why, cause);
@@ -140,10 +141,13 @@ export class Desired {
   }
 
   /** Some steps are not generators of their own, for the same reason. */
-  *#inSteps(name: string, receivedMs: number): Generator<undefined, void> {
+  *#inSteps(
+    name: string,
+    receivedMs: number,
+    triggers: readonly TriggerTime[],
+  ): Generator<undefined, void> {
     const { observer, owners, state } = this.#options;
     const service = state.service(name);
-    const triggers = state.takeTriggerTimes(name);
     try {
       const known = this.#options.context();
       const parts = this.#parts(name);
