@@ -34,6 +34,8 @@ const burstRuns = 5;
 /** Milliseconds. */
 interface Ours {
   readonly load: number;
+  /** Processor time of each load. */
+  readonly cpu: readonly ProcessorTime[];
   readonly restart: number;
   readonly replace: Summary;
   readonly scale: Summary;
@@ -42,6 +44,12 @@ interface Ours {
   readonly longestCommit: number;
   /** The time of each of `bursts`; NaN if there are fewer Services. */
   readonly atOnce: readonly number[];
+}
+
+/** Milliseconds, in user mode and in the kernel. */
+interface ProcessorTime {
+  readonly main: number;
+  readonly all: number;
 }
 
 interface Nft {
@@ -53,6 +61,7 @@ export async function load(): Promise<string> {
   const full: string[][] = [];
   const single: string[][] = [];
   const many: string[][] = [];
+  const each: string[][] = [];
   for (const size of sizes) {
     const ours = await measureOurs(size);
     const possible = bursts.filter((count) => count <= size.services);
@@ -61,12 +70,14 @@ export async function load(): Promise<string> {
     full.push(fullRow(size, ours, raw, nft));
     single.push(singleRow(size, ours, raw, nft));
     many.push(manyRow(size, ours, raw));
+    each.push(serviceRow(size, ours, raw));
   }
   const fullHead = ['cluster', 'Fairlead', 'raw loop', 'nft -f', 'to raw', 'to nft', 'restart'];
   const scaleHead = ['scale p50', 'scale p99', 'raw p50', 'raw p99'];
   const singleHead = ['cluster', 'p50', 'p99', 'raw p50', 'nft -f p50', ...scaleHead];
   const manyHead = ['cluster', ...bursts.flatMap((n) => [`${n.toLocaleString('en')}`, 'raw'])];
   const turns = ['longest turn: load', 'restart', 'longest commit'];
+  const eachHead = ['cluster', 'main: first', 'next', 'all: first', 'next', 'raw loop', 'to raw'];
   return [
     `Full load into an empty kernel, and restart with nothing changed; ms, best of ${loads}`,
     table(fullHead, full),
@@ -75,6 +86,9 @@ export async function load(): Promise<string> {
     `Endpoints of so many Services replaced at once, best of ${burstRuns}; then the longest that the main
 thread worked without a turn of the event loop (CPU time), and the longest commit of the load; ms`,
     table([...manyHead, ...turns], many),
+    `Processor time for a Service, of the first load of a process and the least of the next ${loads - 1}:
+main thread, then all threads; and the time of the raw loop, which waits for nothing; µs`,
+    table(eachHead, each),
   ].join('\n\n');
 }
 
@@ -104,6 +118,15 @@ function singleRow(size: Size, ours: Ours, raw: RawTimes, nft: Nft): string[] {
   ];
 }
 
+function serviceRow(size: Size, { cpu }: Ours, raw: RawTimes): string[] {
+  const [first, ...next] = cpu;
+  const main = Math.min(...next.map((one) => one.main));
+  const all = Math.min(...next.map((one) => one.all));
+  const times = [first!.main, main, first!.all, all, raw.loadMs];
+  const perService = times.map((ms) => number((ms * 1000) / size.services));
+  return [sizeName(size), ...perService, ratio(all, raw.loadMs)];
+}
+
 function manyRow(size: Size, ours: Ours, raw: RawTimes): string[] {
   const pairs = ours.atOnce.flatMap((ms, i) => [ms, Number.isNaN(ms) ? ms : raw.atOnceMs[i]!]);
   const { load, restart } = ours.longestTurn;
@@ -116,10 +139,15 @@ async function timed(work: () => Promise<unknown> | unknown): Promise<number> {
   return performance.now() - startedMs;
 }
 
+function milliseconds({ user, system }: NodeJS.CpuUsage): number {
+  return (user + system) / 1000;
+}
+
 async function measureOurs(size: Size): Promise<Ours> {
   const changes = [...objects(size)];
   const turns = new LongestTurn();
   const loaded: number[] = [];
+  const cpu: ProcessorTime[] = [];
   const turned: number[] = [];
   const commits: number[] = [];
   const loadOnce = (namespace: Namespace): Promise<void> =>
@@ -127,7 +155,12 @@ async function measureOurs(size: Size): Promise<Ours> {
       for (const change of changes) rig.state.apply(change);
       await sleep(10);
       turns.take();
+      const before = { main: process.threadCpuUsage(), all: process.cpuUsage() };
       loaded.push(await timed(() => rig.load([])));
+      cpu.push({
+        main: milliseconds(process.threadCpuUsage(before.main)),
+        all: milliseconds(process.cpuUsage(before.all)),
+      });
       turned.push(turns.take());
       commits.push(rig.longestCommitMs);
     });
@@ -139,7 +172,7 @@ async function measureOurs(size: Size): Promise<Ours> {
   turns.close();
   const longestTurn = { load: Math.min(...turned), restart: measured.longestTurn };
   const longestCommit = Math.min(...commits);
-  return { ...measured, load: Math.min(...loaded), longestTurn, longestCommit };
+  return { ...measured, load: Math.min(...loaded), cpu, longestTurn, longestCommit };
 }
 
 /** Measures changes once the table is loaded. */
@@ -148,7 +181,7 @@ async function measureRunning(
   size: Size,
   changes: readonly Change[],
   turns: LongestTurn,
-): Promise<Omit<Ours, 'load' | 'longestTurn' | 'longestCommit'> & { longestTurn: number }> {
+): Promise<Omit<Ours, 'load' | 'cpu' | 'longestTurn' | 'longestCommit'> & { longestTurn: number }> {
   for (const change of changes) rig.state.apply(change);
   await sleep(10);
   turns.take();
