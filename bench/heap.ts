@@ -1,8 +1,8 @@
 /**
  * How many bytes of live heap does a Service of one endpoint take, and how many are allocated for
- * it? What is live after a collection is counted, which depends neither on the machine's load nor on
- * pages that are partly filled. The lower bound is the cluster as it was decoded, before anything is
- * planned or written. What is allocated is estimated from samples of a second load, in a process
+ * it? What is live after a collection is counted, which does not depend on the machine's load or on
+ * pages that are partly filled. The lower bound is the cluster as it was decoded, before anything
+ * is planned or written. What is allocated is estimated from samples of a second load, in a process
  * whose code has run before.
  * Run it alone: what another benchmark of the process leaves would be collected while it measures.
  */
@@ -18,7 +18,7 @@ import { number, ratio, table } from './lib/stats.ts';
 const size: Size = { services: 44_000, endpoints: 1 };
 /** Timers of a load, and what they hold, are over by then. */
 const restMs = 2000;
-/** A sample is taken about once in so many bytes. */
+/** The mean distance between two samples. */
 const sampledBytes = 4096;
 
 export async function heap(): Promise<string> {
