@@ -22,6 +22,7 @@ Napi::Object Init(Napi::Env env, Napi::Object exports) {
   exports.Set("releaseFilePages",
               Napi::Function::New<fairlead::binding::ReleaseFilePages>(env));
   exports.Set("Socket", fairlead::binding::SocketWrap::Define(env));
+  exports.Set("startCollection", Napi::Function::New<fairlead::binding::StartCollection>(env));
   exports.Set("trimMalloc", Napi::Function::New<fairlead::binding::TrimMalloc>(env));
   exports.Set("TurnMeter", fairlead::loop::TurnMeter::Define(env));
   exports.Set("Watch", fairlead::binding::WatchWrap::Define(env));

@@ -2,6 +2,8 @@
 
 #include <malloc.h>
 
+#include <cstdint>
+
 #include "binding/error.h"
 #include "memory/file_pages.h"
 
@@ -15,6 +17,15 @@ Napi::Value ReleaseFilePages(const Napi::CallbackInfo& info) {
     return env.Undefined();
   }
   return Napi::Number::New(env, static_cast<double>(*released));
+}
+
+Napi::Value StartCollection(const Napi::CallbackInfo& info) {
+  const Napi::Env env = info.Env();
+  // V8 starts to mark when 64 MB came since the last collection (kExternalAllocationSoftLimit).
+  constexpr std::int64_t kPressureBytes = std::int64_t{80} << 20;
+  Napi::MemoryManagement::AdjustExternalMemory(env, kPressureBytes);
+  Napi::MemoryManagement::AdjustExternalMemory(env, -kPressureBytes);
+  return env.Undefined();
 }
 
 Napi::Value TrimMalloc(const Napi::CallbackInfo& info) {

@@ -8,6 +8,11 @@ namespace fairlead::binding {
 
 /** releaseFilePages(): number */
 Napi::Value ReleaseFilePages(const Napi::CallbackInfo& info);
+/**
+ * startCollection(): void. V8 collects its heap in steps, and mostly by other threads, as it does
+ * when memory outside of its heap grows.
+ */
+Napi::Value StartCollection(const Napi::CallbackInfo& info);
 /** trimMalloc(): void. It does nothing where malloc is not glibc's. */
 Napi::Value TrimMalloc(const Napi::CallbackInfo& info);
 

@@ -109,7 +109,7 @@ export class Observers {
   readonly #sourceReport: SourceReport;
   readonly #recorder: EventRecorder | undefined;
   readonly #reporter: Reporter;
-  readonly #collector = new QuietCollector({ ...ownHeap, collect: giveMemoryBack });
+  readonly #collector = new QuietCollector({ ...ownHeap, collected: giveMemoryBack });
   readonly #families = () => this.#present.engine()?.families ?? [];
 
   constructor(options: ObserversOptions, present: Present) {
@@ -307,7 +307,6 @@ export class Observers {
 }
 
 function giveMemoryBack(): void {
-  ownHeap.collect();
   const addon = loadAddon();
   addon.trimMalloc();
   try {

@@ -2,6 +2,7 @@
  * Gives memory back when work is over. V8 collects garbage by how much is allocated: what a start
  * or a burst of changes leaves would stay for as long as nothing happens.
  */
+import { loadAddon } from '../kernel/addon.ts';
 
 /** The time after the last work. */
 const quietMs = 10_000;
@@ -9,16 +10,23 @@ const quietMs = 10_000;
 const growthMin = 3 * 1024 * 1024;
 const growthShareMin = 1 / 8;
 /**
- * A collection of a larger heap would hold up the event loop for too long. With 112 MB (44,000
- * Services) it takes 135 ms of the main thread, 0.65 s of all threads, and gives 40 MB back.
+ * A collection in one step holds up the event loop for about a millisecond for each megabyte, and
+ * for seconds where processors are busy. A larger heap is collected by other threads while this one
+ * continues. V8 itself gives back what that leaves in partly filled pages, two minutes later.
  */
-const heapMax = 128 * 1024 * 1024;
+const oneStepMax = 32 * 1024 * 1024;
+/** Such a collection is over by then. */
+const collectedMs = 5000;
 /** The least time between two collections: they must stay a small part of our work. */
 const restMs = 600_000;
 
 interface Heap {
   usedBytes(): number;
+  /** Also lets go of compiled code. */
   collect(): void;
+  startCollection(): void;
+  /** Is called after each collection. */
+  collected(): void;
 }
 
 export class QuietCollector {
@@ -27,6 +35,7 @@ export class QuietCollector {
   #usedBytes = 0;
   #notBeforeMs = 0;
   #timer: NodeJS.Timeout | undefined;
+  #collecting: NodeJS.Timeout | undefined;
 
   constructor(heap: Heap = ownHeap) {
     this.#heap = heap;
@@ -41,15 +50,26 @@ export class QuietCollector {
 
   close(): void {
     clearTimeout(this.#timer);
+    clearTimeout(this.#collecting);
   }
 
   #quiet(): void {
     const usedBytes = this.#heap.usedBytes();
     const enough = Math.max(growthMin, growthShareMin * usedBytes);
-    if (usedBytes > heapMax || usedBytes - this.#usedBytes < enough) return;
-    this.#heap.collect();
-    this.#usedBytes = this.#heap.usedBytes();
+    if (usedBytes - this.#usedBytes < enough) return;
     this.#notBeforeMs = performance.now() + restMs;
+    if (usedBytes > oneStepMax) {
+      this.#heap.startCollection();
+      this.#collecting = setTimeout(() => this.#collected(), collectedMs).unref();
+    } else {
+      this.#heap.collect();
+      this.#collected();
+    }
+  }
+
+  #collected(): void {
+    this.#usedBytes = this.#heap.usedBytes();
+    this.#heap.collected();
   }
 }
 
@@ -66,4 +86,6 @@ export const ownHeap: Heap = {
     // a collection was under way.
     gc({ type: 'major', execution: 'sync', flavor: 'last-resort' });
   },
+  startCollection: () => loadAddon().startCollection(),
+  collected: () => {},
 };

@@ -125,6 +125,11 @@ export interface Addon {
    */
   readonly releaseFilePages: () => number;
   readonly Socket: new (options?: SocketOptions) => Socket;
+  /**
+   * Starts a collection of this thread's heap that other threads do for the most part, and returns.
+   * Where the heap may have 160 MB or less, it returns after the collection.
+   */
+  readonly startCollection: () => void;
   /** Gives the system all pages that malloc has free: by itself it gives only those at the end. */
   readonly trimMalloc: () => void;
   readonly TurnMeter: new () => TurnMeter;
