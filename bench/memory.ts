@@ -50,7 +50,7 @@ export async function memory(): Promise<string> {
   const [early, late] = [collectedMs, restMs].map((ms) => `${ms / 1000} s`);
   const head = ['cluster', `after ${early}`, `after ${late}`];
   head.push('of files', 'anonymous', 'bytes a Service');
-  const title = `Resident memory ${early} and ${late} after the start, and the parts of the last; MB`;
+  const title = `Resident memory ${early} and ${late} after the start, and parts of the latter; MB`;
   return [title, table(head, rows)].join('\n\n');
 }
 
