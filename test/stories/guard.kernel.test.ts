@@ -37,8 +37,8 @@ const objects = [
   service('web', { clusterIp: vip, ports: [{ port: 80 }] }),
   ...slices('web', ['pod-a']),
 ];
-/** The generation is read every 5 s: anything faster was reported by the kernel. */
-const soonMs = 2000;
+/** The generation is read every 30 s: anything much faster was reported by the kernel. */
+const soonMs = 15_000;
 
 /** The map of clients, recreated with other settings. */
 const clientsMap = (settings: string): string =>
