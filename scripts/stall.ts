@@ -37,7 +37,7 @@ function processes(): readonly Process[] {
   });
 }
 
-/** Those below `root`, without itself, that run or wait, and whose stop nobody waits for. */
+/** Those below `root` that run or wait, without itself and without children of shells. */
 function candidates(root: number): readonly Process[] {
   const all = processes();
   const found: Process[] = [];
