@@ -84,10 +84,14 @@ export class BalancingRig {
   async shares(most = connections, client: ActorName = 'client'): Promise<number[]> {
     const counts = new Map<string, number>();
     let count = 0;
+    let answeredMs = performance.now();
     while (count < most) {
       const to = { address: vip.IPv4, port: 80 };
       const { made } = await load(this.lab.actors[client], to, { seconds: 1, clients: 4 });
-      if (!made.some(({ by }) => by !== undefined)) throw new Error('no connection was answered');
+      const isAnswered = made.some(({ by }) => by !== undefined);
+      // A busy machine may stop a proxy, which answers itself in mode userspace, for a second.
+      if (isAnswered) answeredMs = performance.now();
+      else if (performance.now() - answeredMs > answerMs) throw new Error('no answer');
       for (const { by } of made) {
         if (by === undefined) continue;
         counts.set(by, (counts.get(by) ?? 0) + 1);
