@@ -48,8 +48,8 @@ export async function memory(): Promise<string> {
     rows.push([sizeName(size), number(collected.all), ...cells(last), each]);
   }
   const [early, late] = [collectedMs, restMs].map((ms) => `${ms / 1000} s`);
-  const head = ['cluster', `after ${early}`, `after ${late}`];
-  head.push('of files', 'anonymous', 'bytes a Service');
+  const parts = ['of files', 'anonymous', 'bytes a Service'];
+  const head = ['cluster', `after ${early}`, `after ${late}`, ...parts];
   const title = `Resident memory ${early} and ${late} after the start, and parts of the latter; MB`;
   return [title, table(head, rows)].join('\n\n');
 }

@@ -68,6 +68,8 @@ const ended = new Promise<number>((resolve, reject) => {
   child.once('error', reject);
   child.once('exit', (code, by) => resolve(code ?? (by === null ? 1 : 2)));
 });
+// Whoever ends this script ends the command, and no process is left stopped.
+for (const name of ['SIGINT', 'SIGTERM'] as const) process.on(name, () => child.kill(name));
 let stops = 0;
 let isOver = false;
 const over = ended.finally(() => {

@@ -109,7 +109,11 @@ export class Observers {
   readonly #sourceReport: SourceReport;
   readonly #recorder: EventRecorder | undefined;
   readonly #reporter: Reporter;
-  readonly #collector = new QuietCollector({ ...ownHeap, collected: giveMemoryBack });
+  readonly #collector = new QuietCollector({
+    ...ownHeap,
+    startCollection: () => loadAddon().startCollection(),
+    collected: giveMemoryBack,
+  });
   readonly #families = () => this.#present.engine()?.families ?? [];
 
   constructor(options: ObserversOptions, present: Present) {

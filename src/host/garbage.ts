@@ -2,7 +2,6 @@
  * Gives memory back when work is over. V8 collects garbage by how much is allocated: what a start
  * or a burst of changes leaves would stay for as long as nothing happens.
  */
-import { loadAddon } from '../kernel/addon.ts';
 
 /** The time after the last work. */
 const quietMs = 10_000;
@@ -24,9 +23,10 @@ interface Heap {
   usedBytes(): number;
   /** Also lets go of compiled code. */
   collect(): void;
-  startCollection(): void;
+  /** Undefined: the heap is always collected in one step, since it stays small. */
+  readonly startCollection?: () => void;
   /** Is called after each collection. */
-  collected(): void;
+  readonly collected?: () => void;
 }
 
 export class QuietCollector {
@@ -58,8 +58,9 @@ export class QuietCollector {
     const enough = Math.max(growthMin, growthShareMin * usedBytes);
     if (usedBytes - this.#usedBytes < enough) return;
     this.#notBeforeMs = performance.now() + restMs;
-    if (usedBytes > oneStepMax) {
-      this.#heap.startCollection();
+    const { startCollection } = this.#heap;
+    if (usedBytes > oneStepMax && startCollection !== undefined) {
+      startCollection();
       this.#collecting = setTimeout(() => this.#collected(), collectedMs).unref();
     } else {
       this.#heap.collect();
@@ -69,11 +70,11 @@ export class QuietCollector {
 
   #collected(): void {
     this.#usedBytes = this.#heap.usedBytes();
-    this.#heap.collected();
+    this.#heap.collected?.();
   }
 }
 
-/** The heap of this thread. */
+/** The heap of this thread. It needs no addon, which the thread that answers HTTP does not load. */
 export const ownHeap: Heap = {
   usedBytes: () => process.memoryUsage().heapUsed,
   collect: () => {
@@ -86,6 +87,4 @@ export const ownHeap: Heap = {
     // a collection was under way.
     gc({ type: 'major', execution: 'sync', flavor: 'last-resort' });
   },
-  startCollection: () => loadAddon().startCollection(),
-  collected: () => {},
 };

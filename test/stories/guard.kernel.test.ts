@@ -37,7 +37,7 @@ const objects = [
   service('web', { clusterIp: vip, ports: [{ port: 80 }] }),
   ...slices('web', ['pod-a']),
 ];
-/** The generation is read every 30 s: anything much faster was reported by the kernel. */
+/** The generation is read every 30 s, on slow machines too: the kernel reported what is faster. */
 const soonMs = 15_000;
 
 /** The map of clients, recreated with other settings. */
@@ -218,7 +218,7 @@ describe('tables with owners', () => {
     running.delete(first);
     const stoppedMs = performance.now();
     await second;
-    expect(performance.now() - stoppedMs).toBeLessThan(paced(soonMs));
+    expect(performance.now() - stoppedMs).toBeLessThan(soonMs);
     expect(withoutOwner(await nft('--handle', 'list', 'ruleset'))).toBe(withoutOwner(before));
     await expect(nft('delete', 'table', 'ip', 'fairlead')).rejects.toThrow('not permitted');
     expect(await answers()).toEqual(['answered', 'answered']);
@@ -234,7 +234,7 @@ describe('tables with owners', () => {
     expect(await nft('--handle', 'list', 'ruleset')).toBe(before);
     await nft('delete', 'table', 'ip', 'fairlead');
     const tookMs = await repaired(async () => (await answers(paced(1000)))[0] === 'answered');
-    expect(tookMs).toBeLessThan(paced(soonMs));
+    expect(tookMs).toBeLessThan(soonMs);
     await expect(nft('delete', 'table', 'ip', 'fairlead')).rejects.toThrow('not permitted');
     await nft('flush', 'table', 'ip6', 'fairlead');
   });
@@ -247,7 +247,7 @@ describe('tables that other programs can change', () => {
     const before = await words();
     await nft('flush', 'ruleset');
     const tookMs = await repaired(async () => (await words()) === before);
-    expect(tookMs).toBeLessThan(paced(soonMs));
+    expect(tookMs).toBeLessThan(soonMs);
     expect(await answers()).toEqual(['answered', 'answered']);
     await repaired(async () => lines.some(({ purpose }) => purpose === 'audit'));
     const drift = lines.find(({ msg }) => msg === repairedRules);
@@ -276,7 +276,7 @@ describe('tables that other programs can change', () => {
     const tookMs = await repaired(
       async () => (await save()).replace(/\[\d+:\d+\]/g, '') === before,
     );
-    expect(tookMs).toBeLessThan(paced(soonMs));
+    expect(tookMs).toBeLessThan(soonMs);
     expect(await answers()).toEqual(['answered', 'answered']);
   });
 });

@@ -3,6 +3,7 @@ import { getHeapCodeStatistics } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { ownHeap, QuietCollector } from '../../../src/host/garbage.ts';
+import { loadAddon } from '../../../src/kernel/addon.ts';
 
 const mb = 1024 * 1024;
 
@@ -122,7 +123,7 @@ describe('the heap of a thread', () => {
       registry.register({}, undefined);
     });
     await new Promise(setImmediate);
-    ownHeap.startCollection();
+    loadAddon().startCollection();
     isStarted = true;
     await collected;
     expect(await gone).toBe(true);
