@@ -27,7 +27,7 @@ export function buildProduct(): void {
 function buildProbe(): void {
   const to = join(root, 'build', 'bench');
   mkdirSync(to, { recursive: true });
-  for (const name of ['probe', 'longest-turn', 'stats']) {
+  for (const name of ['probe', 'longest-turn', 'stats', 'collections']) {
     writeFileSync(join(to, `${name}.js`), asJavaScript(join(import.meta.dirname, `${name}.ts`)));
   }
 }

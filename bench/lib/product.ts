@@ -4,11 +4,13 @@ import { once } from 'node:events';
 import { join, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { fileVariable } from './collections.ts';
 import type { Namespace } from './namespace.ts';
 import type { ProbeReport } from './probe.ts';
 
 const root = resolve(import.meta.dirname, '..', '..');
 const probe = join(root, 'build', 'bench', 'probe.js');
+const collections = join(root, 'build', 'bench', 'collections.js');
 
 /** These flags leave sysctls alone that a namespace must not set. */
 const conntrackFlags = [
@@ -26,22 +28,25 @@ export class Product {
 
   /**
    * Without the probe there are no reports, and its memory is not part of the product's.
-   * `checkout`: the folder of a built one, for another version.
+   * `checkout`: the folder of a built one, for another version. `collectionsFile` gets all
+   * collections of the heap at the end (`collections.ts`).
    */
   constructor(
     namespace: Namespace,
     kubeconfig: string,
     flags: readonly string[] = [],
-    { isProbed = true, checkout = root } = {},
+    { isProbed = true, checkout = root, collectionsFile = '' } = {},
   ) {
     const settings = ['--hostname-override=node-1', '--cluster-cidr=11.0.0.0/8', ...conntrackFlags];
     const program = join(checkout, 'bin', 'fairlead');
     const argv = [program, `--kubeconfig=${kubeconfig}`, ...settings, ...flags];
     const startedMs = performance.now();
-    const options = `${process.env.NODE_OPTIONS ?? ''} ${isProbed ? `--import=${probe}` : ''}`;
+    const preloaded = [isProbed ? probe : '', collectionsFile === '' ? '' : collections];
+    const imports = preloaded.filter(Boolean).map((file) => `--import=${file}`);
+    const options = [process.env.NODE_OPTIONS ?? '', ...imports].join(' ');
     this.#child = spawn('ip', ['netns', 'exec', namespace.name, ...argv], {
       stdio: ['ignore', 'inherit', 'pipe', isProbed ? 'ipc' : 'ignore'],
-      env: { ...process.env, NODE_OPTIONS: options },
+      env: { ...process.env, NODE_OPTIONS: options, [fileVariable]: collectionsFile },
     });
     this.programmedMs = this.#followLog(startedMs);
   }
