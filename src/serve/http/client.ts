@@ -73,7 +73,7 @@ export class Client implements Member {
     socket.on('close', () => this.destroy());
   }
 
-  /** The request that waits for an answer. */
+  /** The request that waits for an answer: see `isAsking`. */
   get request(): HttpRequest {
     return this.#request!;
   }
@@ -115,6 +115,7 @@ export class Client implements Member {
   destroy(): void {
     if (this.#state === 'closed') return;
     this.#state = 'closed';
+    this.#request = undefined;
     this.#rest = undefined;
     this.#hold(0);
     this.#sent();

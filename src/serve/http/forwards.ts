@@ -66,10 +66,25 @@ export class Forwards {
     return this.#pending.size;
   }
 
+  /** Requests that wait to be passed to the event loop, or for a shared answer. */
+  get waiting(): number {
+    const { each, long } = this.#queues;
+    const shared = [...this.#shared.values()].reduce((sum, one) => sum + one.waiting.size, 0);
+    return each.waiting + long.waiting + shared;
+  }
+
   add(client: Client, listener: number, handling: Handling): void {
     client.await(answerMs[handling]);
     if (handling === 'shared') this.#share(client, listener);
     else this.#queues[handling].add(client.peer, { client, listener });
+  }
+
+  /** The client is gone. What waits for it would be kept until its turn, which may never come. */
+  remove(client: Client): void {
+    for (const queue of Object.values(this.#queues)) {
+      queue.remove(client.peer, (one) => one.client === client);
+    }
+    for (const { waiting } of this.#shared.values()) waiting.delete(client);
   }
 
   replied(id: number, reply: Reply): void {

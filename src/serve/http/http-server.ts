@@ -104,6 +104,7 @@ export class HttpServer {
       heldBytes: this.#held.used,
       unreadBytes: this.#payloads.bytes,
       underWay: this.#forwards.underWay,
+      waiting: this.#turns.waiting + this.#forwards.waiting,
     };
   }
 
@@ -147,6 +148,8 @@ export class HttpServer {
       closed: (one) => {
         limit.delete(one);
         listener.clients.delete(one);
+        this.#turns.remove(one.peer, (waiting) => waiting.client === one);
+        this.#forwards.remove(one);
       },
     });
     listener.clients.add(client);
@@ -186,7 +189,7 @@ export class HttpServer {
       if (path === '/livez') memory.count('livez', reply.status);
       client.reply(reply);
     };
-    if (path === '/healthz') probes.refresh(() => this.#onFirstWord(answer, 0));
+    if (path === '/healthz') probes.refresh(() => this.#onFirstWord(client, answer, 0));
     else probes.refresh(answer);
   }
 
@@ -195,11 +198,12 @@ export class HttpServer {
    * start it is not known, and rules of an earlier process serve: a load balancer that got a "no"
    * would move connections to other nodes, which do not know them.
    */
-  #onFirstWord(call: () => void, waitedMs: number): void {
+  #onFirstWord(client: Client, call: () => void, waitedMs: number): void {
+    if (!client.isAsking) return;
     if (waitedMs >= firstWordMs || this.#options.probes.nodeListed) call();
     else {
       const next = waitedMs + firstWordStepMs;
-      setTimeout(() => this.#onFirstWord(call, next), firstWordStepMs);
+      setTimeout(() => this.#onFirstWord(client, call, next), firstWordStepMs);
     }
   }
 

@@ -36,8 +36,9 @@ export class Turns<T> {
     this.wake();
   }
 
-  remove(peer: string, item: T): void {
-    this.#queue.remove(peer, item);
+  /** Removes the first item of the peer for which `isIt` is true, if there is one. */
+  remove(peer: string, isIt: (item: T) => boolean): void {
+    this.#queue.remove(peer, isIt);
   }
 
   wake(): void {
@@ -112,9 +113,9 @@ class FairQueue<T> {
     return item;
   }
 
-  remove(peer: string, item: T): void {
+  remove(peer: string, isIt: (item: T) => boolean): void {
     const items = this.#waiting.get(peer);
-    const at = items?.indexOf(item) ?? -1;
+    const at = items?.findIndex(isIt) ?? -1;
     if (items === undefined || at < 0) return;
     items.splice(at, 1);
     if (items.length === 0) this.#waiting.delete(peer);

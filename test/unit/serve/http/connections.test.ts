@@ -4,9 +4,13 @@ import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { Budget, Client } from '../../../../src/serve/http/client.ts';
 import { ConnectionLimit, peerOf } from '../../../../src/serve/http/connection-limit.ts';
 import { Forwards } from '../../../../src/serve/http/forwards.ts';
+import { HttpServer } from '../../../../src/serve/http/http-server.ts';
 import { Payload, Payloads } from '../../../../src/serve/http/payloads.ts';
+import { MemoryProbes } from '../../../../src/serve/http/probes.ts';
+import { SharedMemory } from '../../../../src/serve/http/shared-memory.ts';
 import { Turns } from '../../../../src/serve/http/turns.ts';
 import type { Routes } from '../../../../src/serve/reply.ts';
+import { freePort } from '../../free-port.ts';
 import { get, opened, probes, Raw } from './ports.ts';
 
 const ok = { status: 200, headers: {}, body: 'well' };
@@ -260,6 +264,45 @@ describe('the event loop behind the HTTP server', () => {
     await Promise.all(raws.slice(0, 6).map((raw) => raw.answered(1)));
     expect(route.most).toBeLessThanOrEqual(4);
   });
+
+  it.each(['each', 'shared'] as const)(
+    'keeps no request (%s) of a connection that it has closed',
+    async (handling) => {
+      const asked: number[] = [];
+      const listening = Promise.withResolvers<void>();
+      const server = new HttpServer({
+        send: (message) => {
+          if (message.kind === 'opened') listening.resolve();
+          if (message.kind === 'request') asked.push(message.request.id);
+        },
+        probes: new MemoryProbes(new SharedMemory(), { ask: () => {} }),
+        memory: new SharedMemory(),
+        // The rate of requests is used up soon, and does not recover.
+        now: () => 0,
+      });
+      onTestFinished(() => server.close());
+      const place = { host: '127.0.0.1', port: await freePort() };
+      const answers = { kind: 'paths', paths: { '/path': handling } } as const;
+      server.receive({ kind: 'open', listener: 1, place, group: 'metrics', answers });
+      await listening.promise;
+      let closed = 0;
+      const connections = 600;
+      for (let sent = 0; sent < connections; sent += 1) {
+        const raw = new Raw(place.port).send(get('/path'));
+        void raw.closed.then(() => {
+          closed += 1;
+        });
+        await new Promise((resolve) => raw.socket.once('connect', resolve));
+        await turns(2);
+      }
+      while (closed < connections - 256) await turns(1);
+      await turns(20);
+      const { use } = server;
+      expect(use.connections).toBe(256);
+      expect(use.waiting).toBeLessThanOrEqual(use.connections);
+      expect(asked.length).toBeLessThanOrEqual(4);
+    },
+  );
 
   it('makes one answer for all clients of a shared path', async () => {
     let made = 0;
