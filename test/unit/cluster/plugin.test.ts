@@ -373,6 +373,23 @@ describe('kubectl fairlead', () => {
     expect(cluster.read('calls')).toBe('');
   });
 
+  it('asks no pod that only has the labels of Fairlead', async () => {
+    const pod = (hostNetwork: string): string =>
+      `a\taaa\tfairlead-x\tRunning\t\t\t${hostNetwork}\n`;
+    const cluster = new PaperCluster().node('a', statusReport()).object('pods', pod(''));
+    const { code, stdout } = await cluster.ask('status', '--no-headers');
+    expect([code, rows(stdout)[0]]).toEqual([0, ['a', ...usual]]);
+    const privileged = new PaperCluster().node('a', statusReport()).object('pods', pod('true'));
+    const refused = await privileged.ask('status');
+    expect([refused.code, refused.stdout, refused.stderr]).toEqual([
+      3,
+      '',
+      'Error: pods with the labels app.kubernetes.io/name=fairlead are in several namespaces ' +
+        '(kube-system aaa): give --fairlead-namespace\n',
+    ]);
+    expect(cluster.read('calls') + privileged.read('calls')).not.toContain('fairlead-x');
+  });
+
   it('exits with 3 if no node is reachable', async () => {
     const silent = new PaperCluster().node('a', report('unreachable nobody~answers'));
     for (const word of ['status', 'problems', 'diff']) {
