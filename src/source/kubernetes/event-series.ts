@@ -47,6 +47,11 @@ const resendMs = 60_000;
 /** For each object and reason: the size of the burst, then one event per refill. */
 const burst = 5;
 const refillMs = 60_000;
+/**
+ * For each namespace: how many requests may follow one another, then one per refill. Each node of a
+ * cluster sends its own: what a tenant changes must not become thousands of writes a second.
+ */
+const paces = { burst: 10, refillMs: 10_000 } as const;
 /** The most series and buckets that are kept. */
 const rememberedMax = 1000;
 /** The most series that may wait to be sent: of one namespace, and of all. */
@@ -76,6 +81,8 @@ export class EventSeries {
   readonly #buckets = new Map<string, Bucket>();
   /** Namespaces of which an event was sent, the last one at the end: all have their turn. */
   readonly #served = new Set<string>();
+  /** By namespace: when all that was sent would be paid for at one request per refill. */
+  readonly #paidMs = new Map<string, number>();
 
   /** Adds an event; returns the reason if it is dropped. */
   add(event: ClusterEvent, nowMs: number): DropReason | undefined {
@@ -104,7 +111,7 @@ export class EventSeries {
   next(nowMs: number): Series | undefined {
     const firsts = new Map<string, MutableSeries>();
     for (const one of this.#series.values()) {
-      if (one.sent === one.count || one.dueMs > nowMs) continue;
+      if (one.sent === one.count || this.#dueMs(one) > nowMs) continue;
       const first = firsts.get(one.namespace);
       if (first === undefined || one.dueMs < first.dueMs) firsts.set(one.namespace, one);
     }
@@ -121,7 +128,9 @@ export class EventSeries {
   dueMs(): number | undefined {
     let dueMs: number | undefined;
     for (const one of this.#series.values()) {
-      if (one.sent < one.count) dueMs = Math.min(dueMs ?? one.dueMs, one.dueMs);
+      if (one.sent === one.count) continue;
+      const ownMs = this.#dueMs(one);
+      dueMs = Math.min(dueMs ?? ownMs, ownMs);
     }
     return dueMs;
   }
@@ -130,23 +139,33 @@ export class EventSeries {
   sent({ event }: Series, count: number, nowMs: number): void {
     const one = this.#series.get(JSON.stringify(event));
     if (one === undefined) return;
-    this.#hadTurn(one.namespace);
+    this.#hadTurn(one.namespace, nowMs);
     one.sent = count;
     one.dueMs = count === 0 ? nowMs : nowMs + resendMs;
     if (count === 0) one.name = nameFor(one.event);
   }
 
   /** Drops a series that cannot be sent. */
-  drop({ event }: Series): void {
+  drop({ event }: Series, nowMs: number): void {
     this.#series.delete(JSON.stringify(event));
-    this.#hadTurn(namespaceOf(event));
+    this.#hadTurn(namespaceOf(event), nowMs);
   }
 
-  #hadTurn(namespace: string): void {
+  #hadTurn(namespace: string, nowMs: number): void {
     this.#served.delete(namespace);
     this.#served.add(namespace);
     const [first = ''] = this.#served;
     if (this.#served.size > rememberedMax) this.#served.delete(first);
+    // Those about the Node are this process's own.
+    if (namespace === '') return;
+    const paidMs = Math.max(nowMs, this.#paidMs.get(namespace) ?? nowMs);
+    this.#paidMs.set(namespace, paidMs + paces.refillMs);
+  }
+
+  #dueMs({ dueMs, namespace }: MutableSeries): number {
+    const paidMs = this.#paidMs.get(namespace);
+    if (paidMs === undefined) return dueMs;
+    return Math.max(dueMs, paidMs - (paces.burst - 1) * paces.refillMs);
   }
 
   /** Whether another series of the namespace may wait. */
@@ -180,6 +199,9 @@ export class EventSeries {
     for (const [key, { filledMs }] of this.#buckets) {
       const full = nowMs - filledMs >= burst * refillMs;
       if (full || this.#buckets.size > rememberedMax) this.#buckets.delete(key);
+    }
+    for (const [namespace, paidMs] of this.#paidMs) {
+      if (paidMs <= nowMs) this.#paidMs.delete(namespace);
     }
   }
 }

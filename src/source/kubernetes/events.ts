@@ -109,7 +109,7 @@ export class EventRecorder implements EventSink {
         await pause(retryAfterMs(error) ?? backoff.failed(), signal);
       }
     }
-    this.#series.drop(series);
+    this.#series.drop(series, nowMs);
     this.#options.dropped('undelivered');
     return true;
   }

@@ -96,7 +96,7 @@ describe('the memory of Events', () => {
     expect(dropped.filter((reason) => reason === undefined)).toHaveLength(100);
     expect(dropped[299]).toBe('too-many');
     for (let next = series.next(300); next !== undefined; next = series.next(300)) {
-      series.drop(next);
+      series.drop(next, 300);
     }
     expect(series.add(conflict('late'), 300)).toBeUndefined();
   });
@@ -110,14 +110,15 @@ describe('the memory of Events', () => {
 
   it('drops what is over: the oldest repetitions become new Events', () => {
     const series = new EventSeries();
+    const one = (i: number) => conflict(`s${i}`, '', `tenant-${i}`);
     for (let i = 0; i < 1100; i += 1) {
-      expect(series.add(conflict(`s${i}`), i)).toBeUndefined();
+      expect(series.add(one(i), i)).toBeUndefined();
       const next = series.next(i)!;
       series.sent(next, next.count, i);
     }
-    series.add(conflict('s0'), 1100);
+    series.add(one(0), 1100);
     expect(series.next(1100)).toMatchObject({ count: 1, sent: 0 });
-    series.add(conflict('s1099'), 1101);
+    series.add(one(1099), 1101);
     expect(series.dueMs()).toBe(1100);
   });
 });
@@ -139,6 +140,27 @@ describe('a namespace with very many Events', () => {
       series.add(conflict(`more-${i}`, '', 'tenant'), 2000);
     }
     expect(sent).toEqual(['tenant', 'shop', 'node', 'tenant', 'tenant']);
+  });
+
+  it('has ten requests, and then one every ten seconds; others have theirs', () => {
+    const series = new EventSeries();
+    const requests = { tenant: 0, shop: 0 };
+    for (let nowMs = 0; nowMs <= 10 * minuteMs; nowMs += 200) {
+      // 300 Services of the tenant have a fault each minute, and another one has one, too.
+      series.add(conflict(`s${(nowMs / 200) % 300}`, '', 'tenant'), nowMs);
+      if (nowMs % minuteMs === 0) series.add(conflict('web'), nowMs);
+      // A client may send five a second.
+      const next = series.next(nowMs);
+      if (next === undefined) continue;
+      const { regarding } = next.event;
+      if (regarding.kind === 'Service') requests[regarding.namespace as 'tenant' | 'shop'] += 1;
+      series.sent(next, next.count, nowMs);
+    }
+    expect(requests).toEqual({ tenant: 10 + 60, shop: 10 });
+    const alone = new EventSeries();
+    for (let i = 0; i < 11; i += 1) alone.add(conflict(`s${i}`), 0);
+    for (let i = 0; i < 10; i += 1) alone.sent(alone.next(0)!, 1, 0);
+    expect([alone.next(9999), alone.dueMs()]).toEqual([undefined, 10_000]);
   });
 
   it('does not take their place where it repeats the same Events again and again', () => {
