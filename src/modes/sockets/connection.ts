@@ -113,6 +113,8 @@ export class Connections {
 export function carry(client: Socket, carrying: Carrying): void {
   const { choose, leadsBack, connections, claim, watch, joined } = carrying;
   client.once('close', () => claim.giveBack());
+  // A reset is noticed by reading only. Node.js stops when it has `highWaterMark` bytes or more.
+  client.read(0);
   const attempt = (count: number): void => {
     if (client.destroyed) {
       claim.giveBack();
@@ -181,7 +183,9 @@ function join(client: Socket, server: Socket, watch: Watch): void {
       if (to.writableLength > 0) from.pause();
     });
     to.on('drain', () => from.resume());
-    from.once('end', () => to.end());
+    // A client may have ended without a byte before its endpoint answered.
+    if (from.readableEnded) to.end();
+    else from.once('end', () => to.end());
     from.once('error', () => to.resetAndDestroy());
     from.once('close', () => {
       if (!from.readableEnded) to.destroy();

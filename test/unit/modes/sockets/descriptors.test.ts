@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { describe, expect, it, onTestFinished } from 'vitest';
+import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import type { NoRoom } from '../../../../src/modes/sockets/bounds.ts';
 import { Descriptors } from '../../../../src/modes/sockets/descriptors.ts';
 import { Switchboard } from '../../../../src/modes/sockets/switchboard.ts';
@@ -9,6 +9,7 @@ import {
   host,
   pool,
   silenceMs,
+  silentEndpoint,
   TCPClient,
   tcpEndpoint,
   UDPClient,
@@ -118,6 +119,23 @@ describe('the file descriptors of sockets', () => {
     await sockets.open(frontend(vip, pool(gone)));
     for (let i = 0; i < 10; i += 1) expect(await askOnce(vip)).toBe('reset');
     while (descriptors.used > 1) await new Promise(setImmediate);
+  });
+
+  it('are released when a client is reset whose endpoint has not answered yet', async () => {
+    const [vip, silent] = [host(47, 1), host(47, 2)];
+    await silentEndpoint(silent);
+    const { board: sockets, descriptors } = board(32);
+    await sockets.open(frontend(vip, pool(silent)));
+    // No dial ends by its time.
+    vi.useFakeTimers({ toFake: ['setTimeout'] });
+    onTestFinished(() => void vi.useRealTimers());
+    for (const sent of ['', 'who?']) {
+      const { socket } = new TCPClient(vip);
+      if (sent !== '') socket.write(sent);
+      while (descriptors.used < 3) await new Promise(setImmediate);
+      socket.resetAndDestroy();
+      while (descriptors.used > 1) await new Promise(setImmediate);
+    }
   });
 
   it('are limited to one for a UDP client, whose other datagrams are dropped', async () => {

@@ -2,6 +2,7 @@
 import { createSocket, type Socket as DatagramSocket } from 'node:dgram';
 import { once } from 'node:events';
 import { connect, createServer, type Socket } from 'node:net';
+import { Worker } from 'node:worker_threads';
 import { onTestFinished } from 'vitest';
 import { frontendId, type ServedFrontend } from '../../../../src/modes/sockets/frontends.ts';
 import type { Remembering } from '../../../../src/modes/sockets/memory.ts';
@@ -67,6 +68,21 @@ export async function tcpEndpoint(at: string): Promise<void> {
   server.listen({ host: at, port });
   await once(server, 'listening');
   onTestFinished(() => void server.close());
+}
+
+/** Its kernel answers no connection: those that it may have are there, and nothing accepts them. */
+export async function silentEndpoint(at: string): Promise<void> {
+  const accepting = `const { parentPort, workerData } = require('node:worker_threads');
+    require('node:net').createServer().listen(workerData, () => {
+      parentPort.postMessage('listens');
+      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0);
+    });`;
+  const workerData = { host: at, port, backlog: 1 };
+  const server = new Worker(accepting, { eval: true, workerData });
+  onTestFinished(async () => void (await server.terminate()));
+  await once(server, 'message');
+  // One more than `backlog`.
+  await Promise.all([1, 2].map(() => once(new TCPClient(at).socket, 'connect')));
 }
 
 export async function udpEndpoint(at: string): Promise<void> {

@@ -13,6 +13,7 @@ import {
   port,
   remembering,
   silenceMs,
+  silentEndpoint,
   switchboard,
   TCPClient,
   tcpEndpoint,
@@ -45,6 +46,31 @@ describe('a TCP frontend', () => {
     expect(await client.read()).toBe('bye');
     await once(client.socket, 'end');
   });
+
+  it.each([
+    [0, 22],
+    [4, 23],
+    [1_000_000, 24],
+  ])(
+    'passes on %i bytes and the end that came before the endpoint answered',
+    async (sent, block) => {
+      const [vip, silent, a] = [host(block, 1), host(block, 2), host(block, 3)];
+      const server = createServer({ allowHalfOpen: true }, async (client) => {
+        let received = 0;
+        for await (const bytes of client) received += (bytes as Buffer).length;
+        client.end(String(received));
+      });
+      server.listen(port, a);
+      await Promise.all([once(server, 'listening'), silentEndpoint(silent)]);
+      onTestFinished(() => void server.close());
+      await switchboard().open(frontend(vip, pool(silent, a)));
+      // One of them is sent to the silent endpoint first.
+      for (const client of [new TCPClient(vip), new TCPClient(vip)]) {
+        client.socket.end(Buffer.alloc(sent));
+        expect(await client.read()).toBe(String(sent));
+      }
+    },
+  );
 
   it('tries the next endpoint if one refuses, and resets if all do', async () => {
     const [vip, gone, a, alsoGone] = [host(3, 1), host(3, 2), host(3, 3), host(3, 4)];
