@@ -52,7 +52,7 @@ export class Taken {
     return this.#refused;
   }
 
-  /** Takes it. Returns the share that is used up, if one is: then nothing is taken. */
+  /** Takes it. Returns the smallest share that is used up, if one is: then nothing is taken. */
   take({ client, frontend }: Taker, count: number): Bound | undefined {
     const bound = this.#exceeded(frontend.id, client, count);
     if (bound === undefined) this.#add(frontend.id, client, count);
@@ -77,9 +77,10 @@ export class Taken {
 
   #exceeded(id: string, client: string, count: number): Bound | undefined {
     const { all, client: ofClient, frontend } = this.max;
-    if (this.#all + count > all) return 'all';
+    // The smallest first: who has used it up has no use for room in a larger one.
     if ((this.#clients.get(client) ?? 0) + count > ofClient) return 'client';
-    return (this.#frontends.get(id) ?? 0) + count > frontend ? 'frontend' : undefined;
+    if ((this.#frontends.get(id) ?? 0) + count > frontend) return 'frontend';
+    return this.#all + count > all ? 'all' : undefined;
   }
 
   #add(id: string, client: string, count: number): void {
