@@ -375,7 +375,7 @@ const rows = {
       'Refused client of a socket: too many file descriptors',
       'warn',
       'frontend, client, bound, descriptorsMax',
-      'All sockets, those of one frontend or of one client use as many descriptors as they may: a new connection was closed or a datagram dropped, or the oldest connection of the client that has most was closed for one that has few.',
+      'All sockets, those of one frontend or of one client use as many descriptors as they may: a new connection was closed or a datagram dropped, or the oldest connection of the client that has most, or whose network has, was closed for one that has few.',
       'Find what `client` does, or endpoints that lead back to a node port; raise the limit of open files if that many clients are legitimate.',
     ],
     [

@@ -284,9 +284,9 @@ export const metricTable = {
     'Bytes that may wait in buffers of connections of sockets of Services in all',
   ),
   fairlead_socket_clients_refused_total: counter(
-    'Connections that sockets of Services closed, new ones or the oldest of the client that ' +
-      'has most, and datagrams that they dropped, because all sockets (`all`), those of one ' +
-      'frontend or of one client address use as many file descriptors as they may',
+    'Connections that sockets of Services closed, new ones or the oldest of the client or ' +
+      'network that has most, and datagrams that they dropped, because all sockets (`all`), ' +
+      'those of one frontend or of one client address use as many file descriptors as they may',
     'bound',
   ),
   fairlead_socket_connections_ended_total: counter(

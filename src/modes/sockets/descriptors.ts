@@ -2,6 +2,7 @@
  * How many file descriptors sockets may use. Without a bound, clients, or Services whose endpoints
  * are node ports of each other, use up those that netlink, the API server and probes need.
  */
+import { blocksOf } from '../../net/block.ts';
 import { type Bound, type NoRoom, type Shares, sharesOf, Taken } from './bounds.ts';
 import { Buffers } from './buffers.ts';
 import { Crowd, type Holding } from './crowd.ts';
@@ -32,13 +33,9 @@ const reservePart = 1 / 4;
 const pressurePart = 1 / 2;
 /** One thread does not serve more, whatever the limit is. */
 const roomMax = 65_536;
-/**
- * Where a share is used up, the client that has most makes room for one that has less than half of
- * it, if it has more than this part of the share: many small clients keep what they have.
- */
-const muchPart = 1 / 512;
 
 interface Claimed extends Holding {
+  readonly client: string;
   readonly frontend: ServedFrontend;
   /** Descriptors that were not given back. */
   left: number;
@@ -88,26 +85,25 @@ export class Descriptors {
   /** For a socket that listens; undefined = there is no room. */
   listen(): Claim | undefined {
     while (!this.#taken.takeForAll(1))
-      if (!this.#makesRoom('all', this.#clients, 0)) return undefined;
+      if (!this.#makesRoom('all', this.#clients, [])) return undefined;
     return { giveBack: () => this.#taken.giveBackForAll(1) };
   }
 
   /** For a client of a frontend; undefined = there is no room. */
   take({ client, count, end, frontend }: DescriptorRequest): Claim | undefined {
     const of = { client, frontend };
+    const blocks = blocksOf(client);
     for (;;) {
       const bound = this.#taken.take(of, count);
       if (bound === undefined) break;
       const crowd = bound === 'all' ? this.#clients : this.#ofFrontends.get(frontend.id);
       const isMade =
-        bound !== 'client' &&
-        crowd !== undefined &&
-        this.#makesRoom(bound, crowd, crowd.countOf(client));
+        bound !== 'client' && crowd !== undefined && this.#makesRoom(bound, crowd, blocks);
       if (isMade) continue;
       this.#report({ of: 'descriptors', bound, ...of, max: this.max[bound] });
       return undefined;
     }
-    const claimed: Claimed = { ...of, end, left: count };
+    const claimed: Claimed = { ...of, blocks, end, left: count };
     this.#clients.add(claimed);
     const crowd = this.#ofFrontends.get(frontend.id) ?? new Crowd();
     this.#ofFrontends.set(frontend.id, crowd);
@@ -115,13 +111,16 @@ export class Descriptors {
     return { giveBack: () => this.#giveBack(claimed, Math.min(1, claimed.left)) };
   }
 
-  /** Ends a connection of the client that has most, if one with `own` of them has much less. */
-  #makesRoom(bound: Exclude<Bound, 'client'>, crowd: Crowd<Claimed>, own: number): boolean {
-    const { most, oldestOfMost } = crowd;
-    if (oldestOfMost === undefined || most <= 2 * own) return false;
-    if (most < this.max[bound] * muchPart) return false;
-    const { client, end, frontend, left } = oldestOfMost;
-    this.#giveBack(oldestOfMost, left);
+  /** Ends a connection of those that have most, if a client in these blocks has much less. */
+  #makesRoom(
+    bound: Exclude<Bound, 'client'>,
+    crowd: Crowd<Claimed>,
+    blocks: readonly string[],
+  ): boolean {
+    const room = crowd.roomFor(blocks, this.max[bound]);
+    if (room === undefined) return false;
+    const { client, end, frontend, left } = room;
+    this.#giveBack(room, left);
     end();
     this.#report({ of: 'descriptors', bound, frontend, client, max: this.max[bound] });
     return true;
@@ -136,6 +135,6 @@ export class Descriptors {
     this.#clients.delete(claimed);
     const crowd = this.#ofFrontends.get(id);
     crowd?.delete(claimed);
-    if (crowd?.most === 0) this.#ofFrontends.delete(id);
+    if (crowd?.isEmpty) this.#ofFrontends.delete(id);
   }
 }

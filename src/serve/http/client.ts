@@ -1,7 +1,8 @@
 /** One connection. The next request is read only after the previous one was answered. */
 import type { Socket } from 'node:net';
+import { hostBlock } from '../../net/block.ts';
 import { bodyBytes, type Reply } from '../reply.ts';
-import { type Member, peerOf } from './connection-limit.ts';
+import type { Member } from './connection-limit.ts';
 import { Payload, type Payloads } from './payloads.ts';
 import { replyHead } from './reply-head.ts';
 import { type HttpRequest, RequestReader } from './request-reader.ts';
@@ -65,7 +66,7 @@ export class Client implements Member {
     this.#options = options;
     const { now, socket } = options;
     this.address = socket.remoteAddress ?? '';
-    this.peer = peerOf(this.address);
+    this.peer = hostBlock(this.address);
     this.#deadlineMs = now() + receiveMs;
     socket.on('data', (piece: Buffer) => this.#data(piece));
     socket.on('end', () => this.#ended());

@@ -1,7 +1,7 @@
 /** Limits the number of connections, and closes connections above the limit. */
 
 export interface Member {
-  /** The peer of the connection: see `peerOf`. */
+  /** The peer of the connection: see `hostBlock`. */
   readonly peer: string;
   destroy(): void;
 }
@@ -48,18 +48,4 @@ export class ConnectionLimit {
     if (count === 0) this.#byPeer.delete(peer);
     else this.#byPeer.set(peer, count);
   }
-}
-
-/**
- * The peer of an address: for IPv6 its first 64 bits, because a host that has one address of such a
- * block usually has all of them.
- */
-export function peerOf(address: string): string {
-  const plain = address.replace(/^::ffff:(?=\d+\.)/i, '');
-  if (!plain.includes(':')) return plain;
-  const [before = '', after] = plain.split('%', 1)[0]!.split('::');
-  const groups = before === '' ? [] : before.split(':');
-  const rest = after ? after.split(':') : [];
-  while (after !== undefined && groups.length + rest.length < 8) groups.push('0');
-  return [...groups, ...rest].slice(0, 4).join(':');
 }

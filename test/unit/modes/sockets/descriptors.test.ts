@@ -113,6 +113,25 @@ describe('the file descriptors of sockets', () => {
     expect(others.every(({ socket }) => socket.destroyed)).toBe(false);
   });
 
+  it('are taken from the network that has most, when no address has', async () => {
+    const [vip, a] = [host(48, 1), host(48, 2)];
+    await tcpEndpoint(a);
+    // Room for 48 at a frontend: 24 connections.
+    const { board: sockets, told } = board(128);
+    await sockets.open(frontend(vip, pool(a)));
+    await connected(
+      vip,
+      Array.from({ length: 24 }, (_, n) => host(48, 100 + n)),
+    );
+    // In another network, which gets half of what the first one keeps.
+    const newcomer = '127.202.48.1';
+    await connected(vip, Array(8).fill(newcomer));
+    expect(await askOnce(vip, newcomer)).toBe('reset');
+    const made = told.filter(({ client }) => client !== newcomer);
+    expect(made).toHaveLength(8);
+    expect(told.at(-1)).toMatchObject({ bound: 'frontend', client: newcomer, max: 48 });
+  });
+
   it('are released if no endpoint answers', async () => {
     const [vip, gone] = [host(42, 1), host(42, 2)];
     const { board: sockets, descriptors } = board(32);

@@ -2,7 +2,7 @@
 import type { Socket } from 'node:net';
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { Budget, Client } from '../../../../src/serve/http/client.ts';
-import { ConnectionLimit, peerOf } from '../../../../src/serve/http/connection-limit.ts';
+import { ConnectionLimit } from '../../../../src/serve/http/connection-limit.ts';
 import { Forwards } from '../../../../src/serve/http/forwards.ts';
 import { HttpServer } from '../../../../src/serve/http/http-server.ts';
 import { Payload, Payloads } from '../../../../src/serve/http/payloads.ts';
@@ -420,17 +420,6 @@ describe('peers of the HTTP server', () => {
     for (let i = 0; i < 4; i += 1) many.add(member(`peer ${i}`, `of peer ${i}`));
     expect(closed.slice(3)).toEqual(['of peer 0', 'of peer 1']);
     expect([limit.size, many.size]).toEqual([4, 2]);
-  });
-
-  it.each([
-    ['192.0.2.1', '192.0.2.1'],
-    ['::ffff:192.0.2.1', '192.0.2.1'],
-    ['2001:db8:1:2:3:4:5:6', '2001:db8:1:2'],
-    ['2001:db8::6', '2001:db8:0:0'],
-    ['fe80::1%eth0', 'fe80:0:0:0'],
-    ['::1', '0:0:0:0'],
-  ])('with addresses %s are %s', (address, peer) => {
-    expect(peerOf(address)).toBe(peer);
   });
 });
 
