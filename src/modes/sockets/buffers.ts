@@ -28,6 +28,8 @@ const bytesOfPayload = 8;
 const payloadMin = 32 * 1024;
 /** A limit is raised to this multiple of it or more. */
 const raiseFrom = 4;
+/** Beyond this part of a bound, an address is taken from before the network that holds most. */
+const muchPart = 1 / 8;
 
 /** Buffers are looked at so often, but for no more than a fiftieth of the time. */
 const lookMs = 100;
@@ -244,7 +246,7 @@ export class Buffers {
   async #keepWithin(group: Group, pause: () => Promise<void> | undefined): Promise<void> {
     const max = this.max[group.bound];
     if (group.bytes > max) {
-      const order = new Greediest<Watched>();
+      const order = new Greediest<Watched>(max * muchPart);
       await inTurns([...group.members], pause, (one) => {
         if (one.bytes > 0) order.add(one, one.client, one.bytes, one.wasMoving);
       });
