@@ -43,6 +43,15 @@ describe('documents', () => {
     expect(await wrong(['--manifests', 'folder', '--clean'])).toBe('--clean');
   });
 
+  it('upgrades of the chart take the defaults of the new chart, and keep the given values', () => {
+    // With --reuse-values the old digest stays; with --values alone, all other values are lost.
+    const upgrades = documents.flatMap((path) =>
+      typedIn(read(path).replaceAll('\\\n', '')).filter((line) => /^helm upgrade \S/.test(line)),
+    );
+    expect(upgrades.length).toBeGreaterThan(2);
+    expect(upgrades.filter((line) => !line.includes(' --reset-then-reuse-values'))).toEqual([]);
+  });
+
   it('operating.md has the exit codes of the commands', () => {
     const operating = read('docs/operating.md');
     const stated = [
