@@ -48,6 +48,12 @@ export class PaperCluster {
     return this;
   }
 
+  /** The labels of all pods; by default every selector finds them. */
+  labels(labels: string): this {
+    writeFileSync(join(this.path, 'labels'), labels);
+    return this;
+  }
+
   log(printed: string): this {
     writeFileSync(join(this.path, 'log'), printed);
     return this;

@@ -99,6 +99,22 @@ describe('kubectl fairlead status', () => {
     expect(stdout).toContain('1 without a pod of Fairlead: bare\n');
   });
 
+  it('finds Fairlead in the DaemonSet of kube-proxy, and names nodes that still run kube-proxy', async () => {
+    const notFound =
+      'OCI runtime exec failed: exec failed: unable to start container process: exec: ' +
+      '"fairlead": executable file not found in $PATH: unknown';
+    const cluster = new PaperCluster()
+      .node('a', statusReport())
+      .script('b', `echo '${notFound}' >&2; exit 126`)
+      .labels('k8s-app=kube-proxy');
+    const { code, stdout } = await cluster.ask('status', '--no-headers');
+    expect(code).toBe(1);
+    expect(rows(stdout)[0]).toContain('its pod does not run Fairlead');
+    expect(rows(stdout)[1]![0]).toBe('a');
+    const other = await cluster.ask('status', '-l', 'app=other');
+    expect([other.code, other.stderr]).toEqual([3, 'Error: no pod with the labels app=other\n']);
+  });
+
   it('asks twenty nodes at a time', async () => {
     const cluster = new PaperCluster();
     writeFileSync(join(cluster.path, 'answer'), statusReport());
@@ -368,7 +384,7 @@ describe('kubectl fairlead', () => {
     ]) {
       const { code, stderr } = await cluster.ask(...args);
       expect([args, code]).toEqual([args, 2]);
-      expect(stderr).toMatch(/\nError: .+\n$/);
+      expect(stderr).toMatch(/^Error: .+\nSee 'kubectl fairlead --help'\n$/);
     }
     expect(cluster.read('calls')).toBe('');
   });
@@ -398,7 +414,7 @@ describe('kubectl fairlead', () => {
     const none = await new PaperCluster().node('a', '').ask('status', '--node', 'b');
     expect([none.code, none.stderr]).toEqual([
       3,
-      'Error: no pod with the labels app.kubernetes.io/name=fairlead on node b\n',
+      'Error: no pod with the labels app.kubernetes.io/name=fairlead or k8s-app=kube-proxy on node b\n',
     ]);
   });
 
