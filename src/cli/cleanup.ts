@@ -28,7 +28,7 @@ import {
 } from '../takeover/leftovers.ts';
 import { linkName, ownChain } from '../takeover/names.ts';
 import { removeLeftovers } from '../takeover/removal.ts';
-import { endingLines, listConnectTime } from './connect-time.ts';
+import { endingLines, listConnectTime, nothing } from './connect-time.ts';
 import { describeError } from './errors.ts';
 import { featureTables } from './feature-tables.ts';
 import { holdNamespaceForCleanup } from './instance.ts';
@@ -78,7 +78,12 @@ export async function runCleanup(action: 'remove' | 'list', ignoreOther: boolean
 
 /** One line for each object that `cleanUp` would remove. */
 export async function listCleanup(options: CleanupOptions): Promise<void> {
-  const { connectTime, kernel, modes, print } = options;
+  const { connectTime, kernel, modes } = options;
+  let count = 0;
+  const print = (line: string): void => {
+    count += 1;
+    options.print(line);
+  };
   if (connectTime !== undefined) {
     for (const line of await listConnectTime(kernel, connectTime)) print(line);
   }
@@ -103,6 +108,7 @@ export async function listCleanup(options: CleanupOptions): Promise<void> {
     const lines = findIPVSLeftovers(kernel, 'all').then(listIPVS);
     for (const line of await orNone(lines)) print(line);
   }
+  if (count === 0) print(nothing);
 }
 
 /** Continues after a failure. Rejects at the end if there was one. */

@@ -3,7 +3,14 @@
  * It needs no running Fairlead, and works while kube-proxy runs.
  */
 
-import { type Ending, endUnused, findAttached, hasPins } from '../connect-time/maps/attached.ts';
+import {
+  doubtsAbout,
+  type Ending,
+  endUnused,
+  type Found,
+  findAttached,
+  hasPins,
+} from '../connect-time/maps/attached.ts';
 import type { ConnectTimePaths } from '../connect-time/maps/choice.ts';
 import { connectTimePaths } from '../host/cgroup.ts';
 import { hostFiles } from '../host/files.ts';
@@ -16,12 +23,16 @@ import type { Io, Run } from './command.ts';
 import { type ExitCode, exitCodes, RefusedError, UnreachableError } from './errors.ts';
 
 const force = 'ignore-other-instance';
+/** What removals print that have found nothing. */
+export const nothing = 'nothing to remove';
 
 export const run: Run = async (given, io) => {
   const server = await serverOf(given);
   const { values } = given;
   return onNode(async (kernel, paths) => {
-    if (values['dry-run']) return list(kernel, paths, io);
+    if (values['dry-run']) {
+      return listPrograms(kernel, paths, (line) => io.stdout.write(`${line}\n`));
+    }
     if (!values[force]) await refuseWhileFed(server);
     return remove(kernel, paths, io);
   });
@@ -65,12 +76,16 @@ async function remove(kernel: Kernel, paths: ConnectTimePaths, io: Io): Promise<
   for (const line of lines) io.stdout.write(`${line}\n`);
   const failure = failureOf(ending);
   if (failure !== undefined) throw new Error(failure);
-  if (lines.length === 0) io.stdout.write('nothing to remove\n');
+  if (lines.length === 0) io.stdout.write(`${nothing}\n`);
   return exitCodes.healthy;
 }
 
-/** Why it is not certain that everything is removed. */
-function failureOf({ failure, unidentified, unknown }: Ending): string | undefined {
+/** Why it is not certain that everything is removed, or would be. */
+function failureOf({
+  failure,
+  unidentified,
+  unknown,
+}: Pick<Ending, 'failure' | 'unidentified' | 'unknown'>): string | undefined {
   if (failure !== undefined) return failure;
   if (unknown !== undefined) return `cannot ask which programs are attached: ${unknown}`;
   if (unidentified === 0) return undefined;
@@ -80,16 +95,28 @@ function failureOf({ failure, unidentified, unknown }: Ending): string | undefin
   );
 }
 
-async function list(kernel: Kernel, paths: ConnectTimePaths, io: Io): Promise<ExitCode> {
-  const lines = await listConnectTime(kernel, paths);
-  for (const line of lines) io.stdout.write(`${line}\n`);
+/** Rejects when it cannot be known what would be removed. */
+export async function listPrograms(
+  kernel: Kernel,
+  paths: ConnectTimePaths,
+  print: (line: string) => void,
+): Promise<ExitCode> {
+  const found = await findAttached(kernel, paths);
+  const lines = programLines(found, paths);
+  for (const line of lines) print(line);
+  const failure = failureOf(doubtsAbout(found, paths, false));
+  if (failure !== undefined) throw new Error(failure);
+  if (lines.length === 0) print(nothing);
   return exitCodes.healthy;
 }
 
 /** A line for each thing that would be removed. */
 export async function listConnectTime(kernel: Kernel, paths: ConnectTimePaths): Promise<string[]> {
+  return programLines(await findAttached(kernel, paths), paths);
+}
+
+function programLines(found: Found, paths: ConnectTimePaths): string[] {
   const { directory } = paths;
-  const found = await findAttached(kernel, paths);
   const programs = found.kind === 'ours' ? found.programs : [];
   return [
     ...(hasPins(paths)

@@ -11,7 +11,7 @@ import { availableModes } from '../modes/index.ts';
 import type { ProxyMode } from '../modes/mode.ts';
 import type { CleanupOptions } from './cleanup.ts';
 import type { Run } from './command.ts';
-import { endingLines, listConnectTime } from './connect-time.ts';
+import { endingLines, listConnectTime, nothing } from './connect-time.ts';
 import { type ExitCode, exitCodes } from './errors.ts';
 import { featureTables } from './feature-tables.ts';
 import { holdNamespaceForRemoval } from './instance.ts';
@@ -36,7 +36,12 @@ export const run: Run = async ({ values }, io) => {
 
 /** Prints a line for each object that `removeTables` would remove or leave. */
 export async function listTables(options: RemovalOptions): Promise<ExitCode> {
-  const { connectTime, kernel, modes, print } = options;
+  const { connectTime, kernel, modes } = options;
+  let count = 0;
+  const print = (line: string): void => {
+    count += 1;
+    options.print(line);
+  };
   if (connectTime !== undefined) {
     for (const line of await listConnectTime(kernel, connectTime)) print(line);
   }
@@ -48,6 +53,7 @@ export async function listTables(options: RemovalOptions): Promise<ExitCode> {
       print(isShared(mode) ? leftLine(object) : object);
     }
   }
+  if (count === 0) print(nothing);
   return exitCodes.healthy;
 }
 
@@ -72,7 +78,7 @@ export async function removeTables(options: RemovalOptions): Promise<ExitCode> {
     if (owned.length > 0 && !isShared(mode)) await mode.cleanup(kernel);
     for (const { object } of owned) print(isShared(mode) ? leftLine(object) : `removed ${object}`);
   }
-  if (count === 0) print('nothing to remove');
+  if (count === 0) print(nothing);
   return exitCodes.healthy;
 }
 

@@ -78,4 +78,5 @@ test('tables remove waits for a Fairlead to end, and leaves no table', async () 
   expect(await removed).toContain('removed table ip fairlead\nremoved table ip6 fairlead\n');
   expect(await place.namespace.run('nft', ['list', 'tables'])).not.toContain('fairlead');
   expect(await remove()).toBe('nothing to remove\n');
+  expect(await remove('--dry-run')).toBe('nothing to remove\n');
 });

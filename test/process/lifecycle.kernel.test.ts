@@ -163,7 +163,7 @@ test("--cleanup removes our rules and kube-proxy's; --dry-run lists them before"
     expect(left).toContain(others);
   }
   const again = new Program(namespace, ['--cleanup', '--dry-run']);
-  expect([await again.exitCode, again.stdout]).toEqual([0, '']);
+  expect([await again.exitCode, again.stdout]).toEqual([0, 'nothing to remove\n']);
 });
 
 test('mode userspace follows its file, keeps its addresses at the end, and is cleaned up', async () => {

@@ -194,8 +194,10 @@ test('after a kill and a start of kube-proxy, the command ends connect time with
   expect(await answers()).toEqual(['pod-b']);
   expect([await attached(), place.left()]).toEqual([0, []]);
   expect(await lab.node.run(['nft', 'list', 'ruleset'])).toBe(rules);
-  const again = await program(true, 'connect-time', 'remove');
-  expect(again).toMatchObject({ code: 0, stdout: 'nothing to remove\n' });
+  for (const option of ['', '--dry-run']) {
+    const again = await program(true, 'connect-time', 'remove', option);
+    expect(again).toMatchObject({ code: 0, stdout: 'nothing to remove\n' });
+  }
 });
 
 test('after a kill and a start of kube-proxy, the expired lease ends connect time', async () => {

@@ -16,7 +16,7 @@ export interface AttachedProgram {
   readonly isPinned: boolean;
 }
 
-type Found =
+export type Found =
   /** Fairlead's, of any version, for this network namespace. */
   | { readonly kind: 'ours'; readonly programs: readonly AttachedProgram[] }
   /** Programs of unknown owners: this process lacks the rights to find out. */
@@ -91,14 +91,8 @@ export async function endUnused(
   if (isFolderRemoved) await removeConnectTime(kernel, paths.directory);
   const ending = { isFolderRemoved, detached: [], left: [], unidentified: 0 };
   const found = await findAttached(kernel, paths);
-  if (found.kind === 'refused') {
-    return paths.isMounted ? ending : { ...ending, unknown: found.reason };
-  }
+  if (found.kind !== 'ours') return { ...ending, ...doubtsAbout(found, paths, keepsPins) };
   const unused = unusedOf(found, keepsPins);
-  if (found.kind === 'unknown') {
-    // With the mount, pins have identified Fairlead's programs.
-    return { ...ending, unidentified: paths.isMounted ? 0 : unused.length };
-  }
   if (unused.length === 0) return ending;
   try {
     await detach(kernel, unused);
@@ -107,6 +101,18 @@ export async function endUnused(
     if (!isKernelError(error)) throw error;
     return { ...ending, left: unused, failure: error.message };
   }
+}
+
+/** What cannot be known about attached programs. */
+export function doubtsAbout(
+  found: Found,
+  { isMounted }: ConnectTimePaths,
+  keepsPins: boolean,
+): Pick<Ending, 'unidentified' | 'unknown'> {
+  // With the mount, pins identify Fairlead's programs.
+  if (found.kind === 'ours' || isMounted) return { unidentified: 0 };
+  if (found.kind === 'refused') return { unidentified: 0, unknown: found.reason };
+  return { unidentified: unusedOf(found, keepsPins).length };
 }
 
 /** Whether the folder has entries. It may be a mount point, which is never removed. */

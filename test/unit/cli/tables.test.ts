@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { listPrograms } from '../../../src/cli/connect-time.ts';
 import { listTables, removeTables } from '../../../src/cli/tables.ts';
 import type { Kernel } from '../../../src/kernel/kernel.ts';
 import { NFPROTO } from '../../../src/kernel/nft/constants.ts';
@@ -86,7 +87,8 @@ describe('fairlead tables remove', () => {
       await removeTables(options(kernel, []));
       const printed: string[] = [];
       expect(await removeTables(options(kernel, printed))).toBe(0);
-      expect(printed).toEqual(['nothing to remove']);
+      expect(await listTables(options(kernel, printed))).toBe(0);
+      expect(printed).toEqual(['nothing to remove', 'nothing to remove']);
     }
   });
 
@@ -94,5 +96,27 @@ describe('fairlead tables remove', () => {
     const kernel = afterTheWayBack();
     kernel.bpf.forbidden.detach = 'EINVAL';
     await expect(removeTables(options(kernel, []))).rejects.toThrow('connect4');
+  });
+});
+
+describe('fairlead connect-time remove --dry-run', () => {
+  function list(kernel: Kernel): Promise<string> {
+    const printed: string[] = [];
+    const print = (line: string) => void printed.push(line);
+    return listPrograms(kernel, connectTime, print).then(() => printed.join('\n'));
+  }
+
+  it('says that there is nothing to remove', async () => {
+    expect(await list(new FakeKernel())).toBe('nothing to remove');
+  });
+
+  it('fails where it cannot be known whose the attached programs are', async () => {
+    const kernel = new FakeKernel();
+    kernel.bpf.strays.set(0, 'connect4');
+    await expect(list(kernel)).rejects.toThrow(
+      '1 programs are attached, and asking whose they are',
+    );
+    kernel.bpf.forbidden.list = 'EPERM';
+    await expect(list(kernel)).rejects.toThrow('cannot ask which programs are attached: ');
   });
 });
