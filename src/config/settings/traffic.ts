@@ -46,7 +46,7 @@ export const trafficSettings = grouped('traffic', {
     'Addresses of the node on which node ports answer. `primary`: those that the Node ' +
       'object names first; `localhost`: 127.0.0.0/8 and ::1/128; `all`: 0.0.0.0/0 and ::/0. ' +
       'Loopback addresses that are named accept TCP from the node itself. ' +
-      'Empty: all; in mode nftables, the primary ones.',
+      'Empty: the primary ones if `mode` is given as nftables, otherwise all.',
     {
       flag: 'nodeport-addresses',
       rules: 'CIDRs, and the words primary, localhost and all',
