@@ -15,8 +15,11 @@ interface NodeConfig {
  */
 export function nodeConfig({ command, runFlags }: Given): NodeConfig {
   const loaded = loadConfig(runFlags, { readFile: (path) => readFileSync(path) });
-  if (loaded.kind === 'error')
-    throw new UsageError([loaded.message, ...loaded.problems].join('\n  '));
+  if (loaded.kind === 'error') {
+    const { message, path, problems } = loaded;
+    const place = path === '' ? [] : [`in ${path}`];
+    throw new UsageError([message, ...place, ...problems].join('\n  '));
+  }
   if (loaded.kind === 'run') return loaded;
   const flag = loaded.kind === 'print' ? 'this flag' : `--${loaded.kind}`;
   throw new UsageError(`${flag} is for a start, not for ${command.words.join(' ')}`);

@@ -36,11 +36,14 @@ function settleMsOf(text: string | undefined): number {
   if (text === undefined) return settleDefaultMs;
   const duration = parseDuration(text);
   if (!duration.ok) throw new UsageError(`--settle: ${duration.error}`);
-  return toMs(duration.value);
+  const ms = toMs(duration.value);
+  if (ms < 0) throw new UsageError(`--settle "${text}" is below 0`);
+  return ms;
 }
 
 async function shadow(given: Given, io: Io, options: ShadowOptions): Promise<number> {
-  const { config } = nodeConfig(given);
+  const { config, warnings } = nodeConfig(given);
+  for (const warning of warnings) io.stderr.write(`${warning}\n`);
   const { output } = given.values;
   const write = await writerOf(output);
   const ending = new AbortController();

@@ -116,12 +116,17 @@ function checkWord(
   if (value === '') {
     return { field: key, line, text: `no ${key} is given; it must be ${quote(expected)}` };
   }
+  const version = tree.entries.get('apiVersion')?.tree;
+  const given = version?.kind === 'string' && version.value !== '' ? version.value : apiVersion;
   const text = {
-    kind: `no kind ${quote(value)} is registered for version ${quote(apiVersion)}`,
+    kind: `no kind ${quote(value)} is registered for version ${quote(given)}`,
     apiVersion: `no kind ${quote(kind)} is registered for version ${quote(value)}`,
   }[key];
-  const hint = value === 'ConfigMap' ? '; the configuration is a value in its data' : '';
-  return { field: key, line, text: `${text}${hint}` };
+  const hint =
+    value === 'ConfigMap'
+      ? 'the configuration is a value in its data'
+      : `it must be ${quote(expected)}`;
+  return { field: key, line, text: `${text}; ${hint}` };
 }
 
 class Decoder {

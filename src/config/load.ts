@@ -68,6 +68,8 @@ export type LoadResult =
       readonly message: string;
       /** The problems one by one; empty when `message` says it all. */
       readonly problems: readonly string[];
+      /** Path of the configuration file; '' without a file. */
+      readonly path: string;
       /** What would have been warned of otherwise. */
       readonly warnings: Warnings;
       /** 1: the configuration file cannot be used; 2: the command line cannot. */
@@ -300,5 +302,5 @@ function failure(
   const lines = [...(path === '' ? [] : [`in ${path}`]), ...problems].map((line) => `  ${line}\n`);
   const output = `Error: ${message}\n${lines.join('')}`;
   const exitCode = path === '' ? 2 : 1;
-  return { kind: 'error', text: output, message, problems, warnings, exitCode };
+  return { kind: 'error', text: output, message, problems, path, warnings, exitCode };
 }

@@ -102,7 +102,8 @@ function read(text: string): YamlResult {
     const problems = document.errors.slice(0, problemsMax).map((error) => {
       const line = lineOf(error.pos[0]);
       const shown = shorten((lines[line - 1] ?? '').trim());
-      return { field: '', line, text: `yaml: ${error.message}, at: ${shown}` };
+      const place = shown === '' ? '' : `, at: ${shown}`;
+      return { field: '', line, text: `yaml: ${error.message}${place}` };
     });
     // The parser reports its own stack overflow as one more syntax error.
     if (document.errors.some((error) => error.message.includes('call stack'))) {

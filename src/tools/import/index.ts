@@ -32,7 +32,9 @@ export function validateFile(path: string, bytes: Uint8Array): CommandResult {
   const result = loadConfig([`--config=${path}`], { readFile: () => unwrapped.bytes });
   if (result.kind === 'error') {
     const { message, problems, warnings } = result;
-    const errors = problems.length === 0 ? [message] : problems;
+    // Without what kube-proxy writes before it.
+    const alone = message.replace(/^failed complete: (?:failed to decode: )?/, '');
+    const errors = problems.length === 0 ? [alone] : problems;
     const lines = [`Error: ${place} is not valid`, ...errors.map((error) => `  ${error}`)];
     return { text: '', notes: [...warnings, ...lines], exitCode: 1 };
   }

@@ -84,9 +84,12 @@ describe('fairlead config', () => {
     expect((await run(['validate', 'bad'], { bad: unreadable })).stderr.split('\n')).toEqual([
       expect.stringMatching(/: unknown fields, ignored: minsyncPeriod /),
       'Error: bad is not valid',
-      expect.stringMatching(/mode \(line 4\): must be a string, not the number 1/),
+      '  mode (line 4): must be a string, not the number 1; put quotes around it',
       '',
     ]);
+    expect((await run(['validate', 'bad'], { bad: `${header}mode: [a\n` })).stderr).toMatch(
+      /^Error: bad is not valid\n {2}\(line \d\): yaml: .*[^:] ?\n$/,
+    );
   });
 
   test('validate gives advice on requested modes only', async () => {

@@ -21,12 +21,12 @@ describe('apiVersion and kind', () => {
     ['kind: KubeProxyConfiguration\n', 'apiVersion: no apiVersion is given'],
     ['kind: 1\napiVersion: x\n', 'kind (line 1): no kind is given'],
     [
-      'kind: Deployment\napiVersion: kubeproxy.config.k8s.io/v1alpha1\n',
-      'kind (line 1): no kind "Deployment" is registered for version "kubeproxy.config.k8s.io/v1alpha1"',
+      'kind: Deployment\napiVersion: apps/v1\n',
+      'kind (line 1): no kind "Deployment" is registered for version "apps/v1"; it must be "KubeProxyConfiguration"',
     ],
     [
       'kind: KubeProxyConfiguration\napiVersion: kubeproxy.config.k8s.io/v1beta1\n',
-      'apiVersion (line 2): no kind "KubeProxyConfiguration" is registered for version "kubeproxy.config.k8s.io/v1beta1"',
+      'apiVersion (line 2): no kind "KubeProxyConfiguration" is registered for version "kubeproxy.config.k8s.io/v1beta1"; it must be "kubeproxy.config.k8s.io/v1alpha1"',
     ],
     ['- a\n', 'must be a mapping, not a list'],
     ['text\n', 'must be a mapping, not the string "text"'],
