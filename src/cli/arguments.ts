@@ -67,7 +67,7 @@ function checkedValue(name: string, flag: CommandFlag, text: string): string | u
     return value.endsWith('=') ? text.startsWith(value) && text !== value : text === value;
   });
   if (isKnown) return text;
-  const guess = nearest(text, values);
+  const guess = values.includes(text) ? undefined : nearest(text, values);
   throw wrong(
     `must be one of ${shown.replaceAll('|', ', ')}`,
     guess === undefined ? '' : `did you mean ${guess}?`,

@@ -23,7 +23,8 @@ function subjectOf(words: readonly string[]): readonly string[] {
     if (second === undefined) return found[0]!.words.slice(0, 1);
   }
   const wrong = found.length === 0 ? first : (extra ?? second!);
-  const known = found.length === 0 ? commandNames : found.flatMap((one) => one.words.slice(1));
+  const known =
+    found.length === 0 ? [...commandNames, 'flags'] : found.flatMap((one) => one.words.slice(1));
   const guess = nearest(wrong, known);
   const hint = guess === undefined ? '' : `; did you mean ${guess}?`;
   throw new UsageError(`unknown command "${wrong}"${hint}`);

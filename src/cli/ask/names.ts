@@ -49,6 +49,10 @@ export function readTarget(word: string, given: Given): string {
     throw new UsageError(`${reason}: it must be ${form}`);
   }
   const { host, port } = parts;
+  const [, protocol] = /\/(.*)$/.exec(port) ?? [];
+  if (protocol !== undefined) {
+    throw new UsageError(`"${protocol}" is not a protocol: TCP, UDP or SCTP`);
+  }
   if (parseAddress(host) !== undefined) {
     const number = /^\d+$/.test(port) ? Number(port) : 0;
     if (number < 1 || number > 65_535) throw new UsageError(`"${port}" is not a port: 1 to 65535`);

@@ -20,6 +20,7 @@ import type { AgentState, RunningEngine } from './agent-state.ts';
 import { answerPacer } from './answer-pacer.ts';
 import { detectionRemarks, withAnswers } from './endpoint-answers.ts';
 import { EndpointsSaid } from './endpoints.ts';
+import { noSuchPort } from './explain/question.ts';
 import { look } from './look.ts';
 import { lookedUpWithin } from './lookups.ts';
 import { portRemarks } from './port-remarks.ts';
@@ -47,7 +48,7 @@ export async function serviceOf(agent: AgentState, query: URLSearchParams): Prom
   await Promise.all([agent.foreignRules.refresh(), agent.unrouted.refresh()]);
   const service = await find(agent, query, pacer);
   const { resolved, seen } = await look(agent, service, pacer);
-  const asked = withPort(seen, query.get('port'));
+  const asked = withPort(seen, query.get('port'), service);
   const states = new States(agent);
   const { pods, unknown } = await podsOf(agent, service, query.get('pods'));
   const traffic = await trafficOf(agent, service, query.get('traffic'));
@@ -155,10 +156,14 @@ async function serviceAt(state: ClusterState, text: string, pacer: Pacer): Promi
 }
 
 /** `port`: a name or a number; null = all. */
-function withPort(seen: readonly Seen[], port: string | null): readonly Seen[] {
+function withPort(
+  seen: readonly Seen[],
+  port: string | null,
+  { key, ports }: Service,
+): readonly Seen[] {
   if (port === null) return seen;
   const found = seen.filter((one) => one.port.name === port || String(one.port.port) === port);
-  if (found.length === 0) throw new Refusal(404, `the Service has no port ${port}`);
+  if (found.length === 0) throw noSuchPort(key, port, ports);
   return found;
 }
 

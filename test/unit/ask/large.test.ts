@@ -51,7 +51,9 @@ describe('a Service with thousands of ports', () => {
     }
     expect(await asked(app, 'service', '?name=web&port=q1')).toEqual({
       status: 404,
-      body: { error: 'the Service has no port q1' },
+      body: {
+        error: expect.stringMatching(/^Service ns\/web has no port "q1": it has p0 1\/TCP, /),
+      },
     });
   });
 

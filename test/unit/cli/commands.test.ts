@@ -160,6 +160,8 @@ describe('invalid usage', () => {
     ['explain fd00::1', '"fd00::1" has no port', ' explain'],
     ['explain kube-dns', '"kube-dns" has no port', ' explain'],
     ['explain 10.96.0.10:99999', '"99999" is not a port: 1 to 65535', ' explain'],
+    ['explain 10.96.0.10:80/QUIC', '"QUIC" is not a protocol: TCP, UDP or SCTP', ' explain'],
+    ['trace web:http/tls', '"tls" is not a protocol: TCP, UDP or SCTP', ' trace'],
     ['explain 10.96.0:80', '"10.96.0" is not an address', ' explain'],
     ['explain google.com:80', '"google.com" is not [NAMESPACE/]NAME', ' explain'],
     ['trace a/b:80 -n 5', '-n "5" is the namespace; a count is -c 5', ' trace'],
@@ -171,11 +173,14 @@ describe('invalid usage', () => {
     ['completion bash zsh', 'unexpected argument "zsh"', ' completion'],
     ['version --short', 'unknown flag: --short', ' version'],
     ['help me', 'unknown command "me"', ' help'],
+    ['help flgas', 'unknown command "flgas"; did you mean flags?', ' help'],
     ['help config convrt', 'unknown command "convrt"; did you mean convert?', ' help'],
     ['demo fast', 'unexpected argument "fast"', ' demo'],
     ['preflight --cleanup', '--cleanup is for a start, not for preflight', ' preflight'],
     ['preflight --proxy-mode=x', 'failed validate: ', ' preflight'],
+    ['preflight --config=/nowhere/c', 'failed complete: cannot be read: ', ' preflight'],
     ['shadow --settle=soon', '--settle: ', ' shadow'],
+    ['shadow --settle=-1s', '--settle "-1s" is below 0', ' shadow'],
     ['shadow --setle=1s', 'unknown flag: --setle; did you mean --settle?', ' shadow'],
     ['status -o jsonpath={.a', 'wrong template of jsonpath: {.a has no end', ' status'],
   ])('%s: %s', async (line, reason, command) => {
@@ -183,6 +188,16 @@ describe('invalid usage', () => {
     expect([code, stdout]).toEqual([2, '']);
     expect(stderr.startsWith(`Error: ${reason}`)).toBe(true);
     expect(stderr.endsWith(`\nSee 'fairlead${command} --help'\n`)).toBe(true);
+  });
+
+  it('names the configuration file that cannot be used', async () => {
+    const { stderr } = await run('shadow', '--config=/nowhere/c');
+    expect(stderr).toContain('\n  in /nowhere/c\n');
+  });
+
+  it('suggests nothing for a format that lacks its template', async () => {
+    const { stderr } = await run('status', '-o', 'jsonpath=');
+    expect(stderr).toMatch(/: must be one of json, yaml, wide, jsonpath=TEMPLATE\nSee /);
   });
 
   it('is rejected by the parser with a UsageError', async () => {

@@ -58,13 +58,14 @@ function questionOf(service: Service, text: string, protocol: Protocol | undefin
     (protocol ?? port.protocol) === port.protocol;
   const found = service.ports.filter(isAsked);
   const [port] = found;
-  if (port === undefined) {
-    const has = portsText(service.ports);
-    throw new Refusal(404, `Service ${service.key} has no port "${text}": it has ${has}`);
-  }
+  if (port === undefined) throw noSuchPort(service.key, text, service.ports);
   const [address] = service.clusterIPs;
   const protocols = found.filter((one) => one.port === port.port).map((one) => one.protocol);
   return { address: address!, port: port.port, protocols, service };
+}
+
+export function noSuchPort(key: string, port: string, ports: readonly ServicePort[]): Refusal {
+  return new Refusal(404, `Service ${key} has no port "${port}": it has ${portsText(ports)}`);
 }
 
 /** The most ports of a Service that a message names. */
