@@ -1,12 +1,22 @@
 import { StreamError } from './errors.ts';
 
-/** The whole body. Rejects with a one-line Error if it is larger, or not JSON. */
+/** A body is larger than it may be. */
+export class BodyTooLarge extends StreamError {
+  constructor(bytesMax: number) {
+    super('garbage', `its answer is over ${bytesMax} bytes`);
+  }
+}
+
+/**
+ * The whole body. Rejects with BodyTooLarge if it is larger, and with another one-line Error if it
+ * is not JSON.
+ */
 export async function readJson(body: AsyncIterable<Buffer>, bytesMax: number): Promise<unknown> {
   const parts: Buffer[] = [];
   let length = 0;
   for await (const part of body) {
     length += part.length;
-    if (length > bytesMax) throw new StreamError('garbage', `its answer is over ${bytesMax} bytes`);
+    if (length > bytesMax) throw new BodyTooLarge(bytesMax);
     parts.push(part);
   }
   try {

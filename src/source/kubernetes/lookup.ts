@@ -5,12 +5,17 @@ import { keyIn, objectOf, podNames, podOfSlices, readPod } from '../decode/pod.t
 import { type FoundPod, type Lookup, LookupError } from '../lookup.ts';
 import { ApiClient, type ClientOptions, type Query } from './client.ts';
 import { ApiError } from './errors.ts';
-import { readJson } from './json-body.ts';
+import { BodyTooLarge, readJson } from './json-body.ts';
 
-const pageSize = 500;
-/** A hundred thousand objects. */
-const pagesMax = 200;
-const pageBytesMax = 64 * 1024 * 1024;
+/** How many objects a page has: fewer where more take too many bytes. */
+const pageSizes = [500, 100, 20, 4, 1] as const;
+const objectsMax = 100_000;
+/**
+ * A page is read in one turn of the event loop: 2 MiB of EndpointSlices take 50 ms, and a tenant
+ * can have megabytes of them.
+ */
+const pageBytesMax = 2 * 1024 * 1024;
+const objectBytesMax = 16 * 1024 * 1024;
 
 /** Only names of Services are needed, not their labels. */
 const metadataOnly = 'application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1';
@@ -29,7 +34,7 @@ export class ApiLookup implements Lookup {
     try {
       const client = await this.#open();
       const body = await client.getJSON(`${path}${encodeURIComponent(name)}`, signal);
-      return readPod(objectOf(await readJson(body, pageBytesMax)));
+      return readPod(objectOf(await readJson(body, objectBytesMax)));
     } catch (error) {
       if (!(error instanceof ApiError) || ![403, 404].includes(error.status)) throw failure(error);
       if (error.status === 404) {
@@ -41,9 +46,16 @@ export class ApiLookup implements Lookup {
 
   /** kube-proxy's role does not permit reading pods. EndpointSlices name those of Services. */
   async #podOfSlices(namespace: string, name: string, signal: AbortSignal): Promise<FoundPod> {
-    const slices = await this.#list(slicesIn(namespace), {}, signal);
-    const found = podOfSlices(slices, name);
-    if (found !== undefined) return found;
+    const read = (slices: readonly RawObject[]): FoundPod[] => {
+      const one = podOfSlices(slices, name);
+      return one === undefined ? [] : [one];
+    };
+    const found = await this.#list(slicesIn(namespace), {}, read, signal);
+    if (found.length > 0) {
+      const addresses = new Set(found.flatMap((one) => one.addresses));
+      const nodeName = found.findLast((one) => one.nodeName !== '')?.nodeName ?? '';
+      return { addresses: [...addresses], nodeName };
+    }
     const pod = `${namespace}/${name}`;
     throw new LookupError(
       'absence',
@@ -58,7 +70,8 @@ export class ApiLookup implements Lookup {
     signal: AbortSignal,
   ): Promise<ReadonlyMap<string, string>> {
     const query = { labelSelector: `${serviceNameLabel}=${service}` };
-    return podNames(await this.#list(slicesIn(namespace), query, signal));
+    const read = (slices: readonly RawObject[]) => [...podNames(slices)];
+    return new Map(await this.#list(slicesIn(namespace), query, read, signal));
   }
 
   async servicesWith(
@@ -68,8 +81,10 @@ export class ApiLookup implements Lookup {
   ): Promise<ReadonlySet<string>> {
     const within = namespace === '' ? '' : `/namespaces/${encodeURIComponent(namespace)}`;
     const query = { labelSelector: selector };
-    const found = await this.#list(`/api/v1${within}/services`, query, signal, metadataOnly);
-    return new Set(found.map(keyIn));
+    const read = (services: readonly RawObject[]) => services.map(keyIn);
+    return new Set(
+      await this.#list(`/api/v1${within}/services`, query, read, signal, metadataOnly),
+    );
   }
 
   async close(): Promise<void> {
@@ -77,29 +92,54 @@ export class ApiLookup implements Lookup {
     client?.close();
   }
 
-  async #list(
+  /** What `read` makes of the objects of each page. Only that is kept. */
+  async #list<T>(
     path: string,
     query: Query,
+    read: (items: readonly RawObject[]) => readonly T[],
     signal: AbortSignal,
     accept?: string,
-  ): Promise<RawObject[]> {
-    const items: RawObject[] = [];
+  ): Promise<T[]> {
+    const found: T[] = [];
+    let next = query;
+    let smaller = 0;
     try {
-      const client = await this.#open();
-      let next: Query = { ...query, limit: String(pageSize) };
-      for (let pages = 0; pages < pagesMax; pages += 1) {
-        const url = `${path}?${new URLSearchParams(next)}`;
-        const body = await client.getJSON(url, signal, accept);
-        const page = objectOf(await readJson(body, pageBytesMax));
-        if (Array.isArray(page.items)) items.push(...page.items.map(objectOf));
+      for (let objects = 0; objects < objectsMax; ) {
+        const limit = pageSizes[smaller]!;
+        const url = `${path}?${new URLSearchParams({ ...next, limit: String(limit) })}`;
+        const page = await this.#page(url, limit, signal, accept);
+        if (page === undefined) {
+          smaller += 1;
+          continue;
+        }
+        const items = Array.isArray(page.items) ? page.items.map(objectOf) : [];
+        for (const one of read(items)) found.push(one);
         const { continue: token } = objectOf(page.metadata);
-        if (typeof token !== 'string' || token === '') return items;
-        next = { ...query, limit: String(pageSize), continue: token };
+        if (typeof token !== 'string' || token === '') return found;
+        objects += limit;
+        next = { ...query, continue: token };
       }
     } catch (error) {
       throw failure(error);
     }
-    throw new LookupError('source', `${path} has more than ${pageSize * pagesMax} objects`);
+    throw new LookupError('source', `${path} has more than ${objectsMax} objects`);
+  }
+
+  /** Undefined: it has too many bytes. A page of one object may have more. */
+  async #page(
+    url: string,
+    limit: number,
+    signal: AbortSignal,
+    accept?: string,
+  ): Promise<RawObject | undefined> {
+    const client = await this.#open();
+    const body = await client.getJSON(url, signal, accept);
+    try {
+      return objectOf(await readJson(body, limit === 1 ? objectBytesMax : pageBytesMax));
+    } catch (error) {
+      if (error instanceof BodyTooLarge && limit > 1) return undefined;
+      throw error;
+    }
   }
 
   #open(): Promise<ApiClient> {

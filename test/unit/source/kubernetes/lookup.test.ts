@@ -93,6 +93,62 @@ describe('the lookup of a pod', () => {
   });
 });
 
+describe('a lookup of many or large objects', () => {
+  /** Answers pages of these, and records their limits and sizes. */
+  async function paging(items: readonly object[]) {
+    const pages: { limit: number; bytes: number }[] = [];
+    const onRequest = ({ url }: IncomingMessage, response: ServerResponse): void => {
+      const query = new URL(url!, 'http://server').searchParams;
+      const [from, limit] = [Number(query.get('continue') ?? 0), Number(query.get('limit'))];
+      const to = from + limit;
+      const metadata = to < items.length ? { continue: String(to) } : {};
+      const body = JSON.stringify({ metadata, items: items.slice(from, to) });
+      pages.push({ limit, bytes: body.length });
+      response.writeHead(200, { 'content-type': 'application/json' }).end(body);
+    };
+    const server = await startServer({ onRequest });
+    const access = { kubeconfigPath: '', masterUrl: server.url };
+    const options = { qps: -1, burst: 0, userAgent: 'fairlead/test', contentTypes };
+    const lookup = new ApiLookup({ ...access, ...options });
+    onTestFinished(() => lookup.close());
+    return { lookup, pages };
+  }
+
+  const large = (bytes: number) => ({ annotations: { note: 'x'.repeat(bytes) } });
+
+  it('reads no page that would keep the event loop for long, and asks for fewer objects', async () => {
+    const items = Array.from({ length: 250 }, (_, i) => ({
+      metadata: { namespace: 'shop', name: `web-${i}`, ...large(60_000) },
+    }));
+    const { lookup, pages } = await paging(items);
+    const found = await lookup.servicesWith('app=web', 'shop', signal);
+    expect([found.size, found.has('shop/web-249')]).toEqual([250, true]);
+    const sizes = [500, 100, 20];
+    expect([...new Set(pages.map(({ limit }) => limit))]).toEqual(sizes);
+    const whole = pages.filter(({ limit }) => limit === sizes.at(-1));
+    expect(whole).toHaveLength(13);
+    expect(Math.max(...whole.map(({ bytes }) => bytes))).toBeLessThan(2 * 1024 * 1024);
+  });
+
+  it('puts the pages together', async () => {
+    const items = Array.from({ length: 8 }, (_, i) => ({
+      metadata: large(600_000),
+      endpoints: [endpoint('Pod', `web-${i % 4}`, `10.0.0.${i}`)],
+    }));
+    const { lookup } = await paging(items);
+    const names = await lookup.podsOf('shop', 'web', signal);
+    expect([names.size, names.get('10.0.0.7')]).toEqual([8, 'web-3']);
+  });
+
+  it('reads a single object that is larger than a page', async () => {
+    const { lookup, pages } = await paging([
+      { metadata: large(3_000_000), endpoints: [endpoint('Pod', 'web-0', '10.0.0.9')] },
+    ]);
+    expect([...(await lookup.podsOf('shop', 'web', signal))]).toEqual([['10.0.0.9', 'web-0']]);
+    expect(pages.map(({ limit }) => limit)).toEqual([500, 100, 20, 4, 1]);
+  });
+});
+
 describe('the lookup of Services by labels', () => {
   const services = '/api/v1/namespaces/shop/services';
 
