@@ -114,14 +114,16 @@ export async function listCleanup(options: CleanupOptions): Promise<void> {
 /** Continues after a failure. Rejects at the end if there was one. */
 export async function cleanUp(options: CleanupOptions): Promise<void> {
   const { complain, connectTime, kernel, modes, print } = options;
-  let failed = false;
+  const complaints = new Set<string>();
   const attempt = async (remove: () => Promise<void>): Promise<void> => {
     try {
       await remove();
     } catch (error) {
       if (isAbsence(error)) return;
-      failed = true;
-      complain(describeError(error));
+      // Without CAP_NET_ADMIN each step fails in the same way.
+      const complaint = describeError(error);
+      if (!complaints.has(complaint)) complain(complaint);
+      complaints.add(complaint);
     }
   };
   if (connectTime !== undefined) {
@@ -160,7 +162,7 @@ export async function cleanUp(options: CleanupOptions): Promise<void> {
     await removeIPVSLeftovers(kernel, leftovers);
     for (const line of summaryOfIPVS(leftovers)) print(line);
   });
-  if (failed) throw new Error('encountered an error while tearing down rules');
+  if (complaints.size > 0) throw new Error('encountered an error while tearing down rules');
 }
 
 function find(kernel: Kernel, { backend, family }: Variant): Promise<Leftovers> {

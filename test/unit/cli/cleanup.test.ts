@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { type CleanupOptions, cleanUp, listCleanup } from '../../../src/cli/cleanup.ts';
+import { KernelError } from '../../../src/kernel/errors.ts';
 import type { Kernel } from '../../../src/kernel/kernel.ts';
 import { IPPROTO, NFPROTO } from '../../../src/kernel/nft/constants.ts';
 import { availableModes } from '../../../src/modes/index.ts';
@@ -59,6 +60,17 @@ describe('--cleanup of connect-time translation', () => {
     await expect(cleanUp({ ...options, connectTime })).rejects.toThrow('tearing down');
     expect(complained.join()).toContain('connect4');
     expect(kernel.ruleset()).not.toContain('table ip fairlead');
+  });
+
+  it('reports once what makes several steps fail', async () => {
+    const words = { operation: 'kernel', subject: 'tables', code: 'EPERM', words: 'Not permitted' };
+    const refused = async (): Promise<never> => {
+      throw new KernelError(words);
+    };
+    const kernel: Kernel = { ...withoutNetfilter(new FakeKernel()), dump: refused, apply: refused };
+    const { complained, options } = saying(kernel);
+    await expect(cleanUp(options)).rejects.toThrow('tearing down');
+    expect(complained).toEqual([expect.stringMatching(/^CAP_NET_ADMIN is needed: .*EPERM/)]);
   });
 });
 
