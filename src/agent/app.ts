@@ -72,6 +72,8 @@ export class App {
   /** The part that programs the kernel. */
   readonly #runner: ModeRunner;
   #config: Config;
+  /** Why the changed configuration file is not in force. */
+  #configRefusal: string | undefined;
   /** As last read. */
   #isLiberal = false;
   /** As last accepted: its pod CIDRs may define local pods. */
@@ -90,6 +92,7 @@ export class App {
     this.#observers = new Observers(options, {
       state: this.#state,
       config: () => this.#config,
+      configRefusal: () => this.#configRefusal,
       mode: () => this.#runner.mode,
       fallbacks: () => this.#fallbacks,
       engine: () => this.#runner.engine,
@@ -162,6 +165,11 @@ export class App {
   end(failure?: Error): void {
     this.#failure ??= failure;
     this.#ending.abort();
+  }
+
+  /** Lets the status say that the changed configuration file is not in force; undefined: it is. */
+  refuseConfig(reason: string | undefined): void {
+    this.#configRefusal = reason;
   }
 
   /**

@@ -75,6 +75,7 @@ interface Present
   extends Pick<
     AgentState,
     | 'config'
+    | 'configRefusal'
     | 'connectTime'
     | 'engine'
     | 'failureDetection'

@@ -160,6 +160,7 @@ async function followConfig(
     apply: (next) => app.reconfigure(next),
     restart: (reason) => app.end(reason),
     counted: (result) => app.metrics.lifecycle.reloaded(result),
+    refused: (reason) => app.refuseConfig(reason),
   });
   const onHangup = (): void => {
     if (path === undefined) log.info('Ignoring SIGHUP: there is no configuration file');

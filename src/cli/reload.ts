@@ -1,7 +1,7 @@
 /** What a changed configuration file causes: nothing, a change while running, or the end. */
 import { type ConfigChanges, configChanges } from '../config/changes.ts';
 import type { Config, ModeName } from '../config/config.ts';
-import { loadConfig } from '../config/load.ts';
+import { errorsOf, loadConfig } from '../config/load.ts';
 import type { Logger } from '../serve/log.ts';
 import type { ReloadResult } from '../serve/metrics.ts';
 import type { Seen } from './config-file.ts';
@@ -19,6 +19,8 @@ interface ReloadOptions {
   /** Ends the process, so that its supervisor starts a new one. */
   readonly restart: (reason: Error) => void;
   readonly counted: (result: ReloadResult) => void;
+  /** Why the file is not in force; undefined: it is. */
+  readonly refused: (reason: string | undefined) => void;
 }
 
 export class Reload {
@@ -40,17 +42,21 @@ export class Reload {
   }
 
   async #read(seen: Seen): Promise<ReloadResult> {
-    const { args, log, mode } = this.#options;
+    const { args, log, mode, refused } = this.#options;
     const readFile = (): Uint8Array => {
       if (seen instanceof Error) throw seen;
       return seen;
     };
     const result = loadConfig(args, { readFile });
     if (result.kind !== 'run') {
-      const err = result.kind === 'error' ? result.text.trim() : `asks for ${result.kind}`;
+      const errors = result.kind === 'error' ? errorsOf(result) : [`asks for ${result.kind}`];
+      const reason = errors.join('; ');
+      const err = `${this.#config.configPath ?? 'configuration'}: ${reason}`;
       log.error({ err }, 'Invalid configuration file; keeping the current configuration');
+      refused(`it is not valid, so that a restart would fail: ${reason}`);
       return 'invalid';
     }
+    refused(undefined);
     for (const warning of result.warnings) log.warn({ err: warning }, 'Configuration warning');
     const changes = configChanges(this.#config, result.config, mode());
     if (changes.restart.length > 0) return this.#restart(changes);
@@ -63,14 +69,16 @@ export class Reload {
   }
 
   async #apply(config: Config, changes: ConfigChanges): Promise<ReloadResult> {
-    const { log, apply } = this.#options;
+    const { log, apply, refused } = this.#options;
     try {
       await apply(config);
     } catch (error) {
+      const { message } = error as Error;
       log.error(
-        { fields: changes.live, err: (error as Error).message },
+        { fields: changes.live, err: message },
         'Could not apply the changed configuration',
       );
+      refused(`it could not be applied: ${message}`);
       return 'invalid';
     }
     this.#config = config;

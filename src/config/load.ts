@@ -126,6 +126,12 @@ interface SettingsSource {
 
 type Failure = Extract<LoadResult, { kind: 'error' }>;
 
+/** What is wrong, one by one, without what kube-proxy writes before it. */
+export function errorsOf({ message, problems }: Failure): readonly string[] {
+  if (problems.length > 0) return problems;
+  return [message.replace(/^failed complete: (?:failed to decode: )?/, '')];
+}
+
 function readSettings(
   flags: ParsedFlags,
   env: LoadEnvironment,

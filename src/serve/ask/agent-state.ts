@@ -48,6 +48,8 @@ export interface AgentState {
     readonly lookup: Lookup;
   };
   readonly config: () => Config;
+  /** Why the configuration file, as it is now, is not in force. */
+  readonly configRefusal: () => string | undefined;
   /** The mode that runs, or is about to run. */
   readonly mode: () => ModeFacts;
   /** The modes that were tried earlier, and why they cannot run. */

@@ -19,7 +19,11 @@ interface ProxyProblem {
 const conntrackShare = 0.9;
 
 /** The problems. If there are none, the proxy is healthy. */
-export function statusProblems(facts: Facts, isKeepingUp: boolean): ProxyProblem[] {
+export function statusProblems(
+  facts: Facts,
+  isKeepingUp: boolean,
+  configRefusal: string | undefined,
+): ProxyProblem[] {
   const { conntrack, services } = facts;
   const isFull = conntrack !== undefined && conntrack.entries >= conntrackShare * conntrack.limit;
   return [
@@ -29,6 +33,7 @@ export function statusProblems(facts: Facts, isKeepingUp: boolean): ProxyProblem
     ...problems('connections-bypass-the-rules', stale(facts.connectTime)),
     ...problems('the-kernel-refuses-a-service', refused(services)),
     ...problems('connection-tracking-is-full', isFull ? [full(conntrack)] : []),
+    ...problems('after-an-upgrade', oldConfig(configRefusal)),
   ];
 }
 
@@ -37,6 +42,11 @@ function problems(section: string, texts: readonly string[]): ProxyProblem[] {
 }
 
 const overdue = 'A sync was asked for long ago and is not done.';
+
+function oldConfig(refusal: string | undefined): string[] {
+  if (refusal === undefined) return [];
+  return [`The configuration file has changed and is not in force: ${refusal}.`];
+}
 
 function refused({ overLimit, setAside }: Facts['services']): string[] {
   return [

@@ -57,7 +57,7 @@ export function statusNow(agent: AgentState): Status {
     ...detectionOf(agent),
     conntrack: host && conntrackUse(host),
   };
-  const problems = statusProblems(facts, agent.health.healthy);
+  const problems = statusProblems(facts, agent.health.healthy, agent.configRefusal());
   const obstructed = agent.problemIndex.counts.byReason.get('rule_in_the_way') ?? 0;
   const remarks = statusRemarks(facts, obstructed);
   return {

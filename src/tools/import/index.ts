@@ -1,6 +1,6 @@
 /** `fairlead config convert` and `fairlead config validate`, without their input and output. */
 import { modeAdvice } from '../../config/advice.ts';
-import { loadConfig } from '../../config/load.ts';
+import { errorsOf, loadConfig } from '../../config/load.ts';
 import { child, type TreeEntry, textAt } from '../../config/tree.ts';
 import { kind as configurationKind } from '../../config/values.ts';
 import { parseYaml } from '../../config/yaml.ts';
@@ -31,12 +31,9 @@ export function validateFile(path: string, bytes: Uint8Array): CommandResult {
   const place = unwrapped.place === undefined ? path : `${unwrapped.place}, in ${path},`;
   const result = loadConfig([`--config=${path}`], { readFile: () => unwrapped.bytes });
   if (result.kind === 'error') {
-    const { message, problems, warnings } = result;
-    // Without what kube-proxy writes before it.
-    const alone = message.replace(/^failed complete: (?:failed to decode: )?/, '');
-    const errors = problems.length === 0 ? [alone] : problems;
-    const lines = [`Error: ${place} is not valid`, ...errors.map((error) => `  ${error}`)];
-    return { text: '', notes: [...warnings, ...lines], exitCode: 1 };
+    const errors = errorsOf(result).map((error) => `  ${error}`);
+    const lines = [`Error: ${place} is not valid`, ...errors];
+    return { text: '', notes: [...result.warnings, ...lines], exitCode: 1 };
   }
   if (result.kind !== 'run') throw new Error(`--config leads to ${result.kind}`);
   const advice = modeAdvice(result.config)

@@ -86,6 +86,18 @@ describe('fairlead status', () => {
     expect((await said(app, 'status')).code).toBe(1);
   });
 
+  it('is unhealthy while the changed configuration file is not in force', async () => {
+    await running();
+    app.app.refuseConfig('it is not valid, so that a restart would fail: mode (line 3): "x"');
+    const { body } = await asked(app, 'status');
+    expect(body.problems).toEqual([
+      'The configuration file has changed and is not in force: it is not valid, so that a restart would fail: mode (line 3): "x".',
+    ]);
+    expect(body.runbook).toEqual(['after-an-upgrade']);
+    app.app.refuseConfig(undefined);
+    expect((await asked(app, 'status')).body.healthy).toBe(true);
+  });
+
   it('shows what the kernel refuses, with its error', async () => {
     await running();
     app.kernel.failNext({ code: 'ENOSPC', forKey: '10.96.0.2', times: Number.POSITIVE_INFINITY });

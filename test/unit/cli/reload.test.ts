@@ -10,10 +10,12 @@ const head = 'apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfi
 class World {
   readonly lines: Record<string, unknown>[] = [];
   readonly counted: string[] = [];
+  /** Why the file is not in force. */
+  refusal: string | undefined;
   inForce: Config;
   ended: Error | undefined;
   /** Makes changes fail that take effect immediately. */
-  refusal: Error | undefined;
+  failure: Error | undefined;
   /** Applying takes as long as this. */
   #applying: Promise<void> = Promise.resolve();
   readonly #reload: Reload;
@@ -30,13 +32,16 @@ class World {
       mode: () => 'nftables',
       apply: async (config) => {
         await this.#applying;
-        if (this.refusal !== undefined) throw this.refusal;
+        if (this.failure !== undefined) throw this.failure;
         this.inForce = config;
       },
       restart: (reason) => {
         this.ended = reason;
       },
       counted: (result) => this.counted.push(result),
+      refused: (reason) => {
+        this.refusal = reason;
+      },
     });
   }
 
@@ -106,11 +111,13 @@ describe('a change of the configuration file', () => {
     expect(world.counted).toEqual(Array(5).fill('invalid'));
     const errors = world.lines.filter(({ level }) => level === 'error');
     expect(errors).toHaveLength(5);
-    expect(String(errors[0]!.err)).toContain('/etc/config.conf');
-    expect(String(errors[0]!.err)).toContain('conntrack.min');
+    const minimum = 'conntrack.min (line 3): -1: must be greater than or equal to 0';
+    expect(errors[0]!.err).toBe(`/etc/config.conf: ${minimum}`);
     expect(String(errors[4]!.err)).toContain('ENOENT: no such file');
+    expect(world.refusal).toMatch(/^it is not valid, so that a restart would fail: .*ENOENT/);
     await world.becomes('conntrack: {min: 8}\n');
     expect(world.inForce.conntrack.min).toBe(8);
+    expect(world.refusal).toBeUndefined();
   });
 
   it('is ignored if the meaning is the same', async () => {
@@ -121,13 +128,15 @@ describe('a change of the configuration file', () => {
 
   it('that fails to apply is reported, and compared with the configuration in force', async () => {
     const world = new World('conntrack: {min: 7}\n');
-    world.refusal = new Error('no permission');
+    world.failure = new Error('no permission');
     await world.becomes('conntrack: {min: 8}\n');
     expect(world.lines.at(-1)).toMatchObject({ level: 'error', err: 'no permission' });
-    world.refusal = undefined;
+    expect(world.refusal).toBe('it could not be applied: no permission');
+    world.failure = undefined;
     await world.becomes('conntrack: {min: 8}\n');
     expect(world.inForce.conntrack.min).toBe(8);
     expect(world.counted).toEqual(['invalid', 'applied']);
+    expect(world.refusal).toBeUndefined();
   });
 
   it('that is followed by another one is applied first', async () => {
