@@ -22,19 +22,25 @@ import { protocolOf } from '../kernel/nft/constants.ts';
 import type { AffinityFill, ModeFacts, ModeName } from '../modes/mode.ts';
 import { bounds } from '../modes/sockets/bounds.ts';
 import type { Descriptors } from '../modes/sockets/descriptors.ts';
-import { type Family, families, formatEndpoint } from '../net/address.ts';
+import { Address, type Family, families, formatEndpoint } from '../net/address.ts';
 import type { Condition, ServerVersion } from '../source/source.ts';
 import { type Resource, resources } from '../state/change.ts';
-import type { Whom } from '../state/services-by-frontend.ts';
+import {
+  type ProgrammedFamily,
+  ServicesByFrontend,
+  type Whom,
+} from '../state/services-by-frontend.ts';
 import type { Forwarding, ForwardingsByKey } from '../state/types.ts';
 import { systemClock } from '../time/clock.ts';
-import { Pacer } from '../time/pacer.ts';
+import { inTurns, Pacer, type Pause } from '../time/pacer.ts';
 import type { KnownProblems } from './ask/problem.ts';
+import { sharedCall } from './ask/shared-call.ts';
 import { fairShares } from './fair-shares.ts';
 import type { Logger } from './log.ts';
 import type { LogDestination } from './log-destination.ts';
 import {
   failingSeriesMax,
+  ipvsServersMax,
   metric,
   outcomePortsMax,
   readMetric,
@@ -343,24 +349,35 @@ const ipvsCounters = {
   fairlead_ipvs_out_bytes_total: 'outBytes',
 } as const;
 
+interface IPVSSources {
+  readonly wanted: () => boolean | undefined;
+  readonly families: () => readonly ProgrammedFamily[];
+}
+
 /**
  * The kernel's counters of each virtual service and each real server. There may be many, so they
- * are off by default (--ipvs-counters).
+ * are off by default (--ipvs-counters), and a tenant may have most of them.
  */
 export function ipvsMetrics(
   registry: Registry,
   kernel: KernelReader,
-  wanted: () => boolean | undefined,
+  { families, wanted }: IPVSSources,
 ): void {
-  const records = async () => (wanted() ? readIPVS(kernel) : []);
+  const { pause } = new Pacer(systemClock, sharingMs);
+  // All metrics of an answer share a reading.
+  const read = sharedCall(async () => {
+    const all = wanted() ? await readIPVS(kernel) : [];
+    const shown = await sharedOut(all, families(), pause);
+    return { shown, leftOut: all.length - shown.length };
+  });
   for (const name of Object.keys(ipvsCounters) as (keyof typeof ipvsCounters)[]) {
     readMetric(name, registry, async () => {
-      const found = await records();
-      return found.map((record) => [ipvsLabels(record), record[ipvsCounters[name]]]);
+      const { shown } = await read();
+      return shown.map((record) => [ipvsLabels(record), record[ipvsCounters[name]]]);
     });
   }
   readMetric('fairlead_ipvs_real_server_connections', registry, async () => {
-    return (await records()).flatMap((record) =>
+    return (await read()).shown.flatMap((record) =>
       record.kind === 'destination'
         ? (['active', 'inactive', 'persistent'] as const).map(
             (state) => [{ ...ipvsLabels(record), state }, record[`${state}Connections`]] as const,
@@ -368,6 +385,30 @@ export function ipvsMetrics(
         : [],
     );
   });
+  readMetric('fairlead_ipvs_metrics_left_out', registry, async () => {
+    const { leftOut } = await read();
+    return wanted() ? [[{}, leftOut]] : [];
+  });
+}
+
+/** Those that have series: namespaces with many have the same number. */
+async function sharedOut(
+  all: readonly (VirtualService | Destination)[],
+  families: readonly ProgrammedFamily[],
+  pause: Pause,
+): Promise<readonly (VirtualService | Destination)[]> {
+  if (all.length <= ipvsServersMax) return all;
+  const services = new Map<Family, ServicesByFrontend>();
+  for (const { family, inForce } of families) {
+    services.set(family, await ServicesByFrontend.from(family, inForce.values(), pause));
+  }
+  const owned: { readonly namespace: string; readonly record: VirtualService | Destination }[] = [];
+  await inTurns(all, pause, (record) => {
+    const address = Address.from(record.address);
+    const at = { address, port: record.port, protocol: protocolOf(record.protocol) };
+    owned.push({ namespace: services.get(address.family)?.at(at).namespace ?? '', record });
+  });
+  return (await fairShares(owned, ipvsServersMax, pause)).map(({ record }) => record);
 }
 
 /** Nothing if the kernel can't be read, so that other metrics are still served. */

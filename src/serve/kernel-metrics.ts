@@ -33,7 +33,8 @@ interface KernelMetricsOptions {
 /** Returns the counters of traffic, which others may use, too. */
 export function kernelMetrics(registry: Registry, options: KernelMetricsOptions): ServiceCounters {
   const { kernel, host, clock, state, config, connectTime, mode, families } = options;
-  ipvsMetrics(registry, kernel, () => config().ipvs.counters && mode()?.usesIPVS);
+  const isCounted = () => config().ipvs.counters && mode()?.usesIPVS;
+  ipvsMetrics(registry, kernel, { wanted: isCounted, families });
   affinityMetrics(registry, kernel, mode);
   conntrackTableMetrics(registry, host);
   const counters = new ServiceCounters({

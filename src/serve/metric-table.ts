@@ -56,6 +56,9 @@ function ofIPVS(what: string): Row<'counter', (typeof virtualService)[number]> {
   return counter(help, ...virtualService);
 }
 
+/** Virtual services and real servers with their own series: each has up to eight. */
+export const ipvsServersMax = 5000;
+
 /** Service ports with their own series: Prometheus keeps each for hours, from each node. */
 export const servicePortsMax = 10_000;
 
@@ -196,6 +199,9 @@ export const metricTable = {
   fairlead_ipvs_connections_total: ofIPVS('Connections'),
   fairlead_ipvs_in_bytes_total: ofIPVS('Bytes from clients'),
   fairlead_ipvs_in_packets_total: ofIPVS('Packets from clients'),
+  fairlead_ipvs_metrics_left_out: gauge(
+    `Virtual services and real servers that have no series, because ${ipvsServersMax} others have, shared out evenly among namespaces; see --ipvs-counters`,
+  ),
   fairlead_ipvs_out_bytes_total: ofIPVS('Bytes to clients'),
   fairlead_ipvs_out_packets_total: ofIPVS('Packets to clients'),
   fairlead_ipvs_real_server_connections: gauge(
