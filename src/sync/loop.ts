@@ -104,17 +104,18 @@ export class SyncLoop {
     let notifyAtMs: number | undefined;
     while (!state.synced && !signal.aborted) {
       const receivedMs = this.#received();
-      for (;;) {
-        const names = state.takeArrived(chunkServices, sparedServices);
-        for (const name of names) this.#refresher.add(name, receivedMs);
-        if (this.#refresher.idle || signal.aborted) break;
+      const names = state.takeArrived(chunkServices, sparedServices);
+      for (const name of names) this.#refresher.add(name, receivedMs);
+      if (!this.#refresher.idle) {
         await this.#refresh(pacer);
         notifyAtMs ??= clock.now() + resolveLongestMs;
       }
+      // Also while more arrives all the time: the families write what is known.
       if (isDue(notifyAtMs, clock.now())) {
         this.#notify();
         notifyAtMs = undefined;
       }
+      if (names.length > 0 || !this.#refresher.idle) continue;
       await pacer.rest();
       await this.#wakeup.wait(notifyAtMs && notifyAtMs - clock.now());
     }

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import type { ApplyResult } from '../../../src/kernel/kernel.ts';
 import { NFPROTO } from '../../../src/kernel/nft/constants.ts';
 import { FakeKernel } from '../../fake/kernel.ts';
-import { quiet } from './double.ts';
+import { quiet, ToyClock } from './double.ts';
 import { type NFTablesWorld, nftablesWorld } from './nftables-world.ts';
 
 /** How many Services wait while lists are read, because more of their slices may arrive. */
@@ -48,6 +48,22 @@ class NotingKernel extends FakeKernel {
   }
 }
 
+/** Time passes while a Service is resolved, and in each turn of the event loop more is read. */
+class ReadingClock extends ToyClock {
+  read: () => void = () => {};
+  #workedMs = 0;
+
+  override now(): number {
+    this.#workedMs += 1;
+    return super.now() + this.#workedMs;
+  }
+
+  override turn(): Promise<void> {
+    this.read();
+    return super.turn();
+  }
+}
+
 /** Where a client of `web-NUMBER` ends up. */
 function connect(kernel: FakeKernel, number: number): string {
   const packet = { saddr: '192.0.2.9', protocol: 'TCP', dport: 80, nodeAddresses: [] } as const;
@@ -72,6 +88,21 @@ describe('the sync during the first lists', () => {
     expect(endpoints(kernel)).toBe(10 + spared);
     expect(connect(kernel, 3)).toBe('10.244.0.3:8080');
     expect(world.loop.upToDate).toBe(true);
+  });
+
+  it('writes while more arrives than is resolved', async () => {
+    const clock = new ReadingClock();
+    const world = nftablesWorld(new FakeKernel(), 2000, undefined, clock);
+    world.run();
+    await quiet();
+    let services = 0;
+    clock.read = () => {
+      world.addServices(services, services + 10);
+      services += 10;
+    };
+    clock.read();
+    while (services < 6000 && endpoints(world.kernel) === 0) await clock.pass(5);
+    expect(services).toBeLessThan(6000);
   });
 
   it('reports what it wrote when the hooks are added', async () => {
