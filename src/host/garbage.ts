@@ -78,13 +78,28 @@ export class QuietCollector {
 export const ownHeap: Heap = {
   usedBytes: () => process.memoryUsage().heapUsed,
   collect: () => {
-    // Node offers it to contexts that are made while the flag is set.
-    const { setFlagsFromString } = process.getBuiltinModule('node:v8');
-    setFlagsFromString('--expose-gc');
-    const gc = process.getBuiltinModule('node:vm').runInNewContext('gc') as NodeJS.GCFunction;
-    setFlagsFromString('--no-expose-gc');
-    // No other flag may be set here: V8 ended the process when flags of flushing code changed while
-    // a collection was under way.
-    gc({ type: 'major', execution: 'sync', flavor: 'last-resort' });
+    for (let attempt = 0; attempt < attemptsMax; attempt += 1) {
+      const gc = exposedCollector();
+      if (gc === undefined) continue;
+      gc({ type: 'major', execution: 'sync', flavor: 'last-resort' });
+      return;
+    }
   },
 };
+
+/** Another thread may take the flag away as often; then the next quiet time collects. */
+const attemptsMax = 10;
+
+/**
+ * The collector of this thread. Undefined: another thread, which was here at the same time, has
+ * taken the flag away, because flags belong to the process.
+ */
+function exposedCollector(): NodeJS.GCFunction | undefined {
+  // Node offers it to contexts that are made while the flag is set. No other flag may be set here:
+  // V8 ended the process when flags of flushing code changed while a collection was under way.
+  const { setFlagsFromString } = process.getBuiltinModule('node:v8');
+  setFlagsFromString('--expose-gc');
+  const gc = process.getBuiltinModule('node:vm').runInNewContext('globalThis.gc');
+  setFlagsFromString('--no-expose-gc');
+  return gc as NodeJS.GCFunction | undefined;
+}
