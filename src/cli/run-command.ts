@@ -83,6 +83,10 @@ function unknown(word: string, parent: string, known: readonly string[]): UsageE
   return new UsageError(`unknown command "${word}" for "${parent}"${hint}`);
 }
 
+const whereElse =
+  'Fairlead does not run on this node, does not answer, or has another metricsBindAddress: ' +
+  'for that, give --server or --config.';
+
 /** Prints why a command has failed; returns the exit code. */
 async function fail(error: unknown, args: readonly string[], { stderr }: Io): Promise<number> {
   const isWrong =
@@ -91,9 +95,13 @@ async function fail(error: unknown, args: readonly string[], { stderr }: Io): Pr
     stderr.write(`Error: ${error.message}\nSee '${helpCommand(args)} --help'\n`);
     return exitCodes.usage;
   }
-  if (error instanceof RefusedError || error instanceof UnreachableError) {
+  if (error instanceof RefusedError) {
     stderr.write(`Error: ${error.message}\n`);
-    return error instanceof RefusedError ? exitCodes.unhealthy : exitCodes.unreachable;
+    return exitCodes.unhealthy;
+  }
+  if (error instanceof UnreachableError) {
+    stderr.write(`Error: ${error.message}\n${whereElse}\n`);
+    return exitCodes.unreachable;
   }
   const { describeError } = await import('./errors.ts');
   stderr.write(`Error: ${describeError(error)}\n`);

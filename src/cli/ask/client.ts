@@ -51,8 +51,9 @@ export async function reply(url: string, server: string, timeoutMs: number): Pro
       request.on('error', reject);
     });
   } catch (error) {
-    const { cause, message } = error as Error;
-    const reason = cause instanceof Error ? cause.message : message;
+    const { cause = error } = error as Error;
+    const { message, name } = cause as Error;
+    const reason = name === 'TimeoutError' ? `no answer within ${timeoutMs / 1000} s` : message;
     throw new UnreachableError(`cannot reach ${server}: ${reason}`);
   }
 }

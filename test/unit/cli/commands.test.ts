@@ -1,7 +1,10 @@
 /** What command lines mean, and which of them are wrong; the answers are other tests'. */
+import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
+import { type AddressInfo, createServer } from 'node:net';
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { readArguments } from '../../../src/cli/arguments.ts';
+import { reply } from '../../../src/cli/ask/client.ts';
 import { fullName } from '../../../src/cli/command.ts';
 import { commands, shownCommands } from '../../../src/cli/commands.ts';
 import { UsageError } from '../../../src/cli/errors.ts';
@@ -213,10 +216,25 @@ describe('a command whose process does not answer', () => {
       const { code, stderr } = await run(...line.split(' '), '--server=127.0.0.1:1');
       expect([code, stderr]).toEqual([
         3,
-        'Error: cannot reach http://127.0.0.1:1: connect ECONNREFUSED 127.0.0.1:1\n',
+        'Error: cannot reach http://127.0.0.1:1: connect ECONNREFUSED 127.0.0.1:1\n' +
+          'Fairlead does not run on this node, does not answer, or has another ' +
+          'metricsBindAddress: for that, give --server or --config.\n',
       ]);
     },
   );
+});
+
+describe('a process that takes connections and does not answer', () => {
+  it('is reported with the time that the command has waited', async () => {
+    const server = createServer(() => {}).listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    const { port } = server.address() as AddressInfo;
+    const url = `http://127.0.0.1:${port}`;
+    await expect(reply(url, url, 50)).rejects.toThrow(
+      `cannot reach ${url}: no answer within 0.05 s`,
+    );
+    server.close();
+  });
 });
 
 describe('fairlead version', () => {
