@@ -96,7 +96,7 @@ export class ExecPlugin {
       const seconds = this.#timeoutMs / 1000;
       const timer = setTimeout(() => fail(`it has not ended after ${seconds} s`), this.#timeoutMs);
       // First: if it cannot be started for lack of file descriptors, it has no streams.
-      child.once('error', ({ message }) => fail(message));
+      child.once('error', (error) => fail(whyNotStarted(this.#command, error)));
       const stdout = collect(child.stdout, () => fail('it prints too much'));
       const stderr = collect(child.stderr, () => {});
       child.once('close', (code, signal) => {
@@ -107,6 +107,14 @@ export class ExecPlugin {
       });
     });
   }
+}
+
+function whyNotStarted(command: string, { code, message }: NodeJS.ErrnoException): string {
+  if (code === 'ENOENT') {
+    const place = command.includes('/') ? 'does not exist' : 'is not on the PATH';
+    return `${command} ${place}, or the interpreter that it names does not exist`;
+  }
+  return code === 'EACCES' ? `${command} may not be run (permission denied)` : message;
 }
 
 function environmentOf(fields: FieldReader, value: unknown): Record<string, string> {

@@ -53,6 +53,14 @@ describe('an exec plugin', () => {
     expect(said).toContain('EMFILE');
   });
 
+  it.each([
+    ['nowhere', 'nowhere is not on the PATH, or the interpreter that it names does not exist'],
+    ['/nowhere/plugin', '/nowhere/plugin does not exist, or the interpreter'],
+    ['/etc/passwd', '/etc/passwd may not be run (permission denied)'],
+  ])('that cannot be started is named: %s', async (command, reason) => {
+    await expect(new ExecPlugin({ command, apiVersion }, 10_000).read()).rejects.toThrow(reason);
+  });
+
   it('receives its arguments, its environment and that it must not be interactive', async () => {
     const { reader } = plugin(
       `printf '%s' '{"status":{"token":"'"$1-$COLOUR"'-'$(printf %s "$KUBERNETES_EXEC_INFO" | base64 -w0)'"}}'`,
