@@ -21,6 +21,11 @@ export interface Desired {
   readonly packets: number;
   readonly devices: ReadonlySet<string>;
   readonly excluded: Excluded;
+  /**
+   * What becomes of connections in the flowtable: those of frontends that are newly excluded must
+   * leave it, or all must, or none of them has to for this reason.
+   */
+  readonly clears: 'newly excluded' | 'all' | 'none';
 }
 
 interface Difference {
@@ -30,6 +35,10 @@ interface Difference {
   readonly added: ReadonlyMap<number, string>;
   /** The table existed and is replaced. */
   readonly isReplaced: boolean;
+  /** The flowtable stays, and the connections in it. */
+  readonly isKept: boolean;
+  /** Some frontends are newly excluded. */
+  readonly gains: boolean;
 }
 
 type Writer = RecordWriter<typeof nftOps>;
@@ -37,14 +46,16 @@ type Writer = RecordWriter<typeof nftOps>;
 const setNames = Object.keys(excludedSets) as ExcludedSet[];
 
 /**
- * When a frontend is newly excluded, the table is replaced: its connections then leave the
- * flowtable, and only those of other Services return to it.
+ * Connections leave the flowtable when the table is replaced: all of them, and only those of
+ * frontends that are not excluded return to it.
  */
 export function difference(observed: Observation, desired: Desired): Difference {
   const writer = new RecordWriter(nftOps);
   const gains = setNames.some((set) => !isSubset(desired.excluded[set], observed.excluded[set]));
   const isThere = observed.table !== undefined;
-  const isKept = observed.isIntact && !gains;
+  const { clears } = desired;
+  const isCleared = clears === 'all' || (gains && clears === 'newly excluded');
+  const isKept = observed.isIntact && !isCleared;
   if (!isKept) create(writer, desired.packets, isThere);
   const held = isKept ? observed : nothing;
   const comment = '';
@@ -76,7 +87,8 @@ export function difference(observed: Observation, desired: Desired): Difference 
     }
   }
   const isReplaced = isThere && !isKept;
-  return { ops: writer.count === 0 ? new Uint8Array(0) : writer.finish(), added, isReplaced };
+  const ops = writer.count === 0 ? new Uint8Array(0) : writer.finish();
+  return { ops, added, isReplaced, isKept, gains };
 }
 
 /** The content of a table that was just made. */

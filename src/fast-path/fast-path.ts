@@ -63,6 +63,11 @@ const restFactor = 20;
 const restMostMs = 2000;
 /** The longest wait for Services that opt out and are not resolved yet. */
 const resolvingMs = 10_000;
+/**
+ * When a Service opts out, all connections leave the flowtable, those of others too: that happens
+ * no more often than this, whoever opts out and in again.
+ */
+const clearEveryMs = 30_000;
 /** The work of an update rests after this time, so that others have the event loop. */
 const sliceMs = 2;
 /** After this number of attempts that a concurrent change made useless, the update waits. */
@@ -91,6 +96,10 @@ export class FastPath {
   #tried = 0;
   /** The configuration is new: no rest keeps it waiting. */
   #isNew = false;
+  /** `Clock.now` when all connections left the flowtable. */
+  #clearedMs = Number.NEGATIVE_INFINITY;
+  /** Connections of Services that have opted out since then may be in it. */
+  #mustClear = false;
 
   constructor(options: FastPathOptions) {
     this.#options = options;
@@ -247,8 +256,10 @@ export class FastPath {
     const { clock, families } = this.#options;
     const { pause } = new Pacer(clock, sliceMs);
     const excluded = await excludedBy([...this.#excluded.values()], [...families()], pause);
-    const desired: Desired = { packets, devices: new Set(names), excluded };
+    const clears = this.#clearsInMs > 0 ? 'none' : this.#mustClear ? 'all' : 'newly excluded';
+    const desired: Desired = { packets, devices: new Set(names), excluded, clears };
     if (!(await this.#bring(observed, desired))) return false;
+    if (this.#mustClear) this.#updates.soon(this.#clearsInMs);
     this.#mayBeThere = true;
     this.#state = { kind: 'flowtable', packets, devices: names.length };
     this.#logUse(packets, names);
@@ -264,13 +275,20 @@ export class FastPath {
     }
   }
 
+  /** After this time, all connections may leave the flowtable again. */
+  get #clearsInMs(): number {
+    return Math.max(0, this.#clearedMs + clearEveryMs - this.#options.clock.now());
+  }
+
   /** @returns false if a device was removed or refused: compare again. */
   async #bring(...what: Parameters<typeof difference>): Promise<boolean> {
     const { kernel, log } = this.#options;
-    const { added, isReplaced, ops } = difference(...what);
+    const { added, gains, isKept, isReplaced, ops } = difference(...what);
     if (ops.length === 0) return true;
     const result = await kernel.apply(ops);
     if (result.kind === 'applied') {
+      if (isReplaced) this.#clearedMs = this.#options.clock.now();
+      this.#mustClear = isKept && (this.#mustClear || gains);
       if (isReplaced && !what[0].isIntact && this.#state.kind === 'flowtable') {
         log.warn({ table: tableText }, 'Repaired fast path that another program changed');
       }
@@ -308,6 +326,7 @@ export class FastPath {
     const { kernel, log } = this.#options;
     if (await remove(kernel)) log.info({ table: tableText }, 'Removed fast path');
     this.#mayBeThere = false;
+    this.#mustClear = false;
   }
 
   #watch(): void {

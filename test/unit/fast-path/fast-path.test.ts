@@ -4,14 +4,15 @@ import { afterEach, describe, expect, it } from 'vitest';
 import { FastPath } from '../../../src/fast-path/fast-path.ts';
 import { inTable } from '../../../src/fast-path/layout.ts';
 import { nftOps } from '../../../src/kernel/ops.ts';
-import { RecordWriter } from '../../../src/kernel/records.ts';
+import { RecordWriter, readRecords } from '../../../src/kernel/records.ts';
 import { noLimits } from '../../../src/state/budget.ts';
 import { resolve, resolveInSteps } from '../../../src/state/resolve.ts';
 import { finish } from '../../../src/state/steps.ts';
 import type { Forwarding, Service } from '../../../src/state/types.ts';
-import { systemClock } from '../../../src/time/clock.ts';
+import { type Clock, systemClock } from '../../../src/time/clock.ts';
 import { FakeKernel } from '../../fake/kernel.ts';
 import { address, context, portsOf, service } from '../state/build.ts';
+import { ToyClock } from '../sync/double.ts';
 
 const routes = 'Iface\neth0 00000000 0 3 0 0 0 00000000';
 const wish = { fastPath: 'flowtable', fastPathPackets: 20 } as const;
@@ -24,7 +25,7 @@ class World {
   synced = true;
   readonly path: FastPath;
 
-  constructor(kernel?: FakeKernel) {
+  constructor(kernel?: FakeKernel, clock: Clock = systemClock) {
     if (kernel !== undefined) this.kernel = kernel;
     else this.kernel.links.came('eth0', '');
     const told = (_: object, message: string): void => void this.lines.push(message);
@@ -32,7 +33,7 @@ class World {
     const isSynced = (): boolean => this.synced;
     this.path = new FastPath({
       kernel: this.kernel,
-      clock: systemClock,
+      clock,
       log: { info: told, warn: told, error: told },
       state: {
         get synced() {
@@ -81,6 +82,8 @@ const optedOut = service({
   ports: [{ name: '', protocol: 'TCP', port: 80, nodePort: 30080 }],
   isFastPathOff: true,
 });
+
+const optedIn = service({ namespace: 'default', ports: optedOut.ports });
 
 describe('the fast path', () => {
   it('writes nothing and reads one list of tables while it is off', async () => {
@@ -168,6 +171,41 @@ describe('the fast path', () => {
     path.resolved('default/web');
     await until(async () => (await world.elements('excluded-ipv4')) === 0);
     expect(await handle()).toEqual(before);
+  });
+
+  it('is replaced every half a minute at most, however often Services opt out', async () => {
+    const clock = new ToyClock();
+    const kernel = new FakeKernel();
+    kernel.links.came('eth0', '');
+    const replacedMs: number[] = [];
+    const apply = kernel.apply.bind(kernel);
+    kernel.apply = (ops) => {
+      const kinds = [...readRecords(nftOps, ops)].map(({ kind }) => kind);
+      if (kinds.includes('tableDelete')) replacedMs.push(clock.now());
+      return apply(ops);
+    };
+    const world = new World(kernel, clock);
+    world.path.choose(wish, 'nftables');
+    await clock.pass(1000);
+    for (let i = 0; i < 100; i += 1) {
+      const isOff = i % 2 === 0;
+      world.set(isOff ? optedOut : optedIn);
+      world.path.resolved('default/web');
+      await clock.pass(1000);
+      expect(await world.elements('excluded-ipv4')).toBe(isOff ? 1 : 0);
+    }
+    const pauses = replacedMs.slice(1).map((ms, i) => ms - replacedMs[i]!);
+    expect(replacedMs.length).toBeGreaterThanOrEqual(3);
+    expect(Math.min(...pauses)).toBeGreaterThanOrEqual(30_000);
+    // The last to opt out, too, has no connections in it half a minute later.
+    world.set(optedOut);
+    world.path.resolved('default/web');
+    await clock.pass(1000);
+    const before = replacedMs.length;
+    await clock.pass(31_000);
+    expect(replacedMs.length).toBe(before + 1);
+    await clock.pass(120_000);
+    expect(replacedMs.length).toBe(before + 1);
   });
 
   it('leaves out what a Service has of the frontends that it asks for, up to a limit', async () => {
