@@ -96,7 +96,7 @@ export class FastPath {
   #tried = 0;
   /** The configuration is new: no rest keeps it waiting. */
   #isNew = false;
-  /** `Clock.now` when all connections left the flowtable. */
+  /** `Clock.now` when all connections left the flowtable because a Service opted out. */
   #clearedMs = Number.NEGATIVE_INFINITY;
   /** Connections of Services that have opted out since then may be in it. */
   #mustClear = false;
@@ -287,7 +287,8 @@ export class FastPath {
     if (ops.length === 0) return true;
     const result = await kernel.apply(ops);
     if (result.kind === 'applied') {
-      if (isReplaced) this.#clearedMs = this.#options.clock.now();
+      // One that another program has changed is replaced in any case.
+      if (isReplaced && what[0].isIntact) this.#clearedMs = this.#options.clock.now();
       this.#mustClear = isKept && (this.#mustClear || gains);
       if (isReplaced && !what[0].isIntact && this.#state.kind === 'flowtable') {
         log.warn({ table: tableText }, 'Repaired fast path that another program changed');
