@@ -235,7 +235,8 @@ export class App {
     this.#fallbacks = fallbacks;
     for (const fallback of fallbacks) {
       log.warn({ ...fallback }, 'Falling back to another mode');
-      this.#observers.metrics.lifecycle.fellBack(fallback.from, fallback.to);
+      const { from, to } = fallback;
+      this.#observers.metrics.lifecycle.fallbacks.inc({ from, to });
       this.#observers.events.fellBack(fallback);
     }
     log.info({ mode: mode.name, node: nodeName }, 'Using proxy mode');

@@ -160,14 +160,14 @@ export class Observers {
       log,
       events: this.events,
       clock,
-      leftOut: (count) => this.metrics.lifecycle.reportsLeftOut(count),
+      leftOut: (count) => this.metrics.lifecycle.reportsLeftOut.inc(count),
     });
     this.serviceHealth = this.#makeServiceHealth();
     this.takeover = takeoverReport(log, this.metrics.lifecycle, this.events);
     this.localhost = localhostReport(log, this.metrics, this.events);
     const logConntrack = conntrackLog(log);
     this.conntrack = (event) => {
-      this.metrics.conntrack.observe(event);
+      this.metrics.conntrack(event);
       logConntrack(event);
     };
   }

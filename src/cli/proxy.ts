@@ -159,7 +159,7 @@ async function followConfig(
     mode: () => app.mode,
     apply: (next) => app.reconfigure(next),
     restart: (reason) => app.end(reason),
-    counted: (result) => app.metrics.lifecycle.reloaded(result),
+    counted: (result) => app.metrics.lifecycle.reloads.inc({ result }),
     refused: (reason) => app.refuseConfig(reason),
   });
   const onHangup = (): void => {

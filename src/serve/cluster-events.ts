@@ -205,7 +205,7 @@ export function makeRecorder(
   return new EventRecorder({
     open: openEvents,
     nodeName,
-    dropped: (reason) => metrics.eventDropped(reason),
+    dropped: (reason) => metrics.eventsDropped.inc({ reason }),
     problem: (error) => log.warn({ err: error.message }, 'Could not send Events to the API server'),
   });
 }

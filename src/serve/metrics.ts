@@ -4,10 +4,9 @@ import type { AgentEvent, ConnectTimeEvent } from '../connect-time/maps/events.t
 import type { ConntrackEvent } from '../conntrack/events.ts';
 import { counterNames } from '../kernel/acct.ts';
 import { loadAddon, type TurnMeter } from '../kernel/addon.ts';
-import type { ModeFacts, ModeMetric, ModeName } from '../modes/mode.ts';
+import type { ModeFacts, ModeMetric } from '../modes/mode.ts';
 import type { Family } from '../net/address.ts';
 import type { Exchange } from '../source/kubernetes/client.ts';
-import type { DropReason } from '../source/kubernetes/event-series.ts';
 import type { ListAttempt } from '../source/source.ts';
 import type { Change } from '../state/change.ts';
 import type { FamilyEvent } from '../sync/events.ts';
@@ -44,8 +43,8 @@ const countedAs: { readonly [K in Change['kind']]?: 'service' | 'endpoint' } = {
 
 export class Metrics {
   readonly registry = new Registry();
-  readonly lifecycle = new LifecycleMetrics(this.registry);
-  readonly conntrack = new ConntrackMetrics(this.registry);
+  readonly lifecycle = lifecycleMetrics(this.registry);
+  readonly conntrack = conntrackMetrics(this.registry);
   readonly #turns: TurnMeter;
   readonly #own: ReturnType<typeof syncMetrics>;
   readonly #modes: ModeMetrics;
@@ -230,77 +229,36 @@ function syncMetrics(registry: Registry, countProbes: () => void) {
 export type ReloadResult = 'applied' | 'unchanged' | 'invalid' | 'restart';
 
 /** Starting, changing and taking over. */
-export class LifecycleMetrics {
-  readonly #fallbacks: MetricOf<'fairlead_mode_fallbacks_total'>;
-  readonly #replaced: MetricOf<'fairlead_modes_replaced_total'>;
-  readonly #reloads: MetricOf<'fairlead_config_reloads_total'>;
-  readonly #eventsDropped: MetricOf<'fairlead_cluster_events_dropped_total'>;
-  readonly #takenOver: MetricOf<'fairlead_takeover_removed_total'>;
-  readonly #reportsLeftOut: MetricOf<'fairlead_reports_left_out_total'>;
-  readonly #foreignTables: MetricOf<'fairlead_foreign_tables_replaced_total'>;
-
-  constructor(registry: Registry) {
-    this.#fallbacks = metric('fairlead_mode_fallbacks_total', registry);
-    this.#replaced = metric('fairlead_modes_replaced_total', registry);
-    this.#reloads = metric('fairlead_config_reloads_total', registry);
-    this.#eventsDropped = metric('fairlead_cluster_events_dropped_total', registry);
-    this.#takenOver = metric('fairlead_takeover_removed_total', registry);
-    this.#reportsLeftOut = metric('fairlead_reports_left_out_total', registry);
-    this.#foreignTables = metric('fairlead_foreign_tables_replaced_total', registry);
-  }
-
-  /** A mode cannot run here, so another one is tried. */
-  fellBack(from: ModeName, to: ModeName): void {
-    this.#fallbacks.inc({ from, to });
-  }
-
-  /** Objects of a mode are removed, because another mode has taken over. */
-  replaced(from: ModeName, to: ModeName): void {
-    this.#replaced.inc({ from, to });
-  }
-
-  reloaded(result: ReloadResult): void {
-    this.#reloads.inc({ result });
-  }
-
-  eventDropped(reason: DropReason): void {
-    this.#eventsDropped.inc({ reason });
-  }
-
-  reportsLeftOut(count: number): void {
-    this.#reportsLeftOut.inc(count);
-  }
-
-  foreignTableReplaced(): void {
-    this.#foreignTables.inc();
-  }
-
-  /** Objects by kind: tables, chains, jumps. */
-  tookOver(counts: Readonly<Record<string, number>>): void {
-    for (const [kind, count] of Object.entries(counts)) this.#takenOver.inc({ kind }, count);
-  }
+function lifecycleMetrics(registry: Registry) {
+  const make = <N extends MetricName>(name: N): MetricOf<N> => metric(name, registry);
+  return {
+    /** A mode cannot run here, so another one is tried. */
+    fallbacks: make('fairlead_mode_fallbacks_total'),
+    /** Objects of a mode are removed, because another mode has taken over. */
+    replaced: make('fairlead_modes_replaced_total'),
+    reloads: make('fairlead_config_reloads_total'),
+    eventsDropped: make('fairlead_cluster_events_dropped_total'),
+    takenOver: make('fairlead_takeover_removed_total'),
+    reportsLeftOut: make('fairlead_reports_left_out_total'),
+    foreignTables: make('fairlead_foreign_tables_replaced_total'),
+  };
 }
 
-export class ConntrackMetrics {
-  readonly #duration: MetricOf<'kubeproxy_conntrack_reconciler_sync_duration_seconds'>;
-  readonly #deleted: MetricOf<'kubeproxy_conntrack_reconciler_deleted_entries_total'>;
-  readonly #failures: MetricOf<'fairlead_conntrack_failures_total'>;
+export type LifecycleMetrics = ReturnType<typeof lifecycleMetrics>;
 
-  constructor(registry: Registry) {
-    this.#duration = metric('kubeproxy_conntrack_reconciler_sync_duration_seconds', registry);
-    this.#deleted = metric('kubeproxy_conntrack_reconciler_deleted_entries_total', registry);
-    this.#failures = metric('fairlead_conntrack_failures_total', registry);
-  }
-
-  observe(event: ConntrackEvent): void {
+export function conntrackMetrics(registry: Registry): (event: ConntrackEvent) => void {
+  const duration = metric('kubeproxy_conntrack_reconciler_sync_duration_seconds', registry);
+  const deleted = metric('kubeproxy_conntrack_reconciler_deleted_entries_total', registry);
+  const failures = metric('fairlead_conntrack_failures_total', registry);
+  return (event) => {
     const label = { ip_family: event.family };
     if (event.kind === 'failed') {
-      this.#failures.inc(label);
+      failures.inc(label);
       return;
     }
-    this.#duration.observe(label, event.durationMs / 1000);
-    this.#deleted.inc(label, event.deleted.length);
-  }
+    duration.observe(label, event.durationMs / 1000);
+    deleted.inc(label, event.deleted.length);
+  };
 }
 
 type Done = FamilyEvent & { kind: 'done' };

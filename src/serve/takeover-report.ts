@@ -12,12 +12,15 @@ export function takeoverReport(
   metrics: LifecycleMetrics,
   events: ClusterEvents,
 ): (event: TakeoverEvent) => void {
+  const tookOver = (counts: Readonly<Record<string, number>>): void => {
+    for (const [kind, n] of Object.entries(counts)) metrics.takenOver.inc({ kind }, n);
+  };
   return (event) => {
     switch (event.kind) {
       case 'removed': {
         const { backend, family, tables, chains, jumps } = event.leftovers;
         const counts = { tables: tables.length, chains: chains.length, jumps: jumps.length };
-        metrics.tookOver(counts);
+        tookOver(counts);
         const about = { family, backend, ...counts };
         const what =
           `${family} (${backend}): ${counts.tables} tables, ` +
@@ -50,7 +53,7 @@ export function takeoverReport(
       }
       case 'replaced': {
         const { mode, by, objects } = event;
-        metrics.replaced(mode, by);
+        metrics.replaced.inc({ from: mode, to: by });
         const first = objects.slice(0, namedMax).map(({ object }) => object);
         const about = { mode, by, objects: objects.length, first };
         log.info(about, 'Took over from another mode; removed its objects');
@@ -67,7 +70,7 @@ export function takeoverReport(
       case 'IPVS': {
         const { services, sets, busy, foreign, keptSets } = event.leftovers;
         const counts = { virtualServices: services.length, sets: sets.length };
-        metrics.tookOver({ 'virtual services': services.length, sets: sets.length });
+        tookOver({ 'virtual services': services.length, sets: sets.length });
         const about = { ...counts, draining: busy, foreign, keptSets };
         log.info(about, "Removed kube-proxy's IPVS services, except those with active connections");
         const removed = `removed kube-proxy's ${counts.virtualServices} virtual services of IPVS`;
@@ -77,7 +80,7 @@ export function takeoverReport(
       }
       case 'foreign-table': {
         const { table, objects } = event.table;
-        metrics.foreignTableReplaced();
+        metrics.foreignTables.inc();
         const first = objects.slice(0, namedMax);
         const about = { table, objects: objects.length, first };
         log.warn(about, 'Replacing a table of our name that another program created');

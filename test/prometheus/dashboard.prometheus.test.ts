@@ -63,16 +63,16 @@ function happen({ app: { metrics } }: Running): void {
   const { lifecycle, conntrack } = metrics;
   const family = 'IPv4';
   const drift = { missing: 1, wrong: 0, unwanted: 0 };
-  lifecycle.fellBack('ipvs', 'nftables');
-  lifecycle.foreignTableReplaced();
-  lifecycle.reloaded('unchanged');
-  lifecycle.eventDropped('rate-limited');
-  lifecycle.tookOver({ chains: 3 });
+  lifecycle.fallbacks.inc({ from: 'ipvs', to: 'nftables' });
+  lifecycle.foreignTables.inc();
+  lifecycle.reloads.inc({ result: 'unchanged' });
+  lifecycle.eventsDropped.inc({ reason: 'rate-limited' });
+  lifecycle.takenOver.inc({ kind: 'chains' }, 3);
   metrics.listed({ resource: 'nodes', method: 'paged', result: 'complete', reason: undefined });
   const flows = { family, protocol: 'UDP' } as const;
   const deleted = new ConntrackEntries(family, new Uint8Array());
-  conntrack.observe({ ...flows, kind: 'reconciled', durationMs: 1, examined: 0, deleted });
-  conntrack.observe({ ...flows, kind: 'failed', error: new Error('EPERM'), retryMs: undefined });
+  conntrack({ ...flows, kind: 'reconciled', durationMs: 1, examined: 0, deleted });
+  conntrack({ ...flows, kind: 'failed', error: new Error('EPERM'), retryMs: undefined });
   metrics.requested({ method: 'GET', host: '192.0.2.1:6443', status: 200, durationMs: 3 });
   metrics.probed = () => [
     { counted: { probe: 'healthz', status: 200 }, count: 1 },

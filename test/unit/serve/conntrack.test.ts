@@ -2,7 +2,7 @@ import { Registry } from 'prom-client';
 import { expect, it } from 'vitest';
 import type { ConntrackEvent } from '../../../src/conntrack/events.ts';
 import { loggerTo } from '../../../src/serve/log.ts';
-import { ConntrackMetrics } from '../../../src/serve/metrics.ts';
+import { conntrackMetrics } from '../../../src/serve/metrics.ts';
 import { conntrackLog } from '../../../src/serve/part-reports.ts';
 import { kernelRefusal, packedEntries } from '../../fake/conntrack.ts';
 
@@ -41,10 +41,10 @@ function logged(verbosity: number, ...events: ConntrackEvent[]): Record<string, 
 
 it('metrics count deleted conntrack entries, durations and failures', async () => {
   const registry = new Registry();
-  const metrics = new ConntrackMetrics(registry);
-  metrics.observe(reconciled);
-  metrics.observe({ ...reconciled, deleted: deleted.slice(0, 1) });
-  metrics.observe(failed);
+  const observe = conntrackMetrics(registry);
+  observe(reconciled);
+  observe({ ...reconciled, deleted: deleted.slice(0, 1) });
+  observe(failed);
   const lines = (await registry.metrics()).split('\n');
   expect(lines).toContain(
     'kubeproxy_conntrack_reconciler_deleted_entries_total{ip_family="IPv4"} 3',
