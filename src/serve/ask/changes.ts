@@ -2,7 +2,6 @@
 import { apiVersion } from '../../ask/schema.ts';
 import type { ChangeList } from '../../ask/service.ts';
 import type { AgentState } from './agent-state.ts';
-import { type RecentChange, shownChange } from './recent.ts';
 import { numberOf } from './refusal.ts';
 
 const limits = { standard: 100, most: 1000 };
@@ -12,12 +11,7 @@ export function changeListOf({ eventHistory }: AgentState, query: URLSearchParam
   const items: ChangeList['items'][number][] = [];
   for (const change of eventHistory.recent.lastFirst()) {
     if (items.length === limit) break;
-    items.push(namedChange(change));
+    items.push(change);
   }
   return { apiVersion, kind: 'ChangeList', items };
-}
-
-function namedChange(change: RecentChange): ChangeList['items'][number] {
-  const { namespace, name } = change.servicePort;
-  return { namespace, service: name, ...shownChange(change) };
 }

@@ -1,6 +1,6 @@
 import type { EndpointKey, EndpointList } from '../../net/endpoint-list.ts';
 
-export interface PoolDifference {
+interface PoolDifference {
   readonly before: number;
   readonly after: number;
   readonly added: number;

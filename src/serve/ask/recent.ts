@@ -1,27 +1,15 @@
 /** The last changes of what is in force, for answers and for the log at -v=4. */
-import type { Family } from '../../net/address.ts';
+import type { ChangeList } from '../../ask/service.ts';
 import { sameFrontends, sameRanges } from '../../state/equal.ts';
-import { type Forwarding, type ServicePortName, serviceKey } from '../../state/types.ts';
+import { type Forwarding, serviceKey } from '../../state/types.ts';
 import type { Cause } from '../../sync/cause.ts';
 import type { Clock } from '../../time/clock.ts';
 import { type Logger, portFields } from '../log.ts';
-import { type PoolDifference, poolDifference } from './pool-difference.ts';
+import { poolDifference } from './pool-difference.ts';
 import { ServiceHistory, type ShownChange } from './service-history.ts';
 
-/** A change of one Service port in one family. */
-export interface RecentChange {
-  /** Milliseconds since the epoch. */
-  readonly timeMs: number;
-  readonly servicePort: ServicePortName;
-  readonly family: Family;
-  readonly what: 'came' | 'changed' | 'went';
-  /** The number of endpoints in use. */
-  readonly endpoints: PoolDifference;
-  /** Other changes. */
-  readonly also: readonly ('frontends' | 'session affinity' | 'source ranges')[];
-  /** The time from the event to the kernel's acknowledgement; undefined = no event caused it. */
-  readonly latencyMs: number | undefined;
-}
+/** A change of one Service port in one family, as answers have it. */
+type RecentChange = ChangeList['items'][number];
 
 /** The most changes that are kept. */
 const changesMax = 1000;
@@ -55,19 +43,28 @@ export class RecentChanges {
     const also = previous && next ? otherDifferences(previous, next) : nothingElse;
     const isChange = previous !== undefined && next !== undefined;
     if (isChange && also.length === 0 && endpoints.added + endpoints.removed === 0) return;
-    const change: RecentChange = {
-      timeMs: clock.wallMs(),
-      servicePort: one.servicePort,
+    const { name, namespace, port, protocol } = one.servicePort;
+    const latencyMs = cause && clock.now() - cause.receivedMs;
+    const change: ShownChange = {
+      time: new Date(clock.wallMs()).toISOString(),
+      port,
+      protocol,
       family: one.family,
       what: isChange ? 'changed' : next === undefined ? 'went' : 'came',
-      endpoints,
+      before: endpoints.before,
+      after: endpoints.after,
+      added: endpoints.addedTexts,
+      removed: endpoints.removedTexts,
       also,
-      latencyMs: cause && clock.now() - cause.receivedMs,
+      latencyMs: latencyMs && Math.round(latencyMs * 10) / 10,
     };
-    this.#ring[this.#next] = change;
+    this.#ring[this.#next] = { namespace, service: name, ...change };
     this.#next = (this.#next + 1) % changesMax;
-    this.#history.add(serviceKey(one.servicePort), shownChange(change));
-    if (log.isLevelEnabled('trace')) logChange(log, change);
+    this.#history.add(serviceKey(one.servicePort), change);
+    if (!log.isLevelEnabled('trace')) return;
+    const { port: _, protocol: __, time: ___, ...facts } = change;
+    const fields = { ...portFields(one.servicePort), ...facts, latencyMs };
+    log.trace(fields, 'Service port changed in the kernel');
   }
 
   /** The last ten changes of a Service (`namespace/name`), newest first. */
@@ -87,9 +84,11 @@ function poolOf({ cluster, local }: Forwarding) {
   return cluster.length > 0 ? cluster : local;
 }
 
-const nothingElse: RecentChange['also'] = [];
+type Also = readonly ('frontends' | 'session affinity' | 'source ranges')[];
 
-function otherDifferences(a: Forwarding, b: Forwarding): RecentChange['also'] {
+const nothingElse: Also = [];
+
+function otherDifferences(a: Forwarding, b: Forwarding): Also {
   const hasSameFrontends = sameFrontends(a.frontends, b.frontends);
   const hasSameAffinity = a.affinityTimeoutSeconds === b.affinityTimeoutSeconds;
   const hasSameRanges = sameRanges(a.sourceRanges, b.sourceRanges);
@@ -99,41 +98,4 @@ function otherDifferences(a: Forwarding, b: Forwarding): RecentChange['also'] {
     ...(hasSameAffinity ? [] : (['session affinity'] as const)),
     ...(hasSameRanges ? [] : (['source ranges'] as const)),
   ];
-}
-
-/** The form in answers. */
-export function shownChange(change: RecentChange): ShownChange {
-  const { also, endpoints, family, latencyMs, servicePort, timeMs, what } = change;
-  return {
-    time: new Date(timeMs).toISOString(),
-    port: servicePort.port,
-    protocol: servicePort.protocol,
-    family,
-    what,
-    before: endpoints.before,
-    after: endpoints.after,
-    added: endpoints.addedTexts,
-    removed: endpoints.removedTexts,
-    also,
-    latencyMs: latencyMs && Math.round(latencyMs * 10) / 10,
-  };
-}
-
-function logChange(log: Logger, change: RecentChange): void {
-  const { also, endpoints, family, latencyMs, servicePort, what } = change;
-  const { addedTexts, after, before, removedTexts } = endpoints;
-  log.trace(
-    {
-      ...portFields(servicePort),
-      family,
-      what,
-      before,
-      after,
-      added: addedTexts,
-      removed: removedTexts,
-      also,
-      latencyMs,
-    },
-    'Service port changed in the kernel',
-  );
 }

@@ -35,18 +35,18 @@ describe('recent changes', () => {
     pass(7);
     recent.changed(one, two, cause);
     recent.changed(two, undefined, undefined);
-    const told = Array.from(recent.lastFirst(), ({ timeMs, what, endpoints, latencyMs }) => {
-      const { added, addedTexts, removed, removedTexts } = endpoints;
-      return { timeMs, what, added, addedTexts, removed, removedTexts, latencyMs };
+    const named = Array.from(recent.lastFirst(), (change) => {
+      const { added, after, before, latencyMs, removed, time, what } = change;
+      return { ms: Date.parse(time), what, before, after, added, removed, latencyMs };
     });
-    const unnamed = { addedTexts: [], removedTexts: [] };
-    expect(told).toEqual([
-      { timeMs: 1007, what: 'went', added: 0, removed: 2, ...unnamed, latencyMs: undefined },
+    const unnamed = { added: [], removed: [] };
+    expect(named).toEqual([
+      { ms: 1007, what: 'went', before: 2, after: 0, ...unnamed, latencyMs: undefined },
       {
-        ...{ timeMs: 1007, what: 'changed', added: 1, removed: 1, latencyMs: 7 },
-        ...{ addedTexts: ['10.244.0.3:8080'], removedTexts: ['10.244.0.1:8080'] },
+        ...{ ms: 1007, what: 'changed', before: 2, after: 2, latencyMs: 7 },
+        ...{ added: ['10.244.0.3:8080'], removed: ['10.244.0.1:8080'] },
       },
-      { timeMs: 1000, what: 'came', added: 2, removed: 0, ...unnamed, latencyMs: 0 },
+      { ms: 1000, what: 'came', before: 0, after: 2, ...unnamed, latencyMs: 0 },
     ]);
   });
 
@@ -56,7 +56,7 @@ describe('recent changes', () => {
     const swapped = { ...three, cluster: of('10.244.0.3', '10.244.0.2').cluster };
     recent.changed(three, swapped, cause);
     const [change] = recent.lastFirst();
-    expect(change!.endpoints).toMatchObject({ added: 0, removedTexts: ['10.244.0.1:8080'] });
+    expect(change).toMatchObject({ added: [], removed: ['10.244.0.1:8080'] });
   });
 
   it('omit unchanged fields, and name other changed ones', () => {
@@ -76,7 +76,7 @@ describe('recent changes', () => {
       recent.changed(undefined, one, undefined);
       pass(1);
     }
-    const times = Array.from(recent.lastFirst(), ({ timeMs }) => timeMs);
+    const times = Array.from(recent.lastFirst(), ({ time }) => Date.parse(time));
     expect([times.length, times[0], times.at(-1)]).toEqual([1000, 2499, 1500]);
   });
 
