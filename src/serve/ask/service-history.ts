@@ -90,35 +90,19 @@ export class ServiceHistory {
 /** Matches in the text of a change: names of ports have no quotes. */
 const wentText = ',"went",';
 
-type Encoded = readonly [
-  timeMs: number,
-  port: string,
-  protocol: ShownChange['protocol'],
-  family: ShownChange['family'],
-  what: ShownChange['what'],
-  before: number,
-  after: number,
-  added: readonly string[],
-  removed: readonly string[],
-  also: readonly string[],
-  latencyMs: number | null,
-];
+/** In the order of the text, after the time in milliseconds: their names would take most of it. */
+const fieldNames = [
+  ...(['port', 'protocol', 'family', 'what', 'before', 'after'] as const),
+  ...(['added', 'removed', 'also', 'latencyMs'] as const),
+] satisfies (keyof ShownChange)[];
 
 function encode(change: ShownChange): string {
-  const { added, after, also, before, family, port, protocol, removed, time, what } = change;
-  const fields: Encoded = [
-    ...([Date.parse(time), port, protocol, family, what, before, after, added] as const),
-    ...([removed, also, change.latencyMs ?? null] as const),
-  ];
-  return JSON.stringify(fields);
+  return JSON.stringify([Date.parse(change.time), ...fieldNames.map((name) => change[name])]);
 }
 
 function decode(text: string): ShownChange {
-  const [timeMs, port, protocol, family, what, before, after, added, removed, also, latencyMs] =
-    JSON.parse(text) as Encoded;
-  return {
-    time: new Date(timeMs).toISOString(),
-    ...{ port, protocol, family, what, before, after, added, removed, also },
-    latencyMs: latencyMs ?? undefined,
-  };
+  const [timeMs, ...values] = JSON.parse(text);
+  const fields = fieldNames.map((name, i) => [name, values[i] ?? undefined]);
+  const time = new Date(timeMs).toISOString();
+  return { time, ...Object.fromEntries(fields) } as ShownChange;
 }
