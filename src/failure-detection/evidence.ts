@@ -25,6 +25,7 @@ export class Evidence {
   #probes: number;
   /** Those of this port that have failed since the last answer. */
   #failedProbes = 0;
+  /** A probe has succeeded once: that probes fail means something. */
   #isProven = false;
   /** Attempts since the last answer; the first sample is that of the answer. */
   #samples: Sample[];
@@ -56,11 +57,6 @@ export class Evidence {
   /** How many samples are kept. */
   get sampleCount(): number {
     return this.#samples.length;
-  }
-
-  /** A probe has succeeded once: that probes fail means something. */
-  get isProven(): boolean {
-    return this.#isProven;
   }
 
   /**

@@ -119,14 +119,6 @@ class ElementBuffer {
     }
   }
 
-  /** One edge of a range in a plain interval set. */
-  edge(address: Uint8Array, flags: number): void {
-    this.#reserve(address.length + 4);
-    this.#copy(address, 0, address.length);
-    this.#word(flags);
-    this.#count += 1;
-  }
-
   #key(key: ElementKey): void {
     if (typeof key !== 'string') {
       this.#copy(key, 0, key.length);

@@ -60,7 +60,6 @@ export class Client implements Member {
   #payload: Payload | undefined;
   #lingeredBytes = 0;
   #deadlineMs: number;
-  #answered = 0;
 
   constructor(options: ClientOptions) {
     this.#options = options;
@@ -81,11 +80,6 @@ export class Client implements Member {
 
   get isAsking(): boolean {
     return this.#state === 'asking';
-  }
-
-  /** The number of answered requests. */
-  get answered(): number {
-    return this.#answered;
   }
 
   /** How long the request may wait for its answer. */
@@ -221,7 +215,6 @@ export class Client implements Member {
   #flushed(): void {
     if (this.#state !== 'sending') return;
     this.#sent();
-    this.#answered += 1;
     this.#request = undefined;
     const { now, socket } = this.#options;
     if (this.#isLast) {
