@@ -23,6 +23,11 @@ export function isRawObject(value: unknown): value is RawObject {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
+/** The object, to look for fields that may be absent. */
+export function objectOf(value: unknown): RawObject {
+  return isRawObject(value) ? value : {};
+}
+
 /** Whether it is a text, and not empty. */
 export function isText(value: unknown): value is string {
   return typeof value === 'string' && value !== '';

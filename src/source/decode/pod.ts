@@ -1,7 +1,7 @@
 /** The source addresses of a pod's packets, from the pod or from EndpointSlices. */
 import { formatAddress, parseAddress } from '../../net/address.ts';
 import type { FoundPod } from '../lookup.ts';
-import { isRawObject, isText, type RawObject } from './field-reader.ts';
+import { isText, objectOf, type RawObject } from './field-reader.ts';
 import { serviceNameLabel } from './names.ts';
 
 /** The fields of a Pod. */
@@ -53,10 +53,6 @@ export function serviceOfSlice(raw: RawObject): string {
 export function keyIn(raw: RawObject): string {
   const { namespace, name } = objectOf(raw.metadata);
   return [textOf(namespace) || 'default', textOf(name)].join('/');
-}
-
-export function objectOf(raw: unknown): RawObject {
-  return isRawObject(raw) ? raw : {};
 }
 
 function textOf(raw: unknown): string {

@@ -11,7 +11,7 @@ import { decodeEndings } from './endings.ts';
 import {
   type Decoded,
   type FieldReader,
-  isRawObject,
+  objectOf,
   open,
   type RawObject,
   show,
@@ -105,7 +105,7 @@ function isOff(
 export function decodeUnserved(raw: unknown): UnservedService | undefined {
   const opened = open('Service', raw, 'namespaced');
   if (opened.id === undefined) return undefined;
-  const spec = isRawObject(opened.raw.spec) ? opened.raw.spec : {};
+  const spec = objectOf(opened.raw.spec);
   const { clusterIP, clusterIPs, externalName, type } = spec;
   const listed = Array.isArray(clusterIPs) && clusterIPs.length > 0 ? clusterIPs : [clusterIP];
   const addresses = listed.map(String).filter((text) => isIP(text) !== 0);
@@ -201,8 +201,7 @@ function decodeIngress(fields: FieldReader, rawStatus: unknown, own: readonly Ad
 
 /** The class of load balancers that a Service waits for; see `Service.awaitedLoadBalancer`. */
 function decodeAwaited(fields: FieldReader, spec: RawObject, rawStatus: unknown) {
-  const loadBalancer = isRawObject(rawStatus) ? rawStatus.loadBalancer : undefined;
-  const ingress = isRawObject(loadBalancer) ? loadBalancer.ingress : undefined;
+  const { ingress } = objectOf(objectOf(rawStatus).loadBalancer);
   if (Array.isArray(ingress) && ingress.length > 0) return undefined;
   return fields.text(spec.loadBalancerClass, 'spec.loadBalancerClass') ?? '';
 }

@@ -22,11 +22,7 @@ interface TlsMaterial {
 }
 
 /** A source of credentials that are not in a file. */
-interface Plugin {
-  readonly read: () => Promise<PluginOutput>;
-  readonly invalidate: () => void;
-  readonly close: () => void;
-}
+type Plugin = Pick<ExecPlugin, 'read' | 'invalidate' | 'close'>;
 
 /**
  * Reads certificates and tokens again for each request, because they may be rotated. Requests are
@@ -145,14 +141,7 @@ export class CredentialReader {
 }
 
 function openPlugin(user: RawObject, timeoutMs: number): Plugin {
-  if (isRawObject(user.exec)) {
-    const plugin = new ExecPlugin(user.exec, timeoutMs);
-    return {
-      read: () => plugin.read(),
-      invalidate: () => plugin.invalidate(),
-      close: () => plugin.close(),
-    };
-  }
+  if (isRawObject(user.exec)) return new ExecPlugin(user.exec, timeoutMs);
   let provider: Promise<() => Promise<PluginOutput>> | undefined;
   const invalidate = (): void => {
     provider = undefined;

@@ -1,5 +1,5 @@
 import type { Resource } from '../../state/change.ts';
-import { isRawObject } from '../decode/field-reader.ts';
+import { objectOf } from '../decode/field-reader.ts';
 import { type DecodeContext, decodeChange, goneChange, keyOfChange, keyOfRaw } from '../decode.ts';
 import type { SourceSink } from '../source.ts';
 
@@ -76,7 +76,6 @@ export class Delivery implements ObjectDelivery {
 
 /** Opaque; empty if absent. */
 export function resourceVersionOf(raw: unknown): string {
-  const metadata = isRawObject(raw) ? raw.metadata : undefined;
-  const version = isRawObject(metadata) ? metadata.resourceVersion : undefined;
+  const version = objectOf(objectOf(raw).metadata).resourceVersion;
   return typeof version === 'string' ? version : '';
 }

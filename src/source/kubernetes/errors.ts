@@ -1,4 +1,4 @@
-import { isRawObject } from '../decode/field-reader.ts';
+import { objectOf } from '../decode/field-reader.ts';
 
 /** The API server answered with an error (HTTP, or an ERROR event of a watch). */
 export class ApiError extends Error {
@@ -59,9 +59,8 @@ export function statusError(
   raw: unknown,
   fallback: { status: number; words: string; retryAfterMs?: number | undefined },
 ): ApiError {
-  const status = isRawObject(raw) ? raw : {};
-  const details = isRawObject(status.details) ? status.details : {};
-  const seconds = details.retryAfterSeconds;
+  const status = objectOf(raw);
+  const seconds = objectOf(status.details).retryAfterSeconds;
   const askedMs =
     fallback.retryAfterMs ?? (typeof seconds === 'number' ? seconds * 1000 : undefined);
   return new ApiError(
@@ -73,29 +72,37 @@ export function statusError(
 
 /** The innermost cause of a request without an answer, in one line. */
 export function describeNetworkError(error: unknown): string {
-  if (!(error instanceof Error)) return String(error);
-  if (error instanceof AggregateError && error.errors.length > 0) {
-    return describeNetworkError(error.errors[0]);
-  }
-  if (error.cause instanceof Error) return describeNetworkError(error.cause);
-  const code = 'code' in error && typeof error.code === 'string' ? error.code : '';
+  const cause = innermost(error);
+  if (!(cause instanceof Error)) return String(cause);
+  const code = codeOf(cause);
   // Node also uses this code for a connection that the server closed, but then no call has failed.
-  if (code === 'ECONNRESET' && !('syscall' in error)) return 'the server closed the connection';
+  if (code === 'ECONNRESET' && !('syscall' in cause)) return 'the server closed the connection';
   const meaning = meanings[code];
-  const [words = ''] = error.message.split('\n');
+  const [words = ''] = cause.message.split('\n');
   if (meaning !== undefined) return `${meaning} (${code})`;
   return code === '' || words.includes(code) ? words : `${words} (${code})`;
 }
 
 /** Whether the request cannot have reached a server. */
 export function isUnreached(error: unknown): boolean {
-  if (!(error instanceof Error)) return false;
-  if (error instanceof AggregateError && error.errors.length > 0) {
-    return isUnreached(error.errors[0]);
-  }
-  if (error.cause instanceof Error) return isUnreached(error.cause);
-  const code = 'code' in error && typeof error.code === 'string' ? error.code : '';
+  const code = codeOf(innermost(error));
   return code in meanings && !answerless.has(code);
+}
+
+/** Of several addresses that were tried, the error of the first one. */
+function innermost(error: unknown): unknown {
+  if (error instanceof AggregateError && error.errors.length > 0) {
+    return innermost(error.errors[0]);
+  }
+  const cause = error instanceof Error ? error.cause : undefined;
+  return cause instanceof Error ? innermost(cause) : error;
+}
+
+/** Empty if it has none. */
+function codeOf(error: unknown): string {
+  return error instanceof Error && 'code' in error && typeof error.code === 'string'
+    ? error.code
+    : '';
 }
 
 /** Codes after which the server may have received the request. */

@@ -25,18 +25,6 @@ export type Regarding =
       readonly uid: string;
     };
 
-/** An event and its repetitions. */
-export interface Series {
-  readonly event: ClusterEvent;
-  /** metadata.name. */
-  readonly name: string;
-  readonly firstMs: number;
-  readonly lastMs: number;
-  readonly count: number;
-  /** The count at the server; 0 = the server does not have the event. */
-  readonly sent: number;
-}
-
 /** Why an event is dropped. */
 export type DropReason = 'rate-limited' | 'too-many' | 'undelivered';
 
@@ -57,18 +45,23 @@ const rememberedMax = 1000;
 /** The most series that may wait to be sent: of one namespace, and of all. */
 const waitingMax = { namespace: 100, all: 1000 } as const;
 
+/** An event and its repetitions. */
 interface MutableSeries {
   readonly event: ClusterEvent;
   /** Of the object; empty for a Node. */
   readonly namespace: string;
+  /** metadata.name. */
   name: string;
   readonly firstMs: number;
   lastMs: number;
   count: number;
+  /** The count at the server; 0 = the server does not have the event. */
   sent: number;
   /** When it may be sent (again). */
   dueMs: number;
 }
+
+export type Series = Readonly<MutableSeries>;
 
 interface Bucket {
   tokens: number;

@@ -5,7 +5,13 @@
  */
 import { type ChildProcessByStdio, spawn } from 'node:child_process';
 import type { Readable } from 'node:stream';
-import { FieldReader, isRawObject, type RawObject } from '../decode/field-reader.ts';
+import {
+  FieldReader,
+  isRawObject,
+  objectOf,
+  type RawObject,
+  tryJSON,
+} from '../decode/field-reader.ts';
 
 /** The credentials from a plugin. */
 export interface PluginOutput {
@@ -148,7 +154,7 @@ function kill({ pid }: Child): void {
 }
 
 function parseCredential(text: string) {
-  const { status } = parseObject(text);
+  const { status } = objectOf(tryJSON(text));
   if (!isRawObject(status)) throw new Error('it printed no ExecCredential with a status');
   const fields = new FieldReader('status');
   const token = fields.text(status.token, 'token') || undefined;
@@ -171,16 +177,6 @@ function parseCredential(text: string) {
     key: key === undefined ? undefined : Buffer.from(key),
   };
   return { output, expiresAtMs };
-}
-
-function parseObject(text: string): RawObject {
-  let raw: unknown;
-  try {
-    raw = JSON.parse(text);
-  } catch {
-    raw = undefined;
-  }
-  return isRawObject(raw) ? raw : {};
 }
 
 function lastLine(text: string): string {

@@ -1,7 +1,7 @@
 /** Reads objects that are not kept from the API server, with the permissions of the watches. */
-import type { RawObject } from '../decode/field-reader.ts';
+import { objectOf, type RawObject } from '../decode/field-reader.ts';
 import { serviceNameLabel } from '../decode/names.ts';
-import { keyIn, objectOf, podNames, podOfSlices, readPod } from '../decode/pod.ts';
+import { keyIn, podNames, podOfSlices, readPod } from '../decode/pod.ts';
 import { type FoundPod, type Lookup, LookupError } from '../lookup.ts';
 import { ApiClient, type ClientOptions, type Query } from './client.ts';
 import { ApiError } from './errors.ts';

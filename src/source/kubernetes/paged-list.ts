@@ -1,5 +1,5 @@
 import type { Pacer } from '../../time/pacer.ts';
-import { isRawObject } from '../decode/field-reader.ts';
+import { objectOf } from '../decode/field-reader.ts';
 import type { ApiStream } from './api-stream.ts';
 import type { Query } from './client.ts';
 import type { Encoding, Encodings } from './encoding.ts';
@@ -106,8 +106,7 @@ function readItem(reader: PageReader, encoding: Encoding, bytes: Buffer): void {
 
 /** An answer without a resourceVersion is not a list, and must not be taken for an empty one. */
 function readEnvelope(envelope: unknown): Page {
-  const metadata = isRawObject(envelope) ? envelope.metadata : undefined;
-  const { resourceVersion, continue: next } = isRawObject(metadata) ? metadata : {};
+  const { resourceVersion, continue: next } = objectOf(objectOf(envelope).metadata);
   if (typeof resourceVersion !== 'string' || resourceVersion === '') {
     throw new StreamError('garbage', 'the answer is not a list');
   }

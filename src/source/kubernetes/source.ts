@@ -91,19 +91,13 @@ export class KubernetesSource implements Source {
       sink.problem({ subject: 'the API server', field: undefined, reason });
     const client = await ApiClient.open({ ...this.#options, onProtobufRefused });
     this.#server = client.server;
-    const stopped = new AbortController();
-    const stop = (): void => stopped.abort();
-    signal.addEventListener('abort', stop, { once: true });
-    if (signal.aborted) stop();
-    const running = [
-      ...this.#start(client, sink, stopped.signal),
-      this.#version.run(client, stopped.signal),
-    ];
+    const ending = new AbortController();
+    const stopped = AbortSignal.any([signal, ending.signal]);
+    const running = [...this.#start(client, sink, stopped), this.#version.run(client, stopped)];
     try {
       await Promise.all(running);
     } finally {
-      stop();
-      signal.removeEventListener('abort', stop);
+      ending.abort();
       await Promise.allSettled(running);
       client.close();
       await this.lookup.close();

@@ -2,8 +2,8 @@
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Pacer } from '../../time/pacer.ts';
-import type { RawObject } from '../decode/field-reader.ts';
-import { keyIn, objectOf, podNames, podOfSlices, readPod, serviceOfSlice } from '../decode/pod.ts';
+import { objectOf, type RawObject } from '../decode/field-reader.ts';
+import { keyIn, podNames, podOfSlices, readPod, serviceOfSlice } from '../decode/pod.ts';
 import { type FoundPod, type Lookup, LookupError } from '../lookup.ts';
 import { isManifest } from './directory.ts';
 import { ManifestError } from './parse.ts';

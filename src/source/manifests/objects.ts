@@ -1,6 +1,6 @@
 import type { Change, Resource } from '../../state/change.ts';
 import type { Pacer } from '../../time/pacer.ts';
-import { isRawObject, type RawObject } from '../decode/field-reader.ts';
+import { isRawObject, objectOf, type RawObject } from '../decode/field-reader.ts';
 import { type DecodeContext, decodeChange, keyOfRaw } from '../decode.ts';
 import type { SourceProblem } from '../source.ts';
 import type { RawManifest } from './flatten.ts';
@@ -76,7 +76,7 @@ export async function decodeManifests(
 /** Adds defaults that an API server would fill in: the namespace, names of slice ports. */
 function withDefaults(resource: Resource, raw: RawObject): RawObject {
   if (resource === 'nodes' || resource === 'servicecidrs') return raw;
-  const metadata = isRawObject(raw.metadata) ? raw.metadata : {};
+  const metadata = objectOf(raw.metadata);
   const defaulted = {
     ...raw,
     metadata: { ...metadata, namespace: metadata.namespace || 'default' },
