@@ -11,6 +11,7 @@ import { deleteCounters, readCounters } from '../kernel/acct.ts';
 import { isAbsence, isKernelError, orNone } from '../kernel/errors.ts';
 import type { Kernel } from '../kernel/kernel.ts';
 import { openKernel } from '../kernel/native-kernel.ts';
+import { makerOf, removeTable, tableText } from '../kernel/nft/own-table.ts';
 import { availableModes } from '../modes/index.ts';
 import type { ProxyMode } from '../modes/mode.ts';
 import { printable } from '../serve/printable.ts';
@@ -87,8 +88,9 @@ export async function listCleanup(options: CleanupOptions): Promise<void> {
   if (connectTime !== undefined) {
     for (const line of await listConnectTime(kernel, connectTime)) print(line);
   }
-  for (const { feature, find } of featureTables) {
-    for (const table of await orNone(find(kernel))) print(`table ${table}: our ${feature} made it`);
+  for (const { feature, table } of featureTables) {
+    const isOurs = (await makerOf(kernel, table)) === 'ours';
+    if (isOurs) print(`table ${tableText(table)}: our ${feature} made it`);
   }
   for (const mode of modes) {
     for (const { object, because } of await orNone(mode.owned(kernel))) {
@@ -133,9 +135,9 @@ export async function cleanUp(options: CleanupOptions): Promise<void> {
       if (ending.failure !== undefined) throw new Error(ending.failure);
     });
   }
-  for (const { remove } of featureTables) {
+  for (const { table } of featureTables) {
     await attempt(async () => {
-      for (const table of await remove(kernel)) print(`removed table ${table}`);
+      if (await removeTable(kernel, table)) print(`removed table ${tableText(table)}`);
     });
   }
   for (const mode of modes) {

@@ -1,23 +1,15 @@
 /** Tables that Fairlead makes in addition to those of its modes. */
-import { removeTables, tablesThere } from '../failure-detection/removal.ts';
-import { tableText } from '../fast-path/layout.ts';
-import { isThere, remove } from '../fast-path/removal.ts';
-import type { Kernel } from '../kernel/kernel.ts';
+import { ownTable as countingTable } from '../failure-detection/layout.ts';
+import { ownTable as fastPathTable } from '../fast-path/layout.ts';
+import type { OwnTable } from '../kernel/nft/own-table.ts';
+import { families } from '../net/address.ts';
 
-interface FeatureTables {
+interface FeatureTable {
   readonly feature: string;
-  /** Our tables, as they are listed: `inet fairlead-fast-path`. */
-  readonly find: (kernel: Kernel) => Promise<readonly string[]>;
-  /** Resolves to those that were removed. */
-  readonly remove: (kernel: Kernel) => Promise<readonly string[]>;
+  readonly table: OwnTable;
 }
 
-/** A kernel without nf_tables has none. */
-export const featureTables: readonly FeatureTables[] = [
-  {
-    feature: 'fast path',
-    find: async (kernel) => ((await isThere(kernel)) ? [tableText] : []),
-    remove: async (kernel) => ((await remove(kernel)) ? [tableText] : []),
-  },
-  { feature: 'failure detection', find: tablesThere, remove: removeTables },
+export const featureTables: readonly FeatureTable[] = [
+  { feature: 'fast path', table: fastPathTable },
+  ...families.map((family) => ({ feature: 'failure detection', table: countingTable(family) })),
 ];

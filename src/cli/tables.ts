@@ -7,6 +7,7 @@ import { connectTimePaths } from '../host/cgroup.ts';
 import { hostFiles } from '../host/files.ts';
 import { orNone } from '../kernel/errors.ts';
 import { openKernel } from '../kernel/native-kernel.ts';
+import { makerOf, removeTable, tableText } from '../kernel/nft/own-table.ts';
 import { availableModes } from '../modes/index.ts';
 import type { ProxyMode } from '../modes/mode.ts';
 import type { CleanupOptions } from './cleanup.ts';
@@ -45,8 +46,8 @@ export async function listTables(options: RemovalOptions): Promise<ExitCode> {
   if (connectTime !== undefined) {
     for (const line of await listConnectTime(kernel, connectTime)) print(line);
   }
-  for (const { find } of featureTables) {
-    for (const table of await find(kernel)) print(`table ${table}`);
+  for (const { table } of featureTables) {
+    if ((await makerOf(kernel, table)) === 'ours') print(`table ${tableText(table)}`);
   }
   for (const mode of modes) {
     for (const { object } of await orNone(mode.owned(kernel))) {
@@ -70,8 +71,8 @@ export async function removeTables(options: RemovalOptions): Promise<ExitCode> {
     for (const line of endingLines(ending, connectTime)) print(line);
     if (ending.failure !== undefined) throw new Error(ending.failure);
   }
-  for (const feature of featureTables) {
-    for (const table of await feature.remove(kernel)) print(`removed table ${table}`);
+  for (const { table } of featureTables) {
+    if (await removeTable(kernel, table)) print(`removed table ${tableText(table)}`);
   }
   for (const mode of modes) {
     const owned = await orNone(mode.owned(kernel));

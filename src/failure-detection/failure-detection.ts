@@ -6,6 +6,7 @@
  */
 import type { Kernel } from '../kernel/kernel.ts';
 import { NFPROTO } from '../kernel/nft/constants.ts';
+import { tableText } from '../kernel/nft/own-table.ts';
 import { type Address, type Family, families } from '../net/address.ts';
 import type { EndpointKey } from '../net/endpoint-list.ts';
 import type {
@@ -24,7 +25,7 @@ import type { Clock } from '../time/clock.ts';
 import { Pacer } from '../time/pacer.ts';
 import { Runner } from '../time/runner.ts';
 import { noCounts } from './evidence.ts';
-import { tableName, tableText } from './layout.ts';
+import { ownTable, tableName } from './layout.ts';
 import type { Change } from './pool.ts';
 import { type FollowedPort, FollowedPorts, type PortMember } from './ports.ts';
 import { type Probed, Prober, type ProberOptions } from './prober.ts';
@@ -411,7 +412,7 @@ export class FailureDetection implements EndpointHealth, DetectionView {
     for (const family of families) {
       if (!this.#mayBeThere && !this.#tables[family].isMade) continue;
       if (!(await this.#tables[family].remove())) continue;
-      const table = tableText(family);
+      const table = tableText(ownTable(family));
       this.#options.log.info({ table }, 'Removed the table of failure detection');
     }
     this.#mayBeThere = false;

@@ -5,6 +5,7 @@
  */
 import { baseChain, type ChainDefinition } from '../kernel/nft/chain.ts';
 import { NF_INET, NFPROTO } from '../kernel/nft/constants.ts';
+import type { OwnTable } from '../kernel/nft/own-table.ts';
 import {
   daddr,
   dport,
@@ -21,16 +22,14 @@ import {
   sport,
 } from '../kernel/nft/rule.ts';
 import type { SetDefinition } from '../kernel/nft/sets.ts';
-import { familyWord } from '../kernel/nft/words.ts';
 import { addressType } from '../modes/nft-table/parts.ts';
 import type { Family } from '../net/address.ts';
 
 export const tableName = 'fairlead-failure-detection';
-export const tableComment = 'answers of endpoints, by Fairlead';
 
-/** As it is listed: for people. */
-export function tableText(family: Family): string {
-  return `${familyWord(NFPROTO[family])} ${tableName}`;
+export function ownTable(family: Family): OwnTable {
+  const comment = 'answers of endpoints, by Fairlead';
+  return { family: NFPROTO[family], table: tableName, comment };
 }
 
 /** What the elements of each set count. */

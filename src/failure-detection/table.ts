@@ -1,15 +1,13 @@
 /** The table of one family in the kernel: it is made, changed, compared, read and removed here. */
-import { isAbsence } from '../kernel/errors.ts';
 import { failureOf, refusal } from '../kernel/failures.ts';
-import type { Kernel, ReplyOf } from '../kernel/kernel.ts';
+import type { Kernel, ReplyOf, TableName } from '../kernel/kernel.ts';
 import {
   acceptPolicy,
   contentOfRule,
   hasDesiredHook,
   hasDesiredRules,
 } from '../kernel/nft/chain.ts';
-import { NFPROTO } from '../kernel/nft/constants.ts';
-import { findTable } from '../kernel/nft/find-table.ts';
+import { makerOf, type OwnTable, removeTable, tableText } from '../kernel/nft/own-table.ts';
 import { compileRule } from '../kernel/nft/rule.ts';
 import { dumpShape, fieldsOfSet, isDesiredSet } from '../kernel/nft/sets.ts';
 import { nftOps, type Reply, type Request } from '../kernel/ops.ts';
@@ -17,15 +15,7 @@ import { RecordWriter } from '../kernel/records.ts';
 import { binary, bytesOf } from '../modes/elements.ts';
 import type { Family } from '../net/address.ts';
 import type { Pause } from '../time/pacer.ts';
-import {
-  type Counted,
-  chainsOf,
-  counts,
-  setsOf,
-  tableComment,
-  tableName,
-  tableText,
-} from './layout.ts';
+import { type Counted, chainsOf, counts, ownTable, setsOf, tableName } from './layout.ts';
 
 /** The number of elements that are read in one step. */
 const elementsAStep = 256;
@@ -38,7 +28,8 @@ export type Counts = Readonly<Record<Counted, number>>;
 export class CountingTable {
   readonly family: Family;
   readonly #kernel: Kernel;
-  readonly #inTable: { readonly family: number; readonly table: string };
+  readonly #own: OwnTable;
+  readonly #inTable: TableName;
   /** Keys of the elements, as `binary` has them; undefined: it is not known what is there. */
   #keys: ReadonlySet<string> | undefined;
   #isDoubted = false;
@@ -46,7 +37,8 @@ export class CountingTable {
   constructor(kernel: Kernel, family: Family) {
     this.family = family;
     this.#kernel = kernel;
-    this.#inTable = { family: NFPROTO[family], table: tableName };
+    this.#own = ownTable(family);
+    this.#inTable = { family: this.#own.family, table: tableName };
   }
 
   /** It was made, and not removed. */
@@ -113,34 +105,14 @@ export class CountingTable {
   /** Resolves to whether there was one that we made. */
   async remove(): Promise<boolean> {
     this.#keys = undefined;
-    if ((await this.#find()) !== 'ours') return false;
-    const writer = new RecordWriter(nftOps);
-    writer.write('tableDelete', this.#inTable);
-    await this.#apply(writer);
-    return true;
-  }
-
-  /** Whether there is one that we made. A kernel without nf_tables has none. */
-  async isThere(): Promise<boolean> {
-    return (await this.#find()) === 'ours';
-  }
-
-  async #find(): Promise<'ours' | 'foreign' | undefined> {
-    try {
-      const found = await findTable(this.#kernel, this.#inTable);
-      if (found === undefined) return undefined;
-      return found.comment === tableComment ? 'ours' : 'foreign';
-    } catch (error) {
-      if (isAbsence(error)) return undefined;
-      throw error;
-    }
+    return removeTable(this.#kernel, this.#own);
   }
 
   async #create(writer: Writer): Promise<void> {
-    const found = await this.#find();
-    if (found === 'foreign') throw new ForeignTable(tableText(this.family));
-    if (found === 'ours') writer.write('tableDelete', this.#inTable);
-    writer.write('tableAdd', { ...this.#inTable, comment: tableComment });
+    const maker = await makerOf(this.#kernel, this.#own);
+    if (maker === 'foreign') throw new ForeignTable(tableText(this.#own));
+    if (maker === 'ours') writer.write('tableDelete', this.#own);
+    writer.write('tableAdd', this.#own);
     for (const set of Object.values(setsOf(this.family))) {
       writer.write('setAdd', fieldsOfSet(this.family, tableName, set));
     }
@@ -178,12 +150,12 @@ export class CountingTable {
     const failure = await failureOf(this.#kernel, writer.finish());
     if (failure === undefined) return;
     this.#keys = undefined;
-    throw refusal('nft.apply', `table ${tableText(this.family)}`, failure);
+    throw refusal('nft.apply', `table ${tableText(this.#own)}`, failure);
   }
 
   /** Compares all but the elements. */
   async #isIntact(): Promise<boolean> {
-    if ((await this.#find()) !== 'ours') return false;
+    if ((await makerOf(this.#kernel, this.#own)) !== 'ours') return false;
     const chains = await this.#read('chain', { kind: 'chainsDump', ...this.#inTable });
     const rules = await this.#read('rule', { kind: 'rulesDump', ...this.#inTable, chain: '' });
     const sets = await this.#read('set', { kind: 'setsDump', ...this.#inTable });

@@ -11,8 +11,8 @@ import {
   flowtable,
   flowtableName,
   inTable,
+  ownTable,
   setFields,
-  tableComment,
 } from './layout.ts';
 import type { Excluded, Observation } from './observation.ts';
 
@@ -99,7 +99,7 @@ const nothing: Pick<Observation, 'devices' | 'excluded'> = {
 
 function create(writer: Writer, packets: number, isThere: boolean): void {
   if (isThere) writer.write('tableDelete', inTable);
-  writer.write('tableAdd', { ...inTable, comment: tableComment });
+  writer.write('tableAdd', ownTable);
   writer.write('flowtableAdd', { ...flowtable, devices: '' });
   for (const definition of Object.values(excludedSets)) {
     writer.write('setAdd', setFields(definition));

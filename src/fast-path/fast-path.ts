@@ -6,6 +6,7 @@
 import type { HostFiles } from '../host/files.ts';
 import { refusal } from '../kernel/failures.ts';
 import type { Kernel } from '../kernel/kernel.ts';
+import { removeTable, tableText } from '../kernel/nft/own-table.ts';
 import type { ModeName } from '../modes/mode.ts';
 import type { ClusterState } from '../state/store.ts';
 import type { Service } from '../state/types.ts';
@@ -15,10 +16,9 @@ import { Runner } from '../time/runner.ts';
 import { devicesOf, readLinks } from './devices.ts';
 import { type Desired, difference } from './difference.ts';
 import { type DesiredFamily, excludedBy, isResolved } from './excluded.ts';
-import { inTable, tableText } from './layout.ts';
+import { inTable, ownTable } from './layout.ts';
 import { observe, Unsteady } from './observation.ts';
 import { probe } from './probe.ts';
-import { remove } from './removal.ts';
 
 /** The part of a log that this needs. */
 interface Log {
@@ -52,6 +52,8 @@ type FastPathState =
 
 /** Modes that translate packets by rules, so that connection tracking has the translation. */
 const modesWithRules: readonly ModeName[] = ['nftables', 'iptables'];
+
+const ownText = tableText(ownTable);
 
 /** Links come and go in bursts. */
 const settleMs = 100;
@@ -249,8 +251,8 @@ export class FastPath {
     const observed = await this.#observed(packets);
     if (observed === undefined) return false;
     if (observed.table === 'foreign') {
-      this.#logUnavailable(`another program made table ${tableText}`);
-      this.#state = { kind: 'unavailable', because: `another program made table ${tableText}` };
+      this.#logUnavailable(`another program made table ${ownText}`);
+      this.#state = { kind: 'unavailable', because: `another program made table ${ownText}` };
       return true;
     }
     const { clock, families } = this.#options;
@@ -291,7 +293,7 @@ export class FastPath {
       if (isReplaced && what[0].isIntact) this.#clearedMs = this.#options.clock.now();
       this.#mustClear = isKept && (this.#mustClear || gains);
       if (isReplaced && !what[0].isIntact && this.#state.kind === 'flowtable') {
-        log.warn({ table: tableText }, 'Repaired fast path that another program changed');
+        log.warn({ table: ownText }, 'Repaired fast path that another program changed');
       }
       return true;
     }
@@ -307,7 +309,7 @@ export class FastPath {
       }
     }
     if (isKnown) return false;
-    throw refusal('nft.apply', `table ${tableText}`, result.failures[0]!);
+    throw refusal('nft.apply', `table ${ownText}`, result.failures[0]!);
   }
 
   #refusals(): string {
@@ -325,7 +327,7 @@ export class FastPath {
   async #remove(): Promise<void> {
     if (!this.#mayBeThere) return;
     const { kernel, log } = this.#options;
-    if (await remove(kernel)) log.info({ table: tableText }, 'Removed fast path');
+    if (await removeTable(kernel, ownTable)) log.info({ table: ownText }, 'Removed fast path');
     this.#mayBeThere = false;
     this.#mustClear = false;
   }

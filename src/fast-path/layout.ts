@@ -4,6 +4,7 @@
  */
 import { baseChain, type ChainDefinition } from '../kernel/nft/chain.ts';
 import { NF_INET, NFT_FLOWTABLE_COUNTER, type NFTypeName } from '../kernel/nft/constants.ts';
+import type { OwnTable } from '../kernel/nft/own-table.ts';
 import {
   flowAdd,
   goto,
@@ -22,12 +23,13 @@ import { fieldsOfSet, type SetDefinition } from '../kernel/nft/sets.ts';
 export const inet = 1;
 
 export const tableName = 'fairlead-fast-path';
-export const tableComment = 'established connections to Services, by Fairlead';
 export const flowtableName = 'services';
 
-/** The table's name for people. */
-export const tableText = `inet ${tableName}`;
 export const inTable = { family: inet, table: tableName } as const;
+export const ownTable: OwnTable = {
+  ...inTable,
+  comment: 'established connections to Services, by Fairlead',
+};
 
 /** `flags`: NFT_FLOWTABLE_*. The priority at ingress is that of nft's word `filter`. */
 export const flowtable = {

@@ -11,8 +11,8 @@ import {
   excludedSets,
   flowtable,
   inTable,
+  ownTable,
   setFields,
-  tableComment,
   tableName,
 } from './layout.ts';
 
@@ -35,7 +35,7 @@ export class Unsteady extends Error {}
 export async function observe(kernel: Kernel, packets: number): Promise<Observation> {
   const none = { IPv4: new Set<string>(), IPv6: new Set<string>(), nodePort: new Set<string>() };
   const found = await findTable(kernel, inTable);
-  if (found?.comment !== tableComment) {
+  if (found?.comment !== ownTable.comment) {
     const table = found === undefined ? undefined : 'foreign';
     return { table, isIntact: false, devices: new Set(), excluded: none };
   }

@@ -1,7 +1,7 @@
 /** Flowtables: written through the Kernel, read back by it and by nft(8). */
 import { expect, test } from 'vitest';
 import { FastPath } from '../../src/fast-path/fast-path.ts';
-import { flowtable, inTable, tableText } from '../../src/fast-path/layout.ts';
+import { flowtable, inTable, tableName } from '../../src/fast-path/layout.ts';
 import type { Kernel } from '../../src/kernel/kernel.ts';
 import { NF_INET } from '../../src/kernel/nft/constants.ts';
 import { compileRule, flowAdd } from '../../src/kernel/nft/rule.ts';
@@ -133,6 +133,6 @@ test('the fast path follows devices, repairs its table, and goes without a trace
 
   second.choose({ ...wish, fastPath: 'off' }, 'nftables');
   await until(async () => second.state.kind === 'off', 'it is off');
-  expect(await run('nft', ['list', 'tables'])).not.toContain(tableText);
+  expect(await run('nft', ['list', 'tables'])).not.toContain(tableName);
   await second.close();
 });

@@ -3,11 +3,10 @@ import { release } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { LoggedMessage } from '../../scripts/log-messages.ts';
 import { App } from '../../src/agent/app.ts';
+import { featureTables } from '../../src/cli/feature-tables.ts';
 import type { Config, ModeName } from '../../src/config/config.ts';
 import { loadConfig } from '../../src/config/load.ts';
 import type { ConnectTimePaths } from '../../src/connect-time/maps/choice.ts';
-import { removeTables } from '../../src/failure-detection/removal.ts';
-import { remove as removeFastPath } from '../../src/fast-path/removal.ts';
 import { hostFiles } from '../../src/host/files.ts';
 import { interfaceAddresses } from '../../src/host/interfaces.ts';
 import { ipvsSettings } from '../../src/host/mode-config.ts';
@@ -15,6 +14,7 @@ import { openConntrack } from '../../src/kernel/conntrack.ts';
 import { isKernelError } from '../../src/kernel/errors.ts';
 import type { Kernel } from '../../src/kernel/kernel.ts';
 import { openKernel } from '../../src/kernel/native-kernel.ts';
+import { removeTable } from '../../src/kernel/nft/own-table.ts';
 import {
   availableModes,
   builtModes,
@@ -110,8 +110,7 @@ export function fairlead(mode: ModeName, options: FairleadOptions = {}): Fairlea
 export function cleanup(node: NodeUnderTest): Promise<void> {
   return askKernel(node, async (kernel) => {
     for (const mode of availableModes()) await cleanupMode(mode, kernel);
-    await removeFastPath(kernel);
-    await removeTables(kernel);
+    for (const { table } of featureTables) await removeTable(kernel, table);
   });
 }
 
