@@ -1,17 +1,19 @@
 /** The table of one family in the kernel: it is made, changed, compared, read and removed here. */
 import { failureOf, refusal } from '../kernel/failures.ts';
-import type { Kernel, ReplyOf, TableName } from '../kernel/kernel.ts';
+import type { Kernel } from '../kernel/kernel.ts';
+import { writeChain, writeRules } from '../kernel/nft/chain.ts';
 import {
-  acceptPolicy,
-  contentOfRule,
-  hasDesiredHook,
-  hasDesiredRules,
-} from '../kernel/nft/chain.ts';
-import { makerOf, type OwnTable, removeTable, tableText } from '../kernel/nft/own-table.ts';
-import { compileRule } from '../kernel/nft/rule.ts';
-import { dumpShape, fieldsOfSet, isDesiredSet } from '../kernel/nft/sets.ts';
-import { nftOps, type Reply, type Request } from '../kernel/ops.ts';
+  hasContent,
+  makerOf,
+  type OwnTable,
+  removeTable,
+  tableText,
+  writeKeys,
+} from '../kernel/nft/own-table.ts';
+import { dumpShape, fieldsOfSet, type SetFields } from '../kernel/nft/sets.ts';
+import { nftOps } from '../kernel/ops.ts';
 import { RecordWriter } from '../kernel/records.ts';
+import { untilSteady } from '../kernel/steady.ts';
 import { binary, bytesOf } from '../modes/elements.ts';
 import type { Family } from '../net/address.ts';
 import type { Pause } from '../time/pacer.ts';
@@ -29,7 +31,7 @@ export class CountingTable {
   readonly family: Family;
   readonly #kernel: Kernel;
   readonly #own: OwnTable;
-  readonly #inTable: TableName;
+  readonly #sets: readonly SetFields[];
   /** Keys of the elements, as `binary` has them; undefined: it is not known what is there. */
   #keys: ReadonlySet<string> | undefined;
   #isDoubted = false;
@@ -38,7 +40,8 @@ export class CountingTable {
     this.family = family;
     this.#kernel = kernel;
     this.#own = ownTable(family);
-    this.#inTable = { family: this.#own.family, table: tableName };
+    const sets = Object.values(setsOf(family));
+    this.#sets = sets.map((set) => fieldsOfSet(family, tableName, set));
   }
 
   /** It was made, and not removed. */
@@ -61,14 +64,14 @@ export class CountingTable {
     const held = isKept ? this.#keys! : new Set<string>();
     const writer = new RecordWriter(nftOps);
     if (!isKept) await this.#create(writer);
-    const gone = without(held, keys);
-    const added = without(keys, held);
-    for (const count of counts) {
-      this.#elements(writer, 'elementsDelete', count, gone);
-      this.#elements(writer, 'elementsAdd', count, added);
+    const gone = without(held, keys).map(bytesOf);
+    const added = without(keys, held).map(bytesOf);
+    for (const fields of this.#sets) {
+      writeKeys(writer, 'elementsDelete', fields, gone);
+      writeKeys(writer, 'elementsAdd', fields, added);
     }
     // Rules last: they refer to the sets.
-    if (!isKept) this.#rules(writer);
+    if (!isKept) for (const chain of chainsOf(this.family)) writeRules(writer, this.#own, chain);
     if (writer.count > 0) await this.#apply(writer);
     this.#keys = new Set(keys);
     return isKept ? 'kept' : 'made';
@@ -81,7 +84,8 @@ export class CountingTable {
       const definition = setsOf(this.family)[count];
       const { keyLength } = fieldsOfSet(this.family, tableName, definition);
       const shape = dumpShape(definition);
-      const request = { ...this.#inTable, set: count, shape, keyLength, dataLength: 0 };
+      const { family, table } = this.#own;
+      const request = { family, table, set: count, shape, keyLength, dataLength: 0 };
       const { records } = await this.#kernel.dump({ kind: 'elementsDump', ...request });
       for (const record of records) {
         if (record.kind !== 'elements') continue;
@@ -113,37 +117,8 @@ export class CountingTable {
     if (maker === 'foreign') throw new ForeignTable(tableText(this.#own));
     if (maker === 'ours') writer.write('tableDelete', this.#own);
     writer.write('tableAdd', this.#own);
-    for (const set of Object.values(setsOf(this.family))) {
-      writer.write('setAdd', fieldsOfSet(this.family, tableName, set));
-    }
-    const comment = '';
-    for (const { base, name: chain } of chainsOf(this.family)) {
-      const named = { ...this.#inTable, chain, comment };
-      if (base === undefined) writer.write('chainAdd', named);
-      else writer.write('baseChainAdd', { ...named, ...base, policy: acceptPolicy });
-    }
-  }
-
-  #rules(writer: Writer): void {
-    for (const { name: chain, rules } of chainsOf(this.family)) {
-      for (const rule of rules) {
-        const expressions = compileRule(rule);
-        writer.write('ruleAdd', { ...this.#inTable, chain, expressions, comment: '' });
-      }
-    }
-  }
-
-  #elements(
-    writer: Writer,
-    kind: 'elementsAdd' | 'elementsDelete',
-    set: Counted,
-    keys: readonly string[],
-  ): void {
-    if (keys.length === 0) return;
-    const { keyLength } = fieldsOfSet(this.family, tableName, setsOf(this.family)[set]);
-    const entries = Buffer.concat(keys.map(bytesOf));
-    const shape = { shape: 0, keyLength, dataLength: 0 };
-    writer.write(kind, { ...this.#inTable, set, ...shape, count: keys.length, entries });
+    for (const fields of this.#sets) writer.write('setAdd', fields);
+    for (const chain of chainsOf(this.family)) writeChain(writer, this.#own, chain);
   }
 
   async #apply(writer: Writer): Promise<void> {
@@ -156,32 +131,8 @@ export class CountingTable {
   /** Compares all but the elements. */
   async #isIntact(): Promise<boolean> {
     if ((await makerOf(this.#kernel, this.#own)) !== 'ours') return false;
-    const chains = await this.#read('chain', { kind: 'chainsDump', ...this.#inTable });
-    const rules = await this.#read('rule', { kind: 'rulesDump', ...this.#inTable, chain: '' });
-    const sets = await this.#read('set', { kind: 'setsDump', ...this.#inTable });
-    const desired = chainsOf(this.family);
-    const desiredSets = Object.values(setsOf(this.family));
-    return (
-      chains.length === desired.length &&
-      sets.length === desiredSets.length &&
-      desired.every((chain) => {
-        const has = chains.find((one) => one.chain === chain.name);
-        const own = rules.filter((one) => one.chain === chain.name).map(contentOfRule);
-        return has !== undefined && hasDesiredHook(has, chain) && hasDesiredRules(has, own, chain);
-      }) &&
-      desiredSets.every((one) => {
-        const has = sets.find(({ set }) => set === one.name);
-        const fields = fieldsOfSet(this.family, tableName, one);
-        return has !== undefined && isDesiredSet(has, fields);
-      })
-    );
-  }
-
-  async #read<Kind extends Reply['kind']>(kind: Kind, request: Request): Promise<ReplyOf<Kind>[]> {
-    const { records } = await this.#kernel.dump(request);
-    return records.filter(
-      (one): one is ReplyOf<Kind> =>
-        one.kind === kind && (!('table' in one) || one.table === tableName),
+    return untilSteady(() =>
+      hasContent(this.#kernel, this.#own, chainsOf(this.family), this.#sets),
     );
   }
 }

@@ -1,6 +1,6 @@
 /** Writes what takes the table of the fast path from what was observed to what is desired. */
-import { acceptPolicy } from '../kernel/nft/chain.ts';
-import { compileRule } from '../kernel/nft/rule.ts';
+import { writeChain, writeRules } from '../kernel/nft/chain.ts';
+import { writeKeys } from '../kernel/nft/own-table.ts';
 import { nftOps } from '../kernel/ops.ts';
 import { RecordWriter } from '../kernel/records.ts';
 import { bytesOf } from '../modes/elements.ts';
@@ -58,7 +58,6 @@ export function difference(observed: Observation, desired: Desired): Difference 
   const isKept = observed.isIntact && !isCleared;
   if (!isKept) create(writer, desired.packets, isThere);
   const held = isKept ? observed : nothing;
-  const comment = '';
   for (const name of without(held.devices, desired.devices)) {
     const { priority } = flowtable;
     writer.write('flowtableDevicesDelete', {
@@ -74,18 +73,13 @@ export function difference(observed: Observation, desired: Desired): Difference 
     writer.write('flowtableAdd', { ...flowtable, devices: name });
   }
   for (const set of setNames) {
-    elements(writer, 'elementsDelete', set, without(held.excluded[set], desired.excluded[set]));
-    elements(writer, 'elementsAdd', set, without(desired.excluded[set], held.excluded[set]));
+    const fields = setFields(excludedSets[set]);
+    const [has, wants] = [held.excluded[set], desired.excluded[set]];
+    writeKeys(writer, 'elementsDelete', fields, without(has, wants).map(bytesOf));
+    writeKeys(writer, 'elementsAdd', fields, without(wants, has).map(bytesOf));
   }
   // Rules last: they refer to the flowtable and to the sets.
-  if (!isKept) {
-    for (const { name, rules } of chains(desired.packets)) {
-      for (const rule of rules) {
-        const expressions = compileRule(rule);
-        writer.write('ruleAdd', { ...inTable, chain: name, expressions, comment });
-      }
-    }
-  }
+  if (!isKept) for (const chain of chains(desired.packets)) writeRules(writer, inTable, chain);
   const isReplaced = isThere && !isKept;
   const ops = writer.count === 0 ? new Uint8Array(0) : writer.finish();
   return { ops, added, isReplaced, isKept, gains };
@@ -104,33 +98,7 @@ function create(writer: Writer, packets: number, isThere: boolean): void {
   for (const definition of Object.values(excludedSets)) {
     writer.write('setAdd', setFields(definition));
   }
-  const comment = '';
-  for (const { base, name: chain } of chains(packets)) {
-    if (base === undefined) writer.write('chainAdd', { ...inTable, chain, comment });
-    else {
-      const policy = acceptPolicy;
-      writer.write('baseChainAdd', { ...inTable, chain, ...base, policy, comment });
-    }
-  }
-}
-
-function elements(
-  writer: Writer,
-  kind: 'elementsAdd' | 'elementsDelete',
-  set: ExcludedSet,
-  keys: readonly string[],
-): void {
-  if (keys.length === 0) return;
-  const { keyLength, set: name } = setFields(excludedSets[set]);
-  writer.write(kind, {
-    ...inTable,
-    set: name,
-    shape: 0,
-    keyLength,
-    dataLength: 0,
-    count: keys.length,
-    entries: Buffer.concat(keys.map(bytesOf)),
-  });
+  for (const chain of chains(packets)) writeChain(writer, inTable, chain);
 }
 
 /** Sorted, so that the result does not depend on the order of insertion. */

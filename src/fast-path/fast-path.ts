@@ -4,6 +4,7 @@
  * independent of the modes: without it, only speed is lost.
  */
 import type { HostFiles } from '../host/files.ts';
+import { isKernelError } from '../kernel/errors.ts';
 import { refusal } from '../kernel/failures.ts';
 import type { Kernel } from '../kernel/kernel.ts';
 import { removeTable, tableText } from '../kernel/nft/own-table.ts';
@@ -17,7 +18,7 @@ import { devicesOf, readLinks } from './devices.ts';
 import { type Desired, difference } from './difference.ts';
 import { type DesiredFamily, excludedBy, isResolved } from './excluded.ts';
 import { inTable, ownTable } from './layout.ts';
-import { observe, Unsteady } from './observation.ts';
+import { observe } from './observation.ts';
 import { probe } from './probe.ts';
 
 /** The part of a log that this needs. */
@@ -272,7 +273,7 @@ export class FastPath {
     try {
       return await observe(this.#options.kernel, packets);
     } catch (error) {
-      if (error instanceof Unsteady) return undefined;
+      if (isKernelError(error, 'EINTR')) return undefined;
       throw error;
     }
   }

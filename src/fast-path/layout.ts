@@ -60,7 +60,7 @@ export type ExcludedSet = keyof typeof excludedSets;
 
 /** The fields of a `setAdd` op. */
 export function setFields(definition: SetDefinition) {
-  return { ...fieldsOfSet('IPv4', tableName, definition), family: inet as number };
+  return { ...fieldsOfSet('IPv4', tableName, definition), family: inet };
 }
 
 /**

@@ -1,6 +1,7 @@
-/** Defines chains of nf_tables, and compares a definition with the kernel's chain. */
-import type { ReplyOf } from '../kernel.ts';
-import { unknownIndex } from '../ops.ts';
+/** Defines chains of nf_tables, writes them, and compares a definition with the kernel's chain. */
+import type { ReplyOf, TableName } from '../kernel.ts';
+import { type nftOps, unknownIndex } from '../ops.ts';
+import type { RecordWriter } from '../records.ts';
 import { compileRule, type Statement } from './rule.ts';
 
 export type Rule = readonly Statement[];
@@ -26,6 +27,19 @@ export function baseChain(type: BaseChain['type'], hook: number, priority: numbe
 }
 
 type ChainReply = ReplyOf<'chain'>;
+type Writer = RecordWriter<typeof nftOps>;
+
+/** Adds the chain without its rules, which may refer to chains that come later. */
+export function writeChain(writer: Writer, at: TableName, { base, name }: ChainDefinition): void {
+  const chain = { family: at.family, table: at.table, chain: name, comment: '' };
+  if (base === undefined) writer.write('chainAdd', chain);
+  else writer.write('baseChainAdd', { ...chain, ...base, policy: acceptPolicy });
+}
+
+export function writeRules(writer: Writer, at: TableName, { name, rules }: ChainDefinition): void {
+  const chain = { family: at.family, table: at.table, chain: name, comment: '' };
+  for (const rule of rules) writer.write('ruleAdd', { ...chain, expressions: compileRule(rule) });
+}
 
 /**
  * Reports whether the chain has the defined hook and no comment. Neither can be changed in place.

@@ -1,10 +1,13 @@
 /** Tables that Fairlead makes in addition to those of its modes: their comment says that it did. */
 import { isAbsence } from '../errors.ts';
 import { failureOf, refusal } from '../failures.ts';
-import type { Kernel, TableName } from '../kernel.ts';
-import { nftOps } from '../ops.ts';
+import type { Kernel, KernelReader, ReplyOf, TableName } from '../kernel.ts';
+import { nftOps, type Reply, type Request } from '../ops.ts';
 import { RecordWriter } from '../records.ts';
+import { steadyDump } from '../steady.ts';
+import { type ChainDefinition, contentOfRule, hasDesiredHook, hasDesiredRules } from './chain.ts';
 import { findTable } from './find-table.ts';
+import { isDesiredSet, type SetFields } from './sets.ts';
 import { familyWord } from './words.ts';
 
 export interface OwnTable extends TableName {
@@ -39,4 +42,59 @@ export async function removeTable(kernel: Kernel, own: OwnTable): Promise<boolea
   if (failure === undefined) return true;
   if (failure.code === 'ENOENT') return false;
   throw refusal('nft.apply', `table ${tableText(own)}`, failure);
+}
+
+/**
+ * Whether the table has these chains and sets, and no others. Elements may be any. Rejects with
+ * KernelError: EINTR if another program writes in the meantime.
+ */
+export async function hasContent(
+  kernel: KernelReader,
+  { family, table }: TableName,
+  chains: readonly ChainDefinition[],
+  sets: readonly SetFields[],
+): Promise<boolean> {
+  const at = { family, table };
+  const heldChains = await readTable(kernel, 'chain', { kind: 'chainsDump', ...at });
+  const rules = await readTable(kernel, 'rule', { kind: 'rulesDump', ...at, chain: '' });
+  const heldSets = await readTable(kernel, 'set', { kind: 'setsDump', ...at });
+  return (
+    heldChains.length === chains.length &&
+    heldSets.length === sets.length &&
+    chains.every((chain) => {
+      const has = heldChains.find((one) => one.chain === chain.name);
+      const own = rules.filter((one) => one.chain === chain.name).map(contentOfRule);
+      return has !== undefined && hasDesiredHook(has, chain) && hasDesiredRules(has, own, chain);
+    }) &&
+    sets.every((fields) => {
+      const has = heldSets.find(({ set }) => set === fields.set);
+      return has !== undefined && isDesiredSet(has, fields);
+    })
+  );
+}
+
+/** Reads what a table has of one kind. Rejects as `steadyDump` does. */
+export async function readTable<Kind extends Reply['kind']>(
+  kernel: KernelReader,
+  kind: Kind,
+  request: Request & TableName,
+): Promise<ReplyOf<Kind>[]> {
+  const records = await steadyDump(kernel, request);
+  return records.filter(
+    (one): one is ReplyOf<Kind> =>
+      one.kind === kind && (!('table' in one) || one.table === request.table),
+  );
+}
+
+/** Adds or deletes elements that are keys alone. */
+export function writeKeys(
+  writer: RecordWriter<typeof nftOps>,
+  kind: 'elementsAdd' | 'elementsDelete',
+  { family, keyLength, set, table }: SetFields,
+  keys: readonly Uint8Array[],
+): void {
+  if (keys.length === 0) return;
+  const shape = { shape: 0, keyLength, dataLength: 0 };
+  const entries = Buffer.concat(keys);
+  writer.write(kind, { family, table, set, ...shape, count: keys.length, entries });
 }

@@ -35,7 +35,7 @@ export interface SetDefinition {
 export function fieldsOfSet(family: Family, table: string, definition: SetDefinition) {
   const { key, data } = definition;
   return {
-    family: NFPROTO[family],
+    family: NFPROTO[family] as number,
     table,
     set: definition.name,
     flags: definition.flags,
@@ -50,7 +50,7 @@ export function fieldsOfSet(family: Family, table: string, definition: SetDefini
   };
 }
 
-type SetFields = Omit<ReturnType<typeof fieldsOfSet>, 'family'>;
+export type SetFields = ReturnType<typeof fieldsOfSet>;
 
 /** Parts of an entry (ElementShape) when an element of `definition` is added. */
 export function entryShape(definition: SetDefinition): number {

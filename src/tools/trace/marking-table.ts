@@ -6,10 +6,9 @@
  * size is full: so the kernel bounds the number of traced packets. Chains after all others show
  * that a packet has passed a hook, and which addresses it has then.
  */
-import type { ChainDefinition, Rule } from '../../kernel/nft/chain.ts';
+import { type ChainDefinition, type Rule, writeChain, writeRules } from '../../kernel/nft/chain.ts';
 import { NF_INET, NFPROTO, NFT_SET } from '../../kernel/nft/constants.ts';
 import {
-  compileRule,
   inSet,
   matchCIDR,
   matchPort,
@@ -34,7 +33,6 @@ const first = -350;
 /** Only connection tracking's confirmation is later (NF_IP_PRI_CONNTRACK_CONFIRM). */
 const last = 2 ** 31 - 2;
 
-const acceptPolicy = 1;
 /** Longer than a trace takes. */
 const forgetAfterMs = 24 * 60 * 60 * 1000;
 
@@ -70,14 +68,9 @@ export function markingTable(
   const writer = new RecordWriter(nftOps);
   writer.write('tableBorrow', { ...inTable, comment: 'traces packets, while fairlead trace runs' });
   writer.write('setAdd', fieldsOfSet(family, table, clients(family, count)));
-  for (const { base, name, rules } of chains(target, sender)) {
-    const { type, hook, priority } = base!;
-    const fields = { type, hook, priority, policy: acceptPolicy, comment: '' };
-    writer.write('baseChainAdd', { ...inTable, chain: name, ...fields });
-    for (const rule of rules) {
-      const expressions = compileRule(rule);
-      writer.write('ruleAdd', { ...inTable, chain: name, expressions, comment: '' });
-    }
+  for (const chain of chains(target, sender)) {
+    writeChain(writer, inTable, chain);
+    writeRules(writer, inTable, chain);
   }
   return writer.finish();
 }
