@@ -1,4 +1,5 @@
 import { type FSWatcher, watch } from 'node:fs';
+import { pause } from '../time/clock.ts';
 
 /** How long to wait for silence after an event, so that a file is not read while it is written. */
 const quietMs = 10;
@@ -16,7 +17,8 @@ export class DirectoryWatcher {
   /** Inode of the directory that `#watcher` watches. */
   #inode: bigint | undefined;
   #names = new Set<string>();
-  #wake: (() => void) | undefined;
+  /** Aborts at the next event. */
+  #came = new AbortController();
 
   constructor(directory: string, rescanMs: number) {
     this.#directory = directory;
@@ -32,7 +34,7 @@ export class DirectoryWatcher {
     this.close();
     this.#watcher = watch(this.#directory, (_event, name) => {
       this.#names.add(name ?? '');
-      this.#wake?.();
+      this.#came.abort();
     });
     this.#inode = inode;
     // When the watcher fails later (its directory is gone), rescans find the new directory.
@@ -61,19 +63,10 @@ export class DirectoryWatcher {
   }
 
   /** Whether an event occurred within the time. */
-  #event(timeoutMs: number, signal: AbortSignal): Promise<boolean> {
-    if (signal.aborted) return Promise.resolve(false);
-    return new Promise((resolve) => {
-      const settle = (came: boolean): void => {
-        clearTimeout(timer);
-        signal.removeEventListener('abort', onAbort);
-        this.#wake = undefined;
-        resolve(came);
-      };
-      const onAbort = (): void => settle(false);
-      const timer = setTimeout(() => settle(false), timeoutMs);
-      signal.addEventListener('abort', onAbort, { once: true });
-      this.#wake = () => settle(true);
-    });
+  async #event(timeoutMs: number, signal: AbortSignal): Promise<boolean> {
+    this.#came = new AbortController();
+    const came = this.#came.signal;
+    await pause(timeoutMs, AbortSignal.any([signal, came]));
+    return came.aborted;
   }
 }

@@ -5,12 +5,9 @@ import type { FamilySync } from '../sync/family.ts';
 
 type Verifiable = Pick<FamilySync, 'family' | 'audit'>;
 
-interface Attempt {
+interface Attempt extends PromiseWithResolvers<void> {
   /** Families without an audit that found no difference. */
   readonly awaited: Set<Family>;
-  readonly promise: Promise<void>;
-  readonly resolve: () => void;
-  readonly reject: (error: Error) => void;
 }
 
 export class Verification {
@@ -34,13 +31,10 @@ export class Verification {
     if (this.#isStopped) return Promise.reject(unverified());
     if (this.#attempt !== undefined) return this.#attempt.promise;
     const awaited = new Set(this.#families.map(({ family }) => family));
-    let settle: Pick<Attempt, 'resolve' | 'reject'> | undefined;
-    const promise = new Promise<void>((resolve, reject) => {
-      settle = { resolve, reject };
-    });
-    this.#attempt = { awaited, promise, ...settle! };
+    const attempt = { awaited, ...Promise.withResolvers<void>() };
+    this.#attempt = attempt;
     for (const family of awaited) if (this.#inForce.has(family)) this.#ask(family);
-    return promise;
+    return attempt.promise;
   }
 
   observe(event: FamilyEvent): void {
