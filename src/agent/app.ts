@@ -156,8 +156,9 @@ export class App {
   /** Only what needs privileges beyond CAP_NET_ADMIN, and all checks (behaviour document 1.7). */
   initialise(signal: AbortSignal): Promise<void> {
     return this.#live(signal, 'strict', (ending) => {
-      const all = [this.#prepare(ending), this.#connectTime.initialise(this.#config)];
-      return [Promise.all(all).then(() => this.end())];
+      // The process that runs after this one may lack the privileges to end them.
+      const endedStale = this.#connectTime.stale.end(this.#config.connectTime !== 'off');
+      return [Promise.all([this.#prepare(ending), endedStale]).then(() => this.end())];
     });
   }
 
@@ -316,8 +317,9 @@ export class App {
       localhost: this.#localhost,
       server: () => this.#options.source.server(),
       health: this.#failureDetection,
-      excludedCgroups: () => this.#connectTime.excludedCgroups,
-      starting: (settings) => this.#connectTime.starting(settings.connectTime),
+      excludedCgroups: () => this.#connectTime.excludedPods.cgroups,
+      // Removes the programs of an earlier engine, unless this one uses them.
+      starting: ({ connectTime }) => this.#connectTime.stale.end(connectTime !== undefined),
     });
   }
 

@@ -139,14 +139,7 @@ export class Observers {
     this.#counters = kernelMetrics(this.metrics.registry, read);
     infoMetrics(this.metrics.registry, { config, mode: () => mode().name });
     detectionMetrics(this.metrics.registry, present.failureDetection);
-    connectTimeMetrics(this.metrics.registry, {
-      clock,
-      families,
-      configured: () => present.connectTime().reach,
-      exclusion: () => present.connectTime().exclusion,
-      stale: () => present.connectTime().stale,
-      maps: (family) => present.engine()?.maps(family),
-    });
+    connectTimeMetrics(this.metrics.registry, { ...present, clock });
     this.health = this.#makeHealth();
     this.http = this.#makeHttp();
     this.#sourceReport = new SourceReport({ log, condition: this.#condition });

@@ -9,7 +9,6 @@ import type { ClusterEvents } from '../serve/cluster-events.ts';
 import type { Logger } from '../serve/log.ts';
 import { ExcludedPods, type ExcludedPodsOptions } from './excluded-pods.ts';
 import { type ConnectTimePaths, type ConnectTimeWish, chooseConnectTime } from './maps/choice.ts';
-import type { Exclusion, StaleState } from './maps/facts.ts';
 import { connectTimeDirectory, type Placement } from './maps/placement.ts';
 import { StalePrograms } from './stale-programs.ts';
 
@@ -29,8 +28,9 @@ interface ConnectTimeOptions extends ExcludedPodsOptions {
 export class ConnectTime {
   readonly #options: ConnectTimeOptions;
   readonly #paths: ConnectTimePaths;
-  readonly #excludedPods: ExcludedPods;
-  readonly #stale: StalePrograms;
+  readonly excludedPods: ExcludedPods;
+  /** Attached programs that this process does not update. */
+  readonly stale: StalePrograms;
   #chosen: ConnectTimeWish = { reach: 'off', excludes: false };
   #placement: Placement | undefined;
   #kernelClients: readonly KernelClient[] = [];
@@ -38,8 +38,8 @@ export class ConnectTime {
   constructor(options: ConnectTimeOptions) {
     this.#options = options;
     this.#paths = options.connectTime ?? { directory: connectTimeDirectory, cgroup: undefined };
-    this.#excludedPods = new ExcludedPods(options);
-    this.#stale = new StalePrograms(options, this.#paths);
+    this.excludedPods = new ExcludedPods(options);
+    this.stale = new StalePrograms(options, this.#paths);
   }
 
   /** Undefined: only rules translate connections. */
@@ -47,37 +47,18 @@ export class ConnectTime {
     return this.#placement;
   }
 
-  /** See `ExcludedPods.cgroups`. */
-  get excludedCgroups(): readonly bigint[] | undefined {
-    return this.#excludedPods.cgroups;
-  }
-
-  /** Undefined: no pods are excluded. */
-  get exclusion(): Exclusion | undefined {
-    return this.#excludedPods.exclusion;
-  }
-
   /**
    * The sockets whose connections are translated: none until it is known which pods are excluded.
    */
   get reach(): Config['connectTime'] {
     const { excludes, reach } = this.#chosen;
-    return excludes && reach === 'all' && this.excludedCgroups === undefined ? 'host' : reach;
+    const isKnown = this.excludedPods.cgroups !== undefined;
+    return excludes && reach === 'all' && !isKnown ? 'host' : reach;
   }
 
   /** Clients in the kernel that may keep the addresses of endpoints. */
   get kernelClients(): readonly KernelClient[] {
     return this.#kernelClients;
-  }
-
-  /** Attached programs that this process does not update, as last seen. */
-  get stale(): StaleState {
-    return this.#stale.now;
-  }
-
-  /** The names of such programs, as the kernel reports them now. */
-  findStale(): Promise<string[]> {
-    return this.#stale.find();
   }
 
   /**
@@ -88,13 +69,13 @@ export class ConnectTime {
     const { connectTime: reach, connectTimeExcludedPods: selector } = config;
     const wish = { reach, excludes: selector !== '' };
     if (!isDeepStrictEqual(wish, this.#chosen)) await this.#place(wish);
-    await this.#excludedPods.follow(selector, this.#placement);
+    await this.excludedPods.follow(selector, this.#placement);
   }
 
   /** Ends the parts that run alongside the engine. The kernel's state stays. */
   close(): Promise<void> {
-    this.#stale.close();
-    return this.#excludedPods.close();
+    this.stale.close();
+    return this.excludedPods.close();
   }
 
   async #place(wish: ConnectTimeWish): Promise<void> {
@@ -112,15 +93,5 @@ export class ConnectTime {
       'Connect-time translation is unavailable; using packet rules only',
     );
     events.connectTimeLacks(lack);
-  }
-
-  /** Before an engine starts: removes the programs of an earlier one, unless this one uses them. */
-  starting(placement: Placement | undefined): Promise<void> {
-    return this.#stale.end(placement !== undefined);
-  }
-
-  /** The part that needs privileges: the process that runs after this one may have none. */
-  initialise({ connectTime }: Pick<Config, 'connectTime'>): Promise<void> {
-    return this.#stale.end(connectTime !== 'off');
   }
 }

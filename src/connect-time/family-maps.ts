@@ -19,7 +19,7 @@ import type { SyncEvent } from '../sync/events.ts';
 import { FamilySync } from '../sync/family.ts';
 import { Ruleset } from '../sync/ruleset.ts';
 import type { SyncSettings } from '../sync/settings.ts';
-import type { Clock } from '../time/clock.ts';
+import { type Clock, Wakeup } from '../time/clock.ts';
 import { Pacer } from '../time/pacer.ts';
 import { ConnectTimeLease } from './lease.ts';
 import { Admission } from './maps/admission.ts';
@@ -173,20 +173,12 @@ export class ConnectTimeMaps implements MapView {
   /** Ends `run` when the maps have followed the last change of the rules; their contents stay. */
   async stop(): Promise<void> {
     const { clock } = this.#options;
-    let isLate = false;
-    for (let i = 0; i < lastSyncs && this.#isListed && !isLate; i += 1) {
+    for (let i = 0; i < lastSyncs && this.#isListed; i += 1) {
       await clock.turn();
       if (this.#sync.upToDate) break;
-      await new Promise<void>((resolve) => {
-        const cancel = clock.after(lastMaxMs, () => {
-          isLate = true;
-          resolve();
-        });
-        this.#ended = () => {
-          cancel();
-          resolve();
-        };
-      });
+      const ended = new Wakeup(clock);
+      this.#ended = () => ended.wake();
+      if (!(await ended.wait(lastMaxMs))) break;
     }
     this.#abort.abort();
     await this.#readmission;

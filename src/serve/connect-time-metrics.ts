@@ -1,44 +1,37 @@
 /** Whether connect-time translation is active, and which Services only rules handle. */
 import type { Registry } from 'prom-client';
-import type { Config } from '../config/config.ts';
-import type { Exclusion, MapView, StaleState } from '../connect-time/maps/facts.ts';
+import type { MapView } from '../connect-time/maps/facts.ts';
 import type { Family } from '../net/address.ts';
 import type { ProgrammedFamily } from '../state/services-by-frontend.ts';
 import type { Clock } from '../time/clock.ts';
 import { Pacer } from '../time/pacer.ts';
+import type { AgentState } from './ask/agent-state.ts';
 import { readMetric } from './metric-table.ts';
 
-interface ConnectTimeFacts {
-  readonly clock: Clock;
-  /** The sockets whose connections are translated. */
-  readonly configured: () => Config['connectTime'];
-  /** Undefined: no pods are excluded. */
-  readonly exclusion: () => Exclusion | undefined;
-  readonly families: () => readonly ProgrammedFamily[];
-  readonly stale: () => StaleState;
-  /** Undefined: only rules translate connections. */
-  readonly maps: (family: Family) => MapView | undefined;
-}
+type ConnectTimeFacts = Pick<AgentState, 'connectTime' | 'engine'>;
 
 const states = ['off', 'host', 'all', 'unavailable', 'stale', 'unknown'] as const;
 
 const sliceMs = 2;
 
-export function connectTimeState({
-  families,
-  maps,
-  stale,
-  configured,
-}: Pick<ConnectTimeFacts, 'families' | 'maps' | 'stale' | 'configured'>): (typeof states)[number] {
-  const { attached, failure, unidentified = 0 } = stale();
+export function connectTimeState({ connectTime, engine }: ConnectTimeFacts) {
+  const { reach, stale } = connectTime();
+  const { attached, failure, unidentified = 0 } = stale.now;
   if (attached > 0 || failure !== undefined) return 'stale';
   if (unidentified > 0) return 'unknown';
-  if (configured() === 'off') return 'off';
-  return families().some(({ family }) => maps(family) !== undefined) ? configured() : 'unavailable';
+  if (reach === 'off') return 'off';
+  const running = engine();
+  const isUsed = running?.families.some(({ family }) => running.maps(family) !== undefined);
+  return isUsed ? reach : 'unavailable';
 }
 
-export function connectTimeMetrics(registry: Registry, facts: ConnectTimeFacts): void {
-  const { exclusion, families, maps } = facts;
+export function connectTimeMetrics(
+  registry: Registry,
+  facts: ConnectTimeFacts & Pick<AgentState, 'clock'>,
+): void {
+  const { clock, connectTime, engine } = facts;
+  const families = () => engine()?.families ?? [];
+  const maps = (family: Family) => engine()?.maps(family);
   readMetric('fairlead_connect_time_state', registry, () => {
     const now = connectTimeState(facts);
     return states.map((state) => [{ state }, state === now ? 1 : 0]);
@@ -58,7 +51,7 @@ export function connectTimeMetrics(registry: Registry, facts: ConnectTimeFacts):
     );
   }
   readMetric('fairlead_connect_time_excluded_pods', registry, () => {
-    const { excluded = 0, pods } = exclusion() ?? {};
+    const { excluded = 0, pods } = connectTime().excludedPods.exclusion ?? {};
     if (pods === undefined) return [];
     return [
       [{ cgroup: 'found' }, excluded],
@@ -66,19 +59,24 @@ export function connectTimeMetrics(registry: Registry, facts: ConnectTimeFacts):
     ];
   });
   readMetric('fairlead_connect_time_left_to_rules', registry, async () => {
-    const counts = await Promise.all(families().map((one) => reasons(facts, one)));
+    const counts = await Promise.all(
+      families().map((one) => reasons(clock, maps(one.family), one)),
+    );
     return counts.flatMap(({ family, byReason }) =>
       Array.from(byReason, ([reason, n]) => [{ ip_family: family, reason }, n] as const),
     );
   });
 }
 
-async function reasons({ clock, maps }: ConnectTimeFacts, { family, inForce }: ProgrammedFamily) {
+async function reasons(
+  clock: Clock,
+  maps: MapView | undefined,
+  { family, inForce }: ProgrammedFamily,
+) {
   const byReason = new Map<string, number>();
   const pacer = new Pacer(clock, sliceMs);
-  const own = maps(family);
-  for (const forwarding of own === undefined ? [] : inForce.values()) {
-    const reason = own?.reasonOf(forwarding);
+  for (const forwarding of maps === undefined ? [] : inForce.values()) {
+    const reason = maps?.reasonOf(forwarding);
     if (reason !== undefined) byReason.set(reason, (byReason.get(reason) ?? 0) + 1);
     if (pacer.due) await pacer.rest();
   }

@@ -132,42 +132,33 @@ export class ConnectTimeBackend implements Backend<ConnectTimeTypes> {
 }
 
 /** The maps that only the agent writes. Of the others, programs write some, and some are arrays. */
-const counted = ['frontends', 'endpoints', 'excluded'] as const;
+const noElements = { frontends: 0, endpoints: 0, excluded: 0 };
 
 /** Compares the number of elements in the maps of one family with the expected number. */
 class ElementCounts {
-  #frontends = 0;
-  #groups = 0;
-  #excluded = 0;
+  #expected = { ...noElements };
 
   /** Counts an object. `sign` is 1 when it becomes desired, and -1 when it no longer is. */
   count(object: ConnectTimeObject | EnvironmentElement, sign: 1 | -1): void {
+    const expected = this.#expected;
     if (object.isShared === true) {
-      if (object.map === 'frontends') this.#frontends += sign;
-      if (object.map === 'excluded') this.#excluded += sign;
-    } else if (object.kind === 'pool') this.#groups += sign * groupCount(object.endpoints.length);
-    else this.#frontends += sign;
+      if (object.map !== 'secret') expected[object.map] += sign;
+    } else if (object.kind === 'pool') {
+      expected.endpoints += sign * groupCount(object.endpoints.length);
+    } else expected.frontends += sign;
   }
 
   clear(): void {
-    this.#frontends = 0;
-    this.#groups = 0;
-    this.#excluded = 0;
+    this.#expected = { ...noElements };
   }
 
   async miscounts(kernel: KernelReader, directory: string, family: Family): Promise<Miscount[]> {
-    const expected = {
-      frontends: this.#frontends,
-      endpoints: this.#groups,
-      excluded: this.#excluded,
-    };
     const found: Miscount[] = [];
-    for (const sort of counted) {
-      const map = mapNames[family][sort];
-      const elements = await countElements(kernel, { directory, map });
-      if (elements === expected[sort]) continue;
-      const object = `bpf map ${directory}/${map}`;
-      found.push({ object, expected: expected[sort], counted: elements });
+    for (const [sort, expected] of Object.entries(this.#expected)) {
+      const map = mapNames[family][sort as keyof typeof noElements];
+      const counted = await countElements(kernel, { directory, map });
+      if (counted === expected) continue;
+      found.push({ object: `bpf map ${directory}/${map}`, expected, counted });
     }
     return found;
   }

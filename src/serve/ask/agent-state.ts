@@ -57,12 +57,11 @@ export interface AgentState {
   readonly connectTime: () => {
     /** The pods and sockets whose connections are to be translated at connect time. */
     readonly reach: Config['connectTime'];
-    readonly exclusion: Exclusion | undefined;
-    readonly stale: StaleState;
+    readonly excludedPods: { readonly exclusion: Exclusion | undefined };
+    /** Programs of earlier processes, as last seen; `find` reads their names from the kernel. */
+    readonly stale: { readonly now: StaleState; find(): Promise<string[]> };
     /** Clients in the kernel that may keep the addresses of endpoints. */
     readonly kernelClients: readonly string[];
-    /** Names of stale programs, as read from the kernel. */
-    findStale(): Promise<string[]>;
   };
   readonly fastPath: () => {
     readonly state:

@@ -29,7 +29,7 @@ export async function diffOf(agent: AgentState): Promise<Diff> {
     0,
   );
   const isSame = families.every((one) => one.differenceCount === 0 && one.waiting === 0);
-  const stale = await agent.connectTime().findStale();
+  const stale = await agent.connectTime().stale.find();
   const healthy = isSame && setAside === 0 && stale.length === 0;
   return { apiVersion, kind: 'Diff', healthy, families, setAside, stale };
 }

@@ -4,7 +4,6 @@ import type { Status } from '../../ask/status.ts';
 import { configHash } from '../../config/hash.ts';
 import { fairleadVersion, kubernetesVersion } from '../../config/version.ts';
 import { conntrackUse } from '../../host/conntrack.ts';
-import type { Family } from '../../net/address.ts';
 import { resources } from '../../state/change.ts';
 import type { FamilySync } from '../../sync/family.ts';
 import type { Quarantined } from '../../sync/quarantine.ts';
@@ -108,11 +107,10 @@ function detectionOf({ failureDetection }: AgentState): Pick<Status, 'failureDet
   return { failureDetection: { state, ...why, ...counts, ...(notTried > 0 && { notTried }) } };
 }
 
-function connectTimeOf({ connectTime, engine }: AgentState): Status['connectTime'] {
-  const maps = (family: Family) => engine()?.maps(family);
-  const families = () => engine()?.families ?? [];
-  const uses = families().flatMap(({ family }) => {
-    const use = maps(family)?.use;
+function connectTimeOf(agent: AgentState): Status['connectTime'] {
+  const engine = agent.engine();
+  const uses = (engine?.families ?? []).flatMap(({ family }) => {
+    const use = engine?.maps(family)?.use;
     if (use === undefined) return [];
     const { left, limit, used } = use;
     return [
@@ -126,12 +124,12 @@ function connectTimeOf({ connectTime, engine }: AgentState): Status['connectTime
       },
     ];
   });
-  const { exclusion, kernelClients, reach, stale } = connectTime();
-  const state = connectTimeState({ families, maps, stale: () => stale, configured: () => reach });
+  const { excludedPods, kernelClients, stale } = agent.connectTime();
+  const { exclusion } = excludedPods;
   return {
-    state,
+    state: connectTimeState(agent),
     maps: uses,
-    stale,
+    stale: stale.now,
     ...(exclusion && { excludedPods: exclusion }),
     ...(kernelClients.length > 0 && { kernelClients: [...kernelClients] }),
   };
