@@ -1,7 +1,7 @@
 /** Who fills the table of connection tracking. */
 import type { Conntrack } from '../kernel/conntrack.ts';
 import type { ConntrackEntries } from '../kernel/conntrack-entries.ts';
-import { isAbsence } from '../kernel/errors.ts';
+import { orElse } from '../kernel/errors.ts';
 import { Address } from '../net/address.ts';
 import { type Protocol, protocols } from '../net/protocol.ts';
 import {
@@ -47,7 +47,9 @@ export async function topOfConntrack(
     const pause = pauseOf(options.clock);
     const services = await ServicesByFrontend.from(family, inForce.values(), pause);
     for (const protocol of protocols) {
-      const dump = await read(options.conntrack, { family, protocol });
+      const request = { family, protocol, state: 'any', zone: 0 } as const;
+      // The kernel may not track the protocol.
+      const dump = await orElse(options.conntrack.dump(request), undefined);
       if (dump === undefined) continue;
       complete &&= dump.complete;
       entries += dump.entries.length;
@@ -74,19 +76,6 @@ function pauseOf(clock: HoldersOptions['clock']): () => Promise<void> | undefine
     calls += 1;
     return calls % chunkEntries === 0 ? clock.turn() : undefined;
   };
-}
-
-/** Undefined where the kernel does not track the protocol. */
-async function read(
-  conntrack: Conntrack,
-  of: Pick<ProgrammedFamily, 'family'> & { readonly protocol: Protocol },
-) {
-  try {
-    return await conntrack.dump({ ...of, state: 'any', zone: 0 });
-  } catch (error) {
-    if (isAbsence(error as Error)) return undefined;
-    throw error;
-  }
 }
 
 function destinationOf(entries: ConntrackEntries, index: number, protocol: Protocol) {

@@ -4,7 +4,7 @@
  * independent of the modes: without it, only speed is lost.
  */
 import type { HostFiles } from '../host/files.ts';
-import { isKernelError } from '../kernel/errors.ts';
+import { isKernelError, orElse } from '../kernel/errors.ts';
 import { refusal } from '../kernel/failures.ts';
 import type { Kernel } from '../kernel/kernel.ts';
 import { removeTable, tableText } from '../kernel/nft/own-table.ts';
@@ -249,7 +249,8 @@ export class FastPath {
       this.#state = { kind: 'unavailable', because };
       return true;
     }
-    const observed = await this.#observed(packets);
+    const isInterrupted = (error: unknown): boolean => isKernelError(error, 'EINTR');
+    const observed = await orElse(observe(kernel, packets), undefined, isInterrupted);
     if (observed === undefined) return false;
     if (observed.table === 'foreign') {
       this.#logUnavailable(`another program made table ${ownText}`);
@@ -267,15 +268,6 @@ export class FastPath {
     this.#state = { kind: 'flowtable', packets, devices: names.length };
     this.#logUse(packets, names);
     return true;
-  }
-
-  async #observed(packets: number) {
-    try {
-      return await observe(this.#options.kernel, packets);
-    } catch (error) {
-      if (isKernelError(error, 'EINTR')) return undefined;
-      throw error;
-    }
   }
 
   /** After this time, all connections may leave the flowtable again. */

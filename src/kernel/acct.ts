@@ -1,7 +1,7 @@
 /** Named counters of the kernel (nfacct): rules of kube-proxy and of mode iptables use them. */
 import type { Family } from '../net/address.ts';
 import { acctOps } from './acct-ops.ts';
-import { KernelError } from './errors.ts';
+import { isKernelError, orElse } from './errors.ts';
 import { refusal } from './failures.ts';
 import type { ApplyResult, Kernel, KernelReader } from './kernel.ts';
 import { RecordWriter } from './records.ts';
@@ -30,14 +30,11 @@ export interface NamedCounter {
 
 /** The counters with kube-proxy's names that exist. Rejects with KernelError. */
 export async function readCounters(kernel: KernelReader): Promise<NamedCounter[]> {
-  try {
-    const { records } = await kernel.dump({ kind: 'acctsDump' });
-    return records.flatMap((one) => (one.kind === 'acct' && names.includes(one.name) ? [one] : []));
-  } catch (error) {
-    // The kernel has no nfnetlink_acct.
-    if (error instanceof KernelError && error.code === 'EINVAL') return [];
-    throw error;
-  }
+  const dump = kernel.dump({ kind: 'acctsDump' });
+  // EINVAL: it has no nfnetlink_acct.
+  const found = await orElse(dump, undefined, (error) => isKernelError(error, 'EINVAL'));
+  const records = found?.records ?? [];
+  return records.flatMap((one) => (one.kind === 'acct' && names.includes(one.name) ? [one] : []));
 }
 
 /**

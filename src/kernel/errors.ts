@@ -66,12 +66,21 @@ export function isNoAnswer(code: string): boolean {
   return code === 'EBUSY' || isPassing(code);
 }
 
-/** What was listed; nothing if the kernel lacks the part that was asked. */
-export async function orNone<T>(listed: Promise<readonly T[]>): Promise<readonly T[]> {
+/** The answer, or `instead` where it is an error of this sort. */
+export async function orElse<T, U>(
+  answer: Promise<T>,
+  instead: U,
+  isOfSort: (error: unknown) => boolean = isAbsence,
+): Promise<T | U> {
   try {
-    return await listed;
+    return await answer;
   } catch (error) {
-    if (isAbsence(error)) return [];
+    if (isOfSort(error)) return instead;
     throw error;
   }
+}
+
+/** What was listed; nothing if the kernel lacks the part that was asked. */
+export function orNone<T>(listed: Promise<readonly T[]>): Promise<readonly T[]> {
+  return orElse(listed, []);
 }

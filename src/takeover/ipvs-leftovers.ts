@@ -2,7 +2,7 @@
  * What kube-proxy's ipvs mode has left in addition to rules: virtual services, the interface that has
  * their addresses, sets of ipset (behaviour document 8.3, 8.4, 8.6).
  */
-import { KernelError } from '../kernel/errors.ts';
+import { isKernelError, orElse, orNone } from '../kernel/errors.ts';
 import { applyAll } from '../kernel/failures.ts';
 import type { Kernel, ReplyOf } from '../kernel/kernel.ts';
 import { IPPROTO, protocolOf } from '../kernel/nft/constants.ts';
@@ -63,7 +63,9 @@ export async function findIPVSLeftovers(kernel: Kernel, scope: IPVSScope): Promi
   // IPv6 gives every link that is up a link-local address.
   const bound = all.filter(({ index, scope }) => index === link.index && scope !== RT_SCOPE_LINK);
   const others = all.filter(({ index }) => index !== link.index);
-  const services = await readServices(kernel);
+  const services = await orNone(
+    read(kernel, 'virtualService', { kind: 'virtualServicesDump', family: 0 }),
+  );
   const isOwn = await ownership(kernel, bound, others);
   const own = services.filter(isOwn);
   const connections = scope === 'all' ? new Map<string, number>() : await countConnections(kernel);
@@ -142,39 +144,21 @@ async function portsOf(kernel: Kernel, set: string): Promise<number[]> {
   });
 }
 
-async function readServices(kernel: Kernel): Promise<VirtualService[]> {
-  try {
-    return await read(kernel, 'virtualService', { kind: 'virtualServicesDump', family: 0 });
-  } catch (error) {
-    if (error instanceof KernelError && error.code === 'EPROTONOSUPPORT') return [];
-    throw error;
-  }
-}
-
 /** Connections of each virtual service, also those that are ending, by its key. */
 async function countConnections(kernel: Kernel): Promise<Map<string, number>> {
   const counts = new Map<string, number>();
-  try {
-    const every = { family: 0, protocol: 0, address: new Uint8Array(0), port: 0 };
-    const all = await read(kernel, 'destination', { kind: 'destinationsDump', ...every });
-    for (const one of all) {
-      const count = (counts.get(keyOf(one)) ?? 0) + one.activeConnections + one.inactiveConnections;
-      counts.set(keyOf(one), count);
-    }
-  } catch (error) {
-    if (!(error instanceof KernelError) || error.code !== 'EPROTONOSUPPORT') throw error;
+  const every = { family: 0, protocol: 0, address: new Uint8Array(0), port: 0 };
+  const all = read(kernel, 'destination', { kind: 'destinationsDump', ...every });
+  for (const one of await orNone(all)) {
+    const count = (counts.get(keyOf(one)) ?? 0) + one.activeConnections + one.inactiveConnections;
+    counts.set(keyOf(one), count);
   }
   return counts;
 }
 
 /** Reads sets. A kernel without ipset has none. */
-async function readSets<K extends Reply['kind']>(kernel: Kernel, kind: K, request: Request) {
-  try {
-    return await read(kernel, kind, request);
-  } catch (error) {
-    if (error instanceof KernelError && error.code === 'EINVAL') return [];
-    throw error;
-  }
+function readSets<K extends Reply['kind']>(kernel: Kernel, kind: K, request: Request) {
+  return orElse(read(kernel, kind, request), [], (error) => isKernelError(error, 'EINVAL'));
 }
 
 async function read<K extends Reply['kind']>(

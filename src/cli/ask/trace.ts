@@ -8,7 +8,7 @@ import { hostFiles } from '../../host/files.ts';
 import { interfaceNames } from '../../host/interfaces.ts';
 import { isFine, type Reached } from '../../host/reach.ts';
 import { openConntrack } from '../../kernel/conntrack.ts';
-import { isNotPermitted, KernelError } from '../../kernel/errors.ts';
+import { isKernelError, isNotPermitted, orElse } from '../../kernel/errors.ts';
 import type { Kernel } from '../../kernel/kernel.ts';
 import { openKernel } from '../../kernel/native-kernel.ts';
 import { formatAddress } from '../../net/address.ts';
@@ -41,7 +41,7 @@ export const run: Run = async (given, io) => {
     const isHealthy = packets.length > 0 && packets.every(({ failed }) => !failed) && !hasFailed;
     return isHealthy ? exitCodes.healthy : exitCodes.unhealthy;
   } catch (error) {
-    if (!(error instanceof KernelError || error instanceof NoTracingError)) throw error;
+    if (!(isKernelError(error) || error instanceof NoTracingError)) throw error;
     const hint = isNotPermitted(error) ? ': tracing needs CAP_NET_ADMIN' : '';
     io.stderr.write(`Error: ${error.message}${hint}\n`);
     return exitCodes.unhealthy;
@@ -110,16 +110,11 @@ async function follow(
 }
 
 async function legacyWarnings(kernel: Kernel): Promise<string[]> {
-  try {
-    const tables = await findLegacyTables(kernel);
-    if (tables.length === 0) return [];
-    return [
-      `Rules of iptables-legacy do not show in a trace, and there are some: ${tables.join('; ')}.`,
-    ];
-  } catch (error) {
-    if (error instanceof KernelError) return [];
-    throw error;
-  }
+  const tables = await orElse(findLegacyTables(kernel), [], isKernelError);
+  if (tables.length === 0) return [];
+  return [
+    `Rules of iptables-legacy do not show in a trace, and there are some: ${tables.join('; ')}.`,
+  ];
 }
 
 /** Sends probes one after the other, so that the packets of each are reported together. */

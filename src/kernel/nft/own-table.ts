@@ -1,5 +1,5 @@
 /** Tables that Fairlead makes in addition to those of its modes: their comment says that it did. */
-import { isAbsence } from '../errors.ts';
+import { orElse } from '../errors.ts';
 import { failureOf, refusal } from '../failures.ts';
 import type { Kernel, KernelReader, ReplyOf, TableName } from '../kernel.ts';
 import { nftOps, type Reply, type Request } from '../ops.ts';
@@ -24,13 +24,8 @@ export async function makerOf(
   kernel: Kernel,
   own: OwnTable,
 ): Promise<'ours' | 'foreign' | undefined> {
-  try {
-    const found = await findTable(kernel, own);
-    return found && (found.comment === own.comment ? 'ours' : 'foreign');
-  } catch (error) {
-    if (isAbsence(error)) return undefined;
-    throw error;
-  }
+  const found = await orElse(findTable(kernel, own), undefined);
+  return found && (found.comment === own.comment ? 'ours' : 'foreign');
 }
 
 /** Resolves to whether there was one that we made. */

@@ -1,9 +1,9 @@
 /** Asks the kernel what it lacks, with a transaction that is only checked. */
 
 import { checkTransaction } from '../dry-run.ts';
-import { isAbsence, isNoAnswer } from '../errors.ts';
+import { isNoAnswer, orElse } from '../errors.ts';
 import { refusal } from '../failures.ts';
-import type { ApplyResult, Kernel } from '../kernel.ts';
+import type { Kernel } from '../kernel.ts';
 
 /** One thing that the kernel lacks for a mode. */
 export interface MissingFeature {
@@ -28,8 +28,8 @@ export async function probeTransaction(
   ops: Uint8Array,
   features: readonly (MissingFeature | undefined)[],
 ): Promise<readonly MissingFeature[]> {
-  const result = await checkWhere(kernel, ops);
-  if (result === 'absent') return [noNFTables];
+  const result = await orElse(checkTransaction(kernel, ops), undefined);
+  if (result === undefined) return [noNFTables];
   if (result.kind === 'applied') return [];
   const unanswered = result.failures.find(({ code }) => {
     return code === 'EPERM' || code === 'EACCES' || isNoAnswer(code);
@@ -51,12 +51,3 @@ const noNFTables: MissingFeature = {
   feature: 'nf_tables',
   advice: advice('CONFIG_NF_TABLES', 'nf_tables'),
 };
-
-async function checkWhere(kernel: Kernel, ops: Uint8Array): Promise<ApplyResult | 'absent'> {
-  try {
-    return await checkTransaction(kernel, ops);
-  } catch (error) {
-    if (isAbsence(error)) return 'absent';
-    throw error;
-  }
-}

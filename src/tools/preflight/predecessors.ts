@@ -1,6 +1,6 @@
 /** Checks what kube-proxy and Fairlead have left in the kernel, and what a start takes over. */
 import { findInstance, formatHolder } from '../../host/instance-lock.ts';
-import { orNone } from '../../kernel/errors.ts';
+import { orElse, orNone } from '../../kernel/errors.ts';
 import type { Kernel } from '../../kernel/kernel.ts';
 import { NFPROTO } from '../../kernel/nft/constants.ts';
 import { familyWord } from '../../kernel/nft/words.ts';
@@ -87,7 +87,7 @@ function ofKubeProxy({ tables, chains, jumps, kept }: Leftovers, word: string): 
 }
 
 async function checkIPVS(kernel: Kernel): Promise<Finding[]> {
-  const [found] = await orNone(findIPVSLeftovers(kernel, 'all').then((one) => [one]));
+  const found = await orElse(findIPVSLeftovers(kernel, 'all'), undefined);
   if (found === undefined || found.services.length + found.foreign + found.sets.length === 0) {
     return [];
   }

@@ -5,7 +5,7 @@
 
 import { counted } from '../../../ask/words.ts';
 import { ipForwarding } from '../../../host/routing.ts';
-import { KernelError } from '../../../kernel/errors.ts';
+import { isKernelError, orElse } from '../../../kernel/errors.ts';
 import type { ReplyOf } from '../../../kernel/kernel.ts';
 import { NF_INET, NFPROTO, VERDICT } from '../../../kernel/nft/constants.ts';
 import { familyWord, hookWord } from '../../../kernel/nft/words.ts';
@@ -24,20 +24,11 @@ export async function nodeWarningsOf(
   obstacles: readonly Obstacle[],
 ): Promise<string[]> {
   const [chains, entries] = await Promise.all([
-    orNone(droppingChains(input, new Set(obstacles.map(({ chain }) => chain)))),
-    orNone(staleEntries(input, holder)),
+    orElse(droppingChains(input, new Set(obstacles.map(({ chain }) => chain))), [], isKernelError),
+    orElse(staleEntries(input, holder), [], isKernelError),
   ]);
   const isForwarded = holder !== undefined && hookOf(input) !== NF_INET.LOCAL_OUT;
   return [...entries, ...(isForwarded ? forwarding(input) : []), ...chains];
-}
-
-async function orNone(reading: Promise<string[]>): Promise<string[]> {
-  try {
-    return await reading;
-  } catch (error) {
-    if (error instanceof KernelError) return [];
-    throw error;
-  }
 }
 
 /** How many endpoints are checked for a route. */
