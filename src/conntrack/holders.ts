@@ -9,12 +9,13 @@ import {
   ServicesByFrontend,
   type Whom,
 } from '../state/services-by-frontend.ts';
+import type { Clock } from '../time/clock.ts';
+import { inTurns, Pacer } from '../time/pacer.ts';
 
 interface HoldersOptions {
   readonly conntrack: Conntrack;
   readonly families: () => readonly ProgrammedFamily[];
-  /** Lets the event loop serve everyone else once. */
-  readonly clock: { turn(): Promise<void> };
+  readonly clock: Clock;
 }
 
 /** A Service port and the entries of its connections. */
@@ -33,8 +34,8 @@ export interface ConntrackHolders {
   readonly complete: boolean;
 }
 
-/** Looked at without a pause. */
-const chunkEntries = 5000;
+/** How long entries are looked at without a pause. */
+const sliceMs = 2;
 
 /** Reads the whole table, and names the `most` Service ports that have most of it. */
 export async function topOfConntrack(
@@ -44,7 +45,7 @@ export async function topOfConntrack(
   const counts = new Map<Whom, number>();
   let [entries, others, complete] = [0, 0, true];
   for (const { family, inForce } of options.families()) {
-    const pause = pauseOf(options.clock);
+    const { pause } = new Pacer(options.clock, sliceMs);
     const services = await ServicesByFrontend.from(family, inForce.values(), pause);
     for (const protocol of protocols) {
       const request = { family, protocol, state: 'any', zone: 0 } as const;
@@ -53,13 +54,11 @@ export async function topOfConntrack(
       if (dump === undefined) continue;
       complete &&= dump.complete;
       entries += dump.entries.length;
-      for (let i = 0; i < dump.entries.length; i += 1) {
+      await inTurns(Array(dump.entries.length).keys(), pause, (i) => {
         const whom = services.at(destinationOf(dump.entries, i, protocol));
         if (whom.service === '') others += 1;
         else counts.set(whom, (counts.get(whom) ?? 0) + 1);
-        const rest = pause();
-        if (rest !== undefined) await rest;
-      }
+      });
     }
   }
   const holders = [...counts]
@@ -67,15 +66,6 @@ export async function topOfConntrack(
     .sort((a, b) => b.entries - a.entries)
     .slice(0, most);
   return { entries, others, services: holders, complete };
-}
-
-/** Returns a function that gives the event loop a turn once every `chunkEntries` calls. */
-function pauseOf(clock: HoldersOptions['clock']): () => Promise<void> | undefined {
-  let calls = 0;
-  return () => {
-    calls += 1;
-    return calls % chunkEntries === 0 ? clock.turn() : undefined;
-  };
 }
 
 function destinationOf(entries: ConntrackEntries, index: number, protocol: Protocol) {
