@@ -45,7 +45,7 @@ export const noFacts = {
 
 function served(memory: SharedMemory, { received }: WireEvents, told: Told): Wire {
   const { answer, healthy = () => true, nodeListed = () => true } = told;
-  const probes: Probes = {
+  const probes: Omit<Probes, 'turned'> = {
     answer: answer ?? (() => ({ status: 200, headers: {}, body: '' })),
     get healthy() {
       return healthy();

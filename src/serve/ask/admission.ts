@@ -16,14 +16,15 @@ export function admit(asked: Asked, known: readonly string[]): void {
 /** The same routes, which answer only requests that `admit` allows. */
 export function forThisNode(routes: Routes): Routes {
   const guarded = Object.entries(routes).map(([path, route]) => {
-    return [path, (asked: Asked) => refusalOf(asked) ?? route(asked)] as const;
+    return [path, (asked: Asked) => refusalBy(() => admitAsker(asked)) ?? route(asked)] as const;
   });
   return Object.fromEntries(guarded);
 }
 
-function refusalOf(asked: Asked) {
+/** The answer if `check` throws a Refusal. */
+export function refusalBy(check: () => void) {
   try {
-    admitAsker(asked);
+    check();
     return undefined;
   } catch (error) {
     if (!(error instanceof Refusal)) throw error;

@@ -37,7 +37,7 @@ const firstWordStepMs = 20;
 
 interface HttpServerOptions {
   readonly send: (message: FromThread) => void;
-  readonly probes: Probes;
+  readonly probes: Omit<Probes, 'turned'>;
   readonly memory: SharedMemory;
   /** Milliseconds, monotonic. */
   readonly now: () => number;

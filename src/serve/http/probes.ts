@@ -3,19 +3,6 @@ import { isHealthy, type Moment, type ProbePath, probeAnswer } from '../health-a
 import type { TextReply } from '../reply.ts';
 import { machineMs, type SharedMemory } from './shared-memory.ts';
 
-/** What the server needs to answer probes. */
-export interface Probes {
-  answer(path: ProbePath): TextReply;
-  readonly healthy: boolean;
-  /** Whether it is known if this Node exists. */
-  readonly nodeListed: boolean;
-  /** Calls `call` when the facts are recent, or when the event loop has not answered in time. */
-  refresh(call: () => void): void;
-  /** The event loop was pinged: `tick` must be called every second. */
-  readonly isWaiting: boolean;
-  tick(): void;
-}
-
 /** Facts of this age are recent. It also bounds how often the event loop is asked. */
 const freshMs = 1000;
 /** How long an answer waits for the event loop. */
@@ -23,7 +10,7 @@ const waitMs = 50;
 /** The most time between two ticks that counts. */
 const tickMsMax = 2000;
 
-interface MemoryProbesOptions {
+interface ProbesOptions {
   /** Asks the event loop to publish its facts. Then `turned` is called. */
   readonly ask: () => void;
   /** Milliseconds, monotonic. */
@@ -31,7 +18,7 @@ interface MemoryProbesOptions {
 }
 
 /** Pings the event loop only when a probe arrives. */
-export class MemoryProbes implements Probes {
+export class Probes {
   readonly #memory: SharedMemory;
   readonly #ask: () => void;
   readonly #now: () => number;
@@ -44,7 +31,7 @@ export class MemoryProbes implements Probes {
   #waiting: (() => void)[] = [];
   #timer: NodeJS.Timeout | undefined;
 
-  constructor(memory: SharedMemory, { ask, now = machineMs }: MemoryProbesOptions) {
+  constructor(memory: SharedMemory, { ask, now = machineMs }: ProbesOptions) {
     this.#memory = memory;
     this.#ask = ask;
     this.#now = now;
@@ -60,14 +47,17 @@ export class MemoryProbes implements Probes {
     return isHealthy(this.#memory.published().facts, this.#moment());
   }
 
+  /** Whether it is known if this Node exists. */
   get nodeListed(): boolean {
     return this.#memory.published().facts.nodeListed;
   }
 
+  /** The event loop was pinged: `tick` must be called every second. */
   get isWaiting(): boolean {
     return this.#askedAtMs !== undefined;
   }
 
+  /** Calls `call` when the facts are recent, or when the event loop has not answered in time. */
   refresh(call: () => void): void {
     const nowMs = this.#now();
     const isLate = this.#askedAtMs !== undefined && nowMs - this.#askedAtMs >= waitMs;

@@ -2,7 +2,7 @@
 import { endpoints } from '../../ask/endpoints.ts';
 import type { ChangeList } from '../../ask/service.ts';
 import { allChangesTable } from '../../ask/views/service.ts';
-import { admit } from '../ask/admission.ts';
+import { admit, refusalBy } from '../ask/admission.ts';
 import type { AgentState } from '../ask/agent-state.ts';
 import { changeListOf } from '../ask/changes.ts';
 import { explanationOf } from '../ask/explain/explanation.ts';
@@ -10,12 +10,12 @@ import { numberOf, Refusal } from '../ask/refusal.ts';
 import { serviceOf } from '../ask/service.ts';
 import { servicesOf } from '../ask/services.ts';
 import { statusOf } from '../ask/status.ts';
-import { type Route, textReply } from '../reply.ts';
+import { WhileAsked } from '../ask/while-asked.ts';
+import type { Route } from '../reply.ts';
 import { explainForm, explanationSection } from './explain.ts';
 import { type Html, html } from './html.ts';
 import { contentSecurityPolicy } from './look.ts';
 import { documentOf, live, table } from './parts.ts';
-import type { Runbook } from './runbook.ts';
 import { serviceSection } from './service.ts';
 import { filterOf, listQuery, servicesSection } from './services.ts';
 import { nodeSection, verdict } from './status.ts';
@@ -37,19 +37,15 @@ const parameters = [
 
 /** Answers `/`. */
 export function pageRoute(agent: AgentState): Route {
-  let runbook: Runbook | undefined;
-  // Loaded when it is first asked for.
+  // The file never changes. Rendering it takes milliseconds.
+  const runbook = new WhileAsked<Html>();
   const readRunbook = async (): Promise<Html> => {
-    runbook ??= new (await import('./runbook.ts')).Runbook();
-    return runbook.section();
+    runbook.value ??= await (await import('./runbook.ts')).runbookSection();
+    return runbook.value;
   };
   return async (asked) => {
-    try {
-      admit(asked, parameters);
-    } catch (error) {
-      if (!(error instanceof Refusal)) throw error;
-      return textReply(error.status, `${error.message}\n`);
-    }
+    const refused = refusalBy(() => admit(asked, parameters));
+    if (refused !== undefined) return refused;
     try {
       return { status: 200, headers, body: await make(agent, asked.query, readRunbook) };
     } catch (error) {

@@ -6,7 +6,7 @@ import { ConnectionLimit } from '../../../../src/serve/http/connection-limit.ts'
 import { Forwards } from '../../../../src/serve/http/forwards.ts';
 import { HttpServer } from '../../../../src/serve/http/http-server.ts';
 import { Payload, Payloads } from '../../../../src/serve/http/payloads.ts';
-import { MemoryProbes } from '../../../../src/serve/http/probes.ts';
+import { Probes } from '../../../../src/serve/http/probes.ts';
 import { SharedMemory } from '../../../../src/serve/http/shared-memory.ts';
 import { Turns } from '../../../../src/serve/http/turns.ts';
 import type { Routes } from '../../../../src/serve/reply.ts';
@@ -275,7 +275,7 @@ describe('the event loop behind the HTTP server', () => {
           if (message.kind === 'opened') listening.resolve();
           if (message.kind === 'request') asked.push(message.request.id);
         },
-        probes: new MemoryProbes(new SharedMemory(), { ask: () => {} }),
+        probes: new Probes(new SharedMemory(), { ask: () => {} }),
         memory: new SharedMemory(),
         // The rate of requests is used up soon, and does not recover.
         now: () => 0,

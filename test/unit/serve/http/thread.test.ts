@@ -4,7 +4,7 @@ import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import type { HealthFacts } from '../../../../src/serve/health-answer.ts';
 import { HttpThread, type Listening } from '../../../../src/serve/http/http-thread.ts';
 import { openThread } from '../../../../src/serve/http/open-thread.ts';
-import { MemoryProbes } from '../../../../src/serve/http/probes.ts';
+import { Probes } from '../../../../src/serve/http/probes.ts';
 import { machineMs, SharedMemory } from '../../../../src/serve/http/shared-memory.ts';
 import type { Wire, WireEvents } from '../../../../src/serve/http/wire.ts';
 import { noFacts } from '../../../fake/http-here.ts';
@@ -165,7 +165,7 @@ describe('a blocked event loop', () => {
     memory.publish(noFacts);
     const asked: number[] = [];
     const ask = (): void => void asked.push(time.ms);
-    const probes = new MemoryProbes(memory, { ask, now: () => time.ms });
+    const probes = new Probes(memory, { ask, now: () => time.ms });
     return {
       asked,
       probes,
@@ -263,7 +263,7 @@ describe('the memory that the HTTP thread shares', () => {
     const memory = new SharedMemory();
     const family = { family: 'IPv4', queuedMs: 1000 };
     memory.publish({ ...noFacts, monotonicMs: 1000, families: [family] });
-    const probes = new MemoryProbes(memory, { ask: () => {}, now: () => time.ms });
+    const probes = new Probes(memory, { ask: () => {}, now: () => time.ms });
     time.ms += 59_000;
     expect(probes.healthy).toBe(true);
     time.ms += 1100;

@@ -4,7 +4,7 @@ import { request } from 'node:http';
 import { afterEach, describe, expect, it } from 'vitest';
 import { reasonSections } from '../../../../src/ask/problem-reasons.ts';
 import type { ServiceList } from '../../../../src/ask/service.ts';
-import { Runbook } from '../../../../src/serve/page/runbook.ts';
+import { runbookSection } from '../../../../src/serve/page/runbook.ts';
 import { filterOf, servicesSection } from '../../../../src/serve/page/services.ts';
 import type { Traffic } from '../../../../src/serve/service-counters.ts';
 import { type Change, resources } from '../../../../src/state/change.ts';
@@ -293,7 +293,7 @@ describe('the runbook on the page', () => {
   });
 
   it('is missing from an installation without the file', async () => {
-    await expect(new Runbook('/nowhere/runbook.md').section()).rejects.toThrow(
+    await expect(runbookSection('/nowhere/runbook.md')).rejects.toThrow(
       'the runbook is not part of this installation: /nowhere/runbook.md: ENOENT',
     );
   });
