@@ -15,12 +15,13 @@ import type { ConnectTimePaths } from '../connect-time/maps/choice.ts';
 import { connectTimePaths } from '../host/cgroup.ts';
 import { hostFiles } from '../host/files.ts';
 import { findInstance, formatHolder } from '../host/instance-lock.ts';
+import { orElse } from '../kernel/errors.ts';
 import type { Kernel } from '../kernel/kernel.ts';
 import { openKernel } from '../kernel/native-kernel.ts';
 import { ask } from './ask/client.ts';
 import { serverOf } from './ask/server.ts';
 import type { Io, Run } from './command.ts';
-import { type ExitCode, exitCodes, RefusedError, UnreachableError } from './errors.ts';
+import { type ExitCode, exitCodes, isUnanswered } from './errors.ts';
 
 const force = 'ignore-other-instance';
 /** What removals print that have found nothing. */
@@ -62,12 +63,7 @@ async function refuseWhileFed(server: string): Promise<void> {
 
 /** The state of connect-time translation that a running Fairlead reports; undefined: no answer. */
 async function stateOf(server: string): Promise<string | undefined> {
-  try {
-    return (await ask(server, 'status', {})).connectTime.state;
-  } catch (error) {
-    if (error instanceof UnreachableError || error instanceof RefusedError) return undefined;
-    throw error;
-  }
+  return (await orElse(ask(server, 'status', {}), undefined, isUnanswered))?.connectTime.state;
 }
 
 async function remove(kernel: Kernel, paths: ConnectTimePaths, io: Io): Promise<ExitCode> {

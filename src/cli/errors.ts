@@ -31,6 +31,10 @@ export class RefusedError extends Error {
   }
 }
 
+export function isUnanswered(error: unknown): error is UnreachableError | RefusedError {
+  return error instanceof UnreachableError || error instanceof RefusedError;
+}
+
 /** Error codes of a kernel without nf_tables. */
 const noNFTables = ['EPROTONOSUPPORT', 'EAFNOSUPPORT', 'EOPNOTSUPP'];
 

@@ -4,7 +4,7 @@ import { nearest } from '../config/spelling.ts';
 import { readArguments } from './arguments.ts';
 import { type Command, fullName, type Io } from './command.ts';
 import { commandNames, commandsNamed, isCalled } from './commands.ts';
-import { exitCodes, RefusedError, UnreachableError, UsageError } from './errors.ts';
+import { describeError, exitCodes, RefusedError, UnreachableError, UsageError } from './errors.ts';
 import { terminal } from './terminal.ts';
 
 /** Resolves to the exit code. */
@@ -103,7 +103,6 @@ async function fail(error: unknown, args: readonly string[], { stderr }: Io): Pr
     stderr.write(`Error: ${error.message}\n${whereElse}\n`);
     return exitCodes.unreachable;
   }
-  const { describeError } = await import('./errors.ts');
   stderr.write(`Error: ${describeError(error)}\n`);
   return exitCodes.unhealthy;
 }

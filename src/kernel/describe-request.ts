@@ -8,6 +8,17 @@ import { nftraceRequests } from './nftrace-ops.ts';
 import type { Request } from './ops.ts';
 import { routeRequests } from './route-ops.ts';
 
+/** All others are nft's. */
+const families = {
+  acct: acctRequests,
+  bpf: bpfRequests,
+  ipset: ipsetRequests,
+  ipvs: ipvsRequests,
+  legacy: legacyRequests,
+  nftrace: nftraceRequests,
+  route: routeRequests,
+};
+
 /**
  * The operation and its object, for errors: `nft.rulesDump`, `table fairlead`. The object of a
  * request that names none is `otherwise`.
@@ -16,20 +27,9 @@ export function describeRequest(
   request: Request,
   otherwise: string,
 ): { operation: string; subject: string } {
-  const family = familyOf(request.kind);
-  return { operation: `${family}.${request.kind}`, subject: subjectOf(request) ?? otherwise };
-}
-
-type RequestFamily = 'nft' | 'ipvs' | 'route' | 'ipset' | 'legacy' | 'acct' | 'nftrace' | 'bpf';
-
-function familyOf(kind: Request['kind']): RequestFamily {
-  if (kind in acctRequests) return 'acct';
-  if (kind in bpfRequests) return 'bpf';
-  if (kind in ipsetRequests) return 'ipset';
-  if (kind in ipvsRequests) return 'ipvs';
-  if (kind in legacyRequests) return 'legacy';
-  if (kind in nftraceRequests) return 'nftrace';
-  return kind in routeRequests ? 'route' : 'nft';
+  const { kind } = request;
+  const [family = 'nft'] = Object.entries(families).find(([, requests]) => kind in requests) ?? [];
+  return { operation: `${family}.${kind}`, subject: subjectOf(request) ?? otherwise };
 }
 
 /** Returns the object that a request names, or undefined if it names none. */

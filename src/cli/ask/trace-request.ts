@@ -5,7 +5,7 @@ import { splitTarget } from '../../net/host-port.ts';
 import type { Protocol } from '../../net/protocol.ts';
 import type { Sender, Target } from '../../tools/trace/target.ts';
 import type { Given } from '../command.ts';
-import { RefusedError, UnreachableError, UsageError } from '../errors.ts';
+import { isUnanswered, UsageError } from '../errors.ts';
 import { ask } from './client.ts';
 import { readTarget } from './names.ts';
 import { serverOf } from './server.ts';
@@ -76,8 +76,7 @@ async function targetOf(
     const target = { address: parseAddress(to.address)!, port, protocol };
     return { target, others: also.map((one) => one.to.protocol) };
   } catch (error) {
-    const isUnanswered = error instanceof UnreachableError || error instanceof RefusedError;
-    if (!isUnanswered || address === undefined) throw error;
+    if (!isUnanswered(error) || address === undefined) throw error;
     const port = /^\d+$/.test(parts.port) ? Number(parts.port) : 0;
     if (port < 1 || port > 65_535)
       throw new UsageError(`"${parts.port}" is not a port: 1 to 65535`);

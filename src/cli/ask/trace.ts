@@ -19,7 +19,7 @@ import { probe, probesText } from '../../tools/trace/probe.ts';
 import { type Target, targetText } from '../../tools/trace/target.ts';
 import { NoTracingError, nothingCame, type TracedPacket, trace } from '../../tools/trace/tracer.ts';
 import type { Io, Run } from '../command.ts';
-import { exitCodes, RefusedError, UnreachableError } from '../errors.ts';
+import { exitCodes, isUnanswered } from '../errors.ts';
 import { isForPeople, writerOf } from '../output.ts';
 import { blocksText, factsText, stepsText } from '../text.ts';
 import { ask } from './client.ts';
@@ -145,12 +145,7 @@ async function explanationOf(
   target: Target,
   from: string,
 ): Promise<Explanation | undefined> {
-  try {
-    return await ask(server, 'explain', { to: targetText(target), from });
-  } catch (error) {
-    if (error instanceof UnreachableError || error instanceof RefusedError) return undefined;
-    throw error;
-  }
+  return orElse(ask(server, 'explain', { to: targetText(target), from }), undefined, isUnanswered);
 }
 
 function startText({ count, others, sender, target, timeoutMs }: TraceRequest): string {

@@ -24,14 +24,14 @@ export function checkPorts(
   machine: Machine,
 ): Finding[] {
   const listeners = listenersOf(machine);
-  const owners = new Owners(machine);
+  const ownerOf = ownersIn(machine);
   const addresses = [config.healthzBindAddress, config.metricsBindAddress];
   const own = addresses.flatMap((at) =>
-    at === undefined ? [] : [checkPort(at, listeners, owners)],
+    at === undefined ? [] : [checkPort(at, listeners, ownerOf)],
   );
   const taken = listeners.flatMap(({ port, inode }) => {
     if (port < nodePorts.first || port > nodePorts.last) return [];
-    const owner = owners.of(inode);
+    const owner = ownerOf(inode);
     return isPredecessor(owner) ? [] : [`${port} by ${owner}`];
   });
   if (taken.length === 0) return [...own, ok('node ports', 'no process listens on one')];
@@ -42,11 +42,11 @@ export function checkPorts(
   return [...own, warning('node ports', text, advice)];
 }
 
-function checkPort(at: HostPort, listeners: readonly Listener[], owners: Owners): Finding {
+function checkPort(at: HostPort, listeners: readonly Listener[], ownerOf: OwnerOf): Finding {
   const check = `port ${at.port}`;
   const taker = listeners.find((one) => one.port === at.port && overlaps(one.address, at));
   if (taker === undefined) return ok(check, `${formatEndpoint(at.address.bytes, at.port)} is free`);
-  const owner = owners.of(taker.inode);
+  const owner = ownerOf(taker.inode);
   const text = `${formatEndpoint(at.address.bytes, at.port)} is taken by ${owner}`;
   if (isPredecessor(owner)) return ok(check, `${text}, until that stops`);
   return warning(check, text, 'stop that program, or choose another address');
@@ -82,34 +82,28 @@ function listenersOf(machine: Machine): Listener[] {
   });
 }
 
-/** The processes that have sockets, as far as /proc shows them. */
-class Owners {
-  readonly #machine: Machine;
-  #byInode: ReadonlyMap<string, string> | undefined;
+/** Names a process by a socket that it has: `kube-proxy (process 4711)`. */
+type OwnerOf = (inode: string) => string;
 
-  constructor(machine: Machine) {
-    this.#machine = machine;
-  }
+/** As far as /proc shows processes, which is asked once. */
+function ownersIn(machine: Machine): OwnerOf {
+  let owners: ReadonlyMap<string, string> | undefined;
+  return (inode) => {
+    owners ??= readOwners(machine);
+    return owners.get(inode) ?? 'a process that /proc does not show';
+  };
+}
 
-  /** `kube-proxy (process 4711)`. */
-  of(inode: string): string {
-    this.#byInode ??= this.#read();
-    return this.#byInode.get(inode) ?? 'a process that /proc does not show';
-  }
-
-  #read(): Map<string, string> {
-    const machine = this.#machine;
-    const owners = new Map<string, string>();
-    for (const pid of machine.list('/proc')) {
-      if (!/^\d+$/.test(pid)) continue;
-      for (const fd of machine.list(`/proc/${pid}/fd`)) {
-        const inode = /^socket:\[(\d+)\]$/.exec(machine.link(`/proc/${pid}/fd/${fd}`) ?? '')?.[1];
-        if (inode === undefined) continue;
-        owners.set(inode, `${nameOf(machine, pid)} (process ${pid})`);
-      }
+function readOwners(machine: Machine): Map<string, string> {
+  const owners = new Map<string, string>();
+  for (const pid of machine.list('/proc')) {
+    if (!/^\d+$/.test(pid)) continue;
+    for (const fd of machine.list(`/proc/${pid}/fd`)) {
+      const inode = /^socket:\[(\d+)\]$/.exec(machine.link(`/proc/${pid}/fd/${fd}`) ?? '')?.[1];
+      if (inode !== undefined) owners.set(inode, `${nameOf(machine, pid)} (process ${pid})`);
     }
-    return owners;
   }
+  return owners;
 }
 
 function nameOf(machine: Machine, pid: string): string {
