@@ -16,6 +16,9 @@ const perSecond = 200;
 const answerMs = { each: 60_000, shared: 60_000, long: 330_000 } as const;
 /** The least age of a shared answer before it is made again. */
 const sharedEveryMs = 1000;
+/** After one that took t the event loop has a rest of `restFactor` * t, whoever asks. */
+const restFactor = 4;
+const restMostMs = 5000;
 
 export const noAnswer: Reply = {
   status: 503,
@@ -43,7 +46,8 @@ interface Waiting {
 /** The clients that wait for the same answer. */
 interface SharedAnswer {
   readonly waiting: Set<Client>;
-  startedMs: number;
+  /** When it may be made again. */
+  nextMs: number;
   isUnderWay: boolean;
   timer: NodeJS.Timeout | undefined;
 }
@@ -157,8 +161,8 @@ export class Forwards {
     const key = `${listener} ${splitTarget(client.request.target)[0]}`;
     let shared = this.#shared.get(key);
     if (shared === undefined) {
-      const startedMs = Number.NEGATIVE_INFINITY;
-      shared = { waiting: new Set(), startedMs, isUnderWay: false, timer: undefined };
+      const nextMs = Number.NEGATIVE_INFINITY;
+      shared = { waiting: new Set(), nextMs, isUnderWay: false, timer: undefined };
       this.#shared.set(key, shared);
     }
     shared.waiting.add(client);
@@ -170,7 +174,9 @@ export class Forwards {
     for (const one of shared.waiting) if (!one.isAsking) shared.waiting.delete(one);
     const [first] = shared.waiting;
     if (first === undefined) return;
-    const waitMs = shared.startedMs + sharedEveryMs - this.#options.now();
+    const { now } = this.#options;
+    const startedMs = now();
+    const waitMs = shared.nextMs - startedMs;
     if (waitMs > 0) {
       shared.timer = setTimeout(() => {
         shared.timer = undefined;
@@ -178,10 +184,11 @@ export class Forwards {
       }, Math.ceil(waitMs));
       return;
     }
-    shared.startedMs = this.#options.now();
     shared.isUnderWay = true;
     this.#ask(first, listener, 'shared', (reply) => {
       shared.isUnderWay = false;
+      const restMs = Math.min(restMostMs, restFactor * (now() - startedMs));
+      shared.nextMs = Math.max(startedMs + sharedEveryMs, now() + restMs);
       const waiting = [...shared.waiting];
       shared.waiting.clear();
       give(reply, waiting);

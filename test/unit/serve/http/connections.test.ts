@@ -352,6 +352,32 @@ describe('the event loop behind the HTTP server', () => {
     expect(sent).toEqual([1]);
   });
 
+  it.each([
+    [100, 999, 1000],
+    [300, 1499, 1500],
+    [3000, 7999, 8000],
+  ])('rests after a shared answer that took %i ms', (tookMs, early, due) => {
+    const askedAgain = (atMs: number): boolean => {
+      const time = { ms: 0 };
+      const now = () => time.ms;
+      const sent: number[] = [];
+      const forwards = new Forwards({ now, send: ({ id }) => sent.push(id) });
+      const ask = (): void => {
+        const { client, push } = paper({ now });
+        push(get('/metrics'));
+        forwards.add(client, 1, 'shared');
+      };
+      ask();
+      time.ms = tookMs;
+      forwards.replied(1, ok);
+      time.ms = atMs;
+      ask();
+      forwards.close();
+      return sent.length === 2;
+    };
+    expect([early, due].map(askedAgain)).toEqual([false, true]);
+  });
+
   it('has a minute to answer', () => {
     const forwards = new Forwards({ now: () => 0, send: () => {} });
     onTestFinished(() => forwards.close());
