@@ -137,7 +137,11 @@ export class Observers {
     const connectTime = () => present.engine()?.connectTime;
     const read = { kernel, host: options.host, clock, state, families, mode, config, connectTime };
     this.#counters = kernelMetrics(this.metrics.registry, read);
-    infoMetrics(this.metrics.registry, { config, mode: () => mode().name });
+    infoMetrics(this.metrics.registry, {
+      config,
+      configRefusal: present.configRefusal,
+      mode: () => mode().name,
+    });
     detectionMetrics(this.metrics.registry, present.failureDetection);
     connectTimeMetrics(this.metrics.registry, { ...present, clock });
     this.health = this.#makeHealth();

@@ -180,10 +180,18 @@ interface InfoSources {
   readonly config: () => Pick<Config, 'document' | 'mode'>;
   /** The mode that runs, or is about to run. */
   readonly mode: () => ModeName;
+  /** Why the configuration file is not in force. */
+  readonly configRefusal: () => string | undefined;
 }
 
 /** The mode and configuration of a node, so that nodes can be compared. */
-export function infoMetrics(registry: Registry, { config, mode }: InfoSources): void {
+export function infoMetrics(
+  registry: Registry,
+  { config, configRefusal, mode }: InfoSources,
+): void {
+  readMetric('fairlead_config_refused', registry, () => {
+    return [[{}, configRefusal() === undefined ? 0 : 1]];
+  });
   readMetric('fairlead_mode_info', registry, () => {
     return [[{ mode: mode(), requested: config().mode || 'auto' }, 1]];
   });

@@ -105,6 +105,9 @@ export const metricTable = {
     'Hash of the configuration in force, without hostnameOverride',
     'hash',
   ),
+  fairlead_config_refused: gauge(
+    '1 = the configuration file has changed and is not in force, mostly because it is not valid',
+  ),
   fairlead_config_reloads_total: counter(
     'Times that the configuration file was read again, by what became of it',
     'result',

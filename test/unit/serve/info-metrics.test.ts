@@ -13,12 +13,13 @@ function configOf(fields: string, ...flags: readonly string[]): Config {
   return result.config;
 }
 
+const configRefusal = () => undefined;
 const hashIn = (text: string): string => /config_info\{hash="(\w+)"\} 1/.exec(text)![1]!;
 
 it('nodes have the same configuration hash if only the name of the node differs', async () => {
   let config = configOf('mode: nftables\n', '--hostname-override=n1');
   const registry = new Registry();
-  infoMetrics(registry, { config: () => config, mode: () => 'nftables' });
+  infoMetrics(registry, { config: () => config, configRefusal, mode: () => 'nftables' });
   const first = hashIn(await registry.metrics());
   config = configOf('mode: nftables\n', '--hostname-override=n2');
   expect(hashIn(await registry.metrics())).toBe(first);
@@ -31,9 +32,23 @@ it('nodes have the same configuration hash if only the name of the node differs'
 it('the metrics name the running mode and the configured mode', async () => {
   let config = configOf('mode: ipvs\n');
   const registry = new Registry();
-  infoMetrics(registry, { config: () => config, mode: () => 'nftables' });
+  infoMetrics(registry, { config: () => config, configRefusal, mode: () => 'nftables' });
   const text = async () => (await registry.metrics()).match(/^fairlead_mode_info.*$/gm);
   expect(await text()).toEqual(['fairlead_mode_info{mode="nftables",requested="ipvs"} 1']);
   config = configOf('');
   expect(await text()).toEqual(['fairlead_mode_info{mode="nftables",requested="auto"} 1']);
+});
+
+it('the metrics say whether the configuration file is in force', async () => {
+  const config = configOf('');
+  let refusal: string | undefined;
+  const registry = new Registry();
+  infoMetrics(registry, {
+    config: () => config,
+    configRefusal: () => refusal,
+    mode: () => 'nftables',
+  });
+  expect(await registry.metrics()).toContain('\nfairlead_config_refused 0\n');
+  refusal = 'it is not valid';
+  expect(await registry.metrics()).toContain('\nfairlead_config_refused 1\n');
 });
