@@ -1,10 +1,11 @@
 /** Sends questions to the running process of this node. */
-import { text } from 'node:stream/consumers';
 import type { Answer, EndpointName, QueryName } from '../../ask/endpoints.ts';
 import { pathOf } from '../../ask/paths.ts';
 import { RefusedError, UnreachableError } from '../errors.ts';
 
 const patienceMs = 10_000;
+/** No answer is as long: another program may have the port. */
+const bodyBytesMax = 32 * 1024 * 1024;
 
 export type Query<Name extends EndpointName> = { readonly [K in QueryName<Name>]?: string };
 
@@ -46,7 +47,7 @@ export async function reply(url: string, server: string, timeoutMs: number): Pro
       const request = get(url, { signal, agent: false }, (response) => {
         const { headers, statusCode: status = 0 } = response;
         const isJson = headers['content-type'] === 'application/json';
-        text(response).then((body) => resolve({ status, isJson, body }), reject);
+        bodyOf(response).then((body) => resolve({ status, isJson, body }), reject);
       });
       request.on('error', reject);
     });
@@ -56,4 +57,15 @@ export async function reply(url: string, server: string, timeoutMs: number): Pro
     const reason = name === 'TimeoutError' ? `no answer within ${timeoutMs / 1000} s` : message;
     throw new UnreachableError(`cannot reach ${server}: ${reason}`);
   }
+}
+
+async function bodyOf(response: AsyncIterable<Buffer>): Promise<string> {
+  const parts: Buffer[] = [];
+  let length = 0;
+  for await (const part of response) {
+    length += part.length;
+    if (length > bodyBytesMax) throw new Error(`its answer is over ${bodyBytesMax} bytes`);
+    parts.push(part);
+  }
+  return Buffer.concat(parts).toString('utf8');
 }
