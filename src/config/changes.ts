@@ -43,7 +43,9 @@ const sections: ReadonlySet<string> = new Set<keyof Config>([
   'userspace',
 ]);
 
-/** `mode` is the running one. A change of other modes' settings does not count. */
+/**
+ * `mode` is the running one. Only settings of the mode that will run count, not those of others.
+ */
 export function configChanges(before: Config, after: Config, mode: ModeName): ConfigChanges {
   const live: string[] = [];
   const restart: string[] = [];
@@ -55,9 +57,10 @@ export function configChanges(before: Config, after: Config, mode: ModeName): Co
       (isRestart ? restart : live).push(name);
     }
   }
-  const { masqueradeMark: _, ...settingsBefore } = before.modes[mode];
-  const { masqueradeMark: __, ...settingsAfter } = after.modes[mode];
-  live.push(...fieldsChanged(mode, settingsBefore, settingsAfter));
+  const next = after.mode === before.mode || after.mode === '' ? mode : after.mode;
+  const { masqueradeMark: _, ...settingsBefore } = before.modes[next];
+  const { masqueradeMark: __, ...settingsAfter } = after.modes[next];
+  live.push(...fieldsChanged(next, settingsBefore, settingsAfter));
   return { live, restart };
 }
 

@@ -56,6 +56,12 @@ describe('a changed configuration', () => {
     expect(changes({}, fields)).toEqual({ live, restart: [] });
   });
 
+  it('names the fields of the mode that will run', () => {
+    const after = { mode: 'iptables', iptables: { masqueradeAll: true } };
+    const { live } = changes({ mode: 'nftables', nodePortAddresses: ['all'] }, after);
+    expect(live).toEqual(['mode', 'nodePortAddresses', 'iptables.masqueradeAll']);
+  });
+
   it.each<[object, string[]]>([
     [{ clientConnection: { kubeconfig: '/other' } }, ['clientConnection']],
     [{ healthzBindAddress: '0.0.0.0:1' }, ['healthzBindAddress']],
