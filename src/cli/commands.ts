@@ -410,7 +410,7 @@ const cluster: Command = {
   group: 'other',
   summary: 'Ask all nodes, by kubectl fairlead',
   meaning:
-    'Run kubectl-fairlead, the plugin of kubectl of this release, with these arguments: it asks the ' +
+    'Run the kubectl plugin of this release, kubectl-fairlead, with these arguments: it asks the ' +
     'Fairlead of every node, with the rights of whoever runs it. It needs kubectl. Without ' +
     'arguments, print the plugin: a shell script.',
   exitCodes: '0 no problem, 1 a problem, 2 wrong usage or no kubectl, 3 no node answers',

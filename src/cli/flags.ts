@@ -29,7 +29,7 @@ export function outputFlag(...values: readonly string[]): CommandFlag {
 function outputMeaning(values: readonly string[]): string {
   const parts = [
     values.includes('json') ? 'the whole answer as JSON or YAML (docs/api.md)' : '',
-    values.includes('jsonpath=') ? 'fields of it by a template as of kubectl' : '',
+    values.includes('jsonpath=') ? 'fields of it by a template as kubectl does' : '',
     values.includes('wide') ? 'a table with more columns' : '',
     values.includes('name') ? 'names alone' : '',
   ].filter((part) => part !== '');
