@@ -34,9 +34,7 @@ export class Prober {
   readonly #options: ProberOptions;
   /** What is open, and who asked for it. */
   readonly #open = new Map<Followed, Set<Evidence>>();
-  #succeeded = 0;
-  #failed = 0;
-  #notTried = 0;
+  readonly #results = { succeeded: 0, failed: 0, notTried: 0 };
 
   constructor(options: ProberOptions) {
     this.#options = options;
@@ -44,7 +42,7 @@ export class Prober {
 
   /** Those that are over. */
   get results(): ProbeResults {
-    return { succeeded: this.#succeeded, failed: this.#failed, notTried: this.#notTried };
+    return { ...this.#results };
   }
 
   /**
@@ -78,12 +76,11 @@ export class Prober {
       this.#open.delete(followed);
       if (!probed.isSent) followed.probes -= 1;
       if (probed.result === 'not_tried') {
-        this.#notTried += 1;
+        this.#results.notTried += 1;
         return notTried(joinHostPort(address, port), probed);
       }
       const isAccepted = probed.result === 'accepted';
-      if (isAccepted) this.#succeeded += 1;
-      else this.#failed += 1;
+      this.#results[isAccepted ? 'succeeded' : 'failed'] += 1;
       const nowMs = now();
       for (const evidence of asking) evidence.probed(isAccepted, nowMs);
     });

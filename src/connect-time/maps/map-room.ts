@@ -77,18 +77,12 @@ export class MapRoom {
 
   /** The kernel had no room or no memory: sets the limit to half of what is used. */
   halve(): void {
-    this.#limit = {
-      frontends: Math.floor(this.#used.frontends / 2),
-      endpoints: Math.floor(this.#used.endpoints / 2),
-    };
+    this.#limit = roomOf((sort) => Math.floor(this.#used[sort] / 2));
   }
 
   /** Doubles the limit, at most to the size of the maps. */
   double(): void {
-    this.#limit = {
-      frontends: Math.min(this.#most.frontends, 2 * this.#limit.frontends + 1),
-      endpoints: Math.min(this.#most.endpoints, 2 * this.#limit.endpoints + 1),
-    };
+    this.#limit = roomOf((sort) => Math.min(this.#most[sort], 2 * this.#limit[sort] + 1));
   }
 
   #set(key: string, claim: Claim): void {
@@ -100,21 +94,19 @@ export class MapRoom {
   }
 }
 
+function roomOf(size: (sort: keyof Room) => number): Room {
+  return { frontends: size('frontends'), endpoints: size('endpoints') };
+}
+
 function isWithin(a: Room, b: Room): boolean {
-  return a.frontends <= b.frontends && a.endpoints <= b.endpoints;
+  return sorts.every((sort) => a[sort] <= b[sort]);
 }
 
 function larger(a: Room, b: Room): Room {
-  return {
-    frontends: Math.max(a.frontends, b.frontends),
-    endpoints: Math.max(a.endpoints, b.endpoints),
-  };
+  return roomOf((sort) => Math.max(a[sort], b[sort]));
 }
 
 /** The sum of `size`, less `from` and plus `to`. */
 export function moved(size: Room, from: Room = nothing, to: Room = nothing): Room {
-  return {
-    frontends: size.frontends - from.frontends + to.frontends,
-    endpoints: size.endpoints - from.endpoints + to.endpoints,
-  };
+  return roomOf((sort) => size[sort] - from[sort] + to[sort]);
 }
