@@ -66,11 +66,6 @@ export class ProxyHealth {
     return node !== undefined && !node.deleted && !node.taintKeys.includes(deletionTaint);
   }
 
-  /** Whether it is known if this Node exists. */
-  get nodeListed(): boolean {
-    return this.#options.nodeListed();
-  }
-
   /** The input of answers to probes. */
   facts(): HealthFacts {
     const { behindMs, condition, monotonicMs, nodeListed, overLimit, timeoutMs } = this.#options;

@@ -18,7 +18,7 @@ export const openHere: HttpOpener = (memory, events, health) =>
   served(memory, events, {
     answer: (path) => health.answer(path),
     healthy: () => health.healthy,
-    nodeListed: () => health.nodeListed,
+    nodeListed: () => health.facts().nodeListed,
   });
 
 /** Without a proxy: the test sets the facts for probes. */
