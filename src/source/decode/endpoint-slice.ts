@@ -9,7 +9,7 @@ import {
 } from '../../state/types.ts';
 import type { Interner } from '../interner.ts';
 import { readAddress } from './addresses.ts';
-import { annotationField } from './annotations.ts';
+import { annotationField, refuseUnknown } from './annotations.ts';
 import { decodeWeight } from './balancing.ts';
 import {
   type Columns,
@@ -49,6 +49,7 @@ export function decodeEndpointSlice(
   const ports = strings.records(decodePorts(fields, opened.raw.ports));
   const columns = decodeEndpoints(fields, opened.raw.endpoints, { family, nodeName, strings });
   const annotations = fields.object(opened.metadata.annotations, 'metadata.annotations');
+  refuseUnknown(fields, annotations, 'EndpointSlice');
   const record: EndpointSlice = {
     key: opened.id.key,
     service: objectKey(opened.id.namespace, service),

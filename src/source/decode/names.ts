@@ -45,6 +45,34 @@ export function isNearServiceName(length: number, at: (index: number) => number)
   return !isNear(length, at, serviceNameLabel, 0);
 }
 
+const ourPrefix = 'fairlead.io/';
+/** Longer names are not read: none of ours is half as long. */
+const misspeltMax = 60;
+
+/** Whether it is an annotation of ours, or meant to be one. `at` returns its characters. */
+export function isOurAnnotation(length: number, at: (index: number) => number): boolean {
+  if (length <= ourPrefix.length || length > misspeltMax) return false;
+  for (let i = 0; i < ourPrefix.length; i += 1) {
+    if (at(i) !== ourPrefix.charCodeAt(i)) return false;
+  }
+  return true;
+}
+
+/** Those of ours that mean something at a Service. */
+export const serviceAnnotations: readonly string[] = [
+  connectTimeAnnotation,
+  fastPathAnnotation,
+  balanceAnnotation,
+  slowStartAnnotation,
+  failureDetectionAnnotation,
+  probeAnnotation,
+  endConnectionsAnnotation,
+  udpFlowsAnnotation,
+];
+
+/** The same, at an EndpointSlice. */
+export const sliceAnnotations: readonly string[] = [weightAnnotation];
+
 export const annotationNames: readonly string[] = [
   triggerTimeAnnotation,
   connectTimeAnnotation,

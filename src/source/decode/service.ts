@@ -4,7 +4,7 @@ import { protocols } from '../../net/protocol.ts';
 import type { Service, ServicePort, UnservedService } from '../../state/types.ts';
 import { type Interner, lasting } from '../interner.ts';
 import { readCIDR, readServiceAddress } from './addresses.ts';
-import { annotationField } from './annotations.ts';
+import { annotationField, refuseUnknown } from './annotations.ts';
 import { decodeBalancing } from './balancing.ts';
 import { decodeDetection } from './detection.ts';
 import { decodeEndings } from './endings.ts';
@@ -58,6 +58,7 @@ export function decodeService(raw: unknown, strings: Interner): Decoded<Service>
     fields.choice(spec[field], `spec.${field}`, policies, 'Cluster') ?? 'Cluster';
   const externalTrafficPolicy = policy('externalTrafficPolicy');
   const annotations = fields.object(opened.metadata.annotations, 'metadata.annotations');
+  refuseUnknown(fields, annotations, 'Service');
   const record: Service = {
     key: opened.id.key,
     namespace: strings.string(opened.id.namespace),

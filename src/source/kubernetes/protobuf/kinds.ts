@@ -2,7 +2,12 @@
  * The fields that `src/source/decode` reads, with their numbers in the published generated.proto
  * of Kubernetes. All other fields are skipped.
  */
-import { annotationNames, isNearServiceName, labelNames } from '../../decode/names.ts';
+import {
+  annotationNames,
+  isNearServiceName,
+  isOurAnnotation,
+  labelNames,
+} from '../../decode/names.ts';
 import type { Watched } from '../../source.ts';
 import {
   common,
@@ -24,7 +29,7 @@ const ofEach = [
   common(3, 'namespace'),
   text(6, 'resourceVersion'),
   entries(11, 'labels', labelNames),
-  entries(12, 'annotations', annotationNames),
+  entries(12, 'annotations', annotationNames, isOurAnnotation),
 ] as const;
 
 export const objectMeta = message(...ofEach);
@@ -36,7 +41,7 @@ const sliceMeta = message(
   common(3, 'namespace'),
   text(6, 'resourceVersion'),
   entries(11, 'labels', labelNames, isNearServiceName),
-  entries(12, 'annotations', annotationNames),
+  entries(12, 'annotations', annotationNames, isOurAnnotation),
 );
 const podMeta = message(...ofEach, text(5, 'uid'));
 const nodeMeta = message(...ofEach, time(9, 'deletionTimestamp'));

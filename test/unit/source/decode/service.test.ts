@@ -29,6 +29,24 @@ function decode(raw: unknown) {
 }
 
 describe('decodeService', () => {
+  it('reports annotations of ours that mean nothing at a Service', () => {
+    const annotations = {
+      'fairlead.io/balanse': 'maglev',
+      'fairlead.io/weight': '5',
+      'fairlead.io/colour': 'red',
+      'fairlead.io/balance': 'maglev',
+      [`fairlead.io/${'x'.repeat(100)}`]: '',
+      'example.com/balanse': 'maglev',
+    };
+    const { problems, record } = decode(service({ metadata: { annotations } }));
+    expect(problems).toEqual([
+      'Service shop/web | metadata.annotations[fairlead.io/balanse] | means nothing at a Service; did you mean fairlead.io/balance?',
+      'Service shop/web | metadata.annotations[fairlead.io/weight] | means nothing at a Service: it is for an EndpointSlice',
+      'Service shop/web | metadata.annotations[fairlead.io/colour] | means nothing at a Service',
+    ]);
+    expect(record!.balancing).toEqual({ balance: 'maglev' });
+  });
+
   it('fills in the defaults of the Kubernetes API', () => {
     const { record, problems } = decode(service());
     expect(problems).toEqual([]);

@@ -58,6 +58,7 @@ const metadata = fc.record(
       texts,
       fc.record({ 'endpoints.kubernetes.io/last-change-trigger-time': fc.oneof(time, name) }),
       fc.record({ 'fairlead.io/connect-time': fc.oneof(fc.constant('off'), name) }),
+      fc.record({ 'fairlead.io/connect-tiem': name, 'fairlead.io/weight': name }),
     ),
     finalizers: fc.array(name, { maxLength: 2 }),
     managedFields: fc.array(
