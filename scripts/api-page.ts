@@ -54,7 +54,7 @@ JSON. The commands \`fairlead status\` and its like ask them, and print the answ
 - Only loopback addresses are answered, wherever the server listens: others get 403. So does a
   request whose Host header is a name other than localhost: a page in a browser comes like that.
 - What cannot be answered has another status than 200, and the reason:
-  \`{"error":"there is no Service default/web"}\`.
+  \`{"error":"Service default/web has no port \\"81\\": it has http 80/TCP"}\`.
 - Within \`/fairlead/v1\` fields are added, and neither removed nor given another meaning. Leave alone
   what you do not know.
 - Times are RFC 3339, in UTC. What is not always there is left out where there is nothing to say.
