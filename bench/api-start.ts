@@ -62,7 +62,7 @@ export async function apiStart(extent: Extent): Promise<string> {
     'turn',
     'late',
   ];
-  const again = ['RSS MB', 'CPU', 'restart', 'commits', 'turn', 'late'];
+  const again = ['RSS MB', 'CPU', 'of it main', 'restart', 'commits', 'turn', 'late'];
   return `${what}\n\n${table([...head, ...again], rows)}`;
 }
 
@@ -99,6 +99,7 @@ async function row(
     number(first.report.eventLoop.max),
     number(first.report.rssMB),
     number(first.report.cpuMs),
+    number(first.report.mainThreadCpuMs),
     number(again.programmedMs),
     '0',
     number(again.report.longestTurn),

@@ -30,6 +30,7 @@ import { loading } from './loading.ts';
 import { memory } from './memory.ts';
 import { path } from './path.ts';
 import { probes } from './probes.ts';
+import { reading } from './reading.ts';
 import { repair } from './repair.ts';
 import { scaleOut } from './scale-out.ts';
 import { sockets } from './sockets.ts';
@@ -75,6 +76,7 @@ const questions: Readonly<Record<string, (extent: Extent) => Promise<string>>> =
   'ipvs-resets': ipvsResets,
   repair,
   'source-ranges': sourceRanges,
+  reading,
   'api-start': apiStart,
   'api-change': apiChange,
   'api-churn': apiChurn,

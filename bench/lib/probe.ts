@@ -27,6 +27,7 @@ export interface ProbeReport {
   readonly writes: number;
   /** Processor time of all threads. */
   readonly cpuMs: number;
+  readonly mainThreadCpuMs: number;
   /** The delay of timers, by work and by other processes. */
   readonly eventLoop: Summary;
   /** The longest turn of the event loop, in processor time of the main thread. */
@@ -92,6 +93,7 @@ const stages = {
 const triggerToAck = new Series(1 << 16);
 const sums = { batches: 0, forwardings: 0, writes: 0 };
 let cpuBefore = process.cpuUsage();
+let mainBefore = process.threadCpuUsage();
 let lastEventMs = Number.NaN;
 let lastAckMs = Number.NaN;
 
@@ -142,6 +144,7 @@ function report(): ProbeReport {
   const late = (quantile: number): number =>
     Math.max(0, delay.percentile(quantile) / 1e6 - eventLoopResolutionMs);
   const { user, system } = process.cpuUsage(cpuBefore);
+  const main = process.threadCpuUsage(mainBefore);
   const megabytes = (bytes: number): number => bytes / (1 << 20);
   return {
     socketToAck: total.summary,
@@ -155,6 +158,7 @@ function report(): ProbeReport {
     lastEventToAck: lastAckMs - lastEventMs,
     ...sums,
     cpuMs: (user + system) / 1000,
+    mainThreadCpuMs: (main.user + main.system) / 1000,
     eventLoop: { p50: late(50), p99: late(99), max: late(100) },
     longestTurn: longestTurnMs,
     rssMB: megabytes(rss),
@@ -168,6 +172,7 @@ function reset(): void {
   for (const series of [total, triggerToAck, ...Object.values(stages)]) series.clear();
   Object.assign(sums, { batches: 0, forwardings: 0, writes: 0 });
   cpuBefore = process.cpuUsage();
+  mainBefore = process.threadCpuUsage();
   delay.reset();
   turns.take();
   longestTurnMs = 0;
