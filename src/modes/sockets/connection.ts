@@ -176,13 +176,21 @@ function join(client: Socket, server: Socket, watch: Watch): void {
     [client, server],
     [server, client],
   ] as const) {
+    let isWaiting = false;
+    const taken = (): void => {
+      if (!isWaiting || to.writableLength > 0) return;
+      isWaiting = false;
+      from.resume();
+    };
     from.on('data', (bytes) => {
       watch.moved(bytes.length);
-      to.write(bytes);
+      // There is no 'drain' after less than `highWaterMark`.
+      to.write(bytes, taken);
       // The kernel has not taken all. No more is read until it has.
-      if (to.writableLength > 0) from.pause();
+      if (to.writableLength === 0) return;
+      isWaiting = true;
+      from.pause();
     });
-    to.on('drain', () => from.resume());
     // A client may have ended without a byte before its endpoint answered.
     if (from.readableEnded) to.end();
     else from.once('end', () => to.end());

@@ -246,6 +246,45 @@ describe('a client that does not read', () => {
     client.socket.resume();
     await vi.waitFor(() => expect(written).toBeGreaterThan(before), 10_000);
   });
+
+  it('gets later what an endpoint has sent piece by piece', async () => {
+    const [vip, a] = [host(25, 1), host(25, 2)];
+    // Less than `highWaterMark`, so that Node.js emits no 'drain'.
+    const piece = Buffer.alloc(9000);
+    let sent = 0;
+    let isStopped = false;
+    const server = createServer({ noDelay: true }, (client) => {
+      client.on('error', () => {});
+      const write = (): void => {
+        if (isStopped) {
+          client.end();
+          return;
+        }
+        sent += piece.length;
+        client.write(piece, () => setImmediate(write));
+      };
+      write();
+    });
+    server.listen(port, a);
+    await once(server, 'listening');
+    onTestFinished(() => void server.close());
+    await switchboard().open(frontend(vip, pool(a)));
+    const client = new TCPClient(vip);
+    client.socket.pause();
+    for (let before = -1; sent === 0 || sent > before; ) {
+      before = sent;
+      await sleep(200);
+    }
+    isStopped = true;
+    const ended = once(client.socket, 'end');
+    let received = 0;
+    client.socket.on('data', (bytes) => {
+      received += bytes.length;
+    });
+    client.socket.resume();
+    await ended;
+    expect(received).toBe(sent);
+  });
 });
 
 describe('a UDP frontend', () => {
