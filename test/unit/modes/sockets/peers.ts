@@ -9,9 +9,11 @@ import type { Remembering } from '../../../../src/modes/sockets/memory.ts';
 import { Switchboard } from '../../../../src/modes/sockets/switchboard.ts';
 import { EndpointList } from '../../../../src/net/endpoint-list.ts';
 import type { Protocol } from '../../../../src/net/protocol.ts';
+import { freePort } from '../../free-port.ts';
 import { address } from '../../state/build.ts';
 
-export const port = 18_080;
+/** Of this process: other files, which other processes run, have the same addresses. */
+export const port = await freePort();
 
 /** Each test has addresses of its own. */
 export function host(block: number, number: number): string {

@@ -344,7 +344,7 @@ describe('a socket that cannot be opened', () => {
     for (const protocol of ['TCP', 'UDP'] as const) {
       expect(await board.open(frontend(vip, pool(a), { protocol }))).toEqual({
         code: 'EADDRINUSE',
-        message: `listen on ${protocol} ${vip}:18080: address already in use (EADDRINUSE)`,
+        message: `listen on ${protocol} ${vip}:${port}: address already in use (EADDRINUSE)`,
         isLasting: false,
       });
     }
