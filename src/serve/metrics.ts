@@ -188,8 +188,13 @@ export class Metrics {
   }
 }
 
+/** Makes metrics that need no more than their name. */
+function maker(registry: Registry) {
+  return <N extends MetricName>(name: N): MetricOf<N> => metric(name, registry);
+}
+
 function syncMetrics(registry: Registry, countProbes: () => void) {
-  const make = <N extends MetricName>(name: N): MetricOf<N> => metric(name, registry);
+  const make = maker(registry);
   return {
     sync: make('kubeproxy_sync_proxy_rules_duration_seconds'),
     programming: make('kubeproxy_network_programming_duration_seconds'),
@@ -230,7 +235,7 @@ export type ReloadResult = 'applied' | 'unchanged' | 'invalid' | 'restart';
 
 /** Starting, changing and taking over. */
 function lifecycleMetrics(registry: Registry) {
-  const make = <N extends MetricName>(name: N): MetricOf<N> => metric(name, registry);
+  const make = maker(registry);
   return {
     /** A mode cannot run here, so another one is tried. */
     fallbacks: make('fairlead_mode_fallbacks_total'),

@@ -1,6 +1,7 @@
 /** Sends questions to the running process of this node. */
 import type { Answer, EndpointName, QueryName } from '../../ask/endpoints.ts';
 import { pathOf } from '../../ask/paths.ts';
+import { readBody } from '../../source/kubernetes/json-body.ts';
 import { RefusedError, UnreachableError } from '../errors.ts';
 
 const patienceMs = 10_000;
@@ -47,7 +48,10 @@ export async function reply(url: string, server: string, timeoutMs: number): Pro
       const request = get(url, { signal, agent: false }, (response) => {
         const { headers, statusCode: status = 0 } = response;
         const isJson = headers['content-type'] === 'application/json';
-        bodyOf(response).then((body) => resolve({ status, isJson, body }), reject);
+        readBody(response, bodyBytesMax).then(
+          (body) => resolve({ status, isJson, body: body.toString('utf8') }),
+          reject,
+        );
       });
       request.on('error', reject);
     });
@@ -57,15 +61,4 @@ export async function reply(url: string, server: string, timeoutMs: number): Pro
     const reason = name === 'TimeoutError' ? `no answer within ${timeoutMs / 1000} s` : message;
     throw new UnreachableError(`cannot reach ${server}: ${reason}`);
   }
-}
-
-async function bodyOf(response: AsyncIterable<Buffer>): Promise<string> {
-  const parts: Buffer[] = [];
-  let length = 0;
-  for await (const part of response) {
-    length += part.length;
-    if (length > bodyBytesMax) throw new Error(`its answer is over ${bodyBytesMax} bytes`);
-    parts.push(part);
-  }
-  return Buffer.concat(parts).toString('utf8');
 }

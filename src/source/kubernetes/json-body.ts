@@ -7,11 +7,8 @@ export class BodyTooLarge extends StreamError {
   }
 }
 
-/**
- * The whole body. Rejects with BodyTooLarge if it is larger, and with another one-line Error if it
- * is not JSON.
- */
-export async function readJson(body: AsyncIterable<Buffer>, bytesMax: number): Promise<unknown> {
+/** The whole body. Rejects with BodyTooLarge if it is larger. */
+export async function readBody(body: AsyncIterable<Buffer>, bytesMax: number): Promise<Buffer> {
   const parts: Buffer[] = [];
   let length = 0;
   for await (const part of body) {
@@ -19,8 +16,14 @@ export async function readJson(body: AsyncIterable<Buffer>, bytesMax: number): P
     if (length > bytesMax) throw new BodyTooLarge(bytesMax);
     parts.push(part);
   }
+  return Buffer.concat(parts);
+}
+
+/** The whole body. Rejects as `readBody` does, and with a one-line Error if it is not JSON. */
+export async function readJson(body: AsyncIterable<Buffer>, bytesMax: number): Promise<unknown> {
+  const bytes = await readBody(body, bytesMax);
   try {
-    return JSON.parse(Buffer.concat(parts).toString('utf8'));
+    return JSON.parse(bytes.toString('utf8'));
   } catch {
     throw new StreamError('garbage', 'its answer is not JSON');
   }
