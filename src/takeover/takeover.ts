@@ -237,7 +237,7 @@ export class Takeover {
     if ([...this.#others].some(({ usesIPVS }) => usesIPVS)) return;
     const scope = mode.usesIPVS ? 'sets' : 'idle';
     // The interface is our own then, and asking for sets would load the module again and again.
-    if (scope === 'sets' && this.#ipvs !== '') return;
+    if (scope === 'sets' && this.#ipvs === nothingKnown) return;
     let leftovers = await findIPVSLeftovers(kernel, scope);
     const isAny = isAnyIPVS(leftovers);
     if (isAny) {

@@ -146,6 +146,18 @@ describe("taking over from kube-proxy's ipvs mode", () => {
     expect([...kernel.ipsets.sets.keys()]).toEqual(['mine']);
   });
 
+  it('removes sets alongside our ipvs mode when no rule refers to them any more', async () => {
+    const kernel = withKubeProxy();
+    const set = { type: 'hash:ip,port', ports: [] };
+    kernel.ipsets.sets.set('KUBE-CLUSTER-IP', { ...set, references: 1 });
+    const scene = new Scene(kernel, 'ipvs');
+    await scene.clock.pass(1000);
+    expect([...kernel.ipsets.sets.keys()].sort()).toEqual(['KUBE-CLUSTER-IP', 'mine']);
+    kernel.ipsets.sets.set('KUBE-CLUSTER-IP', { ...set, references: 0 });
+    await scene.clock.pass(60_000);
+    expect([...kernel.ipsets.sets.keys()]).toEqual(['mine']);
+  });
+
   it('waits for the leftovers of our own ipvs mode, which look the same', async () => {
     const kernel = withKubeProxy();
     let isGone = false;
