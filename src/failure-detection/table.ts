@@ -62,6 +62,7 @@ export class CountingTable {
     const isKept = this.#keys !== undefined && !(this.#isDoubted && !(await this.#isIntact()));
     this.#isDoubted = false;
     const held = isKept ? this.#keys! : new Set<string>();
+    if (!isKept) this.#keys = undefined;
     const writer = new RecordWriter(nftOps);
     if (!isKept) await this.#create(writer);
     const gone = without(held, keys).map(bytesOf);

@@ -3,6 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { tableName } from '../../../src/failure-detection/layout.ts';
 import { limits } from '../../../src/failure-detection/ports.ts';
 import { probeLimits } from '../../../src/failure-detection/prober.ts';
+import { KernelError } from '../../../src/kernel/errors.ts';
 import { NFPROTO } from '../../../src/kernel/nft/constants.ts';
 import { nftOps } from '../../../src/kernel/ops.ts';
 import { RecordWriter } from '../../../src/kernel/records.ts';
@@ -131,6 +132,32 @@ describe('failure detection', () => {
     expect(world.fake.ruleset()).not.toBe(whole);
     await world.clock.pass(3000);
     expect(world.fake.ruleset()).toBe(whole);
+  });
+
+  it('makes its table again, also when the kernel could not say at first whose it is', async () => {
+    const world = new World();
+    world.detection.choose(off);
+    world.say('web', ['10.0.0.1', '10.0.0.2'], eject);
+    await world.traffic(['10.0.0.1', '10.0.0.2'], 3);
+    const whole = world.fake.ruleset();
+    const dump = world.fake.dump.bind(world.fake);
+    let asked = 0;
+    world.fake.dump = async (request, take) => {
+      asked += request.kind === 'tablesDump' ? 1 : 0;
+      // The question before the table is made again, not the one whether it is intact.
+      if (request.kind === 'tablesDump' && asked === 2) {
+        const words = { operation: 'nft.dump', subject: 'tables', code: 'ENOMEM', words: 'memory' };
+        throw new KernelError(words);
+      }
+      return dump(request, take);
+    };
+    const writer = new RecordWriter(nftOps);
+    writer.write('tableDelete', { family: NFPROTO.IPv4, table: tableName });
+    world.fake.foreign(writer.finish());
+    await world.clock.pass(15_000);
+    expect(asked).toBeGreaterThan(2);
+    expect(world.fake.ruleset()).toBe(whole);
+    expect(world.detection.state.kind).toBe('counting');
   });
 
   it('does without the table where the kernel refuses it: probes show what answers', async () => {
