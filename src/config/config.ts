@@ -7,7 +7,7 @@ import type { ModeName } from '../modes/mode.ts';
 import type { Address, CIDR } from '../net/address.ts';
 import type { HostPort } from '../net/host-port.ts';
 import type { ServiceLimits } from '../state/budget.ts';
-import type { DetectionMode } from '../state/detection.ts';
+import type { ConfiguredDetection } from '../state/detection.ts';
 import type { ExternalIPRules } from '../state/external-ips.ts';
 
 export type { ModeName };
@@ -190,7 +190,7 @@ export interface Config {
   /** After how many packets, both directions together. */
   readonly fastPathPackets: number;
   /** What becomes of endpoints that do not answer, where a Service does not say. */
-  readonly failureDetection: DetectionMode;
+  readonly failureDetection: ConfiguredDetection;
   /** The most endpoints of a pool that are left out for it, in percent. */
   readonly failureDetectionMaxEjected: number;
   readonly iptables: { readonly localhostNodePorts: boolean };

@@ -10,6 +10,7 @@ import { tableText } from '../kernel/nft/own-table.ts';
 import { type Address, type Family, families } from '../net/address.ts';
 import type { EndpointKey } from '../net/endpoint-list.ts';
 import type {
+  ConfiguredDetection,
   DetectionMode,
   DetectionState,
   DetectionTotals,
@@ -39,7 +40,7 @@ interface Log {
 
 /** What the configuration asks for. */
 interface DetectionConfig {
-  readonly failureDetection: DetectionMode;
+  readonly failureDetection: ConfiguredDetection;
   readonly failureDetectionMaxEjected: number;
 }
 
@@ -149,7 +150,8 @@ export class FailureDetection implements EndpointHealth, DetectionView {
   }
 
   modeOf({ detection }: Pick<Service, 'detection'>): DetectionMode {
-    return detection?.mode ?? this.#config.failureDetection;
+    const { failureDetection: configured } = this.#config;
+    return configured === 'never' ? 'off' : (detection?.mode ?? configured);
   }
 
   answersOf(family: Family, forwarding: string, key: EndpointKey): EndpointAnswers | undefined {

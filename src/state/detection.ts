@@ -11,6 +11,10 @@ import type { Protocol } from '../net/protocol.ts';
 export const detectionModes = ['off', 'observe', 'eject'] as const;
 export type DetectionMode = (typeof detectionModes)[number];
 
+/** What the operator says: `never` is `off` for all Services, whatever they ask for. */
+export const configuredDetections = ['never', ...detectionModes] as const;
+export type ConfiguredDetection = (typeof configuredDetections)[number];
+
 export interface Detection {
   /** Undefined: the configuration says. */
   readonly mode: DetectionMode | undefined;

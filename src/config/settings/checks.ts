@@ -1,7 +1,7 @@
 /** What values must be, in kube-proxy's words. */
 import { parseAddress, parseCIDR } from '../../net/address.ts';
 import { splitHostPort } from '../../net/host-port.ts';
-import { detectionModes } from '../../state/detection.ts';
+import { configuredDetections } from '../../state/detection.ts';
 import { addressKeywords, connectTimes, fastPaths, modeNames } from '../config.ts';
 import { quote, type VModuleItem } from '../go-values.ts';
 import { selectorFault } from '../label-selector.ts';
@@ -93,8 +93,8 @@ export const isFastPath = unless(
 );
 
 export const isFailureDetection = unless(
-  (kind) => (detectionModes as readonly string[]).includes(kind),
-  `must be ${detectionModes.join(', ')}`,
+  (kind) => (configuredDetections as readonly string[]).includes(kind),
+  `must be ${configuredDetections.join(', ')}`,
 );
 
 export const isSelector: Check<string> = (text) => {

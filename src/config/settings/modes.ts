@@ -187,11 +187,12 @@ export const modeSettings = grouped('mode', {
   failureDetection: other('string-or-off')(
     'What becomes of endpoints that do not answer, of Services without the annotation ' +
       'fairlead.io/failure-detection (docs/balancing.md): nothing is counted; or attempts and ' +
-      'answers are counted and shown; or such endpoints also get no new connections.',
+      'answers are counted and shown; or such endpoints also get no new connections. With never, ' +
+      'nothing is counted of Services with the annotation, either.',
     {
       flag: 'failure-detection',
       default: 'off',
-      rules: 'off, observe or eject',
+      rules: 'never, off, observe or eject',
       check: isFailureDetection,
       origin: 'own',
       omitted: true,

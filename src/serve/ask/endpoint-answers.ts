@@ -37,7 +37,12 @@ export function detectionRemarks(
 ): string[] {
   const view = failureDetection();
   const mode = view.modeOf(service);
-  if (mode === 'off') return [];
+  if (mode === 'off') {
+    const isAsked = (service.detection?.mode ?? 'off') !== 'off';
+    return isAsked
+      ? ['The configuration forbids failure detection (failureDetection: never).']
+      : [];
+  }
   const { family, key, servicePort } = forwarding;
   const { protocol } = servicePort;
   if (protocol === 'SCTP') return ['Failure detection does not follow SCTP.'];

@@ -29,6 +29,20 @@ describe('the proxy mode', () => {
   });
 });
 
+describe('failure detection', () => {
+  test.each(['never', 'off', 'observe', 'eject'])('%s is accepted', (value) => {
+    expect(configOf(loadFile(`failureDetection: ${value}`)).failureDetection).toBe(value);
+    expect(configOf(load([`--failure-detection=${value}`])).failureDetection).toBe(value);
+  });
+
+  test('any other word is rejected', () => {
+    expect(refusal('failureDetection: on-request')).toBe(
+      'KubeProxyConfiguration.FailureDetection: Invalid value: "on-request": must be never, off, ' +
+        'observe, eject',
+    );
+  });
+});
+
 describe('sync periods', () => {
   test.each([
     ['iptables', 'iptables'],

@@ -7,7 +7,9 @@ import { KernelError } from '../../../src/kernel/errors.ts';
 import { NFPROTO } from '../../../src/kernel/nft/constants.ts';
 import { nftOps } from '../../../src/kernel/ops.ts';
 import { RecordWriter } from '../../../src/kernel/records.ts';
+import { detectionRemarks } from '../../../src/serve/ask/endpoint-answers.ts';
 import type { Detection } from '../../../src/state/detection.ts';
+import type { Seen } from '../../../src/state/resolve.ts';
 import { ips } from '../state/build.ts';
 import { eject, off, World } from './world.ts';
 
@@ -81,6 +83,35 @@ describe('failure detection', () => {
     await world.clock.pass(1000);
     expect(world.detection.totals.services).toBe(0);
     expect(await world.tables()).toBe(0);
+  });
+
+  it('does nothing for a Service that asks where the configuration says never', async () => {
+    const world = new World();
+    const endpoints = ['10.0.0.1', '10.0.0.2', '10.0.0.3'];
+    world.detection.choose(off);
+    const key = world.say('web', endpoints, { mode: 'eject', probes: true });
+    await world.traffic(endpoints, 4);
+    world.deaf.add('10.0.0.2');
+    await world.traffic(endpoints, 10);
+    expect(world.parts(key)).toEqual({ '10.0.0.2:8080': 0 });
+    world.detection.choose({ ...off, failureDetection: 'never' });
+    await world.clock.pass(1000);
+    expect(world.parts(key)).toEqual({});
+    expect(await world.tables()).toBe(0);
+    world.probed.length = 0;
+    world.say('web', endpoints, eject);
+    await world.clock.pass(5000);
+    expect(world.detection.totals).toMatchObject({ services: 0, endpoints: 0 });
+    expect(world.probed).toEqual([]);
+    expect(world.detection.state.kind).toBe('off');
+    const known = { failureDetection: () => world.detection };
+    const seen = { forwarding: world.of(key) } as Seen;
+    expect(detectionRemarks(known, world.services.get(key)!, seen)).toEqual([
+      'The configuration forbids failure detection (failureDetection: never).',
+    ]);
+    world.detection.choose(off);
+    await world.clock.pass(1000);
+    expect(world.detection.totals).toMatchObject({ services: 1, endpoints: 3 });
   });
 
   it('probes each endpoint once a second where a Service asks for that, and no others', async () => {
