@@ -87,7 +87,8 @@ export class UDPListener implements Listener {
       idleMs: frontend.udpIdleTimeoutMs,
       queue,
       answered: (message) => {
-        if (!this.#isOpen) return;
+        // Source port 0 says that there is nowhere to answer to; Node.js throws for it.
+        if (!this.#isOpen || port === 0) return;
         // An answer that could not be sent is lost.
         queue.send(message.length, (sent) => this.#socket.send(message, port, address, sent));
       },
