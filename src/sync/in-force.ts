@@ -40,9 +40,9 @@ export class InForce {
     this.#subscriber({ record, previous, next, cause });
   }
 
-  /** A repair begins, which sets everything. One that failed has known less than the first. */
+  /** A repair begins, which sets everything. One that failed may have set only a part. */
   beginRepair(): void {
-    if (this.#before.size === 0) this.#before = new Map(this.#tracked.inForce);
+    this.#before = new Map([...this.#before, ...this.#tracked.inForce]);
     this.#tracked.forget();
   }
 

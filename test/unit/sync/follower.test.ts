@@ -116,6 +116,33 @@ describe('a follower of what is in force', () => {
     expect(follower.isUpToDate).toBe(true);
   });
 
+  it('receives the deletion of what only a failed recovery brought into force', async () => {
+    const follower = new Follower();
+    const world = new World<ToyKernel>({ batchBytesMax: 150 }, undefined, undefined, follower);
+    world.addServices(0, 3);
+    await world.start();
+    const refused = ['web-1', 'web-6'];
+    world.kernel.refuse = (ops) => {
+      if (!ops.some(({ object }) => object.includes(refused[0]!))) return undefined;
+      refused.shift();
+      return refusal('ENOBUFS');
+    };
+    const release = world.kernel.hold('reads');
+    world.setEndpoints('web-1', '10.244.9.9');
+    await world.clock.pass(0);
+    world.addServices(5, 7);
+    await quiet();
+    release();
+    await quiet();
+    expect(world.kinds('failed').map(({ purpose }) => purpose)).toEqual(['changes', 'recovery']);
+    expect(follower.held.has('default/web-5:http/TCP')).toBe(true);
+    world.kernel.refuse = () => undefined;
+    world.removeService('web-5');
+    await world.clock.pass(1000);
+    expect(follower.held).toEqual(new Map(world.sync.inForce));
+    expect(follower.surprises).toEqual([]);
+  });
+
   it('is notified of being up to date also if the kernel refuses a Service', async () => {
     const { world, follower } = await started(3);
     world.kernel.refuse = (ops) => {

@@ -45,16 +45,22 @@ describe('the record of what is in force', () => {
   it('has the previous state until a repair has succeeded, however often one fails', () => {
     const rig = new Rig();
     rig.set('web', web);
+    rig.set('api', web);
     rig.inForce.beginRepair();
     rig.set('web', later);
     expect(rig.tracked.inForce.get('web')).toBe(later);
     rig.inForce.beginRepair();
     expect(rig.tracked.inForce.size).toBe(0);
-    expect(rig.lastKnown('web')).toBe(web);
-    rig.set('web', later);
-    rig.inForce.endRepair();
     expect(rig.lastKnown('web')).toBe(later);
-    expect(rig.published.at(-1)).toEqual({ key: 'web', previous: web, next: later });
+    expect(rig.lastKnown('api')).toBe(web);
+    rig.set('web', web);
+    rig.set('api', web);
+    rig.inForce.endRepair();
+    expect(rig.published.slice(2)).toEqual([
+      { key: 'web', previous: web, next: later },
+      { key: 'web', previous: later, next: web },
+      { key: 'api', previous: web, next: web },
+    ]);
   });
 
   it('is published as deleted if a repair has not set it', () => {
