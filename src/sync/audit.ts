@@ -98,15 +98,18 @@ export class Audit {
     this.#fullAtMs = options.clock.now() + options.fullMs;
   }
 
-  /** At that moment all was read, and is now as desired. */
-  verified(base: Moment): void {
-    const now = this.#options.clock.now();
-    this.#base = base;
-    this.#watch.update();
+  /** All is read from now on: what was asked for until now needs no other comparison. */
+  reading(): void {
     this.#needed = false;
     this.#suspected = false;
-    this.#checkAtMs = now + this.#options.checkMs;
-    this.#fullAtMs = now + this.#options.fullMs;
+    this.#checkAtMs = this.#options.clock.now() + this.#options.checkMs;
+  }
+
+  /** At that moment all was read, and is now as desired. */
+  verified(base: Moment): void {
+    this.#base = base;
+    this.#watch.update();
+    this.#fullAtMs = this.#options.clock.now() + this.#options.fullMs;
   }
 
   /** Who has written since `verified`. */
@@ -183,11 +186,13 @@ export class Audit {
     const now = clock.now();
     if (now >= this.#checkAtMs) {
       this.#checkAtMs = now + checkMs;
-      this.#needed ||= await ruleset.movedByOthers(this.#base, reader);
-      this.#needed ||= await this.#isMiscounted();
+      const isMoved = () => ruleset.movedByOthers(this.#base, reader);
+      // One may be asked for in the meantime: `||=` would forget that.
+      if (!this.#needed && ((await isMoved()) || (await this.#isMiscounted()))) this.#needed = true;
     }
     const due = this.#needed ? now >= this.#notBeforeMs : now >= this.#fullAtMs;
     if (!due) return undefined;
+    this.reading();
     this.#startedMs = now;
     if (this.#stale >= staleMax && this.#observeMs <= holdMaxMs) {
       return this.#observed(await this.#observeAlone(), this.#options.ruleset.completed);

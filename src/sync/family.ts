@@ -328,6 +328,7 @@ export class FamilySync {
   }
 
   async #repair(causes: Causes, purpose: Purpose): Promise<Failure | undefined> {
+    this.#audit.reading();
     const { found, readAt } = await this.#snapshots.take();
     const writers = await this.#audit.writers();
     this.#audit.verified(readAt);

@@ -73,6 +73,31 @@ describe('the audit', () => {
     expect(world.kernel.watches.size).toBe(0);
   });
 
+  it('makes a comparison that is asked for while the generation is read', async () => {
+    const world = await running(5);
+    const { kernel } = world;
+    const read = Promise.withResolvers<void>();
+    const generation = kernel.generation.bind(kernel);
+    kernel.generation = () => read.promise.then(generation);
+    await world.clock.pass(10_000);
+    world.sync.audit.verify();
+    read.resolve();
+    await world.clock.pass(0);
+    expect(world.kinds('audited')).toHaveLength(1);
+  });
+
+  it('reads again what the kernel reports while it reads', async () => {
+    const world = await running(50);
+    world.sync.audit.verify();
+    world.kernel.slowRead(world.clock, 10);
+    await quiet();
+    world.kernel.meddle((objects) => objects.delete(`f ${port('web-7')}`));
+    for (const watch of world.kernel.watches) watch.changed();
+    await world.clock.pass(1000);
+    expect(world.forwarded).toEqual(world.wanted);
+    expect(world.kinds('drift').at(-1)).toMatchObject({ purpose: 'audit', drift: { missing: 1 } });
+  });
+
   it('reports the watch only once it works', async () => {
     const world = new World();
     world.kernel.watching = false;
