@@ -44,6 +44,8 @@ export class AffinityKeeper {
   readonly #kept = new Map<string, Kept>();
   /** Names of maps that may bind clients to what is gone. */
   readonly #due = new Set<string>();
+  /** Names of maps that frontends have left since `settle`: others may use them before it. */
+  readonly #left = new Set<string>();
   /** Names of maps that were read, and of which the next batch deletes such clients. */
   readonly #read = new Set<string>();
 
@@ -68,30 +70,32 @@ export class AffinityKeeper {
     return names.some((name) => this.#due.has(name) || this.#read.has(name));
   }
 
-  /** What was found is deleted. */
-  swept(): void {
+  /** What was found is deleted, and what was noted is in force. */
+  settle(): void {
     this.#read.clear();
+    // An unused map is deleted. When it is needed again, it is empty.
+    for (const name of this.#left) {
+      if (this.#kept.get(name)?.frontends.size === 0) this.#kept.delete(name);
+    }
+    this.#left.clear();
   }
 
   note({ before, after }: FrontendChange<FrontendElements>): void {
     const { id } = (after ?? before) as FrontendElements;
     const memories = after?.affinity?.memories ?? none;
     for (const memory of memories) this.#keep(id, memory);
-    for (const { set, pool } of before?.affinity?.memories ?? none) {
+    for (const { set } of before?.affinity?.memories ?? none) {
       const { name } = set.definition;
-      const kept = this.#kept.get(name);
-      if (kept === undefined) continue;
-      if (!memories.some((memory) => memory.set.definition.name === name))
-        kept.frontends.delete(id);
-      // An unused map is deleted. When it is needed again, it is empty.
-      if (kept.frontends.size === 0) this.#kept.delete(name);
-      else if (losesEndpoint(pool, kept.pool)) this.#due.add(name);
+      if (memories.some((memory) => memory.set.definition.name === name)) continue;
+      this.#kept.get(name)?.frontends.delete(id);
+      this.#left.add(name);
     }
   }
 
   /** Forgets all; `resume` adds frontends again. Maps of an earlier process may hold anything. */
   reset(): void {
     this.#kept.clear();
+    this.#left.clear();
     this.#due.clear();
     this.#read.clear();
   }
@@ -114,6 +118,7 @@ export class AffinityKeeper {
     if (kept === undefined) {
       this.#kept.set(definition.name, { set: definition, pool, frontends: new Set([id]) });
     } else {
+      if (losesEndpoint(kept.pool, pool)) this.#due.add(definition.name);
       kept.pool = pool;
       kept.frontends.add(id);
     }

@@ -140,7 +140,7 @@ export class NFTablesBackend implements Backend<NFTablesTypes> {
       return;
     }
     this.#deferred.confirm();
-    this.#affinity.swept();
+    this.#affinity.settle();
   }
 
   async read(kernel: KernelReader, pause: Pause): Promise<NFTablesObservation> {

@@ -10,6 +10,7 @@ import {
 } from '../../../../src/kernel/nft/rule.ts';
 import { fieldsOfSet } from '../../../../src/kernel/nft/sets.ts';
 import { ElementShape, type NftOp } from '../../../../src/kernel/ops.ts';
+import type { Applied } from '../../../../src/modes/mode.ts';
 import { frontendSelectors, map } from '../../../../src/modes/nft-table/parts.ts';
 import { setDefinitions } from '../../../../src/modes/nftables/layout.ts';
 import { nftablesMode } from '../../../../src/modes/nftables/mode.ts';
@@ -42,6 +43,25 @@ const elements = (kernel: FakeKernel, set: string): string[] =>
 const indexes = (kernel: FakeKernel): string[] =>
   elements(kernel, 'endpoints-e').map((text) => text.split(' ')[6]!);
 const chains = (kernel: FakeKernel) => kernel.table(NFPROTO.IPv4, 'fairlead')!.chains;
+
+/** Its clients, by session affinity. */
+const clientsOfWeb = 'affinity-ns/web/tcp/';
+
+/** A client gets the first endpoint of `pool(1, …)`. */
+function learn(kernel: FakeKernel): void {
+  const learnt = {
+    kind: 'elementsAdd',
+    family: NFPROTO.IPv4,
+    table: 'fairlead',
+    set: clientsOfWeb,
+    shape: ElementShape.data,
+    keyLength: 4,
+    dataLength: 8,
+    count: 1,
+    entries: bytes('0a010001', '0a000001', '1f900000'),
+  } as const;
+  expect(kernel.applyNow(batch(learnt))).toEqual({ kind: 'applied' });
+}
 
 /** Deletes one endpoint element of 10.96.0.1:80, as another program would. */
 function deleteEndpoint(kernel: FakeKernel, index: number): void {
@@ -177,6 +197,19 @@ describe('the cost of a change in mode nftables', () => {
   });
 });
 
+it('a client of a Service that moves is not left with an endpoint that goes at the same time', async () => {
+  const sticky = { affinityTimeoutSeconds: 60 };
+  const rig = await started(forwarding('web', pool(1, 2), sticky));
+  expect(await rig.planner.takeSweep?.(rig.kernel)).toBeUndefined();
+  learn(rig.kernel);
+  const frontends = [clusterIP('10.96.0.2')];
+  rig.plan(all(forwarding('web', pool(2), { ...sticky, frontends })));
+  rig.take();
+  const sweep = await rig.planner.takeSweep?.(rig.kernel);
+  sweep?.committed(rig.kernel.applyNow(sweep.ops) as Applied);
+  expect(elements(rig.kernel, clientsOfWeb)).toEqual([]);
+});
+
 describe('a deferred deletion in mode nftables', () => {
   it('keeps the last endpoints of a pool that shrank until the second call after', async () => {
     const rig = await started(forwarding('web', pool(1, 2, 3, 4)));
@@ -271,24 +304,13 @@ describe('a deferred deletion in mode nftables', () => {
   it('drops the clients of a Service port that is added again while its map waits', async () => {
     const sticky = forwarding('web', pool(1, 2), { affinityTimeoutSeconds: 60 });
     const rig = await started(sticky);
-    const set = { set: 'affinity-ns/web/tcp/', shape: ElementShape.data, keyLength: 4 };
-    const entries = bytes('0a010001', '0a000001', '1f900000');
-    const at = { family: NFPROTO.IPv4, table: 'fairlead' };
-    const learnt = {
-      kind: 'elementsAdd',
-      ...at,
-      ...set,
-      dataLength: 8,
-      count: 1,
-      entries,
-    } as const;
-    expect(rig.kernel.applyNow(batch(learnt))).toEqual({ kind: 'applied' });
+    learn(rig.kernel);
     rig.plan(all());
     rig.take();
-    expect(elements(rig.kernel, set.set)).toHaveLength(1);
+    expect(elements(rig.kernel, clientsOfWeb)).toHaveLength(1);
     rig.plan(all(sticky));
     rig.take();
-    expect(elements(rig.kernel, set.set)).toEqual([]);
+    expect(elements(rig.kernel, clientsOfWeb)).toEqual([]);
   });
 
   it('continues if another program has already deleted some of it', async () => {
