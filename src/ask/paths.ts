@@ -1,7 +1,7 @@
-/** The prefix of all endpoints. */
-const prefix = '/fairlead/v1';
+/** The version of all answers. */
+export const apiVersion = 'fairlead/v1';
 
 /** The path of an endpoint. It is not in the module of schemas, so clients need not load those. */
-export function pathOf<const Name extends string>(name: Name): `${typeof prefix}/${Name}` {
-  return `${prefix}/${name}`;
+export function pathOf<const Name extends string>(name: Name): `/${typeof apiVersion}/${Name}` {
+  return `/${apiVersion}/${name}`;
 }

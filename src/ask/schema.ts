@@ -2,6 +2,8 @@
  * Schemas of answers: the part of JSON Schema that answers need. The type of an answer, which the
  * server creates and the commands read, and its documentation are derived from the same value.
  */
+import { apiVersion } from './paths.ts';
+
 export type JsonSchema =
   | {
       readonly type: 'object';
@@ -81,8 +83,6 @@ export function object<F extends Fields>(fields: F): Schema<ObjectOf<F>> {
   const required = entries.filter(([, { needed }]) => needed).map(([name]) => name);
   return { json: { type: 'object', properties: Object.fromEntries(properties), required } };
 }
-
-export const apiVersion = 'fairlead/v1';
 
 /** A complete answer: it names its version and kind. */
 export function answer<const K extends string, F extends Fields>(kind: K, fields: F) {

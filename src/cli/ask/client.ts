@@ -1,6 +1,6 @@
 /** Sends questions to the running process of this node. */
 import type { Answer, EndpointName, QueryName } from '../../ask/endpoints.ts';
-import { pathOf } from '../../ask/paths.ts';
+import { apiVersion, pathOf } from '../../ask/paths.ts';
 import { readBody } from '../../source/kubernetes/json-body.ts';
 import { RefusedError, UnreachableError } from '../errors.ts';
 
@@ -20,14 +20,23 @@ export async function ask<Name extends EndpointName>(
   const given = Object.entries(query) as [string, string][];
   const url = `${server}${pathOf(name)}?${new URLSearchParams(given)}`;
   const { body, isJson, status } = await reply(url, server, timeoutMs);
-  if (!isJson) {
+  const answer = isJson ? fieldsIn(body) : {};
+  if (status === 200 && answer.apiVersion === apiVersion) return answer as Answer<Name>;
+  if (status === 200 || typeof answer.error !== 'string') {
     const words = `${status} ${body.slice(0, 100).trim()}`;
     throw new UnreachableError(`${server} does not answer like Fairlead: ${words}`);
   }
-  const answer = JSON.parse(body) as Answer<Name>;
-  if (status === 200) return answer;
-  const { candidates, error } = answer as { readonly error?: unknown; candidates?: unknown };
-  throw new RefusedError(String(error), status, status === 400 || candidates !== undefined);
+  const isWrong = status === 400 || answer.candidates !== undefined;
+  throw new RefusedError(answer.error, status, isWrong);
+}
+
+/** Empty if it is not an object. */
+function fieldsIn(body: string): Readonly<Record<string, unknown>> {
+  try {
+    return { ...JSON.parse(body) };
+  } catch {
+    return {};
+  }
 }
 
 interface Reply {

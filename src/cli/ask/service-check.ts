@@ -1,6 +1,6 @@
 /** `fairlead service check`: opens connections to the endpoints of a Service, from this node. */
 import type { ServiceCheck } from '../../ask/check.ts';
-import { apiVersion } from '../../ask/schema.ts';
+import { apiVersion } from '../../ask/paths.ts';
 import type { ServiceAnswer } from '../../ask/service.ts';
 import { type Block, bad, type Cell, type Fact, tableIf } from '../../ask/view.ts';
 import { counted } from '../../ask/words.ts';

@@ -1,7 +1,7 @@
 /** `fairlead trace`: what happens to real packets, as the kernel reports it rule by rule. */
 import { randomBytes } from 'node:crypto';
 import type { Explanation } from '../../ask/explanation.ts';
-import { apiVersion } from '../../ask/schema.ts';
+import { apiVersion } from '../../ask/paths.ts';
 import type { Trace } from '../../ask/trace.ts';
 import { type Block, bad, type Fact, tableIf } from '../../ask/view.ts';
 import { hostFiles } from '../../host/files.ts';

@@ -1,5 +1,5 @@
 /** Answers `/fairlead/v1/changes`. */
-import { apiVersion } from '../../ask/schema.ts';
+import { apiVersion } from '../../ask/paths.ts';
 import type { ChangeList } from '../../ask/service.ts';
 import type { AgentState } from './agent-state.ts';
 import { numberOf } from './refusal.ts';

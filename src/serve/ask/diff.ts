@@ -1,6 +1,6 @@
 /** Answers `/fairlead/v1/diff`: compares what is in force with the kernel's state. */
 import type { Diff } from '../../ask/difference.ts';
-import { apiVersion } from '../../ask/schema.ts';
+import { apiVersion } from '../../ask/paths.ts';
 import { describeOps } from '../../kernel/describe-ops.ts';
 import { KernelError } from '../../kernel/errors.ts';
 import { pathDescribers } from '../../modes/index.ts';

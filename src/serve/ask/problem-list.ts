@@ -1,6 +1,7 @@
 /** Answers `/fairlead/v1/problems`. */
+
+import { apiVersion } from '../../ask/paths.ts';
 import type { ProblemList } from '../../ask/problems.ts';
-import { apiVersion } from '../../ask/schema.ts';
 import type { Pacer } from '../../time/pacer.ts';
 import type { AgentState } from './agent-state.ts';
 import { answerPacer } from './answer-pacer.ts';

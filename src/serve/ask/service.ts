@@ -1,6 +1,7 @@
 /** Answers `/fairlead/v1/service`: the resolved state of a Service on this node. */
+
+import { apiVersion } from '../../ask/paths.ts';
 import { reasonSections } from '../../ask/problem-reasons.ts';
-import { apiVersion } from '../../ask/schema.ts';
 import type { ServiceAnswer } from '../../ask/service.ts';
 import {
   type Address,

@@ -1,5 +1,5 @@
 /** Answers `/fairlead/v1/services`. */
-import { apiVersion } from '../../ask/schema.ts';
+import { apiVersion } from '../../ask/paths.ts';
 import type { ServiceList } from '../../ask/service.ts';
 import type { Service } from '../../state/types.ts';
 import type { AgentState } from './agent-state.ts';

@@ -1,5 +1,5 @@
 /** Answers `/fairlead/v1/status`. */
-import { apiVersion } from '../../ask/schema.ts';
+import { apiVersion } from '../../ask/paths.ts';
 import type { Status } from '../../ask/status.ts';
 import { configHash } from '../../config/hash.ts';
 import { fairleadVersion, kubernetesVersion } from '../../config/version.ts';

@@ -1,5 +1,5 @@
 /** Answers `/fairlead/v1/traffic`. */
-import { apiVersion } from '../../ask/schema.ts';
+import { apiVersion } from '../../ask/paths.ts';
 import type { Traffic } from '../../ask/traffic.ts';
 import type { Outcomes } from '../failing-endpoints.ts';
 import type { EndpointTraffic, ServiceTraffic } from '../service-counters.ts';

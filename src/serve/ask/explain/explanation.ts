@@ -1,6 +1,6 @@
 /** Answers `/fairlead/v1/explain`. */
 import type { Explained, Explanation } from '../../../ask/explanation.ts';
-import { apiVersion } from '../../../ask/schema.ts';
+import { apiVersion } from '../../../ask/paths.ts';
 import { pathDescribers, socketPathDescriber } from '../../../modes/index.ts';
 import { formatAddress, isLoopback } from '../../../net/address.ts';
 import { type Protocol, protocols } from '../../../net/protocol.ts';
