@@ -93,7 +93,8 @@ async function frontPage(agent: AgentState, query: URLSearchParams): Promise<str
 async function servicePage(agent: AgentState, key: string, isMore: boolean): Promise<string[]> {
   const at = key.indexOf('/');
   const query = new URLSearchParams({
-    ...{ namespace: key.slice(0, at), name: key.slice(at + 1) },
+    ...(at < 0 ? {} : { namespace: key.slice(0, at) }),
+    name: key.slice(at + 1),
     ...(isMore ? { pods: 'true', traffic: 'true' } : {}),
   });
   const service = await serviceOf(agent, query);

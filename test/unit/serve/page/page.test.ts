@@ -200,6 +200,11 @@ describe('the list of Services on the page', () => {
     expect(hrefOf(more, 'Follow it')).toBe('/?service=ns%2Fweb-0');
   });
 
+  it('finds a Service without its namespace, as commands do', async () => {
+    await withMany(2);
+    expect((await opened('?service=web-1')).texts('h2')[0]).toBe('ns/web-1');
+  });
+
   it('shows recent changes, the latest first', async () => {
     await withMany(20);
     app.source.say({ kind: 'service-gone', key: 'ns/web-3' });
@@ -214,6 +219,7 @@ describe('the list of Services on the page', () => {
 
   it.each([
     ['?service=ns/none', 404, /^this proxy serves no Service ns\/none: /],
+    ['?service=none', 404, /^this proxy serves no Service none: /],
     ['?state=bad', 400, /^state must be unhealthy, not "bad"$/],
     ['?changes=0', 400, /^changes must be a number from 1 to 200, not "0"$/],
     ['?continue=ns/none', 410, /^Service ns\/none was deleted in the meantime: start again$/],
