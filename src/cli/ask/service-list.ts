@@ -4,7 +4,7 @@ import type { ServiceList } from '../../ask/service.ts';
 import { servicesTable } from '../../ask/views/service.ts';
 import { UsageError } from '../errors.ts';
 import { asking } from './command.ts';
-import { namespaceOf } from './names.ts';
+import { namespaceOf, readServiceName } from './names.ts';
 
 type Item = ServiceList['items'][number];
 
@@ -14,7 +14,7 @@ export const run = asking<'services'>({
     const [word] = given.words;
     if (word?.includes('='))
       throw new UsageError(`"${word}" is not a name: for labels, -l ${word}`);
-    const [name, namespace = namespaceOf(given)] = word?.split('/', 2).reverse() ?? [];
+    const { name, namespace = namespaceOf(given) } = word ? readServiceName(word, given) : {};
     const { problems, selector: labelSelector } = given.values;
     return {
       ...(name && { name }),

@@ -155,6 +155,8 @@ describe('invalid usage', () => {
       ' status',
     ],
     ['status --server=x', '--server "x" is not ADDRESS:PORT', ' status'],
+    ['service list shop/web/x', '"shop/web/x" is not [NAMESPACE/]NAME', ' service list'],
+    ['service list /web', '"/web" is not [NAMESPACE/]NAME', ' service list'],
     ['service list app=web', '"app=web" is not a name: for labels, -l app=web', ' service list'],
     ['service list -n a/b', '-n "a/b" is not a namespace', ' service list'],
     ['svc show', 'an argument is missing: [NAMESPACE/]NAME[:PORT]|ADDRESS[:PORT]', ' service show'],
