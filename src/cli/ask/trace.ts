@@ -149,8 +149,9 @@ async function explanationOf(
 }
 
 function startText({ count, others, sender, target, timeoutMs }: TraceRequest): string {
-  const what = count === 1 ? 'the next packet' : `the next ${count} packets`;
-  const first = target.protocol === 'TCP' ? ' that asks for a connection' : '';
+  const [what, asks] =
+    count === 1 ? ['the next packet', 'asks'] : [`the next ${count} packets`, 'ask'];
+  const first = target.protocol === 'TCP' ? ` that ${asks} for a connection` : '';
   const how = sender.kind === 'node' ? ', and sending from this node' : '';
   const also = others.map((one) => `The port has ${one} as well: end the target with /${one}.\n`);
   const line = `Tracing ${what} to ${targetText(target)}${first} for ${timeoutMs / 1000} s${how}.\n`;

@@ -1,5 +1,5 @@
 /** Sends packets in the same way as any program of this node. */
-import { isFine, type Reached, reach } from '../../host/reach.ts';
+import { type Reached, reach } from '../../host/reach.ts';
 import { formatAddress } from '../../net/address.ts';
 import { type Target, targetText } from './target.ts';
 
@@ -15,18 +15,17 @@ export function probe({ address, port, protocol }: Target): Promise<Reached | un
 export function probesText(target: Target, all: readonly Reached[]): string {
   const what = target.protocol === 'TCP' ? 'connection' : 'empty datagram';
   const to = `of this node to ${targetText(target)}`;
-  const failed = all.filter(({ answer }) => !isFine(answer));
-  const [first] = all;
-  if (all.length === 1) return `The ${what} ${to} ${fateOf(first!)}.`;
-  if (failed.length === 0) return `All ${all.length} ${what}s ${to} ${fateOf(first!)}.`;
-  const fates = [...new Set(failed.map(fateOf))].join('; ');
-  return `${failed.length} of ${all.length} ${what}s ${to} failed: ${fates}.`;
+  if (all.length === 1) return `The ${what} ${to} ${fateOf(all[0]!)}.`;
+  const fates = Array.from(Map.groupBy(all, fateOf), ([fate, { length }]) => {
+    return `${length} ${length === 1 ? fate : fate.replace(/^was/, 'were')}`;
+  });
+  return `Of ${all.length} ${what}s ${to}, ${fates.join('; ')}.`;
 }
 
 function fateOf({ answer, error }: Reached): string {
   if (answer === 'connected') return 'was accepted';
   if (answer === 'answered') return 'was answered';
-  if (answer === 'silent') return 'was sent; nothing came back';
+  if (answer === 'silent') return 'was sent, and nothing came back';
   if (answer === 'timeout') return `was not answered within ${patienceMs / 1000} s`;
   return `failed: ${error}`;
 }

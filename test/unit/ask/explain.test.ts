@@ -58,6 +58,26 @@ describe('a broken cluster', () => {
   });
 });
 
+describe('an explanation', () => {
+  it('writes endpoints of IPv6 that connection tracking leads to with brackets', async () => {
+    const [cluster] = brokenClusters.filter(({ conntrack }) => conntrack !== undefined);
+    const toIPv6 = (text: string) =>
+      text
+        .replaceAll('10.96.0.1', 'fd00:96::1')
+        .replaceAll('10.244.0.5', 'fd00:244::5')
+        .replace('addressType: IPv4', 'addressType: IPv6');
+    const conntrack = {
+      protocol: 'TCP',
+      from: '[fd00:244::9]:4711',
+      to: '[fd00:96::1]:80',
+      answeredBy: '[fd00:244:9::9]:8080',
+    } as const;
+    app = await startedWith({ ...cluster!, manifests: toIPv6(cluster!.manifests), conntrack });
+    const { stdout } = await said(app, 'explain', '[fd00:96::1]:80', '--from=fd00:244::9');
+    expect(stdout).toContain('(fd00:244::9 to [fd00:244:9::9]:8080)');
+  });
+});
+
 describe('the client in an explanation', () => {
   const [cluster] = brokenClusters.filter(({ outcome }) => outcome === 'endpoint');
 

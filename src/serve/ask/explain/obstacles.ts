@@ -9,7 +9,7 @@ import { isKernelError, orElse } from '../../../kernel/errors.ts';
 import type { ReplyOf } from '../../../kernel/kernel.ts';
 import { NF_INET, NFPROTO, VERDICT } from '../../../kernel/nft/constants.ts';
 import { familyWord, hookWord } from '../../../kernel/nft/words.ts';
-import { formatAddress } from '../../../net/address.ts';
+import { formatAddress, formatEndpoint } from '../../../net/address.ts';
 import { sameBytes } from '../../../net/bytes.ts';
 import { endpointKeys } from '../../../net/endpoint-list.ts';
 import type { Obstacle } from '../foreign-rules/foreign-rules.ts';
@@ -147,8 +147,8 @@ async function staleEntries(input: ExplainInput, holder: Holder | undefined): Pr
   if (wrong.length === 0) return [];
   const named = wrong.slice(0, namedMax).map((i) => {
     const from = formatAddress(entries.address(i, 'originalSource'));
-    const to = formatAddress(entries.address(i, 'replySource'));
-    return `${from} to ${to}:${entries.port(i, 'replySource')}`;
+    const to = entries.address(i, 'replySource');
+    return `${from} to ${formatEndpoint(to, entries.port(i, 'replySource'))}`;
   });
   return [
     `Connection tracking has ${counted(wrong.length, 'connection')} to ${targetText(input)} that ` +
