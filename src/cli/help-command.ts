@@ -15,7 +15,7 @@ function subjectOf(words: readonly string[]): readonly string[] {
   const [first, second, ...more] = words.filter((word) => word !== '-h' && word !== '--help');
   if (first === undefined) return words.length === 0 ? [] : ['help'];
   if (first === 'flags' && second === undefined) return ['run'];
-  const found = commandsNamed(first);
+  const found = commandsNamed(first).filter(({ group }) => group !== undefined);
   const command = found.find((one) => one.words.length === 1 || isCalled(one, 1, second ?? ''));
   const extra = command?.words.length === 1 ? second : more[0];
   if (found.length > 0 && extra === undefined) {

@@ -178,6 +178,7 @@ describe('invalid usage', () => {
     ['completion bash zsh', 'unexpected argument "zsh"', ' completion'],
     ['version --short', 'unknown flag: --short', ' version'],
     ['help me', 'unknown command "me"', ' help'],
+    ['help node-report', 'unknown command "node-report"', ' help'],
     ['help flgas', 'unknown command "flgas"; did you mean flags?', ' help'],
     ['help config convrt', 'unknown command "convrt"; did you mean convert?', ' help'],
     ['demo fast', 'unexpected argument "fast"', ' demo'],
