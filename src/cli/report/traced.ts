@@ -22,8 +22,8 @@ export async function traceLines(given: Given): Promise<readonly Line[]> {
   const { packets, probe = '' } = JSON.parse(said) as Trace;
   return [
     ['packets', packets.length],
-    ...packets.map(({ because, destination, outcome }) => [
-      ...['packet', outcome, destination, because],
+    ...packets.map(({ destination, ended, failed, outcome }) => [
+      ...['packet', outcome, destination, ended, failed ? 'failed' : 'fine'],
     ]),
     ['sent', probe],
   ];

@@ -309,6 +309,16 @@ describe('kubectl fairlead trace', () => {
     expect(code).toBe(1);
   });
 
+  it('counts a packet as a problem that its endpoint has refused', async () => {
+    const refused = 'packet endpoint 10.244.1.5:80 It~was~refused failed';
+    const cluster = new PaperCluster()
+      .node('a', report('packets 1', 'packet endpoint 10.244.1.5:80 It~was~answered fine'))
+      .node('b', report('packets 1', refused));
+    const { code, stdout } = await cluster.ask('trace', 'shop/web:80', '--all', '--no-headers');
+    expect(rows(stdout).map(([node]) => node)).toEqual(['b', 'a']);
+    expect(code).toBe(1);
+  });
+
   it('takes the count of packets as fairlead trace does, and -A as kubectl', async () => {
     for (const count of [['-c', '3'], ['--count=3']]) {
       const cluster = new PaperCluster().script('a', 'echo fine');
