@@ -2,7 +2,7 @@
 import { type ProblemReason, reasonNames } from '../../ask/problem-reasons.ts';
 import { portTitle } from '../../ask/service-words.ts';
 import { counted } from '../../ask/words.ts';
-import { type Family, formatAddress } from '../../net/address.ts';
+import { type Family, formatAddress, joinHostPort } from '../../net/address.ts';
 import { formatExcess } from '../../state/budget.ts';
 import { frontendKey } from '../../state/frontend-key.ts';
 import type { Seen } from '../../state/resolve.ts';
@@ -136,7 +136,7 @@ function desiredOf({ families }: RunningEngine, { family, key }: Forwarding) {
 }
 
 function addressOf({ address, port }: Frontend): string {
-  return `${address === undefined ? '*' : formatAddress(address.bytes)}:${port}`;
+  return joinHostPort(address === undefined ? '*' : formatAddress(address.bytes), port);
 }
 
 /**

@@ -242,6 +242,18 @@ describe('fairlead service show', () => {
     expect(stdout).toMatch(/externalIP +192\.0\.2\.1:80 +not this Service: ns\/web has it\n/);
   });
 
+  it('writes an address of IPv6 that the Service does not get with brackets', async () => {
+    const late = service({
+      ...{ name: 'late', clusterIPs: ['fd00:96::9'], externalIPs: ['2001:db8::1'] },
+      createdMs: 2,
+    });
+    const both = { clusterIPs: ['fd00:96::1'], externalIPs: ['2001:db8::1'] };
+    await running(...web({}, { ...both, createdMs: 1 }), { kind: 'service', service: late });
+    expect(await problems('late')).toContain(
+      'Port http 80/TCP in IPv6 does not get externalIP [2001:db8::1]:80, which ns/web holds.',
+    );
+  });
+
   it('names the Service of a node port that blocks a port at an address of this machine', async () => {
     const port = { name: 'http', protocol: 'TCP', port: 30080, nodePort: 0 } as const;
     const late = service({
