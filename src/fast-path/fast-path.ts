@@ -241,6 +241,8 @@ export class FastPath {
   async #compare(packets: number): Promise<boolean> {
     const { host, kernel } = this.#options;
     const found = devicesOf(await readLinks(kernel), host ?? { read: () => undefined });
+    // Another device may get the name: each pod has a new one.
+    for (const name of this.#refused.keys()) if (!found.names.has(name)) this.#refused.delete(name);
     const names = [...found.names].filter((name) => !this.#refused.has(name));
     const because = found.obstacle ?? (names.length === 0 ? this.#refusals() : undefined);
     if (because !== undefined) {

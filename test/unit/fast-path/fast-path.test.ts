@@ -131,6 +131,26 @@ describe('the fast path', () => {
     await until(async () => (await world.devices()) === 'eth0');
   });
 
+  it('tries a device again that the kernel refused when another one gets its name', async () => {
+    const world = new World();
+    const { kernel, path } = world;
+    path.choose(wish, 'nftables');
+    await until(() => path.state.kind === 'flowtable');
+    const apply = kernel.apply.bind(kernel);
+    kernel.apply = async () => {
+      const failure = { op: 0, entry: undefined, code: 'EOPNOTSUPP', message: 'no offload' };
+      return { kind: 'failed', failures: [failure], partly: false };
+    };
+    kernel.links.came('veth1', 'veth', { leaves: 1 });
+    await until(() => world.lines.some((line) => line.includes('rejected fast path device')));
+    kernel.apply = apply;
+    kernel.links.went('veth1');
+    kernel.links.came('veth2', 'veth', { leaves: 1 });
+    await until(async () => (await world.devices()) === 'eth0 veth2');
+    kernel.links.came('veth1', 'veth', { leaves: 1 });
+    await until(async () => (await world.devices()) === 'eth0 veth2 veth1');
+  });
+
   it('follows a link that comes while it looks at the kernel', async () => {
     const world = new World();
     const { kernel, path } = world;
