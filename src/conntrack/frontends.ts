@@ -14,7 +14,6 @@ type Suspects = Map<FrontendKey, ReadonlySet<EndpointKey>>;
 /** The frontends of one family and protocol: who holds them, and which entries to examine. */
 export class Frontends {
   readonly #held = new Map<FrontendKey, Forwarding>();
-  readonly #each: typeof eachSuspect;
   #fresh: Suspects = new Map();
   /**
    * What the change that was noted last has lost, by what was lost before. All frontends of a
@@ -23,11 +22,6 @@ export class Frontends {
   #joined = new Map<ReadonlySet<EndpointKey>, ReadonlySet<EndpointKey>>();
   #joinedWith = noEndpoints;
   #due: Suspects = new Map();
-
-  /** `each`: which frontends a change makes suspect. */
-  constructor(each: typeof eachSuspect = eachSuspect) {
-    this.#each = each;
-  }
 
   /** Frontends in force. */
   get held(): ReadonlyMap<FrontendKey, Forwarding> {
@@ -64,7 +58,7 @@ export class Frontends {
       if (holder !== undefined && isSamePort(holder, previous)) this.#held.delete(key);
     }
     for (const key of after) this.#held.set(key, next!);
-    this.#each(previous, next, (key, lost) => this.suspect(key, lost));
+    eachSuspect(previous, next, (key, lost) => this.suspect(key, lost));
   }
 
   /** A start brings all Forwardings in this way: their frontends may have older entries. */

@@ -144,8 +144,8 @@ export class ConntrackReconciler {
     });
     const work = (protocol: Protocol): Work => newWork(protocol, untranslated);
     this.#work = { UDP: work('UDP'), SCTP: work('SCTP'), TCP: work('TCP') };
-    this.#endings = endings(this.#work.TCP);
-    this.#rescues = rescues(this.#work.TCP);
+    this.#endings = onRequest(this.#work.TCP, { state: 'any', select: ended });
+    this.#rescues = onRequest(this.#work.TCP, { state: 'unanswered', select: abandoned });
     const ordered = protocols.map((protocol) => this.#work[protocol]);
     this.#all = [...ordered, this.#endings, this.#rescues];
   }
@@ -160,9 +160,8 @@ export class ConntrackReconciler {
     const servicePort = (next ?? previous)?.servicePort;
     if (servicePort === undefined) return;
     this.#work[servicePort.protocol].frontends.changed(previous, next);
-    const [before, after] = [ending(previous), ending(next)];
-    if (before !== undefined || after !== undefined) this.#endings.frontends.changed(before, after);
     if (servicePort.protocol !== 'TCP') return;
+    eachEnded(previous, next, (key, lost) => this.#endings.frontends.suspect(key, lost));
     eachAbandoned(previous, next, (key, lost) => this.#rescues.frontends.suspect(key, lost));
   }
 
@@ -359,39 +358,14 @@ function newWork(protocol: Protocol, untranslated: Criteria['untranslated']): Wo
   };
 }
 
-/** Ends connections of Services that ask for it; it costs nothing for others. */
-function endings({ held, protocol }: Work): Work {
-  return {
-    ...newWork(protocol, 'right'),
-    held,
-    state: 'any',
-    frontends: new Frontends(eachEnded),
-    graceMs: 0,
-    narrowDumpsMax: 8,
-    select: ended,
-  };
-}
-
-/** Frees connections from endpoints that are left out; it costs nothing for others. */
-function rescues({ held, protocol }: Work): Work {
-  return {
-    ...newWork(protocol, 'right'),
-    held,
-    state: 'unanswered',
-    graceMs: 0,
-    narrowDumpsMax: 8,
-    select: abandoned,
-  };
+/** Work on the same frontends for Services that ask for it: it costs nothing for others. */
+function onRequest({ held, protocol }: Work, other: Pick<Work, 'state' | 'select'>): Work {
+  return { ...newWork(protocol, 'right'), ...other, held, graceMs: 0, narrowDumpsMax: 8 };
 }
 
 function isHeldBy({ held }: Work, key: FrontendKey, isOne: (of: Forwarding) => boolean): boolean {
   const holder = held.get(key);
   return holder !== undefined && isOne(holder);
-}
-
-/** Undefined: none of its connections is ended. */
-function ending(forwarding: Forwarding | undefined): Forwarding | undefined {
-  return forwarding?.endings?.kept === undefined ? undefined : forwarding;
 }
 
 async function wholeDump(conntrack: Conntrack, request: ConntrackRequest): Promise<ConntrackDump> {

@@ -73,6 +73,20 @@ describe('a conntrack cleanup', () => {
     expect(world.events).toMatchObject([{ kind: 'reconciled', protocol: 'UDP', examined: 2 }]);
   });
 
+  it('reads answered connections that a Service wants ended once it has lost an endpoint', async () => {
+    const tcp = (endpoints: readonly string[]): Forwarding => {
+      const of = dns(endpoints, { protocol: 'TCP' });
+      return { ...of, endings: { endAfterMs: 1000, kept: of.cluster } };
+    };
+    const [before, after] = [tcp(['10.244.0.1', '10.244.0.2']), tcp(['10.244.0.1'])];
+    world.sync(undefined, before);
+    await world.clock.pass(1000);
+    expect(world.conntrack.dumps.map(({ state }) => state)).toEqual(['unanswered']);
+    world.sync(before, after);
+    await world.clock.pass(0);
+    expect(world.conntrack.dumps.at(-1)).toMatchObject({ state: 'any' });
+  });
+
   it('deletes at the start the entries of endpoints that were removed while no process ran', async () => {
     world.sync(undefined, one);
     await world.clock.pass(0);
