@@ -20,8 +20,15 @@ interface Remembered {
   readonly untilMs: number;
 }
 
-/** Beyond this, the client that connected longest ago is forgotten. */
+/** Of one Service port. Beyond this, the client that connected longest ago is forgotten. */
 const clientsMax = 65_536;
+
+/**
+ * Of all Service ports: a tenant may have any number of these. Beyond this, the Service port with
+ * most clients forgets a part of them.
+ */
+const allMax = 4 * clientsMax;
+const forgottenPart = 1 / 16;
 
 /** Endpoints of one client: one of each pool, as a policy may forbid an endpoint in one of them. */
 const endpointsMax = 2;
@@ -31,7 +38,18 @@ export class Memory {
   readonly #clients = new Map<string, readonly Remembered[]>();
   /** Of the pools in use: a pool may have 10,000 endpoints, and each connection looks for one. */
   readonly #finders = new WeakMap<EndpointList, EndpointFinder>();
+  readonly #changed: (clients: 1 | -1) => void;
   users = 0;
+
+  /** `changed` is called when there is one client more or less. */
+  constructor(changed: (clients: 1 | -1) => void) {
+    this.#changed = changed;
+  }
+
+  /** How many clients it has. */
+  get size(): number {
+    return this.#clients.size;
+  }
 
   /** The index of the endpoint of `pool` that the client had last; undefined = none. */
   recall(pool: EndpointList, client: string): number | undefined {
@@ -54,16 +72,25 @@ export class Memory {
   remember(client: string, endpoint: EndpointKey, timeoutSeconds: number): void {
     const untilMs = performance.now() + timeoutSeconds * 1000;
     const others = this.#clients.get(client)?.filter((other) => other.endpoint !== endpoint) ?? [];
-    this.#clients.delete(client);
+    const isKnown = this.#clients.delete(client);
     this.#clients.set(client, [{ endpoint, untilMs }, ...others].slice(0, endpointsMax));
-    if (this.#clients.size <= clientsMax) return;
-    const [oldest] = this.#clients.keys();
-    this.#clients.delete(oldest!);
+    if (this.#clients.size > clientsMax) this.forgetOldest(1);
+    if (!isKnown) this.#changed(1);
   }
 
   /** The client's endpoint did not answer. */
   forget(client: string): void {
-    this.#clients.delete(client);
+    if (this.#clients.delete(client)) this.#changed(-1);
+  }
+
+  /** Forgets those that connected longest ago. */
+  forgetOldest(count: number): void {
+    let left = count;
+    for (const client of this.#clients.keys()) {
+      if (left === 0) return;
+      left -= 1;
+      this.forget(client);
+    }
   }
 
   /** Forgets endpoints that the Service port does not have any more. */
@@ -72,7 +99,7 @@ export class Memory {
     const keys = endpointKeys(...(timeoutSeconds > 0 ? pools : []));
     for (const [client, all] of this.#clients) {
       const kept = all.filter(({ endpoint }) => keys.has(endpoint));
-      if (kept.length === 0) this.#clients.delete(client);
+      if (kept.length === 0) this.forget(client);
       else if (kept.length < all.length) this.#clients.set(client, kept);
     }
   }
@@ -83,18 +110,43 @@ export class Memory {
  */
 export class Memories {
   readonly #held = new Map<string, Memory>();
+  readonly #max: number;
+  /** Clients of all. */
+  #size = 0;
 
-  join({ id }: Remembering): Memory {
-    const memory = this.#held.get(id) ?? new Memory();
-    this.#held.set(id, memory);
+  constructor(max = allMax) {
+    this.#max = max;
+  }
+
+  join({ id }: Pick<Remembering, 'id'>): Memory {
+    const memory = this.#held.get(id) ?? this.#make(id);
     memory.users += 1;
     return memory;
   }
 
-  leave({ id }: Remembering): void {
+  #make(id: string): Memory {
+    const made = new Memory((clients) => {
+      // A connection that looks for an endpoint may outlive the sockets that listen.
+      if (this.#held.get(id) === made) this.#resize(clients);
+    });
+    this.#held.set(id, made);
+    return made;
+  }
+
+  leave({ id }: Pick<Remembering, 'id'>): void {
     const memory = this.#held.get(id);
     if (memory === undefined) return;
     memory.users -= 1;
-    if (memory.users === 0) this.#held.delete(id);
+    if (memory.users > 0) return;
+    this.#held.delete(id);
+    this.#size -= memory.size;
+  }
+
+  #resize(clients: 1 | -1): void {
+    this.#size += clients;
+    if (this.#size <= this.#max) return;
+    let [largest] = this.#held.values();
+    for (const one of this.#held.values()) if (one.size > largest!.size) largest = one;
+    largest!.forgetOldest(Math.ceil(largest!.size * forgottenPart));
   }
 }

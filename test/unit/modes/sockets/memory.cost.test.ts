@@ -1,6 +1,6 @@
 /** Session affinity of sockets, where a Service has very many endpoints. */
 import { expect, it } from 'vitest';
-import { Memory } from '../../../../src/modes/sockets/memory.ts';
+import { Memories } from '../../../../src/modes/sockets/memory.ts';
 import { EndpointList } from '../../../../src/net/endpoint-list.ts';
 import { growth } from '../../state/steps-taken.ts';
 
@@ -17,7 +17,7 @@ const clients = 400;
 it('finding the endpoint of a client takes as long with many endpoints as with few', () => {
   const connections = (size: number): (() => void) => {
     const pool = poolOf(size);
-    const memory = new Memory();
+    const memory = new Memories().join({ id: 'web' });
     const endpointOf = (client: number): number => Math.floor((client * size) / clients);
     for (let i = 0; i < clients; i += 1) {
       memory.remember(`192.0.2.${i}`, pool.key(endpointOf(i)), 60);
