@@ -4,12 +4,17 @@
  * pages that are partly filled. The lower bound is the cluster as it was decoded, before anything
  * is planned or written. What is allocated is estimated from samples of a second load, in a process
  * whose code has run before.
+ * Then the same of a tenant's largest Services, with and without the limit of a namespace.
  * Run it alone: what another benchmark of the process leaves would be collected while it measures.
  */
 import { type HeapProfiler, Session } from 'node:inspector/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
+import { frontendEndpointDefaults, serviceLimitDefaults } from '../src/config/config.ts';
+import { nftablesMode } from '../src/modes/nftables/mode.ts';
+import { decodeChange, decodeContext } from '../src/source/decode.ts';
+import type { Change } from '../src/state/change.ts';
 import { objects, type Size, sizeName } from './lib/cluster.ts';
 import { inNamespace } from './lib/namespace.ts';
 import { withRig } from './lib/rig.ts';
@@ -18,6 +23,10 @@ import { number, ratio, table } from './lib/stats.ts';
 const size: Size = { services: 44_000, endpoints: 1 };
 /** Timers of a load, and what they hold, are over by then. */
 const restMs = 2000;
+/** Each asks for all that a Service may have. */
+const largeServices = 40;
+const largePorts = 20_000;
+const decoding = decodeContext('node');
 /** The mean distance between two samples. */
 const sampledBytes = 4096;
 
@@ -40,6 +49,7 @@ export async function heap(): Promise<string> {
     }),
   );
   const allocated = await allocatedBytes();
+  const tenant = await largest(live);
   const row = [
     ...[sizeName(size), number(programmed!), number(decoded!), ratio(programmed!, decoded!)],
     ...[number(allocated), ratio(allocated, programmed!)],
@@ -47,7 +57,65 @@ export async function heap(): Promise<string> {
   return [
     'Live heap of a Service of one endpoint, in mode nftables, and all that is allocated for it; bytes',
     table(['cluster', 'programmed', 'decoded', 'ratio', 'allocated', 'to live'], [row]),
+    tenant,
   ].join('\n\n');
+}
+
+/** Services of 20,000 ports in one namespace, the most for which an object has room. */
+async function largest(live: () => number): Promise<string> {
+  const limits = { ...serviceLimitDefaults, frontendEndpoints: frontendEndpointDefaults.nftables };
+  const bytesWithin = (factor: number): Promise<number[]> =>
+    inNamespace('heap', (namespace) =>
+      withRig(
+        namespace,
+        async (rig) => {
+          const before = live();
+          for (let n = 0; n < largeServices; n += 1) {
+            for (const change of largeService(n)) rig.state.apply(change);
+          }
+          const known = live();
+          await rig.load([]);
+          await sleep(restMs);
+          return [live() - before, known - before];
+        },
+        nftablesMode,
+        undefined,
+        undefined,
+        { limits, factor },
+      ),
+    );
+  const [shared, decoded] = await bytesWithin(serviceLimitDefaults.namespaceFactor);
+  const [whole] = await bytesWithin(Number.POSITIVE_INFINITY);
+  const megabytes = [shared, whole, decoded].map((bytes) => number(bytes! / 1e6));
+  const row = [number(largeServices), ...megabytes, ratio(shared!, whole!)];
+  return [
+    'Live heap of Services of 20,000 ports in one namespace, in mode nftables; MB',
+    table(['Services', 'limited', 'not limited', 'decoded', 'ratio'], [row]),
+  ].join('\n\n');
+}
+
+function* largeService(n: number): Generator<Change> {
+  const ports = Array.from({ length: largePorts }, (_, p) => ({ name: `p${p}`, port: 1000 + p }));
+  const metadata = { name: `large-${n}`, namespace: 'tenant', uid: `uid-${n}` };
+  const clusterIP = `10.96.${n >> 8}.${(n & 255) + 1}`;
+  const service = {
+    metadata,
+    spec: { type: 'ClusterIP', clusterIP, clusterIPs: [clusterIP], ports },
+  };
+  const slice = {
+    metadata: { ...metadata, labels: { 'kubernetes.io/service-name': metadata.name } },
+    addressType: 'IPv4',
+    endpoints: [{ addresses: ['11.0.0.1'], conditions: { ready: true } }],
+    ports,
+  };
+  for (const [resource, object] of [
+    ['services', service],
+    ['endpointslices', slice],
+  ] as const) {
+    const { change } = decodeChange(resource, object, decoding);
+    if (change === undefined) throw new Error('it was not decoded');
+    yield change;
+  }
 }
 
 /** Of one Service: what lives and what is garbage, of decoded objects up to the commit. */

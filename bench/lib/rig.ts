@@ -9,8 +9,10 @@ import { openKernel } from '../../src/kernel/native-kernel.ts';
 import type { Environment, ModeConfig, ProxyMode } from '../../src/modes/mode.ts';
 import { nftablesMode } from '../../src/modes/nftables/mode.ts';
 import { parseCIDR } from '../../src/net/address.ts';
+import { noLimits, type ServiceLimits } from '../../src/state/budget.ts';
 import type { Change } from '../../src/state/change.ts';
 import { FrontendOwners } from '../../src/state/frontend-owners.ts';
+import { NamespaceShares } from '../../src/state/namespace-shares.ts';
 import { ClusterState } from '../../src/state/store.ts';
 import { FamilySync } from '../../src/sync/family.ts';
 import { SyncLoop } from '../../src/sync/loop.ts';
@@ -41,10 +43,19 @@ const settings: SyncSettings = {
   recoveryBackoff: { firstMs: 100, secondMs: 100, maxMs: 10_000 },
 };
 
+/** Of one Service, and how many times as much a namespace gets. */
+export interface RigLimits {
+  readonly limits: ServiceLimits;
+  readonly factor: number;
+}
+
+const unlimited: RigLimits = { limits: noLimits, factor: 1 };
+
 export class Rig {
   readonly state = new ClusterState();
   readonly #loop: SyncLoop;
   readonly #sync: FamilySync;
+  readonly #shares: NamespaceShares;
   readonly #kernel: RefusingOnce;
   /** Connect-time translation as well. */
   readonly #maps: ConnectTimeMaps | undefined;
@@ -57,7 +68,13 @@ export class Rig {
   commitsMs = 0;
   #listener: (event: AgentEvent) => void = () => {};
 
-  constructor(kernel: Kernel, mode: ProxyMode, initial = environment, placement?: Placement) {
+  constructor(
+    kernel: Kernel,
+    mode: ProxyMode,
+    initial = environment,
+    placement?: Placement,
+    { limits, factor } = unlimited,
+  ) {
     this.#environment = initial;
     this.#kernel = new RefusingOnce(kernel);
     const observer = (event: AgentEvent): void => {
@@ -91,11 +108,18 @@ export class Rig {
       },
     });
     this.#sync = sync;
+    const grown = (service: string): void => {
+      this.state.touch(service);
+      this.#loop.wake();
+    };
+    const shares = new NamespaceShares({ limits, factor, after: systemClock.after, grown });
+    this.#shares = shares;
     this.#loop = new SyncLoop({
       owners: new FrontendOwners(),
       state: this.state,
       families: [sync],
-      context: () => ({ zone: '', nodeAddresses: [], externalIPsEnabled: true }),
+      context: () => ({ zone: '', nodeAddresses: [], externalIPsEnabled: true, limits, shares }),
+      shares,
       clock: systemClock,
       observer,
       sliceMs: settings.sliceMs,
@@ -167,6 +191,7 @@ export class Rig {
 
   async close(): Promise<void> {
     this.#abort.abort();
+    this.#shares.stop();
     await this.#maps?.stop();
     await this.#running;
   }
@@ -237,9 +262,10 @@ export async function withRig<T>(
   mode: ProxyMode = nftablesMode,
   initial?: Environment,
   placement?: Placement,
+  limits?: RigLimits,
 ): Promise<T> {
   const kernel = openKernel({ netns: namespace.path });
-  const rig = new Rig(kernel, mode, initial, placement);
+  const rig = new Rig(kernel, mode, initial, placement, limits);
   try {
     return await work(rig);
   } finally {

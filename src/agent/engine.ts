@@ -17,6 +17,7 @@ import type { LocalhostListeners } from '../modes/sockets/localhost.ts';
 import { type Address, type Family, families, isLoopback } from '../net/address.ts';
 import type { EndpointHealth } from '../state/detection.ts';
 import { FrontendOwners, type ReadonlyOwners } from '../state/frontend-owners.ts';
+import { NamespaceShares } from '../state/namespace-shares.ts';
 import type { ResolveContext } from '../state/resolve.ts';
 import type { ClusterState } from '../state/store.ts';
 import type { Forwarding } from '../state/types.ts';
@@ -76,6 +77,7 @@ export class Engine {
   readonly #balances: BalanceProbe;
   readonly #slowStarts: SlowStarts;
   readonly #departures: Departures;
+  readonly #shares: NamespaceShares;
   readonly #ruleset = new Ruleset();
   readonly #reconcilers: readonly ConntrackReconciler[];
   readonly #verification: Verification;
@@ -103,6 +105,13 @@ export class Engine {
     };
     this.#slowStarts = new SlowStarts({ clock, grown: touch });
     this.#departures = new Departures({ clock, over: touch });
+    const { namespaceFactor: factor, ...limits } = settings.facts.serviceLimits;
+    this.#shares = new NamespaceShares({
+      limits,
+      factor,
+      after: (delayMs, call) => clock.after(delayMs, call),
+      grown: touch,
+    });
     this.#facts = new NodeFacts({
       settings: settings.facts,
       state,
@@ -113,6 +122,7 @@ export class Engine {
       dealing: () => this.#balances.here,
       starting: (family, forwarding) => this.#slowStarts.starting(family, forwarding),
       health: options.health,
+      shares: this.#shares,
       server: options.server,
     });
     for (const family of families) {
@@ -138,6 +148,7 @@ export class Engine {
       balances: this.#balances,
       slowStarts: this.#slowStarts,
       departures: this.#departures,
+      shares: this.#shares,
       sliceMs: settings.sync.sliceMs,
     });
     options.progress.follow([
@@ -262,6 +273,7 @@ export class Engine {
     } finally {
       stopFollowing?.();
       this.#slowStarts.stop();
+      this.#shares.stop();
       this.#departures.stop();
       this.#verification.stop();
       await Promise.all(maps.map((one) => one.stop()));

@@ -2,7 +2,6 @@
 import { parseAddress, parseCIDR } from '../net/address.ts';
 import { type HostPort, parseEndpoint } from '../net/host-port.ts';
 import { cidrReading } from '../net/reading.ts';
-import type { ServiceLimits } from '../state/budget.ts';
 import {
   addressKeywords,
   type Config,
@@ -176,7 +175,7 @@ function blocksOf(text: string): readonly string[] {
   return Object.hasOwn(addressKeywords, text) ? addressKeywords[text]! : [text];
 }
 
-function resolveServiceLimits(settings: Settings): ServiceLimits {
+function resolveServiceLimits(settings: Settings): Config['serviceLimits'] {
   const limit = (what: keyof typeof serviceLimitDefaults): number =>
     settings[`serviceLimits.${what}`] || serviceLimitDefaults[what];
   return {
@@ -185,6 +184,7 @@ function resolveServiceLimits(settings: Settings): ServiceLimits {
     endpoints: limit('endpoints'),
     sourceRanges: limit('sourceRanges'),
     affinityPorts: limit('affinityPorts'),
+    namespaceFactor: limit('namespaceFactor'),
   };
 }
 

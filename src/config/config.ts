@@ -55,6 +55,7 @@ export const serviceLimitDefaults = {
   endpoints: 250_000,
   sourceRanges: 50_000,
   affinityPorts: 1000,
+  namespaceFactor: 10,
 } as const;
 
 /**
@@ -201,7 +202,7 @@ export interface Config {
   readonly nodePortAddresses: NodePortAddresses;
   readonly externalIPs: ExternalIPRules;
   /** `frontendEndpoints`: 0 = the default of the mode that runs. */
-  readonly serviceLimits: ServiceLimits;
+  readonly serviceLimits: ServiceLimits & { readonly namespaceFactor: number };
   readonly oomScoreAdj: number;
   readonly conntrack: ConntrackConfig;
   /** Every known gate with its effective value. */

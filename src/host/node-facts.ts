@@ -35,6 +35,7 @@ interface NodeFactsOptions {
   /** See `ResolveContext`. */
   readonly starting?: ResolveContext['starting'];
   readonly health?: ResolveContext['health'];
+  readonly shares?: ResolveContext['shares'];
   readonly settings: NodeFactsSettings;
   readonly state: ClusterState;
   /** Reads the addresses of this machine. */
@@ -205,19 +206,19 @@ export class NodeFacts {
 
   #makeContext(): ResolveContext {
     const { mode, settings } = this.#options;
-    const { serviceLimits } = settings;
-    const frontendEndpoints =
-      serviceLimits.frontendEndpoints || frontendEndpointDefaults[mode.name];
+    const { namespaceFactor: _, ...limits } = settings.serviceLimits;
+    const frontendEndpoints = limits.frontendEndpoints || frontendEndpointDefaults[mode.name];
     return {
       zone: this.#node?.zone ?? '',
       nodeAddresses: [this.#ips.IPv4, this.#ips.IPv6],
       externalIPsEnabled: settings.featureGates.AllowServiceExternalIPs ?? true,
       externalIPRules: settings.externalIPs,
       nodeSockets: this.#sockets(),
-      limits: { ...serviceLimits, frontendEndpoints },
+      limits: { ...limits, frontendEndpoints },
       dealing: this.#options.dealing?.(),
       starting: this.#options.starting,
       health: this.#options.health,
+      shares: this.#options.shares,
     };
   }
 }

@@ -2,6 +2,7 @@
  * Limits what one Service gets: a Service of 80 KB can ask for three million frontends. Limits
  * apply to one family, because each family has its own part of the kernel. The part of a Service
  * that is served within the limits is selected here, with the same result on all nodes.
+ * `namespace-shares.ts` limits what the Services of a namespace get together.
  */
 import type { Family } from '../net/address.ts';
 import type { ServicePort } from './types.ts';
@@ -36,6 +37,8 @@ export interface Excess {
   readonly what: keyof ServiceLimits;
   readonly asked: number;
   readonly limit: number;
+  /** What its namespace gets, where `limit` is a share of that; see `NamespaceShares`. */
+  readonly namespaceLimit: number | undefined;
 }
 
 /** The numbers that determine a Service's frontends, as requested or as granted. */
@@ -88,6 +91,8 @@ const named = {
 } as const satisfies Record<keyof ServiceLimits, string>;
 
 /** `asks for 3002000 IPv4 frontends, and 20000 are the most`: for logs and events. */
-export function formatExcess({ family, what, asked, limit }: Excess): string {
-  return `asks for ${asked} ${family} ${named[what]}, and ${limit} are the most`;
+export function formatExcess({ family, what, asked, limit, namespaceLimit }: Excess): string {
+  const text = `asks for ${asked} ${family} ${named[what]}, and ${limit} are the most`;
+  if (namespaceLimit === undefined) return text;
+  return `${text} while its namespace asks for more than ${namespaceLimit}`;
 }

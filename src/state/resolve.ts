@@ -25,6 +25,7 @@ import { categorise, type Pools } from './categorise.ts';
 import { type DealingHere, dealInSteps, type Starting, serviceSlotsMax } from './deal.ts';
 import type { EndpointHealth } from './detection.ts';
 import { allowedExternalIPs, type ExternalIPRules } from './external-ips.ts';
+import type { NamespaceShares } from './namespace-shares.ts';
 import type { NodeSockets } from './node-sockets.ts';
 import { hasFamily, healthCheckNodePort, type PortPolicy, portPolicies } from './policy.ts';
 import { finish } from './steps.ts';
@@ -51,6 +52,8 @@ export interface ResolveContext {
   readonly nodeSockets?: NodeSockets;
   /** Default: none. */
   readonly limits?: ServiceLimits;
+  /** Default: Services of a namespace do not share. */
+  readonly shares?: Pick<NamespaceShares, 'of' | 'total'> | undefined;
   /** How the mode that runs can share connections out; default: in every way. */
   readonly dealing?: DealingHere | undefined;
   /** Endpoints whose share grows, at present; default: none. See `SlowStarts`. */
@@ -165,6 +168,7 @@ class FamilyPart {
   readonly #service: Service;
   readonly #family: Family;
   readonly #context: ResolveContext;
+  readonly #limits: ServiceLimits;
   readonly #addresses: readonly ServiceAddress[];
   readonly #policies: Readonly<Record<'inside' | 'outside', PortPolicy>>;
   #shared: SharedByPorts;
@@ -188,18 +192,21 @@ class FamilyPart {
     this.#family = family;
     this.#context = context;
     const addresses = addressesOf(service, family, context);
-    const { limits = noLimits } = context;
+    const { limits: ofOne = noLimits } = context;
+    const share = context.shares?.of(service.namespace);
+    const limits = share === undefined ? ofOne : { ...ofOne, ...share };
+    this.#limits = limits;
     const got = allotFrontends(ports, addresses.length, limits.frontends);
     this.ports = firstOf(ports, got.ports);
     this.#addresses = firstOf(addresses, got.addresses);
     this.#nodePortsLeft = got.nodePorts;
     this.#slotsMax = Math.floor(serviceSlotsMax / Math.max(1, this.#frontendCount()));
     const asked = allotFrontends(ports, addresses.length, noLimits.frontends);
-    this.#note('frontends', countFrontends(asked), limits.frontends);
+    this.#note('frontends', countFrontends(asked));
     this.#rememberingPortsLeft = limits.affinityPorts;
     const remembers =
       service.affinityTimeoutSeconds > 0 || service.balancing?.balance === 'round-robin';
-    this.#note('affinityPorts', remembers ? this.ports.length : 0, limits.affinityPorts);
+    this.#note('affinityPorts', remembers ? this.ports.length : 0);
     this.#policies = portPolicies(service, family);
     this.#shared = {
       sourceRanges: noRanges,
@@ -211,13 +218,13 @@ class FamilyPart {
 
   /** Says which clients may connect to load balancers of the Service. */
   *guardInSteps(): Generator<undefined> {
-    const { limits = noLimits, nodeAddresses } = this.#context;
+    const { nodeAddresses } = this.#context;
     const ranges = yield* distinctRanges(this.#service.loadBalancerSourceRanges, this.#family);
     const guarded = this.#addresses.filter(({ kind }) => kind === 'loadBalancerIP').length;
     const sharers = Math.max(1, guarded * this.ports.length);
     const asked = ranges.length * sharers;
-    this.#note('sourceRanges', asked, limits.sourceRanges);
-    const share = shareOf(asked, limits.sourceRanges, sharers);
+    this.#note('sourceRanges', asked);
+    const share = shareOf(asked, this.#limits.sourceRanges, sharers);
     const sourceRanges = firstRanges(ranges, share);
     const merged = yield* rangesInSteps(sourceRanges);
     const nodeInSourceRanges = nodeAddresses.some(
@@ -275,13 +282,13 @@ class FamilyPart {
    * must be gathered again, in an order that is the same on all nodes.
    */
   limitEndpoints(counts: readonly number[]): boolean {
-    const { limits = noLimits } = this.#context;
+    const limits = this.#limits;
     let most = 0;
     for (const count of counts) most = Math.max(most, count);
-    this.#note('frontendEndpoints', most, limits.frontendEndpoints);
+    this.#note('frontendEndpoints', most);
     if (most > limits.frontendEndpoints) this.#endpointsMax = limits.frontendEndpoints;
     const asked = this.#endpointCount(counts);
-    this.#note('endpoints', asked, limits.endpoints);
+    this.#note('endpoints', asked);
     const share = shareOf(asked, limits.endpoints, this.#frontendCount());
     this.#endpointsMax = Math.min(this.#endpointsMax, share);
     if (this.#endpointsMax === Number.POSITIVE_INFINITY) return false;
@@ -428,8 +435,13 @@ class FamilyPart {
     return count;
   }
 
-  #note(what: Excess['what'], asked: number, limit: number): void {
-    if (asked > limit) this.excess.push({ family: this.#family, what, asked, limit });
+  #note(what: Excess['what'], asked: number): void {
+    const limit = this.#limits[what];
+    if (asked <= limit) return;
+    const { limits, shares } = this.#context;
+    const isShare = what !== 'frontendEndpoints' && limits !== undefined && limit < limits[what];
+    const namespaceLimit = isShare ? shares?.total(what) : undefined;
+    this.excess.push({ family: this.#family, what, asked, limit, namespaceLimit });
   }
 }
 

@@ -11,6 +11,7 @@ import {
   type Ownership,
   transferred,
 } from '../state/frontend-owners.ts';
+import type { NamespaceShares } from '../state/namespace-shares.ts';
 import { noSockets } from '../state/node-sockets.ts';
 import { kept, listOf, type OneOrMore } from '../state/one-or-more.ts';
 import { type ResolveContext, resolveInOneStep, resolveInSteps } from '../state/resolve.ts';
@@ -49,6 +50,8 @@ export interface DesiredOptions {
   readonly slowStarts?: SlowStarts;
   /** What endpoints that leave are noted in; default: connections of none are ended. */
   readonly departures?: Departures;
+  /** What each namespace asks for is counted in it; default: no namespace is limited. */
+  readonly shares?: NamespaceShares;
   /** Gets the `namespace/name` of each Service whose desired Forwardings were set, or are gone. */
   readonly resolved?: (service: string) => void;
 }
@@ -101,8 +104,17 @@ export class Desired {
    */
   refresh(name: string, receivedMs: number): Generator<undefined, void> | undefined {
     const triggers = this.#options.state.takeTriggerTimes(name);
+    this.#countInNamespace(name);
     if (this.#refreshAtOnce(name, receivedMs, triggers)) return undefined;
     return this.#inSteps(name, receivedMs, triggers);
+  }
+
+  /** Other Services are resolved again if their limits change with what this one asks for. */
+  #countInNamespace(name: string): void {
+    const { shares, state } = this.#options;
+    if (shares === undefined) return;
+    const changed = shares.count(name, state.service(name), state.slices(name));
+    for (const other of changed) state.touch(other);
   }
 
   /**

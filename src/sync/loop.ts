@@ -80,8 +80,9 @@ export class SyncLoop {
   async #lead(signal: AbortSignal): Promise<void> {
     await this.#resolveAhead(signal);
     if (signal.aborted) return;
-    // Only what is dirty now: changes may never end, and the families wait for `listed`.
-    await this.#resolve(signal, 1);
+    // Only what is dirty now, and what depends on that: changes may never end, and the families
+    // wait for `listed`.
+    await this.#resolve(signal, 2);
     await this.#awaitAnswers(signal);
     this.#desired.listed();
     for (const family of this.#families) family.listed();

@@ -52,7 +52,7 @@ export interface ProxySettings {
   readonly nodePortAddresses?: readonly string[];
   /** A setting of mode iptables. Default here: false, so that modes can be compared. */
   readonly localhostNodePorts?: boolean;
-  readonly serviceLimits?: { readonly frontends: number };
+  readonly serviceLimits?: { readonly frontends: number; readonly namespaceFactor?: number };
   readonly serviceMetrics?: boolean;
   /** Of the product. */
   readonly connectTime?: 'off' | 'host' | 'all';

@@ -233,6 +233,27 @@ const large: readonly Story[] = [
     ],
   },
   {
+    name: 'Services that ask for more than their namespace gets have equal shares, the first ports',
+    covers: ['5.1'],
+    settings: {
+      detectLocalMode: 'ClusterCIDR',
+      clusterCIDR: DEFAULT_CLUSTER_CIDR,
+      serviceLimits: { frontends: 4, namespaceFactor: 1 },
+    },
+    steps: [
+      apply(service('web', { ports: named(80, 81, 82) }), ...slices('web', ['pod-a'], behindNamed)),
+      connect('client', at(vip, 82), answered({ 'pod-a': 'node' })),
+      apply(
+        service('other', { clusterIp: other, ports: named(80, 81, 82) }),
+        ...slices('other', ['pod-b'], behindNamed),
+      ),
+      connect('client', at(vip, 81), answered({ 'pod-a': 'node' })),
+      connect('client', at(other, 81), answered({ 'pod-b': 'node' })),
+      connect('pod-b', at(vip, 82), unknownPort),
+      connect('pod-a', at(other, 82), unknownPort),
+    ],
+  },
+  {
     name: 'A Service may have 5,000 endpoints',
     covers: ['5.3'],
     steps: [

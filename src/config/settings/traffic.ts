@@ -1,5 +1,4 @@
-import type { ServiceLimits } from '../../state/budget.ts';
-import { frontendEndpointDefaults, serviceLimitDefaults } from '../config.ts';
+import { type Config, frontendEndpointDefaults, serviceLimitDefaults } from '../config.ts';
 import {
   areCIDRs,
   areClusterCIDRs,
@@ -82,7 +81,7 @@ export const trafficSettings = grouped('traffic', {
   ),
 });
 
-const limit = (flag: string, what: keyof ServiceLimits, meaning: string) => {
+const limit = (flag: string, what: keyof Config['serviceLimits'], meaning: string) => {
   const { nftables, iptables } = frontendEndpointDefaults;
   const standard =
     what === 'frontendEndpoints'
@@ -131,6 +130,13 @@ export const limitSettings = grouped('limits', {
     'affinityPorts',
     'The most ports of one Service in one family with session affinity, or with the balance ' +
       'round-robin. Of a Service with more, the first ports remember their clients, or take turns.',
+  ),
+  'serviceLimits.namespaceFactor': limit(
+    'service-limits-namespace-factor',
+    'namespaceFactor',
+    'What the Services of one namespace may have together is this many times what one may have, ' +
+      'of all but endpoints of one frontend. Beyond it each of them gets a half of its limits at ' +
+      'most, a quarter, and so on, down to a 64th.',
   ),
 });
 

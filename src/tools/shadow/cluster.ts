@@ -5,6 +5,7 @@ import type { Environment, ModeFacts } from '../../modes/mode.ts';
 import type { Address, Family } from '../../net/address.ts';
 import type { Change, Resource } from '../../state/change.ts';
 import { FrontendOwners, type Transfer, transferred } from '../../state/frontend-owners.ts';
+import { NamespaceShares } from '../../state/namespace-shares.ts';
 import { resolve } from '../../state/resolve.ts';
 import { ClusterState } from '../../state/store.ts';
 import type { Forwarding } from '../../state/types.ts';
@@ -21,13 +22,24 @@ export class ShadowCluster {
   readonly state = new ClusterState();
   readonly #facts: NodeFacts;
   readonly #owners = new FrontendOwners();
+  readonly #shares: NamespaceShares;
   readonly #forwardings = new Map<string, readonly Forwarding[]>();
   readonly #listed = new Set<Resource>();
   /** The context that all Services were resolved with. */
   #context: NodeFacts['context'] | undefined;
 
   constructor({ config, interfaces, mode }: ShadowClusterOptions) {
-    this.#facts = new NodeFacts({ settings: config, state: this.state, interfaces, mode });
+    const { namespaceFactor: factor, ...limits } = config.serviceLimits;
+    const grown = (service: string): void => this.state.touch(service);
+    this.#shares = new NamespaceShares({ limits, factor, grown });
+    const { state } = this;
+    this.#facts = new NodeFacts({
+      settings: config,
+      state,
+      interfaces,
+      mode,
+      shares: this.#shares,
+    });
   }
 
   /** Services, EndpointSlices and nodes have been listed once. */
@@ -56,20 +68,24 @@ export class ShadowCluster {
     if (context !== this.#context)
       for (const key of this.state.serviceKeys()) this.state.touch(key);
     this.#context = context;
-    for (const key of this.state.takeDirty()) this.#refresh(key, context);
+    while (this.state.dirtyCount > 0) {
+      for (const key of this.state.takeDirty()) this.#refresh(key, context);
+    }
     for (const forwardings of this.#forwardings.values()) yield* forwardings;
   }
 
   /** Resolves the Service. */
   #refresh(key: string, context: NodeFacts['context']): void {
     const service = this.state.service(key);
+    const slices = this.state.slices(key);
     this.state.takeTriggerTimes(key);
+    for (const other of this.#shares.count(key, service, slices)) this.state.touch(other);
     if (service === undefined) {
       this.#forwardings.delete(key);
       this.#transfer(this.#owners.release(key).transfers);
       return;
     }
-    const desired = resolve(service, this.state.slices(key), context);
+    const desired = resolve(service, slices, context);
     const { forwardings, transfers } = this.#owners.set(service, desired, context.nodeSockets);
     this.#forwardings.set(key, forwardings);
     this.#transfer(transfers);

@@ -230,6 +230,12 @@ const bounds: readonly (readonly [
   ['serviceLimits.endpoints', '', ['0', '1'], bad('ServiceLimits.endpoints', not0, '-1')],
   ['serviceLimits.sourceRanges', '', ['0', '1'], bad('ServiceLimits.sourceRanges', not0, '-1')],
   ['serviceLimits.affinityPorts', '', ['0', '1'], bad('ServiceLimits.affinityPorts', not0, '-1')],
+  [
+    'serviceLimits.namespaceFactor',
+    '',
+    ['0', '1'],
+    bad('ServiceLimits.namespaceFactor', not0, '-1'),
+  ],
   ['udpIdleTimeout', 'mode: userspace', ['1ms'], bad('UDPIdleTimeout', above0, '-1s')],
   ['udpIdleTimeout', 'mode: iptables', ['-1s'], {}],
 ];
@@ -282,6 +288,7 @@ test('the fields are kube-proxy’s and the older reference’s, and our own mar
     'serviceLimits.endpoints',
     'serviceLimits.sourceRanges',
     'serviceLimits.affinityPorts',
+    'serviceLimits.namespaceFactor',
   ]);
   expect(fieldPaths.filter((path) => settingTable[path].origin === 'own')).toEqual(ours);
   expect(contract.filter(([path]) => !(fieldPaths as readonly string[]).includes(path))).toEqual(

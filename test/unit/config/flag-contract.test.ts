@@ -233,6 +233,7 @@ describe('the set of flags', () => {
       'service-endpoints-max',
       'service-frontend-endpoints-max',
       'service-frontends-max',
+      'service-limits-namespace-factor',
       'service-metrics',
       'service-source-ranges-max',
     ]);

@@ -109,7 +109,7 @@ describe('the environment of this node in ipvs mode', () => {
         externalIPs: { cidrs: [], namespaces: [] },
         healthzBindAddress: { address: address('0.0.0.0'), port: 10256 },
         metricsBindAddress: { address: address('127.0.0.1'), port: 10249 },
-        serviceLimits: noLimits,
+        serviceLimits: { ...noLimits, namespaceFactor: 1 },
       },
       state,
       interfaces: () => ['127.0.0.1', '10.0.0.5', '::1', 'fe80::1', 'fd00::5'].map(address),

@@ -2,9 +2,11 @@
 import { onTestFinished } from 'vitest';
 import type { Kernel } from '../../../src/kernel/kernel.ts';
 import type { Environment, Planner } from '../../../src/modes/mode.ts';
+import { noLimits } from '../../../src/state/budget.ts';
 import type { DealingHere } from '../../../src/state/deal.ts';
 import type { EndpointHealth } from '../../../src/state/detection.ts';
 import { FrontendOwners } from '../../../src/state/frontend-owners.ts';
+import { NamespaceShares } from '../../../src/state/namespace-shares.ts';
 import type { ResolveContext } from '../../../src/state/resolve.ts';
 import { ClusterState } from '../../../src/state/store.ts';
 import type { EndpointSlice, Service } from '../../../src/state/types.ts';
@@ -63,6 +65,7 @@ export class World<K extends Kernel = ToyKernel> {
   /** Endpoints that do not answer; undefined: all do. */
   health: EndpointHealth | undefined;
   readonly #slowStarts: SlowStarts;
+  readonly #shares: NamespaceShares;
   readonly #abort = new AbortController();
   /** What the end of the test has to stop; a test of many worlds stops each, so that none stays. */
   readonly #open: { world?: World<K> } = {};
@@ -75,6 +78,7 @@ export class World<K extends Kernel = ToyKernel> {
     makePlanner?: MakePlanner,
     follower?: ForwardingFollower,
     clock = new ToyClock(),
+    limits = noLimits,
   ) {
     this.clock = clock;
     const toy = new ToyKernel();
@@ -98,13 +102,14 @@ export class World<K extends Kernel = ToyKernel> {
       settings: all,
       ...(follower && { follower }),
     });
-    this.#slowStarts = new SlowStarts({
-      clock,
-      grown: (name) => {
-        state.touch(name);
-        this.loop.wake();
-      },
-    });
+    const grown = (name: string): void => {
+      state.touch(name);
+      this.loop.wake();
+    };
+    this.#slowStarts = new SlowStarts({ clock, grown });
+    const after = clock.after.bind(clock);
+    const shares = new NamespaceShares({ limits, factor: 2, after, grown });
+    this.#shares = shares;
     this.loop = new SyncLoop({
       owners: new FrontendOwners(),
       state,
@@ -113,12 +118,15 @@ export class World<K extends Kernel = ToyKernel> {
         zone: '',
         nodeAddresses: [],
         externalIPsEnabled: true,
+        limits,
+        shares,
         dealing: this.dealing,
         health: this.health,
         starting: (family, key) => this.#slowStarts.starting(family, key),
         ...this.context(),
       }),
       slowStarts: this.#slowStarts,
+      shares,
       clock,
       observer,
       sliceMs: all.sliceMs,
@@ -174,6 +182,7 @@ export class World<K extends Kernel = ToyKernel> {
     delete this.#open.world;
     this.#abort.abort();
     this.#slowStarts.stop();
+    this.#shares.stop();
     return this.#running!;
   }
 

@@ -1,0 +1,266 @@
+/**
+ * Limits what the Services of one namespace get together: a hundred of the largest ones would take
+ * all memory of a node. Once the shares rest they depend on the present objects alone, so that all
+ * nodes serve the same part, in whatever order the objects arrived.
+ */
+import { type Family, families } from '../net/address.ts';
+import { countFrontends, type ServiceLimits } from './budget.ts';
+import { hasFamily } from './policy.ts';
+import type { EndpointSlice, Service } from './types.ts';
+
+/** What is added up; the other limit is about one frontend. */
+type Summed = Exclude<keyof ServiceLimits, 'frontendEndpoints'>;
+const summed: readonly Summed[] = ['frontends', 'endpoints', 'sourceRanges', 'affinityPorts'];
+
+/** For each of `summed`. */
+type Numbers = Readonly<Record<Summed, number>>;
+
+interface NamespaceSharesOptions {
+  /** Of one Service. */
+  readonly limits: Numbers;
+  /** A namespace gets this many times as much. */
+  readonly factor: number;
+  /** As of `Clock`; default: shares grow immediately. */
+  readonly after?: (delayMs: number, call: () => void) => () => void;
+  /** The limits of the Service (`namespace/name`) have grown. */
+  readonly grown: (service: string) => void;
+}
+
+/** A Service can always have a 64th of its limits: smaller ones are not counted. */
+const halvingsMax = 6;
+
+/**
+ * Shares shrink immediately and grow after this time. All large Services of the namespace are
+ * resolved again each time, which one small change of one of them can cause.
+ */
+const growthDelayMs = 30_000;
+
+const noServices: readonly string[] = [];
+
+export class NamespaceShares {
+  readonly #options: NamespaceSharesOptions;
+  /** What is not counted. */
+  readonly #small: Numbers;
+  /** Namespaces with large Services. */
+  readonly #namespaces = new Map<string, Namespace>();
+
+  constructor(options: NamespaceSharesOptions) {
+    this.#options = options;
+    this.#small = numbers((what) => shareOf(options.limits[what], halvingsMax));
+  }
+
+  /** Ends all timers. */
+  stop(): void {
+    for (const { cancelGrowth } of this.#namespaces.values()) cancelGrowth?.();
+  }
+
+  /** The limits of each Service of the namespace; undefined: those of any Service. */
+  of(namespace: string): Numbers | undefined {
+    return this.#namespaces.get(namespace)?.shares;
+  }
+
+  /** What all Services of a namespace get together. */
+  total(what: Summed): number {
+    return this.#options.limits[what] * this.#options.factor;
+  }
+
+  /**
+   * Counts the Service `key` (`namespace/name`); undefined: it is gone. Must be called before it is
+   * resolved. `slices` are its own.
+   * @returns the keys of other Services whose limits have changed by that
+   */
+  count(
+    key: string,
+    service: Service | undefined,
+    slices: readonly EndpointSlice[],
+  ): readonly string[] {
+    const sizes = service && this.#sizes(service, slices);
+    const changed = this.#set(key, key.slice(0, key.indexOf('/')), sizes);
+    return changed.length === 0 ? changed : changed.filter((other) => other !== key);
+  }
+
+  #set(service: string, name: string, sizes: Numbers | undefined): readonly string[] {
+    let namespace = this.#namespaces.get(name);
+    if (namespace === undefined) {
+      if (sizes === undefined) return noServices;
+      namespace = new Namespace(this.#options.limits);
+      this.#namespaces.set(name, namespace);
+    }
+    namespace.set(service, sizes);
+    if (namespace.isEmpty) {
+      namespace.cancelGrowth?.();
+      this.#namespaces.delete(name);
+      return noServices;
+    }
+    return this.#settle(namespace);
+  }
+
+  #settle(namespace: Namespace): readonly string[] {
+    const { after, grown } = this.#options;
+    const changed = namespace.settle((what) => this.total(what), after === undefined);
+    if (namespace.canGrow && after !== undefined) {
+      namespace.cancelGrowth ??= after(growthDelayMs, () => {
+        namespace.cancelGrowth = undefined;
+        for (const service of namespace.settle((what) => this.total(what), true)) grown(service);
+      });
+    }
+    return changed;
+  }
+
+  /** What a Service asks for, each at most its limit; 0 = little. Undefined: little of all. */
+  #sizes(service: Service, slices: readonly EndpointSlice[]): Numbers | undefined {
+    if (this.#isSmall(service, slices)) return undefined;
+    const found = families
+      .filter((family) => hasFamily(service.clusterIPs, family))
+      .map((family) => asked(service, slices, family, this.#options.limits.frontends));
+    const sizes = numbers((what) => {
+      const size = Math.max(0, ...found.map((one) => one[what]));
+      return size <= this.#small[what] ? 0 : Math.min(size, this.#options.limits[what]);
+    });
+    return summed.some((what) => sizes[what] > 0) ? sizes : undefined;
+  }
+
+  /** Whether the Service is small without a doubt, as nearly all are. */
+  #isSmall(
+    { clusterIPs, externalIPs, loadBalancerIPs, loadBalancerSourceRanges, ports }: Service,
+    slices: readonly EndpointSlice[],
+  ): boolean {
+    const { affinityPorts, endpoints, frontends, sourceRanges } = this.#small;
+    const addresses = clusterIPs.length + externalIPs.length + loadBalancerIPs.length;
+    const most = ports.length * (addresses + 1);
+    if (most > frontends || ports.length > affinityPorts) return false;
+    let length = 0;
+    for (const slice of slices) length += slice.length;
+    return most * length <= endpoints && most * loadBalancerSourceRanges.length <= sourceRanges;
+  }
+}
+
+/** What the Services of one namespace ask for, and get. */
+class Namespace {
+  /** The limits of each of its Services; undefined: those of any Service. */
+  shares: Numbers | undefined;
+  /** Shares could be larger than they are. */
+  canGrow = false;
+  /** Set while `canGrow` is to take effect. */
+  cancelGrowth: (() => void) | undefined;
+  readonly #limits: Numbers;
+  /** What each large Service asks for. */
+  readonly #sizes = new Map<string, Numbers>();
+  readonly #sums: Readonly<Record<Summed, Sum>>;
+
+  constructor(limits: Numbers) {
+    this.#limits = limits;
+    this.#sums = {
+      frontends: new Sum(limits.frontends),
+      endpoints: new Sum(limits.endpoints),
+      sourceRanges: new Sum(limits.sourceRanges),
+      affinityPorts: new Sum(limits.affinityPorts),
+    };
+  }
+
+  get isEmpty(): boolean {
+    return this.#sizes.size === 0;
+  }
+
+  set(service: string, sizes: Numbers | undefined): void {
+    const previous = this.#sizes.get(service);
+    for (const what of summed) {
+      this.#sums[what].add(previous?.[what] ?? 0, -1);
+      this.#sums[what].add(sizes?.[what] ?? 0, 1);
+    }
+    if (sizes === undefined) this.#sizes.delete(service);
+    else this.#sizes.set(service, sizes);
+  }
+
+  /** Brings the shares up to date. Returns the Services that get more or less by it. */
+  settle(totalOf: (what: Summed) => number, mayGrow: boolean): readonly string[] {
+    const before = this.shares ?? this.#limits;
+    const fitting = numbers((what) => this.#sums[what].shareWithin(totalOf(what)));
+    const after = mayGrow ? fitting : numbers((what) => Math.min(before[what], fitting[what]));
+    this.canGrow = summed.some((what) => fitting[what] > after[what]);
+    const changed = summed.filter((what) => after[what] !== before[what]);
+    if (changed.length === 0) return noServices;
+    this.shares = summed.every((what) => after[what] === this.#limits[what]) ? undefined : after;
+    const services: string[] = [];
+    for (const [service, sizes] of this.#sizes) {
+      const differs = (what: Summed): boolean => sizes[what] > Math.min(before[what], after[what]);
+      if (changed.some(differs)) services.push(service);
+    }
+    return services;
+  }
+}
+
+/** Adds up sizes, each at most the limit, and more than the smallest share of it. */
+class Sum {
+  readonly #limit: number;
+  /** By the most halvings of the limit after which the size still fits: how many, and their sum. */
+  readonly #counts = new Array<number>(halvingsMax).fill(0);
+  readonly #sums = new Array<number>(halvingsMax).fill(0);
+
+  constructor(limit: number) {
+    this.#limit = limit;
+  }
+
+  /** 0 does nothing. */
+  add(size: number, sign: 1 | -1): void {
+    if (size === 0) return;
+    let halvings = 0;
+    while (halvings + 1 < halvingsMax && size <= shareOf(this.#limit, halvings + 1)) halvings += 1;
+    this.#counts[halvings]! += sign;
+    this.#sums[halvings]! += sign * size;
+  }
+
+  /** The largest share with which all together fit into `total`; or the smallest one. */
+  shareWithin(total: number): number {
+    for (let halvings = 0; halvings < halvingsMax; halvings += 1) {
+      const share = shareOf(this.#limit, halvings);
+      let taken = 0;
+      for (let i = 0; i < halvingsMax; i += 1) {
+        taken += i < halvings ? this.#counts[i]! * share : this.#sums[i]!;
+      }
+      if (taken <= total) return share;
+    }
+    return shareOf(this.#limit, halvingsMax);
+  }
+}
+
+function shareOf(limit: number, halvings: number): number {
+  return Math.max(1, Math.floor(limit / 2 ** halvings));
+}
+
+function numbers(of: (what: Summed) => number): Numbers {
+  return {
+    frontends: of('frontends'),
+    endpoints: of('endpoints'),
+    sourceRanges: of('sourceRanges'),
+    affinityPorts: of('affinityPorts'),
+  };
+}
+
+/** What a Service asks for in one family. It may get less for other reasons than its size. */
+function asked(
+  service: Service,
+  slices: readonly EndpointSlice[],
+  family: Family,
+  frontendsMax: number,
+): Numbers {
+  const { clusterIPs, externalIPs, loadBalancerIPs, loadBalancerSourceRanges } = service;
+  const ports = service.ports.length;
+  const addresses = [clusterIPs, externalIPs, loadBalancerIPs].reduce(
+    (sum, list) => sum + list.filter((address) => address.family === family).length,
+    0,
+  );
+  const nodePorts = service.type === 'ClusterIP' ? 0 : ports;
+  const frontends = countFrontends({ ports, nodePorts, addresses });
+  let endpoints = 0;
+  for (const slice of slices) if (slice.family === family) endpoints += slice.length;
+  const guarded = loadBalancerIPs.filter((address) => address.family === family).length;
+  const remembers =
+    service.affinityTimeoutSeconds > 0 || service.balancing?.balance === 'round-robin';
+  return {
+    frontends,
+    endpoints: endpoints * Math.min(frontends, frontendsMax),
+    sourceRanges: loadBalancerSourceRanges.length * Math.max(1, guarded * ports),
+    affinityPorts: remembers ? ports : 0,
+  };
+}

@@ -1,0 +1,159 @@
+/** What namespaces get, against a plain reading of the rule, in whatever order Services come. */
+import { describe, expect, it } from 'vitest';
+import { NamespaceShares } from '../../../src/state/namespace-shares.ts';
+import type { EndpointSlice, Service } from '../../../src/state/types.ts';
+import { type Random, withRandom } from '../../chaos/random.ts';
+import { ToyClock } from '../sync/double.ts';
+import { ips, portsOf, ready, service, slice } from './build.ts';
+
+const limits = { frontends: 1000, endpoints: 5000, sourceRanges: 640, affinityPorts: 64 };
+const factor = 3;
+const delayMs = 30_000;
+
+interface Asked {
+  readonly service: Service;
+  readonly slices: readonly EndpointSlice[];
+}
+
+/** Ports at the ClusterIP and at external IPs. */
+function large(name: string, ports: number, externalIPs = 0, namespace = 'ns'): Asked {
+  const fields = { namespace, name, ports: portsOf(ports), externalIPs: ips(externalIPs) };
+  return { service: service(fields), slices: [] };
+}
+
+function anyAsked(random: Random, name: string): Asked {
+  const namespace = random.pick(['a', 'b']);
+  const affinityTimeoutSeconds = random.pick([0, 0, 60]);
+  const ports = random.pick([1, 2, 15, 16, 62, 63, 100, 500, 999, 1000, 1100]);
+  const endpoints = Object.fromEntries(
+    Array.from({ length: random.below(40) }, (_, i) => [`10.244.0.${i + 1}`, ready]),
+  );
+  return {
+    service: service({
+      ...{ namespace, name, affinityTimeoutSeconds, ports: portsOf(ports) },
+      externalIPs: ips(random.below(3)),
+    }),
+    slices: [slice(endpoints, { service: `${namespace}/${name}` })],
+  };
+}
+
+/** The largest of 1, 1/2 … 1/64 of a limit that lets all sizes above the smallest share fit. */
+function plainShare(sizes: readonly number[], limit: number): number {
+  const shares = Array.from({ length: 7 }, (_, k) => Math.max(1, Math.floor(limit / 2 ** k)));
+  const smallest = shares.at(-1)!;
+  const counted = sizes.filter((size) => size > smallest).map((size) => Math.min(size, limit));
+  const fits = (share: number): boolean =>
+    counted.reduce((sum, size) => sum + Math.min(size, share), 0) <= factor * limit;
+  return shares.find(fits) ?? smallest;
+}
+
+function plainShares(present: Iterable<Asked>, namespace: string) {
+  const own = [...present].filter(({ service: one }) => one.namespace === namespace);
+  const frontends = own.map(({ service: { externalIPs, ports } }) => {
+    return ports.length * (1 + externalIPs.length);
+  });
+  const endpoints = own.map(({ slices }, i) => {
+    return slices[0]!.length * Math.min(frontends[i]!, limits.frontends);
+  });
+  const affinityPorts = own.map(({ service: { affinityTimeoutSeconds, ports } }) => {
+    return affinityTimeoutSeconds > 0 ? ports.length : 0;
+  });
+  return {
+    frontends: plainShare(frontends, limits.frontends),
+    endpoints: plainShare(endpoints, limits.endpoints),
+    sourceRanges: limits.sourceRanges,
+    affinityPorts: plainShare(affinityPorts, limits.affinityPorts),
+  };
+}
+
+describe('NamespaceShares', () => {
+  it('gives the largest share that fits, whatever came and went before', () =>
+    withRandom(async (random) => {
+      const shares = new NamespaceShares({ limits, factor, grown: () => {} });
+      const present = new Map<string, Asked>();
+      for (let round = 0; round < 300; round += 1) {
+        const name = `web-${random.below(20)}`;
+        for (const namespace of ['a', 'b']) {
+          const key = `${namespace}/${name}`;
+          present.delete(key);
+          shares.count(key, undefined, []);
+        }
+        if (random.below(4) === 0) continue;
+        const asked = anyAsked(random, name);
+        present.set(asked.service.key, asked);
+        shares.count(asked.service.key, asked.service, asked.slices);
+        for (const namespace of ['a', 'b']) {
+          const expected = plainShares(present.values(), namespace);
+          expect(shares.of(namespace) ?? limits).toEqual(expected);
+        }
+      }
+    }));
+
+  it('returns each other Service whose limits have changed, and no smaller one', () => {
+    const shares = new NamespaceShares({ limits, factor, grown: () => {} });
+    const count = ({ service: one, slices }: Asked) => shares.count(one.key, one, slices);
+    for (const name of ['one', 'two']) expect(count(large(name, 1000))).toEqual([]);
+    expect(count(large('half', 500))).toEqual([]);
+    expect(count(large('other', 1000, 0, 'other'))).toEqual([]);
+    expect(shares.of('ns')).toBeUndefined();
+    expect(count(large('three', 1000))).toEqual(['ns/one', 'ns/two']);
+    expect(shares.of('ns')?.frontends).toBe(500);
+    expect(shares.of('other')).toBeUndefined();
+    expect(shares.total('frontends')).toBe(3000);
+  });
+
+  it('counts source ranges once for each load-balancer frontend', () => {
+    const shares = new NamespaceShares({ limits, factor: 1, grown: () => {} });
+    const ranges = Array.from({ length: 80 }, (_, i) => `192.0.2.${i}/32`);
+    for (const name of ['one', 'two']) {
+      const fields = { loadBalancerIPs: ['198.51.100.1'], loadBalancerSourceRanges: ranges };
+      const one = service({ name, type: 'LoadBalancer', ports: portsOf(8), ...fields });
+      shares.count(one.key, one, []);
+    }
+    expect(shares.of('ns')).toEqual({ ...limits, sourceRanges: 320 });
+  });
+
+  it('lets shares grow only after a while, as often as they could in the meantime', async () => {
+    const clock = new ToyClock();
+    const grown: string[] = [];
+    const shares = new NamespaceShares({
+      ...{ limits, factor },
+      after: (ms, call) => clock.after(ms, call),
+      grown: (key) => grown.push(key),
+    });
+    const names = ['one', 'two', 'three', 'four'];
+    for (const name of names) {
+      const { service: one } = large(name, 1000);
+      shares.count(one.key, one, []);
+    }
+    expect(shares.of('ns')?.frontends).toBe(500);
+    const { service: four } = large('four', 1000);
+    for (let i = 0; i < 100; i += 1) {
+      expect(shares.count(four.key, undefined, [])).toEqual([]);
+      expect(shares.count(four.key, four, [])).toEqual([]);
+    }
+    shares.count(four.key, undefined, []);
+    expect(grown).toEqual([]);
+    await clock.pass(delayMs);
+    expect(grown).toEqual(['ns/one', 'ns/two', 'ns/three']);
+    expect(shares.of('ns')).toBeUndefined();
+  });
+
+  it('forgets a namespace without large Services, and its timer', async () => {
+    const clock = new ToyClock();
+    const grown: string[] = [];
+    const shares = new NamespaceShares({
+      ...{ limits, factor: 1 },
+      after: (ms, call) => clock.after(ms, call),
+      grown: (key) => grown.push(key),
+    });
+    for (const name of ['one', 'two']) {
+      const { service: one } = large(name, 1000);
+      shares.count(one.key, one, []);
+    }
+    for (const key of ['ns/one', 'ns/two']) shares.count(key, undefined, []);
+    expect(shares.of('ns')).toBeUndefined();
+    await clock.pass(delayMs);
+    expect(grown).toEqual([]);
+  });
+});
