@@ -17,6 +17,12 @@ export interface Made {
   readonly failure: string | undefined;
 }
 
+interface LoadLimits {
+  readonly seconds: number;
+  readonly clients: number;
+  readonly count?: number;
+}
+
 export interface LoadResult {
   readonly made: readonly Made[];
   readonly perSecond: number;
@@ -30,18 +36,22 @@ export async function serveLoad(actor: Actor, port: number): Promise<ChildProces
   return server;
 }
 
-/** Connects from this actor, with a number of concurrent clients, for a number of seconds. */
+/**
+ * Connects from this actor, with a number of concurrent clients, for a number of seconds, or until
+ * about `count` are answered.
+ */
 export async function load(
   actor: Actor,
   to: { readonly address: string; readonly port: number },
-  { seconds, clients }: { readonly seconds: number; readonly clients: number },
+  { seconds, clients, count }: LoadLimits,
 ): Promise<LoadResult> {
   const folder = mkdtempSync(join(tmpdir(), 'fairlead-load-'));
   const file = join(folder, 'made');
   try {
     const { address, port } = to;
     const settings = [address, port, seconds, clients].map(String);
-    const said = await actor.run([buildLoad(), 'connect', ...settings, file]);
+    const most = count === undefined ? [] : [String(count)];
+    const said = await actor.run([buildLoad(), 'connect', ...settings, file, ...most]);
     const { perSecond } = JSON.parse(said) as { perSecond: number };
     return { made: read(readFileSync(file)), perSecond };
   } finally {

@@ -1,15 +1,15 @@
 // Connections as many as a machine gives, and who answered each.
 //
 //   load serve PORT
-//   load connect ADDRESS PORT SECONDS CLIENTS FILE
+//   load connect ADDRESS PORT SECONDS CLIENTS FILE [COUNT]
 //   load ask ADDRESS PORT COUNT
 //
 // The server sends each client the address that it connected to, and sends back what it
 // gets. `connect` makes connections with a number of concurrent clients, each one after the other,
-// for SECONDS or until SIGTERM, and writes to FILE for each the time before connect(2)
-// (CLOCK_MONOTONIC, nanoseconds, 8 bytes), the address that answered (4 bytes, 0 = none did), and
-// why none did (errno, 4 bytes; 0: the connection ended without an answer). `ask` sends 64 bytes on
-// one connection again and again. Both print JSON.
+// for SECONDS, until SIGTERM, or until COUNT were answered, and writes to FILE for each the time
+// before connect(2) (CLOCK_MONOTONIC, nanoseconds, 8 bytes), the address that answered (4 bytes,
+// 0 = none did), and why none did (errno, 4 bytes; 0: the connection ended without an answer). `ask`
+// sends 64 bytes on one connection again and again. Both print JSON.
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -148,7 +148,8 @@ Made ConnectOnce(const sockaddr_in& at) {
   return made;
 }
 
-int Connect(const sockaddr_in& at, int seconds, std::size_t clients, const char* file) {
+int Connect(const sockaddr_in& at, int seconds, std::size_t clients, const char* file,
+            std::size_t most) {
   std::vector<std::vector<Made>> made(clients);
   // Blocked in all threads, so that it interrupts no connection.
   sigset_t ending;
@@ -157,10 +158,16 @@ int Connect(const sockaddr_in& at, int seconds, std::size_t clients, const char*
   pthread_sigmask(SIG_BLOCK, &ending, nullptr);
   const auto started = Clock::now();
   std::atomic<bool> ends = false;
+  std::atomic<std::size_t> answered = 0;
   std::vector<std::thread> threads;
   for (auto& mine : made) {
-    threads.emplace_back([&mine, &at, &ends] {
-      while (!ends) mine.push_back(ConnectOnce(at));
+    threads.emplace_back([&mine, &at, &ends, &answered, most] {
+      while (!ends) {
+        mine.push_back(ConnectOnce(at));
+        // The signal that ends the wait below.
+        if (mine.back().by != 0 && ++answered == most) kill(getpid(), SIGTERM);
+        if (answered >= most) break;
+      }
     });
   }
   const timespec longest{seconds, 0};
@@ -223,14 +230,15 @@ int Ask(const sockaddr_in& at, std::size_t count) {
 int main(int argc, char** argv) {
   const std::string_view verb = argc > 1 ? argv[1] : "";
   if (verb == "serve" && argc == 3) return Serve(argv[2]);
-  if (verb == "connect" && argc == 7) {
+  if (verb == "connect" && (argc == 7 || argc == 8)) {
     const auto clients = static_cast<std::size_t>(std::atoi(argv[5]));
-    return Connect(At(argv[2], argv[3]), std::atoi(argv[4]), clients, argv[6]);
+    const auto most = argc == 8 ? static_cast<std::size_t>(std::atoi(argv[7])) : SIZE_MAX;
+    return Connect(At(argv[2], argv[3]), std::atoi(argv[4]), clients, argv[6], most);
   }
   if (verb == "ask" && argc == 5 && std::atoi(argv[4]) > 0) {
     return Ask(At(argv[2], argv[3]), static_cast<std::size_t>(std::atoi(argv[4])));
   }
-  std::fputs("usage: load serve PORT | connect ADDRESS PORT SECONDS CLIENTS FILE | "
+  std::fputs("usage: load serve PORT | connect ADDRESS PORT SECONDS CLIENTS FILE [COUNT] | "
              "ask ADDRESS PORT COUNT\n", stderr);
   return 2;
 }
