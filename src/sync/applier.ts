@@ -191,21 +191,24 @@ export class Applier {
   ): Promise<Failure | undefined> {
     const { kernel, clock, ruleset } = this.#options;
     const encodedMs = clock.now();
-    let startedMs = encodedMs;
-    const result = await ruleset.commit(batch.transactions ?? 1, () => {
-      startedMs = clock.now();
-      return (batch.apply?.(kernel) ?? kernel.apply(batch.ops)).catch(asFailed);
+    let committedMs = encodedMs;
+    const result = await ruleset.commit(batch.transactions ?? 1, async () => {
+      const startedMs = clock.now();
+      const answer = await (batch.apply?.(kernel) ?? kernel.apply(batch.ops)).catch(asFailed);
+      if (answer.kind === 'failed') return answer;
+      batch.committed(answer);
+      committedMs = clock.now();
+      this.#bytesMax = Math.min(this.#largestBytes, this.#bytesMax * 2);
+      this.#pace(batch.ops.length, committedMs - startedMs);
+      // A part of the commit: who then reads the kernel compares it with what is in force.
+      await this.#putInForce(changes);
+      return answer;
     });
     if (result.kind === 'failed') {
       batch.refused();
       this.#isRefused = true;
       return this.#refused(batch, changes, result);
     }
-    batch.committed(result);
-    this.#bytesMax = Math.min(this.#largestBytes, this.#bytesMax * 2);
-    this.#pace(batch.ops.length, clock.now() - startedMs);
-    const committedMs = clock.now();
-    await this.#putInForce(changes);
     const { oldest, triggerTimesMs } = causeOf(changes);
     this.#options.observer({
       kind: 'committed',

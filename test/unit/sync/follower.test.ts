@@ -3,7 +3,7 @@ import type { Environment } from '../../../src/modes/mode.ts';
 import { type Forwarding, forwardingKey } from '../../../src/state/types.ts';
 import type { ForwardingFollower, Unswept } from '../../../src/sync/in-force.ts';
 import { address } from '../state/build.ts';
-import { quiet, refusal, type ToyKernel } from './double.ts';
+import { quiet, refusal, ToyClock, type ToyKernel } from './double.ts';
 import { World } from './world.ts';
 
 /** The state that a follower knows from its notifications. */
@@ -141,6 +141,30 @@ describe('a follower of what is in force', () => {
     await world.clock.pass(1000);
     expect(follower.held).toEqual(new Map(world.sync.inForce));
     expect(follower.surprises).toEqual([]);
+  });
+
+  it('has received all that the kernel holds when the kernel is read without commits', async () => {
+    class BusyClock extends ToyClock {
+      #calls = 0;
+      override now(): number {
+        this.#calls += 1;
+        return super.now() + this.#calls;
+      }
+    }
+    const follower = new Follower();
+    const world = new World<ToyKernel>({}, undefined, undefined, follower, new BusyClock());
+    world.addServices(0, 200);
+    const applied = Promise.withResolvers<void>();
+    const changed = follower.changed.bind(follower);
+    follower.changed = (previous, next) => {
+      changed(previous, next);
+      applied.resolve();
+    };
+    world.synced();
+    world.run();
+    await applied.promise;
+    const read = async () => [follower.held.size, Object.keys(world.forwarded).length];
+    expect(await world.ruleset.readAlone(read)).toEqual([200, 200]);
   });
 
   it('is notified of being up to date also if the kernel refuses a Service', async () => {

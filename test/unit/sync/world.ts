@@ -55,6 +55,7 @@ export class World<K extends Kernel = ToyKernel> {
   readonly events: SyncEvent[] = [];
   /** Called for each event. */
   readonly observers: ((event: SyncEvent) => void)[] = [];
+  readonly ruleset = new Ruleset();
   readonly sync: FamilySync;
   readonly loop: SyncLoop;
   /** What is special of the context. As in `NodeFacts`, a change of it may make Services dirty. */
@@ -97,7 +98,7 @@ export class World<K extends Kernel = ToyKernel> {
       kernel,
       reader: kernel,
       clock,
-      ruleset: new Ruleset(),
+      ruleset: this.ruleset,
       observer,
       settings: all,
       ...(follower && { follower }),
