@@ -268,6 +268,7 @@ export class FailureDetection implements EndpointHealth, DetectionView {
     if (port === undefined) return;
     this.#ports.forget(id);
     this.#release(port);
+    if (port.seen.silent !== '') this.#options.noticed(port.service);
   }
 
   #release({ pool, service }: FollowedPort): void {

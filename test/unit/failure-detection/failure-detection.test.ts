@@ -85,6 +85,21 @@ describe('failure detection', () => {
     expect(await world.tables()).toBe(0);
   });
 
+  it('notices that a silent endpoint is not followed any more', async () => {
+    const world = new World();
+    const endpoints = ['10.0.0.1', '10.0.0.2'];
+    world.detection.choose({ ...off, failureDetection: 'observe' });
+    const key = world.say('web', endpoints);
+    await world.traffic(endpoints, 4);
+    world.deaf.add('10.0.0.2');
+    await world.traffic(endpoints, 10);
+    expect(world.detection.silentIn('IPv4', world.of(key).key)).toHaveLength(1);
+    world.noticed.length = 0;
+    world.detection.choose(off);
+    await world.clock.pass(1000);
+    expect(world.noticed).toEqual([key]);
+  });
+
   it('does nothing for a Service that asks where the configuration says never', async () => {
     const world = new World();
     const endpoints = ['10.0.0.1', '10.0.0.2', '10.0.0.3'];
