@@ -21,7 +21,12 @@ import type {
 } from '../state/detection.ts';
 import { alternating } from '../state/steps.ts';
 import type { ClusterState } from '../state/store.ts';
-import { type ForwardingsByKey, forwardingKey, type Service } from '../state/types.ts';
+import {
+  type ForwardingsByKey,
+  forwardingId,
+  forwardingKey,
+  type Service,
+} from '../state/types.ts';
 import type { Clock } from '../time/clock.ts';
 import { Pacer } from '../time/pacer.ts';
 import { Runner } from '../time/runner.ts';
@@ -132,10 +137,10 @@ export class FailureDetection implements EndpointHealth, DetectionView {
   }
 
   get totals(): DetectionTotals {
-    const totals = { services: this.#ofService.size, endpoints: 0, out: 0, silent: 0, leftOut: 0 };
-    for (const { leftOut, members, pool, protocol } of this.#ports.all) {
+    const { leftOut } = this.#ports;
+    const totals = { services: this.#ofService.size, endpoints: 0, out: 0, silent: 0, leftOut };
+    for (const { members, pool, protocol } of this.#ports.all) {
       totals.endpoints += members.size;
-      totals.leftOut += leftOut;
       if (protocol !== 'TCP') continue;
       for (const member of members.values()) {
         if (pool.isOut(member)) totals.out += 1;
@@ -171,7 +176,7 @@ export class FailureDetection implements EndpointHealth, DetectionView {
   }
 
   leftOutOf(family: Family, forwarding: string): number {
-    return this.#ports.of(family, forwarding)?.leftOut ?? 0;
+    return this.#ports.leftOutOf(family, forwarding);
   }
 
   parts(family: Family, forwarding: string): ReadonlyMap<EndpointKey, number> | undefined {
@@ -230,7 +235,7 @@ export class FailureDetection implements EndpointHealth, DetectionView {
     // From here on: when the Service goes between two steps, the next look forgets its ports.
     this.#ofService.set(key, ids);
     for (const one of service === undefined ? [] : this.#follow(service)) {
-      if (one !== undefined) ids.add(one.id);
+      if (one !== undefined) ids.add(one);
       await this.#pacer.pause();
     }
     for (const id of before) {
@@ -240,11 +245,11 @@ export class FailureDetection implements EndpointHealth, DetectionView {
     if (ids.size === 0) this.#ofService.delete(key);
   }
 
-  /** Yields each port that is followed, and undefined for one that is not. */
-  *#follow(service: Service): Generator<FollowedPort | undefined> {
+  /** Yields the id of each port with endpoints to follow, and undefined for one without. */
+  *#follow(service: Service): Generator<string | undefined> {
     const mode = this.modeOf(service);
     if (mode === 'off') return;
-    for (const { desired } of this.#options.families()) {
+    for (const { desired, family } of this.#options.families()) {
       for (const { name: port, protocol } of service.ports) {
         const { name, namespace } = service;
         const forwarding = desired.get(forwardingKey({ namespace, name, port, protocol }));
@@ -252,21 +257,28 @@ export class FailureDetection implements EndpointHealth, DetectionView {
           yield undefined;
           continue;
         }
+        const before = this.#ports.of(family, forwarding.key);
         const followed = this.#ports.follow(forwarding, {
           mode,
           probes: service.detection?.probes === true && protocol === 'TCP',
           growthMs: service.balancing?.slowStartMs ?? growthDefaultMs,
         });
-        if (mode !== 'eject') this.#release(followed);
-        yield followed;
+        if (followed === undefined) this.#forgotten(before);
+        else if (mode !== 'eject') this.#release(followed);
+        const isKnown = followed !== undefined || this.#ports.leftOutOf(family, forwarding.key) > 0;
+        yield isKnown ? forwardingId(family, forwarding.key) : undefined;
       }
     }
   }
 
   #forget(id: string): void {
     const port = this.#ports.byId(id);
-    if (port === undefined) return;
     this.#ports.forget(id);
+    this.#forgotten(port);
+  }
+
+  #forgotten(port: FollowedPort | undefined): void {
+    if (port === undefined) return;
     this.#release(port);
     if (port.seen.silent !== '') this.#options.noticed(port.service);
   }

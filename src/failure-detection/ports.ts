@@ -83,6 +83,8 @@ interface PortsOptions {
 export class FollowedPorts {
   readonly #options: PortsOptions;
   readonly #ports = new Map<string, FollowedPort>();
+  /** Of ports whose endpoints found no room at all, by id: how many they have. */
+  readonly #leftOut = new Map<string, number>();
   readonly #followed: Readonly<Record<Family, Map<string, Followed>>> = {
     IPv4: new Map(),
     IPv6: new Map(),
@@ -99,6 +101,19 @@ export class FollowedPorts {
 
   get size(): number {
     return this.#ports.size;
+  }
+
+  /** How many endpoints are not followed, because there are too many. */
+  get leftOut(): number {
+    let leftOut = 0;
+    for (const count of this.#leftOut.values()) leftOut += count;
+    for (const port of this.#ports.values()) leftOut += port.leftOut;
+    return leftOut;
+  }
+
+  leftOutOf(family: Family, forwarding: string): number {
+    const id = forwardingId(family, forwarding);
+    return this.#ports.get(id)?.leftOut ?? this.#leftOut.get(id) ?? 0;
   }
 
   /** Those that were probed last come last. */
@@ -124,31 +139,29 @@ export class FollowedPorts {
     return this.#ports.get(id);
   }
 
-  /** Follows the endpoints of a Forwarding. Those that stay keep what is known of them. */
-  follow({ cluster, family, key, local, servicePort }: Forwarding, asked: Asked): FollowedPort {
+  /**
+   * Follows the endpoints of a Forwarding. Those that stay keep what is known of them. Undefined:
+   * it has none that is followed, and its port is forgotten.
+   */
+  follow(forwarding: Forwarding, asked: Asked): FollowedPort | undefined {
+    const { cluster, family, key, local } = forwarding;
     const id = forwardingId(family, key);
-    let port = this.#ports.get(id);
-    if (port === undefined) {
-      const { name: service, namespace, port: name, protocol } = servicePort;
-      port = {
-        ...{ id, service: `${namespace}/${service}`, namespace, family, name, protocol, asked },
-        pool: new Pool(),
-        nextProbe: 0,
-        probedSince: undefined,
-        members: new Map(),
-        pools: { cluster: EndpointList.empty[family], local: EndpointList.empty[family] },
-        leftOut: 0,
-        compared: 0,
-        seen: { parts: '', silent: '' },
-      };
-      this.#ports.set(id, port);
-    }
+    const port = this.#ports.get(id) ?? newPort(id, forwarding, asked);
     port.asked = asked;
     this.#setMembers(port, { cluster, local });
+    if (port.members.size === 0) {
+      this.#ports.delete(id);
+      if (port.leftOut > 0) this.#leftOut.set(id, port.leftOut);
+      else this.#leftOut.delete(id);
+      return undefined;
+    }
+    this.#leftOut.delete(id);
+    if (!this.#ports.has(id)) this.#ports.set(id, port);
     return port;
   }
 
   forget(id: string): void {
+    this.#leftOut.delete(id);
     const port = this.#ports.get(id);
     if (port === undefined) return;
     this.#ports.delete(id);
@@ -225,6 +238,21 @@ export class FollowedPorts {
     followed.users -= 1;
     if (followed.users === 0) this.#followed[followed.family].delete(followed.id);
   }
+}
+
+function newPort(id: string, { family, servicePort }: Forwarding, asked: Asked): FollowedPort {
+  const { name: service, namespace, port: name, protocol } = servicePort;
+  return {
+    ...{ id, service: `${namespace}/${service}`, namespace, family, name, protocol, asked },
+    pool: new Pool(),
+    nextProbe: 0,
+    probedSince: undefined,
+    members: new Map(),
+    pools: { cluster: EndpointList.empty[family], local: EndpointList.empty[family] },
+    leftOut: 0,
+    compared: 0,
+    seen: { parts: '', silent: '' },
+  };
 }
 
 /**

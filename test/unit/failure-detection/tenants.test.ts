@@ -3,10 +3,12 @@
  * and endpoints: also when its endpoints are the pods of the other one.
  */
 import { describe, expect, it } from 'vitest';
-import { limits } from '../../../src/failure-detection/ports.ts';
+import { FollowedPorts, limits } from '../../../src/failure-detection/ports.ts';
 import { probeLimits } from '../../../src/failure-detection/prober.ts';
 import type { Detection } from '../../../src/state/detection.ts';
-import { ips, portsOf } from '../state/build.ts';
+import { resolve } from '../../../src/state/resolve.ts';
+import { forwardingId } from '../../../src/state/types.ts';
+import { context, ips, portsOf, ready, service, slice, slicePort } from '../state/build.ts';
 import { eject, off, World } from './world.ts';
 
 const probing: Detection = { mode: 'eject', probes: true };
@@ -141,6 +143,28 @@ describe('a tenant with as many failing endpoints as it can have', () => {
     expect(new Set(one.probed).size).toBe(limits.namespace);
     expect(one.probed.length).toBeLessThanOrEqual(101 * probeLimits.turn);
   });
+});
+
+it('however many ports a tenant has, those without an endpoint that is followed cost nothing', () => {
+  const ports = new FollowedPorts({ interfaces: () => [], serviceCIDRs: () => [] });
+  const asked = { mode: 'eject', probes: true, growthMs: 0 } as const;
+  const portCount = limits.namespace + 500;
+  const of = (endpoints: readonly string[]) => {
+    const all = Object.fromEntries(endpoints.map((ip) => [ip, ready]));
+    const named = portsOf(portCount);
+    const slices = [slice(all, { ports: named.map(({ name }) => slicePort(name, 8080)) })];
+    return resolve(service({ ports: named }), slices, context);
+  };
+  for (const one of of([])) expect(ports.follow(one, asked)).toBeUndefined();
+  expect([ports.size, ports.leftOut]).toEqual([0, 0]);
+  const served = of(['10.0.0.1']);
+  for (const one of served) ports.follow(one, asked);
+  expect([ports.size, ports.leftOut]).toEqual([limits.namespace, 500]);
+  const last = served.at(-1)!;
+  expect(ports.of(last.family, last.key)).toBeUndefined();
+  expect(ports.leftOutOf(last.family, last.key)).toBe(1);
+  for (const one of served) ports.forget(forwardingId(one.family, one.key));
+  expect([ports.size, ports.leftOut, ports.leftOutOf(last.family, last.key)]).toEqual([0, 0, 0]);
 });
 
 it('however many tenants name the same endpoints, a bounded number is followed', async () => {
