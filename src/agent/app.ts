@@ -180,10 +180,17 @@ export class App {
   async reconfigure(config: Config): Promise<void> {
     this.#check(config, this.#state.node);
     const before = this.#config;
-    const isSame = config.mode === before.mode;
-    const mode = isSame ? this.#runner.mode : await this.#selectMode(config);
-    await this.#connectTime.choose(config);
+    const { kernel, modes } = this.#options;
+    const { ipvs, mode: asked } = config;
+    const choice =
+      asked === before.mode
+        ? undefined
+        : await selectMode(asked, kernel, modes, ipvsSettings(ipvs));
+    const mode = choice?.mode ?? this.#runner.mode;
+    // What fails where the machine refuses a value comes first: nothing else has changed then.
     this.#setSysctls(config, mode, 'tolerant');
+    await this.#connectTime.choose(config);
+    if (choice !== undefined) this.#reportMode(choice);
     this.#config = config;
     if (config.logging.verbosity !== before.logging.verbosity) {
       setVerbosity(this.#options.log, config.logging.verbosity);
@@ -223,11 +230,6 @@ export class App {
       kernel.close();
       conntrack.close();
     }
-  }
-
-  async #selectMode({ ipvs, mode }: Config): Promise<ProxyMode> {
-    const { kernel, modes } = this.#options;
-    return this.#reportMode(await selectMode(mode, kernel, modes, ipvsSettings(ipvs)));
   }
 
   /** Reports how this mode was chosen. */

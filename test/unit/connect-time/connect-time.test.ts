@@ -10,7 +10,7 @@ import { kernelOps } from '../../../src/kernel/ops.ts';
 import { readRecords } from '../../../src/kernel/records.ts';
 import type { Change } from '../../../src/state/change.ts';
 import { configOf, Running, serveWeb } from '../agent/running.ts';
-import { ready, service, slice } from '../state/build.ts';
+import { node, ready, service, slice } from '../state/build.ts';
 import { quiet } from '../sync/double.ts';
 
 const manifests = '--manifests=/anywhere';
@@ -59,6 +59,29 @@ it('connect-time translation follows changes of the configuration while running'
   await quiet();
   await app.clock.pass(5000);
   expect(links(app)).toEqual([ownSockets, ownSockets]);
+});
+
+it('connect-time translation stays as it is if a changed configuration cannot be applied', async () => {
+  const write = (path: string): void => {
+    throw new Error(`EINVAL: ${path}`);
+  };
+  const quietly = ['max-per-core', 'tcp-timeout-established', 'tcp-timeout-close-wait'];
+  const limits = quietly.map((name) => `--conntrack-${name}=0`);
+  const flags = [manifests, '--detect-local-mode=NodeCIDR', ...limits];
+  const app = new Running(await configOf(...flags));
+  await app.start({ connectTime, host: { read: () => '1', write } });
+  app.source.say({ kind: 'node', node: node({ podCIDRs: ['10.244.0.0/24', 'fd00:244::/64'] }) });
+  await serveWeb(app);
+  const next = [...flags, '--connect-time=all', '--conntrack-udp-timeout=7s'];
+  await expect(app.app.reconfigure(await configOf(...next))).rejects.toThrow('EINVAL');
+  // What runs is replaced with the settings in force.
+  app.source.say({ kind: 'node', node: node({ podCIDRs: ['10.244.1.0/24', 'fd00:244:1::/64'] }) });
+  await quiet();
+  expect(app.logged).toContain('PodCIDRs changed for the node; updating rules');
+  await app.clock.pass(5000);
+  expect(links(app)).toEqual([]);
+  const text = await (await app.get('metrics', '/metrics')).text();
+  expect(text).toContain('fairlead_connect_time_state{state="off"} 1');
 });
 
 it('connect-time translation follows changes of Services', async () => {
