@@ -73,9 +73,8 @@ export class ConnectTime {
   }
 
   /** Ends the parts that run alongside the engine. The kernel's state stays. */
-  close(): Promise<void> {
-    this.stale.close();
-    return this.excludedPods.close();
+  async close(): Promise<void> {
+    await Promise.all([this.stale.close(), this.excludedPods.close()]);
   }
 
   async #place(wish: ConnectTimeWish): Promise<void> {

@@ -26,6 +26,9 @@ export class StalePrograms {
   #keepsPins = true;
   #isReported = false;
   #cancel = (): void => {};
+  /** The search under way, or the last one. */
+  #search: Promise<void> = Promise.resolve();
+  #isClosed = false;
 
   constructor(options: StaleProgramsOptions, paths: ConnectTimePaths) {
     this.#options = options;
@@ -39,22 +42,29 @@ export class StalePrograms {
 
   /**
    * Detaches all programs except those that this process uses: `keepsPins` = the pinned ones in the
-   * folder. Failures are reported, and tried again later. Never rejects.
+   * folder. Failures are reported, and tried again later. Never rejects. One search at a time: what
+   * an earlier one finds must not be what this process attaches after a later one.
    */
-  async end(keepsPins: boolean): Promise<void> {
-    this.#cancel();
+  end(keepsPins: boolean): Promise<void> {
     this.#keepsPins = keepsPins;
+    this.#search = this.#search.then(() => this.#end());
+    return this.#search;
+  }
+
+  async #end(): Promise<void> {
+    this.#cancel();
+    if (this.#isClosed) return;
     const { clock, kernel, log } = this.#options;
     try {
-      this.#take(await endUnused(kernel, this.#paths, keepsPins));
+      this.#take(await endUnused(kernel, this.#paths, this.#keepsPins));
     } catch (error) {
       const { message } = error as Error;
       log.error({ err: message }, 'Could not remove connect-time programs');
       this.#now = { attached: 0, failure: message };
     }
     const { attached, failure, unidentified = 0 } = this.#now;
-    if (attached + unidentified > 0 || failure !== undefined) {
-      this.#cancel = clock.after(againMs, () => void this.end(keepsPins));
+    if (!this.#isClosed && (attached + unidentified > 0 || failure !== undefined)) {
+      this.#cancel = clock.after(againMs, () => void this.end(this.#keepsPins));
     }
   }
 
@@ -63,8 +73,10 @@ export class StalePrograms {
     return findUnused(this.#options.kernel, this.#paths, this.#keepsPins);
   }
 
-  close(): void {
+  async close(): Promise<void> {
+    this.#isClosed = true;
     this.#cancel();
+    await this.#search;
   }
 
   #take({ detached, failure, isFolderRemoved, left, unidentified, unknown }: Ending): void {
