@@ -5,7 +5,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { endUnused } from '../connect-time/maps/attached.ts';
 import type { ConnectTimePaths } from '../connect-time/maps/choice.ts';
-import { connectTimePaths } from '../host/cgroup.ts';
+import { connectTimeHere } from '../host/cgroup.ts';
 import { hostFiles } from '../host/files.ts';
 import { deleteCounters, readCounters } from '../kernel/acct.ts';
 import { isAbsence, isKernelError, orNone } from '../kernel/errors.ts';
@@ -29,7 +29,7 @@ import {
 } from '../takeover/leftovers.ts';
 import { linkName, ownChain } from '../takeover/names.ts';
 import { removeLeftovers } from '../takeover/removal.ts';
-import { endingLines, listConnectTime, nothing } from './connect-time.ts';
+import { endingLines, failureOf, listConnectTime, nothing } from './connect-time.ts';
 import { describeError } from './errors.ts';
 import { featureTables } from './feature-tables.ts';
 import { holdNamespaceForCleanup } from './instance.ts';
@@ -39,7 +39,7 @@ export interface CleanupOptions {
   readonly kernel: Kernel;
   readonly modes: readonly ProxyMode[];
   /** Where connect-time translation may be installed; absent: nowhere. */
-  readonly connectTime?: ConnectTimePaths;
+  readonly connectTime?: ConnectTimePaths | undefined;
   /** Prints lines, given without newline. */
   readonly print: (line: string) => void;
   /** Prints lines about failures. */
@@ -66,7 +66,7 @@ export async function runCleanup(action: 'remove' | 'list', ignoreOther: boolean
   const options: CleanupOptions = {
     kernel,
     modes: availableModes(),
-    connectTime: connectTimePaths(hostFiles()),
+    connectTime: connectTimeHere(hostFiles()),
     print: (line) => terminal.stdout.write(`${printable(line)}\n`),
     complain: (line) => terminal.stderr.write(`fairlead: ${line}\n`),
   };
@@ -77,7 +77,7 @@ export async function runCleanup(action: 'remove' | 'list', ignoreOther: boolean
   }
 }
 
-/** One line for each object that `cleanUp` would remove. */
+/** One line for each object that `cleanUp` would remove. Rejects when that may not be all. */
 export async function listCleanup(options: CleanupOptions): Promise<void> {
   const { connectTime, kernel, modes } = options;
   let count = 0;
@@ -85,9 +85,8 @@ export async function listCleanup(options: CleanupOptions): Promise<void> {
     count += 1;
     options.print(line);
   };
-  if (connectTime !== undefined) {
-    for (const line of await listConnectTime(kernel, connectTime)) print(line);
-  }
+  const programs = connectTime && (await listConnectTime(kernel, connectTime));
+  for (const line of programs?.lines ?? []) print(line);
   for (const { feature, table } of featureTables) {
     const isOurs = (await makerOf(kernel, table)) === 'ours';
     if (isOurs) print(`table ${tableText(table)}: our ${feature} made it`);
@@ -110,6 +109,7 @@ export async function listCleanup(options: CleanupOptions): Promise<void> {
     const lines = findIPVSLeftovers(kernel, 'all').then(listIPVS);
     for (const line of await orNone(lines)) print(line);
   }
+  if (programs?.failure !== undefined) throw new Error(programs.failure);
   if (count === 0) print(nothing);
 }
 
@@ -132,7 +132,8 @@ export async function cleanUp(options: CleanupOptions): Promise<void> {
     await attempt(async () => {
       const ending = await endUnused(kernel, connectTime, false);
       for (const line of endingLines(ending, connectTime)) print(line);
-      if (ending.failure !== undefined) throw new Error(ending.failure);
+      const failure = failureOf(ending);
+      if (failure !== undefined) throw new Error(failure);
     });
   }
   for (const { table } of featureTables) {

@@ -77,7 +77,7 @@ async function remove(kernel: Kernel, paths: ConnectTimePaths, io: Io): Promise<
 }
 
 /** Why it is not certain that everything is removed, or would be. */
-function failureOf({
+export function failureOf({
   failure,
   unidentified,
   unknown,
@@ -97,18 +97,21 @@ export async function listPrograms(
   paths: ConnectTimePaths,
   print: (line: string) => void,
 ): Promise<ExitCode> {
-  const found = await findAttached(kernel, paths);
-  const lines = programLines(found, paths);
+  const { failure, lines } = await listConnectTime(kernel, paths);
   for (const line of lines) print(line);
-  const failure = failureOf(doubtsAbout(found, paths, false));
   if (failure !== undefined) throw new Error(failure);
   if (lines.length === 0) print(nothing);
   return exitCodes.healthy;
 }
 
-/** A line for each thing that would be removed. */
-export async function listConnectTime(kernel: Kernel, paths: ConnectTimePaths): Promise<string[]> {
-  return programLines(await findAttached(kernel, paths), paths);
+/** A line for each thing that would be removed, and why that may not be all. */
+export async function listConnectTime(
+  kernel: Kernel,
+  paths: ConnectTimePaths,
+): Promise<{ readonly lines: string[]; readonly failure: string | undefined }> {
+  const found = await findAttached(kernel, paths);
+  const failure = failureOf(doubtsAbout(found, paths, false));
+  return { lines: programLines(found, paths), failure };
 }
 
 function programLines(found: Found, paths: ConnectTimePaths): string[] {

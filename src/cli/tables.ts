@@ -3,7 +3,7 @@
  * Objects whose names kube-proxy uses as well stay. `--cleanup` removes both.
  */
 import { endUnused } from '../connect-time/maps/attached.ts';
-import { connectTimePaths } from '../host/cgroup.ts';
+import { connectTimeHere } from '../host/cgroup.ts';
 import { hostFiles } from '../host/files.ts';
 import { orNone } from '../kernel/errors.ts';
 import { openKernel } from '../kernel/native-kernel.ts';
@@ -12,7 +12,7 @@ import { availableModes } from '../modes/index.ts';
 import type { ProxyMode } from '../modes/mode.ts';
 import type { CleanupOptions } from './cleanup.ts';
 import type { Run } from './command.ts';
-import { endingLines, listConnectTime, nothing } from './connect-time.ts';
+import { endingLines, failureOf, listConnectTime, nothing } from './connect-time.ts';
 import { type ExitCode, exitCodes } from './errors.ts';
 import { featureTables } from './feature-tables.ts';
 import { holdNamespaceForRemoval } from './instance.ts';
@@ -25,7 +25,7 @@ export const run: Run = async ({ values }, io) => {
   const options: RemovalOptions = {
     kernel,
     modes: availableModes(),
-    connectTime: connectTimePaths(hostFiles()),
+    connectTime: connectTimeHere(hostFiles()),
     print: (line) => io.stdout.write(`${line}\n`),
   };
   try {
@@ -35,7 +35,10 @@ export const run: Run = async ({ values }, io) => {
   }
 };
 
-/** Prints a line for each object that `removeTables` would remove or leave. */
+/**
+ * Prints a line for each object that `removeTables` would remove or leave. Rejects when that may
+ * not be all.
+ */
 export async function listTables(options: RemovalOptions): Promise<ExitCode> {
   const { connectTime, kernel, modes } = options;
   let count = 0;
@@ -43,9 +46,8 @@ export async function listTables(options: RemovalOptions): Promise<ExitCode> {
     count += 1;
     options.print(line);
   };
-  if (connectTime !== undefined) {
-    for (const line of await listConnectTime(kernel, connectTime)) print(line);
-  }
+  const programs = connectTime && (await listConnectTime(kernel, connectTime));
+  for (const line of programs?.lines ?? []) print(line);
   for (const { table } of featureTables) {
     if ((await makerOf(kernel, table)) === 'ours') print(`table ${tableText(table)}`);
   }
@@ -54,11 +56,15 @@ export async function listTables(options: RemovalOptions): Promise<ExitCode> {
       print(isShared(mode) ? leftLine(object) : object);
     }
   }
+  if (programs?.failure !== undefined) throw new Error(programs.failure);
   if (count === 0) print(nothing);
   return exitCodes.healthy;
 }
 
-/** Prints a line for each object. Rejects with the first failure. */
+/**
+ * Prints a line for each object. Rejects with the first failure, and at the end when programs may
+ * still be attached.
+ */
 export async function removeTables(options: RemovalOptions): Promise<ExitCode> {
   const { connectTime, kernel, modes } = options;
   let count = 0;
@@ -66,10 +72,11 @@ export async function removeTables(options: RemovalOptions): Promise<ExitCode> {
     count += 1;
     options.print(line);
   };
+  let failure: string | undefined;
   if (connectTime !== undefined) {
     const ending = await endUnused(kernel, connectTime, false);
     for (const line of endingLines(ending, connectTime)) print(line);
-    if (ending.failure !== undefined) throw new Error(ending.failure);
+    failure = failureOf(ending);
   }
   for (const { table } of featureTables) {
     if (await removeTable(kernel, table)) print(`removed table ${tableText(table)}`);
@@ -79,6 +86,7 @@ export async function removeTables(options: RemovalOptions): Promise<ExitCode> {
     if (owned.length > 0 && !isShared(mode)) await mode.cleanup(kernel);
     for (const { object } of owned) print(isShared(mode) ? leftLine(object) : `removed ${object}`);
   }
+  if (failure !== undefined) throw new Error(failure);
   if (count === 0) print(nothing);
   return exitCodes.healthy;
 }

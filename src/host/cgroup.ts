@@ -26,6 +26,17 @@ export function connectTimePaths(
   };
 }
 
+/**
+ * The same where this process may have programs at all; undefined: it runs in a user namespace, and
+ * the kernel lets only processes of the first one attach programs.
+ */
+export function connectTimeHere(host: HostFiles): ConnectTimePaths | undefined {
+  const isFirst = /^\s*0\s+0\s+4294967295$/.test(
+    host.read('/proc/self/uid_map') ?? '0 0 4294967295',
+  );
+  return isFirst ? connectTimePaths(host) : undefined;
+}
+
 interface Mount {
   readonly type: string;
   /** What of the file system is mounted. */

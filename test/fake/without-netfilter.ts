@@ -1,3 +1,4 @@
+import { bpfOps, bpfRequests } from '../../src/kernel/bpf-ops.ts';
 import { KernelError } from '../../src/kernel/errors.ts';
 import type { Kernel } from '../../src/kernel/kernel.ts';
 import { kernelOps } from '../../src/kernel/ops.ts';
@@ -5,8 +6,8 @@ import { readRecords } from '../../src/kernel/records.ts';
 import { routeOps, routeRequests } from '../../src/kernel/route-ops.ts';
 
 /**
- * Makes a kernel look as if it was built without netfilter. Links and addresses work; all else
- * fails as socket(2) does for a protocol that the kernel lacks.
+ * Makes a kernel look as if it was built without netfilter. Links, addresses and bpf(2) work; all
+ * else fails as socket(2) does for a protocol that the kernel lacks.
  */
 export function withoutNetfilter(kernel: Kernel): Kernel {
   const absent = async (): Promise<never> => {
@@ -19,10 +20,14 @@ export function withoutNetfilter(kernel: Kernel): Kernel {
   };
   return {
     apply: (ops) => {
-      const isRoute = [...readRecords(kernelOps, ops)].every(({ kind }) => kind in routeOps);
-      return isRoute ? kernel.apply(ops) : absent();
+      const works = { ...routeOps, ...bpfOps };
+      const isPossible = [...readRecords(kernelOps, ops)].every(({ kind }) => kind in works);
+      return isPossible ? kernel.apply(ops) : absent();
     },
-    dump: (request) => (request.kind in routeRequests ? kernel.dump(request) : absent()),
+    dump: (request) => {
+      const works = { ...routeRequests, ...bpfRequests };
+      return request.kind in works ? kernel.dump(request) : absent();
+    },
     generation: absent,
     isOwn: () => false,
     watch: () => () => {},

@@ -62,6 +62,18 @@ describe('--cleanup of connect-time translation', () => {
     expect(kernel.ruleset()).not.toContain('table ip fairlead');
   });
 
+  it('fails if it is not known whose the attached programs are, but removes the rules', async () => {
+    const kernel = everything();
+    kernel.bpf.strays.set(0, '');
+    const { complained, options, printed } = saying(kernel);
+    const words = '1 programs are attached, and asking whose they are';
+    await expect(listCleanup({ ...options, connectTime })).rejects.toThrow(words);
+    expect(printed.join()).toContain('table ip fairlead: ');
+    await expect(cleanUp({ ...options, connectTime })).rejects.toThrow('tearing down');
+    expect(complained.join()).toContain(words);
+    expect(kernel.ruleset()).not.toContain('table ip fairlead');
+  });
+
   it('reports once what makes several steps fail', async () => {
     const words = { operation: 'kernel', subject: 'tables', code: 'EPERM', words: 'Not permitted' };
     const refused = async (): Promise<never> => {

@@ -99,6 +99,25 @@ describe('fairlead tables remove', () => {
   });
 });
 
+const eperm = { list: 'EPERM' };
+
+describe('fairlead tables remove, where it is not known whose the attached programs are', () => {
+  it.each([
+    ['they cannot be told apart', ({ bpf }: FakeKernel) => bpf.strays.set(0, '')],
+    ['the kernel does not say', ({ bpf }: FakeKernel) => Object.assign(bpf.forbidden, eperm)],
+  ])('removes the tables, and fails: %s', async (_, hide) => {
+    const kernel = afterTheWayBack();
+    hide(kernel);
+    const printed: string[] = [];
+    const words = /programs are attached/;
+    await expect(listTables(options(kernel, printed))).rejects.toThrow(words);
+    expect(printed).toContain('table ip fairlead');
+    await expect(removeTables(options(kernel, printed))).rejects.toThrow(words);
+    expect(printed).toContain('removed table ip6 fairlead');
+    expect(printed).not.toContain('nothing to remove');
+  });
+});
+
 describe('fairlead connect-time remove --dry-run', () => {
   function list(kernel: Kernel): Promise<string> {
     const printed: string[] = [];

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { connectTimePaths } from '../../../src/host/cgroup.ts';
+import { connectTimeHere, connectTimePaths } from '../../../src/host/cgroup.ts';
 
 const mounts = `24 30 0:22 / /proc rw,nosuid - proc proc rw
 36 30 0:32 / /sys/fs/cgroup rw,nosuid shared:9 - cgroup2 cgroup2 rw,nsdelegate
@@ -37,3 +37,12 @@ it.each([
     expect(connectTimePaths(host, () => 1)).toMatchObject({ directory, isMounted });
   },
 );
+
+it.each([
+  ['the first user namespace', '0          0 4294967295', true],
+  ['a user namespace of its own', '0       1000          1', false],
+  ['a kernel without user namespaces', undefined, true],
+])('there may be programs of ours in %s: %s', (_, map, isPossible) => {
+  const read = (path: string) => (path === '/proc/self/uid_map' ? map : mounts);
+  expect(connectTimeHere({ read, write: () => {} }) !== undefined).toBe(isPossible);
+});
