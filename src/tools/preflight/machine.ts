@@ -1,6 +1,5 @@
 /** Reads files of the machine, and writes none. Tests give another root. */
-import { accessSync, constants, readdirSync, readlinkSync, statSync } from 'node:fs';
-import { hostFiles } from '../../host/files.ts';
+import { accessSync, constants, readdirSync, readFileSync, readlinkSync, statSync } from 'node:fs';
 
 export interface Machine {
   /** The content without the white space around it; undefined when the file can't be read. */
@@ -18,7 +17,7 @@ export interface Machine {
 /** `root` is put before every path. */
 export function thisMachine(root = ''): Machine {
   return {
-    read: hostFiles(root).read,
+    read: (path) => orUndefined(() => readFileSync(root + path, 'utf8').trim()),
     list: (path) => orUndefined(() => readdirSync(root + path)) ?? [],
     link: (path) => orUndefined(() => readlinkSync(root + path)),
     inode: (path) => orUndefined(() => statSync(root + path).ino),

@@ -107,9 +107,5 @@ function readOwners(machine: Machine): Map<string, string> {
 }
 
 function nameOf(machine: Machine, pid: string): string {
-  try {
-    return machine.read(`/proc/${pid}/comm`) ?? 'a process that has ended';
-  } catch {
-    return 'a process that has ended';
-  }
+  return machine.read(`/proc/${pid}/comm`) ?? 'a process that has ended';
 }

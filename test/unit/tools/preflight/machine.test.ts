@@ -23,6 +23,11 @@ function lines(findings: readonly Finding[]): string[] {
   return findings.map(({ level, check, text }) => `${level} ${check}: ${text}`);
 }
 
+it('preflight takes a file that it may not read for one that is not there', () => {
+  // Also as root, a folder cannot be read as a file.
+  expect(machine({ [`${netfilter}/nf_conntrack_max`]: '1000' }).read(netfilter)).toBeUndefined();
+});
+
 describe('preflight about connection tracking', () => {
   const files = (count: string, memory = '8000000') => ({
     [`${netfilter}/nf_conntrack_max`]: '1000',
