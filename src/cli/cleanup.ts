@@ -18,6 +18,7 @@ import { printable } from '../serve/printable.ts';
 import {
   findIPVSLeftovers,
   type IPVSLeftovers,
+  isOurIPVS,
   removeIPVSLeftovers,
   serviceText,
 } from '../takeover/ipvs-leftovers.ts';
@@ -105,7 +106,7 @@ export async function listCleanup(options: CleanupOptions): Promise<void> {
   for (const { name } of await orNone(readCounters(kernel))) {
     print(`counter ${name}: only kube-proxy's iptables mode, and ours, uses this name`);
   }
-  if (!(await isOurIPVS(options))) {
+  if (!(await isOurIPVS(kernel, modes))) {
     const lines = findIPVSLeftovers(kernel, 'all').then(listIPVS);
     for (const line of await orNone(lines)) print(line);
   }
@@ -234,12 +235,6 @@ async function removeCounters({ kernel, print }: CleanupOptions): Promise<void> 
     }
     await sleep(attemptPauseMs);
   }
-}
-
-/** The interface, and the virtual services at its addresses, belong to Fairlead's ipvs mode. */
-async function isOurIPVS({ kernel, modes }: CleanupOptions): Promise<boolean> {
-  const mode = modes.find(({ usesIPVS }) => usesIPVS);
-  return mode !== undefined && (await orNone(mode.owned(kernel))).length > 0;
 }
 
 function listIPVS({ services, sets, keptSets, ...found }: IPVSLeftovers): string[] {

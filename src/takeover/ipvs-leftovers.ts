@@ -8,6 +8,7 @@ import type { Kernel, ReplyOf } from '../kernel/kernel.ts';
 import { IPPROTO, protocolOf } from '../kernel/nft/constants.ts';
 import { kernelOps, type Reply, type Request } from '../kernel/ops.ts';
 import { RecordWriter } from '../kernel/records.ts';
+import type { ProxyMode } from '../modes/mode.ts';
 import { formatEndpoint } from '../net/address.ts';
 import { isIpset, linkName, nodePortSets } from './names.ts';
 
@@ -48,6 +49,12 @@ const nothing: IPVSLeftovers = {
 
 export function isAnyIPVS({ services, addresses, sets, ...rest }: IPVSLeftovers): boolean {
   return services.length + addresses.length + sets.length > 0 || rest.interface;
+}
+
+/** The interface, and the virtual services at its addresses, belong to Fairlead's ipvs mode. */
+export async function isOurIPVS(kernel: Kernel, modes: readonly ProxyMode[]): Promise<boolean> {
+  const mode = modes.find(({ usesIPVS }) => usesIPVS);
+  return mode !== undefined && (await orNone(mode.owned(kernel))).length > 0;
 }
 
 /**

@@ -5,23 +5,18 @@ import type { Kernel } from '../../kernel/kernel.ts';
 import { NFPROTO } from '../../kernel/nft/constants.ts';
 import { familyWord } from '../../kernel/nft/words.ts';
 import type { ProxyMode } from '../../modes/mode.ts';
-import { type Family, families } from '../../net/address.ts';
+import { families } from '../../net/address.ts';
 import { findForeignTables } from '../../takeover/foreign-tables.ts';
-import { findIPVSLeftovers } from '../../takeover/ipvs-leftovers.ts';
+import { findIPVSLeftovers, isOurIPVS } from '../../takeover/ipvs-leftovers.ts';
 import {
   findLeftovers,
   findLegacyLeftovers,
   kinds,
   type Leftovers,
 } from '../../takeover/leftovers.ts';
-import { findLegacyTables } from '../../takeover/legacy-tables.ts';
+import { findLegacyTables, legacyPrograms } from '../../takeover/legacy-tables.ts';
 import { ownChain } from '../../takeover/names.ts';
 import { type Finding, ok, problem, warning } from './finding.ts';
-
-const legacyWords = {
-  IPv4: 'iptables-legacy',
-  IPv6: 'ip6tables-legacy',
-} as const satisfies Record<Family, string>;
 
 /** Rejects with KernelError. */
 export async function checkPredecessors(
@@ -36,9 +31,9 @@ export async function checkPredecessors(
     const legacy = await orNone(
       findLegacyLeftovers(kernel, family, 'replaced').then((one) => [one]),
     );
-    findings.push(...legacy.flatMap((one) => ofKubeProxy(one, legacyWords[family])));
+    findings.push(...legacy.flatMap((one) => ofKubeProxy(one, legacyPrograms[family])));
   }
-  findings.push(...(await checkIPVS(kernel)), ...(await checkLegacy(kernel)));
+  findings.push(...(await checkIPVS(kernel, modes)), ...(await checkLegacy(kernel)));
   for (const { table, objects } of await findForeignTables(kernel)) {
     const text = `table ${table} has our name and ${objects.length} objects that are not ours`;
     const advice = 'Fairlead replaces it; rename it if another program needs it';
@@ -86,17 +81,20 @@ function ofKubeProxy({ tables, chains, jumps, kept }: Leftovers, word: string): 
   return [ok(check, text), ...findings];
 }
 
-async function checkIPVS(kernel: Kernel): Promise<Finding[]> {
+async function checkIPVS(kernel: Kernel, modes: readonly ProxyMode[]): Promise<Finding[]> {
   const found = await orElse(findIPVSLeftovers(kernel, 'all'), undefined);
-  if (found === undefined || found.services.length + found.foreign + found.sets.length === 0) {
-    return [];
-  }
-  const { services, foreign, sets } = found;
+  if (found === undefined) return [];
+  const { foreign, sets } = found;
+  // Those of our own mode are reported with that mode.
+  const services = (await isOurIPVS(kernel, modes)) ? [] : found.services;
   const text = `${services.length} virtual services and ${sets.length} sets of its interface`;
-  const own = ok('kube-proxy in IPVS', `${text}: taken over when their connections have ended`);
-  if (foreign === 0) return [own];
   const advice = 'Fairlead keeps them; make sure that no other program serves Services in IPVS';
-  return [own, warning('IPVS', `${foreign} virtual services of others`, advice)];
+  return [
+    ...(services.length + sets.length > 0
+      ? [ok('kube-proxy in IPVS', `${text}: taken over when their connections have ended`)]
+      : []),
+    ...(foreign > 0 ? [warning('IPVS', `${foreign} virtual services of others`, advice)] : []),
+  ];
 }
 
 async function checkLegacy(kernel: Kernel): Promise<Finding[]> {
