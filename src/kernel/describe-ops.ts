@@ -26,34 +26,25 @@ export function* describeOps(ops: Uint8Array, typesOf: TypesOf): Generator<strin
   }
 }
 
-const verbs = {
-  Add: 'add',
-  Borrow: 'borrow',
-  Delete: 'delete',
-  Flush: 'flush',
-  Set: 'set',
-  Own: 'own',
-} as const;
-
 /**
- * Formats an op as its tool does: `add chain ip fairlead cluster-2-e`. Uses the name of the op if no
- * tool has a command for it.
+ * Formats an op as its tool does: `add chain ip fairlead cluster-2-e`. Every kind of op ends with
+ * its verb. An op without a command of a tool keeps the words of its kind.
  */
 function describe(op: Op): string {
-  const [, noun = op.kind, verb = ''] =
-    /^(.*?)(Add|Borrow|Delete|Flush|Set|Own)$/.exec(op.kind) ?? [];
-  const word = verbs[verb as keyof typeof verbs] ?? verb;
+  const [, noun = '', last = ''] = /^(.*)([A-Z][a-z]+)$/.exec(op.kind) ?? [];
+  const verb = last.toLowerCase();
   if ('destination' in op)
-    return `${word} destination ${at(op)} -> ${formatEndpoint(op.destination, op.destinationPort)}`;
-  if ('address' in op && 'protocol' in op) return `${word} virtual service ${at(op)}`;
+    return `${verb} destination ${at(op)} -> ${formatEndpoint(op.destination, op.destinationPort)}`;
+  if ('address' in op && 'protocol' in op) return `${verb} virtual service ${at(op)}`;
   if ('addresses' in op) {
     const width = op.family === NFPROTO.IPv4 ? 4 : 16;
-    return `${word} address ${formatAddress(op.addresses.subarray(0, width))} dev ${op.link}`;
+    return `${verb} address ${formatAddress(op.addresses.subarray(0, width))} dev ${op.link}`;
   }
-  if (!('table' in op)) return `${word} ${noun}`;
-  const name = 'chain' in op ? op.chain : 'set' in op ? op.set : 'object' in op ? op.object : '';
-  const what = { baseChain: 'chain', xtRule: 'rule', xtRuleInsert: 'rule' }[noun] ?? noun;
-  return `${word} ${what} ${familyWord(op.family)} ${op.table} ${name}`.trimEnd();
+  if (!('table' in op)) return `${verb} ${noun}`;
+  const { chain, flowtable, object, set }: Partial<Record<string, unknown>> = { ...op };
+  const name = chain ?? set ?? flowtable ?? object ?? '';
+  const what = { baseChain: 'chain', xtRule: 'rule' }[noun] ?? noun;
+  return `${verb} ${what} ${familyWord(op.family)} ${op.table} ${name}`.trimEnd();
 }
 
 function at(op: {
