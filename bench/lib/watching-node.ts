@@ -8,8 +8,7 @@ import { Agent, request } from 'node:https';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { defaultTiming } from '../../src/source/kubernetes/timing.ts';
 import { resources } from '../../src/state/change.ts';
-import { Backoff, requestBackoff } from '../../src/time/backoff.ts';
-import { systemClock } from '../../src/time/clock.ts';
+import { requestBackoff } from '../../src/time/backoff.ts';
 import { kinds } from '../../test/fake/api-server-store.ts';
 
 export type Protocol = 'HTTP/1.1' | 'HTTP/2';
@@ -63,7 +62,7 @@ export class WatchingNode {
 
   async #list(path: string): Promise<void> {
     const { backoffBaseMs, backoffFirstMaxMs } = defaultTiming;
-    const backoff = new Backoff(requestBackoff(backoffBaseMs, backoffFirstMaxMs), systemClock);
+    const backoff = requestBackoff(backoffBaseMs, backoffFirstMaxMs);
     for (;;) {
       const answer = await this.#connection.open(`${path}?${query}`).catch(() => undefined);
       if (answer?.status === 200 && (await this.#toEndOfList(answer.body))) return;

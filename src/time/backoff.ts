@@ -1,5 +1,5 @@
 /** How long to wait before another attempt. */
-import type { Clock } from './clock.ts';
+import { type Clock, systemClock } from './clock.ts';
 
 export interface BackoffLimits {
   /** Delay after the first failure; 0 = none. */
@@ -12,11 +12,6 @@ export interface BackoffLimits {
    * the delay, for what many nodes may ask of one server.
    */
   readonly jitter?: 'fifth' | 'full';
-}
-
-/** The limits for requests to the API server. */
-export function requestBackoff(firstMs: number, maxMs: number): BackoffLimits {
-  return { firstMs, secondMs: 2 * firstMs, maxMs, jitter: 'full' };
 }
 
 /** The delay before attempt `failures + 1`, at most `maxMs`. `random` is in [0, 1). */
@@ -56,4 +51,13 @@ export class Backoff {
   reset(): void {
     this.#failures = 0;
   }
+}
+
+/** The backoff for requests to the API server. */
+export function requestBackoff(
+  firstMs: number,
+  maxMs: number,
+  clock: Pick<Clock, 'now' | 'random'> = systemClock,
+): Backoff {
+  return new Backoff({ firstMs, secondMs: 2 * firstMs, maxMs, jitter: 'full' }, clock);
 }

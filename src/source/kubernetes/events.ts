@@ -1,6 +1,6 @@
 /** Sends events to the API server (events.k8s.io/v1) in the background. */
-import { Backoff, requestBackoff } from '../../time/backoff.ts';
-import { pause, systemClock } from '../../time/clock.ts';
+import { requestBackoff } from '../../time/backoff.ts';
+import { pause } from '../../time/clock.ts';
 import type { ApiClient } from './client.ts';
 import { ApiError } from './errors.ts';
 import {
@@ -91,7 +91,7 @@ export class EventRecorder implements EventSink {
     const nowMs = this.#now();
     const series = this.#series.next(nowMs);
     if (series === undefined) return false;
-    const backoff = new Backoff(requestBackoff(backoffBaseMs, backoffMaxMs), systemClock);
+    const backoff = requestBackoff(backoffBaseMs, backoffMaxMs);
     for (let attempt = 1; !signal.aborted; attempt += 1) {
       try {
         await this.#send(client, series, signal);

@@ -1,5 +1,5 @@
-import { Backoff, requestBackoff } from '../../time/backoff.ts';
-import { pause, systemClock } from '../../time/clock.ts';
+import { type Backoff, requestBackoff } from '../../time/backoff.ts';
+import { pause } from '../../time/clock.ts';
 import type { Pacer } from '../../time/pacer.ts';
 import type { RawObject } from '../decode/field-reader.ts';
 import type { Condition, ListMethod, Watched } from '../source.ts';
@@ -94,18 +94,9 @@ export class Reflector {
     const { timing, sink } = parts;
     this.#target = target;
     this.#parts = parts;
-    this.#backoff = new Backoff(
-      requestBackoff(timing.backoffBaseMs, timing.backoffMaxMs),
-      systemClock,
-    );
-    this.#listBackoff = new Backoff(
-      requestBackoff(timing.backoffBaseMs, timing.backoffMaxMs),
-      systemClock,
-    );
-    this.#absentBackoff = new Backoff(
-      requestBackoff(timing.absentRetryBaseMs, timing.absentRetryMaxMs),
-      systemClock,
-    );
+    this.#backoff = requestBackoff(timing.backoffBaseMs, timing.backoffMaxMs);
+    this.#listBackoff = requestBackoff(timing.backoffBaseMs, timing.backoffMaxMs);
+    this.#absentBackoff = requestBackoff(timing.absentRetryBaseMs, timing.absentRetryMaxMs);
     this.#methods = new ListMethods(timing.pagesFirstMs);
     this.#status = new ResourceStatus(target.resource, sink);
     this.#flow = new WatchFlow(timing);

@@ -1,5 +1,5 @@
-import { Backoff, requestBackoff } from '../../time/backoff.ts';
-import { pause, systemClock } from '../../time/clock.ts';
+import { requestBackoff } from '../../time/backoff.ts';
+import { pause } from '../../time/clock.ts';
 import type { ApiStream } from './api-stream.ts';
 import type { Query } from './client.ts';
 import { isAbsence, retryAfterMs } from './errors.ts';
@@ -48,7 +48,7 @@ export class RollbackProbe {
     this.#probedAtMs = nowMs;
     const { backoffBaseMs, backoffMaxMs, probeMaxMs } = this.#timing;
     const limit = AbortSignal.any([signal, AbortSignal.timeout(probeMaxMs)]);
-    const backoff = new Backoff(requestBackoff(backoffBaseMs, backoffMaxMs), systemClock);
+    const backoff = requestBackoff(backoffBaseMs, backoffMaxMs);
     for (let attempt = 1; ; attempt += 1) {
       try {
         const version = await readVersion((query) => open(query, limit), options);

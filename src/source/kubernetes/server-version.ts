@@ -1,6 +1,6 @@
 /** The version of the API server. It is read periodically, because control planes are upgraded. */
-import { Backoff, requestBackoff } from '../../time/backoff.ts';
-import { pause, systemClock } from '../../time/clock.ts';
+import { requestBackoff } from '../../time/backoff.ts';
+import { pause } from '../../time/clock.ts';
 import type { ServerVersion } from '../source.ts';
 import type { ApiClient } from './client.ts';
 import { readJson } from './json-body.ts';
@@ -25,7 +25,7 @@ export class ServerVersionProbe {
   /** Reads until `signal` aborts. Never rejects: after a failure it tries again. */
   async run(client: Pick<ApiClient, 'getJSON'>, signal: AbortSignal): Promise<void> {
     const { backoffBaseMs, backoffMaxMs, probeMs } = this.#timing;
-    const backoff = new Backoff(requestBackoff(backoffBaseMs, backoffMaxMs), systemClock);
+    const backoff = requestBackoff(backoffBaseMs, backoffMaxMs);
     while (!signal.aborted) {
       const version = await this.#ask(client, signal);
       if (version !== undefined) {

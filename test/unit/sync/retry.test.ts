@@ -21,7 +21,7 @@ describe('the backoff', () => {
 
   it('with full jitter waits for any time up to a delay that doubles, until it is reset', () => {
     const clock = { now: () => 0, random: () => 0.5 };
-    const backoff = new Backoff(requestBackoff(800, 30_000), clock);
+    const backoff = requestBackoff(800, 30_000, clock);
     const delays = Array.from({ length: 7 }, () => backoff.failed());
     expect(delays).toEqual([400, 800, 1600, 3200, 6400, 12_800, 15_000]);
     expect(backoff.failed(1000)).toBe(500);
