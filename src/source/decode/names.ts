@@ -73,17 +73,11 @@ export const serviceAnnotations: readonly string[] = [
 /** The same, at an EndpointSlice. */
 export const sliceAnnotations: readonly string[] = [weightAnnotation];
 
+/** Those that are read, of any kind of object. */
 export const annotationNames: readonly string[] = [
   triggerTimeAnnotation,
-  connectTimeAnnotation,
-  fastPathAnnotation,
-  balanceAnnotation,
-  weightAnnotation,
-  slowStartAnnotation,
-  failureDetectionAnnotation,
-  probeAnnotation,
-  endConnectionsAnnotation,
-  udpFlowsAnnotation,
+  ...serviceAnnotations,
+  ...sliceAnnotations,
   ciliumBalanceAnnotation,
   ciliumWeightAnnotation,
   schedulerAnnotation,
