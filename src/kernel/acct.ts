@@ -3,7 +3,7 @@ import type { Family } from '../net/address.ts';
 import { acctOps } from './acct-ops.ts';
 import { isKernelError, orElse } from './errors.ts';
 import { refusal } from './failures.ts';
-import type { ApplyResult, Kernel, KernelReader } from './kernel.ts';
+import type { Kernel, KernelReader } from './kernel.ts';
 import { RecordWriter } from './records.ts';
 import { countedIn } from './xt/matches/nfacct.ts';
 import { missingExtensions, question } from './xt/probe.ts';
@@ -62,16 +62,13 @@ export async function makeCounters(kernel: Kernel, family: Family): Promise<bool
 export async function deleteCounters(kernel: Kernel, some: readonly string[]): Promise<void> {
   if (some.length === 0) return;
   const result = await kernel.apply(written('acctDelete', some));
-  if (result.kind === 'applied' || isAllBut(result, 'EBUSY', 'ENOENT')) return;
-  throw refusal('acct.delete', some.join(', '), result.failures[0]!);
+  const failures = result.kind === 'applied' ? [] : result.failures;
+  const failed = failures.find(({ code }) => code !== 'EBUSY' && code !== 'ENOENT');
+  if (failed !== undefined) throw refusal('acct.delete', some.join(', '), failed);
 }
 
 function written(op: keyof typeof acctOps, some: readonly string[]): Uint8Array {
   const writer = new RecordWriter(acctOps);
   for (const name of some) writer.write(op, { name });
   return writer.finish();
-}
-
-function isAllBut(result: ApplyResult, ...codes: readonly string[]): boolean {
-  return result.kind === 'applied' || result.failures.every(({ code }) => codes.includes(code));
 }

@@ -45,4 +45,14 @@ describe('named counters', () => {
     await deleteCounters(kernel, names);
     expect(kernel.accts.packets.size).toBe(0);
   });
+
+  it('are not deleted without permission, and the error says so', async () => {
+    const failures = ['ENOENT', 'EPERM'].map((code, op) => {
+      return { op, entry: undefined, code, message: code.toLowerCase() };
+    });
+    const apply = async () => ({ kind: 'failed', partly: false, failures }) as const;
+    const kernel = Object.assign(new FakeKernel(), { apply });
+    const words = `acct.delete ${names.join(', ')}: eperm (EPERM)`;
+    await expect(deleteCounters(kernel, names)).rejects.toThrow(words);
+  });
 });
