@@ -2,7 +2,7 @@
 import { requestBackoff } from '../../time/backoff.ts';
 import { pause } from '../../time/clock.ts';
 import type { ApiClient } from './client.ts';
-import { ApiError } from './errors.ts';
+import { ApiError, retryAfterMs } from './errors.ts';
 import {
   type ClusterEvent,
   type DropReason,
@@ -106,7 +106,8 @@ export class EventRecorder implements EventSink {
         }
         this.#complain(error as Error);
         if (attempt >= attemptsMax || isRefusal(error)) break;
-        await pause(retryAfterMs(error) ?? backoff.failed(), signal);
+        const askedMs = Math.min(retryAfterMs(error), backoffMaxMs);
+        await pause(askedMs || backoff.failed(), signal);
       }
     }
     this.#series.drop(series, nowMs);
@@ -142,11 +143,6 @@ function isGone(error: unknown): boolean {
 /** Whether the server would refuse the same request again. */
 function isRefusal(error: unknown): boolean {
   return error instanceof ApiError && error.status < 500 && error.status !== 429;
-}
-
-function retryAfterMs(error: unknown): number | undefined {
-  const ms = error instanceof ApiError ? error.retryAfterMs : undefined;
-  return ms === undefined ? undefined : Math.min(ms, backoffMaxMs);
 }
 
 /** Events about objects without a namespace are in this one. */
