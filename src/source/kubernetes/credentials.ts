@@ -3,10 +3,11 @@ import { readFile } from 'node:fs/promises';
 import { createSecureContext, getCACertificates, type SecureContext } from 'node:tls';
 import { sameBytes } from '../../net/bytes.ts';
 import { isRawObject, type RawObject } from '../decode/field-reader.ts';
+import { describeFileError } from '../file-error.ts';
 import { loadAuthProvider } from './auth-provider.ts';
 import { ExecPlugin, type PluginOutput } from './exec-plugin.ts';
 import type { Headers } from './impersonation.ts';
-import { type ClusterAccess, describeFileError, type Material } from './kubeconfig.ts';
+import type { ClusterAccess, Material } from './kubeconfig.ts';
 
 /** The credentials of one request. */
 interface Credentials {

@@ -11,6 +11,7 @@ import { dirname, isAbsolute, join } from 'node:path';
 import { parseDocument } from 'yaml';
 import { joinHostPort } from '../../net/address.ts';
 import { FieldReader, isRawObject, type RawObject } from '../decode/field-reader.ts';
+import { describeFileError } from '../file-error.ts';
 import { type Environment, parseProxyURL, proxyOfEnvironment } from './http-proxy.ts';
 import { type Headers, impersonationHeaders } from './impersonation.ts';
 
@@ -168,16 +169,6 @@ function readText(path: string): string {
   } catch (error) {
     throw new Error(`kubeconfig ${path}: ${describeFileError(error)}`);
   }
-}
-
-/** `does not exist`, `may not be read`, or the system's text. */
-export function describeFileError(error: unknown): string {
-  if (!(error instanceof Error)) return String(error);
-  const code = 'code' in error ? error.code : undefined;
-  if (code === 'ENOENT') return 'does not exist';
-  if (code === 'EACCES') return 'may not be read (permission denied)';
-  if (code === 'EISDIR') return 'is a directory';
-  return error.message;
 }
 
 function currentContext(fields: FieldReader, config: RawObject): RawObject {

@@ -5,6 +5,7 @@ import { type Resource, resources } from '../../state/change.ts';
 import { Pacer } from '../../time/pacer.ts';
 import { type DecodeContext, decodeContext, goneChange } from '../decode.ts';
 import { DirectoryWatcher } from '../directory-watcher.ts';
+import { describeFileError } from '../file-error.ts';
 import type { Lookup } from '../lookup.ts';
 import type { Condition, Source, SourceSink } from '../source.ts';
 import { graceMs, ManifestDirectory } from './directory.ts';
@@ -26,7 +27,7 @@ interface ManifestSourceOptions {
 /** Rejects with the reason when a directory of manifests cannot be read. */
 export async function checkDirectory(path: string): Promise<void> {
   await readdir(path).catch((error: unknown) => {
-    throw unreadable(path, describe(error));
+    throw unreadable(path, describeFileError(error));
   });
 }
 
@@ -117,7 +118,7 @@ export class ManifestSource implements Source {
       this.#scannedAtMs = performance.now();
       return state === 'unsettled';
     } catch (error) {
-      const reason = describe(error);
+      const reason = describeFileError(error);
       if (onOutage === 'fail') throw unreadable(this.#path, reason);
       this.#report(sink, `${reason}; what was read last stays in force`);
       return false;
@@ -129,7 +130,7 @@ export class ManifestSource implements Source {
       this.#watcher.follow(ino);
       return 'watched';
     } catch (error) {
-      this.#report(sink, `cannot be watched, changes are seen late: ${describe(error)}`);
+      this.#report(sink, `cannot be watched, changes are seen late: ${describeFileError(error)}`);
       return 'unwatched';
     }
   }
@@ -181,13 +182,4 @@ export class ManifestSource implements Source {
     this.#clashes = clashes;
     return merged;
   }
-}
-
-function describe(error: unknown): string {
-  if (!(error instanceof Error)) return String(error);
-  const code = 'code' in error ? error.code : undefined;
-  if (code === 'ENOENT') return 'does not exist';
-  if (code === 'ENOTDIR') return 'is not a directory';
-  if (code === 'EACCES') return 'may not be read (permission denied)';
-  return error.message;
 }
