@@ -86,8 +86,11 @@ std::expected<Info, SystemError> InfoOf(int fd, const char* call) {
 }
 
 std::expected<void, Halted> CallBatch(bpf_cmd command, bpf_attr& attr, const char* call) {
+  const std::uint32_t asked = attr.batch.count;
   if (Call(command, attr) == 0) return {};
-  return std::unexpected(Halted{attr.batch.count, SystemError::Last(call)});
+  // The kernel leaves the count as it is when it refuses the whole call (bpf_map_do_batch).
+  const std::uint32_t taken = attr.batch.count < asked ? attr.batch.count : 0;
+  return std::unexpected(Halted{taken, SystemError::Last(call)});
 }
 
 bpf_attr BatchAttributes(int map_fd, const std::uint8_t* keys, const std::uint8_t* values,
