@@ -28,13 +28,13 @@ export const bpfOps = {
    * cgroups of the map `excluded` are left to the rules.
    */
   bpfLinksAdd: { code: 195, fields: { ...place, ...reach } },
-  /** Detaches the programs and removes the maps. What is not there is gone already. */
+  /** Detaches the programs and removes the maps. Missing ones are not a failure. */
   bpfRemove: { code: 196, fields: place },
-  /** Detaches a link, by its id, as long as it has this program. One that has gone is detached. */
+  /** Detaches a link, by its id, if it still has this program. A missing one is not a failure. */
   bpfDetach: { code: 197, fields: { link: 'u32', program: 'u32' } },
   /**
    * Lets the programs of a family translate for this time from now, suspend included; after that
-   * they leave all connections to the rules. `onlyValid`: 1 = ETIME when they do that at present.
+   * they leave all connections to the rules. `onlyValid`: 1 = ETIME if that time is over.
    */
   bpfLeaseExtend: { code: 198, fields: { ...place, milliseconds: 'u32', onlyValid: 'u8' } },
 } as const satisfies Schema;
@@ -53,8 +53,8 @@ export const bpfRequests = {
   bpfProbe: { code: 202, fields: { ...place, ...room, ...reach } },
   /**
    * Our programs that are attached, of any version, for our network namespace: it needs no mount,
-   * but CAP_SYS_ADMIN. Without that, all programs that processes in the folder `cgroup` of cgroup2
-   * meet, which needs CAP_NET_ADMIN; empty: there is no such folder. EPERM: neither is allowed.
+   * but CAP_SYS_ADMIN. Without that, all programs that run for processes in the folder `cgroup` of
+   * cgroup2, which needs CAP_NET_ADMIN; empty: there is no such folder. EPERM: neither is allowed.
    */
   bpfAttachedGet: { code: 203, fields: { directory: 'string', cgroup: 'string' } },
   /**
@@ -71,7 +71,7 @@ export const bpfReplies = {
   bpfElements: { code: 209, fields: { keys: 'bytes', values: 'bytes' } },
   bpfCount: { code: 211, fields: { elements: 'u32' } },
   /**
-   * `link`, `program`: ids. Link 0: neither it nor `name` is known, and the program may be anybody's.
+   * `link`, `program`: ids. Link 0: neither it nor `name` is known, and the program may be another's.
    * `attachType`: enum bpf_attach_type. `isPinned`: its link has one of our pins in the folder.
    */
   bpfAttached: {

@@ -62,7 +62,7 @@ export const ipvsOps = {
   virtualServiceAdd: { code: 32, fields: { ...virtualServiceKey, ...virtualServiceSettings } },
   /** Replaces all settings, keeps destinations and connections (IPVS_CMD_SET_SERVICE). */
   virtualServiceSet: { code: 33, fields: { ...virtualServiceKey, ...virtualServiceSettings } },
-  /** Deletes its destinations too; their connections die of their next packet. */
+  /** Deletes its destinations too; their connections end at their next packet. */
   virtualServiceDelete: { code: 34, fields: virtualServiceKey },
   destinationAdd: { code: 35, fields: { ...destinationKey, ...destinationSettings } },
   /** Replaces all settings (IPVS_CMD_SET_DEST). */

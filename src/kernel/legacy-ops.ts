@@ -1,6 +1,6 @@
 /**
  * The part of the schema (`ops.ts`) that is about the older ip_tables and ip6_tables, which
- * iptables-legacy writes: to find out whether anybody uses them, and to remove what kube-proxy has
+ * iptables-legacy writes: to find out whether they are in use, and to remove what kube-proxy has
  * left there.
  */
 import type { Schema } from './records.ts';
@@ -9,9 +9,9 @@ const inTable = { family: 'u8', table: 'string' } as const;
 const inChain = { ...inTable, chain: 'string' } as const;
 
 /**
- * Ops that remove. Those for one table that follow one another replace it in one step; all else
- * in it stays, with its counters. What is not there is gone already. Rejected with EAGAIN while
- * another program holds the lock. EBUSY while a rule that stays refers to a chain that is to go.
+ * Ops that remove. Consecutive ones for one table replace it in one step; everything else in it
+ * stays, with its counters. Missing chains and rules are not a failure. EAGAIN while another
+ * program holds the lock. EBUSY while a rule that stays refers to a chain that is to be deleted.
  */
 export const legacyOps = {
   /** Every rule of the chain that jumps or goes to `target`. */

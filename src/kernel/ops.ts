@@ -182,8 +182,7 @@ export const requests = {
   flowtablesDump: { code: 71, fields: inTable },
   /**
    * `shape`, `keyLength` and `dataLength` say what the entries of the answer hold. A part that an
-   * element lacks reads as zero, except a missing key end: that is the key. EPROTO when the set has
-   * keys or data of another length.
+   * element lacks reads as zero. EPROTO when the set has keys or data of another length.
    */
   elementsDump: {
     code: 69,

@@ -39,8 +39,8 @@ export type RecordOf<S extends Schema> = {
 }[keyof S & string];
 
 /**
- * Whom a record is written for: a key, or a function that returns the key for one of the record's
- * entries. The function gets undefined if it is not known which entry. '' or undefined: no owner.
+ * The owner of a record: a key, or a function that returns the key for one of the record's entries.
+ * The function gets undefined if it is not known which entry. '' or undefined: no owner.
  */
 type Owner = string | ((entry: number | undefined) => string | undefined);
 

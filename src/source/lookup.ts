@@ -28,7 +28,10 @@ export interface Lookup {
   ): Promise<ReadonlySet<string>>;
 }
 
-/** Why an object was not found: `asked` = the question is wrong, otherwise a temporary failure. */
+/**
+ * Why there is no answer. `question`: the question is wrong; `absence`: there is no such object;
+ * `source`: the source cannot answer now.
+ */
 export class LookupError extends Error {
   override readonly name = 'LookupError';
   readonly fault: 'question' | 'absence' | 'source';

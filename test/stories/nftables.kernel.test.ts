@@ -331,7 +331,7 @@ describe('unusable input', () => {
       {
         subject: 'Service default/web',
         field: 'spec.externalIPs[0]',
-        err: 'is no IP address: "300.1.1.1"',
+        err: 'is not an IP address: "300.1.1.1"',
       },
       {
         subject: 'EndpointSlice default/web-ipv4',

@@ -19,9 +19,9 @@ export function advice(option: string, module: string): string {
 }
 
 /**
- * Checks `ops`. `features` says what the refusal of each means. Throws KernelError: EPERM without CAP_NET_ADMIN in the network namespace's
- * user namespace, and ENOMEM and the like, because a lack of memory does not mean a lack of a
- * feature.
+ * Checks `ops`. `features` says what the refusal of each means. Throws KernelError: EPERM without
+ * CAP_NET_ADMIN in the network namespace's user namespace, and ENOMEM and the like, because a lack
+ * of memory does not mean a lack of a feature.
  */
 export async function probeTransaction(
   kernel: Kernel,

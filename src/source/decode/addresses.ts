@@ -12,7 +12,7 @@ export function readAddress(
   const text = fields.textItem(value, field);
   if (text === undefined) return undefined;
   const address = parseAddress(text);
-  if (address === undefined) return fields.refuse(field, `is no IP address: ${show(text)}`);
+  if (address === undefined) return fields.refuse(field, `is not an IP address: ${show(text)}`);
   noteReading(fields, field, text, addressReading(text, address));
   return address;
 }

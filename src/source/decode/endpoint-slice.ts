@@ -130,7 +130,7 @@ function decodePorts(fields: FieldReader, value: unknown): SlicePort[] {
   return ports;
 }
 
-const noAnyPort = 'is missing: a port that stands for any is not served';
+const noAnyPort = 'is missing: a port without one means all ports, which is not served';
 
 /** Decodes directly into the columns, without an object for each endpoint. */
 function decodeEndpoints(fields: FieldReader, value: unknown, context: EndpointContext): Columns {

@@ -235,12 +235,12 @@ export function open(kind: string, raw: unknown, scope: 'namespaced' | 'cluster'
   const namespace =
     scope === 'cluster' ? '' : (fields.text(metadata.namespace, 'metadata.namespace') ?? '');
   if (name === '') fields.refuse('metadata.name', 'is missing');
-  if (name.includes('/')) fields.refuse('metadata.name', `must not hold a slash: ${show(name)}`);
+  if (name.includes('/')) fields.refuse('metadata.name', `must not contain a slash: ${show(name)}`);
   if (scope === 'namespaced' && namespace === '') {
     fields.refuse('metadata.namespace', 'is missing');
   }
   if (namespace.includes('/')) {
-    fields.refuse('metadata.namespace', `must not hold a slash: ${show(namespace)}`);
+    fields.refuse('metadata.namespace', `must not contain a slash: ${show(namespace)}`);
   }
   if (fields.faults > 0) return { fields, id: undefined };
   const key = scope === 'cluster' ? name : objectKey(namespace, name);

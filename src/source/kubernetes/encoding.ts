@@ -40,7 +40,7 @@ export const json: Encoding = {
     try {
       return JSON.parse(bytes.toString('utf8'));
     } catch (error) {
-      throw new Error(`an object is no JSON: ${error instanceof Error ? error.message : error}`);
+      throw new Error(`an object is not JSON: ${error instanceof Error ? error.message : error}`);
     }
   },
 };

@@ -63,7 +63,7 @@ function headerOf(key: string): string {
 function headerValue(fields: FieldReader, field: string, text: string): string {
   // biome-ignore lint/suspicious/noControlCharactersInRegex: those are what a header cannot hold
   if (/[\u0000-\u0008\u000a-\u001f\u007f]/.test(text)) {
-    fields.refuse(field, 'holds a control character, which no header can');
+    fields.refuse(field, 'contains a control character, which a header must not');
   }
   return Buffer.from(text).toString('latin1');
 }

@@ -109,7 +109,9 @@ function fromPod({
 function parseServer(origin: string, text: string): URL {
   const url = URL.parse(text.includes('://') ? text : `http://${text}`);
   if (url === null || (url.protocol !== 'https:' && url.protocol !== 'http:')) {
-    throw new Error(`${origin}: the server ${JSON.stringify(text)} is no http or https address`);
+    throw new Error(
+      `${origin}: the server ${JSON.stringify(text)} is not an http or https address`,
+    );
   }
   return url;
 }
@@ -159,7 +161,7 @@ function parseKubeconfig(path: string): RawObject {
     throw new Error(`kubeconfig ${path}:${line}: ${error.message}`);
   }
   const config: unknown = read(() => document.toJS());
-  if (!isRawObject(config)) throw new Error(`kubeconfig ${path}: holds no kubeconfig`);
+  if (!isRawObject(config)) throw new Error(`kubeconfig ${path}: is not a kubeconfig`);
   return config;
 }
 

@@ -59,8 +59,8 @@ export class ApiLookup implements Lookup {
     const pod = `${namespace}/${name}`;
     throw new LookupError(
       'absence',
-      `pod ${pod} is not to be found: no EndpointSlice names it, and this proxy has no right to ` +
-        'get pods; give its address instead, or grant it that right',
+      `cannot find pod ${pod}: no EndpointSlice names it, and this proxy is not permitted to get ` +
+        'pods; give its address instead, or grant that permission',
     );
   }
 

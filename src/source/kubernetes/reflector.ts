@@ -369,7 +369,7 @@ export class Reflector {
     const firstMaxMs = this.#parts.timing.backoffFirstMaxMs;
     const delayMs = this.#backoff.failed(this.#status.synced ? undefined : firstMaxMs);
     if (isAbsence(error) && this.#target.presence === 'optional') {
-      this.#status.goneOnWithout(reason);
+      this.#status.continueWithout(reason);
       await pause(this.#absentBackoff.failed(), signal);
       return;
     }

@@ -53,8 +53,8 @@ export class ResourceStatus {
   }
 
   /** The resource is not available: then silence is not a problem. */
-  goneOnWithout(reason: string): void {
-    this.report(`not available, gone on without: ${reason}`);
+  continueWithout(reason: string): void {
+    this.report(`not available, continuing without it: ${reason}`);
     this.#lastWordMs = undefined;
     this.markSynced();
   }

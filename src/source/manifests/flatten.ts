@@ -21,7 +21,7 @@ export function* flatten(
 ): Generator<RawManifest> {
   for (const { value, line } of documents) {
     if (!isRawObject(value) || typeof value.kind !== 'string' || !isText(value.apiVersion)) {
-      const reason = `is no Kubernetes object with apiVersion and kind: ${show(value)}`;
+      const reason = `is not a Kubernetes object with apiVersion and kind: ${show(value)}`;
       problems.push({ subject: `${file}:${line}`, field: undefined, reason });
       continue;
     }

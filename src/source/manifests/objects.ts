@@ -67,7 +67,7 @@ export async function decodeManifests(
     }
   }
   if (ignored.size > 0) {
-    const reason = `holds kinds that are of no use here: ${[...ignored].join(', ')}`;
+    const reason = `has objects of kinds that are not used: ${[...ignored].join(', ')}`;
     problems.push({ subject: file, field: undefined, reason });
   }
   return { objects, problems };

@@ -21,7 +21,10 @@ function textOf({ raw, line }: RawManifest): string | Error {
     return error as Error;
   }
   if (json.length <= objectCharactersMax) return json;
-  throw new ManifestError(line, 'holds an object of more than 1.5 MiB, which no cluster takes');
+  throw new ManifestError(
+    line,
+    'contains an object of more than 1.5 MiB, which no cluster accepts',
+  );
 }
 
 function read({ file, bytes }: ThreadOrder): void {
@@ -32,7 +35,7 @@ function read({ file, bytes }: ThreadOrder): void {
     const { line } = found;
     const json = textOf(found);
     if (json instanceof Error) {
-      const reason = `holds what JSON cannot, and is left out: ${json.message.split('\n')[0]}`;
+      const reason = `contains a value that JSON cannot express, and is left out: ${json.message.split('\n')[0]}`;
       problems.push({ subject: `${file}:${line}`, field: undefined, reason });
       continue;
     }

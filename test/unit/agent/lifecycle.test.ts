@@ -77,14 +77,14 @@ describe('Events report', () => {
     });
     app.source.say({ kind: 'service', service: other });
     app.source.listed(...resources);
-    app.source.trouble('Service ns/web', 'spec.externalIPs[0]', 'is no IP address: "x"');
+    app.source.trouble('Service ns/web', 'spec.externalIPs[0]', 'is not an IP address: "x"');
     app.source.trouble('Service ns/web', 'spec.sessionAffinity', 'must be None or ClientIP');
     app.source.trouble('endpointslices watch', undefined, 'connection refused');
     await app.clock.pass(3000);
     await app.stop();
     const [first, ...others] = told.sort();
     expect([first, ...others]).toEqual([
-      'AddressRejected about Service web (uid): spec.externalIPs[0]: is no IP address: "x"',
+      'AddressRejected about Service web (uid): spec.externalIPs[0]: is not an IP address: "x"',
       'FieldRejected about Service web (uid): spec.sessionAffinity: must be None or ClientIP',
       // Who has what in another namespace is not for tenants to know.
       'FrontendConflict about Service other (uid-4): tenant/other:http does not get ' +

@@ -40,7 +40,7 @@ describe('decodeNode', () => {
       {
         subject: 'Node n1',
         field: 'status.addresses[4].address',
-        reason: 'is no IP address: "nowhere"',
+        reason: 'is not an IP address: "nowhere"',
       },
     ]);
   });

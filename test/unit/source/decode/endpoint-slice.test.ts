@@ -210,7 +210,7 @@ describe('decodeEndpointSlice', () => {
   });
 
   it.each([
-    [{ addresses: ['10.0.0'] }, 'addresses[0] | is no IP address: "10.0.0"'],
+    [{ addresses: ['10.0.0'] }, 'addresses[0] | is not an IP address: "10.0.0"'],
     [{ addresses: ['fd00::1'] }, 'addresses[0] | "fd00::1" is not an IPv4 address'],
     [{ addresses: [] }, 'addresses | has no address'],
     [{}, 'addresses | has no address'],
@@ -247,10 +247,10 @@ describe('decodeEndpointSlice', () => {
       }),
     );
     expect(problems).toEqual([
-      `${subject} | ports[0].name | is missing: a port that stands for any is not served`,
-      `${subject} | ports[1].port | is missing: a port that stands for any is not served`,
+      `${subject} | ports[0].name | is missing: a port without one means all ports, which is not served`,
+      `${subject} | ports[1].port | is missing: a port without one means all ports, which is not served`,
       `${subject} | ports[2].port | must be a whole number 1–65535, is 0`,
-      `${subject} | ports[3].name | is missing: a port that stands for any is not served`,
+      `${subject} | ports[3].name | is missing: a port without one means all ports, which is not served`,
     ]);
     expect(record!.ports).toEqual([
       { name: '', protocol: 'TCP', port: 3 },

@@ -143,7 +143,7 @@ describe('decodeService', () => {
     [
       'a name with a slash',
       service({ metadata: { name: 'a/b' } }),
-      'Service | metadata.name | must not hold a slash: "a/b"',
+      'Service | metadata.name | must not contain a slash: "a/b"',
     ],
     [
       'no clusterIP',
@@ -153,7 +153,7 @@ describe('decodeService', () => {
     [
       'a clusterIP that is none',
       service({ spec: { clusterIP: '10.96.0' } }),
-      'Service shop/web | spec.clusterIP | is no IP address: "10.96.0"',
+      'Service shop/web | spec.clusterIP | is not an IP address: "10.96.0"',
     ],
     [
       'an unknown type',
@@ -192,8 +192,8 @@ describe('decodeService', () => {
     expect(problems).toEqual([
       'Service shop/web | spec.externalIPs[0] | "203.0.113.007" is taken as 203.0.113.7',
       'Service shop/web | spec.externalIPs[1] | is empty',
-      'Service shop/web | spec.externalIPs[2] | is no IP address: "  "',
-      'Service shop/web | spec.externalIPs[3] | is no IP address: "here"',
+      'Service shop/web | spec.externalIPs[2] | is not an IP address: "  "',
+      'Service shop/web | spec.externalIPs[3] | is not an IP address: "here"',
       'Service shop/web | spec.externalIPs[4] | "fd00::1" is not served: the Service has no IPv6 ClusterIP',
       'Service shop/web | spec.externalIPs[5] | must be a string, is 5',
     ]);

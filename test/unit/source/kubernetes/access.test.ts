@@ -344,7 +344,7 @@ describe('readAccess', () => {
   it.each([
     ['a missing file', undefined, 'kubeconfig FILE: does not exist'],
     ['broken YAML', 'a: 1\nb: [\n', /^kubeconfig FILE:3: /],
-    ['an empty file', '', 'kubeconfig FILE: holds no kubeconfig'],
+    ['an empty file', '', 'kubeconfig FILE: is not a kubeconfig'],
     [
       'no context',
       kubeconfig(url, {}, {}, { 'current-context': '' }),
@@ -369,7 +369,7 @@ describe('readAccess', () => {
     [
       'no URL',
       kubeconfig('ftp://x', {}, {}),
-      'kubeconfig FILE: the server "ftp://x" is no http or https address',
+      'kubeconfig FILE: the server "ftp://x" is not an http or https address',
     ],
     [
       'an authority that is not to be asked',
@@ -403,7 +403,7 @@ describe('readAccess', () => {
     [
       'a group that is no header',
       kubeconfig(url, {}, { as: 'x', 'as-groups': ['a', 'b\r\nImpersonate-Group: c'] }),
-      'kubeconfig FILE: as-groups[1] holds a control character, which no header can',
+      'kubeconfig FILE: as-groups[1] contains a control character, which a header must not',
     ],
     [
       'a field of a wrong type',

@@ -165,7 +165,7 @@ describe('KubernetesSource', () => {
     await until('asked again', () => sink.names().length > 0 && sink.problems.length > 0);
     await new Promise((resolve) => setTimeout(resolve, 500));
     expect(sink.said()).toEqual([
-      'servicecidrs watch: not available, gone on without: the server could not find the requested resource',
+      'servicecidrs watch: not available, continuing without it: the server could not find the requested resource',
     ]);
     server.absent.clear();
     await converged();

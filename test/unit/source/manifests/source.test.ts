@@ -197,7 +197,7 @@ items:
     await until('changed', () => clusterIP(sink, 'api') === '10.96.0.3');
     expect(clusterIP(sink, 'web')).toBe('10.96.0.1');
     expect(sink.said()).toEqual([
-      'Service default/web (a.yaml:1): spec.clusterIP is no IP address: "10.96.0."',
+      'Service default/web (a.yaml:1): spec.clusterIP is not an IP address: "10.96.0."',
     ]);
   });
 
@@ -211,7 +211,7 @@ ${service('web', '10.96.0.1')}`,
     const { sink } = await run(path);
     expect(sink.names()).toEqual(['service default/web']);
     expect(sink.said()).toEqual([
-      'a.yaml: holds kinds that are of no use here: Deployment (apps/v1), Endpoints (v1), Service (serving.knative.dev/v1)',
+      'a.yaml: has objects of kinds that are not used: Deployment (apps/v1), Endpoints (v1), Service (serving.knative.dev/v1)',
     ]);
   });
 
