@@ -1,6 +1,7 @@
 #include "binding/find_listener.h"
 
 #include "binding/error.h"
+#include "binding/type_error.h"
 #include "local/listener.h"
 
 namespace fairlead::binding {
@@ -8,8 +9,7 @@ namespace fairlead::binding {
 Napi::Value FindListener(const Napi::CallbackInfo& info) {
   const Napi::Env env = info.Env();
   if (!info[0].IsString()) {
-    Napi::TypeError::New(env, "findListener: the name must be a string")
-        .ThrowAsJavaScriptException();
+    ThrowTypeError(env, "findListener: the name must be a string");
     return env.Undefined();
   }
   const auto found = local::FindListener(info[0].As<Napi::String>().Utf8Value());
@@ -31,8 +31,7 @@ Napi::Value FindListener(const Napi::CallbackInfo& info) {
 Napi::Value OpenListener(const Napi::CallbackInfo& info) {
   const Napi::Env env = info.Env();
   if (!info[0].IsString()) {
-    Napi::TypeError::New(env, "openListener: the name must be a string")
-        .ThrowAsJavaScriptException();
+    ThrowTypeError(env, "openListener: the name must be a string");
     return env.Undefined();
   }
   auto opened = local::OpenListener(info[0].As<Napi::String>().Utf8Value());

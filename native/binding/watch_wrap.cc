@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "binding/type_error.h"
 #include "binding/watching.h"
 
 namespace fairlead::binding {
@@ -56,8 +57,7 @@ WatchWrap::WatchWrap(const Napi::CallbackInfo& info) : Napi::ObjectWrap<WatchWra
   auto options = ReadWatchOptions(env, info[0]);
   if (env.IsExceptionPending()) return;
   if (!options || !info[1].IsFunction()) {
-    Napi::TypeError::New(env, "Watch: takes options, which may have tables, and a function")
-        .ThrowAsJavaScriptException();
+    ThrowTypeError(env, "Watch: takes options, which may have tables, and a function");
     return;
   }
   watching_ = Watching::Start(env, info[1].As<Napi::Function>(),

@@ -6,8 +6,10 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstring>
 #include <unordered_map>
+
+#include "wire/attr_reader.h"
+#include "wire/byte_order.h"
 
 namespace fairlead::legacy {
 
@@ -44,32 +46,21 @@ constexpr std::array<std::string_view, NF_INET_NUMHOOKS> kHookNames = {
 
 using Bytes = std::span<const std::uint8_t>;
 
-std::uint16_t LoadU16(Bytes bytes, std::size_t at) noexcept {
-  std::uint16_t value;
-  std::memcpy(&value, bytes.data() + at, sizeof(value));
-  return value;
-}
-
-std::string_view TextAt(Bytes field) noexcept {
-  const auto end = std::find(field.begin(), field.end(), std::uint8_t{0});
-  return {reinterpret_cast<const char*>(field.data()),
-          static_cast<std::size_t>(end - field.begin())};
-}
-
 Bytes TargetOf(const Entry& entry, Bytes entries) noexcept {
   return entries.subspan(entry.offset + entry.target, entry.bytes - entry.target);
 }
 
 bool IsNamed(Bytes target, std::string_view name) noexcept {
   constexpr std::size_t kName = offsetof(xt_entry_target, u.user.name);
-  return TextAt(target.subspan(kName, XT_EXTENSION_MAXNAMELEN)) == name;
+  return wire::ReadString(target.subspan(kName, XT_EXTENSION_MAXNAMELEN)) == name;
 }
 
 /** The name in a target `ERROR`; empty data() for any other target. */
 std::string_view ErrorName(const Entry& entry, Bytes entries) noexcept {
   const Bytes target = TargetOf(entry, entries);
   if (target.size() < sizeof(xt_error_target) || !IsNamed(target, XT_ERROR_TARGET)) return {};
-  return TextAt(target.subspan(offsetof(xt_error_target, errorname), XT_FUNCTION_MAXNAMELEN));
+  constexpr std::size_t kName = offsetof(xt_error_target, errorname);
+  return wire::ReadString(target.subspan(kName, XT_FUNCTION_MAXNAMELEN));
 }
 
 /** Offset of the verdict of a standard target from the entry's start; 0 for other targets. */
@@ -80,17 +71,15 @@ std::size_t VerdictAt(const Entry& entry, Bytes entries) noexcept {
 }
 
 std::int32_t LoadVerdict(const Entry& entry, std::size_t at, Bytes entries) noexcept {
-  std::int32_t verdict;
-  std::memcpy(&verdict, entries.data() + entry.offset + at, sizeof(verdict));
-  return verdict;
+  return wire::LoadHost<std::int32_t>(entries.data() + entry.offset + at);
 }
 
 std::expected<std::vector<Entry>, const char*> ReadEntries(const Layout& layout, Bytes entries) {
   std::vector<Entry> read;
   for (Bytes rest = entries; !rest.empty();) {
     if (rest.size() < layout.bytes) return std::unexpected("an entry is truncated");
-    const std::uint32_t target = LoadU16(rest, layout.target_offset);
-    const std::uint32_t next = LoadU16(rest, layout.next_offset);
+    const std::uint32_t target = wire::LoadHost<std::uint16_t>(rest.data() + layout.target_offset);
+    const std::uint32_t next = wire::LoadHost<std::uint16_t>(rest.data() + layout.next_offset);
     const bool fits = target >= layout.bytes && next >= target + sizeof(xt_entry_target);
     if (!fits || next > rest.size()) {
       return std::unexpected("an entry has offsets that are outside of it");
@@ -277,7 +266,7 @@ std::expected<Remainder, std::string> Remove(const Removal& removal, const Table
     const std::uint32_t to = entry.jumps_to == kNone
                                  ? offsets[i] + entry.bytes
                                  : offsets[table.chains[entry.jumps_to].first_rule];
-    std::memcpy(left.bytes.data() + offsets[i] + at, &to, sizeof(to));
+    wire::StoreHost(left.bytes.data() + offsets[i] + at, to);
   }
   return left;
 }

@@ -50,9 +50,9 @@ void LineWriter::State::Loop() {
     const std::string line = std::move(lines.front());
     lines.pop_front();
     lock.unlock();
-    const bool goes_on = Write(line);
+    const bool continues = Write(line);
     lock.lock();
-    if (!goes_on) return;
+    if (!continues) return;
     pending -= line.size();
     if (pending == 0) written.notify_all();
   }

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "binding/error.h"
+#include "binding/type_error.h"
 #include "route/address_events.h"
 
 namespace fairlead::loop {
@@ -24,7 +25,7 @@ AddressWatch::AddressWatch(const Napi::CallbackInfo& info)
     : Napi::ObjectWrap<AddressWatch>(info) {
   const Napi::Env env = info.Env();
   if (!info[0].IsFunction()) {
-    Napi::TypeError::New(env, "AddressWatch: takes a function").ThrowAsJavaScriptException();
+    binding::ThrowTypeError(env, "AddressWatch: takes a function");
     return;
   }
   uv_loop_t* loop = nullptr;
@@ -37,7 +38,7 @@ AddressWatch::AddressWatch(const Napi::CallbackInfo& info)
     napi_throw(env, binding::ToError(env, events.error()));
     return;
   }
-  told_ = Napi::Persistent(info[0].As<Napi::Function>());
+  callback_ = Napi::Persistent(info[0].As<Napi::Function>());
   polled_ = new Polled{.poll = {}, .events = std::move(*events)};
   // Neither call can fail with a new socket that does not block.
   uv_poll_init(loop, &polled_->poll, polled_->events.fd());
@@ -68,7 +69,7 @@ void AddressWatch::OnReadable(uv_poll_t* poll, int, int) {
     self.Stop();
     error = Napi::Value(env, binding::ToError(env, changed.error()));
   }
-  self.told_.MakeCallback(env.Global(), {error});
+  self.callback_.MakeCallback(env.Global(), {error});
 }
 
 void AddressWatch::Close(const Napi::CallbackInfo&) { Stop(); }

@@ -32,7 +32,7 @@ class AddressWatch : public Napi::ObjectWrap<AddressWatch> {
   void Close(const Napi::CallbackInfo& info);
   void Stop() noexcept;
 
-  Napi::FunctionReference told_;
+  Napi::FunctionReference callback_;
   /** Owned by the loop once it is closing. */
   Polled* polled_ = nullptr;
 };

@@ -20,9 +20,9 @@ EncodeResult Encode(const protocol::op::ElementsDelete& op, BatchWriter& batch);
 EncodeResult Encode(const protocol::op::SetFlush& op, BatchWriter& batch);
 
 /**
- * Takes the elements of the attributes of NFT_MSG_NEWSETELEM. Missing attributes read as zero, a
- * missing key end as the key. A catch-all element is counted as strange and not taken. Fails when
- * the length of a key or of data is not that of the layout.
+ * Takes the elements of the attributes of NFT_MSG_NEWSETELEM. Missing attributes read as zero. A
+ * catch-all element is counted as strange and not taken. Fails when the length of a key or of data
+ * is not that of the layout.
  */
 wire::Taken DecodeElements(const EntryLayout& layout, std::span<const std::uint8_t> attributes,
                            ElementSorter& found);

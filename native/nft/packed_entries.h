@@ -54,7 +54,7 @@ class EntryReader {
   bool truncated_ = false;
 };
 
-/** Appends a packed entry. Its key, key end and data must have the lengths of the layout. */
+/** Appends a packed entry. Its key and data must have the lengths of the layout. */
 void WriteEntry(const EntryLayout& layout, const Entry& entry, ByteBuffer& out) noexcept;
 
 }  // namespace fairlead::nft
