@@ -46,7 +46,7 @@ class Post {
   recorder!: EventRecorder;
   #running: Promise<void> | undefined;
 
-  async start(): Promise<this> {
+  async start(timeoutMs = 10_000): Promise<this> {
     const server = await startServer({
       onRequest: (request, response) => this.#on(request, response),
     });
@@ -56,7 +56,7 @@ class Post {
       nodeName: 'node-a',
       dropped: (reason) => this.dropped.push(reason),
       problem: (error) => this.problems.push(error.message),
-      timeoutMs: 300,
+      timeoutMs,
       now: () => this.nowMs,
       wallMs: () => this.nowMs + this.jumpedMs,
     });
@@ -206,7 +206,7 @@ describe('an API server that does not accept Events', () => {
   });
 
   it('gets missed Events when it is available again soon', async () => {
-    const post = await new Post().start();
+    const post = await new Post().start(300);
     post.answer = 'silence';
     post.recorder.record(starting);
     await until('a problem is sent', () => post.problems.length === 1);

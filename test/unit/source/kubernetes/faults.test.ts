@@ -20,7 +20,9 @@ describe('KubernetesSource with a server that misbehaves', () => {
     const timing = what === 'stall' ? impatient : hasty;
     const { sink, converged } = startSource(server, { timing });
     await converged();
-    for (const resource of resources) expect(server.disturb(resource, what)).toBe(1);
+    for (const resource of resources) {
+      await until('watching', () => server.disturb(resource, what) === 1);
+    }
     for (let i = 0; i < 10; i += 1) change(server, i);
     server.store.delete('services', 'shop/s11');
     server.store.delete('endpointslices', 'shop/s11-1');

@@ -149,7 +149,7 @@ describe('later lists', () => {
     const server = await startCluster(3);
     server.fault({ verb: 'streaming-list', fault: { kind: 'status', status: 500 }, times: 4 });
     const { sink, converged } = startSource(server, {
-      timing: { ...impatient, pagesFirstMs: 500 },
+      timing: { ...hasty, pagesFirstMs: 500 },
     });
     await converged();
     const relist = async (): Promise<void> => {
