@@ -11,6 +11,13 @@ export class Refusal extends Error {
   }
 }
 
+/** Whether the parameter has the only value that it may have. Throws a Refusal. */
+export function isAsked(query: URLSearchParams, name: string, only = 'true'): boolean {
+  const value = query.get(name);
+  if (value === null || value === only) return value !== null;
+  throw new Refusal(400, `${name} must be ${only}, not "${value}"`);
+}
+
 /** The number in a parameter, from 1 to `most`. Throws a Refusal. */
 export function numberOf(
   query: URLSearchParams,

@@ -26,7 +26,7 @@ import { look } from './look.ts';
 import { lookedUpWithin } from './lookups.ts';
 import { portRemarks } from './port-remarks.ts';
 import { States } from './port-state.ts';
-import { numberOf, Refusal } from './refusal.ts';
+import { isAsked, numberOf, Refusal } from './refusal.ts';
 import { serviceNamed } from './service-names.ts';
 import { problemsOf, reasonsIn } from './service-problems.ts';
 import { texts } from './service-rows.ts';
@@ -51,8 +51,8 @@ export async function serviceOf(agent: AgentState, query: URLSearchParams): Prom
   const { resolved, seen } = await look(agent, service, pacer);
   const asked = withPort(seen, query.get('port'), service);
   const states = new States(agent);
-  const { pods, unknown } = await podsOf(agent, service, query.get('pods'));
-  const traffic = await trafficOf(agent, service, query.get('traffic'));
+  const { pods, unknown } = await podsOf(agent, service, isAsked(query, 'pods'));
+  const traffic = await trafficOf(agent, service, isAsked(query, 'traffic'));
   const said = await EndpointsSaid.read(agent.state.slices(service.key), pods, pacer);
   const ports: Port[] = [];
   let left = endpointsMax;
@@ -84,12 +84,9 @@ export async function serviceOf(agent: AgentState, query: URLSearchParams): Prom
 async function trafficOf(
   { counters }: AgentState,
   { name, namespace }: Service,
-  asked: string | null,
+  isWanted: boolean,
 ): Promise<readonly ServiceTraffic[]> {
-  if (asked !== null && asked !== 'true') {
-    throw new Refusal(400, `traffic must be true, not "${asked}"`);
-  }
-  if (asked === null) return [];
+  if (!isWanted) return [];
   const { services = [] } = (await counters.read()) ?? {};
   return services.filter((one) => one.service === name && one.namespace === namespace);
 }
@@ -105,12 +102,9 @@ interface Pods {
 async function podsOf(
   { source }: AgentState,
   { name, namespace }: Service,
-  asked: string | null,
+  isWanted: boolean,
 ): Promise<Pods> {
-  if (asked !== null && asked !== 'true') {
-    throw new Refusal(400, `pods must be true, not "${asked}"`);
-  }
-  if (asked === null) return { pods: new Map(), unknown: undefined };
+  if (!isWanted) return { pods: new Map(), unknown: undefined };
   try {
     const pods = await lookedUpWithin(podsPatienceMs, (signal) =>
       source.lookup.podsOf(namespace, name, signal),

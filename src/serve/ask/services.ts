@@ -6,7 +6,7 @@ import type { AgentState } from './agent-state.ts';
 import { answerPacer } from './answer-pacer.ts';
 import { lookedUp } from './lookups.ts';
 import { States } from './port-state.ts';
-import { numberOf, Refusal } from './refusal.ts';
+import { isAsked, numberOf, Refusal } from './refusal.ts';
 import { rowsMax, type ServiceRow, ServiceRows } from './service-rows.ts';
 
 const limits = { standard: 500, most: rowsMax };
@@ -53,13 +53,6 @@ async function selectedBy(
 ): Promise<ReadonlySet<string> | undefined> {
   if (selector === null) return undefined;
   return lookedUp((signal) => source.lookup.servicesWith(selector, namespace ?? '', signal));
-}
-
-/** Whether the parameter has the only value that it may have. */
-function isAsked(query: URLSearchParams, name: 'state' | 'order', only: string): boolean {
-  const value = query.get(name);
-  if (value === null || value === only) return value !== null;
-  throw new Refusal(400, `${name} must be ${only}, not "${value}"`);
 }
 
 /** The keys of the Services after the one called `last`. Services keep their order. */
