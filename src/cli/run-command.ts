@@ -14,7 +14,8 @@ export async function runCommand(args: readonly string[], io: Io = terminal): Pr
   try {
     if (args.length === 0 && isTrial()) return await printHelp([], io);
     if (args.length === 1 && isHelpFlag(first)) return await printHelp([], io);
-    if (isFlag) return await runProxy(args, io);
+    // The word run is optional.
+    if (isFlag) return await runCommand(['run', ...args], io);
     const { command, rest } = findCommand(args);
     if (command === undefined) return await printHelp([first], io);
     if (asksForHelp(command, rest)) return await printHelp(command.words, io);
@@ -24,11 +25,6 @@ export async function runCommand(args: readonly string[], io: Io = terminal): Pr
   } catch (error) {
     return fail(error, args, io);
   }
-}
-
-/** `fairlead --proxy-mode=…`: the word run is optional. */
-async function runProxy(args: readonly string[], io: Io): Promise<number> {
-  return runCommand(['run', ...args], io);
 }
 
 /** Whether a person has started it at a terminal, outside of any cluster. */

@@ -1,6 +1,6 @@
 /** The address of the running process, from the flags of a command. */
 import { readFileSync } from 'node:fs';
-import { joinHostPort } from '../../net/address.ts';
+import { formatAddress, joinHostPort } from '../../net/address.ts';
 import { splitHostPort } from '../../net/host-port.ts';
 import type { Given } from '../command.ts';
 import { UsageError } from '../errors.ts';
@@ -23,7 +23,6 @@ export async function serverOf({ values }: Pick<Given, 'values'>): Promise<strin
 /** The address at which a process with this configuration answers. */
 async function serverInFile(path: string): Promise<string> {
   const { loadConfig } = await import('../../config/load.ts');
-  const { formatAddress } = await import('../../net/address.ts');
   const result = loadConfig(['--config', path], { readFile: (file) => readFileSync(file) });
   if (result.kind === 'error') throw new UsageError(result.message);
   const at = result.kind === 'run' ? result.config.metricsBindAddress : undefined;

@@ -61,25 +61,22 @@ function senderOf(from: string | undefined): Sender {
   throw new UsageError(`--from "${from}" is not an address, a block of addresses, or node${hint}`);
 }
 
-/** Asks the process for the address of a name, and for the protocol of the Service's port. */
+/**
+ * Asks the process for the address of a name, and for the protocol of the Service's port. `text`:
+ * see `readTarget`.
+ */
 async function targetOf(
   server: string,
   text: string,
 ): Promise<Pick<TraceRequest, 'others' | 'target'>> {
-  const parts = splitTarget(text);
-  if (parts === undefined)
-    throw new UsageError(`"${text}" is not ADDRESS:PORT or [NAMESPACE/]NAME:PORT`);
-  const address = parseAddress(parts.host);
+  const { host, port, protocol = 'TCP' } = splitTarget(text)!;
+  const address = parseAddress(host);
   try {
     const { also = [], to } = await ask(server, 'explain', { to: text });
-    const { port, protocol } = to;
-    const target = { address: parseAddress(to.address)!, port, protocol };
+    const target = { ...to, address: parseAddress(to.address)! };
     return { target, others: also.map((one) => one.to.protocol) };
   } catch (error) {
     if (!isUnanswered(error) || address === undefined) throw error;
-    const port = /^\d+$/.test(parts.port) ? Number(parts.port) : 0;
-    if (port < 1 || port > 65_535)
-      throw new UsageError(`"${parts.port}" is not a port: 1 to 65535`);
-    return { target: { address, port, protocol: parts.protocol ?? 'TCP' }, others: [] };
+    return { target: { address, port: Number(port), protocol }, others: [] };
   }
 }
