@@ -2,6 +2,7 @@
  * All chains and rules of nf_tables of this network namespace, in the format of `nft list ruleset`.
  */
 import type { Kernel, ReplyOf } from '../../kernel/kernel.ts';
+import { VERDICT } from '../../kernel/nft/constants.ts';
 import { familyWord, hookWord } from '../../kernel/nft/words.ts';
 import { expressions } from '../../kernel/ops.ts';
 import { readRecords } from '../../kernel/records.ts';
@@ -11,7 +12,6 @@ type Chain = ReplyOf<'chain'>;
 type RuleRecord = ReplyOf<'rule'>;
 
 const noHook = 0xffffffff;
-const dropPolicy = 0;
 /** Mode iptables has several rules for each Service. */
 const rulesMax = 20_000;
 const everything = { family: 0, table: '', chain: '' } as const;
@@ -40,7 +40,7 @@ export async function rulesetText(kernel: Kernel): Promise<string> {
 
 function chainLines(chain: Chain, rules: readonly RuleRecord[]): string[] {
   const { family, hook, policy, priority, type } = chain;
-  const verdict = policy === dropPolicy ? 'drop' : 'accept';
+  const verdict = policy === VERDICT.drop ? 'drop' : 'accept';
   const base = `type ${type} hook ${hookWord(family, hook)} priority ${priority}; policy ${verdict};`;
   return [
     `chain ${chain.chain} {`,

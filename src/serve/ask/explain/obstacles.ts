@@ -8,11 +8,13 @@ import { ipForwarding } from '../../../host/routing.ts';
 import { isKernelError, orElse } from '../../../kernel/errors.ts';
 import type { ReplyOf } from '../../../kernel/kernel.ts';
 import { NF_INET, NFPROTO, VERDICT } from '../../../kernel/nft/constants.ts';
-import { familyWord, hookWord } from '../../../kernel/nft/words.ts';
+import { hookWord } from '../../../kernel/nft/words.ts';
+import { chainText } from '../../../kernel/rule-text.ts';
 import { formatAddress, formatEndpoint } from '../../../net/address.ts';
 import { sameBytes } from '../../../net/bytes.ts';
 import { endpointKeys } from '../../../net/endpoint-list.ts';
 import type { Obstacle } from '../foreign-rules/foreign-rules.ts';
+import { bothFamilies } from '../foreign-rules/reading.ts';
 import { unroutedText } from '../unrouted.ts';
 import { type ExplainInput, targetText } from './input.ts';
 import type { Holder } from './search.ts';
@@ -81,9 +83,6 @@ export async function obstaclesOf(
 
 type Chain = ReplyOf<'chain'>;
 
-/** Tables of NFPROTO_INET serve both families. */
-const bothFamilies = 1;
-
 /** The hooks that a packet to an endpoint passes and at which other chains may drop it. */
 function hookOf({ client, describer }: ExplainInput): number {
   return client.kind === 'node' ? NF_INET.LOCAL_OUT : describer.endpointHook;
@@ -96,7 +95,7 @@ async function droppingChains(input: ExplainInput, named: ReadonlySet<string>): 
   const hook = hookOf(input);
   return chains
     .filter((one) => one.hook === hook)
-    .map(({ chain, family, table }) => `${familyWord(family)} ${table} ${chain}`)
+    .map(chainText)
     .filter((name) => !named.has(name))
     .map((name) => {
       return `Chain ${name} (hook ${hookWord(bothFamilies, hook)}) drops what none of its rules accepts: see nft list chain ${name}.`;
