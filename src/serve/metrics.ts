@@ -337,19 +337,11 @@ class ModeMetrics {
 
 /** No metric is exposed yet. */
 function makeModeMetrics(counters: ReadCounters) {
-  const make = <M extends ModeMetric>(name: M): MetricOf<(typeof modeMetrics)[M]> =>
-    metric(modeMetrics[name], undefined);
+  const made = Object.entries(modeMetrics).map(([name, own]) => [name, metric(own, undefined)]);
+  const plain: { readonly [M in ModeMetric]: MetricOf<(typeof modeMetrics)[M]> } =
+    Object.fromEntries(made);
   return {
-    fullSync: make('fullSync'),
-    partialSync: make('partialSync'),
-    nftablesFailures: make('nftablesFailures'),
-    nftablesCleanupFailures: make('nftablesCleanupFailures'),
-    restoreFailures: make('restoreFailures'),
-    partialRestoreFailures: make('partialRestoreFailures'),
-    iptablesRules: make('iptablesRules'),
-    iptablesRulesLast: make('iptablesRulesLast'),
-    iptablesSyncs: make('iptablesSyncs'),
-    ipvsSyncs: make('ipvsSyncs'),
+    ...plain,
     invalidDropped: namedCounterMetric(
       modeMetrics.invalidDropped,
       counterNames.invalidDropped,
