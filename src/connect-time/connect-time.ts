@@ -19,10 +19,7 @@ interface ConnectTimeOptions extends ExcludedPodsOptions {
   readonly host?: Pick<HostFiles, 'read'>;
   readonly kernel: Kernel;
   readonly log: Logger;
-  readonly events: Pick<
-    ClusterEvents,
-    'connectTimeLacks' | 'connectTimeStale' | 'excludedPodsUnknown'
-  >;
+  readonly events: Pick<ClusterEvents, 'connectTime'>;
 }
 
 export class ConnectTime {
@@ -91,6 +88,6 @@ export class ConnectTime {
       { connectTime: wish.reach, err: lack },
       'Connect-time translation is unavailable; using packet rules only',
     );
-    events.connectTimeLacks(lack);
+    events.connectTime('ConnectTimeUnavailable', lack);
   }
 }

@@ -33,7 +33,7 @@ export interface ExcludedPodsOptions {
   readonly kernel: Kernel;
   readonly clock: Clock;
   readonly log: Logger;
-  readonly events: Pick<ClusterEvents, 'excludedPodsUnknown'>;
+  readonly events: Pick<ClusterEvents, 'connectTime'>;
   /** Absent if the source has no pods. */
   readonly watchPods?: WatchPods;
   /** Receives reports of the watch. */
@@ -138,7 +138,7 @@ export class ExcludedPods {
           { err: reason, fallback },
           'Could not read the pods to exclude from connect-time translation',
         );
-        events.excludedPodsUnknown(`${reason}; ${fallback}`);
+        events.connectTime('ExcludedPodsUnknown', `${reason}; ${fallback}`);
       },
       problem: (problem) => source.problem(problem),
       listed: (attempt) => source.listed(attempt),

@@ -13,7 +13,7 @@ interface StaleProgramsOptions {
   readonly kernel: Kernel;
   readonly clock: Clock;
   readonly log: Logger;
-  readonly events: Pick<ClusterEvents, 'connectTimeStale'>;
+  readonly events: Pick<ClusterEvents, 'connectTime'>;
 }
 
 /** The interval of searches while some are attached: an operator may remove them. */
@@ -105,7 +105,7 @@ export class StalePrograms {
     this.#once(() => {
       const { events, log } = this.#options;
       log.error({ programs, err }, 'Connect-time programs that no process updates are attached');
-      events.connectTimeStale(`${programs}: no process updates them, and ${err}`);
+      events.connectTime('ConnectTimeStale', `${programs}: no process updates them, and ${err}`);
     });
   }
 
@@ -117,7 +117,7 @@ export class StalePrograms {
         'Attached programs may be connect-time programs of an earlier process',
       );
       const note = `${attached} programs are attached that may be of an earlier process`;
-      events.connectTimeStale(`${note}; asking whose they are needs CAP_SYS_ADMIN`);
+      events.connectTime('ConnectTimeStale', `${note}; asking whose they are needs CAP_SYS_ADMIN`);
     });
   }
 

@@ -29,6 +29,14 @@ interface ClusterEventsOptions {
 
 type Node = Extract<Regarding, { kind: 'Node' }>;
 
+type ConnectTimeReason =
+  /** The configuration asks for it, and the kernel does not support it. */
+  | 'ConnectTimeUnavailable'
+  /** Programs of an earlier process translate connections to endpoints that may have gone. */
+  | 'ConnectTimeStale'
+  /** The configuration excludes pods from it, and pods cannot be watched. */
+  | 'ExcludedPodsUnknown';
+
 /** Fields of a Service that hold addresses. */
 const addressField = /^(spec\.(clusterIPs?|externalIPs|loadBalancerSourceRanges)|status\.)/;
 
@@ -81,19 +89,8 @@ export class ClusterEvents {
     this.#aboutNode('Warning', 'ProxyModeFallback', `mode ${from} ${reason}; mode ${to} is next`);
   }
 
-  /** The configuration asks for connect-time translation, which the kernel does not support. */
-  connectTimeLacks(lack: string): void {
-    this.#aboutNode('Warning', 'ConnectTimeUnavailable', lack);
-  }
-
-  /** Programs of an earlier process translate connections to endpoints that may have gone. */
-  connectTimeStale(note: string): void {
-    this.#aboutNode('Warning', 'ConnectTimeStale', note);
-  }
-
-  /** The configuration excludes pods from connect-time translation, and pods cannot be watched. */
-  excludedPodsUnknown(note: string): void {
-    this.#aboutNode('Warning', 'ExcludedPodsUnknown', note);
+  connectTime(reason: ConnectTimeReason, note: string): void {
+    this.#aboutNode('Warning', reason, note);
   }
 
   /** New connections will be refused soon, or are refused. */
