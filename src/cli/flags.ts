@@ -1,5 +1,7 @@
 /** Flags that several commands share. */
+import { parseDuration, toMs } from '../config/duration.ts';
 import type { CommandFlag, Flags } from './command.ts';
+import { UsageError } from './errors.ts';
 
 const server: CommandFlag = {
   shown: 'ADDRESS:PORT',
@@ -63,6 +65,13 @@ export const namespaceFlags = {
     meaning: 'All namespaces, which is the default.',
   },
 } as const satisfies Flags;
+
+/** The duration in the value of a flag, in milliseconds. Throws a UsageError. */
+export function durationMs(flag: string, text: string): number {
+  const duration = parseDuration(text);
+  if (!duration.ok) throw new UsageError(`--${flag}: ${duration.error}`);
+  return toMs(duration.value);
+}
 
 export const noHeadersFlag = {
   'no-headers': { shown: '', meaning: 'Print tables without their headings.' },

@@ -34,7 +34,7 @@ export interface Surroundings {
 }
 
 /** Ends the command by `signal`, and stops waiting for the output to be read. */
-export class Reader {
+class Reader {
   readonly #ending = new AbortController();
   readonly #stdout: Terminal;
   readonly #clock: Clock;
@@ -103,7 +103,18 @@ export class Reader {
   }
 }
 
-export const realClock: Clock = {
+interface Readable {
+  readonly stdout: Terminal;
+  readonly clock?: Clock;
+  readonly surroundings?: Surroundings;
+}
+
+/** Whether the output of a continuous command is still read. */
+export function readerOf({ clock = realClock, stdout, surroundings }: Readable): Reader {
+  return new Reader(stdout, clock, surroundings ?? ownSurroundings());
+}
+
+const realClock: Clock = {
   now: () => performance.now(),
   sleep: (ms, signal) => sleep(ms, undefined, { signal }).catch(() => {}),
   every: (ms, act) => {
@@ -113,7 +124,7 @@ export const realClock: Clock = {
 };
 
 /** Those of this process. */
-export function surroundings(): Surroundings {
+function ownSurroundings(): Surroundings {
   return {
     input: isatty(0) ? 'terminal' : isPipe(0) ? 'pipe' : 'none',
     isOutputFile: kindOf(1)?.isFile() ?? false,

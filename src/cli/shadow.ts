@@ -1,6 +1,5 @@
 /** `fairlead shadow`: what Fairlead would do differently from the kube-proxy that runs here. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { parseDuration, toMs } from '../config/duration.ts';
 import { hostFiles } from '../host/files.ts';
 import { availableFamilies } from '../host/interfaces.ts';
 import type { Kernel } from '../kernel/kernel.ts';
@@ -11,40 +10,23 @@ import type { ShadowCluster } from '../tools/shadow/cluster.ts';
 import type { Difference } from '../tools/shadow/compare.ts';
 import { Settling } from '../tools/shadow/settling.ts';
 import { type Look, look, NothingProgrammedError } from '../tools/shadow/shadow.ts';
-import type { Given, Io, Run as RunCommand } from './command.ts';
+import type { Io, Run as RunCommand } from './command.ts';
 import { exitCodes, UsageError } from './errors.ts';
+import { durationMs } from './flags.ts';
 import { nodeConfig } from './node-command.ts';
 import { openCluster } from './open-cluster.ts';
-import { writerOf } from './output.ts';
-import { Reader, realClock, surroundings } from './reader.ts';
+import { type Writer, writerOf } from './output.ts';
+import { readerOf } from './reader.ts';
 
-const settleDefaultMs = 10_000;
+const settleDefault = '10s';
 const lookAgainMs = 1000;
 
 export const run: RunCommand = async (given, io) => {
-  const { settle, watch } = given.values;
-  return shadow(given, io, { isWatching: watch !== undefined, settleMs: settleMsOf(settle) });
-};
-
-interface ShadowOptions {
-  readonly isWatching: boolean;
-  readonly settleMs: number;
-}
-
-/** Throws a UsageError. */
-function settleMsOf(text: string | undefined): number {
-  if (text === undefined) return settleDefaultMs;
-  const duration = parseDuration(text);
-  if (!duration.ok) throw new UsageError(`--settle: ${duration.error}`);
-  const ms = toMs(duration.value);
-  if (ms < 0) throw new UsageError(`--settle "${text}" is below 0`);
-  return ms;
-}
-
-async function shadow(given: Given, io: Io, options: ShadowOptions): Promise<number> {
+  const { output, settle = settleDefault, watch: isWatching } = given.values;
+  const settleMs = durationMs('settle', settle);
+  if (settleMs < 0) throw new UsageError(`--settle "${settle}" is below 0`);
   const { config, warnings } = nodeConfig(given);
   for (const warning of warnings) io.stderr.write(`${warning}\n`);
-  const { output } = given.values;
   const write = await writerOf(output);
   const ending = new AbortController();
   process.once('SIGINT', () => ending.abort());
@@ -52,11 +34,11 @@ async function shadow(given: Given, io: Io, options: ShadowOptions): Promise<num
   const { cluster, close } = await openCluster(config, { name: 'nftables' });
   const kernel = openKernel();
   const families = availableFamilies(hostFiles());
-  const run = { kernel, cluster, families, settleMs: options.settleMs, signal: ending.signal };
-  const reader = options.isWatching ? new Reader(io.stdout, realClock, surroundings()) : undefined;
+  const run = { kernel, cluster, families, settleMs, signal: ending.signal };
+  const reader = isWatching ? readerOf(io) : undefined;
   reader?.signal.addEventListener('abort', () => ending.abort());
   try {
-    if (options.isWatching) return await watch(run, io, output);
+    if (isWatching) return await watch(run, io, output, write);
     const found = await once(run);
     const { differences, unread } = found;
     io.stdout.write(write(found, () => textOf(found)));
@@ -69,7 +51,7 @@ async function shadow(given: Given, io: Io, options: ShadowOptions): Promise<num
     kernel.close();
     await close();
   }
-}
+};
 
 interface Run {
   readonly kernel: Kernel;
@@ -118,9 +100,13 @@ async function lookOrWait(run: Run, isOver: boolean): Promise<Look | undefined> 
 }
 
 /** Until `signal` aborts. Prints each difference when it has lasted, and when it has gone. */
-async function watch(run: Run, { stdout }: Io, output: string | undefined): Promise<number> {
+async function watch(
+  run: Run,
+  { stdout }: Io,
+  output: string | undefined,
+  write: Writer,
+): Promise<number> {
   const settling = new Settling(run.settleMs);
-  const write = await writerOf(output);
   const print = (event: 'found' | 'gone', difference: Difference): void => {
     const reported: Event = { time: new Date().toISOString(), event, ...difference };
     // A YAML document, or a line in the other formats.

@@ -4,7 +4,7 @@ import type { Block } from '../../ask/view.ts';
 import type { Given, Io, Run } from '../command.ts';
 import { type ExitCode, exitCodes, RefusedError } from '../errors.ts';
 import { isForPeople, type Writer, writerOf } from '../output.ts';
-import { Reader, realClock, surroundings } from '../reader.ts';
+import { readerOf } from '../reader.ts';
 import { blocksText, type Form } from '../text.ts';
 import { ask, type Query } from './client.ts';
 import { serverOf } from './server.ts';
@@ -31,11 +31,6 @@ interface AskCommand<Name extends EndpointName> {
 }
 
 const watchMs = 2000;
-
-/** Whether the output of a continuous command is still read. */
-export function readerOf({ stdout, clock = realClock, surroundings: given }: Io): Reader {
-  return new Reader(stdout, clock, given ?? surroundings());
-}
 
 /** How the command runs. */
 export function asking<Name extends EndpointName>(command: AskCommand<Name>): Run {

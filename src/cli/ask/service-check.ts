@@ -4,12 +4,12 @@ import { apiVersion } from '../../ask/paths.ts';
 import type { ServiceAnswer } from '../../ask/service.ts';
 import { type Block, bad, type Cell, type Fact, tableIf } from '../../ask/view.ts';
 import { counted } from '../../ask/words.ts';
-import { parseDuration, toMs } from '../../config/duration.ts';
 import { isFine, reach } from '../../host/reach.ts';
 import { joinHostPort } from '../../net/address.ts';
 import { formatPortName } from '../../net/protocol.ts';
 import type { Given, Run } from '../command.ts';
 import { exitCodes, UsageError } from '../errors.ts';
+import { durationMs } from '../flags.ts';
 import { writerOf } from '../output.ts';
 import { blocksText, type Form } from '../text.ts';
 import { ask } from './client.ts';
@@ -49,9 +49,7 @@ export const run: Run = async (given, io) => {
 };
 
 function timeoutOf({ values: { timeout = timeoutDefault } }: Given): number {
-  const duration = parseDuration(timeout);
-  if (!duration.ok) throw new UsageError(`--timeout: ${duration.error}`);
-  const timeoutMs = toMs(duration.value);
+  const timeoutMs = durationMs('timeout', timeout);
   if (timeoutMs > 0 && timeoutMs <= timeoutMaxMs) return timeoutMs;
   throw new UsageError(`--timeout ${timeout} is not more than 0s and at most 10s`);
 }

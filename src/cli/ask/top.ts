@@ -3,9 +3,9 @@ import type { Traffic } from '../../ask/traffic.ts';
 import { counted } from '../../ask/words.ts';
 import type { Given, Io, Run } from '../command.ts';
 import { exitCodes, UsageError } from '../errors.ts';
+import { readerOf } from '../reader.ts';
 import { columnsText } from '../text.ts';
 import { ask, type Query } from './client.ts';
-import { readerOf } from './command.ts';
 import { namespaceOf, readServiceName } from './names.ts';
 import {
   type ItemRate,

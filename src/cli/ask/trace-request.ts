@@ -1,11 +1,11 @@
 /** Parses the arguments of `fairlead trace`. */
-import { parseDuration, toMs } from '../../config/duration.ts';
 import { addressBytes, parseAddress, parseCIDR } from '../../net/address.ts';
 import { splitTarget } from '../../net/host-port.ts';
 import type { Protocol } from '../../net/protocol.ts';
 import type { Sender, Target } from '../../tools/trace/target.ts';
 import type { Given } from '../command.ts';
 import { isUnanswered, UsageError } from '../errors.ts';
+import { durationMs } from '../flags.ts';
 import { ask } from './client.ts';
 import { readTarget } from './names.ts';
 import { serverOf } from './server.ts';
@@ -32,9 +32,8 @@ export async function readTraceRequest(given: Given): Promise<TraceRequest> {
   if (number < 1 || number > countMax) {
     throw new UsageError(`--count "${count}" is not a number from 1 to ${countMax}`);
   }
-  const duration = parseDuration(timeout);
-  if (!duration.ok) throw new UsageError(`--timeout: ${duration.error}`);
-  if (duration.value <= 0n) throw new UsageError(`--timeout ${timeout} is not a time to wait`);
+  const timeoutMs = durationMs('timeout', timeout);
+  if (timeoutMs <= 0) throw new UsageError(`--timeout ${timeout} is not a time to wait`);
   const word = readTarget(given.words[0]!, given);
   const server = await serverOf(given);
   const sender = senderOf(from);
@@ -42,7 +41,7 @@ export async function readTraceRequest(given: Given): Promise<TraceRequest> {
   if (sender.kind === 'addresses' && sender.block.address.family !== target.address.family) {
     throw new UsageError(`--from ${from} and the address that it sends to are of two families`);
   }
-  return { server, output, target, others, sender, count: number, timeoutMs: toMs(duration.value) };
+  return { server, output, target, others, sender, count: number, timeoutMs };
 }
 
 function senderOf(from: string | undefined): Sender {
