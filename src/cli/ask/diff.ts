@@ -1,6 +1,6 @@
 /** `fairlead diff`: how the kernel's state differs from what is in force. */
 import type { Diff } from '../../ask/difference.ts';
-import { formatServicePort } from '../../net/protocol.ts';
+import { differenceWords } from '../../ask/views/difference.ts';
 import { asking } from './command.ts';
 
 export const run = asking<'diff'>({
@@ -45,21 +45,12 @@ function familyLines(family: Family, wide: boolean): string[] {
 
 const shortMax = 5;
 
-function differenceLines(
-  { missing, repairs, service, unwanted, wrong }: Family['differences'][number],
-  wide: boolean,
-): string[] {
-  const who =
-    service === undefined
-      ? 'no Service'
-      : formatServicePort(`${service.namespace}/${service.name}`, service.port);
-  const kinds = Object.entries({ missing, wrong, unwanted }).flatMap(([kind, count]) =>
-    count > 0 ? [`${count} ${kind}`] : [],
-  );
+function differenceLines(one: Family['differences'][number], wide: boolean): string[] {
+  const { repairs } = one;
   const shown = wide ? repairs : repairs.slice(0, shortMax);
   const more = repairs.length > shown.length ? ['    …'] : [];
   return [
-    `  ${who}: ${kinds.join(', ')}; right would be:`,
+    `  ${differenceWords(one)}; right would be:`,
     ...shown.map((text) => `    ${text}`),
     ...more,
   ];

@@ -37,8 +37,8 @@ export function reportText(lines: readonly Line[]): string {
 }
 
 /**
- * The report of a bundle: each file's name, and its lines. A line of a file follows the word `text`. Long lines are split: all parts but the last are
- * `part`.
+ * The report of a bundle: each file's name, and its lines. A line of a file follows the word
+ * `text`. Long lines are split: all parts but the last are `part`.
  */
 export function fileLines(files: readonly BundleFile[]): Line[] {
   return files.flatMap(({ name, text }) => [

@@ -3,8 +3,8 @@ import type { Diff } from '../../ask/difference.ts';
 import type { ProblemList } from '../../ask/problems.ts';
 import type { ServiceAnswer } from '../../ask/service.ts';
 import type { Status } from '../../ask/status.ts';
+import { differenceWords } from '../../ask/views/difference.ts';
 import { joinHostPort } from '../../net/address.ts';
-import { formatServicePort } from '../../net/protocol.ts';
 import type { Line } from './lines.ts';
 
 const isQuiet = ({ state }: Status['watches'][number]): boolean =>
@@ -90,7 +90,9 @@ export function diffLines({ families, healthy, setAside, stale }: Diff): Line[] 
     ['same', healthy ? 'yes' : 'no'],
     ...families.flatMap(({ compared, differenceCount, differences, family, waiting }) => [
       ['family', family, compared, differenceCount, waiting],
-      ...differences.slice(0, differencesMax).map((one) => differenceLine(family, one)),
+      ...differences
+        .slice(0, differencesMax)
+        .map((one) => ['difference', family, differenceWords(one)]),
     ]),
     ...(setAside > 0 ? [['difference', 'all', `${setAside} Service ports refused`]] : []),
     ...stale.map((name) => ['difference', 'all', `stale connect-time program ${name}`]),
@@ -98,15 +100,3 @@ export function diffLines({ families, healthy, setAside, stale }: Diff): Line[] 
 }
 
 const differencesMax = 100;
-
-type Difference = Diff['families'][number]['differences'][number];
-
-function differenceLine(family: string, { missing, service, unwanted, wrong }: Difference): Line {
-  const who =
-    service === undefined
-      ? 'no Service'
-      : formatServicePort(`${service.namespace}/${service.name}`, service.port);
-  const counts = Object.entries({ missing, wrong, unwanted }).filter(([, count]) => count > 0);
-  const what = counts.map(([kind, count]) => `${count} ${kind}`).join(', ');
-  return ['difference', family, `${who}: ${what}`];
-}
