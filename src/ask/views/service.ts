@@ -72,7 +72,7 @@ function portsText({ ports }: Listed): string {
   return [...texts, ...(ports.length > portsShown ? ['…'] : [])].join(',');
 }
 
-/** The Service; with `problems`, also its name, state and problems. */
+/** Its type, addresses and policies. */
 export function serviceFacts(service: ServiceAnswer): Fact[] {
   const { affinitySeconds, created, healthCheckNodePort, sourceRanges, type } = service;
   const { externalTrafficPolicy: external, internalTrafficPolicy: internal } = service;
