@@ -18,8 +18,8 @@ interface AskCommand<Name extends EndpointName> {
   readonly view: (answer: Answer<Name>, form: Form) => readonly Block[];
   /** The names that `-o name` prints. */
   readonly names?: (answer: Answer<Name>) => readonly string[];
-  /** The lines whose changes --watch prints. Default: those of the view. */
-  readonly steadyLines?: (answer: Answer<Name>) => string[];
+  /** What --watch prints the changes of: without values that change all the time. Default: `view`. */
+  readonly steady?: (answer: Answer<Name>) => readonly Block[];
   /** How to read all pages, if an answer may have several. */
   readonly pages?: {
     /** The parameters for the next page; undefined = this was the last one. */
@@ -62,8 +62,8 @@ async function watch<Name extends EndpointName>(
   const reader = readerOf(io);
   const { output } = given.values;
   const form: Form = { wide: true, headings: true };
-  const linesOf =
-    command.steadyLines ?? ((answer) => blocksText(command.view(answer, form), form).split('\n'));
+  const { steady = (one: Answer<Name>) => command.view(one, form) } = command;
+  const linesOf = (one: Answer<Name>): string[] => blocksText(steady(one), form).split('\n');
   const isText = isForPeople(output);
   let answer = first;
   try {

@@ -1,6 +1,6 @@
 /** `fairlead service show`: the resolved state of a Service on this node, and why. */
 import type { ServiceAnswer } from '../../ask/service.ts';
-import { bad, type Fact } from '../../ask/view.ts';
+import { type Block, bad, type Fact } from '../../ask/view.ts';
 import { serviceBlocks, serviceFacts } from '../../ask/views/service.ts';
 import { parseAddress } from '../../net/address.ts';
 import { splitHostPort } from '../../net/host-port.ts';
@@ -18,11 +18,18 @@ export const run = asking<'service'>({
   }),
   names: ({ name, namespace }) => [`${namespace}/${name}`],
   isHealthy: ({ problems }) => problems.length === 0,
-  view: (service) => [
-    { facts: [...head(service), ...serviceFacts(service)] },
-    ...serviceBlocks(service),
-  ],
+  view,
+  // Without what failure detection counts: problems name the endpoints that do not answer.
+  steady: (service) => view({ ...service, ports: service.ports.map(uncounted) }),
 });
+
+function view(service: ServiceAnswer): Block[] {
+  return [{ facts: [...head(service), ...serviceFacts(service)] }, ...serviceBlocks(service)];
+}
+
+function uncounted(port: ServiceAnswer['ports'][number]): typeof port {
+  return { ...port, endpoints: port.endpoints.map(({ detection: _, ...one }) => one) };
+}
 
 /** Throws a UsageError. */
 export function serviceQuery(given: Given): Query<'service'> {

@@ -9,7 +9,6 @@ import {
   verdictFacts,
   watchesTable,
 } from '../../ask/views/status.ts';
-import { factsText } from '../text.ts';
 import { asking } from './command.ts';
 
 export const run = asking<'status'>({
@@ -20,21 +19,19 @@ export const run = asking<'status'>({
     { facts: [...verdictFacts(status), ...statusFacts(status)] },
     ...[familiesTable, watchesTable, setAsideTable].flatMap((table) => tableIf(table(status))),
   ],
-  steadyLines: (status) => {
-    // Without values that change all the time: ages, counts of connections, times of syncs.
+  // Without ages, counts of connections, times of syncs.
+  steady: (status): Block[] => {
     const facts = statusFacts({ ...status, conntrack: undefined });
+    const watches = status.watches.map(({ failure, resource, state }) => {
+      return `watch of ${resource}: ${state}${failure === undefined ? '' : `, ${failure}`}`;
+    });
+    const setAside = status.setAside.map((aside) => {
+      const before = aside.earlierInForce ? 'in force' : 'none';
+      return `set aside: ${setAsideName(aside)} of ${aside.family}, before ${before}: ${aside.error}`;
+    });
     return [
-      ...factsText([...verdictFacts(status), ...facts.filter(([name]) => name !== 'Uptime')]).split(
-        '\n',
-      ),
-      ...status.families.map(familyLine),
-      ...status.watches.map(({ failure, resource, state }) => {
-        return `watch of ${resource}: ${state}${failure === undefined ? '' : `, ${failure}`}`;
-      }),
-      ...status.setAside.map((aside) => {
-        const before = aside.earlierInForce ? 'in force' : 'none';
-        return `set aside: ${setAsideName(aside)} of ${aside.family}, before ${before}: ${aside.error}`;
-      }),
+      { facts: [...verdictFacts(status), ...facts.filter(([name]) => name !== 'Uptime')] },
+      { list: [...status.families.map(familyLine), ...watches, ...setAside] },
     ];
   },
 });

@@ -1,13 +1,16 @@
 /** `--watch`: what it prints, and when it ends. Time is the test's. */
-import { afterEach, describe, expect, it } from 'vitest';
+import { createServer } from 'node:http';
+import { afterEach, describe, expect, it, onTestFinished } from 'vitest';
 import { changedLines } from '../../../src/cli/ask/command.ts';
 import type { Surroundings } from '../../../src/cli/reader.ts';
 import { runCommand } from '../../../src/cli/run-command.ts';
 import { type OutputStream, Terminal } from '../../../src/cli/terminal.ts';
 import { resources } from '../../../src/state/change.ts';
 import { type Running, started, web } from '../agent/running.ts';
+import { freePort } from '../free-port.ts';
 import { node, service } from '../state/build.ts';
 import { quiet } from '../sync/double.ts';
+import { asked } from './asking.ts';
 import { TestClock } from './test-clock.ts';
 
 let app: Running;
@@ -20,6 +23,8 @@ interface Situation {
   readonly isOutputFile?: boolean;
   readonly stream?: Partial<OutputStream>;
   readonly beforePause?: (pause: number) => unknown;
+  /** Of the server that is asked; default: that of the app. */
+  readonly port?: number;
 }
 
 interface Watched {
@@ -43,7 +48,8 @@ async function watch(situation: Situation): Promise<Watched> {
   const written: string[] = [];
   let stderr = '';
   const clock = new TestClock(situation.beforePause ?? (() => {}));
-  const server = `--server=127.0.0.1:${app.config.metricsBindAddress!.port}`;
+  const { port = app.config.metricsBindAddress!.port } = situation;
+  const server = `--server=127.0.0.1:${port}`;
   const code = await runCommand([command, ...args, server], {
     stdout: new Terminal(() => ({
       write: (text) => written.push(String(text)),
@@ -62,7 +68,46 @@ async function watch(situation: Situation): Promise<Watched> {
   return { code, written, stderr, nowMs: clock.nowMs };
 }
 
+/** Answers as the app does, of endpoints whose answers are counted, or that do not answer. */
+async function counting(states: readonly ('answers' | 'silent' | 'ejected')[]): Promise<number> {
+  const { body } = await asked(app, 'service', '?name=web');
+  let asking = 0;
+  const server = createServer((_, response) => {
+    const state = states[asking];
+    asking += 1;
+    const answers = state === 'answers' ? asking : 0;
+    const ejected = state === 'ejected' ? { ejectedSeconds: 2 * asking } : {};
+    const silent = state === 'silent';
+    const detection = { attempts: asking, answers, resets: 0, silent, ...ejected };
+    const endpoints = [{ ...body.ports[0].endpoints[0], detection }];
+    const problems = state === 'answers' ? [] : ['Endpoint 10.244.0.2:8080 answers nothing.'];
+    response.setHeader('Content-Type', 'application/json');
+    response.end(JSON.stringify({ ...body, ports: [{ ...body.ports[0], endpoints }], problems }));
+  });
+  const port = await freePort();
+  await new Promise<void>((resolve) => server.listen(port, '127.0.0.1', resolve));
+  onTestFinished(() => void server.close());
+  return port;
+}
+
 describe('--watch', () => {
+  it('of a Service does not print what is counted, but endpoints that fall silent', async () => {
+    await start();
+    const port = await counting(['answers', 'answers', 'answers', 'silent', 'ejected', 'ejected']);
+    const { code, written } = await watch({
+      args: ['show', 'web', '-w'],
+      command: 'service',
+      input: 'pipe',
+      port,
+      beforePause: (pause) => pause === 6 && endInput(),
+    });
+    expect(written[0]).toContain('1 of 1');
+    expect(written.slice(1).map((text) => text.slice(25))).toEqual([
+      '+ Problem:  Endpoint 10.244.0.2:8080 answers nothing.\n',
+    ]);
+    expect(code).toBe(1);
+  });
+
   it('prints only changes, with the time', async () => {
     await start();
     const { written } = await watch({
