@@ -126,10 +126,12 @@ export class Switchboard {
     const [connections, descriptors] = [this.#connections, this.#descriptors];
     const { buffers } = descriptors;
     const balancer = new Balancer(frontend, this.#memories, this.traffic);
+    const listens = (address: Address | undefined, port: number): boolean =>
+      address !== undefined && this.#listeners.has(frontendId(address, protocol, port));
     const leadsBack = ({ pool, index }: Endpoint, client: string): boolean => {
       const address = Address.from(pool.address(index));
       const port = pool.port(index);
-      if (this.#listeners.has(frontendId(address, protocol, port))) return true;
+      if (listens(address, port)) return true;
       // To the node that the client is, whose node port leads here.
       const isSamePort = balancer.frontend.contender === 'nodePort' && port === frontend.port;
       return isSamePort && client === formatAddress(address.bytes);
@@ -137,7 +139,7 @@ export class Switchboard {
     try {
       return protocol === 'TCP'
         ? await TCPListener.open(balancer, { buffers, connections, descriptors, leadsBack })
-        : await UDPListener.open(balancer, { descriptors, leadsBack });
+        : await UDPListener.open(balancer, { descriptors, leadsBack, listens });
     } catch (error) {
       balancer.close();
       throw error;

@@ -1,6 +1,6 @@
 import { createSocket, type RemoteInfo, type Socket } from 'node:dgram';
 import { once } from 'node:events';
-import { formatAddress } from '../../net/address.ts';
+import { type Address, formatAddress, parseAddress } from '../../net/address.ts';
 import { endpointKeys } from '../../net/endpoint-list.ts';
 import type { Balancer } from './balancer.ts';
 import type { LeadsBack } from './connection.ts';
@@ -11,6 +11,8 @@ import { UDPFlow } from './udp-flow.ts';
 interface Shared {
   readonly descriptors: Descriptors;
   readonly leadsBack: LeadsBack;
+  /** Whether a socket of ours has this address and port. */
+  readonly listens: (address: Address | undefined, port: number) => boolean;
 }
 
 /** Receives datagrams to one frontend. Its flows end with it. */
@@ -74,7 +76,9 @@ export class UDPListener implements Listener {
 
   #begin(id: string, { address, port }: RemoteInfo): UDPFlow | undefined {
     const { frontend } = this;
-    const { descriptors, leadsBack } = this.#shared;
+    const { descriptors, leadsBack, listens } = this.#shared;
+    // The source is forged: each answer would come back as a datagram of a client, without end.
+    if (listens(parseAddress(address), port)) return undefined;
     const endpoint = this.#balancer.first(address);
     if (endpoint === undefined || leadsBack(endpoint, address)) return undefined;
     let flow: UDPFlow | undefined;
