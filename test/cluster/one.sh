@@ -145,7 +145,7 @@ says '^default  *web ' service list -l 'app in (web),!other' -n default
 says '^No Services' service list -l app=other
 says 'unable to parse requirement' service list -l app~web
 says 'pod default/web-0 is asked for, and 10.244.0.6 ' explain default/web:80 --from pod/default/web-0
-says 'no right to get pods; give its address instead' explain default/web:80 --from pod/default/web-1
+says 'not permitted to get pods; give its address instead' explain default/web:80 --from pod/default/web-1
 echo '   and pods and labels are asked for'
 
 if grep -q 'protobuf is asked for' fairlead.log; then fail 'protobuf was not given'; fi

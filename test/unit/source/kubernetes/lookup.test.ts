@@ -75,7 +75,9 @@ describe('the lookup of a pod', () => {
     const { lookup } = await asking({ [pod]: forbidden, [slices]: { body: { items: [] } } });
     await expect(lookup.pod('shop', 'web-1', signal)).rejects.toMatchObject({
       fault: 'absence',
-      message: expect.stringContaining('no right to get pods; give its address instead') as string,
+      message: expect.stringContaining(
+        'not permitted to get pods; give its address instead',
+      ) as string,
     });
   });
 
