@@ -2,7 +2,7 @@
 import { addressBytes, type Family, formatEndpoint } from '../net/address.ts';
 import { type EndpointKey, endpointKey } from '../net/endpoint-list.ts';
 import type { Protocol } from '../net/protocol.ts';
-import { IPPROTO } from './nft/constants.ts';
+import { protocolOf } from './nft/constants.ts';
 
 /** Bits of an entry's status (linux/netfilter/nf_conntrack_common.h). */
 export const IPS = { SEEN_REPLY: 2, ASSURED: 4, SRC_NAT: 16, DST_NAT: 32, DYING: 512 } as const;
@@ -62,7 +62,7 @@ export class ConntrackEntries {
   }
 
   protocol(index: number): Protocol {
-    return protocolOf(this.bytes[this.#tail(index)]!);
+    return protocolOf(this.bytes[this.#tail(index)]) ?? 'SCTP';
   }
 
   /** Bits of `IPS`. */
@@ -105,9 +105,4 @@ export class ConntrackEntries {
   #tail(index: number): number {
     return (index + 1) * this.#stride - tailBytes;
   }
-}
-
-function protocolOf(number: number): Protocol {
-  if (number === IPPROTO.TCP) return 'TCP';
-  return number === IPPROTO.UDP ? 'UDP' : 'SCTP';
 }

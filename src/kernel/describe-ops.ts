@@ -2,7 +2,7 @@
 import { type Family, formatAddress, formatEndpoint } from '../net/address.ts';
 import { NFPROTO, type NFTypeName, typeBytes } from './nft/constants.ts';
 import { type Entry, readEntries } from './nft/entries.ts';
-import { protocolName } from './nft/print-value.ts';
+import { formatValue, type Kind, protocolName } from './nft/print-value.ts';
 import { printVerdict } from './nft/print-verdict.ts';
 import type { SetDefinition } from './nft/sets.ts';
 import { familyWord } from './nft/words.ts';
@@ -66,33 +66,27 @@ function* describeElements(op: Elements, typesOf: TypesOf): Generator<string> {
 }
 
 function describeEntry({ key, data, verdict }: Entry, types: Types): string {
-  const from = formatValue(types.key, key);
+  const from = formatValues(types.key, key);
   if (verdict !== undefined) return `${from} : ${printVerdict(verdict.code, verdict.chain)}`;
   if (data.length === 0 || !Array.isArray(types.data)) return from;
-  return `${from} : ${formatValue(types.data, data)}`;
+  return `${from} : ${formatValues(types.data, data)}`;
 }
 
+const kinds = {
+  ipv4_addr: 'ip address',
+  ipv6_addr: 'ip6 address',
+  inet_proto: 'protocol',
+  inet_service: 'port',
+  mark: 'number',
+} as const satisfies Record<NFTypeName, Kind>;
+
 /** A value, or a concatenation, each part of which is padded to a register. */
-function formatValue(types: readonly NFTypeName[], bytes: Uint8Array): string {
+function formatValues(types: readonly NFTypeName[], bytes: Uint8Array): string {
   let from = 0;
   const parts = types.map((type) => {
     const part = bytes.subarray(from, from + typeBytes[type]);
     from += (typeBytes[type] + 3) & ~3;
-    return formatPart(type, part);
+    return formatValue(kinds[type], part);
   });
   return parts.join(' . ');
-}
-
-function formatPart(type: NFTypeName, bytes: Uint8Array): string {
-  switch (type) {
-    case 'ipv4_addr':
-    case 'ipv6_addr':
-      return formatAddress(bytes);
-    case 'inet_proto':
-      return protocolName(bytes[0]!);
-    case 'inet_service':
-      return String((bytes[0]! << 8) | bytes[1]!);
-    case 'mark':
-      return String(new DataView(bytes.buffer, bytes.byteOffset).getUint32(0, true));
-  }
 }

@@ -26,8 +26,6 @@ import {
 import { RecordWriter, readRecords, recordStarts } from './records.ts';
 import { errnoName, submit, systemCallError } from './submit.ts';
 
-export type KernelOptions = SocketOptions;
-
 /** Time spent reading a dump before the event loop gets a turn. */
 const sliceMs = 2;
 /** To ask for the time takes as long as to read a record. */
@@ -69,7 +67,7 @@ type Failed = ReplyOf<'failed'>;
  * `/run/netns/a`). Nothing is sent yet: a namespace that cannot be entered makes the first
  * operation reject. Throws when the addon is not built.
  */
-export function openKernel(options: KernelOptions = {}): Kernel {
+export function openKernel(options: SocketOptions = {}): Kernel {
   return new NativeKernel(loadAddon(), options);
 }
 
@@ -86,7 +84,7 @@ class NativeKernel implements Kernel {
   /** Netlink port that the last transaction came from; 0 = none yet. */
   #port = 0;
 
-  constructor(addon: Addon, options: KernelOptions) {
+  constructor(addon: Addon, options: SocketOptions) {
     const { netns } = options;
     this.#openSocket = () => new addon.Socket(options);
     this.#writes = this.#openSocket();

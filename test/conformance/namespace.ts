@@ -2,8 +2,9 @@
 import { execFile } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { onTestFinished } from 'vitest';
+import type { SocketOptions } from '../../src/kernel/addon.ts';
 import type { Kernel } from '../../src/kernel/kernel.ts';
-import { type KernelOptions, openKernel } from '../../src/kernel/native-kernel.ts';
+import { openKernel } from '../../src/kernel/native-kernel.ts';
 
 export interface Namespace {
   readonly name: string;
@@ -29,7 +30,7 @@ export async function createNamespace(): Promise<Namespace> {
 
 /** The kernel of a new namespace, closed when the test ends. */
 export async function createKernel(
-  options: Omit<KernelOptions, 'netns'> = {},
+  options: Omit<SocketOptions, 'netns'> = {},
 ): Promise<{ kernel: Kernel; namespace: Namespace }> {
   const namespace = await createNamespace();
   const kernel = openKernel({ ...options, netns: namespace.path });

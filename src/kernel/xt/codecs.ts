@@ -31,7 +31,7 @@ const matchCodecs: Codecs<Match> = {
   statistic: statisticCodec,
 };
 
-const targetCodecs: { readonly [K in Target['kind']]: Codec<Extract<Target, { kind: K }>> } = {
+const targetCodecs: Codecs<Target> = {
   accept: verdictCodec,
   dnat: dnatCodec,
   drop: verdictCodec,

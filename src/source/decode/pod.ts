@@ -16,13 +16,10 @@ export function readPod(raw: RawObject): FoundPod {
 export function podOfSlices(slices: Iterable<RawObject>, name: string): FoundPod | undefined {
   const addresses = new Set<string>();
   let nodeName = '';
-  for (const { endpoints } of slices) {
-    for (const endpoint of Array.isArray(endpoints) ? endpoints.map(objectOf) : []) {
-      const { kind, name: target } = objectOf(endpoint.targetRef);
-      if (kind !== 'Pod' || target !== name || !Array.isArray(endpoint.addresses)) continue;
-      for (const address of endpoint.addresses.filter(isText)) addresses.add(address);
-      nodeName = textOf(endpoint.nodeName) || nodeName;
-    }
+  for (const one of podEndpoints(slices)) {
+    if (one.pod !== name) continue;
+    for (const address of one.addresses) addresses.add(address);
+    nodeName = one.nodeName || nodeName;
   }
   return addresses.size === 0 ? undefined : { addresses: [...addresses], nodeName };
 }
@@ -30,17 +27,25 @@ export function podOfSlices(slices: Iterable<RawObject>, name: string): FoundPod
 /** Names of the pods that slices name as endpoints, by address as `formatAddress` writes it. */
 export function podNames(slices: Iterable<RawObject>): ReadonlyMap<string, string> {
   const names = new Map<string, string>();
-  for (const { endpoints } of slices) {
-    for (const endpoint of Array.isArray(endpoints) ? endpoints.map(objectOf) : []) {
-      const { kind, name } = objectOf(endpoint.targetRef);
-      if (kind !== 'Pod' || !isText(name) || !Array.isArray(endpoint.addresses)) continue;
-      for (const text of endpoint.addresses.filter(isText)) {
-        const address = parseAddress(text);
-        if (address !== undefined) names.set(formatAddress(address.bytes), name);
-      }
+  for (const { addresses, pod } of podEndpoints(slices)) {
+    for (const text of addresses) {
+      const address = parseAddress(text);
+      if (address !== undefined) names.set(formatAddress(address.bytes), pod);
     }
   }
   return names;
+}
+
+/** The endpoints that are pods. */
+function* podEndpoints(slices: Iterable<RawObject>) {
+  for (const { endpoints } of slices) {
+    for (const endpoint of Array.isArray(endpoints) ? endpoints.map(objectOf) : []) {
+      const { kind, name } = objectOf(endpoint.targetRef);
+      const { addresses, nodeName } = endpoint;
+      if (kind !== 'Pod' || !isText(name) || !Array.isArray(addresses)) continue;
+      yield { pod: name, addresses: addresses.filter(isText), nodeName: textOf(nodeName) };
+    }
+  }
 }
 
 /** The Service that a slice belongs to, `namespace/name`. */

@@ -21,7 +21,7 @@ export function retryAfterMs(error: unknown): number {
 }
 
 /** The server does not know the resource, or does not permit reading it. */
-export function isAbsence(error: unknown): boolean {
+export function isAbsence(error: unknown): error is ApiError {
   return error instanceof ApiError && [403, 404].includes(error.status);
 }
 

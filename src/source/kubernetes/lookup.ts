@@ -4,7 +4,7 @@ import { serviceNameLabel } from '../decode/names.ts';
 import { keyIn, podNames, podOfSlices, readPod } from '../decode/pod.ts';
 import { type FoundPod, type Lookup, LookupError } from '../lookup.ts';
 import { ApiClient, type ClientOptions, type Query } from './client.ts';
-import { ApiError } from './errors.ts';
+import { ApiError, isAbsence } from './errors.ts';
 import { BodyTooLarge, readJson } from './json-body.ts';
 
 /** How many objects a page has: fewer where more take too many bytes. */
@@ -36,7 +36,7 @@ export class ApiLookup implements Lookup {
       const body = await client.getJSON(`${path}${encodeURIComponent(name)}`, signal);
       return readPod(objectOf(await readJson(body, objectBytesMax)));
     } catch (error) {
-      if (!(error instanceof ApiError) || ![403, 404].includes(error.status)) throw failure(error);
+      if (!isAbsence(error)) throw failure(error);
       if (error.status === 404) {
         throw new LookupError('absence', `there is no pod ${namespace}/${name}`);
       }
