@@ -1,7 +1,7 @@
 /** Connect-time translation as configured, if the kernel supports it. */
 import { isDeepStrictEqual } from 'node:util';
 import type { Config } from '../config/config.ts';
-import type { HostFiles } from '../host/files.ts';
+import type { ReadableFiles } from '../host/files.ts';
 import { clientsAtRisk, type KernelClient } from '../host/kernel-clients.ts';
 import type { Kernel } from '../kernel/kernel.ts';
 import type { Family } from '../net/address.ts';
@@ -16,7 +16,7 @@ interface ConnectTimeOptions extends ExcludedPodsOptions {
   readonly connectTime?: ConnectTimePaths;
   readonly families: readonly Family[];
   /** Absent: the kernel's version is not known. */
-  readonly host?: Pick<HostFiles, 'read'>;
+  readonly host?: ReadableFiles;
   readonly kernel: Kernel;
   readonly log: Logger;
   readonly events: Pick<ClusterEvents, 'connectTime'>;

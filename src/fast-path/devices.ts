@@ -1,5 +1,5 @@
 /** The network devices of the fast path: those that receive packets of pods and other machines. */
-import type { HostFiles } from '../host/files.ts';
+import type { ReadableFiles } from '../host/files.ts';
 import type { Kernel, ReplyOf } from '../kernel/kernel.ts';
 
 export type Link = ReplyOf<'link'>;
@@ -28,7 +28,7 @@ export async function readLinks(kernel: Kernel): Promise<readonly Link[]> {
   return records.filter((one): one is Link => one.kind === 'link');
 }
 
-export function devicesOf(links: readonly Link[], host: Pick<HostFiles, 'read'>): Devices {
+export function devicesOf(links: readonly Link[], host: ReadableFiles): Devices {
   const plugin = links.find(({ link }) => eBPFLinks.includes(link));
   if (plugin !== undefined) {
     const obstacle = `the network plugin that made ${plugin.link} forwards packets by eBPF`;
@@ -62,7 +62,7 @@ export function devicesOf(links: readonly Link[], host: Pick<HostFiles, 'read'>)
 }
 
 /** Whether packets within bridges meet the rules of IP (br_netfilter). */
-function isBridgeFiltered(host: Pick<HostFiles, 'read'>): boolean {
+function isBridgeFiltered(host: ReadableFiles): boolean {
   return ['ip', 'ip6'].some((family) => {
     return host.read(`/proc/sys/net/bridge/bridge-nf-call-${family}tables`) === '1';
   });
@@ -71,7 +71,7 @@ function isBridgeFiltered(host: Pick<HostFiles, 'read'>): boolean {
 const noBits = /^0+$/;
 
 /** Names of links with a default route, of either family. */
-function defaultRouteLinks(host: Pick<HostFiles, 'read'>): Set<string> {
+function defaultRouteLinks(host: ReadableFiles): Set<string> {
   const names = new Set<string>();
   // Iface, Destination, Gateway, Flags, RefCnt, Use, Metric, Mask, …
   for (const line of (host.read('/proc/net/route') ?? '').split('\n').slice(1)) {

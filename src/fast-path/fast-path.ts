@@ -3,7 +3,7 @@
  * device to device without a hook. The table follows configuration, devices and Services. It is
  * independent of the modes: without it, only speed is lost.
  */
-import type { HostFiles } from '../host/files.ts';
+import type { ReadableFiles } from '../host/files.ts';
 import { isKernelError, orElse } from '../kernel/errors.ts';
 import { refusal } from '../kernel/failures.ts';
 import type { Kernel } from '../kernel/kernel.ts';
@@ -42,7 +42,7 @@ export interface FastPathOptions {
   /** The desired Forwardings of each family that is served. */
   readonly families: () => Iterable<DesiredFamily>;
   /** Absent: no device can be found. */
-  readonly host?: Pick<HostFiles, 'read'>;
+  readonly host?: ReadableFiles;
 }
 
 /** The state in force. */

@@ -3,14 +3,14 @@ import { statSync } from 'node:fs';
 import { basename, dirname } from 'node:path';
 import type { ConnectTimePaths } from '../connect-time/maps/choice.ts';
 import { connectTimeDirectory } from '../connect-time/maps/placement.ts';
-import type { HostFiles } from './files.ts';
+import type { ReadableFiles } from './files.ts';
 
 /** The number of the hierarchy's root (kernfs_id); what is below it has others. */
 const rootNumber = 1;
 
 /** `numberOf` returns the inode number of a folder, or undefined if the folder does not exist. */
 export function connectTimePaths(
-  host: HostFiles,
+  host: ReadableFiles,
   numberOf: (path: string) => number | undefined = inodeOf,
 ): ConnectTimePaths {
   const mounts = (host.read('/proc/self/mountinfo') ?? '').split('\n').flatMap(mountOf);
@@ -30,7 +30,7 @@ export function connectTimePaths(
  * The same where this process may have programs at all; undefined: it runs in a user namespace, and
  * the kernel lets only processes of the first one attach programs.
  */
-export function connectTimeHere(host: HostFiles): ConnectTimePaths | undefined {
+export function connectTimeHere(host: ReadableFiles): ConnectTimePaths | undefined {
   const isFirst = /^\s*0\s+0\s+4294967295$/.test(
     host.read('/proc/self/uid_map') ?? '0 0 4294967295',
   );

@@ -2,7 +2,7 @@
 import { cpus } from 'node:os';
 import type { Config, ConntrackConfig } from '../config/config.ts';
 import type { Sysctl } from '../modes/sysctl.ts';
-import type { HostFiles } from './files.ts';
+import type { ReadableFiles } from './files.ts';
 
 const sysctls = '/proc/sys/net/netfilter';
 const maxPath = `${sysctls}/nf_conntrack_max`;
@@ -39,7 +39,7 @@ export function isLimitGiven({ given }: Pick<Config, 'given'>): boolean {
  */
 export function conntrackSysctls(
   config: ConntrackConfig,
-  files: HostFiles,
+  files: ReadableFiles,
   limit: 'exact' | 'at least',
 ): Sysctl[] {
   const desired: Sysctl[] = [];
@@ -68,12 +68,12 @@ export function conntrackSysctls(
 }
 
 /** Whether the kernel has connection tracking, and it is loaded. */
-export function hasConntrack(files: HostFiles): boolean {
+export function hasConntrack(files: ReadableFiles): boolean {
   return files.read(maxPath) !== undefined;
 }
 
 /** How full connection tracking is; undefined where it cannot be read. */
-export function conntrackUse(files: HostFiles): { entries: number; limit: number } | undefined {
+export function conntrackUse(files: ReadableFiles): { entries: number; limit: number } | undefined {
   const [entries, limit] = [files.read(countPath), files.read(maxPath)];
   if (entries === undefined || limit === undefined) return undefined;
   return { entries: Number(entries), limit: Number(limit) };
@@ -92,7 +92,7 @@ interface ConntrackLosses {
 const statisticsPath = '/proc/net/stat/nf_conntrack';
 
 /** A line for each CPU below the names of the columns; undefined where the kernel has none. */
-export function conntrackLosses(files: HostFiles): ConntrackLosses | undefined {
+export function conntrackLosses(files: ReadableFiles): ConntrackLosses | undefined {
   const [names = '', ...lines] = (files.read(statisticsPath) ?? '').split('\n');
   const columns = names.split(/\s+/);
   const sum = (name: string): number => {
@@ -104,12 +104,12 @@ export function conntrackLosses(files: HostFiles): ConntrackLosses | undefined {
 }
 
 /** Whether connection tracking accepts TCP packets outside of their connection's window. */
-export function isConntrackLiberal(files: HostFiles): boolean {
+export function isConntrackLiberal(files: ReadableFiles): boolean {
   return (files.read(liberalPath) ?? '0') !== '0';
 }
 
 /** The machine's CPUs that are online, even if this process may use fewer. */
-export function coresOf(files: HostFiles): number {
+export function coresOf(files: ReadableFiles): number {
   const ranges = (files.read(cpusOnlinePath) ?? '').split(',');
   const counts = ranges.map((range) => {
     const [first, last = first] = range.split('-').map(Number);

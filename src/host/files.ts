@@ -1,9 +1,12 @@
 /** Reads and writes files of /proc and /sys. Tests give another root. */
 import { closeSync, constants, openSync, readFileSync, writeSync } from 'node:fs';
 
-export interface HostFiles {
+export interface ReadableFiles {
   /** Without the white space around it; undefined when there is no such file. */
   read(path: string): string | undefined;
+}
+
+export interface HostFiles extends ReadableFiles {
   /** Throws an Error of one line that names the path. */
   write(path: string, text: string): void;
 }

@@ -4,7 +4,7 @@ import { networkInterfaces } from 'node:os';
 import type { AddressWatch } from '../kernel/addon.ts';
 import { availableModes } from '../modes/index.ts';
 import { type Address, type Family, families, parseAddress } from '../net/address.ts';
-import type { HostFiles } from './files.ts';
+import type { ReadableFiles } from './files.ts';
 import { isLinkLocalV6 } from './node-ips.ts';
 
 /** The addresses of each interface, by its name. */
@@ -129,11 +129,11 @@ export class MachineAddresses {
 }
 
 /** The families that this machine can do (behaviour document 3.5). */
-export function availableFamilies(files: HostFiles): readonly Family[] {
+export function availableFamilies(files: ReadableFiles): readonly Family[] {
   return isIPv6Available(files) ? families : ['IPv4'];
 }
 
-function isIPv6Available(files: HostFiles): boolean {
+function isIPv6Available(files: ReadableFiles): boolean {
   if (files.read('/proc/net/if_inet6') === undefined) return false;
   // If the setting does not exist, `if_inet6` decides.
   return files.read('/proc/sys/net/ipv6/conf/all/disable_ipv6') !== '1';
@@ -142,7 +142,7 @@ function isIPv6Available(files: HostFiles): boolean {
 const interfacesFolder = '/sys/class/net';
 
 /** Names of interfaces by index, as the kernel's events have it. One that is gone is shown by its index. */
-export function interfaceNames(files: HostFiles): (index: number) => string {
+export function interfaceNames(files: ReadableFiles): (index: number) => string {
   return (index) => {
     const isIt = (name: string): boolean =>
       files.read(`${interfacesFolder}/${name}/ifindex`) === String(index);

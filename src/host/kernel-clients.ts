@@ -4,13 +4,9 @@
  * (Linux 6.6) all did, and those that did not call kernel_connect before cedc019b9f26 (SMB) and
  * 7563cf17dce0 (Ceph). Stable branches and distributions have these changes earlier.
  */
+import type { ReadableFiles } from './files.ts';
 
 export type KernelClient = 'NFS' | 'SMB' | 'Ceph';
-
-interface Reader {
-  /** Undefined when there is no such file. */
-  read(path: string): string | undefined;
-}
 
 type Version = readonly [major: number, minor: number, patch: number];
 
@@ -33,7 +29,7 @@ const builds: readonly (readonly [release: RegExp, first: readonly number[]])[] 
 ];
 
 /** Empty: none. All where the version cannot be read. */
-export function clientsAtRisk(host: Reader): readonly KernelClient[] {
+export function clientsAtRisk(host: ReadableFiles): readonly KernelClient[] {
   const release = host.read('/proc/sys/kernel/osrelease') ?? '';
   if (builds.some(([pattern, first]) => isFrom(countsOf(pattern, release), first))) return [];
   const version = upstreamVersion(host, release);
@@ -45,7 +41,7 @@ export function clientsAtRisk(host: Reader): readonly KernelClient[] {
 }
 
 /** The upstream version that a kernel is made from: names of Debian's and Ubuntu's end in `.0`. */
-function upstreamVersion(host: Reader, release: string): Version | undefined {
+function upstreamVersion(host: ReadableFiles, release: string): Version | undefined {
   const debian = / Debian (\S+)/.exec(host.read('/proc/sys/kernel/version') ?? '')?.[1];
   const ubuntu = host.read('/proc/version_signature')?.split(' ').at(-1);
   for (const text of [debian, ubuntu, release]) {

@@ -1,6 +1,6 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { totalmem } from 'node:os';
-import type { HostFiles } from './files.ts';
+import type { HostFiles, ReadableFiles } from './files.ts';
 
 /** This process, as the kernel sees it. */
 
@@ -38,7 +38,7 @@ const usualLimit = 1024;
  * How many files this process may have open (the soft limit of RLIMIT_NOFILE, which Node.js raises
  * to the hard one when it starts). Where /proc does not say, it is what processes get at least.
  */
-export function openFilesMax(files: HostFiles): number {
+export function openFilesMax(files: ReadableFiles): number {
   const limits = files.read('/proc/self/limits') ?? '';
   const [, soft] = /^Max open files\s+(\d+|unlimited)/m.exec(limits) ?? [];
   return soft === 'unlimited' ? Number.MAX_SAFE_INTEGER : Number(soft ?? usualLimit);
@@ -55,7 +55,7 @@ export function memoryMax(): number {
  * them smaller (the second number of net.ipv4.tcp_mem). Undefined = it is not known: the kernel
  * shows it in its first network namespace alone.
  */
-export function tcpPressureBytes(files: HostFiles): number | undefined {
+export function tcpPressureBytes(files: ReadableFiles): number | undefined {
   const [, pressure] = files.read('/proc/sys/net/ipv4/tcp_mem')?.split(/\s+/) ?? [];
   return pressure === undefined ? undefined : Number(pressure) * pageBytes();
 }

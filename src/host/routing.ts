@@ -1,7 +1,7 @@
 /** The routes of this node, as /proc/net has them. */
 import { open } from 'node:fs/promises';
 import { addressBytes, type Family } from '../net/address.ts';
-import type { HostFiles } from './files.ts';
+import type { ReadableFiles } from './files.ts';
 import { type FindRoutes, routesTo } from './reach.ts';
 
 export interface Routing {
@@ -129,6 +129,6 @@ export const forwardingPaths = {
 } as const satisfies Record<Family, string>;
 
 /** `0` = not; undefined where the kernel does not say. */
-export function ipForwarding(files: Pick<HostFiles, 'read'>, family: Family): string | undefined {
+export function ipForwarding(files: ReadableFiles, family: Family): string | undefined {
   return files.read(forwardingPaths[family]);
 }

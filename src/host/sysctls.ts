@@ -4,7 +4,7 @@ import type { Config } from '../config/config.ts';
 import type { ModeFacts } from '../modes/mode.ts';
 import type { Sysctl } from '../modes/sysctl.ts';
 import { conntrackSysctls, hasConntrack, isLimitGiven } from './conntrack.ts';
-import type { HostFiles } from './files.ts';
+import type { HostFiles, ReadableFiles } from './files.ts';
 import { hasLocalhostNodePorts } from './localhost-node-ports.ts';
 
 /** A sysctl that the configuration asks for. When both values are the same, nothing was written. */
@@ -33,7 +33,7 @@ export interface SysctlObserver {
 export function sysctlsOf(
   config: Config,
   mode: ModeFacts,
-  host: HostFiles,
+  host: ReadableFiles,
   kernel = release(),
 ): readonly Sysctl[] {
   const { strictARP } = config.ipvs;

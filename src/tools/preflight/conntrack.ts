@@ -16,12 +16,11 @@ export function checkConntrack(
   machine: Machine,
 ): Finding[] {
   const check = 'conntrack capacity';
-  const host = { read: machine.read, write: () => {} };
-  const present = conntrackUse(host);
+  const present = conntrackUse(machine);
   if (present === undefined) {
     return [ok(check, 'connection tracking is not loaded yet and has no entries')];
   }
-  const desired = conntrackMax(config.conntrack, coresOf(host)) ?? present.limit;
+  const desired = conntrackMax(config.conntrack, coresOf(machine)) ?? present.limit;
   const max = isLimitGiven(config) ? desired : Math.max(desired, present.limit);
   const percent = Math.round((100 * present.entries) / max);
   const use = `${present.entries} of ${max} entries in use (${percent} %)`;

@@ -1,9 +1,11 @@
-/** Reads files of the machine, and writes none. Tests give another root. */
+/**
+ * Reads files of the machine, and writes none: a file that cannot be read counts as missing. Tests
+ * give another root.
+ */
 import { accessSync, constants, readdirSync, readFileSync, readlinkSync, statSync } from 'node:fs';
+import type { ReadableFiles } from '../../host/files.ts';
 
-export interface Machine {
-  /** The content without the white space around it; undefined when the file can't be read. */
-  read(path: string): string | undefined;
+export interface Machine extends ReadableFiles {
   /** The names in a directory; none when it can't be read. */
   list(path: string): readonly string[];
   /** The target of a symbolic link; undefined when it can't be read. */

@@ -9,8 +9,7 @@ import type { Machine } from './machine.ts';
 
 /** Checks the sysctls that a start would write in this mode. */
 export function checkSettings(config: Config, mode: ModeFacts, machine: Machine): Finding[] {
-  const host = { read: machine.read, write: () => {} };
-  return sysctlsOf(config, mode, host).map((sysctl) => ofSysctl(sysctl, machine));
+  return sysctlsOf(config, mode, machine).map((sysctl) => ofSysctl(sysctl, machine));
 }
 
 function ofSysctl({ path, value, atLeast, advice }: Sysctl, machine: Machine): Finding {

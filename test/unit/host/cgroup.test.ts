@@ -7,7 +7,7 @@ const mounts = `24 30 0:22 / /proc rw,nosuid - proc proc rw
 38 30 0:33 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu`;
 
 function cgroupOf(numbers: Readonly<Record<string, number>>): string | undefined {
-  const host = { read: () => mounts, write: () => {} };
+  const host = { read: () => mounts };
   return connectTimePaths(host, (path) => numbers[path]).cgroup;
 }
 
@@ -21,7 +21,7 @@ it('the search for cgroup2 is not misled by the subtree that a container sees as
 });
 
 it('the search for cgroup2 names any part of the hierarchy, to ask for its programs', () => {
-  const host = { read: () => mounts, write: () => {} };
+  const host = { read: () => mounts };
   expect(connectTimePaths(host, () => 4711).anyCgroup).toBe('/sys/fs/cgroup');
 });
 
@@ -33,7 +33,7 @@ it.each([
 ])(
   'the search for cgroup2 finds the folder of pins if %s is mounted',
   (_, line, directory, isMounted) => {
-    const host = { read: () => `${mounts}\n${line}`, write: () => {} };
+    const host = { read: () => `${mounts}\n${line}` };
     expect(connectTimePaths(host, () => 1)).toMatchObject({ directory, isMounted });
   },
 );
@@ -44,5 +44,5 @@ it.each([
   ['a kernel without user namespaces', undefined, true],
 ])('there may be programs of ours in %s: %s', (_, map, isPossible) => {
   const read = (path: string) => (path === '/proc/self/uid_map' ? map : mounts);
-  expect(connectTimeHere({ read, write: () => {} }) !== undefined).toBe(isPossible);
+  expect(connectTimeHere({ read }) !== undefined).toBe(isPossible);
 });

@@ -4,7 +4,7 @@ import { tcpPressureBytes } from '../../../src/host/process.ts';
 
 function pressureOf(tcpMem: string | undefined): number | undefined {
   const read = (path: string) => (path === '/proc/sys/net/ipv4/tcp_mem' ? tcpMem : undefined);
-  return tcpPressureBytes({ read, write: () => {} });
+  return tcpPressureBytes({ read });
 }
 
 it('the bytes at which TCP is under pressure are read in pages of this machine', () => {
