@@ -87,11 +87,12 @@ export class ConnectTimeCounts {
     this.#last.set(family, now);
     const out = new RecordWriter(kernelOps);
     const inMap = { directory, map: maps[family] };
+    // A full map has room for sums after that.
+    if (deleted.length > 0) out.write('bpfElementsDelete', { ...inMap, keys: keysOf(deleted) });
     if (added.length > 0) {
       const values = Buffer.concat(added.map(({ count }) => countValue(count)));
       out.write('bpfElementsAdd', { ...inMap, keys: keysOf(added), values });
     }
-    if (deleted.length > 0) out.write('bpfElementsDelete', { ...inMap, keys: keysOf(deleted) });
     await kernel.apply(out.finish());
   }
 }

@@ -98,3 +98,13 @@ it('connect-time counts of unused frontends are deleted from the map when it is 
   await read(counts);
   expect(elements()).toBe(0);
 });
+
+it('connect-time counts are not lost when the map is full', async () => {
+  const counts = new ConnectTimeCounts(2);
+  for (const last of [1, 2, 3]) counted(web, `10.244.0.${last}`, last);
+  kernel.bpf.elementsMax = elements();
+  await read(counts);
+  await read(counts);
+  expect(elements()).toBe(1);
+  expect(await read(counts)).toEqual({ 'TCP 10.96.0.1:80 connections': 6 });
+});
