@@ -50,16 +50,7 @@ export class AddressRanges implements Iterable<Interval> {
   }
 }
 
-/** The addresses of the blocks, which are of one family. */
-export function mergeCIDRs(cidrs: readonly CIDR[]): AddressRanges {
-  const steps = mergeInSteps(cidrs);
-  for (;;) {
-    const { done, value } = steps.next();
-    if (done) return value;
-  }
-}
-
-/** Like `mergeCIDRs`, in steps. The cost is linear. */
+/** See `rangesInSteps`. The cost is linear. */
 function* mergeInSteps(cidrs: readonly CIDR[]): Generator<undefined, AddressRanges> {
   const width = cidrs[0]?.address.bytes.length ?? 1;
   const blocks = new Uint8Array(2 * width * cidrs.length);
@@ -141,17 +132,16 @@ function compareAt(a: Uint8Array, atA: number, b: Uint8Array, atB: number, lengt
 /** By the list, which a Service keeps while its endpoints come and go, and its ports share. */
 const known = new WeakMap<readonly CIDR[], AddressRanges>();
 
-/** Like `mergeCIDRs`, for a list that is asked for again. */
+/** The addresses of the blocks, which are of one family. */
 export function rangesOf(cidrs: readonly CIDR[]): AddressRanges {
-  let ranges = known.get(cidrs);
-  if (ranges === undefined) {
-    ranges = mergeCIDRs(cidrs);
-    known.set(cidrs, ranges);
+  const steps = rangesInSteps(cidrs);
+  for (;;) {
+    const { done, value } = steps.next();
+    if (done) return value;
   }
-  return ranges;
 }
 
-/** Like `rangesOf`, in steps, so that later calls have little to do. */
+/** Like `rangesOf`, in steps, so that later calls for this list have little to do. */
 export function* rangesInSteps(cidrs: readonly CIDR[]): Generator<undefined, AddressRanges> {
   let ranges = known.get(cidrs);
   if (ranges === undefined) {

@@ -5,7 +5,7 @@
 import type { EndpointKey, EndpointList } from '../net/endpoint-list.ts';
 import { mostEjected } from './detection.ts';
 import { hashTableInSteps } from './hash-table.ts';
-import { finish, pickedInSteps } from './steps.ts';
+import { pickedInSteps } from './steps.ts';
 
 /**
  * How a slot is drawn for a new connection:
@@ -105,12 +105,10 @@ interface DealInput {
 /** The most slots of all pools of one Service in one family together. */
 export const serviceSlotsMax = 65_536;
 
-/** Undefined: every endpoint has one slot, and nothing is asked for. */
-export function dealOf(input: DealInput, pools: Pools): Deal | undefined {
-  return finish(dealInSteps(input, pools));
-}
-
-/** Like `dealOf`, in steps, because a table of `maglev` takes long. */
+/**
+ * Undefined: every endpoint has one slot, and nothing is asked for. In steps, because a table of
+ * `maglev` takes long.
+ */
 export function* dealInSteps(
   { asked, canRemember, health, here, maxEjected = 0, slotsMax, starting, weights }: DealInput,
   pools: Pools,
@@ -256,18 +254,11 @@ const slotsAlways = 256;
  * The number of slots of each endpoint: proportional to its weight, and none without one. Weights
  * are exact if their sum, divided by their greatest common divisor, is at most 256, or two for each
  * endpoint if that is more. Otherwise they are rounded to that number of slots, and an endpoint has
- * one at least.
+ * one at least. `isSteady`: the weights change soon. Then the number of slots does not depend on
+ * them, unless all are equal, so that a change moves slots from one endpoint to another, and does
+ * nothing else.
  */
-export function slotCounts(weights: readonly number[], slotsMax: number): number[] {
-  return finish(slotCountsInSteps(weights, slotsMax, false));
-}
-
-/**
- * Like `slotCounts`, in steps. `isSteady`: the weights change soon. Then the number of slots does
- * not depend on them, unless all are equal, so that a change moves slots from one endpoint to
- * another, and does nothing else.
- */
-function* slotCountsInSteps(
+export function* slotCountsInSteps(
   weights: readonly number[],
   slotsMax: number,
   isSteady: boolean,
@@ -353,11 +344,7 @@ function scaleFor(length: number): number {
 }
 
 /** The slots, those of each endpoint evenly apart. `list` itself when each has one. */
-export function spread(list: EndpointList, counts: readonly number[]): EndpointList {
-  return finish(spreadInSteps(list, counts));
-}
-
-function* spreadInSteps(
+export function* spreadInSteps(
   list: EndpointList,
   counts: readonly number[],
 ): Generator<undefined, EndpointList> {

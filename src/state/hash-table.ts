@@ -5,7 +5,7 @@
  * same table of the same endpoints, and few slots change hands when an endpoint comes or goes.
  */
 import { type EndpointList, endpointBytes } from '../net/endpoint-list.ts';
-import { finish, pickedInSteps } from './steps.ts';
+import { pickedInSteps } from './steps.ts';
 
 /**
  * Sizes of tables: primes, so that every step leads through all slots. The size does not depend on
@@ -23,22 +23,14 @@ function sizeFor(endpoints: number, most: number): number {
   return allowed.find((size) => size >= enough) ?? allowed.at(-1) ?? 0;
 }
 
-/**
- * `list` is in ascending order, so that all nodes have the same. Endpoints with a smaller weight
- * take turns less often. `list` itself when `slotsMax` allows no table.
- */
-export function hashTable(
-  list: EndpointList,
-  weights: readonly number[],
-  slotsMax: number,
-): EndpointList {
-  return finish(hashTableInSteps(list, weights, slotsMax));
-}
-
 /** The endpoints, or slots, of one step: a few hundredths of a millisecond. */
 const itemsAStep = 128;
 
-/** Like `hashTable`, in steps: a table of 65,521 slots takes tens of milliseconds. */
+/**
+ * `list` is in ascending order, so that all nodes have the same. Endpoints with a smaller weight
+ * take turns less often. `list` itself when `slotsMax` allows no table. In steps: a table of 65,521
+ * slots takes tens of milliseconds.
+ */
 export function* hashTableInSteps(
   list: EndpointList,
   weights: readonly number[],

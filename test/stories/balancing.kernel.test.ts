@@ -9,7 +9,8 @@ import { hashSeed } from '../../src/kernel/nft/rule.ts';
 import { parseAddress } from '../../src/net/address.ts';
 import { EndpointList } from '../../src/net/endpoint-list.ts';
 import type { Balance } from '../../src/state/deal.ts';
-import { hashTable } from '../../src/state/hash-table.ts';
+import { hashTableInSteps } from '../../src/state/hash-table.ts';
+import { finish } from '../../src/state/steps.ts';
 import { hashed } from '../fake/jhash.ts';
 import { CLIENT_IP, clusterIp, POD_A_IP } from '../lab/addresses.ts';
 import { askKernel } from '../lab/ask-kernel.ts';
@@ -119,11 +120,8 @@ describe('in mode nftables', () => {
       'IPv4',
       ports.map((port) => ({ address: parseAddress(POD_A_IP.IPv4)!.bytes, port })),
     );
-    const table = hashTable(
-      list,
-      ports.map(() => 100),
-      Number.POSITIVE_INFINITY,
-    );
+    const weights = ports.map(() => 100);
+    const table = finish(hashTableInSteps(list, weights, Number.POSITIVE_INFINITY));
     const flows = Array.from({ length: 24 }, (_, i) => 5000 + i);
     const expected = flows.map((port) => table.port(slotOf(CLIENT_IP.IPv4, port, table.length)));
     expect(new Set(expected).size).toBeGreaterThan(3);

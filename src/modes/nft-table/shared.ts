@@ -7,7 +7,7 @@ import { packedRanges } from '../../kernel/nft/element-buffer.ts';
 import { compileRule } from '../../kernel/nft/rule.ts';
 import type { SetDefinition } from '../../kernel/nft/sets.ts';
 import type { CIDR } from '../../net/address.ts';
-import { mergeCIDRs } from '../../net/address-ranges.ts';
+import { rangesOf } from '../../net/address-ranges.ts';
 import { binary } from '../elements.ts';
 import type { SharedObject } from '../shared-objects.ts';
 import { idOf, isNamedSet, type NamedObject, rankOf } from './objects.ts';
@@ -107,7 +107,7 @@ export function fixedChain(object: ChainDefinition, isHook = false): SharedConte
 
 /** All that a set of ranges holds, which is always there. */
 export function fixedRanges(definition: SetDefinition, cidrs: readonly CIDR[]): SharedContent {
-  const elements = packedRanges(definition, mergeCIDRs(cidrs));
+  const elements = packedRanges(definition, rangesOf(cidrs));
   const object = { definition, elements };
   const content = binary(elements.entries);
   const bytes = elements.entries.length;

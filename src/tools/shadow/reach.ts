@@ -6,7 +6,7 @@ import {
   formatCIDR,
   formatEndpoint,
 } from '../../net/address.ts';
-import { mergeCIDRs } from '../../net/address-ranges.ts';
+import { rangesOf } from '../../net/address-ranges.ts';
 import type { EndpointList } from '../../net/endpoint-list.ts';
 import { cidrsOf } from '../../net/interval.ts';
 import type { Protocol } from '../../net/protocol.ts';
@@ -107,7 +107,7 @@ function clientsOf(forwarding: Forwarding, { kind }: Frontend): readonly string[
 
 /** The blocks in the form of `Reach.clients`. */
 export function blocksOf(cidrs: readonly CIDR[]): readonly string[] {
-  return [...mergeCIDRs(cidrs)].flatMap((range) => cidrsOf(range).map(formatCIDR));
+  return [...rangesOf(cidrs)].flatMap((range) => cidrsOf(range).map(formatCIDR));
 }
 
 function setOf(list: EndpointList): ReadonlySet<string> {

@@ -8,15 +8,16 @@ import {
   type Balance,
   balances,
   type Deal,
-  dealOf,
+  dealInSteps,
   formatFallback,
-  slotCounts,
+  slotCountsInSteps,
   slotsOfEach,
-  spread,
+  spreadInSteps,
 } from '../../../src/state/deal.ts';
-import { hashTable, hashTableInSteps, standardSize } from '../../../src/state/hash-table.ts';
+import { hashTableInSteps, standardSize } from '../../../src/state/hash-table.ts';
 import { keepSlots } from '../../../src/state/pool.ts';
 import { resolve } from '../../../src/state/resolve.ts';
+import { finish } from '../../../src/state/steps.ts';
 import type { Forwarding } from '../../../src/state/types.ts';
 import { hashed } from '../../fake/jhash.ts';
 import { pool } from '../modes/nftables/forwardings.ts';
@@ -32,6 +33,12 @@ import {
   slice,
   slicePort,
 } from './build.ts';
+
+const dealOf = (...all: Parameters<typeof dealInSteps>) => finish(dealInSteps(...all));
+const hashTable = (...all: Parameters<typeof hashTableInSteps>) => finish(hashTableInSteps(...all));
+const spread = (...all: Parameters<typeof spreadInSteps>) => finish(spreadInSteps(...all));
+const slotCounts = (weights: readonly number[], slotsMax: number) =>
+  finish(slotCountsInSteps(weights, slotsMax, false));
 
 const everywhere = Number.POSITIVE_INFINITY;
 const weights = fc.array(fc.nat(65_535), { minLength: 1, maxLength: 60 });

@@ -1,7 +1,7 @@
 /** What it costs to follow the endpoints of a large Service, when all of them are replaced. */
 import { expect, it } from 'vitest';
 import { FollowedPorts } from '../../../src/failure-detection/ports.ts';
-import { dealOf } from '../../../src/state/deal.ts';
+import { dealInSteps } from '../../../src/state/deal.ts';
 import { endedBy } from '../../../src/state/endings.ts';
 import { finish } from '../../../src/state/steps.ts';
 import type { Forwarding } from '../../../src/state/types.ts';
@@ -61,7 +61,7 @@ it('the cost of weights grows with the number of endpoints', () => {
     const { cluster, local } = ending(0, count);
     const weights = new Map(Array.from({ length: count }, (_, i) => [cluster.key(i), 1 + (i % 7)]));
     const input = { asked: undefined, weights, slotsMax: 65_536, here: undefined };
-    return () => dealOf({ ...input, canRemember: true }, { cluster, local });
+    return () => finish(dealInSteps({ ...input, canRemember: true }, { cluster, local }));
   };
   expect(growth(dealing, 1000)).toBeLessThan(linear);
 });

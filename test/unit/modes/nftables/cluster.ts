@@ -4,8 +4,9 @@ import type { Environment, ModeConfig } from '../../../../src/modes/mode.ts';
 import { addressBytes, type Family, parseCIDR } from '../../../../src/net/address.ts';
 import { type EndpointKey, EndpointList } from '../../../../src/net/endpoint-list.ts';
 import type { Protocol } from '../../../../src/net/protocol.ts';
-import { type Balance, balances, dealOf } from '../../../../src/state/deal.ts';
+import { type Balance, balances, dealInSteps } from '../../../../src/state/deal.ts';
 import { withOrderOf } from '../../../../src/state/pool.ts';
+import { finish } from '../../../../src/state/steps.ts';
 import { type Forwarding, type Frontend, forwardingKey } from '../../../../src/state/types.ts';
 import { address, cidr } from '../../state/build.ts';
 
@@ -266,7 +267,7 @@ function dealOfSpec(
   }
   const given = weights && byEndpoint;
   const input = { asked: balance, weights: given, slotsMax, here: undefined, canRemember: true };
-  return dealOf(input, pools);
+  return finish(dealInSteps(input, pools));
 }
 
 function frontendOf(

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { createServer } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
-import { mergeCIDRs } from '../../../../src/net/address-ranges.ts';
+import { rangesOf } from '../../../../src/net/address-ranges.ts';
 import { address, cidr } from '../../state/build.ts';
 import {
   askOnce,
@@ -85,9 +85,7 @@ describe('a TCP frontend', () => {
   it('accepts only clients in the source ranges', async () => {
     const [vip, a, friend, outsider] = [host(4, 1), host(4, 2), host(4, 3), host(4, 4)];
     await tcpEndpoint(a);
-    await switchboard().open(
-      frontend(vip, pool(a), { clients: mergeCIDRs([cidr(`${friend}/32`)]) }),
-    );
+    await switchboard().open(frontend(vip, pool(a), { clients: rangesOf([cidr(`${friend}/32`)]) }));
     expect(await askOnce(vip, friend)).toBe(a);
     expect(await askOnce(vip, outsider)).toBe('reset');
   });

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import type { Switchboard } from '../../../../src/modes/sockets/switchboard.ts';
 import { Traffic } from '../../../../src/modes/sockets/traffic.ts';
 import type { Count } from '../../../../src/modes/traffic-counts.ts';
-import { mergeCIDRs } from '../../../../src/net/address-ranges.ts';
+import { rangesOf } from '../../../../src/net/address-ranges.ts';
 import { noPause } from '../../../../src/time/pacer.ts';
 import { cidr } from '../../state/build.ts';
 import {
@@ -74,7 +74,7 @@ describe('the traffic counters of sockets', () => {
   it('count refusals by reason, and no connection for a client outside of source ranges', async () => {
     const [vip, local, a, outsider] = [host(44, 1), host(44, 2), host(44, 3), host(44, 4)];
     const board = switchboard();
-    await board.open(frontend(vip, pool(a), { clients: mergeCIDRs([cidr(`${host(44, 5)}/32`)]) }));
+    await board.open(frontend(vip, pool(a), { clients: rangesOf([cidr(`${host(44, 5)}/32`)]) }));
     const pools = { node: pool(a), pod: pool(a), outside: pool() };
     const networks = { hostAddresses: [], podCIDR: undefined };
     await board.open(frontend(local, pool(a), { pools, networks }));
