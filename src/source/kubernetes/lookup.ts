@@ -36,7 +36,7 @@ export class ApiLookup implements Lookup {
       const body = await client.getJSON(`${path}${encodeURIComponent(name)}`, signal);
       return readPod(objectOf(await readJson(body, objectBytesMax)));
     } catch (error) {
-      if (!isAbsence(error)) throw failure(error);
+      if (!isAbsence(error)) throw failure(error, signal);
       if (error.status === 404) {
         throw new LookupError('absence', `there is no pod ${namespace}/${name}`);
       }
@@ -120,7 +120,7 @@ export class ApiLookup implements Lookup {
         next = { ...query, continue: token };
       }
     } catch (error) {
-      throw failure(error);
+      throw failure(error, signal);
     }
     throw new LookupError('source', `${path} has more than ${objectsMax} objects`);
   }
@@ -153,10 +153,10 @@ function slicesIn(namespace: string): string {
   return `/apis/discovery.k8s.io/v1/namespaces/${encodeURIComponent(namespace)}/endpointslices`;
 }
 
-/** The server refuses the question with a reason, or does not answer. */
-function failure(error: unknown): LookupError {
-  const { message, name } = error as Error;
+/** The server refuses the question with a reason, or does not answer until `signal` aborts. */
+function failure(error: unknown, signal: AbortSignal): LookupError {
   if (error instanceof LookupError) return error;
+  const { message, name } = (signal.aborted ? signal.reason : error) as Error;
   if (name === 'TimeoutError') return new LookupError('source', 'the API server does not answer');
   const isAsked = error instanceof ApiError && error.status === 400;
   return new LookupError(isAsked ? 'question' : 'source', `the API server: ${message}`);

@@ -93,6 +93,20 @@ describe('the lookup of a pod', () => {
     await server.close();
     await expect(lookup.pod('shop', 'web-1', signal)).rejects.toMatchObject({ fault: 'source' });
   });
+
+  it.each(['pod', 'podsOf'] as const)('says that the server did not answer: %s', async (what) => {
+    const server = await startServer({
+      onRequest: (_, response) => void response.writeHead(200).write('{'),
+    });
+    const timeout = new AbortController();
+    const observer = (): void => timeout.abort(new DOMException('too late', 'TimeoutError'));
+    const access = { kubeconfigPath: '', masterUrl: server.url };
+    const options = { qps: -1, burst: 0, userAgent: 'fairlead/test', contentTypes, observer };
+    const lookup = new ApiLookup({ ...access, ...options });
+    onTestFinished(() => lookup.close());
+    const asked = lookup[what]('shop', 'web-1', timeout.signal);
+    await expect(asked).rejects.toThrow('the API server does not answer');
+  });
 });
 
 describe('a lookup of many or large objects', () => {
