@@ -39,6 +39,8 @@ export class Memory {
   /** Of the pools in use: a pool may have 10,000 endpoints, and each connection looks for one. */
   readonly #finders = new WeakMap<EndpointList, EndpointFinder>();
   readonly #changed: (clients: 1 | -1) => void;
+  /** The pools of the last `retain`. */
+  #retained: readonly EndpointList[] | undefined;
   users = 0;
 
   /** `changed` is called when there is one client more or less. */
@@ -95,14 +97,22 @@ export class Memory {
 
   /** Forgets endpoints that the Service port does not have any more. */
   retain({ timeoutSeconds, pools }: Remembering): void {
+    const allowed = timeoutSeconds > 0 ? pools : [];
+    // All frontends of the Service port say the same, one after the other.
+    if (this.#retained !== undefined && sameLists(allowed, this.#retained)) return;
+    this.#retained = allowed;
     if (this.#clients.size === 0) return;
-    const keys = endpointKeys(...(timeoutSeconds > 0 ? pools : []));
+    const keys = endpointKeys(...allowed);
     for (const [client, all] of this.#clients) {
       const kept = all.filter(({ endpoint }) => keys.has(endpoint));
       if (kept.length === 0) this.forget(client);
       else if (kept.length < all.length) this.#clients.set(client, kept);
     }
   }
+}
+
+function sameLists(a: readonly EndpointList[], b: readonly EndpointList[]): boolean {
+  return a.length === b.length && a.every((list, i) => list.equals(b[i]!));
 }
 
 /**

@@ -33,3 +33,17 @@ it('finding the endpoint of a client takes as long with many endpoints as with f
   // It was 4 when each connection looked through the pool.
   expect(growth(connections, 500)).toBeLessThan(2);
 });
+
+it('an update of one more frontend of a Service port looks at no client', () => {
+  const updates = (size: number): (() => void) => {
+    const of = { id: 'web', timeoutSeconds: 60, pools: [poolOf(2)] };
+    const memory = new Memories().join(of);
+    for (let i = 0; i < size; i += 1) memory.remember(`client ${i}`, of.pools[0]!.key(i % 2), 60);
+    const retained = { ...of, pools: [poolOf(1)] };
+    memory.retain(retained);
+    expect(memory.size).toBe(size / 2);
+    return () => memory.retain(retained);
+  };
+  // It was 4 when each frontend had all clients looked at.
+  expect(growth(updates, 500)).toBeLessThan(2);
+});
