@@ -83,3 +83,6 @@ export const routeReplies = {
 
 /** IFA_F_*: flags of an address (linux/if_addr.h). NODAD: usable immediately (IPv6). */
 export const IFA_F = { NODAD: 0x02, PERMANENT: 0x80 } as const;
+
+/** Of the address that IPv6 gives every link that is up (linux/rtnetlink.h). */
+export const RT_SCOPE_LINK = 253;

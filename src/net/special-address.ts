@@ -1,5 +1,11 @@
 /** Addresses that have a special meaning on every node. */
-import { type Address, type CIDR, cidrContains, parseCIDR } from './address.ts';
+import { type Address, type CIDR, cidrContains, type Family, parseCIDR } from './address.ts';
+
+/** What is for the node itself only. */
+export const loopbackBlocks = {
+  IPv4: parseCIDR('127.0.0.0/8')!,
+  IPv6: parseCIDR('::1/128')!,
+} as const satisfies Record<Family, CIDR>;
 
 /**
  * The addresses that an API server refuses for endpoints and external IPs (ValidateNonSpecialIP),

@@ -8,6 +8,7 @@ import type { Kernel, ReplyOf } from '../kernel/kernel.ts';
 import { IPPROTO, protocolOf } from '../kernel/nft/constants.ts';
 import { kernelOps, type Reply, type Request } from '../kernel/ops.ts';
 import { RecordWriter } from '../kernel/records.ts';
+import { RT_SCOPE_LINK } from '../kernel/route-ops.ts';
 import type { ProxyMode } from '../modes/mode.ts';
 import { formatEndpoint } from '../net/address.ts';
 import { isIpset, linkName, nodePortSets } from './names.ts';
@@ -33,9 +34,6 @@ export interface IPVSLeftovers {
   /** Sets that rules still refer to. */
   readonly keptSets: readonly string[];
 }
-
-/** linux/rtnetlink.h */
-const RT_SCOPE_LINK = 253;
 
 const nothing: IPVSLeftovers = {
   services: [],
@@ -67,7 +65,6 @@ export async function findIPVSLeftovers(kernel: Kernel, scope: IPVSScope): Promi
   const sets = await findSets(kernel);
   if (scope === 'sets') return { ...nothing, ...sets };
   const all = await read(kernel, 'address', { kind: 'addressesDump', family: 0, link: '' });
-  // IPv6 gives every link that is up a link-local address.
   const bound = all.filter(({ index, scope }) => index === link.index && scope !== RT_SCOPE_LINK);
   const others = all.filter(({ index }) => index !== link.index);
   const services = await orNone(

@@ -13,7 +13,8 @@ import { is, isNot, type XtRule } from '../../kernel/xt/rule.ts';
 import { orMark, xorMark } from '../../kernel/xt/targets/mark.ts';
 import { masquerade } from '../../kernel/xt/targets/masquerade.ts';
 import { accept, drop, jump, returnToCaller } from '../../kernel/xt/targets/verdict.ts';
-import { Address, addressBits, type CIDR, parseCIDR } from '../../net/address.ts';
+import { Address, addressBits, type CIDR } from '../../net/address.ts';
+import { loopbackBlocks } from '../../net/special-address.ts';
 import type { Environment, ModeConfig } from '../mode.ts';
 import { isServiceChain, type TableName } from './names.ts';
 
@@ -181,11 +182,6 @@ export function jumpRules({ localhostNodePorts }: ModeConfig): ChainRule[] {
   return [...ours, { ...guard, chain: 'INPUT' }, { ...guard, chain: 'OUTPUT' }];
 }
 
-export const loopback = {
-  IPv4: parseCIDR('127.0.0.0/8') as CIDR,
-  IPv6: parseCIDR('::1/128') as CIDR,
-} as const;
-
 /**
  * The rules of KUBE-FIREWALL that we need. With node ports on loopback addresses the kernel routes
  * packets to them (sysctl route_localnet): without these rules, other machines could reach what
@@ -196,8 +192,8 @@ export function firewallRules({ localhostNodePorts }: ModeConfig): XtRule[] {
   const known = ctState(['RELATED', 'ESTABLISHED', 'DNAT'], '!=');
   return [
     {
-      source: isNot(loopback.IPv4),
-      destination: is(loopback.IPv4),
+      source: isNot(loopbackBlocks.IPv4),
+      destination: is(loopbackBlocks.IPv4),
       matches: [comment('block incoming localnet connections'), known],
       target: drop,
     },
@@ -216,7 +212,7 @@ export function nodePortRules(
   const target = jump('KUBE-NODEPORTS');
   if (nodePortAddresses === 'all') {
     const matches = [nodePortComment, localAddress('destination')];
-    const destination = isNot(loopback[family]);
+    const destination = isNot(loopbackBlocks[family]);
     return [{ ...(localhostNodePorts ? {} : { destination }), matches, target }];
   }
   const local = localhostNodePorts ? [localhost] : [];

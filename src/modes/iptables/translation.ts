@@ -16,6 +16,7 @@ import { reject, rejectByReset } from '../../kernel/xt/targets/reject.ts';
 import { accept, drop, jump } from '../../kernel/xt/targets/verdict.ts';
 import { Address } from '../../net/address.ts';
 import type { EndpointList } from '../../net/endpoint-list.ts';
+import { loopbackBlocks } from '../../net/special-address.ts';
 import { slotsOf, slotsOfEach } from '../../state/deal.ts';
 import { type Forwarding, type Frontend, formatServicePortName } from '../../state/types.ts';
 import type { LocalDetector, ModeConfig } from '../mode.ts';
@@ -24,7 +25,6 @@ import {
   hairpinChain,
   hostOf,
   type IptablesConfig,
-  loopback,
   markChain,
   remark,
 } from './layout.ts';
@@ -285,7 +285,7 @@ function externalWay(context: Context, frontend: Frontend): ChainRule[] {
     const { counted, localhostNodePorts } = context.config;
     if (!counted || !localhostNodePorts) return [{ table, chain, rule }];
     const matches = [...rule.matches, countedIn(counterNames.localhostAccepted)];
-    const local = { ...rule, destination: is(loopback.IPv4), matches };
+    const local = { ...rule, destination: is(loopbackBlocks.IPv4), matches };
     // Each rule is inserted at the head of its chain, so that the last one here comes first.
     return [
       { table, chain, rule },

@@ -4,6 +4,7 @@ import type { KernelReader, ReplyOf } from '../../kernel/kernel.ts';
 import { IPPROTO, NFPROTO, protocolOf } from '../../kernel/nft/constants.ts';
 import { printVerdict } from '../../kernel/nft/print-verdict.ts';
 import type { Reply } from '../../kernel/ops.ts';
+import { RT_SCOPE_LINK } from '../../kernel/route-ops.ts';
 import { steadyDump } from '../../kernel/steady.ts';
 import { Address, type CIDR, cidrContains, type Family } from '../../net/address.ts';
 import type { EndpointKey } from '../../net/endpoint-list.ts';
@@ -23,9 +24,6 @@ interface IPVSTimeouts {
   readonly tcpFinSeconds: number;
   readonly udpSeconds: number;
 }
-
-/** RT_SCOPE_LINK (linux/rtnetlink.h) */
-const RT_SCOPE_LINK = 253;
 
 export class IPVSObservation implements Found<IPVSObjects> {
   readonly family: Family;

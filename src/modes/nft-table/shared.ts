@@ -37,14 +37,10 @@ const elementBytes = 48;
 
 /** The elements of some sets, each of which Forwardings may share. */
 export class SharedElements<const Name extends string> {
-  readonly #sets: readonly Name[];
+  readonly sets: readonly Name[];
 
   constructor(sets: readonly Name[]) {
-    this.#sets = sets;
-  }
-
-  get sets(): readonly Name[] {
-    return this.#sets;
+    this.sets = sets;
   }
 
   of(set: Name, key: Uint8Array): SharedElement<Name> {
@@ -58,7 +54,7 @@ export class SharedElements<const Name extends string> {
 
   /** `key` as `binary` has it. */
   idOf(set: Name, key: string): string {
-    return String.fromCharCode(firstMark + this.#sets.indexOf(set)) + key;
+    return String.fromCharCode(firstMark + this.sets.indexOf(set)) + key;
   }
 
   /** Its key, as `binary` has it. */
@@ -70,7 +66,7 @@ export class SharedElements<const Name extends string> {
    * The element of this id, with its key as `binary` has it; undefined = the id is of no element.
    */
   find(id: string): { readonly set: Name; readonly key: string } | undefined {
-    const set = this.#sets[id.charCodeAt(0) - firstMark];
+    const set = this.sets[id.charCodeAt(0) - firstMark];
     return set && { set, key: id.slice(1) };
   }
 }

@@ -41,8 +41,9 @@ import {
   updateSet,
   vmap,
 } from '../../kernel/nft/rule.ts';
-import { type CIDR, type Family, parseCIDR } from '../../net/address.ts';
+import type { Family } from '../../net/address.ts';
 import { protocols } from '../../net/protocol.ts';
+import { loopbackBlocks } from '../../net/special-address.ts';
 import type { Balance } from '../../state/deal.ts';
 import type { ServicePortName } from '../../state/types.ts';
 import type { Environment, ModeConfig } from '../mode.ts';
@@ -205,14 +206,9 @@ function answerRules(family: Family): Rule[] {
   ];
 }
 
-const loopback = {
-  IPv4: parseCIDR('127.0.0.0/8') as CIDR,
-  IPv6: parseCIDR('::1/128') as CIDR,
-} as const satisfies Record<Family, CIDR>;
-
 function nodePortDestination(family: Family, { nodePortAddresses }: Environment): Rule {
   return nodePortAddresses === 'all'
-    ? [matchLocalAddress('daddr'), matchCIDR('daddr', '!=', loopback[family])]
+    ? [matchLocalAddress('daddr'), matchCIDR('daddr', '!=', loopbackBlocks[family])]
     : [inSet([daddr(family)], 'nodeport-ips')];
 }
 

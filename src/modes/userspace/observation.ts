@@ -1,15 +1,13 @@
 /** Our objects in the kernel for one family, except sockets. */
 import type { KernelReader } from '../../kernel/kernel.ts';
 import { NFPROTO } from '../../kernel/nft/constants.ts';
+import { RT_SCOPE_LINK } from '../../kernel/route-ops.ts';
 import type { Family } from '../../net/address.ts';
 import type { Found } from '../backend.ts';
 import { binary } from '../elements.ts';
 import type { SharedObject } from '../shared-objects.ts';
 import type { ServedFrontend } from '../sockets/frontends.ts';
 import { linkName } from './link.ts';
-
-/** RT_SCOPE_LINK (linux/rtnetlink.h) */
-const RT_SCOPE_LINK = 253;
 
 /** An address of Services, which must be local. */
 export interface BoundAddress extends SharedObject {
