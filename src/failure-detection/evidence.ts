@@ -1,7 +1,7 @@
 /**
- * What one Service port knows of the answers of one of its endpoints: from packets that the kernel
- * has counted, and from probes that this port has asked for. Ports share nothing but what the
- * kernel counts, so that no Service can have the endpoints of another one left out, or kept. Pure.
+ * What one Service port knows about the answers of one endpoint: from packets that the kernel
+ * counted, and from probes that this port requested. Ports share only the kernel's counts, so no
+ * Service can eject the endpoints of another one, or keep them. Pure.
  */
 import type { Counts } from './table.ts';
 
@@ -19,21 +19,21 @@ interface Sample {
 export const noCounts: Counts = { attempts: 0, answers: 0, resets: 0 };
 
 export class Evidence {
-  /** What was sent to it, with our own probes; what was answered and refused. */
+  /** The kernel's counts, as last read. Attempts include our own probes. */
   #counts: Counts;
-  /** Our own probes, when that was read. */
+  /** The number of our own probes among these. */
   #probes: number;
-  /** Those of this port that have failed since the last answer. */
+  /** Failed probes of this port since the last answer. */
   #failedProbes = 0;
-  /** A probe has succeeded once: that probes fail means something. */
+  /** A probe has succeeded before, so failed ones count. */
   #isProven = false;
   /** Attempts since the last answer; the first sample is that of the answer. */
   #samples: Sample[];
   #answeredMs = Number.NEGATIVE_INFINITY;
-  /** When the last reading began: what was answered before that is known. */
+  /** When the last reading began. All answers before that are known. */
   #lookedMs = Number.NEGATIVE_INFINITY;
 
-  /** What the kernel has counted before, and how many probes had begun, says nothing here. */
+  /** The arguments are a baseline: earlier attempts, answers and probes do not count. */
   constructor(counts: Counts = noCounts, probes = 0) {
     this.#counts = counts;
     this.#probes = probes;
@@ -44,12 +44,12 @@ export class Evidence {
     return this.#counts;
   }
 
-  /** When it was last seen to answer, by the clock. */
+  /** `Clock.now` when it was last seen to answer. */
   get answeredMs(): number {
     return this.#answeredMs;
   }
 
-  /** When its first attempt that is not answered was seen; undefined: there is none. */
+  /** When its first unanswered attempt was seen; undefined: all are answered. */
   get silentSinceMs(): number | undefined {
     return this.#samples[1]?.atMs;
   }
@@ -60,8 +60,8 @@ export class Evidence {
   }
 
   /**
-   * The kernel counts from zero again, after this number of probes. What was known before is void,
-   * but for probes.
+   * The kernel's counts restart at zero, after this number of probes. Earlier attempts are
+   * forgotten; that a probe has succeeded is not.
    */
   restart(probes: number): void {
     this.#counts = noCounts;
@@ -70,8 +70,8 @@ export class Evidence {
   }
 
   /**
-   * What the kernel had counted, read between two times, and how many probes were among that or
-   * are on their way, whoever asked for them.
+   * Takes counts that were read between two times. `probes`: our own probes, of all ports, that
+   * are among the attempts or will be.
    */
   note(counts: Counts, probes: number, beganMs: number, endedMs: number): void {
     const hasAnswered = counts.answers > this.#counts.answers;
@@ -85,13 +85,13 @@ export class Evidence {
     const { attempts } = counts;
     if (attempts === this.#samples.at(-1)!.attempts) return;
     this.#samples.push({ atMs: endedMs, attempts, probes: this.#probes });
-    // One that is old enough stands for all before it, but for the answer and the first attempt.
+    // The latest sample that is old enough is sufficient, with the answer and the first attempt.
     while (this.#samples.length > 3 && this.#samples[3]!.atMs <= beganMs - patienceMs) {
       this.#samples.splice(2, 1);
     }
   }
 
-  /** A probe that this port has asked for is over. */
+  /** A probe that this port requested has ended. */
   probed(hasAnswered: boolean, atMs: number): void {
     if (hasAnswered) {
       this.#isProven = true;
@@ -100,9 +100,8 @@ export class Evidence {
   }
 
   /**
-   * How many attempts have waited for an answer for longer than an endpoint may take, since it was
-   * last seen to answer. Failed probes count only where another has succeeded: a policy may refuse
-   * those of nodes.
+   * The number of attempts since the last answer that have waited for longer than an endpoint may
+   * take. Failed probes count only after one has succeeded: a policy may refuse probes of nodes.
    */
   unanswered(): number {
     const answer = this.#samples[0]!;
@@ -112,7 +111,7 @@ export class Evidence {
     return Math.max(0, ofClients) + (this.#isProven ? this.#failedProbes : 0);
   }
 
-  /** No attempt up to now is held against it. */
+  /** Attempts up to now no longer count. */
   forgive(atMs: number): void {
     this.#failedProbes = 0;
     const { attempts } = this.#counts;

@@ -1,7 +1,7 @@
 /**
- * Follows the endpoints of Services that ask for it: what is sent to them and what they answer, as
- * the kernel counts it (`table.ts`) and as probes show it. Endpoints that answer nothing are left
- * out of the pools of this node, and come back (`pool.ts`). Without a Service that asks there is no
+ * Follows the endpoints of Services that request it: what is sent to them and what they answer, as
+ * the kernel counts it (`table.ts`) and as probes show it. Endpoints that answer nothing are
+ * ejected from the pools of this node, and return (`pool.ts`). Without such a Service there is no
  * table, no timer and no record.
  */
 import type { Kernel } from '../kernel/kernel.ts';
@@ -78,7 +78,7 @@ const restMostMs = 1000;
 /** Regular probes go to an endpoint once in this number of turns, which is once a second. */
 const probeTurns = 4;
 const growthDefaultMs = 10_000;
-/** The work of a look rests after this time, so that others have the event loop. */
+/** The work of a look pauses after this time, so that it does not block the event loop. */
 const sliceMs = 2;
 const noIds: ReadonlySet<string> = new Set();
 
@@ -90,21 +90,21 @@ export class FailureDetection implements EndpointHealth, DetectionView {
   readonly #ofService = new Map<string, ReadonlySet<string>>();
   /** Services that were resolved since the last look. */
   readonly #resolved = new Set<string>();
-  /** Where much depends on the answer, and for Services that ask for regular probes. */
+  /** `urgent`: a decision depends on the answer. `regular`: the Service requests them. */
   readonly #probers: Readonly<Record<'urgent' | 'regular', Prober>>;
   #config: DetectionConfig = { failureDetection: 'off', failureDetectionMaxEjected: 50 };
   #isChosen = false;
   #state: DetectionState = { kind: 'off' };
-  /** Tables of ours may be there. */
+  /** Our tables may exist. */
   #mayBeThere = true;
-  /** The state as it was logged. */
+  /** The last state that was logged. */
   #logged = '';
   #stopWatching: (() => void) | undefined;
   readonly #looks: Runner;
   #turns = 0;
   readonly #pacer: Pacer;
   readonly #changes = { ejected: 0, returned: 0 };
-  /** Reasons for which probes were not tried, as they were logged. */
+  /** Error codes of probes that were not tried, which have been logged. */
   readonly #loggedReasons = new Set<string>();
 
   constructor(options: FailureDetectionOptions) {
@@ -191,7 +191,7 @@ export class FailureDetection implements EndpointHealth, DetectionView {
     }
   }
 
-  /** Puts into force what the configuration asks for. */
+  /** Applies the configuration. */
   choose(config: DetectionConfig): void {
     const before = this.#config;
     this.#config = config;
@@ -205,7 +205,7 @@ export class FailureDetection implements EndpointHealth, DetectionView {
     this.#wake();
   }
 
-  /** A Service was resolved, or is gone: the next look follows what it has now. */
+  /** A Service was resolved, or is gone: the next look follows its present endpoints. */
   resolved(key: string): void {
     const service = this.#options.state.service(key);
     const isAsked = service !== undefined && this.modeOf(service) !== 'off';
@@ -214,13 +214,13 @@ export class FailureDetection implements EndpointHealth, DetectionView {
     this.#wake();
   }
 
-  /** What is in the kernel stays: the next process replaces or removes it. */
+  /** The tables stay: the next process replaces or removes them. */
   async close(): Promise<void> {
     this.#unwatch();
     await this.#looks.stop();
   }
 
-  /** Those that are resolved in the meantime wait for the next look. */
+  /** Services that are resolved during this wait for the next look. */
   async #followResolved(): Promise<void> {
     const keys = [...this.#resolved];
     this.#resolved.clear();
@@ -232,7 +232,7 @@ export class FailureDetection implements EndpointHealth, DetectionView {
     const service = this.#options.state.service(key);
     const before = this.#ofService.get(key) ?? noIds;
     const ids = new Set<string>();
-    // From here on: when the Service goes between two steps, the next look forgets its ports.
+    // Already now: if the Service is deleted between two steps, the next look forgets its ports.
     this.#ofService.set(key, ids);
     for (const one of service === undefined ? [] : this.#follow(service)) {
       if (one !== undefined) ids.add(one);
@@ -315,7 +315,7 @@ export class FailureDetection implements EndpointHealth, DetectionView {
   /** Brings the tables up to date, and reads them. */
   async #count(): Promise<void> {
     const { clock } = this.#options;
-    // A kernel that cannot count is asked again now and then.
+    // A kernel that cannot count is asked again at intervals.
     this.#turns += 1;
     if (this.#state.kind === 'unavailable' && this.#turns % restFactor !== 0) return;
     this.#watch();
@@ -383,8 +383,8 @@ export class FailureDetection implements EndpointHealth, DetectionView {
   }
 
   /**
-   * All namespaces take turns, and another one begins each time; within a namespace all ports do,
-   * and those begin that have waited for the longest.
+   * Namespaces take turns, and a different one starts each time. Within a namespace ports take
+   * turns, starting with the one that has waited longest.
    */
   #probe(): void {
     const nowMs = this.#options.clock.now();
@@ -458,7 +458,7 @@ export class FailureDetection implements EndpointHealth, DetectionView {
     this.#options.log.info({ services, endpoints }, 'Counting answers of endpoints');
   }
 
-  /** Each errno once: an exhausted node fails many times a second. */
+  /** Logs each error code once: an exhausted node fails many times a second. */
   #notTried(endpoint: string, { code = '', error: err }: Probed): void {
     if (this.#loggedReasons.has(code)) return;
     this.#loggedReasons.add(code);
@@ -466,7 +466,7 @@ export class FailureDetection implements EndpointHealth, DetectionView {
     this.#options.log.warn({ err, endpoint }, words);
   }
 
-  /** Each reason once. */
+  /** Logs each reason once. */
   #lacks(because: string): void {
     this.#state = { kind: 'unavailable', because };
     if (this.#logged === because) return;
@@ -482,7 +482,7 @@ function silentOf({ members, pool, protocol }: FollowedPort): readonly string[] 
   return silent.map(({ text }) => text);
 }
 
-/** Those whose turn it is. An endpoint that is out is probed with growing pauses instead. */
+/** Yields members whose turn it is. Ejected ones are probed with growing pauses instead. */
 function* regularly(port: FollowedPort, turn: number): Generator<PortMember> {
   const { pool } = port;
   const { members } = pool;
@@ -491,7 +491,7 @@ function* regularly(port: FollowedPort, turn: number): Generator<PortMember> {
   for (let i = 0; i < members.length; i += 1) {
     const at = (first + i) % members.length;
     const member = members[at]!;
-    // The first ones are apart, and so are all that follow.
+    // First probes are spread over the turns, and so are all later ones.
     const lastTurn = member.probedTurn ?? port.probedSince + (at % probeTurns) - probeTurns;
     if (turn - lastTurn < probeTurns || member.exempt !== undefined || pool.isOut(member)) continue;
     member.probedTurn = turn;

@@ -36,7 +36,7 @@ export function ownTable(family: Family): OwnTable {
 export const counts = ['attempts', 'resets', 'answers'] as const;
 export type Counted = (typeof counts)[number];
 
-/** The sets in the order in which they are read: no attempt is read whose answer is not. */
+/** The sets in the order of reading: answers last, so that no answer to an attempt is missed. */
 export function setsOf(family: Family): Readonly<Record<Counted, SetDefinition>> {
   const set = (name: Counted, comment: string): SetDefinition => ({
     name,

@@ -1,6 +1,6 @@
 /**
- * Which endpoints of one Service port get no new connections, and which come back. What happens to
- * an endpoint in one pool changes no other: each looks at the answers for itself. Pure.
+ * Decides which endpoints of one Service port are ejected, that is, get no new connections, and
+ * which return. Pools are independent of each other. Pure.
  */
 import type { EndpointKey } from '../net/endpoint-list.ts';
 import { type EndpointChange, mostEjected } from '../state/detection.ts';
@@ -9,14 +9,14 @@ import { type Evidence, patienceMs } from './evidence.ts';
 
 /** Attempts in a row without an answer. With a loss of 10 % that is one in a hundred million. */
 export const attemptsLeast = 8;
-/** Others must have answered this long after it stopped: they may have stopped, too. */
+/** Another endpoint must have answered this long after it stopped: else all may have stopped. */
 const othersMs = patienceMs / 2;
-/** An endpoint is out for this time at least; each time it comes soon again, for twice as long. */
+/** The shortest ejection. It doubles each time when the endpoint is soon ejected again. */
 const firstPauseMs = 1000;
 const longestPauseMs = 60_000;
-/** This long after its return, the next time counts as the first one. */
+/** This long after a return, the next ejection counts as the first one. */
 const forgetMs = 600_000;
-/** It is tried by clients again after this time, whether or not a probe has succeeded. */
+/** After this time clients try the endpoint again, even if no probe has succeeded. */
 const trialMs = 300_000;
 
 /** One endpoint of a pool. */
@@ -25,42 +25,42 @@ export interface Member {
   /** `10.244.0.5:8080` */
   readonly text: string;
   readonly evidence: Evidence;
-  /** Why no probe may be sent to it, and it always gets connections; undefined: one may. */
+  /** Why it is neither probed nor ejected; undefined: it may be. */
   readonly exempt: string | undefined;
 }
 
-/** An endpoint that is out, or was not long ago. */
+/** A current or recent ejection. */
 interface Outage {
   readonly sinceMs: number;
-  /** How often it was out, one soon after the other. */
+  /** The number of ejections in a row. */
   readonly times: number;
   /** When the next probe is due, and how long the pause after that one is. */
   probeMs: number;
   pauseMs: number;
-  /** When it came back; undefined: it is out. */
+  /** When it returned; undefined: it is ejected. */
   backMs: number | undefined;
 }
 
 export type Change = EndpointChange & { readonly member: Member };
 
 interface PoolSettings {
-  /** The most endpoints that are out, in percent. */
+  /** The most endpoints that are ejected, in percent. */
   readonly maxEjected: number;
-  /** How long the share of one that comes back grows. */
+  /** How long the share of an endpoint grows after its return. */
   readonly growthMs: number;
 }
 
 export class Pool<One extends Member = Member> {
   #members: readonly One[] = [];
   readonly #outages = new Map<One, Outage>();
-  /** With which member `suspects` begins: all have their turn. */
+  /** The index at which `suspects` starts, so that all members get a turn. */
   #next = 0;
 
   get members(): readonly One[] {
     return this.#members;
   }
 
-  /** Those that have gone are forgotten: when they come again, they are new. */
+  /** Forgets members that have gone. If they return, they are new. */
   update(members: readonly One[]): void {
     this.#members = members;
     const present = new Set(members);
@@ -74,17 +74,17 @@ export class Pool<One extends Member = Member> {
     return outage !== undefined && outage.backMs === undefined;
   }
 
-  /** The time at which it was left out; undefined: it is not out. */
+  /** When it was ejected; undefined: it is not. */
   outSinceMs(member: One): number | undefined {
     return this.isOut(member) ? this.#outages.get(member)!.sinceMs : undefined;
   }
 
-  /** Whether the endpoint answers nothing, as far as is known by now. */
+  /** Whether the endpoint has answered none of its latest attempts. */
   isSilent({ evidence }: Member): boolean {
     return evidence.unanswered() >= attemptsLeast;
   }
 
-  /** Leaves endpoints out, and takes them back. */
+  /** Ejects endpoints, and lets others return. */
   judge(nowMs: number, { maxEjected, growthMs }: PoolSettings): readonly Change[] {
     const changes: Change[] = [];
     for (const [member, outage] of this.#outages) {
@@ -113,14 +113,14 @@ export class Pool<One extends Member = Member> {
     return changes;
   }
 
-  /** All endpoints get connections again. Resolves to whether some did not, or got less. */
+  /** Ends all ejections. Returns whether there was one, or a share that was still growing. */
   release(): boolean {
     const had = this.#outages.size > 0;
     this.#outages.clear();
     return had;
   }
 
-  /** The part of its share that each endpoint has which has not all of it; 0: it is out. */
+  /** For each endpoint without its full share, the part that it has; 0: it is ejected. */
   parts(nowMs: number, growthMs: number): ReadonlyMap<EndpointKey, number> | undefined {
     let parts: Map<EndpointKey, number> | undefined;
     for (const [{ key }, { backMs }] of this.#outages) {
@@ -133,7 +133,7 @@ export class Pool<One extends Member = Member> {
     return parts;
   }
 
-  /** Endpoints that are to be probed now, because much depends on their answer. */
+  /** Endpoints to probe now, because a decision depends on the answer. */
   *suspects(nowMs: number): Generator<One> {
     let hasSuspect = false;
     const { length } = this.#members;
@@ -155,7 +155,7 @@ export class Pool<One extends Member = Member> {
     if (hasSuspect) yield* this.#witness(nowMs);
   }
 
-  /** One that answered last, so that it is known whether it is the node that reaches nothing. */
+  /** The one that answered last: it shows whether this node reaches any endpoint. */
   *#witness(nowMs: number): Generator<One> {
     let last: One | undefined;
     for (const member of this.#members) {
@@ -177,7 +177,7 @@ export class Pool<One extends Member = Member> {
     });
   }
 
-  /** Of those that are not out, the two that were the last to answer. */
+  /** Of those that are not ejected, the two that answered last. */
   #latest(): readonly One[] {
     let [first, second]: (One | undefined)[] = [];
     for (const member of this.#members) {
@@ -195,7 +195,7 @@ export class Pool<One extends Member = Member> {
     const before = this.#outages.get(member)?.times ?? 0;
     const pauseMs = Math.min(firstPauseMs * 2 ** before, longestPauseMs);
     const outage = { sinceMs: nowMs, times: before + 1, probeMs: nowMs + pauseMs, pauseMs };
-    // The one that has been out for the longest comes first.
+    // The longest ejection comes first.
     this.#outages.delete(member);
     this.#outages.set(member, { ...outage, backMs: undefined });
   }

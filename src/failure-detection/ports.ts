@@ -26,16 +26,16 @@ export interface Followed {
   /** As text. */
   readonly address: string;
   readonly port: number;
-  /** What the kernel had counted when it was read last. */
+  /** The kernel's counts, as last read. */
   counts: Counts;
-  /** Our own probes that the kernel counts or will, whichever port asked for them. */
+  /** Our own probes, of all ports, that the kernel has counted or will count. */
   probes: number;
   users: number;
 }
 
 export interface PortMember extends Member {
   readonly followed: Followed;
-  /** The turn in which it had a regular probe; undefined: it had none. */
+  /** The turn of its last regular probe; undefined: there was none. */
   probedTurn: number | undefined;
 }
 
@@ -43,7 +43,7 @@ export interface PortMember extends Member {
 interface Asked {
   readonly mode: DetectionMode;
   readonly probes: boolean;
-  /** How long the share of an endpoint grows that comes back. */
+  /** How long the share of an endpoint grows after its return. */
   readonly growthMs: number;
 }
 
@@ -58,7 +58,7 @@ export interface FollowedPort {
   readonly name: string;
   readonly protocol: Protocol;
   readonly pool: Pool<PortMember>;
-  /** With which of its endpoints regular probes begin: all have their turn. */
+  /** The index at which regular probes start, so that all endpoints get a turn. */
   nextProbe: number;
   /** The turn of the first regular probe; undefined: there was none. */
   probedSince: number | undefined;
@@ -83,7 +83,7 @@ interface PortsOptions {
 export class FollowedPorts {
   readonly #options: PortsOptions;
   readonly #ports = new Map<string, FollowedPort>();
-  /** Of ports whose endpoints found no room at all, by id: how many they have. */
+  /** The number of endpoints of each port of which none found room, by id. */
   readonly #leftOut = new Map<string, number>();
   readonly #followed: Readonly<Record<Family, Map<string, Followed>>> = {
     IPv4: new Map(),
@@ -92,7 +92,7 @@ export class FollowedPorts {
   readonly #inNamespace = new Map<string, number>();
   /** Of all ports. */
   #members = 0;
-  /** How many endpoints are not followed any more: each has left room for another one. */
+  /** The number of endpoints that are no longer followed: each has made room for another. */
   #departures = 0;
 
   constructor(options: PortsOptions) {
@@ -171,7 +171,7 @@ export class FollowedPorts {
   #setMembers(port: FollowedPort, pools: Pools): void {
     const { cluster, local } = pools;
     const isSame = port.pools.cluster.equals(cluster) && port.pools.local.equals(local);
-    // For those that are left out there may be room by now, unless it is the port that is full.
+    // There may be room now for endpoints that were left out, unless the port itself is full.
     const isFull = port.members.size >= limits.port || port.compared === this.#departures;
     if (isSame && (port.leftOut === 0 || isFull)) return;
     const isOne = local.equals(cluster);
@@ -191,7 +191,7 @@ export class FollowedPorts {
     port.pool.update([...members.values()]);
   }
 
-  /** As many as there is room for. */
+  /** Adds as many endpoints as there is room for. */
   #joinSome(port: FollowedPort, list: EndpointList, members: Map<EndpointKey, PortMember>): void {
     for (let i = 0; i < list.length && members.size < limits.port; i += 1) {
       const key = list.key(i);
@@ -256,8 +256,8 @@ function newPort(id: string, { family, servicePort }: Forwarding, asked: Asked):
 }
 
 /**
- * Why an endpoint is not probed, and therefore never left out; undefined: it may be. Who writes
- * EndpointSlices must not make the node connect to itself, nor to other Services.
+ * Why an endpoint is neither probed nor ejected; undefined: it may be. No EndpointSlice must make
+ * the node connect to itself, nor to other Services.
  */
 export function exemption(
   address: Address,

@@ -7,14 +7,14 @@ import type { Followed, PortMember } from './ports.ts';
 
 /** Shorter than the time after which the kernel repeats a SYN, so that a probe is one packet. */
 const timeoutMs = 900;
-/** How many may begin in one turn, and be open together. */
+/** The most probes that start in one turn, and that are open at a time. */
 export const probeLimits = { turn: 25, together: 100 } as const;
 
-/** What came of a probe. */
+/** The result of a probe. */
 export interface Probed {
-  /** `not_tried`: this node could not, which says nothing about the endpoint. */
+  /** `not_tried`: this node could not connect, for a reason of its own. */
   readonly result: 'accepted' | 'failed' | 'not_tried';
-  /** False: no packet was made, which the kernel would have counted. */
+  /** False: no packet was sent, so the kernel counts nothing. */
   readonly isSent: boolean;
   /** Why it was not tried: a name of errno, and in words. */
   readonly code?: string | undefined;
@@ -32,7 +32,7 @@ export interface ProberOptions {
 
 export class Prober {
   readonly #options: ProberOptions;
-  /** What is open, and who asked for it. */
+  /** Open probes, with the evidence of each port that requested one. */
   readonly #open = new Map<Followed, Set<Evidence>>();
   readonly #results = { succeeded: 0, failed: 0, notTried: 0 };
 
@@ -40,15 +40,15 @@ export class Prober {
     this.#options = options;
   }
 
-  /** Those that are over. */
+  /** Of probes that have ended. */
   get results(): ProbeResults {
     return { ...this.#results };
   }
 
   /**
-   * Probes what the queue yields, until it is empty or as many as may be were begun. What was not
-   * begun is not taken from the queue. Ports that ask for the same endpoint get the answer of one
-   * probe: it has no more of them, however many ports name it.
+   * Probes what the queue yields, until it is empty or a limit is reached; the rest stays in the
+   * queue. Ports that request the same endpoint share the answer of one probe, so that more ports
+   * do not mean more probes.
    */
   turn(queue: Iterator<PortMember>): void {
     let left = Math.min(probeLimits.turn, probeLimits.together - this.#open.size);

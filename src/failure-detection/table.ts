@@ -49,7 +49,7 @@ export class CountingTable {
     return this.#keys !== undefined;
   }
 
-  /** Another program may have changed it: it is compared before it is used again. */
+  /** Another program may have changed it: the next `follow` compares it. */
   doubt(): void {
     this.#isDoubted = true;
   }

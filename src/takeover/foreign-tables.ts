@@ -22,8 +22,8 @@ const ours: ReadonlyMap<string, string> = new Map(
 );
 
 /**
- * Changes nothing. Leaves out empty tables. Finds none where the kernel can't be read: others
- * report that.
+ * Changes nothing. Leaves out empty tables. Finds none if the kernel can't be read, which
+ * other parts report.
  */
 export async function findForeignTables(kernel: KernelReader): Promise<readonly ForeignTable[]> {
   const found: ForeignTable[] = [];

@@ -1,6 +1,6 @@
 /**
- * What kube-proxy's ipvs mode has left in addition to rules: virtual services, the interface that has
- * their addresses, sets of ipset (behaviour document 8.3, 8.4, 8.6).
+ * What kube-proxy's ipvs mode has left in addition to rules: virtual services, the interface that
+ * has their addresses, sets of ipset (behaviour document 8.3, 8.4, 8.6).
  */
 import { isKernelError, orElse, orNone } from '../kernel/errors.ts';
 import { applyAll } from '../kernel/failures.ts';

@@ -57,12 +57,13 @@ export type TakeoverEvent =
       readonly objects: readonly OwnedObject[];
     }
   /**
-   * What kube-proxy's ipvs mode had in addition to rules is removed, except what still carries traffic.
+   * What kube-proxy's ipvs mode had in addition to rules is removed, except what still carries
+   * traffic.
    */
   | { readonly kind: 'IPVS'; readonly leftovers: IPVSLeftovers }
   | {
       readonly kind: 'failed';
-      /** Whose objects: kube-proxy's of a family or in IPVS, anybody's, or those of a mode. */
+      /** Of kube-proxy (a family, or IPVS), counters, iptables-legacy, or one of our modes. */
       readonly of: Subject;
       readonly error: Error;
       readonly retryMs: number;
@@ -71,7 +72,7 @@ export type TakeoverEvent =
   | { readonly kind: 'foreign-table'; readonly table: ForeignTable }
   /** Counters in which no rule counts any more are removed; their names. */
   | { readonly kind: 'counters'; readonly names: readonly string[] }
-  /** Others use iptables-legacy: its tables with what they hold. */
+  /** Other programs use iptables-legacy: its tables, with the number of rules and chains. */
   | { readonly kind: 'legacy'; readonly tables: readonly string[] };
 
 type Subject = Family | 'IPVS' | 'nfacct' | (typeof legacyPrograms)[Family] | ModeName;
@@ -107,8 +108,10 @@ const variants: readonly (Variant & { readonly subject: Subject })[] = [
   { backend: 'legacy', family: 'IPv6', subject: legacyPrograms.IPv6 },
 ];
 
-/** What of kube-proxy's a mode replaces in nf_tables. One whose chains have the names of
- * kube-proxy's makes these its own by itself. */
+/**
+ * What a mode replaces of kube-proxy's objects in nf_tables. A mode whose chains have kube-proxy's
+ * names adopts these when it writes its own.
+ */
 function kindsReplacedBy({ hasKubeProxyNames }: ModeFacts): readonly Kind[] {
   return kinds.filter((kind) => !(hasKubeProxyNames && kind === 'shared names'));
 }
