@@ -72,11 +72,13 @@ export function hasConntrack(files: ReadableFiles): boolean {
   return files.read(maxPath) !== undefined;
 }
 
-/** How full connection tracking is; undefined where it cannot be read. */
+/**
+ * How full connection tracking is; undefined where it cannot be read, or has no limit, as which the
+ * kernel takes 0.
+ */
 export function conntrackUse(files: ReadableFiles): { entries: number; limit: number } | undefined {
-  const [entries, limit] = [files.read(countPath), files.read(maxPath)];
-  if (entries === undefined || limit === undefined) return undefined;
-  return { entries: Number(entries), limit: Number(limit) };
+  const [entries, limit] = [files.read(countPath), Number(files.read(maxPath))];
+  return entries !== undefined && limit > 0 ? { entries: Number(entries), limit } : undefined;
 }
 
 /** What connection tracking has lost, since the machine started. */

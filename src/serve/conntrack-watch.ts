@@ -70,7 +70,7 @@ class Warner {
 
   async check(): Promise<'calm' | 'filling'> {
     const use = conntrackUse(this.#host);
-    if (use === undefined || !(use.limit > 0)) return 'calm';
+    if (use === undefined) return 'calm';
     const dropped = this.#newlyDropped();
     const isCalm = dropped === 0 && use.entries < calmShare * use.limit;
     await this.#judge(use, dropped);

@@ -18,7 +18,7 @@ export function checkConntrack(
   const check = 'conntrack capacity';
   const present = conntrackUse(machine);
   if (present === undefined) {
-    return [ok(check, 'connection tracking is not loaded yet and has no entries')];
+    return [ok(check, 'connection tracking is not loaded yet, or has no limit')];
   }
   const desired = conntrackMax(config.conntrack, coresOf(machine)) ?? present.limit;
   const max = isLimitGiven(config) ? desired : Math.max(desired, present.limit);

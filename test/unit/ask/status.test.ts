@@ -10,6 +10,8 @@ import { type Running, started, web } from '../agent/running.ts';
 import { node, ready, service, slice } from '../state/build.ts';
 import { quiet } from '../sync/double.ts';
 import { asked, said, saidAt } from './asking.ts';
+import { startedWith } from './broken-cluster-app.ts';
+import { brokenClusters } from './broken-clusters.ts';
 
 let app: Running;
 
@@ -41,6 +43,16 @@ describe('fairlead status', () => {
       { family: 'IPv6', phase: 'live', inForce: 0, waiting: 0, lastSync: { ok: true } },
     ]);
     expect((await said(app, 'status')).code).toBe(0);
+  });
+
+  it('is healthy where connection tracking has no limit, which nf_conntrack_max 0 means', async () => {
+    const sysctls = '/proc/sys/net/netfilter';
+    const host = { [`${sysctls}/nf_conntrack_max`]: '0', [`${sysctls}/nf_conntrack_count`]: '48' };
+    app = await startedWith({ ...brokenClusters[0]!, host });
+    const { code, stdout } = await said(app, 'status');
+    expect([code, stdout]).toEqual([0, expect.not.stringContaining('Infinity')]);
+    const metrics = await (await app.get('metrics', '/metrics')).text();
+    expect(metrics).not.toMatch(/^fairlead_conntrack_limit /m);
   });
 
   it('says what the fast path waits for, and then that it is in use', async () => {

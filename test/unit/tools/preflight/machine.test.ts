@@ -49,6 +49,13 @@ describe('preflight about connection tracking', () => {
     expect(large).toMatchObject({ level: 'warning', text: expect.stringContaining('20 % of mem') });
   });
 
+  it('finds no limit where nf_conntrack_max is 0', () => {
+    const unlimited = { ...files('900'), [`${netfilter}/nf_conntrack_max`]: '0' };
+    expect(lines(checkConntrack(config('--conntrack-max-per-core=0'), machine(unlimited)))).toEqual(
+      ['ok conntrack capacity: connection tracking is not loaded yet, or has no limit'],
+    );
+  });
+
   it('keeps the existing limit if the configuration does not set one', () => {
     const ours = config('--conntrack-max-per-core=0');
     const [found] = checkConntrack(ours, machine(files('900')));
