@@ -114,7 +114,7 @@ export function eventLoopMetrics(registry: Registry, turns: TurnMeter): void {
 
 export interface StateSources {
   readonly condition: (resource: Resource) => Condition;
-  /** Services that ask for more than one Service gets. */
+  /** Services that exceed a limit. */
   readonly overLimit: () => number;
   /** How many sockets listen for node ports on the loopback address. */
   readonly localhostListeners: (family: Family) => number;

@@ -187,7 +187,7 @@ export const metricTable = {
     'percentile',
   ),
   fairlead_first_list_missing_seconds: gauge(
-    'For how long the first list has been asked for in vain; 0 once it is complete',
+    'Time for which the first list has been missing; 0 once it is complete',
     'resource',
   ),
   fairlead_foreign_tables_replaced_total: counter(
@@ -231,7 +231,7 @@ export const metricTable = {
     'ip_family',
   ),
   fairlead_mode_fallbacks_total: counter(
-    'Modes that cannot run on this node and gave way to another',
+    'Modes that cannot run on this node, so that another was tried',
     'from',
     'to',
   ),
@@ -275,9 +275,7 @@ export const metricTable = {
     ...servicePort,
     'reason',
   ),
-  fairlead_services_over_limit: gauge(
-    'Services that ask for more than one Service gets, and are served in part',
-  ),
+  fairlead_services_over_limit: gauge('Services that exceed a limit, and are served in part'),
   fairlead_services_unhealthy: gauge(
     'Services that have problems on this node, as fairlead problems lists them',
   ),
@@ -325,7 +323,10 @@ export const metricTable = {
     "Objects of kube-proxy's that were removed after our own were verified",
     'kind',
   ),
-  fairlead_watch_silence_seconds: gauge('Time since the last word of each watch', 'resource'),
+  fairlead_watch_silence_seconds: gauge(
+    'Time since the API server last sent anything, for each watch',
+    'resource',
+  ),
 
   // kube-proxy's.
   kubeproxy_conntrack_reconciler_deleted_entries_total: counter(

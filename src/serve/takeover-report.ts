@@ -95,9 +95,9 @@ export function takeoverReport(
         return;
       case 'legacy': {
         const note =
-          `others of this node use iptables-legacy (${event.tables.join('; ')}): let kubelet, CNI ` +
-          'and others use iptables-nft; packets meet both, but each program shows and changes ' +
-          'only its own';
+          `programs on this node use iptables-legacy (${event.tables.join('; ')}): let kubelet, the ` +
+          'CNI plugin and others use iptables-nft; packets pass the rules of both, but each tool ' +
+          'shows and changes only its own';
         log.warn({ note }, 'Rules of iptables-legacy are active in addition to ours');
         events.takeover('Warning', 'LegacyIptables', note);
         return;

@@ -108,7 +108,7 @@ export function familiesTable({ families }: Status): Table {
 export function watchesTable({ watches }: Status): Table {
   return {
     title: 'Watches',
-    columns: [{ name: 'Watch' }, { name: 'State' }, { name: 'Last word' }, { name: 'Failure' }],
+    columns: [{ name: 'Watch' }, { name: 'State' }, { name: 'Last message' }, { name: 'Failure' }],
     rows: watches.map(({ failure, resource, silenceSeconds, state }) => [
       resource,
       state === 'missing' || state === 'silent' ? bad(state) : state,

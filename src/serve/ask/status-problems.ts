@@ -88,7 +88,9 @@ function starting({ families }: Facts): string[] {
   if (families.length === 0) return ['It is starting: nothing is programmed yet.'];
   return families
     .filter(({ phase }) => phase !== 'live')
-    .map(({ family, phase }) => `${family} is starting (${phase}): rules of before are in force.`);
+    .map(
+      ({ family, phase }) => `${family} is starting (${phase}): the previous rules are in force.`,
+    );
 }
 
 function behind({ family, waiting, behindSeconds }: Facts['families'][number]): string[] {

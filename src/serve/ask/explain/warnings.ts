@@ -39,17 +39,15 @@ function waiting(input: ExplainInput, { forwarding }: Holder, holdsInForce: bool
   if (isInForce(input, forwarding)) return [];
   const { key } = forwarding;
   const name = formatServicePortName(forwarding.servicePort);
-  const still = holdsInForce
-    ? 'what was in force of it before still is'
-    : 'nothing of it is in force';
+  const still = holdsInForce ? 'its previous state is still in force' : 'nothing of it is in force';
   for (const aside of sync.quarantined) {
     if (aside.key !== key) continue;
     const tries = aside.attempts === 1 ? 'once' : `${aside.attempts} times`;
     const error = failureText(aside.failure);
     return [`The kernel refuses ${name} (tried ${tries}): ${error}; ${still}.`];
   }
-  if (!sync.desired.has(key)) return [`${name} is to be removed, and is in force yet.`];
-  return [`${name} has changed, and that is not in force yet; ${still}.`];
+  if (!sync.desired.has(key)) return [`${name} is to be removed, and is still in force.`];
+  return [`${name} has changed, and the change is not in force yet; ${still}.`];
 }
 
 /** Warns if another Service has the address of the one that the question names. */
