@@ -236,11 +236,11 @@ export class ClusterState {
     return true;
   }
 
-  /** The Service is dirty because its problems may have changed. */
+  /** Services are dirty whose problems may have changed. */
   #setUnused(unused: UnusedSlice): boolean {
-    const isNew = this.#unused.set(unused);
-    if (isNew) this.touch(unused.service);
-    return this.#deleteSlice(unused.key) || isNew;
+    const services = this.#unused.set(unused);
+    for (const service of services) this.touch(service);
+    return this.#deleteSlice(unused.key) || services.length > 0;
   }
 
   #deleteUnused(key: string): boolean {

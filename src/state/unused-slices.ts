@@ -8,6 +8,7 @@ import type { UnusedSlice } from './types.ts';
 const slicesMax = { namespace: 100, all: 1000 } as const;
 
 const none: readonly UnusedSlice[] = [];
+const noServices: readonly string[] = [];
 
 export class UnusedSlices {
   readonly #slices = new Map<string, UnusedSlice>();
@@ -15,20 +16,20 @@ export class UnusedSlices {
   readonly #byService = new Map<string, readonly UnusedSlice[]>();
   readonly #inNamespace = new Map<string, number>();
 
-  /** False if it was known, or there are too many. */
-  set(slice: UnusedSlice): boolean {
+  /** Keys of the Services whose slices change: none if it was known, or there are too many. */
+  set(slice: UnusedSlice): readonly string[] {
     const { because, key, service } = slice;
     const known = this.#slices.get(key);
-    if (known?.service === service && known.because === because) return false;
+    if (known?.service === service && known.because === because) return noServices;
     const namespace = namespaceOf(key);
     const own = this.#inNamespace.get(namespace) ?? 0;
     const isFull = own >= slicesMax.namespace || this.#slices.size >= slicesMax.all;
-    if (known === undefined && isFull) return false;
-    this.delete(key);
+    if (known === undefined && isFull) return noServices;
+    const before = this.delete(key);
     this.#slices.set(key, slice);
     this.#count(namespace, 1);
     this.#byService.set(service, [...this.of(service), slice]);
-    return true;
+    return before === undefined ? [service] : [service, before];
   }
 
   /** Returns the key of the Service that it was for; undefined: it was not known. */

@@ -18,6 +18,16 @@ function settled(...records: (Service | EndpointSlice)[]): ClusterState {
 const one = slice({ '10.0.0.1': ready });
 
 describe('the dirty Services', () => {
+  it('include both Services of an unusable slice that is relabelled', () => {
+    const state = settled(service(), service({ name: 'shop' }));
+    const unused = { key: 'ns/fqdn', service: 'ns/web', because: 'its addressType is FQDN' };
+    state.apply({ kind: 'slice-unused', unused });
+    expect(state.takeDirty()).toEqual(['ns/web']);
+    state.apply({ kind: 'slice-unused', unused: { ...unused, service: 'ns/shop' } });
+    expect(state.takeDirty().sort()).toEqual(['ns/shop', 'ns/web']);
+    expect(state.unusedSlices('ns/web')).toEqual([]);
+  });
+
   it('include an added, changed or deleted Service', () => {
     const state = settled();
     state.apply({ kind: 'service', service: service() });
