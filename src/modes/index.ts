@@ -113,9 +113,6 @@ function lackOf(missing: readonly MissingFeature[]): string | undefined {
   return `needs what this kernel lacks: ${features.join('; ')}`;
 }
 
-/** For frontends that sockets serve in addition to the rules of another mode. */
-export const socketPathDescriber = userspace;
-
 export const pathDescribers: Readonly<Record<ModeName, PathDescriber>> = {
   nftables,
   ipvs,

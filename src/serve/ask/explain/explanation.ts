@@ -1,7 +1,7 @@
 /** Answers `/fairlead/v1/explain`. */
 import type { Explained, Explanation } from '../../../ask/explanation.ts';
 import { apiVersion } from '../../../ask/paths.ts';
-import { pathDescribers, socketPathDescriber } from '../../../modes/index.ts';
+import { pathDescribers } from '../../../modes/index.ts';
 import { formatAddress, isLoopback } from '../../../net/address.ts';
 import { type Protocol, protocols } from '../../../net/protocol.ts';
 import type { Seen } from '../../../state/resolve.ts';
@@ -108,7 +108,7 @@ async function inputOf(agent: AgentState, query: URLSearchParams, pacer: Pacer):
   const surroundings = { agent, config, context: engine.context, to: asked.address };
   const client = await readClient(query.get('from'), surroundings);
   const isBySocket = setting.localhost === 'sockets' && isLoopback(asked.address);
-  const describer = isBySocket ? socketPathDescriber : pathDescribers[agent.mode().name];
+  const describer = pathDescribers[isBySocket ? 'userspace' : agent.mode().name];
   const { protocols, ...place } = asked;
   const all =
     protocols.length > 0 ? protocols : protocolsAt({ engine, agent, sync, target: place });
