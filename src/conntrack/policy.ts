@@ -221,7 +221,7 @@ export function abandoned(entries: ConntrackEntries, criteria: Criteria): Conntr
   });
 }
 
-/** Those to an endpoint that a suspect frontend had and, by `isLost`, its holder has not now. */
+/** Entries to an endpoint that a suspect frontend had, and that its holder has lost (`isLost`). */
 function selectLost(
   entries: ConntrackEntries,
   criteria: Criteria,

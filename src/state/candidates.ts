@@ -228,7 +228,7 @@ const isAny = (): boolean => true;
 const isLocal = (conditions: number): boolean => (conditions & Condition.local) !== 0;
 const isElsewhere = (conditions: number): boolean => !isLocal(conditions);
 
-/** Whose turn it is in each pass over the slices. */
+/** Which endpoints each pass over the slices takes. */
 const unlimited = [isAny];
 const limited = [isLocal, isElsewhere];
 
@@ -282,7 +282,7 @@ interface Packed {
   readonly flags: Uint8Array;
 }
 
-/** Of which the first are filled. */
+/** Room for endpoints, of which the first `filled` are valid. */
 interface Gathering extends Packed {
   filled: number;
 }

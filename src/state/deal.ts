@@ -44,8 +44,8 @@ export interface DealingHere {
   readonly name: string;
   readonly balances: ReadonlySet<Balance>;
   /**
-   * Those of which the kernel has not answered yet whether it can do them; `random` stands for
-   * weights. Default: none.
+   * Balances about which the kernel has not answered yet; `random` stands for weights. Default:
+   * none.
    */
   readonly unknown?: ReadonlySet<Balance>;
   /** What the kernel lacks for some of `balances`: `scheduler mh of IPVS (ENOENT)`. Default: nothing. */
@@ -55,8 +55,8 @@ export interface DealingHere {
 }
 
 /**
- * How slots are drawn, and the slots of both pools, each with its endpoint. Only Service ports have
- * a deal that ask for a balance, or whose endpoints have different weights.
+ * How slots are drawn, and the slots of both pools, each with its endpoint. Only Service ports that
+ * ask for a balance, or whose endpoints have different weights, have a deal.
  */
 export interface Deal extends Pools {
   /** Undefined: the Service asks for none. */
@@ -91,7 +91,7 @@ interface DealInput {
   readonly weights: ReadonlyMap<EndpointKey, number> | undefined;
   /** Endpoints whose share still grows, with the part that they have, from 0.1 to 1. */
   readonly starting?: ReadonlyMap<EndpointKey, number> | undefined;
-  /** The same of those that did not answer, the longest first. 0: it gets no connections. */
+  /** Endpoints that did not answer, the longest silent first, with their part of their share. */
   readonly health?: ReadonlyMap<EndpointKey, number> | undefined;
   /** The most endpoints of a pool that get no connections for their health, in percent. */
   readonly maxEjected?: number;
@@ -221,7 +221,7 @@ function* weightsInSteps(
   return own.some((weight) => weight > 0) ? own : own.fill(1);
 }
 
-/** Of the endpoints without connections, only as many as may be: those that come first. */
+/** `health`, with at most as many endpoints without connections as `maxEjected` permits. */
 function* healthInSteps(
   list: EndpointList,
   health: ReadonlyMap<EndpointKey, number> | undefined,

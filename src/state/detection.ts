@@ -29,8 +29,8 @@ export interface EndpointHealth {
   /** The most endpoints of a pool that get no connections for it, in percent. */
   readonly maxEjected: number;
   /**
-   * The part of its share that each endpoint of a Forwarding has which has not all of it; 0: it is
-   * to get no new connections. Undefined: all have theirs.
+   * The endpoints of a Forwarding that do not have their whole share, and the part that each has;
+   * 0: it gets no new connections. Undefined: all have their whole share.
    */
   parts(family: Family, forwarding: string): ReadonlyMap<EndpointKey, number> | undefined;
   /** Services (`namespace/name`) with such endpoints. */

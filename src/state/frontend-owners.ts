@@ -69,7 +69,7 @@ interface Claim {
   claimant: Claimant;
   frontend: Frontend;
   servicePort: ServicePortName;
-  /** What may block the Service's claim: the node port of that number, or none of a Service. */
+  /** What may block the claim: the node port of the same number, or a `Keeper`. */
   readonly near: NodePortKey | Keeper | undefined;
   /** The owner in the last reported conflict. */
   lostTo: string | undefined;

@@ -61,9 +61,10 @@ export function* hashTableInSteps(
 }
 
 /**
- * Who takes the next slot, at least `size` times. There are rounds, and an endpoint has a turn in
- * each round in which the sum of its weights comes to another multiple of the greatest weight. That
- * is not played round by round: with one great weight among thousands, few have a turn in a round.
+ * The endpoints in the order in which they take slots, at least `size`. There are rounds, and an
+ * endpoint has a turn in each round in which the sum of its weights comes to another multiple of
+ * the greatest weight. That is not played round by round: with one great weight among thousands,
+ * few have a turn in a round.
  */
 function* turns(weights: readonly number[], size: number): Generator<undefined, Uint32Array> {
   const most = weights.reduce((a, b) => Math.max(a, b));

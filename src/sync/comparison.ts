@@ -47,14 +47,15 @@ interface Clean {
 }
 
 /**
- * How many times as long as a comparison took its result serves. While the kernel is read, our
+ * A result that took t to make is used again for `restFactor * t`. While the kernel is read, our
  * commits wait for a dump that one of them has interrupted, so that changes wait longer.
  */
 const restFactor = 20;
 
 /**
- * How many times as long as a comparison took the next one waits, where the last result does not
- * serve: it has found differences, others commit, or nothing shows what others change.
+ * After a comparison that took t, the next one waits for `waitFactor * t` where the last result
+ * cannot be used again: it has found differences, others commit, or nothing shows what others
+ * change.
  */
 const waitFactor = 4;
 /** The longest wait: who asks wants to know what is there now. */

@@ -105,7 +105,7 @@ export class Departures {
 
 interface Times {
   readonly now: number;
-  /** Who left then or before is not waited for. */
+  /** Endpoints that left at this time or earlier are not waited for. */
   readonly sinceMs: number;
 }
 

@@ -50,7 +50,7 @@ export class SlowStarts {
     this.#services.delete(service);
   }
 
-  /** The part of its share that each endpoint has which started not long ago. */
+  /** The endpoints whose share still grows, and the part of it that each has. */
   starting(family: Family, forwarding: string): ReadonlyMap<EndpointKey, number> | undefined {
     const id = forwardingId(family, forwarding);
     const starts = this.#services.get(this.#owners.get(id) ?? '');

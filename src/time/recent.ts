@@ -1,6 +1,6 @@
 /**
- * Results that are a second old at most, for those who ask the same again and again of what takes
- * long, such as the kernel.
+ * Results that are at most a second old, for callers that repeat expensive questions, for example
+ * to the kernel.
  */
 
 const keepMs = 1000;
