@@ -1,4 +1,4 @@
-import { resolve } from 'node:path';
+import { basename, dirname, join, resolve } from 'node:path';
 
 /**
  * The program's main module. scripts/test-kernel builds the program and says where it is, because a
@@ -9,3 +9,9 @@ export const main = resolve(
   '../..',
   process.env.FAIRLEAD_PROGRAM ?? 'src/main.ts',
 );
+
+/** Another module that scripts/test-kernel builds like the program, by the path of its source. */
+export function builtLike(source: string): string {
+  if (process.env.FAIRLEAD_PROGRAM === undefined) return source;
+  return join(dirname(main), basename(source).replace(/\.ts$/, '.js'));
+}

@@ -3,15 +3,16 @@
  * the node's.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
+import { join } from 'node:path';
 import { createInterface } from 'node:readline';
-import { fileURLToPath } from 'node:url';
 import type { ModeName } from '../../src/config/config.ts';
 import type { ConnectTimePaths } from '../../src/connect-time/maps/choice.ts';
 import type { KubernetesObject } from '../lab/objects.ts';
 import type { NodeUnderTest, ProxySettings, ProxyUnderTest } from '../lab/proxy.ts';
+import { builtLike } from '../process/main.ts';
 import { cleanup, type LogLine, type MeasuredProxy } from './fairlead-proxy.ts';
 
-const program = fileURLToPath(new URL('./fairlead-inside-main.ts', import.meta.url));
+const program = builtLike(join(import.meta.dirname, 'fairlead-inside-main.ts'));
 
 export type InsideRequest =
   | {
