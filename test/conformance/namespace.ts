@@ -1,10 +1,11 @@
 /** Network namespaces for kernel tests: made for one test, removed whatever happens. */
-import { execFile } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { onTestFinished } from 'vitest';
 import type { SocketOptions } from '../../src/kernel/addon.ts';
 import type { Kernel } from '../../src/kernel/kernel.ts';
 import { openKernel } from '../../src/kernel/native-kernel.ts';
+import { Actor } from '../lab/actor.ts';
+import { buildAgent } from '../lab/native/build.ts';
 
 export interface Namespace {
   readonly name: string;
@@ -38,14 +39,13 @@ export async function createKernel(
   return { kernel, namespace };
 }
 
+/**
+ * Starts programs for all tests of this process. A fork of a process as large as Vitest's takes ten
+ * times the processor time of one of the agent's.
+ */
+const starters: Actor[] = [];
+
 function run(program: string, args: readonly string[], input = ''): Promise<string> {
-  return new Promise((resolve, reject) => {
-    const options = { timeout: 30_000, maxBuffer: 256 * 1024 * 1024 };
-    const child = execFile(program, args, options, (error, stdout, stderr) => {
-      if (error === null) resolve(stdout);
-      else reject(new Error(`${program} ${args.join(' ')}: ${stderr || error.message}`));
-    });
-    // A program that has ended without reading its input is not an error.
-    child.stdin?.on('error', () => undefined).end(input);
-  });
+  starters[0] ??= new Actor('node', undefined, buildAgent());
+  return starters[0].run([program, ...args], input);
 }

@@ -25,17 +25,21 @@ function hexOf(text: string): string {
   return `x${Buffer.from(text).toString('hex')}`;
 }
 
-/** The agent of one namespace, for tests. Methods reject when the agent fails. */
+/**
+ * The agent of one namespace, for tests; without a name, of that of this process. Methods reject
+ * when the agent fails.
+ */
 export class Actor {
   readonly name: ActorName;
   readonly #child: ChildProcess;
   readonly #waiting = new Map<number, Waiting>();
   #lastId = 0;
 
-  constructor(name: ActorName, namespace: string, agentPath: string) {
+  constructor(name: ActorName, namespace: string | undefined, agentPath: string) {
     this.name = name;
-    const argv = ['netns', 'exec', namespace, agentPath, name];
-    this.#child = spawn('ip', argv, { stdio: ['pipe', 'pipe', 'inherit'] });
+    const inside = namespace === undefined ? [] : ['ip', 'netns', 'exec', namespace];
+    const [program, ...args] = [...inside, agentPath, name];
+    this.#child = spawn(program!, args, { stdio: ['pipe', 'pipe', 'inherit'] });
     createInterface({ input: this.#child.stdout! }).on('line', (line) => {
       const reply = JSON.parse(line) as AgentReply;
       const waiting = this.#waiting.get(reply.id);
