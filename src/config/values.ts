@@ -82,7 +82,7 @@ export function masqueradeSection(mode: string): 'nftables' | 'iptables' {
 }
 
 /** A field that a flag on the command line sets. */
-export interface FlagField {
+interface FlagField {
   readonly flag: SettingKey;
   readonly field: FieldPath;
   readonly value: unknown;

@@ -13,7 +13,7 @@ import { openKernel } from '../../kernel/native-kernel.ts';
 import { Batches } from './batches.ts';
 import { Page } from './page.ts';
 import type { Load, Outcome } from './pod.ts';
-import { becomeNode, onStageCommand, Pod, StageError } from './stage.ts';
+import { becomeNode, onStageCommand, Pod } from './stage.ts';
 
 /** With this flag the command runs inside its namespaces. */
 const onStage = 'on-stage';
@@ -30,20 +30,19 @@ interface Given {
 
 /** Runs the demo, first outside of its namespaces, then in them. */
 export async function run({ values }: Given): Promise<number> {
-  const page = new Page(process.stdout);
   try {
     if (values[onStage] === undefined) return enterStage();
-    const deadline = setTimeout(() => process.exit(fail(page, 'took too long')), endsAfterMs);
-    await perform(page);
+    const deadline = setTimeout(() => process.exit(fail('took too long')), endsAfterMs);
+    await perform(new Page(process.stdout));
     clearTimeout(deadline);
     return 0;
   } catch (error) {
-    return fail(page, error instanceof Error ? error.message : String(error));
+    return fail(error instanceof Error ? error.message : String(error));
   }
 }
 
-function fail(page: Page, reason: string): number {
-  page.failure(`fairlead demo: ${reason}`);
+function fail(reason: string): number {
+  process.stderr.write(`fairlead demo: ${reason}\n`);
   return 1;
 }
 
@@ -225,13 +224,13 @@ function startAgent(directory: string): ChildProcess {
 /** Resolves when the agent has programmed the Service. */
 async function agentReady(kernel: Kernel, agent: ChildProcess, batches: Batches): Promise<void> {
   for (let attempt = 0; attempt < 1000; attempt += 1) {
-    if (agent.exitCode !== null) throw new StageError(`the agent ended: ${batches.lastWords}`);
+    if (agent.exitCode !== null) throw new Error(`the agent ended: ${batches.lastWords}`);
     const { records } = await kernel.dump({ kind: 'chainsDump', family: 2, table: 'fairlead' });
     if (records.some((record) => record.kind === 'chain' && record.chain.startsWith('cluster-3-')))
       return;
     await sleep(10);
   }
-  throw new StageError(`the agent programmed nothing in 10 s: ${batches.lastWords}`);
+  throw new Error(`the agent programmed nothing in 10 s: ${batches.lastWords}`);
 }
 
 /** What nft, an independent program, reads from the kernel. */

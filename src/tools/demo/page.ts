@@ -72,10 +72,6 @@ export class Page {
     this.#line(`  ${line}`);
   }
 
-  failure(text: string): void {
-    process.stderr.write(`${text}\n`);
-  }
-
   #styled(style: 'bold' | 'cyan' | 'blue' | 'green' | 'red' | 'dim', text: string): string {
     return this.#out.isTTY ? styleText(style, text) : text;
   }

@@ -7,24 +7,19 @@ import type { Load, Outcome, PodOrder, PodReport } from './pod.ts';
 /** The node's address in the pod network: every pod's gateway. */
 const gateway = '10.244.0.1';
 
-/** Something that the machine lacks for the demo: one line with the remedy. */
-export class StageError extends Error {
-  override readonly name = 'StageError';
-}
-
 /**
  * The command that runs `args` in namespaces of their own, as root in them. All processes end with
  * the first one (--kill-child), and the namespaces with the processes.
  */
 export function onStageCommand(args: readonly string[]): string[] {
   if (spawnSync('ip', ['-V']).error !== undefined) {
-    throw new StageError('the demo needs the command ip: apt-get install -y iproute2');
+    throw new Error('the demo needs the command ip: apt-get install -y iproute2');
   }
   const isRoot = process.getuid?.() === 0;
   const namespaces = ['--net', '--mount', '--pid', '--fork', '--kill-child', '--mount-proc'];
   const user = isRoot ? [] : ['--user', '--map-root-user'];
   if (spawnSync('unshare', [...user, ...namespaces, 'true']).status !== 0) {
-    throw new StageError(
+    throw new Error(
       isRoot
         ? 'the demo may not make network namespaces here: run it outside of this container'
         : 'the demo needs root or user namespaces: sysctl -w kernel.unprivileged_userns_clone=1',
@@ -107,7 +102,7 @@ export class Pod {
     });
     const mine = networkNamespace('self');
     for (let attempt = 0; networkNamespace(this.#process.pid!) === mine; attempt += 1) {
-      if (attempt > 1000) throw new StageError(`pod ${this.name} got no network namespace`);
+      if (attempt > 1000) throw new Error(`pod ${this.name} got no network namespace`);
       await new Promise((resolve) => setTimeout(resolve, 5));
     }
   }
@@ -117,7 +112,7 @@ export class Pod {
     kind: K,
   ): Promise<Extract<PodReport, { kind: K }>> {
     return new Promise((resolve, reject) => {
-      const ended = (): void => reject(new StageError(`pod ${this.name} ended`));
+      const ended = (): void => reject(new Error(`pod ${this.name} ended`));
       const answer = (report: PodReport): void => {
         if (report.kind !== kind) return;
         this.#process.off('message', answer);

@@ -1,6 +1,7 @@
 /** From kube-proxy's command line, however it is written down, to a configuration file. */
 import { type ParsedFlags, parseFlags } from '../../config/flags.ts';
 import {
+  type FieldPath,
   fieldPaths,
   flagOf,
   type SettingKey,
@@ -10,7 +11,6 @@ import {
 import { child, type Tree } from '../../config/tree.ts';
 import { rulesOf } from '../../config/types.ts';
 import {
-  type FlagField,
   flagFields,
   givenByFlags,
   listenAddresses,
@@ -109,14 +109,21 @@ export function importFlags(
   const places = new Map(usable.map(({ word, from }) => [nameOf(word), from]));
   const settings = settingsOfFlags(flags, givenByFlags(flags));
   const addresses = listenAddresses(flags, settings);
-  const fields = flagFields(flags).map((target) => ({ ...target, ...folded(target, addresses) }));
+  // An address without a port gets the one of the deprecated flag.
+  const isAddress = (field: FieldPath): field is AddressField => field in addresses;
+  const fields = flagFields(flags).map(({ field, flag, value }) => {
+    return { field, flag, value: isAddress(field) ? addresses[field] : value };
+  });
   for (const flag of settingKeys.filter((key) => flags.isSet(key))) {
     const name = flagOf(flag)!;
     const from = places.get(name) || `--${name}`;
     const targets = fields.filter((target) => target.flag === flag);
     for (const { field, value } of targets) conversion.take(from, field, value);
-    if (portFlags[flag] !== undefined) takePort(from, flag, addresses, conversion);
-    else if (targets.length === 0) conversion.note(from, whyNot(flag));
+    const port = portFlags[flag];
+    if (port === undefined) {
+      if (targets.length === 0) conversion.note(from, whyNot(flag));
+    } else if (addresses[port] === '') conversion.take(from, port, '');
+    else conversion.note(from, `counts where the address has no port; ${port}: ${addresses[port]}`);
   }
   return flags;
 }
@@ -158,26 +165,6 @@ const portFlags: Readonly<Partial<Record<SettingKey, AddressField>>> = {
   '--metrics-port': 'metricsBindAddress',
 };
 type AddressField = 'healthzBindAddress' | 'metricsBindAddress';
-type Addresses = Readonly<Record<AddressField, string>>;
-
-/** An address without a port gets the one of the deprecated flag. */
-function folded(target: FlagField, addresses: Addresses): { readonly value: unknown } {
-  const { field, value } = target;
-  const isAddress = field === 'healthzBindAddress' || field === 'metricsBindAddress';
-  return { value: isAddress ? addresses[field] : value };
-}
-
-function takePort(
-  from: string,
-  flag: SettingKey,
-  addresses: Addresses,
-  conversion: Conversion,
-): void {
-  const field = portFlags[flag];
-  if (field === undefined) return;
-  if (addresses[field] === '') conversion.take(from, field, '');
-  else conversion.note(from, `counts where the address has no port; ${field}: ${addresses[field]}`);
-}
 
 function nameOf(word: string): string {
   return (/^--?([^=]+)/.exec(word)?.[1] ?? '').replaceAll('_', '-');
