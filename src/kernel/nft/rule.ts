@@ -65,23 +65,6 @@ function selector(slots: number, load: (out: Writer, register: number) => void):
   return { slots, load: (out, slot) => load(out, register(slot)) };
 }
 
-/** Bytes of the transport header. */
-function transport(offset: number, length: number): Selector {
-  return selector(1, (out, register) =>
-    out.write('payload', { register, base: NFT_PAYLOAD.TRANSPORT_HEADER, offset, length }),
-  );
-}
-
-/** `key`: NFT_META_* */
-function meta(key: number): Selector {
-  return selector(1, (out, register) => out.write('metaLoad', { register, key }));
-}
-
-/** `key`: NFT_CT_* */
-function ct(key: number, direction: number = IP_CT_DIR.NONE, slots = 1): Selector {
-  return selector(slots, (out, register) => out.write('ctLoad', { register, key, direction }));
-}
-
 const addressField = {
   IPv4: { saddr: 12, daddr: 16, length: 4 },
   IPv6: { saddr: 8, daddr: 24, length: 16 },
@@ -100,13 +83,19 @@ export const saddr = (family: Family): Selector => networkAddress(family, 'saddr
 export const daddr = (family: Family): Selector => networkAddress(family, 'daddr');
 
 /** `meta l4proto` */
-export const l4proto: Selector = meta(NFT_META.L4PROTO);
+export const l4proto: Selector = selector(1, (out, register) =>
+  out.write('metaLoad', { register, key: NFT_META.L4PROTO }),
+);
 
 /** `th dport`: same place in TCP, UDP and SCTP. */
-export const dport: Selector = transport(2, 2);
+export const dport: Selector = selector(1, (out, register) =>
+  out.write('payload', { register, base: NFT_PAYLOAD.TRANSPORT_HEADER, offset: 2, length: 2 }),
+);
 
 /** `th sport` */
-export const sport: Selector = transport(0, 2);
+export const sport: Selector = selector(1, (out, register) =>
+  out.write('payload', { register, base: NFT_PAYLOAD.TRANSPORT_HEADER, offset: 0, length: 2 }),
+);
 
 /** `numgen random mod N` */
 export function random(modulus: number): Selector {
@@ -144,23 +133,33 @@ export function hashOf(parts: readonly Selector[], modulus: number): Selector {
 /** `ct original ip daddr`: the address that the client connected to. */
 export function originalDaddr(family: Family): Selector {
   const key = family === 'IPv4' ? NFT_CT.DST_IP : NFT_CT.DST_IP6;
-  return ct(key, IP_CT_DIR.ORIGINAL, addressField[family].length / 4);
+  return selector(addressField[family].length / 4, (out, register) =>
+    out.write('ctLoad', { register, key, direction: IP_CT_DIR.ORIGINAL }),
+  );
 }
 
 /** `ct original proto-dst`: the port that the client connected to. */
-export const originalDport: Selector = ct(NFT_CT.PROTO_DST, IP_CT_DIR.ORIGINAL);
+export const originalDport: Selector = selector(1, (out, register) =>
+  out.write('ctLoad', { register, key: NFT_CT.PROTO_DST, direction: IP_CT_DIR.ORIGINAL }),
+);
 
 /** `ct protocol`: that of the connection, also where the packet is an ICMP error. */
-export const connectionProtocol: Selector = ct(NFT_CT.PROTOCOL);
+export const connectionProtocol: Selector = selector(1, (out, register) =>
+  out.write('ctLoad', { register, key: NFT_CT.PROTOCOL, direction: IP_CT_DIR.NONE }),
+);
 
 /** `ct reply ip saddr`: the address that answers. */
 export function replySaddr(family: Family): Selector {
   const key = family === 'IPv4' ? NFT_CT.SRC_IP : NFT_CT.SRC_IP6;
-  return ct(key, IP_CT_DIR.REPLY, addressField[family].length / 4);
+  return selector(addressField[family].length / 4, (out, register) =>
+    out.write('ctLoad', { register, key, direction: IP_CT_DIR.REPLY }),
+  );
 }
 
 /** `ct reply proto-src`: the port that answers. */
-export const replySport: Selector = ct(NFT_CT.PROTO_SRC, IP_CT_DIR.REPLY);
+export const replySport: Selector = selector(1, (out, register) =>
+  out.write('ctLoad', { register, key: NFT_CT.PROTO_SRC, direction: IP_CT_DIR.REPLY }),
+);
 
 /** Loads a concatenation from `slot` on; returns the first slot after it. */
 function loadAll(out: Writer, selectors: readonly Selector[], slot = 0): number {
@@ -263,20 +262,25 @@ export function matchCIDR(
   { address, prefixLength }: CIDR,
 ): Statement {
   const { [field]: offset, length } = addressField[address.family];
+  const operation = NFT_CMP[operator === '==' ? 'EQ' : 'NEQ'];
   const base = NFT_PAYLOAD.NETWORK_HEADER;
   return (out) => {
     if (prefixLength % 8 === 0) {
       // As nft does: only as many bytes as the prefix has are loaded and compared.
       const bytes = Math.max(1, prefixLength / 8);
       out.write('payload', { register: register(0), base, offset, length: bytes });
-      if (prefixLength === 0) bitwise(out, new Uint8Array(1), new Uint8Array(1));
-      compare(out, operator, address.bytes.slice(0, bytes));
+      if (prefixLength === 0) maskFirstByte(out);
+      out.write('cmp', { register: register(0), operation, data: address.bytes.slice(0, bytes) });
       return;
     }
-    networkAddress(address.family, field).load(out, 0);
+    out.write('payload', { register: register(0), base, offset, length });
     bitwise(out, prefixMask(length, prefixLength), new Uint8Array(length));
-    compare(out, operator, address.bytes);
+    out.write('cmp', { register: register(0), operation, data: address.bytes });
   };
+}
+
+function maskFirstByte(out: Writer): void {
+  bitwise(out, new Uint8Array(1), new Uint8Array(1));
 }
 
 function bitwise(out: Writer, mask: Uint8Array, xor: Uint8Array): void {
@@ -296,14 +300,13 @@ function compare(out: Writer, operator: '==' | '!=', data: Uint8Array): void {
 
 /** `meta l4proto tcp` */
 export function matchProtocol(protocol: keyof typeof IPPROTO): Statement {
-  return matchBytes(l4proto, IPPROTO[protocol]);
+  return matchProtocolNumber(IPPROTO[protocol]);
 }
 
-/** Compares what is loaded with these bytes. */
-function matchBytes(loaded: Selector, ...bytes: readonly number[]): Statement {
+function matchProtocolNumber(number: number): Statement {
   return (out) => {
-    loaded.load(out, 0);
-    compare(out, '==', Uint8Array.from(bytes));
+    l4proto.load(out, 0);
+    compare(out, '==', Uint8Array.of(number));
   };
 }
 
@@ -312,12 +315,15 @@ const icmpProtocol = { IPv4: 1, IPv6: 58 } as const satisfies Record<Family, num
 
 /** `meta l4proto icmp`, `meta l4proto ipv6-icmp` */
 export function matchIcmp(family: Family): Statement {
-  return matchBytes(l4proto, icmpProtocol[family]);
+  return matchProtocolNumber(icmpProtocol[family]);
 }
 
 /** `th dport 80` */
 export function matchPort(port: number): Statement {
-  return matchBytes(dport, port >> 8, port & 0xff);
+  return (out) => {
+    dport.load(out, 0);
+    compare(out, '==', Uint8Array.of(port >> 8, port & 0xff));
+  };
 }
 
 /** Bits of the 14th byte of TCP's header. */
@@ -326,7 +332,12 @@ const [tcpSyn, tcpRst, tcpAck] = [2, 4, 16];
 /** Of the flags in `mask` exactly those in `flags` are set. */
 function matchTcpFlags(mask: number, flags: number): Statement {
   return (out) => {
-    transport(13, 1).load(out, 0);
+    out.write('payload', {
+      register: register(0),
+      base: NFT_PAYLOAD.TRANSPORT_HEADER,
+      offset: 13,
+      length: 1,
+    });
     bitwise(out, Uint8Array.of(mask), new Uint8Array(1));
     compare(out, '==', Uint8Array.of(flags));
   };
@@ -345,7 +356,8 @@ export const matchReset: Statement = matchTcpFlags(tcpRst, tcpRst);
  */
 export const matchRefusal: Statement = (out) => {
   matchTcpFlags(tcpRst | tcpAck, tcpRst | tcpAck)(out);
-  transport(4, 4).load(out, 0);
+  const base = NFT_PAYLOAD.TRANSPORT_HEADER;
+  out.write('payload', { register: register(0), base, offset: 4, length: 4 });
   compare(out, '==', zeroWord);
 };
 
@@ -376,7 +388,7 @@ function matchInterfaceBytes(
   key: number = NFT_META.IIFNAME,
 ): Statement {
   return (out) => {
-    meta(key).load(out, 0);
+    out.write('metaLoad', { register: register(0), key });
     compare(out, operator, new TextEncoder().encode(name));
   };
 }
@@ -395,7 +407,7 @@ export function matchLocalAddress(field: 'saddr' | 'daddr'): Statement {
 
 function matchCtBits(key: number, bits: number): Statement {
   return (out) => {
-    ct(key).load(out, 0);
+    out.write('ctLoad', { register: register(0), key, direction: IP_CT_DIR.NONE });
     bitwise(out, word(bits), zeroWord);
     compare(out, '!=', zeroWord);
   };
@@ -408,24 +420,42 @@ export const statusDNAT: Statement = matchCtBits(NFT_CT.STATUS, IPS_DST_NAT);
 
 /** `ct status & (assured | dnat) == dnat`: translated, and not in use by both sides yet. */
 export const statusYoungDNAT: Statement = (out) => {
-  ct(NFT_CT.STATUS).load(out, 0);
+  out.write('ctLoad', {
+    register: register(0),
+    key: NFT_CT.STATUS,
+    direction: IP_CT_DIR.NONE,
+  });
   bitwise(out, word(IPS_ASSURED | IPS_DST_NAT), zeroWord);
   compare(out, '==', word(IPS_DST_NAT));
 };
 
 /** `ct direction reply` */
-export const directionReply: Statement = matchBytes(ct(NFT_CT.DIRECTION), IP_CT_DIR.REPLY);
+export const directionReply: Statement = (out) => {
+  out.write('ctLoad', {
+    register: register(0),
+    key: NFT_CT.DIRECTION,
+    direction: IP_CT_DIR.NONE,
+  });
+  compare(out, '==', Uint8Array.of(IP_CT_DIR.REPLY));
+};
 
 /** `ct protocol tcp` */
 export function matchConnectionProtocol(protocol: keyof typeof IPPROTO): Statement {
-  return matchBytes(connectionProtocol, IPPROTO[protocol]);
+  return (out) => {
+    connectionProtocol.load(out, 0);
+    compare(out, '==', Uint8Array.of(IPPROTO[protocol]));
+  };
 }
 
 /** `ct packets > N`: both directions together. The kernel counts from then on, if it did not. */
 export function packetsAbove(count: number): Statement {
   return (out) => {
     const [source, length] = [register(0), 8];
-    ct(NFT_CT.PACKETS).load(out, 0);
+    out.write('ctLoad', {
+      register: source,
+      key: NFT_CT.PACKETS,
+      direction: IP_CT_DIR.NONE,
+    });
     const operation = NFT_BYTEORDER_HTON;
     out.write('byteorder', { source, destination: source, operation, length, size: length });
     const data = new Uint8Array(length);
@@ -448,7 +478,7 @@ export function flowAdd(flowtable: string): Statement {
 /** `meta mark & M != 0` */
 export function matchMark(mark: number): Statement {
   return (out) => {
-    meta(NFT_META.MARK).load(out, 0);
+    out.write('metaLoad', { register: register(0), key: NFT_META.MARK });
     bitwise(out, word(mark), zeroWord);
     compare(out, '!=', zeroWord);
   };
@@ -456,7 +486,7 @@ export function matchMark(mark: number): Statement {
 
 function changeMark(mask: number, xor: number): Statement {
   return (out) => {
-    meta(NFT_META.MARK).load(out, 0);
+    out.write('metaLoad', { register: register(0), key: NFT_META.MARK });
     bitwise(out, word(mask), word(xor));
     out.write('metaSet', { register: register(0), key: NFT_META.MARK });
   };
