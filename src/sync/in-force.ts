@@ -20,7 +20,7 @@ export class InForce {
   readonly #tracked: TrackedForwardings;
   readonly #subscriber: (change: AppliedChange) => void;
   /** What was in force before the repair that is under way or due; empty = none is. */
-  #before: ReadonlyMap<string, Forwarding> = new Map();
+  #before = new Map<string, Forwarding>();
 
   constructor(tracked: TrackedForwardings, subscriber: (change: AppliedChange) => void) {
     this.#tracked = tracked;
@@ -42,7 +42,7 @@ export class InForce {
 
   /** A repair begins, which sets everything. One that failed may have set only a part. */
   beginRepair(): void {
-    this.#before = new Map([...this.#before, ...this.#tracked.inForce]);
+    for (const [key, one] of this.#tracked.inForce) this.#before.set(key, one);
     this.#tracked.forget();
   }
 
