@@ -5,7 +5,7 @@
  */
 import { type Family, families } from '../net/address.ts';
 import { countFrontends, type ServiceLimits } from './budget.ts';
-import { hasFamily } from './policy.ts';
+import { hasFamily, hasMemory } from './policy.ts';
 import type { EndpointSlice, Service } from './types.ts';
 
 /** What is added up; the other limit is about one frontend. */
@@ -46,7 +46,7 @@ export class NamespaceShares {
 
   constructor(options: NamespaceSharesOptions) {
     this.#options = options;
-    this.#small = numbers((what) => shareOf(options.limits[what], halvingsMax));
+    this.#small = numbers((what) => halved(options.limits[what], halvingsMax));
   }
 
   /** Ends all timers. */
@@ -81,8 +81,9 @@ export class NamespaceShares {
 
   #set(service: string, name: string, sizes: Numbers | undefined): readonly string[] {
     let namespace = this.#namespaces.get(name);
+    // As nearly all are: it is small, and was before.
+    if (sizes === undefined && namespace?.has(service) !== true) return noServices;
     if (namespace === undefined) {
-      if (sizes === undefined) return noServices;
       namespace = new Namespace(this.#options.limits);
       this.#namespaces.set(name, namespace);
     }
@@ -120,7 +121,7 @@ export class NamespaceShares {
     return summed.some((what) => sizes[what] > 0) ? sizes : undefined;
   }
 
-  /** Whether the Service is small without a doubt, as nearly all are. */
+  /** Whether the Service is small without a doubt. */
   #isSmall(
     { clusterIPs, externalIPs, loadBalancerIPs, loadBalancerSourceRanges, ports }: Service,
     slices: readonly EndpointSlice[],
@@ -160,6 +161,10 @@ class Namespace {
 
   get isEmpty(): boolean {
     return this.#sizes.size === 0;
+  }
+
+  has(service: string): boolean {
+    return this.#sizes.has(service);
   }
 
   set(service: string, sizes: Numbers | undefined): void {
@@ -205,7 +210,7 @@ class Sum {
   add(size: number, sign: 1 | -1): void {
     if (size === 0) return;
     let halvings = 0;
-    while (halvings + 1 < halvingsMax && size <= shareOf(this.#limit, halvings + 1)) halvings += 1;
+    while (halvings + 1 < halvingsMax && size <= halved(this.#limit, halvings + 1)) halvings += 1;
     this.#counts[halvings]! += sign;
     this.#sums[halvings]! += sign * size;
   }
@@ -213,18 +218,18 @@ class Sum {
   /** The largest share with which all together fit into `total`; or the smallest one. */
   shareWithin(total: number): number {
     for (let halvings = 0; halvings < halvingsMax; halvings += 1) {
-      const share = shareOf(this.#limit, halvings);
+      const share = halved(this.#limit, halvings);
       let taken = 0;
       for (let i = 0; i < halvingsMax; i += 1) {
         taken += i < halvings ? this.#counts[i]! * share : this.#sums[i]!;
       }
       if (taken <= total) return share;
     }
-    return shareOf(this.#limit, halvingsMax);
+    return halved(this.#limit, halvingsMax);
   }
 }
 
-function shareOf(limit: number, halvings: number): number {
+function halved(limit: number, halvings: number): number {
   return Math.max(1, Math.floor(limit / 2 ** halvings));
 }
 
@@ -255,12 +260,10 @@ function asked(
   let endpoints = 0;
   for (const slice of slices) if (slice.family === family) endpoints += slice.length;
   const guarded = loadBalancerIPs.filter((address) => address.family === family).length;
-  const remembers =
-    service.affinityTimeoutSeconds > 0 || service.balancing?.balance === 'round-robin';
   return {
     frontends,
     endpoints: endpoints * Math.min(frontends, frontendsMax),
     sourceRanges: loadBalancerSourceRanges.length * Math.max(1, guarded * ports),
-    affinityPorts: remembers ? ports : 0,
+    affinityPorts: hasMemory(service) ? ports : 0,
   };
 }

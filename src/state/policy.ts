@@ -36,6 +36,11 @@ export function healthCheckNodePort(service: Service): number {
   return asked ? service.healthCheckNodePort : 0;
 }
 
+/** Whether each of its ports has to remember clients, or whose turn it is. */
+export function hasMemory({ affinityTimeoutSeconds, balancing }: Service): boolean {
+  return affinityTimeoutSeconds > 0 || balancing?.balance === 'round-robin';
+}
+
 export function usesCluster(policy: PortPolicy): boolean {
   return policy.internal === 'Cluster' || policy.external !== undefined;
 }

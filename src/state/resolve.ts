@@ -27,7 +27,13 @@ import type { EndpointHealth } from './detection.ts';
 import { allowedExternalIPs, type ExternalIPRules } from './external-ips.ts';
 import type { NamespaceShares } from './namespace-shares.ts';
 import type { NodeSockets } from './node-sockets.ts';
-import { hasFamily, healthCheckNodePort, type PortPolicy, portPolicies } from './policy.ts';
+import {
+  hasFamily,
+  hasMemory,
+  healthCheckNodePort,
+  type PortPolicy,
+  portPolicies,
+} from './policy.ts';
 import { finish } from './steps.ts';
 import {
   type EndpointSlice,
@@ -204,9 +210,7 @@ class FamilyPart {
     const asked = allotFrontends(ports, addresses.length, noLimits.frontends);
     this.#note('frontends', countFrontends(asked));
     this.#rememberingPortsLeft = limits.affinityPorts;
-    const remembers =
-      service.affinityTimeoutSeconds > 0 || service.balancing?.balance === 'round-robin';
-    this.#note('affinityPorts', remembers ? this.ports.length : 0);
+    this.#note('affinityPorts', hasMemory(service) ? this.ports.length : 0);
     this.#policies = portPolicies(service, family);
     this.#shared = {
       sourceRanges: noRanges,
