@@ -52,6 +52,7 @@ describe('a changed configuration', () => {
       ],
     ],
     [{ iptables: { localhostNodePorts: false } }, ['iptables.localhostNodePorts']],
+    [{ udpIdleTimeout: '1s' }, ['udpIdleTimeout']],
   ])('takes effect at once in %j', (fields, live) => {
     expect(changes({}, fields)).toEqual({ live, restart: [] });
   });
