@@ -45,18 +45,28 @@ export async function runProxy(input: ProxyInput): Promise<void> {
     // A start that can never serve must not change anything on the machine.
     await checkSource(input.config.source);
     await holdNamespace(log, { ignoreOther: input.config.ignoreOtherInstance, signal: stop });
-    const app = await makeApp(input.config, log, lines);
-    const ended = new AbortController();
-    const watching = followConfig(app, log, input, ended.signal);
-    await app.run(stop).finally(() => {
-      ended.abort();
-      return watching;
-    });
+    // A process that was stopped while it waited for another one does not touch the kernel.
+    if (!stop.aborted) await serve(input, log, lines, stop);
     log.info('Stopped; rules stay in place');
   } finally {
     // Logged before other parts report that they have ended.
     lines.flushSync();
   }
+}
+
+async function serve(
+  input: ProxyInput,
+  log: Logger,
+  lines: LogDestination,
+  stop: AbortSignal,
+): Promise<void> {
+  const app = await makeApp(input.config, log, lines);
+  const ended = new AbortController();
+  const watching = followConfig(app, log, input, ended.signal);
+  await app.run(stop).finally(() => {
+    ended.abort();
+    return watching;
+  });
 }
 
 /** `--init-only` (behaviour document 1.7). */

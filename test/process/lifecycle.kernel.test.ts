@@ -88,6 +88,16 @@ test('a second process waits for the first, names it, and continues when that is
   const listing = new Program(place.namespace, ['--cleanup', '--dry-run']);
   expect(await listing.exitCode).toBe(0);
 
+  const stopped = place.start();
+  await stopped.logged(waits);
+  stopped.kill('SIGTERM');
+  expect(await stopped.exitCode).toBe(0);
+  const messages = stopped.lines.map(({ msg }) => msg);
+  expect(messages.slice(messages.indexOf(waits) + 1)).toEqual([
+    'Stopping',
+    'Stopped; rules stay in place',
+  ]);
+
   expect(second.lines.some(({ msg }) => msg === inForce)).toBe(false);
   expect(await place.ruleset()).toBe(before);
   first.kill('SIGKILL');
