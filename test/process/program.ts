@@ -103,7 +103,7 @@ export async function until(done: () => Promise<boolean>, what: string): Promise
   const deadlineMs = performance.now() + paced(longestS * 1000);
   while (performance.now() < deadlineMs) {
     if (await done()) return;
-    await sleep(25);
+    await sleep(paced(25));
   }
   throw new Error(`not within ${paced(longestS)} seconds: ${what}`);
 }
@@ -167,6 +167,15 @@ export class Place {
     const [head, status, body] = /^HTTP\/1\.[01] (\d{3}) .*?\r\n\r\n(.*)$/s.exec(answer) ?? [];
     if (head === undefined) throw new Error(`no answer of HTTP: ${JSON.stringify(answer)}`);
     return { status: Number(status), body: body! };
+  }
+
+  /** Waits until `/readyz` answers 200, with few processes: each takes an emulated one long. */
+  async isReady(): Promise<void> {
+    const asks = `until { exec 3<>/dev/tcp/127.0.0.1/10256 &&
+        printf 'GET /readyz HTTP/1.0\\r\\nHost: 127.0.0.1:10256\\r\\n\\r\\n' >&3 &&
+        read -r _ status _ <&3 && [ "$status" = 200 ]; } 2>/dev/null
+      do sleep ${paced(0.1)}; done`;
+    await this.namespace.run('timeout', [`${paced(longestS)}`, 'bash', '-c', asks]);
   }
 
   /** Waits until mode nftables sends connections to Service `web` to these, and to no other. */

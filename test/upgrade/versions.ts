@@ -53,13 +53,7 @@ export async function start(
   within: readonly string[] = [],
 ): Promise<Program> {
   const program = place.startUnder({ main: mains[version], within });
-  const isReady = () =>
-    place.ask('/readyz').then(
-      ({ status }) => status === 200,
-      // The version before closes connections that it was too busy to read.
-      () => false,
-    );
-  await until(isReady, `${version} is ready`);
+  await place.isReady();
   return program;
 }
 
