@@ -190,7 +190,7 @@ test('mode userspace follows its file, keeps its addresses at the end, and is cl
 
   place.configure({ mode: 'userspace', udpIdleTimeout: '2s' });
   const changed = await program.logged('Applied the changed configuration');
-  expect(changed.fields).toEqual(['userspace.udpIdleTimeout']);
+  expect(changed.fields).toEqual(['udpIdleTimeout']);
   await program.logged(inForce, 4);
   expect(await listening()).toContain('10.96.0.10:80');
 
