@@ -3,9 +3,10 @@
  * same Services are measured without it, and with one frontend each and with four.
  */
 import { readFileSync } from 'node:fs';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { EndpointSlice } from '../src/state/types.ts';
 import { objects, type Size, sizeName, slice } from './lib/cluster.ts';
-import { inNamespace } from './lib/namespace.ts';
+import { inNamespace, type Namespace } from './lib/namespace.ts';
 import { type Rig, withRig } from './lib/rig.ts';
 import { number, ratio, summarise, table } from './lib/stats.ts';
 import { timed } from './lib/timed.ts';
@@ -43,11 +44,59 @@ export async function affinity(): Promise<string> {
   }
   const pairs = ['load', 'restart', 'replace p50', 'scale p50', 'KiB a Service'];
   const head = ['cluster', ...pairs.flatMap((name) => [name, 'affinity', 'ratio'])];
+  const client = await clientBytes();
   return [
     `Services without and with session affinity; ms, best of ${loads} (load, restart), and the
 kernel's memory for each (slabs)`,
     table(head, rows),
+    `A client that is remembered takes ${number(client.ours)} bytes of the kernel's memory (slabs), and
+${number(client.peer)} in a set as kube-proxy makes it: ${ratio(client.ours, client.peer)}`,
   ].join('\n\n');
+}
+
+const mapsFilled = 8;
+/** Of each map or set. */
+const clientsEach = 50_000;
+const destructionMs = 5000;
+
+/** The kernel's memory for one client in bytes: in a map of ours, and in a set of kube-proxy's. */
+async function clientBytes(): Promise<{ readonly ours: number; readonly peer: number }> {
+  return inNamespace('affinity', async (namespace) => {
+    const changes = [...objects({ services: mapsFilled, endpoints: 10, sticky: true })];
+    await withRig(namespace, (rig) => rig.load(changes));
+    const listed = namespace.run('nft', ['list', 'table', 'ip', 'fairlead']);
+    const maps = [...listed.matchAll(/map (affinity-\S+) \{/g)].map(([, name]) => name!);
+    // The kernel destroys earlier namespaces in the background.
+    await sleep(destructionMs);
+    const sets = Array.from({ length: mapsFilled }, (_, i) => `affinity-${i}`);
+    const made = sets.map(
+      (name) => `add set ip peer ${name} { type ipv4_addr; flags dynamic,timeout; timeout 3h; }`,
+    );
+    namespace.run('nft', ['-f', '-'], ['add table ip peer', ...made].join('\n'));
+    return {
+      ours: fill(namespace, 'fairlead', maps, ' timeout 3h : 100.0.0.1 . 80'),
+      peer: fill(namespace, 'peer', sets, ' timeout 3h'),
+    };
+  });
+}
+
+/** Adds clients. `rest` is what follows an address. Returns the bytes of slabs that each takes. */
+function fill(
+  namespace: Namespace,
+  tableName: string,
+  names: readonly string[],
+  rest: string,
+): number {
+  const before = slabKiB();
+  for (const [i, name] of names.entries()) {
+    const clients = Array.from(
+      { length: clientsEach },
+      (_, client) => `10.${i}.${client >> 8}.${client & 255}${rest}`,
+    );
+    const text = `add element ip ${tableName} ${name} { ${clients.join(', ')} }`;
+    namespace.run('nft', ['-f', '-'], text);
+  }
+  return ((slabKiB() - before) * 1024) / (names.length * clientsEach);
 }
 
 async function measure(size: Size): Promise<Cost> {
@@ -65,7 +114,7 @@ async function measure(size: Size): Promise<Cost> {
   };
 }
 
-async function measureOnce(size: Size, namespace: Parameters<typeof withRig>[0]): Promise<Cost> {
+async function measureOnce(size: Size, namespace: Namespace): Promise<Cost> {
   const changes = [...objects(size)];
   const before = slabKiB();
   const load = await withRig(namespace, (rig) => timed(() => rig.load(changes)));
