@@ -4,7 +4,7 @@
  * the rules of the same agent, and through the same Services in kube-proxy's nftables layout. Then
  * the cost of loading and changing both paths, compared with rules only.
  */
-import { execFileSync } from 'node:child_process';
+import { execFileSync, spawnSync } from 'node:child_process';
 import { rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -49,6 +49,10 @@ const memorySize: Size = { services: 1000, endpoints: 30 };
 
 export async function connectTime(): Promise<string> {
   if (!canTranslate()) return 'connect-time: needs root, and a kernel with eBPF and cgroup2';
+  // Asked before minutes of measuring.
+  if (spawnSync('bpftool', ['version']).error !== undefined) {
+    return 'connect-time: needs bpftool: apt-get install bpftool';
+  }
   const rows: string[][] = [];
   for (const size of sizes) rows.push(...(await measurePaths(size)));
   const head = ['cluster', 'path', 'connect p50 µs', 'of direct', `${manyClients} clients/s`];
