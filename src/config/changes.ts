@@ -17,6 +17,8 @@ const fileNames: Readonly<Partial<Record<keyof Config, string>>> = {
   source: 'clientConnection',
   profiling: 'enableProfiling',
   detectLocal: 'detectLocalMode/detectLocal/clusterCIDR',
+  // Its fields are in no section there.
+  userspace: '',
 };
 
 /** Parts of Config that no field of the file makes, or that are made from other parts. */
@@ -31,7 +33,7 @@ const notOfFile: ReadonlySet<string> = new Set<keyof Config>([
   'flags',
 ]);
 
-/** Parts whose fields are named one by one. The file has that of userspace in no section. */
+/** Parts whose fields are named one by one. */
 const sections: ReadonlySet<string> = new Set<keyof Config>([
   'conntrack',
   'externalIPs',
@@ -60,7 +62,7 @@ export function configChanges(before: Config, after: Config, mode: ModeName): Co
   const next = after.mode === before.mode || after.mode === '' ? mode : after.mode;
   const { masqueradeMark: _, ...settingsBefore } = before.modes[next];
   const { masqueradeMark: __, ...settingsAfter } = after.modes[next];
-  live.push(...fieldsChanged(`${next}.`, settingsBefore, settingsAfter));
+  live.push(...fieldsChanged(next, settingsBefore, settingsAfter));
   return { live, restart };
 }
 
@@ -74,18 +76,16 @@ function restartOf(name: string): Setting['restart'] {
 }
 
 function changedIn(key: keyof Config, before: unknown, after: unknown): string[] {
-  if (sections.has(key)) {
-    const section = key === 'userspace' ? '' : `${key}.`;
-    return fieldsChanged(section, before as object, after as object);
-  }
-  return isDeepStrictEqual(before, after) ? [] : [fileNames[key] ?? key];
+  const name = fileNames[key] ?? key;
+  if (sections.has(key)) return fieldsChanged(name, before as object, after as object);
+  return isDeepStrictEqual(before, after) ? [] : [name];
 }
 
 function fieldsChanged(section: string, before: object, after: object): string[] {
   const was = new Map<string, unknown>(Object.entries(before));
   return Object.entries(after)
     .filter(([name, value]) => !isDeepStrictEqual(was.get(name), value))
-    .map(([name]) => `${section}${withoutUnit(name)}`);
+    .map(([name]) => (section === '' ? '' : `${section}.`) + withoutUnit(name));
 }
 
 /** Durations are milliseconds here and have no unit in their names there. */

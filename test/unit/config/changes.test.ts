@@ -53,7 +53,7 @@ describe('a changed configuration', () => {
     ],
     [{ iptables: { localhostNodePorts: false } }, ['iptables.localhostNodePorts']],
     [{ udpIdleTimeout: '1s' }, ['udpIdleTimeout']],
-  ])('takes effect at once in %j', (fields, live) => {
+  ])('takes effect immediately in %j', (fields, live) => {
     expect(changes({}, fields)).toEqual({ live, restart: [] });
   });
 
