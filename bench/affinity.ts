@@ -1,6 +1,7 @@
 /**
  * What does session affinity cost? Each Service port with it has a map and chains of its own. The
- * same Services are measured without it, and with one frontend each and with four.
+ * same Services are measured without it, and with one frontend each and with four. Then clients are
+ * added to the maps, and to sets as kube-proxy makes them.
  */
 import { readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -57,6 +58,7 @@ ${number(client.peer)} in a set as kube-proxy makes it: ${ratio(client.ours, cli
 const mapsFilled = 8;
 /** Of each map or set. */
 const clientsEach = 50_000;
+/** The kernel destroys earlier namespaces in the background. */
 const destructionMs = 5000;
 
 /** The kernel's memory for one client in bytes: in a map of ours, and in a set of kube-proxy's. */
@@ -66,7 +68,6 @@ async function clientBytes(): Promise<{ readonly ours: number; readonly peer: nu
     await withRig(namespace, (rig) => rig.load(changes));
     const listed = namespace.run('nft', ['list', 'table', 'ip', 'fairlead']);
     const maps = [...listed.matchAll(/map (affinity-\S+) \{/g)].map(([, name]) => name!);
-    // The kernel destroys earlier namespaces in the background.
     await sleep(destructionMs);
     const sets = Array.from({ length: mapsFilled }, (_, i) => `affinity-${i}`);
     const made = sets.map(
@@ -80,18 +81,18 @@ async function clientBytes(): Promise<{ readonly ours: number; readonly peer: nu
   });
 }
 
-/** Adds clients. `rest` is what follows an address. Returns the bytes of slabs that each takes. */
+/** Adds clients. `suffix` is what follows an address. Returns the bytes of slabs that each takes. */
 function fill(
   namespace: Namespace,
   tableName: string,
   names: readonly string[],
-  rest: string,
+  suffix: string,
 ): number {
   const before = slabKiB();
   for (const [i, name] of names.entries()) {
     const clients = Array.from(
       { length: clientsEach },
-      (_, client) => `10.${i}.${client >> 8}.${client & 255}${rest}`,
+      (_, client) => `10.${i}.${client >> 8}.${client & 255}${suffix}`,
     );
     const text = `add element ip ${tableName} ${name} { ${clients.join(', ')} }`;
     namespace.run('nft', ['-f', '-'], text);

@@ -103,7 +103,7 @@ test.each(['kubeadm.yaml', 'kubeadm-hardened.yaml'])('%s: a Service is served', 
   }
   const running = run(place, containerOf(name, 'fairlead')!);
   await place.serves('pod-a', 'pod-b');
-  await place.isReady();
+  await place.becomesReady();
   place.apply(['pod-b']);
   await place.serves('pod-b');
   running.stop();
@@ -120,7 +120,7 @@ test("a pod of `helm test` exits with the health of its node's Fairlead", async 
   expect(await unreachable.exitCode, unreachable.output()).toBe(3);
   const running = run(place, containerOf('kubeadm.yaml', 'fairlead')!);
   await place.serves('pod-a', 'pod-b');
-  await place.isReady();
+  await place.becomesReady();
   const healthy = run(place, container, { extraArgs: [] });
   expect(await healthy.exitCode, healthy.output()).toBe(0);
   running.stop();

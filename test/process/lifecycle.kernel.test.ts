@@ -72,6 +72,8 @@ test('SIGHUP reads the file again; SIGTERM ends the process, and the rules stay'
   expect(await place.ruleset()).toBe(before);
 });
 
+const waits = 'Another instance runs in this network namespace; waiting for it to exit';
+
 test('a second process waits for the first, names it, and continues when that is killed', async () => {
   const place = await Place.make();
   const first = place.start();
@@ -79,7 +81,6 @@ test('a second process waits for the first, names it, and continues when that is
   const before = await place.ruleset();
 
   const second = place.start();
-  const waits = 'Another instance runs in this network namespace; waiting for it to exit';
   expect((await second.logged(waits)).other).toContain(`process ${first.pid}, `);
 
   const removing = new Program(place.namespace, ['--cleanup']);
@@ -88,21 +89,25 @@ test('a second process waits for the first, names it, and continues when that is
   const listing = new Program(place.namespace, ['--cleanup', '--dry-run']);
   expect(await listing.exitCode).toBe(0);
 
-  const stopped = place.start();
-  await stopped.logged(waits);
-  stopped.kill('SIGTERM');
-  expect(await stopped.exitCode).toBe(0);
-  const messages = stopped.lines.map(({ msg }) => msg);
-  expect(messages.slice(messages.indexOf(waits) + 1)).toEqual([
-    'Stopping',
-    'Stopped; rules stay in place',
-  ]);
-
   expect(second.lines.some(({ msg }) => msg === inForce)).toBe(false);
   expect(await place.ruleset()).toBe(before);
   first.kill('SIGKILL');
   await second.logged(inForce, 2);
   expect(await place.ruleset()).toBe(before);
+});
+
+test('SIGTERM ends a process that waits for another one before it uses the kernel', async () => {
+  const place = await Place.make();
+  await place.start().logged(inForce, 2);
+  const waiting = place.start();
+  await waiting.logged(waits);
+  waiting.kill('SIGTERM');
+  expect(await waiting.exitCode).toBe(0);
+  const messages = waiting.lines.map(({ msg }) => msg);
+  expect(messages.slice(messages.indexOf(waits) + 1)).toEqual([
+    'Stopping',
+    'Stopped; rules stay in place',
+  ]);
 });
 
 test('a process with --ignore-other-instance runs together with another one', async () => {

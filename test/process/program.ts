@@ -160,9 +160,9 @@ export class Place {
     patienceS = paced(30),
   ): Promise<{ status: number; body: string }> {
     // Node takes long to start, on an emulated processor for seconds.
-    const asks = `until { exec 3<>/dev/tcp/127.0.0.1/${port}; } 2>/dev/null; do sleep 0.1; done
-      printf 'GET %s HTTP/1.0\\r\\nHost: 127.0.0.1:${port}\\r\\n\\r\\n' "$1" >&3 && exec cat <&3`;
-    const words = [`${patienceS}`, 'bash', '-c', asks, 'ask', path];
+    const asks = `until { ${connects(port)}; } 2>/dev/null; do sleep 0.1; done
+      ${sends(path, port)} && exec cat <&3`;
+    const words = [`${patienceS}`, 'bash', '-c', asks];
     const answer = await this.namespace.run('timeout', words);
     const [head, status, body] = /^HTTP\/1\.[01] (\d{3}) .*?\r\n\r\n(.*)$/s.exec(answer) ?? [];
     if (head === undefined) throw new Error(`no answer of HTTP: ${JSON.stringify(answer)}`);
@@ -170,10 +170,9 @@ export class Place {
   }
 
   /** Waits until `/readyz` answers 200, with few processes: each takes an emulated one long. */
-  async isReady(): Promise<void> {
-    const asks = `until { exec 3<>/dev/tcp/127.0.0.1/10256 &&
-        printf 'GET /readyz HTTP/1.0\\r\\nHost: 127.0.0.1:10256\\r\\n\\r\\n' >&3 &&
-        read -r _ status _ <&3 && [ "$status" = 200 ]; } 2>/dev/null
+  async becomesReady(): Promise<void> {
+    const isReady = 'read -r _ status _ <&3 && [ "$status" = 200 ]';
+    const asks = `until { ${connects(10256)} && ${sends('/readyz', 10256)} && ${isReady}; } 2>/dev/null
       do sleep ${paced(0.1)}; done`;
     await this.namespace.run('timeout', [`${paced(longestS)}`, 'bash', '-c', asks]);
   }
@@ -205,6 +204,16 @@ export class Place {
     const text = await this.namespace.run('nft', ['list', 'ruleset']);
     return withoutOwner(text);
   }
+}
+
+/** Words of bash: file descriptor 3 becomes a connection to a server at the loopback address. */
+function connects(port: number): string {
+  return `exec 3<>/dev/tcp/127.0.0.1/${port}`;
+}
+
+/** Words of bash: asks for `path` over that connection. */
+function sends(path: string, port: number): string {
+  return `printf '%s\\r\\n' 'GET ${path} HTTP/1.0' 'Host: 127.0.0.1:${port}' '' >&3`;
 }
 
 interface ProgrammedEndpoint {

@@ -53,7 +53,7 @@ export async function start(
   within: readonly string[] = [],
 ): Promise<Program> {
   const program = place.startUnder({ main: mains[version], within });
-  await place.isReady();
+  await place.becomesReady();
   return program;
 }
 
