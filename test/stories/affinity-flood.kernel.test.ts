@@ -10,7 +10,8 @@ import {
   service,
   slices,
 } from '../lab/objects.ts';
-import { answerMs } from '../lab/pace.ts';
+import { untilReleased } from '../lab/owners.ts';
+import { answerMs, paced } from '../lab/pace.ts';
 import { serverOf } from '../lab/who-answers.ts';
 import { fairlead } from './fairlead-proxy.ts';
 
@@ -97,11 +98,13 @@ test('70,000 spoofed clients of one Service do not affect the session affinity o
   const first = await fairlead('nftables').start(lab.node, settings, objects);
   expect(await answers(CLIENT_IP.IPv4)).toEqual(allByPodA);
   await first.stop();
+  await untilReleased(lab.node);
   await fill();
   // No other program may write while it runs; and it adopts the affinity of others.
   const proxy = await fairlead('nftables').start(lab.node, settings, objects);
   await sendSpoofed(client);
-  expect(await clientsIn('web/udp/')).toBe(clientsMax);
+  // The last datagrams may still be on their way when the process that sent them has ended.
+  await expect.poll(() => clientsIn('web/udp/'), { timeout: paced(20_000) }).toBe(clientsMax);
   expect(await answers(CLIENT_OTHER_IP.IPv4)).toEqual(allByPodA);
   expect(await clientsIn('shop/tcp/')).toBe(2);
   await proxy.apply([...objects, ...slices('shop', elsewhere, { suffix: '-more' })]);

@@ -24,6 +24,7 @@ import {
   slices,
 } from '../lab/objects.ts';
 import type { Attempt } from '../lab/outcome.ts';
+import { untilReleased } from '../lab/owners.ts';
 import { answerMs, paced } from '../lab/pace.ts';
 import type { RunningProxy } from '../lab/proxy.ts';
 import { runStory } from '../lab/run-story.ts';
@@ -118,6 +119,7 @@ describe('a restart without a change', () => {
       }
     }
     await first.stop();
+    await untilReleased(lab.node);
     const before = await connections();
     expect(before.length).toBeGreaterThanOrEqual(6);
     const handles = await ruleset();
