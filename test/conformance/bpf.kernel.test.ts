@@ -71,14 +71,17 @@ async function serve(
   return (server.address() as AddressInfo).port;
 }
 
+/** How long to wait for a peer that is not expected. */
+const aMomentMs = paced(300);
+
 /** The peer that the client sees, or the code of its error. */
-function peerOf(host: string, port: number): Promise<string> {
+function peerOf(host: string, port: number, waitMs = paced(20_000)): Promise<string> {
   return new Promise((resolve) => {
     const socket = connect({ host, port }, () => {
       resolve(`${socket.remoteAddress} ${socket.remotePort}`);
       socket.destroy();
     });
-    socket.setTimeout(paced(300), () =>
+    socket.setTimeout(waitMs, () =>
       socket.destroy(Object.assign(new Error(), { code: 'silence' })),
     );
     socket.on('error', ({ code }: NodeJS.ErrnoException) => resolve(String(code)));
@@ -192,7 +195,7 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family) => {
     await translate(family, await serve(family), [[clusterIP[0], poolValue(pool, groupSize)]]);
     const isLed = new Set<boolean>();
     while (isLed.size < 2) {
-      isLed.add((await peerOf(service[family], 80)) === `${service[family]} 80`);
+      isLed.add((await peerOf(service[family], 80, aMomentMs)) === `${service[family]} 80`);
     }
   });
 
@@ -202,7 +205,7 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family) => {
     await translate(family, port, [clusterIP, left]);
     expect(await peerOf(loopback[family], port)).toBe(`${loopback[family]} ${port}`);
     for (const other of [81, 82]) {
-      expect(await peerOf(service[family], other)).not.toContain(service[family]);
+      expect(await peerOf(service[family], other, aMomentMs)).not.toContain(service[family]);
     }
   });
 
@@ -222,7 +225,7 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family) => {
       [nodeAddressKey(own), nodeAddressValue('everybody')],
       [frontendKey(own, 30080), poolValue(new Uint8Array(16), 0)],
     ]);
-    expect(await peerOf(service[family], 30080)).not.toContain(service[family]);
+    expect(await peerOf(service[family], 30080, aMomentMs)).not.toContain(service[family]);
   });
 
   it('translates only connections of the node’s network namespace if configured', async () => {
@@ -239,14 +242,14 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family) => {
     await apply(exclude(own), exclude(allExcluded));
     expect(await peerOf(service[family], 80)).toBe(`${service[family]} 80`);
     await apply({ kind: 'bpfLinksAdd', ...pinned(family, 1, 1) });
-    expect(await peerOf(service[family], 80)).not.toContain(service[family]);
+    expect(await peerOf(service[family], 80, aMomentMs)).not.toContain(service[family]);
     const below = place.folder('kubepods.slice/container.scope');
     place.include(process.pid, below);
-    expect(await peerOf(service[family], 80)).not.toContain(service[family]);
+    expect(await peerOf(service[family], 80, aMomentMs)).not.toContain(service[family]);
     await apply(removing(family, 'excluded', excludedKey(own)));
     expect(await peerOf(service[family], 80)).toBe(`${service[family]} 80`);
     await apply(exclude(statSync(below, { bigint: true }).ino));
-    expect(await peerOf(service[family], 80)).not.toContain(service[family]);
+    expect(await peerOf(service[family], 80, aMomentMs)).not.toContain(service[family]);
     place.include(process.pid);
     expect(await peerOf(service[family], 80)).toBe(`${service[family]} 80`);
   });
@@ -257,13 +260,13 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family) => {
     const open = await connected(service[family], 80);
     // It is over before it is read.
     await apply(leasing(family, 0));
-    expect(await peerOf(service[family], 80)).not.toContain(service[family]);
+    expect(await peerOf(service[family], 80, aMomentMs)).not.toContain(service[family]);
     expect(peerNow(open)).toBe(`${service[family]} 80`);
     open.destroy();
     expect(await kernel.apply(batch(leasing(family, 3_600_000, 1)))).toMatchObject({
       failures: [{ op: 0, code: 'ETIME' }],
     });
-    expect(await peerOf(service[family], 80)).not.toContain(service[family]);
+    expect(await peerOf(service[family], 80, aMomentMs)).not.toContain(service[family]);
     await apply(leasing(family, 3_600_000), leasing(family, 3_600_000, 1));
     expect(await peerOf(service[family], 80)).toBe(`${service[family]} 80`);
   });
@@ -274,7 +277,7 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family) => {
     rmSync(join(place.directory, `lease${digit}`));
     await apply({ kind: 'bpfMapsAdd', ...pinned(family) });
     await apply({ kind: 'bpfLinksAdd', ...pinned(family) });
-    expect(await peerOf(service[family], 80)).not.toContain(service[family]);
+    expect(await peerOf(service[family], 80, aMomentMs)).not.toContain(service[family]);
   });
 
   it('translates by the first program although the last one cannot be attached', async () => {
@@ -313,7 +316,7 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family) => {
     const left = readdirSync(place.directory);
     expect(left).toContain(`frontends${its}`);
     expect(left.filter((name) => !name.endsWith(String(its)))).toEqual([]);
-    expect(await peerOf(service[family], 80)).not.toContain(service[family]);
+    expect(await peerOf(service[family], 80, aMomentMs)).not.toContain(service[family]);
   });
 
   it('rejects a map whose values have another length, and reports it as wrong', async () => {
@@ -340,7 +343,7 @@ describe.each(['IPv4', 'IPv6'] as const)('%s', (family) => {
   it('stops when it is removed', async () => {
     await translate(family, await serve(family), [clusterIP]);
     await removeConnectTime(kernel, place.directory);
-    expect(await peerOf(service[family], 80)).not.toContain(service[family]);
+    expect(await peerOf(service[family], 80, aMomentMs)).not.toContain(service[family]);
   });
 
   it('reports how the existing programs differ from the requested ones', async () => {

@@ -107,8 +107,8 @@ const clientScript = `
   socket.on('message', (text) => answered(String(text)));
   socket.on('error', () => {});
   socket.bind(Number(own), () => console.log('ready'));
-  readline.createInterface({ input: process.stdin }).on('line', () => {
-    const timer = setTimeout(() => answered('silence'), 500);
+  readline.createInterface({ input: process.stdin }).on('line', (waitMs) => {
+    const timer = setTimeout(() => answered('silence'), Number(waitMs));
     answered = (text) => {
       clearTimeout(timer);
       answered = () => {};
@@ -118,16 +118,19 @@ const clientScript = `
   });
 `;
 
-/** Opens a UDP socket of the client. Each call of the result asks once, and gives who answered. */
+/**
+ * Opens a UDP socket of the client. Each call of the result asks once, and gives who answered, or
+ * `silence` after the given time.
+ */
 export async function startClient(
   { client }: ConntrackNetwork,
   ownPort: number,
   address: string,
   port: number,
-): Promise<() => Promise<string>> {
+): Promise<(waitMs?: number) => Promise<string>> {
   const child = await start(client, clientScript, String(ownPort), address, String(port));
-  return async () => {
-    child.stdin.write('ask\n');
+  return async (waitMs = 20_000) => {
+    child.stdin.write(`${waitMs}\n`);
     const [line] = (await once(child.stdout, 'data')) as [Buffer];
     return line.toString().trim();
   };

@@ -18,6 +18,7 @@ import {
 import { createLab, type Lab } from './lab.ts';
 import { service, slices } from './objects.ts';
 import { PROTOCOLS } from './outcome.ts';
+import { answerMs } from './pace.ts';
 import type { ProxyUnderTest } from './proxy.ts';
 import { runStory, StoryFailure } from './run-story.ts';
 import {
@@ -204,7 +205,7 @@ describe('a ruleset that is wrong makes the story fail and say how', () => {
 });
 
 test('A hundred refusals in a row are all seen', async () => {
-  const attempt = { to: { address: POD_A_IP.IPv4, port: 9 }, timeoutMs: 1000 };
+  const attempt = { to: { address: POD_A_IP.IPv4, port: 9 }, timeoutMs: answerMs };
   const reasons = { icmp: 'port-unreachable', from: POD_A_IP.IPv4 };
   expect(await lab.actors.client.connect({ ...attempt, protocol: 'UDP' }, 100)).toEqual([
     { count: 100, outcome: { kind: 'unreachable', ...reasons } },
@@ -238,11 +239,11 @@ test('An SCTP endpoint that has forgotten an association aborts it', async () =>
   const { client, 'pod-a': server } = lab.actors;
   const to = { address: POD_A_IP.IPv4, port: 8080 };
   await server.listen('SCTP', to.address, to.port);
-  const outcome = await client.open('kept', { protocol: 'SCTP', to, timeoutMs: 1000 });
+  const outcome = await client.open('kept', { protocol: 'SCTP', to, timeoutMs: answerMs });
   expect(outcome).toMatchObject({ by: 'pod-a' });
   await server.reset();
   await server.listen('SCTP', to.address, to.port);
-  expect(await client.resume('kept', 1000)).toEqual({ kind: 'reset' });
+  expect(await client.resume('kept', answerMs)).toEqual({ kind: 'reset' });
 });
 
 describe('namespaces', () => {
