@@ -64,13 +64,17 @@ export class Downloads {
   }
 }
 
-export async function untilTold(lines: readonly LogLine[], message: LoggedMessage): Promise<void> {
+export async function untilTold(
+  lines: readonly LogLine[],
+  message: LoggedMessage,
+  count = 1,
+): Promise<void> {
   const endMs = performance.now() + paced(40_000);
   while (performance.now() < endMs) {
-    if (lines.some(({ msg }) => msg === message)) return;
+    if (lines.filter(({ msg }) => msg === message).length >= count) return;
     await sleep(10);
   }
-  throw new Error(`never told: ${message}`);
+  throw new Error(`never told ${count} times: ${message}`);
 }
 
 function attempt(family: Family, port = 80) {

@@ -1,7 +1,5 @@
 /** Downloads through a Service run across the switch from kube-proxy, and are not cut. */
-import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import type { LoggedMessage } from '../../scripts/log-messages.ts';
 import { builtModes } from '../../src/modes/index.ts';
 import { iptablesMode } from '../../src/modes/iptables/mode.ts';
 import {
@@ -21,8 +19,9 @@ import {
 } from '../lab/addresses.ts';
 import { createLab, type Lab } from '../lab/lab.ts';
 import { BASELINE, DEFAULT_CLUSTER_CIDR, service, slices } from '../lab/objects.ts';
-import { answerMs, paced } from '../lab/pace.ts';
+import { answerMs } from '../lab/pace.ts';
 import { serverOf } from '../lab/who-answers.ts';
+import { untilTold } from './downloads.ts';
 import { fairlead, type LogLine } from './fairlead-proxy.ts';
 
 let lab: Lab;
@@ -86,19 +85,6 @@ function attempt(family: Family) {
 const clients = (['client', 'pod-a'] as const).flatMap((actor) =>
   FAMILIES.map((family) => ({ actor, family, flow: `download ${family}` })),
 );
-
-async function untilTold(
-  lines: readonly LogLine[],
-  message: LoggedMessage,
-  count: number,
-): Promise<void> {
-  const endMs = performance.now() + paced(40_000);
-  while (performance.now() < endMs) {
-    if (lines.filter(({ msg }) => msg === message).length >= count) return;
-    await sleep(10);
-  }
-  throw new Error(`never told ${count} times: ${message}`);
-}
 
 test.each([
   ["kube-proxy's iptables mode", () => iptables('nft', 'ACCEPT'), 'KUBE-SVC'],
