@@ -1,5 +1,4 @@
 import { createServer, type Server } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import type { Address, Family } from '../../../src/net/address.ts';
@@ -19,7 +18,7 @@ import {
 } from '../state/build.ts';
 import { quiet, ToyClock } from '../sync/double.ts';
 
-async function listening(port = 0): Promise<Server> {
+async function listening(port: number): Promise<Server> {
   const server = createServer().listen(port, '127.0.0.1');
   await new Promise((resolve) => server.once('listening', resolve));
   onTestFinished(() => void server.close());
@@ -276,8 +275,8 @@ describe('a health check node port', () => {
   });
 
   it('in use by another program is reported, opened at no address, and retried', async () => {
-    const taken = await listening();
-    const { port } = taken.address() as AddressInfo;
+    const port = await freePort();
+    const taken = await listening(port);
     const world = new World();
     world.addresses = { IPv4: [address('127.0.0.1'), address('127.0.0.2')], IPv6: [] };
     await world.services(local(port));
@@ -292,8 +291,8 @@ describe('a health check node port', () => {
   });
 
   it('in use by another program is not retried after the Service was deleted', async () => {
-    const taken = await listening();
-    const { port } = taken.address() as AddressInfo;
+    const port = await freePort();
+    const taken = await listening(port);
     const world = new World();
     await world.services(local(port, { clusterIPs: ['10.96.0.1'] }));
     world.state.apply({ kind: 'service-gone', key: 'ns/web' });

@@ -7,6 +7,7 @@ import {
   LocalhostListeners,
 } from '../../../../src/modes/sockets/localhost.ts';
 import type { Forwarding } from '../../../../src/state/types.ts';
+import { freePort } from '../../free-port.ts';
 import { ready, resolveOne, service, slice } from '../../state/build.ts';
 import { port as endpointPort, host, tcpEndpoint } from './peers.ts';
 
@@ -17,10 +18,7 @@ let events: LocalhostEvent[];
 let listeners: LocalhostListeners;
 
 beforeEach(async () => {
-  const server = await taking(0);
-  nodePort = (server.address() as { port: number }).port;
-  server.close();
-  await once(server, 'close');
+  nodePort = await freePort();
   events = [];
   listeners = new LocalhostListeners((event) => events.push(event));
   onTestFinished(() => listeners.close());
@@ -43,7 +41,7 @@ function web(pods: readonly string[], fields: Parameters<typeof service>[0] = {}
 
 async function changed(previous: Forwarding | undefined, next: Forwarding | undefined) {
   listeners.changed(config, previous, next);
-  await vi.waitUntil(() => listeners.idle);
+  await vi.waitUntil(() => listeners.idle, { timeout: 60_000 });
 }
 
 /** Who answers, or the code of the error. */
