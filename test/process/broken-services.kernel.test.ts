@@ -16,7 +16,7 @@ import {
 } from './broken-services.ts';
 import { main } from './main.ts';
 import { outputOf } from './output-of.ts';
-import { inForce, Place } from './program.ts';
+import { inForce, listens, Place } from './program.ts';
 
 let lab: Lab;
 
@@ -71,6 +71,7 @@ test('a command names the problem of each broken Service', async () => {
   place.apply(['pod-a'], ...situations.flatMap(({ objects }) => objects));
   const program = place.start();
   await program.logged(inForce, 2);
+  await listens(place.namespace, 10_249);
   await run('ip', ['route', 'add', 'blackhole', blackhole.IPv4]);
   await run('ip', ['route', 'add', 'prohibit', prohibited.IPv4]);
   const drop = `ip daddr ${POD_A_IP.IPv4} tcp dport ${guardedPort} drop`;

@@ -10,7 +10,7 @@ import { parse, stringify } from 'yaml';
 import { createNamespace, type Namespace } from '../conformance/namespace.ts';
 import { FakeApi } from '../fake/api-server-process.ts';
 import { main } from './main.ts';
-import { inForce, Program, temporaryDirectory } from './program.ts';
+import { inForce, listens, Program, temporaryDirectory } from './program.ts';
 
 const token =
   'eyJhbGciOiJSUzI1NiIsImtpZCI6IngifQ.eyJzdWIiOiJub2RlIn0.c2lnbmF0dXJlLW9mLXRoZS10b2tlbg';
@@ -56,6 +56,7 @@ test('a bundle contains rules of all programs and no token, also while the proce
     ...['--proxy-mode=nftables', ...limits.map((limit) => `--conntrack-${limit}`)],
   ]);
   await program.logged(inForce, 2);
+  await listens(namespace, 10_249);
   const foreign =
     'add table inet wall; add chain inet wall gate { type filter hook forward priority 5; policy drop; }; ' +
     'add rule inet wall gate tcp dport 8080 drop comment "closed"';

@@ -1,7 +1,7 @@
 /** The program that is asked for a fast path, on kernels with flowtables and without. */
 import { expect, test } from 'vitest';
 import type { Status } from '../../src/ask/status.ts';
-import { inForce, Place, Program } from './program.ts';
+import { inForce, listens, Place, Program } from './program.ts';
 
 const unavailable = 'Fast path unavailable; using the rules';
 
@@ -34,6 +34,7 @@ test('takes it, or says once why there is none, and serves all the same', async 
     place.apply(pods);
     await place.serves(...pods);
   }
+  await listens(place.namespace, 10_249);
   const asked = new Program(place.namespace, ['status', '-o', 'json']);
   expect(await asked.exitCode).toBe(0);
   const { fastPath } = JSON.parse(asked.stdout) as Status;
