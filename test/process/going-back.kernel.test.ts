@@ -56,9 +56,10 @@ test.skipIf(!canTranslate())(
     await program.logged(inForce, 2);
     await listens(place.namespace, 10_249);
     expect(await removal(place)).toBe('nothing to remove\n');
-    place.configure({ metricsBindAddress: '127.0.0.1:10777' });
     program.kill('SIGTERM');
     expect(await program.exitCode).toBe(0);
+    // Not before: a process that sees such a change ends with another code.
+    place.configure({ metricsBindAddress: '127.0.0.1:10777' });
     const mute = place.start();
     await mute.logged(inForce, 2);
     expect(await removal(place, '--ignore-other-instance')).toBe('nothing to remove\n');
