@@ -1,5 +1,6 @@
 /** `fairlead trace` of the running program, with real packets; nft reads the same events. */
 import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import type { Trace } from '../../src/ask/trace.ts';
@@ -7,7 +8,7 @@ import type { Namespace } from '../conformance/namespace.ts';
 import { CLIENT_IP, clusterIp, lbVip, POD_A_IP } from '../lab/addresses.ts';
 import { createLab, type Lab } from '../lab/lab.ts';
 import { DEFAULT_CLUSTER_CIDR, service, slices } from '../lab/objects.ts';
-import { inForce, Place, Program, until } from './program.ts';
+import { inForce, listens, Place, Program, until } from './program.ts';
 
 const web = clusterIp(10).IPv4;
 const empty = clusterIp(11).IPv4;
@@ -47,6 +48,8 @@ async function start(mode: 'nftables' | 'iptables'): Promise<void> {
   );
   const program = place.start();
   await program.logged(inForce, 2);
+  // A trace asks it for an explanation.
+  await listens(namespace, 10_249);
   onTestFinished(async () => {
     program.kill('SIGTERM');
     await program.exitCode;
@@ -80,17 +83,42 @@ async function traced(
   return packet!;
 }
 
-/** The events that nft shows of the packets that are traced in that time. */
+/** The multicast group of a netlink socket (NFNLGRP_NFTRACE), as a bit of /proc/net/netlink. */
+const traceGroup = 1 << 8;
+const netfilter = '12';
+
+/**
+ * The events that nft shows of the packets that are traced in that time. It is a process of its own
+ * that may be behind: wait for an event before you look for others.
+ */
 class Monitor {
   readonly #child: ChildProcess;
   #text = '';
 
-  constructor() {
+  private constructor() {
     this.#child = spawn('ip', ['netns', 'exec', namespace.name, 'nft', 'monitor', 'trace']);
     this.#child.stdout!.on('data', (part) => {
       this.#text += String(part);
     });
-    onTestFinished(() => void this.#child.kill('SIGKILL'));
+    const closed = once(this.#child, 'close');
+    onTestFinished(async () => {
+      this.#child.kill('SIGKILL');
+      await closed;
+    });
+  }
+
+  /** Resolves when it hears of events. */
+  static async start(): Promise<Monitor> {
+    const listensToTraces = async (): Promise<boolean> => {
+      const sockets = await namespace.run('cat', ['/proc/net/netlink']);
+      return sockets.split('\n').some((socket) => {
+        const [, family, , groups] = socket.trim().split(/ +/);
+        return family === netfilter && (Number.parseInt(groups!, 16) & traceGroup) !== 0;
+      });
+    };
+    const monitor = new Monitor();
+    await until(listensToTraces, 'nft hears of events');
+    return monitor;
   }
 
   /** Chains of others than the trace that ended with their policy, in order. */
@@ -118,7 +146,7 @@ function passed({ steps }: Trace['packets'][number]): string[] {
 describe('fairlead trace in mode nftables', () => {
   test('follows a packet to its endpoint, and to what refuses it', async () => {
     await start('nftables');
-    const monitor = new Monitor();
+    const monitor = await Monitor.start();
     const reached = await traced(web, 'client');
     expect(reached).toMatchObject({
       ...{
@@ -138,13 +166,15 @@ describe('fairlead trace in mode nftables', () => {
     expect(texts.at(-1)).toMatch(
       /^It leaves by cni0, from 10\.244\.1\.1:\d+ to 10\.244\.1\.2:8080\.$/,
     );
+    const forwards = 'ip fairlead filter-forward';
+    await until(async () => monitor.policies().includes(forwards), 'nft shows the packet');
     expect(passed(reached)).toEqual(expect.arrayContaining(monitor.policies()));
-    expect(monitor.policies()).toContain('ip fairlead filter-forward');
     expect(monitor.drops()).toEqual([]);
 
     const refused = await traced(empty, 'pod-b');
     expect(refused).toMatchObject({ outcome: 'rejected', explained: { outcome: 'rejected' } });
     expect(refused.steps.at(-1)!.text).toMatch(/^The packet is rejected\. /);
+    await until(async () => monitor.drops().length > 0, 'nft shows the drop');
     expect(monitor.drops()).toEqual(['ip fairlead reject-chain']);
 
     const excluded = await traced(guarded, 'client');
@@ -173,7 +203,7 @@ describe('fairlead trace in mode nftables', () => {
       }
     }`,
     );
-    const monitor = new Monitor();
+    const monitor = await Monitor.start();
     const { because, explained, outcome, steps } = await traced(web, 'client');
     expect([outcome, explained!.outcome]).toEqual(['dropped', 'endpoint']);
     expect(because).toMatch(
@@ -181,6 +211,7 @@ describe('fairlead trace in mode nftables', () => {
     );
     expect(because).toContain('ip daddr 10.244.1.0/24 meta l4proto tcp th dport 8080 drop');
     expect(steps.at(-1)!.text).toBe('The packet is dropped in hook forward.');
+    await until(async () => monitor.drops().length > 0, 'nft shows the drop');
     expect(monitor.drops()).toEqual(['inet firewalld filter_FWD_POLICIES']);
   });
 
