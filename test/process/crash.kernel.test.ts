@@ -167,7 +167,9 @@ test('established connections outlive the process, and the next one writes nothi
   // Nothing but to take over the tables, where these have owners (Linux 6.9).
   const taken = (await kernel.generation()) + (await orphans());
   start();
-  await until(async () => (await healthy()).includes('"healthy":true'), 'healthz answers');
+  await until(isReady, 'all is in force');
+  await until(async () => (await kernel.generation()) >= taken, 'the tables are taken over');
+  // Long enough for what it would write after that.
   await sleep(1500);
   expect(await kernel.generation()).toBe(taken);
   expect(await client.resume('kept', answerMs)).toMatchObject({ kind: 'answered', by: 'pod-a' });
@@ -178,9 +180,10 @@ async function orphans(): Promise<number> {
   return records.filter((one) => one.kind === 'table' && one.flags === NFT_TABLE.PERSIST).length;
 }
 
-async function healthy(): Promise<string> {
-  const script = "fetch('http://127.0.0.1:10256/livez').then(r=>r.text()).then(t=>console.log(t))";
-  return lab.node.run([process.execPath, '-e', script]).catch(() => '');
+/** Whether everything has been in force in both families: it also answers before. */
+async function isReady(): Promise<boolean> {
+  const script = "fetch('http://127.0.0.1:10256/readyz').then((r) => console.log(r.status))";
+  return (await lab.node.run([process.execPath, '-e', script]).catch(() => '')) === '200\n';
 }
 
 test('after a kill at any moment, the next process reaches the state that a fresh one writes', async () => {
