@@ -219,7 +219,7 @@ test('A server that closes without an answer is distinguished from a reset', asy
     const server = require('net').createServer((socket) => { socket.end(); server.close(); });
     server.listen(${to.port}, '${to.address}')`;
   const served = host.run([process.execPath, '-e', script]);
-  const connected = () => client.connect({ protocol: 'TCP', to, timeoutMs: 1000 }, 1);
+  const connected = () => client.connect({ protocol: 'TCP', to, timeoutMs: answerMs }, 1);
   await expect
     .poll(connected, { timeout: 20_000 })
     .toEqual([{ count: 1, outcome: { kind: 'closed' } }]);
@@ -229,9 +229,9 @@ test('A server that closes without an answer is distinguished from a reset', asy
 test('An attempt that cannot be made is not counted as silence', async () => {
   const attempt = { to: { address: POD_A_IP.IPv4, port: 9 }, from: { address: '192.0.2.1' } };
   for (const protocol of PROTOCOLS) {
-    expect(await lab.actors.client.connect({ ...attempt, protocol, timeoutMs: 1000 }, 1)).toEqual([
-      { count: 1, outcome: { kind: 'error', detail: 'EADDRNOTAVAIL' } },
-    ]);
+    expect(
+      await lab.actors.client.connect({ ...attempt, protocol, timeoutMs: answerMs }, 1),
+    ).toEqual([{ count: 1, outcome: { kind: 'error', detail: 'EADDRNOTAVAIL' } }]);
   }
 });
 
