@@ -75,6 +75,12 @@ export class TranslatingNode {
     return program;
   }
 
+  /** Whether all programs are attached, and none of these is: each is replaced by itself. */
+  async hasReplaced(earlier: ReadonlyMap<string, number>): Promise<boolean> {
+    const now = await this.programs();
+    return now.size === programCount && [...now].every(([name, id]) => earlier.get(name) !== id);
+  }
+
   /** Attached programs that have a pin of a known name: names with ids in the kernel. */
   async programs(): Promise<ReadonlyMap<string, number>> {
     const pinned = (await this.#attached()).filter(({ isPinned }) => isPinned);

@@ -105,11 +105,7 @@ test('versions whose maps have another form alternate: no connection fails or me
   for (const version of ['current', 'other-room', 'current', 'other-room'] satisfies Version[]) {
     await stop(running);
     running = await node.start(version);
-    const isReplaced = async () => {
-      const now = await node.programs();
-      return ![...now].some(([name, id]) => replaced.get(name) === id);
-    };
-    await until(isReplaced, `${version} has replaced all programs`);
+    await until(() => node.hasReplaced(replaced), `${version} has replaced all programs`);
     replaced = await node.programs();
     console.log(`${version} serves; connections by rules: ${await node.byRules()}`);
     expect(await writes(node.place), version).toBe(0);
