@@ -14,6 +14,8 @@ export type Fault =
   | { readonly kind: 'stall' }
   /** The answer begins only after this time. */
   | { readonly kind: 'late'; readonly ms: number }
+  /** The answer begins only after the test says so. */
+  | { readonly kind: 'held'; readonly released: Promise<void> }
   /** The body ends inside a UTF-8 character, or in the middle, and the connection is closed. */
   | { readonly kind: 'cut' }
   /** The body is cut as by `cut`, but the response ends as if it were complete. */
@@ -63,6 +65,7 @@ export async function failed(fault: Fault, answer: Answer): Promise<boolean> {
       response.end(fault.body);
       return true;
     case 'late':
+    case 'held':
     case 'cut':
     case 'end':
       return false;

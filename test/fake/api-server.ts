@@ -274,6 +274,7 @@ export class FakeApiServer {
     this.counts.set(name, (this.counts.get(name) ?? 0) + 1);
     const fault = this.#nextFault(resource, verb);
     if (fault?.kind === 'late') await new Promise((resolve) => setTimeout(resolve, fault.ms));
+    else if (fault?.kind === 'held') await fault.released;
     else if (fault !== undefined && (await failed(fault, answer))) return;
     if (verb === 'watch' || verb === 'streaming-list') {
       this.#watch(resource, url.searchParams, answer, fault);

@@ -173,11 +173,13 @@ describe('KubernetesSource', () => {
 
   it('opens the next watch before the current one ends, and repeats nothing', async () => {
     const server = await startCluster(5);
-    const timing = { ...hasty, watchSecondsMin: 2, watchSecondsMax: 2, overlapMs: 1500 };
+    const timing = { ...hasty, watchSecondsMin: 30, watchSecondsMax: 30, overlapMs: 29_500 };
     const { sink, converged } = startSource(server, { timing });
     await converged();
     // It begins late, while the first one still brings news; then it must repeat all of that.
-    server.fault({ resource: 'endpointslices', verb: 'watch', fault: { kind: 'late', ms: 300 } });
+    const { promise: released, resolve: release } = Promise.withResolvers<void>();
+    const fault = { kind: 'held', released } as const;
+    server.fault({ resource: 'endpointslices', verb: 'watch', fault });
     await until('asked', () => server.count('endpointslices', 'watch') === 1);
     expect(server.watching('endpointslices')).toBe(1);
     // The same object again and again: repeated, it would go back to what it was.
@@ -185,6 +187,7 @@ describe('KubernetesSource', () => {
     await until('news', () => sink.changes.length === 5 + 5 + 2 + 5);
     // From here on news can come through the second watch only.
     blind(server, 'endpointslices');
+    release();
     change(server, 0);
     await converged();
     expect(sink.changes).toHaveLength(5 + 5 + 2 + 5 + 1);
