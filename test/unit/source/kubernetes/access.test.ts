@@ -252,7 +252,7 @@ describe('access to the API server', () => {
       observer: (exchange) => exchanges.push(exchange),
     });
     const reason = `cannot reach http://127.0.0.1:${port}: connection refused (ECONNREFUSED)`;
-    await until('said for each resource', () => sink.problems.length === 4);
+    await until('said for each resource', () => sink.problems.length >= 4);
     expect(sink.said()).toContain(`services watch: ${reason}`);
     expect(sink.problems).toHaveLength(4);
     await until('counting the time', () => {
@@ -276,19 +276,20 @@ describe('access to the API server', () => {
     const server = await startCluster(2);
     const { port } = server;
     await server.close();
-    const timing = { ...hasty, backoffBaseMs: 10_000, backoffMaxMs: 60_000, backoffFirstMaxMs: 50 };
+    // To wait as long as this would be seen.
+    const longMs = 1_000_000;
+    const backoff = { backoffBaseMs: longMs, backoffMaxMs: longMs, backoffFirstMaxMs: 50 };
+    const timing = { ...hasty, ...backoff };
     const { converged } = startSource(server, { timing });
     await new Promise((resolve) => setTimeout(resolve, 1000));
     await server.listen(port);
-    const before = performance.now();
     await converged();
-    expect(performance.now() - before).toBeLessThan(5000);
   });
 
   it('waits for a name that cannot be resolved yet', async () => {
     const server = await startServer();
     const { sink, ended } = startSource(server, { masterUrl: 'http://kubernetes.invalid:6443' });
-    await until('said', () => sink.problems.length === 4);
+    await until('said', () => sink.problems.length >= 4);
     expect(sink.said()[0]).toMatch(/cannot reach http:\/\/kubernetes\.invalid:6443: the host name/);
     const outcome = await Promise.race([
       ended.then(() => 'ended'),
