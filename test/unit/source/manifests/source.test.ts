@@ -10,6 +10,7 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
+import { graceMs } from '../../../../src/source/manifests/directory.ts';
 import { ManifestSource } from '../../../../src/source/manifests/source.ts';
 import { resources } from '../../../../src/state/change.ts';
 import { Recorder, until } from '../recorder.ts';
@@ -265,19 +266,26 @@ ${service('web', '10.96.0.1')}`,
   it('never removes objects of a file that is being rewritten', async () => {
     const { path, write, at } = directory({ 'a.yaml': service('web', '10.96.0.1') });
     const { sink } = await run(path);
-    for (let i = 2; i < 12; i += 1) {
-      const text = service('web', `10.96.0.${i}`);
-      if (i % 2 === 0) {
+    for (let i = 2, quick = 0; quick < 10; i += 1) {
+      const address = `10.96.${i >> 8}.${i & 255}`;
+      const startedMs = performance.now();
+      if (quick % 2 === 0) {
         write('a.yaml', '');
       } else {
         renameSync(at('a.yaml'), at('a.yaml~'));
       }
       await new Promise((resolve) => setTimeout(resolve, 5));
-      write('a.yaml', text);
-      await until('changed', () => clusterIP(sink, 'web') === `10.96.0.${i}`);
+      write('a.yaml', service('web', address));
+      await until('changed', () => clusterIP(sink, 'web') === address);
+      // On a machine that stands still for longer than the grace, there is none.
+      if (performance.now() - startedMs < graceMs) {
+        quick += 1;
+        expect(sink.changes.some(({ kind }) => kind === 'service-gone')).toBe(false);
+        expect(sink.problems).toEqual([]);
+      }
+      sink.changes.length = 0;
+      sink.problems.length = 0;
     }
-    expect(sink.changes.some(({ kind }) => kind === 'service-gone')).toBe(false);
-    expect(sink.problems).toEqual([]);
   });
 
   it('ignores an empty file, as a full disk leaves it', async () => {
