@@ -53,8 +53,8 @@ describe('a manifest', () => {
       'is a YAML document of more than 4 MiB: divide it by lines of `---`, or write it as JSON',
     );
     delay.disable();
-    // It takes 20 s to parse. What a busy machine adds to some milliseconds is less than this.
-    expect(delay.max / 1e6).toBeLessThan(500);
+    // It takes 20 s to parse. A busy machine may stop a process for a second.
+    expect(delay.max / 1e6).toBeLessThan(5000);
   });
 
   it('with an object that no cluster accepts is rejected', async () => {
