@@ -108,6 +108,8 @@ describe('the HTTP thread', () => {
     });
     const [{ events, wire } = expect.fail('no thread')] = world.threads;
     wire.close();
+    // Its port is free when it has ended.
+    await vi.waitFor(() => expect(get(port, '/livez')).rejects.toThrow(), 20_000);
     events.ended(new Error('out of memory'));
     await again;
     expect([world.ended, world.threads.length]).toEqual([['out of memory'], 2]);
