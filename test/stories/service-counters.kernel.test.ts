@@ -2,7 +2,7 @@
  * What is counted is what clients did, whatever becomes of endpoints and of the process
  * in that time. COUNTED_CONNECTIONS says how many connections there are; default: 3,000.
  */
-import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
+import { afterAll, afterEach, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { topOfConntrack } from '../../src/conntrack/holders.ts';
 import { openConntrack } from '../../src/kernel/conntrack.ts';
 import { systemClock } from '../../src/time/clock.ts';
@@ -72,7 +72,7 @@ async function told(proxy: MeasuredProxy, metric: string): Promise<Record<string
 const connectionsOf = (proxy: MeasuredProxy) => told(proxy, 'fairlead_service_connections_total');
 const refusalsOf = (proxy: MeasuredProxy) => told(proxy, 'fairlead_service_refusals_total');
 
-/** How long clients wait that get no answer: before they would send again, which counts. */
+/** How long clients wait that get no answer. */
 const silentMs = paced(300);
 
 /** Connects, and says how it ended. */
@@ -84,6 +84,26 @@ async function connect(
   const attempt = { protocol: 'TCP', from: { address: from }, to, timeoutMs } as const;
   const tally = await lab.actors.client.connect(attempt, count);
   return tally.flatMap((one) => Array.from({ length: one.count }, () => one.outcome.kind));
+}
+
+/**
+ * From now on the client sends the first packet of a connection only once. Where it is dropped,
+ * each counts, and on a busy machine a client that gives up may have sent another one before.
+ */
+async function sendsOnce(): Promise<void> {
+  const { client } = lab.actors;
+  const first = 'tcp flags & (syn | ack) == syn';
+  const key = 'ip daddr . tcp dport . tcp sport';
+  const table = `table ip once {
+    set sent { typeof ${key}; size 1024; flags dynamic; }
+    chain output {
+      type filter hook output priority 0;
+      ${first} ${key} @sent drop
+      ${first} add @sent { ${key} }
+    }
+  }`;
+  await client.run(['nft', '-f', '-'], table);
+  onTestFinished(async () => void (await client.run(['nft', 'delete', 'table', 'ip', 'once'])));
 }
 
 /** The packets that each element has counted, by its key. */
@@ -188,6 +208,7 @@ test.each([
   ]);
   expect(await connect({ address: none.IPv4, port: 80 }, 3)).not.toContain('answered');
   expect(await connect({ address: vip.IPv4, port: 80 }, 2)).toEqual(['answered', 'answered']);
+  await sendsOnce();
   const silently = { timeoutMs: silentMs };
   const outside = { ...silently, from: CLIENT_OTHER_IP.IPv4 };
   expect(await connect({ address: vip.IPv4, port: 80 }, 1, outside)).toEqual(['timeout']);
