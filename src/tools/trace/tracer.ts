@@ -33,6 +33,7 @@ export interface TraceOptions {
   readonly timeoutMs: number;
   /** A packet without an event for this time has reached its end. */
   readonly quietMs: number;
+  /** Ends the trace. What the kernel has reported by then is described. */
   readonly signal: AbortSignal;
   /** The name of an interface by its index. */
   readonly interfaceName: (index: number) => string;
@@ -69,18 +70,20 @@ export async function trace(options: TraceOptions): Promise<TraceResult> {
   const described: TracedPacket[] = [];
   let hasLost = false;
   const endMs = performance.now() + timeoutMs;
-  while (described.length < count && !signal.aborted) {
-    const { consistent, records } = await readEvents(events, lookMs);
+  let isLast = false;
+  while (described.length < count && !isLast) {
+    isLast = signal.aborted;
+    const { consistent, records } = await readEvents(events, isLast ? 0 : lookMs);
     hasLost ||= !consistent;
     const nowMs = performance.now();
     for (const one of records) if (one.kind === 'nftraceEvent') packets.take(one, nowMs);
     while (described.length < packets.all.length) {
       const packet = packets.all[described.length]!;
-      if (nowMs - packet.lastMs < options.quietMs) break;
+      if (!isLast && nowMs - packet.lastMs < options.quietMs) break;
       described.push(await descriptionOf(packet, options, stage));
       options.report(described.at(-1)!);
     }
-    if (nowMs > endMs && described.length === packets.all.length) break;
+    isLast ||= nowMs > endMs && described.length === packets.all.length;
   }
   return { packets: described, hasLost };
 }

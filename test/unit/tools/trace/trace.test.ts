@@ -158,6 +158,27 @@ describe('a trace', () => {
     expect(packets).toEqual([]);
   });
 
+  it('reports the packets that were seen before it was stopped', async () => {
+    const ending = new AbortController();
+    const packets = [packet(), packet({ sport: 40_001 }), packet({ sport: 40_002 })];
+    const kernel = firewall(VERDICT.accept);
+    const described = await traced({
+      ...{ kernel, packets, timeoutMs: 60_000, signal: ending.signal },
+      // The process of the node is slow.
+      explain: async () => void ending.abort(),
+    });
+    const sources = described.packets.map(({ source }) => source);
+    expect(sources).toEqual([40_000, 40_001, 40_002].map((port) => `198.51.100.10:${port}`));
+    const quiet = { kernel: firewall(VERDICT.accept), packets, quietMs: 60_000 };
+    const soon = new AbortController();
+    const started = (): void => {
+      for (const one of packets) quiet.kernel.send(one);
+      soon.abort();
+    };
+    const { packets: last } = await traced({ ...quiet, started, signal: soon.signal });
+    expect(last.map(({ source }) => source)).toEqual(sources);
+  });
+
   it('reports lost events', async () => {
     const kernel = firewall(VERDICT.accept);
     const started = (): void => {
