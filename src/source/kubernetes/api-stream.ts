@@ -19,6 +19,7 @@ export class ApiStream {
   readonly #onAbort = (): void => this.stop();
   readonly #response: Promise<ApiResponse>;
   #watchdog: NodeJS.Timeout | undefined;
+  #silentHalves = 0;
   #form: Form = 'json';
 
   private constructor(client: ApiClient, path: string, query: Query, options: ApiStreamOptions) {
@@ -58,6 +59,7 @@ export class ApiStream {
   async *chunks(): AsyncGenerator<Buffer> {
     try {
       for await (const chunk of (await this.#response).body) {
+        this.#silentHalves = 0;
         this.#watchdog?.refresh();
         this.#options.onWord();
         yield chunk;
@@ -73,15 +75,22 @@ export class ApiStream {
 
   /** Closes the connection. May be called at any time, repeatedly. */
   stop(reason = new StreamError('cut', 'stopped by ourselves')): void {
-    clearTimeout(this.#watchdog);
+    clearInterval(this.#watchdog);
     this.#options.signal.removeEventListener('abort', this.#onAbort);
     this.#controller.abort(reason);
   }
 
-  /** Sets how long it may be silent from now on. */
+  /**
+   * Sets how long it may be silent from now on. After this process was stopped, Node.js runs timers
+   * before it reads what has arrived: such time counts as half of the silence at most.
+   */
   allow(silenceMs: number): void {
-    clearTimeout(this.#watchdog);
+    clearInterval(this.#watchdog);
+    this.#silentHalves = 0;
     const reason = new StreamError('silent', `the server was silent for ${silenceMs / 1000} s`);
-    this.#watchdog = setTimeout(() => this.stop(reason), silenceMs);
+    this.#watchdog = setInterval(() => {
+      this.#silentHalves += 1;
+      if (this.#silentHalves === 2) this.stop(reason);
+    }, silenceMs / 2);
   }
 }

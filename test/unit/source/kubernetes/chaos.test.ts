@@ -118,11 +118,22 @@ describe('KubernetesSource with a faulty server', () => {
 
   it('stays connected to a server that sends only bookmarks', async () => {
     const server = await startCluster();
-    // Twenty times as long as a bookmark takes: a busy machine may stop a process for a second.
     const timing = { ...impatient, idleTimeoutMs: 2000 };
     const { sink, converged } = startSource(server, { timing });
     await converged();
     await new Promise((resolve) => setTimeout(resolve, 2500));
+    expect(sink.problems).toEqual([]);
+    expect(server.count('services', 'watch')).toBe(0);
+  });
+
+  it('stays connected after its process was stopped for longer than the silence it allows', async () => {
+    const server = await startCluster();
+    const timing = { ...impatient, idleTimeoutMs: 2000 };
+    const { sink, converged } = startSource(server, { timing });
+    await converged();
+    // The server stands still, too: it sends the next bookmark when both continue.
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 2500);
+    await new Promise((resolve) => setTimeout(resolve, 300));
     expect(sink.problems).toEqual([]);
     expect(server.count('services', 'watch')).toBe(0);
   });
