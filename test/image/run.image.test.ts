@@ -8,7 +8,7 @@ import { parse } from 'yaml';
 import { findAttached } from '../../src/connect-time/maps/attached.ts';
 import { askKernel } from '../lab/ask-kernel.ts';
 import { canTranslate, makeConnectTimePlace } from '../lab/connect-time.ts';
-import { Place, temporaryDirectory, until } from '../process/program.ts';
+import { becomesReady, Place, temporaryDirectory, until } from '../process/program.ts';
 import { containerOf, objectOf, root } from '../unit/deploy/manifests.ts';
 import { type Running, runContainer } from './bundle.ts';
 import { type Image, makeImage, unpackImage } from './image.ts';
@@ -103,7 +103,7 @@ test.each(['kubeadm.yaml', 'kubeadm-hardened.yaml'])('%s: a Service is served', 
   }
   const running = run(place, containerOf(name, 'fairlead')!);
   await place.serves('pod-a', 'pod-b');
-  await place.becomesReady();
+  await becomesReady(place.namespace);
   place.apply(['pod-b']);
   await place.serves('pod-b');
   running.stop();
@@ -120,7 +120,7 @@ test("a pod of `helm test` exits with the health of its node's Fairlead", async 
   expect(await unreachable.exitCode, unreachable.output()).toBe(3);
   const running = run(place, containerOf('kubeadm.yaml', 'fairlead')!);
   await place.serves('pod-a', 'pod-b');
-  await place.becomesReady();
+  await becomesReady(place.namespace);
   const healthy = run(place, container, { extraArgs: [] });
   expect(await healthy.exitCode, healthy.output()).toBe(0);
   running.stop();

@@ -1,7 +1,15 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { Kernel } from '../../src/kernel/kernel.ts';
+import { NFT_TABLE } from '../../src/kernel/nft/constants.ts';
 import { askKernel } from './ask-kernel.ts';
 import { paced } from './pace.ts';
 import type { NodeUnderTest } from './proxy.ts';
+
+/** How many tables wait for an owner: none on kernels before 6.9. */
+export async function orphans(kernel: Kernel): Promise<number> {
+  const { records } = await kernel.dump({ kind: 'tablesDump', family: 0 });
+  return records.filter((one) => one.kind === 'table' && one.flags === NFT_TABLE.PERSIST).length;
+}
 
 /**
  * Resolves when no table of the node has an owner. A proxy that was stopped in this process owns

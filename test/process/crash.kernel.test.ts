@@ -10,7 +10,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import type { Kernel } from '../../src/kernel/kernel.ts';
 import { openKernel } from '../../src/kernel/native-kernel.ts';
-import { NFPROTO, NFT_TABLE } from '../../src/kernel/nft/constants.ts';
+import { NFPROTO } from '../../src/kernel/nft/constants.ts';
 import { entryShape, fieldsOfSet } from '../../src/kernel/nft/sets.ts';
 import { setDefinitions, tableName } from '../../src/modes/nftables/layout.ts';
 import type { Family } from '../../src/net/address.ts';
@@ -18,8 +18,10 @@ import { type ActorName, clusterIp, POD_A_IP, POD_B_IP } from '../lab/addresses.
 import { createLab, type Lab } from '../lab/lab.ts';
 import { withoutOwner } from '../lab/listing.ts';
 import { BASELINE, type KubernetesObject, service, slices } from '../lab/objects.ts';
+import { orphans } from '../lab/owners.ts';
 import { answerMs } from '../lab/pace.ts';
 import { main } from './main.ts';
+import { becomesReady } from './program.ts';
 
 const attempt = {
   protocol: 'TCP',
@@ -165,26 +167,15 @@ test('established connections outlive the process, and the next one writes nothi
   expect(await client.open('new', attempt)).toMatchObject({ kind: 'answered', by: 'pod-a' });
 
   // Nothing but to take over the tables, where these have owners (Linux 6.9).
-  const taken = (await kernel.generation()) + (await orphans());
+  const taken = (await kernel.generation()) + (await orphans(kernel));
   start();
-  await until(isReady, 'all is in force');
+  await becomesReady({ run: (program, args) => lab.node.run([program, ...args]) });
   await until(async () => (await kernel.generation()) >= taken, 'the tables are taken over');
   // Long enough for what it would write after that.
   await sleep(1500);
   expect(await kernel.generation()).toBe(taken);
   expect(await client.resume('kept', answerMs)).toMatchObject({ kind: 'answered', by: 'pod-a' });
 });
-
-async function orphans(): Promise<number> {
-  const { records } = await kernel.dump({ kind: 'tablesDump', family: 0 });
-  return records.filter((one) => one.kind === 'table' && one.flags === NFT_TABLE.PERSIST).length;
-}
-
-/** Whether everything has been in force in both families: it also answers before. */
-async function isReady(): Promise<boolean> {
-  const script = "fetch('http://127.0.0.1:10256/readyz').then((r) => console.log(r.status))";
-  return (await lab.node.run([process.execPath, '-e', script]).catch(() => '')) === '200\n';
-}
 
 test('after a kill at any moment, the next process reaches the state that a fresh one writes', async () => {
   await lab.actors['pod-a'].listen('TCP', POD_A_IP.IPv4, podPort);

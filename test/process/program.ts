@@ -114,6 +114,14 @@ export async function listens({ run }: Pick<Namespace, 'run'>, port: number): Pr
   await until(listed, `something listens on port ${port}`);
 }
 
+/** Waits until `/readyz` answers 200, with few processes: each takes an emulated one long. */
+export async function becomesReady({ run }: Pick<Namespace, 'run'>): Promise<void> {
+  const isReady = 'read -r _ status _ <&3 && [ "$status" = 200 ]';
+  const asks = `until { ${connects(10256)} && ${sends('/readyz', 10256)} && ${isReady}; } 2>/dev/null
+    do sleep ${paced(0.1)}; done`;
+  await run('timeout', [`${paced(longestS)}`, 'bash', '-c', asks]);
+}
+
 /** A cluster of one Service in a directory, with a configuration file. */
 export class Place {
   readonly namespace: Namespace;
@@ -167,14 +175,6 @@ export class Place {
     const [head, status, body] = /^HTTP\/1\.[01] (\d{3}) .*?\r\n\r\n(.*)$/s.exec(answer) ?? [];
     if (head === undefined) throw new Error(`no answer of HTTP: ${JSON.stringify(answer)}`);
     return { status: Number(status), body: body! };
-  }
-
-  /** Waits until `/readyz` answers 200, with few processes: each takes an emulated one long. */
-  async becomesReady(): Promise<void> {
-    const isReady = 'read -r _ status _ <&3 && [ "$status" = 200 ]';
-    const asks = `until { ${connects(10256)} && ${sends('/readyz', 10256)} && ${isReady}; } 2>/dev/null
-      do sleep ${paced(0.1)}; done`;
-    await this.namespace.run('timeout', [`${paced(longestS)}`, 'bash', '-c', asks]);
   }
 
   /** Waits until mode nftables sends connections to Service `web` to these, and to no other. */

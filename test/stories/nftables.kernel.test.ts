@@ -3,7 +3,6 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
 import type { Kernel } from '../../src/kernel/kernel.ts';
-import { NFT_TABLE } from '../../src/kernel/nft/constants.ts';
 import type { Actor } from '../lab/actor.ts';
 import {
   type ActorName,
@@ -24,7 +23,7 @@ import {
   slices,
 } from '../lab/objects.ts';
 import type { Attempt } from '../lab/outcome.ts';
-import { untilReleased } from '../lab/owners.ts';
+import { orphans, untilReleased } from '../lab/owners.ts';
 import { answerMs, paced } from '../lab/pace.ts';
 import type { RunningProxy } from '../lab/proxy.ts';
 import { runStory } from '../lab/run-story.ts';
@@ -74,12 +73,6 @@ function generation(): Promise<number> {
   return ask((kernel) => kernel.generation());
 }
 
-/** How many tables wait for an owner: none on kernels before 6.9. */
-async function orphans(): Promise<number> {
-  const { records } = await ask((kernel) => kernel.dump({ kind: 'tablesDump', family: 0 }));
-  return records.filter((one) => one.kind === 'table' && one.flags === NFT_TABLE.PERSIST).length;
-}
-
 /** All that nft lists except owners, with handles: a recreated object has another one. */
 async function ruleset(): Promise<string> {
   return withoutOwner(await lab.node.run(['nft', '--handle', 'list', 'ruleset']));
@@ -123,7 +116,7 @@ describe('a restart without a change', () => {
     const before = await connections();
     expect(before.length).toBeGreaterThanOrEqual(6);
     const handles = await ruleset();
-    const taken = (await generation()) + (await orphans());
+    const taken = (await generation()) + (await ask(orphans));
 
     await start(objects);
     expect(await connections()).toEqual(before);

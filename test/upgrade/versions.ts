@@ -8,7 +8,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { expect, onTestFinished } from 'vitest';
 import { CLUSTER_CIDR, POD_A_IP, POD_B_IP } from '../lab/addresses.ts';
-import { Place, type Program, until } from '../process/program.ts';
+import { becomesReady, Place, type Program, until } from '../process/program.ts';
 import type { Traffic } from './traffic-main.ts';
 
 const root = resolve(import.meta.dirname, '../..');
@@ -53,7 +53,7 @@ export async function start(
   within: readonly string[] = [],
 ): Promise<Program> {
   const program = place.startUnder({ main: mains[version], within });
-  await place.becomesReady();
+  await becomesReady(place.namespace);
   return program;
 }
 
