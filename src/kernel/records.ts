@@ -125,15 +125,14 @@ export class RecordWriter<S extends Schema> {
         this.#blob(value as Uint8Array);
         return;
       default:
-        this.#number(`${kind}.${name}`, type, value as number);
+        if (!isIn(numberBounds[type], value as number)) {
+          throw new RangeError(`${kind}.${name}: ${value} is not a ${type}`);
+        }
+        this.#number(type, value as number);
     }
   }
 
-  #number(where: string, type: 'u8' | 'u16' | 'u32' | 'i32' | 'u64', value: number): void {
-    const [low, high] = numberBounds[type];
-    if (!Number.isInteger(value) || value < low || value > high) {
-      throw new RangeError(`${where}: ${value} is not a ${type}`);
-    }
+  #number(type: keyof typeof numberBounds, value: number): void {
     this.#reserve(8);
     this.#view.setUint32(this.#length, value >>> 0, true);
     this.#length += 4;
@@ -184,6 +183,10 @@ const numberBounds = {
   i32: [-0x80000000, 0x7fffffff],
   u64: [0, Number.MAX_SAFE_INTEGER],
 } as const;
+
+function isIn([low, high]: readonly [number, number], value: number): boolean {
+  return Number.isInteger(value) && value >= low && value <= high;
+}
 
 /** A buffer that does not follow the schema. */
 export class RecordError extends Error {
