@@ -58,8 +58,11 @@ export interface IPVSFrontend extends ModeFrontend {
   readonly firewall: Firewall | undefined;
 }
 
-/** Approximate bytes that one real server or element takes in a batch. */
-const entryBytes = 64;
+/** Approximate bytes that a real server takes in a batch. */
+const serverBytes = 64;
+
+/** Approximate bytes that an element takes in a batch. */
+const elementBytes = 24;
 
 /** An address that must be local, so that virtual services at it get packets. */
 interface BoundAddress extends SharedObject {
@@ -121,7 +124,7 @@ function frontendAt(
 ): IPVSFrontend {
   const { protocol } = forwarding.servicePort;
   const key = destinationKey(address, IPPROTO[protocol], frontend.port);
-  const treatment = withResets(treatmentOf(forwarding, frontend), forwarding);
+  const { pool, sets } = withResets(treatmentOf(forwarding, frontend), forwarding);
   return {
     id: binary(key),
     key,
@@ -129,9 +132,10 @@ function frontendAt(
     protocol,
     port: frontend.port,
     timeoutSeconds: forwarding.affinityTimeoutSeconds,
-    ...treatment,
-    bytes: (treatment.pool.length + treatment.sets.length) * entryBytes,
-    weights: weightsOf(forwarding, treatment.pool),
+    pool,
+    sets,
+    bytes: pool.length * serverBytes + sets.length * elementBytes,
+    weights: weightsOf(forwarding, pool),
     balance: forwarding.deal?.balance === 'random' ? undefined : forwarding.deal?.balance,
     owner: forwarding.key,
     endings: forwarding.endings,

@@ -7,7 +7,7 @@ import type { kernelOps } from '../../kernel/ops.ts';
 import type { RecordWriter } from '../../kernel/records.ts';
 import { addressBits, addressBytes, type Family } from '../../net/address.ts';
 import { EndpointFinder } from '../../net/endpoint-finder.ts';
-import { type EndpointKey, type EndpointList, endpointKey } from '../../net/endpoint-list.ts';
+import { type EndpointKey, endpointKey } from '../../net/endpoint-list.ts';
 import type { Balance } from '../../state/deal.ts';
 import { endedBy } from '../../state/endings.ts';
 import { type Counts, type Difference, noCounts } from '../backend.ts';
@@ -109,8 +109,8 @@ export class ServiceWriter {
     for (const [key, packed] of this.#settings.draining.serversOf(id)) {
       servers.set(key, { packed, ...serverSettings(0) });
     }
-    for (const [key, { packed, weight }] of endpointsOf(pool, weights)) {
-      servers.set(key, { packed, ...serverSettings(weight) });
+    for (let i = 0; i < pool.length; i += 1) {
+      servers.set(pool.key(i), { packed: pool.packed(i), ...serverSettings(weightAt(weights, i)) });
     }
     return servers;
   }
@@ -139,19 +139,6 @@ export class ServiceWriter {
     const fields = { ...this.#keyOf(frontend), ...settingsOf(frontend, this.#settings.scheduler) };
     const kind = how === 'add' ? 'virtualServiceAdd' : 'virtualServiceSet';
     this.#batch.additions.push((out) => out.write(kind, fields, owner));
-  }
-
-  /** Makes the real server, or gives one that exists its weight again. */
-  #putServer(
-    owner: string,
-    service: VirtualService,
-    { packed, weight }: Desired,
-    how: 'add' | 'set',
-  ): void {
-    const fields = { ...this.#serverKey(service, packed), ...serverSettings(weight) };
-    const kind = how === 'add' ? 'destinationAdd' : 'destinationSet';
-    this.#batch.additions.push((out) => out.write(kind, fields, owner));
-    this.#settings.draining.remove(service.id, endpointKey(this.#settings.family, packed, 0));
   }
 
   /** The real server gets no new connections and keeps those that it has. */
@@ -226,13 +213,21 @@ export class ServiceWriter {
     held: ReadonlyMap<EndpointKey, Server> = sameServers,
     after: IPVSFrontend,
   ): void {
-    const desired = endpointsOf(after.pool, after.weights);
-    for (const [key, one] of desired) {
-      const server = held.get(key);
-      if (server !== undefined && isServing(server, one)) continue;
-      this.#putServer(owner, after, one, server === undefined ? 'add' : 'set');
+    const { id, pool, weights } = after;
+    const service = this.#keyOf(after);
+    for (let i = 0; i < pool.length; i += 1) {
+      const server = held.get(pool.key(i));
+      const weight = weightAt(weights, i);
+      if (server !== undefined && isServing(server, weight)) continue;
+      const destination = { destination: pool.address(i), destinationPort: pool.port(i) };
+      const fields = { ...service, ...destination, ...serverSettings(weight) };
+      const kind = server === undefined ? 'destinationAdd' : 'destinationSet';
+      this.#batch.additions.push((out) => out.write(kind, fields, owner));
+      this.#settings.draining.remove(id, pool.key(i));
       drift[server === undefined ? 'missing' : 'wrong'] += 1;
     }
+    if (held.size === 0) return;
+    const desired = new EndpointFinder(pool);
     for (const [key, { packed, weight }] of held) {
       if (desired.has(key)) continue;
       if (isOver(key)) this.#endServer(owner, after, key, packed);
@@ -303,18 +298,9 @@ function verdictTo(chain: string): string {
   return printVerdict(VERDICT.goto, chain);
 }
 
-/** A real server as it is to be. */
-type Desired = Pick<Server, 'packed' | 'weight'>;
-
-function endpointsOf(
-  pool: EndpointList,
-  weights: IPVSFrontend['weights'],
-): Map<EndpointKey, Desired> {
-  const endpoints = new Map<EndpointKey, Desired>();
-  for (let i = 0; i < pool.length; i += 1) {
-    endpoints.set(pool.key(i), { packed: pool.packed(i), weight: weights?.[i] ?? fullWeight });
-  }
-  return endpoints;
+/** The weight of the real server at this index of the pool. */
+function weightAt(weights: IPVSFrontend['weights'], index: number): number {
+  return weights?.[index] ?? fullWeight;
 }
 
 function sameWeights(a: IPVSFrontend['weights'], b: IPVSFrontend['weights']): boolean {
@@ -334,9 +320,8 @@ function hasSettings(
   );
 }
 
-function isServing({ weight, forwarding }: Server, desired: Desired): boolean {
-  const settings = serverSettings(desired.weight);
-  return weight === settings.weight && forwarding === settings.forwarding;
+function isServing({ weight, forwarding }: Server, desiredWeight: number): boolean {
+  return weight === desiredWeight && forwarding === serverSettings(desiredWeight).forwarding;
 }
 
 /** The scheduler of each balance. Those for `random` are the configuration's. */
