@@ -1,5 +1,5 @@
 /** Runs containers as the kubelet would have them run, by runc, without a daemon. */
-import { spawn } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -43,6 +43,8 @@ export function runContainer(options: RunOptions): Running {
   }
   const exitCode = new Promise<number | null>((done) => child.once('close', done));
   onTestFinished(async () => {
+    // To kill runc alone would leave what it runs, which holds the pipes that `exitCode` waits for.
+    spawnSync('runc', [...state, 'delete', '--force', id]);
     child.kill('SIGKILL');
     await exitCode;
   });
