@@ -61,9 +61,6 @@ export interface IPVSFrontend extends ModeFrontend {
 /** Approximate bytes that a real server takes in a batch. */
 const serverBytes = 64;
 
-/** Approximate bytes that an element takes in a batch. */
-const elementBytes = 24;
-
 /** An address that must be local, so that virtual services at it get packets. */
 interface BoundAddress extends SharedObject {
   readonly address: Uint8Array;
@@ -134,7 +131,7 @@ function frontendAt(
     timeoutSeconds: forwarding.affinityTimeoutSeconds,
     pool,
     sets,
-    bytes: pool.length * serverBytes + sets.length * elementBytes,
+    bytes: pool.length * serverBytes + sets.length * key.length,
     weights: weightsOf(forwarding, pool),
     balance: forwarding.deal?.balance === 'random' ? undefined : forwarding.deal?.balance,
     owner: forwarding.key,

@@ -226,7 +226,6 @@ export class ServiceWriter {
       this.#settings.draining.remove(id, pool.key(i));
       drift[server === undefined ? 'missing' : 'wrong'] += 1;
     }
-    if (held.size === 0) return;
     const desired = new EndpointFinder(pool);
     for (const [key, { packed, weight }] of held) {
       if (desired.has(key)) continue;
