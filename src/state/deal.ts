@@ -4,7 +4,7 @@
  */
 import type { EndpointKey, EndpointList } from '../net/endpoint-list.ts';
 import { mostEjected } from './detection.ts';
-import { hashTableInSteps } from './hash-table.ts';
+import { hashTableInSteps, sizeFor } from './hash-table.ts';
 import { pickedInSteps } from './steps.ts';
 
 /**
@@ -104,6 +104,28 @@ interface DealInput {
 
 /** The most slots of all pools of one Service in one family together. */
 export const serviceSlotsMax = 65_536;
+/** Those of a Service that asks for none, while endpoints do not answer. They are not counted. */
+export const unaskedSlotsMax = serviceSlotsMax / 64;
+
+/**
+ * The most slots of a Service whose objects name this number of ports, addresses and endpoints
+ * together: the tables of a short object are small.
+ */
+export function slotsWithin(named: number): number {
+  return Math.min(serviceSlotsMax, 8192 + 64 * named);
+}
+
+/** Whether pools may have more slots than endpoints although all endpoints answer. */
+export function asksForSlots(balancing: Balancing | undefined, hasWeights: boolean): boolean {
+  return hasWeights || balancing?.balance === 'maglev' || balancing?.slowStartMs !== undefined;
+}
+
+/** The most slots of a pool of a Service that asks for some. */
+export function slotsAsked(balancing: Balancing | undefined, endpoints: number): number {
+  if (endpoints < 2) return 0;
+  if (balancing?.balance !== 'maglev') return slotsFor(endpoints, Number.POSITIVE_INFINITY);
+  return sizeFor(endpoints, Number.POSITIVE_INFINITY);
+}
 
 /**
  * Undefined: every endpoint has one slot, and nothing is asked for. In steps, because a table of

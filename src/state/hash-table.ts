@@ -17,7 +17,7 @@ export const standardSize = 4093;
 const slotsEach = 10;
 
 /** The number of slots for a number of endpoints; 0 if not even one for each is allowed. */
-function sizeFor(endpoints: number, most: number): number {
+export function sizeFor(endpoints: number, most: number): number {
   const enough = Math.max(standardSize, slotsEach * endpoints);
   const allowed = sizes.filter((size) => size <= most && size >= endpoints);
   return allowed.find((size) => size >= enough) ?? allowed.at(-1) ?? 0;

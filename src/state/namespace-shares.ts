@@ -5,19 +5,27 @@
  */
 import { type Family, families } from '../net/address.ts';
 import { countFrontends, type ServiceLimits } from './budget.ts';
-import { hasFamily, hasMemory } from './policy.ts';
+import { asksForSlots, serviceSlotsMax, slotsAsked, slotsWithin } from './deal.ts';
+import { hasFamily, hasMemory, poolsOf } from './policy.ts';
 import type { EndpointSlice, Service } from './types.ts';
 
-/** What is added up; the other limit is about one frontend. */
-type Summed = Exclude<keyof ServiceLimits, 'frontendEndpoints'>;
-const summed: readonly Summed[] = ['frontends', 'endpoints', 'sourceRanges', 'affinityPorts'];
+/** The limits that are added up; the other one is about one frontend. */
+type Limits = Omit<ServiceLimits, 'frontendEndpoints'>;
+type Summed = keyof Limits | 'slots';
+const summed: readonly Summed[] = [
+  'frontends',
+  'endpoints',
+  'sourceRanges',
+  'affinityPorts',
+  'slots',
+];
 
 /** For each of `summed`. */
 type Numbers = Readonly<Record<Summed, number>>;
 
 interface NamespaceSharesOptions {
   /** Of one Service. */
-  readonly limits: Numbers;
+  readonly limits: Limits;
   /** A namespace gets this many times as much. */
   readonly factor: number;
   /** As of `Clock`; default: shares grow immediately. */
@@ -39,6 +47,7 @@ const noServices: readonly string[] = [];
 
 export class NamespaceShares {
   readonly #options: NamespaceSharesOptions;
+  readonly #limits: Numbers;
   /** What is not counted. */
   readonly #small: Numbers;
   /** Namespaces with large Services. */
@@ -46,7 +55,8 @@ export class NamespaceShares {
 
   constructor(options: NamespaceSharesOptions) {
     this.#options = options;
-    this.#small = numbers((what) => halved(options.limits[what], halvingsMax));
+    this.#limits = { ...options.limits, slots: serviceSlotsMax };
+    this.#small = ofEach((what) => halved(this.#limits[what], halvingsMax));
   }
 
   /** Ends all timers. */
@@ -61,7 +71,7 @@ export class NamespaceShares {
 
   /** What all Services of a namespace get together. */
   total(what: Summed): number {
-    return this.#options.limits[what] * this.#options.factor;
+    return this.#limits[what] * this.#options.factor;
   }
 
   /**
@@ -84,7 +94,7 @@ export class NamespaceShares {
     // As nearly all are: it is small, and was before.
     if (sizes === undefined && namespace?.has(service) !== true) return noServices;
     if (namespace === undefined) {
-      namespace = new Namespace(this.#options.limits);
+      namespace = new Namespace(this.#limits);
       this.#namespaces.set(name, namespace);
     }
     namespace.set(service, sizes);
@@ -113,25 +123,24 @@ export class NamespaceShares {
     if (this.#isSmall(service, slices)) return undefined;
     const found = families
       .filter((family) => hasFamily(service.clusterIPs, family))
-      .map((family) => asked(service, slices, family, this.#options.limits.frontends));
-    const sizes = numbers((what) => {
+      .map((family) => asked(service, slices, family, this.#limits.frontends));
+    const sizes = ofEach((what) => {
       const size = Math.max(0, ...found.map((one) => one[what]));
-      return size <= this.#small[what] ? 0 : Math.min(size, this.#options.limits[what]);
+      return size <= this.#small[what] ? 0 : Math.min(size, this.#limits[what]);
     });
     return summed.some((what) => sizes[what] > 0) ? sizes : undefined;
   }
 
   /** Whether the Service is small without a doubt. */
-  #isSmall(
-    { clusterIPs, externalIPs, loadBalancerIPs, loadBalancerSourceRanges, ports }: Service,
-    slices: readonly EndpointSlice[],
-  ): boolean {
-    const { affinityPorts, endpoints, frontends, sourceRanges } = this.#small;
+  #isSmall(service: Service, slices: readonly EndpointSlice[]): boolean {
+    const { clusterIPs, externalIPs, loadBalancerIPs, loadBalancerSourceRanges, ports } = service;
+    const { affinityPorts, endpoints, frontends, slots, sourceRanges } = this.#small;
     const addresses = clusterIPs.length + externalIPs.length + loadBalancerIPs.length;
     const most = ports.length * (addresses + 1);
     if (most > frontends || ports.length > affinityPorts) return false;
     let length = 0;
     for (const slice of slices) length += slice.length;
+    if (2 * most * slotsOfPool(service, slices, length) > slots) return false;
     return most * length <= endpoints && most * loadBalancerSourceRanges.length <= sourceRanges;
   }
 }
@@ -151,12 +160,7 @@ class Namespace {
 
   constructor(limits: Numbers) {
     this.#limits = limits;
-    this.#sums = {
-      frontends: new Sum(limits.frontends),
-      endpoints: new Sum(limits.endpoints),
-      sourceRanges: new Sum(limits.sourceRanges),
-      affinityPorts: new Sum(limits.affinityPorts),
-    };
+    this.#sums = ofEach((what) => new Sum(limits[what]));
   }
 
   get isEmpty(): boolean {
@@ -180,8 +184,8 @@ class Namespace {
   /** Brings the shares up to date. Returns the Services that get more or less by it. */
   settle(totalOf: (what: Summed) => number, mayGrow: boolean): readonly string[] {
     const before = this.shares ?? this.#limits;
-    const fitting = numbers((what) => this.#sums[what].shareWithin(totalOf(what)));
-    const after = mayGrow ? fitting : numbers((what) => Math.min(before[what], fitting[what]));
+    const fitting = ofEach((what) => this.#sums[what].shareWithin(totalOf(what)));
+    const after = mayGrow ? fitting : ofEach((what) => Math.min(before[what], fitting[what]));
     this.canGrow = summed.some((what) => fitting[what] > after[what]);
     const changed = summed.filter((what) => after[what] !== before[what]);
     if (changed.length === 0) return noServices;
@@ -233,13 +237,24 @@ function halved(limit: number, halvings: number): number {
   return Math.max(1, Math.floor(limit / 2 ** halvings));
 }
 
-function numbers(of: (what: Summed) => number): Numbers {
+function ofEach<T>(of: (what: Summed) => T): Readonly<Record<Summed, T>> {
   return {
     frontends: of('frontends'),
     endpoints: of('endpoints'),
     sourceRanges: of('sourceRanges'),
     affinityPorts: of('affinityPorts'),
+    slots: of('slots'),
   };
+}
+
+/** The most slots of one pool of the Service; 0: each endpoint has one. */
+function slotsOfPool(
+  { balancing }: Service,
+  slices: readonly EndpointSlice[],
+  endpoints: number,
+): number {
+  const hasWeights = slices.some(({ weight }) => weight !== undefined);
+  return asksForSlots(balancing, hasWeights) ? slotsAsked(balancing, endpoints) : 0;
 }
 
 /** What a Service asks for in one family. It may get less for other reasons than its size. */
@@ -265,5 +280,9 @@ function asked(
     endpoints: endpoints * Math.min(frontends, frontendsMax),
     sourceRanges: loadBalancerSourceRanges.length * Math.max(1, guarded * ports),
     affinityPorts: hasMemory(service) ? ports : 0,
+    slots: Math.min(
+      slotsWithin(ports + addresses + endpoints),
+      poolsOf(service, family, frontends) * slotsOfPool(service, slices, endpoints),
+    ),
   };
 }

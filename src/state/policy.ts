@@ -41,6 +41,12 @@ export function hasMemory({ affinityTimeoutSeconds, balancing }: Service): boole
   return affinityTimeoutSeconds > 0 || balancing?.balance === 'round-robin';
 }
 
+/** The most pools that this number of its frontends has in the maps of a mode. */
+export function poolsOf(service: Service, family: Family, frontends: number): number {
+  const { outside } = portPolicies(service, family);
+  return outside.external === 'Local' ? 2 * frontends : frontends;
+}
+
 export function usesCluster(policy: PortPolicy): boolean {
   return policy.internal === 'Cluster' || policy.external !== undefined;
 }

@@ -22,7 +22,15 @@ import {
 } from './budget.ts';
 import { CandidateIndex, type Candidates, portKey, portsAStep } from './candidates.ts';
 import { categorise, type Pools } from './categorise.ts';
-import { type DealingHere, dealInSteps, type Starting, serviceSlotsMax } from './deal.ts';
+import {
+  asksForSlots,
+  type DealingHere,
+  dealInSteps,
+  type Starting,
+  serviceSlotsMax,
+  slotsWithin,
+  unaskedSlotsMax,
+} from './deal.ts';
 import type { EndpointHealth } from './detection.ts';
 import { allowedExternalIPs, type ExternalIPRules } from './external-ips.ts';
 import type { NamespaceShares } from './namespace-shares.ts';
@@ -32,6 +40,7 @@ import {
   hasMemory,
   healthCheckNodePort,
   type PortPolicy,
+  poolsOf,
   portPolicies,
 } from './policy.ts';
 import { finish } from './steps.ts';
@@ -181,10 +190,12 @@ class FamilyPart {
   #candidates: CandidateIndex;
   /** The remaining frontends at node ports. */
   #nodePortsLeft: number;
+  /** How many pools its frontends have together. */
+  readonly #poolCount: number;
   /** The remaining ports with session affinity or round-robin. */
   #rememberingPortsLeft: number;
-  /** The most slots of one pool. */
-  readonly #slotsMax: number;
+  /** The most slots of all pools. */
+  #slotsMax: number;
   /** The most endpoints of one port. */
   #endpointsMax = Number.POSITIVE_INFINITY;
 
@@ -206,7 +217,8 @@ class FamilyPart {
     this.ports = firstOf(ports, got.ports);
     this.#addresses = firstOf(addresses, got.addresses);
     this.#nodePortsLeft = got.nodePorts;
-    this.#slotsMax = Math.floor(serviceSlotsMax / Math.max(1, this.#frontendCount()));
+    this.#slotsMax = share?.slots ?? serviceSlotsMax;
+    this.#poolCount = poolsOf(service, family, this.#frontendCount());
     const asked = allotFrontends(ports, addresses.length, noLimits.frontends);
     this.#note('frontends', countFrontends(asked));
     this.#rememberingPortsLeft = limits.affinityPorts;
@@ -290,6 +302,8 @@ class FamilyPart {
     let most = 0;
     for (const count of counts) most = Math.max(most, count);
     this.#note('frontendEndpoints', most);
+    const named = this.ports.length + this.#addresses.length + most;
+    this.#slotsMax = Math.min(this.#slotsMax, slotsWithin(named));
     if (most > limits.frontendEndpoints) this.#endpointsMax = limits.frontendEndpoints;
     const asked = this.#endpointCount(counts);
     this.#note('endpoints', asked);
@@ -395,7 +409,9 @@ class FamilyPart {
     const isPlain = asked === undefined && weights === undefined;
     if (isPlain && starting === undefined && health === undefined) return undefined;
     const canRemember = this.#rememberingPortsLeft > 0;
-    const slotsMax = this.#slotsMax;
+    const isAsked = asksForSlots(this.#service.balancing, weights !== undefined);
+    const slots = isAsked ? this.#slotsMax : Math.min(this.#slotsMax, unaskedSlotsMax);
+    const slotsMax = Math.floor(slots / Math.max(1, this.#poolCount));
     const maxEjected = this.#context.health?.maxEjected ?? 0;
     const parts = { starting, health, maxEjected };
     return yield* dealInSteps({ asked, weights, ...parts, slotsMax, here, canRemember }, pools);

@@ -10,21 +10,25 @@ import {
   type Deal,
   dealInSteps,
   formatFallback,
+  serviceSlotsMax,
   slotCountsInSteps,
   slotsOfEach,
+  slotsOf as slotsOfPool,
   spreadInSteps,
+  unaskedSlotsMax,
 } from '../../../src/state/deal.ts';
 import { hashTableInSteps, standardSize } from '../../../src/state/hash-table.ts';
 import { keepSlots } from '../../../src/state/pool.ts';
 import { resolve } from '../../../src/state/resolve.ts';
 import { finish } from '../../../src/state/steps.ts';
-import type { Forwarding } from '../../../src/state/types.ts';
+import type { Forwarding, Service } from '../../../src/state/types.ts';
 import { hashed } from '../../fake/jhash.ts';
 import { pool } from '../modes/nftables/forwardings.ts';
 import {
   context,
   type Endpoint,
   http,
+  ips,
   portsOf,
   ready,
   readyLocal,
@@ -387,8 +391,9 @@ describe('the deal of a Service', () => {
       ) as [Forwarding];
       return deal!.cluster.length;
     };
-    expect([slots(1), slots(16), slots(17), slots(200), slots(20_000)]).toEqual([
-      4093, 4093, 2039, 251, 2,
+    // 8,192 for all frontends, and 64 for each port, each address and each endpoint.
+    expect([slots(1), slots(2), slots(15), slots(16), slots(100), slots(20_000)]).toEqual([
+      4093, 4093, 509, 509, 127, 2,
     ]);
   });
 
@@ -397,9 +402,32 @@ describe('the deal of a Service', () => {
     const asked = service({ balancing: { balance: 'maglev' }, type: 'NodePort', ports });
     const one = sliced(undefined, { '10.0.0.1': ready, '10.0.0.2': ready });
     const slices = [{ ...one, ports: ports.map(({ name }) => slicePort(name, 8080)) }];
-    const lengths = resolve(asked, slices, context).map(({ deal }) => deal!.cluster.length);
-    expect(new Set(lengths)).toEqual(new Set([2039]));
-    expect(lengths).toHaveLength(16);
+    const lengthsOf = (fields: Partial<Service>): number[] =>
+      resolve({ ...asked, ...fields }, slices, context).map(({ deal }) => deal!.cluster.length);
+    expect(new Set(lengthsOf({}))).toEqual(new Set([251]));
+    expect(lengthsOf({})).toHaveLength(16);
+    // A frontend has two pools then.
+    expect(new Set(lengthsOf({ externalTrafficPolicy: 'Local' }))).toEqual(new Set([127]));
+  });
+
+  it('has fewer slots where its namespace asks for many, and few that it does not ask for', () => {
+    const hosts = Object.fromEntries(upTo(9).map((id) => [`10.0.0.${id}`, ready]));
+    /** At eight frontends; `part`: what an endpoint has of its share, which does not answer. */
+    const slotsOf = (asked: Partial<Service>, slots: number, part = 1, weight?: number): number => {
+      const parts = () => new Map([[pool(1).key(0), part]]);
+      const health = { isAny: true, maxEjected: 50, parts, services: () => [] };
+      const shares = { of: () => ({ ...noLimits, slots }), total: () => 10 * slots };
+      const one = { ...service({ externalIPs: ips(7) }), ...asked };
+      const slices = [sliced(undefined, hosts), sliced(weight, { '10.0.0.10': ready })];
+      const [forwarding] = resolve(one, slices, { ...context, limits: noLimits, shares, health });
+      return slotsOfPool(forwarding!, 'cluster').length;
+    };
+    const balancing = { balance: 'maglev' } as const;
+    expect(slotsOf({ balancing }, serviceSlotsMax)).toBe(1021);
+    expect(slotsOf({ balancing }, 2048)).toBe(251);
+    expect(slotsOf({}, serviceSlotsMax, 0.5)).toBe(unaskedSlotsMax / 8);
+    expect(slotsOf({}, serviceSlotsMax, 0.5, 65_535)).toBe(256);
+    expect(slotsOf({}, 512, 0.5)).toBe(64);
   });
 
   it('takes no turns where more ports remember something than may', () => {

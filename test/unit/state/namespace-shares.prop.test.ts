@@ -1,5 +1,7 @@
 /** What namespaces get, against a plain reading of the rule, in whatever order Services come. */
 import { describe, expect, it } from 'vitest';
+import { noLimits } from '../../../src/state/budget.ts';
+import { serviceSlotsMax, slotsWithin, unaskedSlotsMax } from '../../../src/state/deal.ts';
 import { NamespaceShares } from '../../../src/state/namespace-shares.ts';
 import type { EndpointSlice, Service } from '../../../src/state/types.ts';
 import { type Random, withRandom } from '../../chaos/random.ts';
@@ -28,12 +30,18 @@ function anyAsked(random: Random, name: string): Asked {
   const endpoints = Object.fromEntries(
     Array.from({ length: random.below(40) }, (_, i) => [`10.244.0.${i + 1}`, ready]),
   );
+  const balancing = random.pick([
+    ...[undefined, { balance: 'maglev' }, { balance: 'flow-hash' }],
+    { balance: undefined, slowStartMs: 10_000 },
+  ] as const);
+  const weight = random.pick([undefined, undefined, 7]);
   return {
     service: service({
-      ...{ namespace, name, affinityTimeoutSeconds, ports: portsOf(ports) },
+      ...{ namespace, name, affinityTimeoutSeconds, balancing, ports: portsOf(ports) },
       externalIPs: ips(random.below(3)),
+      externalTrafficPolicy: random.pick(['Cluster', 'Local']),
     }),
-    slices: [slice(endpoints, { service: `${namespace}/${name}` })],
+    slices: [slice(endpoints, { service: `${namespace}/${name}`, weight })],
   };
 }
 
@@ -58,11 +66,22 @@ function plainShares(present: Iterable<Asked>, namespace: string) {
   const affinityPorts = own.map(({ service: { affinityTimeoutSeconds, ports } }) => {
     return affinityTimeoutSeconds > 0 ? ports.length : 0;
   });
+  const slots = own.map(({ service: one, slices }, i) => {
+    const { length, weight } = slices[0]!;
+    const { balance, slowStartMs } = one.balancing ?? {};
+    const table = balance === 'maglev' ? 4093 : 0;
+    const isSpread = weight !== undefined || slowStartMs !== undefined;
+    const each = length < 2 ? 0 : table || (isSpread ? 256 : 0);
+    const isLocal = one.externalTrafficPolicy === 'Local' && one.externalIPs.length > 0;
+    const named = one.ports.length + 1 + one.externalIPs.length + length;
+    return Math.min(slotsWithin(named), each * frontends[i]! * (isLocal ? 2 : 1));
+  });
   return {
     frontends: plainShare(frontends, limits.frontends),
     endpoints: plainShare(endpoints, limits.endpoints),
     sourceRanges: limits.sourceRanges,
     affinityPorts: plainShare(affinityPorts, limits.affinityPorts),
+    slots: plainShare(slots, serviceSlotsMax),
   };
 }
 
@@ -84,7 +103,7 @@ describe('NamespaceShares', () => {
         shares.count(asked.service.key, asked.service, asked.slices);
         for (const namespace of ['a', 'b']) {
           const expected = plainShares(present.values(), namespace);
-          expect(shares.of(namespace) ?? limits).toEqual(expected);
+          expect(shares.of(namespace) ?? { ...limits, slots: serviceSlotsMax }).toEqual(expected);
         }
       }
     }));
@@ -110,7 +129,27 @@ describe('NamespaceShares', () => {
       const one = service({ name, type: 'LoadBalancer', ports: portsOf(8), ...fields });
       shares.count(one.key, one, []);
     }
-    expect(shares.of('ns')).toEqual({ ...limits, sourceRanges: 320 });
+    expect(shares.of('ns')).toEqual({ ...limits, slots: serviceSlotsMax, sourceRanges: 320 });
+  });
+
+  it('gives 400 Services of 16 ports with tables no more slots than a namespace gets', () => {
+    const shares = new NamespaceShares({ limits: noLimits, factor: 10, grown: () => {} });
+    const namesOf = (count: number): string[] =>
+      Array.from({ length: count }, (_, i) => `web-${i}`);
+    const endpoints = { '10.244.0.1': ready, '10.244.0.2': ready };
+    const slotsOf = (count: number): number => {
+      for (const name of namesOf(count)) {
+        const fields = { name, ports: portsOf(16), balancing: { balance: 'maglev' } } as const;
+        const one = service(fields);
+        shares.count(one.key, one, [slice(endpoints)]);
+      }
+      return shares.of('ns')?.slots ?? serviceSlotsMax;
+    };
+    expect(slotsOf(69)).toBe(serviceSlotsMax);
+    expect(slotsOf(70)).toBe(8192);
+    expect(slotsOf(160)).toBe(4096);
+    expect(slotsOf(400)).toBe(unaskedSlotsMax);
+    expect(400 * unaskedSlotsMax).toBeLessThan(shares.total('slots'));
   });
 
   it('lets shares grow only after a while, as often as they could in the meantime', async () => {
