@@ -21,7 +21,9 @@ export type Fault =
   /** The body is cut as by `cut`, but the response ends as if it were complete. */
   | { readonly kind: 'end' }
   /** Status 200 and this body, which has nothing to do with Kubernetes or is an ERROR event. */
-  | { readonly kind: 'foreign'; readonly body: string };
+  | { readonly kind: 'foreign'; readonly body: string }
+  /** The same, and then `more` again and again. */
+  | { readonly kind: 'endless'; readonly body: string; readonly more: string };
 
 /** The response to a request, and the form that the request asks for. */
 export interface Answer {
@@ -64,6 +66,13 @@ export async function failed(fault: Fault, answer: Answer): Promise<boolean> {
       response.writeHead(200, { 'content-type': 'text/html' });
       response.end(fault.body);
       return true;
+    case 'endless': {
+      response.writeHead(200, { 'content-type': 'text/html' });
+      response.write(fault.body);
+      const timer = setInterval(() => response.write(fault.more), 5);
+      response.once('close', () => clearInterval(timer));
+      return true;
+    }
     case 'late':
     case 'held':
     case 'cut':

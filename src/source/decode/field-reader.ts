@@ -223,6 +223,9 @@ type Opened =
     }
   | { readonly fields: FieldReader; readonly id: undefined };
 
+/** The API's limit of the names of objects. */
+const nameMax = 253;
+
 /** Reads the name. An object without a name is not used. */
 export function open(kind: string, raw: unknown, scope: 'namespaced' | 'cluster'): Opened {
   const fields = new FieldReader(kind);
@@ -235,6 +238,9 @@ export function open(kind: string, raw: unknown, scope: 'namespaced' | 'cluster'
   const namespace =
     scope === 'cluster' ? '' : (fields.text(metadata.namespace, 'metadata.namespace') ?? '');
   if (name === '') fields.refuse('metadata.name', 'is missing');
+  if (name.length > nameMax || namespace.length > nameMax) {
+    fields.refuse('metadata', `has a name of more than ${nameMax} characters`);
+  }
   if (name.includes('/')) fields.refuse('metadata.name', `must not contain a slash: ${show(name)}`);
   if (scope === 'namespaced' && namespace === '') {
     fields.refuse('metadata.namespace', 'is missing');

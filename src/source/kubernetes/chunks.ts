@@ -1,9 +1,17 @@
 /** The bytes of one object, or that it is too large. */
 export type Framed = Buffer | 'oversized';
 
-/** Bytes of one object from several chunks. */
+/**
+ * The most parts that are kept separately. Each takes 110 bytes, and keeps the chunk that it is a
+ * view of, up to 64 KiB.
+ */
+const separateMax = 256;
+
+/** Bytes of one object from several chunks. They take the same memory in any number of chunks. */
 export class Chunks {
   readonly #bytesMax: number;
+  /** Each of `separateMax` parts. */
+  #joined: Buffer[] = [];
   #parts: Buffer[] = [];
   #length = 0;
 
@@ -15,10 +23,17 @@ export class Chunks {
     return this.#length;
   }
 
+  get isOversized(): boolean {
+    return this.#length > this.#bytesMax;
+  }
+
   add(part: Buffer): void {
     this.#length += part.length;
-    if (this.#length > this.#bytesMax) this.#parts = [];
+    if (this.isOversized) this.#forget();
     else if (part.length > 0) this.#parts.push(part);
+    if (this.#parts.length < separateMax) return;
+    this.#joined.push(Buffer.concat(this.#parts));
+    this.#parts = [];
   }
 
   /** The complete object, of which this is the last part, and usually the only one. */
@@ -29,13 +44,16 @@ export class Chunks {
   }
 
   take(): Framed {
-    const whole = this.#length > this.#bytesMax ? 'oversized' : join(this.#parts);
-    this.#parts = [];
+    const parts = [...this.#joined, ...this.#parts];
+    const whole = parts.length === 1 ? parts[0]! : Buffer.concat(parts);
+    const taken = this.isOversized ? 'oversized' : whole;
+    this.#forget();
     this.#length = 0;
-    return whole;
+    return taken;
   }
-}
 
-function join(parts: Buffer[]): Buffer {
-  return parts.length === 1 ? parts[0]! : Buffer.concat(parts);
+  #forget(): void {
+    this.#joined = [];
+    this.#parts = [];
+  }
 }

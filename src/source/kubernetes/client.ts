@@ -8,6 +8,7 @@ import { type ContentTypeOptions, ContentTypes, type Form, jsonType } from './co
 import { CredentialReader } from './credentials.ts';
 import { ApiError, describeNetworkError, isUnreached, StreamError, statusError } from './errors.ts';
 import { proxyText } from './http-proxy.ts';
+import { BodyTooLarge, readBody } from './json-body.ts';
 import { type AccessOptions, type ClusterAccess, readAccess } from './kubeconfig.ts';
 import { readStatus } from './protobuf/encoding.ts';
 import {
@@ -224,14 +225,12 @@ function inflated(headers: HttpResponse['headers'], body: Readable): Readable {
 }
 
 async function readError(response: HttpResponse) {
-  const parts: Buffer[] = [];
-  let length = 0;
-  for await (const part of inflated(response.headers, response.body)) {
-    parts.push(part);
-    length += part.length;
-    if (length > errorBodyBytesMax) break;
-  }
-  const body = Buffer.concat(parts);
+  const body = await readBody(inflated(response.headers, response.body), errorBodyBytesMax).catch(
+    (error: unknown) => {
+      if (error instanceof BodyTooLarge) return Buffer.alloc(0);
+      throw error;
+    },
+  );
   const text = body.toString('utf8');
   const [line = ''] = text.trim().split('\n');
   const status = response.statusCode;

@@ -1,4 +1,4 @@
-import { objectOf } from '../decode/field-reader.ts';
+import { isText, objectOf } from '../decode/field-reader.ts';
 
 /** The API server answered with an error (HTTP, or an ERROR event of a watch). */
 export class ApiError extends Error {
@@ -54,6 +54,9 @@ export function isGarbage(error: unknown): boolean {
   return error instanceof StreamError && error.kind === 'garbage';
 }
 
+/** The most characters of a server's message that are kept. */
+const messageMax = 1000;
+
 /** From a `Status` object of the API, in a body or in an ERROR event. */
 export function statusError(
   raw: unknown,
@@ -65,7 +68,7 @@ export function statusError(
     fallback.retryAfterMs ?? (typeof seconds === 'number' ? seconds * 1000 : undefined);
   return new ApiError(
     typeof status.code === 'number' ? status.code : fallback.status,
-    typeof status.message === 'string' && status.message !== '' ? status.message : fallback.words,
+    isText(status.message) ? status.message.slice(0, messageMax) : fallback.words,
     askedMs === undefined ? undefined : Math.min(askedMs, retryAfterMaxMs),
   );
 }

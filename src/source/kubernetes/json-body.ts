@@ -1,3 +1,4 @@
+import { Chunks } from './chunks.ts';
 import { StreamError } from './errors.ts';
 
 /** A body is larger than it may be. */
@@ -9,19 +10,23 @@ export class BodyTooLarge extends StreamError {
 
 /** The whole body. Rejects with BodyTooLarge if it is larger. */
 export async function readBody(body: AsyncIterable<Buffer>, bytesMax: number): Promise<Buffer> {
-  const parts: Buffer[] = [];
-  let length = 0;
+  const chunks = new Chunks(bytesMax);
   for await (const part of body) {
-    length += part.length;
-    if (length > bytesMax) throw new BodyTooLarge(bytesMax);
-    parts.push(part);
+    chunks.add(part);
+    if (chunks.isOversized) break;
   }
-  return Buffer.concat(parts);
+  const whole = chunks.take();
+  if (whole === 'oversized') throw new BodyTooLarge(bytesMax);
+  return whole;
 }
 
-/** The whole body. Rejects as `readBody` does, and with a one-line Error if it is not JSON. */
+/** The whole body. Rejects as `readBody` and `parseBody` do. */
 export async function readJson(body: AsyncIterable<Buffer>, bytesMax: number): Promise<unknown> {
-  const bytes = await readBody(body, bytesMax);
+  return parseBody(await readBody(body, bytesMax));
+}
+
+/** Throws a one-line Error if it is not JSON. */
+export function parseBody(bytes: Buffer): unknown {
   try {
     return JSON.parse(bytes.toString('utf8'));
   } catch {

@@ -5,11 +5,12 @@ import { keyIn, podNames, podOfSlices, readPod } from '../decode/pod.ts';
 import { type FoundPod, type Lookup, LookupError } from '../lookup.ts';
 import { ApiClient, type ClientOptions, type Query } from './client.ts';
 import { ApiError, isAbsence } from './errors.ts';
-import { BodyTooLarge, readJson } from './json-body.ts';
+import { BodyTooLarge, parseBody, readBody, readJson } from './json-body.ts';
 
 /** How many objects a page has: fewer where more take too many bytes. */
 const pageSizes = [500, 100, 20, 4, 1] as const;
 const objectsMax = 100_000;
+const listBytesMax = 128 * 1024 * 1024;
 /**
  * A page is read in one turn of the event loop: 2 MiB of EndpointSlices take 50 ms, and a tenant
  * can have megabytes of them.
@@ -104,7 +105,7 @@ export class ApiLookup implements Lookup {
     let next = query;
     let smaller = 0;
     try {
-      for (let objects = 0; objects < objectsMax; ) {
+      for (let objects = 0, bytes = 0; objects < objectsMax && bytes < listBytesMax; ) {
         const limit = pageSizes[smaller]!;
         const url = `${path}?${new URLSearchParams({ ...next, limit: String(limit) })}`;
         const page = await this.#page(url, limit, signal, accept);
@@ -112,17 +113,20 @@ export class ApiLookup implements Lookup {
           smaller += 1;
           continue;
         }
-        const items = Array.isArray(page.items) ? page.items.map(objectOf) : [];
-        for (const one of read(items)) found.push(one);
-        const { continue: token } = objectOf(page.metadata);
+        const { items, metadata } = page.list;
+        const raw = Array.isArray(items) ? items.map(objectOf) : [];
+        for (const one of read(raw)) found.push(one);
+        const { continue: token } = objectOf(metadata);
         if (typeof token !== 'string' || token === '') return found;
         objects += limit;
+        bytes += page.bytes;
         next = { ...query, continue: token };
       }
     } catch (error) {
       throw failure(error, signal);
     }
-    throw new LookupError('source', `${path} has more than ${objectsMax} objects`);
+    const reason = `${path} has more than ${objectsMax} objects, or ${listBytesMax} bytes`;
+    throw new LookupError('source', reason);
   }
 
   /** Undefined: it has too many bytes. A page of one object may have more. */
@@ -131,11 +135,12 @@ export class ApiLookup implements Lookup {
     limit: number,
     signal: AbortSignal,
     accept?: string,
-  ): Promise<RawObject | undefined> {
+  ): Promise<{ readonly list: RawObject; readonly bytes: number } | undefined> {
     const client = await this.#open();
     const body = await client.getJSON(url, signal, accept);
     try {
-      return objectOf(await readJson(body, limit === 1 ? objectBytesMax : pageBytesMax));
+      const bytes = await readBody(body, limit === 1 ? objectBytesMax : pageBytesMax);
+      return { list: objectOf(parseBody(bytes)), bytes: bytes.length };
     } catch (error) {
       if (error instanceof BodyTooLarge && limit > 1) return undefined;
       throw error;

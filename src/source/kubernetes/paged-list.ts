@@ -1,5 +1,5 @@
 import type { Pacer } from '../../time/pacer.ts';
-import { objectOf } from '../decode/field-reader.ts';
+import { isText, objectOf } from '../decode/field-reader.ts';
 import type { ApiStream } from './api-stream.ts';
 import type { Query } from './client.ts';
 import type { Encoding, Encodings } from './encoding.ts';
@@ -7,6 +7,8 @@ import { ApiError, StreamError } from './errors.ts';
 
 /** 5 million objects: the limit for a server that never ends its list. */
 const pagesMax = 10_000;
+/** The most characters of a position in a list. The API server's have at most 600. */
+const positionMax = 2048;
 
 interface PageReader {
   open(query: Query): Promise<ApiStream>;
@@ -29,6 +31,8 @@ export interface PageOptions {
 interface ListOptions extends PageOptions {
   /** Objects in one page. */
   readonly pageSize: number;
+  /** A list that is not complete after this time fails. */
+  readonly maxMs: number;
   /** `cached`: the server may answer from its cache. `recent`: the list must be up to date. */
   readonly freshness: 'cached' | 'recent';
 }
@@ -41,14 +45,15 @@ interface Page {
 
 /** Reads a list, page by page and item by item. Resolves with its resourceVersion. */
 export async function readList(reader: ListReader, options: ListOptions): Promise<string> {
-  const { freshness, pageSize } = options;
+  const { freshness, maxMs, pageSize } = options;
+  const untilMs = performance.now() + maxMs;
   const first: Query = freshness === 'cached' ? { resourceVersion: '0' } : {};
   let query: Query = { ...first, limit: String(pageSize) };
   const seen = new Set<string>();
   reader.begin();
   for (let pages = 0; pages < pagesMax; pages += 1) {
     try {
-      const { resourceVersion, next } = await readPage(reader, query, options);
+      const { resourceVersion, next } = await readPage(reader, query, options, untilMs);
       if (next === '') return resourceVersion;
       if (seen.has(next)) throw new StreamError('garbage', 'the list goes in circles');
       seen.add(next);
@@ -69,13 +74,15 @@ export async function readList(reader: ListReader, options: ListOptions): Promis
 export async function readVersion(open: PageReader['open'], options: PageOptions): Promise<string> {
   const ignore = (): void => {};
   const reader = { open, item: ignore, unreadable: ignore };
-  return (await readPage(reader, { limit: '1' }, options)).resourceVersion;
+  return (await readPage(reader, { limit: '1' }, options, Number.POSITIVE_INFINITY))
+    .resourceVersion;
 }
 
 async function readPage(
   reader: PageReader,
   query: Query,
   { encodings, objectBytesMax, pacer }: PageOptions,
+  untilMs: number,
 ): Promise<Page> {
   const stream = await reader.open(query);
   const encoding = encodings[stream.form];
@@ -87,6 +94,7 @@ async function readPage(
       else readItem(reader, encoding, item);
       if (pacer.due) await pacer.rest();
     }
+    if (performance.now() > untilMs) throw new StreamError('garbage', 'the list does not end');
   }
   // One turn later its connection is free for the next request.
   await pacer.rest();
@@ -107,8 +115,10 @@ function readItem(reader: PageReader, encoding: Encoding, bytes: Buffer): void {
 /** An answer without a resourceVersion is not a list, and must not be taken for an empty one. */
 function readEnvelope(envelope: unknown): Page {
   const { resourceVersion, continue: next } = objectOf(objectOf(envelope).metadata);
-  if (typeof resourceVersion !== 'string' || resourceVersion === '') {
+  const token = typeof next === 'string' ? next : '';
+  const isPosition = isText(resourceVersion) && resourceVersion.length <= positionMax;
+  if (!isPosition || token.length > positionMax) {
     throw new StreamError('garbage', 'the answer is not a list');
   }
-  return { resourceVersion, next: typeof next === 'string' ? next : '' };
+  return { resourceVersion, next: token };
 }

@@ -153,11 +153,11 @@ export class Reflector {
       item: (raw: unknown) => this.#list?.put(raw),
       unreadable: (reason: string) => this.#unreadable(reason),
     };
-    const { pageSize, objectBytesMax } = timing;
+    const { pagedListMaxMs: maxMs, pageSize, objectBytesMax } = timing;
     // A cache may be older than what is known, except if nothing is known yet.
     const isFirst = delivery.size === 0 && !this.#status.synced;
     const freshness = isFirst && !this.#cacheFailed ? 'cached' : 'recent';
-    const options = { encodings, pageSize, objectBytesMax, freshness, pacer } as const;
+    const options = { encodings, maxMs, pageSize, objectBytesMax, freshness, pacer } as const;
     this.#completeList(await readList(reader, options));
   }
 
@@ -288,10 +288,10 @@ export class Reflector {
       for (const bytes of events.push(chunk)) {
         if (bytes === 'oversized') this.#oversized();
         else this.#take(encoding.event(bytes), stream);
-        if (this.#list?.isStuck(timing.listIdleMs, timing.listMaxMs)) {
-          throw new StreamError('garbage', 'the list does not end');
-        }
         if (pacer.due) await pacer.rest();
+      }
+      if (this.#list?.isStuck(timing.listIdleMs, timing.listMaxMs)) {
+        throw new StreamError('garbage', 'the list does not end');
       }
     }
     if (this.#list !== undefined) throw new StreamError('cut', 'the list ended in the middle');

@@ -80,6 +80,7 @@ export class ListSplitter {
       const part = chunk.subarray(start, at);
       if (!inItem) {
         this.#envelope.add(part);
+        if (this.#envelope.isOversized) throw notAList();
       } else if (this.#depth > 0) {
         this.#item.add(part);
       } else {
@@ -94,10 +95,9 @@ export class ListSplitter {
    */
   envelope(): unknown {
     const text = this.#envelope.take();
-    if (this.#part !== 'envelope' || this.#depth !== 0) {
+    if (text === 'oversized' || this.#part !== 'envelope' || this.#depth !== 0) {
       throw new StreamError('cut', 'the list ended in the middle');
     }
-    if (text === 'oversized') throw new StreamError('garbage', 'the answer is not a list');
     try {
       return JSON.parse(text.toString('utf8'));
     } catch {
@@ -169,7 +169,8 @@ export class ListSplitter {
       } else if (byte === closeBrace || byte === closeBracket) {
         this.#depth -= 1;
       } else if (byte === colon && this.#depth === 1) {
-        this.#key += ':';
+        // One more character than the key has, so that `items::` is not the key.
+        if (this.#key.length <= 'items:'.length) this.#key += ':';
       } else if (byte === comma && this.#depth === 1) {
         this.#key = '';
       }
@@ -188,4 +189,9 @@ export class ListSplitter {
       this.#key += String.fromCharCode(byte);
     }
   }
+}
+
+function notAList(): StreamError {
+  const reason = `the answer is not a list: it has over ${envelopeBytesMax} bytes without items`;
+  return new StreamError('garbage', reason);
 }

@@ -6,6 +6,8 @@ export interface ReflectorTiming {
   readonly listIdleMs: number;
   /** A streaming list fails if it is not complete after this time. */
   readonly listMaxMs: number;
+  /** The same of a paged list. After some minutes the server forgets where the next page begins. */
+  readonly pagedListMaxMs: number;
   /** After a paged list, the next ones are not tried as streams for this time. */
   readonly pagesFirstMs: number;
   /** The server is asked to end a watch after a random time in this range. */
@@ -41,6 +43,7 @@ export const defaultTiming: ReflectorTiming = {
   idleTimeoutMs: 90_000,
   listIdleMs: 15_000,
   listMaxMs: 120_000,
+  pagedListMaxMs: 600_000,
   pagesFirstMs: 600_000,
   watchSecondsMin: 300,
   watchSecondsMax: 600,

@@ -9,6 +9,8 @@ import type { ThreadMessage, ThreadOrder } from './read.ts';
 const charactersPerMessage = 256 * 1024;
 /** The largest object that etcd accepts. The receiver parses it in 10 ms. */
 const objectCharactersMax = 1.5 * 1024 * 1024;
+/** Twice what a file may have: aliases of YAML repeat what it has. */
+const charactersMax = 128 * 1024 * 1024;
 
 const send = (message: ThreadMessage): void => parentPort!.postMessage(message);
 
@@ -31,6 +33,7 @@ function read({ file, bytes }: ThreadOrder): void {
   const problems: SourceProblem[] = [];
   let objects: { json: string; line: number }[] = [];
   let characters = 0;
+  let sent = 0;
   for (const found of flatten(file, parseManifest(file, Buffer.from(bytes)), problems)) {
     const { line } = found;
     const json = textOf(found);
@@ -41,9 +44,13 @@ function read({ file, bytes }: ThreadOrder): void {
     }
     objects.push({ json, line });
     characters += json.length;
+    if (sent + characters > charactersMax) {
+      throw new ManifestError(line, 'contains objects of more than 128 MiB, by its aliases');
+    }
     if (characters < charactersPerMessage) continue;
     send({ kind: 'objects', objects });
     objects = [];
+    sent += characters;
     characters = 0;
   }
   send({ kind: 'objects', objects });

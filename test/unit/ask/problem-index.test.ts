@@ -1,18 +1,8 @@
-import { setFlagsFromString } from 'node:v8';
-import { runInNewContext } from 'node:vm';
 import { expect, it } from 'vitest';
 import { ProblemIndex } from '../../../src/serve/ask/problem-index.ts';
 import { ClusterState } from '../../../src/state/store.ts';
+import { usedMiB } from '../../used-memory.ts';
 import { ToyClock } from '../sync/double.ts';
-
-setFlagsFromString('--expose-gc');
-const collectGarbage = runInNewContext('gc') as () => void;
-
-function usedMiB(): number {
-  collectGarbage();
-  collectGarbage();
-  return process.memoryUsage().heapUsed / 2 ** 20;
-}
 
 it('Services that came and went take no memory, also where no caller asks about problems', async () => {
   const quiet = { refresh: async () => {}, found: new Map() };

@@ -1,18 +1,8 @@
-import { setFlagsFromString } from 'node:v8';
-import { runInNewContext } from 'node:vm';
 import { expect, it } from 'vitest';
 import { type Family, families } from '../../../src/net/address.ts';
 import type { EndpointKey } from '../../../src/net/endpoint-list.ts';
 import { EndpointList, endpointBytes } from '../../../src/net/endpoint-list.ts';
-
-setFlagsFromString('--expose-gc');
-const collectGarbage = runInNewContext('gc') as () => void;
-
-function usedMiB(): number {
-  collectGarbage();
-  collectGarbage();
-  return process.memoryUsage().heapUsed / 2 ** 20;
-}
+import { usedMiB } from '../../used-memory.ts';
 
 /** A list that differs from those of other rounds, as a pool does whose endpoints change. */
 function listOf(family: Family, round: number): EndpointList {

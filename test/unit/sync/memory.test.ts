@@ -1,22 +1,12 @@
-import { setFlagsFromString } from 'node:v8';
-import { runInNewContext } from 'node:vm';
 import { expect, it, vi } from 'vitest';
 import { decodeChange, decodeContext, goneChange } from '../../../src/source/decode.ts';
 import type { Resource } from '../../../src/state/change.ts';
 import { FakeKernel } from '../../fake/kernel.ts';
+import { usedMiB } from '../../used-memory.ts';
 import { nftablesWorld } from './nftables-world.ts';
 
 // It keeps a processor busy for seconds, of which a busy machine gives little.
 vi.setConfig({ testTimeout: 300_000 });
-
-setFlagsFromString('--expose-gc');
-const collectGarbage = runInNewContext('gc') as () => void;
-
-function usedMiB(): number {
-  collectGarbage();
-  collectGarbage();
-  return process.memoryUsage().heapUsed / 2 ** 20;
-}
 
 const ports = 1000;
 

@@ -1,4 +1,4 @@
-import type { RawObject } from '../../decode/field-reader.ts';
+import { type RawObject, show } from '../../decode/field-reader.ts';
 import { type DecodeContext, kindOf } from '../../decode.ts';
 import type { Watched } from '../../source.ts';
 import type { Encoding } from '../encoding.ts';
@@ -52,7 +52,7 @@ function readEvent(
   const kind = unwrap(reader);
   if (kind === kindOf[resource]) return { type, object: objects.read(reader) };
   if (type === 'ERROR') return { type, object: readMessage(reader, status) };
-  throw new Error(`its object is of kind "${kind}"`);
+  throw new Error(`its object is of kind ${show(kind)}`);
 }
 
 /** Reads a Status in its envelope; undefined if the body is not one. */

@@ -130,6 +130,8 @@ export class ListCutter {
     } else {
       this.#part = field === unknownFields.typeMeta ? 'typeMeta' : 'other';
     }
+    const isHead = this.#part === 'metadata' || this.#part === 'typeMeta';
+    if (isHead && length > headBytesMax) throw broken();
     this.#missing = length;
     return length === 0;
   }

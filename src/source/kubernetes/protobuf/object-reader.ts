@@ -7,6 +7,9 @@ import { endpoint, objectMeta, objects } from './kinds.ts';
 import { type Found, readMessage, readNested } from './message.ts';
 import { WireError, type WireReader } from './wire.ts';
 
+/** The most characters of a namespace and a name. */
+const keyMax = 320;
+
 /**
  * Reads objects of one resource from protobuf: the fields that decoding knows, as in JSON. So only
  * decoding determines what is valid. There are many endpoints: ordinary ones are read directly into
@@ -62,7 +65,8 @@ export class ObjectReader {
     try {
       reader.tag();
       const { namespace, name } = readNested(reader, objectMeta);
-      return [kind, [namespace, name].filter(Boolean).join('/')].join(' ').trim();
+      const key = [namespace, name].filter(Boolean).join('/').slice(0, keyMax);
+      return `${kind} ${key}`.trim();
     } catch {
       return kind;
     }

@@ -141,6 +141,11 @@ describe('decodeService', () => {
       'Service | metadata.namespace | is missing',
     ],
     [
+      'a long name',
+      service({ metadata: { name: 'n'.repeat(254) } }),
+      'Service | metadata | has a name of more than 253 characters',
+    ],
+    [
       'a name with a slash',
       service({ metadata: { name: 'a/b' } }),
       'Service | metadata.name | must not contain a slash: "a/b"',

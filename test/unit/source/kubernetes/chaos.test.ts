@@ -1,8 +1,7 @@
-import { setFlagsFromString } from 'node:v8';
-import { runInNewContext } from 'node:vm';
 import { describe, expect, it } from 'vitest';
 import { resources } from '../../../../src/state/change.ts';
 import type { FakeApiServer } from '../../../fake/api-server.ts';
+import { collectGarbage } from '../../../used-memory.ts';
 import { until } from '../recorder.ts';
 import {
   blind,
@@ -27,11 +26,6 @@ async function storm(server: FakeApiServer, rounds: number): Promise<void> {
     if (round % 3 === 0) server.fault({ resource: 'endpointslices', fault });
     await new Promise((resolve) => setTimeout(resolve, 10));
   }
-}
-
-function collectGarbage(): void {
-  setFlagsFromString('--expose-gc');
-  (runInNewContext('gc') as () => void)();
 }
 
 describe('KubernetesSource with a faulty server', () => {

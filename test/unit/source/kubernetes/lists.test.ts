@@ -129,6 +129,23 @@ describe('the first list', () => {
     expect(sink.said()).toContain('services watch: the list goes in circles');
   });
 
+  it.each([
+    ['streaming-list', 'an event', { kind: 'endless', body: '{"type":', more: ' ' }],
+    ['list', 'an item', { kind: 'endless', body: '{"items":[{', more: ' ' }],
+  ] as const)('is abandoned if %s does not end: %s', async (verb, _what, fault) => {
+    const streamingLists = verb === 'list' ? 'refused' : 'supported';
+    const server = await startCluster(20, { streamingLists });
+    server.fault({ resource: 'services', verb, fault, times: 1 });
+    const timing = { ...impatient, pagedListMaxMs: 1000 };
+    const { sink, converged } = startSource(server, { timing });
+    await until('listed', () => sink.lists.some(({ resource }) => resource === 'services'));
+    await converged();
+    const reasons = sink.lists.flatMap(({ resource, reason }) =>
+      resource === 'services' && reason !== undefined ? [reason] : [],
+    );
+    expect(reasons).toContain('the list does not end');
+  });
+
   it('is abandoned if a stream of changes prevents its end', async () => {
     const server = await startCluster(20, { streamingLists: 'ignored', bookmarkMs: 'never' });
     const busy = setInterval(() => {
@@ -303,4 +320,10 @@ it.each([
 ])('Retry-After is obeyed up to a minute: %j %s', (raw, retryAfterMs, expected) => {
   const fallback = { status: 429, words: 'too many', retryAfterMs };
   expect(statusError(raw, fallback).retryAfterMs).toBe(expected);
+});
+
+it('of a message of the server the first 1,000 characters are kept', () => {
+  const fallback = { status: 500, words: 'x' };
+  const kept = (length: number) => statusError({ message: 'é'.repeat(length) }, fallback).message;
+  expect([kept(1000).length, kept(1001).length]).toEqual([1000, 1000]);
 });

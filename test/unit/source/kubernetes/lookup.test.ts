@@ -122,12 +122,16 @@ describe('a lookup of many or large objects', () => {
       pages.push({ limit, bytes: body.length });
       response.writeHead(200, { 'content-type': 'application/json' }).end(body);
     };
+    return { lookup: await lookupAt(onRequest), pages };
+  }
+
+  async function lookupAt(onRequest: (asked: IncomingMessage, response: ServerResponse) => void) {
     const server = await startServer({ onRequest });
     const access = { kubeconfigPath: '', masterUrl: server.url };
     const options = { qps: -1, burst: 0, userAgent: 'fairlead/test', contentTypes };
     const lookup = new ApiLookup({ ...access, ...options });
     onTestFinished(() => lookup.close());
-    return { lookup, pages };
+    return lookup;
   }
 
   const large = (bytes: number) => ({ annotations: { note: 'x'.repeat(bytes) } });
@@ -154,6 +158,19 @@ describe('a lookup of many or large objects', () => {
     const { lookup } = await paging(items);
     const names = await lookup.podsOf('shop', 'web', signal);
     expect([names.size, names.get('10.0.0.7')]).toEqual([8, 'web-3']);
+  });
+
+  it('ends after 128 MiB', async () => {
+    const mib = 1024 * 1024;
+    const metadata = { continue: 'x', ...large(mib - 100) };
+    const body = JSON.stringify({ metadata, items: [] }).padEnd(mib, ' ');
+    let pages = 0;
+    const lookup = await lookupAt((_, response) => {
+      pages += 1;
+      response.writeHead(200, { 'content-type': 'application/json' }).end(body);
+    });
+    await expect(lookup.podsOf('shop', 'web', signal)).rejects.toThrow('or 134217728 bytes');
+    expect([body.length, pages]).toEqual([mib, 128]);
   });
 
   it('reads a single object that is larger than a page', async () => {

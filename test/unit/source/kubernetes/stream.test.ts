@@ -1,7 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { Framed } from '../../../../src/source/kubernetes/chunks.ts';
+import { Chunks, type Framed } from '../../../../src/source/kubernetes/chunks.ts';
 import { LineFramer, ListSplitter } from '../../../../src/source/kubernetes/stream.ts';
+import { collectGarbage, usedMiB } from '../../../used-memory.ts';
 
 /** Feeds bytes in pieces that end at these places. */
 function* pieces(bytes: Buffer, cuts: readonly number[]): Generator<Buffer> {
@@ -22,6 +23,43 @@ const awkward = fc.oneof(
   fc.constantFrom('"items":[', ']}', '{"', '\\', '\\"', 'Zürich', '日本', '🙂', '\n', ''),
   fc.string({ maxLength: 8 }),
 );
+
+describe('Chunks', () => {
+  it.each([
+    [1, 300_000],
+    [3, 255],
+    [3, 256],
+  ])('joins pieces of %i bytes, as their number must not take memory: %i', (bytes, pieces) => {
+    const chunks = new Chunks(bytes * pieces);
+    const whole = Buffer.from(Array.from({ length: bytes * pieces }, (_, i) => i));
+    const beforeMiB = usedMiB();
+    for (let at = 0; at < whole.length; at += bytes) chunks.add(whole.subarray(at, at + bytes));
+    // It was 32 when each piece was kept.
+    expect(usedMiB() - beforeMiB).toBeLessThan(4);
+    expect(whole.equals(chunks.take() as Buffer)).toBe(true);
+    expect(chunks.length).toBe(0);
+  });
+
+  it('keeps at most 256 of the buffers that its pieces are views of', () => {
+    const chunks = new Chunks(1000);
+    const large = new Set<WeakRef<ArrayBuffer>>();
+    for (let i = 0; i < 700; i += 1) {
+      const { buffer } = new Uint8Array(100_000);
+      large.add(new WeakRef(buffer));
+      chunks.add(Buffer.from(buffer, i, 1));
+    }
+    return new Promise<void>((resolve) => {
+      // A WeakRef keeps its value for the turn in which it was made.
+      setImmediate(() => {
+        collectGarbage();
+        const kept = [...large].filter((one) => one.deref() !== undefined);
+        expect(kept.length).toBeLessThanOrEqual(256);
+        expect(chunks.length).toBe(700);
+        resolve();
+      });
+    });
+  });
+});
 
 describe('LineFramer', () => {
   it('finds the same lines wherever chunks end, including inside characters', () => {
@@ -97,6 +135,29 @@ describe('ListSplitter', () => {
   it('is not misled by other fields named items', () => {
     const list = '{"metadata":{"items":[{"a":1}]},"kind":"items","items":[{"b":2}],"x":[{"c":3}]}';
     expect(split(Buffer.from(list)).items.map(text)).toEqual(['{"b":2}']);
+  });
+
+  it('keeps no colons', () => {
+    const splitter = new ListSplitter(1000);
+    const colons = Buffer.alloc(1_000_000, ':');
+    colons.write('{');
+    const beforeMiB = usedMiB();
+    expect([...splitter.push(colons)]).toEqual([]);
+    // It was 31 when each colon made the key longer.
+    expect(usedMiB() - beforeMiB).toBeLessThan(2);
+  });
+
+  it('takes a second colon for no items', () => {
+    expect(split(Buffer.from('{"items:":[{"a":1}],"b":[{}]}')).items).toEqual([]);
+    expect(() => split(Buffer.from('{"items"::[{"a":1}]}'))).toThrow('not a JSON list');
+  });
+
+  it('refuses a list as soon as it has more than 1 MiB in addition to its items', () => {
+    const splitter = new ListSplitter(1000);
+    const spaces = Buffer.alloc(1024 * 1024 - 1, ' ');
+    expect([...splitter.push(Buffer.from('{'))]).toEqual([]);
+    expect([...splitter.push(spaces)]).toEqual([]);
+    expect(() => [...splitter.push(Buffer.from(' '))]).toThrow('over 1048576 bytes without items');
   });
 
   it('treats null items as an empty list', () => {

@@ -62,6 +62,14 @@ describe('a manifest', () => {
     await expect(read('a.json', text)).rejects.toThrow('contains an object of more than 1.5 MiB');
   });
 
+  it('whose aliases make more than 128 MiB of it is rejected', async () => {
+    const text = `- &a {apiVersion: v1, kind: Service, metadata: {name: ${'x'.repeat(1_400_000)}}}\n`;
+    const repeated = (times: number) =>
+      `apiVersion: v1\nkind: List\nitems:\n${text}${'- *a\n'.repeat(times - 1)}`;
+    await expect(read('a.yaml', repeated(96))).rejects.toThrow('more than 128 MiB, by its aliases');
+    expect((await read('a.yaml', repeated(90))).found).toHaveLength(90);
+  });
+
   it('loses only the object that contains itself', async () => {
     const itself = '---\n&a {apiVersion: v1, kind: Service, x: *a}\n';
     const { found, problems } = await read('a.yaml', `${list(100_000).text}${itself}`);

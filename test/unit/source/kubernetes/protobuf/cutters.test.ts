@@ -97,6 +97,17 @@ describe('ListCutter', () => {
     }
   });
 
+  it('refuses metadata of more than 1 MiB by their length', () => {
+    const begin = (bytes: number): Buffer[] => {
+      const whole = encodeList('v1', 'ServiceList', { continue: 'x'.repeat(bytes) }, []);
+      return [...new ListCutter(1000, new StringCache()).push(whole.subarray(0, 100))].map(
+        Buffer.from,
+      );
+    };
+    expect(begin(1024 * 1024 - 20)).toEqual([]);
+    expect(() => begin(1024 * 1024)).toThrow('is not a protobuf list');
+  });
+
   it.each([
     ['HTML', Buffer.from('<html>')],
     ['JSON', Buffer.from('{"items":[]}')],

@@ -1,0 +1,13 @@
+/** How much memory the values take that are still referenced. */
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
+
+setFlagsFromString('--expose-gc');
+export const collectGarbage = runInNewContext('gc') as () => void;
+
+/** The heap of this thread, without garbage. */
+export function usedMiB(): number {
+  collectGarbage();
+  collectGarbage();
+  return process.memoryUsage().heapUsed / 2 ** 20;
+}
