@@ -15,6 +15,7 @@ import { formatConflictForLoser } from '../state/conflict.ts';
 import type { EndpointEvent } from '../state/detection.ts';
 import { formatExternalIPNotice } from '../state/external-ips.ts';
 import { formatServicePortName, type ServicePortName, serviceKey } from '../state/types.ts';
+import type { Clock } from '../time/clock.ts';
 import type { Logger } from './log.ts';
 import type { LifecycleMetrics } from './metrics.ts';
 import { printable } from './printable.ts';
@@ -36,6 +37,29 @@ type ConnectTimeReason =
   | 'ConnectTimeStale'
   /** The configuration excludes pods from it, and pods cannot be watched. */
   | 'ExcludedPodsUnknown';
+
+/**
+ * Reasons of events about Services. `cluster`: the note is true of every node with the same
+ * configuration. `node`: it holds on this node and perhaps on others, and the event names the node
+ * that reported it first.
+ */
+const serviceReasons = {
+  FailedToStartServiceHealthcheck: { action: 'Listen', scope: 'node' },
+  FailedToListenOnLocalhost: { action: 'Listen', scope: 'node' },
+  EndpointEjected: { action: 'Balance', scope: 'node' },
+  EndpointReturned: { action: 'Balance', scope: 'node' },
+  AddressRejected: { action: 'Read', scope: 'cluster' },
+  FieldRejected: { action: 'Read', scope: 'cluster' },
+  ReportsLeftOut: { action: 'Report', scope: 'node' },
+  FrontendConflict: { action: 'Sync', scope: 'cluster' },
+  NotUnderstood: { action: 'Sync', scope: 'cluster' },
+  OverLimit: { action: 'Sync', scope: 'cluster' },
+  ExternalIPNotAllowed: { action: 'Sync', scope: 'cluster' },
+  ExternalIPOfNode: { action: 'Sync', scope: 'node' },
+  BalanceNotDone: { action: 'Sync', scope: 'node' },
+  SetAside: { action: 'Sync', scope: 'node' },
+  AddressRefused: { action: 'Sync', scope: 'node' },
+} as const;
 
 /** Fields of a Service that hold addresses. */
 const addressField = /^(spec\.(clusterIPs?|externalIPs|loadBalancerSourceRanges)|status\.)/;
@@ -61,28 +85,25 @@ export class ClusterEvents {
 
   /** The health check node port of the Service does not answer load balancers. */
   serviceHealthFailed(service: string, port: number, { message }: Error): void {
-    const what = `failed to start healthcheck ${JSON.stringify(service)} on port ${port}`;
-    const note = `node ${this.#options.nodeName} ${what}: ${message}`;
-    this.#aboutService(service, 'FailedToStartServiceHealthcheck', 'Listen', note);
+    const topic = `failed to start healthcheck ${JSON.stringify(service)} on port ${port}`;
+    this.#aboutService(service, 'FailedToStartServiceHealthcheck', topic, `: ${message}`);
   }
 
   /** A node port of the Service does not answer on a loopback address. */
   localhostRefused(servicePort: ServicePortName, message: string): void {
-    const note = `node ${this.#options.nodeName} could not ${message}`;
-    this.#aboutService(serviceKey(servicePort), 'FailedToListenOnLocalhost', 'Listen', note);
+    const note = `could not ${message}`;
+    this.#aboutService(serviceKey(servicePort), 'FailedToListenOnLocalhost', note);
   }
 
   /** An endpoint of the Service gets no new connections from this node, or gets them again. */
   endpointHealth({ change, endpoint, service }: EndpointEvent): void {
-    const { nodeName } = this.#options;
     if (change.kind === 'ejected') {
-      const what = `endpoint ${endpoint} does not answer and gets no new connections`;
-      this.#aboutService(service, 'EndpointEjected', 'Balance', `node ${nodeName}: ${what}`);
+      const note = `endpoint ${endpoint} does not answer and gets no new connections`;
+      this.#aboutService(service, 'EndpointEjected', note);
       return;
     }
     const why = change.because === 'answer' ? 'answers' : 'is tried';
-    const note = `node ${nodeName}: endpoint ${endpoint} ${why} again`;
-    this.#aboutService(service, 'EndpointReturned', 'Balance', note, 'Normal');
+    this.#aboutService(service, 'EndpointReturned', `endpoint ${endpoint} ${why} again`);
   }
 
   fellBack({ from, to, reason }: Fallback): void {
@@ -109,55 +130,52 @@ export class ClusterEvents {
     const service = /^Service (\S+\/\S+)$/.exec(subject)?.[1];
     if (service === undefined) return;
     const what = addressField.test(field) ? 'AddressRejected' : 'FieldRejected';
-    this.#aboutService(service, what, 'Read', field === '' ? reason : `${field}: ${reason}`);
+    this.#aboutService(service, what, field === '' ? reason : `${field}: ${reason}`);
   }
 
   /** Reports about an object were left out. Creates an event only for a Service. */
-  leftOut(subject: string, reason: string, count: number): void {
+  leftOut(subject: string, reason: string): void {
     const service = /^(?:Service )?([^/\s]+\/[^/\s]+)$/.exec(subject)?.[1];
     if (service === undefined) return;
-    const note = `node ${this.#options.nodeName}: ${count} more of "${reason}" were left out`;
-    this.#aboutService(service, 'ReportsLeftOut', 'Report', note);
+    const note = `more of "${reason}" were left out; the log of the node has their number`;
+    this.#aboutService(service, 'ReportsLeftOut', note);
   }
 
   observe(event: AgentEvent): void {
     switch (event.kind) {
       case 'conflict': {
-        const note = formatConflictForLoser(event.conflict);
-        this.#aboutService(serviceKey(event.conflict.loser), 'FrontendConflict', 'Sync', note);
+        const { conflict } = event;
+        const note = formatConflictForLoser(conflict);
+        this.#aboutService(serviceKey(conflict.loser), 'FrontendConflict', note);
         return;
       }
       case 'unresolvable':
-        this.#aboutService(event.service, 'NotUnderstood', 'Sync', event.error.message);
+        this.#aboutService(event.service, 'NotUnderstood', event.error.message);
         return;
       case 'external-ip': {
         const { notice } = event;
         const reason = notice.because === 'node' ? 'ExternalIPOfNode' : 'ExternalIPNotAllowed';
-        const note = `node ${this.#options.nodeName}: ${formatExternalIPNotice(notice)}`;
-        this.#aboutService(notice.service, reason, 'Sync', note);
+        this.#aboutService(notice.service, reason, formatExternalIPNotice(notice));
         return;
       }
       case 'over-limit':
-        this.#aboutService(event.service, 'OverLimit', 'Sync', formatExcess(event.excess));
+        this.#aboutService(event.service, 'OverLimit', formatExcess(event.excess));
         return;
-      case 'balance-not-done': {
-        const note = `node ${this.#options.nodeName}: ${event.reason}`;
-        this.#aboutService(event.service, 'BalanceNotDone', 'Sync', note);
+      case 'balance-not-done':
+        this.#aboutService(event.service, 'BalanceNotDone', event.reason);
         return;
-      }
       case 'quarantined': {
         const { forwarding, failure } = event.quarantined;
         const { servicePort } = forwarding;
         const port = formatServicePortName(servicePort);
-        const note = `node ${this.#options.nodeName} refuses ${port} of ${event.family}: ${failure.message}`;
-        this.#aboutService(serviceKey(servicePort), 'SetAside', 'Sync', note);
+        const topic = `the kernel refuses ${port} of ${event.family}`;
+        const details = `: ${failure.message}`;
+        this.#aboutService(serviceKey(servicePort), 'SetAside', topic, details);
         return;
       }
-      case 'address-refused': {
-        const note = `node ${this.#options.nodeName}: ${refusalText(event)}`;
-        this.#aboutService(serviceKey(event.servicePort), 'AddressRefused', 'Sync', note);
+      case 'address-refused':
+        this.#aboutService(serviceKey(event.servicePort), 'AddressRefused', refusalText(event));
         return;
-      }
       default:
         return;
     }
@@ -169,15 +187,17 @@ export class ClusterEvents {
 
   #aboutService(
     service: string,
-    reason: string,
-    action: string,
-    note: string,
-    type: ClusterEvent['type'] = 'Warning',
+    reason: keyof typeof serviceReasons,
+    topic: string,
+    details = '',
   ): void {
+    const { action, scope } = serviceReasons[reason];
+    const type = reason === 'EndpointReturned' ? 'Normal' : 'Warning';
+    const where = scope === 'node' ? `node ${this.#options.nodeName}: ` : '';
     const [namespace = '', name = ''] = service.split('/');
     const uid = this.#options.uidOf(service);
     const regarding = { kind: 'Service', namespace, name, uid } as const;
-    this.#record({ type, reason, action, regarding, note });
+    this.#record({ type, reason, action, regarding, topic, note: `${where}${topic}${details}` });
   }
 
   /** Notes quote what tenants write, and not all who show events to people escape it. */
@@ -189,18 +209,20 @@ export class ClusterEvents {
 interface RecorderOptions {
   readonly log: Logger;
   readonly nodeName: string;
+  readonly clock: Clock;
   /** Undefined = create no events. */
   readonly openEvents?: EventRecorderOptions['open'];
 }
 
 /** Sends events to the API server, if enabled. */
 export function makeRecorder(
-  { log, nodeName, openEvents }: RecorderOptions,
+  { clock, log, nodeName, openEvents }: RecorderOptions,
   metrics: LifecycleMetrics,
 ): EventRecorder | undefined {
   if (openEvents === undefined) return undefined;
   return new EventRecorder({
     open: openEvents,
+    clock,
     nodeName,
     dropped: (reason) => metrics.eventsDropped.inc({ reason }),
     problem: (error) => log.warn({ err: error.message }, 'Could not send Events to the API server'),

@@ -96,7 +96,7 @@ export class Reporter {
   #leftOut(subject: string, reason: string, count: number): void {
     const { events, leftOut, log } = this.#options;
     log.warn({ subject, reason, count }, 'Suppressed repeated reports');
-    events.leftOut(subject, reason, count);
+    events.leftOut(subject, reason);
     leftOut(count);
   }
 }

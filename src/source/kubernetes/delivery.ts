@@ -45,16 +45,16 @@ export class Delivery implements ObjectDelivery {
     const version = resourceVersionOf(raw);
     if (key !== undefined && version !== '' && this.#versions.get(key) === version) return key;
     const { change, problems } = decodeChange(this.#resource, raw, this.#context);
-    for (const problem of problems) this.#sink.problem(problem);
-    if (key === undefined) return undefined;
-    if (change === undefined) {
-      // It is not relevant, or no longer.
-      this.remove(key);
-    } else {
+    if (key !== undefined && change !== undefined) {
       // The record's own key string: an equal one would be kept in memory in addition to it.
       this.#versions.set(keyOfChange(change), version);
       this.#sink.change(change);
+    } else if (key !== undefined) {
+      // It is not relevant, or no longer.
+      this.remove(key);
     }
+    // Last: an event about the object names its uid.
+    for (const problem of problems) this.#sink.problem(problem);
     return key;
   }
 

@@ -1,8 +1,13 @@
 /**
  * Which events to send to the API server. Repetitions become a count, and an object with a
  * recurring problem gets a few events, not thousands.
+ *
+ * All nodes see the same Services, so all of them have the same events about a Service. The name of
+ * such an event follows from what it says, and each node waits for a random time: the first node
+ * creates it and counts its repetitions, and the API server refuses those of all others.
  */
-import { randomBytes } from 'node:crypto';
+import { createHash, randomBytes } from 'node:crypto';
+import type { Clock } from '../../time/clock.ts';
 
 /** An event that users see with `kubectl describe` (behaviour document 11.1). */
 export interface ClusterEvent {
@@ -13,6 +18,11 @@ export interface ClusterEvent {
   readonly action: string;
   readonly regarding: Regarding;
   readonly note: string;
+  /**
+   * What the notes of several nodes have in common, if they report the same. Of all events about a
+   * Service with the same reason and topic the API server keeps one. Default: the note.
+   */
+  readonly topic?: string;
 }
 
 export type Regarding =
@@ -32,14 +42,23 @@ export type DropReason = 'rate-limited' | 'too-many' | 'undelivered';
 const seriesEndsMs = 360_000;
 /** A growing count is sent no more often than this. */
 const resendMs = 60_000;
+/** An event about a Service waits for a random part of this time. */
+const delayMs = 60_000;
+/**
+ * The node that created an event counts its repetitions. The others leave that to it for this time,
+ * and then create the event if it has expired: by default it does so after an hour.
+ */
+const countedElsewhereMs = 3_600_000;
 /** For each object and reason: the size of the burst, then one event per refill. */
 const burst = 5;
 const refillMs = 60_000;
 /**
- * For each namespace: how many requests may follow one another, then one per refill. Each node of a
- * cluster sends its own: what a tenant changes must not become thousands of writes a second.
+ * For each namespace: how many requests may follow one another, then one per refill. A request for
+ * an event that another node has created counts as one, and as twice as many each time in a row:
+ * what a tenant changes must not become thousands of requests a second in a large cluster. After
+ * `staleMs` an event is not sent any more, and what a namespace has paid for is forgotten.
  */
-const paces = { burst: 10, refillMs: 10_000 } as const;
+const paces = { burst: 10, refillMs: 10_000, doublings: 6, staleMs: 900_000 } as const;
 /** The most series and buckets that are kept. */
 const rememberedMax = 1000;
 /** The most series that may wait to be sent: of one namespace, and of all. */
@@ -51,11 +70,12 @@ interface MutableSeries {
   /** Of the object; empty for a Node. */
   readonly namespace: string;
   /** metadata.name. */
-  name: string;
+  readonly name: string;
   readonly firstMs: number;
   lastMs: number;
+  /** 0 = another node has created the event, and counts. */
   count: number;
-  /** The count at the server; 0 = the server does not have the event. */
+  /** The count at the server; 0 = this process has not created the event. */
   sent: number;
   /** When it may be sent (again). */
   dueMs: number;
@@ -68,32 +88,63 @@ interface Bucket {
   filledMs: number;
 }
 
-/** Times are milliseconds of a single clock. */
+/** What a namespace owes for its requests. */
+interface Debt {
+  /** When all of them are paid for, at one request per refill. */
+  readonly paidMs: number;
+  /** How many of the last ones were for events that other nodes had created. */
+  readonly inVain: number;
+}
+
+interface EventSeriesOptions {
+  readonly dropped: (reason: DropReason) => void;
+  readonly clock: Pick<Clock, 'random' | 'wallMs'>;
+}
+
+/** Times are milliseconds of a single monotonic clock. */
 export class EventSeries {
+  readonly #options: EventSeriesOptions;
   readonly #series = new Map<string, MutableSeries>();
   readonly #buckets = new Map<string, Bucket>();
   /** Namespaces of which an event was sent, the last one at the end: all have their turn. */
   readonly #served = new Set<string>();
-  /** By namespace: when all that was sent would be paid for at one request per refill. */
-  readonly #paidMs = new Map<string, number>();
+  /** By namespace. */
+  readonly #debts = new Map<string, Debt>();
 
-  /** Adds an event; returns the reason if it is dropped. */
-  add(event: ClusterEvent, nowMs: number): DropReason | undefined {
+  constructor(options: EventSeriesOptions) {
+    this.#options = options;
+  }
+
+  /** Adds an event, or drops it. */
+  add(event: ClusterEvent, nowMs: number): void {
     const key = JSON.stringify(event);
     const known = this.#series.get(key);
-    if (known !== undefined && (known.sent === 0 || nowMs - known.lastMs < seriesEndsMs)) {
-      known.count += 1;
-      known.lastMs = nowMs;
-      return undefined;
+    if (known !== undefined && (isWaiting(known) || nowMs - known.lastMs < seriesEndsMs)) {
+      this.#repeat(known, nowMs);
+      return;
     }
+    const reason = this.#begin(key, event, nowMs);
+    if (reason !== undefined) this.#options.dropped(reason);
+  }
+
+  #begin(key: string, event: ClusterEvent, nowMs: number): DropReason | undefined {
     if (!this.#pay(event, nowMs)) return 'rate-limited';
     this.#forget(nowMs);
     const namespace = namespaceOf(event);
     if (!this.#hasRoom(namespace)) return 'too-many';
-    const times = { firstMs: nowMs, lastMs: nowMs, dueMs: nowMs };
-    const one = { event, namespace, name: nameFor(event), ...times, count: 1, sent: 0 };
+    const times = { firstMs: nowMs, lastMs: nowMs, dueMs: this.#firstDueMs(event, nowMs) };
+    const one = { event, namespace, name: this.#nameFor(event), ...times, count: 1, sent: 0 };
     this.#series.set(key, one);
     return undefined;
+  }
+
+  #repeat(one: MutableSeries, nowMs: number): void {
+    one.lastMs = nowMs;
+    if (one.count === 0) {
+      if (nowMs < one.dueMs) return;
+      one.dueMs = this.#firstDueMs(one.event, nowMs);
+    }
+    one.count += 1;
   }
 
   /**
@@ -104,7 +155,7 @@ export class EventSeries {
   next(nowMs: number): Series | undefined {
     const firsts = new Map<string, MutableSeries>();
     for (const one of this.#series.values()) {
-      if (one.sent === one.count || this.#dueMs(one) > nowMs) continue;
+      if (!isWaiting(one) || this.#dueMs(one) > nowMs) continue;
       const first = firsts.get(one.namespace);
       if (first === undefined || one.dueMs < first.dueMs) firsts.set(one.namespace, one);
     }
@@ -121,7 +172,7 @@ export class EventSeries {
   dueMs(): number | undefined {
     let dueMs: number | undefined;
     for (const one of this.#series.values()) {
-      if (one.sent === one.count) continue;
+      if (!isWaiting(one)) continue;
       const ownMs = this.#dueMs(one);
       dueMs = Math.min(dueMs ?? ownMs, ownMs);
     }
@@ -135,7 +186,16 @@ export class EventSeries {
     this.#hadTurn(one.namespace, nowMs);
     one.sent = count;
     one.dueMs = count === 0 ? nowMs : nowMs + resendMs;
-    if (count === 0) one.name = nameFor(one.event);
+  }
+
+  /** Leaves the event to the node that has created it. */
+  createdElsewhere({ event }: Series, nowMs: number): void {
+    const one = this.#series.get(JSON.stringify(event));
+    if (one === undefined) return;
+    this.#hadTurn(one.namespace, nowMs, 'in vain');
+    one.count = 0;
+    one.sent = 0;
+    one.dueMs = nowMs + countedElsewhereMs;
   }
 
   /** Drops a series that cannot be sent. */
@@ -144,28 +204,30 @@ export class EventSeries {
     this.#hadTurn(namespaceOf(event), nowMs);
   }
 
-  #hadTurn(namespace: string, nowMs: number): void {
+  #hadTurn(namespace: string, nowMs: number, how?: 'in vain'): void {
     this.#served.delete(namespace);
     this.#served.add(namespace);
     const [first = ''] = this.#served;
     if (this.#served.size > rememberedMax) this.#served.delete(first);
     // Those about the Node are this process's own.
     if (namespace === '') return;
-    const paidMs = Math.max(nowMs, this.#paidMs.get(namespace) ?? nowMs);
-    this.#paidMs.set(namespace, paidMs + paces.refillMs);
+    const { paidMs, inVain } = this.#debts.get(namespace) ?? { paidMs: nowMs, inVain: 0 };
+    const owedMs = Math.max(nowMs, paidMs) + paces.refillMs * (how === undefined ? 1 : 2 ** inVain);
+    const next = how === undefined ? 0 : Math.min(inVain + 1, paces.doublings);
+    this.#debts.set(namespace, { paidMs: owedMs, inVain: next });
   }
 
   #dueMs({ dueMs, namespace }: MutableSeries): number {
-    const paidMs = this.#paidMs.get(namespace);
-    if (paidMs === undefined) return dueMs;
-    return Math.max(dueMs, paidMs - (paces.burst - 1) * paces.refillMs);
+    const debt = this.#debts.get(namespace);
+    if (debt === undefined) return dueMs;
+    return Math.max(dueMs, debt.paidMs - (paces.burst - 1) * paces.refillMs);
   }
 
   /** Whether another series of the namespace may wait. */
   #hasRoom(namespace: string): boolean {
     let [own, all] = [0, 0];
     for (const one of this.#series.values()) {
-      if (one.sent === one.count) continue;
+      if (!isWaiting(one)) continue;
       all += 1;
       if (one.namespace === namespace) own += 1;
     }
@@ -185,25 +247,43 @@ export class EventSeries {
 
   /** Drops series that ended long ago, and then the oldest ones. */
   #forget(nowMs: number): void {
-    for (const [key, { sent, count, lastMs }] of this.#series) {
-      const over = nowMs - lastMs >= seriesEndsMs || this.#series.size >= rememberedMax;
-      if (over && sent === count) this.#series.delete(key);
+    for (const [key, one] of this.#series) {
+      const silentMs = nowMs - one.lastMs;
+      if (isWaiting(one)) {
+        if (one.namespace === '' || silentMs < paces.staleMs) continue;
+        this.#options.dropped('rate-limited');
+      } else if (silentMs < seriesEndsMs && this.#series.size < rememberedMax) continue;
+      this.#series.delete(key);
     }
     for (const [key, { filledMs }] of this.#buckets) {
       const full = nowMs - filledMs >= burst * refillMs;
       if (full || this.#buckets.size > rememberedMax) this.#buckets.delete(key);
     }
-    for (const [namespace, paidMs] of this.#paidMs) {
-      if (paidMs <= nowMs) this.#paidMs.delete(namespace);
+    for (const [namespace, { paidMs }] of this.#debts) {
+      if (nowMs - paidMs >= paces.staleMs) this.#debts.delete(namespace);
     }
   }
+
+  #firstDueMs({ regarding }: ClusterEvent, nowMs: number): number {
+    if (regarding.kind === 'Node') return nowMs;
+    return nowMs + this.#options.clock.random() * delayMs;
+  }
+
+  /** Like client-go: the object's name and a suffix. Those about a Service begin again in time. */
+  #nameFor({ note, reason, regarding, topic = note }: ClusterEvent): string {
+    const { name } = regarding;
+    if (regarding.kind === 'Node') return `${name}.${randomBytes(8).toString('hex')}`;
+    const period = Math.floor(this.#options.clock.wallMs() / seriesEndsMs);
+    const what = JSON.stringify([regarding.uid, reason, topic, period]);
+    return `${name}.${createHash('sha256').update(what).digest('hex').slice(0, 16)}`;
+  }
+}
+
+/** Whether the server is to be sent something. */
+function isWaiting({ count, sent }: Series): boolean {
+  return count !== sent;
 }
 
 function namespaceOf({ regarding }: ClusterEvent): string {
   return regarding.kind === 'Service' ? regarding.namespace : '';
-}
-
-/** Like client-go: the object's name and a unique suffix. */
-function nameFor({ regarding }: ClusterEvent): string {
-  return `${regarding.name}.${randomBytes(8).toString('hex')}`;
 }

@@ -1,6 +1,6 @@
 /** Sends events to the API server (events.k8s.io/v1) in the background. */
 import { requestBackoff } from '../../time/backoff.ts';
-import { pause } from '../../time/clock.ts';
+import { type Clock, pause, Wakeup } from '../../time/clock.ts';
 import type { ApiClient } from './client.ts';
 import { ApiError, retryAfterMs } from './errors.ts';
 import {
@@ -28,17 +28,13 @@ export interface EventRecorderOptions {
   readonly problem: (error: Error) => void;
   /** Timeout of each request. Default 10,000. */
   readonly timeoutMs?: number;
-  /** Milliseconds, monotonic: for waiting. Default: performance.now. */
-  readonly now?: () => number;
-  /** Milliseconds since the epoch: for times in events. Default: Date.now. */
-  readonly wallMs?: () => number;
+  readonly clock: Clock;
 }
 
 const attemptsMax = 3;
 const backoffBaseMs = 1000;
 const backoffMaxMs = 10_000;
 const timeoutDefaultMs = 10_000;
-const longestWaitMs = 3_600_000;
 /** How long events are sent when the process ends. */
 const farewellMs = 2000;
 /** Bounds of the API for events. */
@@ -47,39 +43,34 @@ const instanceMax = 128;
 
 export class EventRecorder implements EventSink {
   readonly #options: EventRecorderOptions;
-  readonly #series = new EventSeries();
-  readonly #now: () => number;
-  readonly #wallMs: () => number;
-  /** Aborts when there may be an event to send. */
-  #wake = new AbortController();
+  readonly #series: EventSeries;
+  readonly #wakeup: Wakeup;
   #ailing = false;
 
   constructor(options: EventRecorderOptions) {
     this.#options = options;
-    this.#now = options.now ?? (() => performance.now());
-    this.#wallMs = options.wallMs ?? Date.now;
+    this.#series = new EventSeries(options);
+    this.#wakeup = new Wakeup(options.clock);
   }
 
   record(event: ClusterEvent): void {
-    const dropped = this.#series.add(event, this.#now());
-    if (dropped !== undefined) this.#options.dropped(dropped);
-    else this.#wake.abort();
+    this.#series.add(event, this.#options.clock.now());
+    this.#wakeup.wake();
   }
 
   /** Sends until `signal` aborts, and then the rest for a short time. Never rejects. */
   async run(signal: AbortSignal): Promise<void> {
-    const stop = (): void => this.#wake.abort();
-    signal.addEventListener('abort', stop, { once: true });
+    const { clock } = this.#options;
+    signal.addEventListener('abort', () => this.#wakeup.wake(), { once: true });
     const client = await this.#options.open().catch((error: Error) => {
       this.#options.problem(error);
     });
     if (client === undefined) return;
     while (!signal.aborted) {
-      this.#wake = new AbortController();
       if (await this.#sendNext(client, signal)) continue;
       const dueMs = this.#series.dueMs();
-      const waitMs = dueMs === undefined ? longestWaitMs : Math.max(0, dueMs - this.#now());
-      if (!signal.aborted) await pause(waitMs, this.#wake.signal);
+      const waitMs = dueMs === undefined ? undefined : dueMs - clock.now();
+      if (!signal.aborted) await this.#wakeup.wait(waitMs);
     }
     const farewell = AbortSignal.timeout(farewellMs);
     while (!farewell.aborted && (await this.#sendNext(client, farewell))) {}
@@ -88,7 +79,7 @@ export class EventRecorder implements EventSink {
 
   /** Sends the series that is due first. Resolves to false if none is due. */
   async #sendNext(client: Client, signal: AbortSignal): Promise<boolean> {
-    const nowMs = this.#now();
+    const nowMs = this.#options.clock.now();
     const series = this.#series.next(nowMs);
     if (series === undefined) return false;
     const backoff = requestBackoff(backoffBaseMs, backoffMaxMs);
@@ -104,6 +95,11 @@ export class EventRecorder implements EventSink {
           this.#series.sent(series, 0, nowMs);
           return true;
         }
+        if (isTaken(error) && series.sent === 0) {
+          this.#series.createdElsewhere(series, nowMs);
+          this.#ailing = false;
+          return true;
+        }
         this.#complain(error as Error);
         if (attempt >= attemptsMax || isRefusal(error)) break;
         const askedMs = Math.min(retryAfterMs(error), backoffMaxMs);
@@ -116,17 +112,16 @@ export class EventRecorder implements EventSink {
   }
 
   async #send(client: Client, series: Series, signal: AbortSignal): Promise<void> {
-    const { timeoutMs = timeoutDefaultMs } = this.#options;
+    const { clock, nodeName, timeoutMs = timeoutDefaultMs } = this.#options;
     const limit = AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)]);
     const namespace = namespaceOf(series.event.regarding);
     const path = `/apis/events.k8s.io/v1/namespaces/${namespace}/events`;
-    const zeroMs = this.#wallMs() - this.#now();
+    const zeroMs = clock.wallMs() - clock.now();
     if (series.sent > 0) {
       await client.send('PATCH', `${path}/${series.name}`, repeats(series, zeroMs), limit);
       return;
     }
-    const object = eventObject(series, this.#options.nodeName, zeroMs);
-    await client.send('POST', path, object, limit);
+    await client.send('POST', path, eventObject(series, nodeName, zeroMs), limit);
   }
 
   /** Reports once for each outage. */
@@ -138,6 +133,11 @@ export class EventRecorder implements EventSink {
 
 function isGone(error: unknown): boolean {
   return error instanceof ApiError && error.status === 404;
+}
+
+/** Whether the server has an object of this name. */
+function isTaken(error: unknown): boolean {
+  return error instanceof ApiError && error.status === 409;
 }
 
 /** Whether the server would refuse the same request again. */

@@ -1,5 +1,29 @@
 import { describe, expect, it } from 'vitest';
-import { type ClusterEvent, EventSeries } from '../../../../src/source/kubernetes/event-series.ts';
+import {
+  type ClusterEvent,
+  type DropReason,
+  EventSeries,
+} from '../../../../src/source/kubernetes/event-series.ts';
+
+/** On a node that does not delay events. `add` returns the reason if the event is dropped. */
+class Kept extends EventSeries {
+  readonly #dropped: DropReason[];
+  readonly #clock: { nowMs: number };
+
+  constructor(random = 0) {
+    const dropped: DropReason[] = [];
+    const clock = { nowMs: 0, wallMs: () => clock.nowMs, random: () => random };
+    super({ clock, dropped: (reason) => dropped.push(reason) });
+    this.#dropped = dropped;
+    this.#clock = clock;
+  }
+
+  override add(event: ClusterEvent, nowMs: number): DropReason | undefined {
+    this.#clock.nowMs = nowMs;
+    super.add(event, nowMs);
+    return this.#dropped.shift();
+  }
+}
 
 function conflict(
   name: string,
@@ -14,7 +38,7 @@ const minuteMs = 60_000;
 
 describe('repeated Events', () => {
   it('become one Event with a count, sent at most once a minute', () => {
-    const series = new EventSeries();
+    const series = new Kept();
     series.add(conflict('web'), 0);
     const first = series.next(0)!;
     expect(first).toMatchObject({ event: conflict('web'), firstMs: 0, count: 1, sent: 0 });
@@ -35,14 +59,14 @@ describe('repeated Events', () => {
   });
 
   it('are sent with the first one if that was not sent yet', () => {
-    const series = new EventSeries();
+    const series = new Kept();
     series.add(conflict('web'), 0);
     series.add(conflict('web'), 10 * minuteMs);
     expect(series.next(10 * minuteMs)).toMatchObject({ count: 2, sent: 0 });
   });
 
   it('are sent later if they occur while the first is being sent', () => {
-    const series = new EventSeries();
+    const series = new Kept();
     series.add(conflict('web'), 0);
     const sent = series.next(0)!;
     series.add(conflict('web'), 5);
@@ -51,7 +75,7 @@ describe('repeated Events', () => {
   });
 
   it('become another Event after six minutes of silence', () => {
-    const series = new EventSeries();
+    const series = new Kept();
     series.add(conflict('web'), 0);
     const first = series.next(0)!;
     series.sent(first, 1, 0);
@@ -61,22 +85,20 @@ describe('repeated Events', () => {
     expect(second.name).not.toBe(first.name);
   });
 
-  it('are sent with another name if the server has deleted the Event', () => {
-    const series = new EventSeries();
+  it('are sent with the first one if the server has deleted that', () => {
+    const series = new Kept();
     series.add(conflict('web'), 0);
     const first = series.next(0)!;
     series.sent(first, 1, 0);
     series.add(conflict('web'), 1);
     series.sent(series.next(minuteMs)!, 0, minuteMs);
-    const again = series.next(minuteMs)!;
-    expect(again).toMatchObject({ count: 2, sent: 0 });
-    expect(again.name).not.toBe(first.name);
+    expect(series.next(minuteMs)).toMatchObject({ name: first.name, count: 2, sent: 0 });
   });
 });
 
 describe('an object with many Events', () => {
   it('gets five Events of a reason, and one more per minute; others get theirs', () => {
-    const series = new EventSeries();
+    const series = new Kept();
     const tell = (note: number, nowMs: number) => series.add(conflict('web', `${note}`), nowMs);
     const sent = Array.from({ length: 8 }, (_, i) => tell(i, 0));
     expect(sent.filter((dropped) => dropped === undefined)).toHaveLength(5);
@@ -85,13 +107,13 @@ describe('an object with many Events', () => {
     expect(series.add({ ...conflict('web', 'x'), reason: 'SetAside' }, 0)).toBeUndefined();
     expect(tell(10, minuteMs)).toBeUndefined();
     expect(tell(11, minuteMs)).toBe('rate-limited');
-    expect(tell(12, 100 * minuteMs)).toBeUndefined();
+    expect(tell(12, 10 * minuteMs)).toBeUndefined();
   });
 });
 
 describe('the memory of Events', () => {
   it('has at most 100 Events of a namespace that cannot be sent', () => {
-    const series = new EventSeries();
+    const series = new Kept();
     const dropped = Array.from({ length: 300 }, (_, i) => series.add(conflict(`s${i}`), i));
     expect(dropped.filter((reason) => reason === undefined)).toHaveLength(100);
     expect(dropped[299]).toBe('too-many');
@@ -102,14 +124,14 @@ describe('the memory of Events', () => {
   });
 
   it('has at most 1000 Events of all namespaces that cannot be sent', () => {
-    const series = new EventSeries();
+    const series = new Kept();
     const add = (i: number) => series.add(conflict(`s${i}`, '', `tenant-${i % 50}`), i);
     const dropped = Array.from({ length: 1500 }, (_, i) => add(i));
     expect(dropped.filter((reason) => reason === undefined)).toHaveLength(1000);
   });
 
   it('drops what is over: the oldest repetitions become new Events', () => {
-    const series = new EventSeries();
+    const series = new Kept();
     const one = (i: number) => conflict(`s${i}`, '', `tenant-${i}`);
     for (let i = 0; i < 1100; i += 1) {
       expect(series.add(one(i), i)).toBeUndefined();
@@ -127,7 +149,7 @@ describe('a namespace with very many Events', () => {
   const node = { kind: 'Node', name: 'node-a' } as const;
 
   it('neither displaces those of others nor keeps them waiting for more than one', () => {
-    const series = new EventSeries();
+    const series = new Kept();
     for (let i = 0; i < 1000; i += 1) series.add(conflict(`s${i}`, '', 'tenant'), i);
     expect(series.add(conflict('web'), 1000)).toBeUndefined();
     expect(series.add({ ...conflict('', ''), regarding: node }, 1001)).toBeUndefined();
@@ -143,7 +165,7 @@ describe('a namespace with very many Events', () => {
   });
 
   it('has ten requests, and then one every ten seconds; others have theirs', () => {
-    const series = new EventSeries();
+    const series = new Kept();
     const requests = { tenant: 0, shop: 0 };
     for (let nowMs = 0; nowMs <= 10 * minuteMs; nowMs += 200) {
       // 300 Services of the tenant have a fault each minute, and another one has one, too.
@@ -157,14 +179,14 @@ describe('a namespace with very many Events', () => {
       series.sent(next, next.count, nowMs);
     }
     expect(requests).toEqual({ tenant: 10 + 60, shop: 10 });
-    const alone = new EventSeries();
+    const alone = new Kept();
     for (let i = 0; i < 11; i += 1) alone.add(conflict(`s${i}`), 0);
     for (let i = 0; i < 10; i += 1) alone.sent(alone.next(0)!, 1, 0);
     expect([alone.next(9999), alone.dueMs()]).toEqual([undefined, 10_000]);
   });
 
   it('does not take their place where it repeats the same Events again and again', () => {
-    const series = new EventSeries();
+    const series = new Kept();
     const repeat = (nowMs: number): void => {
       for (let i = 0; i < 1000; i += 1) series.add(conflict(`s${i}`, '', 'tenant'), nowMs);
     };
@@ -175,5 +197,83 @@ describe('a namespace with very many Events', () => {
     repeat(1);
     expect(series.add(conflict('web'), 2)).toBeUndefined();
     expect(series.next(2)?.event).toEqual(conflict('web'));
+  });
+});
+
+describe('an Event that another node has created', () => {
+  const next = (series: Kept, nowMs: number) => series.next(nowMs)?.event.note;
+
+  it('is created an hour later, if it is repeated then', () => {
+    const series = new Kept(0.5);
+    series.add(conflict('web'), 0);
+    expect(series.dueMs()).toBe(minuteMs / 2);
+    const first = series.next(minuteMs / 2)!;
+    series.createdElsewhere(first, minuteMs);
+    for (let nowMs = 2 * minuteMs; nowMs < 61 * minuteMs; nowMs += 5 * minuteMs) {
+      series.add(conflict('web'), nowMs);
+    }
+    series.add(conflict('web'), 61 * minuteMs - 1);
+    expect(series.dueMs()).toBeUndefined();
+    series.add(conflict('web'), 61 * minuteMs);
+    expect(series.dueMs()).toBe(61.5 * minuteMs);
+    const { name } = first;
+    expect(series.next(61.5 * minuteMs)).toMatchObject({ name, count: 1, sent: 0 });
+  });
+
+  it('becomes another Event after six minutes of silence, with the same name on all nodes', () => {
+    const names = [0, minuteMs].map((nowMs) => {
+      const series = new Kept();
+      series.add(conflict('web'), nowMs);
+      const first = series.next(nowMs)!;
+      series.createdElsewhere(first, nowMs);
+      series.add(conflict('web'), nowMs + 6 * minuteMs);
+      return [first.name, series.next(nowMs + 6 * minuteMs)!.name];
+    });
+    expect(names[0]![0]).not.toBe(names[0]![1]);
+    expect(names[1]).toEqual(names[0]);
+  });
+
+  it('has a name of its reason, its topic and the uid', () => {
+    const named = (event: ClusterEvent) => {
+      const series = new Kept();
+      series.add(event, 0);
+      return series.next(0)!.name;
+    };
+    const web = { ...conflict('web', 'node a: it is late'), topic: 'it is late' };
+    const { regarding } = web;
+    expect(named({ ...web, note: 'node b: it is late' })).toBe(named(web));
+    const others = [
+      { ...web, topic: 'it is early' },
+      { ...web, reason: 'SetAside' },
+      { ...web, regarding: { ...regarding, uid: 'another' } } as ClusterEvent,
+    ];
+    expect(new Set([web, ...others].map(named)).size).toBe(4);
+  });
+
+  it('makes the next request of its namespace later, twice as much each time, up to 640 s', () => {
+    const series = new Kept();
+    const requestsMs: number[] = [];
+    for (let nowMs = 0; nowMs < 90 * minuteMs; nowMs += 10_000) {
+      series.add(conflict(`s${nowMs}`, '', 'tenant'), nowMs);
+      const due = series.next(nowMs);
+      if (due === undefined) continue;
+      requestsMs.push(nowMs);
+      series.createdElsewhere(due, nowMs);
+    }
+    const gapsS = requestsMs.slice(1).map((atMs, i) => (atMs - requestsMs[i]!) / 1000);
+    expect(gapsS).toEqual([10, 10, 10, 30, 160, 320, 640, 640, 640, 640, 640, 640, 640]);
+    // Its own Event makes all as it was.
+    const own = series.next(series.dueMs()!)!;
+    series.sent(own, 1, series.dueMs()!);
+    expect(series.dueMs()! - requestsMs.at(-1)!).toBe(650_000);
+  });
+
+  it('is not sent any more after a quarter of an hour', () => {
+    const series = new Kept();
+    for (const name of ['a', 'b', 'c']) series.add(conflict(name, name), 0);
+    expect(series.add(conflict('d', 'd'), 15 * minuteMs - 1)).toBeUndefined();
+    expect(next(series, 15 * minuteMs)).toBe('a');
+    expect(series.add(conflict('e', 'e'), 15 * minuteMs)).toBe('rate-limited');
+    expect(next(series, 15 * minuteMs)).toBe('d');
   });
 });

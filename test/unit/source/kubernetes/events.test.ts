@@ -3,6 +3,7 @@ import { describe, expect, it, onTestFinished } from 'vitest';
 import { ApiClient } from '../../../../src/source/kubernetes/client.ts';
 import type { ClusterEvent } from '../../../../src/source/kubernetes/event-series.ts';
 import { EventRecorder } from '../../../../src/source/kubernetes/events.ts';
+import { systemClock } from '../../../../src/time/clock.ts';
 import { until } from '../recorder.ts';
 import { startServer } from './setup.ts';
 
@@ -57,8 +58,12 @@ class Post {
       dropped: (reason) => this.dropped.push(reason),
       problem: (error) => this.problems.push(error.message),
       timeoutMs,
-      now: () => this.nowMs,
-      wallMs: () => this.nowMs + this.jumpedMs,
+      clock: {
+        ...systemClock,
+        now: () => this.nowMs,
+        wallMs: () => this.nowMs + this.jumpedMs,
+        random: () => 0,
+      },
     });
     this.#running = this.recorder.run(this.#stop.signal);
     onTestFinished(() => this.stop());
@@ -168,7 +173,7 @@ describe('Events', () => {
     await until('the server is sent', () => post.sent.length === 2);
     const [first, second] = post.sent as [Told, Told];
     expect(second.request).toMatch(/^POST /);
-    expect(second.object.metadata!.name).not.toBe(first.object.metadata!.name);
+    expect(second.object.metadata).toEqual(first.object.metadata);
     expect(second.object.series).toMatchObject({ count: 4 });
     expect(post.problems).toEqual([]);
   });
@@ -230,6 +235,7 @@ describe('an API server that does not accept Events', () => {
       nodeName: 'node-a',
       dropped: () => {},
       problem: ({ message }) => problems.push(message),
+      clock: systemClock,
     });
     await recorder.run(new AbortController().signal);
     recorder.record(starting);

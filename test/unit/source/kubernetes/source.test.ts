@@ -25,6 +25,20 @@ describe('KubernetesSource', () => {
     expect(source.condition('services').silenceMs).toBeLessThan(10_000);
   });
 
+  it('delivers an object before the problems in it, so that an Event has its uid', async () => {
+    const server = await startCluster(2);
+    server.store.apply({
+      kind: 'Service',
+      metadata: { namespace: 'x', name: 'wrong' },
+      spec: { clusterIP: '10.96.9.9', externalIPs: ['nowhere'], ports: [{ port: 80 }] },
+    });
+    const { sink, converged } = startSource(server);
+    const known: boolean[] = [];
+    sink.problem = () => known.push(sink.names().includes('service x/wrong'));
+    await converged();
+    expect(known).toEqual([true]);
+  });
+
   it("requests kube-proxy's selectors and sends its user agent", async () => {
     const server = await startCluster(2);
     const { store } = server;

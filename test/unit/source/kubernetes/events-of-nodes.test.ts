@@ -1,0 +1,169 @@
+import { describe, expect, it } from 'vitest';
+import { ClusterEvents } from '../../../../src/serve/cluster-events.ts';
+import { ApiError } from '../../../../src/source/kubernetes/errors.ts';
+import { EventRecorder } from '../../../../src/source/kubernetes/events.ts';
+import { Random } from '../../../chaos/random.ts';
+import { ToyClock } from '../../sync/double.ts';
+
+interface Stored {
+  readonly note: string;
+  readonly reportingInstance: string;
+  readonly series?: { readonly count: number };
+}
+
+/** An API server that keeps events, and nodes that all see the same. */
+class Cluster {
+  readonly stored = new Map<string, Stored>();
+  readonly asked = { POST: 0, PATCH: 0, refused: 0 };
+  readonly clock = new ToyClock(() => new Promise((resolve) => setImmediate(resolve)));
+  readonly #stops: AbortController[] = [];
+  readonly #nodes: ClusterEvents[];
+
+  constructor(size: number) {
+    const random = new Random(1);
+    this.#nodes = Array.from({ length: size }, (_, i) => this.#node(`node-${i}`, random));
+  }
+
+  /** All nodes find the same fault of a Service. */
+  wrong(service: string, reason = 'is not understood'): void {
+    const problem = { subject: `Service shop/${service}`, field: 'fairlead.io/balance', reason };
+    for (const node of this.#nodes) node.sourceProblem(problem);
+  }
+
+  ejected(endpoint: string, from = 0): void {
+    const about = { family: 'IPv4', port: 'http', protocol: 'TCP', service: 'shop/web' } as const;
+    const change = { kind: 'ejected', unanswered: 3 } as const;
+    for (const node of this.#nodes.slice(from)) node.endpointHealth({ ...about, change, endpoint });
+  }
+
+  stop(name: string): void {
+    this.#stops[Number(name.replace(/\D+/, ''))]!.abort();
+  }
+
+  get writes(): number {
+    return this.asked.POST + this.asked.PATCH - this.asked.refused;
+  }
+
+  #node(nodeName: string, random: Random): ClusterEvents {
+    const { clock } = this;
+    const recorder = new EventRecorder({
+      open: () => Promise.resolve({ send: this.#send, close: () => {} }),
+      nodeName,
+      dropped: () => {},
+      problem: (error) => expect.fail(error.message),
+      clock: {
+        now: () => clock.now(),
+        wallMs: () => clock.wallMs(),
+        after: (delayMs, call) => clock.after(delayMs, call),
+        turn: () => clock.turn(),
+        random: () => random.next(),
+      },
+    });
+    const stop = new AbortController();
+    this.#stops.push(stop);
+    void recorder.run(stop.signal);
+    return new ClusterEvents({ sink: recorder, nodeName, uidOf: (service) => `uid of ${service}` });
+  }
+
+  readonly #send = (method: 'POST' | 'PATCH', path: string, object: object): Promise<void> => {
+    this.asked[method] += 1;
+    const { metadata } = object as { metadata?: { name: string } };
+    const name = metadata?.name ?? path.slice(path.lastIndexOf('/') + 1);
+    const known = this.stored.get(name);
+    if ((known === undefined) === (method === 'PATCH')) {
+      this.asked.refused += 1;
+      const status = method === 'PATCH' ? 404 : 409;
+      return Promise.reject(new ApiError(status, `${name} is refused`, undefined));
+    }
+    this.stored.set(name, { ...known, ...(object as Stored) });
+    return Promise.resolve();
+  };
+}
+
+const secondMs = 1000;
+const minuteMs = 60 * secondMs;
+
+describe('500 nodes', () => {
+  it('write one event about a fault that all of them find, within a minute', async () => {
+    const cluster = new Cluster(500);
+    cluster.wrong('web');
+    await cluster.clock.pass(secondMs);
+    expect(cluster.asked.POST).toBeLessThan(30);
+    await cluster.clock.pass(minuteMs);
+    expect(cluster.asked).toEqual({ POST: 500, PATCH: 0, refused: 499 });
+    const note = 'fairlead.io/balance: is not understood';
+    expect([...cluster.stored]).toEqual([
+      [expect.stringMatching(/^web\.[0-9a-f]{16}$/), expect.objectContaining({ note })],
+    ]);
+  });
+
+  it('write one event about an endpoint, and it names the first node', async () => {
+    const cluster = new Cluster(500);
+    cluster.ejected('10.0.0.1:80');
+    await cluster.clock.pass(minuteMs);
+    const [{ note, reportingInstance }] = [...cluster.stored.values()] as [Stored];
+    expect(cluster.stored.size).toBe(1);
+    const first = reportingInstance.replace('kube-proxy-', '');
+    expect(note).toMatch(new RegExp(`^node ${first}: endpoint 10.0.0.1:80 does not answer`));
+  });
+
+  it('leave repetitions to the one that has created the event', async () => {
+    const cluster = new Cluster(500);
+    for (let passed = 0; passed < 30; passed += 1) {
+      cluster.wrong('web');
+      await cluster.clock.pass(minuteMs);
+    }
+    expect(cluster.asked).toEqual({ POST: 500, PATCH: expect.any(Number), refused: 499 });
+    expect(cluster.asked.PATCH).toBeGreaterThan(25);
+    expect(cluster.asked.PATCH).toBeLessThanOrEqual(30);
+    expect(cluster.stored.size).toBe(1);
+  });
+
+  it('create the event again when its creator has gone and it has expired', async () => {
+    const cluster = new Cluster(500);
+    cluster.wrong('web');
+    await cluster.clock.pass(minuteMs);
+    const [[name, { reportingInstance }]] = [...cluster.stored] as [[string, Stored]];
+    cluster.stop(reportingInstance);
+    for (let passed = 0; passed < 50; passed += 1) {
+      cluster.wrong('web');
+      await cluster.clock.pass(minuteMs);
+    }
+    expect(cluster.writes).toBe(1);
+    cluster.stored.clear();
+    for (let passed = 0; passed < 15; passed += 1) {
+      cluster.wrong('web');
+      await cluster.clock.pass(minuteMs);
+    }
+    expect([...cluster.stored.keys()]).toEqual([name]);
+    expect(cluster.stored.get(name)!.reportingInstance).not.toBe(reportingInstance);
+  });
+
+  it('write a fault that returns after six minutes as another event', async () => {
+    const cluster = new Cluster(500);
+    cluster.wrong('web');
+    await cluster.clock.pass(7 * minuteMs);
+    cluster.wrong('web');
+    await cluster.clock.pass(minuteMs);
+    expect(cluster.writes).toBe(2);
+    expect(cluster.stored.size).toBe(2);
+  });
+
+  it('ask less and less for a namespace that has another fault every ten seconds', async () => {
+    const cluster = new Cluster(500);
+    const requests: number[] = [];
+    const faults = 36;
+    for (let i = 0; i < faults; i += 1) {
+      cluster.wrong(`web-${i % 10}`, `is "${i}"`);
+      await cluster.clock.pass(10 * secondMs);
+      requests.push(cluster.asked.POST + cluster.asked.PATCH);
+    }
+    // Without names in common they are 18,000, and 3,000 in the last minute.
+    expect(requests.at(-1)).toBeLessThan(9 * 500);
+    expect(requests.at(-1)! - requests.at(-7)!).toBeLessThan(500);
+    expect(cluster.writes).toBe(cluster.stored.size);
+    // All faults but some of the last minute.
+    expect(cluster.writes).toBeLessThanOrEqual(faults);
+    expect(cluster.writes).toBeGreaterThan(faults - 7);
+  });
+});
