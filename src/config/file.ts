@@ -3,6 +3,7 @@
  * accepted with a warning, as kube-proxy does; everything else that is wrong is an error, and all
  * errors are found in one go.
  */
+import { isDeepStrictEqual } from 'node:util';
 import { quote } from './go-values.ts';
 import type { FieldPath, GivenSettings } from './settings/index.ts';
 import { nearest } from './spelling.ts';
@@ -54,8 +55,10 @@ export interface UnreadableFile {
 /** More unknown fields than this are counted, not listed. */
 const listedMax = 20;
 
-export function decodeFile(bytes: Uint8Array): FileResult {
-  const parsed = parseYaml(bytes);
+/** `file`: its bytes, or the configuration that a tool has found in one. */
+export function decodeFile(file: Uint8Array | TreeMap): FileResult {
+  const parsed =
+    file instanceof Uint8Array ? parseYaml(file) : { ok: true as const, tree: file, warnings: [] };
   if (!parsed.ok) return failed(parsed.problems);
   const wrongKind = checkKind(parsed.tree);
   if (wrongKind) return failed([wrongKind]);
@@ -163,11 +166,11 @@ class Decoder {
     this.lines.set(path, line);
     if (tree.kind === 'null') return;
     this.#reportRepeats(tree, path);
-    const { decode, format, itemKeys, zero } = rulesOfType(type);
+    const { decode, itemKeys, zero } = rulesOfType(type);
     if (tree.kind === 'list' && itemKeys) this.#items(tree.items, path, itemKeys);
     const decoded = decode(tree);
     if (!decoded.ok) this.problems.push({ field: path, line, text: decoded.error });
-    else if (keepsZero || format(decoded.value) !== format(zero)) {
+    else if (keepsZero || !isDeepStrictEqual(decoded.value, zero)) {
       this.values.set(path, decoded.value);
     }
   }

@@ -1,4 +1,5 @@
 /** What can be done with a value of each type of setting: read it from flag or file, write it. */
+import { isDeepStrictEqual } from 'node:util';
 import { parseAddress } from '../net/address.ts';
 import { splitHostPort } from '../net/host-port.ts';
 import { formatDuration, parseDuration } from './duration.ts';
@@ -201,7 +202,7 @@ const valueTypes: { readonly [Type in ValueType]: TypeRules<ValueByType[Type]> }
     parse: parseFloat32,
     decode: (tree) =>
       tree.kind === 'number' && Number.isFinite(Math.fround(tree.value))
-        ? good(Math.fround(tree.value))
+        ? good(Math.fround(tree.value) + 0)
         : expected('a number', tree),
   },
   duration,
@@ -286,8 +287,7 @@ export function defaultOf(key: SettingKey): unknown {
 
 /** Whether the setting holds what its type is without a value. */
 export function isZero(key: SettingKey, value: unknown): boolean {
-  const { format, zero } = rulesOf(key);
-  return format(value) === format(zero);
+  return isDeepStrictEqual(value, rulesOf(key).zero);
 }
 
 /** Returns the value of a flag that is given without one, or undefined if it needs a value. */

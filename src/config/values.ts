@@ -2,6 +2,7 @@
  * Sets of values: the defaults, what becomes of what a file or a command line gives (behaviour
  * document 1.3, 2.2, 2.3), and the public form of all (1.5).
  */
+import { isDeepStrictEqual } from 'node:util';
 import { stringify } from 'yaml';
 import { joinHostPort, parseAddress } from '../net/address.ts';
 import type { ParsedFlags } from './flags.ts';
@@ -167,8 +168,7 @@ export function toDocument(settings: Settings): JsonObject {
   const root = typeMeta();
   for (const path of fieldPaths) {
     const value = isActive(settings, path) ? settings[path] : rulesOf(path).zero;
-    const isDefault = rulesOf(path).format(value) === rulesOf(path).format(defaultSettings[path]);
-    if (isDefault && settingTable[path].omitted) continue;
+    if (settingTable[path].omitted && isDeepStrictEqual(value, defaultSettings[path])) continue;
     // kube-proxy 1.36 does not know this field, so it appears only where it matters.
     if (path === 'udpIdleTimeout' && settings.mode !== 'userspace') continue;
     const encoded = rulesOf(path).encode(value);
