@@ -186,8 +186,9 @@ nftables:
   gives (an empty \`mode\` counts as iptables).
 - A change of the file takes effect immediately where the table says so; any other change ends the
   process, so that its supervisor starts a new one.
-- The file has at most 1 MiB and one document.
-- \`fairlead config validate FILE\` checks a file; \`--write-config-to\` writes the effective one.
+- The file has at most 1 MiB. A start reads its first document, and warns of others.
+- \`fairlead config validate FILE\` checks a file, or the one configuration within it (a later document, a List, a ConfigMap,
+  Helm values); \`--write-config-to\` writes the effective one.
 
 ${sections.join('\n')}
 ## v1alpha2

@@ -13,7 +13,10 @@ import {
 } from './flags.ts';
 
 /** Formats that `fairlead config convert` reads. */
-const importSources = ['openshift', 'ovhcloud', 'flags'] as const;
+const importSources = [
+  ...['openshift', 'ovhcloud', 'flags', 'kubeadm'],
+  ...['k3s', 'rke', 'talos', 'k0s', 'kops'],
+];
 export const shells = ['bash', 'zsh', 'fish'] as const;
 export type Shell = (typeof shells)[number];
 

@@ -34,10 +34,12 @@ interface DecodedFile {
   readonly given: GivenSettings;
   /** What the version of the file has for settings that are not given, where that is its own. */
   readonly defaults: GivenSettings;
-  /** Where the file gives a setting. */
-  readonly locate: (setting: FieldPath) => Pick<Problem, 'field' | 'line'>;
+  readonly locate: Locate;
   readonly warnings: readonly string[];
 }
+
+/** Where a setting is given, or the entry with this key of a setting that is a mapping. */
+export type Locate = (setting: FieldPath, entry?: string) => Pick<Problem, 'field' | 'line'>;
 
 export type FileResult = DecodedFile | UnreadableFile;
 
@@ -66,9 +68,10 @@ export function decodeFile(file: Uint8Array | TreeMap): FileResult {
   const decoder = new Decoder(fileFields[version]);
   decoder.section(parsed.tree as TreeMap, '');
   const { given, places, warnings: notes } = settle(version, decoder.values);
-  const locate = (setting: FieldPath) => {
+  const locate: Locate = (setting, entry) => {
     const field = places.get(setting) ?? setting;
-    return { field, line: decoder.lines.get(field) ?? 0 };
+    const line = decoder.lines.get(`${field}.${entry}`) ?? decoder.lines.get(field) ?? 0;
+    return { field, line };
   };
   const read = { given, defaults: defaultsOf[version], locate };
   const warnings = [...parsed.warnings.map(formatProblem), ...decoder.leniencies(), ...notes];
@@ -165,6 +168,9 @@ class Decoder {
   #field(path: string, { type, keepsZero }: FileField, { tree, line }: TreeEntry): void {
     this.lines.set(path, line);
     if (tree.kind === 'null') return;
+    if (tree.kind === 'map') {
+      for (const [key, entry] of tree.entries) this.lines.set(`${path}.${key}`, entry.line);
+    }
     this.#reportRepeats(tree, path);
     const { decode, itemKeys, zero } = rulesOfType(type);
     if (tree.kind === 'list' && itemKeys) this.#items(tree.items, path, itemKeys);
@@ -208,8 +214,7 @@ class Decoder {
     prefix = '',
   ): void {
     // What is only counted needs no guess, which takes its time.
-    const guess = this.#unknown.length < listedMax ? nearest(name, known) : undefined;
-    const hint = guess === undefined ? '' : `, did you mean ${guess}?`;
+    const hint = this.#unknown.length < listedMax ? hintFor(name, known) : '';
     this.#unknown.push(`${shorten(prefix + name)} (line ${line}${hint})`);
   }
 
@@ -222,6 +227,23 @@ class Decoder {
     }
     return lines.map((line) => `Using lenient decoding as strict decoding failed: ${line}`);
   }
+}
+
+/** Fields of older releases, and of objects in general, that are still in files. */
+const formerFields: Readonly<Record<string, string>> = {
+  'conntrack.max': 'of older releases, the most connections in all: see conntrack.maxPerCore',
+  metadata: 'this kind has none: delete it',
+  resourceContainer: 'of older releases: delete it',
+  udpTimeoutMilliseconds: 'of older releases, now udpIdleTimeout',
+};
+
+/** What may be meant: another field of the same name, or one that is spelled like it. */
+function hintFor(name: string, known: readonly string[]): string {
+  if (Object.hasOwn(formerFields, name)) return `, ${formerFields[name]}`;
+  const end = name.split('.').at(-1);
+  const homes = known.filter((path) => path.split('.').at(-1) === end);
+  const guess = homes.length > 0 ? homes.join(' or ') : nearest(name, known);
+  return guess === undefined ? '' : `, did you mean ${guess}?`;
 }
 
 function list(items: readonly string[]): string {

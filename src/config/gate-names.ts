@@ -114,7 +114,8 @@ StructuredAuthenticationConfigurationJWKSMetrics TaintTolerationComparisonOperat
 UserNamespacesHostNetworkSupport VolumeLimitScaling
 `),
   '1.36': words(`
-ControllerManagerReleaseLeaderElectionLockOnExit CRIListStreaming DeclarativeValidationBeta
+ClientsAllowTLSCacheGC ControllerManagerReleaseLeaderElectionLockOnExit CRIListStreaming
+DeclarativeValidationBeta
 DRAListTypeAttributes DRANodeAllocatableResources DRAResourceClaimGranularStatusAuthorization
 DRAResourcePoolStatus DRAWorkloadResourceClaims ExtendWebSocketsToKubelet ImageVolumeWithDigest
 InPlacePodVerticalScalingInitContainers ManifestBasedAdmissionControlConfig
@@ -221,6 +222,26 @@ function byName(): ReadonlyMap<string, GateReleases> {
   }
   return gates;
 }
+
+/** Gates that were removed before 1.29 and are still in files, with their last release. */
+export const formerGates: ReadonlyMap<string, string> = new Map([
+  ['ExperimentalCriticalPodAnnotation', '1.16'],
+  ['SupportIPVSProxyMode', '1.20'],
+  ['ServiceLoadBalancerFinalizer', '1.20'],
+  ['SCTPSupport', '1.22'],
+  ['ServiceTopology', '1.22'],
+  ['EndpointSlice', '1.24'],
+  ['EndpointSliceNodeName', '1.24'],
+  ['EndpointSliceProxying', '1.24'],
+  ['IPv6DualStack', '1.24'],
+  ['DynamicKubeletConfig', '1.25'],
+  ['ServiceLBNodePortControl', '1.25'],
+  ['ServiceLoadBalancerClass', '1.25'],
+  ['EndpointSliceTerminatingCondition', '1.27'],
+  ['MixedProtocolLBService', '1.27'],
+  ['ServiceInternalTrafficPolicy', '1.27'],
+  ['ServiceIPStaticSubrange', '1.27'],
+]);
 
 /** The gates of other components, with the releases that know them. */
 export const otherGates: ReadonlyMap<string, GateReleases> = byName();

@@ -2,7 +2,7 @@
  * Feature gates (behaviour document 2.7): those that concern a service proxy, with their stages by
  * release and what they do here. `gate-names.ts` has those of other components.
  */
-import { otherGates } from './gate-names.ts';
+import { formerGates, otherGates } from './gate-names.ts';
 import { nearest } from './spelling.ts';
 import { kubernetesVersion } from './version.ts';
 
@@ -108,10 +108,15 @@ export function stageIn({ stages }: Gate, release: string): Stage {
 /** Bulk switches: they set every gate of their stage that is not named itself. */
 const bulk: Readonly<Record<string, Stage['stage']>> = { AllAlpha: 'ALPHA', AllBeta: 'BETA' };
 
+interface GateError {
+  readonly gate: string;
+  readonly text: string;
+}
+
 interface ResolvedGates {
   /** Every gate of the proxy with its effective value. */
   readonly values: Readonly<Record<string, boolean>>;
-  readonly errors: readonly string[];
+  readonly errors: readonly GateError[];
   readonly warnings: readonly string[];
 }
 
@@ -127,7 +132,7 @@ export function resolveGates(
     const switched = switches.map((name) => given[name]).find((on) => on !== undefined);
     values[name] = switched ?? gate.ours ?? value;
   }
-  const errors: string[] = [];
+  const errors: GateError[] = [];
   const warnings: string[] = [];
   for (const [name, value] of Object.entries(given).sort(([a], [b]) => (a < b ? -1 : 1))) {
     if (Object.hasOwn(bulk, name)) continue;
@@ -135,13 +140,13 @@ export function resolveGates(
     const foreign = foreignTo(release, name, gate);
     if (foreign !== undefined) warnings.push(foreign);
     if (gate === undefined) {
-      if (!otherGates.has(name)) errors.push(unrecognized(name));
+      if (!otherGates.has(name)) errors.push({ gate: name, text: unrecognized(name) });
       continue;
     }
     const stage = stageIn(gate, release);
     if (stage.locked && value !== stage.value) {
       const change = `cannot set feature gate ${name} to ${value}`;
-      errors.push(`${change}, feature is locked to ${stage.value}`);
+      errors.push({ gate: name, text: `${change}, feature is locked to ${stage.value}` });
       continue;
     }
     values[name] = value;
@@ -166,6 +171,11 @@ function foreignTo(release: string, name: string, gate: Gate | undefined): strin
 }
 
 function unrecognized(name: string): string {
+  const last = formerGates.get(name);
+  if (last !== undefined) {
+    const next = `1.${minorOf(last) + 1}`;
+    return `unrecognized feature gate: ${name} (removed in Kubernetes ${next}: delete the line)`;
+  }
   const guess = nearest(name, [...Object.keys(proxyGates), ...otherGates.keys()]);
   const hint = guess === undefined ? '' : ` (did you mean ${guess}?)`;
   return `unrecognized feature gate: ${name}${hint}`;

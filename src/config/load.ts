@@ -4,7 +4,7 @@
  */
 import { buildConfig } from './build.ts';
 import type { Config } from './config.ts';
-import { decodeFile, type FileResult, type UnreadableFile } from './file.ts';
+import { decodeFile, type FileResult, type Locate, type UnreadableFile } from './file.ts';
 import { type ParsedFlags, parseFlags } from './flags.ts';
 import { resolveGates } from './gates.ts';
 import { quote } from './go-values.ts';
@@ -16,7 +16,7 @@ import {
   type Settings,
   settingTable,
 } from './settings/index.ts';
-import { formatProblem, type Problem, shorten } from './tree.ts';
+import { formatProblem, type Problem, shorten, type TreeMap } from './tree.ts';
 import { aggregate, checkHostname, checkLogging, type Violation, validate } from './validate.ts';
 import {
   droppedFlags,
@@ -30,10 +30,14 @@ import {
   withPlatformDefaults,
 } from './values.ts';
 import { fairleadVersion, kubernetesVersion, versionText } from './version.ts';
+import { placeholderIn } from './yaml.ts';
 
 interface LoadEnvironment {
-  /** Returns the file's bytes or throws an error whose message names the file. */
-  readonly readFile: (path: string) => Uint8Array;
+  /**
+   * Returns the file's bytes, or the configuration that was found in it. Throws an error whose
+   * message names the file.
+   */
+  readonly readFile: (path: string) => Uint8Array | TreeMap;
 }
 
 /** Lines that the program should log once logging works. */
@@ -121,7 +125,7 @@ interface SettingsSource {
   readonly given: GivenSettings;
   readonly warnings: Warnings;
   /** Names a field for the operator: its place in the file, or the flag that set it. */
-  readonly locate: (field: FieldPath) => Pick<Problem, 'field' | 'line'>;
+  readonly locate: Locate;
 }
 
 type Failure = Extract<LoadResult, { kind: 'error' }>;
@@ -184,7 +188,7 @@ function problemsOfRest(flags: ParsedFlags, { problems, rest }: UnreadableFile):
   const { stages } = check(flags, withLoggingFlags(settings, flags));
   return stages
     .flatMap((stage) => stage.violations)
-    .map(({ field, detail }) => ({ ...rest.locate(field), text: detail }))
+    .map(({ field, entry, detail }) => ({ ...rest.locate(field, entry), text: detail }))
     .filter(({ field }) => !unread.includes(sectionOf(field)));
 }
 
@@ -213,13 +217,18 @@ function complete(flags: ParsedFlags, source: SettingsSource): LoadResult {
     const message = `${failed.name}: ${aggregate(failed.violations.map(({ text }) => text))}`;
     const details = stages
       .flatMap((stage) => stage.violations)
-      .map(({ field, detail }) => formatProblem({ ...source.locate(field), text: detail }));
+      .map(({ field, entry, detail }) => {
+        return formatProblem({ ...source.locate(field, entry), text: detail });
+      })
+      .map((text) => (placeholderIn(text) === undefined ? text : `${text}; ${templateHint}`));
     return failure(message, details, { path: flags.value('--config'), warnings });
   }
   const input = { settings, given: source.given, gates: gates.values, flags };
   const built = buildConfig(input);
   return decide(flags, settings, built.config, [...warnings, ...built.warnings]);
 }
+
+const templateHint = 'this looks like a template: render it first';
 
 interface Stage {
   /** How kube-proxy begins the error line of this stage. */
@@ -250,8 +259,10 @@ function resolveHostname(
   return { value, violations: checkHostname(value) };
 }
 
-function gateErrors(errors: readonly string[]): Violation[] {
-  return errors.map((text) => ({ field: 'featureGates', detail: text, text }));
+function gateErrors(errors: ReturnType<typeof resolveGates>['errors']): Violation[] {
+  return errors.map(({ gate, text }) => {
+    return { field: 'featureGates', entry: gate, detail: text, text };
+  });
 }
 
 function decide(

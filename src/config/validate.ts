@@ -18,6 +18,8 @@ import { type SyncSection, syncSection } from './values.ts';
 export interface Violation {
   /** Path of the field in the file. */
   readonly field: FieldPath;
+  /** The key in it that is wrong, where the field is a mapping; absent = the field. */
+  readonly entry?: string;
   /** What is wrong, without the field's name. */
   readonly detail: string;
   /** kube-proxy's line: `KubeProxyConfiguration.SyncPeriod: Invalid value: "0s": must be …` */

@@ -14,10 +14,6 @@ import {
 } from 'yaml';
 import { type Problem, shorten, type Tree, type TreeEntry } from './tree.ts';
 
-/** A ConfigMap holds at most 1 MiB, so no configuration that works in a cluster is larger. */
-const fileBytesMax = 1024 * 1024;
-/** Nodes after aliases are followed; a whole KubeProxyConfiguration has about a hundred. */
-const nodesMax = 20_000;
 const depthMax = 50;
 /** The first few syntax errors say what is wrong; the rest follow from them. */
 const problemsMax = 5;
@@ -26,6 +22,19 @@ const tooDeep = `nested more than ${depthMax} levels deep`;
 type YamlResult =
   | { readonly ok: true; readonly tree: Tree; readonly warnings: readonly Problem[] }
   | { readonly ok: false; readonly problems: readonly Problem[] };
+
+/** What is read of a text. */
+export interface YamlLimits {
+  readonly bytesMax: number;
+  /** Nodes of a document after aliases are followed. */
+  readonly nodesMax: number;
+}
+
+/**
+ * Of a configuration: a ConfigMap holds at most 1 MiB, so none that works in a cluster is larger,
+ * and a whole KubeProxyConfiguration has about a hundred nodes.
+ */
+const configurationLimits: YamlLimits = { bytesMax: 1024 * 1024, nodesMax: 20_000 };
 
 class YamlError extends Error {
   readonly line: number;
@@ -38,9 +47,11 @@ class YamlError extends Error {
 /** The text of a file, or what keeps it from being one (too large, not UTF-8, binary). */
 export function decodeText(
   bytes: Uint8Array,
+  { bytesMax }: YamlLimits = configurationLimits,
 ): { readonly ok: true; readonly text: string } | { readonly ok: false; readonly error: string } {
-  if (bytes.length > fileBytesMax) {
-    return { ok: false, error: `the file has ${bytes.length} bytes; at most 1 MiB is read` };
+  if (bytes.length > bytesMax) {
+    const most = `at most ${bytesMax / 1024 ** 2} MiB is read`;
+    return { ok: false, error: `the file has ${bytes.length} bytes; ${most}` };
   }
   const binary = { ok: false, error: 'the file is binary, not a text in UTF-8' } as const;
   try {
@@ -52,20 +63,64 @@ export function decodeText(
   }
 }
 
-/** Reads the first document of a YAML text. */
+/** Reads the first document of a YAML text, as a start does. */
 export function parseYaml(bytes: Uint8Array): YamlResult {
   const decoded = decodeText(bytes);
-  if (!decoded.ok) return { ok: false, problems: [{ field: '', line: 0, text: decoded.error }] };
+  if (!decoded.ok) return failed(0, decoded.error);
+  const [first, second] = parseYamlStream(decoded.text);
+  if (first === undefined) return { ok: true, tree: { kind: 'null', line: 1 }, warnings: [] };
+  if (!first.result.ok || second === undefined) return first.result;
+  const text = 'only the first document of the file is read';
+  const warnings = [{ field: '', line: second.line, text }];
+  return { ...first.result, warnings };
+}
+
+/** A document of a YAML text, with its first line. A wrong one does not affect the others. */
+interface YamlDocument {
+  readonly line: number;
+  readonly result: YamlResult;
+}
+
+/** All documents of a YAML text. */
+export function parseYamlStream(
+  text: string,
+  { nodesMax }: YamlLimits = configurationLimits,
+): readonly YamlDocument[] {
+  const lineCounter = new LineCounter();
+  const lineOf = (offset: number): number => lineCounter.linePos(offset).line;
+  let documents: ReturnType<typeof parseAllDocuments>;
   try {
-    return read(decoded.text);
+    documents = parseAllDocuments(text, { ...yamlOptions, lineCounter });
   } catch (error) {
-    // The parser and the walk below recurse; only a text that nests thousands deep gets here.
-    if (error instanceof RangeError) {
-      return { ok: false, problems: [{ field: '', line: 0, text: tooDeep }] };
-    }
-    if (!(error instanceof YamlError)) throw error;
-    return { ok: false, problems: [{ field: '', line: error.line, text: error.message }] };
+    return [{ line: 1, result: failedBy(error) }];
   }
+  if (!Array.isArray(documents)) return [];
+  return documents.map((document) => {
+    const line = lineOf(document.range?.[0] ?? 0);
+    try {
+      return { line, result: asTemplate(read(document, text, lineOf, nodesMax), text) };
+    } catch (error) {
+      return { line, result: asTemplate(failedBy(error), text) };
+    }
+  });
+}
+
+function failed(line: number, text: string): YamlResult {
+  return { ok: false, problems: [{ field: '', line, text }] };
+}
+
+/** What is wrong with a template follows from its placeholders. */
+function asTemplate(result: YamlResult, text: string): YamlResult {
+  const placeholder = result.ok ? undefined : placeholderIn(text);
+  if (placeholder === undefined) return result;
+  return failed(placeholder.line, `is a template, with ${placeholder.found}: render it first`);
+}
+
+/** The parser and the walk below recurse: a text that nests thousands deep overflows the stack. */
+function failedBy(error: unknown): YamlResult {
+  if (error instanceof RangeError) return failed(0, tooDeep);
+  if (!(error instanceof YamlError)) throw error;
+  return failed(error.line, error.message);
 }
 
 /** Numbers in base 60, dates and the like are strings in kube-proxy's parser, too. */
@@ -83,20 +138,39 @@ const octal: ScalarTag = {
   resolve: (text) => Number(text.replaceAll('_', '')),
 };
 
-function read(text: string): YamlResult {
-  const lineCounter = new LineCounter();
-  const documents = parseAllDocuments(text, {
-    schema: 'yaml-1.1',
-    customTags: (tags) => [...tags.filter(isSupportedTag), octal],
-    merge: false,
-    uniqueKeys: false,
-    prettyErrors: false,
-    logLevel: 'silent',
-    lineCounter,
-  });
-  const lineOf = (offset: number): number => lineCounter.linePos(offset).line;
-  const document = Array.isArray(documents) ? documents[0] : undefined;
-  if (document === undefined) return { ok: true, tree: { kind: 'null', line: 1 }, warnings: [] };
+/** Other parsers of Kubernetes' YAML have the same schema: YAML 1.1 as Go's library reads it. */
+const yamlOptions = {
+  schema: 'yaml-1.1',
+  customTags: (tags: Tags) => [...tags.filter(isSupportedTag), octal],
+  merge: false,
+  uniqueKeys: false,
+  prettyErrors: false,
+  logLevel: 'silent',
+} as const;
+
+/** What templates of Helm and Go, of Jinja, and of shells put in place of values. */
+const placeholder = /\{\{.*?\}\}|\{%.*?%\}|\$\{\w+\}/;
+
+interface Placeholder {
+  readonly line: number;
+  readonly found: string;
+}
+
+/** The first line with a placeholder, if the text is a template; comments do not count. */
+export function placeholderIn(text: string): Placeholder | undefined {
+  for (const [index, line] of text.split('\n').entries()) {
+    const found = placeholder.exec(line.replace(/(?:^|\s)#.*$/, ''))?.[0];
+    if (found !== undefined) return { line: index + 1, found };
+  }
+  return undefined;
+}
+
+function read(
+  document: Document,
+  text: string,
+  lineOf: (offset: number) => number,
+  nodesMax: number,
+): YamlResult {
   if (document.errors.length > 0) {
     const lines = text.split('\n');
     const problems = document.errors.slice(0, problemsMax).map((error) => {
@@ -111,30 +185,26 @@ function read(text: string): YamlResult {
     }
     return { ok: false, problems };
   }
-  const tree = new Walk(document, lineOf).tree(document.contents, 0);
-  const warnings: Problem[] = [];
-  const second = Array.isArray(documents) ? documents[1] : undefined;
-  if (second) {
-    const line = lineOf(second.range[0]);
-    warnings.push({ field: '', line, text: 'only the first document of the file is read' });
-  }
-  return { ok: true, tree, warnings };
+  const tree = new Walk(document, lineOf, nodesMax).tree(document.contents, 0);
+  return { ok: true, tree, warnings: [] };
 }
 
 class Walk {
   private readonly document: Document;
   private readonly lineOf: (offset: number) => number;
+  private readonly nodesMax: number;
   private nodes = 0;
 
-  constructor(document: Document, lineOf: (offset: number) => number) {
+  constructor(document: Document, lineOf: (offset: number) => number, nodesMax: number) {
     this.document = document;
     this.lineOf = lineOf;
+    this.nodesMax = nodesMax;
   }
 
   tree(node: Node | null | undefined, depth: number, above = 1): Tree {
     const line = node?.range ? this.lineOf(node.range[0]) : above;
     this.nodes += 1;
-    if (this.nodes > nodesMax) throw new YamlError(line, `more than ${nodesMax} values`);
+    if (this.nodes > this.nodesMax) throw new YamlError(line, `more than ${this.nodesMax} values`);
     if (depth > depthMax) throw new YamlError(line, tooDeep);
     if (node === null || node === undefined) return { kind: 'null', line };
     if (isAlias(node)) {

@@ -158,10 +158,10 @@ class ScriptedNode {
 
   async #apply(yaml: string): Promise<void> {
     const pacer = new Pacer();
-    const { found, problems } = await readManifest('transcript.yaml', Buffer.from(yaml), pacer);
-    const content = { file: 'transcript', found, previous: new Map() };
+    const read = await readManifest('transcript.yaml', Buffer.from(yaml), pacer);
+    const content = { ...read, file: 'transcript', previous: new Map(), extent: 'all' } as const;
     const decoded = await decodeManifests(content, this.#decode, pacer);
-    const all = [...problems, ...decoded.problems];
+    const all = [...read.unreadable, ...read.problems, ...decoded.problems];
     if (all.length > 0) throw new Error(JSON.stringify(all));
     const { objects } = decoded;
     for (const { change } of objects.values()) this.#state.apply(change);

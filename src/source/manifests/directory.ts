@@ -6,7 +6,6 @@ import type { Pacer } from '../../time/pacer.ts';
 import type { DecodeContext } from '../decode.ts';
 import type { SourceProblem } from '../source.ts';
 import { decodeManifests, type ManifestObjects } from './objects.ts';
-import { ManifestError } from './parse.ts';
 import { readManifest } from './read.ts';
 
 const extensions = /\.(?:ya?ml|json)$/;
@@ -149,29 +148,21 @@ export class ManifestDirectory {
       const reason = 'is empty; its last good content stays in force';
       return { kind: 'read', file, problems: [{ subject: name, field: undefined, reason }] };
     }
-    try {
-      const { found, problems } = await readManifest(name, bytes, this.#pacer);
-      const decoded = await decodeManifests(
-        { file: name, found, previous: before.objects },
-        this.#context,
-        this.#pacer,
-      );
-      return {
-        kind: 'read',
-        file: { ...file, objects: decoded.objects },
-        problems: [...problems, ...decoded.problems],
-      };
-    } catch (error) {
-      if (!(error instanceof ManifestError)) throw error;
-      if (fresh) return { kind: 'unsettled' };
-      const kept = before.objects.size > 0 ? '; its last good content stays in force' : '';
-      const problem = {
-        subject: `${name}:${error.line}`,
-        field: undefined,
-        reason: `${error.message}${kept}`,
-      };
-      return { kind: 'read', file, problems: [problem] };
-    }
+    const { found, problems, unreadable } = await readManifest(name, bytes, this.#pacer);
+    if (unreadable.length > 0 && fresh) return { kind: 'unsettled' };
+    const extent = unreadable.length > 0 ? 'part' : 'all';
+    const previous = before.objects;
+    const content = { file: name, found, previous, extent } as const;
+    const decoded = await decodeManifests(content, this.#context, this.#pacer);
+    const kept = previous.size > 0 ? '; its last good content stays in force' : '';
+    const failed = unreadable.map(({ line, reason }) => {
+      return { subject: `${name}:${line}`, field: undefined, reason: `${reason}${kept}` };
+    });
+    return {
+      kind: 'read',
+      file: { ...file, objects: decoded.objects },
+      problems: [...failed, ...problems, ...decoded.problems],
+    };
   }
 }
 

@@ -6,7 +6,6 @@ import { objectOf, type RawObject } from '../decode/field-reader.ts';
 import { keyIn, podNames, podOfSlices, readPod, serviceOfSlice } from '../decode/pod.ts';
 import { type FoundPod, type Lookup, LookupError } from '../lookup.ts';
 import { isManifest } from './directory.ts';
-import { ManifestError } from './parse.ts';
 import { readManifest } from './read.ts';
 
 export class ManifestLookup implements Lookup {
@@ -67,16 +66,18 @@ export class ManifestLookup implements Lookup {
       signal.throwIfAborted();
       const path = join(this.#directory, file);
       const bytes = await readFile(path).catch(failIn(path));
-      const { found } = await readManifest(file, bytes, this.#pacer).catch(failIn(path));
-      for (const { raw } of found) yield raw;
+      const read = await readManifest(file, bytes, this.#pacer).catch(failIn(path));
+      for (const { raw } of read.found) yield raw;
+      // The answer may be in what cannot be read.
+      const [first] = read.unreadable;
+      if (first !== undefined) failIn(`${path}:${first.line}`)(new Error(first.reason));
     }
   }
 }
 
 function failIn(path: string): (error: Error) => never {
   return (error) => {
-    const line = error instanceof ManifestError ? `:${error.line}` : '';
-    throw new LookupError('source', `${path}${line}: ${error.message}`);
+    throw new LookupError('source', `${path}: ${error.message}`);
   };
 }
 

@@ -14,6 +14,9 @@ const resourceOfType: ReadonlyMap<string, Resource> = new Map([
   ['networking.k8s.io/v1beta1/ServiceCIDR', 'servicecidrs'],
 ]);
 
+/** In a cluster, a controller makes EndpointSlices of them. */
+const endpoints = 'Endpoints (v1)';
+
 /** One usable object of a file. */
 export interface ManifestObject {
   readonly resource: Resource;
@@ -29,6 +32,8 @@ interface ManifestContent {
   readonly found: readonly RawManifest[];
   /** The objects that the file contained before. */
   readonly previous: ManifestObjects;
+  /** `part`: some documents cannot be read. Objects that may be in them stay as they were. */
+  readonly extent: 'all' | 'part';
 }
 
 /**
@@ -36,7 +41,7 @@ interface ManifestContent {
  * API server keeps the old object if it refuses an update.
  */
 export async function decodeManifests(
-  { file, found, previous }: ManifestContent,
+  { file, found, previous, extent }: ManifestContent,
   context: DecodeContext,
   pacer: Pacer,
 ): Promise<{ objects: ManifestObjects; problems: SourceProblem[] }> {
@@ -66,8 +71,13 @@ export async function decodeManifests(
       objects.set(key, { resource, change });
     }
   }
+  if (extent === 'part') {
+    for (const [key, object] of previous) if (!objects.has(key)) objects.set(key, object);
+  }
   if (ignored.size > 0) {
-    const reason = `has objects of kinds that are not used: ${[...ignored].join(', ')}`;
+    const kinds = [...ignored].join(', ');
+    const hint = ignored.has(endpoints) ? '; write an EndpointSlice in place of Endpoints' : '';
+    const reason = `has objects of kinds that are not used: ${kinds}${hint}`;
     problems.push({ subject: file, field: undefined, reason });
   }
   return { objects, problems };

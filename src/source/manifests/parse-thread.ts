@@ -1,8 +1,7 @@
 /** A thread that parses one manifest, and ends: see `read.ts`. */
 import { parentPort, workerData } from 'node:worker_threads';
-import type { SourceProblem } from '../source.ts';
-import { flatten, type RawManifest } from './flatten.ts';
-import { ManifestError, parseManifest } from './parse.ts';
+import { type Findings, flatten } from './flatten.ts';
+import { parseManifest } from './parse.ts';
 import type { ThreadMessage, ThreadOrder } from './read.ts';
 
 /** The receiver handles one message of this size per turn. */
@@ -14,38 +13,37 @@ const charactersMax = 128 * 1024 * 1024;
 
 const send = (message: ThreadMessage): void => parentPort!.postMessage(message);
 
-function textOf({ raw, line }: RawManifest): string | Error {
-  let json: string;
+/** The object as JSON, or why it is left out. */
+function textOf(raw: unknown): string | Error {
   try {
-    json = JSON.stringify(raw);
+    const json = JSON.stringify(raw);
+    if (json.length <= objectCharactersMax) return json;
+    return new Error('contains an object of more than 1.5 MiB, which no cluster accepts');
   } catch (error) {
     // A YAML anchor can put an object into itself.
-    return error as Error;
+    const words = (error as Error).message.split('\n')[0];
+    return new Error(`contains a value that JSON cannot express, and is left out: ${words}`);
   }
-  if (json.length <= objectCharactersMax) return json;
-  throw new ManifestError(
-    line,
-    'contains an object of more than 1.5 MiB, which no cluster accepts',
-  );
 }
 
 function read({ file, bytes }: ThreadOrder): void {
-  const problems: SourceProblem[] = [];
+  const findings: Findings = { problems: [], unreadable: [] };
   let objects: { json: string; line: number }[] = [];
   let characters = 0;
   let sent = 0;
-  for (const found of flatten(file, parseManifest(file, Buffer.from(bytes)), problems)) {
-    const { line } = found;
-    const json = textOf(found);
+  for (const found of flatten(file, parseManifest(file, Buffer.from(bytes)), findings)) {
+    const { line, raw } = found;
+    const json = textOf(raw);
     if (json instanceof Error) {
-      const reason = `contains a value that JSON cannot express, and is left out: ${json.message.split('\n')[0]}`;
-      problems.push({ subject: `${file}:${line}`, field: undefined, reason });
+      findings.unreadable.push({ line, reason: json.message });
       continue;
     }
     objects.push({ json, line });
     characters += json.length;
     if (sent + characters > charactersMax) {
-      throw new ManifestError(line, 'contains objects of more than 128 MiB, by its aliases');
+      const reason = 'contains objects of more than 128 MiB, by its aliases';
+      findings.unreadable.push({ line, reason });
+      break;
     }
     if (characters < charactersPerMessage) continue;
     send({ kind: 'objects', objects });
@@ -54,12 +52,7 @@ function read({ file, bytes }: ThreadOrder): void {
     characters = 0;
   }
   send({ kind: 'objects', objects });
-  send({ kind: 'problems', problems });
+  send({ kind: 'findings', findings });
 }
 
-try {
-  read(workerData as ThreadOrder);
-} catch (error) {
-  if (!(error instanceof ManifestError)) throw error;
-  send({ kind: 'error', line: error.line, reason: error.message });
-}
+read(workerData as ThreadOrder);

@@ -1,5 +1,5 @@
 import { isUtf8 } from 'node:buffer';
-import { parseDocument } from 'yaml';
+import { parseDocument, type Tags } from 'yaml';
 import { tryJSON } from '../decode/field-reader.ts';
 
 /** One JSON document, or one document of a YAML stream. */
@@ -9,7 +9,7 @@ export interface ManifestDocument {
   readonly line: number;
 }
 
-/** A file that cannot be read as YAML or JSON. */
+/** Text, or a document of it, that cannot be read as YAML or JSON. */
 export class ManifestError extends Error {
   override readonly name = 'ManifestError';
   /** From 1. */
@@ -27,30 +27,85 @@ export class ManifestError extends Error {
  */
 const documentCharactersMax = 4 * 1024 * 1024;
 
+/** YAML 1.1 with merge keys, as the API server's clients read it: `0120` is 80, `yes` is true. */
+const yamlOptions = {
+  schema: 'yaml-1.1',
+  customTags: (tags: Tags) => tags.filter(isJSONValue),
+  merge: true,
+  uniqueKeys: false,
+  prettyErrors: false,
+} as const;
+
+/** Numbers in base 60, dates and bytes are texts there. */
+function isJSONValue(tag: Tags[number]): boolean {
+  if (typeof tag === 'string') return true;
+  return tag.format !== 'TIME' && /:(?:map|seq|str|null|bool|int|float|merge)$/.test(tag.tag);
+}
+
 /**
- * The documents of a manifest file: `.json` is JSON, everything else YAML (or JSON, which is
- * YAML). Throws a ManifestError. Takes about 0.6 ms for each kilobyte of YAML.
+ * The documents of a manifest file, and what is wrong with those that cannot be read. `.json` is
+ * JSON, everything else YAML (or JSON, which is YAML). Takes about 0.6 ms for each KiB of YAML.
  */
-export function* parseManifest(file: string, bytes: Buffer): Generator<ManifestDocument> {
-  if (!isUtf8(bytes)) throw new ManifestError(lineOfBadByte(bytes), 'is not UTF-8 text');
-  const text = bytes.toString('utf8').replace(/^\ufeff/, '');
-  if (text.trim() === '') return;
-  if (file.endsWith('.json')) {
-    yield { value: parseJSON(text), line: 1 };
+export function* parseManifest(
+  file: string,
+  bytes: Buffer,
+): Generator<ManifestDocument | ManifestError> {
+  const isUtf16 = bytes[0] === 0xff && bytes[1] === 0xfe;
+  if (!isUtf16 && !isUtf8(bytes)) {
+    yield new ManifestError(lineOfBadByte(bytes), 'is not UTF-8 text');
     return;
   }
-  if (text.trimStart().startsWith('{')) {
-    // JSON.parse is a hundred times faster than the YAML parser.
-    const value = tryJSON(text);
-    if (value !== undefined) {
-      yield { value, line: 1 };
+  const text = bytes.toString(isUtf16 ? 'utf16le' : 'utf8').replace(/^\ufeff/, '');
+  if (text.trim() === '') return;
+  if (file.endsWith('.json') || text.trimStart().startsWith('{')) {
+    const values = jsonValues(text, file.endsWith('.json'));
+    if (values !== undefined) {
+      yield* values;
       return;
     }
   }
   for (const part of yamlParts(text)) {
     const value = parseYAML(part);
-    if (value !== null && value !== undefined) yield { value, line: part.contentLine };
+    if (value instanceof ManifestError) yield value;
+    else if (value !== null && value !== undefined) yield { value, line: part.contentLine };
   }
+}
+
+/**
+ * JSON values that follow one another. Undefined: the text may be YAML, unless it must be JSON
+ * (`isJSON`). JSON.parse is a hundred times faster than the YAML parser.
+ */
+function jsonValues(
+  text: string,
+  isJSON: boolean,
+): (ManifestDocument | ManifestError)[] | undefined {
+  const values: (ManifestDocument | ManifestError)[] = [];
+  for (let at = 0; text.slice(at).trim() !== ''; ) {
+    const line = 1 + newlines(text, at + text.slice(at).search(/\S/));
+    const rest = text.slice(at);
+    const length = jsonLength(rest);
+    const value = tryJSON(rest.slice(0, length));
+    if (value === undefined) {
+      if (!isJSON) return undefined;
+      values.push(jsonError(rest, line));
+      return values;
+    }
+    values.push({ value, line });
+    at += length;
+  }
+  return values;
+}
+
+/** The length of the first value, if another one follows it; else that of the text. */
+function jsonLength(text: string): number {
+  try {
+    JSON.parse(text);
+  } catch (error) {
+    const end = /^Unexpected non-whitespace character after JSON at position (\d+)/;
+    const found = error instanceof Error ? end.exec(error.message) : null;
+    if (found !== null) return Number(found[1]);
+  }
+  return text.length;
 }
 
 function lineOfBadByte(bytes: Buffer): number {
@@ -59,15 +114,17 @@ function lineOfBadByte(bytes: Buffer): number {
   return 1 + newlines(text, text.indexOf('\ufffd'));
 }
 
-function parseJSON(text: string): unknown {
+/** What is wrong with a text that cannot be parsed. It begins in `line`. */
+function jsonError(text: string, line: number): ManifestError {
   try {
-    return JSON.parse(text);
+    JSON.parse(text);
+    return new ManifestError(line, 'is not JSON');
   } catch (error) {
     const words = error instanceof Error ? error.message : String(error);
     // V8 reports the position of some mistakes only. The YAML parser finds the others.
-    const line = /\(line ([0-9]+) column/.exec(words)?.[1];
-    if (line !== undefined) throw new ManifestError(Number(line), words);
-    throw new ManifestError(1 + newlines(text, mistakeIn(text)), words);
+    const found = /\(line ([0-9]+) column/.exec(words)?.[1];
+    const before = found === undefined ? newlines(text, mistakeIn(text)) : Number(found) - 1;
+    return new ManifestError(line + before, words);
   }
 }
 
@@ -115,10 +172,10 @@ function mistakeIn(text: string): number {
 /** Parses one document. The parser has no depth limit: it may overflow the stack, and throw. */
 function documentOf({ line, text }: YAMLPart) {
   try {
-    return parseDocument(text, { prettyErrors: false });
+    return parseDocument(text, yamlOptions);
   } catch (error) {
     if (!(error instanceof RangeError)) throw error;
-    throw new ManifestError(line, `is nested too deeply: ${error.message}`);
+    return new ManifestError(line, `is nested too deeply: ${error.message}`);
   }
 }
 
@@ -126,19 +183,20 @@ function parseYAML(part: YAMLPart): unknown {
   if (part.text.length > documentCharactersMax) {
     const reason =
       'is a YAML document of more than 4 MiB: divide it by lines of `---`, or write it as JSON';
-    throw new ManifestError(part.line, reason);
+    return new ManifestError(part.line, reason);
   }
   const document = documentOf(part);
+  if (document instanceof ManifestError) return document;
   const [error] = document.errors;
   if (error !== undefined) {
-    throw new ManifestError(part.line + newlines(part.text, error.pos[0]), error.message);
+    return new ManifestError(part.line + newlines(part.text, error.pos[0]), error.message);
   }
   try {
     return document.toJS();
   } catch (cause) {
     // Aliases without an end, or of missing anchors.
     const reason = cause instanceof Error ? cause.message : String(cause);
-    throw new ManifestError(part.line, reason);
+    return new ManifestError(part.line, reason);
   }
 }
 

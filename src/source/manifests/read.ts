@@ -3,27 +3,24 @@ import { once } from 'node:events';
 import { extname, join } from 'node:path';
 import { Worker } from 'node:worker_threads';
 import type { Pacer } from '../../time/pacer.ts';
-import type { SourceProblem } from '../source.ts';
-import { flatten, type RawManifest } from './flatten.ts';
-import { ManifestError, parseManifest } from './parse.ts';
+import { type Findings, flatten, type RawManifest } from './flatten.ts';
+import { parseManifest } from './parse.ts';
 
 /** Files up to this size are parsed on this thread, which takes 5 ms for YAML. */
 const bytesHereMax = 8 * 1024;
 /** The heap of the thread. A file that needs more is refused, and the process continues. */
 const heapMegabytesMax = 1024;
 
-interface ReadManifest {
+interface ReadManifest extends Findings {
   readonly found: readonly RawManifest[];
-  readonly problems: readonly SourceProblem[];
 }
 
 /** A message from the thread, with some of the objects. */
 export type ThreadMessage =
   /** Objects as JSON: they are parsed on this thread one by one. */
   | { readonly kind: 'objects'; readonly objects: readonly { json: string; line: number }[] }
-  /** The last message of a file that could be parsed. */
-  | { readonly kind: 'problems'; readonly problems: readonly SourceProblem[] }
-  | { readonly kind: 'error'; readonly line: number; readonly reason: string };
+  /** The last message of a file. */
+  | { readonly kind: 'findings'; readonly findings: Findings };
 
 export interface ThreadOrder {
   readonly file: string;
@@ -31,8 +28,7 @@ export interface ThreadOrder {
 }
 
 /**
- * The objects of a file. Rejects with a ManifestError, or if the thread ended. `bytes` must not be
- * used afterwards.
+ * The objects of a file. Rejects if the thread ended. `bytes` must not be used afterwards.
  */
 export async function readManifest(
   file: string,
@@ -40,9 +36,9 @@ export async function readManifest(
   pacer: Pacer,
 ): Promise<ReadManifest> {
   if (bytes.length > bytesHereMax) return readOnThread(file, bytes, pacer);
-  const problems: SourceProblem[] = [];
-  const found = [...flatten(file, parseManifest(file, bytes), problems)];
-  return { found, problems };
+  const findings: Findings = { problems: [], unreadable: [] };
+  const found = [...flatten(file, parseManifest(file, bytes), findings)];
+  return { found, ...findings };
 }
 
 async function readOnThread(file: string, bytes: Buffer, pacer: Pacer): Promise<ReadManifest> {
@@ -56,24 +52,18 @@ async function readOnThread(file: string, bytes: Buffer, pacer: Pacer): Promise<
   // It may take seconds, and must not keep the process from ending.
   worker.unref();
   const texts: { json: string; line: number }[] = [];
-  const problems: SourceProblem[] = [];
-  let failure: ManifestError | undefined;
-  let isWhole = false;
+  let findings: Findings | undefined;
   worker.on('message', (message: ThreadMessage) => {
     if (message.kind === 'objects') texts.push(...message.objects);
-    else if (message.kind === 'problems') {
-      problems.push(...message.problems);
-      isWhole = true;
-    } else failure = new ManifestError(message.line, message.reason);
+    else findings = message.findings;
   });
   // Rejects with the thread's exception, or with the failure to start it.
   const [code] = await once(worker, 'exit');
-  if (failure !== undefined) throw failure;
-  if (!isWhole) throw new Error(`its thread has ended with code ${code}`);
+  if (findings === undefined) throw new Error(`its thread has ended with code ${code}`);
   const found: RawManifest[] = [];
   for (const { json, line } of texts) {
     if (pacer.due) await pacer.rest();
     found.push({ raw: JSON.parse(json), line });
   }
-  return { found, problems };
+  return { found, ...findings };
 }

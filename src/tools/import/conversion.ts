@@ -18,6 +18,7 @@ export class Conversion {
   private readonly values = new Map<FieldPath, unknown>();
   readonly notes: string[] = [];
   readonly errors: string[] = [];
+  #leftOut = 0;
 
   /** Takes a value over; `from` is its origin. */
   take(from: string, field: FieldPath, value: unknown): void {
@@ -29,6 +30,23 @@ export class Conversion {
     if (meansDefault(field, value) && standard !== rules.format(value)) {
       this.note(from, `a file cannot say ${shown} here: it means the default, ${standard}`);
     }
+  }
+
+  /** Takes a value over from a source where the zero value means the default, as in a file. */
+  takeField(from: string, field: FieldPath, value: unknown): void {
+    const { format } = rulesOf(field);
+    if (!meansDefault(field, value)) this.take(from, field, value);
+    else this.note(from, `${format(value)} means the default, ${format(defaultSettings[field])}`);
+  }
+
+  leaveOut(from: string, why: string): void {
+    this.#leftOut += 1;
+    this.note(from, `left out: ${why}`);
+  }
+
+  /** Something was left out, and nothing taken over. */
+  get isEmptied(): boolean {
+    return this.#leftOut > 0 && this.values.size === 0;
   }
 
   note(from: string, text: string): void {
@@ -56,9 +74,11 @@ export function finish(conversion: Conversion): CommandResult {
   const given = conversion.given();
   const settings = withPlatformDefaults(withDefaults(given));
   const gates = resolveGates(settings.featureGates);
+  const nothing = conversion.isEmptied && conversion.errors.length === 0;
   const errors = [
     ...conversion.errors,
-    ...gates.errors.map((text) => `featureGates: ${text}`),
+    ...(nothing ? ['file: nothing in it is a setting of the proxy'] : []),
+    ...gates.errors.map(({ text }) => `featureGates: ${text}`),
     ...[
       ...checkHostname(settings.hostnameOverride),
       ...checkLogging(settings, gates.values),

@@ -1,4 +1,5 @@
 /** From kube-proxy's command line, however it is written down, to a configuration file. */
+import { isDeepStrictEqual } from 'node:util';
 import { type ParsedFlags, parseFlags } from '../../config/flags.ts';
 import {
   type FieldPath,
@@ -9,7 +10,6 @@ import {
   settingTable,
 } from '../../config/settings/index.ts';
 import { child, type Tree } from '../../config/tree.ts';
-import { rulesOf } from '../../config/types.ts';
 import {
   flagFields,
   givenByFlags,
@@ -17,8 +17,9 @@ import {
   settingsOfFlags,
   withDefaults,
 } from '../../config/values.ts';
-import { decodeText, parseYaml } from '../../config/yaml.ts';
+import { decodeText } from '../../config/yaml.ts';
 import type { Conversion } from './conversion.ts';
+import { contentsOf } from './find.ts';
 
 /** One word of the command line, with the place that is named in notes. */
 export interface FlagWord {
@@ -28,33 +29,63 @@ export interface FlagWord {
 }
 
 /**
- * Reads a file that holds a command line: words as in a shell, a YAML or JSON list of words, or a
- * manifest of a Pod or DaemonSet with a container that runs kube-proxy.
+ * Reads a file that holds a command line: words as in a shell, a systemd unit, a file of variables,
+ * a YAML or JSON list of words, or any manifests with a container that runs kube-proxy.
  */
 export function importFlagFile(bytes: Uint8Array, conversion: Conversion): void {
-  const decoded = decodeText(bytes);
-  if (!decoded.ok) {
+  const listed = listedWords(bytes);
+  const decoded = listed === undefined ? decodeText(bytes) : undefined;
+  if (decoded?.ok === false) {
     conversion.fail('file', decoded.error);
     return;
   }
-  const yaml = parseYaml(bytes);
-  const listed = yaml.ok ? wordsOfTree(yaml.tree) : undefined;
-  const words = listed ?? splitWords(decoded.text);
-  const command = words.findIndex((word) => /(?:^|\/)kube-proxy$/.test(word));
-  const argv = withoutShell(words.slice(command + 1), conversion);
+  const words = listed ?? wordsOfText(decoded?.text ?? '');
+  const argv = withoutShell(words.slice(commandIn(words) + 1), conversion);
   if (argv.length === 0) conversion.fail('file', 'no flags in it');
-  const flags = importFlags(
+  importCommandLine(
     argv.map((word) => ({ word, from: '' })),
     conversion,
   );
+}
+
+/** Takes over flags, and what their absence means where there is no file. */
+export function importCommandLine(words: readonly FlagWord[], conversion: Conversion): void {
+  const flags = importFlags(words, conversion);
   if (flags) keepFlagDefaults(flags, conversion);
+}
+
+/** The place of the program's name: before flags if possible; -1 = the line begins with flags. */
+function commandIn(words: readonly string[]): number {
+  const isProgram = (word: string): boolean => /(?:^|\/)kube-proxy$/.test(word);
+  const isRun = (word: string, at: number): boolean =>
+    isProgram(word) && words[at + 1]?.startsWith('-') === true;
+  const run = words.findIndex(isRun);
+  return run < 0 ? words.findIndex(isProgram) : run;
+}
+
+/** What a unit starts, the values of a file of variables, or the text itself. */
+function wordsOfText(text: string): string[] {
+  const lines = text
+    .replaceAll(/\\\r?\n/g, ' ')
+    .split('\n')
+    .map((line) => line.trim())
+    .filter((line) => !/^(?:[#;]|$)/.test(line));
+  const started = lines.filter((line) => /^ExecStart=.*kube-proxy/.test(line)).at(-1);
+  if (started !== undefined) return splitWords(started.replace(/^ExecStart=[-@:+!|]*/, ''));
+  const variables = lines.map((line) => /^(?:export\s+)?\w+=(.*)$/.exec(line)?.[1]);
+  const values = variables.filter((value) => value !== undefined);
+  if (values.length === 0 || values.length < lines.length) return splitWords(text);
+  return values
+    .flatMap(splitWords)
+    .flatMap(splitWords)
+    .filter((word) => word.startsWith('-'));
 }
 
 /** `>> log 2>&1`, `| tee`: what a shell does after the command is not kube-proxy's. */
 function withoutShell(words: readonly string[], conversion: Conversion): readonly string[] {
   const end = words.findIndex((word) => /^(?:\d*[<>]|[|;&])/.test(word));
   if (end < 0) return words;
-  conversion.note(words.slice(end).join(' '), 'left out: it is for the shell');
+  conversion.leaveOut(words.slice(end).join(' '), 'it is for the shell');
   return words.slice(0, end);
 }
 
@@ -63,20 +94,20 @@ function keepFlagDefaults(flags: ParsedFlags, conversion: Conversion): void {
   const before = settingsOfFlags(flags, givenByFlags(flags));
   const after = withDefaults(conversion.given());
   for (const field of fieldPaths) {
-    const { format } = rulesOf(field);
-    if (format(before[field]) === format(after[field])) continue;
+    if (isDeepStrictEqual(before[field], after[field])) continue;
     conversion.take('default without a file', field, before[field]);
   }
 }
 
-function wordsOfTree(tree: Tree): string[] | undefined {
-  if (tree.kind === 'list') return strings(tree);
-  const pod = child(child(tree, 'spec')?.tree, 'template')?.tree ?? tree;
-  const containers = child(child(pod, 'spec')?.tree, 'containers')?.tree;
-  if (containers?.kind !== 'list') return undefined;
-  const commands = containers.items.map((container) => [
-    ...strings(child(container, 'command')?.tree),
-    ...strings(child(container, 'args')?.tree),
+/** The words of a list, or of the container that runs kube-proxy. */
+function listedWords(bytes: Uint8Array): string[] | undefined {
+  const { documents, found } = contentsOf(bytes, 'kube-proxy');
+  if (documents[0]?.kind === 'list') return strings(documents[0]);
+  const containers = found.filter(({ key }) => key === 'containers');
+  if (containers.length === 0) return undefined;
+  const commands = containers.map(({ tree }) => [
+    ...strings(child(tree, 'command')?.tree),
+    ...strings(child(tree, 'args')?.tree),
   ]);
   const isProxy = (word: string): boolean => /(?:^|[\s/])kube-proxy(?:\s|$)/.test(word);
   const command = commands.find((words) => words.some(isProxy)) ?? [];
@@ -132,22 +163,24 @@ function withHint(failed: { readonly error: string; readonly hint: string }): st
   return failed.hint === '' ? failed.error : `${failed.error} (${failed.hint})`;
 }
 
-/** `$(NAME)` is replaced by the container runtime; a file has no such thing. */
+/** `$(NAME)`, `${NAME}`, `$NAME`: the kubelet or a shell replaces them; a file has no such thing. */
 function dropReferences(words: readonly FlagWord[], conversion: Conversion): readonly FlagWord[] {
+  const spansTwo = (index: number): boolean =>
+    /^--[^=]+$/.test(words[index]?.word ?? '') && isReference(words[index + 1]?.word ?? '');
   return words.filter(({ word, from }, index) => {
-    const next = words[index + 1]?.word ?? '';
-    const spansTwo = /^--[^=]+$/.test(word) && isReference(next);
-    if (!spansTwo && !isReference(word)) return true;
+    if (!spansTwo(index) && !isReference(word)) return true;
     if (word.startsWith('-')) {
-      const text = 'stays a flag, because it needs the environment of the container';
+      const text = 'stays a flag, because it needs the environment of the program';
       conversion.note(from || `--${nameOf(word)}`, text);
+    } else if (!spansTwo(index - 1)) {
+      conversion.leaveOut(word, 'its value is in the environment of the program');
     }
     return false;
   });
 }
 
 function isReference(word: string): boolean {
-  return /\$\(\w+\)/.test(word);
+  return /\$(?:\(\w+\)|\{\w+\}|[A-Za-z_])/.test(word);
 }
 
 /** Drops invalid words. Each word holds flag and value, so one run can report all errors. */

@@ -1,7 +1,7 @@
 /**
- * From OVHcloud's customization of a managed cluster (ISO 8601 durations), alone or within the
- * payload that creates or resets a cluster. The payload replaces what was there: a field that is
- * not in it has its default.
+ * From OVHcloud's customization of a managed cluster (ISO 8601 durations), alone, its part for
+ * kube-proxy alone, or within the payload that creates or resets a cluster. The payload replaces
+ * what was there: a field that is not in it has its default.
  */
 import { parseIsoDuration } from '../../config/duration.ts';
 import type { FieldPath } from '../../config/settings/index.ts';
@@ -44,7 +44,9 @@ export function importOvhcloud(bytes: Uint8Array, conversion: Conversion): void 
     return;
   }
   const wrapped = tree.entries.has('customization') || tree.entries.has('kubeProxyMode');
+  const isBare = ['iptables', 'ipvs'].some((section) => tree.entries.has(section));
   if (wrapped) cluster(tree, conversion);
+  else if (isBare) kubeProxy(tree, 'kubeProxy', conversion);
   else customization(tree, '', conversion);
   if (!child(tree, 'kubeProxyMode')) conversion.note('kubeProxyMode', modeNotGiven);
 }
@@ -54,7 +56,7 @@ function cluster(tree: Extract<Tree, { kind: 'map' }>, conversion: Conversion): 
   for (const [name, entry] of tree.entries) {
     if (name === 'kubeProxyMode') mode(entry.tree, conversion);
     else if (name === 'customization') customization(entry.tree, 'customization.', conversion);
-    else conversion.note(name, 'left out: not for the proxy');
+    else conversion.leaveOut(name, 'not for the proxy');
   }
 }
 
@@ -69,7 +71,7 @@ function customization(tree: Tree, prefix: string, conversion: Conversion): void
   if (!isObject(tree, prefix.slice(0, -1) || 'customization', conversion)) return;
   for (const [name, entry] of tree.entries) {
     if (name === 'kubeProxy') kubeProxy(entry.tree, `${prefix}kubeProxy`, conversion);
-    else conversion.note(`${prefix}${name}`, 'left out: not for the proxy');
+    else conversion.leaveOut(`${prefix}${name}`, 'not for the proxy');
   }
   const path = `${prefix}kubeProxy`;
   if (!child(tree, 'kubeProxy')) conversion.note(path, 'not given: every field has its default');
@@ -79,7 +81,7 @@ function kubeProxy(tree: Tree, from: string, conversion: Conversion): void {
   if (!isObject(tree, from, conversion)) return;
   for (const [section, entry] of tree.entries) {
     const path = `${from}.${section}`;
-    if (section !== 'iptables' && section !== 'ipvs') conversion.note(path, 'left out: not known');
+    if (section !== 'iptables' && section !== 'ipvs') conversion.leaveOut(path, 'not known');
     else if (isObject(entry.tree, path, conversion)) {
       for (const { key, line } of entry.tree.duplicates) {
         conversion.note(`${path}.${key}`, `given twice (line ${line}); the last one counts`);
@@ -98,13 +100,13 @@ function kubeProxy(tree: Tree, from: string, conversion: Conversion): void {
 function field(tree: Tree, name: string, from: string, conversion: Conversion): void {
   const path = durations.find((known) => known === name);
   if (tree.kind === 'null') return;
-  if (path === undefined && name !== 'ipvs.scheduler') conversion.note(from, 'left out: not known');
+  if (path === undefined && name !== 'ipvs.scheduler') conversion.leaveOut(from, 'not known');
   else if (tree.kind !== 'string') {
     conversion.fail(from, `must be a string, not ${describeTree(tree)}`);
-  } else if (path === undefined) conversion.take(from, 'ipvs.scheduler', tree.value);
+  } else if (path === undefined) conversion.takeField(from, 'ipvs.scheduler', tree.value);
   else {
     const duration = parseIsoDuration(tree.value);
-    if (duration.ok) conversion.take(from, path, duration.value);
+    if (duration.ok) conversion.takeField(from, path, duration.value);
     else conversion.fail(from, duration.error);
   }
 }

@@ -137,10 +137,14 @@ describe('fairlead config', () => {
   });
 
   test.each([
-    ['  a: b\n', 'ConfigMap kube-system/kube-proxy: none of its keys has a KubeProxyConfiguration'],
+    [
+      '  a: b\n',
+      'there is no KubeProxyConfiguration in the file: it has ConfigMap kube-system/kube-proxy',
+    ],
     [
       `  a: |\n${indented}\n  b: |\n${indented}\n`,
-      'ConfigMap kube-system/kube-proxy: not one key but a, b has a KubeProxyConfiguration',
+      'the file has 2 of kind KubeProxyConfiguration: a of ConfigMap kube-system/kube-proxy; ' +
+        'b of ConfigMap kube-system/kube-proxy; give one',
     ],
   ])('a ConfigMap without one configuration is refused: %j', async (data, reason) => {
     expect(await run(['validate', 'map'], { map: configMap(data) })).toEqual({
@@ -158,7 +162,7 @@ describe('fairlead config', () => {
     });
   });
 
-  const fromForms = 'must be one of openshift, ovhcloud, flags';
+  const fromForms = `must be one of ${importSources.join(', ')}`;
 
   test.each([
     [[], 'fairlead config needs a command: validate or convert', 'config'],
@@ -181,7 +185,7 @@ describe('fairlead config', () => {
     ],
     [
       ['convert', '--from', 'flags'],
-      'an argument is missing: --from openshift|ovhcloud|flags FILE',
+      `an argument is missing: --from ${importSources.join('|')} FILE`,
       'config convert',
     ],
     [['validate'], 'an argument is missing: FILE', 'config validate'],

@@ -39,7 +39,7 @@ describe('config convert from flags', () => {
     expect(result.text).toContain('  kubeconfig: /var/lib/kube-proxy/kubeconfig\n');
     expect(result.notes.slice(0, 2)).toEqual([
       '1>>/var/log/kube-proxy.log 2>&1: left out: it is for the shell',
-      '--hostname-override: stays a flag, because it needs the environment of the container',
+      '--hostname-override: stays a flag, because it needs the environment of the program',
     ]);
   });
 

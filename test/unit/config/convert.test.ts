@@ -24,11 +24,16 @@ describe('config convert from OpenShift', () => {
   test('converts the sync period and the arguments of a Network', () => {
     const result = convertFixture('openshift', 'openshift-network.yaml');
     expect(result.text).toBe(
-      `${begin}iptables:\n  maxSyncPeriod: 1m0s\n  minSyncPeriod: 30s\n  syncPeriod: 30s\n` +
-        'kind: KubeProxyConfiguration\n',
+      `${begin}healthzBindAddress: 0.0.0.0:10255\niptables:\n  maxSyncPeriod: 1m0s\n` +
+        '  minSyncPeriod: 30s\n  syncPeriod: 30s\nkind: KubeProxyConfiguration\n' +
+        'metricsBindAddress: 0.0.0.0:29102\nmode: iptables\n',
     );
     const at = 'spec.kubeProxyConfig';
+    const standard = "the operator's default: became";
     expect(result.notes).toEqual([
+      `${standard} healthzBindAddress: 0.0.0.0:10255`,
+      `${standard} metricsBindAddress: 0.0.0.0:29102`,
+      `${standard} mode: iptables`,
       `${at}.iptablesSyncPeriod: became iptables.syncPeriod: 30s`,
       `${at}.proxyArguments.iptables-min-sync-period: became iptables.minSyncPeriod: 30s`,
       `${at}.proxyArguments.iptables-max-sync-period: became iptables.maxSyncPeriod: 1m0s`,
@@ -50,7 +55,7 @@ describe('config convert from OpenShift', () => {
   test('prefers arguments to fields, and the last value of an argument', () => {
     const spec =
       '{kubeProxyConfig: {bindAddress: 10.0.0.1, iptablesSyncPeriod: 10s, proxyArguments: ' +
-      '{iptables-sync-period: ["20s", "40s"], nodeport-addresses: [10.0.0.0/8, fd00::/8]}}}';
+      '{iptables-sync-period: ["20s", "40s"], node-port-addresses: ["10.0.0.0/8,fd00::/8"]}}}';
     const result = convertText('openshift', network(spec));
     expect(result.text).toContain('  syncPeriod: 40s\n');
     expect(result.text).toContain('bindAddress: 10.0.0.1\n');
@@ -68,10 +73,9 @@ describe('config convert from OpenShift', () => {
     expect(result.notes).toContain(`${at}.x: left out: it is not known`);
     expect(result.notes.filter((note) => note.startsWith('error: '))).toEqual([
       `error: ${at}.proxyArguments.v: must be a list of strings; put quotes around the number 2`,
-      `error: ${at}.iptablesSyncPeriod: invalid argument "PT30S" for "--iptables-sync-period" ` +
-        'flag: time: invalid duration "PT30S"',
-      `error: ${at}.proxyArguments.masquerade-al: unknown flag: --masquerade-al ` +
-        '(did you mean --masquerade-all?)',
+      `error: ${at}.iptablesSyncPeriod: iptables.syncPeriod: time: invalid duration "PT30S"`,
+      `error: ${at}.proxyArguments.masquerade-al: is not an argument that the operator knows ` +
+        '(did you mean masquerade-all?)',
       'error: iptables.masqueradeBit: 32: must be within the range [0, 31]',
     ]);
   });
@@ -105,8 +109,7 @@ describe('config convert from OVHcloud', () => {
     const result = convertFixture('ovhcloud', 'ovhcloud-customization.txt');
     expect(result.text).toBe(
       `${begin}iptables:\n  minSyncPeriod: 1s\n  syncPeriod: 30s\n` +
-        'ipvs:\n  minSyncPeriod: 0s\n  scheduler: rr\n  syncPeriod: 30s\n' +
-        '  tcpFinTimeout: 0s\n  tcpTimeout: 0s\n  udpTimeout: 0s\nkind: KubeProxyConfiguration\n',
+        'ipvs:\n  scheduler: rr\n  syncPeriod: 30s\nkind: KubeProxyConfiguration\n',
     );
     expect(result.notes[0]).toBe(
       'file: a comma after the last member, which JSON does not allow, was skipped (line 13)',
@@ -137,14 +140,37 @@ describe('config convert from OVHcloud', () => {
 
   test.each([
     ['{"kubeProxy": {}}', true],
-    ['{"region": "GRA5", "customization": {}}', true],
-    ['{"region": "GRA5", "name": "my-super-cluster"}', true],
     ['{"kubeProxyMode": "iptables", "customization": {}}', false],
-  ])('reports that the mode is not set in %s: %s', (text, isTold) => {
+  ])('reports that the mode is not set in %s: %s', (text, isReported) => {
     const result = convertText('ovhcloud', text);
     const notes = result.notes.filter((note) => note.startsWith('kubeProxyMode: not given: '));
-    expect(notes.length > 0).toBe(isTold);
+    expect(notes.length > 0).toBe(isReported);
     expectValid(result);
+  });
+
+  test.each([
+    '{"region": "GRA5", "customization": {}}',
+    '{"region": "GRA5", "name": "my-super-cluster"}',
+    '{"kubeProxy": {"nftables": {}, "iptables": {"x": "PT1S", "syncPeriod": null}}}',
+  ])('prints no empty file where it left out all of %s', (text) => {
+    const result = convertText('ovhcloud', text);
+    expect(result).toMatchObject({ text: '', exitCode: 1 });
+    expect(result.notes).toContain('error: file: nothing in it is a setting of the proxy');
+  });
+
+  test('takes zero for the default in every form of the documented example', () => {
+    const section = '{"minSyncPeriod": "PT0S", "syncPeriod": "PT0S"}';
+    const proxy = `{"iptables": ${section}, "ipvs": {"scheduler": "rr", "syncPeriod": "PT0S"}}`;
+    for (const text of [
+      `{"kubeProxyMode": "ipvs", "customization": {"kubeProxy": ${proxy}}}`,
+      `{"kubeProxy": ${proxy}}`,
+      proxy,
+    ]) {
+      const result = convertText('ovhcloud', text);
+      expect(result.notes.join('\n')).toContain('iptables.syncPeriod: 0s means the default, 30s');
+      expect(result.text).toContain('ipvs:\n  scheduler: rr\n');
+      expectValid(result);
+    }
   });
 
   test('reports the position of a missing comma', () => {
@@ -153,13 +179,6 @@ describe('config convert from OVHcloud', () => {
       notes: ['error: line 5: Missing , between flow map items, at: "syncPeriod": "PT60S"'],
       exitCode: 1,
     });
-  });
-
-  test('warns of a zero that a file cannot express', () => {
-    const text = '{"kubeProxy": {"iptables": {"minSyncPeriod": "PT0S"}}}';
-    expect(convertText('ovhcloud', text).notes).toContain(
-      'kubeProxy.iptables.minSyncPeriod: a file cannot say 0s here: it means the default, 1s',
-    );
   });
 
   test.each([
@@ -194,10 +213,12 @@ describe('config convert from OVHcloud', () => {
   });
 
   test('omits fields that the API does not have, with a note', () => {
-    const text = '{"kubeProxy": {"nftables": {}, "iptables": {"x": "PT1S", "syncPeriod": null}}}';
+    const text =
+      '{"kubeProxyMode": "ipvs", "customization": {"kubeProxy": ' +
+      '{"nftables": {}, "iptables": {"x": "PT1S", "syncPeriod": null}}}}';
     const { notes, exitCode } = convertText('ovhcloud', text);
     expect(exitCode).toBe(0);
-    expect(notes).toContain('kubeProxy.nftables: left out: not known');
-    expect(notes).toContain('kubeProxy.iptables.x: left out: not known');
+    expect(notes).toContain('customization.kubeProxy.nftables: left out: not known');
+    expect(notes).toContain('customization.kubeProxy.iptables.x: left out: not known');
   });
 });

@@ -308,7 +308,10 @@ describe('feature gates', () => {
       expect(resolveGates({ NFTablesProxyMode: false }, '1.32').errors).toEqual([]);
       expect(resolveGates({ NFTablesProxyMode: false }, '1.33').errors).toHaveLength(1);
       expect(resolveGates({ AllowServiceExternalIPs: true }, '1.43').errors).toEqual([
-        'cannot set feature gate AllowServiceExternalIPs to true, feature is locked to false',
+        {
+          gate: 'AllowServiceExternalIPs',
+          text: 'cannot set feature gate AllowServiceExternalIPs to true, feature is locked to false',
+        },
       ]);
     });
 

@@ -76,7 +76,7 @@ describe('a file of v1alpha2', () => {
     const moved = 'clusterCIDR: 10.0.0.0/8\nportRange: "1"\nbindAddress: 1.2.3.4\noomScoreAdj: 1\n';
     expect(running(load2(moved)).warnings).toEqual([
       'Using lenient decoding as strict decoding failed: unknown fields, ignored: ' +
-        'clusterCIDR (line 3), portRange (line 4), bindAddress (line 5), oomScoreAdj (line 6)',
+        'clusterCIDR (line 3), portRange (line 4), bindAddress (line 5), oomScoreAdj (line 6, did you mean linux.oomScoreAdj?)',
     ]);
     const idle = 'ipFamilyPolicy: RequireDualStack\nnodeIPOverride: [fd00::1, 10.0.0.1]\n';
     const { config, warnings } = running(load2(idle));

@@ -6,10 +6,10 @@ import { Pacer } from '../../../../src/time/pacer.ts';
 
 async function read(file: string, text: string) {
   const pacer = new Pacer();
-  const { found, problems } = await readManifest(file, Buffer.from(text), pacer);
-  const content = { file, found, previous: new Map() };
+  const { found, problems, unreadable } = await readManifest(file, Buffer.from(text), pacer);
+  const content = { file, found, previous: new Map(), extent: 'all' } as const;
   const decoded = await decodeManifests(content, decodeContext('node'), pacer);
-  return { ...decoded, problems: [...problems, ...decoded.problems] };
+  return { ...decoded, problems: [...unreadable, ...problems, ...decoded.problems] };
 }
 
 const good =

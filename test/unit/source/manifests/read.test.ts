@@ -1,6 +1,5 @@
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { describe, expect, it } from 'vitest';
-import { ManifestError } from '../../../../src/source/manifests/parse.ts';
 import { readManifest } from '../../../../src/source/manifests/read.ts';
 import { Pacer } from '../../../../src/time/pacer.ts';
 
@@ -34,11 +33,9 @@ describe('a manifest', () => {
   it('has its mistake reported with the line on either thread', async () => {
     for (const before of [list(1000), list(100_000)]) {
       const lines = before.text.split('\n').length;
-      const broken = read('a.yaml', `${before.text}---\nkind: [\n`);
-      await expect(broken).rejects.toThrow(ManifestError);
-      await expect(read('a.yaml', `${before.text}---\nkind: [\n`)).rejects.toMatchObject({
-        line: lines + 2,
-      });
+      const broken = await read('a.yaml', `${before.text}---\nkind: [\n---\n${before.text}`);
+      expect(broken.unreadable).toEqual([{ line: lines + 2, reason: expect.any(String) }]);
+      expect(broken.found).toHaveLength(2 * before.count);
     }
     const problem = await read('a.yaml', `${list(100_000).text}---\njust text\n`);
     expect(problem.problems).toMatchObject([{ reason: expect.stringContaining('just text') }]);
@@ -49,9 +46,13 @@ describe('a manifest', () => {
     const delay = monitorEventLoopDelay({ resolution: 1 });
     const reading = read('a.yaml', text);
     delay.enable();
-    await expect(reading).rejects.toThrow(
-      'is a YAML document of more than 4 MiB: divide it by lines of `---`, or write it as JSON',
-    );
+    const { unreadable } = await reading;
+    expect(unreadable).toMatchObject([
+      {
+        reason:
+          'is a YAML document of more than 4 MiB: divide it by lines of `---`, or write it as JSON',
+      },
+    ]);
     delay.disable();
     // It takes 20 s to parse. A busy machine may stop a process for a second.
     expect(delay.max / 1e6).toBeLessThan(5000);
@@ -59,7 +60,44 @@ describe('a manifest', () => {
 
   it('with an object that no cluster accepts is rejected', async () => {
     const text = `{"apiVersion": "v1", "kind": "Service", "x": "${'x'.repeat(1_600_000)}"}`;
-    await expect(read('a.json', text)).rejects.toThrow('contains an object of more than 1.5 MiB');
+    expect((await read('a.json', text)).unreadable).toMatchObject([
+      { reason: 'contains an object of more than 1.5 MiB, which no cluster accepts' },
+    ]);
+  });
+
+  it.each([
+    ['octal numbers', 'port: 0120', { port: 80 }],
+    ['words for truth', 'a: yes\nb: off', { a: true, b: false }],
+    ['merge keys', 'x: &x {a: 1, b: 2}\nz: {<<: *x, b: 3}', { z: { a: 1, b: 3 } }],
+    ['a key that is given twice', 'a: 1\na: 2', { a: 2 }],
+    [
+      'dates and numbers in base 60 as text',
+      'a: 2001-01-01\nb: 1:30',
+      { a: '2001-01-01', b: '1:30' },
+    ],
+  ])('reads %s as YAML 1.1', async (_, yaml, fields) => {
+    const { found } = await read('a.yaml', `apiVersion: v1\nkind: Service\n${yaml}\n`);
+    expect(found).toMatchObject([{ raw: fields }]);
+  });
+
+  it('reads JSON objects that follow one another', async () => {
+    const object = (n: number) => `{"apiVersion": "v1", "kind": "Service", "n": ${n}}`;
+    for (const file of ['a.yaml', 'a.json']) {
+      const { found } = await read(file, `${object(1)}\n\n${object(2)}${object(3)}\n`);
+      expect(found.map(({ raw, line }) => [raw.n, line])).toEqual([
+        [1, 1],
+        [2, 3],
+        [3, 3],
+      ]);
+    }
+    const broken = await read('a.json', `${object(1)}\n{"a": }\n`);
+    expect(broken).toMatchObject({ found: [{ line: 1 }], unreadable: [{ line: 2 }] });
+  });
+
+  it('reads UTF-16 with its mark', async () => {
+    const bytes = Buffer.from('\ufeffapiVersion: v1\nkind: Service\n', 'utf16le');
+    const { found } = await readManifest('a.yaml', bytes, new Pacer());
+    expect(found).toHaveLength(1);
   });
 
   it('whose aliases make more than 128 MiB of it is rejected', async () => {
@@ -72,9 +110,9 @@ describe('a manifest', () => {
 
   it('loses only the object that contains itself', async () => {
     const itself = '---\n&a {apiVersion: v1, kind: Service, x: *a}\n';
-    const { found, problems } = await read('a.yaml', `${list(100_000).text}${itself}`);
+    const { found, unreadable } = await read('a.yaml', `${list(100_000).text}${itself}`);
     expect(found).toHaveLength(list(100_000).count);
-    expect(problems).toMatchObject([
+    expect(unreadable).toMatchObject([
       {
         reason: expect.stringContaining(
           'contains a value that JSON cannot express, and is left out: ',
