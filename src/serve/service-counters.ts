@@ -12,6 +12,7 @@ import { type Family, formatEndpoint } from '../net/address.ts';
 import { EndpointFinder } from '../net/endpoint-finder.ts';
 import { type EndpointKey, endpointKey } from '../net/endpoint-list.ts';
 import { parseEndpoint } from '../net/host-port.ts';
+import type { List } from '../net/list.ts';
 import type { Protocol } from '../net/protocol.ts';
 import {
   type Destination,
@@ -24,7 +25,7 @@ import {
   forwardingId,
   forwardingKey,
   objectKey,
-  type Service,
+  type ServicePort,
 } from '../state/types.ts';
 import type { Clock } from '../time/clock.ts';
 import { inTurns, Pacer, type Pause } from '../time/pacer.ts';
@@ -70,7 +71,7 @@ export interface Traffic {
   readonly rates?: TrafficRates;
 }
 
-type ServicePortName = Pick<Service['ports'][number], 'name' | 'protocol'>;
+type ServicePortName = Pick<ServicePort, 'name' | 'protocol'>;
 
 interface ServiceCountersOptions {
   readonly kernel: Kernel;
@@ -81,7 +82,7 @@ interface ServiceCountersOptions {
   readonly connectTime: () => Pick<Placement, 'directory'> | undefined;
   readonly families: () => readonly ProgrammedFamily[];
   /** The ports of a Service `namespace/name`; undefined: there is none. */
-  readonly portsOf: (service: string) => readonly ServicePortName[] | undefined;
+  readonly portsOf: (service: string) => List<ServicePortName> | undefined;
 }
 
 interface Entry extends ServiceTraffic {

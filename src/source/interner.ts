@@ -1,3 +1,4 @@
+import { arrayMax, type List } from '../net/list.ts';
 import type { Place } from '../state/types.ts';
 
 const none: readonly never[] = Object.freeze([]);
@@ -13,11 +14,9 @@ export function lasting<T>(list: readonly T[]): readonly T[] {
 /** Approximate bytes of an entry without its text. */
 const entryBytes = 100;
 
-/** Longer lists are not interned: few are equal, and one takes the memory of thousands. */
-const listMax = 16;
-
 /**
- * Makes equal strings one object. 44,000 Services have few port lists and a few thousand
+ * Makes equal strings one object, and equal short lists: of long ones few are equal, and one takes
+ * the memory of thousands. 44,000 Services have few port lists and a few thousand
  * namespaces: without this, each would keep its own copy. It is not for strings that are mostly
  * different, because an entry costs as much as a copy.
  * It is bounded in bytes: when it is full, it drops everything, and less is shared for a while. So
@@ -51,7 +50,7 @@ export class Interner {
 
   /** The one frozen list with these strings in this order, unless it is long. */
   list(texts: readonly string[]): readonly string[] {
-    if (texts.length > listMax) return lasting(texts);
+    if (texts.length > arrayMax) return lasting(texts);
     const key = JSON.stringify(texts);
     const known = this.#lists.get(key);
     if (known !== undefined) return known;
@@ -61,10 +60,13 @@ export class Interner {
     return list;
   }
 
-  /** The one list of plain records, all of one type, with this content, unless it is long. */
-  records<T extends object>(records: readonly T[]): readonly T[] {
+  /** The one list of plain records, all of one type, with this content; `packed` if it is long. */
+  records<T extends object>(
+    records: readonly T[],
+    packed: (records: readonly T[]) => List<T>,
+  ): List<T> {
     if (records.length === 0) return none;
-    if (records.length > listMax) return lasting(records);
+    if (records.length > arrayMax) return packed(records);
     const key = JSON.stringify(records);
     const known = this.#records.get(key);
     if (known !== undefined) return known as readonly T[];

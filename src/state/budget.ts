@@ -5,6 +5,7 @@
  * `namespace-shares.ts` limits what the Services of a namespace get together.
  */
 import type { Family } from '../net/address.ts';
+import type { List } from '../net/list.ts';
 import type { ServicePort } from './types.ts';
 
 /** The limits of one Service in one family. */
@@ -58,7 +59,7 @@ export function countFrontends({ ports, nodePorts, addresses }: FrontendCounts):
  * The frontends that a Service gets: first its ports at the first address, which is the ClusterIP,
  * then their node ports, then further addresses, each with all of these ports.
  */
-export function allotFrontends(asked: readonly ServicePort[], addresses: number, limit: number) {
+export function allotFrontends(asked: List<ServicePort>, addresses: number, limit: number) {
   const all = { ports: asked.length, nodePorts: countNodePorts(asked), addresses };
   if (countFrontends(all) <= limit) return all;
   const ports = Math.min(all.ports, limit);
@@ -67,7 +68,7 @@ export function allotFrontends(asked: readonly ServicePort[], addresses: number,
   return { ports, nodePorts, addresses: Math.min(addresses, 1 + further) };
 }
 
-function countNodePorts(ports: readonly ServicePort[]): number {
+function countNodePorts(ports: List<ServicePort>): number {
   let count = 0;
   for (const { nodePort } of ports) if (nodePort !== 0) count += 1;
   return count;

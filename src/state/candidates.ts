@@ -10,6 +10,7 @@ import {
   endpointBytes,
   endpointKey,
 } from '../net/endpoint-list.ts';
+import type { List } from '../net/list.ts';
 import { finish } from './steps.ts';
 import { Condition, type EndpointSlice, type ServicePort } from './types.ts';
 
@@ -73,7 +74,7 @@ export class CandidateIndex {
    * Indexes ports of the slices that are added later: `portsAStep` of them, starting at this one.
    * No two of them have the same name and protocol.
    */
-  expect(ports: readonly ServicePort[], from: number): void {
+  expect(ports: List<ServicePort>, from: number): void {
     if (ports.length <= searchedMax) {
       this.#expected = ports.map((port) => ({ port, runs: undefined }));
       return;
@@ -82,9 +83,10 @@ export class CandidateIndex {
     this.#byPort ??= new Map();
     const to = Math.min(ports.length, from + portsAStep);
     for (let i = from; i < to; i += 1) {
-      const expected: Expected = { port: ports[i]!, runs: undefined };
-      this.#byKey.set(portKey(ports[i]!), expected);
-      this.#byPort.set(ports[i]!, expected);
+      const port = ports.at(i)!;
+      const expected: Expected = { port, runs: undefined };
+      this.#byKey.set(portKey(port), expected);
+      this.#byPort.set(port, expected);
     }
   }
 
@@ -93,7 +95,7 @@ export class CandidateIndex {
     if (slice.family !== this.#family) return;
     const to = Math.min(slice.ports.length, from + portsAStep);
     for (let i = from; i < to; i += 1) {
-      const port = slice.ports[i]!;
+      const port = slice.ports.at(i)!;
       const expected = this.#named(port);
       if (expected === undefined) continue;
       const run = { slice, number: port.port };
@@ -213,7 +215,7 @@ export class CandidateIndex {
       const conditions = slice.conditions.charCodeAt(i);
       if (!chosen(conditions)) continue;
       pack(slice, i, number, bytes, into.filled);
-      flags[into.filled] = conditions | zoneFlags(slice.zoneHints?.[i], this.#zone);
+      flags[into.filled] = conditions | zoneFlags(slice.zoneHints?.at(i), this.#zone);
       into.filled += 1;
     }
   }

@@ -1,4 +1,5 @@
 import type { Address, CIDR } from '../net/address.ts';
+import { type List, sameList } from '../net/list.ts';
 import { sameDeal } from './deal.ts';
 import { sameEndings } from './endings.ts';
 import type {
@@ -115,14 +116,10 @@ function sameAddress(a: Address, b: Address): boolean {
 }
 
 /** The order matters. */
-export function sameRanges(a: readonly CIDR[], b: readonly CIDR[]): boolean {
+export function sameRanges(a: List<CIDR>, b: List<CIDR>): boolean {
   return sameList(a, b, sameRange);
 }
 
 function sameRange(a: CIDR, b: CIDR): boolean {
   return a.prefixLength === b.prefixLength && sameAddress(a.address, b.address);
-}
-
-function sameList<T>(a: readonly T[], b: readonly T[], same: (x: T, y: T) => boolean): boolean {
-  return a === b || (a.length === b.length && a.every((item, i) => same(item, b[i]!)));
 }

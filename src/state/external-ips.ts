@@ -4,6 +4,7 @@
  * the namespaces. External IPs that are addresses of the node are reported.
  */
 import { type Address, type CIDR, cidrContains, formatAddress } from '../net/address.ts';
+import type { List } from '../net/list.ts';
 import type { NodeSockets } from './node-sockets.ts';
 import type { Service } from './types.ts';
 
@@ -27,7 +28,7 @@ export interface ExternalIPNotice {
 export function allowedExternalIPs(
   service: Service,
   rules: ExternalIPRules | undefined,
-): readonly Address[] {
+): List<Address> {
   if (rules === undefined || service.externalIPs.length === 0) return service.externalIPs;
   return service.externalIPs.filter((address) => brokenRule(service, address, rules) === undefined);
 }
@@ -37,11 +38,13 @@ export function externalIPNotices(
   rules: ExternalIPRules | undefined,
   sockets: NodeSockets,
 ): ExternalIPNotice[] {
-  return service.externalIPs.flatMap((address) => {
+  const notices: ExternalIPNotice[] = [];
+  for (const address of service.externalIPs) {
     const rule = rules && brokenRule(service, address, rules);
     const because = rule ?? (sockets.addresses.has(address.key) ? 'node' : undefined);
-    return because === undefined ? [] : [{ service: service.key, address, because }];
-  });
+    if (because !== undefined) notices.push({ service: service.key, address, because });
+  }
+  return notices;
 }
 
 function brokenRule(

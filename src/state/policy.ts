@@ -1,5 +1,6 @@
 /** The traffic policies of a Service's ports (behaviour document 5.2). */
 import type { Address, Family } from '../net/address.ts';
+import type { List } from '../net/list.ts';
 import type { Service, TrafficPolicy } from './types.ts';
 
 export interface PortPolicy {
@@ -55,6 +56,6 @@ export function usesLocal(policy: PortPolicy): boolean {
   return policy.internal === 'Local' || policy.external === 'Local';
 }
 
-export function hasFamily(addresses: readonly Address[], family: Family): boolean {
+export function hasFamily(addresses: List<Address>, family: Family): boolean {
   return addresses.some((address) => address.family === family);
 }

@@ -12,6 +12,7 @@ import {
 } from '../net/address.ts';
 import { rangesInSteps } from '../net/address-ranges.ts';
 import type { EndpointList } from '../net/endpoint-list.ts';
+import type { List } from '../net/list.ts';
 import {
   allotFrontends,
   countFrontends,
@@ -132,7 +133,7 @@ export function* resolveInSteps(
     }
     for (let i = 0; i < part.ports.length; i += 1) {
       if (i > 0) yield;
-      const seen = part.inOneStep(part.ports[i]!) ?? (yield* part.inSteps(part.ports[i]!));
+      const seen = part.inOneStep(part.ports.at(i)!) ?? (yield* part.inSteps(part.ports.at(i)!));
       forwardings.push(seen.forwarding);
       record?.(seen);
     }
@@ -158,33 +159,32 @@ export function resolveInOneStep(
   if (!part.isSmall(slices)) return undefined;
   part.gather(slices);
   if (part.limitEndpoints(part.counts()) || part.excess.length > 0) return undefined;
-  const seen = part.inOneStep(ports[0]!);
+  const seen = part.inOneStep(ports.at(0)!);
   return seen && [seen.forwarding];
 }
 
 /** Leaves out a second port with the same name and protocol, which only manifests can have. */
-function* firstOfEachName(
-  ports: readonly ServicePort[],
-): Generator<undefined, readonly ServicePort[]> {
+function* firstOfEachName(ports: List<ServicePort>): Generator<undefined, readonly ServicePort[]> {
   const first = new Map<string, ServicePort>();
   for (let i = 0; i < ports.length; i += 1) {
-    const key = portKey(ports[i]!);
-    if (!first.has(key)) first.set(key, ports[i]!);
+    const port = ports.at(i)!;
+    const key = portKey(port);
+    if (!first.has(key)) first.set(key, port);
     if (i % portsAStep === portsAStep - 1) yield;
   }
-  return first.size === ports.length ? ports : [...first.values()];
+  return [...first.values()];
 }
 
 /** A Service in one family: what its ports share, within the limits. */
 class FamilyPart {
   readonly excess: Excess[] = [];
   /** The ports that are served. */
-  readonly ports: readonly ServicePort[];
+  readonly ports: List<ServicePort>;
   readonly #service: Service;
   readonly #family: Family;
   readonly #context: ResolveContext;
   readonly #limits: ServiceLimits;
-  readonly #addresses: readonly ServiceAddress[];
+  readonly #addresses: List<ServiceAddress>;
   readonly #policies: Readonly<Record<'inside' | 'outside', PortPolicy>>;
   #shared: SharedByPorts;
   #candidates: CandidateIndex;
@@ -199,12 +199,7 @@ class FamilyPart {
   /** The most endpoints of one port. */
   #endpointsMax = Number.POSITIVE_INFINITY;
 
-  constructor(
-    service: Service,
-    ports: readonly ServicePort[],
-    family: Family,
-    context: ResolveContext,
-  ) {
+  constructor(service: Service, ports: List<ServicePort>, family: Family, context: ResolveContext) {
     this.#service = service;
     this.#family = family;
     this.#context = context;
@@ -235,13 +230,14 @@ class FamilyPart {
   /** Says which clients may connect to load balancers of the Service. */
   *guardInSteps(): Generator<undefined> {
     const { nodeAddresses } = this.#context;
-    const ranges = yield* distinctRanges(this.#service.loadBalancerSourceRanges, this.#family);
     const guarded = this.#addresses.filter(({ kind }) => kind === 'loadBalancerIP').length;
     const sharers = Math.max(1, guarded * this.ports.length);
-    const asked = ranges.length * sharers;
-    this.#note('sourceRanges', asked);
-    const share = shareOf(asked, this.#limits.sourceRanges, sharers);
-    const sourceRanges = firstRanges(ranges, share);
+    const { count, ranges: sourceRanges } = yield* firstRanges(
+      this.#service.loadBalancerSourceRanges,
+      this.#family,
+      (all) => shareOf(all * sharers, this.#limits.sourceRanges, sharers),
+    );
+    this.#note('sourceRanges', count * sharers);
     const merged = yield* rangesInSteps(sourceRanges);
     const nodeInSourceRanges = nodeAddresses.some(
       ({ bytes, family }) => family === this.#family && merged.holds(bytes),
@@ -447,7 +443,7 @@ class FamilyPart {
     let nodePorts = this.#nodePortsLeft;
     let count = 0;
     for (let i = 0; i < counts.length; i += 1) {
-      const hasNodePort = this.ports[i]!.nodePort !== 0 && nodePorts > 0;
+      const hasNodePort = this.ports.at(i)!.nodePort !== 0 && nodePorts > 0;
       if (hasNodePort) nodePorts -= 1;
       const endpoints = Math.min(counts[i]!, this.#endpointsMax);
       count += endpoints * (this.#addresses.length + (hasNodePort ? 1 : 0));
@@ -470,49 +466,51 @@ type SharedByPorts = Pick<
   'sourceRanges' | 'nodeInSourceRanges' | 'healthCheckNodePort'
 >;
 
-type RangesByFamily = Partial<Record<Family, readonly CIDR[]>>;
+/** The ranges of one family that are served, and how many there are. */
+interface ServedRanges {
+  readonly count: number;
+  readonly ranges: readonly CIDR[];
+}
 
 const noRanges: readonly CIDR[] = [];
 
 /** The number of source ranges that are compared in one step. */
 const rangesAStep = 1024;
 
-/** Ranges by the list in the Service record, so that equal lists are the same object. */
-const rangesKnown = new WeakMap<readonly CIDR[], RangesByFamily>();
+/** By the list in the Service record, so that equal lists are the same object. */
+const rangesKnown = new WeakMap<List<CIDR>, Partial<Record<Family, ServedRanges>>>();
 
-/** The ranges of one family without duplicates; empty if one of them allows all clients (5.2). */
-function* distinctRanges(
-  ranges: readonly CIDR[],
+/**
+ * The first ranges of one family, `mostOf` their number, without duplicates; none if one of them
+ * allows all clients (5.2). Others are not kept: a Service may have 20,000, of which a few are
+ * served.
+ */
+function* firstRanges(
+  list: List<CIDR>,
   family: Family,
-): Generator<undefined, readonly CIDR[]> {
-  const known = rangesKnown.get(ranges) ?? {};
-  rangesKnown.set(ranges, known);
-  if (known[family] !== undefined) return known[family];
-  const distinct = new Map<number | string, CIDR>();
-  for (let i = 0; i < ranges.length; i += 1) {
-    if (i % rangesAStep === rangesAStep - 1) yield;
-    const range = ranges[i]!;
-    if (range.address.family !== family) continue;
-    if (range.prefixLength === 0) {
-      known[family] = noRanges;
-      return noRanges;
-    }
-    distinct.set(cidrKey(range), range);
-  }
-  known[family] = [...distinct.values()];
+  mostOf: (count: number) => number,
+): Generator<undefined, ServedRanges> {
+  const known = rangesKnown.get(list) ?? {};
+  rangesKnown.set(list, known);
+  const isFull = ({ count, ranges }: ServedRanges): boolean =>
+    ranges.length === Math.min(count, mostOf(count));
+  if (known[family] !== undefined && isFull(known[family])) return known[family];
+  const distinct = yield* distinctRanges(list, family);
+  const ranges = distinct.slice(0, mostOf(distinct.length));
+  known[family] = { count: distinct.length, ranges };
   return known[family];
 }
 
-/** By the list of which they are the first, as what is made of them is kept for each list. */
-const firstKnown = new WeakMap<readonly CIDR[], readonly CIDR[]>();
-
-function firstRanges(ranges: readonly CIDR[], most: number): readonly CIDR[] {
-  if (ranges.length <= most) return ranges;
-  const known = firstKnown.get(ranges);
-  if (known?.length === most) return known;
-  const first = ranges.slice(0, most);
-  firstKnown.set(ranges, first);
-  return first;
+function* distinctRanges(list: List<CIDR>, family: Family): Generator<undefined, CIDR[]> {
+  const distinct = new Map<number | string, CIDR>();
+  for (let i = 0; i < list.length; i += 1) {
+    if (i % rangesAStep === rangesAStep - 1) yield;
+    const range = list.at(i)!;
+    if (range.address.family !== family) continue;
+    if (range.prefixLength === 0) return [];
+    distinct.set(cidrKey(range), range);
+  }
+  return [...distinct.values()];
 }
 
 interface Treatments {
@@ -565,7 +563,7 @@ function addressesOf(
     return address.family === family ? [{ kind: 'clusterIP', address }] : [];
   }
   const found: ServiceAddress[] = [];
-  const add = (kind: ServiceAddress['kind'], addresses: readonly Address[]): void => {
+  const add = (kind: ServiceAddress['kind'], addresses: List<Address>): void => {
     for (const address of addresses) if (address.family === family) found.push({ kind, address });
   };
   add('clusterIP', clusterIPs);
@@ -581,6 +579,6 @@ function addressesOf(
 }
 
 /** The list itself if it has no more. */
-function firstOf<T>(list: readonly T[], most: number): readonly T[] {
+function firstOf<T>(list: List<T>, most: number): List<T> {
   return list.length <= most ? list : list.slice(0, most);
 }

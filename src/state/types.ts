@@ -5,6 +5,7 @@
  */
 import type { Address, CIDR, Family } from '../net/address.ts';
 import type { EndpointList } from '../net/endpoint-list.ts';
+import type { List } from '../net/list.ts';
 import { formatServicePort, type Protocol } from '../net/protocol.ts';
 import type { Balancing, Deal } from './deal.ts';
 import type { Detection } from './detection.ts';
@@ -26,11 +27,11 @@ export interface Service {
   readonly type: 'ClusterIP' | 'NodePort' | 'LoadBalancer';
   /** At most one per family. */
   readonly clusterIPs: readonly Address[];
-  readonly externalIPs: readonly Address[];
+  readonly externalIPs: List<Address>;
   /** Ingress addresses whose ipMode is VIP (or absent). */
-  readonly loadBalancerIPs: readonly Address[];
+  readonly loadBalancerIPs: List<Address>;
   /** Empty = every client may connect. */
-  readonly loadBalancerSourceRanges: readonly CIDR[];
+  readonly loadBalancerSourceRanges: List<CIDR>;
   readonly internalTrafficPolicy: TrafficPolicy;
   readonly externalTrafficPolicy: TrafficPolicy;
   /** 0 = none. */
@@ -52,7 +53,7 @@ export interface Service {
    * empty. Undefined: it waits for none.
    */
   readonly awaitedLoadBalancer: string | undefined;
-  readonly ports: readonly ServicePort[];
+  readonly ports: List<ServicePort>;
 }
 
 /** An existing Service that this proxy does not serve. */
@@ -99,7 +100,7 @@ export interface EndpointSlice {
   /** Key of the Service, which the label kubernetes.io/service-name names. */
   readonly service: string;
   readonly family: Family;
-  readonly ports: readonly SlicePort[];
+  readonly ports: List<SlicePort>;
   /** Number of endpoints. */
   readonly length: number;
   /** First address of each endpoint, network order, 4 or 16 bytes each. */
@@ -107,7 +108,7 @@ export interface EndpointSlice {
   /** `Condition` bits of each endpoint. */
   readonly conditions: string;
   /** hints.forZones of each endpoint; undefined when none has any. */
-  readonly zoneHints: readonly (readonly string[])[] | undefined;
+  readonly zoneHints: List<readonly string[]> | undefined;
   /** The node and zone of each endpoint, for people; undefined if no endpoint has them. */
   readonly places: readonly Place[] | undefined;
   /** The weight of each of its endpoints; undefined when nothing says. */

@@ -81,7 +81,7 @@ export class EndpointsSaid {
     const at = index * endpointBytes[endpoints.family];
     const place = this.#rows.get(endpoints.latin1.slice(at, at + addressBytes[endpoints.family]));
     const where = place?.slice.places?.[place.index];
-    const zones = place?.slice.zoneHints?.[place.index] ?? [];
+    const zones = place?.slice.zoneHints?.at(place.index) ?? [];
     const isHere = (flag & EndpointFlag.nodeHintedHere) !== 0;
     return {
       ...(where?.node ? { node: where.node } : {}),

@@ -63,7 +63,9 @@ function headOf({ clusterIPs, externalIPs, loadBalancerIPs, ...service }: Servic
     name: service.name,
     type: service.type,
     clusterIPs: texts(clusterIPs),
-    externalIPs: texts([...loadBalancerIPs, ...externalIPs].slice(0, portsMax)),
+    externalIPs: texts(
+      [...loadBalancerIPs.slice(0, portsMax), ...externalIPs.slice(0, portsMax)].slice(0, portsMax),
+    ),
     ports: service.ports.slice(0, portsMax).map(({ name, nodePort, port, protocol }) => {
       return { name, protocol, port, ...(nodePort === 0 ? {} : { nodePort }) };
     }),

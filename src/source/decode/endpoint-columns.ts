@@ -1,4 +1,5 @@
 import { addressBytes, type Family, readIPv6 } from '../../net/address.ts';
+import { hintList } from '../../state/hint-list.ts';
 import { Condition, type EndpointSlice, type Place } from '../../state/types.ts';
 import type { Interner } from '../interner.ts';
 import { isOrdinaryIPv4 } from './addresses.ts';
@@ -105,7 +106,7 @@ export class ColumnWriter {
       length,
       addresses: this.#addresses.toString('latin1', 0, length * this.#stride),
       conditions: this.#conditions.toString('latin1', 0, length),
-      zoneHints: isFull ? this.#zoneHints : this.#zoneHints?.slice(0, length),
+      zoneHints: this.#zoneHints && hintList(this.#zoneHints.slice(0, length)),
       places: isFull ? this.#places : this.#places?.slice(0, length),
     };
   }

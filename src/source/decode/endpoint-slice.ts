@@ -1,6 +1,7 @@
 import { type Family, families, parseIPv4Number } from '../../net/address.ts';
 import { protocols } from '../../net/protocol.ts';
 import { specialUse } from '../../net/special-address.ts';
+import { packedPorts } from '../../state/port-list.ts';
 import {
   type EndpointSlice,
   objectKey,
@@ -46,7 +47,7 @@ export function decodeEndpointSlice(
   if (service === undefined || family === undefined) {
     return { record: undefined, problems: fields.problems };
   }
-  const ports = strings.records(decodePorts(fields, opened.raw.ports));
+  const ports = strings.records(decodePorts(fields, opened.raw.ports), packedPorts);
   const columns = decodeEndpoints(fields, opened.raw.endpoints, { family, nodeName, strings });
   const annotations = fields.object(opened.metadata.annotations, 'metadata.annotations');
   refuseUnknown(fields, annotations, 'EndpointSlice');

@@ -1,6 +1,8 @@
 import { isIP } from 'node:net';
 import { type Address, type CIDR, formatAddress, parseCIDR } from '../../net/address.ts';
+import { addressList, blockList } from '../../net/address-columns.ts';
 import { protocols } from '../../net/protocol.ts';
+import { packedPorts } from '../../state/port-list.ts';
 import type { Service, ServicePort, UnservedService } from '../../state/types.ts';
 import { type Interner, lasting } from '../interner.ts';
 import { readCIDR, readServiceAddress } from './addresses.ts';
@@ -68,9 +70,11 @@ export function decodeService(raw: unknown, strings: Interner): Decoded<Service>
     createdMs: fields.time(opened.metadata.creationTimestamp, 'metadata.creationTimestamp') ?? 0,
     type,
     clusterIPs: lasting(clusterIPs),
-    externalIPs: lasting(decodeExternalIPs(fields, spec.externalIPs, clusterIPs)),
-    loadBalancerIPs: lasting(decodeIngress(fields, opened.raw.status, clusterIPs)),
-    loadBalancerSourceRanges: lasting(decodeSourceRanges(fields, spec.loadBalancerSourceRanges)),
+    externalIPs: addressList(lasting(decodeExternalIPs(fields, spec.externalIPs, clusterIPs))),
+    loadBalancerIPs: addressList(lasting(decodeIngress(fields, opened.raw.status, clusterIPs))),
+    loadBalancerSourceRanges: blockList(
+      lasting(decodeSourceRanges(fields, spec.loadBalancerSourceRanges)),
+    ),
     internalTrafficPolicy: policy('internalTrafficPolicy'),
     externalTrafficPolicy,
     healthCheckNodePort: decodeHealthCheckNodePort(
@@ -86,7 +90,7 @@ export function decodeService(raw: unknown, strings: Interner): Decoded<Service>
     endings: decodeEndings(fields, annotations),
     awaitedLoadBalancer:
       type === 'LoadBalancer' ? decodeAwaited(fields, spec, opened.raw.status) : undefined,
-    ports: strings.records(decodePorts(fields, spec.ports)),
+    ports: strings.records(decodePorts(fields, spec.ports), packedPorts),
   };
   return { record, problems: fields.problems };
 }

@@ -72,7 +72,7 @@ it('a Service of many ports has the same frontends, whenever another one claims 
       owners.release('ns/large');
       owners.release('ns/other');
       for (let port = 1000; port < 1600; port += 1) {
-        const at = service({ externalIPs: [externalIP] }).externalIPs[0]!;
+        const at = service({ externalIPs: [externalIP] }).externalIPs.at(0)!;
         expect(owners.ownerOf('IPv4', 'TCP', { address: at, port })).toBeUndefined();
       }
     }),

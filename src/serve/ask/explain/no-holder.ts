@@ -96,9 +96,9 @@ function whyKept(context: ResolveContext, service: Service, { address }: Target)
 
 function asksFor(service: Service, { key }: Address, port: number): boolean {
   const { clusterIPs, externalIPs, loadBalancerIPs, ports } = service;
-  if (!ports.some((one) => one.port === port)) return false;
-  const all = [...clusterIPs, ...externalIPs, ...loadBalancerIPs];
-  return all.some((address) => address.key === key);
+  const isIt = (address: Address): boolean => address.key === key;
+  const has = [clusterIPs, externalIPs, loadBalancerIPs].some((all) => all.some(isIt));
+  return has && ports.some((one) => one.port === port);
 }
 
 function whyNoNodePort(input: ExplainInput, nodePorts: readonly Holder[]): string | undefined {

@@ -3,6 +3,7 @@ import { portTitle } from '../../../ask/service-words.ts';
 import { firstNames } from '../../../ask/words.ts';
 import { type Address, parseAddress } from '../../../net/address.ts';
 import { splitTarget } from '../../../net/host-port.ts';
+import type { List } from '../../../net/list.ts';
 import type { Protocol } from '../../../net/protocol.ts';
 import type { ClusterState } from '../../../state/store.ts';
 import type { Service, ServicePort } from '../../../state/types.ts';
@@ -64,7 +65,7 @@ function questionOf(service: Service, text: string, protocol: Protocol | undefin
   return { address: address!, port: port.port, protocols, service };
 }
 
-export function noSuchPort(key: string, port: string, ports: readonly ServicePort[]): Refusal {
+export function noSuchPort(key: string, port: string, ports: List<ServicePort>): Refusal {
   return new Refusal(404, `Service ${key} has no port "${port}": it has ${portsText(ports)}`);
 }
 
@@ -72,6 +73,6 @@ export function noSuchPort(key: string, port: string, ports: readonly ServicePor
 const namedMax = 10;
 
 /** `http 80/TCP, dns 53/UDP` */
-export function portsText(ports: readonly ServicePort[]): string {
+export function portsText(ports: List<ServicePort>): string {
   return firstNames(ports.slice(0, namedMax).map(portTitle), ports.length);
 }

@@ -46,7 +46,7 @@ function web(
 ): Forwardings {
   const all = Object.fromEntries(endpoints.map((text) => [text, ready]));
   const one: Service = service(fields);
-  const ports = [slicePort('http', 8080, one.ports[0]!.protocol)];
+  const ports = [slicePort('http', 8080, one.ports.at(0)!.protocol)];
   const forwarding = resolveOne(one, [slice(all, { ports })]);
   return new Map([[forwardingKey(forwarding.servicePort), forwarding]]);
 }

@@ -154,7 +154,7 @@ describe('decodeEndpointSlice', () => {
       }),
     );
     expect(record!.zoneHints).toEqual([['a', 'b'], [], ['a', 'b']]);
-    expect(record!.zoneHints![2]).toBe(record!.zoneHints![0]);
+    expect(record!.zoneHints!.at(2)).toBe(record!.zoneHints!.at(0));
   });
 
   it('keeps the node and zone of endpoints, one shared record per node', () => {

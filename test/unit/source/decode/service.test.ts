@@ -5,12 +5,13 @@ import {
   formatCIDR,
   parseAddress,
 } from '../../../../src/net/address.ts';
+import type { List } from '../../../../src/net/list.ts';
 import { decodeService } from '../../../../src/source/decode.ts';
 import { Interner } from '../../../../src/source/interner.ts';
 
 type Raw = Record<string, unknown>;
 
-const texts = (addresses: readonly Address[]) =>
+const texts = (addresses: List<Address>) =>
   addresses.map((address) => formatAddress(address.bytes));
 
 function service({ metadata, spec, status }: { metadata?: Raw; spec?: Raw; status?: Raw } = {}) {
