@@ -27,9 +27,10 @@ export class PaperCluster {
     onTestFinished(() => rmSync(this.path, { recursive: true, force: true }));
   }
 
-  /** A node, and what its Fairlead prints. */
-  node(name: string, answer: string, state = 'Running'): this {
-    this.#pods += `${name} ${state}\n`;
+  /** A node, and what its Fairlead prints; `state`: phase and reason of a pod that does not run. */
+  node(name: string, answer: string, state?: string): this {
+    this.#pods += `${name} ${state === undefined ? '2026-11-28T12:00:00Z' : ''}\n`;
+    if (state !== undefined) this.object(`fairlead-${name}`, state);
     writeFileSync(join(this.path, 'pods'), this.#pods);
     writeFileSync(join(this.path, 'exec', name), answer);
     return this;

@@ -401,7 +401,7 @@ describe('kubectl fairlead', () => {
 
   it('asks no pod that only has the labels of Fairlead', async () => {
     const pod = (hostNetwork: string): string =>
-      `a\taaa\tfairlead-x\tRunning\t\t\t${hostNetwork}\n`;
+      `a\taaa\tfairlead-x\t2026-11-28T12:00:00Z\t\t${hostNetwork}\n`;
     const cluster = new PaperCluster().node('a', statusReport()).object('pods', pod(''));
     const { code, stdout } = await cluster.ask('status', '--no-headers');
     expect([code, rows(stdout)[0]]).toEqual([0, ['a', ...usual]]);
@@ -414,6 +414,33 @@ describe('kubectl fairlead', () => {
         '(kube-system aaa): give --fairlead-namespace\n',
     ]);
     expect(cluster.read('calls') + privileged.read('calls')).not.toContain('fairlead-x');
+  });
+
+  it('reads no pod of another node from what a kubelet says of its own pod', async () => {
+    const forged = 'x\nhonest\tkube-system\tfairlead-bad\tRunning\t\t\ttrue\nz';
+    const cluster = new PaperCluster().node('bad', statusReport(), `Pending ${forged}`);
+    const { code, stdout, stderr } = await cluster.node('honest', statusReport()).ask('status');
+    expect([code, stderr]).toEqual([1, '']);
+    expect(rows(stdout).slice(1, 3)).toEqual([
+      ['bad', 'no answer', '-', '-', '-', '-', '-', '-', 'its pod is x'],
+      ['honest', ...usual],
+    ]);
+    expect(cluster.read('calls')).not.toContain('exec -n kube-system fairlead-bad');
+    const fields = [...cluster.read('calls').matchAll(/get pods .*jsonpath=(.*)/g)];
+    expect(fields.map(([, path]) => path)).toEqual([
+      expect.not.stringMatching(/phase|reason|message|labels|annotations/),
+    ]);
+  });
+
+  it.each([
+    ['too few', 'b\tkube-system\tfairlead-b\t\ttrue\n'],
+    ['too many', 'b\tkube-system\tfairlead-b\t\t\ttrue\t\n'],
+  ])('asks no node if a line of the list of pods has %s fields', async (_, line) => {
+    const cluster = new PaperCluster().node('a', statusReport()).object('pods', line);
+    const { code, stdout, stderr } = await cluster.ask('status');
+    const error = 'Error: the list of pods has a line that does not have six fields\n';
+    expect([code, stdout, stderr]).toEqual([3, '', error]);
+    expect(cluster.read('calls')).not.toContain('exec');
   });
 
   it('exits with 3 if no node is reachable', async () => {
