@@ -294,8 +294,9 @@ const bundle: Command = {
   summary: 'Collect facts for a bug report',
   meaning:
     'Write a tar archive: status, problems, changes, differences, metrics, configuration, rules, ' +
-    'sysctls, facts about the kernel. Secrets are left out. If the process does not answer, the ' +
-    'archive has the rest.',
+    'sysctls, facts about the kernel. Secrets are left out where a word such as token or password ' +
+    'is before them: read comments of rules of other programs before passing the archive on. If ' +
+    'the process does not answer, the archive has the rest.',
   exitCodes: '0 success, 2 wrong usage',
   flags: serverFlags,
   examples: ['fairlead bundle | tar -tv'],

@@ -43,7 +43,6 @@ const facts = {
   'conntrack-statistics.txt': '/proc/net/stat/nf_conntrack',
   'ipvs.txt': '/proc/net/ip_vs',
   'iptables-legacy.txt': '/proc/net/ip_tables_names',
-  'modules.txt': '/proc/modules',
   'memory.txt': '/proc/meminfo',
   'pressure-cpu.txt': '/proc/pressure/cpu',
   'limits.txt': '/proc/1/limits',
@@ -76,6 +75,8 @@ export async function collectBundle(
     ...asked,
     'ruleset.nft.txt': await ruleset().catch(unreadable),
     'sysctls.txt': sysctlsText(host),
+    // Root reads where modules are in memory, which helps who attacks the kernel.
+    'modules.txt': readText(host, '/proc/modules').replaceAll(/ 0x[\da-f]+/g, ''),
     ...Object.fromEntries(
       Object.entries(facts).map(([name, path]) => [name, readText(host, path)]),
     ),
@@ -171,8 +172,8 @@ const secrets: readonly (readonly [RegExp, string])[] = [
   // User and password in a URL.
   [/(\w:\/\/)[^\s/@"']+@/g, `$1${replacement}@`],
   [
-    /((?:password|passwd|secret|[\w-]{0,40}token|client-key-data|client-certificate-data|api-?key)["']?\s*[:=]\s*["']?)(?!\[redacted\])[^\s"',}]+/gi,
-    `$1${replacement}`,
+    /((?:secret|[\w-]{0,40}token|client-key-data|client-certificate-data|api-?key)["']?\s*[:=]\s*|(?:pass(?:word|wd|phrase)|psk|pre-?shared-?key|private-?key)(?:["']?\s*[:=]\s*|\s+))(?!["']?\[redacted\])(?:(["'])[^"'\n]*|[^\s"',}]+)/gi,
+    `$1$2${replacement}`,
   ],
 ];
 

@@ -57,6 +57,15 @@ describe('fairlead bundle', () => {
     expect(textOf(files, 'memory.txt')).toContain('/proc/meminfo');
   });
 
+  it('does not say where modules are in memory', async () => {
+    const modules =
+      'nf_tables 409600 2 nft_ct, Live 0xffffffffc0a80000\nx 16384 0 - Live 0xbf000000 (OE)\n';
+    const host = { read: () => modules, write: () => {} };
+    const files = await collectBundle(`http://127.0.0.1:${await freePort()}`, { ...paper, host });
+    const text = textOf(files, 'modules.txt');
+    expect(text.trim()).toBe('nf_tables 409600 2 nft_ct, Live\nx 16384 0 - Live (OE)');
+  });
+
   it('is bounded: long files are truncated', async () => {
     const ruleset = async () => 'x'.repeat(3 * 1024 * 1024);
     const files = await collectBundle(`http://127.0.0.1:${await freePort()}`, {
@@ -112,6 +121,11 @@ describe('redaction in a bundle', () => {
       ['https://user:pw@proxy:3128/x', 'https://[redacted]@proxy:3128/x'],
       ['client-key-data: LS0tLS1', 'client-key-data: [redacted]'],
       [`a ${pem} b`, 'a [redacted] b'],
+      ['comment "psk=\'two words\' x"', 'comment "psk=\'[redacted]\' x"'],
+      ['{"password":"two words","x":1}', '{"password":"[redacted]","x":1}'],
+      ['passphrase hunter2 end', 'passphrase [redacted] end'],
+      ['PrivateKey = aGVsbG8= end', 'PrivateKey = [redacted] end'],
+      ['preshared-key abc end', 'preshared-key [redacted] end'],
       ['tokens of a bucket: 5', 'tokens of a bucket: 5'],
       ['https://10.96.0.1:443/api', 'https://10.96.0.1:443/api'],
     ];
