@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import manifest from '../../../package.json' with { type: 'json' };
+import lock from '../../../package-lock.json' with { type: 'json' };
 
 // npm takes its time on a busy machine.
 vi.setConfig({ testTimeout: 120_000 });
@@ -44,6 +45,19 @@ describe('npm in a checkout', () => {
     const { ran } = projectWith(true);
     const all = ['preinstall', 'install', 'postinstall', 'asked'].filter(ran);
     expect(all).toEqual(['asked']);
+  });
+
+  it('checks the SHA-512 of each package, of other machines too, and takes it from no given host', () => {
+    const packages: [string, object][] = Object.entries(lock.packages).filter(([path]) => path);
+    expect(packages.length).toBeGreaterThan(200);
+    const sha512 = expect.stringMatching(/^sha512-[A-Za-z0-9+/]{86}==$/);
+    for (const [path, entry] of packages) {
+      expect([path, entry]).toEqual([path, expect.objectContaining({ integrity: sha512 })]);
+      expect([path, entry]).toEqual([
+        path,
+        expect.not.objectContaining({ resolved: expect.anything() }),
+      ]);
+    }
   });
 
   it('has no script with a pre or post script, which would not run', () => {
