@@ -20,6 +20,7 @@ import {
   noNames,
   ReadEndpoints,
 } from './endpoint-columns.ts';
+import { entriesMax } from './entries.ts';
 import { type Decoded, type FieldReader, open, type RawObject, show } from './field-reader.ts';
 import {
   headlessLabel,
@@ -113,7 +114,7 @@ function decodeTriggerTime(
 /** Ports without a name or number mean "any": like kube-proxy, this proxy does not serve those. */
 function decodePorts(fields: FieldReader, value: unknown): SlicePort[] {
   const ports: SlicePort[] = [];
-  const list = fields.list(value, 'ports');
+  const list = fields.list(value, 'ports', entriesMax.ports);
   for (let i = 0; i < list.length; i += 1) {
     fields.within('ports', i);
     const raw = fields.objectItem(list[i]);
@@ -136,7 +137,7 @@ const noAnyPort = 'is missing: a port without one means all ports, which is not 
 /** Decodes directly into the columns, without an object for each endpoint. */
 function decodeEndpoints(fields: FieldReader, value: unknown, context: EndpointContext): Columns {
   if (value instanceof ReadEndpoints) return value.columns;
-  const list = fields.list(value, 'endpoints');
+  const list = fields.list(value, 'endpoints', entriesMax.endpoints);
   const writer = new ColumnWriter(context, list.length);
   for (let i = 0; i < list.length; i += 1) {
     fields.within('endpoints', i);
@@ -169,7 +170,7 @@ function decodeEndpointAddress(
   family: Family,
   writer: ColumnWriter,
 ): boolean {
-  const list = fields.list(raw.addresses, 'addresses');
+  const list = fields.list(raw.addresses, 'addresses', entriesMax.others);
   if (list.length === 0) {
     fields.refuse('addresses', 'has no address');
     return false;
@@ -227,7 +228,7 @@ function hintNames(
   if (hints === undefined) return noNames;
   const names: string[] = [];
   const path = `hints.${field}`;
-  for (const element of fields.list(hints[field], path)) {
+  for (const element of fields.list(hints[field], path, entriesMax.others)) {
     const raw = fields.objectItem(element, path);
     const name = raw && fields.textItem(raw.name, `${path}.name`);
     if (name !== undefined) names.push(name);

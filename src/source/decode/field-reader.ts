@@ -136,7 +136,7 @@ export class FieldReader {
   list(value: unknown, field: string, most = Number.POSITIVE_INFINITY): readonly unknown[] {
     if (Array.isArray(value)) {
       if (value.length <= most) return value;
-      this.refuse(field, `has ${value.length} entries: only the first ${most} are read`);
+      this.refuse(field, `has more than ${most} entries: only the first ${most} are read`);
       return value.slice(0, most);
     }
     if (value !== undefined && value !== null) {

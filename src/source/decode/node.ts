@@ -1,6 +1,7 @@
 import type { Address } from '../../net/address.ts';
 import type { Node } from '../../state/types.ts';
 import { readAddress, readCIDR } from './addresses.ts';
+import { entriesMax } from './entries.ts';
 import { type Decoded, type FieldReader, open, show } from './field-reader.ts';
 import { zoneLabel } from './names.ts';
 
@@ -26,7 +27,9 @@ export function decodeNode(raw: unknown): Decoded<Node> {
 function decodeAddresses(fields: FieldReader, value: unknown): Address[] {
   const internal: Address[] = [];
   const external: Address[] = [];
-  for (const [i, element] of fields.list(value, 'status.addresses').entries()) {
+  for (const [i, element] of fields
+    .list(value, 'status.addresses', entriesMax.addresses)
+    .entries()) {
     fields.within('status.addresses', i);
     const raw = fields.objectItem(element);
     if (raw === undefined || isName(raw.type)) continue;
@@ -45,7 +48,7 @@ function isName(type: unknown): boolean {
 
 /** The valid pod CIDRs, as text. */
 function decodePodCIDRs(fields: FieldReader, list: unknown, single: unknown): string[] {
-  const listed = fields.list(list, 'spec.podCIDRs');
+  const listed = fields.list(list, 'spec.podCIDRs', entriesMax.others);
   const alone = (single ?? '') !== '';
   if (listed.length === 0) {
     return alone && readCIDR(fields, single, 'spec.podCIDR') !== undefined ? [String(single)] : [];
@@ -60,7 +63,7 @@ function decodePodCIDRs(fields: FieldReader, list: unknown, single: unknown): st
 
 function decodeTaintKeys(fields: FieldReader, value: unknown): string[] {
   const keys: string[] = [];
-  for (const [i, element] of fields.list(value, 'spec.taints').entries()) {
+  for (const [i, element] of fields.list(value, 'spec.taints', entriesMax.others).entries()) {
     fields.within('spec.taints', i);
     const raw = fields.objectItem(element);
     const key = raw && fields.textItem(raw.key, 'key');

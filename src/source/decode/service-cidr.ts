@@ -2,6 +2,7 @@ import type { CIDR } from '../../net/address.ts';
 import { specialUseWithin } from '../../net/special-address.ts';
 import type { ServiceCIDR } from '../../state/types.ts';
 import { readCIDR } from './addresses.ts';
+import { entriesMax } from './entries.ts';
 import { type Decoded, open, show } from './field-reader.ts';
 
 /**
@@ -14,7 +15,7 @@ export function decodeServiceCIDR(raw: unknown): Decoded<ServiceCIDR> {
   if (opened.id === undefined) return { record: undefined, problems: fields.problems };
   const spec = fields.object(opened.raw.spec, 'spec') ?? {};
   const cidrs: CIDR[] = [];
-  const list = fields.list(spec.cidrs, 'spec.cidrs');
+  const list = fields.list(spec.cidrs, 'spec.cidrs', entriesMax.others);
   for (const [i, text] of list.entries()) {
     const field = `spec.cidrs[${i}]`;
     const cidr = readCIDR(fields, text, field);

@@ -10,6 +10,7 @@ import { annotationField, refuseUnknown } from './annotations.ts';
 import { decodeBalancing } from './balancing.ts';
 import { decodeDetection } from './detection.ts';
 import { decodeEndings } from './endings.ts';
+import { entriesMax } from './entries.ts';
 import {
   type Decoded,
   type FieldReader,
@@ -24,13 +25,6 @@ const types = ['ClusterIP', 'NodePort', 'LoadBalancer'] as const;
 const policies = ['Cluster', 'Local'] as const;
 const anyPort = { min: 1, max: 65_535 };
 const portOrNone = { min: 0, max: 65_535 };
-
-/**
- * The most entries that are read of a list: a decoded address takes twenty times its size in the
- * object.
- */
-const addressesMax = 10_000;
-const sourceRangesMax = 20_000;
 
 /** The API server's default when sessionAffinityConfig has none. */
 const defaultAffinityTimeoutSeconds = 10_800;
@@ -134,7 +128,7 @@ export function decodeUnserved(raw: unknown): UnservedService | undefined {
  * `clusterIP`. Empty for headless Services, silently, and for unusable ones.
  */
 function decodeClusterIPs(fields: FieldReader, spec: RawObject): Address[] {
-  const listed = fields.list(spec.clusterIPs, 'spec.clusterIPs');
+  const listed = fields.list(spec.clusterIPs, 'spec.clusterIPs', entriesMax.others);
   const texts = listed.length > 0 ? listed : [spec.clusterIP];
   const [first] = texts;
   if ((spec.clusterIP ?? '') !== '' && spec.clusterIP !== first) {
@@ -145,7 +139,7 @@ function decodeClusterIPs(fields: FieldReader, spec: RawObject): Address[] {
     fields.refuse('spec.clusterIP', 'is missing: give one, this proxy does not allocate addresses');
     return [];
   }
-  const families = fields.list(spec.ipFamilies, 'spec.ipFamilies');
+  const families = fields.list(spec.ipFamilies, 'spec.ipFamilies', entriesMax.others);
   const addresses: Address[] = [];
   for (let i = 0; i < texts.length; i += 1) {
     const text = texts[i];
@@ -171,7 +165,7 @@ function decodeClusterIPs(fields: FieldReader, spec: RawObject): Address[] {
 
 function decodeExternalIPs(fields: FieldReader, value: unknown, own: readonly Address[]) {
   const addresses: Address[] = [];
-  const list = fields.list(value, 'spec.externalIPs', addressesMax);
+  const list = fields.list(value, 'spec.externalIPs', entriesMax.addresses);
   for (let i = 0; i < list.length; i += 1) {
     const field = `spec.externalIPs[${i}]`;
     const address = readServiceAddress(fields, list[i], field);
@@ -188,7 +182,7 @@ function decodeIngress(fields: FieldReader, rawStatus: unknown, own: readonly Ad
   const loadBalancer = fields.object(status?.loadBalancer, 'status.loadBalancer');
   const field = 'status.loadBalancer.ingress';
   const addresses: Address[] = [];
-  const list = fields.list(loadBalancer?.ingress, field, addressesMax);
+  const list = fields.list(loadBalancer?.ingress, field, entriesMax.addresses);
   for (let i = 0; i < list.length; i += 1) {
     fields.within(field, i);
     const ingress = fields.objectItem(list[i]);
@@ -237,7 +231,7 @@ function decodeSourceRanges(fields: FieldReader, value: unknown): readonly CIDR[
   const ranges: CIDR[] = [];
   const field = 'spec.loadBalancerSourceRanges';
   const before = fields.faults;
-  const list = fields.list(value, field, sourceRangesMax);
+  const list = fields.list(value, field, entriesMax.sourceRanges);
   for (let i = 0; i < list.length; i += 1) {
     const text: unknown = list[i];
     const trimmed = typeof text === 'string' ? text.trim() : text;
@@ -295,7 +289,7 @@ function decodeAffinity(fields: FieldReader, spec: RawObject): number {
  */
 function decodePorts(fields: FieldReader, value: unknown): ServicePort[] {
   const ports: ServicePort[] = [];
-  const list = fields.list(value, 'spec.ports');
+  const list = fields.list(value, 'spec.ports', entriesMax.ports);
   // Most Services have one port.
   const taken = list.length > 1 ? new TakenByPorts(fields) : undefined;
   for (let i = 0; i < list.length; i += 1) {

@@ -1,7 +1,8 @@
 import type { Framed } from './chunks.ts';
 import type { Form } from './content-types.ts';
 import { LineFramer, ListSplitter } from './stream.ts';
-import { parseWatchEvent, type WatchEvent } from './watch-event.ts';
+import { parseJSON } from './values.ts';
+import { parseWatchEvent, startOf, type WatchEvent } from './watch-event.ts';
 
 /** Splits the body of a watch into events. */
 interface EventCutter {
@@ -38,9 +39,10 @@ export const json: Encoding = {
   list: (itemBytesMax) => new ListSplitter(itemBytesMax),
   item: (bytes) => {
     try {
-      return JSON.parse(bytes.toString('utf8'));
+      return parseJSON(bytes);
     } catch (error) {
-      throw new Error(`an object is not JSON: ${error instanceof Error ? error.message : error}`);
+      const reason = error instanceof Error ? error.message : error;
+      throw new Error(`cannot read an object: ${reason}: ${startOf(bytes)}`);
     }
   },
 };

@@ -1,5 +1,6 @@
 import { Chunks } from './chunks.ts';
 import { StreamError } from './errors.ts';
+import { parseJSON } from './values.ts';
 
 /** A body is larger than it may be. */
 export class BodyTooLarge extends StreamError {
@@ -25,10 +26,10 @@ export async function readJson(body: AsyncIterable<Buffer>, bytesMax: number): P
   return parseBody(await readBody(body, bytesMax));
 }
 
-/** Throws a one-line Error if it is not JSON. */
+/** Throws a one-line Error if it is not JSON, or has too many values. */
 export function parseBody(bytes: Buffer): unknown {
   try {
-    return JSON.parse(bytes.toString('utf8'));
+    return parseJSON(bytes);
   } catch {
     throw new StreamError('garbage', 'its answer is not JSON');
   }

@@ -1,6 +1,7 @@
-import { isRawObject, type RawObject, show, tryJSON } from '../decode/field-reader.ts';
+import { isRawObject, objectOf, type RawObject, show } from '../decode/field-reader.ts';
 import { initialEventsEndAnnotation } from '../decode/names.ts';
 import { StreamError } from './errors.ts';
+import { parseJSON } from './values.ts';
 
 export const watchEventTypes = ['ADDED', 'MODIFIED', 'DELETED', 'BOOKMARK', 'ERROR'] as const;
 
@@ -11,13 +12,20 @@ export interface WatchEvent {
 
 /** Parses one line of a watch. Throws a StreamError if it is invalid. */
 export function parseWatchEvent(line: Buffer): WatchEvent {
-  const text = line.toString('utf8');
-  const raw = tryJSON(text);
-  const type = isRawObject(raw) ? watchEventTypes.find((known) => known === raw.type) : undefined;
-  if (!isRawObject(raw) || type === undefined || !isRawObject(raw.object)) {
-    throw new StreamError('garbage', `invalid watch event: ${show(text)}`);
+  try {
+    const raw = objectOf(parseJSON(line));
+    const type = watchEventTypes.find((known) => known === raw.type);
+    if (type !== undefined && isRawObject(raw.object)) return { type, object: raw.object };
+    throw new Error('it has no type or no object');
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error);
+    throw new StreamError('garbage', `invalid watch event: ${reason}: ${startOf(line)}`);
   }
-  return { type, object: raw.object };
+}
+
+/** The first characters of bytes that cannot be read, for errors. */
+export function startOf(bytes: Buffer): string {
+  return show(bytes.toString('utf8', 0, 200));
 }
 
 /** The bookmark that ends the first part of a streaming list (KEP-3157). */

@@ -6,6 +6,7 @@ import {
   type EndpointContext,
   noNames,
 } from '../../decode/endpoint-columns.ts';
+import { entriesMax } from '../../decode/entries.ts';
 import { WireError, type WireReader } from './wire.ts';
 
 /** The tag of a field: its number, and its wire type in the low three bits. */
@@ -124,7 +125,7 @@ class EndpointReader {
     const zones: string[] = [];
     const nodes: string[] = [];
     const outer = reader.enter();
-    while (reader.at < reader.end) {
+    while (reader.at < reader.end && zones.length + nodes.length <= entriesMax.others) {
       const tag = reader.tag();
       if (tag === tags.forZones) zones.push(this.#name());
       else if (tag === tags.forNodes) nodes.push(this.#name());
@@ -133,6 +134,7 @@ class EndpointReader {
     reader.leave(outer);
     this.#found.hintedZones = zones;
     this.#found.hintedNodes = nodes;
+    if (zones.length + nodes.length > entriesMax.others) return false;
     return !zones.includes('') && !nodes.includes('');
   }
 

@@ -2,6 +2,7 @@
  * The fields that `src/source/decode` reads, with their numbers in the published generated.proto
  * of Kubernetes. All other fields are skipped.
  */
+import { entriesMax } from '../../decode/entries.ts';
 import {
   annotationNames,
   isNearServiceName,
@@ -56,24 +57,24 @@ const servicePort = message(
 const clientIPConfig = message(int32(1, 'timeoutSeconds'));
 
 const serviceSpec = message(
-  repeated(nested(1, 'ports', servicePort)),
+  repeated(entriesMax.ports, nested(1, 'ports', servicePort)),
   text(3, 'clusterIP'),
   common(4, 'type'),
-  repeated(text(5, 'externalIPs')),
+  repeated(entriesMax.addresses, text(5, 'externalIPs')),
   common(7, 'sessionAffinity'),
-  repeated(text(9, 'loadBalancerSourceRanges')),
+  repeated(entriesMax.sourceRanges, text(9, 'loadBalancerSourceRanges')),
   text(10, 'externalName'),
   common(11, 'externalTrafficPolicy'),
   int32(12, 'healthCheckNodePort'),
   nested(14, 'sessionAffinityConfig', message(nested(1, 'clientIP', clientIPConfig))),
-  repeated(text(18, 'clusterIPs')),
-  repeated(common(19, 'ipFamilies')),
+  repeated(entriesMax.others, text(18, 'clusterIPs')),
+  repeated(entriesMax.others, common(19, 'ipFamilies')),
   text(21, 'loadBalancerClass'),
   common(22, 'internalTrafficPolicy'),
 );
 
 const ingress = message(text(1, 'ip'), common(3, 'ipMode'));
-const loadBalancer = message(repeated(nested(1, 'ingress', ingress)));
+const loadBalancer = message(repeated(entriesMax.addresses, nested(1, 'ingress', ingress)));
 
 const service = message(
   nested(1, 'metadata', serviceMeta),
@@ -83,25 +84,31 @@ const service = message(
 
 const nodeSpec = message(
   text(1, 'podCIDR'),
-  repeated(nested(5, 'taints', message(text(1, 'key')))),
-  repeated(text(7, 'podCIDRs')),
+  repeated(entriesMax.others, nested(5, 'taints', message(text(1, 'key')))),
+  repeated(entriesMax.others, text(7, 'podCIDRs')),
 );
 const nodeAddress = message(common(1, 'type'), text(2, 'address'));
 
 const node = message(
   nested(1, 'metadata', nodeMeta),
   nested(2, 'spec', nodeSpec),
-  nested(3, 'status', message(repeated(nested(5, 'addresses', nodeAddress)))),
+  nested(3, 'status', message(repeated(entriesMax.addresses, nested(5, 'addresses', nodeAddress)))),
 );
 
-const serviceCIDR = message(metadata, nested(2, 'spec', message(repeated(text(1, 'cidrs')))));
+const serviceCIDR = message(
+  metadata,
+  nested(2, 'spec', message(repeated(entriesMax.others, text(1, 'cidrs')))),
+);
 
 const conditions = message(flag(1, 'ready'), flag(2, 'serving'), flag(3, 'terminating'));
 const hint = message(common(1, 'name'));
-const hints = message(repeated(nested(1, 'forZones', hint)), repeated(nested(2, 'forNodes', hint)));
+const hints = message(
+  repeated(entriesMax.others, nested(1, 'forZones', hint)),
+  repeated(entriesMax.others, nested(2, 'forNodes', hint)),
+);
 
 export const endpoint = message(
-  repeated(text(1, 'addresses')),
+  repeated(entriesMax.others, text(1, 'addresses')),
   nested(2, 'conditions', conditions),
   common(6, 'nodeName'),
   common(7, 'zone'),
@@ -113,8 +120,8 @@ const endpointPort = message(common(1, 'name'), common(2, 'protocol'), int32(3, 
 /** Endpoints are read as positions, because their family follows them. */
 const endpointSlice = message(
   nested(1, 'metadata', sliceMeta),
-  repeated(position(2, 'endpoints')),
-  repeated(nested(3, 'ports', endpointPort)),
+  repeated(entriesMax.endpoints, position(2, 'endpoints')),
+  repeated(entriesMax.ports, nested(3, 'ports', endpointPort)),
   common(4, 'addressType'),
 );
 

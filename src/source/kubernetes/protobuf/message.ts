@@ -64,12 +64,19 @@ export const time = once(delimited, (reader) => {
   return isSet ? new Date(Number(found.seconds ?? 0) * 1000) : undefined;
 });
 
-/** A list of values, each read by another definition. */
-export function repeated([tag, { name, take }]: Definition): Definition {
+/**
+ * A list of values, each read by another definition. Of more than `most`, one more is read, by which
+ * decoding knows that others were left out.
+ */
+export function repeated(most: number, [tag, { name, take }]: Definition): Definition {
   const one: Found = {};
   const add = (reader: WireReader, found: Found): void => {
-    take(reader, one);
     const list = found[name];
+    if (Array.isArray(list) && list.length > most) {
+      reader.skip(tag);
+      return;
+    }
+    take(reader, one);
     if (Array.isArray(list)) list.push(one[name]);
     else found[name] = [one[name]];
     one[name] = undefined;

@@ -1,4 +1,5 @@
 import { ReadEndpoints } from '../../decode/endpoint-columns.ts';
+import { entriesMax } from '../../decode/entries.ts';
 import type { RawObject } from '../../decode/field-reader.ts';
 import { type DecodeContext, kindOf } from '../../decode.ts';
 import type { Watched } from '../../source.ts';
@@ -48,13 +49,14 @@ export class ObjectReader {
     const { endpoints: positions, addressType } = found;
     if (!Array.isArray(positions)) return;
     reader.end = end;
+    const isUsual = positions.length <= entriesMax.endpoints;
     const family = addressType === 'IPv4' || addressType === 'IPv6' ? addressType : undefined;
-    const columns = family && readColumns(reader, positions, { ...this.#context, family });
+    const columns =
+      isUsual && family && readColumns(reader, positions, { ...this.#context, family });
     reader.end = end;
-    found.endpoints =
-      columns === undefined
-        ? positions.map((at: number) => endpointAt(reader, at))
-        : new ReadEndpoints(columns);
+    found.endpoints = columns
+      ? new ReadEndpoints(columns)
+      : positions.map((at: number) => endpointAt(reader, at));
   }
 
   /**

@@ -1,3 +1,4 @@
+import { valuesMax } from '../values.ts';
 import type { StringCache } from './string-cache.ts';
 
 /** The bytes are not a protobuf message. Each outer reader adds its field to the path. */
@@ -34,6 +35,7 @@ export class WireReader {
   at = 0;
   /** The index after the current message, which may be inside of others. */
   end: number;
+  #fields = 0;
 
   constructor(bytes: Buffer, strings: StringCache) {
     this.bytes = bytes;
@@ -58,6 +60,12 @@ export class WireReader {
   /** The number of the next field and its wire type. */
   tag(): number {
     const tag = this.int32() >>> 0;
+    this.#fields += 1;
+    if (this.#fields > valuesMax) {
+      // Metadata can still be read, for the name of the object.
+      this.#fields = 0;
+      throw new WireError(`it has more than ${valuesMax} fields`);
+    }
     if (tag >>> 3 === 0) throw new WireError('a field has no number');
     return tag;
   }

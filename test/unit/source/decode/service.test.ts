@@ -469,23 +469,4 @@ describe('decodeService', () => {
     );
     expect(problems[20]).toBe('Service shop/web | undefined | and 3980 more problems');
   });
-
-  it('reads a limited number of addresses and source ranges', () => {
-    const spec = {
-      type: 'LoadBalancer',
-      externalIPs: Array.from({ length: 10_001 }, (_, i) => `203.0.${i >> 8}.${i & 0xff}`),
-      loadBalancerSourceRanges: Array.from(
-        { length: 20_001 },
-        (_, i) => `198.51.${i >> 8}.${i & 0xff}/32`,
-      ),
-    };
-    const { record, problems } = decode(service({ spec }));
-    expect(record!.externalIPs).toHaveLength(10_000);
-    expect(record!.loadBalancerSourceRanges).toHaveLength(20_000);
-    expect(problems).toEqual([
-      'Service shop/web | spec.externalIPs | has 10001 entries: only the first 10000 are read',
-      'Service shop/web | spec.loadBalancerSourceRanges | ' +
-        'has 20001 entries: only the first 20000 are read',
-    ]);
-  });
 });

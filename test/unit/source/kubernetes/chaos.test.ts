@@ -288,6 +288,31 @@ describe('KubernetesSource with a faulty server', () => {
     expect(sink.said()).toContain('endpointslices watch: an object is larger than 2000 bytes');
   });
 
+  it('skips an object of too many values, reports it, and deletes nothing because of it', async () => {
+    const server = await startCluster();
+    const { sink } = startSource(server);
+    await until('listed', () => sink.syncedResources.length === 4);
+    server.store.apply({
+      kind: 'EndpointSlice',
+      metadata: { namespace: 'shop', name: 's1-1' },
+      addressType: 'IPv4',
+      ports: new Array(1_000_001).fill({}),
+      endpoints: [],
+    });
+    const reason = /it has more than 1000000 (fields|values)/;
+    await until('read in pages', () => {
+      const lists = sink.lists.filter(({ resource }) => resource === 'endpointslices');
+      return lists.at(-1)!.method === 'paged' && lists.at(-1)!.result === 'complete';
+    });
+    change(server, 2);
+    await until('others go on', () => {
+      const found = sink.state.get('slice shop/s2-1');
+      return found?.kind === 'slice' && found.slice.addresses.charCodeAt(1) === 9;
+    });
+    expect(sink.state.has('slice shop/s1-1')).toBe(true);
+    expect(sink.said().some((words) => reason.test(words))).toBe(true);
+  });
+
   it('survives a server that is killed and starts again elsewhere', async () => {
     const server = await startCluster();
     const { port } = server;

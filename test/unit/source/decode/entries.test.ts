@@ -1,0 +1,134 @@
+/** Lists of more entries than are read, in both encodings. */
+import { expect, it } from 'vitest';
+import { decodeChange, decodeContext, kindOf } from '../../../../src/source/decode.ts';
+import { json } from '../../../../src/source/kubernetes/encoding.ts';
+import { protobuf } from '../../../../src/source/kubernetes/protobuf/encoding.ts';
+import { StringCache } from '../../../../src/source/kubernetes/protobuf/string-cache.ts';
+import type { Resource } from '../../../../src/state/change.ts';
+import { encodeObject } from '../../../fake/protobuf.ts';
+
+const context = decodeContext('here');
+const metadata = {
+  name: 'web',
+  namespace: 'shop',
+  labels: { 'kubernetes.io/service-name': 'web' },
+};
+
+type Entries = (count: number) => object;
+const many = <T>(count: number, entry: (i: number) => T): T[] =>
+  Array.from({ length: count }, (_, i) => entry(i));
+const address = (i: number): string => `203.${i >> 16}.${(i >> 8) & 0xff}.${i & 0xff}`;
+
+const service = (spec: object, status = {}) => ({
+  metadata,
+  spec: { clusterIP: '10.96.0.1', type: 'LoadBalancer', ports: [{ port: 80 }], ...spec },
+  status,
+});
+const slice = (fields: object) => ({ metadata, addressType: 'IPv4', ports: [], ...fields });
+const endpoints = (fields: object) =>
+  slice({ endpoints: [{ addresses: ['10.0.0.1'], ...fields }, { addresses: ['10.0.0.2'] }] });
+
+const lists: readonly (readonly [Resource, string, number, Entries])[] = [
+  [
+    'services',
+    'spec.ports',
+    65_536,
+    (count) => {
+      const port = (i: number) => ({ name: `p${i}`, port: (i >> 1) + 1 });
+      const protocols = ['TCP', 'UDP'] as const;
+      return service({ ports: many(count, (i) => ({ ...port(i), protocol: protocols[i % 2] })) });
+    },
+  ],
+  ['services', 'spec.externalIPs', 10_000, (n) => service({ externalIPs: many(n, address) })],
+  [
+    'services',
+    'spec.loadBalancerSourceRanges',
+    20_000,
+    (n) => service({ loadBalancerSourceRanges: many(n, (i) => `${address(i)}/32`) }),
+  ],
+  [
+    'services',
+    'status.loadBalancer.ingress',
+    10_000,
+    (n) => service({}, { loadBalancer: { ingress: many(n, (i) => ({ ip: address(i) })) } }),
+  ],
+  ['services', 'spec.clusterIPs', 1000, (n) => service({ clusterIPs: many(n, () => '10.96.0.1') })],
+  ['services', 'spec.ipFamilies', 1000, (n) => service({ ipFamilies: many(n, () => 'IPv4') })],
+  [
+    'endpointslices',
+    'ports',
+    65_536,
+    (n) => slice({ endpoints: [], ports: many(n, (i) => ({ name: `p${i}`, port: 1 })) }),
+  ],
+  [
+    'endpointslices',
+    'endpoints',
+    20_000,
+    (n) => slice({ endpoints: many(n, (i) => ({ addresses: [address(i)] })) }),
+  ],
+  [
+    'endpointslices',
+    'endpoints[0].addresses',
+    1000,
+    (n) => endpoints({ addresses: many(n, address) }),
+  ],
+  ...(['forZones', 'forNodes'] as const).map(
+    (hints) =>
+      [
+        'endpointslices',
+        `endpoints[0].hints.${hints}`,
+        1000,
+        (n: number) => endpoints({ hints: { [hints]: many(n, (i) => ({ name: `n${i}` })) } }),
+      ] as const,
+  ),
+  [
+    'nodes',
+    'status.addresses',
+    10_000,
+    (n) => ({
+      metadata: { name: 'here' },
+      status: { addresses: many(n, (i) => ({ type: 'InternalIP', address: address(i) })) },
+    }),
+  ],
+  [
+    'nodes',
+    'spec.podCIDRs',
+    1000,
+    (n) => ({ metadata: { name: 'here' }, spec: { podCIDRs: many(n, () => '10.0.0.0/8') } }),
+  ],
+  [
+    'nodes',
+    'spec.taints',
+    1000,
+    (n) => ({ metadata: { name: 'here' }, spec: { taints: many(n, () => ({ key: 'a' })) } }),
+  ],
+  [
+    'servicecidrs',
+    'spec.cidrs',
+    1000,
+    (n) => ({ metadata: { name: 'a' }, spec: { cidrs: many(n, (i) => `${address(i)}/32`) } }),
+  ],
+];
+
+it.each(lists)(
+  'of %s, %s: the first %i are read in both encodings',
+  (resource, field, most, of) => {
+    const decoded = (object: object) => {
+      const bytes = encodeObject(kindOf[resource], object as Readonly<Record<string, unknown>>);
+      const inProtobuf = protobuf(resource, context, new StringCache()).item(bytes);
+      const inJSON = json.item(Buffer.from(JSON.stringify(object)));
+      const found = decodeChange(resource, inJSON, context);
+      expect(decodeChange(resource, inProtobuf, context)).toEqual(found);
+      const { change, problems } = found;
+      return { change, reasons: problems.map((one) => `${one.field} ${one.reason}`) };
+    };
+    const [exact, more, far] = [most, most + 1, most + 500].map((count) => decoded(of(count)));
+    const reason = `${field} has more than ${most} entries: only the first ${most} are read`;
+    expect(exact!.reasons).not.toContain(reason);
+    for (const cut of [more!, far!]) {
+      expect(cut.reasons).toContain(reason);
+      expect(cut.change).toBeDefined();
+      expect(cut.change).toEqual(exact!.change);
+    }
+  },
+);
