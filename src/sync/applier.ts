@@ -51,12 +51,24 @@ const shrinkFactor = 16;
  * during that time, and our own next change waits too. It is far below 250 ms, the longest that
  * any program should wait, because the next batch of the same size may be more work.
  */
-const commitMs = 80;
+const commitMs = 50;
 
 /**
  * The time that batches take makes them no smaller than this, because each has a cost of its own.
  */
 const pacedBytesMin = 64 * 1024;
+
+/** How `drain` plans. */
+interface Plan {
+  /** Plans the Forwarding that was yielded last. */
+  plan(record: Tracked): void;
+  /**
+   * Whether it is part of a large change. Such a one is planned when nothing is in flight, and
+   * when nothing small waits, so that a small change that comes in the meantime waits for one batch
+   * of large ones, and not for its own to be full. Default: no.
+   */
+  isLarge?(): boolean;
+}
 
 /**
  * Within one `drain`, planning continues while a batch is in flight: that hides the cost of encoding
@@ -105,24 +117,34 @@ export class Applier {
   }
 
   /**
-   * Calls `plan` for each Forwarding, in slices, and applies what it plans in batches. Resolves when all
-   * is in force, or with the first failure. It plans nothing upon a batch that was refused.
+   * Plans each Forwarding, in slices, and applies what was planned in batches. Resolves when all is
+   * in force, or with the first failure. It plans nothing upon a batch that was refused.
    */
   async drain(
     records: Iterable<Tracked>,
-    plan: (record: Tracked) => void,
+    { isLarge, plan }: Plan,
     purpose: Purpose,
   ): Promise<Failure | undefined> {
     const pacer = this.#options.newPacer();
+    let holdsSmall = false;
     for (const record of records) {
+      const large = isLarge?.() === true;
+      if (large && (holdsSmall || this.#flight !== undefined)) {
+        const failure = await this.finish(purpose);
+        if (failure !== undefined || this.#stopping) return failure;
+        holdsSmall = false;
+        continue;
+      }
       try {
         plan(record);
       } catch (error) {
         return this.#untranslatable(record, error as Error);
       }
+      holdsSmall ||= !large;
       if (this.#isFull) {
         const failure = (await this.#landed()) ?? this.#send(purpose);
         if (failure !== undefined) return failure;
+        holdsSmall = false;
       }
       if (pacer.due) await pacer.rest();
       if (this.#stopping || this.#isRefused) return this.#landed();
@@ -151,7 +173,7 @@ export class Applier {
 
   /** Applies a batch that holds no changes. Nothing else may be in flight. */
   async apply(batch: Batch, purpose: Purpose): Promise<Failure | undefined> {
-    this.#launch(batch, new PlannedChanges(), purpose);
+    this.#launch(batch, new PlannedChanges(), purpose, 0);
     return this.#landed();
   }
 
@@ -170,9 +192,10 @@ export class Applier {
   #send(purpose: Purpose): Failure | undefined {
     const changes = this.#planned;
     this.#planned = new PlannedChanges();
+    const { pendingBytes } = this.#planner;
     try {
       const batch = this.#planner.take();
-      if (batch !== undefined) this.#launch(batch, changes, purpose);
+      if (batch !== undefined) this.#launch(batch, changes, purpose, pendingBytes);
       else this.#flight = { changes, outcome: this.#putInForce(changes) };
       return undefined;
     } catch (error) {
@@ -180,14 +203,15 @@ export class Applier {
     }
   }
 
-  #launch(batch: Batch, changes: PlannedChanges, purpose: Purpose): void {
-    this.#flight = { changes, outcome: this.#fly(batch, changes, purpose) };
+  #launch(batch: Batch, changes: PlannedChanges, purpose: Purpose, pendingBytes: number): void {
+    this.#flight = { changes, outcome: this.#fly(batch, changes, purpose, pendingBytes) };
   }
 
   async #fly(
     batch: Batch,
     changes: PlannedChanges,
     purpose: Purpose,
+    pendingBytes: number,
   ): Promise<Failure | undefined> {
     const { kernel, clock, ruleset } = this.#options;
     const encodedMs = clock.now();
@@ -199,7 +223,7 @@ export class Applier {
       batch.committed(answer);
       committedMs = clock.now();
       this.#bytesMax = Math.min(this.#largestBytes, this.#bytesMax * 2);
-      this.#pace(batch.ops.length, committedMs - startedMs);
+      this.#pace(pendingBytes, committedMs - startedMs);
       // A part of the commit: who then reads the kernel compares it with what is in force.
       await this.#putInForce(changes);
       return answer;
@@ -224,8 +248,10 @@ export class Applier {
     return undefined;
   }
 
-  /** Sets the size of the next batches to what takes the kernel `commitMs`, given this one. */
+  /** Sets the size of the next batches to what takes the kernel `commitMs`, given one of `bytes`. */
   #pace(bytes: number, tookMs: number): void {
+    // That a small one was quick says nothing about large ones.
+    if (tookMs <= commitMs && 2 * bytes < this.#pacedBytesMax) return;
     const fitting = tookMs > commitMs ? (bytes * commitMs) / tookMs : 2 * this.#pacedBytesMax;
     const bytesMax = Math.max(pacedBytesMin, fitting);
     this.#pacedBytesMax = Math.min(this.#largestBytes, bytesMax);

@@ -86,15 +86,18 @@ export class Changes {
     return this.#dirty.takeAll();
   }
 
+  /** Whether the one that `due` has yielded has many elements, or belongs to many others. */
+  readonly isLarge = (): boolean => this.#dirty.isNextLarge;
+
   /**
-   * Those to `plan`, each before the next one is asked for, including those that become dirty
-   * during the sync, until `syncLongestMs` is over.
+   * Those to `plan`, including those that become dirty during the sync, until `syncLongestMs` is
+   * over. One that is not planned is asked about again, after smaller ones that have come since.
    */
   readonly due = (): Iterable<Tracked> => this.#due(this.#clock.now() + syncLongestMs);
 
   *#due(endMs: number): Generator<Tracked> {
     for (;;) {
-      const record = this.#dirty.next();
+      const record = this.#dirty.next;
       this.#isCut = record !== undefined && this.#clock.now() >= endMs;
       if (record === undefined || this.#isCut) return;
       yield record;

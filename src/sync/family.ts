@@ -299,8 +299,7 @@ export class FamilySync {
     const startedMs = this.#begin();
     const { environment, planner } = this.#options;
     await planner.changeEnvironment(environment(), this.#pause());
-    const { due, plan } = this.#changes;
-    const failure = await this.#applier.drain(due(), plan, 'changes');
+    const failure = await this.#applier.drain(this.#changes.due(), this.#changes, 'changes');
     if (this.#handover.takeYielded()) this.#audit.suspect();
     await this.#finished('changes', startedMs, failure);
     return failure;

@@ -24,7 +24,7 @@ const sparedServices = 64;
 /** While events arrive, reading gets this many times the time of resolving. */
 const readingShare = 8;
 
-/** While many Services are resolved, families are notified of them at least this often. */
+/** While lists stream in, families are notified of resolved Services at least this often. */
 const resolveLongestMs = 100;
 
 export class SyncLoop {
@@ -108,7 +108,7 @@ export class SyncLoop {
       const names = state.takeArrived(chunkServices, sparedServices);
       for (const name of names) this.#refresher.add(name, receivedMs);
       if (!this.#refresher.idle) {
-        await this.#refresh(pacer);
+        await this.#work(pacer);
         notifyAtMs ??= clock.now() + resolveLongestMs;
       }
       // Also while more arrives all the time: the families write what is known.
@@ -139,7 +139,6 @@ export class SyncLoop {
     this.#resolving = true;
     const { state } = this.#options;
     const pacer = new Pacer(this.#clock, this.#options.sliceMs);
-    let notifyAtMs = this.#clock.now() + resolveLongestMs;
     let rounds = 0;
     let round = { receivedMs: 0, left: 0 };
     while (!signal.aborted) {
@@ -153,22 +152,17 @@ export class SyncLoop {
       round.left -= names.length;
       for (const name of names) this.#refresher.add(name, round.receivedMs);
       if (this.#refresher.idle) break;
-      await this.#refresh(pacer);
-      const isBehind = !this.#refresher.caughtUp || state.dirtyCount > 0;
-      if (isBehind && this.#clock.now() < notifyAtMs) continue;
+      await this.#work(pacer);
       this.#notify();
-      notifyAtMs = this.#clock.now() + resolveLongestMs;
     }
     this.#notify();
     this.#resolving = false;
   }
 
-  /** Refreshes all that was added. Services that take long continue at the next call. */
-  async #refresh(pacer: Pacer): Promise<void> {
-    do {
-      this.#refresher.work(pacer);
-      if (pacer.due) await this.#rest(pacer);
-    } while (!this.#refresher.caughtUp);
+  /** Refreshes Services that were added, for one slice. */
+  async #work(pacer: Pacer): Promise<void> {
+    this.#refresher.work(pacer);
+    if (pacer.due) await this.#rest(pacer);
   }
 
   /**

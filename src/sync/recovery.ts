@@ -113,7 +113,7 @@ export async function repairAll(
     drift = addDrift(drift, repair.compare(next));
     applier.note({ record, next, cause: causes.get(record) });
   };
-  const failure = await applier.drain(targets.keys(), plan, purpose);
+  const failure = await applier.drain(targets.keys(), { plan }, purpose);
   if (failure !== undefined || applier.stopping) return { drift, failure };
   drift = addDrift(drift, await repair.finish(pause));
   return { drift, failure: await applier.finish(purpose) };

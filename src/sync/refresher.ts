@@ -1,6 +1,7 @@
-/** Refreshes Services in turns, so that one that takes long does not hold up others. */
+/** Refreshes Services in turns, so that those that take long do not hold up others. */
 import type { Clock } from '../time/clock.ts';
 import type { Pacer } from '../time/pacer.ts';
+import { CostGroups, type Waiting } from './cost-groups.ts';
 
 /** Refreshes a Service in steps. */
 type Steps = Generator<undefined, void>;
@@ -17,25 +18,35 @@ interface RefresherOptions {
  * The clock is asked after this many steps, as that takes as long as a short step. Most Services
  * have fewer. Of one that has more, each may be as long as a turn.
  */
-const stepsUntimed = 16;
+const stepsUntimed = 4;
 
-interface Job {
+/** A Service that is not known to take long has this part of a turn until it is known. */
+const firstPart = 0.1;
+
+/** What a Service costs that is done in one step, in microseconds: the clock is not asked. */
+const oneStepCost = 20;
+
+/** Services that are remembered to take long. The first ones are forgotten. */
+const longMax = 10_000;
+
+/** A Service that waits for its next turn. What it costs is microseconds. */
+interface Job extends Waiting {
   readonly name: string;
   readonly receivedMs: number;
-  readonly steps: Steps;
-  /** The clock is not asked before this step of a turn. */
-  readonly stepsUntimed: number;
+  /** Undefined: it is not begun. */
+  steps: Steps | undefined;
+  /** The cost so far. */
+  spent: number;
 }
 
 export class Refresher {
   readonly #options: RefresherOptions;
-  /** Services that are not begun, in arrival order, with the time of their change. */
-  readonly #waiting = new Map<string, number>();
-  /** Services that are begun, in the order of their turns. */
-  #long: Job[] = [];
+  readonly #jobs = new Map<string, Job>();
+  readonly #groups = new CostGroups<Job>();
   /** Services that changed while they were refreshed. */
   readonly #changed = new Map<string, number>();
-  #wasLong = false;
+  /** What Services cost that took more than one turn when they were last refreshed. */
+  readonly #long = new Map<string, number>();
 
   constructor(options: RefresherOptions) {
     this.#options = options;
@@ -43,60 +54,72 @@ export class Refresher {
 
   /** All that was added is refreshed. */
   get idle(): boolean {
-    return this.#waiting.size === 0 && this.#long.length === 0;
-  }
-
-  /** All that was added is refreshed, or begun. */
-  get caughtUp(): boolean {
-    return this.#waiting.size === 0;
+    return this.#groups.size === 0;
   }
 
   add(name: string, receivedMs: number): void {
-    const isBegun = this.#long.some((job) => job.name === name);
-    const queue = isBegun ? this.#changed : this.#waiting;
-    if (!queue.has(name)) queue.set(name, receivedMs);
+    const job = this.#jobs.get(name);
+    if (job === undefined) {
+      const cost = this.#long.get(name) ?? 0;
+      const added = { name, receivedMs, steps: undefined, spent: 0, cost, group: undefined };
+      this.#jobs.set(name, added);
+      this.#groups.add(added);
+    } else if (job.steps !== undefined && !this.#changed.has(name)) {
+      this.#changed.set(name, receivedMs);
+    }
   }
 
-  /**
-   * Works until the pacer's slice is spent, or all is refreshed or begun. It alternates between
-   * Services that are begun and those that are not.
-   */
+  /** Works until the pacer's slice is spent, or all is refreshed. */
   work(pacer: Pacer): void {
-    do {
-      this.#wasLong = this.#long.length > 0 && (!this.#wasLong || this.caughtUp);
-      if (this.#wasLong) this.#advance(this.#long.shift()!);
-      else if (!this.#begin()) return;
-    } while (!pacer.due && !this.caughtUp);
-  }
-
-  /** Begins with the next Service. Returns whether there is one. */
-  #begin(): boolean {
-    for (const [name, receivedMs] of this.#waiting) {
-      this.#waiting.delete(name);
-      const steps = this.#options.refresh(name, receivedMs);
-      if (steps !== undefined) this.#advance({ name, receivedMs, steps, stepsUntimed });
-      return true;
+    while (!this.idle) {
+      this.#turn(this.#groups.next!);
+      if (pacer.due) return;
     }
-    return false;
   }
 
-  #advance(job: Job): void {
+  /** Gives the next Service its turn. */
+  #turn(job: Job): void {
+    const isFirst = job.steps === undefined;
+    job.steps ??= this.#options.refresh(job.name, job.receivedMs);
+    if (job.steps === undefined) this.#groups.take(oneStepCost);
+    const isOver = job.steps === undefined || this.#advance(job, job.steps, isFirst);
+    if (!isOver) {
+      job.cost = Math.max(job.cost, job.spent);
+      this.#groups.add(job);
+      return;
+    }
+    this.#remember(job, isFirst);
+    this.#jobs.delete(job.name);
+    const changedMs = this.#changed.get(job.name);
+    this.#changed.delete(job.name);
+    if (changedMs !== undefined) this.add(job.name, changedMs);
+  }
+
+  /** Takes steps for the time of a turn. Returns whether they were the last ones. */
+  #advance(job: Job, steps: Steps, isFirst: boolean): boolean {
     const { clock, shareMs } = this.#options;
-    const untilMs = clock.now() + shareMs;
-    for (let steps = 1; ; steps += 1) {
-      const { done } = job.steps.next();
-      if (done) {
-        this.#over(job);
-        return;
-      }
-      if (steps >= job.stepsUntimed && clock.now() >= untilMs) break;
+    const longestMs = job.cost === 0 ? firstPart * shareMs : shareMs;
+    const untimed = isFirst ? stepsUntimed : 1;
+    const startMs = clock.now();
+    let [isOver, tookMs] = [false, 0];
+    for (let taken = 1; !isOver && tookMs < longestMs; taken += 1) {
+      isOver = steps.next().done === true;
+      if (taken >= untimed) tookMs = clock.now() - startMs;
     }
-    this.#long.push({ ...job, stepsUntimed: 1 });
+    const cost = Math.max(oneStepCost, 1000 * tookMs);
+    job.spent += cost;
+    this.#groups.take(cost);
+    return isOver;
   }
 
-  #over({ name }: Job): void {
-    const changedMs = this.#changed.get(name);
-    this.#changed.delete(name);
-    if (changedMs !== undefined) this.add(name, changedMs);
+  #remember({ name, spent }: Job, isShort: boolean): void {
+    this.#long.delete(name);
+    if (isShort) return;
+    this.#long.set(name, spent);
+    if (this.#long.size <= longMax) return;
+    for (const first of this.#long.keys()) {
+      this.#long.delete(first);
+      return;
+    }
   }
 }

@@ -10,11 +10,11 @@ import { webService } from './world.ts';
 vi.setConfig({ testTimeout: 60_000 });
 
 /** Port `pN` is number `first + N`, all on one ClusterIP. */
-function manyPorts(name: string, count: number, first: number): Service {
+function manyPorts(name: string, count: number, first: number, number = 4000): Service {
   const ports = Array.from({ length: count }, (_, p) => {
     return { name: `p${p}`, protocol: 'TCP', port: first + p, nodePort: 0 } as const;
   });
-  return webService(name, 4000, { ports });
+  return webService(name, number, { ports });
 }
 
 function setEndpoints(world: NFTablesWorld, name: string, count: number, hosts: number): void {
@@ -81,5 +81,56 @@ describe('a Service with many ports', () => {
     // Of some 25 in all: those under way when it came, and its own.
     expect(then!.commits - beganAt!).toBeLessThanOrEqual(6);
     expect(then!.isOldThere).toBe(true);
+  });
+
+  it('does not delay another one together with many others that have many slots', async () => {
+    const kernel = new FakeKernel();
+    const large = Array.from({ length: 20 }, (_, i) => `large-${i}`);
+    /** Of the commits: when the small change came, and those until it is in force. */
+    let begun: { readonly commits: number; readonly left: number } | undefined;
+    let then: { readonly commits: number; readonly left: number } | undefined;
+    const replaced = new Set<string>();
+    const world = nftablesWorld(kernel, 16_000, {
+      moving: () => undefined,
+      changed: (_, next) => {
+        if (next === undefined || then !== undefined) return;
+        if (next.cluster.texts().some((text) => text.startsWith('10.244.8.'))) {
+          replaced.add(next.key);
+        }
+        const now = { commits: kernel.commits, left: 5 * large.length - replaced.size };
+        if (replaced.size === 1 && begun === undefined) {
+          begun = now;
+          world.setEndpoints('web-0', '10.244.9.9');
+        }
+        if (next.cluster.texts().includes('10.244.9.9:8080')) then = now;
+      },
+      upToDate: () => undefined,
+    });
+    /** Two endpoints, of which one has nearly all of 256 slots. */
+    const setSlots = (name: string, address: string): void => {
+      for (const [weight, of] of [
+        [1, '10.244.7.1'],
+        [1000, address],
+      ] as const) {
+        const ports = Array.from({ length: 5 }, (_, p) => slicePort(`p${p}`, 8000));
+        const fields = { key: `default/${name}-${weight}`, service: `default/${name}`, ports };
+        const record = { ...slice({ [of]: ready }, fields), weight };
+        world.state.apply({ kind: 'slice', slice: record });
+      }
+      world.loop.wake();
+    };
+    world.addServices(0, 1);
+    for (const [i, name] of large.entries()) {
+      world.setService(manyPorts(name, 5, 1000, 4000 + i));
+      setSlots(name, `10.244.6.${i}`);
+    }
+    await world.start();
+    await settled(world);
+    kernel.delayMs = 1;
+    for (const [i, name] of large.entries()) setSlots(name, `10.244.8.${i}`);
+    await vi.waitUntil(() => then !== undefined, { timeout: 30_000 });
+    // The batch that is under way when it comes, the one that is planned, and its own.
+    expect(then!.commits - begun!.commits).toBeLessThanOrEqual(3);
+    expect(then!.left).toBeGreaterThan(80);
   });
 });
