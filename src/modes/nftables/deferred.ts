@@ -19,8 +19,8 @@ interface RetiredRange {
   readonly aged: boolean;
 }
 
-/** Elements that one transaction deletes, approximately: other transactions wait for it. */
-const dueMax = 20_000;
+/** Elements that one transaction deletes, in some 50 ms: other transactions wait for it. */
+const dueMax = 8000;
 
 export class Deferred {
   readonly #ranges = new UndoMap<RetiredRange>();
@@ -76,25 +76,28 @@ export class Deferred {
   }
 
   /**
-   * Takes out the ranges that were already waiting at the call before this one, up to about
-   * `dueMax` elements, and ages the others. `confirm` makes that final.
+   * Takes out what was already waiting at the call before this one, up to `dueMax` elements, and ages
+   * the others. `confirm` makes that final.
    */
   due(): RetiredRange[] {
     this.confirm();
-    const due = new Map<string, RetiredRange>();
-    let elements = 0;
+    const due: RetiredRange[] = [];
+    const left = new Map<string, RetiredRange | undefined>();
+    let room = dueMax;
     for (const [id, range] of this.#ranges.entries()) {
       if (!range.aged) {
         this.#ranges.put(id, { ...range, aged: true });
-      } else if (elements < dueMax) {
-        due.set(id, range);
-        elements += range.to - range.from;
+      } else if (room > 0) {
+        const from = Math.max(range.from, range.to - room);
+        due.push({ ...range, from });
+        left.set(id, from > range.from ? { ...range, to: from } : undefined);
+        room -= range.to - from;
       }
     }
     // The others have aged, even if the kernel refuses to delete what is taken out.
     this.confirm();
-    for (const id of due.keys()) this.#ranges.put(id, undefined);
-    return [...due.values()];
+    for (const [id, range] of left) this.#ranges.put(id, range);
+    return due;
   }
 }
 
