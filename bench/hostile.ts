@@ -50,7 +50,7 @@ export async function hostile(): Promise<string> {
     row('decode 20,000 ports', 20_000, decoding),
     row('1,000 Services claim the same 20 frontends', 1000, contending),
   ]);
-  const others = [await overtaken(), await hashed(), await replaced()];
+  const others = [await overtaken(), await hashed(), await replaced(), await crowded()];
   const followed = [await ejections(), await manyPorts()];
   return [growth, bounded(), ...others, ...followed, await moved()].join('\n\n');
 }
@@ -120,6 +120,23 @@ function replaced(): Promise<string> {
   });
 }
 
+/** Many Services with a table of `maglev` for each of 16 ports get another endpoint in each round. */
+function crowded(): Promise<string> {
+  const names = Array.from({ length: 400 }, (_, i) => `large-${i}`);
+  const what = '400 Services of 16 tables of maglev that change';
+  return beside(what, 3, (world, round) => {
+    for (const name of names) {
+      if (round === 0) {
+        const service = made('shop', name, ports(16), []);
+        world.change({ ...service, balancing: { balance: 'maglev' } });
+      }
+      const [slice] = slices(ports(16), 2, { name, net: round });
+      world.state.apply({ kind: 'slice', slice: slice! });
+      world.refresh(`shop/${name}`);
+    }
+  });
+}
+
 interface Beside {
   readonly state: ClusterState;
   readonly change: (service: Service) => void;
@@ -133,7 +150,9 @@ async function beside(
   disturb: (world: Beside, round: number) => void,
 ): Promise<string> {
   const state = new ClusterState();
-  let told = (): void => {};
+  /** When the small Service changed; undefined: that is resolved. */
+  let sinceMs: number | undefined;
+  const waitedMs: number[] = [];
   const tracked = new TrackedForwardings();
   const family: Pick<FamilySync, 'changed' | 'desired' | 'family' | 'setDesired' | 'track'> = {
     family: 'IPv4',
@@ -142,7 +161,9 @@ async function beside(
     track: (key) => tracked.at(key),
     setDesired: (record, next) => {
       tracked.setDesired(record, next);
-      if (record.key.startsWith('shop/small')) told();
+      if (!record.key.startsWith('shop/small') || sinceMs === undefined) return;
+      waitedMs.push(performance.now() - sinceMs);
+      sinceMs = undefined;
     },
   };
   const slowStarts = new SlowStarts({ clock: systemClock, grown: () => {} });
@@ -171,14 +192,12 @@ async function beside(
     state.apply({ kind: 'service', service });
     refresh(service.key);
   };
-  const waitedMs: number[] = [];
   const turnsMs: number[] = [];
   for (let round = 0; round < rounds; round += 1) {
     disturb({ state, change, refresh }, round);
     for (let turn = 0; !refresher.idle; turn += 1) {
-      if (turn % 20 === 2) {
-        const startMs = performance.now();
-        told = () => waitedMs.push(performance.now() - startMs);
+      if (turn % 20 === 2 && sinceMs === undefined) {
+        sinceMs = performance.now();
         change(made('shop', 'small', ports(1, 80 + waitedMs.length), []));
       }
       const usedBefore = process.threadCpuUsage();
@@ -297,11 +316,16 @@ function manySlices(count: number, round: number, net = 244): EndpointSlice[] {
 }
 
 /** The number of endpoints for each port; a slice has 100 ports at most. */
-function slices(of: Service['ports'], each: number): EndpointSlice[] {
-  const endpoints = Array.from({ length: each }, (_, i) => ({ addresses: [`10.244.0.${i}`] }));
+function slices(
+  of: Service['ports'],
+  each: number,
+  { name: service = 'large', net = 0 } = {},
+): EndpointSlice[] {
+  const endpoints = Array.from({ length: each }, (_, i) => ({ addresses: [`10.244.${net}.${i}`] }));
   return Array.from({ length: Math.ceil(of.length / 100) }, (_, i) => {
-    const labels = { 'kubernetes.io/service-name': 'large' };
-    const metadata = { namespace: 'shop', name: `large-${i}`, uid: `large-${i}`, labels };
+    const labels = { 'kubernetes.io/service-name': service };
+    const name = `${service}-${i}`;
+    const metadata = { namespace: 'shop', name, uid: name, labels };
     const own = of.slice(100 * i, 100 * (i + 1)).map(({ name }) => ({ name, port: 8080 }));
     const made = { metadata, addressType: 'IPv4', ports: own, endpoints };
     const { change } = decodeChange('endpointslices', made, decodeContext('here'));

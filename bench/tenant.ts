@@ -7,12 +7,14 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { FakeApi } from '../test/fake/api-server-process.ts';
 import { buildProduct, withCluster, withProduct } from './lib/api-rig.ts';
 import type { Size } from './lib/cluster.ts';
+import { Crowd, crowdBalances } from './lib/crowd.ts';
+import type { Extent } from './lib/extent.ts';
 import { KubeProxy } from './lib/kube-proxy.ts';
 import type { ProbeReport } from './lib/probe.ts';
 import type { Product } from './lib/product.ts';
 import { number, ratio, table } from './lib/stats.ts';
 
-const size: Size = { services: 1000, endpoints: 10 };
+const size: Size = { services: 1000, endpoints: 10, dualStack: true };
 const secondsEach = 20;
 const victimsPerSecond = 20;
 
@@ -21,9 +23,9 @@ type Raw = Readonly<Record<string, unknown>>;
 interface Deed {
   readonly name: string;
   readonly perSecond: number;
-  /** The objects that the tenant has at first. */
+  /** The objects that are there at first. */
   readonly before: readonly Raw[];
-  /** The Service in its n-th version. */
+  /** An object in its n-th version. */
   readonly version: (n: number) => Raw;
 }
 
@@ -77,7 +79,7 @@ function sourceRanges(count: number, n: number): string[] {
   });
 }
 
-const deeds: readonly Deed[] = [
+const ofOneTenant: readonly Deed[] = [
   {
     name: 'renumbers 4,000 ports',
     perSecond: 2,
@@ -153,19 +155,47 @@ const deeds: readonly Deed[] = [
   },
 ];
 
+/** Services with a table of slots for each port, of which one changes after the other. */
+function crowdsOf(extent: Extent): Deed[] {
+  const count = extent === 'whole' ? 400 : 40;
+  return crowdBalances.map((balance) => {
+    const crowd = new Crowd(count, balance);
+    return {
+      name: `changes ${count} Services (${balance})`,
+      perSecond: 200,
+      before: crowd.objects,
+      version: (n) => crowd.change(n),
+    };
+  });
+}
+
+/** Deletes all that the deed has made. */
+async function undo(api: FakeApi, { before, version }: Deed): Promise<void> {
+  const kinds = { Service: 'services', EndpointSlice: 'endpointslices' } as const;
+  const made = [...before, version(0)].map(({ kind, metadata }) => {
+    const { name, namespace } = metadata as { name: string; namespace: string };
+    return [`${namespace}/${name}`, kinds[kind as keyof typeof kinds]] as const;
+  });
+  for (const [key, resource] of new Map(made)) await api.ask({ do: 'delete', resource, key });
+}
+
+/** Its endpoints in one family, then in the other. */
 function victim(n: number): Raw {
+  const isIPv6 = n % 2 === 1;
+  const prefix = isIPv6 ? 'fd00:201::' : '10.201.';
+  const separator = isIPv6 ? ':' : '.';
   const at = new Date().toISOString();
   return {
     kind: 'EndpointSlice',
     metadata: {
-      name: 'svc-7-abcde',
+      name: `svc-7-${isIPv6 ? 'vwxyz' : 'abcde'}`,
       namespace: 'ns-7',
       labels: { 'kubernetes.io/service-name': 'svc-7' },
       annotations: { 'endpoints.kubernetes.io/last-change-trigger-time': at },
     },
-    addressType: 'IPv4',
+    addressType: isIPv6 ? 'IPv6' : 'IPv4',
     endpoints: [1, 2, 3].map((i) => ({
-      addresses: [i === 1 ? `10.201.${(n >> 8) & 255}.${n & 255}` : `10.201.255.${i}`],
+      addresses: [`${prefix}${(i === 1 ? [(n >> 8) & 255, n & 255] : [255, i]).join(separator)}`],
       conditions: { ready: true, serving: true, terminating: false },
     })),
     ports: [{ name: 'http', port: 8080, protocol: 'TCP' }],
@@ -207,8 +237,7 @@ async function rowOf(
   await both(api, deed);
   const during = await product.settled();
   if (deed !== undefined) {
-    await api.ask({ do: 'delete', resource: 'services', key: 'tenant/large' });
-    await api.ask({ do: 'delete', resource: 'endpointslices', key: 'tenant/large-abcde' });
+    await undo(api, deed);
     await product.settled();
   }
   const after = await backTo(product, before.rssMB);
@@ -253,15 +282,14 @@ async function peerRow(api: FakeApi, peer: KubeProxy, deed: Deed | undefined): P
   await sleep(peerPauseMs);
   const { count, quantileMs } = peer.programming();
   if (deed !== undefined) {
-    await api.ask({ do: 'delete', resource: 'services', key: 'tenant/large' });
-    await api.ask({ do: 'delete', resource: 'endpointslices', key: 'tenant/large-abcde' });
+    await undo(api, deed);
   }
   const [p50, p99, max] = [0.5, 0.99, 1].map((q) => `≤ ${number(quantileMs(q))}`);
   return [nameOf(deed), p50!, p99!, max!, number(secondsEach * victimsPerSecond - count)];
 }
 
 /** The same for kube-proxy, if `KUBE_PROXY` names its binary. */
-async function besideKubeProxy(): Promise<string> {
+async function besideKubeProxy(deeds: readonly Deed[]): Promise<string> {
   const binary = process.env.KUBE_PROXY;
   if (binary === undefined) return '';
   const rows = await withCluster(size, async (api, namespace) => {
@@ -279,8 +307,9 @@ async function besideKubeProxy(): Promise<string> {
   return `\n\nkube-proxy, by its own metric, whose buckets are a second wide\n\n${table(head, rows)}`;
 }
 
-export async function tenant(): Promise<string> {
+export async function tenant(extent: Extent): Promise<string> {
   buildProduct();
+  const deeds = [...ofOneTenant, ...crowdsOf(extent)];
   const rows = await withCluster(size, (api, namespace) =>
     withProduct(api, namespace, async (product) => {
       const quiet = await rowOf(api, product, undefined, 0);
@@ -293,5 +322,5 @@ export async function tenant(): Promise<string> {
   // Garbage is collected before. The second number includes memory outside of the heap.
   const memories = ['RSS / heap MB before', 'during', 'deleted'];
   const what = `${victimsPerSecond} changes a second of another Service, from the API server to the kernel's acknowledgement`;
-  return `${what}; ms\n\n${table([...head, ...memories], rows)}${await besideKubeProxy()}`;
+  return `${what}; ms\n\n${table([...head, ...memories], rows)}${await besideKubeProxy(deeds)}`;
 }
