@@ -53,6 +53,10 @@ JSON. The commands \`fairlead status\` and its like ask them, and print the answ
   sync.
 - Only loopback addresses are answered, wherever the server listens: others get 403. So does a
   request whose Host header is a name other than localhost: a page in a browser comes like that.
+- With \`readBindAddress\`, another port answers the same questions over HTTPS for other machines, to
+  who has a token: in the header \`Authorization: Bearer TOKEN\` of a GET, or as the body of a POST
+  ([who may](kubectl-plugin.md#without-podsexec)). 401: no valid token; 403: no right to the path;
+  503: no API server says so.
 - What cannot be answered has another status than 200, and the reason:
   \`{"error":"Service default/web has no port \\"81\\": it has http 80/TCP"}\`.
 - Within \`/fairlead/v1\` fields are added, and neither removed nor given another meaning. Leave alone

@@ -69,6 +69,13 @@ const rows = {
       'Raise the limit that `err` names, or find who uses it up.',
     ],
     [
+      'Could not review a token; refusing clients of other machines',
+      'warn',
+      'err',
+      'A client asks at `readBindAddress`, and the API server does not answer, or does not let Fairlead create tokenreviews and subjectaccessreviews. Logged once until a review succeeds.',
+      'Bind the account of Fairlead to the role `system:auth-delegator`, as the chart does with `reader.enabled`.',
+    ],
+    [
       'Could not watch interfaces; reading them every 5 s',
       'warn',
       'err',

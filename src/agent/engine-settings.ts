@@ -47,6 +47,7 @@ export function engineSettings(options: EngineSettingsOptions): EngineSettings {
       featureGates: config.featureGates,
       healthzBindAddress: config.healthzBindAddress,
       metricsBindAddress: config.metricsBindAddress,
+      readBindAddress: config.readBindAddress,
       nodePortAddresses: config.nodePortAddresses,
       serviceLimits: config.serviceLimits,
     },

@@ -33,6 +33,7 @@ import { kernelMetrics } from '../serve/kernel-metrics.ts';
 import type { Logger } from '../serve/log.ts';
 import { Metrics } from '../serve/metrics.ts';
 import { conntrackLog, localhostReport } from '../serve/part-reports.ts';
+import type { AccessOptions } from '../serve/readers/access.ts';
 import { Reporter } from '../serve/reporter.ts';
 import { runServers } from '../serve/servers.ts';
 import type { ServiceCounters } from '../serve/service-counters.ts';
@@ -63,6 +64,8 @@ export interface ObserversOptions {
   readonly routing?: Routing;
   /** Opens the connection for events to the API server. Absent with manifests. */
   readonly openEvents?: EventRecorderOptions['open'];
+  /** Opens the connection for reviews of tokens. Absent with manifests. */
+  readonly openReviews?: AccessOptions['open'];
   /** Starts the HTTP server. Default: on its own thread. */
   readonly openHttp?: HttpOpener;
 }
@@ -304,9 +307,13 @@ export class Observers {
       counts: () => problemIndex.counts,
       healthy: () => statusNow(agent).healthy,
     });
-    return runServers({ http, metrics, agent, log, failed }, signal);
+    const { openReviews = noReviews } = this.#options;
+    return runServers({ http, metrics, agent, log, openReviews, failed }, signal);
   }
 }
+
+const noReviews = (): Promise<never> =>
+  Promise.reject(new Error('objects come from files, and no API server reviews tokens'));
 
 function giveMemoryBack(): void {
   const addon = loadAddon();

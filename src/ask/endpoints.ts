@@ -16,12 +16,16 @@ interface Endpoint {
   readonly answer: Schema<object>;
 }
 
+const form = {
+  form: '`report`: as lines of fields for `kubectl fairlead`, in place of JSON. A reason why there is no answer is such a line, too.',
+};
+
 /** A new endpoint needs an entry here, whose name is its path, and an answer in `src/serve/ask`. */
 export const endpoints = {
   status: {
     path: pathOf('status'),
     meaning: 'The health of this node’s proxy.',
-    query: {},
+    query: form,
     answer: statusSchema,
   },
   services: {
@@ -54,6 +58,7 @@ export const endpoints = {
         '`true`: with the outcomes of connections to each endpoint, if the kernel counts them (`--service-metrics`).',
       endpoints:
         'The most endpoints in the answer, of all ports together: 1 to 10000. Default: 500.',
+      ...form,
     },
     answer: serviceSchema,
   },
@@ -64,6 +69,7 @@ export const endpoints = {
       namespace: 'Only Services of this namespace. Counts are of all.',
       limit: 'The most Services of one answer: 1 to 1000. Default: 500.',
       continue: 'The field `continue` of the page before.',
+      ...form,
     },
     answer: problemsSchema,
   },
@@ -79,6 +85,7 @@ export const endpoints = {
     query: {
       to: '`ADDRESS:PORT`, or `[NAMESPACE/]NAME:PORT` with the number or name of a port of a Service; `/TCP`, `/UDP` or `/SCTP` may follow. Without it, an address means TCP; of a port with several protocols each is explained (`also`).',
       from: 'The client: an address, `pod` (the default), `node`, `outside` or `pod/NAMESPACE/NAME`. The address of a pod comes from the API server, or from EndpointSlices if Fairlead may not get pods.',
+      ...form,
     },
     answer: explanationSchema,
   },
@@ -86,7 +93,7 @@ export const endpoints = {
     path: pathOf('diff'),
     meaning:
       'How the kernel’s state differs from what is in force. The kernel is read and not written. An answer without differences serves for twenty times as long as reading took, until others change rules; where it does not, the next one waits for four times as long, at most 5 s.',
-    query: {},
+    query: form,
     answer: diffSchema,
   },
   traffic: {

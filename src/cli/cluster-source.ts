@@ -12,6 +12,8 @@ interface ClusterSource {
   readonly source: Source;
   /** A separate client, so that events never delay watches. Undefined with manifests. */
   readonly openEvents?: () => Promise<ApiClient>;
+  /** Another one, for reviews of tokens. Undefined with manifests. */
+  readonly openReviews?: () => Promise<ApiClient>;
   /** Absent with manifests: the pods are not run by a kubelet. */
   readonly watchPods?: WatchPods;
 }
@@ -39,6 +41,8 @@ export function clusterSource(
   return {
     source: new KubernetesSource({ ...options, nodeName }),
     openEvents: () => ApiClient.open(options),
+    // The HTTP thread bounds the number of reviews.
+    openReviews: () => ApiClient.open({ ...options, qps: -1 }),
     watchPods: podWatch({ ...options, nodeName }),
   };
 }

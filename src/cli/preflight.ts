@@ -1,5 +1,6 @@
 /** `fairlead preflight`: whether this node is ready, before anything is installed. */
 import { openKernel } from '../kernel/native-kernel.ts';
+import { columnsText } from '../serve/text.ts';
 import { type Finding, worst } from '../tools/preflight/finding.ts';
 import { thisMachine } from '../tools/preflight/machine.ts';
 import { preflight } from '../tools/preflight/preflight.ts';
@@ -7,7 +8,6 @@ import type { Run } from './command.ts';
 import { exitCodes } from './errors.ts';
 import { nodeConfig } from './node-command.ts';
 import { writerOf } from './output.ts';
-import { columnsText } from './text.ts';
 
 export const run: Run = async (given, { stderr, stdout }) => {
   const write = await writerOf(given.values.output);

@@ -4,6 +4,7 @@
  */
 import { isatty } from 'node:tty';
 import { printableText } from '../serve/printable.ts';
+import { anyMark } from '../serve/text.ts';
 
 /** A stream like Node's; only `write` is needed. */
 export interface OutputStream {
@@ -16,21 +17,12 @@ export interface OutputStream {
   readonly on?: (event: 'error' | 'close', act: () => void) => unknown;
 }
 
-/** Marks in text before a tone begins, and where it ends. Printable text does not contain them. */
-const mark = '\u0001';
-const marks = { bad: `${mark}r`, good: `${mark}g`, end: `${mark}.` } as const;
-const anyMark = new RegExp(`${mark}([rg.])`);
 /** The escape sequences of terminals: red, green, and reset. */
 const colours: Readonly<Record<string, string>> = {
   r: '\u001b[31m',
   g: '\u001b[32m',
   '.': '\u001b[39m',
 };
-
-/** `text` as good or bad news, shown in colour on a terminal with colours. */
-export function toned(text: string, tone: 'bad' | 'good'): string {
-  return marks[tone] + text + marks.end;
-}
 
 /** Clears a terminal and moves to its upper left corner. */
 const clear = '\u001b[2J\u001b[H';

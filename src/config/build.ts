@@ -45,6 +45,7 @@ export function buildConfig(input: BuildInput): { config: Config; warnings: read
     bindAddress: must(parseAddress(settings.bindAddress), settings.bindAddress),
     healthzBindAddress: parseHostPort(settings.healthzBindAddress),
     metricsBindAddress: parseHostPort(settings.metricsBindAddress),
+    readBindAddress: parseHostPort(settings.readBindAddress),
     bindAddressHardFail: settings.bindAddressHardFail,
     profiling: settings.enableProfiling,
     serviceMetrics: settings.serviceMetrics,

@@ -171,7 +171,9 @@ export interface Config {
   /** undefined = not served. */
   readonly healthzBindAddress: HostPort | undefined;
   readonly metricsBindAddress: HostPort | undefined;
-  /** Failing to serve healthz or metrics ends the process. */
+  /** Where authenticated clients of other machines get answers; undefined = nowhere. */
+  readonly readBindAddress: HostPort | undefined;
+  /** Failing to serve one of these addresses ends the process. */
   readonly bindAddressHardFail: boolean;
   readonly profiling: boolean;
   /** Traffic is counted by Service, in a mode that can do that. */

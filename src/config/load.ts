@@ -26,7 +26,7 @@ import {
   settingsOfFlags,
   toDocument,
   withDefaults,
-  withLoggingFlags,
+  withKeptFlags,
   withPlatformDefaults,
 } from './values.ts';
 import { fairleadVersion, kubernetesVersion, versionText } from './version.ts';
@@ -160,7 +160,7 @@ function readSettings(
   }
   return {
     ok: true,
-    settings: withLoggingFlags(withDefaults({ ...file.defaults, ...file.given }), flags),
+    settings: withKeptFlags(withDefaults({ ...file.defaults, ...file.given }), flags),
     given: file.given,
     warnings,
     locate: file.locate,
@@ -185,7 +185,7 @@ function problemsOfRest(flags: ParsedFlags, { problems, rest }: UnreadableFile):
   const unread = problems.map(({ field }) => sectionOf(field));
   if (unread.includes('mode') || unread.includes('featureGates')) return [];
   const settings = withDefaults({ ...rest.defaults, ...rest.given });
-  const { stages } = check(flags, withLoggingFlags(settings, flags));
+  const { stages } = check(flags, withKeptFlags(settings, flags));
   return stages
     .flatMap((stage) => stage.violations)
     .map(({ field, entry, detail }) => ({ ...rest.locate(field, entry), text: detail }))

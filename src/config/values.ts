@@ -140,11 +140,14 @@ export function listenAddresses(
   };
 }
 
-/** A file's settings with the logging flags laid over them; the patterns of flags come first. */
-export function withLoggingFlags(settings: Settings, flags: ParsedFlags): Settings {
-  const set = fieldPaths.filter(
-    (path) => settingTable[path].group === 'logging' && flags.isSet(path),
-  );
+/**
+ * A file's settings with the flags laid over them that count with a file; the patterns of flags
+ * come first.
+ */
+export function withKeptFlags(settings: Settings, flags: ParsedFlags): Settings {
+  // The name of the node has rules of its own: see `check` in load.ts.
+  const kept = fieldPaths.filter((path) => settingTable[path].withConfig === 'kept');
+  const set = kept.filter((path) => path !== 'hostnameOverride' && flags.isSet(path));
   const vmodule = [...flags.value('logging.vmodule'), ...settings['logging.vmodule']];
   const given = settingsFrom(set.map((path) => [path, flags.value(path)]));
   return { ...settings, ...given, 'logging.vmodule': vmodule };

@@ -12,7 +12,12 @@ export interface CheckedNode {
 
 type Checked = Pick<
   Config,
-  'detectLocal' | 'nodePortAddresses' | 'ipvs' | 'healthzBindAddress' | 'metricsBindAddress'
+  | 'detectLocal'
+  | 'nodePortAddresses'
+  | 'ipvs'
+  | 'healthzBindAddress'
+  | 'metricsBindAddress'
+  | 'readBindAddress'
 >;
 
 /** Sentences for the operator. Throws an Error when the proxy could not do its work. */
@@ -84,7 +89,7 @@ function singleStack(config: Checked, primary: Family): string[] {
   if (lacks(config.ipvs.excludeCIDRs, primary)) {
     warnings.push(`ipvs.excludeCIDRs has nothing of this node's only IP family, ${primary}`);
   }
-  for (const field of ['healthzBindAddress', 'metricsBindAddress'] as const) {
+  for (const field of ['healthzBindAddress', 'metricsBindAddress', 'readBindAddress'] as const) {
     const address = config[field]?.address;
     if (address === undefined || address.family === primary) continue;
     if (address.bytes.every((byte) => byte === 0)) continue;

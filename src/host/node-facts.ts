@@ -25,6 +25,7 @@ export type NodeFactsSettings = Pick<
   | 'featureGates'
   | 'healthzBindAddress'
   | 'metricsBindAddress'
+  | 'readBindAddress'
   | 'nodePortAddresses'
   | 'serviceLimits'
 >;
@@ -180,7 +181,8 @@ export class NodeFacts {
       const asked = nodePortAddresses(settings.nodePortAddresses, family, this.#ips, () => own);
       return asked === 'all' ? own.filter((address) => address.family === family) : asked;
     });
-    const served = [settings.healthzBindAddress, settings.metricsBindAddress];
+    const { healthzBindAddress, metricsBindAddress, readBindAddress } = settings;
+    const served = [healthzBindAddress, metricsBindAddress, readBindAddress];
     const server = this.#serverSocket();
     return {
       addresses: keysOf([...own, ...(this.#node?.addresses ?? [])]),

@@ -64,6 +64,12 @@ const serviceReasons = {
 /** Fields of a Service that hold addresses. */
 const addressField = /^(spec\.(clusterIPs?|externalIPs|loadBalancerSourceRanges)|status\.)/;
 
+const serverNames = {
+  healthz: 'ProxierHealthcheck',
+  metrics: 'MetricServer',
+  read: 'ReadServer',
+} as const;
+
 export class ClusterEvents {
   readonly #options: ClusterEventsOptions;
   readonly #node: Node;
@@ -78,9 +84,8 @@ export class ClusterEvents {
   }
 
   /** A server could not listen on its address. */
-  serverFailed(server: 'healthz' | 'metrics', error: Error): void {
-    const what = server === 'healthz' ? 'ProxierHealthcheck' : 'MetricServer';
-    this.#aboutNode('Warning', `FailedToStart${what}`, error.message);
+  serverFailed(server: keyof typeof serverNames, error: Error): void {
+    this.#aboutNode('Warning', `FailedToStart${serverNames[server]}`, error.message);
   }
 
   /** The health check node port of the Service does not answer load balancers. */

@@ -27,7 +27,9 @@ export interface Asked {
   readonly accept: string;
   /** The Accept-Encoding header; empty = none. */
   readonly acceptEncoding: string;
-  /** The body of the request; only the first kilobyte is kept. */
+  /** The Authorization header; empty = none. */
+  readonly authorization: string;
+  /** The body of the request; only the first `bodyBytesKept` are there. */
   readonly body: string;
 }
 

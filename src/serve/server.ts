@@ -3,16 +3,20 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { formatAddress, formatEndpoint } from '../net/address.ts';
 import type { HostPort } from '../net/host-port.ts';
 import type { HttpThread } from './http/http-thread.ts';
-import type { Answers, Handling, Place } from './http/wire.ts';
+import type { Answers, Certificate, Group, Handling, Place } from './http/wire.ts';
 import type { Routes } from './reply.ts';
 
-interface ServeOptions {
+export interface ServeOptions {
   readonly http: Pick<HttpThread, 'listen'>;
   readonly at: HostPort;
+  /** Absent: without TLS. */
+  readonly certificate?: Certificate;
   /** The routes, or `probes`, which the HTTP thread answers by itself. */
   readonly routes: Routes | 'probes';
   /** Paths whose requests are not handled one by one. */
   readonly handling?: Readonly<Record<string, Handling>>;
+  /** Of routes. Default: metrics. */
+  readonly group?: Group;
   /** What to do if the address can't be bound: `fail` rejects, `retry` tries again. */
   readonly onBindFailure: 'retry' | 'fail';
   /** The server could not bind, or failed later. */
@@ -45,13 +49,14 @@ function bindFailure(error: Error & { readonly code?: string }): string {
 
 /** Resolves when the signal closed the server; rejects when it can't listen. */
 function untilClosed(options: ServeOptions, signal: AbortSignal): Promise<void> {
-  const { at, handling, http, routes } = options;
+  const { at, certificate, group = 'metrics', handling, http, routes } = options;
   return new Promise((resolve, reject) => {
     const listening = http.listen({
       place: placeFor(at),
+      ...(certificate && { certificate }),
       ...(routes === 'probes'
         ? { group: 'healthz', answers: { kind: 'probes' } }
-        : { group: 'metrics', answers: answersOf(routes, handling), routes }),
+        : { group, answers: answersOf(routes, handling), routes }),
       opened: () => {},
       failed: (error) => {
         signal.removeEventListener('abort', close);

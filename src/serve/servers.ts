@@ -1,14 +1,18 @@
-/** The proxy's own two HTTP servers: health, and metrics. */
-import { forThisNode } from './ask/admission.ts';
+/** The proxy's own HTTP servers: health, metrics, and the one for readers of other machines. */
+import type { HostPort } from '../net/host-port.ts';
+import { admitLocal, forThisNode } from './ask/admission.ts';
 import type { AgentState } from './ask/agent-state.ts';
 import { askRoutes } from './ask/routes.ts';
 import type { HttpThread } from './http/http-thread.ts';
 import { type Logger, setVerbosity } from './log.ts';
 import type { Metrics } from './metrics.ts';
 import { profileRoutes } from './profile.ts';
+import type { AccessOptions } from './readers/access.ts';
 import { type Route, type Routes, textReply } from './reply.ts';
 import { metricsRoutes } from './routes.ts';
-import { serve } from './server.ts';
+import { type ServeOptions, serve } from './server.ts';
+
+type ServerName = 'healthz' | 'metrics' | 'read';
 
 interface ServersOptions {
   readonly http: HttpThread;
@@ -16,8 +20,9 @@ interface ServersOptions {
   /** Answers follow changes of its configuration; addresses do not. */
   readonly agent: AgentState;
   readonly log: Logger;
+  readonly openReviews: AccessOptions['open'];
   /** Called once for each server that cannot listen on its address. */
-  readonly failed: (server: 'healthz' | 'metrics', error: Error) => void;
+  readonly failed: (server: ServerName, error: Error) => void;
 }
 
 /** Metrics are made once for all waiting clients, and profiles take as long as requested. */
@@ -37,35 +42,48 @@ function page(agent: AgentState): Route {
  * Until `signal` aborts. Rejects when a server can't bind and the configuration calls that fatal.
  */
 export function runServers(options: ServersOptions, signal: AbortSignal): Promise<void>[] {
-  const { http, agent, log, metrics } = options;
-  const { bindAddressHardFail, healthzBindAddress, metricsBindAddress, profiling } = agent.config();
-  const debug = profiling
+  const { http, agent, log, metrics, openReviews } = options;
+  const { healthzBindAddress, metricsBindAddress, readBindAddress, ...config } = agent.config();
+  const debug = config.profiling
     ? { ...debugRoutes((verbosity) => setVerbosity(log, verbosity)), ...profileRoutes() }
     : {};
-  const servers = [
-    ['healthz', healthzBindAddress, 'probes'],
-    [
-      'metrics',
-      metricsBindAddress,
-      {
-        ...metricsRoutes(agent.config, () => agent.mode().name, metrics),
-        ...askRoutes(agent),
-        '/': page(agent),
-        ...debug,
-      },
-    ],
-  ] as const;
-  const onBindFailure = bindAddressHardFail ? 'fail' : 'retry';
-  return servers.flatMap(([name, at, routes]) => {
-    if (at === undefined) return [];
+  const ask = askRoutes(agent);
+  const onBindFailure = config.bindAddressHardFail ? 'fail' : 'retry';
+  const running: Promise<void>[] = [];
+  const run = (
+    name: ServerName,
+    at: HostPort | undefined,
+    served: (common: Omit<ServeOptions, 'routes'>) => Promise<void>,
+  ): void => {
+    if (at === undefined) return;
     let isReported = false;
     const problem = (error: Error): void => {
       log.error({ err: error.message }, 'Server failed');
       if (!isReported) options.failed(name, error);
       isReported = true;
     };
-    return [serve({ http, at, routes, handling, onBindFailure, problem }, signal)];
+    running.push(served({ http, at, onBindFailure, problem }));
+  };
+  run('healthz', healthzBindAddress, (common) => serve({ ...common, routes: 'probes' }, signal));
+  run('metrics', metricsBindAddress, (common) => {
+    const routes = {
+      ...metricsRoutes(agent.config, () => agent.mode().name, metrics),
+      ...ask(admitLocal),
+      '/': page(agent),
+      ...debug,
+    };
+    return serve({ ...common, routes, handling }, signal);
   });
+  run('read', readBindAddress, async (server) => {
+    // Loaded where it is on.
+    const { serveReaders } = await import('./readers/read-server.ts');
+    const { clock, nodeName } = agent;
+    const now = (): number => clock.now();
+    const problem = ({ message }: Error): void =>
+      log.warn({ err: message }, 'Could not review a token; refusing clients of other machines');
+    await serveReaders({ server, ask, nodeName, now, open: openReviews, problem }, signal);
+  });
+  return running;
 }
 
 /** klog's verbosity is an int32. */

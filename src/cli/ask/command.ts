@@ -1,11 +1,11 @@
 /** The common part of commands that ask the running process: questions, output, exit codes. */
 import type { Answer, EndpointName } from '../../ask/endpoints.ts';
 import type { Block } from '../../ask/view.ts';
+import { blocksText, type Form } from '../../serve/text.ts';
 import type { Given, Io, Run } from '../command.ts';
 import { type ExitCode, exitCodes, RefusedError } from '../errors.ts';
 import { isForPeople, type Writer, writerOf } from '../output.ts';
 import { readerOf } from '../reader.ts';
-import { blocksText, type Form } from '../text.ts';
 import { ask, type Query } from './client.ts';
 import { serverOf } from './server.ts';
 

@@ -1,10 +1,10 @@
 /** `fairlead top`: connections per second by Service and endpoint, and refusals by reason, live. */
 import type { Traffic } from '../../ask/traffic.ts';
 import { counted } from '../../ask/words.ts';
+import { columnsText } from '../../serve/text.ts';
 import type { Given, Io, Run } from '../command.ts';
 import { exitCodes, UsageError } from '../errors.ts';
 import { readerOf } from '../reader.ts';
-import { columnsText } from '../text.ts';
 import { ask, type Query } from './client.ts';
 import { namespaceOf, readServiceName } from './names.ts';
 import {

@@ -12,6 +12,7 @@ import { isKernelError, isNotPermitted, orElse } from '../../kernel/errors.ts';
 import type { Kernel } from '../../kernel/kernel.ts';
 import { openKernel } from '../../kernel/native-kernel.ts';
 import { formatAddress } from '../../net/address.ts';
+import { blocksText, factsText, stepsText } from '../../serve/text.ts';
 import { findLegacyTables } from '../../takeover/legacy-tables.ts';
 import { byEndpoint } from '../../tools/trace/ending.ts';
 import { traceTableName } from '../../tools/trace/marking-table.ts';
@@ -21,7 +22,6 @@ import { NoTracingError, nothingCame, type TracedPacket, trace } from '../../too
 import type { Io, Run } from '../command.ts';
 import { exitCodes, isUnanswered } from '../errors.ts';
 import { isForPeople, writerOf } from '../output.ts';
-import { blocksText, factsText, stepsText } from '../text.ts';
 import { ask } from './client.ts';
 import { readTraceRequest, type TraceRequest } from './trace-request.ts';
 

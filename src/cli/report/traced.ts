@@ -1,9 +1,9 @@
 /** The report of a packet that this node sends, and that `fairlead trace` follows. */
 import type { Trace } from '../../ask/trace.ts';
+import type { Line } from '../../serve/ask/report/lines.ts';
 import { run } from '../ask/trace.ts';
 import type { Given } from '../command.ts';
 import { Terminal } from '../terminal.ts';
-import type { Line } from './lines.ts';
 
 /** Rejects as `fairlead trace` does. */
 export async function traceLines(given: Given): Promise<readonly Line[]> {

@@ -107,10 +107,24 @@ export const serveSettings = grouped('serve', {
     default: '10249',
     deprecated: replacedBy('--metrics-bind-address'),
   }),
-  bindAddressHardFail: bool(
-    'End the process when one of these two addresses cannot be listened on.',
-    { flag: 'bind-address-hard-fail', restart: 'always' },
+  readBindAddress: other('ip-port')(
+    'Where HTTPS answers questions about this node (docs/api.md) for other machines: only for ' +
+      'clients with a token that the API server knows, and for what its roles permit ' +
+      '(docs/kubectl-plugin.md). Empty: nowhere.',
+    {
+      flag: 'read-bind-address',
+      rules: 'IP:port, port 1–65535',
+      check: isHostPort,
+      withConfig: 'kept',
+      origin: 'own',
+      omitted: true,
+      restart: 'always',
+    },
   ),
+  bindAddressHardFail: bool('End the process when one of these addresses cannot be listened on.', {
+    flag: 'bind-address-hard-fail',
+    restart: 'always',
+  }),
   serviceMetrics: bool(
     'Count connections and refusals by Service, and expose them at /metrics. What each mode ' +
       'counts is in docs/operating.md.',

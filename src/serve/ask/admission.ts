@@ -4,13 +4,25 @@ import { splitHostPort } from '../../net/host-port.ts';
 import { type Asked, type Routes, textReply } from '../reply.ts';
 import { Refusal } from './refusal.ts';
 
-/** Throws a Refusal unless the client may have an answer, and all parameters are known. */
-export function admit(asked: Asked, known: readonly string[]): void {
+/** Throws a Refusal, or rejects with one, unless the client may have an answer at this path. */
+export type Admit = (asked: Asked, path: string) => void | Promise<void>;
+
+/** Admits programs on this machine, because names of Services should not leave it. */
+export function admitLocal(asked: Asked): void {
   admitAsker(asked);
-  const { method, query } = asked;
-  if (method !== 'GET') throw new Refusal(405, `method ${method} is not allowed: GET`);
+  checkMethod(asked, ['GET']);
+}
+
+/** Throws a Refusal unless all parameters are known. */
+export function checkParameters({ query }: Asked, known: readonly string[]): void {
   const unknown = [...query.keys()].find((key) => !known.includes(key));
   if (unknown !== undefined) throw new Refusal(400, `unknown parameter "${unknown}"`);
+}
+
+/** Throws a Refusal. */
+export function checkMethod({ method }: Asked, allowed: readonly string[]): void {
+  if (allowed.includes(method)) return;
+  throw new Refusal(405, `method ${method} is not allowed: ${allowed.join(' or ')}`);
 }
 
 /** The same routes, which answer only requests that `admit` allows. */

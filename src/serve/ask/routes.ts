@@ -1,15 +1,15 @@
-/** Answers only programs on this machine, because names of Services should not leave it. */
+/** Answers to the questions of `endpoints`, for those whom an `Admit` lets ask. */
 import { type Answer, type EndpointName, endpoints } from '../../ask/endpoints.ts';
 import { MadeOnce } from '../../ask/lasting.ts';
 import type { Pause } from '../../time/pacer.ts';
-import { jsonHeaders, type Reply, type Route, type Routes } from '../reply.ts';
-import { admit } from './admission.ts';
+import { jsonHeaders, type Reply, type Route, type Routes, textReply } from '../reply.ts';
+import { type Admit, checkParameters } from './admission.ts';
 import type { AgentState } from './agent-state.ts';
 import { answerPacer } from './answer-pacer.ts';
 import { changeListOf } from './changes.ts';
 import { diffOf } from './diff.ts';
 import { problemListOf } from './problem-list.ts';
-import { Refusal } from './refusal.ts';
+import { isAsked, Refusal } from './refusal.ts';
 import { serviceOf } from './service.ts';
 import { servicesOf } from './services.ts';
 import { sharedCall } from './shared-call.ts';
@@ -37,25 +37,39 @@ const plainAnswers: Omit<Answers, 'diff'> = {
   },
 };
 
-export function askRoutes(agent: AgentState): Routes {
+/** Makes the routes of several servers, which share what is asked at the same time. */
+export function askRoutes(agent: AgentState): (admit: Admit) => Routes {
   const diff = sharedCall(() => diffOf(agent));
   const answers: Answers = { ...plainAnswers, diff };
   const names = Object.keys(endpoints) as EndpointName[];
-  return Object.fromEntries(
-    names.map((name) => [endpoints[name].path, route(agent, name, answers)]),
-  );
+  return (admit) =>
+    Object.fromEntries(
+      names.map((name) => [endpoints[name].path, route(agent, name, answers, admit)]),
+    );
 }
 
-function route(agent: AgentState, name: EndpointName, answers: Answers): Route {
+type Reported = Parameters<typeof import('./report/reports.ts').reportOf>[0];
+
+function route(agent: AgentState, name: EndpointName, answers: Answers, admit: Admit): Route {
+  const { path } = endpoints[name];
+  const known = Object.keys(endpoints[name].query);
   return async (asked) => {
+    const { query } = asked;
     try {
-      admit(asked, Object.keys(endpoints[name].query));
-      const answer = await answers[name](agent, asked.query);
+      await admit(asked, path);
+      checkParameters(asked, known);
+      if (isAsked(query, 'form', 'report')) {
+        const { reportOf } = await import('./report/reports.ts');
+        const report = await reportOf(name as Reported, (one) => answers[one](agent, query));
+        return textReply(200, report);
+      }
+      const answer = await answers[name](agent, query);
       const { pause } = answerPacer(agent);
       return json(200, [...(await pacedJson(answer, pause)), '\n']);
     } catch (error) {
       if (!(error instanceof Refusal)) throw error;
       const { candidates, message, status } = error;
+      if (query.has('form')) return textReply(status, `${message}\n`);
       return json(status, `${JSON.stringify({ error: message, candidates })}\n`);
     }
   };

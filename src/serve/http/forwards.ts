@@ -9,16 +9,18 @@ import { Turns } from './turns.ts';
 import type { ForwardedRequest, Handling } from './wire.ts';
 
 /** How many requests of each kind the event loop has at a time. */
-const atOnce = { each: 4, long: 2 } as const;
-/** How many the event loop gets per second. */
-const perSecond = 200;
+const atOnce = { each: 4, long: 2, remote: 4 } as const;
+/** How many the event loop gets per second. The API server is asked twice about a remote one. */
+const perSecond = { each: 200, long: 200, remote: 10 } as const;
 /** How long to wait for an answer. Profiles take 300 s. */
-const answerMs = { each: 60_000, shared: 60_000, long: 330_000 } as const;
+const answerMs = { each: 60_000, shared: 60_000, long: 330_000, remote: 60_000 } as const;
 /** The least age of a shared answer before it is made again. */
 const sharedEveryMs = 1000;
 /** After one that took t the event loop has a rest of `restFactor` * t, whoever asks. */
 const restFactor = 4;
 const restMostMs = 5000;
+
+type Queued = keyof typeof atOnce;
 
 export const noAnswer: Reply = {
   status: 503,
@@ -54,7 +56,7 @@ interface SharedAnswer {
 
 export class Forwards {
   readonly #options: ForwardsOptions;
-  readonly #queues: Record<'each' | 'long', Turns<Waiting>>;
+  readonly #queues: Record<Queued, Turns<Waiting>>;
   readonly #pending = new Map<number, Pending>();
   /** By listener and path. */
   readonly #shared = new Map<string, SharedAnswer>();
@@ -62,7 +64,11 @@ export class Forwards {
 
   constructor(options: ForwardsOptions) {
     this.#options = options;
-    this.#queues = { each: this.#queue('each'), long: this.#queue('long') };
+    this.#queues = {
+      each: this.#queue('each'),
+      long: this.#queue('long'),
+      remote: this.#queue('remote'),
+    };
   }
 
   /** Requests that were passed to the event loop and have no answer. */
@@ -72,9 +78,8 @@ export class Forwards {
 
   /** Requests that wait to be passed to the event loop, or for a shared answer. */
   get waiting(): number {
-    const { each, long } = this.#queues;
     const shared = [...this.#shared.values()].reduce((sum, one) => sum + one.waiting.size, 0);
-    return each.waiting + long.waiting + shared;
+    return Object.values(this.#queues).reduce((sum, one) => sum + one.waiting, shared);
   }
 
   add(client: Client, listener: number, handling: Handling): void {
@@ -121,7 +126,7 @@ export class Forwards {
     for (const { timer } of this.#shared.values()) clearTimeout(timer);
   }
 
-  #queue(handling: 'each' | 'long'): Turns<Waiting> {
+  #queue(handling: Queued): Turns<Waiting> {
     const { now } = this.#options;
     const isReady = (): boolean => {
       const under = [...this.#pending.values()].filter((one) => one.handling === handling);
@@ -131,7 +136,13 @@ export class Forwards {
       if (!client.isAsking) return;
       this.#ask(client, listener, handling, (reply) => client.reply(reply));
     };
-    return new Turns({ perTurn: atOnce[handling], perSecond, now, isReady, take });
+    return new Turns({
+      perTurn: atOnce[handling],
+      perSecond: perSecond[handling],
+      now,
+      isReady,
+      take,
+    });
   }
 
   #wake(): void {
@@ -145,13 +156,13 @@ export class Forwards {
     replied: (reply: Reply) => void,
   ): void {
     const { body, host, method, target } = client.request;
-    const { accept, acceptEncoding } = client.request;
+    const { accept, acceptEncoding, authorization } = client.request;
     const [path, query] = splitTarget(target);
     this.#lastId += 1;
     const id = this.#lastId;
     const peer = client.address;
     this.#pending.set(id, { sinceMs: this.#options.now(), handling, replied });
-    const asked = { method, path, query, peer, host, accept, body };
+    const asked = { method, path, query, peer, host, accept, authorization, body };
     // A shared answer is compressed here, for clients that accept it.
     const encoding = handling === 'shared' ? '' : acceptEncoding;
     this.#options.send({ id, listener, ...asked, acceptEncoding: encoding });

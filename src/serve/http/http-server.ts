@@ -5,6 +5,7 @@
  */
 import type { Server, Socket } from 'node:net';
 import { type ProbePath, probePaths } from '../health-answer.ts';
+import { Handshakes } from '../readers/handshakes.ts';
 import { jsonHeaders, notFound, type Reply } from '../reply.ts';
 import { Budget, Client } from './client.ts';
 import { ConnectionLimit } from './connection-limit.ts';
@@ -13,12 +14,13 @@ import { Payloads } from './payloads.ts';
 import type { Probes } from './probes.ts';
 import type { SharedMemory } from './shared-memory.ts';
 import { Turns } from './turns.ts';
-import type { Answers, FromThread, Group, Place, ToThread } from './wire.ts';
+import type { Answers, FromThread, Group, ToThread } from './wire.ts';
 
 /** The most connections to the ports of a group together. */
 const connectionsMax: Readonly<Record<Group, number>> = {
   healthz: 256,
   metrics: 256,
+  read: 64,
   'service health': 1024,
 };
 /** Bytes of requests that are incomplete, or wait for their turn, of all connections. */
@@ -43,11 +45,15 @@ interface HttpServerOptions {
   readonly now: () => number;
 }
 
+type Opening = Extract<ToThread, { kind: 'open' }>;
+
 interface Listener {
   readonly id: number;
   readonly answers: Answers;
   readonly server: Server;
   readonly clients: Set<Client>;
+  /** Absent: without TLS. */
+  handshakes?: Handshakes;
 }
 
 export class HttpServer {
@@ -56,6 +62,7 @@ export class HttpServer {
   readonly #limits: Readonly<Record<Group, ConnectionLimit>> = {
     healthz: new ConnectionLimit(connectionsMax.healthz),
     metrics: new ConnectionLimit(connectionsMax.metrics),
+    read: new ConnectionLimit(connectionsMax.read),
     'service health': new ConnectionLimit(connectionsMax['service health']),
   };
   readonly #held = new Budget(heldBytesMax);
@@ -79,7 +86,7 @@ export class HttpServer {
   receive(message: Exclude<ToThread, { kind: 'refreshed' }>): void {
     switch (message.kind) {
       case 'open':
-        this.#open(message.listener, message.place, message.group, message.answers);
+        this.#open(message);
         return;
       case 'close':
         this.#close(message.listener);
@@ -108,14 +115,21 @@ export class HttpServer {
     };
   }
 
-  #open(id: number, place: Place, group: Group, answers: Answers): void {
-    const { send } = this.#options;
+  #open({ answers, certificate, group, listener: id, place }: Opening): void {
+    const { now, send } = this.#options;
     const net = process.getBuiltinModule('node:net');
     // Without a high-water mark, a paused socket reads nothing ahead.
     const server = net.createServer({ allowHalfOpen: true, noDelay: true, highWaterMark: 0 });
-    const listener = { id, answers, server, clients: new Set<Client>() };
+    const listener: Listener = { id, answers, server, clients: new Set() };
     this.#listeners.set(id, listener);
-    server.on('connection', (socket) => this.#connected(listener, group, socket));
+    const limit = this.#limits[group];
+    if (certificate === undefined) {
+      server.on('connection', (socket) => this.#connected(listener, limit, socket));
+    } else {
+      const secured = (socket: Socket): void => this.#connected(listener, undefined, socket);
+      listener.handshakes = new Handshakes({ certificate, limit, now, secured });
+      server.on('connection', (socket) => listener.handshakes?.add(socket));
+    }
     server.on('error', (error: NodeJS.ErrnoException) => {
       if (this.#listeners.get(id) !== listener) return;
       this.#close(id);
@@ -130,11 +144,12 @@ export class HttpServer {
     this.#listeners.delete(id);
     this.#forwards.closeListener(id);
     listener.server.close();
+    listener.handshakes?.close();
     for (const client of [...listener.clients]) client.destroy();
   }
 
-  #connected(listener: Listener, group: Group, socket: Socket): void {
-    const limit = this.#limits[group];
+  /** `limit`: undefined if the connection counts for it already. */
+  #connected(listener: Listener, limit: ConnectionLimit | undefined, socket: Socket): void {
     const client = new Client({
       socket,
       held: this.#held,
@@ -146,14 +161,14 @@ export class HttpServer {
         this.#turns.add(one.peer, { client: one, listener });
       },
       closed: (one) => {
-        limit.delete(one);
+        limit?.delete(one);
         listener.clients.delete(one);
         this.#turns.remove(one.peer, (waiting) => waiting.client === one);
         this.#forwards.remove(one);
       },
     });
     listener.clients.add(client);
-    limit.add(client);
+    limit?.add(client);
     this.#ticking ??= setInterval(() => this.#tick(), tickMs);
   }
 

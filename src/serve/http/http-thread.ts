@@ -7,6 +7,7 @@ import { type Reply, type Routes, textReply } from '../reply.ts';
 import { SharedMemory, slotsMax } from './shared-memory.ts';
 import type {
   Answers,
+  Certificate,
   ForwardedRequest,
   FromThread,
   Group,
@@ -19,6 +20,8 @@ const restartMs = 1000;
 
 export interface ListenOptions {
   readonly place: Place;
+  /** Absent: without TLS. */
+  readonly certificate?: Certificate;
   readonly group: Group;
   readonly answers: Answers;
   /** Answers the paths of `answers`. */
@@ -113,8 +116,8 @@ export class HttpThread {
     this.#wire = undefined;
   }
 
-  #open(listener: number, { answers, group, place }: ListenOptions): void {
-    this.#wire?.send({ kind: 'open', listener, place, group, answers });
+  #open(listener: number, { answers, certificate, group, place }: ListenOptions): void {
+    this.#wire?.send({ kind: 'open', listener, place, certificate, group, answers });
   }
 
   #ended(error: Error): void {

@@ -7,7 +7,7 @@
 export const headBytesMax = 16 * 1024;
 /** The most bytes of a body. Only its first bytes are kept. */
 export const bodyBytesMax = 64 * 1024;
-export const bodyBytesKept = 1024;
+export const bodyBytesKept = 4096;
 /** The most bytes of a chunked body with its sizes and trailers. */
 const chunkedBytesMax = 2 * bodyBytesMax;
 /** The most bytes of a line with a chunk size, or of a trailer. */
@@ -21,6 +21,7 @@ export interface HttpRequest {
   readonly host: string;
   readonly accept: string;
   readonly acceptEncoding: string;
+  readonly authorization: string;
   /** The client may send another request over this connection. */
   readonly keepAlive: boolean;
   /** The first bytes of the body. */
@@ -155,6 +156,7 @@ function readHead(text: string): Head {
     host: hosts[0] ?? '',
     accept: joined('accept'),
     acceptEncoding: joined('accept-encoding'),
+    authorization: joined('authorization'),
     keepAlive,
     body: bodyOf(headers, isNew),
     continues: isNew && expected !== '',

@@ -2,14 +2,15 @@
 import type { Reply } from '../reply.ts';
 
 /** Ports that share a limit of connections. */
-export type Group = 'healthz' | 'metrics' | 'service health';
+export type Group = 'healthz' | 'metrics' | 'read' | 'service health';
 
 /**
  * How requests for a path are handled. `each`: one by one, a limited number at a time. `shared`:
  * one answer for all waiting clients, at most once a second. `long`: takes long, and blocks no
- * other request.
+ * other request. `remote`: as `each`, apart from it, and few per second: clients that nothing is
+ * known of ask.
  */
-export type Handling = 'each' | 'shared' | 'long';
+export type Handling = 'each' | 'shared' | 'long' | 'remote';
 
 export type Answers =
   /** The thread answers /healthz, /livez and /readyz. */
@@ -31,11 +32,19 @@ export interface Place {
   readonly ipv6Only?: boolean;
 }
 
+/** A certificate and its key, in PEM. */
+export interface Certificate {
+  readonly cert: string;
+  readonly key: string;
+}
+
 export type ToThread =
   | {
       readonly kind: 'open';
       readonly listener: number;
       readonly place: Place;
+      /** Undefined: without TLS. */
+      readonly certificate?: Certificate | undefined;
       readonly group: Group;
       readonly answers: Answers;
     }
@@ -55,6 +64,7 @@ export interface ForwardedRequest {
   readonly host: string;
   readonly accept: string;
   readonly acceptEncoding: string;
+  readonly authorization: string;
   readonly body: string;
 }
 

@@ -2,7 +2,7 @@
 import { endpoints } from '../../ask/endpoints.ts';
 import type { ChangeList } from '../../ask/service.ts';
 import { allChangesTable } from '../../ask/views/service.ts';
-import { admit, refusalBy } from '../ask/admission.ts';
+import { admitLocal, checkParameters, refusalBy } from '../ask/admission.ts';
 import type { AgentState } from '../ask/agent-state.ts';
 import { changeListOf } from '../ask/changes.ts';
 import { explanationOf } from '../ask/explain/explanation.ts';
@@ -44,7 +44,10 @@ export function pageRoute(agent: AgentState): Route {
     return runbook.value;
   };
   return async (asked) => {
-    const refused = refusalBy(() => admit(asked, parameters));
+    const refused = refusalBy(() => {
+      admitLocal(asked);
+      checkParameters(asked, parameters);
+    });
     if (refused !== undefined) return refused;
     try {
       return { status: 200, headers, body: await make(agent, asked.query, readRunbook) };

@@ -141,12 +141,27 @@ export class ApiClient {
     signal: AbortSignal,
   ): Promise<void> {
     const type = method === 'PATCH' ? 'application/merge-patch+json' : jsonType;
-    const headers = { 'content-type': type };
-    const message = { method, path, headers, body: JSON.stringify(object) };
     // The returned object is not needed, but must be read to free the connection.
-    const { body } = await this.#exchange(message, jsonType, signal);
+    const body = await this.#sent(method, path, object, type, signal);
     body.resume();
     await finished(body, { signal });
+  }
+
+  /** Creates `object`, and resolves to the body with what became of it. Rejects like `get`. */
+  create(path: string, object: unknown, signal: AbortSignal): Promise<AsyncIterable<Buffer>> {
+    return this.#sent('POST', path, object, jsonType, signal);
+  }
+
+  async #sent(
+    method: Message['method'],
+    path: string,
+    object: unknown,
+    type: string,
+    signal: AbortSignal,
+  ): Promise<Readable> {
+    const headers = { 'content-type': type };
+    const message = { method, path, headers, body: JSON.stringify(object) };
+    return (await this.#exchange(message, jsonType, signal)).body;
   }
 
   async #exchange(message: Message, accept: string, signal: AbortSignal): Promise<HttpResponse> {

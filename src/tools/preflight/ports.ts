@@ -20,12 +20,16 @@ const nodePorts = { first: 30_000, last: 32_767 };
 const listening = '0A';
 
 export function checkPorts(
-  config: Pick<Config, 'healthzBindAddress' | 'metricsBindAddress' | 'bindAddressHardFail'>,
+  config: Pick<
+    Config,
+    'healthzBindAddress' | 'metricsBindAddress' | 'readBindAddress' | 'bindAddressHardFail'
+  >,
   machine: Machine,
 ): Finding[] {
   const listeners = listenersOf(machine);
   const ownerOf = ownersIn(machine);
-  const addresses = [config.healthzBindAddress, config.metricsBindAddress];
+  const { healthzBindAddress, metricsBindAddress, readBindAddress } = config;
+  const addresses = [healthzBindAddress, metricsBindAddress, readBindAddress];
   const own = addresses.flatMap((at) =>
     at === undefined ? [] : [checkPort(at, listeners, ownerOf)],
   );

@@ -3,6 +3,7 @@ import { afterEach, describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
 import { runCommand } from '../../../src/cli/run-command.ts';
 import { Terminal } from '../../../src/cli/terminal.ts';
+import { admitLocal } from '../../../src/serve/ask/admission.ts';
 import { askRoutes } from '../../../src/serve/ask/routes.ts';
 import type { Route } from '../../../src/serve/reply.ts';
 import { resources } from '../../../src/state/change.ts';
@@ -135,12 +136,12 @@ describe('fairlead status', () => {
 });
 
 describe('access to answers', () => {
-  const plain = { method: 'GET', query: new URLSearchParams(), accept: '', acceptEncoding: '' };
+  const plain = { method: 'GET', query: new URLSearchParams(), accept: '', body: '' };
 
   function ask(peer: string, host: string): ReturnType<Route> {
     const agent = {} as Parameters<typeof askRoutes>[0];
-    const route = askRoutes(agent)['/fairlead/v1/status']!;
-    return route({ ...plain, peer, host, body: '' });
+    const route = askRoutes(agent)(admitLocal)['/fairlead/v1/status']!;
+    return route({ ...plain, peer, host, acceptEncoding: '', authorization: '' });
   }
 
   it.each([

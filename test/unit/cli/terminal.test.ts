@@ -5,9 +5,9 @@ import fc from 'fast-check';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { parse } from 'yaml';
 import { Terminal } from '../../../src/cli/terminal.ts';
-import { blocksText, columnsText } from '../../../src/cli/text.ts';
 import { toYAML } from '../../../src/cli/yaml.ts';
 import { widthOf } from '../../../src/serve/printable.ts';
+import { blocksText, columnsText } from '../../../src/serve/text.ts';
 
 const seed = 1;
 

@@ -1,7 +1,7 @@
 /** What a node reports to `kubectl fairlead`, and what the plugin makes of it. */
 import { afterEach, describe, expect, it } from 'vitest';
-import { ascii, reportText } from '../../../src/cli/report/lines.ts';
 import { configHash } from '../../../src/config/hash.ts';
+import { ascii, reportText } from '../../../src/serve/ask/report/lines.ts';
 import { resources } from '../../../src/state/change.ts';
 import { configOf, type Running, started, web } from '../agent/running.ts';
 import { type Said, saidAt } from '../ask/asking.ts';

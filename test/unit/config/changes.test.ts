@@ -67,6 +67,7 @@ describe('a changed configuration', () => {
     [{ clientConnection: { kubeconfig: '/other' } }, ['clientConnection']],
     [{ healthzBindAddress: '0.0.0.0:1' }, ['healthzBindAddress']],
     [{ metricsBindAddress: '127.0.0.1:1' }, ['metricsBindAddress']],
+    [{ readBindAddress: '127.0.0.1:1' }, ['readBindAddress']],
     [{ bindAddressHardFail: true }, ['bindAddressHardFail']],
     [{ bindAddress: '10.0.0.1' }, ['bindAddress']],
     [{ hostnameOverride: 'other' }, ['hostnameOverride']],

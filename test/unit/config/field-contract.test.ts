@@ -272,6 +272,7 @@ test('the fields are kube-proxy’s and the older reference’s, and our own mar
   const ours = fieldPaths.filter((path) => !known.has(path));
   expect(ours).toEqual([
     'dropManagedFields',
+    'readBindAddress',
     'serviceMetrics',
     'nftables.maxSyncPeriod',
     'iptables.maxSyncPeriod',

@@ -229,6 +229,7 @@ describe('the set of flags', () => {
       'ipvs-counters',
       'manifests',
       'own-tables',
+      'read-bind-address',
       'service-affinity-ports-max',
       'service-endpoints-max',
       'service-frontend-endpoints-max',

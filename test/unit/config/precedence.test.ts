@@ -55,6 +55,15 @@ describe('a configuration file with flags', () => {
     });
   });
 
+  test('is overridden by --read-bind-address, if that is given', () => {
+    const port = (flags: readonly string[], file: string): number | undefined =>
+      configOf(load(flags, file)).readBindAddress?.port;
+    const file = 'readBindAddress: 0.0.0.0:1\n';
+    expect([port([], 'mode: nftables\n'), port([], file)]).toEqual([undefined, 1]);
+    expect(port(['--read-bind-address=0.0.0.0:2'], file)).toBe(2);
+    expect(port(['--read-bind-address='], file)).toBe(undefined);
+  });
+
   test('changes the default addresses for an IPv6 bind address', () => {
     const { document } = configOf(loadFile('bindAddress: "fd00::1"\n'));
     expect([document.healthzBindAddress, document.metricsBindAddress]).toEqual([

@@ -109,6 +109,7 @@ describe('the environment of this node in ipvs mode', () => {
         externalIPs: { cidrs: [], namespaces: [] },
         healthzBindAddress: { address: address('0.0.0.0'), port: 10256 },
         metricsBindAddress: { address: address('127.0.0.1'), port: 10249 },
+        readBindAddress: undefined,
         serviceLimits: { ...noLimits, namespaceFactor: 1 },
       },
       state,

@@ -10,6 +10,7 @@ const asked: Asked = {
   host: 'localhost:10249',
   accept: '',
   acceptEncoding: '',
+  authorization: '',
   body: '4',
 };
 const routes = { ...debugRoutes(() => {}), ...profileRoutes() };

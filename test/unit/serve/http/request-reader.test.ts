@@ -22,13 +22,16 @@ const head = 'POST /a HTTP/1.1\r\nHost: h\r\n';
 
 describe('an HTTP request', () => {
   it('is read with the fields that answers depend on', () => {
-    const headers = 'hOsT:\t localhost:1 \r\nAccept: a\r\nACCEPT: b\r\nAccept-Encoding: gzip\r\n';
+    const headers =
+      'hOsT:\t localhost:1 \r\nAccept: a\r\nACCEPT: b\r\nAccept-Encoding: gzip\r\n' +
+      'Authorization: Bearer x\r\n';
     expect(request(`GET /a?b=c HTTP/1.1\r\n${headers}\r\n`)).toEqual({
       method: 'GET',
       target: '/a?b=c',
       host: 'localhost:1',
       accept: 'a, b',
       acceptEncoding: 'gzip',
+      authorization: 'Bearer x',
       keepAlive: true,
       body: '',
     });

@@ -139,7 +139,11 @@ describe('the HTTP thread', () => {
       });
     });
     const url = `http://127.0.0.1:${port}`;
-    const headers = { accept: 'text/x', 'accept-encoding': 'br' };
+    const headers = {
+      accept: 'text/x',
+      'accept-encoding': 'br',
+      authorization: 'Bearer y',
+    };
     const response = await fetch(`${url}/a?x=1`, { method: 'PUT', body: 'body', headers });
     expect([response.headers.get('x-a'), await response.text()]).toEqual(['a', '1']);
     expect(asked).toEqual([
@@ -150,6 +154,7 @@ describe('the HTTP thread', () => {
         host: `127.0.0.1:${port}`,
         accept: 'text/x',
         acceptEncoding: 'br',
+        authorization: 'Bearer y',
         body: 'body',
       },
     ]);

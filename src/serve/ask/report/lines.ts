@@ -5,9 +5,8 @@
  * missing line as "unknown": so the plugin works with nodes of other releases. VERSION changes only
  * when a known line gets another meaning.
  */
-import { fairleadVersion } from '../../config/version.ts';
-import { printable } from '../../serve/printable.ts';
-import type { BundleFile } from '../bundle/collect.ts';
+import { fairleadVersion } from '../../../config/version.ts';
+import { printable } from '../../printable.ts';
 
 const reportVersion = '1';
 
@@ -34,27 +33,4 @@ function field(value: string | number): string {
 export function reportText(lines: readonly Line[]): string {
   const all = [['fairlead-report', reportVersion, fairleadVersion], ...lines, ['end']];
   return all.map((line) => `${line.map(field).join('\t')}\n`).join('');
-}
-
-/**
- * The report of a bundle: each file's name, and its lines. A line of a file follows the word
- * `text`. Long lines are split: all parts but the last are `part`.
- */
-export function fileLines(files: readonly BundleFile[]): Line[] {
-  return files.flatMap(({ name, text }) => [
-    ['file', name],
-    ...text.trimEnd().split('\n').flatMap(pieces),
-  ]);
-}
-
-const pieceMax = 400;
-
-function pieces(text: string): Line[] {
-  const whole = ascii(text.replaceAll('\t', '        '));
-  const lines: Line[] = [];
-  let at = 0;
-  for (; whole.length - at > pieceMax; at += pieceMax) {
-    lines.push(['part', whole.slice(at, at + pieceMax)]);
-  }
-  return [...lines, ['text', whole.slice(at)]];
 }

@@ -1,7 +1,17 @@
 /** Views as text for a terminal. */
 import type { Block, Cell, Fact, Step, Table } from '../ask/view.ts';
-import { printable, widthOf } from '../serve/printable.ts';
-import { toned } from './terminal.ts';
+import { printable, widthOf } from './printable.ts';
+
+/** Marks in text before a tone begins, and where it ends. Printable text does not contain them. */
+const mark = '\u0001';
+const marks = { bad: `${mark}r`, good: `${mark}g`, end: `${mark}.` } as const;
+/** A mark, with its letter. */
+export const anyMark = new RegExp(`${mark}([rg.])`);
+
+/** `text` as good or bad news, shown in colour on a terminal with colours. */
+function toned(text: string, tone: 'bad' | 'good'): string {
+  return marks[tone] + text + marks.end;
+}
 
 export interface Form {
   /** With all columns. */
