@@ -107,6 +107,9 @@ volumeMounts:
 {{- define "fairlead.args" -}}
 - --config={{ .Values.configMap.mountPath }}/{{ .Values.configMap.key }}
 - --hostname-override=$(NODE_NAME)
+{{- if .Values.reader.enabled }}
+- --read-bind-address=0.0.0.0:{{ .Values.reader.port }}
+{{- end }}
 {{- range .Values.extraArgs }}
 - {{ quote . }}
 {{- end }}

@@ -55,6 +55,12 @@ export class PaperCluster {
     return this;
   }
 
+  /** The port of all pods for readers. */
+  reader(port: string): this {
+    writeFileSync(join(this.path, 'reader'), port);
+    return this;
+  }
+
   log(printed: string): this {
     writeFileSync(join(this.path, 'log'), printed);
     return this;

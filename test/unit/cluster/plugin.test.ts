@@ -401,7 +401,7 @@ describe('kubectl fairlead', () => {
 
   it('asks no pod that only has the labels of Fairlead', async () => {
     const pod = (hostNetwork: string): string =>
-      `a\taaa\tfairlead-x\t2026-11-28T12:00:00Z\t\t${hostNetwork}\n`;
+      `a\taaa\tfairlead-x\t2026-11-28T12:00:00Z\t\t${hostNetwork}\t\tfairlead\n`;
     const cluster = new PaperCluster().node('a', statusReport()).object('pods', pod(''));
     const { code, stdout } = await cluster.ask('status', '--no-headers');
     expect([code, rows(stdout)[0]]).toEqual([0, ['a', ...usual]]);
@@ -433,12 +433,12 @@ describe('kubectl fairlead', () => {
   });
 
   it.each([
-    ['too few', 'b\tkube-system\tfairlead-b\t\ttrue\n'],
-    ['too many', 'b\tkube-system\tfairlead-b\t\t\ttrue\t\n'],
+    ['too few', 'b\tkube-system\tfairlead-b\t\ttrue\t\tfairlead\n'],
+    ['too many', 'b\tkube-system\tfairlead-b\t\t\ttrue\t\tfairlead\t\n'],
   ])('asks no node if a line of the list of pods has %s fields', async (_, line) => {
     const cluster = new PaperCluster().node('a', statusReport()).object('pods', line);
     const { code, stdout, stderr } = await cluster.ask('status');
-    const error = 'Error: the list of pods has a line that does not have six fields\n';
+    const error = 'Error: the list of pods has a line that does not have eight fields\n';
     expect([code, stdout, stderr]).toEqual([3, '', error]);
     expect(cluster.read('calls')).not.toContain('exec');
   });

@@ -1,7 +1,13 @@
 /** What the chart renders for values that the manifests do not use (scripts/manifests). */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import type { V1DaemonSet, V1ObjectMeta, V1Pod } from '@kubernetes/client-node';
+import type {
+  V1DaemonSet,
+  V1ObjectMeta,
+  V1Pod,
+  V1Role,
+  V1RoleBinding,
+} from '@kubernetes/client-node';
 import { describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
 import { documentedValues } from '../../../scripts/chart-docs.ts';
@@ -89,6 +95,33 @@ describe('the chart with everything.yaml', () => {
     expect(readinessProbe?.httpGet?.port).toBe(port);
     expect(livenessProbe?.httpGet?.port).toBe(port);
     expect(startupProbe).toBeUndefined();
+  });
+
+  it('opens the port for readers that pods name, and gives people no right but to ask there', () => {
+    const { args, ports } = containerOf(name, 'fairlead')!;
+    expect(args).toContain('--read-bind-address=0.0.0.0:11251');
+    const port = { name: 'https-reader', containerPort: 11251, protocol: 'TCP' };
+    expect(ports).toContainEqual(port);
+    const { serviceAccountName } = objectOf<V1DaemonSet>(name, 'DaemonSet').spec!.template.spec!;
+    const account = `${serviceAccountName}-reader`;
+    const accounts = readManifest(name).filter(({ kind }) => kind === 'ServiceAccount');
+    expect(accounts.map(({ metadata }) => (metadata as V1ObjectMeta).name)).toContain(account);
+    const { rules } = objectOf<V1Role>(name, 'Role');
+    expect(rules).toEqual([
+      { apiGroups: [''], resources: ['pods'], verbs: ['get', 'list'] },
+      { apiGroups: [''], resources: ['pods/proxy'], verbs: ['create'] },
+      {
+        apiGroups: [''],
+        resources: ['serviceaccounts/token'],
+        resourceNames: [account],
+        verbs: ['create'],
+      },
+    ]);
+    const { rules: answers } = objectOf<V1Role>(name, 'ClusterRole');
+    expect(answers).toEqual([{ nonResourceURLs: ['/fairlead/v1/*'], verbs: ['get'] }]);
+    expect(objectOf<V1RoleBinding>(name, 'RoleBinding').subjects).toEqual([
+      { kind: 'Group', name: 'network-readers', apiGroup: 'rbac.authorization.k8s.io' },
+    ]);
   });
 
   it('has a PodMonitor for a declared port, which labels targets with the name of the node', () => {

@@ -45,6 +45,8 @@ const types: Readonly<Record<string, string>> = {
   'v1 ServiceAccount': 'V1ServiceAccount',
   'rbac.authorization.k8s.io/v1 ClusterRole': 'V1ClusterRole',
   'rbac.authorization.k8s.io/v1 ClusterRoleBinding': 'V1ClusterRoleBinding',
+  'rbac.authorization.k8s.io/v1 Role': 'V1Role',
+  'rbac.authorization.k8s.io/v1 RoleBinding': 'V1RoleBinding',
 };
 const others = [
   'monitoring.coreos.com/v1 PodMonitor',
