@@ -3,7 +3,8 @@ import { runCommand } from './cli/run-command.ts';
 import { allTaken } from './cli/terminal.ts';
 import { nameProcess } from './host/process.ts';
 
-nameProcess();
-const code = await runCommand(process.argv.slice(2));
+const [, script = '', ...args] = process.argv;
+nameProcess(script, args);
+const code = await runCommand(args);
 await allTaken();
 process.exit(code);

@@ -1,17 +1,23 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { totalmem } from 'node:os';
+import { basename } from 'node:path';
 import type { HostFiles, ReadableFiles } from './files.ts';
 
 /** This process, as the kernel sees it. */
 
 /**
- * Names this process `fairlead` where tools show a name: `ps`, `ss -p`, `progname` of nft. Node's own
- * is `MainThread`. Its arguments stay as they are. Call it before sockets are opened, whose
- * threads inherit the name. Where /proc cannot be written, the name stays as it was.
+ * Names this process where tools show or look for a name: `ps`, `pidof`, `ss -p`, `progname` of nft.
+ * Node's own is `MainThread`. The name is `fairlead`; or `kube-proxy` if that is the name of `script`,
+ * which images start: then the command line begins with it, too, as kube-bench requires. Call it
+ * before sockets are opened, whose threads inherit the name. Where /proc cannot be written, the name
+ * stays as it was.
  */
-export function nameProcess(): void {
+export function nameProcess(script: string, args: readonly string[]): void {
+  const isDropIn = basename(script) === 'kube-proxy';
+  // It takes the place of the arguments that the process was started with.
+  if (isDropIn) process.title = ['kube-proxy', ...args].join(' ');
   try {
-    writeFileSync('/proc/self/comm', 'fairlead');
+    writeFileSync('/proc/self/comm', isDropIn ? 'kube-proxy' : 'fairlead');
   } catch {
     // Names are for people; everything works without.
   }

@@ -70,14 +70,15 @@ function setSysctl(sysctl: Sysctl, host: HostFiles, { set, denied }: SysctlObser
     if (!isRight || sysctl.reportedWhenRight) set({ path, from, to });
   } catch (error) {
     const { message } = error as Error;
-    if (denied === undefined || !isDenial(error)) {
+    if (denied === undefined || !isTolerable(error)) {
       throw new Error(`could not ${purpose}: ${path} to ${to}: ${message} (${advice})`);
     }
     denied({ path, to, error });
   }
 }
 
-function isDenial(error: unknown): error is Error {
+/** It may not be written, or the kernel does not have it (yet). */
+function isTolerable(error: unknown): error is Error {
   const code = error instanceof Error && 'code' in error ? String(error.code) : '';
-  return ['EROFS', 'EACCES', 'EPERM'].includes(code);
+  return ['EROFS', 'EACCES', 'EPERM', 'ENOENT'].includes(code);
 }

@@ -173,7 +173,7 @@ describe('sysctls that cannot be written', () => {
     setSysctls(wanted, files(code), observer);
   };
 
-  it.each(['EROFS', 'EACCES', 'EPERM'])(
+  it.each(['EROFS', 'EACCES', 'EPERM', 'ENOENT'])(
     'keep their values, are reported, and do not stop the others (%s)',
     (code) => {
       const seen = { set: [] as string[], denied: [] as string[] };
