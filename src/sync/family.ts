@@ -213,6 +213,8 @@ export class FamilySync {
   listed(): void {
     if (this.#phase === 'reading') this.#phase = 'live';
     if (this.#phase === 'staged') this.#phase = 'hooking';
+    // The first sync is due, also where nothing is desired: kube-proxy has it queued at its start.
+    this.#requests.report();
     this.#requests.wake();
   }
 

@@ -23,11 +23,14 @@ export class Requests {
 
   /** Asks for a sync. */
   request(): void {
-    if (!this.#isReported) {
-      this.#isReported = true;
-      this.#requested();
-    }
+    if (!this.#isReported) this.report();
     this.wake();
+  }
+
+  /** Reports that a sync is due, which `request` does not do again before that sync. */
+  report(): void {
+    this.#isReported = true;
+    this.#requested();
   }
 
   /** A sync begins: it answers all that was asked for. */

@@ -112,12 +112,25 @@ describe('the sync during the first lists', () => {
     await world.clock.pass(0);
     const revealedMs = world.clock.now();
     const kinds = world.events.map(({ kind }) => kind);
+    expect(world.kinds('queued')).toHaveLength(1);
     expect(kinds.indexOf('queued')).toBeLessThan(kinds.indexOf('committed'));
     expect(kinds.at(-1)).toBe('done');
     expect(world.kinds('done')).toMatchObject([{ purpose: 'start', ok: true }]);
     const batches = world.events.filter((event) => event.kind === 'committed');
     expect(batches.reduce((sum, { forwardings }) => sum + forwardings, 0)).toBe(10 + spared);
     for (const { stages } of batches) expect(stages?.committedMs ?? revealedMs).toBe(revealedMs);
+  });
+
+  it('reports that the first sync is due, also where nothing is desired', async () => {
+    const world = nftablesWorld(new FakeKernel());
+    world.run();
+    await quiet();
+    world.synced();
+    await world.clock.pass(0);
+    const kinds = world.events.map(({ kind }) => kind);
+    expect(world.kinds('queued')).toHaveLength(1);
+    expect(kinds.indexOf('queued')).toBeLessThan(kinds.lastIndexOf('done'));
+    await world.stop();
   });
 
   it('follows changes before the end of the lists', async () => {
