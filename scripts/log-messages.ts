@@ -53,7 +53,7 @@ const rows = {
       'families, primary',
       'The IP families that are served; `primary` is the family of the node IP.',
     ],
-    ['Using proxy mode', 'info', 'mode, node', 'The mode that runs.'],
+    ['Using … Proxier', 'info', 'mode, node', 'The mode that runs, in the words of kube-proxy.'],
     [
       'Could not read sysctl; taking it as it was',
       'warn',

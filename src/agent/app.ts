@@ -242,7 +242,8 @@ export class App {
       this.#observers.metrics.lifecycle.fallbacks.inc({ from, to });
       this.#observers.events.fellBack(fallback);
     }
-    log.info({ mode: mode.name, node: nodeName }, 'Using proxy mode');
+    // kube-proxy's words, which scripts look for.
+    log.info({ mode: mode.name, node: nodeName }, `Using ${mode.name} Proxier`);
     return mode;
   }
 

@@ -37,6 +37,7 @@ async function act(
   switch (result.kind) {
     case 'print':
       terminal.stdout.write(result.text);
+      terminal.stderr.write(result.note);
       return 0;
     case 'error':
       complain(result.text);

@@ -1,5 +1,10 @@
 /** `fairlead version`. */
-import { fairleadVersion, kubernetesVersion, versionText } from '../config/version.ts';
+import {
+  fairleadLine,
+  fairleadVersion,
+  kubernetesLine,
+  kubernetesVersion,
+} from '../config/version.ts';
 import type { Run } from './command.ts';
 import { exitCodes } from './errors.ts';
 import { writerOf } from './output.ts';
@@ -7,6 +12,6 @@ import { writerOf } from './output.ts';
 export const run: Run = async ({ values }, { stdout }) => {
   const write = await writerOf(values.output);
   const version = { fairleadVersion, kubernetesVersion, nodeVersion: process.version };
-  stdout.write(write(version, () => versionText));
+  stdout.write(write(version, () => kubernetesLine + fairleadLine));
   return exitCodes.healthy;
 };

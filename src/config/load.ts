@@ -29,7 +29,7 @@ import {
   withKeptFlags,
   withPlatformDefaults,
 } from './values.ts';
-import { fairleadVersion, kubernetesVersion, versionText } from './version.ts';
+import { fairleadLine, fairleadVersion, kubernetesLine, kubernetesVersion } from './version.ts';
 import { placeholderIn } from './yaml.ts';
 
 interface LoadEnvironment {
@@ -63,8 +63,8 @@ export type LoadResult =
       readonly text: string;
       readonly warnings: Warnings;
     }
-  /** For stdout. */
-  | { readonly kind: 'print'; readonly text: string; readonly exitCode: 0 }
+  /** `text` is for stdout, `note` for stderr. */
+  | { readonly kind: 'print'; readonly text: string; readonly note: string; readonly exitCode: 0 }
   /** For stderr: `text` is all that is printed, and `message` sums up its first line. */
   | {
       readonly kind: 'error';
@@ -86,12 +86,12 @@ export function loadConfig(argv: readonly string[], env: LoadEnvironment): LoadR
     const failed = failure(flags.error, flags.hint === '' ? [] : [flags.hint], unconfigured);
     return { ...failed, text: `${failed.text}See 'fairlead run --help'\n` };
   }
-  if (flags.value('--help')) return { kind: 'print', text: flagsText(), exitCode: 0 };
+  if (flags.value('--help')) return { kind: 'print', text: flagsText(), note: '', exitCode: 0 };
   const misuse = findMisuse(flags);
   if (misuse !== undefined)
     return failure(misuse, flags.words.length > 0 ? [wordHint] : [], unconfigured);
   const version = versionAsked(flags.value('--version'));
-  if (version !== undefined) return { kind: 'print', text: version, exitCode: 0 };
+  if (version !== undefined) return { kind: 'print', ...version, exitCode: 0 };
   const source = readSettings(flags, env);
   if (!source.ok) return source.failure;
   return complete(flags, source);
@@ -111,12 +111,13 @@ function findMisuse(flags: ParsedFlags): string | undefined {
 /** For words behind flags: a command would be the first word. */
 const wordHint = "commands come first: 'fairlead help' lists them";
 
-function versionAsked(value: string): string | undefined {
-  if (value === 'true') return versionText;
+/** Scripts take what follows `Kubernetes` on stdout for the version. */
+function versionAsked(value: string): { readonly text: string; readonly note: string } | undefined {
+  if (value === 'true') return { text: kubernetesLine, note: fairleadLine };
   if (value !== 'raw') return undefined;
   const [major = '', minor = ''] = kubernetesVersion.slice(1).split('.');
   const version = { major, minor, gitVersion: kubernetesVersion, fairleadVersion };
-  return `${JSON.stringify(version)}\n`;
+  return { text: `${JSON.stringify(version)}\n`, note: '' };
 }
 
 interface SettingsSource {

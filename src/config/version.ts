@@ -4,5 +4,6 @@ export const kubernetesVersion = 'v1.36.2';
 /** This program's own release; a test holds it against package.json. */
 export const fairleadVersion = 'v0.1.0';
 
-/** kube-proxy's line first, for those who read it from kube-proxy. */
-export const versionText = `Kubernetes ${kubernetesVersion}\nFairlead ${fairleadVersion}\n`;
+/** What kube-proxy prints. */
+export const kubernetesLine = `Kubernetes ${kubernetesVersion}\n`;
+export const fairleadLine = `Fairlead ${fairleadVersion}\n`;

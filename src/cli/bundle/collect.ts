@@ -1,7 +1,7 @@
 /** Collects the facts about this node that a bug report needs, as text files. */
 import { readdirSync } from 'node:fs';
 import { machine, release, version } from 'node:os';
-import { versionText } from '../../config/version.ts';
+import { fairleadLine, kubernetesLine } from '../../config/version.ts';
 import { type HostFiles, hostFiles } from '../../host/files.ts';
 import { openKernel } from '../../kernel/native-kernel.ts';
 import { printableText } from '../../serve/printable.ts';
@@ -70,7 +70,7 @@ export async function collectBundle(
 ): Promise<BundleFile[]> {
   const asked = await askAll(server);
   const files: Record<string, string> = {
-    'version.txt': versionText,
+    'version.txt': kubernetesLine + fairleadLine,
     'kernel.txt': `${release()} ${machine()}\n${version()}\n`,
     ...asked,
     'ruleset.nft.txt': await ruleset().catch(unreadable),

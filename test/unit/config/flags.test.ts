@@ -105,7 +105,7 @@ describe('the result of a command line', () => {
   });
 
   test.each([['--help'], ['-h'], ['-hh']])('prints the help for %s', (flag) => {
-    expect(load([flag])).toEqual({ kind: 'print', text: flagsText(), exitCode: 0 });
+    expect(load([flag])).toMatchObject({ kind: 'print', text: flagsText(), exitCode: 0 });
   });
 
   test('does not print the help for --help=false', () => {
