@@ -7,10 +7,10 @@ import type { HostFiles, ReadableFiles } from './files.ts';
 
 /**
  * Names this process where tools show or look for a name: `ps`, `pidof`, `ss -p`, `progname` of nft.
- * Node's own is `MainThread`. The name is `fairlead`; or `kube-proxy` if that is the name of `script`,
- * which images start: then the command line begins with it, too, as kube-bench requires. Call it
- * before sockets are opened, whose threads inherit the name. Where /proc cannot be written, the name
- * stays as it was.
+ * Node's own is `MainThread`. The name is `fairlead`, or `kube-proxy` if that is the name of
+ * `script`, which images start: then the command line begins with it, too, as kube-bench requires.
+ * Call it before sockets are opened, whose threads inherit the name. Where /proc cannot be written,
+ * the name stays as it was.
  */
 export function nameProcess(script: string, args: readonly string[]): void {
   const isDropIn = basename(script) === 'kube-proxy';
