@@ -15,6 +15,7 @@ namespace {
 Napi::Object Init(Napi::Env env, Napi::Object exports) {
   exports.Set("AddressWatch", fairlead::loop::AddressWatch::Define(env));
   exports.Set("LineWriter", fairlead::binding::LineWriterWrap::Define(env));
+  exports.Set("boundPorts", Napi::Function::New<fairlead::binding::BoundPorts>(env));
   exports.Set("bufferedBytes", Napi::Function::New<fairlead::binding::BufferedBytes>(env));
   exports.Set("findListener", Napi::Function::New<fairlead::binding::FindListener>(env));
   exports.Set("limitBuffers", Napi::Function::New<fairlead::binding::LimitBuffers>(env));

@@ -76,6 +76,13 @@ const rows = {
       'Bind the account of Fairlead to the role `system:auth-delegator`, as the chart does with `reader.enabled`.',
     ],
     [
+      'Could not read ports of programs; external IPs may take them',
+      'warn',
+      'err',
+      'The kernel does not show sockets (inet_diag). An external IP that is an address of the node takes all ports there, as with kube-proxy.',
+      'Load the module, or restrict external IPs by `--external-ip-cidrs`.',
+    ],
+    [
       'Could not watch interfaces; reading them every 5 s',
       'warn',
       'err',
@@ -313,7 +320,7 @@ const rows = {
       'Frontend is already in use by another Service',
       'warn',
       'service, port, err',
-      'Two Services want the same address and port; `err` names the one that has it.',
+      'Two Services want the same address and port; `err` names the one that has it. It may also be this proxy, the API server, or a program of the node.',
       'Change the address or port of one of the two.',
     ],
     [
@@ -334,7 +341,7 @@ const rows = {
       'External IP is an address of this node',
       'warn',
       'service, err',
-      'The external IP is an address of the node itself.',
+      'The external IP is an address of the node itself. Ports on which a program of the node listens stay that program’s.',
       'Use an address that no node has, unless this is intended.',
     ],
     [

@@ -2,9 +2,20 @@
 
 #include "binding/error.h"
 #include "binding/type_error.h"
+#include "local/bound_ports.h"
 #include "local/listener.h"
 
 namespace fairlead::binding {
+
+Napi::Value BoundPorts(const Napi::CallbackInfo& info) {
+  const Napi::Env env = info.Env();
+  const auto entries = local::BoundPorts();
+  if (!entries) {
+    napi_throw(env, ToError(env, entries.error()));
+    return env.Undefined();
+  }
+  return Napi::Buffer<std::uint8_t>::Copy(env, entries->data(), entries->size());
+}
 
 Napi::Value FindListener(const Napi::CallbackInfo& info) {
   const Napi::Env env = info.Env();

@@ -37,6 +37,8 @@ export interface AppOptions extends ObserversOptions {
   readonly interfaces: () => readonly Address[];
   /** See `EngineOptions`. */
   readonly followInterfaces?: NonNullable<EngineOptions['followInterfaces']>;
+  /** See `EngineOptions`. */
+  readonly programs?: NonNullable<EngineOptions['programs']>;
   /** The paths that connect-time translation needs; undefined = not supported on this machine. */
   readonly connectTime?: ConnectTimePaths;
   /** See `ExcludedPodsOptions`. */

@@ -10,6 +10,7 @@ import type { Placement } from '../connect-time/maps/placement.ts';
 import type { ConntrackObserver } from '../conntrack/events.ts';
 import { ConntrackReconciler } from '../conntrack/reconciler.ts';
 import { NodeFacts } from '../host/node-facts.ts';
+import type { NodePrograms } from '../host/node-programs.ts';
 import type { Conntrack } from '../kernel/conntrack.ts';
 import type { Kernel } from '../kernel/kernel.ts';
 import type { Environment, ModeConfig, Planner, ProxyMode } from '../modes/mode.ts';
@@ -57,6 +58,8 @@ export interface EngineOptions {
   readonly localhost?: LocalhostListeners | undefined;
   /** The URL of the API server; undefined: there is none. */
   readonly server?: () => string | undefined;
+  /** Which ports programs of the node have; absent: external IPs take them. */
+  readonly programs?: NodePrograms | undefined;
   /** Which endpoints do not answer. */
   readonly health: EndpointHealth;
   /** Called when a Service (`namespace/name`) was resolved, or is gone; a sync follows. */
@@ -124,6 +127,7 @@ export class Engine {
       health: options.health,
       shares: this.#shares,
       server: options.server,
+      programs: options.programs,
     });
     for (const family of families) {
       options.localhost?.begin(family, settings.localhost.includes(family));
@@ -261,10 +265,14 @@ export class Engine {
 
   /** Runs until `signal` aborts and the batch in flight is over. The rules stay. */
   async run(signal: AbortSignal): Promise<void> {
-    const { followInterfaces, state } = this.#options;
+    const { followInterfaces, programs, state } = this.#options;
     // An earlier engine may have resolved some, which are no longer dirty.
     for (const key of state.serviceKeys()) state.touch(key);
     const stopFollowing = followInterfaces?.(() => this.#readInterfaces());
+    const stopLooking = programs?.follow((addresses) => {
+      state.touchAt(addresses);
+      this.wake();
+    });
     const maps = [...this.#maps.values()];
     const mapRuns = maps.map((one) => one.run());
     try {
@@ -272,6 +280,7 @@ export class Engine {
       await Promise.race([this.#loop.run(signal), ...mapRuns]);
     } finally {
       stopFollowing?.();
+      stopLooking?.();
       this.#slowStarts.stop();
       this.#shares.stop();
       this.#departures.stop();

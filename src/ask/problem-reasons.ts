@@ -13,7 +13,8 @@ const problemReasons = {
   no_route: 'This node has no route to an endpoint, or one that drops or rejects packets.',
   endpoint_silent: 'An endpoint answers no connections from this node.',
   no_load_balancer: 'It is of type LoadBalancer, and no load balancer has given it an address.',
-  address_taken: 'Another Service, or this proxy, owns an address and port that it claims.',
+  address_taken:
+    'Another Service, this proxy or a program of the node has an address and port that it claims.',
   rule_in_the_way: 'A rule of another program drops, rejects or redirects connections to it.',
   refused_by_kernel: 'The kernel refuses a port of it.',
   over_limit: 'It exceeds the limits of one Service.',

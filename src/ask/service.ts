@@ -63,7 +63,7 @@ const frontend = object({
   pool: field(oneOf('cluster', 'local'), 'The pool that the policy chooses.'),
   heldBy: maybe(
     text,
-    'The Service, this proxy or the API server: who has the frontend instead of this Service.',
+    'The Service, this proxy, the API server or a program of the node: who has the frontend instead.',
   ),
 });
 

@@ -8,7 +8,8 @@ import { hostFiles } from '../host/files.ts';
 import { availableFamilies, interfaceAddresses, MachineAddresses } from '../host/interfaces.ts';
 import { ipvsSettings } from '../host/mode-config.ts';
 import { nodeName } from '../host/node-name.ts';
-import { memoryMax, openFilesMax, tcpPressureBytes } from '../host/process.ts';
+import { NodePrograms } from '../host/node-programs.ts';
+import { memoryMax, openFilesMax, ownSockets, tcpPressureBytes } from '../host/process.ts';
 import { routing } from '../host/routing.ts';
 import { loadAddon } from '../kernel/addon.ts';
 import { openConntrack } from '../kernel/conntrack.ts';
@@ -113,6 +114,14 @@ async function makeApp(config: Config, log: Logger, lines: LogDestination): Prom
     ...clusterSource(config.source, name, (exchange) => app.metrics.requested(exchange)),
     interfaces: addresses.read,
     followInterfaces: addresses.follow,
+    programs: new NodePrograms({
+      read: () => loadAddon().boundPorts(),
+      own: ownSockets,
+      host,
+      clock: systemClock,
+      failed: ({ message }) =>
+        log.warn({ err: message }, 'Could not read ports of programs; external IPs may take them'),
+    }),
     families: availableFamilies(host),
     host,
     connectTime: connectTimePaths(host),

@@ -17,6 +17,7 @@ import type { ClusterState } from '../state/store.ts';
 import type { Node } from '../state/types.ts';
 import { isLinkLocalV6, type NodeIPs, nodeIPs } from './node-ips.ts';
 import { listeningAddresses, nodePortAddresses } from './node-ports.ts';
+import type { NodePrograms } from './node-programs.ts';
 
 export type NodeFactsSettings = Pick<
   Config,
@@ -48,6 +49,8 @@ interface NodeFactsOptions {
   readonly excludedCgroups?: (() => Environment['excludedCgroups']) | undefined;
   /** The URL of the API server; undefined: there is none. */
   readonly server?: (() => string | undefined) | undefined;
+  /** Absent: external IPs take ports from programs of the node. */
+  readonly programs?: Pick<NodePrograms, 'has'> | undefined;
 }
 
 /** Values that are derived from the node, made again only when their sources have changed. */
@@ -175,8 +178,12 @@ export class NodeFacts {
   }
 
   #sockets(): NodeSockets {
-    const { settings } = this.#options;
+    const { programs, settings } = this.#options;
     const own = this.#interfaces.filter((address) => !isLoopback(address));
+    const ofNode = this.#node?.addresses ?? [];
+    const addresses = keysOf([...own, ...ofNode]);
+    // Others may have come for a Service, as keepalived gives one to a node.
+    const first = ofNode.length === 0 ? addresses : keysOf(ofNode);
     const nodePorts = families.flatMap((family) => {
       const asked = nodePortAddresses(settings.nodePortAddresses, family, this.#ips, () => own);
       return asked === 'all' ? own.filter((address) => address.family === family) : asked;
@@ -185,22 +192,32 @@ export class NodeFacts {
     const served = [healthzBindAddress, metricsBindAddress, readBindAddress];
     const server = this.#serverSocket();
     return {
-      addresses: keysOf([...own, ...(this.#node?.addresses ?? [])]),
+      addresses,
       nodePorts: keysOf(nodePorts),
       listening: new Set(
         served.flatMap((at) => (at === undefined || isLoopback(at.address) ? [] : [at.port])),
       ),
       ...(server && { server }),
+      ...(programs && {
+        hasProgram: (protocol, address, port) =>
+          addresses.has(address.key) &&
+          !this.#isNamed(address) &&
+          programs.has({ protocol, address, port, any: first.has(address.key) }),
+      }),
     };
   }
 
-  /** Undefined also where the operator has named the address among those that Services may have. */
+  /** Whether the operator has named the address among those that Services may have. */
+  #isNamed(address: Address): boolean {
+    return this.#options.settings.externalIPs.cidrs.some((cidr) => cidrContains(cidr, address));
+  }
+
   #serverSocket(): NodeSockets['server'] {
-    const { mode, server, settings } = this.#options;
+    const { mode, server } = this.#options;
     const at = hostPortOf(server?.());
     if (at === undefined || isLoopback(at.address)) return undefined;
     const { address, port } = at;
-    if (settings.externalIPs.cidrs.some((cidr) => cidrContains(cidr, address))) return undefined;
+    if (this.#isNamed(address)) return undefined;
     const isOwn = this.#interfaces.some(({ key }) => key === address.key);
     // A mode that binds the addresses of Services leaves the machine's own alone.
     return { address: address.key, port: mode.link !== undefined && !isOwn ? 'all' : port };

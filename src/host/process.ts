@@ -1,4 +1,4 @@
-import { readFileSync, writeFileSync } from 'node:fs';
+import { readdirSync, readFileSync, readlinkSync, writeFileSync } from 'node:fs';
 import { totalmem } from 'node:os';
 import { basename } from 'node:path';
 import type { HostFiles, ReadableFiles } from './files.ts';
@@ -48,6 +48,31 @@ export function openFilesMax(files: ReadableFiles): number {
   const limits = files.read('/proc/self/limits') ?? '';
   const [, soft] = /^Max open files\s+(\d+|unlimited)/m.exec(limits) ?? [];
   return soft === 'unlimited' ? Number.MAX_SAFE_INTEGER : Number(soft ?? usualLimit);
+}
+
+const descriptors = '/proc/self/fd';
+
+/** Inodes of the sockets of this process; none where /proc does not show them. */
+export function ownSockets(): Set<number> {
+  const inodes = new Set<number>();
+  try {
+    for (const name of readdirSync(descriptors)) {
+      const inode = /^socket:\[(\d+)\]$/.exec(linkOf(`${descriptors}/${name}`))?.[1];
+      if (inode !== undefined) inodes.add(Number(inode));
+    }
+  } catch {
+    // Without /proc.
+  }
+  return inodes;
+}
+
+/** Empty if the descriptor has been closed since. */
+function linkOf(path: string): string {
+  try {
+    return readlinkSync(path);
+  } catch {
+    return '';
+  }
 }
 
 /** How many bytes this process may use: what its control group allows, else what there are. */

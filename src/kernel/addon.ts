@@ -96,6 +96,12 @@ export interface Addon {
     onChange: (error: Error | undefined) => void,
   ) => AddressWatch;
   /**
+   * All TCP sockets of this network namespace that listen, and all UDP sockets without a peer:
+   * entries of 24 bytes, as native/local/bound_ports.h has them. Throws an Error with `errno` and
+   * `syscall` where the kernel does not show sockets.
+   */
+  readonly boundPorts: () => Uint8Array;
+  /**
    * Memory that the kernel holds for a TCP socket at this moment, in bytes: what was not read, what
    * was not sent or acknowledged, and what it keeps ready for more. 0 = there is no such socket.
    */

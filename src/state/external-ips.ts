@@ -1,7 +1,8 @@
 /**
  * spec.externalIPs: a user who may write Services can claim any address, and every node redirects
  * it to that Service (CVE-2020-8554). The operator can restrict the addresses that are served, and
- * the namespaces. External IPs that are addresses of the node are reported.
+ * the namespaces. External IPs that are addresses of the node are reported; ports on which
+ * programs of the node listen stay theirs (`NodeSockets.hasProgram`).
  */
 import { type Address, type CIDR, cidrContains, formatAddress } from '../net/address.ts';
 import type { List } from '../net/list.ts';
@@ -69,8 +70,9 @@ export function formatExternalIPNotice({ address, because, service }: ExternalIP
     }
     case 'node':
       return (
-        `${what} is an address of this node: the Service's ports there are no longer those of ` +
-        "the node's own programs; --external-ip-cidrs can keep such addresses from Services"
+        `${what} is an address of this node: the Service gets its ports there but for those on ` +
+        'which a program of the node listens; --external-ip-cidrs can give it those, too, or ' +
+        'keep such addresses from Services'
       );
   }
 }

@@ -4,8 +4,8 @@
  * owns it: the first by `precedence.ts`, regardless of the order in which Services arrived.
  *
  * At addresses of the node, a port may also be a node port or a health-check node port of another
- * Service, or a port of this process. Each of these blocks Services of a lower precedence. The
- * address and port of the API server block external IPs.
+ * Service, or a port of this process. Each of these blocks Services of a lower precedence. Ports of
+ * other programs of the node, and the address and port of the API server, block external IPs.
  */
 import type { Family } from '../net/address.ts';
 import type { Protocol } from '../net/protocol.ts';
@@ -56,10 +56,10 @@ export interface Transfer {
 /** Answers questions about owners. */
 export type ReadonlyOwners = Pick<FrontendOwners, 'ownerOf' | 'ownerInsteadOf'>;
 
-/** The owner's name if this process listens on the port, and if it reads Services there. */
-const proxy = 'this proxy';
-const server = 'the API server';
-type Keeper = typeof proxy | typeof server;
+/** The owner's name if no Service may have the port: who listens there. */
+const keepers = ['this proxy', 'the API server', 'a program of the node'] as const;
+const [proxy, server, program] = keepers;
+type Keeper = (typeof keepers)[number];
 
 /** A Service, as far as it matters for its claims. */
 type Claimant = Pick<Service, 'key' | 'createdMs'>;
@@ -537,24 +537,25 @@ class DesiredClaims {
   }
 }
 
-/** What has precedence over the frontend, if node ports are open on its address. */
+/** What has precedence over the frontend, at an address of the node or of the API server. */
 function nearOf(
   family: Family,
   protocol: Protocol,
   { address, kind, port }: Frontend,
-  { listening, nodePorts, server: at }: NodeSockets,
+  { hasProgram, listening, nodePorts, server: at }: NodeSockets,
 ): Claim['near'] {
   if (address === undefined || comparePrecedence(kind, 'nodePort') < 0) return undefined;
   if (kind === 'externalIP' && at?.address === address.key) {
     if (at.port === 'all' || (protocol === 'TCP' && at.port === port)) return server;
   }
-  if (!nodePorts.has(address.key)) return undefined;
-  if (protocol === 'TCP' && listening.has(port)) return proxy;
-  return nodePortClaim(family, protocol, port);
+  const acceptsNodePorts = nodePorts.has(address.key);
+  if (acceptsNodePorts && protocol === 'TCP' && listening.has(port)) return proxy;
+  if (kind === 'externalIP' && hasProgram?.(protocol, address, port)) return program;
+  return acceptsNodePorts ? nodePortClaim(family, protocol, port) : undefined;
 }
 
 function isKeeper(near: string): near is Keeper {
-  return near === proxy || near === server;
+  return keepers.some((keeper) => keeper === near);
 }
 
 /** Whether it is the only claim to its frontend, and that of this Service. */

@@ -1,5 +1,6 @@
 /** The addresses and ports of this node with which frontends of Services may collide. */
 import type { Address, AddressKey } from '../net/address.ts';
+import type { Protocol } from '../net/protocol.ts';
 
 export type AddressKeys = ReadonlySet<AddressKey>;
 
@@ -15,6 +16,11 @@ export interface NodeSockets {
    * server, so that it never hears that the Service has gone.
    */
   readonly server?: ServerSocket | undefined;
+  /**
+   * Whether a program of the node can be reached there. An external IP would take the port from it:
+   * 10250 from the kubelet. Absent: that is not known.
+   */
+  readonly hasProgram?: (protocol: Protocol, address: Address, port: number) => boolean;
 }
 
 interface ServerSocket {

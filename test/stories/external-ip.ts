@@ -75,6 +75,33 @@ export const externalIpStories: readonly Story[] = [
     ],
   },
   {
+    name: 'An external IP leaves a port of the node to the program that listens on it',
+    covers: ['5.2'],
+    servers: [
+      { actor: 'node', at: at(NODE_IP, 81) },
+      { actor: 'node', at: at(NODE_IP, 82, 'UDP') },
+    ],
+    steps: [
+      apply(
+        service('web', {
+          externalIps: [NODE_IP],
+          ports: [{ port: 80 }, { name: 'b', port: 81 }, { name: 'c', port: 82, protocol: 'UDP' }],
+        }),
+        ...slices('web', ['pod-a'], {
+          ports: [
+            { port: 8080 },
+            { name: 'b', port: 8080 },
+            { name: 'c', port: 8080, protocol: 'UDP' },
+          ],
+        }),
+      ),
+      connect('client', at(NODE_IP, 80), podA),
+      connect('client', at(NODE_IP, 81), answered({ node: 'own' })),
+      connect('pod-b', at(NODE_IP, 81), answered({ node: 'own' })),
+      connect('client', at(NODE_IP, 82, 'UDP'), answered({ node: 'own' })),
+    ],
+  },
+  {
     name: 'An external IP takes no node port from another Service at an address of the node',
     covers: ['5.2'],
     steps: [

@@ -1,5 +1,7 @@
 /** The product as a proxy under test: the app itself, in this process, on the node's kernel. */
+import { execFileSync } from 'node:child_process';
 import { release } from 'node:os';
+import { resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { LoggedMessage } from '../../scripts/log-messages.ts';
 import { App } from '../../src/agent/app.ts';
@@ -10,6 +12,9 @@ import type { ConnectTimePaths } from '../../src/connect-time/maps/choice.ts';
 import { hostFiles } from '../../src/host/files.ts';
 import { interfaceAddresses } from '../../src/host/interfaces.ts';
 import { ipvsSettings } from '../../src/host/mode-config.ts';
+import { NodePrograms } from '../../src/host/node-programs.ts';
+import { ownSockets } from '../../src/host/process.ts';
+import { loadAddon } from '../../src/kernel/addon.ts';
 import { openConntrack } from '../../src/kernel/conntrack.ts';
 import { isKernelError } from '../../src/kernel/errors.ts';
 import type { Kernel } from '../../src/kernel/kernel.ts';
@@ -171,6 +176,13 @@ class RunningFairlead implements MeasuredProxy {
       conntrack: openConntrack(this.#namespace()),
       source: this.#source,
       interfaces: () => this.#interfaces,
+      programs: new NodePrograms({
+        read: () => boundPortsOf(this.#node),
+        own: ownSockets,
+        host: filesOf(this.#node),
+        clock: this.#clock,
+        failed: ({ message }) => this.#errors.push(message),
+      }),
       families: ['IPv4', 'IPv6'],
       ...(this.#options.connectTime === undefined
         ? {}
@@ -365,6 +377,14 @@ export function configOf(
 }
 
 /** As the product reads them, but by `ip` in the node's namespace. */
+/** What the addon reads in the node's network namespace. */
+function boundPortsOf({ namespacePath }: NodeUnderTest): Uint8Array {
+  if (namespacePath === '') return loadAddon().boundPorts();
+  const addon = JSON.stringify(resolve('build/Release/fairlead.node'));
+  const words = [process.execPath, '-e', `process.stdout.write(require(${addon}).boundPorts())`];
+  return execFileSync('nsenter', [`--net=${namespacePath}`, ...words]);
+}
+
 async function addressesOf(node: NodeUnderTest): Promise<Address[]> {
   const links = JSON.parse(await node.run(['ip', '-json', 'addr'])) as readonly {
     readonly ifname: string;

@@ -59,7 +59,8 @@ export const trafficSettings = grouped('traffic', {
   'externalIPs.cidrs': strings(
     'External IPs of Services (spec.externalIPs) are served only in these blocks; a log line ' +
       'and an event report others. Empty: all, as in kube-proxy: whoever may write Services then ' +
-      'takes any address, also of nodes.',
+      'takes any address, also of nodes, but no port on which a program of the node listens; a ' +
+      'block that has the address gives these, too.',
     {
       flag: 'external-ip-cidrs',
       rules: 'CIDRs',

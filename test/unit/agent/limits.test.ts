@@ -16,7 +16,7 @@ describe('a Service that exceeds the limits', () => {
     );
     app.source.listed(...resources);
     await quiet();
-    await app.clock.pass(2000);
+    await app.clock.pass(32_000);
     const metrics = await (await app.get('metrics', '/metrics')).text();
     expect(metrics).toContain('fairlead_services_over_limit 1\n');
     expect(metrics).toContain('fairlead_service_ports{ip_family="IPv4"} 3\n');

@@ -234,9 +234,14 @@ describe('the claims of Services at addresses of the node', () => {
   function facts(
     nodePorts: Config['nodePortAddresses'],
     interfaces: () => string[],
-    more: { server?: string; cidrs?: readonly string[]; link?: string } = {},
+    more: {
+      server?: string;
+      cidrs?: readonly string[];
+      link?: string;
+      hasProgram?: (at: string, any: boolean) => boolean;
+    } = {},
   ) {
-    const { cidrs = [], link, server } = more;
+    const { cidrs = [], hasProgram, link, server } = more;
     const state = new ClusterState();
     state.apply({ kind: 'node', node: node({ addresses: [address('198.51.100.9')] }) });
     const made = new NodeFacts({
@@ -254,6 +259,9 @@ describe('the claims of Services at addresses of the node', () => {
       state,
       interfaces: () => interfaces().map(address),
       server: () => server,
+      programs: hasProgram && {
+        has: ({ address: { bytes }, any }) => hasProgram(formatAddress(bytes), any),
+      },
     });
     return { state, made };
   }
@@ -272,6 +280,27 @@ describe('the claims of Services at addresses of the node', () => {
     const { made } = facts({ kind: 'all' }, () => all, { ...more, ...(server && { server }) });
     const expected = at === undefined ? undefined : { address: address(at).key, port };
     expect(made.context.nodeSockets?.server).toEqual(expected);
+  });
+
+  it.each([
+    ['198.51.100.9', [], true],
+    ['10.0.0.5', [], false],
+    ['203.0.113.1', [], undefined],
+    ['127.0.0.1', [], undefined],
+    ['198.51.100.9', ['198.51.100.0/24'], undefined],
+    ['198.51.100.9', ['203.0.113.0/24', '10.0.0.0/8'], true],
+  ])('leave ports of programs alone: at %s, with blocks %o', (at, cidrs, any) => {
+    const asked: unknown[] = [];
+    const hasProgram = (text: string, all: boolean): boolean => asked.push([text, all]) > 0;
+    const { made } = facts({ kind: 'all' }, () => all, { cidrs, hasProgram });
+    const found = made.context.nodeSockets!.hasProgram!('TCP', address(at), 10250);
+    expect([found, asked]).toEqual(any === undefined ? [false, []] : [true, [[at, any]]]);
+  });
+
+  it('leave ports of programs of all addresses alone where the Node has no address', () => {
+    const { made, state } = facts({ kind: 'all' }, () => all, { hasProgram: (_, any) => any });
+    state.apply({ kind: 'node', node: node({ addresses: [] }) });
+    expect(made.context.nodeSockets!.hasProgram!('UDP', address('10.0.0.5'), 53)).toBe(true);
   });
 
   it('depend on its addresses, on node ports, and on ports of the process', () => {

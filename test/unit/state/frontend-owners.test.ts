@@ -199,6 +199,25 @@ describe('a port at an address of the node', () => {
     expect(settle(new Cluster({ ...sockets, server }), balanced).thief).toHaveLength(4);
   });
 
+  it('belongs to a program that listens there, against external IPs', () => {
+    const hasProgram: NodeSockets['hasProgram'] = (protocol, at, port) =>
+      protocol === 'TCP' && at.key === address(node).key && port === 10250;
+    const ports = [
+      { ...http, name: 'kubelet', port: 10250 },
+      { ...http, name: 'datagrams', port: 10250, protocol: 'UDP' as const },
+    ];
+    const asks = { ...thief, externalIPs: [address(node), address('192.168.0.9')], ports };
+    const cluster = new Cluster({ ...sockets, hasProgram });
+    expect(cluster.set(asks)).toEqual([
+      `ns/thief:kubelet does not get TCP ${node}:10250, which a program of the node holds`,
+    ]);
+    expect(cluster.of(asks)).toHaveLength(5);
+    expect(cluster.of(asks)).not.toContain(`TCP ${node}:10250`);
+    // k3s gives the addresses of nodes to load balancers.
+    const balanced = { ...asks, externalIPs: [], loadBalancerIPs: asks.externalIPs };
+    expect(settle(new Cluster({ ...sockets, hasProgram }), balanced).thief).toHaveLength(6);
+  });
+
   it('passes to the node port in one call, and back when that is removed', () => {
     const cluster = new Cluster(sockets);
     cluster.set(thief);
