@@ -79,7 +79,9 @@ export class ReaderAccess {
         },
         (error: Error) => {
           review.untilMs = Number.NEGATIVE_INFINITY;
-          if (!this.#isAiling) problem(error);
+          const isLate = error.name === 'TimeoutError';
+          const late = `the API server did not answer within ${reviewTimeoutMs / 1000} s`;
+          if (!this.#isAiling) problem(isLate ? new Error(late) : error);
           this.#isAiling = true;
           return new Refusal(503, 'no API server reviews the token: see the log of this node');
         },

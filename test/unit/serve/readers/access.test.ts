@@ -124,11 +124,13 @@ describe('the port for readers', () => {
     const reviews = new FakeReviews();
     const app = await running(reviews);
     expect((await ask(app, status, { token: 'good' })).code).toBe(200);
-    reviews.failure = new Error('cannot reach it');
+    reviews.failure = AbortSignal.abort(new DOMException('', 'TimeoutError')).reason;
     for (let i = 0; i < 3; i += 1) {
       expect((await ask(app, status, { token: 'poor' })).code).toBe(503);
     }
-    const failures = app.lines.filter(({ err }) => err === 'cannot reach it');
+    const failures = app.lines.filter(
+      ({ err }) => err === 'the API server did not answer within 5 s',
+    );
     expect(failures).toHaveLength(1);
     await app.clock.pass(allowedMs - 1);
     expect((await ask(app, status, { token: 'good' })).code).toBe(200);
