@@ -15,6 +15,7 @@ import { askQuestion } from './ask.ts';
 import { boundary } from './boundary.ts';
 import { connect } from './connect.ts';
 import { connectTime } from './connect-time.ts';
+import { cost } from './cost.ts';
 import { counters } from './counters.ts';
 import { failures } from './failures.ts';
 import { heap } from './heap.ts';
@@ -82,6 +83,7 @@ const questions: Readonly<Record<string, (extent: Extent) => Promise<string>>> =
   'api-churn': apiChurn,
   memory,
   heap,
+  cost,
   idle,
   'api-server': apiServer,
   'api-client': apiClient,

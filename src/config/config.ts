@@ -6,7 +6,7 @@
 import type { ModeName } from '../modes/mode.ts';
 import type { Address, CIDR } from '../net/address.ts';
 import type { HostPort } from '../net/host-port.ts';
-import type { ServiceLimits } from '../state/budget.ts';
+import { type ServiceLimits, standardLimits } from '../state/budget.ts';
 import type { ConfiguredDetection } from '../state/detection.ts';
 import type { ExternalIPRules } from '../state/external-ips.ts';
 
@@ -51,8 +51,7 @@ export interface ModeSettings {
  * session affinity makes the commits of all others slower (docs/decisions/0015).
  */
 export const serviceLimitDefaults = {
-  frontends: 20_000,
-  endpoints: 250_000,
+  ...standardLimits,
   sourceRanges: 50_000,
   affinityPorts: 1000,
   namespaceFactor: 10,

@@ -83,6 +83,44 @@ export function shareOf(asked: number, limit: number, sharers: number): number {
   return Math.max(1, Math.floor(limit / sharers));
 }
 
+/** Limits by default of what a Service has by multiplication. */
+export const standardLimits = { frontends: 20_000, endpoints: 250_000 } as const;
+
+/**
+ * What a Service may have of products of what its objects name: ports, addresses and endpoints.
+ * Where they name few, it is far less than `most`, so that a short object costs little.
+ */
+function inProportion(most: number, named: number): number {
+  return Math.min(most, Math.floor(most / 8 + (most / 1024) * named));
+}
+
+/**
+ * The limit of frontends, or of endpoints at frontends, of a Service whose objects name this number
+ * of ports, addresses and endpoints. A frontend that has two pools may have each endpoint twice.
+ */
+export function limitOf(
+  what: keyof typeof standardLimits,
+  limits: Pick<ServiceLimits, typeof what>,
+  named: number,
+  pools: 1 | 2 = 1,
+): number {
+  const most = inProportion(Math.max(limits[what], standardLimits[what]), named);
+  return Math.min(limits[what], Math.floor(most / pools));
+}
+
+/** The most slots of all pools of one Service in one family together. */
+export const serviceSlotsMax = 65_536;
+/** Those of a Service that asks for none, while endpoints do not answer. They are not counted. */
+export const unaskedSlotsMax = serviceSlotsMax / 64;
+
+/**
+ * The most slots of a Service whose objects name this number of ports, addresses and endpoints
+ * together: the tables of a short object are small.
+ */
+export function slotsWithin(named: number): number {
+  return inProportion(serviceSlotsMax, named);
+}
+
 const named = {
   frontends: 'frontends',
   frontendEndpoints: 'endpoints at one frontend',

@@ -102,19 +102,6 @@ interface DealInput {
   readonly canRemember: boolean;
 }
 
-/** The most slots of all pools of one Service in one family together. */
-export const serviceSlotsMax = 65_536;
-/** Those of a Service that asks for none, while endpoints do not answer. They are not counted. */
-export const unaskedSlotsMax = serviceSlotsMax / 64;
-
-/**
- * The most slots of a Service whose objects name this number of ports, addresses and endpoints
- * together: the tables of a short object are small.
- */
-export function slotsWithin(named: number): number {
-  return Math.min(serviceSlotsMax, 8192 + 64 * named);
-}
-
 /** Whether pools may have more slots than endpoints although all endpoints answer. */
 export function asksForSlots(balancing: Balancing | undefined, hasWeights: boolean): boolean {
   return hasWeights || balancing?.balance === 'maglev' || balancing?.slowStartMs !== undefined;

@@ -4,9 +4,15 @@
  * nodes serve the same part, in whatever order the objects arrived.
  */
 import { type Family, families } from '../net/address.ts';
-import { countFrontends, type ServiceLimits } from './budget.ts';
-import { asksForSlots, serviceSlotsMax, slotsAsked, slotsWithin } from './deal.ts';
-import { hasFamily, hasMemory, poolsOf } from './policy.ts';
+import {
+  countFrontends,
+  limitOf,
+  type ServiceLimits,
+  serviceSlotsMax,
+  slotsWithin,
+} from './budget.ts';
+import { asksForSlots, slotsAsked } from './deal.ts';
+import { hasFamily, hasMemory, poolsOfFrontend } from './policy.ts';
 import type { EndpointSlice, Service } from './types.ts';
 
 /** The limits that are added up; the other one is about one frontend. */
@@ -123,7 +129,7 @@ export class NamespaceShares {
     if (this.#isSmall(service, slices)) return undefined;
     const found = families
       .filter((family) => hasFamily(service.clusterIPs, family))
-      .map((family) => asked(service, slices, family, this.#limits.frontends));
+      .map((family) => asked(service, slices, family, this.#limits));
     const sizes = ofEach((what) => {
       const size = Math.max(0, ...found.map((one) => one[what]));
       return size <= this.#small[what] ? 0 : Math.min(size, this.#limits[what]);
@@ -262,7 +268,7 @@ function asked(
   service: Service,
   slices: readonly EndpointSlice[],
   family: Family,
-  frontendsMax: number,
+  limits: Numbers,
 ): Numbers {
   const { clusterIPs, externalIPs, loadBalancerIPs, loadBalancerSourceRanges } = service;
   const ports = service.ports.length;
@@ -271,18 +277,23 @@ function asked(
     0,
   );
   const nodePorts = service.type === 'ClusterIP' ? 0 : ports;
-  const frontends = countFrontends({ ports, nodePorts, addresses });
+  const frontends = Math.min(
+    countFrontends({ ports, nodePorts, addresses }),
+    limitOf('frontends', limits, ports + addresses),
+  );
   let endpoints = 0;
   for (const slice of slices) if (slice.family === family) endpoints += slice.length;
+  const named = ports + addresses + endpoints;
+  const pools = poolsOfFrontend(service, family);
   const guarded = loadBalancerIPs.filter((address) => address.family === family).length;
   return {
     frontends,
-    endpoints: endpoints * Math.min(frontends, frontendsMax),
+    endpoints: Math.min(limitOf('endpoints', limits, named, pools), endpoints * frontends),
     sourceRanges: loadBalancerSourceRanges.length * Math.max(1, guarded * ports),
     affinityPorts: hasMemory(service) ? ports : 0,
     slots: Math.min(
-      slotsWithin(ports + addresses + endpoints),
-      poolsOf(service, family, frontends) * slotsOfPool(service, slices, endpoints),
+      slotsWithin(named),
+      pools * frontends * slotsOfPool(service, slices, endpoints),
     ),
   };
 }

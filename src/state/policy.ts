@@ -42,10 +42,9 @@ export function hasMemory({ affinityTimeoutSeconds, balancing }: Service): boole
   return affinityTimeoutSeconds > 0 || balancing?.balance === 'round-robin';
 }
 
-/** The most pools that this number of its frontends has in the maps of a mode. */
-export function poolsOf(service: Service, family: Family, frontends: number): number {
-  const { outside } = portPolicies(service, family);
-  return outside.external === 'Local' ? 2 * frontends : frontends;
+/** How many pools a frontend of the Service may have in the maps of a mode. */
+export function poolsOfFrontend(service: Service, family: Family): 1 | 2 {
+  return portPolicies(service, family).outside.external === 'Local' ? 2 : 1;
 }
 
 export function usesCluster(policy: PortPolicy): boolean {

@@ -17,21 +17,17 @@ import {
   allotFrontends,
   countFrontends,
   type Excess,
+  limitOf,
   noLimits,
   type ServiceLimits,
+  serviceSlotsMax,
   shareOf,
+  slotsWithin,
+  unaskedSlotsMax,
 } from './budget.ts';
 import { CandidateIndex, type Candidates, portKey, portsAStep } from './candidates.ts';
 import { categorise, type Pools } from './categorise.ts';
-import {
-  asksForSlots,
-  type DealingHere,
-  dealInSteps,
-  type Starting,
-  serviceSlotsMax,
-  slotsWithin,
-  unaskedSlotsMax,
-} from './deal.ts';
+import { asksForSlots, type DealingHere, dealInSteps, type Starting } from './deal.ts';
 import type { EndpointHealth } from './detection.ts';
 import { allowedExternalIPs, type ExternalIPRules } from './external-ips.ts';
 import type { NamespaceShares } from './namespace-shares.ts';
@@ -41,7 +37,7 @@ import {
   hasMemory,
   healthCheckNodePort,
   type PortPolicy,
-  poolsOf,
+  poolsOfFrontend,
   portPolicies,
 } from './policy.ts';
 import { finish } from './steps.ts';
@@ -190,7 +186,8 @@ class FamilyPart {
   #candidates: CandidateIndex;
   /** The remaining frontends at node ports. */
   #nodePortsLeft: number;
-  /** How many pools its frontends have together. */
+  /** How many pools each of its frontends may have. */
+  readonly #pools: 1 | 2;
   readonly #poolCount: number;
   /** The remaining ports with session affinity or round-robin. */
   #rememberingPortsLeft: number;
@@ -208,14 +205,16 @@ class FamilyPart {
     const share = context.shares?.of(service.namespace);
     const limits = share === undefined ? ofOne : { ...ofOne, ...share };
     this.#limits = limits;
-    const got = allotFrontends(ports, addresses.length, limits.frontends);
+    const frontendsMax = limitOf('frontends', limits, ports.length + addresses.length);
+    const got = allotFrontends(ports, addresses.length, frontendsMax);
     this.ports = firstOf(ports, got.ports);
     this.#addresses = firstOf(addresses, got.addresses);
     this.#nodePortsLeft = got.nodePorts;
     this.#slotsMax = share?.slots ?? serviceSlotsMax;
-    this.#poolCount = poolsOf(service, family, this.#frontendCount());
+    this.#pools = poolsOfFrontend(service, family);
+    this.#poolCount = this.#pools * this.#frontendCount();
     const asked = allotFrontends(ports, addresses.length, noLimits.frontends);
-    this.#note('frontends', countFrontends(asked));
+    this.#note('frontends', countFrontends(asked), frontendsMax);
     this.#rememberingPortsLeft = limits.affinityPorts;
     this.#note('affinityPorts', hasMemory(service) ? this.ports.length : 0);
     this.#policies = portPolicies(service, family);
@@ -302,8 +301,9 @@ class FamilyPart {
     this.#slotsMax = Math.min(this.#slotsMax, slotsWithin(named));
     if (most > limits.frontendEndpoints) this.#endpointsMax = limits.frontendEndpoints;
     const asked = this.#endpointCount(counts);
-    this.#note('endpoints', asked);
-    const share = shareOf(asked, limits.endpoints, this.#frontendCount());
+    const within = limitOf('endpoints', limits, named, this.#pools);
+    this.#note('endpoints', asked, within);
+    const share = shareOf(asked, within, this.#frontendCount());
     this.#endpointsMax = Math.min(this.#endpointsMax, share);
     if (this.#endpointsMax === Number.POSITIVE_INFINITY) return false;
     this.#candidates = new CandidateIndex(this.#family, this.#context.zone);
@@ -451,12 +451,12 @@ class FamilyPart {
     return count;
   }
 
-  #note(what: Excess['what'], asked: number): void {
-    const limit = this.#limits[what];
+  #note(what: Excess['what'], asked: number, limit = this.#limits[what]): void {
     if (asked <= limit) return;
-    const { limits, shares } = this.#context;
-    const isShare = what !== 'frontendEndpoints' && limits !== undefined && limit < limits[what];
-    const namespaceLimit = isShare ? shares?.total(what) : undefined;
+    const { limits = noLimits, shares } = this.#context;
+    const isShare = limit === this.#limits[what] && limit < limits[what];
+    const namespaceLimit =
+      isShare && what !== 'frontendEndpoints' ? shares?.total(what) : undefined;
     this.excess.push({ family: this.#family, what, asked, limit, namespaceLimit });
   }
 }

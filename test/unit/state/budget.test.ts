@@ -212,3 +212,53 @@ describe('the limit of ports with session affinity of a Service', () => {
     expect(remembering(2, of)).toEqual({ timeouts: [0, 0, 0], told: [] });
   });
 });
+
+describe('the limits of a Service whose objects name little', () => {
+  const limits = { frontends: 20_000, endpoints: 250_000 };
+  const costly = (ports: number, externalIPs: number, endpoints: number, fields = {}) => {
+    const hosts = Array.from({ length: endpoints }, (_, i) => [`10.0.${i >> 8}.${i & 255}`, ready]);
+    const of = service({ ports: portsOf(ports), externalIPs: ips(externalIPs), ...fields });
+    const slicePorts = portsOf(ports).map(({ name }) => slicePort(name, 8080));
+    const slices = [slice(Object.fromEntries(hosts), { ports: slicePorts })];
+    return (most: Partial<ServiceLimits> = limits) => {
+      const { excess, forwardings } = within(most, of, slices);
+      const frontendCount = forwardings.reduce((sum, one) => sum + one.frontends.length, 0);
+      return { frontends: frontendCount, endpoints: forwardings[0]!.cluster.length, excess };
+    };
+  };
+
+  it('are an eighth, and a 1,024th for each port, address and endpoint', () => {
+    // 2,500 and 19.53 × (150 + 100): whole addresses.
+    const { frontends: found, excess } = costly(150, 99, 0)();
+    expect(found).toBe(7350);
+    expect(excess.map(formatExcess)).toEqual([
+      'asks for 15000 IPv4 frontends, and 7382 are the most',
+    ]);
+    // 31,250 and 244.14 × (40 + 100 + 60), at 4,000 frontends.
+    const { endpoints, excess: cut } = costly(40, 99, 60)();
+    expect(endpoints).toBe(20);
+    expect(cut.map(formatExcess)).toEqual([
+      'asks for 240000 IPv4 endpoints at its frontends, and 80078 are the most',
+    ]);
+  });
+
+  it('count an endpoint twice where a frontend may have it in two pools', () => {
+    const { endpoints } = costly(40, 99, 60, { externalTrafficPolicy: 'Local' })();
+    expect(endpoints).toBe(10);
+  });
+
+  it('grow with a limit above its default, and are never more than the limit', () => {
+    expect(costly(40, 99, 60)({ frontends: 20_000, endpoints: 1_000_000 }).endpoints).toBe(60);
+    expect(costly(40, 99, 60)({ frontends: 20_000, endpoints: 40_000 }).endpoints).toBe(10);
+    expect(costly(150, 99, 0)({ ...limits, frontends: 45_000 }).frontends).toBe(15_000);
+  });
+
+  it.each([
+    [500, 500],
+    [250, 1000],
+    [2500, 100],
+  ])('are the whole limits for %i ports at one address with %i endpoints', (ports, endpoints) => {
+    const { excess, ...found } = costly(ports, 0, endpoints)();
+    expect({ excess, ...found }).toEqual({ excess: [], frontends: ports, endpoints });
+  });
+});

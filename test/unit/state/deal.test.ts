@@ -3,19 +3,17 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { hashSeed } from '../../../src/kernel/nft/rule.ts';
 import type { EndpointKey, EndpointList } from '../../../src/net/endpoint-list.ts';
-import { noLimits } from '../../../src/state/budget.ts';
+import { noLimits, serviceSlotsMax, unaskedSlotsMax } from '../../../src/state/budget.ts';
 import {
   type Balance,
   balances,
   type Deal,
   dealInSteps,
   formatFallback,
-  serviceSlotsMax,
   slotCountsInSteps,
   slotsOfEach,
   slotsOf as slotsOfPool,
   spreadInSteps,
-  unaskedSlotsMax,
 } from '../../../src/state/deal.ts';
 import { hashTableInSteps, standardSize } from '../../../src/state/hash-table.ts';
 import { keepSlots } from '../../../src/state/pool.ts';

@@ -1,7 +1,11 @@
 /** What namespaces get, against a plain reading of the rule, in whatever order Services come. */
 import { describe, expect, it } from 'vitest';
-import { noLimits } from '../../../src/state/budget.ts';
-import { serviceSlotsMax, slotsWithin, unaskedSlotsMax } from '../../../src/state/deal.ts';
+import {
+  noLimits,
+  serviceSlotsMax,
+  slotsWithin,
+  unaskedSlotsMax,
+} from '../../../src/state/budget.ts';
 import { NamespaceShares } from '../../../src/state/namespace-shares.ts';
 import type { EndpointSlice, Service } from '../../../src/state/types.ts';
 import { type Random, withRandom } from '../../chaos/random.ts';
