@@ -12,7 +12,6 @@ import {
 import type { SourceProblem } from '../source/source.ts';
 import { formatExcess } from '../state/budget.ts';
 import { formatConflictForLoser } from '../state/conflict.ts';
-import type { EndpointEvent } from '../state/detection.ts';
 import { formatExternalIPNotice } from '../state/external-ips.ts';
 import { formatServicePortName, type ServicePortName, serviceKey } from '../state/types.ts';
 import type { Clock } from '../time/clock.ts';
@@ -46,8 +45,6 @@ type ConnectTimeReason =
 const serviceReasons = {
   FailedToStartServiceHealthcheck: { action: 'Listen', scope: 'node' },
   FailedToListenOnLocalhost: { action: 'Listen', scope: 'node' },
-  EndpointEjected: { action: 'Balance', scope: 'node' },
-  EndpointReturned: { action: 'Balance', scope: 'node' },
   AddressRejected: { action: 'Read', scope: 'cluster' },
   FieldRejected: { action: 'Read', scope: 'cluster' },
   ReportsLeftOut: { action: 'Report', scope: 'node' },
@@ -98,17 +95,6 @@ export class ClusterEvents {
   localhostRefused(servicePort: ServicePortName, message: string): void {
     const note = `could not ${message}`;
     this.#aboutService(serviceKey(servicePort), 'FailedToListenOnLocalhost', note);
-  }
-
-  /** An endpoint of the Service gets no new connections from this node, or gets them again. */
-  endpointHealth({ change, endpoint, service }: EndpointEvent): void {
-    if (change.kind === 'ejected') {
-      const note = `endpoint ${endpoint} does not answer and gets no new connections`;
-      this.#aboutService(service, 'EndpointEjected', note);
-      return;
-    }
-    const why = change.because === 'answer' ? 'answers' : 'is tried';
-    this.#aboutService(service, 'EndpointReturned', `endpoint ${endpoint} ${why} again`);
   }
 
   fellBack({ from, to, reason }: Fallback): void {
@@ -197,7 +183,7 @@ export class ClusterEvents {
     details = '',
   ): void {
     const { action, scope } = serviceReasons[reason];
-    const type = reason === 'EndpointReturned' ? 'Normal' : 'Warning';
+    const type = 'Warning';
     const where = scope === 'node' ? `node ${this.#options.nodeName}: ` : '';
     const [namespace = '', name = ''] = service.split('/');
     const uid = this.#options.uidOf(service);

@@ -58,11 +58,15 @@ export class Reporter {
     if (this.#limiter.admits(event.service, kind)) this.#reportServiceHealth(event);
   }
 
+  /**
+   * Logs it. There is no event, not even of reports that were left out: whoever wrote the
+   * EndpointSlice could read there what this node reaches at addresses that are not his.
+   */
   endpointHealth(event: EndpointEvent): void {
     const { change, endpoint, family, port, protocol, service } = event;
-    if (!this.#limiter.admits(service, `endpoint ${change.kind}`)) return;
+    if (!this.#limiter.admits(`endpoints ${service}`, `endpoint ${change.kind}`)) return;
     const about = { service, port: formatPortName(port, protocol), family, endpoint };
-    const { events, log } = this.#options;
+    const { log } = this.#options;
     if (change.kind === 'ejected') {
       const { unanswered } = change;
       log.warn({ ...about, unanswered }, 'Endpoint does not answer; it gets no new connections');
@@ -70,7 +74,6 @@ export class Reporter {
       const { because, outMs } = change;
       log.info({ ...about, because, outMs }, 'Endpoint gets new connections again');
     }
-    events.endpointHealth(event);
   }
 
   /** A socket's client. */

@@ -124,7 +124,9 @@ export function* dealInSteps(
 ): Generator<undefined, Deal | undefined> {
   const hasWeights = weights !== undefined || starting !== undefined || health !== undefined;
   if (asked === undefined && !hasWeights) return undefined;
-  const because = whyNot(asked, { canRemember, here, hasWeights });
+  // An event reports it to the Service: it must not depend on which endpoints answer this node.
+  const asksWeights = weights !== undefined || starting !== undefined;
+  const because = whyNot(asked, { canRemember, here, hasWeights: asksWeights });
   const isDone = because === undefined && !here?.unknown?.has(asked ?? 'random');
   const balance = isDone ? (asked ?? 'random') : 'random';
   const areIgnored = hasWeights && balance === 'random' && !canWeigh(here);

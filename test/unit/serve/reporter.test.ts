@@ -58,6 +58,28 @@ describe('a report about an external IP', () => {
   });
 });
 
+describe('an endpoint that does not answer, or answers again', () => {
+  it('is in the log, and in no Event: who names it may not be who has it', async () => {
+    const { clock, counted, lines, reporter, told } = rig();
+    const of = { service: 'shop/web', family: 'IPv4', port: 'http', protocol: 'TCP' } as const;
+    const changes = [
+      { kind: 'ejected', unanswered: 8 },
+      { kind: 'returned', outMs: 1000, because: 'answer' },
+    ] as const;
+    for (let i = 0; i < 20; i += 1) {
+      const endpoint = `10.9.2.${i}:5001`;
+      for (const change of changes) reporter.endpointHealth({ ...of, endpoint, change });
+    }
+    await clock.pass(60_000);
+    expect(lines[0]).toMatchObject({ service: 'shop/web', endpoint: '10.9.2.0:5001' });
+    expect(lines).toContainEqual(
+      expect.objectContaining({ subject: 'endpoints shop/web', reason: 'endpoint ejected' }),
+    );
+    expect(counted.leftOut).toBe(20);
+    expect(told).toEqual([]);
+  });
+});
+
 describe('the note of an Event about a Service', () => {
   it('has nothing that moves a cursor or ends a line', () => {
     const { reporter, told } = rig();

@@ -307,11 +307,17 @@ describe('the deal of a Service port', () => {
 describe('weights of a kernel that lacks what they need', () => {
   const cluster = pool(1, 2);
   const weights = new Map([[cluster.key(0), 300]]);
-  const deal = (asked: Balance | undefined, fields: object, given?: typeof weights) =>
+  const deal = (
+    asked: Balance | undefined,
+    fields: object,
+    given?: typeof weights,
+    other: object = {},
+  ) =>
     dealOf(
       {
         asked,
         weights: given,
+        ...other,
         slotsMax: everywhere,
         here: { name: 'this mode', balances: new Set(balances), usesTables: false, ...fields },
         canRemember: true,
@@ -328,6 +334,14 @@ describe('weights of a kernel that lacks what they need', () => {
     );
     expect(deal('maglev', { lacks }, weights)!.cluster.length).toBe(4);
     expect(deal(asked, { lacks })?.because).toBeUndefined();
+  });
+
+  it('are not asked for by endpoints that do not answer: who reads it would learn of them', () => {
+    const lacks = new Map<Balance, string>([['random', 'scheduler wrr']]);
+    const health = new Map([[cluster.key(0), 0]]);
+    const without = deal(undefined, { lacks }, undefined, { health, maxEjected: 50 })!;
+    expect(without.cluster).toBe(cluster);
+    expect(formatFallback(without)).toBeUndefined();
   });
 
   it('wait for its answer, as balances do, without a word', () => {

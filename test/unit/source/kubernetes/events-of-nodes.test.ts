@@ -30,10 +30,10 @@ class Cluster {
     for (const node of this.#nodes) node.sourceProblem(problem);
   }
 
-  ejected(endpoint: string, from = 0): void {
-    const about = { family: 'IPv4', port: 'http', protocol: 'TCP', service: 'shop/web' } as const;
-    const change = { kind: 'ejected', unanswered: 3 } as const;
-    for (const node of this.#nodes.slice(from)) node.endpointHealth({ ...about, change, endpoint });
+  /** All nodes refuse a node port of a Service at a loopback address. */
+  refused(message: string): void {
+    const servicePort = { namespace: 'shop', name: 'web', port: 'http', protocol: 'TCP' } as const;
+    for (const node of this.#nodes) node.localhostRefused(servicePort, message);
   }
 
   stop(name: string): void {
@@ -97,14 +97,14 @@ describe('500 nodes', () => {
     ]);
   });
 
-  it('write one event about an endpoint, and it names the first node', async () => {
+  it('write one event about what each of them finds for itself, and it names the first node', async () => {
     const cluster = new Cluster(500);
-    cluster.ejected('10.0.0.1:80');
+    cluster.refused('listen on 127.0.0.1:30080');
     await cluster.clock.pass(minuteMs);
     const [{ note, reportingInstance }] = [...cluster.stored.values()] as [Stored];
     expect(cluster.stored.size).toBe(1);
     const first = reportingInstance.replace('kube-proxy-', '');
-    expect(note).toMatch(new RegExp(`^node ${first}: endpoint 10.0.0.1:80 does not answer`));
+    expect(note).toMatch(new RegExp(`^node ${first}: could not listen on 127.0.0.1:30080`));
   });
 
   it('leave repetitions to the one that has created the event', async () => {
