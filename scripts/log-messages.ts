@@ -643,7 +643,7 @@ const rows = {
       'Endpoint gets new connections again',
       'info',
       'service, port, family, endpoint, because, outMs',
-      '`because` is `answer`: it answers again; or `trial`: clients try it again, because nothing is known.',
+      '`because` is `answer`: it answers again; `trial`: clients try it again, because nothing is known; or `exempt`: it is no longer taken for a pod.',
     ],
     [
       'Removed the table of failure detection',

@@ -10,6 +10,7 @@ import { limits } from '../../src/failure-detection/ports.ts';
 import type { ApplyResult, DumpResult, Kernel } from '../../src/kernel/kernel.ts';
 import { nftOps, type Request } from '../../src/kernel/ops.ts';
 import { readRecords } from '../../src/kernel/records.ts';
+import { parseCIDR } from '../../src/net/address.ts';
 import { decodeChange, decodeContext } from '../../src/source/decode.ts';
 import { noLimits } from '../../src/state/budget.ts';
 import { FrontendOwners } from '../../src/state/frontend-owners.ts';
@@ -57,6 +58,7 @@ export class DetectionStage {
       state,
       families: () => [family],
       interfaces: () => [],
+      ownerOf: () => undefined,
       observer: ({ change }) => {
         changes[change.kind] += 1;
       },
@@ -85,7 +87,11 @@ export class DetectionStage {
       refresh: (name, receivedMs) => resolving.refresh(name, receivedMs),
     });
     this.#refreshing = this.#refresh();
-    this.detection.choose({ failureDetection: 'eject', failureDetectionMaxEjected: 50 });
+    this.detection.choose({
+      failureDetection: 'eject',
+      failureDetectionMaxEjected: 50,
+      clusterCIDR: [parseCIDR('0.0.0.0/0')!],
+    });
   }
 
   async #refresh(): Promise<void> {

@@ -335,6 +335,9 @@ export class App {
       state: this.#state,
       families: () => this.#runner.engine?.families ?? [],
       interfaces: () => this.#runner.engine?.interfaces ?? [],
+      ownerOf: (address, port) => {
+        return this.#runner.engine?.owners.ownerOf(address.family, 'TCP', { address, port });
+      },
       observer: endpointHealth,
       dealt: (service) => {
         this.#state.touch(service);

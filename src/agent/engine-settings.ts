@@ -66,7 +66,7 @@ function modeConfig(options: EngineSettingsOptions, family: Family): ModeConfig 
     family,
     masqueradeAll,
     masqueradeMark,
-    localDetector: localDetector(config.detectLocal, family, node),
+    localDetector: localDetector(config, family, node),
     localhostNodePorts: hasLocalhostNodePorts(config, family),
     dropInvalid: !isLiberal,
     ownTables: config.ownTables,

@@ -62,6 +62,8 @@ export function buildConfig(input: BuildInput): { config: Config; warnings: read
     ipvs: { ...resolveIpvs(settings), counters: flags.value('--ipvs-counters') },
     userspace: userspace.value,
     detectLocal: resolveDetectLocal(settings),
+    // It is checked in mode ClusterCIDR only; `cidrWarnings` names what is left out in others.
+    clusterCIDR: settings.clusterCIDR.split(',').flatMap((text) => parseCIDR(text) ?? []),
     nodePortAddresses: resolveNodePortAddresses(settings.nodePortAddresses),
     externalIPs: {
       cidrs: settings['externalIPs.cidrs'].map((text) => must(parseCIDR(text), text)),
@@ -155,10 +157,8 @@ function resolveDetectLocal(settings: Settings): DetectLocal {
       const interfaceNamePrefix = settings['detectLocal.interfaceNamePrefix'];
       return { kind: 'InterfaceNamePrefix', interfaceNamePrefix };
     }
-    default: {
-      const parts = settings.clusterCIDR === '' ? [] : settings.clusterCIDR.split(',');
-      return { kind: 'ClusterCIDR', cidrs: parts.map((text) => must(parseCIDR(text), text)) };
-    }
+    default:
+      return { kind: 'ClusterCIDR' };
   }
 }
 
@@ -219,6 +219,9 @@ function cidrWarnings(settings: Settings): string[] {
   return lists.flatMap(([field, texts]) =>
     texts.flatMap((text) => {
       const cidr = parseCIDR(text);
+      if (cidr === undefined && field === 'clusterCIDR' && text !== '') {
+        return [`${field}: ${text} is not used: must be a valid CIDR`];
+      }
       const reading = cidr && cidrReading(text, cidr);
       return reading === undefined ? [] : [`${field}: ${text} is taken as ${reading}`];
     }),

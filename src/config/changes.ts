@@ -16,7 +16,7 @@ export interface ConfigChanges {
 const fileNames: Readonly<Partial<Record<keyof Config, string>>> = {
   source: 'clientConnection',
   profiling: 'enableProfiling',
-  detectLocal: 'detectLocalMode/detectLocal/clusterCIDR',
+  detectLocal: 'detectLocalMode/detectLocal',
   // Its fields are in no section there.
   userspace: '',
 };

@@ -71,7 +71,8 @@ export const frontendEndpointDefaults = {
 
 /** How to detect traffic that starts in one of this node's pods. */
 export type DetectLocal =
-  | { readonly kind: 'ClusterCIDR'; readonly cidrs: readonly CIDR[] }
+  /** By `Config.clusterCIDR`. */
+  | { readonly kind: 'ClusterCIDR' }
   | { readonly kind: 'NodeCIDR' }
   | { readonly kind: 'BridgeInterface'; readonly bridgeInterface: string }
   | { readonly kind: 'InterfaceNamePrefix'; readonly interfaceNamePrefix: string };
@@ -191,7 +192,7 @@ export interface Config {
   readonly fastPath: (typeof fastPaths)[number];
   /** After how many packets, both directions together. */
   readonly fastPathPackets: number;
-  /** What becomes of endpoints that do not answer, where a Service does not say. */
+  /** What becomes of endpoints that do not answer, and whether a Service may say it. */
   readonly failureDetection: ConfiguredDetection;
   /** The most endpoints of a pool that are left out for it, in percent. */
   readonly failureDetectionMaxEjected: number;
@@ -200,6 +201,8 @@ export interface Config {
   readonly userspace: UserspaceConfig;
 
   readonly detectLocal: DetectLocal;
+  /** Where pods of the cluster are, in every `detectLocal`; empty: that is not known. */
+  readonly clusterCIDR: readonly CIDR[];
   readonly nodePortAddresses: NodePortAddresses;
   readonly externalIPs: ExternalIPRules;
   /** `frontendEndpoints`: 0 = the default of the mode that runs. */

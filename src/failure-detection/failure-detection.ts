@@ -7,7 +7,7 @@
 import type { Kernel } from '../kernel/kernel.ts';
 import { NFPROTO } from '../kernel/nft/constants.ts';
 import { tableText } from '../kernel/nft/own-table.ts';
-import { type Address, type Family, families } from '../net/address.ts';
+import { type CIDR, type Family, families, parseCIDR } from '../net/address.ts';
 import type { EndpointKey } from '../net/endpoint-list.ts';
 import type {
   ConfiguredDetection,
@@ -31,10 +31,11 @@ import type { Clock } from '../time/clock.ts';
 import { Pacer } from '../time/pacer.ts';
 import { Runner } from '../time/runner.ts';
 import { noCounts } from './evidence.ts';
+import type { Known } from './exemptions.ts';
 import { ownTable, tableName } from './layout.ts';
 import type { Change } from './pool.ts';
 import { type FollowedPort, FollowedPorts, type PortMember } from './ports.ts';
-import { type Probed, Prober, type ProberOptions } from './prober.ts';
+import { type Probed, Prober, type ProberOptions, type Turn } from './prober.ts';
 import { CountingTable } from './table.ts';
 
 /** The part of a log that this needs. */
@@ -47,20 +48,23 @@ interface Log {
 interface DetectionConfig {
   readonly failureDetection: ConfiguredDetection;
   readonly failureDetectionMaxEjected: number;
+  /** Where pods of the cluster are. */
+  readonly clusterCIDR: readonly CIDR[];
 }
 
 interface FailureDetectionOptions {
   readonly kernel: Kernel;
   readonly clock: Clock;
   readonly log: Log;
-  readonly state: Pick<ClusterState, 'service' | 'serviceCIDRs' | 'serviceKeys'>;
+  readonly state: Pick<ClusterState, 'node' | 'service' | 'serviceCIDRs' | 'serviceKeys'>;
   /** The desired Forwardings of each family that is served. */
   readonly families: () => Iterable<{
     readonly family: Family;
     readonly desired: ForwardingsByKey;
   }>;
-  /** See `PortsOptions`. */
-  readonly interfaces: () => readonly Address[];
+  /** See `Known`. */
+  readonly interfaces: Known['interfaces'];
+  readonly ownerOf: Known['ownerOf'];
   readonly observer: (event: EndpointEvent) => void;
   /** Shares of the Service's endpoints have changed: it is to be resolved again. */
   readonly dealt: (service: string) => void;
@@ -77,6 +81,11 @@ const restFactor = 20;
 const restMostMs = 1000;
 /** Regular probes go to an endpoint once in this number of turns, which is once a second. */
 const probeTurns = 4;
+/**
+ * The most probes of a namespace in a turn, of which are 20 a second. Two are for regular ones,
+ * however many endpoints are suspected.
+ */
+const ofNamespace = { urgent: 3, all: 5 } as const;
 const growthDefaultMs = 10_000;
 /** The work of a look pauses after this time, so that it does not block the event loop. */
 const sliceMs = 2;
@@ -92,8 +101,15 @@ export class FailureDetection implements EndpointHealth, DetectionView {
   readonly #resolved = new Set<string>();
   /** `urgent`: a decision depends on the answer. `regular`: the Service requests them. */
   readonly #probers: Readonly<Record<'urgent' | 'regular', Prober>>;
-  #config: DetectionConfig = { failureDetection: 'off', failureDetectionMaxEjected: 50 };
+  #config: DetectionConfig = {
+    failureDetection: 'off',
+    failureDetectionMaxEjected: 50,
+    clusterCIDR: [],
+  };
   #isChosen = false;
+  /** Of the configuration and of this Node; undefined: one of them has changed. */
+  #podCIDRs: readonly CIDR[] | undefined;
+  #nodeCIDRs: readonly string[] | undefined;
   #state: DetectionState = { kind: 'off' };
   /** Our tables may exist. */
   #mayBeThere = true;
@@ -109,7 +125,7 @@ export class FailureDetection implements EndpointHealth, DetectionView {
 
   constructor(options: FailureDetectionOptions) {
     this.#options = options;
-    const { clock, connect, interfaces, kernel, state } = options;
+    const { clock, connect, interfaces, kernel, ownerOf, state } = options;
     this.#pacer = new Pacer(clock, sliceMs);
     const restMs = (tookMs: number): number => this.#restMs(tookMs);
     this.#looks = new Runner({ clock, work: () => this.#look(), restMs });
@@ -118,10 +134,14 @@ export class FailureDetection implements EndpointHealth, DetectionView {
       IPv6: new CountingTable(kernel, 'IPv6'),
     };
     const serviceCIDRs = (family: Family) => state.serviceCIDRs(family);
-    this.#ports = new FollowedPorts({ interfaces, serviceCIDRs });
+    const podCIDRs = () => this.#knownPodCIDRs();
+    this.#ports = new FollowedPorts({ interfaces, ownerOf, podCIDRs, serviceCIDRs });
     const notTried: ProberOptions['notTried'] = (endpoint, why) => this.#notTried(endpoint, why);
     const probing = { now: () => clock.now(), notTried, ...(connect && { connect }) };
-    this.#probers = { urgent: new Prober(probing), regular: new Prober(probing) };
+    this.#probers = {
+      urgent: new Prober({ ...probing, ofNamespace: ofNamespace.urgent }),
+      regular: new Prober({ ...probing, ofNamespace: ofNamespace.all }),
+    };
   }
 
   get state(): DetectionState {
@@ -156,7 +176,8 @@ export class FailureDetection implements EndpointHealth, DetectionView {
 
   modeOf({ detection }: Pick<Service, 'detection'>): DetectionMode {
     const { failureDetection: configured } = this.#config;
-    return configured === 'never' ? 'off' : (detection?.mode ?? configured);
+    if (configured === 'off') return 'off';
+    return detection?.mode ?? (configured === 'by-annotation' ? 'off' : configured);
   }
 
   answersOf(family: Family, forwarding: string, key: EndpointKey): EndpointAnswers | undefined {
@@ -195,6 +216,7 @@ export class FailureDetection implements EndpointHealth, DetectionView {
   choose(config: DetectionConfig): void {
     const before = this.#config;
     this.#config = config;
+    this.#podCIDRs = undefined;
     const isSame =
       before.failureDetection === config.failureDetection &&
       before.failureDetectionMaxEjected === config.failureDetectionMaxEjected;
@@ -203,6 +225,16 @@ export class FailureDetection implements EndpointHealth, DetectionView {
     for (const service of this.services()) this.#options.dealt(service);
     for (const key of this.#options.state.serviceKeys()) this.resolved(key);
     this.#wake();
+  }
+
+  #knownPodCIDRs(): readonly CIDR[] {
+    const { node } = this.#options.state;
+    if (this.#podCIDRs === undefined || this.#nodeCIDRs !== node?.podCIDRs) {
+      this.#nodeCIDRs = node?.podCIDRs;
+      const own = (node?.podCIDRs ?? []).flatMap((text) => parseCIDR(text) ?? []);
+      this.#podCIDRs = [...this.#config.clusterCIDR, ...own];
+    }
+    return this.#podCIDRs;
   }
 
   /** A Service was resolved, or is gone: the next look follows its present endpoints. */
@@ -388,8 +420,15 @@ export class FailureDetection implements EndpointHealth, DetectionView {
    */
   #probe(): void {
     const nowMs = this.#options.clock.now();
+    const turn: Turn = { number: this.#turns, started: new Map() };
     const urgent = new Map<string, Iterator<PortMember>[]>();
     const regular = new Map<string, Iterator<PortMember>[]>();
+    const mayProbe =
+      (prober: Prober) =>
+      (member: PortMember): boolean =>
+        prober.admits(member, turn);
+    const isUrgent = mayProbe(this.#probers.urgent);
+    const isRegular = mayProbe(this.#probers.regular);
     const add = (to: typeof urgent, port: FollowedPort, queue: Iterator<PortMember>): void => {
       const own = this.#noting(port, queue);
       const queues = to.get(port.namespace);
@@ -399,15 +438,17 @@ export class FailureDetection implements EndpointHealth, DetectionView {
     for (const port of this.#ports.all) {
       const { asked, members, pool, protocol } = port;
       if (protocol !== 'TCP' || members.size === 0) continue;
-      if (asked.mode === 'eject') add(urgent, port, pool.suspects(nowMs));
-      if (asked.probes) add(regular, port, regularly(port, this.#turns));
+      if (asked.mode === 'eject') add(urgent, port, pool.suspects(nowMs, isUrgent));
+      if (asked.probes) add(regular, port, regularly(port, turn.number, isRegular));
     }
     for (const [prober, queues] of [
       [this.#probers.urgent, urgent],
       [this.#probers.regular, regular],
     ] as const) {
-      const ofNamespaces = [...queues.keys()].sort().map((one) => alternating(queues.get(one)!));
-      prober.turn(alternating(rotated(ofNamespaces, this.#turns)));
+      const ofNamespaces = [...queues.keys()].sort().map((one) => {
+        return prober.bounded(one, alternating(queues.get(one)!), turn);
+      });
+      prober.turn(alternating(rotated(ofNamespaces, turn.number)), turn);
     }
   }
 
@@ -482,8 +523,15 @@ function silentOf({ members, pool, protocol }: FollowedPort): readonly string[] 
   return silent.map(({ text }) => text);
 }
 
-/** Yields members whose turn it is. Ejected ones are probed with growing pauses instead. */
-function* regularly(port: FollowedPort, turn: number): Generator<PortMember> {
+/**
+ * Yields members whose turn it is, of those that `mayProbe` admits then. Ejected ones are probed
+ * with growing pauses instead.
+ */
+function* regularly(
+  port: FollowedPort,
+  turn: number,
+  mayProbe: (member: PortMember) => boolean,
+): Generator<PortMember> {
   const { pool } = port;
   const { members } = pool;
   const first = port.nextProbe;
@@ -493,7 +541,7 @@ function* regularly(port: FollowedPort, turn: number): Generator<PortMember> {
     const member = members[at]!;
     // First probes are spread over the turns, and so are all later ones.
     const lastTurn = member.probedTurn ?? port.probedSince + (at % probeTurns) - probeTurns;
-    if (turn - lastTurn < probeTurns || member.exempt !== undefined || pool.isOut(member)) continue;
+    if (turn - lastTurn < probeTurns || pool.isOut(member) || !mayProbe(member)) continue;
     member.probedTurn = turn;
     port.nextProbe = at + 1;
     yield member;

@@ -25,7 +25,7 @@ export interface Member {
   /** `10.244.0.5:8080` */
   readonly text: string;
   readonly evidence: Evidence;
-  /** Why it is neither probed nor ejected; undefined: it may be. */
+  /** Why it is neither probed nor ejected at present; undefined: it may be. */
   readonly exempt: string | undefined;
 }
 
@@ -133,44 +133,48 @@ export class Pool<One extends Member = Member> {
     return parts;
   }
 
-  /** Endpoints to probe now, because a decision depends on the answer. */
-  *suspects(nowMs: number): Generator<One> {
+  /**
+   * Endpoints to probe now, because a decision depends on the answer: of those that `mayProbe`
+   * admits when their turn comes. The others stay due.
+   */
+  *suspects(nowMs: number, mayProbe: (member: One) => boolean): Generator<One> {
     let hasSuspect = false;
     const { length } = this.#members;
     const first = this.#next;
     for (let i = 0; i < length; i += 1) {
       const at = (first + i) % length;
       const member = this.#members[at]!;
-      if (member.exempt !== undefined) continue;
       const outage = this.#outages.get(member);
-      if (outage !== undefined && outage.backMs === undefined) {
-        if (nowMs < outage.probeMs) continue;
+      const isOut = outage !== undefined && outage.backMs === undefined;
+      const isDue = isOut ? nowMs >= outage.probeMs : member.evidence.unanswered() >= 2;
+      if (!isDue || !mayProbe(member)) continue;
+      if (isOut) {
         outage.probeMs = nowMs + outage.pauseMs;
         outage.pauseMs = Math.min(outage.pauseMs * 2, longestPauseMs);
-      } else if (member.evidence.unanswered() >= 2) hasSuspect = true;
-      else continue;
+      } else hasSuspect = true;
       this.#next = at + 1;
       yield member;
     }
-    if (hasSuspect) yield* this.#witness(nowMs);
+    if (!hasSuspect) return;
+    const witness = this.#witness(nowMs);
+    if (witness !== undefined && mayProbe(witness)) yield witness;
   }
 
   /** The one that answered last: it shows whether this node reaches any endpoint. */
-  *#witness(nowMs: number): Generator<One> {
+  #witness(nowMs: number): One | undefined {
     let last: One | undefined;
     for (const member of this.#members) {
-      if (member.exempt !== undefined || this.isOut(member)) continue;
-      if (member.evidence.unanswered() > 0) continue;
+      if (this.isOut(member) || member.evidence.unanswered() > 0) continue;
       if (member.evidence.answeredMs > (last?.evidence.answeredMs ?? Number.NEGATIVE_INFINITY)) {
         last = member;
       }
     }
-    if (last !== undefined && nowMs - last.evidence.answeredMs >= othersMs) yield last;
+    return last !== undefined && nowMs - last.evidence.answeredMs >= othersMs ? last : undefined;
   }
 
   #fails(member: One, latest: readonly One[], nowMs: number): boolean {
-    const { evidence, exempt } = member;
-    if (exempt !== undefined || this.isOut(member) || !this.isSilent(member)) return false;
+    const { evidence } = member;
+    if (this.isOut(member) || !this.isSilent(member) || member.exempt !== undefined) return false;
     const sinceMs = evidence.silentSinceMs ?? nowMs - patienceMs;
     return latest.some((other) => {
       return other !== member && other.evidence.answeredMs >= sinceMs + othersMs;
@@ -201,10 +205,11 @@ export class Pool<One extends Member = Member> {
   }
 
   #returns(
-    { evidence }: Member,
+    { evidence, exempt }: Member,
     { sinceMs, times }: Outage,
     nowMs: number,
-  ): 'answer' | 'trial' | undefined {
+  ): 'answer' | 'trial' | 'exempt' | undefined {
+    if (exempt !== undefined) return 'exempt';
     const outMs = nowMs - sinceMs;
     const leastMs = Math.min(firstPauseMs * 2 ** (times - 1), longestPauseMs);
     if (outMs >= leastMs && evidence.answeredMs >= sinceMs + leastMs) return 'answer';

@@ -1,14 +1,14 @@
 /** The Service ports that are followed, and their endpoints, within limits. */
 import { IPPROTO } from '../kernel/nft/constants.ts';
 import { binary, destinationKey } from '../modes/elements.ts';
-import { Address, type CIDR, cidrContains, type Family, formatAddress } from '../net/address.ts';
+import { Address, type AddressKey, type Family } from '../net/address.ts';
 import { EndpointFinder } from '../net/endpoint-finder.ts';
 import { type EndpointKey, EndpointList } from '../net/endpoint-list.ts';
 import type { Protocol } from '../net/protocol.ts';
-import { specialUse } from '../net/special-address.ts';
 import type { DetectionMode } from '../state/detection.ts';
 import { type Forwarding, forwardingId } from '../state/types.ts';
 import { Evidence, noCounts } from './evidence.ts';
+import { Exemptions, type Known } from './exemptions.ts';
 import { type Member, Pool } from './pool.ts';
 import type { Counts } from './table.ts';
 
@@ -23,8 +23,7 @@ export interface Followed {
   /** Key of its elements in the sets, as `binary` has it. */
   readonly id: string;
   readonly family: Family;
-  /** As text. */
-  readonly address: string;
+  readonly place: Place;
   readonly port: number;
   /** The kernel's counts, as last read. */
   counts: Counts;
@@ -33,7 +32,48 @@ export interface Followed {
   users: number;
 }
 
+/** An address at which endpoints are followed. */
+export class Place {
+  readonly address: Address;
+  /** The number of members of each namespace that has some. */
+  readonly #members = new Map<string, number>();
+  /** The namespace whose turn it is, and the number of that turn. */
+  #holder = '';
+  #turn = -1;
+
+  constructor(address: Address) {
+    this.address = address;
+  }
+
+  get isEmpty(): boolean {
+    return this.#members.size === 0;
+  }
+
+  join(namespace: string): void {
+    this.#members.set(namespace, (this.#members.get(namespace) ?? 0) + 1);
+  }
+
+  leave(namespace: string): void {
+    const left = this.#members.get(namespace)! - 1;
+    if (left === 0) this.#members.delete(namespace);
+    else this.#members.set(namespace, left);
+  }
+
+  /**
+   * Whether probes to this address are for the namespace to request in this turn. Namespaces take
+   * turns, so that none uses up the probes of an address that is another one's pod.
+   */
+  isTurnOf(namespace: string, turn: number): boolean {
+    if (this.#turn !== turn) {
+      this.#turn = turn;
+      this.#holder = [...this.#members.keys()][turn % this.#members.size]!;
+    }
+    return this.#holder === namespace;
+  }
+}
+
 export interface PortMember extends Member {
+  readonly namespace: string;
   readonly followed: Followed;
   /** The turn of its last regular probe; undefined: there was none. */
   probedTurn: number | undefined;
@@ -74,14 +114,8 @@ export interface FollowedPort {
   seen: { readonly parts: string; readonly silent: string };
 }
 
-interface PortsOptions {
-  /** The addresses of this machine, as of their last change. Called for each endpoint. */
-  readonly interfaces: () => readonly Address[];
-  readonly serviceCIDRs: (family: Family) => readonly CIDR[];
-}
-
 export class FollowedPorts {
-  readonly #options: PortsOptions;
+  readonly #exemptions: Exemptions;
   readonly #ports = new Map<string, FollowedPort>();
   /** The number of endpoints of each port of which none found room, by id. */
   readonly #leftOut = new Map<string, number>();
@@ -89,14 +123,15 @@ export class FollowedPorts {
     IPv4: new Map(),
     IPv6: new Map(),
   };
+  readonly #places = new Map<AddressKey, Place>();
   readonly #inNamespace = new Map<string, number>();
   /** Of all ports. */
   #members = 0;
   /** The number of endpoints that are no longer followed: each has made room for another. */
   #departures = 0;
 
-  constructor(options: PortsOptions) {
-    this.#options = options;
+  constructor(known: Known) {
+    this.#exemptions = new Exemptions(known);
   }
 
   get size(): number {
@@ -217,16 +252,25 @@ export class FollowedPorts {
     const id = binary(destinationKey(address, IPPROTO[protocol], port));
     let followed = this.#followed[family].get(id);
     if (followed === undefined) {
-      const known = { counts: noCounts, probes: 0, users: 0 };
-      followed = { id, family, address: formatAddress(address.bytes), port, ...known };
+      const place = this.#places.get(address.key) ?? new Place(address);
+      this.#places.set(address.key, place);
+      followed = { id, family, place, port, counts: noCounts, probes: 0, users: 0 };
       this.#followed[family].set(id, followed);
     }
     followed.users += 1;
-    const { interfaces, serviceCIDRs } = this.#options;
-    const exempt = exemption(address, interfaces(), serviceCIDRs(family));
-    const evidence = new Evidence(followed.counts, followed.probes);
-    const own = { evidence, exempt, followed, probedTurn: undefined };
-    return { key: list.key(index), text: list.text(index), ...own };
+    followed.place.join(namespace);
+    const exemptions = this.#exemptions;
+    return {
+      key: list.key(index),
+      text: list.text(index),
+      namespace,
+      evidence: new Evidence(followed.counts, followed.probes),
+      followed,
+      probedTurn: undefined,
+      get exempt() {
+        return exemptions.reasonOf(address, port);
+      },
+    };
   }
 
   #leave(namespace: string, followed: Followed): void {
@@ -235,6 +279,9 @@ export class FollowedPorts {
     const left = this.#inNamespace.get(namespace)! - 1;
     if (left === 0) this.#inNamespace.delete(namespace);
     else this.#inNamespace.set(namespace, left);
+    const { place } = followed;
+    place.leave(namespace);
+    if (place.isEmpty) this.#places.delete(place.address.key);
     followed.users -= 1;
     if (followed.users === 0) this.#followed[followed.family].delete(followed.id);
   }
@@ -253,22 +300,4 @@ function newPort(id: string, { family, servicePort }: Forwarding, asked: Asked):
     compared: 0,
     seen: { parts: '', silent: '' },
   };
-}
-
-/**
- * Why an endpoint is neither probed nor ejected; undefined: it may be. No EndpointSlice must make
- * the node connect to itself, nor to other Services.
- */
-export function exemption(
-  address: Address,
-  own: readonly Address[],
-  serviceCIDRs: readonly CIDR[],
-): string | undefined {
-  const special = specialUse(address);
-  if (special !== undefined) return `it is ${special}`;
-  if (own.some(({ key }) => key === address.key)) {
-    return 'it is an address of this node';
-  }
-  if (serviceCIDRs.some((cidr) => cidrContains(cidr, address))) return 'it is in a ServiceCIDR';
-  return undefined;
 }

@@ -1,14 +1,24 @@
 /** Tries connections to endpoints from this node: a bounded number, at a bounded rate. */
 import { type ReachTarget, reach } from '../host/reach.ts';
-import { joinHostPort } from '../net/address.ts';
+import { formatAddress, joinHostPort } from '../net/address.ts';
 import type { ProbeResults } from '../state/detection.ts';
 import type { Evidence } from './evidence.ts';
-import type { Followed, PortMember } from './ports.ts';
+import type { Followed, Place, PortMember } from './ports.ts';
 
 /** Shorter than the time after which the kernel repeats a SYN, so that a probe is one packet. */
 const timeoutMs = 900;
-/** The most probes that start in one turn, and that are open at a time. */
+/**
+ * The most probes of one prober that start in one turn, and that are open at a time. One goes to an
+ * address: a slice may name all of its ports.
+ */
 export const probeLimits = { turn: 25, together: 100 } as const;
+
+/** There are at most four in a second. */
+export interface Turn {
+  readonly number: number;
+  /** How many probes each namespace has started in it, of all probers. */
+  readonly started: Map<string, number>;
+}
 
 /** The result of a probe. */
 export interface Probed {
@@ -24,6 +34,8 @@ export interface Probed {
 export interface ProberOptions {
   /** `Clock.now` */
   readonly now: () => number;
+  /** No probe starts for a namespace that has started this many in the turn, of all probers. */
+  readonly ofNamespace: number;
   /** Opens a TCP connection and closes it. Default: `probe`. */
   readonly connect?: (target: ReachTarget, timeoutMs: number) => Promise<Probed>;
   /** This node could not try a connection to an endpoint (`10.244.0.5:8080`). */
@@ -34,6 +46,8 @@ export class Prober {
   readonly #options: ProberOptions;
   /** Open probes, with the evidence of each port that requested one. */
   readonly #open = new Map<Followed, Set<Evidence>>();
+  /** Those that had a probe in this turn. */
+  readonly #probed = new Set<Place>();
   readonly #results = { succeeded: 0, failed: 0, notTried: 0 };
 
   constructor(options: ProberOptions) {
@@ -45,29 +59,55 @@ export class Prober {
     return { ...this.#results };
   }
 
+  /** Whether the member may be probed now; asked before the queue of the turn yields it. */
+  admits(member: PortMember, { number }: Turn): boolean {
+    const { followed, namespace } = member;
+    const { place } = followed;
+    const hasRoom =
+      this.#open.has(followed) || (!this.#probed.has(place) && place.isTurnOf(namespace, number));
+    return hasRoom && member.exempt === undefined;
+  }
+
+  /** What the queue of a namespace yields, while it may start probes in this turn. */
+  *bounded(
+    namespace: string,
+    queue: Iterator<PortMember>,
+    { started }: Turn,
+  ): Generator<PortMember> {
+    while ((started.get(namespace) ?? 0) < this.#options.ofNamespace) {
+      const next = queue.next();
+      if (next.done) return;
+      yield next.value;
+    }
+  }
+
   /**
    * Probes what the queue yields, until it is empty or a limit is reached; the rest stays in the
-   * queue. Ports that request the same endpoint share the answer of one probe, so that more ports
-   * do not mean more probes.
+   * queue. All that it yields is admitted. Ports that request the same endpoint share the answer of
+   * one probe, so that more ports do not mean more probes.
    */
-  turn(queue: Iterator<PortMember>): void {
+  turn(queue: Iterator<PortMember>, { started }: Turn): void {
+    this.#probed.clear();
     let left = Math.min(probeLimits.turn, probeLimits.together - this.#open.size);
     while (left > 0) {
       const next = queue.next();
       if (next.done) return;
-      const { evidence, followed } = next.value;
+      const { evidence, followed, namespace } = next.value;
       const asking = this.#open.get(followed);
       if (asking !== undefined) {
         asking.add(evidence);
         continue;
       }
       left -= 1;
+      started.set(namespace, (started.get(namespace) ?? 0) + 1);
+      this.#probed.add(followed.place);
       this.#probe(followed, new Set([evidence]));
     }
   }
 
   #probe(followed: Followed, asking: Set<Evidence>): void {
-    const { address, family, port } = followed;
+    const { family, place, port } = followed;
+    const address = formatAddress(place.address.bytes);
     const { connect = probe, notTried, now } = this.#options;
     const target = { family, address, port };
     this.#open.set(followed, asking);

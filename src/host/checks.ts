@@ -13,6 +13,8 @@ export interface CheckedNode {
 type Checked = Pick<
   Config,
   | 'detectLocal'
+  | 'clusterCIDR'
+  | 'failureDetection'
   | 'nodePortAddresses'
   | 'ipvs'
   | 'healthzBindAddress'
@@ -34,7 +36,16 @@ export function checkConfig(config: Checked, checked: CheckedNode): string[] {
   return [
     ...nodePorts(config, checked),
     ...fatal.map(({ text }) => text),
+    ...detection(config),
     ...(families.length === 1 ? singleStack(config, primary) : []),
+  ];
+}
+
+function detection({ clusterCIDR, failureDetection }: Checked): readonly string[] {
+  if (failureDetection === 'off' || clusterCIDR.length > 0) return [];
+  return [
+    `failureDetection is ${failureDetection} and clusterCIDR is empty: ` +
+      'only endpoints in podCIDRs of this node are probed, or left out',
   ];
 }
 
@@ -43,9 +54,12 @@ interface Finding {
   readonly severity: 'warning' | 'fatal';
 }
 
-function clusterCIDRs({ detectLocal }: Checked, { families, primary }: CheckedNode): Finding[] {
-  if (detectLocal.kind !== 'ClusterCIDR' || !lacks(detectLocal.cidrs, primary)) return [];
-  const cidrs = detectLocal.cidrs.map(formatCIDR).join(',');
+function clusterCIDRs(
+  { clusterCIDR, detectLocal }: Checked,
+  { families, primary }: CheckedNode,
+): Finding[] {
+  if (detectLocal.kind !== 'ClusterCIDR' || !lacks(clusterCIDR, primary)) return [];
+  const cidrs = clusterCIDR.map(formatCIDR).join(',');
   const text = `clusterCIDR ${cidrs} has nothing of the node's primary IP family, ${primary}`;
   return [{ text, severity: families.length === 1 ? 'fatal' : 'warning' }];
 }

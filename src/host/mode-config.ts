@@ -1,4 +1,4 @@
-import type { DetectLocal, IpvsConfig } from '../config/config.ts';
+import type { Config, IpvsConfig } from '../config/config.ts';
 import type { IPVSSettings, LocalDetector } from '../modes/mode.ts';
 import { type Family, parseCIDR } from '../net/address.ts';
 import type { Node } from '../state/types.ts';
@@ -22,13 +22,13 @@ export function ipvsSettings(config: IpvsConfig): IPVSSettings {
  * first CIDR of the family counts; without one, no traffic is known to be local.
  */
 export function localDetector(
-  config: DetectLocal,
+  { clusterCIDR, detectLocal: config }: Pick<Config, 'clusterCIDR' | 'detectLocal'>,
   family: Family,
   node: Node | undefined,
 ): LocalDetector {
   switch (config.kind) {
     case 'ClusterCIDR': {
-      const cidr = config.cidrs.find(({ address }) => address.family === family);
+      const cidr = clusterCIDR.find(({ address }) => address.family === family);
       return cidr === undefined ? { kind: 'none' } : { kind: 'cidr', cidr };
     }
     case 'NodeCIDR': {

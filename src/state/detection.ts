@@ -11,12 +11,15 @@ import type { Protocol } from '../net/protocol.ts';
 export const detectionModes = ['off', 'observe', 'eject'] as const;
 export type DetectionMode = (typeof detectionModes)[number];
 
-/** What the operator says: `never` is `off` for all Services, whatever they ask for. */
-export const configuredDetections = ['never', ...detectionModes] as const;
+/**
+ * What the operator says. `off`: for all Services, whatever they ask for. `by-annotation`: only for
+ * Services that ask for a mode. The others are for all Services that do not ask.
+ */
+export const configuredDetections = ['off', 'by-annotation', 'observe', 'eject'] as const;
 export type ConfiguredDetection = (typeof configuredDetections)[number];
 
 export interface Detection {
-  /** Undefined: the configuration says. */
+  /** Undefined: the configuration says. It has no effect where that is `off`. */
   readonly mode: DetectionMode | undefined;
   /** The node tries a connection to each endpoint once a second. */
   readonly probes: boolean;
@@ -52,8 +55,11 @@ export type EndpointChange =
   | {
       readonly kind: 'returned';
       readonly outMs: number;
-      /** `trial`: it has not answered, and clients try it again. */
-      readonly because: 'answer' | 'trial';
+      /**
+       * `trial`: it has not answered, and clients try it again. `exempt`: it can no longer be
+       * taken for a pod (`EndpointAnswers.exempt`).
+       */
+      readonly because: 'answer' | 'trial' | 'exempt';
     };
 
 /** What happened to an endpoint of a Service port. */

@@ -57,6 +57,7 @@ export interface ProxySettings {
   /** Of the product. */
   readonly connectTime?: 'off' | 'host' | 'all';
   readonly connectTimeExcludedPods?: string;
+  readonly failureDetection?: 'by-annotation';
   readonly failureDetectionMaxEjected?: number;
   readonly fastPath?: 'off' | 'flowtable';
   readonly fastPathPackets?: number;

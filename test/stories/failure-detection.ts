@@ -121,6 +121,7 @@ class Watched {
     const proxy = fairleadInside(mode, { log, ...(place && { connectTime: place }) });
     const asked = {
       ...settings,
+      failureDetection: 'by-annotation' as const,
       ...(place && { connectTime: 'all' as const }),
       ...(maxEjected !== undefined && { failureDetectionMaxEjected: maxEjected }),
     };

@@ -185,14 +185,14 @@ export const modeSettings = grouped('mode', {
     },
   ),
   failureDetection: other('string-or-off')(
-    'What becomes of endpoints that do not answer, of Services without the annotation ' +
-      'fairlead.io/failure-detection (docs/balancing.md): nothing is counted; or attempts and ' +
-      'answers are counted and shown; or such endpoints also get no new connections. With never, ' +
-      'nothing is counted of Services with the annotation, either.',
+    'What becomes of endpoints that do not answer (docs/balancing.md). off: nothing is counted, ' +
+      'of any Service. by-annotation: what the annotation fairlead.io/failure-detection of the ' +
+      'Service says. observe: attempts and answers are counted and shown; eject: such endpoints ' +
+      'also get no new connections; of Services without the annotation.',
     {
       flag: 'failure-detection',
       default: 'off',
-      rules: 'never, off, observe or eject',
+      rules: 'off, by-annotation, observe or eject',
       check: isFailureDetection,
       origin: 'own',
       omitted: true,

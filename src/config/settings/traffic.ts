@@ -33,7 +33,8 @@ export const trafficSettings = grouped('traffic', {
     },
   ),
   clusterCIDR: string(
-    'Addresses of pods. For mode ClusterCIDR. Empty: no traffic counts as local.',
+    'Addresses of pods. For detectLocalMode ClusterCIDR, where empty means that no traffic counts ' +
+      'as local; and for failureDetection, which probes pods only.',
     {
       flag: 'cluster-cidr',
       rules: 'one CIDR, or one of each family separated by a comma; checked in mode ClusterCIDR',

@@ -39,9 +39,7 @@ export function detectionRemarks(
   const mode = view.modeOf(service);
   if (mode === 'off') {
     const isAsked = (service.detection?.mode ?? 'off') !== 'off';
-    return isAsked
-      ? ['The configuration forbids failure detection (failureDetection: never).']
-      : [];
+    return isAsked ? ['The configuration forbids failure detection (failureDetection: off).'] : [];
   }
   const { family, key, servicePort } = forwarding;
   const { protocol } = servicePort;
@@ -81,7 +79,8 @@ function exemptOf(
     }
   }
   return Array.from(reasons, ([reason, named]) => {
-    return `${namesOf(named)} always gets connections, without probes: ${reason}.`;
+    const verb = named.length === 1 ? 'gets' : 'get';
+    return `${namesOf(named)} always ${verb} connections, without probes: ${reason}.`;
   });
 }
 

@@ -28,8 +28,8 @@ describe('a changed configuration', () => {
 
   it.each<[object, string[]]>([
     [{ logging: { verbosity: 4 } }, ['logging.verbosity']],
-    [{ clusterCIDR: '10.0.0.0/8' }, ['detectLocalMode/detectLocal/clusterCIDR']],
-    [{ detectLocalMode: 'NodeCIDR' }, ['detectLocalMode/detectLocal/clusterCIDR']],
+    [{ clusterCIDR: '10.0.0.0/8' }, ['clusterCIDR']],
+    [{ detectLocalMode: 'NodeCIDR' }, ['detectLocalMode/detectLocal']],
     [{ nodePortAddresses: ['10.0.0.0/8'] }, ['nodePortAddresses']],
     [
       { externalIPs: { cidrs: ['203.0.113.0/24'], namespaces: ['infra'] } },

@@ -158,9 +158,10 @@ describe('flags without a configuration file', () => {
   });
 
   test('treat an empty --cluster-cidr as no local addresses', () => {
-    expect(configOf(load(['--cluster-cidr='])).detectLocal).toEqual({
-      kind: 'ClusterCIDR',
-      cidrs: [],
+    const { clusterCIDR, detectLocal } = configOf(load(['--cluster-cidr=']));
+    expect({ clusterCIDR, detectLocal }).toEqual({
+      clusterCIDR: [],
+      detectLocal: { kind: 'ClusterCIDR' },
     });
   });
 

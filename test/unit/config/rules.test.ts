@@ -30,15 +30,15 @@ describe('the proxy mode', () => {
 });
 
 describe('failure detection', () => {
-  test.each(['never', 'off', 'observe', 'eject'])('%s is accepted', (value) => {
+  test.each(['off', 'by-annotation', 'observe', 'eject'])('%s is accepted', (value) => {
     expect(configOf(loadFile(`failureDetection: ${value}`)).failureDetection).toBe(value);
     expect(configOf(load([`--failure-detection=${value}`])).failureDetection).toBe(value);
   });
 
   test('any other word is rejected', () => {
-    expect(refusal('failureDetection: on-request')).toBe(
-      'KubeProxyConfiguration.FailureDetection: Invalid value: "on-request": must be never, off, ' +
-        'observe, eject',
+    expect(refusal('failureDetection: never')).toBe(
+      'KubeProxyConfiguration.FailureDetection: Invalid value: "never": must be off, ' +
+        'by-annotation, observe, eject',
     );
   });
 });
@@ -155,8 +155,9 @@ describe('clusterCIDR', () => {
     ['fd00::/8,10.0.0.0/8', ['fd00::/8', '10.0.0.0/8']],
     ['', []],
   ])('%s is accepted', (text, cidrs) => {
-    const { detectLocal } = configOf(loadFile(`clusterCIDR: "${text}"`));
-    expect(detectLocal.kind === 'ClusterCIDR' && detectLocal.cidrs.map(formatCIDR)).toEqual(cidrs);
+    const { clusterCIDR, detectLocal } = configOf(loadFile(`clusterCIDR: "${text}"`));
+    expect(detectLocal).toEqual({ kind: 'ClusterCIDR' });
+    expect(clusterCIDR.map(formatCIDR)).toEqual(cidrs);
   });
 
   test.each([
@@ -174,6 +175,13 @@ describe('clusterCIDR', () => {
   ])('%s is refused, in mode ClusterCIDR only', (text, error) => {
     expect(refusal(`clusterCIDR: "${text}"`)).toContain(`${path}${error}`);
     expect(loadFile(`clusterCIDR: "${text}"\ndetectLocalMode: NodeCIDR`).kind).toBe('run');
+  });
+
+  test('is read in other modes, too, where what is not a CIDR is left out and named', () => {
+    const text = 'clusterCIDR: 10.0.0.0/8,10.0.0.0/33,11.0.0.0/8\ndetectLocalMode: NodeCIDR';
+    const { config, warnings } = running(loadFile(text));
+    expect(config.clusterCIDR.map(formatCIDR)).toEqual(['10.0.0.0/8', '11.0.0.0/8']);
+    expect(warnings).toEqual(['clusterCIDR: 10.0.0.0/33 is not used: must be a valid CIDR']);
   });
 });
 

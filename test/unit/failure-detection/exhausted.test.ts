@@ -1,7 +1,7 @@
 /** A node that cannot try connections: it says nothing about endpoints, and still sees silence. */
 import { describe, expect, it } from 'vitest';
 import type { Detection } from '../../../src/state/detection.ts';
-import { off, World } from './world.ts';
+import { byAnnotation, World } from './world.ts';
 
 const probing: Detection = { mode: 'eject', probes: true };
 const endpoints = ['10.0.0.1', '10.0.0.2', '10.0.0.3'];
@@ -10,7 +10,7 @@ const [dead, ...others] = endpoints as [string, ...string[]];
 /** All endpoints have answered probes and clients. */
 async function proven(): Promise<World> {
   const world = new World();
-  world.detection.choose(off);
+  world.detection.choose(byAnnotation);
   world.say('web', endpoints, probing);
   await world.traffic(endpoints, 8);
   return world;

@@ -54,7 +54,8 @@ class Life {
       if (sent > 0) this.#asked(i);
     });
     const changes = this.pool.judge(this.nowMs, { maxEjected: percent, growthMs });
-    for (const { evidence, key } of this.pool.suspects(this.nowMs)) {
+    const mayProbe = ({ exempt }: Member): boolean => exempt === undefined;
+    for (const { evidence, key } of this.pool.suspects(this.nowMs, mayProbe)) {
       this.probed.push(Number(key));
       evidence.probed(this.answering.has(Number(key)), this.nowMs);
       this.#asked(Number(key));

@@ -1,18 +1,35 @@
 /** Failure detection on the fake kernel, with clients, endpoints and a clock that a test drives. */
 import { onTestFinished } from 'vitest';
+import type { Known } from '../../../src/failure-detection/exemptions.ts';
 import { FailureDetection } from '../../../src/failure-detection/failure-detection.ts';
 import type { Kernel } from '../../../src/kernel/kernel.ts';
 import { ElementShape, type Reply, type Request } from '../../../src/kernel/ops.ts';
 import { binary } from '../../../src/modes/elements.ts';
+import { type Address, type CIDR, formatAddress, joinHostPort } from '../../../src/net/address.ts';
 import type { Detection, EndpointEvent } from '../../../src/state/detection.ts';
 import { resolve } from '../../../src/state/resolve.ts';
-import type { Forwarding, Service } from '../../../src/state/types.ts';
+import type { Forwarding, Node, Service } from '../../../src/state/types.ts';
 import { FakeKernel } from '../../fake/kernel.ts';
-import { address, context, http, ready, service, slice, slicePort } from '../state/build.ts';
+import { address, cidr, context, http, ready, service, slice, slicePort } from '../state/build.ts';
 import { ToyClock } from '../sync/double.ts';
 
 export const eject: Detection = { mode: 'eject', probes: false };
-export const off = { failureDetection: 'off', failureDetectionMaxEjected: 50 } as const;
+/** Endpoints of tests are in these blocks. */
+const clusterCIDR = ['10.0.0.0/8', '192.168.0.0/16', '203.0.0.0/16'].map(cidr);
+export const off = {
+  failureDetection: 'off',
+  failureDetectionMaxEjected: 50,
+  clusterCIDR,
+} as const;
+export const byAnnotation = { ...off, failureDetection: 'by-annotation' } as const;
+
+/** Nothing is known of the node and of other Services. */
+export const unknown: Known = {
+  interfaces: () => [],
+  podCIDRs: () => clusterCIDR,
+  serviceCIDRs: () => [],
+  ownerOf: () => undefined,
+};
 
 function* keys(services: ReadonlyMap<string, Service>): Generator<string> {
   yield* services.keys();
@@ -32,7 +49,20 @@ export class World {
   readonly refusing = new Set<string>();
   /** Of connect(2) for all probes; undefined: this node can try them. */
   exhausted: string | undefined;
+  /** What the node knows, at present. */
+  own: readonly Address[] = [address('192.0.2.1')];
+  serviceCIDRs: readonly CIDR[] = [];
+  /** Services by address and port of their frontends. */
+  readonly owners = new Map<string, string>();
+  readonly state = {
+    node: undefined as Node | undefined,
+    service: (key: string) => this.services.get(key),
+    serviceCIDRs: () => this.serviceCIDRs,
+    serviceKeys: () => keys(this.services),
+  };
   readonly probed: string[] = [];
+  /** With their ports. */
+  readonly probedAt: string[] = [];
   /** What the elements of each set count, by the first four bytes of their key. */
   readonly counts = new Map<string, number>();
   readonly detection: FailureDetection;
@@ -45,18 +75,16 @@ export class World {
       kernel: this.#counting(),
       clock: this.clock,
       log: { info: line, warn: line },
-      state: {
-        service: (key) => this.services.get(key),
-        serviceCIDRs: () => [],
-        serviceKeys: () => keys(this.services),
-      },
+      state: this.state,
       families: () => [{ family: 'IPv4', desired: this.desired }],
-      interfaces: () => [address('192.0.2.1')],
+      interfaces: () => this.own,
+      ownerOf: (at, port) => this.owners.get(joinHostPort(formatAddress(at.bytes), port)),
       observer: (event) => void this.events.push(event),
       dealt: (key) => void this.dealt.push(key),
       noticed: (key) => void this.noticed.push(key),
-      connect: async ({ address: to }) => {
+      connect: async ({ address: to, port }) => {
         this.probed.push(to);
+        this.probedAt.push(joinHostPort(to, port));
         this.openProbes += 1;
         this.mostOpen = Math.max(this.mostOpen, this.openProbes);
         const { exhausted: code } = this;
@@ -120,10 +148,11 @@ export class World {
     detection?: Detection,
     namespace = 'ns',
     ports = [http],
+    target = (_: number) => 8080,
   ): string {
     const one = service({ name, namespace, detection, ports });
     const all = Object.fromEntries(endpoints.map((ip) => [ip, ready]));
-    const slices = [slice(all, { ports: ports.map((port) => slicePort(port.name, 8080)) })];
+    const slices = [slice(all, { ports: ports.map(({ name }, i) => slicePort(name, target(i))) })];
     for (const forwarding of resolve(one, slices, context)) {
       this.desired.set(forwarding.key, forwarding);
     }

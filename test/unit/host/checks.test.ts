@@ -31,6 +31,16 @@ describe('the check of the configuration against the node’s families', () => {
     expect(check(onlyIPv4, primaryPorts, '--metrics-bind-address=[::]:10249')).toEqual([]);
   });
 
+  it('warns of failure detection that does not know where the pods of other nodes are', () => {
+    const found = (...flags: string[]) => check({}, primaryPorts, ...flags);
+    expect(found('--failure-detection=eject')).toEqual([
+      'failureDetection is eject and clusterCIDR is empty: ' +
+        'only endpoints in podCIDRs of this node are probed, or left out',
+    ]);
+    expect(found('--failure-detection=eject', '--cluster-cidr=10.244.0.0/16')).toEqual([]);
+    expect(found('--failure-detection=off')).toEqual([]);
+  });
+
   it('fails if the primary family is missing', () => {
     expect(check({ families: ['IPv4'], primary: 'IPv6' })).toBe(
       'no support for primary IP family "IPv6": the kernel has it disabled',

@@ -11,7 +11,7 @@ import { nodeIPs } from '../../../src/host/node-ips.ts';
 import { nodeName } from '../../../src/host/node-name.ts';
 import { listeningAddresses, nodePortAddresses } from '../../../src/host/node-ports.ts';
 import { nftablesMode } from '../../../src/modes/nftables/mode.ts';
-import { type Address, formatAddress } from '../../../src/net/address.ts';
+import { type Address, type CIDR, formatAddress } from '../../../src/net/address.ts';
 import { noLimits } from '../../../src/state/budget.ts';
 import { keysOf } from '../../../src/state/node-sockets.ts';
 import { ClusterState } from '../../../src/state/store.ts';
@@ -97,10 +97,12 @@ describe('sockets that answer on node ports', () => {
 });
 
 describe('the local detector', () => {
-  it.each<[DetectLocal, unknown, unknown]>([
-    [{ kind: 'ClusterCIDR', cidrs: [] }, { kind: 'none' }, { kind: 'none' }],
+  const inCluster = (...clusterCIDR: CIDR[]) => ({ kind: 'ClusterCIDR', clusterCIDR }) as const;
+
+  it.each<[DetectLocal & { readonly clusterCIDR?: readonly CIDR[] }, unknown, unknown]>([
+    [inCluster(), { kind: 'none' }, { kind: 'none' }],
     [
-      { kind: 'ClusterCIDR', cidrs: [cidr('fd00::/64'), cidr('10.0.0.0/8'), cidr('10.9.0.0/16')] },
+      inCluster(cidr('fd00::/64'), cidr('10.0.0.0/8'), cidr('10.9.0.0/16')),
       { kind: 'cidr', cidr: cidr('10.0.0.0/8') },
       { kind: 'cidr', cidr: cidr('fd00::/64') },
     ],
@@ -115,7 +117,8 @@ describe('the local detector', () => {
       { kind: 'interface-prefix', prefix: 'veth' },
       { kind: 'interface-prefix', prefix: 'veth' },
     ],
-  ])('of %j', (config, v4, v6) => {
+  ])('of %j', ({ clusterCIDR = [], ...detectLocal }, v4, v6) => {
+    const config = { clusterCIDR, detectLocal };
     const known = node({ podCIDRs: ['10.244.1.0/24', 'not a CIDR'] });
     expect(localDetector(config, 'IPv4', known)).toEqual(v4);
     expect(localDetector(config, 'IPv6', known)).toEqual(v6);

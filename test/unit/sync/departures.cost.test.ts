@@ -7,6 +7,7 @@ import { finish } from '../../../src/state/steps.ts';
 import type { Forwarding } from '../../../src/state/types.ts';
 import { Departures } from '../../../src/sync/departures.ts';
 import { SlowStarts } from '../../../src/sync/slow-starts.ts';
+import { unknown } from '../failure-detection/world.ts';
 import { ready, resolveOne, service, slice } from '../state/build.ts';
 import { growth, stepsTaken } from '../state/steps-taken.ts';
 import { ToyClock } from './double.ts';
@@ -27,7 +28,7 @@ function ending(from: number, count: number): Forwarding {
 }
 
 function ports(): FollowedPorts {
-  return new FollowedPorts({ interfaces: () => [], serviceCIDRs: () => [] });
+  return new FollowedPorts(unknown);
 }
 
 /** Four times as many endpoints cost about four times as much. */
