@@ -15,6 +15,7 @@ import type { Family } from '../net/address.ts';
 import type { AgentState } from '../serve/ask/agent-state.ts';
 import { EventHistory } from '../serve/ask/event-history.ts';
 import { ForeignRules } from '../serve/ask/foreign-rules/foreign-rules.ts';
+import { Askers } from '../serve/ask/lookups.ts';
 import { ProblemIndex } from '../serve/ask/problem-index.ts';
 import { statusNow } from '../serve/ask/status.ts';
 import { UnroutedEndpoints } from '../serve/ask/unrouted.ts';
@@ -291,6 +292,7 @@ export class Observers {
       eventHistory,
       problemIndex,
       serviceRows: new WhileAsked(),
+      askers: new Askers(),
       foreignRules: this.#foreignRules,
       unrouted: this.#unrouted,
       source,

@@ -19,6 +19,8 @@ interface Endpoint {
 const form = {
   form: '`report`: as lines of fields for `kubectl fairlead`, in place of JSON. A reason why there is no answer is such a line, too.',
 };
+const proof =
+  'For what is passed to the API server: the name of an abstract Unix socket by which the asker proves that it has CAP_NET_ADMIN. The command `fairlead` makes one.';
 
 /** A new endpoint needs an entry here, whose name is its path, and an answer in `src/serve/ask`. */
 export const endpoints = {
@@ -40,6 +42,7 @@ export const endpoints = {
       order: '`problems`: Services that have problems on this node come first.',
       limit: 'The most Services of one answer: 1 to 1000. Default: 500.',
       continue: 'The field `continue` of the page before.',
+      proof,
     },
     answer: serviceListSchema,
   },
@@ -59,6 +62,7 @@ export const endpoints = {
       endpoints:
         'The most endpoints in the answer, of all ports together: 1 to 10000. Default: 500.',
       ...form,
+      proof,
     },
     answer: serviceSchema,
   },
@@ -86,6 +90,7 @@ export const endpoints = {
       to: '`ADDRESS:PORT`, or `[NAMESPACE/]NAME:PORT` with the number or name of a port of a Service; `/TCP`, `/UDP` or `/SCTP` may follow. Without it, an address means TCP; of a port with several protocols each is explained (`also`).',
       from: 'The client: an address, `pod` (the default), `node`, `outside` or `pod/NAMESPACE/NAME`. The address of a pod comes from the API server, or from EndpointSlices if Fairlead may not get pods.',
       ...form,
+      proof,
     },
     answer: explanationSchema,
   },

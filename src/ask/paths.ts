@@ -5,3 +5,11 @@ export const apiVersion = 'fairlead/v1';
 export function pathOf<const Name extends string>(name: Name): `/${typeof apiVersion}/${Name}` {
   return `/${apiVersion}/${name}`;
 }
+
+/** Of a question. */
+type Parameters = Readonly<Partial<Record<string, string>>>;
+
+/** Whether the question is passed to the API server, or has the files read again. */
+export function isPassedOn({ from = '', labelSelector, pods }: Parameters): boolean {
+  return from.startsWith('pod/') || labelSelector !== undefined || pods !== undefined;
+}

@@ -118,14 +118,20 @@ export function formatHolder({ pid, words }: Holder): string {
  * namespace can take the name, and must not keep us from starting. Only one with CAP_NET_ADMIN can
  * prove that it has it, as each Fairlead does that can change something.
  */
-function foreignHolder({ administersNet, pid, uid }: Listener): string | undefined {
+function foreignHolder(listener: Listener): string | undefined {
+  if (mayAdminister(listener)) return undefined;
+  const { administersNet, pid, uid } = listener;
   const who = pid === 0 ? 'a process of another PID namespace' : `process ${pid}`;
   const taken = `the name of the lock is taken by ${who} of user ${uid}`;
-  if (administersNet === true) return undefined;
-  if (administersNet === false) return `${taken}, which does not prove that it has CAP_NET_ADMIN`;
-  // This process cannot know: it can change nothing either, or the kernel does not show sockets.
-  if (uid === 0 || uid === process.geteuid?.()) return undefined;
-  return `${taken}, which can be no Fairlead`;
+  return administersNet === false
+    ? `${taken}, which does not prove that it has CAP_NET_ADMIN`
+    : `${taken}, which can be no Fairlead`;
+}
+
+/** Whether a process that made its socket by `openListener` has CAP_NET_ADMIN, or may have it. */
+export function mayAdminister({ administersNet, uid }: Listener): boolean {
+  // Absent: this process can change nothing either, or the kernel does not show sockets.
+  return administersNet ?? (uid === 0 || uid === process.geteuid?.());
 }
 
 function lookUp(name: string, findListener: NonNullable<InstanceLockOptions['findListener']>) {

@@ -29,12 +29,12 @@ export interface Lookup {
 }
 
 /**
- * Why there is no answer. `question`: the question is wrong; `absence`: there is no such object;
- * `source`: the source cannot answer now.
+ * Why there is no answer. `question`: the question is wrong; `permission`: who asks must not have it
+ * asked; `absence`: there is no such object; `source`: the source cannot answer now.
  */
 export class LookupError extends Error {
   override readonly name = 'LookupError';
-  readonly fault: 'question' | 'absence' | 'source';
+  readonly fault: 'question' | 'permission' | 'absence' | 'source';
 
   constructor(fault: LookupError['fault'], reason: string) {
     super(reason);

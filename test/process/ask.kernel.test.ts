@@ -8,10 +8,18 @@ import { createNamespace, type Namespace } from '../conformance/namespace.ts';
 import { FakeApi } from '../fake/api-server-process.ts';
 import { main } from './main.ts';
 import { type Output, outputOf } from './output-of.ts';
-import { inForce, listens, Program, until } from './program.ts';
+import { canProve, inForce, listens, Program, until, withoutCapabilities } from './program.ts';
 
-async function said({ name }: Namespace, ...args: readonly string[]): Promise<Output> {
-  const argv = ['netns', 'exec', name, 'env', '-i', process.execPath, main, ...args];
+function said(namespace: Namespace, ...args: readonly string[]): Promise<Output> {
+  return saidWithin(namespace, [], ...args);
+}
+
+async function saidWithin(
+  { name }: Namespace,
+  within: readonly string[],
+  ...args: readonly string[]
+): Promise<Output> {
+  const argv = ['netns', 'exec', name, 'env', '-i', ...within, process.execPath, main, ...args];
   const child = spawn('ip', argv, { stdio: ['ignore', 'pipe', 'pipe'] });
   return outputOf(child);
 }
@@ -62,6 +70,15 @@ test('the running process answers questions about its status and about Services'
     const [, map, element] = /^map ip fairlead (\S+) \{ (.+) : goto .* \}$/.exec(line)!;
     const get = ['get', 'element', 'ip', 'fairlead', map!, `{ ${element} }`];
     expect(await namespace.run('nft', get)).toContain(line.slice(line.indexOf('{') + 2, -2));
+  }
+
+  const selecting = ['service', 'list', '-l', 'app=web'] as const;
+  const selected = await said(namespace, ...selecting);
+  expect([selected.code, selected.stderr]).toEqual([0, '']);
+  if (canProve) {
+    const refused = await saidWithin(namespace, withoutCapabilities, ...selecting);
+    expect([refused.code, refused.stdout]).toEqual([1, '']);
+    expect(refused.stderr).toMatch(/^Error: it would be asked with the credentials of the node/);
   }
 
   await api.ask({ do: 'replace', count: 1 });

@@ -1,9 +1,8 @@
 /** No program without the capability can keep a start from having the network namespace. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { readFileSync } from 'node:fs';
 import { expect, onTestFinished, test } from 'vitest';
-import { inForce, Place } from './program.ts';
+import { canProve, inForce, Place, withoutCapabilities } from './program.ts';
 
 const hold = `require('node:net').createServer().listen('\\0fairlead', () => console.log('held'));`;
 
@@ -20,19 +19,21 @@ async function holder(place: Place, ...within: readonly string[]): Promise<void>
   expect(String(said)).toBe('held\n');
 }
 
-/** What proves CAP_NET_ADMIN works in the first user namespace alone. */
-const canProve = /^\s*0\s+0\s+4294967295$/m.test(readFileSync('/proc/self/uid_map', 'utf8'));
-const without = ['setpriv', '--bounding-set=-all', '--inh-caps=-all'];
 const withOnly = ['setpriv', '--bounding-set=-all,+net_admin', '--inh-caps=-all'];
 /** Where the holder's process is not seen. */
 const elsewhere = ['unshare', '--pid', '--fork', '--kill-child', '--mount-proc'];
 
 test.skipIf(!canProve).each([
-  ['that is seen', without, [], /process \d+ of user 0, which/],
-  ['in a PID namespace of its own', [...elsewhere, ...without], [], /process \d+ of user 0, which/],
+  ['that is seen', withoutCapabilities, [], /process \d+ of user 0, which/],
+  [
+    'in a PID namespace of its own',
+    [...elsewhere, ...withoutCapabilities],
+    [],
+    /process \d+ of user 0, which/,
+  ],
   [
     'the lock works in a separate PID namespace',
-    without,
+    withoutCapabilities,
     elsewhere,
     /a process of another PID namespace of/,
   ],

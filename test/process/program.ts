@@ -1,6 +1,6 @@
 /** The program itself in a network namespace, as tests of the process start it. */
 import { type ChildProcess, spawn } from 'node:child_process';
-import { mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -16,6 +16,12 @@ import { main } from './main.ts';
 
 /** Limits of the machine are not a namespace's to set. */
 const conntrack = { maxPerCore: 0, tcpEstablishedTimeout: '0s', tcpCloseWaitTimeout: '0s' };
+
+/** What proves CAP_NET_ADMIN works in the first user namespace alone. */
+export const canProve = /^\s*0\s+0\s+4294967295$/m.test(readFileSync('/proc/self/uid_map', 'utf8'));
+
+/** The words before those of a program of root that has none. */
+export const withoutCapabilities = ['setpriv', '--bounding-set=-all', '--inh-caps=-all'];
 
 export interface Line {
   readonly msg: LoggedMessage;

@@ -1,6 +1,7 @@
 /** Sends questions to the running process of this node. */
 import type { Answer, EndpointName, QueryName } from '../../ask/endpoints.ts';
-import { apiVersion, pathOf } from '../../ask/paths.ts';
+import { apiVersion, isPassedOn, pathOf } from '../../ask/paths.ts';
+import { openProof } from '../../host/asker.ts';
 import { readBody } from '../../source/kubernetes/json-body.ts';
 import { RefusedError, UnreachableError } from '../errors.ts';
 
@@ -17,9 +18,11 @@ export async function ask<Name extends EndpointName>(
   query: Query<Name>,
   timeoutMs = patienceMs,
 ): Promise<Answer<Name>> {
-  const given = Object.entries(query) as [string, string][];
-  const url = `${server}${pathOf(name)}?${new URLSearchParams(given)}`;
-  const { body, isJson, status } = await reply(url, server, timeoutMs);
+  const given = new URLSearchParams(Object.entries(query) as [string, string][]);
+  const proof = isPassedOn(query) ? openProof() : undefined;
+  if (proof !== undefined) given.set('proof', proof.name);
+  const url = `${server}${pathOf(name)}?${given}`;
+  const { body, isJson, status } = await reply(url, server, timeoutMs).finally(proof?.close);
   const answer = isJson ? fieldsIn(body) : {};
   if (status === 200 && answer.apiVersion === apiVersion) return answer as Answer<Name>;
   if (status === 200 || typeof answer.error !== 'string') {

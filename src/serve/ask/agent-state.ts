@@ -24,6 +24,7 @@ import type { RecentResults } from '../../time/recent.ts';
 import type { ServiceCounters } from '../service-counters.ts';
 import type { EventHistory } from './event-history.ts';
 import type { ForeignRules } from './foreign-rules/foreign-rules.ts';
+import type { Askers } from './lookups.ts';
 import type { KnownProblems } from './problem.ts';
 import type { ServiceRows } from './service-rows.ts';
 import type { UnroutedEndpoints } from './unrouted.ts';
@@ -36,6 +37,7 @@ export interface AgentState {
   readonly eventHistory: EventHistory;
   readonly problemIndex: KnownProblems;
   readonly serviceRows: WhileAsked<ServiceRows>;
+  readonly askers: Pick<Askers, 'admit'>;
   /** What other programs have in the kernel that stops packets. */
   readonly foreignRules: Pick<ForeignRules, 'found' | 'obstacles' | 'refresh'>;
   readonly unrouted: Pick<UnroutedEndpoints, 'found' | 'problems' | 'refresh'>;

@@ -51,7 +51,7 @@ export async function serviceOf(agent: AgentState, query: URLSearchParams): Prom
   const { resolved, seen } = await look(agent, service, pacer);
   const asked = withPort(seen, query.get('port'), service);
   const states = new States(agent);
-  const { pods, unknown } = await podsOf(agent, service, isAsked(query, 'pods'));
+  const { pods, unknown } = await podsOf(agent, service, query);
   const traffic = await trafficOf(agent, service, isAsked(query, 'traffic'));
   const said = await EndpointsSaid.read(agent.state.slices(service.key), pods, pacer);
   const ports: Port[] = [];
@@ -100,13 +100,13 @@ interface Pods {
 
 /** The rest of the answer does not depend on the API server. */
 async function podsOf(
-  { source }: AgentState,
+  { askers, source }: AgentState,
   { name, namespace }: Service,
-  isWanted: boolean,
+  query: URLSearchParams,
 ): Promise<Pods> {
-  if (!isWanted) return { pods: new Map(), unknown: undefined };
+  if (!isAsked(query, 'pods')) return { pods: new Map(), unknown: undefined };
   try {
-    const pods = await lookedUpWithin(podsPatienceMs, (signal) =>
+    const pods = await lookedUpWithin(podsPatienceMs, { askers, query }, (signal) =>
       source.lookup.podsOf(namespace, name, signal),
     );
     return { pods, unknown: undefined };

@@ -19,7 +19,7 @@ export async function servicesOf(agent: AgentState, query: URLSearchParams): Pro
   const name = query.get('name');
   const isOnlyTroubled = isAsked(query, 'state', 'unhealthy');
   const areTroubledFirst = isAsked(query, 'order', 'problems');
-  const selected = await selectedBy(agent, query.get('labelSelector'), namespace);
+  const selected = await selectedBy(agent, query, namespace);
   await agent.problemIndex.catchUp();
   const { troubled } = agent.problemIndex;
   const states = new States(agent);
@@ -47,12 +47,15 @@ export async function servicesOf(agent: AgentState, query: URLSearchParams): Pro
 
 /** Keys of the Services with these labels, which are not kept; undefined = any labels. */
 async function selectedBy(
-  { source }: AgentState,
-  selector: string | null,
+  { askers, source }: AgentState,
+  query: URLSearchParams,
   namespace: string | null,
 ): Promise<ReadonlySet<string> | undefined> {
+  const selector = query.get('labelSelector');
   if (selector === null) return undefined;
-  return lookedUp((signal) => source.lookup.servicesWith(selector, namespace ?? '', signal));
+  return lookedUp({ askers, query }, (signal) =>
+    source.lookup.servicesWith(selector, namespace ?? '', signal),
+  );
 }
 
 /** The keys of the Services after the one called `last`. Services keep their order. */

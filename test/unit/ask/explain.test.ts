@@ -114,8 +114,10 @@ describe('the client in an explanation', () => {
     pods.set('shop/there', { addresses: ['10.244.9.9'], nodeName: 'node-b' });
     pods.set('shop/host', { addresses: ['192.168.7.7'], nodeName: 'node-a' });
     pods.set('shop/ipv6', { addresses: ['fd00::9'], nodeName: 'node-a' });
-    const { body } = await asked(app, 'explain', `?to=${cluster!.to}&from=pod/shop/here`);
-    expect(body.from.address).toBe('10.244.0.9');
+    const here = await said(app, 'explain', cluster!.to, '--from=pod/shop/here', '-o', 'json');
+    expect(JSON.parse(here.stdout).from.address).toBe('10.244.0.9');
+    const unproven = await asked(app, 'explain', `?to=${cluster!.to}&from=pod/shop/here`);
+    expect(unproven.status).toBe(403);
     expect(await clientOf('--from=pod/shop/there')).toContain(
       'pod shop/there is asked for, and 10.244.9.9 ',
     );

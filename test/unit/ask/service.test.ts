@@ -318,6 +318,9 @@ describe('fairlead service show', () => {
     expect(shown.stdout).toMatch(/\n +10\.244\.0\.1:8080 +web-7d9f-x2x +ready/);
     const plain = await asked(app, 'service', '?name=web');
     expect(plain.body.ports[0].endpoints[0].pod).toBeUndefined();
+    const unproven = await asked(app, 'service', '?name=web&pods=true');
+    expect(unproven.body.podsUnknown).toContain('CAP_NET_ADMIN');
+    expect(unproven.body.ports[0].endpoints[0].pod).toBeUndefined();
     app.source.lookup.named.clear();
     const without = await said(app, 'service', 'show', 'web');
     expect(without.stdout).toContain('not known: the API server does not answer');
@@ -421,6 +424,13 @@ describe('fairlead service list', () => {
 });
 
 describe('a label selector', () => {
+  it('is only for who may have the API server asked', async () => {
+    await running();
+    app.source.lookup.selected.set('app=web', []);
+    const { body, status } = await asked(app, 'services', '?labelSelector=app%3Dweb');
+    expect([status, body.error]).toEqual([403, expect.stringContaining('CAP_NET_ADMIN')]);
+  });
+
   it('that is invalid is rejected with the source’s message', async () => {
     await running();
     const { code, stderr } = await said(app, 'service', 'list', '-l', 'app ~ web');

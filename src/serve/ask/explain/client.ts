@@ -28,12 +28,14 @@ interface Surroundings {
   readonly context: ResolveContext;
   /** The destination of the packet. */
   readonly to: Address;
+  readonly query: URLSearchParams;
 }
 
 const kinds = ['pod', 'node', 'outside'] as const satisfies readonly ClientKind[];
 
-/** `text`: the parameter `from`; null = the question names no client. Throws a Refusal. */
-export async function readClient(text: string | null, surroundings: Surroundings): Promise<Client> {
+/** The client that the question names, by its parameter `from`. Throws a Refusal. */
+export async function readClient(surroundings: Surroundings): Promise<Client> {
+  const text = surroundings.query.get('from');
   if (text === null && isLoopback(surroundings.to)) {
     const because = 'packets to a loopback address do not leave the machine';
     return { kind: 'node', address: undefined, because };
@@ -61,8 +63,11 @@ async function podClient(
   name: string,
   surroundings: Surroundings,
 ): Promise<Client> {
-  const { config, agent } = surroundings;
-  const pod = await lookedUp((signal) => agent.source.lookup.pod(namespace, name, signal));
+  const { config, agent, query } = surroundings;
+  const { askers, source } = agent;
+  const pod = await lookedUp({ askers, query }, (signal) =>
+    source.lookup.pod(namespace, name, signal),
+  );
   const addresses = pod.addresses.map((text) => parseAddress(text));
   const address = addresses.find((one) => one?.family === config.family);
   if (address === undefined) {

@@ -105,8 +105,8 @@ async function inputOf(agent: AgentState, query: URLSearchParams, pacer: Pacer):
     throw new Refusal(404, `this proxy does not serve ${family}`);
   }
   const { config } = setting;
-  const surroundings = { agent, config, context: engine.context, to: asked.address };
-  const client = await readClient(query.get('from'), surroundings);
+  const { context } = engine;
+  const client = await readClient({ agent, config, context, to: asked.address, query });
   const isBySocket = setting.localhost === 'sockets' && isLoopback(asked.address);
   const describer = pathDescribers[isBySocket ? 'userspace' : agent.mode().name];
   const { protocols, ...place } = asked;
