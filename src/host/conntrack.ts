@@ -8,7 +8,8 @@ const sysctls = '/proc/sys/net/netfilter';
 const maxPath = `${sysctls}/nf_conntrack_max`;
 const countPath = `${sysctls}/nf_conntrack_count`;
 const liberalPath = `${sysctls}/nf_conntrack_tcp_be_liberal`;
-const hashSizePath = '/sys/module/nf_conntrack/parameters/hashsize';
+/** The same as `/sys/module/nf_conntrack/parameters/hashsize`, and for CAP_NET_ADMIN, too. */
+const hashSizePath = `${sysctls}/nf_conntrack_buckets`;
 const cpusOnlinePath = '/sys/devices/system/cpu/online';
 
 /** The most that `maxPerCore` asks for, on machines with very many cores. */

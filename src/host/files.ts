@@ -1,5 +1,5 @@
 /** Reads and writes files of /proc and /sys. Tests give another root. */
-import { closeSync, constants, openSync, readFileSync, writeSync } from 'node:fs';
+import { closeSync, constants, existsSync, openSync, readFileSync, writeSync } from 'node:fs';
 
 export interface ReadableFiles {
   /** Without the white space around it; undefined when there is no such file. */
@@ -14,6 +14,12 @@ export interface HostFiles extends ReadableFiles {
 /** Without O_CREAT: a file that is not there is a setting that this kernel does not have. */
 const overwrite = constants.O_WRONLY | constants.O_TRUNC;
 
+/**
+ * Where a container may have what runtimes make read-only for containers without all privileges, as
+ * our init container has `/proc/sys/net`.
+ */
+const writable = '/host';
+
 /** `root` is put before every path. */
 export function hostFiles(root = ''): HostFiles {
   return {
@@ -26,7 +32,7 @@ export function hostFiles(root = ''): HostFiles {
       }
     },
     write: (path, text) => {
-      const file = openSync(root + path, overwrite);
+      const file = openToWrite(root, path);
       try {
         writeSync(file, text);
       } finally {
@@ -34,6 +40,17 @@ export function hostFiles(root = ''): HostFiles {
       }
     },
   };
+}
+
+function openToWrite(root: string, path: string): number {
+  try {
+    return openSync(root + path, overwrite);
+  } catch (error) {
+    const other = `${root}${writable}${path}`;
+    const isReadOnly = error instanceof Error && 'code' in error && error.code === 'EROFS';
+    if (!isReadOnly || !existsSync(other)) throw error;
+    return openSync(other, overwrite);
+  }
 }
 
 function isMissing(error: unknown): boolean {

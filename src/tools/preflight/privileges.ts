@@ -19,7 +19,8 @@ function checkCapability(machine: Machine): Finding {
 function checkProcSys(machine: Machine): Finding {
   const check = '/proc/sys';
   if (machine.isWritable('/proc/sys/net/ipv4/ip_forward')) return ok(check, 'can be written');
-  const advice = 'run an init container with --init-only, privileged, or set the sysctls yourself';
+  const advice =
+    'run an init container with --init-only, as the hardened profile has it, or set the sysctls yourself';
   return warning(check, 'is read-only for this process', advice);
 }
 

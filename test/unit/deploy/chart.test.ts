@@ -156,11 +156,16 @@ describe('the chart with everything.yaml', () => {
   });
 });
 
-it('the chart mounts only its own folder of /sys/fs/bpf from the node', () => {
+it('the chart mounts only its own folder of /sys/fs/bpf from the node, and sysctls of the network', () => {
   const { volumes } = objectOf<V1DaemonSet>('hardened-connect-time.yaml', 'DaemonSet').spec!
     .template.spec!;
   const paths = volumes!.flatMap(({ hostPath }) => hostPath?.path ?? []);
-  expect(paths.sort()).toEqual(['/run/xtables.lock', '/sys/fs/bpf/fairlead', '/sys/fs/cgroup']);
+  expect(paths.sort()).toEqual([
+    '/proc/sys/net',
+    '/run/xtables.lock',
+    '/sys/fs/bpf/fairlead',
+    '/sys/fs/cgroup',
+  ]);
 });
 
 it('the chart on EKS reads the configuration and the kubeconfig from its ConfigMaps', () => {

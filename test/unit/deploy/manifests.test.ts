@@ -43,17 +43,22 @@ describe.each(manifests)('%s', (name) => {
   });
 });
 
-it('the hardened manifest drops every privilege but one after the init container', () => {
-  expect(containerOf('kubeadm-hardened.yaml', 'init')?.securityContext).toEqual({
-    privileged: true,
-  });
-  expect(containerOf('kubeadm-hardened.yaml', 'fairlead')?.securityContext).toEqual({
+it('the hardened manifest drops every privilege but one, and its init container mounts sysctls', () => {
+  const hardened = {
     privileged: false,
     allowPrivilegeEscalation: false,
     readOnlyRootFilesystem: true,
     seccompProfile: { type: 'RuntimeDefault' },
     capabilities: { drop: ['ALL'], add: ['NET_ADMIN'] },
-  });
+  };
+  const [init, main] = (['init', 'fairlead'] as const).map((name) =>
+    containerOf('kubeadm-hardened.yaml', name),
+  );
+  const seLinuxOptions = { type: 'spc_t' };
+  expect(init?.securityContext).toEqual({ ...hardened, seLinuxOptions });
+  expect(main?.securityContext).toEqual(hardened);
+  const sysctls = { name: 'sysctls', mountPath: '/host/proc/sys/net' };
+  expect(init?.volumeMounts).toEqual([...main!.volumeMounts!, sysctls]);
 });
 
 it("kustomize's overlay makes the same changes as the chart's values", () => {

@@ -14,11 +14,11 @@ import { configOf, load, loadFile } from '../config/support.ts';
 import { contentOf, machine, machineRoot } from './machine.ts';
 
 const sysctls = '/proc/sys/net/netfilter';
-const hashsize = '/sys/module/nf_conntrack/parameters/hashsize';
+const buckets = '/proc/sys/net/netfilter/nf_conntrack_buckets';
 const kernelDefaults = {
   '/sys/devices/system/cpu/online': '0-3,8,10-11\n',
   [`${sysctls}/nf_conntrack_max`]: '65536\n',
-  [hashsize]: '16384\n',
+  [buckets]: '16384\n',
   [`${sysctls}/nf_conntrack_tcp_be_liberal`]: '0\n',
   [`${sysctls}/nf_conntrack_tcp_timeout_established`]: '432000\n',
   [`${sysctls}/nf_conntrack_tcp_timeout_close_wait`]: '60\n',
@@ -82,9 +82,9 @@ describe('the limit of connection tracking', () => {
   it('sets a hash table of sufficient size, and keeps a larger one', () => {
     expect(changes({ maxPerCore: 32_768 })).toEqual({
       nf_conntrack_max: '229376',
-      hashsize: '57344',
+      nf_conntrack_buckets: '57344',
     });
-    expect(changes({ maxPerCore: 32_768 }, { [hashsize]: '65536\n' })).toEqual({
+    expect(changes({ maxPerCore: 32_768 }, { [buckets]: '65536\n' })).toEqual({
       nf_conntrack_max: '229376',
     });
   });
@@ -92,7 +92,7 @@ describe('the limit of connection tracking', () => {
 
 describe('a limit of connection tracking above the desired one', () => {
   const maxPath = `${sysctls}/nf_conntrack_max`;
-  const large = { ...kernelDefaults, [maxPath]: '2000000\n', [hashsize]: '500000\n' };
+  const large = { ...kernelDefaults, [maxPath]: '2000000\n', [buckets]: '500000\n' };
 
   it.each([
     ['by default', [], undefined, '2000000'],
@@ -114,7 +114,7 @@ describe('the sysctls of connection tracking', () => {
   it('have the values of the configuration', () => {
     expect(changes(upstreamDefaults)).toEqual({
       nf_conntrack_max: '229376',
-      hashsize: '57344',
+      nf_conntrack_buckets: '57344',
       nf_conntrack_tcp_timeout_established: '86400',
       nf_conntrack_tcp_timeout_close_wait: '3600',
     });
@@ -144,7 +144,7 @@ describe('the sysctls of connection tracking', () => {
     expect(() => changes(upstreamDefaults, withoutMax)).toThrow(
       /_max to 229376: ENOENT.*conntrack.maxPerCore: 0 leaves it alone\)$/,
     );
-    expect(() => changes(upstreamDefaults, { [hashsize]: undefined })).toThrow('hashsize to 57344');
+    expect(() => changes(upstreamDefaults, { [buckets]: undefined })).toThrow('buckets to 57344');
   });
 });
 
@@ -164,7 +164,7 @@ describe('sysctls that cannot be written', () => {
   const files = (code: string): HostFiles => ({
     read: (path) => (path.endsWith('_max') ? '1' : undefined),
     write: (path) => {
-      if (path === hashsize) return;
+      if (path === buckets) return;
       throw Object.assign(new Error(`${code}: ${path}`), { code });
     },
   });
@@ -181,7 +181,7 @@ describe('sysctls that cannot be written', () => {
         set: ({ path }) => seen.set.push(path),
         denied: ({ path, error }) => seen.denied.push(`${path} ${error.message}`),
       });
-      expect(seen.set).toEqual([hashsize]);
+      expect(seen.set).toEqual([buckets]);
       expect(seen.denied[0]).toBe(
         `${sysctls}/nf_conntrack_max ${code}: ${sysctls}/nf_conntrack_max`,
       );
