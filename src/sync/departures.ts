@@ -16,6 +16,8 @@ interface DeparturesOptions {
 
 /** The most endpoints of a Service that are waited for; of more, the first have less time. */
 const departuresMax = 4096;
+/** Of all Services of a namespace, for the Service that is noted last. */
+const ofNamespaceMax = 10 * departuresMax;
 
 /** Of one Forwarding. */
 interface Port {
@@ -28,12 +30,16 @@ interface Port {
 
 interface Known {
   readonly ports: ReadonlyMap<string, Port>;
+  /** How many endpoints of all ports have left. */
+  readonly left: number;
   readonly cancel: () => void;
 }
 
 export class Departures {
   readonly #options: DeparturesOptions;
   readonly #services = new Map<string, Known>();
+  /** How many endpoints have left the Services of each namespace, for those with any. */
+  readonly #leftOf = new Map<string, number>();
 
   constructor(options: DeparturesOptions) {
     this.#options = options;
@@ -43,12 +49,23 @@ export class Departures {
   stop(): void {
     for (const { cancel } of this.#services.values()) cancel();
     this.#services.clear();
+    this.#leftOf.clear();
   }
 
   /** The Service is gone, or its connections are not ended. */
   forget(service: string): void {
     this.#services.get(service)?.cancel();
+    this.#count(service, 0);
     this.#services.delete(service);
+  }
+
+  /** Sets how many have left the Service. Must be called before it is known with this number. */
+  #count(service: string, left: number): void {
+    const namespace = namespaceOf(service);
+    const before = this.#services.get(service)?.left ?? 0;
+    const all = (this.#leftOf.get(namespace) ?? 0) - before + left;
+    if (all === 0) this.#leftOf.delete(namespace);
+    else this.#leftOf.set(namespace, all);
   }
 
   /** Whether the connections of the Service are ended, or were: otherwise `note` does nothing. */
@@ -70,7 +87,9 @@ export class Departures {
     const { clock, over } = this.#options;
     const now = clock.now();
     const ports = new Map<string, Port>();
-    let room = departuresMax;
+    const ofOthers = (this.#leftOf.get(namespaceOf(key)) ?? 0) - (known?.left ?? 0);
+    const most = Math.max(0, Math.min(departuresMax, ofNamespaceMax - ofOthers));
+    let room = most;
     let firstMs = Number.POSITIVE_INFINITY;
     const noted: Forwarding[] = [];
     for (const forwarding of forwardings) {
@@ -98,9 +117,15 @@ export class Departures {
     known?.cancel();
     const isAny = firstMs < Number.POSITIVE_INFINITY;
     const cancel = isAny ? clock.after(Math.ceil(firstMs - now), () => over(key)) : () => {};
-    this.#services.set(key, { ports, cancel });
+    const left = most - room;
+    this.#count(key, left);
+    this.#services.set(key, { ports, left, cancel });
     return noted;
   }
+}
+
+function namespaceOf(service: string): string {
+  return service.slice(0, service.indexOf('/'));
 }
 
 interface Times {

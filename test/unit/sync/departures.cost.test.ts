@@ -46,6 +46,24 @@ it('the cost of endpoints that all leave grows with their number', () => {
   expect(growth(all, 1000)).toBeLessThan(linear);
 });
 
+it('40,960 endpoints that have left are waited for in a namespace, and as many in another', () => {
+  const departures = new Departures({ clock: new ToyClock(), over: () => undefined });
+  const [before, after] = [ending(0, 5000), ending(5000, 1)];
+  const leave = (namespace: string, name: string): number => {
+    const one = service({ namespace, name, endings: { endAfterMs: 60_000 } });
+    finish(departures.note(one, [before]));
+    const [noted] = finish(departures.note(one, [after]));
+    return noted!.endings!.kept!.length - 1;
+  };
+  for (let i = 0; i < 10; i += 1) expect(leave('a', `web-${i}`)).toBe(4096);
+  expect(leave('a', 'web-10')).toBe(0);
+  expect(leave('b', 'web')).toBe(4096);
+  departures.forget('a/web-3');
+  expect(leave('a', 'web-10')).toBe(4096);
+  // Of one that is noted again, its own do not count twice.
+  expect(leave('a', 'web-5')).toBe(4096);
+});
+
 it('the cost of endpoints that all start slowly grows with their number', () => {
   const all = (count: number) => {
     const [before, after] = [ending(0, count), ending(count, count)];
