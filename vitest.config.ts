@@ -63,7 +63,9 @@ export default defineConfig({
         // The same of the API server, which speaks protobuf otherwise.
         test: {
           name: 'json',
-          include: ['test/unit/source/kubernetes/{chaos,faults,lists,process,source,time}.test.ts'],
+          include: [
+            'test/unit/source/kubernetes/{chaos,faults,lists,process,restored,source,time}.test.ts',
+          ],
           maxWorkers: 6,
           isolate: false,
           testTimeout: longestOfUnitMs,

@@ -380,12 +380,12 @@ export class App {
   #sink(): SourceSink {
     return {
       change: (change) => {
-        const { revision, node } = this.#state;
-        this.#state.apply(change);
-        if (this.#state.revision === revision) return;
+        const { node } = this.#state;
+        if (!this.#state.apply(change)) return false;
         this.#observers.metrics.changed(change.kind);
         if (this.#state.node !== node) this.#nodeChanged(node);
         this.#runner.engine?.wake();
+        return true;
       },
       synced: (resource) => {
         this.#options.log.info({ resource }, 'First list complete');

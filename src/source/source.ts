@@ -57,7 +57,8 @@ export interface Condition {
 
 /** Receives what a source delivers. Calls are synchronous and cheap: they only record changes. */
 export interface SourceSink {
-  change(change: Change): void;
+  /** Returns false if the object is known with this content. */
+  change(change: Change): boolean;
   /** The first complete list of this resource was delivered. Called once per resource. */
   synced(resource: Resource): void;
   problem(problem: SourceProblem): void;

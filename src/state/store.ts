@@ -55,9 +55,11 @@ export class ClusterState {
     this.#triggerTimes = new TriggerTimes(startedMs);
   }
 
-  /** Applies a change. Repeating the current state changes nothing. */
-  apply(change: Change): void {
-    if (this.#accept(change)) this.#revision += 1;
+  /** Applies a change. Repeating the current state changes nothing, and returns false. */
+  apply(change: Change): boolean {
+    const isNew = this.#accept(change);
+    if (isNew) this.#revision += 1;
+    return isNew;
   }
 
   /** The first complete list of this resource has arrived. */

@@ -81,10 +81,10 @@ export class FakeStore {
   }
 
   /** Creates or replaces an object. Its kind decides about the resource. */
-  apply(raw: Raw): void {
+  apply(raw: Raw, version = this.#next()): void {
+    this.version = version;
     const resource = resourceOf(raw);
     const { objects } = this.#shelf(resource);
-    const version = this.#next();
     const after = store(resource, raw, version);
     const before = objects.get(after.key);
     objects.set(after.key, after);
@@ -138,6 +138,21 @@ export class FakeStore {
       shelf.events = [];
       shelf.forgotten = this.version;
     }
+  }
+
+  /** All objects, and what goes back to them, as etcd does that is restored: no event says so. */
+  backup(): { restore(): void } {
+    const { version } = this;
+    const copies = [...this.#shelves].map(([resource, { objects }]) => {
+      return [resource, new Map(objects)] as const;
+    });
+    const restore = (): void => {
+      this.version = version;
+      for (const [resource, objects] of copies) {
+        this.#shelves.set(resource, { objects: new Map(objects), events: [], forgotten: version });
+      }
+    };
+    return { restore };
   }
 
   /** Events after this version; undefined when they are forgotten. */

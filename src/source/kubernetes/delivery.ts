@@ -1,4 +1,4 @@
-import type { Resource } from '../../state/change.ts';
+import type { Change, Resource } from '../../state/change.ts';
 import { objectOf } from '../decode/field-reader.ts';
 import { type DecodeContext, decodeChange, goneChange, keyOfChange, keyOfRaw } from '../decode.ts';
 import type { SourceSink } from '../source.ts';
@@ -7,6 +7,8 @@ import type { SourceSink } from '../source.ts';
 export interface ObjectDelivery {
   /** The number of objects. */
   readonly size: number;
+  /** How often an object was added, changed or deleted by what was delivered. */
+  readonly changes: number;
   /** Undefined: it has none. */
   keyOf(raw: unknown): string | undefined;
   /** Delivers an object that exists. Returns its key; undefined if it has none. */
@@ -17,7 +19,8 @@ export interface ObjectDelivery {
 }
 
 /**
- * Delivers the objects of one resource: without repetitions, and with deletions that were missed.
+ * Delivers the objects of one resource, with deletions that were missed. An object that is listed
+ * again is decoded again: its content may be another one, although its resourceVersion is the same.
  */
 export class Delivery implements ObjectDelivery {
   readonly #resource: Resource;
@@ -25,6 +28,7 @@ export class Delivery implements ObjectDelivery {
   readonly #sink: SourceSink;
   /** resourceVersion of each delivered object, by key. */
   readonly #versions = new Map<string, string>();
+  #changes = 0;
 
   constructor(resource: Resource, context: DecodeContext, sink: SourceSink) {
     this.#resource = resource;
@@ -36,6 +40,10 @@ export class Delivery implements ObjectDelivery {
     return this.#versions.size;
   }
 
+  get changes(): number {
+    return this.#changes;
+  }
+
   keyOf(raw: unknown): string | undefined {
     return keyOfRaw(this.#resource, raw);
   }
@@ -43,18 +51,18 @@ export class Delivery implements ObjectDelivery {
   put(raw: unknown): string | undefined {
     const key = this.keyOf(raw);
     const version = resourceVersionOf(raw);
-    if (key !== undefined && version !== '' && this.#versions.get(key) === version) return key;
+    const isKnown = key !== undefined && version !== '' && this.#versions.get(key) === version;
     const { change, problems } = decodeChange(this.#resource, raw, this.#context);
     if (key !== undefined && change !== undefined) {
       // The record's own key string: an equal one would be kept in memory in addition to it.
       this.#versions.set(keyOfChange(change), version);
-      this.#sink.change(change);
+      this.#change(change);
     } else if (key !== undefined) {
       // It is not relevant, or no longer.
       this.remove(key);
     }
     // Last: an event about the object names its uid.
-    for (const problem of problems) this.#sink.problem(problem);
+    if (!isKnown) for (const problem of problems) this.#sink.problem(problem);
     return key;
   }
 
@@ -64,13 +72,17 @@ export class Delivery implements ObjectDelivery {
   }
 
   remove(key: string): void {
-    if (this.#versions.delete(key)) this.#sink.change(goneChange(this.#resource, key));
+    if (this.#versions.delete(key)) this.#change(goneChange(this.#resource, key));
   }
 
   retain(keys: ReadonlySet<string>): void {
     for (const key of this.#versions.keys()) {
       if (!keys.has(key)) this.remove(key);
     }
+  }
+
+  #change(change: Change): void {
+    if (this.#sink.change(change)) this.#changes += 1;
   }
 }
 

@@ -70,6 +70,22 @@ export async function readList(reader: ListReader, options: ListOptions): Promis
   throw new StreamError('garbage', `the list does not end after ${pagesMax} pages`);
 }
 
+/**
+ * Reads a list in one request, which the server answers from its cache once that has reached
+ * `resourceVersion`. Resolves with the list's resourceVersion.
+ */
+export async function readListSince(
+  resourceVersion: string,
+  reader: PageReader,
+  options: PageOptions & Pick<ListOptions, 'maxMs'>,
+): Promise<string> {
+  const untilMs = performance.now() + options.maxMs;
+  const query = { resourceVersion, resourceVersionMatch: 'NotOlderThan' };
+  const page = await readPage(reader, query, options, untilMs);
+  if (page.next !== '') throw new StreamError('garbage', 'the list has pages');
+  return page.resourceVersion;
+}
+
 /** The server's current resourceVersion. */
 export async function readVersion(open: PageReader['open'], options: PageOptions): Promise<string> {
   const ignore = (): void => {};

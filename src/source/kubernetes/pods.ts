@@ -68,6 +68,7 @@ class PodDelivery implements ObjectDelivery {
   readonly #sink: PodSink;
   readonly #pods = new Map<string, ChosenPod>();
   #isComplete = false;
+  #changes = 0;
 
   constructor(sink: PodSink) {
     this.#sink = sink;
@@ -75,6 +76,10 @@ class PodDelivery implements ObjectDelivery {
 
   get size(): number {
     return this.#pods.size;
+  }
+
+  get changes(): number {
+    return this.#changes;
   }
 
   /** There was a complete list. */
@@ -98,16 +103,21 @@ class PodDelivery implements ObjectDelivery {
     // A pod changes often in ways that do not matter here.
     if (this.#pods.get(record.key)?.id === record.id) return record.key;
     this.#pods.set(record.key, record);
-    this.#report();
+    this.#changed();
     return record.key;
   }
 
   remove(key: string): void {
-    if (this.#pods.delete(key)) this.#report();
+    if (this.#pods.delete(key)) this.#changed();
   }
 
   retain(keys: ReadonlySet<string>): void {
     for (const key of this.#pods.keys()) if (!keys.has(key)) this.remove(key);
+  }
+
+  #changed(): void {
+    this.#changes += 1;
+    this.#report();
   }
 
   #report(): void {

@@ -1,12 +1,11 @@
 import { type Backoff, requestBackoff } from '../../time/backoff.ts';
 import { pause } from '../../time/clock.ts';
-import type { Pacer } from '../../time/pacer.ts';
 import type { RawObject } from '../decode/field-reader.ts';
 import type { Condition, ListMethod, Watched } from '../source.ts';
 import { ApiStream } from './api-stream.ts';
-import type { ApiClient, Query } from './client.ts';
-import { type ObjectDelivery, resourceVersionOf } from './delivery.ts';
-import type { Encodings } from './encoding.ts';
+import type { Query } from './client.ts';
+import { Comparison, type ComparisonParts } from './comparison.ts';
+import { resourceVersionOf } from './delivery.ts';
 import {
   ApiError,
   isAbsence,
@@ -20,7 +19,6 @@ import { NextWatch } from './next-watch.ts';
 import { readList } from './paged-list.ts';
 import { type ReflectorSink, ResourceStatus } from './resource-status.ts';
 import { isNewer, RollbackProbe } from './rollback-probe.ts';
-import type { ReflectorTiming } from './timing.ts';
 import { UnfinishedList } from './unfinished-list.ts';
 import { endsInitialEvents, type WatchEvent } from './watch-event.ts';
 import { WatchFlow } from './watch-flow.ts';
@@ -38,14 +36,8 @@ export interface Target {
   readonly presence: 'required' | 'optional';
 }
 
-interface ReflectorParts {
-  readonly client: ApiClient;
-  readonly delivery: ObjectDelivery;
-  readonly encodings: Encodings;
+interface ReflectorParts extends ComparisonParts {
   readonly sink: ReflectorSink;
-  /** Shared by all reflectors of a process. */
-  readonly pacer: Pacer;
-  readonly timing: ReflectorTiming;
 }
 
 interface Watch {
@@ -89,6 +81,7 @@ export class Reflector {
   #refusals = 0;
   readonly #flow: WatchFlow;
   readonly #probe: RollbackProbe;
+  readonly #comparison: Comparison;
 
   constructor(target: Target, parts: ReflectorParts) {
     const { timing, sink } = parts;
@@ -101,6 +94,7 @@ export class Reflector {
     this.#status = new ResourceStatus(target.resource, sink);
     this.#flow = new WatchFlow(timing);
     this.#probe = new RollbackProbe(timing);
+    this.#comparison = new Comparison(target, parts);
     this.#startMaxMs = timing.idleTimeoutMs;
   }
 
@@ -111,6 +105,9 @@ export class Reflector {
   /** Resolves when `signal` aborts. */
   async run(signal: AbortSignal): Promise<void> {
     this.#status.asked();
+    const position = (): string | undefined => this.#resourceVersion;
+    const corrected = (objects: number): void => this.#status.corrected(objects);
+    const comparing = this.#comparison.run(position, corrected, signal);
     while (!signal.aborted) {
       try {
         await this.#session(signal);
@@ -118,6 +115,7 @@ export class Reflector {
         if (!signal.aborted) await this.#recover(error, signal);
       }
     }
+    await comparing;
   }
 
   /** Makes a list, if one is needed, and then watches until a watch ends or fails. */
@@ -135,6 +133,7 @@ export class Reflector {
   async #beginList(signal: AbortSignal): Promise<Watch | undefined> {
     if (performance.now() - this.#listedAtMs > calmMs) this.#listBackoff.reset();
     else if (this.#fallbackReason === undefined) await pause(this.#listBackoff.failed(), signal);
+    this.#comparison.stop();
     const method = this.#methods.choose(performance.now());
     this.#list = new UnfinishedList(method, this.#parts.delivery);
     if (method === 'streaming') {
@@ -339,6 +338,7 @@ export class Reflector {
     const { delivery } = this.#parts;
     const resourceVersion = resourceVersionOf(object);
     if (!isNewer(resourceVersion, this.#resourceVersion)) return;
+    if (type !== 'BOOKMARK') this.#comparison.changes(delivery.keyOf(object) ?? '');
     if (type === 'DELETED') delivery.remove(delivery.keyOf(object) ?? '');
     else if (type !== 'BOOKMARK') delivery.put(object);
     if (resourceVersion !== '') this.#resourceVersion = resourceVersion;

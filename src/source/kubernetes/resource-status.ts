@@ -69,7 +69,15 @@ export class ResourceStatus {
     this.#failure = reason;
     if (this.#reported.has(reason)) return;
     this.#reported.add(reason);
-    const subject = `${this.#resource} watch`;
-    this.#sink.problem({ subject, field: undefined, reason });
+    this.#send(reason);
+  }
+
+  /** That is not a failure of the watch that runs. */
+  corrected(objects: number): void {
+    this.#send(`corrected objects that had changed without an event: ${objects}`);
+  }
+
+  #send(reason: string): void {
+    this.#sink.problem({ subject: `${this.#resource} watch`, field: undefined, reason });
   }
 }

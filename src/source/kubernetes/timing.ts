@@ -26,6 +26,11 @@ export interface ReflectorTiming {
   readonly probeMs: number;
   /** How long the next watch waits for that check. */
   readonly probeMaxMs: number;
+  /** After a random time in this range, objects are compared with the server again. */
+  readonly compareMinMs: number;
+  readonly compareMaxMs: number;
+  /** The longest part of the time that this may take: a busy server is compared less often. */
+  readonly compareShareMax: number;
   readonly backoffBaseMs: number;
   readonly backoffMaxMs: number;
   /** The same while the first list is missing: no Service is served in that time. */
@@ -52,6 +57,9 @@ export const defaultTiming: ReflectorTiming = {
   bufferedWatchSeconds: 10,
   probeMs: 300_000,
   probeMaxMs: 5000,
+  compareMinMs: 1_200_000,
+  compareMaxMs: 2_400_000,
+  compareShareMax: 1 / 100,
   backoffBaseMs: 250,
   backoffMaxMs: 30_000,
   backoffFirstMaxMs: 10_000,

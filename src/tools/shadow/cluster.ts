@@ -47,8 +47,8 @@ export class ShadowCluster {
     return this.state.synced && this.#listed.has('nodes');
   }
 
-  apply(change: Change): void {
-    this.state.apply(change);
+  apply(change: Change): boolean {
+    return this.state.apply(change);
   }
 
   synced(resource: Resource): void {

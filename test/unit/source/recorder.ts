@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util';
 import { keyOfChange } from '../../../src/source/decode.ts';
 import type { ListAttempt, SourceProblem, SourceSink } from '../../../src/source/source.ts';
 import type { Change, Resource } from '../../../src/state/change.ts';
@@ -11,10 +12,13 @@ export class Recorder implements SourceSink {
   /** What is there now, by `kind namespace/name`. */
   readonly state = new Map<string, Change>();
 
-  change(change: Change): void {
+  change(change: Change): boolean {
     this.changes.push(change);
-    if (change.kind.endsWith('-gone')) this.state.delete(identify(change));
-    else this.state.set(identify(change), change);
+    const id = identify(change);
+    if (change.kind.endsWith('-gone')) return this.state.delete(id);
+    const isKnown = isDeepStrictEqual(this.state.get(id), change);
+    this.state.set(id, change);
+    return !isKnown;
   }
 
   synced(resource: Resource): void {

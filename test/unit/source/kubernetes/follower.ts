@@ -6,10 +6,11 @@ import { KubernetesSource } from '../../../../src/source/kubernetes/source.ts';
 import type { Change } from '../../../../src/state/change.ts';
 import { impatient } from './timing.ts';
 
-function print(change: Change): void {
-  if (change.kind !== 'slice' || change.slice.key !== 'shop/s1-1') return;
+function print(change: Change): boolean {
+  if (change.kind !== 'slice' || change.slice.key !== 'shop/s1-1') return true;
   const first = change.slice.addresses.slice(0, 4);
   console.log([...first].map((byte) => byte.charCodeAt(0)).join('.'));
+  return true;
 }
 
 const source = new KubernetesSource({

@@ -1,6 +1,7 @@
 /** The pods of this node that a selector chooses. */
 import { expect, it, onTestFinished } from 'vitest';
 import { podWatch } from '../../../../src/source/kubernetes/pods.ts';
+import type { ReflectorTiming } from '../../../../src/source/kubernetes/timing.ts';
 import type { ListAttempt, SourceProblem } from '../../../../src/source/source.ts';
 import type { FakeApiServer } from '../../../fake/api-server.ts';
 import { until } from '../recorder.ts';
@@ -16,12 +17,12 @@ interface Watched {
   readonly lists: ListAttempt[];
 }
 
-function watch(server: FakeApiServer, selector = 'mesh=in'): Watched {
+function watch(server: FakeApiServer, timing: Partial<ReflectorTiming> = hasty): Watched {
   const watched: Watched = { pods: undefined, told: 0, unavailable: [], problems: [], lists: [] };
   const controller = new AbortController();
   const watchPods = podWatch({
     ...{ nodeName: 'here', kubeconfigPath: '', masterUrl: server.url, qps: -1, burst: 10 },
-    ...{ userAgent: 'fairlead/test', contentTypes, timing: hasty },
+    ...{ userAgent: 'fairlead/test', contentTypes, timing },
   });
   const sink = {
     chosen: (pods: ReadonlyMap<string, { readonly id: string }>) => {
@@ -32,7 +33,7 @@ function watch(server: FakeApiServer, selector = 'mesh=in'): Watched {
     problem: (problem: SourceProblem) => watched.problems.push(problem),
     listed: (attempt: ListAttempt) => watched.lists.push(attempt),
   };
-  const ended = watchPods(selector, sink, controller.signal);
+  const ended = watchPods('mesh=in', sink, controller.signal);
   onTestFinished(async () => {
     controller.abort();
     await ended;
@@ -45,16 +46,20 @@ interface Given {
   readonly nodeName?: string;
   readonly phase?: string;
   readonly annotations?: Record<string, string>;
+  readonly uid?: string;
+  readonly version?: number;
 }
 
 function pod(server: FakeApiServer, name: string, given: Given = {}): void {
   const { labels = { mesh: 'in' }, nodeName = 'here', phase = 'Running', annotations } = given;
-  server.store.apply({
+  const { uid = `uid-${name}`, version } = given;
+  const raw = {
     kind: 'Pod',
-    metadata: { namespace: 'shop', name, uid: `uid-${name}`, labels, annotations },
+    metadata: { namespace: 'shop', name, uid, labels, annotations },
     spec: { nodeName, containers: [{ name: 'main', image: 'web' }] },
     status: { phase },
-  });
+  };
+  server.store.apply(raw, version);
 }
 
 it('the pod watch reports the running pods of this node that match the selector', async () => {
@@ -125,4 +130,34 @@ it('the pod watch keeps its state through a lost connection, and misses no delet
   server.disturb('pods', 'drop');
   await until('one', () => Object.keys(watched.pods ?? {}).length === 1);
   expect(watched.pods).toEqual({ 'shop/b': 'uid-b' });
+});
+
+it('the pod watch finds pods of a restored server that have the revisions of others', async () => {
+  const server = await startServer();
+  pod(server, 'a');
+  const { restore } = server.store.backup();
+  const version = server.store.version + 1;
+  pod(server, 'a', { version, uid: 'lost' });
+  pod(server, 'b');
+  const watched = watch(server, {
+    ...hasty,
+    compareMinMs: 20,
+    compareMaxMs: 40,
+    compareShareMax: 1,
+  });
+  await until('both', () => Object.keys(watched.pods ?? {}).length === 2);
+  server.disturb('pods', 'stall');
+  restore();
+  pod(server, 'a', { version, uid: 'new' });
+  server.store.version = version + 100;
+  await until('the new one', () => watched.pods?.['shop/a'] === 'new');
+  await until('reported', () => watched.problems.length > 0);
+  expect(watched.pods).toEqual({ 'shop/a': 'new' });
+  expect(watched.problems).toEqual([
+    {
+      subject: 'pods watch',
+      field: undefined,
+      reason: 'corrected objects that had changed without an event: 2',
+    },
+  ]);
 });
