@@ -359,6 +359,7 @@ export class Reflector {
   }
 
   async #recover(error: unknown, signal: AbortSignal): Promise<void> {
+    if (!isOrderly(error) && !isSilence(error)) this.#probe.suspect();
     const list = this.#list;
     const reason = error instanceof Error ? error.message : String(error);
     const wasAnswered = error instanceof ApiError || error instanceof StreamError;
@@ -374,7 +375,6 @@ export class Reflector {
       return;
     }
     this.#status.report(reason);
-    if (!(error instanceof ApiError) && !isSilence(error)) this.#probe.suspect();
     if (error instanceof ApiError && this.#refuses(error)) this.#resourceVersion = undefined;
     await pause(delayMs + retryAfterMs(error), signal);
   }
@@ -394,6 +394,11 @@ export class Reflector {
     this.#refusals += 1;
     return this.#refusals >= refusalsMax;
   }
+}
+
+/** Whether the answer comes from a server that works. */
+function isOrderly(error: unknown): boolean {
+  return error instanceof ApiError && [410, 429].includes(error.status);
 }
 
 function ignore(): void {}

@@ -26,7 +26,7 @@ export class RollbackProbe {
     this.#timing = timing;
   }
 
-  /** The connection was lost: the next one may lead to another server. */
+  /** The server was lost, or failed: the next one to answer may be another one, or restored. */
   suspect(): void {
     this.#isSuspected = true;
   }
@@ -55,10 +55,9 @@ export class RollbackProbe {
         this.#isSuspected = false;
         return isOlder(version, position);
       } catch (error) {
-        // A starting server may not answer: then it is tried again later.
-        if (limit.aborted) this.#isSuspected = false;
         if (retryAfterMs(error) > 0) throw error;
-        // For a moment, it refuses all requests until it has loaded the roles.
+        // A starting server may not answer: then it is asked again before the next watch. For a
+        // moment, it refuses all requests until it has loaded the roles.
         if (!isAbsence(error) || attempt === attemptsMax) return false;
         await pause(backoff.failed(), limit);
       }

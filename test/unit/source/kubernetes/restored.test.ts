@@ -134,6 +134,48 @@ describe.each([
   });
 });
 
+describe('a server that was set back is noticed', () => {
+  it('although it does not say its version at first', async () => {
+    const server = await startServer();
+    const timing = { probeMaxMs: 100, idleTimeoutMs: 1500 };
+    const { converged, restore } = await lose(server, timing);
+    const { port } = server;
+    await server.close();
+    relive(server, restore, 'one', first + 99);
+    for (const resource of resources) {
+      server.fault({ resource, verb: 'probe', fault: { kind: 'stall' } });
+    }
+    await server.listen(port);
+    await converged();
+  });
+
+  it.each([401, 403, 502])('although no connection was lost, by status %d', async (status) => {
+    const server = await startServer();
+    const { converged, restore } = await lose(server, {});
+    for (const resource of resources) blind(server, resource);
+    relive(server, restore, 'one', first + 99);
+    for (const resource of resources) {
+      server.fault({ resource, verb: 'watch', fault: { kind: 'status', status } });
+      server.disturb(resource, 'end');
+    }
+    await converged();
+  });
+
+  it.each([410, 429])('and not looked for after status %d', async (status) => {
+    const server = await startServer();
+    populate(server, 2);
+    const { converged } = startSource(server);
+    await converged();
+    const fault = { kind: 'status', status, retryAfterSeconds: 0 } as const;
+    server.fault({ resource: 'services', verb: 'watch', fault });
+    server.disturb('services', 'end');
+    change(server, 1);
+    await until('asked again', () => server.watching('services') === 1);
+    await converged();
+    expect(server.count('services', 'probe')).toBe(0);
+  });
+});
+
 describe('objects that are listed again', () => {
   it('change nothing if they are as they were', async () => {
     const server = await startServer();
