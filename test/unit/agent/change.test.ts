@@ -93,7 +93,9 @@ describe('a changed configuration', () => {
 
   it('sets sysctls, and is rejected as a whole if it cannot', async () => {
     const path = '/proc/sys/net/netfilter/nf_conntrack_udp_timeout';
-    const root = machineRoot({ [path]: '30\n', '/proc/self/oom_score_adj': '0\n' });
+    // A folder can neither be read nor written; one that is missing would be a warning.
+    const folder = { [`${path}_stream/x`]: '' };
+    const root = machineRoot({ [path]: '30\n', '/proc/self/oom_score_adj': '0\n', ...folder });
     const quietly = ['--conntrack-max-per-core=0', '--conntrack-tcp-timeout-established=0'];
     const flags = [manifests, ...quietly, '--conntrack-tcp-timeout-close-wait=0'];
     const app = new Running(await configOf(...flags));

@@ -155,7 +155,7 @@ describe('a change to mode ipvs', () => {
     const files = vs.map((name) => [`/proc/sys/net/ipv4/vs/${name}`, '0']);
     const forward = '/proc/sys/net/ipv4/ip_forward';
     const root = machineRoot(Object.fromEntries([...files, [forward, '0']]));
-    const bare = machineRoot({});
+    const bare = machineRoot({ [`${files[0]![0]}/a-folder`]: '' });
     const timeouts = ['established', 'close-wait'];
     const untouched = timeouts.map((name) => `--conntrack-tcp-timeout-${name}=0`);
     const flags = [manifests, '--conntrack-max-per-core=0', ...untouched];
