@@ -4,7 +4,8 @@
  * pages that are partly filled. The lower bound is the cluster as it was decoded, before anything
  * is planned or written. What is allocated is estimated from samples of a second load, in a process
  * whose code has run before.
- * Then the same of a tenant's largest Services, with and without the limit of a namespace.
+ * Then the same of a tenant's largest Services, with and without the limit of a namespace, and
+ * what the records of the largest objects take.
  * Run it alone: what another benchmark of the process leaves would be collected while it measures.
  */
 import { type HeapProfiler, Session } from 'node:inspector/promises';
@@ -13,10 +14,13 @@ import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { frontendEndpointDefaults, serviceLimitDefaults } from '../src/config/config.ts';
 import { nftablesMode } from '../src/modes/nftables/mode.ts';
-import { decodeChange, decodeContext } from '../src/source/decode.ts';
+import { decodeChange, decodeContext, kindOf } from '../src/source/decode.ts';
 import type { Change } from '../src/state/change.ts';
+import { bytesOfService, bytesOfSlice } from '../src/state/record-bytes.ts';
+import { encodeObject } from '../test/fake/protobuf.ts';
 import { objects, type Size, sizeName } from './lib/cluster.ts';
 import { inNamespace } from './lib/namespace.ts';
+import { largeObjects } from './lib/records.ts';
 import { withRig } from './lib/rig.ts';
 import { number, ratio, table } from './lib/stats.ts';
 
@@ -50,6 +54,7 @@ export async function heap(): Promise<string> {
   );
   const allocated = await allocatedBytes();
   const tenant = await largest(live);
+  const records = recordBytes(live);
   const row = [
     ...[sizeName(size), number(programmed!), number(decoded!), ratio(programmed!, decoded!)],
     ...[number(allocated), ratio(allocated, programmed!)],
@@ -58,6 +63,35 @@ export async function heap(): Promise<string> {
     'Live heap of a Service of one endpoint, in mode nftables, and all that is allocated for it; bytes',
     table(['cluster', 'programmed', 'decoded', 'ratio', 'allocated', 'to live'], [row]),
     tenant,
+    records,
+  ].join('\n\n');
+}
+
+/** The records of the largest objects of each kind, compared with the same in etcd. */
+function recordBytes(live: () => number): string {
+  const rows = largeObjects.map(({ count, make, name, resource }) => {
+    const decode = (n: number): Change => decodeChange(resource, make(n), decoding).change!;
+    const kept = [decode(0)];
+    const before = live();
+    for (let n = 1; n <= count; n += 1) kept.push(decode(n));
+    const bytes = (live() - before) / count;
+    const last = kept.pop()!;
+    const estimated =
+      last.kind === 'service'
+        ? bytesOfService(last.service)
+        : bytesOfSlice((last as Extract<Change, { kind: 'slice' }>).slice);
+    const etcd = encodeObject(kindOf[resource], make(count)).length;
+    return [
+      name,
+      number(bytes / 1000),
+      number(etcd / 1000),
+      ratio(bytes, etcd),
+      number(estimated / 1000),
+    ];
+  });
+  return [
+    'Live heap of one object as it was read, and its bytes in etcd; kB',
+    table(['object', 'heap', 'etcd', 'ratio', 'estimated with what is made of it'], rows),
   ].join('\n\n');
 }
 

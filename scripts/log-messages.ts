@@ -324,6 +324,14 @@ const rows = {
       'Change the address or port of one of the two.',
     ],
     [
+      'Not enough memory for Service; leaving it out',
+      'warn',
+      'service',
+      'Objects take all memory that they may, and its namespace takes most of it.',
+      'See [limits](limits.md#all-namespaces-together): give the namespace a quota, or the process a larger heap.',
+    ],
+    ['Reading again the objects that were left out', 'info', '', 'There is room in memory again.'],
+    [
       'Service exceeds a limit; serving part of it',
       'warn',
       'service, err',

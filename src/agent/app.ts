@@ -6,6 +6,7 @@ import { FailureDetection } from '../failure-detection/failure-detection.ts';
 import { FastPath, type FastPathOptions } from '../fast-path/fast-path.ts';
 import { checkConfig } from '../host/checks.ts';
 import { isConntrackLiberal } from '../host/conntrack.ts';
+import { type HeapUse, ownHeapUse } from '../host/heap-use.ts';
 import { ipvsSettings } from '../host/mode-config.ts';
 import { nodeIPs } from '../host/node-ips.ts';
 import { setOomScore } from '../host/process.ts';
@@ -22,6 +23,7 @@ import { sysctlLog } from '../serve/part-reports.ts';
 import type { WatchPods } from '../source/pods.ts';
 import type { SourceSink } from '../source/source.ts';
 import type { Resource } from '../state/change.ts';
+import { HeapGuard } from '../state/heap-guard.ts';
 import { ClusterState } from '../state/store.ts';
 import type { Node } from '../state/types.ts';
 import { Wakeup } from '../time/clock.ts';
@@ -51,15 +53,21 @@ export interface AppOptions extends ObserversOptions {
   readonly ownsLoopback?: boolean;
   /** The file descriptors that sockets share, also those of modes. */
   readonly descriptors?: Descriptors;
+  /** Default: the heap of this thread. */
+  readonly heap?: HeapUse;
   readonly modes: ModeRegistry;
   /** Which of these modes the kernel supports as configured. */
   readonly choice: ModeChoice;
 }
 
+/** How often it is checked whether there is room for objects that were left out. */
+const readingCheckMs = 10_000;
+
 export class App {
   readonly #options: AppOptions;
   readonly #state: ClusterState;
   readonly #listed = new Set<Resource>();
+  readonly #heapGuard: HeapGuard;
   readonly #wakeup: Wakeup;
   readonly #ending = new AbortController();
   readonly #observers: Observers;
@@ -90,9 +98,17 @@ export class App {
     this.#options = options;
     this.#config = options.config;
     this.#state = new ClusterState(clock.wallMs());
+    const { bytesMax: heapBytesMax } = options.heap ?? ownHeapUse;
+    this.#heapGuard = new HeapGuard({
+      state: this.#state,
+      // Files are the operator's own.
+      heapBytesMax: options.config.source.kind === 'manifests' ? Infinity : heapBytesMax,
+      leftOut: (service, uid) => this.#observers.sync({ kind: 'left-out', service, uid }),
+    });
     this.#wakeup = new Wakeup(clock);
     this.#observers = new Observers(options, {
       state: this.#state,
+      heapGuard: this.#heapGuard,
       config: () => this.#config,
       configRefusal: () => this.#configRefusal,
       mode: () => this.#runner.mode,
@@ -217,7 +233,7 @@ export class App {
       const ending = this.#ending.signal;
       const reporting = this.#observers.reportSource(ending);
       const listening = this.#options.source.run(this.#sink(), ending);
-      parts = [listening, reporting, ...start(ending)];
+      parts = [listening, reporting, this.#watchHeap(ending), ...start(ending)];
       await Promise.all(parts);
       if (this.#failure !== undefined) throw this.#failure;
     } finally {
@@ -232,6 +248,25 @@ export class App {
       kernel.close();
       conntrack.close();
     }
+  }
+
+  /** Keeps objects within the heap, and has those read that were left out once there is room. */
+  async #watchHeap(signal: AbortSignal): Promise<void> {
+    const { clock, heap = ownHeapUse, log, source } = this.#options;
+    const unfollow = heap.follow((liveBytes) => {
+      const { revision } = this.#state;
+      this.#heapGuard.measured(liveBytes, clock.now());
+      if (this.#state.revision !== revision) this.#runner.engine?.wake();
+    });
+    const wakeup = new Wakeup(clock);
+    signal.addEventListener('abort', () => wakeup.wake(), { once: true });
+    while (!signal.aborted) {
+      await wakeup.wait(readingCheckMs);
+      if (signal.aborted || !this.#heapGuard.takeReading(clock.now())) continue;
+      log.info('Reading again the objects that were left out');
+      source.readAgain?.();
+    }
+    unfollow();
   }
 
   /** Reports how this mode was chosen. */
@@ -380,12 +415,13 @@ export class App {
   #sink(): SourceSink {
     return {
       change: (change) => {
-        const { node } = this.#state;
-        if (!this.#state.apply(change)) return false;
+        const { revision, node } = this.#state;
+        const taken = this.#heapGuard.apply(change);
+        if (this.#state.revision === revision) return taken;
         this.#observers.metrics.changed(change.kind);
         if (this.#state.node !== node) this.#nodeChanged(node);
         this.#runner.engine?.wake();
-        return true;
+        return taken;
       },
       synced: (resource) => {
         this.#options.log.info({ resource }, 'First list complete');

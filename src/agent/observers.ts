@@ -85,6 +85,7 @@ interface Present
     | 'failureDetection'
     | 'fallbacks'
     | 'fastPath'
+    | 'heapGuard'
     | 'mode'
     | 'state'
   > {
@@ -231,6 +232,7 @@ export class Observers {
       condition: this.#condition,
       serverVersion: () => source.serverVersion(),
       overLimit: this.#overLimit,
+      heapGuard: this.#present.heapGuard,
       families: this.#families,
       localhostListeners: this.#present.localhostListeners,
       counters: countersOf(kernel, log),

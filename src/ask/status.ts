@@ -216,6 +216,11 @@ export const statusSchema = answer('Status', {
       waiting: field(count, 'Services that have changed and are not resolved yet.'),
       setAside: field(count, 'Service ports that the kernel refuses.'),
       overLimit: field(count, 'Services that exceed a limit, and are served in part.'),
+      leftOut: field(
+        count,
+        'Services and EndpointSlices that are left out: there is no memory for them.',
+      ),
+      leftOutOf: field(list(text), 'The namespaces that have most of these; the first three.'),
       withProblems: field(count, 'Services that have problems, which `problems` answers with.'),
     }),
     'Counts of Services.',

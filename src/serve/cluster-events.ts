@@ -58,6 +58,10 @@ const serviceReasons = {
   AddressRefused: { action: 'Sync', scope: 'node' },
 } as const;
 
+/** The same on all nodes. */
+const withoutMemory =
+  'is not served: there is no memory for it on nodes, and its namespace takes most of it';
+
 /** Fields of a Service that hold addresses. */
 const addressField = /^(spec\.(clusterIPs?|externalIPs|loadBalancerSourceRanges)|status\.)/;
 
@@ -152,6 +156,9 @@ export class ClusterEvents {
       case 'over-limit':
         this.#aboutService(event.service, 'OverLimit', formatExcess(event.excess));
         return;
+      case 'left-out':
+        this.#aboutService(event.service, 'OverLimit', withoutMemory, '', event.uid);
+        return;
       case 'balance-not-done':
         this.#aboutService(event.service, 'BalanceNotDone', event.reason);
         return;
@@ -181,12 +188,12 @@ export class ClusterEvents {
     reason: keyof typeof serviceReasons,
     topic: string,
     details = '',
+    uid = this.#options.uidOf(service),
   ): void {
     const { action, scope } = serviceReasons[reason];
     const type = 'Warning';
     const where = scope === 'node' ? `node ${this.#options.nodeName}: ` : '';
     const [namespace = '', name = ''] = service.split('/');
-    const uid = this.#options.uidOf(service);
     const regarding = { kind: 'Service', namespace, name, uid } as const;
     this.#record({ type, reason, action, regarding, topic, note: `${where}${topic}${details}` });
   }

@@ -25,6 +25,7 @@ import type { Descriptors } from '../modes/sockets/descriptors.ts';
 import { Address, type Family, families, formatEndpoint } from '../net/address.ts';
 import type { Condition, ServerVersion } from '../source/source.ts';
 import { type Resource, resources } from '../state/change.ts';
+import type { HeapGuard } from '../state/heap-guard.ts';
 import {
   type ProgrammedFamily,
   ServicesByFrontend,
@@ -116,6 +117,7 @@ export interface StateSources {
   readonly condition: (resource: Resource) => Condition;
   /** Services that exceed a limit. */
   readonly overLimit: () => number;
+  readonly heapGuard: Pick<HeapGuard, 'bytes' | 'leftOut'>;
   /** How many sockets listen for node ports on the loopback address. */
   readonly localhostListeners: (family: Family) => number;
   /** Families that are served, with the desired Forwardings and those in quarantine. */
@@ -128,7 +130,7 @@ export interface StateSources {
 
 /** What is desired, in force and listed. Between two engines, values stay as they were. */
 export function stateMetrics(registry: Registry, sources: StateSources): void {
-  const { condition, families, localhostListeners, overLimit } = sources;
+  const { condition, families, heapGuard, localhostListeners, overLimit } = sources;
   metric('fairlead_service_ports', registry, (gauge) => {
     for (const { family, desired } of families()) gauge.set({ ip_family: family }, desired.size);
   });
@@ -150,6 +152,9 @@ export function stateMetrics(registry: Registry, sources: StateSources): void {
     }
   });
   readMetric('fairlead_services_over_limit', registry, () => [[{}, overLimit()]]);
+  readMetric('fairlead_objects_left_out', registry, () => [[{}, heapGuard.leftOut.count]]);
+  readMetric('fairlead_object_bytes', registry, () => [[{}, heapGuard.bytes.taken]]);
+  readMetric('fairlead_object_bytes_max', registry, () => [[{}, heapGuard.bytes.max]]);
   metric('fairlead_watch_silence_seconds', registry, (gauge) => {
     for (const resource of resources) {
       const { silenceMs } = condition(resource);

@@ -263,6 +263,15 @@ export const metricTable = {
     ...servicePort,
     'outcome',
   ),
+  fairlead_object_bytes: gauge(
+    'Bytes of the heap that Services and EndpointSlices take, about, with what is made of them',
+  ),
+  fairlead_object_bytes_max: gauge(
+    'Bytes that they may take; beyond it new ones of the namespace that has most are left out',
+  ),
+  fairlead_objects_left_out: gauge(
+    'Services and EndpointSlices that are left out, because there is no memory for them',
+  ),
   fairlead_service_ports: gauge('Ports of Services that are to be in force', 'ip_family'),
   fairlead_service_ports_set_aside: gauge('Ports of Services that the kernel refuses', 'ip_family'),
   fairlead_service_problems_total: counter(

@@ -113,6 +113,7 @@ function serviceOf(event: AgentEvent): string | undefined {
       return serviceKey(event.conflict.loser);
     case 'unresolvable':
     case 'over-limit':
+    case 'left-out':
     case 'balance-not-done':
     case 'left-to-rules':
       return event.service;

@@ -56,6 +56,8 @@ function serviceLines(log: Logger): Lines<ServiceEvent> {
         { service, err: formatExcess(excess) },
         'Service exceeds a limit; serving part of it',
       ),
+    'left-out': ({ service }) =>
+      log.warn({ service }, 'Not enough memory for Service; leaving it out'),
     'balance-not-done': ({ service, reason }) =>
       log.warn({ service, err: reason }, 'Balance of Service cannot be done here'),
   };

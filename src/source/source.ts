@@ -2,7 +2,7 @@
  * The source of objects. Both sources (the Kubernetes API and a directory of manifests) deliver the
  * same changes, so that the rest of the program does not need a cluster.
  */
-import type { Change, Resource } from '../state/change.ts';
+import type { Change, Resource, Taken } from '../state/change.ts';
 import type { Lookup } from './lookup.ts';
 
 /** A problem of the input that does not stop the rest. */
@@ -57,8 +57,7 @@ export interface Condition {
 
 /** Receives what a source delivers. Calls are synchronous and cheap: they only record changes. */
 export interface SourceSink {
-  /** Returns false if the object is known with this content. */
-  change(change: Change): boolean;
+  change(change: Change): Taken;
   /** The first complete list of this resource was delivered. Called once per resource. */
   synced(resource: Resource): void;
   problem(problem: SourceProblem): void;
@@ -84,4 +83,6 @@ export interface Source {
   /** Undefined before an API server has reported it. */
   serverVersion(): ServerVersion | undefined;
   readonly lookup: Lookup;
+  /** Delivers again what the sink has left out. Absent: it delivers only what has room. */
+  readAgain?(): void;
 }

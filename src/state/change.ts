@@ -27,3 +27,6 @@ export type Change =
   | { readonly kind: 'node-gone'; readonly name: string }
   | { readonly kind: 'service-cidr'; readonly serviceCIDR: ServiceCIDR }
   | { readonly kind: 'service-cidr-gone'; readonly name: string };
+
+/** What became of a change; `left out`: nothing is kept of the object. */
+export type Taken = 'changed' | 'same' | 'left out';

@@ -4,7 +4,7 @@
  */
 import { isDeepStrictEqual } from 'node:util';
 import { type Address, type CIDR, type Family, formatCIDR } from '../net/address.ts';
-import type { Change, Resource } from './change.ts';
+import type { Change, Resource, Taken } from './change.ts';
 import type { Balance } from './deal.ts';
 import { sameService, sameSlice } from './equal.ts';
 import type { AddressKeys } from './node-sockets.ts';
@@ -55,11 +55,11 @@ export class ClusterState {
     this.#triggerTimes = new TriggerTimes(startedMs);
   }
 
-  /** Applies a change. Repeating the current state changes nothing, and returns false. */
-  apply(change: Change): boolean {
-    const isNew = this.#accept(change);
-    if (isNew) this.#revision += 1;
-    return isNew;
+  /** Applies a change. Repeating the current state changes nothing. */
+  apply(change: Change): Taken {
+    if (!this.#accept(change)) return 'same';
+    this.#revision += 1;
+    return 'changed';
   }
 
   /** The first complete list of this resource has arrived. */
@@ -148,6 +148,16 @@ export class ClusterState {
 
   *serviceKeys(): Generator<string> {
     for (const { service } of this.#known.values()) if (service !== undefined) yield service.key;
+  }
+
+  /** Keys of all Services, and of those that only slices name; the last ones came last. */
+  *keys(): Generator<string> {
+    yield* this.#unserved.keys();
+    yield* this.#known.keys();
+  }
+
+  slice(key: string): EndpointSlice | undefined {
+    return this.#slices.get(key);
   }
 
   /** Keys that slices name, but no Service has. */

@@ -43,6 +43,14 @@ export type ServiceEvent =
       readonly excess: Excess;
     }
   | {
+      /** There is no memory for the Service: its namespace holds most of what there is. */
+      readonly kind: 'left-out';
+      /** `namespace/name`. */
+      readonly service: string;
+      /** Its metadata.uid: nothing else is kept of it. */
+      readonly uid: string;
+    }
+  | {
       /** A Service asks for a balance that cannot be done here. */
       readonly kind: 'balance-not-done';
       /** `namespace/name`. */

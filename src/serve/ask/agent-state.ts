@@ -14,6 +14,7 @@ import type { Condition, ServerVersion } from '../../source/source.ts';
 import type { Resource } from '../../state/change.ts';
 import type { DetectionView } from '../../state/detection.ts';
 import type { ReadonlyOwners } from '../../state/frontend-owners.ts';
+import type { HeapGuard } from '../../state/heap-guard.ts';
 import type { ResolveContext } from '../../state/resolve.ts';
 import type { ClusterState } from '../../state/store.ts';
 import type { Forwarding } from '../../state/types.ts';
@@ -34,6 +35,7 @@ export interface AgentState {
   readonly clock: Clock;
   readonly nodeName: string;
   readonly state: ClusterState;
+  readonly heapGuard: Pick<HeapGuard, 'bytes' | 'leftOut'>;
   readonly eventHistory: EventHistory;
   readonly problemIndex: KnownProblems;
   readonly serviceRows: WhileAsked<ServiceRows>;

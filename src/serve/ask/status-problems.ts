@@ -32,6 +32,7 @@ export function statusProblems(
     ...problems('changes-come-late', starting(facts)),
     ...problems('connections-bypass-the-rules', stale(facts.connectTime)),
     ...problems('the-kernel-refuses-a-service', refused(services)),
+    ...problems('high-memory', withoutMemory(services)),
     ...problems('connection-tracking-is-full', isFull ? [full(conntrack)] : []),
     ...problems('after-an-upgrade', oldConfig(configRefusal)),
   ];
@@ -55,6 +56,12 @@ function refused({ overLimit, setAside }: Facts['services']): string[] {
       ? [`${counted(overLimit, 'Service')} asked for too much, and got a part.`]
       : []),
   ];
+}
+
+function withoutMemory({ leftOut, leftOutOf }: Facts['services']): string[] {
+  if (leftOut === 0) return [];
+  const objects = counted(leftOut, 'object');
+  return [`There is no memory for ${objects}, most of them of ${leftOutOf.join(', ')}.`];
 }
 
 function full({ entries, limit }: NonNullable<Facts['conntrack']>): string {

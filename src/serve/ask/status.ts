@@ -17,6 +17,9 @@ import { type Facts, statusProblems, statusRemarks } from './status-problems.ts'
 /** The most Service ports in quarantine that the answer lists. */
 const asideMax = 100;
 
+/** The most namespaces that it names. */
+const namespacesMax = 3;
+
 export async function statusOf(agent: AgentState): Promise<Status> {
   await agent.problemIndex.catchUp();
   return statusNow(agent);
@@ -48,6 +51,8 @@ export function statusNow(agent: AgentState): Status {
       waiting: state.dirtyCount,
       setAside: aside.length,
       overLimit: engine?.overLimit ?? 0,
+      leftOut: agent.heapGuard.leftOut.count,
+      leftOutOf: agent.heapGuard.leftOut.namespaces(namespacesMax).map(([name]) => name),
       withProblems: agent.problemIndex.counts.services,
     },
     setAside: aside.slice(0, asideMax).map(({ sync, entry }) => asideOf(sync, entry, clock.now())),

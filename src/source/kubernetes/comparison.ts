@@ -41,6 +41,7 @@ export class Comparison {
   /** The time that the last complete list took. */
   #tookMs = 0;
   #stopping = new AbortController();
+  #sooner = new AbortController();
 
   constructor(target: Listed, parts: ComparisonParts) {
     this.#target = target;
@@ -60,12 +61,20 @@ export class Comparison {
     const { compareMinMs, compareMaxMs, compareShareMax } = this.#parts.timing;
     while (!signal.aborted) {
       const usualMs = compareMinMs + Math.random() * (compareMaxMs - compareMinMs);
-      await pause(Math.max(usualMs, this.#tookMs / compareShareMax), signal);
+      this.#sooner = new AbortController();
+      const next = AbortSignal.any([signal, this.#sooner.signal]);
+      await pause(Math.max(usualMs, this.#tookMs / compareShareMax), next);
       const since = position();
       if (since === undefined || signal.aborted) continue;
       const differences = await this.#compare(since, signal);
-      if (differences > 0) onDifference(differences);
+      // What was left out is expected to differ.
+      if (differences > 0 && !this.#sooner.signal.aborted) onDifference(differences);
     }
+  }
+
+  /** Compares now, unless it does so anyway. */
+  now(): void {
+    this.#sooner.abort();
   }
 
   /** Must be called before the watch delivers a change of this object. */
@@ -102,8 +111,8 @@ export class Comparison {
         }
         // The watch has delivered a change of it in the meantime, or is going to.
         const isOfWatch = keys.has(key) || isNewer(resourceVersionOf(raw), since);
-        keys.add(key);
         if (!isOfWatch) correct(() => delivery.put(raw));
+        if (delivery.has(key)) keys.add(key);
       },
       unreadable: (): void => {
         isReadable = false;

@@ -1,4 +1,4 @@
-import type { Change, Resource } from '../../state/change.ts';
+import type { Change, Resource, Taken } from '../../state/change.ts';
 import { objectOf } from '../decode/field-reader.ts';
 import { type DecodeContext, decodeChange, goneChange, keyOfChange, keyOfRaw } from '../decode.ts';
 import type { SourceSink } from '../source.ts';
@@ -9,6 +9,8 @@ export interface ObjectDelivery {
   readonly size: number;
   /** How often an object was added, changed or deleted by what was delivered. */
   readonly changes: number;
+  /** Whether it was delivered, and not left out. */
+  has(key: string): boolean;
   /** Undefined: it has none. */
   keyOf(raw: unknown): string | undefined;
   /** Delivers an object that exists. Returns its key; undefined if it has none. */
@@ -29,6 +31,8 @@ export class Delivery implements ObjectDelivery {
   /** resourceVersion of each delivered object, by key. */
   readonly #versions = new Map<string, string>();
   #changes = 0;
+  /** The sink has left out an object, which is not among these. */
+  #hasLeftOut = false;
 
   constructor(resource: Resource, context: DecodeContext, sink: SourceSink) {
     this.#resource = resource;
@@ -44,6 +48,10 @@ export class Delivery implements ObjectDelivery {
     return this.#changes;
   }
 
+  has(key: string): boolean {
+    return this.#versions.has(key);
+  }
+
   keyOf(raw: unknown): string | undefined {
     return keyOfRaw(this.#resource, raw);
   }
@@ -56,7 +64,10 @@ export class Delivery implements ObjectDelivery {
     if (key !== undefined && change !== undefined) {
       // The record's own key string: an equal one would be kept in memory in addition to it.
       this.#versions.set(keyOfChange(change), version);
-      this.#change(change);
+      if (this.#change(change) === 'left out') {
+        this.#hasLeftOut = true;
+        this.#versions.delete(key);
+      }
     } else if (key !== undefined) {
       // It is not relevant, or no longer.
       this.remove(key);
@@ -72,7 +83,8 @@ export class Delivery implements ObjectDelivery {
   }
 
   remove(key: string): void {
-    if (this.#versions.delete(key)) this.#change(goneChange(this.#resource, key));
+    const wasDelivered = this.#versions.delete(key);
+    if (wasDelivered || this.#hasLeftOut) this.#change(goneChange(this.#resource, key));
   }
 
   retain(keys: ReadonlySet<string>): void {
@@ -81,8 +93,10 @@ export class Delivery implements ObjectDelivery {
     }
   }
 
-  #change(change: Change): void {
-    if (this.#sink.change(change)) this.#changes += 1;
+  #change(change: Change): Taken {
+    const taken = this.#sink.change(change);
+    if (taken === 'changed') this.#changes += 1;
+    return taken;
   }
 }
 

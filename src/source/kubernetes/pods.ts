@@ -92,6 +92,10 @@ class PodDelivery implements ObjectDelivery {
     this.#report();
   }
 
+  has(key: string): boolean {
+    return this.#pods.has(key);
+  }
+
   keyOf(raw: unknown): string | undefined {
     return keyOfRaw('pods', raw);
   }

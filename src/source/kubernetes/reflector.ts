@@ -102,6 +102,11 @@ export class Reflector {
     return this.#status.condition;
   }
 
+  /** Delivers all objects again, while the watch continues. */
+  readAgain(): void {
+    this.#comparison.now();
+  }
+
   /** Resolves when `signal` aborts. */
   async run(signal: AbortSignal): Promise<void> {
     this.#status.asked();

@@ -104,6 +104,10 @@ export class KubernetesSource implements Source {
     }
   }
 
+  readAgain(): void {
+    for (const reflector of this.#reflectors.values()) reflector.readAgain();
+  }
+
   condition(resource: Resource): Condition {
     return this.#reflectors.get(resource)?.condition ?? unasked;
   }

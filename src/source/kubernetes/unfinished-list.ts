@@ -21,9 +21,12 @@ export class UnfinishedList {
   put(raw: unknown): void {
     const before = this.#size;
     const key = this.#delivery.put(raw);
+    const isKept = key !== undefined && this.#delivery.has(key);
     if (key === undefined) this.#readable = false;
-    else this.#keys?.add(key);
-    if (this.#size > before) this.#progressAtMs = performance.now();
+    if (isKept) this.#keys?.add(key);
+    // The name of one that is left out is not kept, either.
+    const isLeftOut = key !== undefined && !isKept;
+    if (isLeftOut || this.#size > before) this.#progressAtMs = performance.now();
   }
 
   remove(key: string): void {

@@ -3,7 +3,7 @@ import type { Config } from '../../config/config.ts';
 import { NodeFacts } from '../../host/node-facts.ts';
 import type { Environment, ModeFacts } from '../../modes/mode.ts';
 import type { Address, Family } from '../../net/address.ts';
-import type { Change, Resource } from '../../state/change.ts';
+import type { Change, Resource, Taken } from '../../state/change.ts';
 import { FrontendOwners, type Transfer, transferred } from '../../state/frontend-owners.ts';
 import { NamespaceShares } from '../../state/namespace-shares.ts';
 import { resolve } from '../../state/resolve.ts';
@@ -47,7 +47,7 @@ export class ShadowCluster {
     return this.state.synced && this.#listed.has('nodes');
   }
 
-  apply(change: Change): boolean {
+  apply(change: Change): Taken {
     return this.state.apply(change);
   }
 

@@ -30,6 +30,7 @@ beforeEach(() => {
     }),
     serverVersion: () => serverVersion,
     overLimit: () => 3,
+    heapGuard: { bytes: { taken: 5, max: 10 }, leftOut: { count: 4, namespaces: () => [] } },
     families: () => [{ family: 'IPv4', desired: wanted, quarantined: ['one'] }],
     localhostListeners: () => 2,
     counters: async () => [{ name: 'localhost_nps_accepted_pkts', packets: 5 }],

@@ -55,6 +55,7 @@ function newMetrics(): Metrics {
     condition: () => ({ silenceMs: undefined, missingMs: undefined, failure: undefined }),
     serverVersion: () => undefined,
     overLimit: () => 0,
+    heapGuard: { bytes: { taken: 0, max: 1 }, leftOut: { count: 0, namespaces: () => [] } },
     families: () => [],
     localhostListeners: () => 0,
     counters: async () => [],

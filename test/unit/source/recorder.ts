@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import { keyOfChange } from '../../../src/source/decode.ts';
 import type { ListAttempt, SourceProblem, SourceSink } from '../../../src/source/source.ts';
-import type { Change, Resource } from '../../../src/state/change.ts';
+import type { Change, Resource, Taken } from '../../../src/state/change.ts';
 
 /** A sink that keeps what it receives, as a store would. */
 export class Recorder implements SourceSink {
@@ -12,13 +12,13 @@ export class Recorder implements SourceSink {
   /** What is there now, by `kind namespace/name`. */
   readonly state = new Map<string, Change>();
 
-  change(change: Change): boolean {
+  change(change: Change): Taken {
     this.changes.push(change);
     const id = identify(change);
-    if (change.kind.endsWith('-gone')) return this.state.delete(id);
+    if (change.kind.endsWith('-gone')) return this.state.delete(id) ? 'changed' : 'same';
     const isKnown = isDeepStrictEqual(this.state.get(id), change);
     this.state.set(id, change);
-    return !isKnown;
+    return isKnown ? 'same' : 'changed';
   }
 
   synced(resource: Resource): void {

@@ -175,7 +175,7 @@ describe('the state of this node', () => {
 });
 
 describe('ServiceCIDRs', () => {
-  const apply = (state: ClusterState, name: string, ...cidrs: string[]): boolean =>
+  const apply = (state: ClusterState, name: string, ...cidrs: string[]): unknown =>
     state.apply({ kind: 'service-cidr', serviceCIDR: { name, cidrs: cidrs.map(cidr) } });
   const texts = (state: ClusterState): string[][] =>
     [state.serviceCIDRs('IPv4'), state.serviceCIDRs('IPv6')].map((all) => all.map(formatCIDR));

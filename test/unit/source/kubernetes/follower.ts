@@ -3,14 +3,14 @@
  * process of its own, for tests that stop it.
  */
 import { KubernetesSource } from '../../../../src/source/kubernetes/source.ts';
-import type { Change } from '../../../../src/state/change.ts';
+import type { Change, Taken } from '../../../../src/state/change.ts';
 import { impatient } from './timing.ts';
 
-function print(change: Change): boolean {
-  if (change.kind !== 'slice' || change.slice.key !== 'shop/s1-1') return true;
+function print(change: Change): Taken {
+  if (change.kind !== 'slice' || change.slice.key !== 'shop/s1-1') return 'changed';
   const first = change.slice.addresses.slice(0, 4);
   console.log([...first].map((byte) => byte.charCodeAt(0)).join('.'));
-  return true;
+  return 'changed';
 }
 
 const source = new KubernetesSource({
