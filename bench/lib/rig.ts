@@ -36,6 +36,7 @@ export const environment: Environment = { serviceCIDRs: [], nodePortAddresses: '
 /** Like the app's, without audits: no other program writes, and a benchmark is short. */
 const settings: SyncSettings = {
   minSyncPeriodMs: 0,
+  longestRestMs: 0,
   batchBytesMax: 1 << 20,
   sliceMs: 2,
   audit: { checkMs: 1e9, fullMs: 1e9, restFactor: 20 },

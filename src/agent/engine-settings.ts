@@ -82,6 +82,11 @@ const batchBytesMax = 1024 * 1024;
  * own (`time/pacer.ts`): together with a pause of the garbage collector, that stays below 20 ms.
  */
 const sliceMs = 2;
+/**
+ * The longest rest after a sync. With the syncs before and after it, a change takes no more than
+ * 250 ms in mode nftables, where few syncs take longer than 25 ms, and a second in other modes.
+ */
+const longestRestMs = { nftables: 200, iptables: 700, ipvs: 700, userspace: 700 } as const;
 /** The kernel reports changes of rules, or prevents them: this audit is for missed ones. */
 const auditCheckMs = 60_000;
 /** The kernel does not report changes of connect-time maps: their elements are counted. */
@@ -94,6 +99,7 @@ function syncSettings(config: Config, mode: ModeFacts): SyncSettings {
   const maxMs = Math.max(1000, syncPeriodMs);
   return {
     minSyncPeriodMs,
+    longestRestMs: longestRestMs[mode.name],
     batchBytesMax,
     sliceMs,
     audit: {
@@ -118,5 +124,5 @@ function mapSettings(config: Config, mode: ModeFacts): SyncSettings {
   const checkMs = Math.min(mapCheckMs, settings.audit.checkMs);
   const fullMs = Math.min(mostMs, settings.audit.fullMs);
   const audit = { ...settings.audit, checkMs, fullMs };
-  return { ...settings, minSyncPeriodMs: 0, audit };
+  return { ...settings, minSyncPeriodMs: 0, longestRestMs: 0, audit };
 }

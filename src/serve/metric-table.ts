@@ -328,6 +328,10 @@ export const metricTable = {
     'ip_family',
     'stage',
   ),
+  fairlead_sync_work_seconds_total: counter(
+    'Time of this process and of the kernel for syncs',
+    'ip_family',
+  ),
   fairlead_takeover_removed_total: counter(
     "Objects of kube-proxy's that were removed after our own were verified",
     'kind',

@@ -182,6 +182,7 @@ export class Metrics {
     const label = { ip_family: event.family };
     const seconds = event.durationMs / 1000;
     this.#own.sync.observe(label, seconds);
+    this.#own.syncWork.inc(label, event.workMs / 1000);
     this.#modes.done(event);
     for (const { pending } of Object.values(this.#own.changes)) pending.set(0);
     if (event.ok) this.#own.lastSync.set(label, nowMs / 1000);
@@ -197,6 +198,7 @@ function syncMetrics(registry: Registry, countProbes: () => void) {
   const make = maker(registry);
   return {
     sync: make('kubeproxy_sync_proxy_rules_duration_seconds'),
+    syncWork: make('fairlead_sync_work_seconds_total'),
     programming: make('kubeproxy_network_programming_duration_seconds'),
     lastSync: make('kubeproxy_sync_proxy_rules_last_timestamp_seconds'),
     lastQueued: make('kubeproxy_sync_proxy_rules_last_queued_timestamp_seconds'),

@@ -87,6 +87,7 @@ export class Applier {
   #bytesMax: number;
   #pacedBytesMax: number;
   #stopping = false;
+  #spentMs = 0;
 
   constructor(options: ApplierOptions) {
     this.#options = options;
@@ -99,6 +100,11 @@ export class Applier {
   /** Forgets what was planned, because a repair plans everything. */
   forget(): void {
     this.#planned = new PlannedChanges();
+  }
+
+  /** What all batches have cost: the time of this process for them, and of the kernel. */
+  get spentMs(): number {
+    return this.#spentMs;
   }
 
   get stopping(): boolean {
@@ -125,7 +131,8 @@ export class Applier {
     { isLarge, plan }: Plan,
     purpose: Purpose,
   ): Promise<Failure | undefined> {
-    const pacer = this.#options.newPacer();
+    const { clock, newPacer } = this.#options;
+    const pacer = newPacer();
     let holdsSmall = false;
     for (const record of records) {
       const large = isLarge?.() === true;
@@ -135,11 +142,13 @@ export class Applier {
         holdsSmall = false;
         continue;
       }
+      const startedMs = clock.now();
       try {
         plan(record);
       } catch (error) {
         return this.#untranslatable(record, error as Error);
       }
+      this.#spentMs += clock.now() - startedMs;
       holdsSmall ||= !large;
       if (this.#isFull) {
         const failure = (await this.#landed()) ?? this.#send(purpose);
@@ -193,8 +202,10 @@ export class Applier {
     const changes = this.#planned;
     this.#planned = new PlannedChanges();
     const { pendingBytes } = this.#planner;
+    const startedMs = this.#options.clock.now();
     try {
       const batch = this.#planner.take();
+      this.#spentMs += this.#options.clock.now() - startedMs;
       if (batch !== undefined) this.#launch(batch, changes, purpose, pendingBytes);
       else this.#flight = { changes, outcome: this.#putInForce(changes) };
       return undefined;
@@ -222,6 +233,7 @@ export class Applier {
       if (answer.kind === 'failed') return answer;
       batch.committed(answer);
       committedMs = clock.now();
+      this.#spentMs += committedMs - startedMs;
       this.#bytesMax = Math.min(this.#largestBytes, this.#bytesMax * 2);
       this.#pace(pendingBytes, committedMs - startedMs);
       // A part of the commit: who then reads the kernel compares it with what is in force.
@@ -300,11 +312,17 @@ export class Applier {
   }
 
   async #putInForce(changes: PlannedChanges): Promise<undefined> {
-    const pacer = this.#options.newPacer();
+    const { clock, inForce, newPacer } = this.#options;
+    const pacer = newPacer();
+    let startedMs = clock.now();
     for (const { record, next, cause } of changes) {
-      this.#options.inForce.set(record, next, cause);
-      if (pacer.due) await pacer.rest();
+      inForce.set(record, next, cause);
+      if (!pacer.due) continue;
+      this.#spentMs += clock.now() - startedMs;
+      await pacer.rest();
+      startedMs = clock.now();
     }
+    this.#spentMs += clock.now() - startedMs;
   }
 }
 

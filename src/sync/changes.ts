@@ -2,15 +2,16 @@
 import { inOrderOf } from '../state/pool.ts';
 import type { Clock } from '../time/clock.ts';
 import type { Cause } from './cause.ts';
-import { type Causes, DirtyForwardings } from './dirty.ts';
+import { type Causes, DirtyForwardings, serviceOf } from './dirty.ts';
 import type { Handover } from './handover.ts';
+import { Pace, type Urgency } from './pace.ts';
 import type { SyncSettings } from './settings.ts';
 import type { Tracked } from './tracked.ts';
 
 interface ChangesOptions {
   readonly handover: Handover;
   readonly clock: Clock;
-  readonly settings: Pick<SyncSettings, 'minSyncPeriodMs'>;
+  readonly settings: Pick<SyncSettings, 'longestRestMs' | 'minSyncPeriodMs'>;
 }
 
 /** What is left to do. */
@@ -27,11 +28,27 @@ export interface Backlog {
 /** A sync plans for no longer than this. */
 const syncLongestMs = 1000;
 
+/** A Service that was not planned for this long goes first when it changes. */
+const quietMs = 1000;
+
+/** The most Services of which it is known when they were planned: the last ones. */
+const plannedMax = 4096;
+
 export class Changes {
   readonly #clock: Clock;
   readonly #dirty = new DirtyForwardings();
   readonly #handover: Handover;
   readonly #minSyncPeriodMs: number;
+  /** Undefined: syncs rest for a fixed time. */
+  readonly #pace: Pace | undefined;
+  /** When Services were planned, the last one last. */
+  readonly #plannedMs = new Map<string, number>();
+  /** Of the most urgent change that is dirty. */
+  #urgency: Urgency = 'all';
+  /** A large one is among those that go first. */
+  #isLargeFirst = false;
+  /** The sync has planned large changes. */
+  #hadLarge = false;
   #isCut = false;
   /** `Clock.now` before which no sync begins. */
   #notBeforeMs = Number.NEGATIVE_INFINITY;
@@ -39,7 +56,10 @@ export class Changes {
   constructor(options: ChangesOptions) {
     this.#clock = options.clock;
     this.#handover = options.handover;
-    this.#minSyncPeriodMs = options.settings.minSyncPeriodMs;
+    const { longestRestMs, minSyncPeriodMs } = options.settings;
+    this.#minSyncPeriodMs = minSyncPeriodMs;
+    const isPaced = minSyncPeriodMs === 0 && longestRestMs > 0;
+    if (isPaced) this.#pace = new Pace({ clock: options.clock, longestRestMs });
   }
 
   /** Whether anything is dirty. */
@@ -59,8 +79,10 @@ export class Changes {
     return this.#isCut;
   }
 
+  /** `Clock.now` when the next sync is due, of what is dirty or of something else. */
   get notBeforeMs(): number {
-    return this.#notBeforeMs;
+    if (this.#pace === undefined || this.#isCut) return this.#notBeforeMs;
+    return Math.max(this.#notBeforeMs, this.#pace.dueMs(this.any ? this.#urgency : 'first'));
   }
 
   /** No sync begins before this time of `Clock.now`. */
@@ -68,9 +90,37 @@ export class Changes {
     this.#notBeforeMs = untilMs;
   }
 
+  /**
+   * A sync begins: `due` yields all that is dirty if `isOfAll`, or if that is due. Otherwise it
+   * yields small changes only, unless a large one goes first.
+   */
+  begin(isOfAll: boolean): void {
+    const now = this.#clock.now();
+    const isPart = this.#pace !== undefined && now < this.#pace.dueMs('all');
+    this.#dirty.isOnlySmall = isPart && !isOfAll && !this.#isCut && !this.#isLargeFirst;
+    this.#hadLarge = false;
+    for (const [service, plannedMs] of this.#plannedMs) {
+      if (now - plannedMs < quietMs) break;
+      this.#plannedMs.delete(service);
+    }
+  }
+
+  /** A sync is over that began at `beganMs` of `Clock.now`, and what it cost. */
+  spent(costMs: number, beganMs: number): void {
+    const isAll = !this.#dirty.isOnlySmall || !this.any;
+    this.#pace?.spent({ beganMs, costMs, hadLarge: this.#hadLarge, isAll });
+  }
+
   /** `service`: its `namespace/name`, where that is known. */
-  mark(record: Tracked, cause: Cause | undefined, service?: string): void {
-    this.#dirty.mark(record, cause, service);
+  mark(record: Tracked, cause: Cause | undefined, service = serviceOf(record.key)): void {
+    const isSmall = this.#dirty.mark(record, cause, service);
+    if (this.#pace === undefined) return;
+    const plannedMs = this.#plannedMs.get(service) ?? Number.NEGATIVE_INFINITY;
+    const isQuiet = this.#clock.now() - plannedMs >= quietMs;
+    const isLargeFirst = isQuiet && !isSmall && losesEndpoints(record);
+    this.#isLargeFirst ||= isLargeFirst;
+    if (isLargeFirst || (isQuiet && isSmall)) this.#urgency = 'first';
+    else if (isSmall && this.#urgency === 'all') this.#urgency = 'small';
   }
 
   has(record: Tracked): boolean {
@@ -99,15 +149,41 @@ export class Changes {
     for (;;) {
       const record = this.#dirty.next;
       this.#isCut = record !== undefined && this.#clock.now() >= endMs;
+      if (record === undefined) this.#noteDone();
       if (record === undefined || this.#isCut) return;
       yield record;
     }
   }
 
   readonly plan = (record: Tracked): void => {
+    this.#hadLarge ||= this.#dirty.isNextLarge;
     const cause = this.#dirty.take();
+    this.#notePlanned(serviceOf(record.key));
     const { desired, planned } = record;
     const next = desired && inOrderOf(planned, desired);
     this.#handover.plan({ record, next, cause });
   };
+
+  /** All that the sync is for is planned, also what came during it. */
+  #noteDone(): void {
+    this.#isLargeFirst &&= this.#dirty.isOnlySmall;
+    this.#urgency = this.#isLargeFirst ? 'first' : 'all';
+  }
+
+  #notePlanned(service: string): void {
+    if (this.#pace === undefined) return;
+    this.#plannedMs.delete(service);
+    this.#plannedMs.set(service, this.#clock.now());
+    if (this.#plannedMs.size <= plannedMax) return;
+    for (const first of this.#plannedMs.keys()) {
+      this.#plannedMs.delete(first);
+      return;
+    }
+  }
+}
+
+/** Whether it is to have fewer endpoints than it is planned to have. */
+function losesEndpoints({ desired, planned }: Tracked): boolean {
+  if (planned === undefined) return false;
+  return desired === undefined || desired.cluster.length < planned.cluster.length;
 }

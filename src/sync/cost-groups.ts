@@ -103,14 +103,14 @@ export class CostGroups<T extends Waiting> {
     this.add(one);
   }
 
-  /** The next one; undefined: none waits. */
-  get next(): T | undefined {
-    return this.#nextGroup()?.next;
+  /** The next one; undefined: none waits in the first `groups` of the groups. */
+  next(groups = groupsMax): T | undefined {
+    return this.#nextGroup(groups)?.next;
   }
 
   /** Takes the next one. `cost`: that of its turn. */
-  take(cost: number): void {
-    const group = this.#nextGroup()!;
+  take(cost: number, groups = groupsMax): void {
+    const group = this.#nextGroup(groups)!;
     this.#spent = group.spent;
     group.spent += cost;
     group.take();
@@ -123,10 +123,11 @@ export class CostGroups<T extends Waiting> {
   }
 
   /** The one that has spent least, of several the one with the smallest cost. */
-  #nextGroup(): Group<T> | undefined {
+  #nextGroup(groups: number): Group<T> | undefined {
     if (this.#size === 0) return undefined;
     let least: Group<T> | undefined;
     for (const group of this.#groups) {
+      if (group.number === groups) break;
       if (group.size > 0 && (least === undefined || group.spent < least.spent)) least = group;
     }
     return least;

@@ -21,8 +21,11 @@ interface Marked extends Waiting {
   rest: Causes | undefined;
 }
 
-/** A Service whose change has more elements is large: 1,000 take the kernel some 10 ms. */
-const smallMax = 1024;
+/** The groups of `CostGroups` whose Services have small changes. */
+const smallGroups = 5;
+
+/** A change of this number of elements is large: it takes the kernel some 10 ms. */
+const smallMax = 4 ** smallGroups;
 
 /**
  * The Forwardings that changed since they were last planned. Services whose changes have about as
@@ -33,6 +36,8 @@ export class DirtyForwardings {
   /** By Service. */
   readonly #waiting = new Map<string, Marked>();
   #groups = new CostGroups<Marked>();
+  /** Undefined: all. */
+  #groupsNow: number | undefined;
 
   get any(): boolean {
     return this.#waiting.size > 0;
@@ -45,32 +50,44 @@ export class DirtyForwardings {
 
   /** `Clock.now` when the change came that is next; undefined = nothing from outside is next. */
   get nextReceivedMs(): number | undefined {
-    return this.#groups.next?.cause?.receivedMs;
+    return this.#groups.next()?.cause?.receivedMs;
+  }
+
+  /** Whether `next` and `take` leave Services out whose changes have many elements. */
+  set isOnlySmall(is: boolean) {
+    this.#groupsNow = is ? smallGroups : undefined;
+  }
+
+  get isOnlySmall(): boolean {
+    return this.#groupsNow !== undefined;
   }
 
   /** Whether the next one belongs to a Service whose change has many elements. */
   get isNextLarge(): boolean {
-    return (this.#groups.next?.cost ?? 0) > smallMax;
+    return (this.#groups.next(this.#groupsNow)?.cost ?? 0) >= smallMax;
   }
 
   /**
    * Marks the Forwarding. The cause of one that is marked already is joined with this one.
    * `service`: its Service, as callers have it that mark many: a part of the key is a new string,
-   * and has to be hashed.
+   * and has to be hashed. Returns whether the change of the Service has few elements so far.
    */
-  mark(record: Tracked, cause: Cause | undefined, service = serviceOf(record.key)): void {
+  mark(record: Tracked, cause: Cause | undefined, service = serviceOf(record.key)): boolean {
     const marked = this.#waiting.get(service);
     if (marked === undefined) {
       const cost = elementsOf(record);
       const added = { service, record, cause, rest: undefined, cost, group: undefined };
       this.#waiting.set(service, added);
       this.#groups.add(added);
-    } else if (marked.record === record) marked.cause = joined(marked.cause, cause);
+      return cost < smallMax;
+    }
+    if (marked.record === record) marked.cause = joined(marked.cause, cause);
     else {
       marked.rest ??= new Map();
       if (!marked.rest.has(record)) this.#groups.grow(marked, elementsOf(record));
       marked.rest.set(record, joined(marked.rest.get(record), cause));
     }
+    return marked.cost < smallMax;
   }
 
   has(record: Tracked): boolean {
@@ -90,15 +107,15 @@ export class DirtyForwardings {
 
   /** The next one. */
   get next(): Tracked | undefined {
-    return this.#groups.next?.record;
+    return this.#groups.next(this.#groupsNow)?.record;
   }
 
   /** Removes the next one and returns why it changed. Its Service goes to the end. */
   take(): Cause | undefined {
-    const marked = this.#groups.next;
+    const marked = this.#groups.next(this.#groupsNow);
     if (marked === undefined) return undefined;
     const { cause, record } = marked;
-    this.#groups.take(elementsOf(record));
+    this.#groups.take(elementsOf(record), this.#groupsNow);
     if (advance(marked)) this.#groups.add(marked);
     else this.#waiting.delete(marked.service);
     return cause;
@@ -139,7 +156,7 @@ function countOf(forwarding: Forwarding | undefined): number {
 }
 
 /** The `namespace/name` of a Forwarding's key `namespace/name[:port]/protocol`. */
-function serviceOf(key: string): string {
+export function serviceOf(key: string): string {
   const port = key.indexOf(':');
   return key.slice(0, port < 0 ? key.lastIndexOf('/') : port);
 }

@@ -89,6 +89,8 @@ export type FamilyEvent = { readonly family: Family } & (
        */
       readonly healthy: boolean;
       readonly durationMs: number;
+      /** The time of this process and of the kernel for it. */
+      readonly workMs: number;
       /** By table, in a mode that counts them. */
       readonly rules?: readonly RuleCount[];
     }

@@ -79,6 +79,8 @@ export class FamilySync {
   /** While rules are staged: takes the batch that hooks them. */
   #takeHook: ReturnType<KernelState['stage']>;
   #inStepAtMs: number | undefined;
+  /** `Applier.spentMs` when the sync began. */
+  #spentBeforeMs = 0;
   /** As the last event `done` said. */
   #isHealthy = false;
 
@@ -300,6 +302,7 @@ export class FamilySync {
   async #sync(): Promise<Failure | undefined> {
     const startedMs = this.#begin();
     const { environment, planner } = this.#options;
+    this.#changes.begin(this.#isUnhooked);
     await planner.changeEnvironment(environment(), this.#pause());
     const failure = await this.#applier.drain(this.#changes.due(), this.#changes, 'changes');
     if (this.#handover.takeYielded()) this.#audit.suspect();
@@ -350,6 +353,7 @@ export class FamilySync {
   #begin(): number {
     this.#options.follower?.moving();
     this.#requests.begin();
+    this.#spentBeforeMs = this.#applier.spentMs;
     return this.#options.clock.now();
   }
 
@@ -366,6 +370,8 @@ export class FamilySync {
     const { clock, observer, planner, settings } = this.#options;
     const now = clock.now();
     const ok = failure === undefined;
+    const workMs = this.#applier.spentMs - this.#spentBeforeMs;
+    if (purpose === 'changes' && !this.#isUnhooked) this.#changes.spent(workMs, startedMs);
     const isContained = ok || (await this.#failed(failure, purpose));
     if (ok) {
       const restMs = this.#changes.isCut ? 0 : settings.minSyncPeriodMs;
@@ -378,7 +384,8 @@ export class FamilySync {
     const healthy = isContained && !isMostlyRefused(this.#quarantine.size, this.desired.size);
     this.#isHealthy = healthy;
     if (healthy) this.#inStepAtMs = now;
-    observer({ kind: 'done', family: this.family, purpose, ok, healthy, durationMs, rules });
+    const { family } = this;
+    observer({ kind: 'done', family, purpose, ok, healthy, durationMs, workMs, rules });
     this.#requests.end(this.#hasWork || this.#recovery.dueAtMs !== undefined);
   }
 

@@ -23,20 +23,20 @@ const stepsUntimed = 4;
 /** A Service that is not known to take long has this part of a turn until it is known. */
 const firstPart = 0.1;
 
-/** What a Service costs that is done in one step, in microseconds: the clock is not asked. */
-const oneStepCost = 20;
-
 /** Services that are remembered to take long. The first ones are forgotten. */
 const longMax = 10_000;
 
-/** A Service that waits for its next turn. What it costs is microseconds. */
+/**
+ * A Service that waits for its next turn. Steps are what it costs: on a busy machine, time depends
+ * on other processes.
+ */
 interface Job extends Waiting {
   readonly name: string;
   readonly receivedMs: number;
   /** Undefined: it is not begun. */
   steps: Steps | undefined;
-  /** The cost so far. */
-  spent: number;
+  /** The steps so far. */
+  stepsTaken: number;
 }
 
 export class Refresher {
@@ -45,7 +45,7 @@ export class Refresher {
   readonly #groups = new CostGroups<Job>();
   /** Services that changed while they were refreshed. */
   readonly #changed = new Map<string, number>();
-  /** What Services cost that took more than one turn when they were last refreshed. */
+  /** The steps of Services that took more than one turn when they were last refreshed. */
   readonly #long = new Map<string, number>();
 
   constructor(options: RefresherOptions) {
@@ -61,7 +61,7 @@ export class Refresher {
     const job = this.#jobs.get(name);
     if (job === undefined) {
       const cost = this.#long.get(name) ?? 0;
-      const added = { name, receivedMs, steps: undefined, spent: 0, cost, group: undefined };
+      const added = { name, receivedMs, steps: undefined, stepsTaken: 0, cost, group: undefined };
       this.#jobs.set(name, added);
       this.#groups.add(added);
     } else if (job.steps !== undefined && !this.#changed.has(name)) {
@@ -72,7 +72,7 @@ export class Refresher {
   /** Works until the pacer's slice is spent, or all is refreshed. */
   work(pacer: Pacer): void {
     while (!this.idle) {
-      this.#turn(this.#groups.next!);
+      this.#turn(this.#groups.next()!);
       if (pacer.due) return;
     }
   }
@@ -81,10 +81,10 @@ export class Refresher {
   #turn(job: Job): void {
     const isFirst = job.steps === undefined;
     job.steps ??= this.#options.refresh(job.name, job.receivedMs);
-    if (job.steps === undefined) this.#groups.take(oneStepCost);
+    if (job.steps === undefined) this.#groups.take(1);
     const isOver = job.steps === undefined || this.#advance(job, job.steps, isFirst);
     if (!isOver) {
-      job.cost = Math.max(job.cost, job.spent);
+      job.cost = Math.max(job.cost, job.stepsTaken);
       this.#groups.add(job);
       return;
     }
@@ -101,21 +101,21 @@ export class Refresher {
     const longestMs = job.cost === 0 ? firstPart * shareMs : shareMs;
     const untimed = isFirst ? stepsUntimed : 1;
     const startMs = clock.now();
-    let [isOver, tookMs] = [false, 0];
-    for (let taken = 1; !isOver && tookMs < longestMs; taken += 1) {
+    let [isOver, taken, tookMs] = [false, 0, 0];
+    while (!isOver && tookMs < longestMs) {
       isOver = steps.next().done === true;
+      taken += 1;
       if (taken >= untimed) tookMs = clock.now() - startMs;
     }
-    const cost = Math.max(oneStepCost, 1000 * tookMs);
-    job.spent += cost;
-    this.#groups.take(cost);
+    job.stepsTaken += taken;
+    this.#groups.take(taken);
     return isOver;
   }
 
-  #remember({ name, spent }: Job, isShort: boolean): void {
+  #remember({ name, stepsTaken }: Job, isShort: boolean): void {
     this.#long.delete(name);
     if (isShort) return;
-    this.#long.set(name, spent);
+    this.#long.set(name, stepsTaken);
     if (this.#long.size <= longMax) return;
     for (const first of this.#long.keys()) {
       this.#long.delete(first);

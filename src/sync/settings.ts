@@ -3,8 +3,10 @@ import type { AuditSettings } from './audit.ts';
 
 /** How one family is kept in sync. */
 export interface SyncSettings {
-  /** Least time between the end of a sync and the next one; 0 = none. */
+  /** Least time between the end of a sync and the next one; 0 = it follows what syncs cost. */
   readonly minSyncPeriodMs: number;
+  /** The longest time that it is where it follows what syncs cost; 0 = syncs do not rest. */
+  readonly longestRestMs: number;
   readonly batchBytesMax: number;
   /** The event loop is released after this much work. */
   readonly sliceMs: number;

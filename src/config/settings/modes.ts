@@ -46,7 +46,7 @@ const period = (checkedIn: readonly string[], meaning = syncPeriodMeaning) =>
 const minPeriod = (checkedIn: readonly string[], standard?: '1s') =>
   duration(
     'Least time between two syncs; changes in between go together. ' +
-      "1s, which is kube-proxy's default, counts as none.",
+      "With 1s, which is kube-proxy's default, or 0, it follows what syncs cost.",
     {
       ...(standard && { default: standard }),
       bounds: notNegative,

@@ -112,7 +112,14 @@ describe('the log', () => {
   });
 
   it('has lines for each sync only at a higher verbosity', () => {
-    const done = { kind: 'done', family: 'IPv4', ok: true, healthy: true, durationMs: 1 } as const;
+    const done = {
+      kind: 'done',
+      family: 'IPv4',
+      ok: true,
+      healthy: true,
+      durationMs: 1,
+      workMs: 1,
+    } as const;
     const events: AgentEvent[] = [
       { ...done, purpose: 'changes' },
       { kind: 'queued', family: 'IPv4' },

@@ -142,7 +142,13 @@ describe('the metrics', () => {
   });
 
   it('count successful syncs of modes iptables and ipvs', async () => {
-    const done = { kind: 'done', family: 'IPv6', purpose: 'changes', durationMs: 1 } as const;
+    const done = {
+      kind: 'done',
+      family: 'IPv6',
+      purpose: 'changes',
+      durationMs: 1,
+      workMs: 1,
+    } as const;
     for (const mode of ['iptables', 'ipvs'] as const) {
       metrics.running(builtModes().get(mode)!);
       metrics.observe({ ...done, ok: true, healthy: true });
@@ -155,7 +161,13 @@ describe('the metrics', () => {
   it('show the number of rules of mode iptables, and how many the last sync wrote', async () => {
     metrics.running(builtModes().get('iptables')!);
     const rules = [{ table: 'nat', total: 12, written: 3 }];
-    const done = { kind: 'done', family: 'IPv4', purpose: 'changes', durationMs: 1 } as const;
+    const done = {
+      kind: 'done',
+      family: 'IPv4',
+      purpose: 'changes',
+      durationMs: 1,
+      workMs: 1,
+    } as const;
     metrics.observe({ ...done, ok: true, healthy: true, rules });
     const name = 'kubeproxy_sync_proxy_rules_iptables';
     const labels = '{table="nat",ip_family="IPv4"}';
@@ -197,6 +209,7 @@ describe('the metrics', () => {
     metrics.observe({ ...committed, triggerTimesMs: [Date.now() - 700] });
     metrics.observe({
       kind: 'done',
+      workMs: 1,
       family: 'IPv4',
       purpose: 'changes',
       ok: true,
@@ -261,7 +274,13 @@ describe('the metrics', () => {
     metrics.changed('slice');
     const name = 'kubeproxy_sync_proxy_rules_endpoint_changes';
     expect(await lines(`${name}_`)).toEqual([`${name}_pending 2`, `${name}_total 2`]);
-    const done = { kind: 'done', family: 'IPv4', purpose: 'changes', durationMs: 1 } as const;
+    const done = {
+      kind: 'done',
+      family: 'IPv4',
+      purpose: 'changes',
+      durationMs: 1,
+      workMs: 1,
+    } as const;
     metrics.observe({ ...done, ok: true, healthy: true });
     expect(await lines(`${name}_`)).toEqual([`${name}_pending 0`, `${name}_total 2`]);
   });

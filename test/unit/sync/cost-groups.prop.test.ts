@@ -14,7 +14,7 @@ function item(name: string, cost: number, turn = cost): Item {
 
 /** Takes the next one; `again`: it still waits. */
 function turnOf(groups: CostGroups<Item>, again: boolean): Item {
-  const next = groups.next!;
+  const next = groups.next()!;
   groups.take(next.turn);
   if (again) groups.add(next);
   return next;
@@ -33,7 +33,7 @@ describe('turns of what costs much and what costs little', () => {
         for (let i = 0; i < before; i += 1) turnOf(groups, true);
         groups.add(item('small', 1));
         const taken: (number | undefined)[] = [];
-        for (let next = groups.next!; next.name !== 'small'; next = groups.next!) {
+        for (let next = groups.next()!; next.name !== 'small'; next = groups.next()!) {
           taken.push(next.group);
           turnOf(groups, true);
         }
@@ -51,7 +51,7 @@ describe('turns of what costs much and what costs little', () => {
         for (const [i, cost] of costs.entries()) groups.add(item(`${i}`, cost));
         for (const { group } of groups) spent.set(group!, 0);
         for (let i = 0; i < 2000; i += 1) {
-          const { group } = groups.next!;
+          const { group } = groups.next()!;
           spent.set(group!, spent.get(group!)! + turnOf(groups, true).turn);
         }
         const all = [...spent.values()];
@@ -72,7 +72,7 @@ describe('turns of what costs much and what costs little', () => {
         let waiting: Item[] = [];
         for (const [i, { at, cost, does }] of steps.entries()) {
           const chosen = waiting[at % Math.max(1, waiting.length)];
-          const next = groups.next;
+          const next = groups.next();
           expect(next).toBe(waiting.find(({ group }) => group === next?.group));
           if (does === 'add') {
             const added = item(`${i}`, cost, 1);

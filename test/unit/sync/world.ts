@@ -22,6 +22,7 @@ import { ToyClock, ToyKernel, ToyPlanner } from './double.ts';
 
 export const testSettings: SyncSettings = {
   minSyncPeriodMs: 0,
+  longestRestMs: 0,
   batchBytesMax: 1_000_000,
   sliceMs: 4,
   audit: { checkMs: 10_000, fullMs: 3_600_000, restFactor: 20 },

@@ -41,7 +41,15 @@ class Scene {
 }
 
 const started = (family: Family): FamilyEvent => {
-  return { kind: 'done', family, purpose: 'start', ok: true, healthy: true, durationMs: 1 };
+  return {
+    kind: 'done',
+    family,
+    purpose: 'start',
+    ok: true,
+    healthy: true,
+    durationMs: 1,
+    workMs: 1,
+  };
 };
 const audited = (family: Family): FamilyEvent => ({ kind: 'audited', family, durationMs: 1 });
 

@@ -1,0 +1,63 @@
+/** When the next sync may begin, by what those before it have cost. */
+import type { Clock } from '../time/clock.ts';
+
+/** The part of the time that syncs may take in the long run: a fifth of a core. */
+const share = 0.2;
+
+/**
+ * How much may be owed when a sync begins: of all that waits, of small changes, or of changes that
+ * go first, in milliseconds of work. So the more urgent ones may take some commits of large tables,
+ * or hundreds of small ones, in advance.
+ */
+const allowanceMs = { all: 0, small: 500, first: 1000 } as const;
+
+/** Syncs with large changes owe no more than this, so that small ones need not wait after them. */
+const largeOwedMax = 250;
+
+/** What a sync is for. */
+export type Urgency = keyof typeof allowanceMs;
+
+/** A sync that is over. */
+interface Spent {
+  readonly beganMs: number;
+  readonly costMs: number;
+  /** It had large changes. */
+  readonly hadLarge: boolean;
+  /** Nothing was left to do. */
+  readonly isAll: boolean;
+}
+
+interface PaceOptions {
+  readonly clock: Pick<Clock, 'now'>;
+  /** No rest is longer, whatever syncs cost. */
+  readonly longestRestMs: number;
+}
+
+export class Pace {
+  readonly #options: PaceOptions;
+  /** What syncs have cost beyond their share until `#asOfMs`, in milliseconds. */
+  #owedMs = 0;
+  #asOfMs = 0;
+  /** `Clock.now` when the last sync was over that left nothing to do. */
+  #endedMs = Number.NEGATIVE_INFINITY;
+
+  constructor(options: PaceOptions) {
+    this.#options = options;
+  }
+
+  /** `Clock.now` from which such a sync is due. */
+  dueMs(urgency: Urgency): number {
+    const owedMs = Math.max(0, this.#owedMs - allowanceMs[urgency]);
+    return Math.min(this.#asOfMs + owedMs / share, this.#endedMs + this.#options.longestRestMs);
+  }
+
+  /** A sync is over. */
+  spent({ beganMs, costMs, hadLarge, isAll }: Spent): void {
+    const now = this.#options.clock.now();
+    const before = Math.max(0, this.#owedMs - share * (beganMs - this.#asOfMs));
+    const after = Math.max(0, before + costMs - share * (now - beganMs));
+    this.#owedMs = hadLarge ? Math.min(after, Math.max(before, largeOwedMax)) : after;
+    this.#asOfMs = now;
+    if (isAll) this.#endedMs = now;
+  }
+}
