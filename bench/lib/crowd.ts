@@ -1,10 +1,10 @@
 /** Many tenants' large Services of both families, each of which changes again and again. */
 type Raw = Readonly<Record<string, unknown>>;
 
-/** How their connections are shared out: both make some 65,500 slots of two endpoints. */
+/** How their connections are shared out: both make thousands of slots of two endpoints. */
 const balances = {
-  'maglev, 16 ports × 4,093 slots': { ports: 16, annotations: { 'fairlead.io/balance': 'maglev' } },
-  'weights, 256 ports × 256 slots': { ports: 256, annotations: {} },
+  'maglev, 16 ports': { ports: 16, annotations: { 'fairlead.io/balance': 'maglev' } },
+  'weights, 256 ports': { ports: 256, annotations: {} },
 } as const;
 
 export type CrowdBalance = keyof typeof balances;
