@@ -23,8 +23,7 @@ Napi::Function LineWriterWrap::Define(Napi::Env env) {
                       InstanceMethod<&LineWriterWrap::Drain>("drain")});
 }
 
-LineWriterWrap::LineWriterWrap(const Napi::CallbackInfo& info)
-    : Napi::ObjectWrap<LineWriterWrap>(info) {
+LineWriterWrap::LineWriterWrap(const Napi::CallbackInfo& info) : TaggedWrap<LineWriterWrap>(info) {
   if (!info[0].IsNumber()) {
     ThrowTypeError(info.Env(), "LineWriter: the file descriptor must be a number");
     return;

@@ -6,6 +6,7 @@
 
 #include <memory>
 
+#include "binding/tagged_wrap.h"
 #include "log/line_writer.h"
 
 namespace fairlead::binding {
@@ -16,8 +17,10 @@ namespace fairlead::binding {
  *   pendingBytes(): number              bytes of the lines that are not wholly written
  *   drain(longestMs: number): boolean   waits, at most a minute; true = all lines are written
  */
-class LineWriterWrap : public Napi::ObjectWrap<LineWriterWrap> {
+class LineWriterWrap : public TaggedWrap<LineWriterWrap> {
  public:
+  static constexpr napi_type_tag kTag = {0x902531da6af47c76, 0x542a2dc07b37f8da};
+
   static Napi::Function Define(Napi::Env env);
   explicit LineWriterWrap(const Napi::CallbackInfo& info);
 

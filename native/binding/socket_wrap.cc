@@ -85,7 +85,7 @@ Napi::Function SocketWrap::Define(Napi::Env env) {
       {InstanceMethod<&SocketWrap::Submit>("submit"), InstanceMethod<&SocketWrap::Close>("close")});
 }
 
-SocketWrap::SocketWrap(const Napi::CallbackInfo& info) : Napi::ObjectWrap<SocketWrap>(info) {
+SocketWrap::SocketWrap(const Napi::CallbackInfo& info) : TaggedWrap<SocketWrap>(info) {
   const auto options = ReadSocketOptions(info.Env(), info[0]);
   if (!options) return;
   completion_ = Completion::Start(info.Env(), options->network_namespace, MakeFamilies(*options));

@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "binding/channel.h"
+#include "binding/tagged_wrap.h"
 
 namespace fairlead::binding {
 
@@ -20,8 +21,10 @@ class Completion;
  * When a system call fails, the promise is rejected with an Error that has `errno` (a number) and
  * `syscall`. Errors of the kernel, and buffers that are invalid, are answered with records.
  */
-class SocketWrap : public Napi::ObjectWrap<SocketWrap> {
+class SocketWrap : public TaggedWrap<SocketWrap> {
  public:
+  static constexpr napi_type_tag kTag = {0x5f23c6ba49685032, 0xd636079be325198b};
+
   static Napi::Function Define(Napi::Env env);
   explicit SocketWrap(const Napi::CallbackInfo& info);
   ~SocketWrap() override;

@@ -52,7 +52,7 @@ Napi::Function WatchWrap::Define(Napi::Env env) {
       {InstanceMethod<&WatchWrap::Ignore>("ignore"), InstanceMethod<&WatchWrap::Close>("close")});
 }
 
-WatchWrap::WatchWrap(const Napi::CallbackInfo& info) : Napi::ObjectWrap<WatchWrap>(info) {
+WatchWrap::WatchWrap(const Napi::CallbackInfo& info) : TaggedWrap<WatchWrap>(info) {
   const Napi::Env env = info.Env();
   auto options = ReadWatchOptions(env, info[0]);
   if (env.IsExceptionPending()) return;

@@ -6,6 +6,8 @@
 
 #include <memory>
 
+#include "binding/tagged_wrap.h"
+
 namespace fairlead::binding {
 
 class Watching;
@@ -23,8 +25,10 @@ class Watching;
  * A call that is queued when close() is called is still made. When no thread can be made, the
  * constructor throws such an Error.
  */
-class WatchWrap : public Napi::ObjectWrap<WatchWrap> {
+class WatchWrap : public TaggedWrap<WatchWrap> {
  public:
+  static constexpr napi_type_tag kTag = {0xbc8d22676abd45b8, 0x6bbcbd27c62aac58};
+
   static Napi::Function Define(Napi::Env env);
   explicit WatchWrap(const Napi::CallbackInfo& info);
   ~WatchWrap() override;

@@ -22,7 +22,7 @@ Napi::Function AddressWatch::Define(Napi::Env env) {
 }
 
 AddressWatch::AddressWatch(const Napi::CallbackInfo& info)
-    : Napi::ObjectWrap<AddressWatch>(info) {
+    : binding::TaggedWrap<AddressWatch>(info) {
   const Napi::Env env = info.Env();
   if (!info[0].IsFunction()) {
     binding::ThrowTypeError(env, "AddressWatch: takes a function");

@@ -4,6 +4,8 @@
 
 #include <napi.h>
 
+#include "binding/tagged_wrap.h"
+
 // Part of libuv, whose headers and those of the kernel exclude each other.
 struct uv_poll_s;
 
@@ -19,8 +21,10 @@ namespace fairlead::loop {
  * `syscall`, and nothing is watched any more; the constructor throws such an Error. After close()
  * there is no call.
  */
-class AddressWatch : public Napi::ObjectWrap<AddressWatch> {
+class AddressWatch : public binding::TaggedWrap<AddressWatch> {
  public:
+  static constexpr napi_type_tag kTag = {0x751eeaa147ac3222, 0x4853cffeca3c52f7};
+
   static Napi::Function Define(Napi::Env env);
   explicit AddressWatch(const Napi::CallbackInfo& info);
   ~AddressWatch() override;

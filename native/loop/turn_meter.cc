@@ -22,7 +22,7 @@ Napi::Function TurnMeter::Define(Napi::Env env) {
       {InstanceMethod<&TurnMeter::Take>("take"), InstanceMethod<&TurnMeter::Close>("close")});
 }
 
-TurnMeter::TurnMeter(const Napi::CallbackInfo& info) : Napi::ObjectWrap<TurnMeter>(info) {
+TurnMeter::TurnMeter(const Napi::CallbackInfo& info) : binding::TaggedWrap<TurnMeter>(info) {
   const Napi::Env env = info.Env();
   uv_loop_t* loop = nullptr;
   if (napi_get_uv_event_loop(env, &loop) != napi_ok) {

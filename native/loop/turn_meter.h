@@ -8,6 +8,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "binding/tagged_wrap.h"
+
 // Part of libuv, whose headers and those of the kernel exclude each other.
 struct uv_check_s;
 
@@ -22,8 +24,10 @@ namespace fairlead::loop {
  * waits. It has no timer: a loop that waits is not woken. Percentiles are upper bounds, at most
  * 19 % above the true value. Without a turn all are 0.
  */
-class TurnMeter : public Napi::ObjectWrap<TurnMeter> {
+class TurnMeter : public binding::TaggedWrap<TurnMeter> {
  public:
+  static constexpr napi_type_tag kTag = {0xe4054bc097607c8b, 0xe1ae58588053e550};
+
   static Napi::Function Define(Napi::Env env);
   explicit TurnMeter(const Napi::CallbackInfo& info);
   ~TurnMeter() override;
