@@ -184,7 +184,8 @@ export function slice(
     apiVersion: 'discovery.k8s.io/v1',
     kind: 'EndpointSlice',
     metadata: {
-      name: `${serviceName}-${family.toLowerCase()}${suffix}`,
+      // As the controller does, which keeps names within 253 characters.
+      name: `${serviceName.slice(0, 240)}-${family.toLowerCase()}${suffix}`,
       namespace: NAMESPACE,
       labels: { 'kubernetes.io/service-name': serviceName },
     },
