@@ -231,7 +231,9 @@ it('comparisons during changes move no object back', async () => {
   const rounds = sink.changes.slice(length).flatMap((one) => {
     if (one.kind !== 'slice' || one.slice.key !== 'shop/s1-1') return [];
     const { addresses } = one.slice;
-    return [addresses.charCodeAt(2) * 256 + addresses.charCodeAt(3)];
+    // A comparison may deliver it as it was at first once more.
+    const isEdited = addresses.charCodeAt(1) === 77;
+    return [isEdited ? addresses.charCodeAt(2) * 256 + addresses.charCodeAt(3) : 0];
   });
   expect(rounds).toEqual(rounds.toSorted((a, b) => a - b));
   expect(sink.problems).toEqual([]);
