@@ -1,9 +1,9 @@
 /** From the configurations of distributions that start kube-proxy with arguments of their own. */
 import { type FieldPath, fieldPaths } from '../../config/settings/index.ts';
-import { child, describeTree, type Tree, type TreeMap, textAt } from '../../config/tree.ts';
+import { child, describeTree, type Tree, textAt } from '../../config/tree.ts';
 import { rulesOf } from '../../config/types.ts';
 import type { Conversion } from './conversion.ts';
-import { contentsOf, type Found } from './find.ts';
+import { contentsOf } from './find.ts';
 import { type FlagWord, importCommandLine, importFlags } from './flags.ts';
 
 /** How a distribution writes down what kube-proxy gets. */
@@ -70,12 +70,12 @@ function treeAt(
   conversion: Conversion,
 ): Tree | undefined {
   const { documents, found, problems } = contentsOf(bytes, at[0]!);
-  const trees = found.map((one) => descend(one, at)).filter((tree) => tree !== undefined);
+  const trees = found.map(({ tree }) => descend(tree, at)).filter((tree) => tree !== undefined);
   for (const problem of problems) conversion.note(`line ${problem.line}`, problem.text);
   return trees[0] ?? (mayBeList && documents[0]?.kind === 'list' ? documents[0] : undefined);
 }
 
-function descend({ tree }: Found, at: readonly string[]): Tree | undefined {
+function descend(tree: Tree, at: readonly string[]): Tree | undefined {
   return at.reduce<Tree | undefined>((part, key) => child(part, key)?.tree, tree);
 }
 
@@ -135,9 +135,7 @@ const k0sStandard: Readonly<Partial<Record<FieldPath, string>>> = {
 function k0sProxy(tree: Tree, at: string, conversion: Conversion): FlagWord[] {
   const taken = ['extraArgs'];
   for (const path of fieldPaths) {
-    const value = path
-      .split('.')
-      .reduce<Tree | undefined>((part, key) => child(part, key)?.tree, tree);
+    const value = descend(tree, path.split('.'));
     if (value !== undefined) {
       taken.push(path.split('.', 1)[0]!);
       const decoded = rulesOf(path).decode(value);
@@ -179,7 +177,7 @@ const notOfProxy: ReadonlySet<string> = new Set([
 ]);
 
 function leaveOut(tree: Tree, taken: readonly string[], at: string, conversion: Conversion): void {
-  for (const name of tree.kind === 'map' ? (tree as TreeMap).entries.keys() : []) {
+  for (const name of tree.kind === 'map' ? tree.entries.keys() : []) {
     if (!taken.includes(name)) conversion.leaveOut(`${at}.${name}`, 'not for the proxy');
   }
 }
