@@ -5,8 +5,6 @@
 import { readFileSync } from 'node:fs';
 import { performance } from 'node:perf_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { setFlagsFromString } from 'node:v8';
-import { runInNewContext } from 'node:vm';
 import { frontendEndpointDefaults, serviceLimitDefaults } from '../src/config/config.ts';
 import { decodeChange, decodeContext } from '../src/source/decode.ts';
 import type { Change } from '../src/state/change.ts';
@@ -17,6 +15,7 @@ import {
   nodeName,
   type Shape,
 } from '../test/fake/costly-objects.ts';
+import { usedBytes } from '../test/used-memory.ts';
 import { inNamespace } from './lib/namespace.ts';
 import { withRig } from './lib/rig.ts';
 import { number, ratio, table } from './lib/stats.ts';
@@ -30,13 +29,6 @@ const restMs = 8000;
 const decoding = decodeContext(nodeName);
 
 export async function cost(): Promise<string> {
-  setFlagsFromString('--expose-gc');
-  const collect: () => void = runInNewContext('gc');
-  const live = (): number => {
-    collect();
-    collect();
-    return process.memoryUsage().heapUsed;
-  };
   const rows: string[][] = [];
   for (const [name, shape] of [['nothing', {}], ...Object.entries(costliest)] as const) {
     const { bytes, changes } = decoded({ ...least, ...shape, families: ['IPv4'] });
@@ -47,14 +39,14 @@ export async function cost(): Promise<string> {
           await sleep(restMs);
           const before = {
             kernel: kernelBytes(),
-            heap: live(),
+            heap: usedBytes(),
             loop: performance.eventLoopUtilization(),
           };
           for (const change of changes()) rig.state.apply(change);
           await rig.load([]);
           const { active } = performance.eventLoopUtilization(before.loop);
           await sleep(restMs);
-          return [kernelBytes() - before.kernel, live() - before.heap, 1000 * active];
+          return [kernelBytes() - before.kernel, usedBytes() - before.heap, 1000 * active];
         },
         ...[undefined, undefined, undefined, { limits, factor }],
       ),

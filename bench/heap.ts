@@ -10,14 +10,13 @@
  */
 import { type HeapProfiler, Session } from 'node:inspector/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { setFlagsFromString } from 'node:v8';
-import { runInNewContext } from 'node:vm';
 import { frontendEndpointDefaults, serviceLimitDefaults } from '../src/config/config.ts';
 import { nftablesMode } from '../src/modes/nftables/mode.ts';
 import { decodeChange, decodeContext, kindOf } from '../src/source/decode.ts';
 import type { Change } from '../src/state/change.ts';
 import { bytesOfService, bytesOfSlice } from '../src/state/record-bytes.ts';
 import { encodeObject } from '../test/fake/protobuf.ts';
+import { usedBytes } from '../test/used-memory.ts';
 import { objects, type Size, sizeName } from './lib/cluster.ts';
 import { inNamespace } from './lib/namespace.ts';
 import { largeObjects } from './lib/records.ts';
@@ -35,26 +34,19 @@ const decoding = decodeContext('node');
 const sampledBytes = 4096;
 
 export async function heap(): Promise<string> {
-  setFlagsFromString('--expose-gc');
-  const collect: () => void = runInNewContext('gc');
-  const live = (): number => {
-    collect();
-    collect();
-    return process.memoryUsage().heapUsed;
-  };
   const [programmed, decoded] = await inNamespace('heap', (namespace) =>
     withRig(namespace, async (rig) => {
-      const before = live();
+      const before = usedBytes();
       for (const change of objects(size)) rig.state.apply(change);
-      const known = live();
+      const known = usedBytes();
       await rig.load([]);
       await sleep(restMs);
-      return [live(), known].map((bytes) => (bytes - before) / size.services);
+      return [usedBytes(), known].map((bytes) => (bytes - before) / size.services);
     }),
   );
   const allocated = await allocatedBytes();
-  const tenant = await largest(live);
-  const records = recordBytes(live);
+  const tenant = await largest();
+  const records = recordBytes();
   const row = [
     ...[sizeName(size), number(programmed!), number(decoded!), ratio(programmed!, decoded!)],
     ...[number(allocated), ratio(allocated, programmed!)],
@@ -68,13 +60,13 @@ export async function heap(): Promise<string> {
 }
 
 /** The records of the largest objects of each kind, compared with the same in etcd. */
-function recordBytes(live: () => number): string {
+function recordBytes(): string {
   const rows = largeObjects.map(({ count, make, name, resource }) => {
     const decode = (n: number): Change => decodeChange(resource, make(n), decoding).change!;
     const kept = [decode(0)];
-    const before = live();
+    const before = usedBytes();
     for (let n = 1; n <= count; n += 1) kept.push(decode(n));
-    const bytes = (live() - before) / count;
+    const bytes = (usedBytes() - before) / count;
     const last = kept.pop()!;
     const estimated =
       last.kind === 'service'
@@ -96,21 +88,21 @@ function recordBytes(live: () => number): string {
 }
 
 /** Services of 20,000 ports in one namespace, the most for which an object has room. */
-async function largest(live: () => number): Promise<string> {
+async function largest(): Promise<string> {
   const limits = { ...serviceLimitDefaults, frontendEndpoints: frontendEndpointDefaults.nftables };
   const bytesWithin = (factor: number): Promise<number[]> =>
     inNamespace('heap', (namespace) =>
       withRig(
         namespace,
         async (rig) => {
-          const before = live();
+          const before = usedBytes();
           for (let n = 0; n < largeServices; n += 1) {
             for (const change of largeService(n)) rig.state.apply(change);
           }
-          const known = live();
+          const known = usedBytes();
           await rig.load([]);
           await sleep(restMs);
-          return [live() - before, known - before];
+          return [usedBytes() - before, known - before];
         },
         nftablesMode,
         undefined,

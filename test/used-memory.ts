@@ -6,8 +6,12 @@ setFlagsFromString('--expose-gc');
 export const collectGarbage = runInNewContext('gc') as () => void;
 
 /** The heap of this thread, without garbage. */
+export function usedBytes(): number {
+  collectGarbage();
+  collectGarbage();
+  return process.memoryUsage().heapUsed;
+}
+
 export function usedMiB(): number {
-  collectGarbage();
-  collectGarbage();
-  return process.memoryUsage().heapUsed / 2 ** 20;
+  return usedBytes() / 2 ** 20;
 }
