@@ -1,8 +1,9 @@
 /** The port for clients of other machines: who gets answers, and what is asked for that. */
 import { once } from 'node:events';
 import { request } from 'node:https';
+import { connect } from 'node:net';
 import { text } from 'node:stream/consumers';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import {
   allowedMs,
   ReaderAccess,
@@ -19,7 +20,18 @@ async function running(reviews: FakeReviews): Promise<Running> {
   const config = await configOf('--manifests=/anywhere', flag);
   const app = await new Running(config).start({ openReviews: reviews.open });
   await serveWeb(app);
+  await listens(app);
   return app;
+}
+
+/** Resolves once the port accepts connections: its server is loaded while the process works. */
+async function listens(app: Running): Promise<void> {
+  const { port } = app.config.readBindAddress!;
+  await vi.waitFor(async () => {
+    const socket = connect(port, '127.0.0.1');
+    await once(socket, 'connect');
+    socket.destroy();
+  }, 30_000);
 }
 
 interface Question {
@@ -167,6 +179,7 @@ describe('the port for readers', () => {
     const flag = `--read-bind-address=127.0.0.1:${await freePort()}`;
     const app = await new Running(await configOf('--manifests=/anywhere', flag)).start();
     await serveWeb(app);
+    await listens(app);
     expect((await ask(app, status, { token: 'good' })).code).toBe(503);
     expect(app.lines.find(({ err }) => /objects come from files/.test(String(err)))).toBeDefined();
   });
