@@ -3,10 +3,19 @@
  * such as rows of the list of Services. What is made of them is made once.
  */
 
+import type { Age } from './view.ts';
+
 const lasting = new WeakSet<object>();
 
+/** Without ages at any depth: what is shown of one changes with the time. */
+export type Lasting<T> = T extends Age
+  ? never
+  : T extends object
+    ? { readonly [K in keyof T]: Lasting<T[K]> }
+    : T;
+
 /** Marks a value whose contents, and those of the values in it, never change. */
-export function lasts<T extends object>(value: T): T {
+export function lasts<T extends object>(value: T & Lasting<T>): T {
   lasting.add(value);
   return value;
 }

@@ -9,13 +9,19 @@ export interface Marked {
   readonly names?: { readonly namespace: string; readonly service?: string };
 }
 
-/** A time, RFC 3339: shown as it is, or as an age where space is limited. */
-export interface Moment {
+/** A time, RFC 3339, shown as it is. */
+export interface Instant {
   readonly time: string;
-  readonly isAge?: true;
+  readonly isAge?: never;
 }
 
-type Part = string | number | Marked | Moment;
+/** A time, RFC 3339, shown as how long ago it was where space is limited. */
+export interface Age {
+  readonly time: string;
+  readonly isAge: true;
+}
+
+type Part = string | number | Marked | Instant | Age;
 /** Several parts are shown side by side; undefined is empty. */
 export type Cell = Part | readonly Part[] | undefined;
 
@@ -25,12 +31,12 @@ export interface Column {
   readonly kind?: 'number' | 'wide';
 }
 
-export interface Table {
+export interface Table<Row = readonly Cell[]> {
   readonly title: string;
   readonly columns: readonly Column[];
   /** The column that names the row; default: the first. */
   readonly headAt?: number;
-  readonly rows: readonly (readonly Cell[])[];
+  readonly rows: readonly Row[];
   /** A note below: `and 3 more`. */
   readonly rest?: string | undefined;
 }

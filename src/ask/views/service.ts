@@ -1,7 +1,7 @@
 /** Services, for people: a list, one of them, and their changes. */
 import { joinHostPort } from '../../net/address.ts';
 import { formatPortName } from '../../net/protocol.ts';
-import { lasts, MadeOnce } from '../lasting.ts';
+import { type Lasting, lasts, MadeOnce } from '../lasting.ts';
 import type { ChangeList, ServiceAnswer, ServiceList } from '../service.ts';
 import {
   conditionsOf,
@@ -28,7 +28,9 @@ type Change = ServiceAnswer['changes'][number];
 
 const portsShown = 4;
 
-export function servicesTable({ items }: ServiceList): Table {
+type LastingRow = readonly Lasting<Cell>[];
+
+export function servicesTable({ items }: ServiceList): Table<LastingRow> {
   return {
     title: 'Services',
     columns: [
@@ -48,9 +50,9 @@ export function servicesTable({ items }: ServiceList): Table {
 
 type Listed = ServiceList['items'][number];
 
-const serviceRows = new MadeOnce<readonly Cell[]>();
+const serviceRows = new MadeOnce<LastingRow>();
 
-function serviceCells(item: Listed): readonly Cell[] {
+function serviceCells(item: Listed): LastingRow {
   const { clusterIPs, endpoints, externalIPs, name, namespace, reasons, type, used } = item;
   const state = stateWords(item);
   return lasts([

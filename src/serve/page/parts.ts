@@ -1,12 +1,13 @@
 /** Views as HTML, and the parts that all pages have. */
 import { MadeOnce } from '../../ask/lasting.ts';
 import {
+  type Age,
   type Block,
   type Cell,
   type Column,
   type Fact,
+  type Instant,
   type Marked,
-  type Moment,
   none,
   type Step,
   type Table,
@@ -55,7 +56,7 @@ interface Grid<Row extends object> {
   readonly title: string;
   readonly columns: readonly Column[];
   readonly headAt: number;
-  /** Those that last have no times: a line is written once for all pages with these columns. */
+  /** The line of one that lasts is written once for all pages with these columns. */
   readonly rows: readonly Row[];
   readonly cellsOf: (row: Row) => readonly Content[];
 }
@@ -108,7 +109,7 @@ function marked({ names, text, tone }: Marked): Content {
 }
 
 /** A time, shown to the second, or how long ago it was. */
-function moment({ isAge, time }: Moment, nowMs: number): Html {
+function moment({ isAge, time }: Instant | Age, nowMs: number): Html {
   const shown = isAge
     ? `${age((nowMs - Date.parse(time)) / 1000)} ago`
     : time.replace('T', ' ').replace(/\.\d+Z$/, ' UTC');

@@ -1,5 +1,6 @@
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { lasts, MadeOnce } from '../../../src/ask/lasting.ts';
+import type { Cell } from '../../../src/ask/view.ts';
 import { keepMs, WhileAsked } from '../../../src/serve/ask/while-asked.ts';
 
 describe('what is made of a value', () => {
@@ -12,6 +13,14 @@ describe('what is made of a value', () => {
     expect(of(value, 'long')).toEqual({ text: 'long' });
     expect(of(value, 'short')).toEqual(first);
     expect(of(lasts({}), 'short')).not.toBe(first);
+  });
+
+  it('has no age in a value that lasts, which would not grow: by type', () => {
+    const time = '2026-01-01T00:00:00Z';
+    const cells: readonly Cell[] = [{ time, isAge: true }, [{ time, isAge: true }]];
+    // @ts-expect-error: a cell may be an age, or have one.
+    expect(lasts(cells)).toEqual(cells);
+    expect(lasts([{ time }, ['text', { time }]])).toEqual([{ time }, ['text', { time }]]);
   });
 
   it('is made each time for another value', () => {
