@@ -532,7 +532,7 @@ const rows = {
     [
       'Conntrack table is nearly full',
       'warn',
-      'entries, limit, dropped, services, others',
+      'entries, limit, dropped, evicted, services, others',
       'New connections will be dropped when the table is full.',
       'See [Connection tracking is full](runbook.md#connection-tracking-is-full).',
     ],

@@ -83,7 +83,7 @@ export function conntrackUse(files: ReadableFiles): { entries: number; limit: nu
 }
 
 /** What connection tracking has lost, since the machine started. */
-interface ConntrackLosses {
+export interface ConntrackLosses {
   /** Packets dropped because no entry could be made for them: the table was full. */
   readonly dropped: number;
   /** Entries deleted before their time, to make room for others. */

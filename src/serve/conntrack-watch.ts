@@ -1,6 +1,6 @@
 /** Warns before the table of connection tracking is full, and names the Services that fill it. */
 import { type ConntrackHolders, topOfConntrack } from '../conntrack/holders.ts';
-import { conntrackLosses, conntrackUse } from '../host/conntrack.ts';
+import { type ConntrackLosses, conntrackLosses, conntrackUse } from '../host/conntrack.ts';
 import type { HostFiles } from '../host/files.ts';
 import type { Conntrack } from '../kernel/conntrack.ts';
 import { formatServicePort } from '../net/protocol.ts';
@@ -19,12 +19,11 @@ interface ConntrackWatchOptions {
   readonly events: { conntrackFull(note: string): void };
 }
 
-/** The interval of checks while the table is less than half full. A check reads two small files. */
-const calmCheckMs = 60_000;
-/** The interval of checks of a fuller table. */
+/**
+ * A check reads three small files. An empty table can be full within a second; that it was full
+ * between two checks is known from what was lost.
+ */
 const checkMs = 10_000;
-/** The share of the limit above which checks are frequent. */
-const calmShare = 0.5;
 
 /** Crossing one of these shares of the limit is reported immediately. */
 const shares = [0.8, 0.95] as const;
@@ -51,9 +50,12 @@ export async function watchConntrack(
   const wakeup = new Wakeup(clock);
   signal.addEventListener('abort', () => wakeup.wake(), { once: true });
   while (!signal.aborted) {
-    await wakeup.wait((await warner.check()) === 'calm' ? calmCheckMs : checkMs);
+    await warner.check();
+    await wakeup.wait(checkMs);
   }
 }
+
+type Lost = Pick<ConntrackLosses, 'dropped' | 'evicted'>;
 
 class Warner {
   readonly #options: ConntrackWatchOptions;
@@ -61,25 +63,19 @@ class Warner {
   /** The level that was last reported; 0 = none. */
   #reportedLevel = 0;
   #reportedAtMs = Number.NEGATIVE_INFINITY;
-  #dropped: number | undefined;
+  #losses: Lost | undefined;
 
   constructor(options: ConntrackWatchOptions, host: HostFiles) {
     this.#options = options;
     this.#host = host;
   }
 
-  async check(): Promise<'calm' | 'filling'> {
+  async check(): Promise<void> {
     const use = conntrackUse(this.#host);
-    if (use === undefined) return 'calm';
-    const dropped = this.#newlyDropped();
-    const isCalm = dropped === 0 && use.entries < calmShare * use.limit;
-    await this.#judge(use, dropped);
-    return isCalm ? 'calm' : 'filling';
-  }
-
-  async #judge(use: { entries: number; limit: number }, dropped: number): Promise<void> {
+    if (use === undefined) return;
+    const lost = this.#newlyLost();
     const reached = shares.filter((share) => use.entries >= share * use.limit).length;
-    const level = reached + (dropped > 0 ? 1 : 0);
+    const level = reached + (lost.dropped + lost.evicted > 0 ? 1 : 0);
     const now = this.#options.clock.now();
     const isOld = now - this.#reportedAtMs >= repeatMs;
     if (level === 0 || (level <= this.#reportedLevel && !isOld)) {
@@ -88,26 +84,27 @@ class Warner {
     }
     this.#reportedLevel = level;
     this.#reportedAtMs = now;
-    await this.#warn({ ...use, dropped });
+    await this.#warn({ ...use, ...lost });
   }
 
-  /** Packets dropped since the last call; 0 at the first call. */
-  #newlyDropped(): number {
-    const dropped = conntrackLosses(this.#host)?.dropped ?? 0;
-    const before = this.#dropped ?? dropped;
-    this.#dropped = dropped;
-    return dropped - before;
+  /** What was lost of a full table since the last call; nothing at the first call. */
+  #newlyLost(): Lost {
+    const now = conntrackLosses(this.#host) ?? { dropped: 0, evicted: 0 };
+    const before = this.#losses ?? now;
+    this.#losses = now;
+    return { dropped: now.dropped - before.dropped, evicted: now.evicted - before.evicted };
   }
 
-  async #warn(use: { entries: number; limit: number; dropped: number }): Promise<void> {
+  async #warn(use: { entries: number; limit: number } & Lost): Promise<void> {
     const { log, events } = this.#options;
     const top = await this.#top(use.entries);
     const services = top?.services.map(nameOf) ?? [];
     log.warn({ ...use, services, others: top?.others }, 'Conntrack table is nearly full');
-    const lost = use.dropped > 0 ? `, and ${use.dropped} packets were dropped for it` : '';
+    const dropped = use.dropped > 0 ? `, and ${use.dropped} packets were dropped for it` : '';
+    const evicted = use.evicted > 0 ? `, and ${use.evicted} connections were evicted for it` : '';
     const who = services.length === 0 ? '' : `; most entries have ${services.join(', ')}`;
     const full = `connection tracking holds ${use.entries} of ${use.limit} connections`;
-    events.conntrackFull(`${full}${lost}${who}`);
+    events.conntrackFull(`${full}${dropped}${evicted}${who}`);
   }
 
   /**
