@@ -39,7 +39,7 @@ export const endpoints = {
       labelSelector:
         'Only Services with these labels, written as for `kubectl get -l`. Labels are not kept: the question is passed to the API server, or the files are read again.',
       state: '`unhealthy`: only Services that have problems on this node.',
-      order: '`problems`: Services that have problems on this node come first.',
+      order: '`problems`: Services that have problems on this node come first, by name.',
       limit: 'The most Services of one answer: 1 to 1000. Default: 500.',
       continue: 'The field `continue` of the page before.',
       proof,

@@ -29,8 +29,9 @@ export async function servicesOf(agent: AgentState, query: URLSearchParams): Pro
   const items: ServiceRow[] = [];
   let last = '';
   const first = areTroubledFirst ? troubled : new Map();
-  for (const key of keysAfter(agent, query.get('continue'), first)) {
+  for (const place of placesAfter(query.get('continue') ?? '', agent, first)) {
     if (pacer.due) await pacer.rest();
+    const key = place.replace(firstMark, '');
     const service = agent.state.service(key);
     if (service === undefined) continue;
     if (namespace !== null && service.namespace !== namespace) continue;
@@ -40,7 +41,7 @@ export async function servicesOf(agent: AgentState, query: URLSearchParams): Pro
     if (isOnlyTroubled && reasons.length === 0) continue;
     if (items.length === limit) return { apiVersion, kind: 'ServiceList', items, continue: last };
     items.push(rowOf(agent, service, { rows, states, reasons }));
-    last = key;
+    last = place;
   }
   return { apiVersion, kind: 'ServiceList', items };
 }
@@ -58,21 +59,25 @@ async function selectedBy(
   );
 }
 
-/** The keys of the Services after the one called `last`. Services keep their order. */
-function* keysAfter(
+/** Marks places among the Services that come first. */
+const firstMark = '!';
+
+/**
+ * The places after `last`, at which a page ended; empty: all. First those of `first`, by name: the
+ * one at `last` may have left them. Then those of the others, which keep their order.
+ */
+function* placesAfter(
+  last: string,
   { state }: AgentState,
-  last: string | null,
   first: ReadonlyMap<string, unknown>,
 ): Generator<string> {
-  if (last !== null && state.service(last) === undefined) {
+  let isBefore = last !== '' && !last.startsWith(firstMark);
+  if (isBefore && state.service(last) === undefined) {
     throw new Refusal(410, `Service ${last} was deleted in the meantime: start again`);
   }
-  let isBefore = last !== null;
-  if (last === null || first.has(last)) {
-    for (const key of first.keys()) {
-      if (!isBefore) yield key;
-      else if (key === last) isBefore = false;
-    }
+  if (!isBefore) {
+    const places = Array.from(first.keys(), (key) => firstMark + key);
+    yield* places.sort().filter((place) => place > last);
   }
   for (const key of state.serviceKeys()) {
     if (isBefore) isBefore = key !== last;

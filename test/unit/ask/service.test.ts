@@ -391,6 +391,27 @@ describe('fairlead service list', () => {
     ]);
   });
 
+  it('with problems first drops none on its pages when the one at the end of a page recovers', async () => {
+    await running(...many);
+    const page = async (place = ''): Promise<[string[], string]> => {
+      const { body } = await asked(app, 'services', `?order=problems&limit=2${place}`);
+      const names = body.items.map(({ name }: { name: string }) => name);
+      return [names, `&continue=${encodeURIComponent(body.continue)}`];
+    };
+    // All lack endpoints.
+    const [first, place] = await page();
+    expect(first).toEqual(['web-0', 'web-1']);
+    for (const name of ['web-1', 'web-2']) {
+      const fields = { key: `ns/${name}-1`, service: `ns/${name}` };
+      app.source.say({ kind: 'slice', slice: slice({ '10.244.0.2': ready }, fields) });
+    }
+    app.source.say({ kind: 'service-gone', key: 'ns/web-0' });
+    await quiet();
+    const [second, next] = await page(place);
+    expect(second).toEqual(['web-3', 'web-4']);
+    expect((await page(next))[0]).toEqual(['web-2', 'web-1']);
+  });
+
   it('is sorted, and shows endpoints in use and progress', async () => {
     await running(...web({ '10.244.0.2': ready, '10.244.0.3': unready }), {
       kind: 'service',
