@@ -200,8 +200,8 @@ interface Prepared {
 /** Plans the batches of one family, and remembers what they bring into force. */
 export interface Planner {
   readonly family: Family;
-  /** Tables of nf_tables that we write and that others can change. */
-  readonly exposed: readonly TableName[];
+  /** Tables of nf_tables that we write and that others can change. Undefined: the mode has none. */
+  readonly exposed: readonly TableName[] | undefined;
   /**
    * How large batches may be, where a commit costs what the whole tables hold: there small batches
    * cost the kernel more time, not less.

@@ -3,7 +3,7 @@
  * difference between two states: a normal sync goes from what is in force to what is desired, a
  * repair from what was read to what is desired.
  */
-import type { ApplyResult, Kernel, KernelReader, TableName } from '../kernel/kernel.ts';
+import type { ApplyResult, Kernel, KernelReader } from '../kernel/kernel.ts';
 import { atOneGeneration } from '../kernel/steady.ts';
 import type { Family } from '../net/address.ts';
 import type { Forwarding } from '../state/types.ts';
@@ -343,8 +343,8 @@ export class ModePlanner<T extends Types> implements Planner {
     return { refused: this.#bound?.takeRefused() ?? [], rules };
   }
 
-  get exposed(): readonly TableName[] {
-    return this.#backend.tables?.exposed ?? [];
+  get exposed(): Planner['exposed'] {
+    return this.#backend.tables?.exposed;
   }
 
   async prepare(

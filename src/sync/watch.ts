@@ -40,7 +40,7 @@ export class Watch {
   update(): void {
     const { observer, planner } = this.#options;
     const tables = planner.exposed;
-    if (tables.length === this.#tables?.length) return;
+    if (tables === undefined || tables.length === this.#tables?.length) return;
     this.#end();
     this.#tables = tables;
     if (tables.length > 0) this.#begin(tables);

@@ -234,7 +234,7 @@ export class ToyPlanner implements Planner {
   }
 
   readonly family = 'IPv4';
-  exposed: readonly TableName[] = [{ family: 2, table: 'toy' }];
+  exposed: Planner['exposed'] = [{ family: 2, table: 'toy' }];
   readonly batchBytesMax = undefined;
   readonly indivisible = false;
   readonly #toy: ToyKernel;

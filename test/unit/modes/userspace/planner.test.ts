@@ -83,6 +83,8 @@ describe('a Service in mode userspace', () => {
     world.removeService('web');
     await world.clock.pass(0);
     expect(kernel.links.texts(link)).toEqual([]);
+    // It has no tables, whose protection could be reported.
+    expect(world.kinds('exposed')).toEqual([]);
     await world.stop();
   });
 
