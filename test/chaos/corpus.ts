@@ -12,6 +12,7 @@ import {
   service,
   slices,
 } from '../lab/objects.ts';
+import type { Repetition } from './mutator.ts';
 
 const objects: readonly KubernetesObject[] = [
   ...BASELINE,
@@ -150,12 +151,34 @@ function inProtobuf(): Readonly<Record<string, readonly Buffer[]>> {
   );
   const failure = encodeEvent('ERROR', 'v1', 'Status', encodeObject('Status', error.object));
   return {
+    'protobuf objects': known.map(({ bytes }) => bytes),
     'protobuf watch frames': [Buffer.concat([...frames, failure]), ...frames, failure],
     'protobuf lists': Object.values(kinds).map(({ apiVersion, kind }) => {
       const items = known.filter((object) => object.kind === kind).map(({ bytes }) => bytes);
       return encodeList(apiVersion, `${kind}List`, { resourceVersion: '41' }, items);
     }),
   };
+}
+
+/** What once took memory for each repetition, in one step from something short. */
+const repetitions: Readonly<Record<string, readonly (readonly string[])[]>> = {
+  'watch lines': [['{"a":"', 'x', '']],
+  'list bodies': [
+    ['{', ':', ''],
+    ['{"a":"', 'x', ''],
+    ['{"items":[{"a":"', 'x', ''],
+  ],
+  'JSON objects': [['{"spec":{"ports":[', '{},', '{}]}}']],
+  // A frame of almost 16 MiB, and the same length of an item.
+  'protobuf watch frames': [['\0\xff\0\0', 'x', '']],
+  'protobuf lists': [['k8s\0\x12\xff\xff\xff\x7f\x12\xff\xff\xff\x07', 'x', '']],
+  'protobuf objects': [['', '\x0a\0', '']],
+};
+
+export function repetitionsOf(boundary: string): readonly Repetition[] {
+  return (repetitions[boundary] ?? []).map(
+    (texts) => texts.map((text) => Buffer.from(text, 'latin1')) as unknown as Repetition,
+  );
 }
 
 export function corpora(boundary: string): readonly Buffer[] {

@@ -1,8 +1,8 @@
 /**
  * Fuzzes inputs from outside, as text, JSON or protobuf. Each boundary must accept an input, or
- * refuse it by the error that it documents.
+ * refuse it by the error that it documents, and may keep no more memory than it says: some inputs
+ * repeat a part of them millions of times.
  */
-import { isUtf8 } from 'node:buffer';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -15,6 +15,7 @@ import type { Answers } from '../../src/serve/http/wire.ts';
 import { debugRoutes } from '../../src/serve/servers.ts';
 import { decodeContext, kindOf } from '../../src/source/decode.ts';
 import { Delivery } from '../../src/source/kubernetes/delivery.ts';
+import { json } from '../../src/source/kubernetes/encoding.ts';
 import { StreamError } from '../../src/source/kubernetes/errors.ts';
 import { readAccess } from '../../src/source/kubernetes/kubeconfig.ts';
 import { decodeChosenPod } from '../../src/source/kubernetes/pods.ts';
@@ -23,6 +24,7 @@ import { FrameCutter } from '../../src/source/kubernetes/protobuf/frame-cutter.t
 import { ListCutter } from '../../src/source/kubernetes/protobuf/list-cutter.ts';
 import { StringCache } from '../../src/source/kubernetes/protobuf/string-cache.ts';
 import { LineFramer, ListSplitter } from '../../src/source/kubernetes/stream.ts';
+import { defaultTiming } from '../../src/source/kubernetes/timing.ts';
 import { parseWatchEvent } from '../../src/source/kubernetes/watch-event.ts';
 import { type Findings, flatten } from '../../src/source/manifests/flatten.ts';
 import { decodeManifests } from '../../src/source/manifests/objects.ts';
@@ -32,11 +34,29 @@ import { resources } from '../../src/state/change.ts';
 import { ClusterState } from '../../src/state/store.ts';
 import { Pacer } from '../../src/time/pacer.ts';
 import { httpHere } from '../fake/http-here.ts';
-import { corpora } from './corpus.ts';
-import { Mutator } from './mutator.ts';
-import { Random } from './random.ts';
+import { encodeObject } from '../fake/protobuf.ts';
+import { usedMiB } from '../used-memory.ts';
+import { corpora, repetitionsOf } from './corpus.ts';
+import { inputBytesMax, Mutator, repeat } from './mutator.ts';
+import { FirstChoices, Random } from './random.ts';
 
-const bytesMax = 4096;
+/** The most bytes of an object: short ones are refused often, long ones may have any values. */
+const bytesMaxes = [defaultTiming.objectBytesMax, 4096] as const;
+/** What may be kept of an incomplete object, in addition to its bytes: buffers of 256 pieces. */
+const incompleteMiB = 4;
+/** What may be kept of an object, parsed and decoded: a million values. */
+const objectMiB = 128;
+/** The most bytes of a grown input; YAML takes a second for each MiB. */
+const grownBytesMax: Readonly<Record<string, number>> = {
+  manifests: 256 * 1024,
+  'configuration files': 256 * 1024,
+  kubeconfigs: 256 * 1024,
+  'HTTP ports': 256 * 1024,
+};
+const grownBytesMaxElse = defaultTiming.objectBytesMax - 2 * inputBytesMax;
+const piecesMax = 1_000_000;
+/** The most objects of an input that are kept, to be compared and delivered. */
+const keptMax = 300;
 const watched: readonly Watched[] = [...resources, 'pods'];
 
 const inProtobuf = {
@@ -55,6 +75,7 @@ export const boundaries: Readonly<Record<string, (input: Buffer, random: Random)
   'list bodies': listBodies,
   'protobuf watch frames': protobufFrames,
   'protobuf lists': protobufLists,
+  'protobuf objects': protobufObjects,
   'JSON objects': jsonObjects,
   manifests,
   'configuration files': configurationFile,
@@ -70,65 +91,109 @@ export interface FuzzResult {
   readonly seconds: number;
 }
 
-/** Rejects with the input and the seed at the first finding. */
+interface FuzzLimits {
+  readonly executions?: number;
+  readonly seconds?: number;
+  /** An input that takes more CPU time is a finding. */
+  readonly cpuSeconds?: number;
+  /** Whether parts of inputs are repeated. */
+  readonly grown?: boolean;
+}
+
+/**
+ * Rejects with the input and its seed at the first finding. An input depends on nothing else: with
+ * its seed it is the first one.
+ */
 export async function fuzzText(
   boundary: string,
   seed: number,
-  limits: { readonly executions?: number; readonly seconds?: number },
+  limits: FuzzLimits,
 ): Promise<FuzzResult> {
-  const { executions: most = Number.POSITIVE_INFINITY, seconds = Number.POSITIVE_INFINITY } =
-    limits;
-  const random = new Random(seed);
-  const mutator = new Mutator(corpora(boundary), random);
+  const never = Number.POSITIVE_INFINITY;
+  const { executions: most = never, seconds = never, cpuSeconds = never, grown = true } = limits;
+  const corpus = corpora(boundary);
   const startMs = performance.now();
   const elapsed = (): number => (performance.now() - startMs) / 1000;
   let executions = 0;
   for (; executions < most && elapsed() < seconds; executions += 1) {
-    const input = mutator.next();
-    try {
-      await boundaries[boundary]!(input, random);
-    } catch (error) {
-      const what = error instanceof Error ? (error.stack ?? error.message) : String(error);
-      const found = `${boundary}, seed ${seed}, execution ${executions}: ${what}`;
-      throw new Error(`${found}\nthe input, in base64:\n${input.toString('base64')}`);
-    }
+    const random = new Random(seed + executions);
+    const input = new Mutator(corpus, random, grown ? grownMost(boundary) : 0).next();
+    await take(boundary, input, random, `seed ${seed + executions}`, cpuSeconds);
   }
   return { boundary, executions, seconds: elapsed() };
+}
+
+/**
+ * Gives a boundary its known repetitions, in pieces of one byte where there are not too many. The
+ * same inputs each time; rejects at the first finding.
+ */
+export async function fuzzRepetitions(boundary: string): Promise<void> {
+  for (const repetition of repetitionsOf(boundary)) {
+    const input = repeat(repetition, grownMost(boundary));
+    const what = `repetition of ${JSON.stringify(repetition.map(String))}`;
+    await take(boundary, input, new FirstChoices(), what, Number.POSITIVE_INFINITY);
+  }
+}
+
+function grownMost(boundary: string): number {
+  return grownBytesMax[boundary] ?? grownBytesMaxElse;
+}
+
+async function take(
+  boundary: string,
+  input: Buffer,
+  random: Random,
+  from: string,
+  cpuSeconds: number,
+): Promise<void> {
+  const beforeCpu = process.cpuUsage();
+  try {
+    await boundaries[boundary]!(input, random);
+    const { user, system } = process.cpuUsage(beforeCpu);
+    const tookS = (user + system) / 1e6;
+    assert(tookS <= cpuSeconds, `takes ${tookS} s`);
+  } catch (error) {
+    const what = error instanceof Error ? (error.stack ?? error.message) : String(error);
+    const start = input.subarray(0, inputBytesMax).toString('base64');
+    const found = `${boundary}, ${from}, ${input.length} bytes: ${what}`;
+    throw new Error(`${found}\nthe input, in base64:\n${start}`);
+  }
 }
 
 function assert(condition: boolean, words: string): void {
   if (!condition) throw new Error(words);
 }
 
+/** Keeps what is measured from being collected. */
+const measured: unknown[] = [];
+
+/** What is made of this number of bytes must not take more memory. Few bytes cannot. */
+function bounded<T>(bytes: number, mostMiB: number, make: () => T): T {
+  if (bytes <= inputBytesMax) return make();
+  const beforeMiB = usedMiB();
+  const made = make();
+  measured.push(made);
+  const grownMiB = usedMiB() - beforeMiB;
+  measured.length = 0;
+  assert(grownMiB <= mostMiB, `keeps ${grownMiB} MiB of ${bytes} bytes`);
+  return made;
+}
+
 /** Other pieces of the same bytes must give the same lines. Each is an event or is refused. */
 function watchLines(input: Buffer, random: Random): void {
-  const whole = [...new LineFramer(bytesMax).push(input)];
-  const framer = new LineFramer(bytesMax);
-  const cut = pieces(input, random).flatMap((piece) => [...framer.push(piece)]);
-  assert(sameFrames(whole, cut), 'lines depend on how they were cut');
-  for (const line of whole) {
-    if (line === 'oversized') continue;
+  const bytesMax = random.pick(bytesMaxes);
+  const lines = cutAnyhow(() => new LineFramer(bytesMax), input, random);
+  for (const line of lines) {
     tolerate(StreamError, () => {
       const { object } = parseWatchEvent(line);
-      for (const resource of watched) deliver(resource, object);
+      for (const resource of watched) deliver(resource, object, line.length);
     });
   }
 }
 
 function listBodies(input: Buffer, random: Random): void {
-  const splitter = (): ListSplitter => new ListSplitter(bytesMax);
-  const whole = split(splitter(), input, [input]);
-  const cut = split(splitter(), input, pieces(input, random));
-  assert(whole.refused === cut.refused, `refused whole: ${whole.refused}, cut: ${cut.refused}`);
-  if (!whole.refused) assert(sameFrames(whole.items, cut.items), 'items depend on cuts');
-  // A list that JSON can parse must not be refused, and must have these items.
-  const list = tryParse(input);
-  if (!Array.isArray((list as { items?: unknown } | undefined)?.items) || whole.refused) return;
-  for (const item of whole.items) {
-    if (item === 'oversized') continue;
-    const raw = tryParse(item);
-    if (raw !== undefined) for (const resource of watched) deliver(resource, raw);
-  }
+  const bytesMax = random.pick(bytesMaxes);
+  for (const item of cutAnyhow(() => new ListSplitter(bytesMax), input, random)) readItem(item);
 }
 
 /**
@@ -136,7 +201,7 @@ function listBodies(input: Buffer, random: Random): void {
  * requests, and what is kept of an incomplete one is bounded.
  */
 function httpRequests(input: Buffer, random: Random): void {
-  const read = (parts: readonly Buffer[]): string[] => {
+  const read = (parts: Iterable<Buffer>): string[] => {
     const found: string[] = [];
     const reader = new RequestReader();
     for (const part of parts) {
@@ -157,7 +222,7 @@ function httpRequests(input: Buffer, random: Random): void {
     }
     return [...found, reader.begun ? 'begun' : 'between'];
   };
-  const [whole, cut] = [read([input]), read(pieces(input, random))];
+  const [whole, cut] = [read([input]), read(pieces(input, random)())];
   assert(whole.join('\n') === cut.join('\n'), `whole: ${whole}\ncut: ${cut}`);
 }
 
@@ -185,7 +250,7 @@ async function httpPorts(input: Buffer, random: Random): Promise<void> {
     await new Promise<void>((opened, failed) => {
       http.listen({ place, group: 'metrics', answers, routes, opened, failed });
     });
-    const text = await sentTo(path, pieces(input, random));
+    const text = await sentTo(path, pieces(input, random, 1000)());
     assert(text === '' || text.startsWith('HTTP/1.1 '), `answers ${JSON.stringify(text)}`);
     assert(!text.includes('HTTP/1.1 500 '), `fails: ${text}`);
   } finally {
@@ -194,7 +259,7 @@ async function httpPorts(input: Buffer, random: Random): Promise<void> {
 }
 
 /** Resolves to the answers, when the other side has closed the connection. */
-function sentTo(path: string, parts: readonly Buffer[]): Promise<string> {
+function sentTo(path: string, parts: Iterable<Buffer>): Promise<string> {
   return new Promise((resolve) => {
     let text = '';
     const socket = connect({ path });
@@ -211,76 +276,128 @@ function sentTo(path: string, parts: readonly Buffer[]): Promise<string> {
 
 /** Other pieces of the same bytes must give the same frames. Each is an event or is refused. */
 function protobufFrames(input: Buffer, random: Random): void {
-  const read = (parts: readonly Buffer[]) => {
-    const cutter = new FrameCutter(bytesMax);
-    const frames: (Buffer | 'oversized')[] = [];
-    const refused = tolerate(StreamError, () => {
-      for (const part of parts) for (const frame of cutter.push(part)) frames.push(frame);
-    });
-    return { frames, refused };
-  };
-  const [whole, cut] = [read([input]), read(pieces(input, random))];
-  assert(whole.refused === cut.refused, `refused whole: ${whole.refused}, cut: ${cut.refused}`);
-  assert(sameFrames(whole.frames, cut.frames), 'frames depend on how they were cut');
-  for (const frame of whole.frames) {
-    if (frame === 'oversized') continue;
+  const bytesMax = random.pick(bytesMaxes);
+  for (const frame of cutAnyhow(() => new FrameCutter(bytesMax), input, random)) {
     for (const resource of watched) {
-      tolerate(StreamError, () => deliver(resource, inProtobuf[resource].event(frame).object));
+      tolerate(StreamError, () => {
+        deliver(resource, inProtobuf[resource].event(frame).object, frame.length);
+      });
     }
   }
 }
 
 function protobufLists(input: Buffer, random: Random): void {
+  const bytesMax = random.pick(bytesMaxes);
   const cutter = (): ListCutter => new ListCutter(bytesMax, new StringCache());
-  const whole = split(cutter(), input, [input]);
-  const cut = split(cutter(), input, pieces(input, random));
-  assert(whole.refused === cut.refused, `refused whole: ${whole.refused}, cut: ${cut.refused}`);
-  assert(sameFrames(whole.items, cut.items), 'items depend on cuts');
-  for (const item of whole.items) {
-    if (item === 'oversized') continue;
+  for (const item of cutAnyhow(cutter, input, random)) {
     for (const resource of watched) readProtobuf(resource, item);
   }
+}
+
+/** An object, and one that has the input as its spec, of any length. */
+function protobufObjects(input: Buffer, random: Random): void {
+  const resource = random.pick(watched);
+  readProtobuf(resource, input);
+  const metadata = { name: 'a', namespace: 'b', labels: { 'kubernetes.io/service-name': 'a' } };
+  const spec = [Buffer.of(0x12), varint(input.length), input];
+  const start = encodeObject(kindOf[resource], { metadata });
+  readProtobuf(resource, Buffer.concat([start, ...spec]));
+}
+
+function varint(value: number): Buffer {
+  const bytes: number[] = [];
+  for (let rest = value; bytes.length === 0 || rest > 0; rest >>>= 7) {
+    bytes.push((rest & 0x7f) | (rest > 0x7f ? 0x80 : 0));
+  }
+  return Buffer.from(bytes);
 }
 
 /** An object must be delivered, or refused in one line that names its kind. */
 function readProtobuf(resource: Watched, bytes: Buffer): void {
   let raw: unknown;
   try {
-    raw = inProtobuf[resource].item(bytes);
+    raw = bounded(bytes.length, objectMiB, () => inProtobuf[resource].item(bytes));
   } catch (error) {
     const words = error instanceof Error ? error.message : '';
     assert(words.startsWith(kindOf[resource]) && words.includes(': '), `refused by "${words}"`);
     return;
   }
-  deliver(resource, raw);
+  deliver(resource, raw, bytes.length);
 }
 
-interface Splitter {
+interface Cutter {
   push(chunk: Buffer): Iterable<Buffer | 'oversized'>;
-  envelope(): unknown;
+  envelope?(): unknown;
 }
 
-function split(splitter: Splitter, input: Buffer, parts: readonly Buffer[]) {
-  const items: (Buffer | 'oversized')[] = [];
-  const refused = tolerate(StreamError, () => {
-    for (const part of parts) for (const item of splitter.push(part)) items.push(item);
-    splitter.envelope();
+/**
+ * The first objects of an input. Pieces of it must give the same ones as the whole, and the cutter
+ * must keep little of the last one, and nothing of those before.
+ */
+function cutAnyhow(make: () => Cutter, input: Buffer, random: Random): readonly Buffer[] {
+  const parts = pieces(input, random);
+  const inPieces = bounded(input.length, incompleteMiB, () => {
+    const cutter = make();
+    return { cutter, found: cut(cutter, parts()) };
   });
-  assert(items.length <= input.length, 'more items than bytes');
-  return { items, refused };
+  const whole = cut(make(), [input]);
+  const { found } = inPieces;
+  assert(whole.refused === found.refused, `refused whole: ${whole.refused}, cut: ${found.refused}`);
+  assert(whole.count === found.count, `${whole.count} objects, in pieces ${found.count}`);
+  assert(whole.sizes === found.sizes, 'sizes of objects depend on how they were cut');
+  const isSame = whole.first.every((one, i) => one.equals(found.first[i]!));
+  assert(isSame, 'objects depend on how they were cut');
+  return whole.first;
 }
 
-function jsonObjects(input: Buffer): void {
-  const raw = tryParse(input);
-  if (raw !== undefined) for (const resource of watched) deliver(resource, raw);
+interface Cut {
+  readonly refused: boolean;
+  readonly count: number;
+  /** A sum of all sizes, which depends on their order. */
+  readonly sizes: number;
+  /** The first objects that are not too large. */
+  readonly first: readonly Buffer[];
+}
+
+function cut(cutter: Cutter, parts: Iterable<Buffer>): Cut {
+  const first: Buffer[] = [];
+  let [count, sizes] = [0, 0];
+  const refused = tolerate(StreamError, () => {
+    for (const part of parts) {
+      for (const framed of cutter.push(part)) {
+        count += 1;
+        sizes = (Math.imul(sizes, 31) + (framed === 'oversized' ? -1 : framed.length)) | 0;
+        if (framed !== 'oversized' && first.length < keptMax) first.push(framed);
+      }
+    }
+    cutter.envelope?.();
+  });
+  return { refused, count, sizes, first };
+}
+
+function jsonObjects(input: Buffer, _random: Random): void {
+  readItem(input);
+}
+
+/** An object must be delivered, or refused in one line. */
+function readItem(bytes: Buffer): void {
+  let raw: unknown;
+  try {
+    raw = bounded(bytes.length, objectMiB, () => json.item(bytes));
+  } catch (error) {
+    const words = error instanceof Error ? error.message : '';
+    assert(words.startsWith('cannot read an object: '), `refused by "${words}"`);
+    return;
+  }
+  for (const resource of watched) deliver(resource, raw, bytes.length);
 }
 
 function isTelling({ subject, reason }: SourceProblem): void {
   assert(subject !== '' && reason !== '', 'says nothing');
 }
 
-/** Decodes an object, and applies it to the state. */
-function deliver(resource: Watched, raw: unknown): void {
+/** Decodes an object of this number of bytes, and applies it to the state. */
+function deliver(resource: Watched, raw: unknown, bytes: number): void {
   if (resource === 'pods') {
     decodeChosenPod(raw).problems.forEach(isTelling);
     return;
@@ -292,7 +409,7 @@ function deliver(resource: Watched, raw: unknown): void {
     synced: () => {},
     listed: () => {},
   });
-  const key = delivery.put(raw);
+  const [key] = bounded(bytes, objectMiB, () => [delivery.put(raw), state]);
   assert(delivery.put(raw) === key, 'the same object has another key');
   if (key !== undefined) delivery.remove(key);
   delivery.retain(new Set());
@@ -347,27 +464,17 @@ function tolerate(kind: new (...args: never[]) => Error, act: () => void): boole
   }
 }
 
-function tryParse(bytes: Buffer): unknown {
-  try {
-    return isUtf8(bytes) ? JSON.parse(bytes.toString('utf8')) : undefined;
-  } catch {
-    return undefined;
-  }
-}
-
-function pieces(input: Buffer, random: Random): Buffer[] {
-  const parts: Buffer[] = [];
-  for (let at = 0; at < input.length; ) {
-    const end = at + 1 + random.below(random.pick([1, 4, 64, 1024]));
-    parts.push(input.subarray(at, end));
-    at = end;
-  }
-  return parts;
-}
-
-function sameFrames(
-  a: readonly (Buffer | 'oversized')[],
-  b: readonly (Buffer | 'oversized')[],
-): boolean {
-  return a.length === b.length && a.every((one, i) => String(one) === String(b[i]));
+/** Pieces of one byte each, or of some length, or of any: the same at each call. */
+function pieces(input: Buffer, random: Random, most = piecesMax): () => Generator<Buffer> {
+  const sizes = random.pick([[1], [4], [1024], [1, 4, 64, 1024]]);
+  const seed = random.below(2 ** 32);
+  const shortest = Math.ceil(input.length / most);
+  return function* () {
+    const again = new Random(seed);
+    for (let at = 0; at < input.length; ) {
+      const end = at + Math.max(shortest, 1 + again.below(again.pick(sizes)));
+      yield input.subarray(at, end);
+      at = end;
+    }
+  };
 }

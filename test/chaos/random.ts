@@ -25,6 +25,17 @@ export class Random {
   }
 }
 
+/** The first of each choice. */
+export class FirstChoices extends Random {
+  constructor() {
+    super(0);
+  }
+
+  override next(): number {
+    return 0;
+  }
+}
+
 /**
  * Runs a test with random choices. Its failure names the seed; FAIRLEAD_SEED=SEED repeats the
  * choices.
