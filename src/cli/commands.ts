@@ -160,7 +160,8 @@ const explain: Command = {
       shown: 'IP|pod|node|outside|pod/NAMESPACE/NAME',
       meaning:
         'Sender of the packet: an address, a pod of this node (default), the node, or a client ' +
-        'outside the cluster; or a pod by name, looked up in the API server.',
+        'outside the cluster, who does not use the ClusterIP: then each other frontend of a ' +
+        'Service is explained; or a pod by name, looked up in the API server.',
       offers: ['pod', 'node', 'outside', 'pod/'],
     },
   },

@@ -3,7 +3,7 @@ import type { Explanation } from '../../../src/ask/explanation.ts';
 import type { Running } from '../agent/running.ts';
 import { asked, said } from './asking.ts';
 import { packetOf, startedWith } from './broken-cluster-app.ts';
-import { brokenClusters } from './broken-clusters.ts';
+import { brokenClusters, endpoints, node, there, web } from './broken-clusters.ts';
 import { everyBrokenCluster } from './more-broken-clusters.ts';
 
 let app: Running;
@@ -75,6 +75,58 @@ describe('an explanation', () => {
     app = await startedWith({ ...cluster!, manifests: toIPv6(cluster!.manifests), conntrack });
     const { stdout } = await said(app, 'explain', '[fd00:96::1]:80', '--from=fd00:244::9');
     expect(stdout).toContain('(fd00:244::9 to [fd00:244:9::9]:8080)');
+  });
+});
+
+describe('an explanation of a Service for clients outside', () => {
+  const local = web('externalTrafficPolicy: Local\n  externalIPs: [198.51.100.9]');
+  const ofFar = { name: 'far', manifests: `${node}---${local}${endpoints(there)}` };
+  const cluster = { ...ofFar, to: '', outcome: 'dropped', cause: '' } as const;
+
+  it('is about each of its frontends for them, and one that they do not reach decides', async () => {
+    app = await startedWith(cluster);
+    const { body } = await asked(app, 'explain', '?to=default/web:http&from=outside');
+    const all: Explanation[] = [body, ...body.also];
+    expect(
+      all.map(({ outcome, service, to }) => [to.address, to.port, service!.frontend, outcome]),
+    ).toEqual([
+      ['203.0.113.80', 80, 'loadBalancerIP', 'dropped'],
+      ['198.51.100.9', 80, 'externalIP', 'dropped'],
+      ['192.168.7.7', 30080, 'nodePort', 'dropped'],
+    ]);
+    for (const one of all) expect(promised(one)).toEqual(met(one));
+    expect((await said(app, 'explain', 'web:http', '--from=outside')).code).toBe(1);
+    expect((await said(app, 'explain', 'web:http', '--from=pod')).code).toBe(0);
+  });
+
+  it('has the worst first, where others reach an endpoint', async () => {
+    const flags = ['--nodeport-addresses=10.0.0.0/8'];
+    const manifests = `${node}---${web()}${endpoints(there)}`;
+    app = await startedWith({ ...cluster, flags, manifests });
+    const { body } = await asked(app, 'explain', '?to=default/web:http&from=outside');
+    const all: Explanation[] = [body, ...body.also];
+    expect(all.map(({ outcome, to }) => [to.address, outcome])).toEqual([
+      ['192.168.7.7', 'nobody'],
+      ['203.0.113.80', 'endpoint'],
+    ]);
+    expect(body.summary).toContain('is not among the addresses that accept node ports');
+    expect((await said(app, 'explain', 'web:http', '--from=outside')).code).toBe(1);
+  });
+
+  it('is about the ClusterIP, and says so, where it has no other', async () => {
+    const inside = web()
+      .replace('LoadBalancer', 'ClusterIP')
+      .replace(/, nodePort: \d+|^status.*$/gm, '');
+    app = await startedWith({ ...cluster, manifests: `${node}---${inside}${endpoints(there)}` });
+    const { body } = await asked(app, 'explain', '?to=default/web:http&from=outside');
+    expect([body.to.address, body.outcome, body.also]).toEqual([
+      '10.96.0.1',
+      'endpoint',
+      undefined,
+    ]);
+    expect(body.warnings).toContain(
+      'It has no address for clients outside the cluster: this is about its ClusterIP.',
+    );
   });
 });
 

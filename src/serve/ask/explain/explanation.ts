@@ -1,13 +1,14 @@
 /** Answers `/fairlead/v1/explain`. */
 import type { Explained, Explanation } from '../../../ask/explanation.ts';
 import { apiVersion } from '../../../ask/paths.ts';
+import { isDelivered } from '../../../ask/views/explanation.ts';
 import { pathDescribers } from '../../../modes/index.ts';
-import { formatAddress, isLoopback } from '../../../net/address.ts';
-import { type Protocol, protocols } from '../../../net/protocol.ts';
+import { type Address, type Family, formatAddress, isLoopback } from '../../../net/address.ts';
+import { protocols } from '../../../net/protocol.ts';
 import type { Seen } from '../../../state/resolve.ts';
 import { serviceKey } from '../../../state/types.ts';
 import type { Pacer } from '../../../time/pacer.ts';
-import type { AgentState } from '../agent-state.ts';
+import type { AgentState, RunningEngine } from '../agent-state.ts';
 import { answerPacer } from '../answer-pacer.ts';
 import { serviceAddresses, unknownNodeProblems } from '../endpoint-problems.ts';
 import { Refusal } from '../refusal.ts';
@@ -16,24 +17,31 @@ import type { ExplainInput } from './input.ts';
 import { withoutHolder } from './no-holder.ts';
 import { nodeWarningsOf, obstaclesOf, unroutable } from './obstacles.ts';
 import { pathOf } from './path.ts';
-import { readQuestion } from './question.ts';
+import { externalTargets, type Question, readQuestion, type Target } from './question.ts';
 import { claimed, type Holder, searchBoth } from './search.ts';
 import { seenOf } from './selection.ts';
 import { isInForce, warningsOf } from './warnings.ts';
 
-/** Throws a Refusal. */
+/** Throws a Refusal. Frontends that clients outside do not reach come first. */
 export async function explanationOf(
   agent: AgentState,
   query: URLSearchParams,
 ): Promise<Explanation> {
   const pacer = answerPacer(agent);
-  const { protocols, input } = await inputOf(agent, query, pacer);
-  const first = await explain(input, pacer);
-  const also: Explained[] = [];
-  for (const protocol of protocols.slice(1)) {
-    also.push(await explain({ ...input, target: { ...input.target, protocol } }, pacer));
-  }
-  return { apiVersion, kind: 'Explanation', ...first, ...(also.length > 0 && { also }) };
+  const engine = agent.engine();
+  if (engine === undefined) throw new Refusal(503, 'it is starting: nothing is programmed yet');
+  const asked = await readQuestion(query.get('to') ?? '', agent.state, pacer);
+  const external =
+    query.get('from') === 'outside'
+      ? externalTargets(asked, (family) => nodePortAddress(engine, family))
+      : [];
+  const targets = external.length > 0 ? external : targetsOf(asked, { agent, engine });
+  const all: Explained[] = [];
+  for (const target of targets)
+    all.push(await explainTarget({ agent, engine, query }, target, pacer));
+  if (external.length > 0) all.sort((a, b) => Number(isDelivered(a)) - Number(isDelivered(b)));
+  const [first, ...also] = all;
+  return { apiVersion, kind: 'Explanation', ...first!, ...(also.length > 0 && { also }) };
 }
 
 async function explain(input: ExplainInput, pacer: Pacer): Promise<Explained> {
@@ -54,6 +62,7 @@ async function explain(input: ExplainInput, pacer: Pacer): Promise<Explained> {
     },
     from: { kind, address: address && formatAddress(address.bytes), because },
     warnings: [
+      ...insideOnly(input, holder),
       ...warningsOf(input, holder, desired),
       ...services.map(({ text }) => text()),
       ...unknownNodes(input, seen),
@@ -67,6 +76,14 @@ async function explain(input: ExplainInput, pacer: Pacer): Promise<Explained> {
       ? await withoutHolder(input, inForce, pacer)
       : await pathOf(input, holder, seen)),
   };
+}
+
+/** The question is about a Service and clients outside, for which it has no frontend. */
+function insideOnly({ client, target }: ExplainInput, holder: Holder | undefined): string[] {
+  const isAsked = client.kind === 'outside' && client.address === undefined;
+  if (!isAsked || target.service === undefined) return [];
+  if (holder?.frontend.kind !== 'clusterIP') return [];
+  return ['It has no address for clients outside the cluster: this is about its ClusterIP.'];
 }
 
 /** An obstacle without an endpoint is before all of them. */
@@ -88,37 +105,57 @@ function addressesOf({ forwarding: { cluster, local } }: Holder): string[] {
   return Array.from({ length: count }, (_, i) => formatAddress(list.address(i)));
 }
 
-interface Asked {
-  readonly input: ExplainInput;
-  /** The frontends to explain; the first is that of `input`. */
-  readonly protocols: readonly Protocol[];
+/** An address of this node that accepts node ports, or its own, which does not. */
+function nodePortAddress(engine: RunningEngine, family: Family): Address | undefined {
+  const open = engine.setting(family)?.environment.nodePortAddresses ?? [];
+  const own = engine.context.nodeAddresses.find((address) => address.family === family);
+  if (open === 'all' || open.length === 0) return own;
+  return open.find(({ key }) => key === own?.key) ?? open[0];
 }
 
-async function inputOf(agent: AgentState, query: URLSearchParams, pacer: Pacer): Promise<Asked> {
-  const engine = agent.engine();
-  if (engine === undefined) throw new Refusal(503, 'it is starting: nothing is programmed yet');
-  const asked = await readQuestion(query.get('to') ?? '', agent.state, pacer);
-  const { family } = asked.address;
+type Place = Pick<ExplainInput, 'agent' | 'engine'>;
+
+function targetsOf({ protocols: named, ...place }: Question, { agent, engine }: Place): Target[] {
+  const sync = engine.families.find(({ family }) => family === place.address.family);
+  // TCP, which an address alone means, and the other protocols with which Services have it.
+  const found = protocols.filter((one) => {
+    return one === 'TCP' || (sync && claimed({ engine, agent, sync, target: place }, one));
+  });
+  return (named.length > 0 ? named : found).map((protocol) => ({ ...place, protocol }));
+}
+
+async function explainTarget(
+  { agent, engine, query }: Place & { readonly query: URLSearchParams },
+  target: Target,
+  pacer: Pacer,
+): Promise<Explained> {
+  const { family } = target.address;
   const sync = engine.families.find((one) => one.family === family);
   const setting = engine.setting(family);
-  if (sync === undefined || setting === undefined) {
-    throw new Refusal(404, `this proxy does not serve ${family}`);
-  }
+  if (sync === undefined || setting === undefined) return unserved(target);
   const { config } = setting;
   const { context } = engine;
-  const client = await readClient({ agent, config, context, to: asked.address, query });
-  const isBySocket = setting.localhost === 'sockets' && isLoopback(asked.address);
+  const client = await readClient({ agent, config, context, to: target.address, query });
+  const isBySocket = setting.localhost === 'sockets' && isLoopback(target.address);
   const describer = pathDescribers[isBySocket ? 'userspace' : agent.mode().name];
-  const { protocols, ...place } = asked;
-  const all =
-    protocols.length > 0 ? protocols : protocolsAt({ engine, agent, sync, target: place });
-  const target = { ...place, protocol: all[0]! };
-  return { input: { agent, engine, sync, setting, describer, target, client }, protocols: all };
+  return explain({ agent, engine, sync, setting, describer, target, client }, pacer);
 }
 
-/** TCP, which an address alone means, and the other protocols with which Services have it. */
-function protocolsAt(place: Parameters<typeof claimed>[0]): Protocol[] {
-  return protocols.filter((one) => one === 'TCP' || claimed(place, one) !== undefined);
+/** No rule of this proxy is about the family. */
+function unserved({ address, port, protocol }: Target): Explained {
+  const { family } = address;
+  const summary = `This proxy does not serve ${family}.`;
+  return {
+    to: { address: formatAddress(address.bytes), port, protocol, family },
+    from: { kind: 'outside', address: undefined, because: `nothing of ${family} is served` },
+    outcome: 'nobody',
+    summary,
+    warnings: [],
+    service: undefined,
+    steps: [{ text: summary }],
+    endpoints: [],
+    unreachable: [],
+  };
 }
 
 /** Endpoints that are addresses of Services. */

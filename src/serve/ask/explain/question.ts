@@ -1,7 +1,7 @@
 /** Reads the target of a question: `10.96.0.1:80/TCP`, `default/web:http`. */
 import { portTitle } from '../../../ask/service-words.ts';
 import { firstNames } from '../../../ask/words.ts';
-import { type Address, parseAddress } from '../../../net/address.ts';
+import { type Address, type Family, parseAddress } from '../../../net/address.ts';
 import { splitTarget } from '../../../net/host-port.ts';
 import type { List } from '../../../net/list.ts';
 import type { Protocol } from '../../../net/protocol.ts';
@@ -20,9 +20,11 @@ export interface Target {
 }
 
 /** The target of a question. */
-interface Question extends Omit<Target, 'protocol'> {
+export interface Question extends Omit<Target, 'protocol'> {
   /** The given port, or that of the Service; empty: the question does not name one. */
   readonly protocols: readonly Protocol[];
+  /** The ports of the Service; empty: the question names an address. */
+  readonly ports: readonly ServicePort[];
 }
 
 const form = 'ADDRESS:PORT or [NAMESPACE/]NAME:PORT, and /TCP, /UDP or /SCTP behind it if need be';
@@ -39,7 +41,7 @@ export async function readQuestion(
   const address = parseAddress(host);
   if (address !== undefined) {
     const protocols = protocol === undefined ? [] : [protocol];
-    return { address, port: readPort(port), protocols, service: undefined };
+    return { address, port: readPort(port), protocols, service: undefined, ports: [] };
   }
   const [, namespace, name] = /^(?:([^/]+)\/)?([^/]+)$/.exec(host) ?? [];
   if (name === undefined) throw new Refusal(400, `to "${text}" is not ${form}`);
@@ -61,8 +63,35 @@ function questionOf(service: Service, text: string, protocol: Protocol | undefin
   const [port] = found;
   if (port === undefined) throw noSuchPort(service.key, text, service.ports);
   const [address] = service.clusterIPs;
-  const protocols = found.filter((one) => one.port === port.port).map((one) => one.protocol);
-  return { address: address!, port: port.port, protocols, service };
+  const ports = found.filter((one) => one.port === port.port);
+  const protocols = ports.map((one) => one.protocol);
+  return { address: address!, port: port.port, protocols, service, ports };
+}
+
+/** The most frontends that one question is about. */
+const externalMax = 10;
+
+/**
+ * Where clients outside connect to what the question names: the addresses of load balancers,
+ * external IPs, and node ports. `nodeAddress`: one of this node that accepts node ports.
+ */
+export function externalTargets(
+  { ports, service }: Question,
+  nodeAddress: (family: Family) => Address | undefined,
+): Target[] {
+  if (service === undefined) return [];
+  const { clusterIPs, externalIPs, loadBalancerIPs } = service;
+  const own = clusterIPs.flatMap(({ family }) => nodeAddress(family) ?? []);
+  return ports
+    .flatMap(({ nodePort, port, protocol }): Target[] => [
+      ...[...loadBalancerIPs, ...externalIPs].map((address) => {
+        return { address, port, protocol, service };
+      }),
+      ...(nodePort === 0 ? [] : own).map((address) => {
+        return { address, port: nodePort, protocol, service };
+      }),
+    ])
+    .slice(0, externalMax);
 }
 
 export function noSuchPort(key: string, port: string, ports: List<ServicePort>): Refusal {
