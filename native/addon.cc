@@ -9,6 +9,7 @@
 #include "binding/watch_wrap.h"
 #include "loop/address_watch.h"
 #include "loop/turn_meter.h"
+#include "protocol/ops.gen.h"
 
 namespace {
 
@@ -22,6 +23,7 @@ Napi::Object Init(Napi::Env env, Napi::Object exports) {
   exports.Set("openListener", Napi::Function::New<fairlead::binding::OpenListener>(env));
   exports.Set("releaseFilePages",
               Napi::Function::New<fairlead::binding::ReleaseFilePages>(env));
+  exports.Set("schemaSum", Napi::Number::New(env, fairlead::protocol::kSchemaSum));
   exports.Set("Socket", fairlead::binding::SocketWrap::Define(env));
   exports.Set("startCollection", Napi::Function::New<fairlead::binding::StartCollection>(env));
   exports.Set("trimMalloc", Napi::Function::New<fairlead::binding::TrimMalloc>(env));

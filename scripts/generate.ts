@@ -17,6 +17,7 @@ import {
   unknownIndex,
 } from '../src/kernel/ops.ts';
 import type { FieldType, RecordShape, Schema } from '../src/kernel/records.ts';
+import { schemaSum } from '../src/kernel/schema.ts';
 
 export const headerUrl: URL = new URL('../native/protocol/ops.gen.h', import.meta.url);
 
@@ -102,6 +103,7 @@ export function header(): string {
 
 namespace fairlead::protocol {
 
+inline constexpr std::uint32_t kSchemaSum = 0x${schemaSum.toString(16)};
 inline constexpr std::uint32_t kUnknownIndex = 0x${unknownIndex.toString(16)};
 inline constexpr std::uint32_t kKeepPolicy = 0x${keepPolicy.toString(16)};
 inline constexpr std::uint32_t kNoRegister = 0x${noRegister.toString(16)};

@@ -11,6 +11,7 @@
 
 namespace fairlead::protocol {
 
+inline constexpr std::uint32_t kSchemaSum = 0x36815a09;
 inline constexpr std::uint32_t kUnknownIndex = 0xffffffff;
 inline constexpr std::uint32_t kKeepPolicy = 0xffffffff;
 inline constexpr std::uint32_t kNoRegister = 0xffffffff;

@@ -2,6 +2,7 @@
 import { existsSync } from 'node:fs';
 import { createRequire, findPackageJSON } from 'node:module';
 import { dirname, join } from 'node:path';
+import { schemaSum } from './schema.ts';
 
 export interface SocketOptions {
   /** Path of the network namespace to work in, e.g. `/run/netns/a`; without it, the process's. */
@@ -130,6 +131,8 @@ export interface Addon {
    * `syscall` when /proc/self/smaps cannot be read.
    */
   readonly releaseFilePages: () => number;
+  /** The `schemaSum` of the program that it was built for. */
+  readonly schemaSum: number;
   readonly Socket: new (options?: SocketOptions) => Socket;
   /**
    * Starts a collection of this thread's heap that other threads do for the most part, and returns.
@@ -156,10 +159,16 @@ export interface Addon {
 const packageRoot = dirname(findPackageJSON(import.meta.url)!);
 const addonPath = join(packageRoot, 'build/Release/fairlead.node');
 
-/** Throws when the addon has not been built, or cannot be loaded by this Node. */
+/** Throws when the addon has not been built for this program, or cannot be loaded by this Node. */
 export function loadAddon(path: string = addonPath): Addon {
   if (!existsSync(path)) {
     throw new Error(`the addon is not built: ${path} is missing; run \`npm run build\``);
   }
-  return createRequire(import.meta.url)(path) as Addon;
+  const addon = createRequire(import.meta.url)(path) as Addon;
+  if (addon.schemaSum !== schemaSum) {
+    throw new Error(
+      `the addon ${path} is of another version than this program; run \`npm run build\``,
+    );
+  }
+  return addon;
 }

@@ -1,4 +1,8 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { stat } from 'node:fs/promises';
+import { createRequire } from 'node:module';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, onTestFinished, test } from 'vitest';
 import { loadAddon, type Watch } from '../../../src/kernel/addon.ts';
@@ -7,6 +11,21 @@ test('a missing build of the addon is an error that names the file and the comma
   expect(() => loadAddon('/nowhere/fairlead.node')).toThrow(
     'the addon is not built: /nowhere/fairlead.node is missing; run `npm run build`',
   );
+});
+
+test('a build of another version is an error that names the file and the command to run', () => {
+  const path = join(mkdtempSync(join(tmpdir(), 'fairlead-addon-')), 'addon.cjs');
+  onTestFinished(() => rmSync(dirname(path), { recursive: true }));
+  for (const schemaSum of [loadAddon().schemaSum ^ 1, undefined]) {
+    writeFileSync(path, `module.exports = ${JSON.stringify({ schemaSum })}`);
+    delete createRequire(import.meta.url).cache[path];
+    expect(() => loadAddon(path)).toThrow(
+      `the addon ${path} is of another version than this program; run \`npm run build\``,
+    );
+  }
+  writeFileSync(path, `module.exports = ${JSON.stringify({ schemaSum: loadAddon().schemaSum })}`);
+  delete createRequire(import.meta.url).cache[path];
+  expect(() => loadAddon(path)).not.toThrow();
 });
 
 test('a method of the addon rejects objects of other classes', () => {
