@@ -775,7 +775,7 @@ const rows = {
       'Connect-time map is full; Service is handled by packet rules only',
       'warn',
       'service, family, frontends, endpoints',
-      'The Service works; its connections are not translated at connect time.',
+      'It does not fit, or its namespace has half of the map. The Service works; its connections are not translated at connect time.',
     ],
     [
       'Updated connect-time maps',

@@ -20,7 +20,7 @@ export interface ServiceLimits {
   readonly endpoints: number;
   /** Source ranges count once for each load-balancer frontend. */
   readonly sourceRanges: number;
-  /** Ports with session affinity, or with the balance `round-robin`. */
+  /** Ports with session affinity or the balance `round-robin`; see `memoriesOfPort`. */
   readonly affinityPorts: number;
 }
 
@@ -126,7 +126,7 @@ const named = {
   frontendEndpoints: 'endpoints at one frontend',
   endpoints: 'endpoints at its frontends',
   sourceRanges: 'source ranges at its load-balancer frontends',
-  affinityPorts: 'ports with session affinity or round-robin',
+  affinityPorts: 'ports with session affinity or addresses with round-robin',
 } as const satisfies Record<keyof ServiceLimits, string>;
 
 /** `asks for 3002000 IPv4 frontends, and 20000 are the most`: for logs and events. */

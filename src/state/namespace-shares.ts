@@ -12,7 +12,7 @@ import {
   slotsWithin,
 } from './budget.ts';
 import { asksForSlots, slotsAsked } from './deal.ts';
-import { hasFamily, hasMemory, poolsOfFrontend } from './policy.ts';
+import { hasFamily, memoriesOfPort, poolsOfFrontend } from './policy.ts';
 import type { EndpointSlice, Service } from './types.ts';
 
 /** The limits that are added up; the other one is about one frontend. */
@@ -143,7 +143,8 @@ export class NamespaceShares {
     const { affinityPorts, endpoints, frontends, slots, sourceRanges } = this.#small;
     const addresses = clusterIPs.length + externalIPs.length + loadBalancerIPs.length;
     const most = ports.length * (addresses + 1);
-    if (most > frontends || ports.length > affinityPorts) return false;
+    if (most > frontends) return false;
+    if (ports.length * memoriesOfPort(service, addresses) > affinityPorts) return false;
     let length = 0;
     for (const slice of slices) length += slice.length;
     if (2 * most * slotsOfPool(service, slices, length) > slots) return false;
@@ -290,7 +291,7 @@ function asked(
     frontends,
     endpoints: Math.min(limitOf('endpoints', limits, named, pools), endpoints * frontends),
     sourceRanges: loadBalancerSourceRanges.length * Math.max(1, guarded * ports),
-    affinityPorts: hasMemory(service) ? ports : 0,
+    affinityPorts: ports * memoriesOfPort(service, addresses),
     slots: Math.min(
       slotsWithin(named),
       pools * frontends * slotsOfPool(service, slices, endpoints),

@@ -37,9 +37,22 @@ export function healthCheckNodePort(service: Service): number {
   return asked ? service.healthCheckNodePort : 0;
 }
 
-/** Whether each of its ports has to remember clients, or whose turn it is. */
-export function hasMemory({ affinityTimeoutSeconds, balancing }: Service): boolean {
-  return affinityTimeoutSeconds > 0 || balancing?.balance === 'round-robin';
+/**
+ * The most turns of a port that are counted. Mode nftables takes them in up to 21 chains, of which
+ * four addresses have 12; six chains take as much memory as the clients of a port that has none.
+ */
+const turnsMax = 4;
+
+/**
+ * What each of its ports has to remember, with this number of addresses: the clients of all of
+ * them, and whose turn it is at each.
+ */
+export function memoriesOfPort(
+  { affinityTimeoutSeconds, balancing }: Service,
+  addresses: number,
+): number {
+  const turns = balancing?.balance === 'round-robin' ? Math.min(addresses, turnsMax) : 0;
+  return turns + (affinityTimeoutSeconds > 0 ? 1 : 0);
 }
 
 /** How many pools a frontend of the Service may have in the maps of a mode. */

@@ -34,8 +34,8 @@ import type { NamespaceShares } from './namespace-shares.ts';
 import type { NodeSockets } from './node-sockets.ts';
 import {
   hasFamily,
-  hasMemory,
   healthCheckNodePort,
+  memoriesOfPort,
   type PortPolicy,
   poolsOfFrontend,
   portPolicies,
@@ -189,8 +189,9 @@ class FamilyPart {
   /** How many pools each of its frontends may have. */
   readonly #pools: 1 | 2;
   readonly #poolCount: number;
-  /** The remaining ports with session affinity or round-robin. */
-  #rememberingPortsLeft: number;
+  /** What each port has to remember, and how much ports still may; see `memoriesOfPort`. */
+  readonly #memories: number;
+  #memoriesLeft: number;
   /** The most slots of all pools. */
   #slotsMax: number;
   /** The most endpoints of one port. */
@@ -215,8 +216,9 @@ class FamilyPart {
     this.#poolCount = this.#pools * this.#frontendCount();
     const asked = allotFrontends(ports, addresses.length, noLimits.frontends);
     this.#note('frontends', countFrontends(asked), frontendsMax);
-    this.#rememberingPortsLeft = limits.affinityPorts;
-    this.#note('affinityPorts', hasMemory(service) ? this.ports.length : 0);
+    this.#memories = memoriesOfPort(service, this.#addresses.length);
+    this.#memoriesLeft = limits.affinityPorts;
+    this.#note('affinityPorts', this.#memories * this.ports.length);
     this.#policies = portPolicies(service, family);
     this.#shared = {
       sourceRanges: noRanges,
@@ -404,7 +406,7 @@ class FamilyPart {
       slowStartMs === undefined ? undefined : this.#context.starting?.(this.#family, key);
     const isPlain = asked === undefined && weights === undefined;
     if (isPlain && starting === undefined && health === undefined) return undefined;
-    const canRemember = this.#rememberingPortsLeft > 0;
+    const canRemember = this.#memoriesLeft >= this.#memories;
     const isAsked = asksForSlots(this.#service.balancing, weights !== undefined);
     const slots = isAsked ? this.#slotsMax : Math.min(this.#slotsMax, unaskedSlotsMax);
     const slotsMax = Math.floor(slots / Math.max(1, this.#poolCount));
@@ -415,8 +417,8 @@ class FamilyPart {
 
   /** The affinity timeout of the next port; 0 = none, also when the limit is reached. */
   #affinityTimeoutSeconds(): number {
-    this.#rememberingPortsLeft -= 1;
-    return this.#rememberingPortsLeft < 0 ? 0 : this.#service.affinityTimeoutSeconds;
+    this.#memoriesLeft -= this.#memories;
+    return this.#memoriesLeft < 0 ? 0 : this.#service.affinityTimeoutSeconds;
   }
 
   #frontends({ port, nodePort }: ServicePort, { internal, external }: Treatments): Frontend[] {

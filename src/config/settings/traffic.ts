@@ -131,7 +131,8 @@ export const limitSettings = grouped('limits', {
     'service-affinity-ports-max',
     'affinityPorts',
     'The most ports of one Service in one family with session affinity, or with the balance ' +
-      'round-robin. Of a Service with more, the first ports remember their clients, or take turns.',
+      'round-robin, where each of up to four addresses of a port counts. Of a Service with more, ' +
+      'the first ports remember their clients, or take turns.',
   ),
   'serviceLimits.namespaceFactor': limit(
     'service-limits-namespace-factor',

@@ -93,7 +93,10 @@ export class Admission {
     if (!entry.isIn) {
       this.#cover(key, next);
       if (this.#mayEnter(entry)) this.#enter(entry);
-    } else if (this.#room.fits(size, entry.size) && this.#owners.replace(previous, next)) {
+    } else if (
+      this.#room.fits(entry.service, size, entry.size) &&
+      this.#owners.replace(previous, next)
+    ) {
       this.#desire(key, next);
     } else {
       if (previous !== undefined) this.#owners.remove(previous);
@@ -199,8 +202,8 @@ export class Admission {
     this.#options.desire(key, next);
   }
 
-  #mayEnter({ forwardings, size }: Entry): boolean {
-    return this.#room.fits(nothing, size) && this.#owners.areFree(forwardings.values());
+  #mayEnter({ forwardings, service, size }: Entry): boolean {
+    return this.#room.fits(service, nothing, size) && this.#owners.areFree(forwardings.values());
   }
 
   /** Whether the id of one of its pools is in use by another pool. */

@@ -12,6 +12,12 @@ export const ofServiceMax: Room = { frontends: 2 ** 9, endpoints: 2 ** 15 };
 
 const sorts = ['frontends', 'endpoints'] as const;
 
+/**
+ * The Services of a namespace may have this part of the maps of a family together, so that no
+ * tenant leaves all others without.
+ */
+const namespacePart = 1 / 2;
+
 /** The room of one Forwarding. */
 interface Claim {
   /** For its desired elements. */
@@ -24,6 +30,7 @@ export class MapRoom {
   readonly #most: Room;
   #limit: Room;
   #used: Room = nothing;
+  readonly #ofNamespaces = new Map<string, Room>();
   /** By key of the Forwarding. */
   readonly #claims = new Map<string, Claim>();
 
@@ -45,12 +52,15 @@ export class MapRoom {
     return sorts.some((sort) => this.#used[sort] > this.#limit[sort]);
   }
 
-  /** Whether a Service may change its size. One that does not grow always fits. */
-  fits(from: Room, to: Room): boolean {
+  /** Whether a Service (`namespace/name`) may change its size. One that does not grow always fits. */
+  fits(service: string, from: Room, to: Room): boolean {
+    const ofNamespace = this.#ofNamespaces.get(namespaceOf(service)) ?? nothing;
     return sorts.every((sort) => {
       const more = to[sort] - from[sort];
       if (more <= 0) return true;
-      return to[sort] <= ofServiceMax[sort] && this.#used[sort] + more <= this.#limit[sort];
+      const limit = this.#limit[sort];
+      if (ofNamespace[sort] + more > limit * namespacePart) return false;
+      return to[sort] <= ofServiceMax[sort] && this.#used[sort] + more <= limit;
     });
   }
 
@@ -88,10 +98,20 @@ export class MapRoom {
   #set(key: string, claim: Claim): void {
     const before = this.#claims.get(key);
     const size = larger(claim.desired, claim.held);
-    this.#used = moved(this.#used, before && larger(before.desired, before.held), size);
+    const previous = before && larger(before.desired, before.held);
+    this.#used = moved(this.#used, previous, size);
+    const namespace = namespaceOf(key);
+    const all = moved(this.#ofNamespaces.get(namespace), previous, size);
+    if (isWithin(all, nothing)) this.#ofNamespaces.delete(namespace);
+    else this.#ofNamespaces.set(namespace, all);
     if (size.frontends + size.endpoints === 0) this.#claims.delete(key);
     else this.#claims.set(key, claim);
   }
+}
+
+/** Of the key of a Service or a Forwarding, which begin with it. */
+function namespaceOf(key: string): string {
+  return key.slice(0, key.indexOf('/'));
 }
 
 function roomOf(size: (sort: keyof Room) => number): Room {
@@ -107,6 +127,6 @@ function larger(a: Room, b: Room): Room {
 }
 
 /** The sum of `size`, less `from` and plus `to`. */
-export function moved(size: Room, from: Room = nothing, to: Room = nothing): Room {
+export function moved(size: Room = nothing, from: Room = nothing, to: Room = nothing): Room {
   return roomOf((sort) => size[sort] - from[sort] + to[sort]);
 }

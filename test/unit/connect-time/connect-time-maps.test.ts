@@ -35,7 +35,8 @@ const placement = {
   cgroup: '/cgroup',
   reach: 'all',
   excludes: false,
-  room: { frontends: 32, endpoints: 40 },
+  /** A namespace may have half. */
+  room: { frontends: 64, endpoints: 80 },
   secret: new Uint8Array(16).fill(7),
   leaseMs: 300_000,
 } as const;
@@ -196,16 +197,17 @@ describe('a Service that does not fit', () => {
   });
 
   it('is added by the comparison after another Service is deleted', async () => {
-    await want('a/one', 32);
-    await want('b/two', 15);
-    await want('c/three', 3);
-    expect(held()).toEqual(['a/one', 'c/three']);
-    change('a/one', undefined);
+    await want('a/zero', 36);
+    await want('b/one', 32);
+    await want('c/two', 15);
+    await want('d/three', 3);
+    expect(held()).toEqual(['a/zero', 'b/one', 'd/three']);
+    change('b/one', undefined);
     await settle();
-    expect(held()).toEqual(['c/three']);
+    expect(held()).toEqual(['a/zero', 'd/three']);
     await clock.pass(2 * auditMs);
-    expect(held()).toEqual(['b/two', 'c/three']);
-    expect(elements().endpoints4).toHaveLength(5);
+    expect(held()).toEqual(['a/zero', 'c/two', 'd/three']);
+    expect(elements().endpoints4).toHaveLength(9 + 4 + 1);
   });
 
   it('is not tried again once the maps are stopped', async () => {
@@ -213,7 +215,7 @@ describe('a Service that does not fit', () => {
     const { poolId } = setting;
     const admission = new Admission({ room, setting, poolId, desire: () => {} });
     const large = sized('a/large', 40);
-    admission.changed(large, large);
+    for (const one of [large, sized('c/large', 40)]) admission.changed(one, one);
     for (const key of ['b/1', 'b/2', 'b/3']) admission.changed(sized(key, 1), sized(key, 1));
     admission.changed(large, undefined);
     admission.settled(new Map());
@@ -276,25 +278,26 @@ describe('a tenant', () => {
     expect(held()).toContain('b/web');
   });
 
-  it('that fills the maps with many Services leaves others to the rules, and breaks nothing', async () => {
-    await want('modest/early', 4);
-    for (let i = 0; i < 100; i += 1) await want(`greedy/${i}`, 4);
-    await want('modest/late', 4);
-    expect(elements().endpoints4).toHaveLength(placement.room.endpoints / groupSize);
-    expect(held()).toContain('modest/early');
-    expect(maps.reasonOf(rules.get('modest/late')!)).toBe('no room');
-    expect(reportedOfMaps('failed')).toEqual([]);
-    for (let i = 0; i < 100; i += 1) change(`greedy/${i}`, undefined);
-    await settle();
-    await clock.pass(2 * auditMs);
-    expect(held()).toEqual(['modest/early', 'modest/late']);
-  });
-
-  it('that fills the map of frontends is treated like one that fills the map of endpoints', async () => {
-    await want('greedy/web', 1, 40);
-    await want('modest/web', 1, 3);
-    expect(held()).toEqual(['modest/web']);
-  });
+  it.each([
+    ['endpoints', 4, 1, 10],
+    ['frontends', 1, 4, 6],
+  ] as const)(
+    'gets half of the map of %s with many Services, and leaves the rest to others',
+    async (sort, endpoints, frontends, most) => {
+      for (let i = 0; i < 100; i += 1) await want(`greedy/${i}`, endpoints, frontends);
+      const first = Array.from({ length: most }, (_, i) => `greedy/${i}`);
+      expect(held()).toEqual(first);
+      expect(maps.use.used[sort]).toBeLessThanOrEqual(maps.use.limit[sort] / 2);
+      expect(maps.reasonOf(rules.get('greedy/99')!)).toBe('no room');
+      await want('modest/late', endpoints, frontends);
+      expect(held()).toEqual([...first, 'modest/late']);
+      expect(reportedOfMaps('failed')).toEqual([]);
+      change('greedy/1', undefined);
+      await settle();
+      await clock.pass(2 * auditMs);
+      expect(held()).toHaveLength(most + 1);
+    },
+  );
 });
 
 describe('a kernel without memory', () => {

@@ -203,8 +203,36 @@ describe('the limit of ports with session affinity of a Service', () => {
     expect(remembering(3, {})).toEqual({ timeouts: [60, 60, 60], told: [] });
     expect(remembering(2, {})).toEqual({
       timeouts: [60, 60, 0],
-      told: ['asks for 3 IPv4 ports with session affinity or round-robin, and 2 are the most'],
+      told: [
+        'asks for 3 IPv4 ports with session affinity or addresses with round-robin, and 2 are the most',
+      ],
     });
+  });
+
+  it.each([
+    [0, 3],
+    [1, 2],
+    [3, 1],
+    [9, 1],
+  ])(
+    'counts the turns of a port at each of up to four addresses: %i external IPs',
+    (count, most) => {
+      const { forwardings } = within(
+        { affinityPorts: 4 },
+        service({
+          ...{ ports: portsOf(3), balancing: { balance: 'round-robin' } },
+          externalIPs: ips(count),
+        }),
+      );
+      const balances = forwardings.map(({ deal }) => deal!.balance);
+      expect(balances.filter((balance) => balance === 'round-robin')).toHaveLength(most);
+    },
+  );
+
+  it('counts turns in addition to clients', () => {
+    const balancing = { balance: 'round-robin' } as const;
+    expect(remembering(3, { balancing }).timeouts).toEqual([60, 0, 0]);
+    expect(remembering(4, { balancing }).timeouts).toEqual([60, 60, 0]);
   });
 
   it('has no effect on a Service without affinity', () => {

@@ -35,14 +35,14 @@ function anyAsked(random: Random, name: string): Asked {
     Array.from({ length: random.below(40) }, (_, i) => [`10.244.0.${i + 1}`, ready]),
   );
   const balancing = random.pick([
-    ...[undefined, { balance: 'maglev' }, { balance: 'flow-hash' }],
+    ...[undefined, { balance: 'maglev' }, { balance: 'flow-hash' }, { balance: 'round-robin' }],
     { balance: undefined, slowStartMs: 10_000 },
   ] as const);
   const weight = random.pick([undefined, undefined, 7]);
   return {
     service: service({
       ...{ namespace, name, affinityTimeoutSeconds, balancing, ports: portsOf(ports) },
-      externalIPs: ips(random.below(3)),
+      externalIPs: ips(random.below(5)),
       externalTrafficPolicy: random.pick(['Cluster', 'Local']),
     }),
     slices: [slice(endpoints, { service: `${namespace}/${name}`, weight })],
@@ -67,8 +67,9 @@ function plainShares(present: Iterable<Asked>, namespace: string) {
   const endpoints = own.map(({ slices }, i) => {
     return slices[0]!.length * Math.min(frontends[i]!, limits.frontends);
   });
-  const affinityPorts = own.map(({ service: { affinityTimeoutSeconds, ports } }) => {
-    return affinityTimeoutSeconds > 0 ? ports.length : 0;
+  const affinityPorts = own.map(({ service: one }) => {
+    const turns = one.balancing?.balance === 'round-robin' ? 1 + one.externalIPs.length : 0;
+    return one.ports.length * (Math.min(4, turns) + (one.affinityTimeoutSeconds > 0 ? 1 : 0));
   });
   const slots = own.map(({ service: one, slices }, i) => {
     const { length, weight } = slices[0]!;
