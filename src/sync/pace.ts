@@ -1,5 +1,6 @@
 /** When the next sync may begin, by what those before it have cost. */
 import type { Clock } from '../time/clock.ts';
+import { Debt } from '../time/debt.ts';
 
 /** The part of the time that syncs may take in the long run: a fifth of a core. */
 const share = 0.2;
@@ -35,29 +36,24 @@ interface PaceOptions {
 
 export class Pace {
   readonly #options: PaceOptions;
-  /** What syncs have cost beyond their share until `#asOfMs`, in milliseconds. */
-  #owedMs = 0;
-  #asOfMs = 0;
+  readonly #debt: Debt;
   /** `Clock.now` when the last sync was over that left nothing to do. */
   #endedMs = Number.NEGATIVE_INFINITY;
 
   constructor(options: PaceOptions) {
     this.#options = options;
+    this.#debt = new Debt(options.clock, share);
   }
 
   /** `Clock.now` from which such a sync is due. */
   dueMs(urgency: Urgency): number {
-    const owedMs = Math.max(0, this.#owedMs - allowanceMs[urgency]);
-    return Math.min(this.#asOfMs + owedMs / share, this.#endedMs + this.#options.longestRestMs);
+    const owedUntilMs = this.#debt.dueMs(allowanceMs[urgency]);
+    return Math.min(owedUntilMs, this.#endedMs + this.#options.longestRestMs);
   }
 
   /** A sync is over. */
   spent({ beganMs, costMs, hadLarge, isAll }: Spent): void {
-    const now = this.#options.clock.now();
-    const before = Math.max(0, this.#owedMs - share * (beganMs - this.#asOfMs));
-    const after = Math.max(0, before + costMs - share * (now - beganMs));
-    this.#owedMs = hadLarge ? Math.min(after, Math.max(before, largeOwedMax)) : after;
-    this.#asOfMs = now;
-    if (isAll) this.#endedMs = now;
+    this.#debt.spent(costMs, beganMs, hadLarge ? largeOwedMax : undefined);
+    if (isAll) this.#endedMs = this.#options.clock.now();
   }
 }
