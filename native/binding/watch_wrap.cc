@@ -18,6 +18,20 @@ struct WatchOptions {
   Watcher::Reader reader;
 };
 
+/** Nothing when the value is neither undefined nor an array of strings, or as below. */
+std::optional<std::vector<std::string>> ReadStrings(Napi::Env env, const Napi::Value& value) {
+  std::vector<std::string> strings;
+  if (value.IsUndefined()) return strings;
+  if (!value.IsArray()) return std::nullopt;
+  const Napi::Array array = value.As<Napi::Array>();
+  for (std::uint32_t i = 0; i < array.Length(); ++i) {
+    const Napi::Value element = array.Get(i);
+    if (env.IsExceptionPending() || !element.IsString()) return std::nullopt;
+    strings.push_back(element.As<Napi::String>().Utf8Value());
+  }
+  return strings;
+}
+
 /** Nothing when the options are invalid, or when an exception is pending. */
 std::optional<WatchOptions> ReadWatchOptions(Napi::Env env, const Napi::Value& value) {
   if (!value.IsObject()) return std::nullopt;
@@ -37,9 +51,13 @@ std::optional<WatchOptions> ReadWatchOptions(Napi::Env env, const Napi::Value& v
     if (env.IsExceptionPending() || !element.IsObject()) return std::nullopt;
     const Napi::Value family = element.As<Napi::Object>().Get("family");
     const Napi::Value name = element.As<Napi::Object>().Get("table");
+    const Napi::Value chains = element.As<Napi::Object>().Get("chains");
     if (env.IsExceptionPending() || !family.IsNumber() || !name.IsString()) return std::nullopt;
+    auto prefixes = ReadStrings(env, chains);
+    if (!prefixes) return std::nullopt;
     const std::uint32_t number = family.As<Napi::Number>().Uint32Value();
-    watched.push_back({static_cast<std::uint8_t>(number), name.As<Napi::String>().Utf8Value()});
+    watched.push_back({static_cast<std::uint8_t>(number), name.As<Napi::String>().Utf8Value(),
+                       *std::move(prefixes)});
   }
   return WatchOptions{network_namespace, nft::ChangeReader(std::move(watched))};
 }

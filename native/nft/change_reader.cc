@@ -16,6 +16,15 @@ namespace {
 // NFTA_FLOWTABLE_TABLE.
 constexpr std::size_t kTableOfObject = 1;
 
+/** The attribute that names the chain, for a message about a chain or a rule; 0 = there is none. */
+std::size_t ChainAttribute(int type) noexcept {
+  if (type == MessageType(NFT_MSG_NEWCHAIN) || type == MessageType(NFT_MSG_DELCHAIN)) {
+    return NFTA_CHAIN_NAME;
+  }
+  const bool is_rule = type == MessageType(NFT_MSG_NEWRULE) || type == MessageType(NFT_MSG_DELRULE);
+  return is_rule ? NFTA_RULE_CHAIN : 0;
+}
+
 }  // namespace
 
 void ChangeReader::Take(std::span<const std::uint8_t> datagram, std::uint32_t own_port) {
@@ -39,11 +48,19 @@ void ChangeReader::TakeOverrun() noexcept {
 
 bool ChangeReader::IsWatched(const wire::Message& message) const noexcept {
   const std::uint8_t family = message.payload[0];
-  const wire::AttrTable<kTableOfObject> object(message.payload.subspan(sizeof(nfgenmsg)));
+  const wire::AttrTable<NFTA_CHAIN_NAME> object(message.payload.subspan(sizeof(nfgenmsg)));
   const std::string_view name = object.String(kTableOfObject);
+  const std::string_view chain = object.String(ChainAttribute(message.type));
   return std::any_of(tables_.begin(), tables_.end(), [&](const WatchedTable& table) {
-    return table.family == family && table.name == name;
+    return table.family == family && table.name == name && IsOfChain(table, chain);
   });
+}
+
+bool ChangeReader::IsOfChain(const WatchedTable& table, std::string_view chain) noexcept {
+  const auto& prefixes = table.chains;
+  return chain.empty() || prefixes.empty() ||
+         std::any_of(prefixes.begin(), prefixes.end(),
+                     [&](const std::string& prefix) { return chain.starts_with(prefix); });
 }
 
 void ChangeReader::TakeGeneration(std::span<const std::uint8_t> attributes) {

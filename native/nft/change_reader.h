@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -15,6 +16,8 @@ namespace fairlead::nft {
 struct WatchedTable {
   std::uint8_t family = 0;
   std::string name;
+  /** What the names of chains begin with that count, with their rules; empty = all chains do. */
+  std::vector<std::string> chains = {};
 };
 
 /** The thread that committed a transaction. Empty and 0 = not known. */
@@ -45,6 +48,7 @@ class ChangeReader {
 
  private:
   bool IsWatched(const wire::Message& message) const noexcept;
+  static bool IsOfChain(const WatchedTable& table, std::string_view chain) noexcept;
   void TakeGeneration(std::span<const std::uint8_t> attributes);
 
   std::vector<WatchedTable> tables_;

@@ -61,7 +61,7 @@ const family = object({
   waiting: field(count, 'Services that have changed and are not written yet.'),
   behindSeconds: maybe(
     number,
-    'Changes come faster than they can be written: for how long the next of them has waited.',
+    'Changes come faster than they can be written: for how long the next of them, or the repair of what another program changed, has waited.',
   ),
   lastSync: maybe(sync, 'The last sync.'),
   lastFailure: maybe(failure, 'The last batch that the kernel refused.'),

@@ -54,8 +54,12 @@ export interface Listener {
 interface WatchOptions {
   /** As in `SocketOptions`. */
   readonly netns?: string;
-  /** NFPROTO_* and name of each table that matters; absent: all network links matter instead. */
-  readonly tables?: readonly { readonly family: number; readonly table: string }[];
+  /** Each table that matters (see `WatchedTable`); absent: all network links matter instead. */
+  readonly tables?: readonly {
+    readonly family: number;
+    readonly table: string;
+    readonly chains?: readonly string[];
+  }[];
 }
 
 /**

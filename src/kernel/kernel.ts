@@ -31,6 +31,12 @@ export interface TableName {
   readonly table: string;
 }
 
+/** A table that is watched. */
+export interface WatchedTable extends TableName {
+  /** What the names of chains begin with that count, with their rules. Default: all chains do. */
+  readonly chains?: readonly string[];
+}
+
 /** A rule that was deleted. */
 export interface GoneRule {
   /** What its counter had seen. */
@@ -123,7 +129,7 @@ export interface Kernel {
    *
    * @returns a function that ends the watch.
    */
-  watch(tables: readonly TableName[], watcher: TableWatcher): () => void;
+  watch(tables: readonly WatchedTable[], watcher: TableWatcher): () => void;
   /**
    * Watches all network links as `watch` does tables: calls `changed` when some came, went or
    * changed. Absent: none can be watched.

@@ -12,8 +12,8 @@ import type {
   Kernel,
   KernelFailure,
   ReplyOf,
-  TableName,
   TableWatcher,
+  WatchedTable,
 } from './kernel.ts';
 import {
   kernelReplies,
@@ -79,7 +79,7 @@ class NativeKernel implements Kernel {
   #maps: Socket | undefined;
   readonly #openSocket: () => Socket;
   readonly #namespace: string;
-  readonly #watch: (tables: readonly TableName[] | undefined, onChange: OnChange) => Watch;
+  readonly #watch: (tables: readonly WatchedTable[] | undefined, onChange: OnChange) => Watch;
   readonly #watches = new Set<Watch>();
   /** Netlink port that the last transaction came from; 0 = none yet. */
   #port = 0;
@@ -149,7 +149,7 @@ class NativeKernel implements Kernel {
     return port !== 0 && port === this.#port;
   }
 
-  watch(tables: readonly TableName[], watcher: TableWatcher): () => void {
+  watch(tables: readonly WatchedTable[], watcher: TableWatcher): () => void {
     const subject = tables.map(({ table }) => `table ${table}`).join(', ') || this.#namespace;
     return this.#follow(tables, 'nft.watch', subject, watcher);
   }
@@ -159,7 +159,7 @@ class NativeKernel implements Kernel {
   }
 
   #follow(
-    tables: readonly TableName[] | undefined,
+    tables: readonly WatchedTable[] | undefined,
     operation: string,
     subject: string,
     { changed, ended }: TableWatcher,

@@ -2,7 +2,7 @@
  * What a mode supplies for one family: which objects it keeps for a Forwarding, and how it reads
  * and writes them. `ModePlanner` does the rest, for all modes alike.
  */
-import type { ApplyResult, Kernel, KernelReader, TableName } from '../kernel/kernel.ts';
+import type { ApplyResult, Kernel, KernelReader, WatchedTable } from '../kernel/kernel.ts';
 import type { Forwarding } from '../state/types.ts';
 import type { Pause } from '../time/pacer.ts';
 import type { ModeFrontend } from './changes.ts';
@@ -161,7 +161,7 @@ export interface Tally<T extends ObjectTypes> {
 /** The tables of nf_tables that a mode writes. */
 export interface OwnTables {
   /** See `Planner`. */
-  readonly exposed: readonly TableName[];
+  readonly exposed: readonly WatchedTable[];
   /** See `Planner`. */
   prepare(kernel: Kernel, transact: (ops: Uint8Array) => Promise<ApplyResult>): Promise<void>;
 }

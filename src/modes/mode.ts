@@ -12,7 +12,7 @@ import type {
   Kernel,
   KernelFailure,
   KernelReader,
-  TableName,
+  WatchedTable,
 } from '../kernel/kernel.ts';
 import type { MissingFeature } from '../kernel/nft/probe.ts';
 import type { Address, CIDR, Family } from '../net/address.ts';
@@ -201,7 +201,7 @@ interface Prepared {
 export interface Planner {
   readonly family: Family;
   /** Tables of nf_tables that we write and that others can change. Undefined: the mode has none. */
-  readonly exposed: readonly TableName[] | undefined;
+  readonly exposed: readonly WatchedTable[] | undefined;
   /**
    * How large batches may be, where a commit costs what the whole tables hold: there small batches
    * cost the kernel more time, not less.

@@ -6,6 +6,7 @@ import { isKernelError } from '../kernel/errors.ts';
 import type { Committer, Kernel } from '../kernel/kernel.ts';
 import type { Drift, Observation, Planner, Repair } from '../modes/mode.ts';
 import type { Clock } from '../time/clock.ts';
+import { Debt } from '../time/debt.ts';
 import type { Pacer } from '../time/pacer.ts';
 import { type Applier, type Failure, unknownFailure } from './applier.ts';
 import { addDrift, isDrift, type Observer } from './events.ts';
@@ -21,7 +22,8 @@ export interface AuditSettings {
   readonly fullMs: number;
   /**
    * After a comparison that took t, at least `restFactor * t` passes before the next one: others
-   * may commit all the time, and comparing must stay a small part of our work.
+   * may commit all the time, and comparing must stay a small part of our work. What is known to
+   * have changed rules of ours does not wait for that (see `repairShare`).
    */
   readonly restFactor: number;
 }
@@ -42,6 +44,13 @@ interface AuditOptions extends AuditSettings {
 
 /** So soon after a suspicion elements are counted, once for all suspicions until then. */
 const suspectMs = 5000;
+
+/**
+ * What others are known to have changed of ours is repaired immediately. A program that changes it
+ * again and again makes us work for this time in advance, and then for this part of the time.
+ */
+const repairAllowanceMs = 120_000;
+const repairShare = 0.2;
 
 type State =
   | { readonly kind: 'resting' }
@@ -81,6 +90,11 @@ export class Audit {
   /** A comparison is needed, but not before `notBeforeMs`. */
   #needed = false;
   #notBeforeMs = 0;
+  readonly #repairs: Debt;
+  /** A table of ours may have been changed since the generation was read. */
+  #isTouched = false;
+  /** `Clock.now` since when others have changed what is ours, and it is not repaired. */
+  #damagedAtMs: number | undefined;
   #startedMs = 0;
   /** Who has changed our tables since the last observation began. */
   #by: Committer | undefined;
@@ -90,6 +104,7 @@ export class Audit {
 
   constructor(options: AuditOptions) {
     this.#options = options;
+    this.#repairs = new Debt(options.clock, repairShare);
     this.#watch = new Watch(options, {
       changed: (by) => this.#disturbed(by),
       ended: () => this.verify(),
@@ -102,6 +117,7 @@ export class Audit {
   reading(): void {
     this.#needed = false;
     this.#suspected = false;
+    this.#isTouched = false;
     this.#checkAtMs = this.#options.clock.now() + this.#options.checkMs;
   }
 
@@ -110,6 +126,26 @@ export class Audit {
     this.#base = base;
     this.#watch.update();
     this.#fullAtMs = this.#options.clock.now() + this.#options.fullMs;
+  }
+
+  /** `Clock.now` from which a repair of what others have changed is due. */
+  get repairAtMs(): number {
+    return this.#repairs.dueMs(repairAllowanceMs);
+  }
+
+  /** How long changes of ours by others have waited for their repair; 0 = there are none. */
+  get damagedMs(): number {
+    return this.#damagedAtMs === undefined ? 0 : this.#options.clock.now() - this.#damagedAtMs;
+  }
+
+  /** A repair is over, or was given up, that began at `beganMs` of `Clock.now`. */
+  spent(beganMs: number): void {
+    this.#repairs.spent(this.#options.clock.now() - beganMs, beganMs);
+  }
+
+  /** All that others had changed when `reading` was called is repaired. */
+  repaired(): void {
+    this.#damagedAtMs = undefined;
   }
 
   /** Who has written since `verified`. */
@@ -143,10 +179,13 @@ export class Audit {
     this.#watch.end();
   }
 
-  /** Others may have changed something: reads the generation at the next step. */
+  /** Others may have changed something of ours: reads the generation at the next step. */
   #disturbed(by: Committer | undefined): void {
     this.#by = by;
-    if (!this.#needed) this.#checkAtMs = this.#options.clock.now();
+    this.#isTouched = true;
+    if (this.#damagedAtMs === undefined || !this.#needed) {
+      this.#checkAtMs = this.#options.clock.now();
+    }
     this.#options.wake();
   }
 
@@ -162,8 +201,12 @@ export class Audit {
   nextMs(): number | undefined {
     if (this.#state.kind === 'comparing') return 0;
     if (this.#state.kind === 'observing') return this.#state.result && 0;
-    const fullAtMs = this.#needed ? this.#notBeforeMs : this.#fullAtMs;
-    return Math.min(this.#checkAtMs, fullAtMs);
+    return Math.min(this.#checkAtMs, this.#dueMs);
+  }
+
+  get #dueMs(): number {
+    if (!this.#needed) return this.#fullAtMs;
+    return this.#damagedAtMs === undefined ? this.#notBeforeMs : this.repairAtMs;
   }
 
   /**
@@ -182,16 +225,9 @@ export class Audit {
   }
 
   async #begin(): Promise<Failure | undefined> {
-    const { clock, checkMs, reader, ruleset } = this.#options;
-    const now = clock.now();
-    if (now >= this.#checkAtMs) {
-      this.#checkAtMs = now + checkMs;
-      const isMoved = () => ruleset.movedByOthers(this.#base, reader);
-      // One may be asked for in the meantime: `||=` would forget that.
-      if (!this.#needed && ((await isMoved()) || (await this.#isMiscounted()))) this.#needed = true;
-    }
-    const due = this.#needed ? now >= this.#notBeforeMs : now >= this.#fullAtMs;
-    if (!due) return undefined;
+    const now = this.#options.clock.now();
+    if (now >= this.#checkAtMs) await this.#check(now);
+    if (now < this.#dueMs) return undefined;
     this.reading();
     this.#startedMs = now;
     if (this.#stale >= staleMax && this.#observeMs <= holdMaxMs) {
@@ -199,6 +235,18 @@ export class Audit {
     }
     this.#observeDuringSyncs();
     return undefined;
+  }
+
+  async #check(now: number): Promise<void> {
+    const { checkMs, reader, ruleset } = this.#options;
+    this.#checkAtMs = now + checkMs;
+    const isTouched = this.#isTouched;
+    this.#isTouched = false;
+    if (this.#needed && !isTouched) return;
+    const isMoved = await ruleset.movedByOthers(this.#base, reader);
+    if (isMoved && isTouched) this.#damagedAtMs ??= now;
+    // One may be asked for in the meantime: `||=` would forget that.
+    if (isMoved || (await this.#isMiscounted())) this.#needed = true;
   }
 
   /** Whether the kernel counts other numbers of elements than there should be. */
@@ -241,6 +289,7 @@ export class Audit {
     this.#state = { kind: 'resting' };
     if (result === 'stale' || isKernelError(result, 'EINTR')) {
       this.#stale += 1;
+      this.spent(this.#startedMs);
       this.request(this.#restMs(this.#observeMs));
       return undefined;
     }
@@ -278,6 +327,8 @@ export class Audit {
     this.#watch.update();
     const durationMs = clock.now() - this.#startedMs;
     this.#notBeforeMs = clock.now() + this.#restMs(durationMs);
+    this.spent(this.#startedMs);
+    this.repaired();
     this.#report(state, durationMs);
     return undefined;
   }

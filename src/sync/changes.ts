@@ -19,8 +19,9 @@ export interface Backlog {
   /** Services that have changed and are not written yet. */
   readonly waiting: number;
   /**
-   * How long the change has waited that is written next, where that is longer than a sync and the
-   * pause after it: changes come faster than they can be written. Otherwise undefined.
+   * How long the change has waited that is written next, or what others have changed, where that
+   * is longer than a sync and the pause after it: changes come faster than they can be written.
+   * Otherwise undefined.
    */
   readonly behindMs: number | undefined;
 }
@@ -67,9 +68,10 @@ export class Changes {
     return this.#dirty.any;
   }
 
-  get backlog(): Backlog {
+  /** `damagedMs`: how long what others have changed has waited for its repair. */
+  backlog(damagedMs: number): Backlog {
     const { nextReceivedMs = Number.POSITIVE_INFINITY, services: waiting } = this.#dirty;
-    const waitedMs = this.#clock.now() - nextReceivedMs;
+    const waitedMs = Math.max(damagedMs, this.#clock.now() - nextReceivedMs);
     const isBehind = waitedMs > syncLongestMs + this.#minSyncPeriodMs;
     return { waiting, behindMs: isBehind ? waitedMs : undefined };
   }

@@ -136,7 +136,7 @@ export class FamilySync {
   }
 
   get progress(): { readonly phase: Phase } & Backlog {
-    return { phase: this.#phase, ...this.#changes.backlog };
+    return { phase: this.#phase, ...this.#changes.backlog(this.#audit.damagedMs) };
   }
 
   get audit(): Pick<Audit, 'verify'> {
@@ -322,9 +322,11 @@ export class FamilySync {
     this.#inForce.beginRepair();
     this.#applier.forget();
     const failure = await this.#repair(causes, purpose).catch(unknownFailure);
+    this.#audit.spent(startedMs);
     if (failure === undefined && !this.#isStopping) {
       this.#inForce.endRepair();
       for (const record of this.#tracked.values()) this.#dropUnused(record);
+      this.#audit.repaired();
       this.#recovery.succeeded();
     }
     if (failure !== undefined) for (const [one, cause] of causes) this.#changes.mark(one, cause);

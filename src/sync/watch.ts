@@ -1,5 +1,5 @@
 import type { KernelError } from '../kernel/errors.ts';
-import type { Committer, Kernel, TableName } from '../kernel/kernel.ts';
+import type { Committer, Kernel, WatchedTable } from '../kernel/kernel.ts';
 import type { Planner } from '../modes/mode.ts';
 import { Backoff } from '../time/backoff.ts';
 import type { Clock } from '../time/clock.ts';
@@ -27,7 +27,7 @@ export class Watch {
   readonly #options: WatchOptions;
   readonly #follower: WatchFollower;
   readonly #backoff: Backoff;
-  #tables: readonly TableName[] | undefined;
+  #tables: readonly WatchedTable[] | undefined;
   #end = (): void => {};
 
   constructor(options: WatchOptions, follower: WatchFollower) {
@@ -52,7 +52,7 @@ export class Watch {
     this.#end = () => {};
   }
 
-  #begin(tables: readonly TableName[]): void {
+  #begin(tables: readonly WatchedTable[]): void {
     const { observer, planner, reader } = this.#options;
     let isReported = false;
     this.#end = reader.watch(tables, {
@@ -65,7 +65,7 @@ export class Watch {
     });
   }
 
-  #ended(tables: readonly TableName[], error: KernelError): void {
+  #ended(tables: readonly WatchedTable[], error: KernelError): void {
     const { clock, observer, planner } = this.#options;
     const retryMs = this.#backoff.failed();
     this.#end = clock.after(retryMs, () => this.#begin(tables));

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
-import type { Committer, Kernel } from '../../src/kernel/kernel.ts';
+import type { Committer, Kernel, WatchedTable } from '../../src/kernel/kernel.ts';
 import { openKernel } from '../../src/kernel/native-kernel.ts';
 import { NFPROTO } from '../../src/kernel/nft/constants.ts';
 import type { Planner } from '../../src/modes/mode.ts';
@@ -24,20 +24,20 @@ class Told {
   readonly all: (Committer | undefined)[] = [];
   readonly end: () => void;
 
-  private constructor(kernel: Kernel, namespace: Namespace) {
+  private constructor(kernel: Kernel, namespace: Namespace, table: WatchedTable) {
     this.kernel = kernel;
     this.namespace = namespace;
-    this.end = kernel.watch([inTable, { family: NFPROTO.IPv6, table: 'v6' }], {
+    this.end = kernel.watch([table, { family: NFPROTO.IPv6, table: 'v6' }], {
       changed: (by) => this.all.push(by),
       ended: (error) => expect.unreachable(error.message),
     });
   }
 
   /** Starts the watch, and drops notifications of earlier events. */
-  static async start(): Promise<Told> {
+  static async start(table: WatchedTable = inTable): Promise<Told> {
     const { kernel, namespace } = await createKernel();
     await applied(kernel, { kind: 'tableAdd', ...inTable, comment: '' });
-    const told = new Told(kernel, namespace);
+    const told = new Told(kernel, namespace, table);
     await told.until(1);
     // Longer than the rest after it.
     await sleep(60);
@@ -82,6 +82,27 @@ describe('a watch of tables', () => {
     expect(told.all).toEqual([]);
     await told.nft('add', 'table', 'ip6', 'v6');
     await told.until(1);
+  });
+
+  it('reports, of a table that other programs use too, only what concerns our chains', async () => {
+    const told = await Told.start({ ...inTable, chains: ['KUBE-', 'INPUT'] });
+    const rule = (chain: string) => told.nft('add', 'rule', 'ip', 't', chain, 'accept');
+    await told.nft('add', 'chain', 'ip', 't', 'DOCKER');
+    await rule('DOCKER');
+    await told.nft('flush', 'chain', 'ip', 't', 'DOCKER');
+    await sleep(60);
+    expect(told.all).toEqual([]);
+    for (const chain of ['INPUT', 'KUBE-SERVICES']) {
+      told.all.length = 0;
+      await told.nft('add', 'chain', 'ip', 't', chain);
+      await told.until(1);
+      await sleep(60);
+      await rule(chain);
+      await told.until(2);
+      await sleep(60);
+    }
+    await told.nft('delete', 'table', 'ip', 't');
+    await told.until(3);
   });
 
   it('reports a burst of changes a few dozen times a second, also if messages are lost', async () => {

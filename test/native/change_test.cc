@@ -69,6 +69,30 @@ TEST("all that is in a table counts, and the table itself") {
   }
 }
 
+TEST("of a table with names of chains, only those chains and their rules count, and the rest") {
+  const auto is_reported = [](int type, std::uint16_t attribute, const char* chain) {
+    nft::ChangeReader reader({{2, "nat", {"KUBE-SVC-", "OUTPUT"}}});
+    wire::MessageWriter out;
+    wire::BeginNfnetlink(out, nft::MessageType(type), 0, 2, 1);
+    out.PutString(NFTA_RULE_TABLE, "nat");
+    out.PutString(attribute, chain);
+    out.EndMessage();
+    reader.Take(Bytes(out.bytes().begin(), out.bytes().end()), 0);
+    reader.Take(Message(NFT_MSG_NEWGEN, kOtherPort, "iptables"), 0);
+    return reader.TakeChanged();
+  };
+  for (const int type : {NFT_MSG_NEWRULE, NFT_MSG_DELRULE}) {
+    CHECK(is_reported(type, NFTA_RULE_CHAIN, "KUBE-SVC-AAAA"));
+    CHECK(is_reported(type, NFTA_RULE_CHAIN, "OUTPUT"));
+    CHECK(!is_reported(type, NFTA_RULE_CHAIN, "CNI-HOSTPORT-DNAT"));
+  }
+  for (const int type : {NFT_MSG_NEWCHAIN, NFT_MSG_DELCHAIN}) {
+    CHECK(is_reported(type, NFTA_CHAIN_NAME, "KUBE-SVC-AAAA"));
+    CHECK(!is_reported(type, NFTA_CHAIN_NAME, "DOCKER"));
+  }
+  CHECK(is_reported(NFT_MSG_DELTABLE, NFTA_CHAIN_NAME, "DOCKER"));
+}
+
 TEST("lost messages count as a change that nobody is known for") {
   nft::ChangeReader reader = Reader();
   reader.Take(Message(NFT_MSG_NEWRULE, kOtherPort, "t"), 0);

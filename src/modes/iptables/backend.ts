@@ -20,7 +20,13 @@ import {
 import type { Applied, Environment, ModeConfig, RuleCount } from '../mode.ts';
 import { type BatchMemory, IptablesBatchWriter } from './batch-writer.ts';
 import { RuleCompiler } from './compiler.ts';
-import { chainId, firewallRules, fixedChains, type IptablesConfig } from './layout.ts';
+import {
+  chainId,
+  firewallRules,
+  fixedChains,
+  type IptablesConfig,
+  watchedChains,
+} from './layout.ts';
 import type { TableName } from './names.ts';
 import {
   chainAt,
@@ -67,7 +73,8 @@ export class IptablesBackend implements Backend<IptablesTypes> {
       gone: (chain, rule) => traffic.add(family, chain, rule),
     };
     // Others write all of these tables.
-    const exposed = xtTables.map((table) => ({ family: NFPROTO[family], table }));
+    const at = { family: NFPROTO[family], chains: watchedChains };
+    const exposed = xtTables.map((table) => ({ ...at, table }));
     this.tables = { exposed, prepare: (kernel) => this.#prepare(kernel) };
     this.tally = {
       count: (object, step) => {

@@ -16,7 +16,7 @@ import { accept, drop, jump, returnToCaller } from '../../kernel/xt/targets/verd
 import { Address, addressBits, type CIDR } from '../../net/address.ts';
 import { loopbackBlocks } from '../../net/special-address.ts';
 import type { Environment, ModeConfig } from '../mode.ts';
-import { isServiceChain, type TableName } from './names.ts';
+import { isServiceChain, servicePrefixes, type TableName } from './names.ts';
 
 /** What the rules of this mode depend on. */
 export interface IptablesConfig extends ModeConfig {
@@ -64,9 +64,8 @@ const marking: TableChain = { table: 'nat', chain: markChain };
 /** Empty chains. When one is missing, others have flushed the table. */
 const canaries = tableNames.map((table): TableChain => ({ table, chain: 'KUBE-PROXY-CANARY' }));
 
-const ownChainIds: ReadonlySet<string> = new Set(
-  [...sharedChains, forwardChain, postroutingChain, marking, ...canaries].map(chainId),
-);
+const fixed = [...sharedChains, forwardChain, postroutingChain, marking, ...canaries];
+const ownChainIds: ReadonlySet<string> = new Set(fixed.map(chainId));
 
 /** Whether the chain is this mode's. kube-proxy's iptables mode uses the same names. */
 export function isOurs(table: TableName, chain: string): boolean {
@@ -161,6 +160,13 @@ const jumps: readonly Jump[] = [
     to: 'KUBE-POSTROUTING',
     comment: 'kubernetes postrouting rules',
   },
+];
+
+/** What the names of chains begin with that hold rules of ours. */
+export const watchedChains: readonly string[] = [
+  ...servicePrefixes,
+  ...new Set([...fixed, ...jumps].map(({ chain }) => chain)),
+  firewallChain,
 ];
 
 function newTo(to: string, text: string) {

@@ -36,7 +36,10 @@ export function isServiceChain(name: string): boolean {
   return serviceChain.test(name);
 }
 
-const serviceChain = /^KUBE-(?:SVC|SVL|SEP|FW|EXT)-[A-Z2-7]{16}$/;
+/** What the names of such chains begin with. */
+export const servicePrefixes = ['KUBE-SVC-', 'KUBE-SVL-', 'KUBE-SEP-', 'KUBE-FW-', 'KUBE-EXT-'];
+
+const serviceChain = new RegExp(`^(?:${servicePrefixes.join('|')})[A-Z2-7]{16}$`);
 
 function hashed(id: ServicePortName): string {
   return formatServicePortName(id) + id.protocol.toLowerCase();

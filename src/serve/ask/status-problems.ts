@@ -102,6 +102,10 @@ function starting({ families }: Facts): string[] {
 
 function behind({ family, waiting, behindSeconds }: Facts['families'][number]): string[] {
   if (behindSeconds === undefined) return [];
+  if (waiting === 0) {
+    const wait = `have waited for their repair for ${behindSeconds} s`;
+    return [`${family} is behind: rules that another program changed ${wait}.`];
+  }
   const next = `the next one for ${behindSeconds} s`;
   return [`${family} is behind: ${counted(waiting, 'Service')} waiting to be written, ${next}.`];
 }

@@ -11,6 +11,23 @@ async function running(services: number, world = new World()): Promise<World> {
   return world;
 }
 
+/** Another program deletes a rule of ours, and the kernel reports it. */
+function damage(world: World): void {
+  world.kernel.meddle((objects) => objects.delete(`f ${port('web-7')}`));
+  for (const watch of world.kernel.watches) watch.changed();
+}
+
+/** Makes each reading take this long. */
+function readFor({ clock, kernel }: World, ms: number): void {
+  kernel.readable = () => new Promise((resolve) => void clock.after(ms, resolve));
+}
+
+function comparingMs(world: World): number {
+  return world
+    .kinds('audited')
+    .reduce((sum, one) => sum + (one.kind === 'audited' ? one.durationMs : 0), 0);
+}
+
 describe('the audit', () => {
   it('repairs within seconds what another program deleted, changed or added, and counts it', async () => {
     const world = await running(50);
@@ -129,23 +146,45 @@ describe('the audit', () => {
     expect(world.kernel.reads).toBe(reads);
   });
 
-  it('limits comparisons if other programs change our tables continuously', async () => {
+  it('repairs immediately what the kernel reports, however long the comparison before it took', async () => {
     const world = await running(50);
-    for (let i = 0; i < 1000; i += 1) {
-      world.kernel.slowRead(world.clock, 10);
-      world.kernel.meddle((objects) => objects.delete(`f ${port('web-7')}`));
-      for (const watch of world.kernel.watches) watch.changed();
-      await world.clock.pass(20);
+    readFor(world, 1000);
+    world.kernel.meddle(() => {});
+    await world.clock.pass(11_000);
+    expect(world.kinds('audited')).toHaveLength(1);
+    for (let i = 0; i < 100; i += 1) {
+      damage(world);
+      await world.clock.pass(1000);
+      expect(world.forwarded).toEqual(world.wanted);
     }
-    const audits = world
-      .kinds('audited')
-      .map((one) => (one.kind === 'audited' ? one.durationMs : 0));
-    const comparing = audits.reduce((sum, durationMs) => sum + durationMs, 0);
-    expect(audits.length).toBeGreaterThan(20);
-    expect(comparing).toBeGreaterThan(20_000 / 50);
-    expect(comparing).toBeLessThanOrEqual(20_000 / 20);
-    await world.clock.pass(20_000);
+  });
+
+  it('repairs for two minutes in advance, then for a fifth of the time, and reports the delay', async () => {
+    const world = await running(50);
+    readFor(world, 1000);
+    let longestMs = 0;
+    for (let i = 0; i < 1000; i += 1) {
+      damage(world);
+      await world.clock.pass(1000);
+      longestMs = Math.max(longestMs, world.sync.progress.behindMs ?? 0);
+    }
+    expect(comparingMs(world)).toBeGreaterThan(318_000);
+    expect(comparingMs(world)).toBeLessThan(322_000);
+    expect(longestMs).toBe(4000);
+    await world.clock.pass(5000);
     expect(world.forwarded).toEqual(world.wanted);
+    expect(world.sync.progress.behindMs).toBeUndefined();
+  });
+
+  it('compares for a small part of the time if other programs commit continuously', async () => {
+    const world = await running(50);
+    readFor(world, 1000);
+    for (let i = 0; i < 1000; i += 1) {
+      world.kernel.meddle(() => {});
+      await world.clock.pass(1000);
+    }
+    expect(comparingMs(world)).toBeGreaterThan(1_000_000 / 32);
+    expect(comparingMs(world)).toBeLessThan(1_000_000 / 20);
   });
 
   it('reads nothing while only our own commits happen', async () => {
