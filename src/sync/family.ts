@@ -428,10 +428,11 @@ export class FamilySync {
     }
     this.#audit.cancel();
     const { culprits, failures, lost, partly } = failure;
-    const disbelieved = purpose === 'changes' && failures.some(contradictsBelief);
+    const disbelieved = failures.some(contradictsBelief);
+    const isMoved = disbelieved && (await this.#audit.writers()) === 'others';
     const tried = new Map(lost.map(({ record, next }) => [record, next]));
     for (const key of culprits) {
-      const isToBlame = !disbelieved || this.#quarantine.contradicted(key);
+      const isToBlame = !disbelieved || this.#quarantine.contradicted(key, isMoved);
       if (isToBlame) this.#isolate(this.track(key), tried, failures[0]!, purpose);
     }
     const isKnown = purpose === 'changes' && !partly;
@@ -439,7 +440,8 @@ export class FamilySync {
     const contained = isKnown && isAside;
     // Others need not wait for a recovery: an audit reads the kernel while syncs continue.
     if (contained && disbelieved) this.#audit.request(0);
-    const retryMs = contained ? undefined : this.#recovery.failed(failures);
+    const recoverAtMs = isMoved ? this.#audit.repairAtMs : undefined;
+    const retryMs = contained ? undefined : this.#recovery.failed(failures, recoverAtMs);
     if (contained) await planner.resume(this.inForce.values(), this.#pause());
     observer({ kind: 'failed', family: this.family, purpose, failures, retryMs });
     if (!contained || this.#hasWork) this.#requests.request();

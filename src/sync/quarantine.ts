@@ -20,6 +20,10 @@ export interface Quarantined {
 
 /** A second contradiction of one Forwarding within this time puts it in quarantine. */
 const contradictionMs = 10_000;
+/** How often that is excused where other programs have written since the kernel was read. */
+const contradictionsMost = 50;
+
+const never = { failures: 0, lastMs: Number.NEGATIVE_INFINITY };
 
 /**
  * Keeps Forwardings out of batches, so that others are applied. Failures of a Forwarding are
@@ -55,13 +59,14 @@ export class Quarantine {
   }
 
   /**
-   * The kernel was not as we thought when this was written. Once, no Forwarding is blamed for it.
-   * Returns true when it has happened twice within `contradictionMs`, so that others must not wait
-   * any more.
+   * The kernel was not as we thought when this was written. Once, no Forwarding is blamed for it,
+   * and more often if other programs have written since the kernel was read (`isMoved`). Returns
+   * true when it has happened so often that others must not wait any more.
    */
-  contradicted(key: string): boolean {
-    const { lastMs } = this.#history.get(key) ?? { lastMs: Number.NEGATIVE_INFINITY };
-    if (this.#clock.now() - lastMs <= contradictionMs) return true;
+  contradicted(key: string, isMoved: boolean): boolean {
+    const { failures, lastMs } = this.#history.get(key) ?? never;
+    const isRecent = this.#clock.now() - lastMs <= contradictionMs;
+    if (isMoved ? failures >= contradictionsMost : isRecent) return true;
     this.#count(key);
     return false;
   }

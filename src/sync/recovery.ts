@@ -44,11 +44,16 @@ export class Recovery {
     this.#purpose = 'recovery';
   }
 
-  /** Something failed whose extent is not known. Returns the milliseconds until it is due. */
-  failed(failures: readonly KernelFailure[]): number {
+  /**
+   * Something failed whose extent is not known. Returns the milliseconds until it is due.
+   * `repairAtMs`: when it is due if the failure is due to a change by another program.
+   */
+  failed(failures: readonly KernelFailure[], repairAtMs?: number): number {
+    const now = this.#clock.now();
     const isHeld = failures.some((one) => one.isHeld);
-    const delayMs = isHeld ? heldMs : this.#backoff.failed();
-    this.#dueAtMs = this.#clock.now() + delayMs;
+    const repairMs = repairAtMs && Math.max(0, repairAtMs - now);
+    const delayMs = isHeld ? heldMs : (repairMs ?? this.#backoff.failed());
+    this.#dueAtMs = now + delayMs;
     return delayMs;
   }
 }

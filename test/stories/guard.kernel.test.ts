@@ -245,9 +245,11 @@ describe('tables that other programs can change', () => {
     const lines: LogLine[] = [];
     await start('nftables', { ownTables: false }, { log: (line) => lines.push(line) });
     const before = await words();
-    await nft('flush', 'ruleset');
-    const tookMs = await repaired(async () => (await words()) === before);
-    expect(tookMs).toBeLessThan(soonMs);
+    for (let i = 0; i < 10; i += 1) {
+      await nft('flush', 'ruleset');
+      const tookMs = await repaired(async () => (await words()) === before);
+      expect(tookMs).toBeLessThan(soonMs);
+    }
     expect(await answers()).toEqual(['answered', 'answered']);
     await repaired(async () => lines.some(({ purpose }) => purpose === 'audit'));
     const drift = lines.find(({ msg }) => msg === repairedRules);
@@ -260,7 +262,7 @@ describe('tables that other programs can change', () => {
     const lines: LogLine[] = [];
     await start('nftables', { ownTables: false }, { log: (line) => lines.push(line) });
     const before = await words();
-    // In one transaction: after a repair between two, an audit rests before it looks again.
+    // In one transaction: a repair between two would undo what the second one needs.
     await nft(deeds.join('; '));
     await repaired(async () => lines.some(({ msg }) => msg === repairedRules));
     await repaired(async () => (await words()) === before);
@@ -268,15 +270,22 @@ describe('tables that other programs can change', () => {
   });
 
   test('are repaired by mode iptables, too', async () => {
-    await start('iptables');
+    const lines: LogLine[] = [];
+    await start('iptables', {}, { log: (line) => lines.push(line) });
     const save = async (): Promise<string> =>
       (await lab.node.run(['iptables-nft-save', '-t', 'nat'])).replace(/^#.*\n/gm, '');
     const before = (await save()).replace(/\[\d+:\d+\]/g, '');
-    await lab.node.run(['iptables-nft', '-t', 'nat', '-F']);
+    // A repair of what one command did meets what the next one does.
+    for (let i = 0; i < 20; i += 1) {
+      for (const table of ['nat', 'filter']) {
+        await lab.node.run(['iptables-nft', '-t', table, '-F']);
+      }
+    }
     const tookMs = await repaired(
       async () => (await save()).replace(/\[\d+:\d+\]/g, '') === before,
     );
     expect(tookMs).toBeLessThan(soonMs);
     expect(await answers()).toEqual(['answered', 'answered']);
+    expect(lines.filter(({ level }) => level === 'error')).toEqual([]);
   });
 });

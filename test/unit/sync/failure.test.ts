@@ -234,6 +234,33 @@ describe('a kernel whose state differs from the expected one', () => {
     expect([...world.sync.quarantined].map(({ key }) => key)).toEqual([port('web-1')]);
   });
 
+  it.each([
+    { moves: 50, isMoved: true, aside: 0 },
+    { moves: 51, isMoved: true, aside: 1 },
+    { moves: 1, isMoved: false, aside: 0 },
+    { moves: 2, isMoved: false, aside: 1 },
+  ])(
+    'is not blamed on a Service, unless that happens again and again: %o',
+    async ({ moves, isMoved, aside }) => {
+      const world = await started(10);
+      let left = moves;
+      world.kernel.refuse = (ops) => {
+        const op = ops.findIndex(({ object }) => object === `f ${port('web-7')}`);
+        if (op < 0 || left === 0) return undefined;
+        left -= 1;
+        if (isMoved) world.kernel.generationNow += 1;
+        return refusal('ENOENT', op);
+      };
+      world.kernel.meddle((objects) => objects.delete(`f ${port('web-7')}`));
+      for (const watch of world.kernel.watches) watch.changed();
+      await world.clock.pass(0);
+      expect(world.kinds('quarantined')).toHaveLength(aside);
+      if (aside === 0) expect(world.forwarded).toEqual(world.wanted);
+      await world.clock.pass(120_000);
+      expect(world.forwarded).toEqual(world.wanted);
+    },
+  );
+
   it('is programmed again if another program deleted everything', async () => {
     const world = await started(50);
     world.kernel.meddle((objects) => objects.clear());
