@@ -31,7 +31,7 @@ import { asksForSlots, type DealingHere, dealInSteps, type Starting } from './de
 import type { EndpointHealth } from './detection.ts';
 import { allowedExternalIPs, type ExternalIPRules } from './external-ips.ts';
 import type { NamespaceShares } from './namespace-shares.ts';
-import type { NodeSockets } from './node-sockets.ts';
+import { type NodeSockets, noSockets } from './node-sockets.ts';
 import {
   hasFamily,
   healthCheckNodePort,
@@ -182,6 +182,7 @@ class FamilyPart {
   readonly #limits: ServiceLimits;
   readonly #addresses: List<ServiceAddress>;
   readonly #policies: Readonly<Record<'inside' | 'outside', PortPolicy>>;
+  readonly #rulesOnly: Forwarding['rulesOnly'];
   #shared: SharedByPorts;
   #candidates: CandidateIndex;
   /** The remaining frontends at node ports. */
@@ -220,6 +221,7 @@ class FamilyPart {
     this.#memoriesLeft = limits.affinityPorts;
     this.#note('affinityPorts', this.#memories * this.ports.length);
     this.#policies = portPolicies(service, family);
+    this.#rulesOnly = rulesOnly(service, addresses, context.nodeSockets);
     this.#shared = {
       sourceRanges: noRanges,
       nodeInSourceRanges: false,
@@ -379,7 +381,7 @@ class FamilyPart {
       sourceRanges: this.#shared.sourceRanges,
       nodeInSourceRanges: this.#shared.nodeInSourceRanges,
       healthCheckNodePort: this.#shared.healthCheckNodePort,
-      rulesOnly: this.#service.rulesOnly,
+      rulesOnly: this.#rulesOnly,
       deal,
       endings: this.#endings(port, all),
     };
@@ -546,6 +548,17 @@ function treatments(policy: PortPolicy, { hasAny, local }: Pools): Treatments {
 interface ServiceAddress {
   readonly kind: Exclude<Frontend['kind'], 'nodePort'>;
   readonly address: Address;
+}
+
+function rulesOnly(
+  service: Service,
+  addresses: List<ServiceAddress>,
+  { addresses: ofNode } = noSockets,
+): Forwarding['rulesOnly'] {
+  if (service.rulesOnly) return 'annotation';
+  const isAtNode = ({ kind, address }: ServiceAddress): boolean =>
+    kind === 'clusterIP' && ofNode.has(address.key);
+  return addresses.some(isAtNode) && 'address of the node';
 }
 
 /**

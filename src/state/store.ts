@@ -335,7 +335,8 @@ export class ClusterState {
     const isAmong = (address: Address): boolean => addresses.has(address.key);
     for (const [key, { service }] of this.#known) {
       if (service === undefined) continue;
-      if (service.externalIPs.some(isAmong) || service.loadBalancerIPs.some(isAmong)) {
+      const { clusterIPs, externalIPs, loadBalancerIPs } = service;
+      if ([clusterIPs, externalIPs, loadBalancerIPs].some((some) => some.some(isAmong))) {
         this.touch(key);
       }
     }

@@ -225,8 +225,11 @@ export interface Forwarding {
   readonly nodeInSourceRanges: boolean;
   /** 0 = none. */
   readonly healthCheckNodePort: number;
-  /** Only rules translate its connections, not programs at connect time. */
-  readonly rulesOnly: boolean;
+  /**
+   * Only rules translate its connections, not programs at connect time: all of them, or those to a
+   * ClusterIP that this node has, where a cache may listen and rules of others may let it answer.
+   */
+  readonly rulesOnly: false | 'annotation' | 'address of the node';
   /** Undefined: every endpoint gets an equal share, as the mode deals it. */
   readonly deal?: Deal | undefined;
   /** Undefined: the Service does not say what becomes of connections whose endpoint has gone. */

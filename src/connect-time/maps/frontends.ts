@@ -14,6 +14,7 @@ import { type PoolId, poolIdBytes } from './pool-ids.ts';
 export type Reason =
   | 'protocol'
   | 'annotation'
+  | 'address of the node'
   | 'balance'
   | 'masquerade all'
   | 'session affinity'
@@ -39,8 +40,10 @@ export function poolOf(
   { config, reach }: Setting,
 ): 'cluster' | 'local' | Reason {
   if (forwarding.servicePort.protocol !== 'TCP') return 'protocol';
+  const { endings, rulesOnly } = forwarding;
   // Connections are ended by way of the rules.
-  if (forwarding.rulesOnly || forwarding.endings?.kept !== undefined) return 'annotation';
+  if (rulesOnly === 'annotation' || endings?.kept !== undefined) return 'annotation';
+  if (rulesOnly !== false && frontend.kind === 'clusterIP') return rulesOnly;
   // The programs draw slots at random, and know neither a client's port nor the other connections.
   if ((forwarding.deal?.balance ?? 'random') !== 'random') return 'balance';
   if (config.masqueradeAll) return 'masquerade all';
@@ -146,8 +149,12 @@ export function sizeOf(forwarding: Forwarding, setting: Setting): Room {
  * Whether the frontend may have an address of this node and the number of a node port. Then
  * connections belong to the frontend, so programs must not find the node port in its place.
  */
-export function shadowsNodePorts({ servicePort }: Forwarding, { kind }: Frontend): boolean {
+export function shadowsNodePorts(
+  { rulesOnly, servicePort }: Forwarding,
+  { kind }: Frontend,
+): boolean {
   if (servicePort.protocol !== 'TCP') return false;
+  if (kind === 'clusterIP') return rulesOnly === 'address of the node';
   return kind === 'externalIP' || kind === 'loadBalancerIP';
 }
 

@@ -332,13 +332,14 @@ describe('the claims of Services at addresses of the node', () => {
     at('old', { externalIPs: ['10.0.0.5'] });
     at('new', { loadBalancerIPs: ['10.0.0.6'] });
     at('node', { externalIPs: ['198.51.100.10'] });
-    at('other', { externalIPs: ['203.0.113.1'], clusterIPs: ['10.0.0.6'] });
+    at('cache', { externalIPs: ['203.0.113.1'], clusterIPs: ['10.0.0.6'] });
+    at('other', { externalIPs: ['203.0.113.1'] });
     state.takeDirty();
     expect(made.readInterfaces()).toBe(false);
     expect(state.takeDirty()).toEqual([]);
     interfaces = ['127.0.0.1', '10.0.0.6'];
     expect(made.readInterfaces()).toBe(true);
-    expect(state.takeDirty().sort()).toEqual(['ns/new', 'ns/old']);
+    expect(state.takeDirty().sort()).toEqual(['ns/cache', 'ns/new', 'ns/old']);
     state.apply({ kind: 'node', node: node({ addresses: [address('198.51.100.10')] }) });
     expect(made.context.nodeSockets?.addresses).toContain(address('198.51.100.10').key);
     expect(state.takeDirty()).toEqual(['ns/node']);

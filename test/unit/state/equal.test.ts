@@ -55,7 +55,8 @@ describe('sameForwarding', () => {
     'another source range': { sourceRanges: [cidr('192.0.3.0/24')] },
     'the node in its source ranges': { nodeInSourceRanges: true },
     'a health-check port': { healthCheckNodePort: 1 },
-    'rules alone': { rulesOnly: true },
+    'rules alone': { rulesOnly: 'annotation' },
+    'rules at an address of the node': { rulesOnly: 'address of the node' },
     'connections that are ended': { endings: { endAfterMs: 1000, kept: base.cluster } },
     'flows that stay': { endings: { keepsFlows: true } },
   };

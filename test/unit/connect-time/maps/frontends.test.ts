@@ -3,9 +3,12 @@ import { describe, expect, it } from 'vitest';
 import { poolOf } from '../../../../src/connect-time/maps/frontends.ts';
 import type { Reach } from '../../../../src/connect-time/maps/placement.ts';
 import type { LocalDetector } from '../../../../src/modes/mode.ts';
+import { noSockets } from '../../../../src/state/node-sockets.ts';
 import type { Frontend } from '../../../../src/state/types.ts';
 import {
+  address,
   cidr,
+  context,
   draining,
   http,
   ready,
@@ -30,6 +33,7 @@ interface Row {
   readonly masqueradeAll?: boolean;
   readonly localDetector?: LocalDetector;
   readonly reach?: Reach;
+  readonly nodeAddresses?: readonly string[];
 }
 
 function outcome(kind: Frontend['kind'], row: Row): string {
@@ -43,7 +47,9 @@ function outcome(kind: Frontend['kind'], row: Row): string {
     ...fields,
   });
   const slices = [slice(endpoints, { ports: [slicePort('http', 8080, protocol)] })];
-  const forwarding = resolveOne(of, slices);
+  const at = row.nodeAddresses?.map((text) => address(text).key) ?? [];
+  const nodeSockets = { ...noSockets, addresses: new Set(at) };
+  const forwarding = resolveOne(of, slices, { ...context, nodeSockets });
   const frontend = forwarding.frontends.find((one) => one.kind === kind)!;
   const { localDetector = pods, masqueradeAll = false, reach = 'all' } = row;
   return poolOf(forwarding, frontend, { config: { localDetector, masqueradeAll }, reach });
@@ -91,6 +97,17 @@ describe('connect-time translation excludes', () => {
   it.each(every)('%s of a Service that asks for it', (kind) => {
     expect(outcome(kind, { fields: { rulesOnly: true } })).toBe('annotation');
     expect(outcome(kind, { fields: { endings: { endAfterMs: 1000 } } })).toBe('annotation');
+  });
+
+  it('a ClusterIP that this node has, where its cache may listen, and no other address', () => {
+    const nodeAddresses = ['10.96.0.1', '198.51.100.1', '198.51.100.2'];
+    expect(every.map((kind) => outcome(kind, { nodeAddresses }))).toEqual([
+      'address of the node',
+      ...external.map(() => 'cluster'),
+    ]);
+    const fields = { rulesOnly: true };
+    expect(outcome('clusterIP', { nodeAddresses, fields })).toBe('annotation');
+    expect(outcome('clusterIP', { nodeAddresses: ['10.96.0.2'] })).toBe('cluster');
   });
 
   it.each(every)('%s of other protocols', (kind) => {
