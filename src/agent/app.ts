@@ -26,6 +26,7 @@ import type { Resource } from '../state/change.ts';
 import { HeapGuard } from '../state/heap-guard.ts';
 import { ClusterState } from '../state/store.ts';
 import type { Node } from '../state/types.ts';
+import { keepsProxyTable } from '../takeover/sign.ts';
 import { Wakeup } from '../time/clock.ts';
 import { type EngineOptions, Progress } from './engine.ts';
 import { type EngineSettings, engineSettings } from './engine-settings.ts';
@@ -353,6 +354,7 @@ export class App {
         this.#fastPath.resolved(service);
         this.#failureDetection.resolved(service);
       },
+      signed: (of) => (keepsProxyTable(this.#config, of) ? this.#options.families : []),
       takeoverObserver: takeover,
       localhost: this.#localhost,
       server: () => this.#options.source.server(),

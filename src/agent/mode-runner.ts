@@ -5,6 +5,7 @@
  */
 import { isDeepStrictEqual } from 'node:util';
 import type { ProxyMode } from '../modes/mode.ts';
+import type { Family } from '../net/address.ts';
 import { findForeignTables } from '../takeover/foreign-tables.ts';
 import { Takeover, type TakeoverEvent } from '../takeover/takeover.ts';
 import { Engine, type EngineOptions } from './engine.ts';
@@ -17,6 +18,8 @@ interface ModeRunnerOptions extends Omit<EngineOptions, 'settings' | 'mode'> {
   readonly modes: readonly ProxyMode[];
   /** Called with the mode that runs from now on. */
   readonly running: (mode: ProxyMode) => void;
+  /** Where kube-proxy's table of mode nftables stays for other programs (`src/takeover/sign.ts`). */
+  readonly signed: (mode: ProxyMode) => readonly Family[];
   readonly takeoverObserver: (event: TakeoverEvent) => void;
   /** Awaited before an engine with these settings runs. */
   readonly starting: (settings: EngineSettings) => Promise<void>;
@@ -28,6 +31,7 @@ export class ModeRunner {
   #engine: Engine | undefined;
   /** The settings that the engine was made for. */
   #settings: EngineSettings | undefined;
+  #takeover: Takeover | undefined;
   /** Ends the engine, so that another replaces it. */
   #engineEnd = new AbortController();
   /** Ends everything in this mode, so that another mode replaces it. */
@@ -52,6 +56,7 @@ export class ModeRunner {
     if (this.#settings === undefined) return;
     const next = this.#options.settings(this.#mode);
     if (!isDeepStrictEqual(next, this.#settings)) this.#endEngine();
+    this.#takeover?.wake();
   }
 
   #endEngine(): void {
@@ -103,15 +108,16 @@ export class ModeRunner {
   }
 
   #takeOver(mode: ProxyMode, signal: AbortSignal): Promise<void> {
-    const { clock, kernel, modes, takeoverObserver } = this.#options;
-    const takeover = new Takeover({
+    const { clock, kernel, modes, signed, takeoverObserver } = this.#options;
+    this.#takeover = new Takeover({
       kernel,
       mode,
       modes,
       clock,
+      signed: () => signed(mode),
       verify: async () => this.#engine?.verify(),
       observer: takeoverObserver,
     });
-    return takeover.run(signal);
+    return this.#takeover.run(signal);
   }
 }

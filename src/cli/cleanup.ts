@@ -11,7 +11,6 @@ import { deleteCounters, readCounters } from '../kernel/acct.ts';
 import { isAbsence, isKernelError, orNone } from '../kernel/errors.ts';
 import type { Kernel } from '../kernel/kernel.ts';
 import { openKernel } from '../kernel/native-kernel.ts';
-import { makerOf, removeTable, tableText } from '../kernel/nft/own-table.ts';
 import { availableModes } from '../modes/index.ts';
 import type { ProxyMode } from '../modes/mode.ts';
 import { printable } from '../serve/printable.ts';
@@ -32,7 +31,7 @@ import { linkName, ownChain } from '../takeover/names.ts';
 import { removeLeftovers } from '../takeover/removal.ts';
 import { endingLines, failureOf, listConnectTime, nothing } from './connect-time.ts';
 import { describeError } from './errors.ts';
-import { featureTables } from './feature-tables.ts';
+import { featureObjects } from './feature-objects.ts';
 import { holdNamespaceForCleanup } from './instance.ts';
 import { terminal } from './terminal.ts';
 
@@ -88,9 +87,8 @@ export async function listCleanup(options: CleanupOptions): Promise<void> {
   };
   const programs = connectTime && (await listConnectTime(kernel, connectTime));
   for (const line of programs?.lines ?? []) print(line);
-  for (const { feature, table } of featureTables) {
-    const isOurs = (await makerOf(kernel, table)) === 'ours';
-    if (isOurs) print(`table ${tableText(table)}: our ${feature} made it`);
+  for (const { feature, isThere, object } of featureObjects) {
+    if (await isThere(kernel)) print(`${object}: our ${feature} made it`);
   }
   for (const mode of modes) {
     for (const { object, because } of await orNone(mode.owned(kernel))) {
@@ -137,9 +135,9 @@ export async function cleanUp(options: CleanupOptions): Promise<void> {
       if (failure !== undefined) throw new Error(failure);
     });
   }
-  for (const { table } of featureTables) {
+  for (const { object, remove } of featureObjects) {
     await attempt(async () => {
-      if (await removeTable(kernel, table)) print(`removed table ${tableText(table)}`);
+      if (await remove(kernel)) print(`removed ${object}`);
     });
   }
   for (const mode of modes) {

@@ -7,14 +7,13 @@ import { connectTimeHere } from '../host/cgroup.ts';
 import { hostFiles } from '../host/files.ts';
 import { orNone } from '../kernel/errors.ts';
 import { openKernel } from '../kernel/native-kernel.ts';
-import { makerOf, removeTable, tableText } from '../kernel/nft/own-table.ts';
 import { availableModes } from '../modes/index.ts';
 import type { ProxyMode } from '../modes/mode.ts';
 import type { CleanupOptions } from './cleanup.ts';
 import type { Run } from './command.ts';
 import { endingLines, failureOf, listConnectTime, nothing } from './connect-time.ts';
 import { type ExitCode, exitCodes } from './errors.ts';
-import { featureTables } from './feature-tables.ts';
+import { featureObjects } from './feature-objects.ts';
 import { holdNamespaceForRemoval } from './instance.ts';
 
 type RemovalOptions = Omit<CleanupOptions, 'complain'>;
@@ -48,9 +47,7 @@ export async function listTables(options: RemovalOptions): Promise<ExitCode> {
   };
   const programs = connectTime && (await listConnectTime(kernel, connectTime));
   for (const line of programs?.lines ?? []) print(line);
-  for (const { table } of featureTables) {
-    if ((await makerOf(kernel, table)) === 'ours') print(`table ${tableText(table)}`);
-  }
+  for (const { isThere, object } of featureObjects) if (await isThere(kernel)) print(object);
   for (const mode of modes) {
     for (const { object } of await orNone(mode.owned(kernel))) {
       print(isShared(mode) ? leftLine(object) : object);
@@ -78,8 +75,8 @@ export async function removeTables(options: RemovalOptions): Promise<ExitCode> {
     for (const line of endingLines(ending, connectTime)) print(line);
     failure = failureOf(ending);
   }
-  for (const { table } of featureTables) {
-    if (await removeTable(kernel, table)) print(`removed table ${tableText(table)}`);
+  for (const { object, remove } of featureObjects) {
+    if (await remove(kernel)) print(`removed ${object}`);
   }
   for (const mode of modes) {
     const owned = await orNone(mode.owned(kernel));

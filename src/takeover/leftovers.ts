@@ -24,6 +24,7 @@ import {
   type Removable,
   type Scope,
 } from './removable.ts';
+import { readProxyTable } from './sign.ts';
 
 /**
  * Kube-proxy's objects in nf_tables: the table of its nftables mode, chains of its iptables mode,
@@ -111,9 +112,8 @@ async function removableIn(
 }
 
 async function findTables(kernel: Kernel, family: Family): Promise<string[]> {
-  const records = await steadyDump(kernel, { kind: 'tablesDump', family: NFPROTO[family] });
-  const isThere = records.some((one) => one.kind === 'table' && one.table === nftablesTable);
-  return isThere ? [nftablesTable] : [];
+  const found = await readProxyTable(kernel, family);
+  return found === 'kube-proxy' || found === 'both' ? [nftablesTable] : [];
 }
 
 async function references(

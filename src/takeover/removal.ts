@@ -7,6 +7,7 @@ import { nftOps } from '../kernel/ops.ts';
 import { type FieldsOf, RecordWriter } from '../kernel/records.ts';
 import type { Leftovers } from './leftovers.ts';
 import { iptablesTables } from './names.ts';
+import { writeSign } from './sign.ts';
 
 /** Maximum size of a transaction. Clusters with 100,000 endpoints need several. */
 const batchBytesMax = 4 * 1024 * 1024;
@@ -15,14 +16,21 @@ const batchBytesMax = 4 * 1024 * 1024;
  * Deletes first the jumps into kube-proxy's chains, then the chains, so that packets find either
  * all of its rules or none. Rejects with KernelError when the kernel refuses: then look again, as
  * others may have changed what was found. EAGAIN: another program holds the lock of
- * iptables-legacy.
+ * iptables-legacy. `instead`: what takes the place of its table, in the same transaction.
  */
-export async function removeLeftovers(kernel: Kernel, leftovers: Leftovers): Promise<void> {
+export async function removeLeftovers(
+  kernel: Kernel,
+  leftovers: Leftovers,
+  instead: 'sign' | 'nothing' = 'nothing',
+): Promise<void> {
   if (leftovers.backend === 'legacy') return removeLegacy(kernel, leftovers);
   const family = NFPROTO[leftovers.family];
-  const tables = new Transactions(kernel, `table ${leftovers.tables.join(', ')}`);
-  for (const table of leftovers.tables) await tables.write('tableDelete', { family, table });
-  await tables.finish();
+  for (const table of leftovers.tables) {
+    const writer = new RecordWriter(nftOps);
+    writer.write('tableDelete', { family, table });
+    if (instead === 'sign') writeSign(writer, leftovers.family);
+    await applyAll(kernel, writer.finish(), 'takeover.remove', `table ${table}`);
+  }
 
   const chains = new Transactions(kernel, 'chains of kube-proxy');
   for (const { table, chain, handle } of leftovers.jumps) {

@@ -28,9 +28,10 @@ import {
   type Leftovers,
 } from './leftovers.ts';
 import { findLegacyTables, legacyPrograms } from './legacy-tables.ts';
-import { ownChain } from './names.ts';
+import { nftablesTable, ownChain } from './names.ts';
 import type { KeptChain } from './removable.ts';
 import { removeLeftovers } from './removal.ts';
+import { addSign, hasSign, removeSign } from './sign.ts';
 
 export type TakeoverEvent =
   | {
@@ -83,6 +84,8 @@ export interface TakeoverOptions {
   readonly mode: ModeFacts;
   /** Every mode of this build: any of them may have run before. */
   readonly modes: readonly ProxyMode[];
+  /** Families whose table `kube-proxy` stays, or is made, as a sign for other programs. */
+  readonly signed: () => readonly Family[];
   readonly clock: Clock;
   /** Resolves when our rules are in force and verified by reading them back from the kernel. */
   readonly verify: () => Promise<void>;
@@ -147,14 +150,33 @@ export class Takeover {
   async run(signal: AbortSignal): Promise<void> {
     const { clock, observer } = this.#options;
     signal.addEventListener('abort', () => this.#wakeup.wake(), { once: true });
+    const unwatch = this.#watchSigns();
     const backoff = new Backoff(retryLimits, clock);
     while (!signal.aborted) {
       const failures = await this.#look();
-      if (signal.aborted) return;
+      if (signal.aborted) break;
       const waitMs = failures.length === 0 ? lookAgainMs : backoff.failed();
       for (const failure of failures) observer({ kind: 'failed', ...failure, retryMs: waitMs });
       await this.#wakeup.wait(waitMs);
     }
+    unwatch();
+  }
+
+  /** Adds signs again that another program has removed. */
+  #watchSigns(): () => void {
+    const { kernel, signed } = this.#options;
+    const tables = signed().map((family) => ({ family: NFPROTO[family], table: nftablesTable }));
+    if (tables.length === 0) return () => {};
+    const changed = async (): Promise<void> => {
+      for (const family of signed()) await addSign(kernel, family).catch(() => this.wake());
+    };
+    // The end of the watch is harmless: they are looked at regularly.
+    return kernel.watch(tables, { changed: () => void changed(), ended: () => {} });
+  }
+
+  /** Looks soon. */
+  wake(): void {
+    this.#wakeup.wake();
   }
 
   /** Tries all removals. A failure of one does not stop the others. */
@@ -213,14 +235,16 @@ export class Takeover {
   }
 
   async #takeOver(variant: Variant): Promise<void> {
-    const { observer, verify } = this.#options;
+    const { kernel, observer, verify } = this.#options;
+    const isSigned = this.#options.signed().includes(variant.family);
+    if (variant.backend === 'nf_tables') await this.#sign(variant.family, isSigned);
     let leftovers = await this.#find(variant);
     // What refers to a chain may be a rule that our own mode is about to replace.
     if (isAny(leftovers) || this.#isNews(variant, leftovers)) {
       await verify();
       // It may have changed while verifying.
       leftovers = await this.#find(variant);
-      await removeLeftovers(this.#options.kernel, leftovers);
+      await removeLeftovers(kernel, leftovers, isSigned ? 'sign' : 'nothing');
       if (isAny(leftovers)) observer(this.#removed(variant, leftovers));
       this.#mayHaveCounters = true;
     }
@@ -228,6 +252,14 @@ export class Takeover {
     const { backend, family, kept } = leftovers;
     if (this.#isNews(variant, leftovers)) observer({ kind: 'kept', backend, family, kept });
     this.#kept.set(variant, JSON.stringify(kept));
+  }
+
+  async #sign(family: Family, isSigned: boolean): Promise<void> {
+    const { kernel, verify } = this.#options;
+    if (isSigned) return addSign(kernel, family);
+    if (!(await hasSign(kernel, family))) return;
+    await verify();
+    await removeSign(kernel, family);
   }
 
   #isNews(variant: Variant, { kept }: Leftovers): boolean {

@@ -73,13 +73,42 @@ test('preflight reports other programs and problems, and writes nothing', async 
       'ok kube-proxy in ip6: table kube-proxy: taken over once our own rules are verified',
       expect.stringMatching(/^warning kube-proxy in ip: chain filter KUBE-FORWARD: the policy/),
       'warning agent firewalld: is or was here: firewalld',
-      'ok agent Calico: is or was here: cali-PREROUTING',
+      'ok agent Calico in iptables: is or was here: cali-PREROUTING',
       'warning forwarded packets: filter FORWARD drops by default',
       'warning net.ipv4.ip_forward: is 0: packets of pods reach no endpoint of IPv4 on another node',
     ]),
   );
   const advised = told.findings.filter(({ level }) => level !== 'ok');
   expect(advised.filter(({ advice }) => advice === '')).toEqual([]);
+});
+
+test.each([
+  ['table ip calico { }', 'nftables', 'ok', 'Calico in nftables'],
+  ['table ip calico { }', '', 'warning', 'Calico in nftables'],
+  ['table ip filter { chain cali-INPUT { }; }', 'nftables', 'ok', 'Calico in iptables'],
+  ['table ip filter { chain cali-INPUT { }; }', '', 'ok', 'Calico in iptables'],
+])('with kube-proxy in nftables and %s, mode "%s" is %s', async (rules, mode, level, agent) => {
+  const { namespace } = await createKernel();
+  const proxy = 'table ip kube-proxy { chain services { }; }';
+  await namespace.run('nft', ['-f', '-'], `${proxy}\n${rules}`);
+  const program = new Program(namespace, ['preflight', '-o', 'json', `--proxy-mode=${mode}`]);
+  await program.exitCode;
+  const { findings } = JSON.parse(program.stdout) as Told;
+  const found = findings.filter(({ check }) => check === `agent ${agent}`);
+  expect(found.map((one) => one.level)).toEqual([level]);
+  expect(/moves its rules to iptables/.test(found[0]!.advice)).toBe(level === 'warning');
+});
+
+test('preflight warns that Calico will follow a mode nftables that kube-proxy had not', async () => {
+  const { namespace } = await createKernel();
+  await namespace.run('nft', ['-f', '-'], 'table ip filter { chain cali-INPUT { }; }');
+  const program = new Program(namespace, ['preflight', '-o', 'json', '--proxy-mode=nftables']);
+  await program.exitCode;
+  const { findings } = JSON.parse(program.stdout) as Told;
+  expect(findings.find(({ check }) => check === 'agent Calico in iptables')).toMatchObject({
+    level: 'warning',
+    advice: expect.stringContaining('moves its rules to nftables'),
+  });
 });
 
 test('preflight without CAP_NET_ADMIN reports a problem in each format', async () => {

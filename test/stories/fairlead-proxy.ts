@@ -5,7 +5,7 @@ import { resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { LoggedMessage } from '../../scripts/log-messages.ts';
 import { App } from '../../src/agent/app.ts';
-import { featureTables } from '../../src/cli/feature-tables.ts';
+import { featureObjects } from '../../src/cli/feature-objects.ts';
 import type { Config, ModeName } from '../../src/config/config.ts';
 import { loadConfig } from '../../src/config/load.ts';
 import type { ConnectTimePaths } from '../../src/connect-time/maps/choice.ts';
@@ -19,7 +19,6 @@ import { openConntrack } from '../../src/kernel/conntrack.ts';
 import { isKernelError } from '../../src/kernel/errors.ts';
 import type { Kernel } from '../../src/kernel/kernel.ts';
 import { openKernel } from '../../src/kernel/native-kernel.ts';
-import { removeTable } from '../../src/kernel/nft/own-table.ts';
 import {
   availableModes,
   builtModes,
@@ -115,7 +114,7 @@ export function fairlead(mode: ModeName, options: FairleadOptions = {}): Fairlea
 export function cleanup(node: NodeUnderTest): Promise<void> {
   return askKernel(node, async (kernel) => {
     for (const mode of availableModes()) await cleanupMode(mode, kernel);
-    for (const { table } of featureTables) await removeTable(kernel, table);
+    for (const { remove } of featureObjects) await remove(kernel);
   });
 }
 

@@ -90,7 +90,7 @@ test.each([
   ["kube-proxy's iptables mode", () => iptables('nft', 'ACCEPT'), 'KUBE-SVC'],
   ["kube-proxy's iptables mode where FORWARD drops", () => iptables('nft', 'DROP'), 'KUBE-SVC'],
   ['its iptables mode by iptables-legacy', () => iptables('legacy', 'ACCEPT'), 'KUBE-SVC'],
-  ["kube-proxy's nftables mode", nftables, 'table ip6 kube-proxy'],
+  ["kube-proxy's nftables mode", nftables, 'service-ULMVA6XW-shop'],
 ])('downloads survive the switch from %s', async (_, program, trace) => {
   const { actors, node } = lab;
   for (const family of FAMILIES) {

@@ -1,6 +1,7 @@
 /** Other programs that write rules on this node, and whether they get on with Fairlead. */
 import type { Kernel, ReplyOf } from '../../kernel/kernel.ts';
 import { NF_INET, VERDICT } from '../../kernel/nft/constants.ts';
+import { nftablesTable } from '../../takeover/names.ts';
 import { type Finding, ok, warning } from './finding.ts';
 
 interface Agent {
@@ -11,7 +12,14 @@ interface Agent {
   readonly chain?: RegExp;
   readonly link?: string;
   /** What to do about it; '' = nothing, because both get on. */
-  readonly advice: string;
+  readonly advice: string | ((here: ProxyTable) => string);
+}
+
+/** The table of kube-proxy's nftables mode, by which other programs know that mode. */
+interface ProxyTable {
+  readonly isThere: boolean;
+  /** Our mode keeps or makes it (`src/takeover/sign.ts`). */
+  readonly isKept: boolean;
 }
 
 /** Programs that may run on a node of Kubernetes, and how to recognise them. */
@@ -33,7 +41,24 @@ const agents: readonly Agent[] = [
     link: 'bpfin.cali',
     advice: 'it serves Services itself: do not install Fairlead here, or leave that mode first',
   },
-  { name: 'Calico', table: /^calico$/, chain: /^cali-/, advice: '' },
+  {
+    name: 'Calico in nftables',
+    table: /^calico$/,
+    advice: ({ isThere, isKept }) =>
+      isThere && !isKept
+        ? 'with nftablesMode Auto it restarts and moves its rules to iptables: give Fairlead ' +
+          'mode nftables, or set nftablesMode Enabled first'
+        : '',
+  },
+  {
+    name: 'Calico in iptables',
+    chain: /^cali-/,
+    advice: ({ isThere, isKept }) =>
+      isKept && !isThere
+        ? 'with nftablesMode Auto it restarts and moves its rules to nftables, as it does for ' +
+          'kube-proxy in this mode; nftablesMode Disabled keeps them in iptables'
+        : '',
+  },
   {
     name: "kube-router's service proxy",
     link: 'kube-dummy-if',
@@ -63,8 +88,8 @@ const agents: readonly Agent[] = [
 
 type Chain = ReplyOf<'chain'>;
 
-/** Rejects with KernelError. */
-export async function checkAgents(kernel: Kernel): Promise<Finding[]> {
+/** `keepsProxyTable`: the mode that would run does. Rejects with KernelError. */
+export async function checkAgents(kernel: Kernel, keepsProxyTable: boolean): Promise<Finding[]> {
   // Family 0 means all families.
   const tables = (await kernel.dump({ kind: 'tablesDump', family: 0 })).records.filter(
     (one) => one.kind === 'table',
@@ -72,6 +97,7 @@ export async function checkAgents(kernel: Kernel): Promise<Finding[]> {
   const chains = (await kernel.dump({ kind: 'chainsDump', family: 0, table: '' })).records.filter(
     (one) => one.kind === 'chain',
   );
+  const isThere = chains.some(({ table }) => table === nftablesTable);
   const findings: Finding[] = [];
   for (const agent of agents) {
     const place =
@@ -81,7 +107,9 @@ export async function checkAgents(kernel: Kernel): Promise<Finding[]> {
     if (place === undefined) continue;
     const check = `agent ${agent.name}`;
     const text = `is or was here: ${place}`;
-    findings.push(agent.advice === '' ? ok(check, text) : warning(check, text, agent.advice));
+    const { advice: about } = agent;
+    const advice = typeof about === 'string' ? about : about({ isThere, isKept: keepsProxyTable });
+    findings.push(advice === '' ? ok(check, text) : warning(check, text, advice));
   }
   const dropping = chains.filter(isDropping);
   for (const { table, chain } of dropping) {

@@ -6,6 +6,7 @@ import { isKernelError, isNotPermitted } from '../../kernel/errors.ts';
 import type { Kernel } from '../../kernel/kernel.ts';
 import { builtModes } from '../../modes/index.ts';
 import type { ProxyMode } from '../../modes/mode.ts';
+import { keepsProxyTable } from '../../takeover/sign.ts';
 import { checkAgents } from './agents.ts';
 import { checkConntrack } from './conntrack.ts';
 import { type Finding, ok, problem, warning } from './finding.ts';
@@ -41,7 +42,9 @@ export async function preflight({ config, kernel, machine }: PreflightOptions): 
       advice,
     })),
     ...(await answered('predecessors', () => checkPredecessors(kernel, [...registry.values()]))),
-    ...(await answered('other agents', () => checkAgents(kernel))),
+    ...(await answered('other agents', () =>
+      checkAgents(kernel, mode !== undefined && keepsProxyTable(config, mode)),
+    )),
     ...(mode === undefined ? [] : checkSettings(config, mode, machine)),
     ...checkReliances(machine),
     ...checkKernelClients(config, machine),

@@ -23,11 +23,12 @@ export class NftTable {
     this.#sets = new Map(sets.map((set) => [set.set, set]));
   }
 
-  /** Undefined when there is no such table. Rejects with KernelError. */
+  /** Undefined when kube-proxy has no such table. Rejects with KernelError. */
   static async open(kernel: Kernel, family: Family): Promise<NftTable | undefined> {
     const place = tableName(family);
     const chains = await Chains.open(kernel, place);
-    if (chains === undefined) return undefined;
+    // Without it the table is only a sign (`src/takeover/sign.ts`).
+    if (!chains?.has('services')) return undefined;
     const { records } = await kernel.dump({ kind: 'setsDump', ...place });
     const sets = records.filter((one) => one.kind === 'set');
     return new NftTable(kernel, family, chains, sets);

@@ -23,7 +23,7 @@ function afterTheWayBack(): FakeKernel {
   const kernel = new FakeKernel();
   write(kernel, 'fairlead', { services: [''] });
   write(kernel, 'fairlead', { services: [''] }, NFPROTO.IPv6);
-  write(kernel, 'kube-proxy', { services: [''] });
+  write(kernel, 'kube-proxy', { services: [''], 'fairlead-runs-nftables': [] });
   write(kernel, 'nat', kubeProxy);
   kernel.foreign(batch({ kind: 'tableAdd', family: 1, table: 'fairlead-fast-path', comment }));
   const detection = 'answers of endpoints, by Fairlead';
@@ -45,6 +45,7 @@ describe('fairlead tables remove', () => {
       'removed table inet fairlead-fast-path',
       'removed table ip fairlead-failure-detection',
       'removed table ip6 fairlead-failure-detection',
+      'removed chain ip kube-proxy fairlead-runs-nftables',
       'removed table ip fairlead',
       'removed table ip6 fairlead',
     ]);
@@ -65,6 +66,7 @@ describe('fairlead tables remove', () => {
       'table inet fairlead-fast-path',
       'table ip fairlead-failure-detection',
       'table ip6 fairlead-failure-detection',
+      'chain ip kube-proxy fairlead-runs-nftables',
       'table ip fairlead',
       'table ip6 fairlead',
     ]);

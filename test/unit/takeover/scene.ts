@@ -23,13 +23,14 @@ export class Scene {
   constructor(
     kernel: FakeKernel,
     mode: ModeName = 'nftables',
-    among: Partial<Pick<TakeoverOptions, 'modes'>> = {},
+    among: Partial<Pick<TakeoverOptions, 'modes' | 'signed'>> = {},
   ) {
     const stop = new AbortController();
     const takeover = new Takeover({
       kernel,
       mode: builtModes().get(mode)!,
       modes: [nftablesMode, iptablesMode()],
+      signed: () => [],
       ...among,
       clock: this.clock,
       verify: () => this.#verify(),

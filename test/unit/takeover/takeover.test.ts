@@ -4,6 +4,8 @@ import { nftOps } from '../../../src/kernel/ops.ts';
 import { RecordWriter } from '../../../src/kernel/records.ts';
 import type { ModeName, ProxyMode } from '../../../src/modes/mode.ts';
 import { nftablesMode } from '../../../src/modes/nftables/mode.ts';
+import type { Family } from '../../../src/net/address.ts';
+import { addSign, keepsProxyTable, removeSign } from '../../../src/takeover/sign.ts';
 import { FakeKernel } from '../../fake/kernel.ts';
 import { kubeProxy, merge, type Rules, sep, svc, write } from './rules.ts';
 import { Scene } from './scene.ts';
@@ -199,6 +201,93 @@ describe('the takeover from kube-proxy', () => {
     expect(kernel.commits).toBe(0);
     await scene.clock.pass(1000);
     expect(scene.kinds()).toEqual(['failed', 'removed']);
+  });
+});
+
+describe("the sign in kube-proxy's table", () => {
+  const signed = { signed: (): readonly Family[] => ['IPv4'] };
+  const chains = (kernel: FakeKernel, family: number = NFPROTO.IPv4): string[] | undefined => {
+    const table = kernel.table(family, 'kube-proxy');
+    return table && [...table.chains.keys()];
+  };
+  const sign = ['fairlead-runs-nftables'];
+
+  it('takes the place of what kube-proxy has left, in one transaction', async () => {
+    const kernel = new FakeKernel();
+    write(kernel, 'kube-proxy', kubeProxy);
+    write(kernel, 'kube-proxy', kubeProxy, NFPROTO.IPv6);
+    const scene = new Scene(kernel, 'nftables', signed);
+    await scene.clock.pass(0);
+    expect(chains(kernel)).toEqual(sign);
+    expect(chains(kernel, NFPROTO.IPv6)).toBeUndefined();
+    expect(kernel.commits).toBe(2);
+    expect(scene.kinds()).toEqual(['removed', 'removed']);
+    await scene.clock.pass(600_000);
+    expect(kernel.commits).toBe(2);
+    expect(scene.events).toHaveLength(2);
+  });
+
+  it('is there before our rules are verified, where kube-proxy never was', async () => {
+    const kernel = new FakeKernel();
+    const scene = new Scene(kernel, 'nftables', signed);
+    scene.verified = 'waiting';
+    await scene.clock.pass(0);
+    expect(chains(kernel)).toEqual(sign);
+    expect(scene.verifications).toBe(0);
+    expect(scene.events).toEqual([]);
+  });
+
+  it('stays when kube-proxy has used the table again, and goes with a mode that has none', async () => {
+    const kernel = new FakeKernel();
+    const families: Family[] = ['IPv4'];
+    const scene = new Scene(kernel, 'nftables', { signed: () => families });
+    await scene.clock.pass(0);
+    write(kernel, 'kube-proxy', kubeProxy);
+    await scene.clock.pass(60_000);
+    expect(chains(kernel)).toEqual(sign);
+    expect(scene.events).toMatchObject([{ kind: 'removed', again: true }]);
+    families.pop();
+    scene.verified = 'waiting';
+    await scene.clock.pass(60_000);
+    expect(chains(kernel)).toEqual(sign);
+    scene.release();
+    await scene.clock.pass(0);
+    expect(chains(kernel)).toBeUndefined();
+    expect(scene.events).toHaveLength(1);
+  });
+
+  it('is made again as soon as another program has removed it', async () => {
+    const kernel = new FakeKernel();
+    const scene = new Scene(kernel, 'nftables', signed);
+    await scene.clock.pass(0);
+    const writer = new RecordWriter(nftOps);
+    writer.write('tableDelete', { family: NFPROTO.IPv4, table: 'kube-proxy' });
+    kernel.foreign(writer.finish());
+    expect(chains(kernel)).toBeUndefined();
+    await scene.clock.pass(1000);
+    expect(chains(kernel)).toEqual(sign);
+  });
+
+  it('is for a mode nftables that runs and was asked for', () => {
+    const modes = ['', 'nftables', 'iptables'] as const;
+    const kept = modes.flatMap((asked) =>
+      modes
+        .slice(1)
+        .flatMap((name) =>
+          keepsProxyTable({ mode: asked }, { name: name as ModeName }) ? [[asked, name]] : [],
+        ),
+    );
+    expect(kept).toEqual([['nftables', 'nftables']]);
+  });
+
+  it('can be removed while kube-proxy uses the table, which stays', async () => {
+    const kernel = new FakeKernel();
+    await addSign(kernel, 'IPv4');
+    write(kernel, 'kube-proxy', kubeProxy);
+    expect(await removeSign(kernel, 'IPv4')).toBe(true);
+    expect(kernel.ruleset()).toBe(without('kube-proxy', kubeProxy));
+    expect(await removeSign(kernel, 'IPv4')).toBe(false);
+    expect(kernel.ruleset()).toBe(without('kube-proxy', kubeProxy));
   });
 });
 
