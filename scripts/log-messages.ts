@@ -53,6 +53,12 @@ const rows = {
       'families, primary',
       'The IP families that are served; `primary` is the family of the node IP.',
     ],
+    [
+      'IP family was enabled; serving it from now on',
+      'info',
+      'families',
+      'The kernel had an IP family disabled. Rules for Services in it follow.',
+    ],
     ['Using … Proxier', 'info', 'mode, node', 'The mode that runs, in the words of kube-proxy.'],
     [
       'Could not read sysctl; taking it as it was',

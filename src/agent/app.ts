@@ -4,7 +4,7 @@ import { ConnectTime } from '../connect-time/connect-time.ts';
 import type { ConnectTimePaths } from '../connect-time/maps/choice.ts';
 import { FailureDetection } from '../failure-detection/failure-detection.ts';
 import { FastPath, type FastPathOptions } from '../fast-path/fast-path.ts';
-import { checkConfig } from '../host/checks.ts';
+import { type CheckedNode, checkConfig, findingsOf } from '../host/checks.ts';
 import { isConntrackLiberal } from '../host/conntrack.ts';
 import { type HeapUse, ownHeapUse } from '../host/heap-use.ts';
 import { ipvsSettings } from '../host/mode-config.ts';
@@ -16,7 +16,7 @@ import type { ModeName, ProxyMode } from '../modes/mode.ts';
 import type { NoRoom } from '../modes/sockets/bounds.ts';
 import type { Descriptors } from '../modes/sockets/descriptors.ts';
 import { LocalhostListeners } from '../modes/sockets/localhost.ts';
-import type { Address } from '../net/address.ts';
+import { type Address, families as allFamilies, type Family } from '../net/address.ts';
 import { setVerbosity } from '../serve/log.ts';
 import type { Metrics } from '../serve/metrics.ts';
 import { sysctlLog } from '../serve/part-reports.ts';
@@ -63,6 +63,8 @@ export interface AppOptions extends ObserversOptions {
 
 /** How often it is checked whether there is room for objects that were left out. */
 const readingCheckMs = 10_000;
+/** How often it is checked whether a family is enabled that was disabled. */
+const familiesCheckMs = 5000;
 
 export class App {
   readonly #options: AppOptions;
@@ -83,6 +85,8 @@ export class App {
   /** The part that programs the kernel. */
   readonly #runner: ModeRunner;
   #config: Config;
+  /** Those that the kernel has had enabled since the start. */
+  #families: readonly Family[];
   /** Why the changed configuration file is not in force. */
   #configRefusal: string | undefined;
   /** As last read. */
@@ -98,6 +102,7 @@ export class App {
     const { clock } = options;
     this.#options = options;
     this.#config = options.config;
+    this.#families = options.families();
     this.#state = new ClusterState(clock.wallMs());
     const { bytesMax: heapBytesMax } = options.heap ?? ownHeapUse;
     this.#heapGuard = new HeapGuard({
@@ -112,6 +117,8 @@ export class App {
       heapGuard: this.#heapGuard,
       config: () => this.#config,
       configRefusal: () => this.#configRefusal,
+      findings: () => findingsOf(this.#config, this.#checked(this.#ownNode)),
+      servedFamilies: () => this.#families,
       mode: () => this.#runner.mode,
       fallbacks: () => this.#fallbacks,
       engine: () => this.#runner.engine,
@@ -133,6 +140,7 @@ export class App {
       : undefined;
     this.#connectTime = new ConnectTime({
       ...options,
+      families: this.#families,
       events,
       source,
       changed: () => this.#runner.engine?.wake(),
@@ -168,7 +176,7 @@ export class App {
   run(signal: AbortSignal): Promise<void> {
     return this.#live(signal, 'tolerant', (ending) => {
       this.#setOomScore();
-      return [this.#sync(ending), ...this.#observers.run(ending)];
+      return [this.#sync(ending), this.#awaitFamilies(ending), ...this.#observers.run(ending)];
     });
   }
 
@@ -300,14 +308,23 @@ export class App {
 
   /** Throws if the configuration can't be served on this node; returns warnings. */
   #check(config: Config, node: Node | undefined): string[] {
-    const { families } = this.#options;
-    const { primary } = nodeIPs(node, config.bindAddress);
-    return checkConfig(config, { families, primary, node });
+    return checkConfig(config, this.#checked(node));
+  }
+
+  #checked(node: CheckedNode['node']): CheckedNode {
+    const { interfaces, nodeName } = this.#options;
+    return { families: this.#families, interfaces: interfaces(), nodeName, node };
+  }
+
+  /** The Node as the API server has it, where its Nodes are known. */
+  get #ownNode(): CheckedNode['node'] {
+    const isMissing = this.#config.source.kind === 'kubernetes' && this.#listed.has('nodes');
+    return this.#state.node ?? (isMissing ? 'missing' : undefined);
   }
 
   /** Waits for all facts that rules depend on. */
   async #prepare(signal: AbortSignal): Promise<void> {
-    const { clock, families, log, nodeName } = this.#options;
+    const { clock, log, nodeName } = this.#options;
     const known = {
       config: () => this.#config,
       nodeName,
@@ -322,7 +339,24 @@ export class App {
     }
     this.#node = this.#state.node;
     const { primary } = nodeIPs(this.#node, this.#config.bindAddress);
-    log.info({ families, primary }, 'Using IP families');
+    log.info({ families: this.#families, primary }, 'Using IP families');
+  }
+
+  /** Serves a family that the kernel had disabled once it is enabled. */
+  async #awaitFamilies(signal: AbortSignal): Promise<void> {
+    const { clock, families, log } = this.#options;
+    const wakeup = new Wakeup(clock);
+    signal.addEventListener('abort', () => wakeup.wake(), { once: true });
+    while (!signal.aborted && this.#families.length < allFamilies.length) {
+      await wakeup.wait(familiesCheckMs);
+      const known = [...this.#families, ...families()];
+      const next = allFamilies.filter((family) => known.includes(family));
+      if (signal.aborted || next.length === this.#families.length) continue;
+      this.#families = next;
+      log.info({ families: next }, 'IP family was enabled; serving it from now on');
+      this.#setSysctls(this.#config, this.#runner.mode, 'tolerant');
+      this.#runner.follow();
+    }
   }
 
   async #sync(signal: AbortSignal): Promise<void> {
@@ -354,7 +388,7 @@ export class App {
         this.#fastPath.resolved(service);
         this.#failureDetection.resolved(service);
       },
-      signed: (of) => (keepsProxyTable(this.#config, of) ? this.#options.families : []),
+      signed: (of) => (keepsProxyTable(this.#config, of) ? this.#families : []),
       takeoverObserver: takeover,
       localhost: this.#localhost,
       server: () => this.#options.source.server(),
@@ -385,13 +419,12 @@ export class App {
   }
 
   #engineSettings(mode: ProxyMode): EngineSettings {
-    const { families } = this.#options;
     const { placement } = this.#connectTime;
     return engineSettings({
       config: this.#config,
       node: this.#node,
       mode,
-      families,
+      families: this.#families,
       isLiberal: this.#readLiberal(),
       connectTime: placement,
     });

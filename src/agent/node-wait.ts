@@ -1,5 +1,6 @@
 /** Waits for the facts about this node that rules depend on (behaviour document 3.1). */
 import type { Config } from '../config/config.ts';
+import { nameOrigin } from '../host/node-name.ts';
 import type { Logger } from '../serve/log.ts';
 import type { Node } from '../state/types.ts';
 import type { Clock, Wakeup } from '../time/clock.ts';
@@ -7,9 +8,6 @@ import type { Clock, Wakeup } from '../time/clock.ts';
 /** How long a Node may lack addresses, or CIDRs if they are needed. */
 const nodeAddressesMs = 30_000;
 const nodeCIDRsMs = 300_000;
-
-/** Describes the origin of the name, if no Node has that name. */
-const nameHint = "the name is --hostname-override's, else the host's";
 
 interface NodeWaitOptions {
   readonly config: () => Config;
@@ -40,7 +38,7 @@ export async function awaitNode(options: NodeWaitOptions, signal: AbortSignal): 
     // Nodes can be the last that are listed. Until then this one is not known to be missing.
     await until(() => nodeListed() || hasAddresses(), endMs, options, signal);
     if (nodeListed() && node() === undefined && !signal.aborted) {
-      log.warn({ node: nodeName }, `Waiting for the Node to exist: ${nameHint}`);
+      log.warn({ node: nodeName }, `Waiting for the Node to exist: ${nameOrigin}`);
     }
     if (!(await until(hasAddresses, endMs, options, signal))) {
       const what = node() ? 'be assigned IPs' : 'exist';
@@ -53,7 +51,7 @@ export async function awaitNode(options: NodeWaitOptions, signal: AbortSignal): 
   const name = JSON.stringify(nodeName);
   throw new Error(
     node() === undefined
-      ? `timeout waiting for node ${name} to exist (${nameHint})`
+      ? `timeout waiting for node ${name} to exist (${nameOrigin})`
       : `timeout waiting for PodCIDR allocation on node ${name}`,
   );
 }

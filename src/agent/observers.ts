@@ -57,8 +57,8 @@ export interface ObserversOptions {
   readonly kernel: Kernel;
   readonly conntrack: Conntrack;
   readonly source: Source;
-  /** The families that this machine supports. */
-  readonly families: readonly Family[];
+  /** The families that the kernel has enabled at present. */
+  readonly families: () => readonly Family[];
   /** Reads sysctls. Absent if this process does not manage them, as in tests in namespaces. */
   readonly host?: HostFiles;
   /** Absent if routes of this process are not the node's. */
@@ -85,10 +85,12 @@ interface Present
     | 'failureDetection'
     | 'fallbacks'
     | 'fastPath'
+    | 'findings'
     | 'heapGuard'
     | 'mode'
     | 'state'
   > {
+  readonly servedFamilies: () => readonly Family[];
   /** Nodes were listed, so this node is known if it exists. */
   readonly nodeListed: () => boolean;
   /** Sockets that listen for node ports on the loopback address. */
@@ -270,8 +272,8 @@ export class Observers {
   }
 
   #makeServiceHealth(): ServiceHealth {
-    const { clock, families } = this.#options;
-    const { engine, state } = this.#present;
+    const { clock } = this.#options;
+    const { engine, servedFamilies: families, state } = this.#present;
     return new ServiceHealth({
       state,
       clock,

@@ -22,6 +22,7 @@ export const problemsSchema = answer('ProblemList', {
   node: field(text, 'The name of the node.'),
   healthy: field(flag, 'Neither the proxy nor a Service has a problem.'),
   proxy: field(list(text), 'The problems of the proxy, as its status has them; in sentences.'),
+  remarks: field(list(text), 'What is worth knowing and no problem, as its status has it.'),
   services: field(
     object({
       known: field(count, 'Services that this proxy serves.'),

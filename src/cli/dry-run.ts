@@ -6,9 +6,9 @@ import { checkConfig } from '../host/checks.ts';
 import { isConntrackLiberal } from '../host/conntrack.ts';
 import { hostFiles } from '../host/files.ts';
 import { findInstance, formatHolder } from '../host/instance-lock.ts';
-import { availableFamilies } from '../host/interfaces.ts';
+import { availableFamilies, interfaceAddresses } from '../host/interfaces.ts';
 import { ipvsSettings } from '../host/mode-config.ts';
-import { nodeIPs } from '../host/node-ips.ts';
+import { nodeName } from '../host/node-name.ts';
 import { dryRunOf } from '../kernel/dry-run.ts';
 import type { Kernel } from '../kernel/kernel.ts';
 import { openKernel } from '../kernel/native-kernel.ts';
@@ -77,8 +77,9 @@ async function plan(
   const host = hostFiles();
   const families = availableFamilies(host);
   const { node } = cluster.state;
-  const { primary } = nodeIPs(node, config.bindAddress);
-  const lines = checkConfig(config, { families, primary, node }).map((text) => `Warning: ${text}`);
+  const own = { nodeName: nodeName(config.hostnameOverride), interfaces: interfaceAddresses() };
+  const warnings = checkConfig(config, { ...own, families, node });
+  const lines = warnings.map((text) => `Warning: ${text}`);
   const isLiberal = isConntrackLiberal(host);
   const forwardings = [...cluster.forwardings()];
   for (const settings of engineSettings({ config, mode, families, node, isLiberal }).families) {

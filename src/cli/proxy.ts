@@ -122,7 +122,7 @@ async function makeApp(config: Config, log: Logger, lines: LogDestination): Prom
       failed: ({ message }) =>
         log.warn({ err: message }, 'Could not read ports of programs; external IPs may take them'),
     }),
-    families: availableFamilies(host),
+    families: () => availableFamilies(host),
     host,
     connectTime: connectTimePaths(host),
     ownsLoopback: true,

@@ -61,7 +61,7 @@ export function buildConfig(input: BuildInput): { config: Config; warnings: read
     ownTables: flags.value('--own-tables'),
     ipvs: { ...resolveIpvs(settings), counters: flags.value('--ipvs-counters') },
     userspace: userspace.value,
-    detectLocal: resolveDetectLocal(settings),
+    detectLocal: resolveDetectLocal(settings, given),
     // It is checked in mode ClusterCIDR only; `cidrWarnings` names what is left out in others.
     clusterCIDR: settings.clusterCIDR.split(',').flatMap((text) => parseCIDR(text) ?? []),
     nodePortAddresses: resolveNodePortAddresses(settings.nodePortAddresses),
@@ -145,7 +145,7 @@ function resolveUserspace(settings: Settings): { value: UserspaceConfig; warning
   };
 }
 
-function resolveDetectLocal(settings: Settings): DetectLocal {
+function resolveDetectLocal(settings: Settings, given: GivenSettings): DetectLocal {
   switch (settings.detectLocalMode) {
     case 'NodeCIDR':
       return { kind: 'NodeCIDR' };
@@ -158,7 +158,7 @@ function resolveDetectLocal(settings: Settings): DetectLocal {
       return { kind: 'InterfaceNamePrefix', interfaceNamePrefix };
     }
     default:
-      return { kind: 'ClusterCIDR' };
+      return { kind: 'ClusterCIDR', isDefault: !given.detectLocalMode };
   }
 }
 

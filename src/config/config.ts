@@ -72,7 +72,8 @@ export const frontendEndpointDefaults = {
 /** How to detect traffic that starts in one of this node's pods. */
 export type DetectLocal =
   /** By `Config.clusterCIDR`. */
-  | { readonly kind: 'ClusterCIDR' }
+  /** `isDefault`: no mode was given. */
+  | { readonly kind: 'ClusterCIDR'; readonly isDefault: boolean }
   | { readonly kind: 'NodeCIDR' }
   | { readonly kind: 'BridgeInterface'; readonly bridgeInterface: string }
   | { readonly kind: 'InterfaceNamePrefix'; readonly interfaceNamePrefix: string };

@@ -1,17 +1,31 @@
-/** Whether the configuration fits the node's IP families (behaviour document 3.5). */
+/** Whether configuration, Node and machine fit together (behaviour document 3.5). */
 import type { Config } from '../config/config.ts';
-import { type CIDR, type Family, formatCIDR, parseCIDR } from '../net/address.ts';
+import {
+  type Address,
+  families as allFamilies,
+  type CIDR,
+  type Family,
+  formatAddress,
+  formatCIDR,
+  parseCIDR,
+} from '../net/address.ts';
 import type { Node } from '../state/types.ts';
+import { nodeIPs } from './node-ips.ts';
+import { nameOrigin } from './node-name.ts';
 
 export interface CheckedNode {
   /** What this machine can do. */
   readonly families: readonly Family[];
-  readonly primary: Family;
-  readonly node: Node | undefined;
+  /** The addresses of this machine. */
+  readonly interfaces: readonly Address[];
+  readonly nodeName: string;
+  /** `missing`: the cluster has none of this name. Undefined: it is not known. */
+  readonly node: Node | 'missing' | undefined;
 }
 
 type Checked = Pick<
   Config,
+  | 'bindAddress'
   | 'detectLocal'
   | 'clusterCIDR'
   | 'failureDetection'
@@ -24,21 +38,86 @@ type Checked = Pick<
 
 /** Sentences for the operator. Throws an Error when the proxy could not do its work. */
 export function checkConfig(config: Checked, checked: CheckedNode): string[] {
-  const { families, primary } = checked;
+  const { families } = checked;
+  const primary = primaryOf(config, checked);
   if (!families.includes(primary)) {
     throw new Error(`no support for primary IP family "${primary}": the kernel has it disabled`);
   }
-  const fatal = [...clusterCIDRs(config, checked), ...podCIDRs(config, checked)];
-  const errors = fatal.filter(({ severity }) => severity === 'fatal').map(({ text }) => text);
+  const found = findingsOf(config, checked);
+  const errors = found.filter(({ severity }) => severity === 'fatal').map(({ text }) => text);
   if (errors.length > 0) {
     throw new Error(`kube-proxy configuration is incorrect: ${errors.join('; ')}`);
   }
   return [
-    ...nodePorts(config, checked),
-    ...fatal.map(({ text }) => text),
+    ...nodePorts(config, checked, primary),
+    ...found.map(({ text }) => text),
     ...detection(config),
     ...(families.length === 1 ? singleStack(config, primary) : []),
   ];
+}
+
+/**
+ * What does not fit together, at present. `problem`: something is not done that is asked for.
+ * `remark`: that may be so.
+ */
+export interface Finding {
+  readonly text: string;
+  readonly severity: 'remark' | 'problem' | 'fatal';
+}
+
+export function findingsOf(config: Checked, checked: CheckedNode): Finding[] {
+  const primary = primaryOf(config, checked);
+  return [
+    ...missingNode(checked),
+    ...otherAddresses(checked),
+    ...unservedFamilies(checked),
+    ...clusterCIDRs(config, checked, primary),
+    ...podCIDRs(config, checked, primary),
+  ];
+}
+
+function nodeOf({ node }: CheckedNode): Node | undefined {
+  return node === 'missing' ? undefined : node;
+}
+
+function primaryOf({ bindAddress }: Checked, checked: CheckedNode): Family {
+  return nodeIPs(nodeOf(checked), bindAddress).primary;
+}
+
+function missingNode({ node, nodeName }: CheckedNode): Finding[] {
+  if (node !== 'missing') return [];
+  return [{ severity: 'problem', text: `no Node is called "${nodeName}": ${nameOrigin}` }];
+}
+
+/** A Node of another machine, or one whose addresses have changed. */
+function otherAddresses(checked: CheckedNode): Finding[] {
+  const { families, interfaces } = checked;
+  const { addresses = [] } = nodeOf(checked) ?? {};
+  const has = (address: Address): boolean => interfaces.some(({ key }) => key === address.key);
+  return families.flatMap((family): Finding[] => {
+    const own = addresses.filter((address) => address.family === family);
+    if (own.length === 0 || own.some(has)) return [];
+    const text = `no interface has the ${family} ${textsOf(own)} of Node "${checked.nodeName}"`;
+    return [{ severity: 'problem', text: `${text}: it is another machine's, or out of date` }];
+  });
+}
+
+function unservedFamilies(checked: CheckedNode): Finding[] {
+  const { addresses = [] } = nodeOf(checked) ?? {};
+  return allFamilies.flatMap((family): Finding[] => {
+    const own = addresses.filter((address) => address.family === family);
+    if (own.length === 0 || checked.families.includes(family)) return [];
+    const text = `${family} is not served, of which the Node has ${textsOf(own)}: ${disabledText}`;
+    return [{ severity: 'problem', text }];
+  });
+}
+
+/** Why a family is not served, and until when. */
+export const disabledText = 'the kernel has it disabled; it will be served once it is enabled';
+
+function textsOf(addresses: readonly Address[]): string {
+  const texts = addresses.map(({ bytes }) => formatAddress(bytes));
+  return `address${texts.length === 1 ? '' : 'es'} ${texts.join(', ')}`;
 }
 
 function detection({ clusterCIDR, failureDetection }: Checked): readonly string[] {
@@ -49,32 +128,36 @@ function detection({ clusterCIDR, failureDetection }: Checked): readonly string[
   ];
 }
 
-interface Finding {
-  readonly text: string;
-  readonly severity: 'warning' | 'fatal';
-}
-
 function clusterCIDRs(
   { clusterCIDR, detectLocal }: Checked,
-  { families, primary }: CheckedNode,
+  { families }: CheckedNode,
+  primary: Family,
 ): Finding[] {
-  if (detectLocal.kind !== 'ClusterCIDR' || !lacks(clusterCIDR, primary)) return [];
+  if (detectLocal.kind !== 'ClusterCIDR') return [];
+  if (clusterCIDR.length === 0) {
+    const mode = `detectLocalMode is ClusterCIDR${detectLocal.isDefault ? ' by default' : ''}`;
+    const text = `clusterCIDR is empty and ${mode}: pods are taken for clients outside the cluster`;
+    return [{ text, severity: detectLocal.isDefault ? 'remark' : 'problem' }];
+  }
+  if (!lacks(clusterCIDR, primary)) return [];
   const cidrs = clusterCIDR.map(formatCIDR).join(',');
   const text = `clusterCIDR ${cidrs} has nothing of the node's primary IP family, ${primary}`;
-  return [{ text, severity: families.length === 1 ? 'fatal' : 'warning' }];
+  return [{ text, severity: families.length === 1 ? 'fatal' : 'problem' }];
 }
 
-function podCIDRs({ detectLocal }: Checked, { node, primary }: CheckedNode): Finding[] {
-  const cidrs = (node?.podCIDRs ?? []).flatMap((text) => parseCIDR(text) ?? []);
+function podCIDRs({ detectLocal }: Checked, checked: CheckedNode, primary: Family): Finding[] {
+  const { podCIDRs: given = [] } = nodeOf(checked) ?? {};
+  const cidrs = given.flatMap((text) => parseCIDR(text) ?? []);
   if (!lacks(cidrs, primary)) return [];
   const listed = cidrs.map(formatCIDR).join(',');
   const text = `the node's podCIDRs ${listed} have nothing of its primary IP family, ${primary}`;
-  return [{ text, severity: detectLocal.kind === 'NodeCIDR' ? 'fatal' : 'warning' }];
+  return [{ text, severity: detectLocal.kind === 'NodeCIDR' ? 'fatal' : 'remark' }];
 }
 
 function nodePorts(
   { nodePortAddresses }: Checked,
-  { families, primary }: CheckedNode,
+  { families }: CheckedNode,
+  primary: Family,
 ): readonly string[] {
   switch (nodePortAddresses.kind) {
     case 'all':

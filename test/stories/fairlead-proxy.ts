@@ -182,7 +182,7 @@ class RunningFairlead implements MeasuredProxy {
         clock: this.#clock,
         failed: ({ message }) => this.#errors.push(message),
       }),
-      families: ['IPv4', 'IPv6'],
+      families: () => ['IPv4', 'IPv6'],
       ...(this.#options.connectTime === undefined
         ? {}
         : { connectTime: this.#options.connectTime }),

@@ -34,7 +34,7 @@ function problemsTable({ items }: ProblemList): Table {
   };
 }
 
-function head({ proxy, reasons, services }: ProblemList): Fact[] {
+function head({ proxy, reasons, remarks, services }: ProblemList): Fact[] {
   const { known, withProblems } = services;
   const list = reasons.map((one) => `${reasonWords(one.reason)} ${one.services}`).join(', ');
   const have = withProblems === 1 ? 'has problems' : 'have problems';
@@ -43,6 +43,7 @@ function head({ proxy, reasons, services }: ProblemList): Fact[] {
     ...(proxy.length === 0
       ? [['Proxy', { text: 'healthy', tone: 'good' }] satisfies Fact]
       : proxy.map((text): Fact => ['Proxy', bad(text)])),
+    ...remarks.map((text): Fact => ['Remark', text]),
     ['Services', withProblems === 0 ? `none of ${known} has problems` : some],
   ];
 }

@@ -2,6 +2,7 @@
 import type { Config } from '../../config/config.ts';
 import type { Exclusion, MapView, StaleState } from '../../connect-time/maps/facts.ts';
 import type { Placement } from '../../connect-time/maps/placement.ts';
+import type { Finding } from '../../host/checks.ts';
 import type { HostFiles } from '../../host/files.ts';
 import type { FindRoutes } from '../../host/reach.ts';
 import type { Conntrack } from '../../kernel/conntrack.ts';
@@ -54,6 +55,8 @@ export interface AgentState {
   readonly config: () => Config;
   /** Why the configuration file, as it is now, is not in force. */
   readonly configRefusal: () => string | undefined;
+  /** What does not fit between configuration, Node and machine. */
+  readonly findings: () => readonly Finding[];
   /** The mode that runs, or is about to run. */
   readonly mode: () => ModeFacts;
   /** The modes that were tried earlier, and why they cannot run. */

@@ -21,10 +21,10 @@ export async function problemListOf(
   const limit = numberOf(query, 'limit', limits);
   const namespace = query.get('namespace');
   const after = query.get('continue') ?? '';
-  const { problems: proxy, services } = await statusOf(agent);
+  const { problems: proxy, remarks, services } = await statusOf(agent);
   const { node, healthy, reasons } = totals(agent, proxy);
   const keys = [...agent.problemIndex.troubled.keys()].filter((key) => key > after).sort();
-  const head = { apiVersion, kind: 'ProblemList', node, healthy, proxy } as const;
+  const head = { apiVersion, kind: 'ProblemList', node, healthy, proxy, remarks } as const;
   const counts = { known: services.known, withProblems: services.withProblems };
   const pacer = answerPacer(agent);
   const items: Item[] = [];

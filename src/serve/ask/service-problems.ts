@@ -2,6 +2,7 @@
 import { type ProblemReason, reasonNames } from '../../ask/problem-reasons.ts';
 import { portTitle } from '../../ask/service-words.ts';
 import { counted } from '../../ask/words.ts';
+import { disabledText } from '../../host/checks.ts';
 import { type Family, formatAddress, joinHostPort } from '../../net/address.ts';
 import { formatExcess } from '../../state/budget.ts';
 import { frontendKey } from '../../state/frontend-key.ts';
@@ -56,6 +57,7 @@ export function ownProblems(known: Known, subject: Subject): Problem[] {
     ...(running === undefined
       ? []
       : [
+          ...unservedFamilies(running, service),
           ...ofPorts(seen, (one) => lostProblems(running, state.isDirty(service.key), one)),
           ...serviceAddressProblems(running, state, service.key, seen),
           ...foreignRules
@@ -94,6 +96,16 @@ export function reasonsIn(problems: readonly Problem[]): readonly ProblemReason[
 function familyProblems(seen: readonly Seen[], slices: readonly EndpointSlice[]): Problem[] {
   const families = new Set<Family>(seen.map(({ forwarding }) => forwarding.family));
   return [...families].flatMap((family) => otherFamilyProblem(family, slices) ?? []);
+}
+
+function unservedFamilies({ families }: RunningEngine, { clusterIPs }: Service): Problem[] {
+  return clusterIPs
+    .filter((address) => !families.some(({ family }) => family === address.family))
+    .map(({ bytes, family }): Problem => {
+      const text = () =>
+        `It has ClusterIP ${formatAddress(bytes)}, and this node does not serve ${family}: ${disabledText}.`;
+      return { reason: 'family_not_served', text };
+    });
 }
 
 function loadBalancerProblems({ awaitedLoadBalancer: name }: Service): Problem[] {

@@ -1,6 +1,7 @@
 /** The problems and remarks of a status, each a sentence. */
 import type { Status } from '../../ask/status.ts';
 import { counted } from '../../ask/words.ts';
+import type { Finding } from '../../host/checks.ts';
 import { isDrift } from '../../sync/events.ts';
 
 /** A status before its problems and remarks are added. */
@@ -18,11 +19,16 @@ interface ProxyProblem {
 /** The share of the limit from which on connection tracking counts as full. */
 const conntrackShare = 0.9;
 
+interface Known {
+  readonly isKeepingUp: boolean;
+  readonly configRefusal: string | undefined;
+  readonly findings: readonly Finding[];
+}
+
 /** The problems. If there are none, the proxy is healthy. */
 export function statusProblems(
   facts: Facts,
-  isKeepingUp: boolean,
-  configRefusal: string | undefined,
+  { configRefusal, findings, isKeepingUp }: Known,
 ): ProxyProblem[] {
   const { conntrack, services } = facts;
   const isFull = conntrack !== undefined && conntrack.entries >= conntrackShare * conntrack.limit;
@@ -30,6 +36,7 @@ export function statusProblems(
     ...problems('changes-come-late', isKeepingUp ? [] : [overdue]),
     ...facts.watches.flatMap(watchProblem),
     ...problems('changes-come-late', starting(facts)),
+    ...problems('the-node-and-its-node-object-differ', ofNode(findings, 'problem')),
     ...problems('connections-bypass-the-rules', stale(facts.connectTime)),
     ...problems('the-kernel-refuses-a-service', refused(services)),
     ...problems('high-memory', withoutMemory(services)),
@@ -40,6 +47,12 @@ export function statusProblems(
 
 function problems(section: string, texts: readonly string[]): ProxyProblem[] {
   return texts.map((text) => ({ text, section }));
+}
+
+function ofNode(findings: readonly Finding[], wanted: Finding['severity']): string[] {
+  return findings
+    .filter(({ severity }) => severity === wanted)
+    .map(({ text }) => `This node: ${text}.`);
 }
 
 const overdue = 'A sync was asked for long ago and is not done.';
@@ -113,10 +126,12 @@ function behind({ family, waiting, behindSeconds }: Facts['families'][number]): 
 /** `obstructed`: the Services whose connections meet a rule of another program. */
 export function statusRemarks(
   { connectTime, families, mode }: Facts,
+  findings: readonly Finding[],
   obstructed: number,
 ): string[] {
   return [
     ...(obstructed > 0 ? [inTheWay(obstructed)] : []),
+    ...ofNode(findings, 'remark'),
     ...mode.fallbacks.map(({ from, to, reason }) => `Mode ${from} ${reason}; mode ${to} is next.`),
     ...families.flatMap(behind),
     ...connectTime.maps.flatMap(({ family, withoutRoom }) => {

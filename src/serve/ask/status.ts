@@ -61,9 +61,14 @@ export function statusNow(agent: AgentState): Status {
     ...detectionOf(agent),
     conntrack: host && conntrackUse(host),
   };
-  const problems = statusProblems(facts, agent.health.healthy, agent.configRefusal());
+  const findings = agent.findings();
+  const problems = statusProblems(facts, {
+    isKeepingUp: agent.health.healthy,
+    configRefusal: agent.configRefusal(),
+    findings,
+  });
   const obstructed = agent.problemIndex.counts.byReason.get('rule_in_the_way') ?? 0;
-  const remarks = statusRemarks(facts, obstructed);
+  const remarks = statusRemarks(facts, findings, obstructed);
   return {
     apiVersion,
     kind: 'Status',

@@ -131,7 +131,7 @@ describe('the proxy', () => {
 
   it('ends if the primary family is missing', async () => {
     const config = await configOf('--manifests=/anywhere');
-    const app = await new Running(config).start({ families: ['IPv4'] });
+    const app = await new Running(config).start({ families: () => ['IPv4'] });
     app.source.say({ kind: 'node', node: node({ addresses: [address('fd00::1')] }) });
     app.source.listed(...resources);
     await quiet();

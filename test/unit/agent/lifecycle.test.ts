@@ -164,7 +164,7 @@ describe('fairlead run --init-only', () => {
 
   it('fails if the proxy would fail', async () => {
     const app = await new Running(await configOf('--manifests=/anywhere')).start(
-      { families: ['IPv4'] },
+      { families: () => ['IPv4'] },
       'initialise',
     );
     app.source.say({ kind: 'node', node: node({ addresses: [address('fd00::1')] }) });

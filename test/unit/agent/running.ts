@@ -133,8 +133,9 @@ export class Running {
       kernel: this.kernel,
       conntrack: this.conntrack,
       source: this.source,
-      interfaces: () => [address('127.0.0.1'), address('192.168.7.7')],
-      families: ['IPv4', 'IPv6'],
+      // The others are those of Nodes in tests.
+      interfaces: () => ['127.0.0.1', '192.168.0.1', '192.168.7.7'].map(address),
+      families: () => ['IPv4', 'IPv6'],
       openHttp: openHere,
     };
   }

@@ -19,7 +19,7 @@ let app: Running;
 afterEach(() => app.stop());
 
 async function running(...flags: string[]): Promise<void> {
-  app = await started('--manifests=/anywhere', ...flags);
+  app = await started('--manifests=/anywhere', '--cluster-cidr=10.244.0.0/16', ...flags);
   app.source.say(...web, { kind: 'node', node: node() });
   app.source.listed(...resources);
   await quiet();

@@ -161,7 +161,7 @@ describe('flags without a configuration file', () => {
     const { clusterCIDR, detectLocal } = configOf(load(['--cluster-cidr=']));
     expect({ clusterCIDR, detectLocal }).toEqual({
       clusterCIDR: [],
-      detectLocal: { kind: 'ClusterCIDR' },
+      detectLocal: { kind: 'ClusterCIDR', isDefault: true },
     });
   });
 

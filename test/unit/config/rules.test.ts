@@ -156,7 +156,7 @@ describe('clusterCIDR', () => {
     ['', []],
   ])('%s is accepted', (text, cidrs) => {
     const { clusterCIDR, detectLocal } = configOf(loadFile(`clusterCIDR: "${text}"`));
-    expect(detectLocal).toEqual({ kind: 'ClusterCIDR' });
+    expect(detectLocal).toEqual({ kind: 'ClusterCIDR', isDefault: true });
     expect(clusterCIDR.map(formatCIDR)).toEqual(cidrs);
   });
 

@@ -97,7 +97,8 @@ describe('sockets that answer on node ports', () => {
 });
 
 describe('the local detector', () => {
-  const inCluster = (...clusterCIDR: CIDR[]) => ({ kind: 'ClusterCIDR', clusterCIDR }) as const;
+  const inCluster = (...clusterCIDR: CIDR[]) =>
+    ({ kind: 'ClusterCIDR', isDefault: true, clusterCIDR }) as const;
 
   it.each<[DetectLocal & { readonly clusterCIDR?: readonly CIDR[] }, unknown, unknown]>([
     [inCluster(), { kind: 'none' }, { kind: 'none' }],

@@ -58,7 +58,7 @@ class World {
       state: this.state,
       clock: this.clock,
       http,
-      families,
+      families: () => families,
       addresses: (family) => this.addresses[family],
       observer: (event) => {
         const how = event.kind === 'failed' ? event.error.message.split(' ')[1] : event.family;

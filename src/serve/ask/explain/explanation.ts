@@ -2,6 +2,7 @@
 import type { Explained, Explanation } from '../../../ask/explanation.ts';
 import { apiVersion } from '../../../ask/paths.ts';
 import { isDelivered } from '../../../ask/views/explanation.ts';
+import { disabledText } from '../../../host/checks.ts';
 import { pathDescribers } from '../../../modes/index.ts';
 import { type Address, type Family, formatAddress, isLoopback } from '../../../net/address.ts';
 import { protocols } from '../../../net/protocol.ts';
@@ -144,7 +145,7 @@ async function explainTarget(
 /** No rule of this proxy is about the family. */
 function unserved({ address, port, protocol }: Target): Explained {
   const { family } = address;
-  const summary = `This proxy does not serve ${family}.`;
+  const summary = `This node does not serve ${family}: ${disabledText}.`;
   return {
     to: { address: formatAddress(address.bytes), port, protocol, family },
     from: { kind: 'outside', address: undefined, because: `nothing of ${family} is served` },
