@@ -2,19 +2,18 @@
 import { mkdirSync, mkdtempSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { beforeEach, expect, it, onTestFinished, vi } from 'vitest';
+import { isDeepStrictEqual } from 'node:util';
+import { beforeEach, expect, it, onTestFinished } from 'vitest';
 import type { Config } from '../../../src/config/config.ts';
 import type { PodSink, WatchPods } from '../../../src/source/pods.ts';
 import { configOf, Running, serveWeb } from '../agent/running.ts';
 import { asked, said } from '../ask/asking.ts';
 import { quiet } from '../sync/double.ts';
+import { turnsUntil } from '../turns.ts';
 
 const flags = ['--manifests=/anywhere', '--connect-time=all'];
 const excluding = '--connect-time-excluded-pods=mesh=on';
 const directory = '/nowhere/bpf/fairlead';
-
-/** The longest that a slow machine may take to read directories. */
-const patience = { timeout: 20_000 };
 
 let cgroup: string;
 beforeEach(() => {
@@ -87,14 +86,13 @@ function byNumber(a: bigint, b: bigint): number {
   return a < b ? -1 : 1;
 }
 
-/** Until the map has these, and what says that it is all. */
+/** Until the map of each family has these, and what says that it is all. */
 async function untilExcluded(app: Running, ...numbers: bigint[]): Promise<void> {
-  await vi.waitFor(async () => {
-    await quiet();
-    for (const map of ['excluded4', 'excluded6']) {
-      expect(excluded(app, map)).toEqual([0n, ...numbers].sort(byNumber));
-    }
-  }, patience);
+  const all = [0n, ...numbers].sort(byNumber);
+  await turnsUntil(() =>
+    ['excluded4', 'excluded6'].every((map) => isDeepStrictEqual(excluded(app, map), all)),
+  );
+  await quiet();
 }
 
 async function metrics(app: Running, name: string): Promise<string[]> {
@@ -125,7 +123,7 @@ it('follows changes of pods and their cgroups', async () => {
     `${name}{cgroup="missing"} 1`,
   ]);
   const { remarks } = (await asked(app, 'status')).body;
-  expect(remarks).toEqual(['Pods to exclude from connect time without a cgroup: 1.']);
+  expect(remarks).toContain('Pods to exclude from connect time without a cgroup: 1.');
   const { stdout } = await said(app, 'status');
   expect(stdout).toMatch(/Connect time: +all; .*; 1 pod excluded, 1 without a cgroup\n/);
   const b = folder('bb');
@@ -149,16 +147,18 @@ it('knows the excluded cgroups after a restart, and writes nothing', async () =>
     'fairlead_connect_time_state{state="all"} 1',
   ]);
   again.pods.say('aa');
-  // Metrics are made once a second.
-  await vi.waitFor(async () => {
-    const found = await metrics(again.app, 'fairlead_connect_time_excluded_pods');
-    expect(found).toEqual(['fairlead_connect_time_excluded_pods{cgroup="found"} 1']);
-  }, patience);
+  const found = ['fairlead_connect_time_excluded_pods{cgroup="found"} 1'];
+  await turnsUntil(async () => {
+    // Metrics are made once a second.
+    await again.app.clock.pass(1000);
+    const pods = await metrics(again.app, 'fairlead_connect_time_excluded_pods');
+    return isDeepStrictEqual(pods, found);
+  });
   await quiet();
   // The lease of each family.
   expect(app.kernel.writes).toBe(writes + 2);
   again.pods.say();
-  await vi.waitFor(() => expect(excluded(app)).toEqual([0n]), patience);
+  await turnsUntil(() => isDeepStrictEqual(excluded(app), [0n]));
 });
 
 it('reports that pods cannot be watched, and when they are known after all', async () => {
@@ -170,7 +170,9 @@ it('reports that pods cannot be watched, and when they are known after all', asy
   const { body } = await asked(app, 'status');
   expect(body).toMatchObject({
     healthy: true,
-    remarks: ['Pods to exclude from connect time are not known: pods is forbidden.'],
+    remarks: expect.arrayContaining([
+      'Pods to exclude from connect time are not known: pods is forbidden.',
+    ]),
     connectTime: { state: 'host', excludedPods: { selector: 'mesh=on', excluded: 0 } },
   });
   expect((await said(app, 'status')).stdout).toMatch(/Connect time: +host; .*; .* not known\n/);
@@ -199,11 +201,9 @@ it('follows the configuration: another selector, none, and one again', async () 
   pods.say('bb');
   await untilExcluded(app, b);
   await app.app.reconfigure(await configOf(...flags));
-  await vi.waitFor(async () => {
-    await quiet();
-    expect(excluded(app)).toEqual([]);
-    expect([...app.kernel.bpf.links.values()]).toMatchObject([{ excludes: 0 }, { excludes: 0 }]);
-  }, patience);
+  await turnsUntil(() => excluded(app).length === 0);
+  await quiet();
+  expect([...app.kernel.bpf.links.values()]).toMatchObject([{ excludes: 0 }, { excludes: 0 }]);
   await app.app.reconfigure(await configOf(...flags, excluding));
   await quiet();
   expect(excluded(app)).toEqual([]);
@@ -217,8 +217,8 @@ it('has a limited number of cgroups, and reports when there are more', async () 
   const numbers = ids.map(folder);
   pods.say(...ids);
   const warning = 'Too many pods to exclude from connect-time translation';
-  await vi.waitFor(() => expect(app.logged).toContain(warning), patience);
-  await vi.waitFor(() => expect(excluded(app)).toHaveLength(4), patience);
+  await turnsUntil(() => app.logged.includes(warning));
+  await turnsUntil(() => excluded(app).length === 4);
   expect(excluded(app)).toContain(0n);
   expect(numbers).toEqual(expect.arrayContaining(excluded(app).slice(1)));
   await quiet();

@@ -1,14 +1,14 @@
 import { EventEmitter } from 'node:events';
 import type { Socket } from 'node:net';
-import { describe, expect, it, vi } from 'vitest';
+import { beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
 import type { NoRoom } from '../../../../src/modes/sockets/bounds.ts';
 import { Buffers } from '../../../../src/modes/sockets/buffers.ts';
+import { turnsUntil } from '../../turns.ts';
 import { frontend, host, pool } from './peers.ts';
 
 const mebibyte = 1024 ** 2;
 /** All may have 8 MiB, a frontend 4 MiB, a client 2 MiB. */
 const memory = 64 * mebibyte;
-const waits = { timeout: 60_000, interval: 20 };
 
 /** A socket without a descriptor. Its peer does not read: `bytes` wait to be written. */
 class Stalled extends EventEmitter {
@@ -30,6 +30,20 @@ class Stalled extends EventEmitter {
   resetAndDestroy(): void {
     this.emit('close');
   }
+}
+
+beforeEach(() => {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+  onTestFinished(() => void vi.useRealTimers());
+});
+
+/** Until it holds after one of the looks, which are due at their times. */
+async function looked(holds: () => boolean): Promise<void> {
+  await turnsUntil(() => {
+    if (holds()) return true;
+    vi.advanceTimersToNextTimer();
+    return false;
+  });
 }
 
 const served = [1, 2].map((n) => frontend(host(46, n), pool(host(46, 9))));
@@ -55,24 +69,27 @@ describe('the bytes in buffers', () => {
     stalled(buffers, 'small', mebibyte);
     stalled(buffers, 'large', mebibyte);
     stalled(buffers, 'large', 1.5 * mebibyte);
-    await vi.waitFor(() => expect(buffers.used).toBe(2 * mebibyte), waits);
+    await looked(() => buffers.used === 2 * mebibyte);
     expect(told).toMatchObject([{ of: 'bytes', bound: 'client', client: 'large' }]);
     expect(buffers.ended).toEqual({ all: 0, frontend: 0, client: 1 });
     // Three clients of one frontend: none has too much, but all have.
     for (const client of ['large', 'third']) stalled(buffers, client, 0.9 * mebibyte);
     stalled(buffers, 'third', 0.5 * mebibyte);
-    await vi.waitFor(() => expect(buffers.ended.frontend).toBe(1), waits);
+    await looked(() => buffers.ended.frontend === 1);
     expect(told.at(-1)).toMatchObject({ bound: 'frontend', client: 'large' });
   });
 
   it('are no longer counted when a connection has ended', async () => {
     const buffers = new Buffers(memory, () => {});
     const one = stalled(buffers, 'a', mebibyte);
-    await vi.waitFor(() => expect(buffers.used).toBe(mebibyte), waits);
+    vi.advanceTimersByTime(99);
+    expect(buffers.used).toBe(0);
+    vi.advanceTimersByTime(1);
+    expect(buffers.used).toBe(mebibyte);
     one.resetAndDestroy();
     expect(buffers.used).toBe(0);
     stalled(buffers, 'a', 5, served[1]);
-    await vi.waitFor(() => expect(buffers.used).toBe(5), waits);
+    await looked(() => buffers.used === 5);
   });
 
   it('are counted in slices, between which the event loop serves others', async () => {
@@ -96,7 +113,7 @@ describe('the bytes in buffers', () => {
       if (!isOver) setImmediate(next);
     };
     next();
-    await vi.waitFor(() => expect(buffers.used).toBe(count), waits);
+    await looked(() => buffers.used === count);
     isOver = true;
     expect(Math.max(...perTurn.values())).toBeLessThan(120);
   });

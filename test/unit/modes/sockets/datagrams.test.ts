@@ -3,11 +3,11 @@ import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { Datagrams } from '../../../../src/modes/sockets/datagrams.ts';
 import { Descriptors } from '../../../../src/modes/sockets/descriptors.ts';
 import { Switchboard } from '../../../../src/modes/sockets/switchboard.ts';
-import { frontend, host, pool, silenceMs, UDPClient, udpEndpoint } from './peers.ts';
+import { turnsUntil } from '../../turns.ts';
+import { frontend, host, pool, UDPClient, udpEndpoint } from './peers.ts';
 
 /** All may have 32 KiB, a frontend 16 KiB, a client 8 KiB. */
 const memory = 4 * 1024 ** 2;
-const waits = { timeout: 60_000, interval: 20 };
 
 const [first, second, third] = [1, 2, 3].map((n) => frontend(host(47, n), pool(host(47, 9))));
 
@@ -76,12 +76,12 @@ describe('datagrams that wait', () => {
     const { datagrams } = descriptors;
     for (let i = 0; datagrams.dropped.client === 0; i += 1) {
       expect(i).toBeLessThan(100);
-      expect(await client.ask(silenceMs / 20)).toBe('silence');
+      expect(await client.mayAsk()).toBe('silence');
     }
     expect(datagrams.used).toBeGreaterThan(datagrams.max.client / 2);
     spy.mockRestore();
     for (const send of held) send();
-    await vi.waitFor(() => expect(datagrams.used).toBe(0), waits);
-    await vi.waitFor(async () => expect(await client.ask(silenceMs)).toBe(a), waits);
+    await turnsUntil(() => datagrams.used === 0);
+    await turnsUntil(async () => (await client.mayAsk()) === a);
   });
 });

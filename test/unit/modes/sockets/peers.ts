@@ -11,6 +11,7 @@ import { EndpointList } from '../../../../src/net/endpoint-list.ts';
 import type { Protocol } from '../../../../src/net/protocol.ts';
 import { freePort } from '../../free-port.ts';
 import { address } from '../../state/build.ts';
+import { quiet } from '../../sync/double.ts';
 
 /** Of this process: other files, which other processes run, have the same addresses. */
 export const port = await freePort();
@@ -126,9 +127,6 @@ export async function askOnce(at: string, from?: string): Promise<string> {
   return answer;
 }
 
-/** How long to wait for an answer that is not expected. */
-export const silenceMs = 200;
-
 export class UDPClient {
   readonly #socket: DatagramSocket;
   readonly #at: string;
@@ -139,17 +137,26 @@ export class UDPClient {
     onTestFinished(() => void this.#socket.close());
   }
 
-  /** The answer, or `silence` when none comes in this time. */
-  async ask(waitMs = 10_000): Promise<string> {
-    const waiting = new AbortController();
-    const answered = once(this.#socket, 'message', { signal: waiting.signal });
+  /** The answer. */
+  async ask(): Promise<string> {
+    const answered = once(this.#socket, 'message');
     this.#socket.send('who?', port, this.#at);
-    const timer = setTimeout(() => waiting.abort(), waitMs);
-    const answer = await answered.then(
-      ([message]) => String(message),
-      () => 'silence',
-    );
-    clearTimeout(timer);
+    const [message] = await answered;
+    return String(message);
+  }
+
+  /** Asks; the answer, or `silence` if none comes while all that is under way arrives. */
+  async mayAsk(): Promise<string> {
+    const sent = Promise.withResolvers<void>();
+    let answer = 'silence';
+    const answered = (message: Buffer): void => {
+      answer = String(message);
+    };
+    this.#socket.once('message', answered);
+    this.#socket.send('who?', port, this.#at, () => sent.resolve());
+    await sent.promise;
+    await quiet();
+    this.#socket.off('message', answered);
     return answer;
   }
 }

@@ -1,0 +1,16 @@
+import { onTestFinished } from 'vitest';
+
+/** Fake timers take it from `globalThis`. */
+const { setImmediate } = globalThis;
+
+/**
+ * Resolves in the first turn of the event loop in which `holds` is true: for what the kernel and
+ * other threads do, without a timer. What never holds is ended by the time limit of the test.
+ */
+export async function turnsUntil(holds: () => boolean | Promise<boolean>): Promise<void> {
+  let isOver = false;
+  onTestFinished(() => {
+    isOver = true;
+  });
+  while (!isOver && !(await holds())) await new Promise((resolve) => setImmediate(resolve));
+}
