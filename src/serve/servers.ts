@@ -78,10 +78,9 @@ export function runServers(options: ServersOptions, signal: AbortSignal): Promis
     // Loaded where it is on.
     const { serveReaders } = await import('./readers/read-server.ts');
     const { clock, nodeName } = agent;
-    const now = (): number => clock.now();
     const problem = ({ message }: Error): void =>
       log.warn({ err: message }, 'Could not review a token; refusing clients of other machines');
-    await serveReaders({ server, ask, nodeName, now, open: openReviews, problem }, signal);
+    await serveReaders({ server, ask, nodeName, clock, open: openReviews, problem }, signal);
   });
   return running;
 }

@@ -128,7 +128,10 @@ export class HttpServer {
     } else {
       const secured = (socket: Socket): void => this.#connected(listener, undefined, socket);
       listener.handshakes = new Handshakes({ certificate, limit, now, secured });
-      server.on('connection', (socket) => listener.handshakes?.add(socket));
+      server.on('connection', (socket) => {
+        listener.handshakes?.add(socket);
+        this.#startTicking();
+      });
     }
     server.on('error', (error: NodeJS.ErrnoException) => {
       if (this.#listeners.get(id) !== listener) return;
@@ -169,7 +172,7 @@ export class HttpServer {
     });
     listener.clients.add(client);
     limit?.add(client);
-    this.#ticking ??= setInterval(() => this.#tick(), tickMs);
+    this.#startTicking();
   }
 
   #answer(client: Client, { answers, id }: Listener): void {
@@ -235,9 +238,14 @@ export class HttpServer {
   }
 
   #check(nowMs: number): void {
-    for (const { clients } of this.#listeners.values()) {
+    for (const { clients, handshakes } of this.#listeners.values()) {
+      handshakes?.check(nowMs);
       for (const client of [...clients]) client.check(nowMs, noAnswer);
     }
+  }
+
+  #startTicking(): void {
+    this.#ticking ??= setInterval(() => this.#tick(), tickMs);
   }
 
   #tick(): void {

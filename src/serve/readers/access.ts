@@ -6,6 +6,7 @@ import { createHash } from 'node:crypto';
 import { objectOf, type RawObject } from '../../source/decode/field-reader.ts';
 import type { ApiClient } from '../../source/kubernetes/client.ts';
 import { readJson } from '../../source/kubernetes/json-body.ts';
+import type { Clock } from '../../time/clock.ts';
 import { type Admit, checkMethod } from '../ask/admission.ts';
 import { Refusal } from '../ask/refusal.ts';
 import { bodyBytesKept } from '../http/request-reader.ts';
@@ -14,10 +15,10 @@ import type { Asked } from '../reply.ts';
 /** What tokens must be for. One that is sent to a node is of use only at other nodes' ports. */
 const audience = 'fairlead';
 /** How long a token serves without being reviewed again. */
-export const allowedMs = 60_000;
-export const refusedMs = 10_000;
+const allowedMs = 60_000;
+const refusedMs = 10_000;
 /** Reviews that are kept. The oldest is forgotten, and made again if it is needed. */
-export const reviewsMax = 256;
+const reviewsMax = 256;
 const reviewTimeoutMs = 5000;
 const reviewBytesMax = 1024 * 1024;
 
@@ -26,8 +27,7 @@ type Client = Pick<ApiClient, 'create' | 'close'>;
 export interface AccessOptions {
   /** A client for reviews alone, so that they delay nothing else. */
   readonly open: () => Promise<Client>;
-  /** Milliseconds, monotonic. */
-  readonly now: () => number;
+  readonly clock: Pick<Clock, 'after' | 'now'>;
   /** Called with the reason why tokens cannot be reviewed, once until one can be again. */
   readonly problem: (error: Error) => void;
 }
@@ -65,23 +65,21 @@ export class ReaderAccess {
 
   /** Resolves to why the client gets no answer; undefined: it gets one. */
   #review(token: string, path: string): Promise<Refusal | undefined> {
-    const { now, problem } = this.#options;
+    const { clock, problem } = this.#options;
     const key = createHash('sha256').update(`${path}\n${token}`).digest('base64');
     const known = this.#reviews.get(key);
-    if (known !== undefined && now() < known.untilMs) return known.refusal;
+    if (known !== undefined && clock.now() < known.untilMs) return known.refusal;
     const review: Review = {
       untilMs: Number.POSITIVE_INFINITY,
       refusal: this.#ask(token, path).then(
         (refusal) => {
           this.#isAiling = false;
-          review.untilMs = now() + (refusal === undefined ? allowedMs : refusedMs);
+          review.untilMs = clock.now() + (refusal === undefined ? allowedMs : refusedMs);
           return refusal;
         },
         (error: Error) => {
           review.untilMs = Number.NEGATIVE_INFINITY;
-          const isLate = error.name === 'TimeoutError';
-          const late = `the API server did not answer within ${reviewTimeoutMs / 1000} s`;
-          if (!this.#isAiling) problem(isLate ? new Error(late) : error);
+          if (!this.#isAiling) problem(error);
           this.#isAiling = true;
           return new Refusal(503, 'no API server reviews the token: see the log of this node');
         },
@@ -95,7 +93,12 @@ export class ReaderAccess {
   }
 
   async #ask(token: string, path: string): Promise<Refusal | undefined> {
-    return refusalOf(await this.#open(), token, path);
+    const client = await this.#open();
+    const limit = new AbortController();
+    const late = `the API server did not answer within ${reviewTimeoutMs / 1000} s`;
+    const abort = (): void => limit.abort(new Error(late));
+    const cancel = this.#options.clock.after(reviewTimeoutMs, abort);
+    return refusalOf(client, token, path, limit.signal).finally(cancel);
   }
 
   #open(): Promise<Client> {
@@ -121,8 +124,8 @@ async function refusalOf(
   client: Client,
   token: string,
   path: string,
+  signal: AbortSignal,
 ): Promise<Refusal | undefined> {
-  const signal = AbortSignal.timeout(reviewTimeoutMs);
   const review = async (of: string, kind: string, spec: object): Promise<RawObject> => {
     const object = { apiVersion: `${of}.k8s.io/v1`, kind, spec };
     const at = `/apis/${of}.k8s.io/v1/${kind.toLowerCase()}s`;

@@ -11,7 +11,7 @@ import type { Certificate } from '../http/wire.ts';
 
 const perTurn = 4;
 const perSecond = 50;
-/** How long a handshake may take. */
+/** How long a handshake may take, from when it begins. */
 const handshakeMs = 5000;
 
 interface HandshakesOptions {
@@ -26,6 +26,8 @@ interface HandshakesOptions {
 export class Handshakes {
   readonly #options: HandshakesOptions;
   readonly #sockets = new Set<Socket>();
+  /** Handshakes that have begun, by `endsOf`, and when they must be complete. */
+  readonly #begun = new Map<string, { readonly socket: Socket; readonly untilMs: number }>();
   readonly #turns: Turns<Socket>;
 
   constructor(options: HandshakesOptions) {
@@ -36,18 +38,22 @@ export class Handshakes {
     const server = tls.createServer({
       ...certificate,
       minVersion: 'TLSv1.3',
-      handshakeTimeout: handshakeMs,
       allowHalfOpen: true,
       noDelay: true,
     });
-    server.on('secureConnection', secured);
+    server.on('secureConnection', (socket) => {
+      this.#begun.delete(endsOf(socket));
+      secured(socket);
+    });
     server.on('tlsClientError', (_, socket) => socket.destroy());
     this.#turns = new Turns({
       perTurn,
       perSecond,
       now,
       take: (socket) => {
-        if (!socket.destroyed) server.emit('connection', socket);
+        if (socket.destroyed) return;
+        this.#begun.set(endsOf(socket), { socket, untilMs: now() + handshakeMs });
+        server.emit('connection', socket);
       },
     });
   }
@@ -56,11 +62,13 @@ export class Handshakes {
   add(socket: Socket): void {
     const { limit } = this.#options;
     const peer = hostBlock(socket.remoteAddress ?? '');
+    const ends = endsOf(socket);
     const member = { peer, destroy: () => void socket.destroy() };
     socket.on('error', () => {});
     socket.once('close', () => {
       limit.delete(member);
       this.#sockets.delete(socket);
+      this.#begun.delete(ends);
       this.#turns.remove(peer, (one) => one === socket);
     });
     this.#sockets.add(socket);
@@ -68,8 +76,18 @@ export class Handshakes {
     limit.add(member);
   }
 
+  /** Closes connections whose handshake takes too long. */
+  check(nowMs: number): void {
+    for (const { socket, untilMs } of this.#begun.values()) if (nowMs >= untilMs) socket.destroy();
+  }
+
   close(): void {
     this.#turns.close();
     for (const socket of [...this.#sockets]) socket.destroy();
   }
+}
+
+/** What a connection and its TLS have in common, and no other connection to this listener has. */
+function endsOf({ localAddress, remoteAddress, remotePort }: Socket): string {
+  return `${localAddress} ${remoteAddress} ${remotePort}`;
 }

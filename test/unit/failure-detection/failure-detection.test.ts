@@ -2,7 +2,6 @@
 import { describe, expect, it } from 'vitest';
 import { tableName } from '../../../src/failure-detection/layout.ts';
 import { limits } from '../../../src/failure-detection/ports.ts';
-import { probeLimits } from '../../../src/failure-detection/prober.ts';
 import { KernelError } from '../../../src/kernel/errors.ts';
 import { NFPROTO } from '../../../src/kernel/nft/constants.ts';
 import { nftOps } from '../../../src/kernel/ops.ts';
@@ -47,10 +46,30 @@ describe('failure detection', () => {
     expect(world.detection.silentIn('IPv4', of('other').key)).toEqual(['10.0.0.2:8080']);
     expect([...world.detection.services()]).toEqual([key]);
     world.deaf.clear();
-    await world.clock.pass(10_000);
+    while (world.events.length === 1) await world.clock.pass(250);
     expect(world.events.at(-1)).toMatchObject({ change: { kind: 'returned', because: 'answer' } });
-    await world.clock.pass(12_000);
-    expect(world.detection.parts('IPv4', forwarding)).toBeUndefined();
+    await world.clock.pass(8000);
+    expect(world.parts(key)['10.0.0.2:8080']).toBeLessThan(1);
+    await world.clock.pass(3000);
+    expect(world.parts(key)).toEqual({});
+  });
+
+  it.each([
+    // A look dumps three times. Each fourth one probes: every 4 × 250, 4 × (30 + 600) and
+    // 4 × (300 + 1000) ms.
+    [0, 120],
+    [10, 47],
+    [100, 23],
+  ])('rests for 20 times as long as it looked, at most a second: %i ms', async (dumpMs, probes) => {
+    const world = new World();
+    world.detection.choose(byAnnotation);
+    world.say('web', ['10.0.0.1'], { mode: 'observe', probes: true });
+    await world.clock.pass(2000);
+    world.dumpMs = dumpMs;
+    await world.clock.pass(10_000);
+    world.probed.length = 0;
+    await world.clock.pass(120_000);
+    expect(Math.abs(world.probed.length - probes)).toBeLessThanOrEqual(1);
   });
 
   it('gives all endpoints back when the Service asks for it no more', async () => {
@@ -159,11 +178,26 @@ describe('failure detection', () => {
     const { endpoints, leftOut } = world.detection.totals;
     expect(endpoints).toBe(limits.namespace + 2);
     expect(leftOut).toBe(3 * all.length - limits.namespace);
-    expect(world.mostOpen).toBeLessThanOrEqual(2 * probeLimits.together);
+    expect(world.mostOpen).toBeLessThanOrEqual(2 * 100);
     const modest = world.probed.filter((ip) => ip.startsWith('192.168.'));
     expect(modest.length).toBeGreaterThanOrEqual(8);
     // 20 a second for each namespace, in five seconds and at their beginning.
     expect(world.probed.length - modest.length).toBeLessThanOrEqual(105);
+  });
+
+  it('starts a hundred probes a second for all namespaces, also to endpoints that do not answer', async () => {
+    const world = new World();
+    world.detection.choose(byAnnotation);
+    const all = ips(300);
+    for (const ip of all) world.deaf.add(ip);
+    for (let i = 0; i < 10; i += 1) {
+      const own = all.slice(30 * i, 30 * (i + 1));
+      world.say('web', own, { mode: 'observe', probes: true }, `ns-${i}`);
+    }
+    await world.clock.pass(10_000);
+    expect(world.mostOpen).toBe(100);
+    expect(world.probed.length).toBeGreaterThan(950);
+    expect(world.probed.length).toBeLessThanOrEqual(1050);
   });
 
   it('makes its table again when another program has changed it, and counts from zero', async () => {

@@ -179,6 +179,29 @@ describe('a pool', () => {
     for (const [i, ms] of outMs.entries()) expect(ms).toBeGreaterThanOrEqual(1000 * 2 ** i);
   });
 
+  it.each([
+    [595_000, 2000],
+    [605_000, 1000],
+  ])(
+    'takes it back as after the first failure once it has answered for ten minutes: %i ms',
+    (forMs, leastMs) => {
+      const life = new Life(4);
+      life.turns(4);
+      const fail = (): number => {
+        life.answering.delete(0);
+        while (life.out.length === 0) life.turn();
+        const from = life.nowMs;
+        life.answering.add(0);
+        while (life.out.length > 0) life.turn();
+        return life.nowMs - from;
+      };
+      expect(fail()).toBe(1000 + tickMs);
+      // It takes some seconds to be left out.
+      life.turns((forMs - 4000) / tickMs);
+      expect(fail()).toBe(leastMs + tickMs);
+    },
+  );
+
   it('gives an endpoint that comes back its share in steps', () => {
     const life = new Life(4);
     life.turns(4);

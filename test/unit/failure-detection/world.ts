@@ -66,6 +66,8 @@ export class World {
   /** What the elements of each set count, by the first four bytes of their key. */
   readonly counts = new Map<string, number>();
   readonly detection: FailureDetection;
+  /** How long the kernel takes to list something. */
+  dumpMs = 0;
   openProbes = 0;
   mostOpen = 0;
 
@@ -82,7 +84,7 @@ export class World {
       observer: (event) => void this.events.push(event),
       dealt: (key) => void this.dealt.push(key),
       noticed: (key) => void this.noticed.push(key),
-      connect: async ({ address: to, port }) => {
+      connect: async ({ address: to, port }, timeoutMs) => {
         this.probed.push(to);
         this.probedAt.push(joinHostPort(to, port));
         this.openProbes += 1;
@@ -90,7 +92,7 @@ export class World {
         const { exhausted: code } = this;
         const isAccepted = !this.deaf.has(to) && !this.refusing.has(to);
         if (!isAccepted && code === undefined) {
-          await new Promise<void>((done) => this.clock.after(900, done));
+          await new Promise<void>((done) => this.clock.after(timeoutMs, done));
         }
         this.openProbes -= 1;
         if (code !== undefined) return { result: 'not_tried', isSent: false, code, error: code };
@@ -104,6 +106,7 @@ export class World {
   #counting(): Kernel {
     const { counts, fake } = this;
     const dump: Kernel['dump'] = async (request: Request, take) => {
+      if (this.dumpMs > 0) await new Promise<void>((done) => this.clock.after(this.dumpMs, done));
       const result = await fake.dump(request, take);
       for (const record of result.records) count(record);
       return result;

@@ -9,15 +9,22 @@ interface Review {
 export class FakeReviews {
   readonly asked: (Review & { readonly path: string })[] = [];
   /** While set, it does not answer. */
-  failure: Error | undefined;
+  isSilent = false;
+  /** Called when it is asked, and does not answer. */
+  waits: () => void = () => {};
   audiences: readonly string[] | undefined = ['fairlead'];
   isClosed = false;
 
   readonly open: AccessOptions['open'] = async () => ({
-    create: async (path, object) => {
+    create: async (path, object, signal) => {
       const review = object as Review;
       this.asked.push({ ...review, path });
-      if (this.failure !== undefined) throw this.failure;
+      if (this.isSilent) {
+        await new Promise((_, fail) => {
+          signal.addEventListener('abort', () => fail(signal.reason));
+          this.waits();
+        });
+      }
       const { token, user } = review.spec;
       const status = token === undefined ? { allowed: user === 'reader' } : this.#identity(token);
       return (async function* () {

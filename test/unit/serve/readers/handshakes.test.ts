@@ -3,7 +3,7 @@ import { X509Certificate } from 'node:crypto';
 import { once } from 'node:events';
 import type { Socket } from 'node:net';
 import { type ConnectionOptions, connect, type TLSSocket } from 'node:tls';
-import { describe, expect, it, onTestFinished } from 'vitest';
+import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { HttpServer } from '../../../../src/serve/http/http-server.ts';
 import { Probes } from '../../../../src/serve/http/probes.ts';
 import { SharedMemory } from '../../../../src/serve/http/shared-memory.ts';
@@ -81,9 +81,8 @@ describe('the certificate that a process makes', () => {
 });
 
 describe('a client of the TLS port', () => {
-  it('that speaks no TLS, an older one, or nothing is disconnected, and others are served', async () => {
+  it('that speaks no TLS, or an older one, is disconnected, and others are served', async () => {
     const { port } = await opened();
-    const silent = new Raw(port);
     const plain = new Raw(port).send(get('/path'));
     const old = secure(port, { maxVersion: 'TLSv1.2' });
     await Promise.all([plain.closed, closed(old)]);
@@ -92,7 +91,31 @@ describe('a client of the TLS port', () => {
     socket.write(get('/path', 'Connection: close\r\n'));
     await once(socket, 'secureConnect');
     socket.resume();
-    await Promise.all([silent.closed, closed(socket)]);
+    await closed(socket);
+  });
+
+  it('is disconnected when its handshake is not complete after five seconds', async () => {
+    vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
+    onTestFinished(() => void vi.useRealTimers());
+    let ms = 0;
+    const { port, server } = await opened(() => ms);
+    const silent = new Raw(port);
+    await once(silent.socket, 'connect');
+    // Its handshake comes after that of the silent one, from the same address.
+    const other = secure(port);
+    await once(other, 'secureConnect');
+    for (const [atMs, connections] of [
+      [4999, 2],
+      [5000, 1],
+    ] as const) {
+      ms = atMs;
+      vi.advanceTimersByTime(1000);
+      if (connections < 2) await silent.closed;
+      await turns(50);
+      expect([atMs, server.use.connections]).toEqual([atMs, connections]);
+    }
+    other.write(get('/path'));
+    expect(String((await once(other, 'data'))[0])).toMatch(/^HTTP\/1.1 200 /);
   });
 
   it('has a handshake only at a limited rate', async () => {
