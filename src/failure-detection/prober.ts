@@ -11,7 +11,7 @@ const timeoutMs = 900;
  * The most probes of one prober that start in one turn, and that are open at a time. One goes to an
  * address: a slice may name all of its ports.
  */
-export const probeLimits = { turn: 25, together: 100 } as const;
+const probeLimits = { turn: 25, together: 100 } as const;
 
 /** There are at most four in a second. */
 export interface Turn {
