@@ -43,6 +43,7 @@ export function engineSettings(options: EngineSettingsOptions): EngineSettings {
     families: options.families.map((family) => modeConfig(options, family)),
     facts: {
       bindAddress: config.bindAddress,
+      clusterCIDR: config.clusterCIDR,
       externalIPs: config.externalIPs,
       featureGates: config.featureGates,
       healthzBindAddress: config.healthzBindAddress,

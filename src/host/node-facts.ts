@@ -11,7 +11,13 @@ import {
   parseAddress,
 } from '../net/address.ts';
 import type { HostPort } from '../net/host-port.ts';
-import { difference, keysOf, type NodeSockets, noSockets } from '../state/node-sockets.ts';
+import {
+  type AddressKeys,
+  difference,
+  keysOf,
+  type NodeSockets,
+  noSockets,
+} from '../state/node-sockets.ts';
 import type { ResolveContext } from '../state/resolve.ts';
 import type { ClusterState } from '../state/store.ts';
 import type { Node } from '../state/types.ts';
@@ -22,6 +28,7 @@ import type { NodePrograms } from './node-programs.ts';
 export type NodeFactsSettings = Pick<
   Config,
   | 'bindAddress'
+  | 'clusterCIDR'
   | 'externalIPs'
   | 'featureGates'
   | 'healthzBindAddress'
@@ -30,6 +37,8 @@ export type NodeFactsSettings = Pick<
   | 'nodePortAddresses'
   | 'serviceLimits'
 >;
+
+const noKeys: AddressKeys = new Set();
 
 interface NodeFactsOptions {
   /** How the mode can share connections out, as far as is known; default: in every way. */
@@ -60,6 +69,7 @@ export class NodeFacts {
   #ips: NodeIPs;
   #context: ResolveContext;
   #interfaces: readonly Address[];
+  #machines: AddressKeys;
   /** The environments, and what each was made of. */
   readonly #environments = new Map<
     Family,
@@ -69,6 +79,9 @@ export class NodeFacts {
   constructor(options: NodeFactsOptions) {
     this.#options = options;
     this.#interfaces = options.interfaces();
+    const { mode, settings, state } = options;
+    state.followMachines(mode.link === undefined ? undefined : settings.clusterCIDR);
+    this.#machines = state.machines;
     this.#node = options.state.node;
     this.#ips = nodeIPs(this.#node, options.settings.bindAddress);
     this.#context = this.#makeContext();
@@ -161,20 +174,23 @@ export class NodeFacts {
   }
 
   #follow(): void {
-    const { node } = this.#options.state;
-    if (node === this.#node) return;
+    const { machines, node } = this.#options.state;
+    if (node === this.#node && machines === this.#machines) return;
     this.#node = node;
+    this.#machines = machines;
     this.#ips = nodeIPs(node, this.#options.settings.bindAddress);
     this.#renewContext();
   }
 
   /** Makes the context again, and makes Services dirty at addresses that came or went. */
   #renewContext(): void {
-    const before = this.#context.nodeSockets ?? noSockets;
+    const { state } = this.#options;
+    const { externalIPRules: rules, nodeSockets: before = noSockets } = this.#context;
     this.#context = this.#makeContext();
-    const { addresses, nodePorts } = this.#context.nodeSockets ?? noSockets;
-    this.#options.state.touchAt(difference(before.addresses, addresses));
-    this.#options.state.touchAt(difference(before.nodePorts, nodePorts));
+    const { externalIPRules, nodeSockets: sockets = noSockets } = this.#context;
+    state.touchAt(difference(before.addresses, sockets.addresses));
+    state.touchAt(difference(before.nodePorts, sockets.nodePorts));
+    state.touchAt(difference(rules?.machines ?? noKeys, externalIPRules?.machines ?? noKeys));
   }
 
   #sockets(): NodeSockets {
@@ -225,14 +241,16 @@ export class NodeFacts {
 
   #makeContext(): ResolveContext {
     const { mode, settings } = this.#options;
+    const nodeSockets = this.#sockets();
+    const others = [...this.#machines].filter((key) => !nodeSockets.addresses.has(key));
     const { namespaceFactor: _, ...limits } = settings.serviceLimits;
     const frontendEndpoints = limits.frontendEndpoints || frontendEndpointDefaults[mode.name];
     return {
       zone: this.#node?.zone ?? '',
       nodeAddresses: [this.#ips.IPv4, this.#ips.IPv6],
       externalIPsEnabled: settings.featureGates.AllowServiceExternalIPs ?? true,
-      externalIPRules: settings.externalIPs,
-      nodeSockets: this.#sockets(),
+      externalIPRules: { ...settings.externalIPs, machines: new Set(others) },
+      nodeSockets,
       limits: { ...limits, frontendEndpoints },
       dealing: this.#options.dealing?.(),
       starting: this.#options.starting,

@@ -6,7 +6,7 @@
  */
 import { type Address, type CIDR, cidrContains, formatAddress } from '../net/address.ts';
 import type { List } from '../net/list.ts';
-import type { NodeSockets } from './node-sockets.ts';
+import type { AddressKeys, NodeSockets } from './node-sockets.ts';
 import type { Service } from './types.ts';
 
 export interface ExternalIPRules {
@@ -14,6 +14,11 @@ export interface ExternalIPRules {
   readonly cidrs: readonly CIDR[];
   /** Only external IPs of Services in these namespaces are served; empty = all. */
   readonly namespaces: readonly string[];
+  /**
+   * Addresses of other machines, in a mode that binds addresses: this node would lose all that they
+   * say. None is served.
+   */
+  readonly machines?: AddressKeys;
 }
 
 /** A report about an external IP for the operator and the author of the Service. */
@@ -51,8 +56,9 @@ export function externalIPNotices(
 function brokenRule(
   { namespace }: Service,
   address: Address,
-  { cidrs, namespaces }: ExternalIPRules,
+  { cidrs, machines, namespaces }: ExternalIPRules,
 ): keyof ExternalIPRules | undefined {
+  if (machines?.has(address.key)) return 'machines';
   if (namespaces.length > 0 && !namespaces.includes(namespace)) return 'namespaces';
   const isWithin = cidrs.length === 0 || cidrs.some((cidr) => cidrContains(cidr, address));
   return isWithin ? undefined : 'cidrs';
@@ -68,6 +74,8 @@ export function formatExternalIPNotice({ address, because, service }: ExternalIP
       const namespace = service.slice(0, service.indexOf('/'));
       return `${what} is not served: --external-ip-namespaces does not name ${namespace}`;
     }
+    case 'machines':
+      return `${what} is not served: it is another machine, which this node could not hear any more`;
     case 'node':
       return (
         `${what} is an address of this node: the Service gets its ports there but for those on ` +

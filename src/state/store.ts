@@ -9,6 +9,7 @@ import type { Balance } from './deal.ts';
 import { sameService, sameSlice } from './equal.ts';
 import type { AddressKeys } from './node-sockets.ts';
 import { isNone, kept, listOf, type OneOrMore } from './one-or-more.ts';
+import { OtherMachines } from './other-machines.ts';
 import { type TriggerTime, TriggerTimes } from './trigger-times.ts';
 import type {
   EndpointSlice,
@@ -21,6 +22,7 @@ import type {
 import { UnusedSlices } from './unused-slices.ts';
 
 const noSlices: readonly EndpointSlice[] = [];
+const noMachines: AddressKeys = new Set();
 
 /** A Service, if it is known, and its slices. */
 interface Known {
@@ -38,6 +40,8 @@ export class ClusterState {
   readonly #serviceCIDRObjects = new Map<string, ServiceCIDR>();
   #serviceCIDRs: Readonly<Record<Family, readonly CIDR[]>> = { IPv4: [], IPv6: [] };
   #node: Node | undefined;
+  /** Undefined: it does not matter where other machines are. */
+  #machines: OtherMachines | undefined;
 
   /**
    * In arrival order. A Service that was added and deleted is among them, because it may have been
@@ -194,6 +198,17 @@ export class ClusterState {
     return this.#serviceCIDRs[family];
   }
 
+  /** Addresses of other machines, if `followMachines` has asked for them; the same until changed. */
+  get machines(): AddressKeys {
+    return this.#machines?.keys ?? noMachines;
+  }
+
+  /** Follows the addresses of other machines from now on; undefined: no longer. */
+  followMachines(podCIDRs: readonly CIDR[] | undefined): void {
+    this.#machines = podCIDRs && new OtherMachines(podCIDRs);
+    for (const slice of this.#slices.values()) this.#machines?.add(slice);
+  }
+
   #accept(change: Change): boolean {
     switch (change.kind) {
       case 'service':
@@ -272,6 +287,8 @@ export class ClusterState {
     }
     const known = this.#at(service);
     this.#slices.set(key, slice);
+    if (previous !== undefined) this.#machines?.remove(previous);
+    this.#machines?.add(slice);
     const slices = listOf(known.slices);
     known.slices = kept(
       previous === undefined
@@ -299,6 +316,7 @@ export class ClusterState {
     const { service, family } = slice;
     const known = this.#at(service);
     this.#slices.delete(key);
+    this.#machines?.remove(slice);
     known.slices = kept(listOf(known.slices).filter((other) => other !== slice));
     this.#forgetIfEmpty(service, known);
     this.#triggerTimes.drop(service, family);

@@ -1,5 +1,5 @@
 /** spec.externalIPs (behaviour document 5.2). */
-import { clusterIp, externalIp, NODE_IP, NODE_SECOND_IP } from '../lab/addresses.ts';
+import { clusterIp, externalIp, NODE_IP, NODE_SECOND_IP, NODE2_IP } from '../lab/addresses.ts';
 import { service, slices } from '../lab/objects.ts';
 import { answered, apply, at, connect, refused, type Story } from '../lab/story.ts';
 import { external, externalLocal, lb, NODE_PORT, unprogrammed } from './common.ts';
@@ -99,6 +99,25 @@ export const externalIpStories: readonly Story[] = [
       connect('client', at(NODE_IP, 81), answered({ node: 'own' })),
       connect('pod-b', at(NODE_IP, 81), answered({ node: 'own' })),
       connect('client', at(NODE_IP, 82, 'UDP'), answered({ node: 'own' })),
+    ],
+  },
+  {
+    name: 'An external IP that is another node takes nothing but its port from that node',
+    covers: ['5.2'],
+    servers: [
+      { actor: 'node', at: at(NODE_IP, 81) },
+      { actor: 'node2', at: at(NODE2_IP, 81) },
+    ],
+    steps: [
+      apply(
+        service('agent', { clusterIp: other }),
+        ...slices('agent', ['node2']),
+        service('web', { externalIps: [NODE2_IP] }),
+        ...slices('web', ['pod-a']),
+      ),
+      connect('node2', at(NODE_IP, 81), answered({ node: 'own' })),
+      connect('node', at(NODE2_IP, 81), answered({ node2: 'own' })),
+      connect('pod-a', at(NODE2_IP, 81), answered({ node2: 'own' })),
     ],
   },
   {

@@ -16,7 +16,7 @@ import { noLimits } from '../../../src/state/budget.ts';
 import { keysOf } from '../../../src/state/node-sockets.ts';
 import { ClusterState } from '../../../src/state/store.ts';
 import { systemClock } from '../../../src/time/clock.ts';
-import { address, cidr, node, service } from '../state/build.ts';
+import { address, cidr, node, ready, service, slice } from '../state/build.ts';
 import { machine } from './machine.ts';
 
 const anyAddress = address('0.0.0.0');
@@ -138,6 +138,7 @@ describe('the most endpoints of a frontend', () => {
         mode: { name: mode },
         settings: {
           bindAddress: anyAddress,
+          clusterCIDR: [],
           nodePortAddresses: { kind: 'all' },
           featureGates: {},
           externalIPs: { cidrs: [], namespaces: [] },
@@ -162,6 +163,7 @@ describe('the environment from this node', () => {
       mode: nftablesMode,
       settings: {
         bindAddress: anyAddress,
+        clusterCIDR: [],
         nodePortAddresses: { kind: 'listed', cidrs: [cidr('10.0.0.0/8')], primary: false },
         featureGates: { AllowServiceExternalIPs: false },
         externalIPs: { cidrs: [], namespaces: [] },
@@ -203,6 +205,7 @@ describe('the addresses that accept node ports at connect time', () => {
       mode: nftablesMode,
       settings: {
         bindAddress: anyAddress,
+        clusterCIDR: [],
         nodePortAddresses,
         featureGates: {},
         externalIPs: { cidrs: [], namespaces: [] },
@@ -252,6 +255,7 @@ describe('the claims of Services at addresses of the node', () => {
       mode: { name: 'nftables', ...(link === undefined ? {} : { link }) },
       settings: {
         bindAddress: anyAddress,
+        clusterCIDR: [],
         nodePortAddresses: nodePorts,
         featureGates: {},
         externalIPs: { cidrs: cidrs.map(cidr), namespaces: [] },
@@ -322,6 +326,30 @@ describe('the claims of Services at addresses of the node', () => {
     expect(some.context.nodeSockets?.nodePorts).toEqual(
       keysOf(['10.0.0.5', 'fd00::5'].map(address)),
     );
+  });
+
+  it.each([
+    ['kube-ipvs0', ['ns/web']],
+    [undefined, []],
+  ])('are not those of other machines, in a mode that binds addresses at %s', (link, dirty) => {
+    const { made, state } = facts({ kind: 'all' }, () => all, link === undefined ? {} : { link });
+    const shown = (): unknown[] => [...made.context.externalIPRules!.machines!];
+    state.apply({
+      kind: 'service',
+      service: service({ externalIPs: ['192.168.0.9'], loadBalancerIPs: ['192.168.0.8'] }),
+    });
+    state.apply({ kind: 'service', service: service({ name: 'other' }) });
+    state.takeDirty();
+    const servers = slice(
+      { '192.168.0.9': ready, '10.0.0.5': ready },
+      { key: 'default/kubernetes', service: 'default/kubernetes' },
+    );
+    state.apply({ kind: 'slice', slice: servers });
+    expect(shown()).toEqual(link === undefined ? [] : [address('192.168.0.9').key]);
+    expect(state.takeDirty()).toEqual(dirty);
+    state.apply({ kind: 'slice-gone', key: servers.key });
+    expect(shown()).toEqual([]);
+    expect(state.takeDirty()).toEqual(dirty);
   });
 
   it('are checked again when the Node gets or loses addresses', () => {

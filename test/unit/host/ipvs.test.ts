@@ -104,6 +104,7 @@ describe('the environment of this node in ipvs mode', () => {
       mode: ipvsMode,
       settings: {
         bindAddress: address('0.0.0.0'),
+        clusterCIDR: [],
         nodePortAddresses: { kind: 'all' },
         featureGates: {},
         externalIPs: { cidrs: [], namespaces: [] },

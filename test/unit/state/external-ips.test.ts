@@ -45,6 +45,14 @@ describe('external IPs', () => {
     ]);
   });
 
+  it('are not served if they are other machines, whatever blocks are configured', () => {
+    const rules = { ...allowed, machines: keysOf([address('203.0.113.1')]) };
+    expect(served(rules)).toEqual(['TCP 10.96.0.1:80']);
+    expect(notices({ ...rules, cidrs: [] })[0]).toBe(
+      'external IP 203.0.113.1 is not served: it is another machine, which this node could not hear any more',
+    );
+  });
+
   it('are reported only if they are addresses of the node', () => {
     const [notice, ...others] = notices(undefined);
     expect(notice).toMatch(/^external IP 192\.168\.0\.1 is an address of this node: /);

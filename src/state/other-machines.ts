@@ -1,0 +1,58 @@
+/**
+ * Addresses of other machines, as EndpointSlices show them: no Node but this one is watched. They
+ * are the API servers, endpoints of default/kubernetes, and endpoints that name a node and are
+ * outside the blocks of pods: pods that use the network of their node.
+ */
+import { Address, type AddressKey, addressBytes, type CIDR, cidrContains } from '../net/address.ts';
+import type { AddressKeys } from './node-sockets.ts';
+import { Condition, type EndpointSlice } from './types.ts';
+
+const apiServers = 'default/kubernetes';
+
+export class OtherMachines {
+  readonly #podCIDRs: readonly CIDR[];
+  /** In how many slices each address is. */
+  readonly #counts = new Map<AddressKey, number>();
+  #keys: AddressKeys | undefined;
+
+  /** `podCIDRs`: where all pods are. Of a family without any, only API servers are known. */
+  constructor(podCIDRs: readonly CIDR[]) {
+    this.#podCIDRs = podCIDRs;
+  }
+
+  /** The same set until it changes. */
+  get keys(): AddressKeys {
+    this.#keys ??= new Set(this.#counts.keys());
+    return this.#keys;
+  }
+
+  add(slice: EndpointSlice): void {
+    for (const key of this.#of(slice)) {
+      const count = this.#counts.get(key) ?? 0;
+      this.#counts.set(key, count + 1);
+      if (count === 0) this.#keys = undefined;
+    }
+  }
+
+  remove(slice: EndpointSlice): void {
+    for (const key of this.#of(slice)) {
+      const count = this.#counts.get(key)! - 1;
+      if (count > 0) this.#counts.set(key, count);
+      else if (this.#counts.delete(key)) this.#keys = undefined;
+    }
+  }
+
+  *#of({ addresses, conditions, family, length, places, service }: EndpointSlice) {
+    const isOfServers = service === apiServers;
+    const podCIDRs = this.#podCIDRs.filter(({ address }) => address.family === family);
+    if (!isOfServers && (podCIDRs.length === 0 || places === undefined)) return;
+    const width = addressBytes[family];
+    for (let i = 0; i < length; i += 1) {
+      const isHere = (conditions.charCodeAt(i) & Condition.local) !== 0;
+      if (isHere || (!isOfServers && places?.[i]?.node === '')) continue;
+      const bytes = Buffer.from(addresses.slice(i * width, (i + 1) * width), 'latin1');
+      const address = Address.from(bytes);
+      if (isOfServers || !podCIDRs.some((cidr) => cidrContains(cidr, address))) yield address.key;
+    }
+  }
+}
