@@ -43,6 +43,18 @@ describe('documents', () => {
     expect(await wrong(['--manifests', 'folder', '--clean'])).toBe('--clean');
   });
 
+  it('SECURITY.md names what shows each cell of its table', () => {
+    const rows = [...read('SECURITY.md').matchAll(/^\| (?!who \| can|-)(.*) \|$/gm)].map(
+      ([, row]) => row!.split(/ \|(?= |$)/).map((cell) => cell.trim()),
+    );
+    expect(rows.length).toBeGreaterThan(10);
+    const shown = /test\.ts`|^(nothing|everything|the same)\b|^$/;
+    const bare = rows.flatMap(([who, ...cells]) =>
+      cells.filter((cell) => !shown.test(cell)).map((cell) => `${who}: ${cell}`),
+    );
+    expect(bare).toEqual([]);
+  });
+
   it('upgrades of the chart take the defaults of the new chart, and keep the given values', () => {
     // With --reuse-values the old digest stays; with --values alone, all other values are lost.
     const upgrades = documents.flatMap((path) =>
