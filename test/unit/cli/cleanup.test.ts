@@ -253,10 +253,9 @@ describe('--cleanup', () => {
   it("removes kube-proxy's rules from the tables of iptables-legacy, and waits for its lock", async () => {
     const kernel = new FakeKernel();
     kernel.legacy.write('IPv4', 'nat', merge(kubeProxy, { mine: [''] }));
-    kernel.legacy.isLocked = true;
-    setTimeout(() => {
-      kernel.legacy.isLocked = false;
-    }, 50);
+    // By another program until the first attempt.
+    const locks = [true];
+    Object.defineProperty(kernel.legacy, 'isLocked', { get: () => locks.pop() ?? false });
     const { options, printed } = saying(kernel);
     await cleanUp(options);
     const left = { PREROUTING: [], OUTPUT: [], POSTROUTING: [], mine: [''] };

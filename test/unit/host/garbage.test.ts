@@ -7,6 +7,7 @@ import { Worker } from 'node:worker_threads';
 import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { ownHeap, QuietCollector } from '../../../src/host/garbage.ts';
 import { loadAddon } from '../../../src/kernel/addon.ts';
+import { systemClock } from '../../../src/time/clock.ts';
 
 const mb = 1024 * 1024;
 
@@ -27,9 +28,9 @@ describe('the garbage of a start', () => {
       },
       startCollection: () => {
         done.push('start');
-        setTimeout(() => {
+        systemClock.after(1000, () => {
           usedBytes *= 0.9;
-        }, 1000);
+        });
       },
       collected: () => done.push(`${usedBytes / mb} MB left`),
     });

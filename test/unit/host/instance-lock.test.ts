@@ -2,7 +2,6 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { connect, createServer } from 'node:net';
 import { resolve } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, onTestFinished, test } from 'vitest';
 import { holdNamespace } from '../../../src/cli/instance.ts';
 import {
@@ -36,7 +35,7 @@ async function holder(name: string): Promise<ChildProcess> {
     const { takeInstanceLock } = await import(${JSON.stringify(lockModule)});
     const { kind } = await takeInstanceLock({ name: ${JSON.stringify(name)}, waitMs: 0 });
     process.stdout.write(kind);
-    setInterval(() => {}, 1000);`;
+    process.stdin.resume();`;
   const child = spawn(process.execPath, ['--input-type=module', '-e', code]);
   onTestFinished(() => void child.kill('SIGKILL'));
   const [said] = await once(child.stdout, 'data');
@@ -204,8 +203,7 @@ test('a start that is stopped while it waits for the lock is not a failure', asy
   const name = freshName();
   await take(name);
   const stop = new AbortController();
-  const start = holdNamespace(logOf().log, { name, signal: stop.signal, ignoreOther: false });
-  await sleep(50);
-  stop.abort();
-  await start;
+  // It says that it waits.
+  const log = loggerTo({ write: () => void setImmediate(() => stop.abort()) }, 0);
+  await holdNamespace(log, { name, signal: stop.signal, ignoreOther: false });
 });

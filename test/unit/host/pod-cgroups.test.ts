@@ -2,8 +2,9 @@
 import { mkdirSync, mkdtempSync, renameSync, rmdirSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { beforeEach, expect, it, onTestFinished, vi } from 'vitest';
+import { beforeEach, expect, it, onTestFinished } from 'vitest';
 import { PodCgroups } from '../../../src/host/pod-cgroups.ts';
+import { turnsUntil } from '../turns.ts';
 
 const uid = '6f1c8a5e-0d3b-4c57-9f0e-2f3a4b5c6d7e';
 const other = '0a1b2c3d-0d3b-4c57-9f0e-2f3a4b5c6d7e';
@@ -69,11 +70,11 @@ it('the search for cgroups reports changes, and finds cgroups again that were re
   expect(await find(uid)).toEqual({});
   const name = `${of}/kubepods-burstable-pod${inSlices}.slice`;
   const first = folder(name);
-  await vi.waitFor(() => expect(changes).toBeGreaterThan(0), 20_000);
+  await turnsUntil(() => changes > 0);
   expect(await find(uid)).toEqual({ [uid]: [first] });
   const before = changes;
   renameSync(join(root, name), join(root, 'gone'));
-  await vi.waitFor(() => expect(changes).toBeGreaterThan(before), 20_000);
+  await turnsUntil(() => changes > before);
   expect(await find(uid)).toEqual({});
   const second = folder(name);
   expect(second).not.toBe(first);

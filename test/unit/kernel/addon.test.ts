@@ -3,9 +3,9 @@ import { stat } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, onTestFinished, test } from 'vitest';
 import { loadAddon, type Watch } from '../../../src/kernel/addon.ts';
+import { quiet } from '../sync/double.ts';
 
 test('a missing build of the addon is an error that names the file and the command to run', () => {
   expect(() => loadAddon('/nowhere/fairlead.node')).toThrow(
@@ -50,13 +50,13 @@ test('a method of the addon rejects objects of other classes', () => {
 test('the turn meter measures a turn of the event loop without its waiting, and once', async () => {
   const meter = new (loadAddon().TurnMeter)();
   onTestFinished(() => meter.close());
-  await sleep(1);
+  await quiet();
   meter.take();
   const blockedMs = 30;
   await stat('/');
   const untilMs = performance.now() + blockedMs;
   while (performance.now() < untilMs);
-  await sleep(1);
+  await quiet();
   const { p50, p99, longest } = meter.take();
   expect(longest).toBeGreaterThanOrEqual(blockedMs);
   expect(p99).toBeLessThanOrEqual(longest);

@@ -1,7 +1,9 @@
 import { once } from 'node:events';
 import { connect, createServer, type Socket } from 'node:net';
-import { expect, it, onTestFinished, vi } from 'vitest';
+import { expect, it, onTestFinished } from 'vitest';
 import { loadAddon } from '../../../src/kernel/addon.ts';
+import { quiet } from '../sync/double.ts';
+import { turnsUntil } from '../turns.ts';
 
 const { bufferedBytes, limitBuffers } = loadAddon();
 
@@ -36,7 +38,7 @@ async function fill(socket: Socket): Promise<number> {
       if (socket.writableLength === 0) taken += bytes.length;
     }
     // More is taken when the other end has acknowledged.
-    await Promise.race([once(socket, 'drain'), new Promise((resolve) => setTimeout(resolve, 300))]);
+    await quiet();
     if (socket.writableLength === 0) taken += bytes.length;
   }
   return taken;
@@ -55,7 +57,7 @@ it('the buffers of a TCP socket are limited, and what is in them is known', asyn
     bufferedBytes(descriptorOf(client)) + bufferedBytes(descriptorOf(accepted));
   expect(held()).toBeGreaterThanOrEqual(taken);
   accepted.resume();
-  await vi.waitFor(() => expect(held()).toBeLessThan(size), 10_000);
+  await turnsUntil(() => held() < size);
 });
 
 it('a descriptor that is not that of a TCP socket has no buffers', () => {

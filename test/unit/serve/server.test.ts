@@ -14,6 +14,7 @@ import { serve } from '../../../src/serve/server.ts';
 import { httpHere } from '../../fake/http-here.ts';
 import { freePort } from '../free-port.ts';
 import { address, node } from '../state/build.ts';
+import { turnsUntil } from '../turns.ts';
 
 const ends: (() => Promise<unknown> | undefined)[] = [];
 
@@ -109,6 +110,8 @@ describe('the health server', () => {
 
 describe('a connection that seems idle, because the thread had to wait for the processor', () => {
   it('is not closed when a request is waiting on it', async () => {
+    vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
+    ends.push(async () => void vi.useRealTimers());
     const { hostname, port } = new URL(
       await serving({ '/': () => ({ status: 200, headers: {}, body: 'here' }) }),
     );
@@ -121,9 +124,11 @@ describe('a connection that seems idle, because the thread had to wait for the p
     const laterMs = performance.now() + 6000;
     const now = vi.spyOn(performance, 'now').mockImplementation(() => laterMs);
     ends.push(async () => now.mockRestore());
+    // From here, the loop reads what arrives before the next immediates.
+    await new Promise(setImmediate);
     socket.write(request);
-    // Longer than the second after which connections are looked at.
-    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1100);
+    // The second after which connections are looked at.
+    vi.advanceTimersByTime(1000);
     expect(await answer()).toMatch(/^HTTP\/1.1 200 /);
   });
 });
@@ -343,13 +348,13 @@ describe('a server address in use', () => {
     await firstFailure;
     await free();
     let body = '';
-    for (let i = 0; i < 100 && body === ''; i += 1) {
-      await new Promise((resolve) => setTimeout(resolve, 10));
+    await turnsUntil(async () => {
       body = await get(`http://127.0.0.1:${port}/`).then(
         (reply) => reply.body,
         () => '',
       );
-    }
+      return body !== '';
+    });
     expect(body).toBe('here');
     expect(problems[0]).toBe(
       `cannot serve on 127.0.0.1:${port}: listen EADDRINUSE: ` +

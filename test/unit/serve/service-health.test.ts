@@ -1,6 +1,5 @@
 import { createServer, type Server } from 'node:http';
-import { setTimeout as sleep } from 'node:timers/promises';
-import { describe, expect, it, onTestFinished } from 'vitest';
+import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import type { Address, Family } from '../../../src/net/address.ts';
 import { ServiceHealth } from '../../../src/serve/service-health.ts';
 import { ClusterState } from '../../../src/state/store.ts';
@@ -126,7 +125,9 @@ describe('a large number of health check node ports', () => {
     };
     let counting = setImmediate(count);
     // Longer than one turn may take, so that each port waits for another.
-    await sleep(20);
+    let nowMs = performance.now();
+    const spy = vi.spyOn(performance, 'now').mockImplementation(() => (nowMs += 20));
+    onTestFinished(() => spy.mockRestore());
     await world.services(...ports.map((port, i) => local(port, { name: `web-${i}` })));
     while (told.size < ports.length) await quiet();
     clearImmediate(counting);

@@ -426,6 +426,8 @@ describe('peers of the HTTP server', () => {
   });
 
   it('get a limited number of requests per second', async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+    onTestFinished(() => void vi.useRealTimers());
     const time = { ms: 0 };
     const taken: number[] = [];
     const queue = new Turns<number>({
@@ -438,7 +440,9 @@ describe('peers of the HTTP server', () => {
     await turns(5);
     expect(taken).toHaveLength(5);
     time.ms = 100;
-    while (taken.length < 10) await new Promise((resolve) => setTimeout(resolve, 5));
+    vi.advanceTimersByTime(19);
+    expect(taken).toHaveLength(5);
+    vi.advanceTimersByTime(1);
     await turns(5);
     expect(taken).toHaveLength(10);
     queue.close();

@@ -3,11 +3,12 @@ import { once } from 'node:events';
 import { request } from 'node:https';
 import { connect } from 'node:net';
 import { text } from 'node:stream/consumers';
-import { describe, expect, it, vi } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { ReaderAccess } from '../../../../src/serve/readers/access.ts';
 import { configOf, Running, serveWeb } from '../../agent/running.ts';
 import { PaperCluster, rows } from '../../cluster/cluster.ts';
 import { freePort } from '../../free-port.ts';
+import { turnsUntil } from '../../turns.ts';
 import { FakeReviews } from './fake-reviews.ts';
 
 async function running(reviews: FakeReviews): Promise<Running> {
@@ -22,11 +23,14 @@ async function running(reviews: FakeReviews): Promise<Running> {
 /** Resolves once the port accepts connections: its server is loaded while the process works. */
 async function listens(app: Running): Promise<void> {
   const { port } = app.config.readBindAddress!;
-  await vi.waitFor(async () => {
+  await turnsUntil(async () => {
     const socket = connect(port, '127.0.0.1');
-    await once(socket, 'connect');
-    socket.destroy();
-  }, 30_000);
+    const isOpen = once(socket, 'connect').then(
+      () => true,
+      () => false,
+    );
+    return isOpen.finally(() => socket.destroy());
+  });
 }
 
 interface Question {

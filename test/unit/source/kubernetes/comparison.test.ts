@@ -7,6 +7,7 @@ import { json } from '../../../../src/source/kubernetes/encoding.ts';
 import { protobuf } from '../../../../src/source/kubernetes/protobuf/encoding.ts';
 import { StringCache } from '../../../../src/source/kubernetes/protobuf/string-cache.ts';
 import { defaultTiming } from '../../../../src/source/kubernetes/timing.ts';
+import { pause } from '../../../../src/time/clock.ts';
 import { Pacer } from '../../../../src/time/pacer.ts';
 import { Recorder } from '../recorder.ts';
 
@@ -178,9 +179,10 @@ describe('comparisons', () => {
     ['any time if they fail', '{', 20 * minuteMs],
   ])('take %s', async (_what, answer, pauseMs) => {
     vi.spyOn(Math, 'random').mockReturnValue(0);
-    const { asked, pass, end } = start(
-      () => new Promise((resolve) => setTimeout(() => resolve(answer), 30_000)),
-    );
+    const { asked, pass, end } = start(async () => {
+      await pause(30_000, new AbortController().signal);
+      return answer;
+    });
     await pass(20 * minuteMs + 30_000);
     expect(asked).toHaveLength(1);
     await pass(pauseMs - 1);
