@@ -21,6 +21,7 @@ import { createLab, type Lab } from '../lab/lab.ts';
 import { BASELINE, DEFAULT_CLUSTER_CIDR, service, slices } from '../lab/objects.ts';
 import { answerMs } from '../lab/pace.ts';
 import { serverOf } from '../lab/who-answers.ts';
+import { until } from '../process/program.ts';
 import { untilTold } from './downloads.ts';
 import { fairlead, type LogLine } from './fairlead-proxy.ts';
 
@@ -165,9 +166,10 @@ test('downloads survive the switch between our modes, and back', async () => {
   const first = await open(' of nftables');
   await running.switchTo('iptables');
   await untilTold(lines, replaced, 1);
-  const inIptables = await node.run(['nft', 'list', 'ruleset']);
-  expect(inIptables).toContain('KUBE-SVC');
-  expect(inIptables).not.toContain('fairlead');
+  const ruleset = () => node.run(['nft', 'list', 'ruleset']);
+  // The sign in kube-proxy's table goes last.
+  await until(async () => !(await ruleset()).includes('fairlead'), 'mode nftables is gone');
+  expect(await ruleset()).toContain('KUBE-SVC');
   await connect();
   const second = await open(' of iptables');
   await running.switchTo('nftables');
