@@ -1,7 +1,7 @@
 /** The source of Services according to the configuration. */
 import type { SourceConfig } from '../config/config.ts';
 import { fairleadVersion } from '../config/version.ts';
-import { ApiClient, type ClientOptions, type Exchange } from '../source/kubernetes/client.ts';
+import { ApiClient, type ClientEvent, type ClientOptions } from '../source/kubernetes/client.ts';
 import { podWatch } from '../source/kubernetes/pods.ts';
 import { KubernetesSource } from '../source/kubernetes/source.ts';
 import { checkDirectory, ManifestSource } from '../source/manifests/source.ts';
@@ -28,11 +28,11 @@ export async function checkSource(source: SourceConfig): Promise<void> {
   await client.close();
 }
 
-/** `nodeName`: the Node to deliver. `observer` is called for each request. */
+/** `nodeName`: the Node to deliver.  */
 export function clusterSource(
   source: SourceConfig,
   nodeName: string,
-  observer: (exchange: Exchange) => void = () => {},
+  observer: (event: ClientEvent) => void = () => {},
 ): ClusterSource {
   if (source.kind === 'manifests') {
     return { source: new ManifestSource({ directory: source.directory, nodeName }) };

@@ -44,6 +44,12 @@ const programming = [
 ];
 
 const requests = [0.005, 0.025, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60];
+const bodySizes = [64, 256, 512, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 16777216];
+/** From ten minutes to four years. */
+const rotations = [
+  ...[600, 1800, 3600, 14_400, 86_400, 604_800, 2_592_000, 7_776_000, 15_552_000],
+  ...[31_104_000, 124_416_000],
+];
 
 function steps(from: number, to: number, by: number): number[] {
   return Array.from({ length: (to - from) / by + 1 }, (_, i) => from + i * by);
@@ -459,9 +465,27 @@ export const metricTable = {
     'status',
   ),
   nodejs_eventloop_lag_seconds: gauge('Lag of event loop in seconds.'),
+  rest_client_exec_plugin_call_total: counter(
+    '[ALPHA] Runs of the credential plugin of the kubeconfig, by what became of them',
+    'code',
+    'call_status',
+  ),
+  rest_client_exec_plugin_certificate_rotation_age: histogram(
+    '[ALPHA] Age in seconds of a client certificate of the plugin when another one replaced it',
+    rotations,
+  ),
+  rest_client_exec_plugin_ttl_seconds: gauge(
+    '[ALPHA] Time until the client certificate of the credential plugin expires; +Inf without one',
+  ),
   rest_client_request_duration_seconds: histogram(
     '[ALPHA] Time until the answer of the API server began',
     requests,
+    'verb',
+    'host',
+  ),
+  rest_client_request_size_bytes: histogram(
+    '[ALPHA] Bodies of requests to the API server, except watches',
+    bodySizes,
     'verb',
     'host',
   ),
@@ -469,6 +493,12 @@ export const metricTable = {
     '[ALPHA] Requests to the API server by status, method and host',
     'code',
     'method',
+    'host',
+  ),
+  rest_client_response_size_bytes: histogram(
+    '[ALPHA] Bodies of complete answers of the API server, except watches',
+    bodySizes,
+    'verb',
     'host',
   ),
 } as const;

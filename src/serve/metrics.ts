@@ -6,7 +6,7 @@ import { counterNames } from '../kernel/acct.ts';
 import { loadAddon, type TurnMeter } from '../kernel/addon.ts';
 import type { ModeFacts, ModeMetric } from '../modes/mode.ts';
 import type { Family } from '../net/address.ts';
-import type { Exchange } from '../source/kubernetes/client.ts';
+import type { ClientEvent } from '../source/kubernetes/client.ts';
 import type { ListAttempt } from '../source/source.ts';
 import type { Change } from '../state/change.ts';
 import type { FamilyEvent } from '../sync/events.ts';
@@ -48,6 +48,8 @@ export class Metrics {
   readonly #turns: TurnMeter;
   readonly #own: ReturnType<typeof syncMetrics>;
   readonly #modes: ModeMetrics;
+  /** When the client certificate of the credential plugin expires. */
+  #pluginNotAfterMs: number | undefined;
 
   constructor(sources: MetricsSources) {
     const { registry } = this;
@@ -58,6 +60,10 @@ export class Metrics {
     eventLoopMetrics(registry, this.#turns);
     stateMetrics(registry, sources);
     buildMetrics(registry, sources.serverVersion);
+    metric('rest_client_exec_plugin_ttl_seconds', registry, (ttl) => {
+      const atMs = this.#pluginNotAfterMs ?? Number.POSITIVE_INFINITY;
+      ttl.set((atMs - Date.now()) / 1000);
+    });
     gateMetrics(registry, sources.featureGates);
   }
 
@@ -66,11 +72,31 @@ export class Metrics {
     this.#modes.running(mode);
   }
 
-  /** An exchange with the API server is over. */
-  requested({ method, host, status, durationMs }: Exchange): void {
-    const code = status === undefined ? '<error>' : String(status);
-    this.#own.requests.inc({ code, method, host });
-    this.#own.requestDuration.observe({ verb: method, host }, durationMs / 1000);
+  /** What the client of the API server reports. */
+  requested(event: ClientEvent): void {
+    const own = this.#own;
+    switch (event.kind) {
+      case 'exchange': {
+        const { durationMs, host, method, sentBytes, status } = event;
+        const code = status === undefined ? '<error>' : String(status);
+        own.requests.inc({ code, method, host });
+        own.requestDuration.observe({ verb: method, host }, durationMs / 1000);
+        if (sentBytes !== undefined) own.requestSize.observe({ verb: method, host }, sentBytes);
+        return;
+      }
+      case 'received':
+        own.responseSize.observe({ verb: event.method, host: event.host }, event.bytes);
+        return;
+      case 'plugin-call':
+        own.pluginCalls.inc({ code: String(event.code), call_status: event.status });
+        return;
+      case 'plugin-certificate': {
+        const { notAfterMs, replacedAgeMs } = event;
+        this.#pluginNotAfterMs = notAfterMs;
+        if (replacedAgeMs !== undefined) own.pluginRotation.observe({}, replacedAgeMs / 1000);
+        return;
+      }
+    }
   }
 
   listed({ resource, method, result }: ListAttempt): void {
@@ -229,6 +255,10 @@ function syncMetrics(registry: Registry, countProbes: () => void) {
     ),
     requests: make('rest_client_requests_total'),
     requestDuration: make('rest_client_request_duration_seconds'),
+    requestSize: make('rest_client_request_size_bytes'),
+    responseSize: make('rest_client_response_size_bytes'),
+    pluginCalls: make('rest_client_exec_plugin_call_total'),
+    pluginRotation: make('rest_client_exec_plugin_certificate_rotation_age'),
   };
 }
 

@@ -73,7 +73,10 @@ function happen({ app: { metrics } }: Running): void {
   const deleted = new ConntrackEntries(family, new Uint8Array());
   conntrack({ ...flows, kind: 'reconciled', durationMs: 1, examined: 0, deleted });
   conntrack({ ...flows, kind: 'failed', error: new Error('EPERM'), retryMs: undefined });
-  metrics.requested({ method: 'GET', host: '192.0.2.1:6443', status: 200, durationMs: 3 });
+  metrics.requested({
+    ...{ kind: 'exchange', method: 'GET', host: '192.0.2.1:6443', status: 200 },
+    ...{ durationMs: 3, sentBytes: 0 },
+  });
   metrics.probed = () => [
     { counted: { probe: 'healthz', status: 200 }, count: 1 },
 

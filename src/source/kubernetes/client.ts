@@ -1,5 +1,4 @@
 import { pipeline, type Readable } from 'node:stream';
-import { finished } from 'node:stream/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { SecureContext } from 'node:tls';
 import { createGunzip } from 'node:zlib';
@@ -7,6 +6,7 @@ import { tryJSON } from '../decode/field-reader.ts';
 import { type ContentTypeOptions, ContentTypes, type Form, jsonType } from './content-types.ts';
 import { CredentialReader } from './credentials.ts';
 import { ApiError, describeNetworkError, isUnreached, StreamError, statusError } from './errors.ts';
+import type { PluginEvent } from './exec-plugin.ts';
 import { proxyText } from './http-proxy.ts';
 import { BodyTooLarge, readBody } from './json-body.ts';
 import { type AccessOptions, type ClusterAccess, readAccess } from './kubeconfig.ts';
@@ -33,17 +33,29 @@ export interface ClientOptions extends AccessOptions {
   readonly pluginTimeoutMs?: number;
   /** Called once with the reason why answers are JSON although protobuf is requested. */
   readonly onProtobufRefused?: (reason: string) => void;
-  /** Called for each request when its answer begins, or when it fails. */
-  readonly observer?: (exchange: Exchange) => void;
+  readonly observer?: (event: ClientEvent) => void;
 }
 
-export interface Exchange {
+export type ClientEvent = Exchange | Received | PluginEvent;
+
+/** The answer to a request has begun, or there is none. */
+interface Exchange {
+  readonly kind: 'exchange';
   readonly method: Message['method'];
   /** The server's host, with its port. */
   readonly host: string;
   /** HTTP status; undefined = there was no answer. */
   readonly status: number | undefined;
   readonly durationMs: number;
+  /** The body's; undefined = of a watch, whose sizes are not reported. */
+  readonly sentBytes: number | undefined;
+}
+
+/** The body of an answer is complete. */
+interface Received extends Pick<Exchange, 'method' | 'host'> {
+  readonly kind: 'received';
+  /** After decompression. */
+  readonly bytes: number;
 }
 
 export type Query = Readonly<Record<string, string>>;
@@ -62,7 +74,7 @@ export class ApiClient {
   readonly #limiter: RateLimiter;
   readonly #contentTypes: ContentTypes;
   readonly #userAgent: string;
-  readonly #observer: (exchange: Exchange) => void;
+  readonly #observer: (event: ClientEvent) => void;
   /** ` through the proxy http://proxy:3128`, or nothing. */
   readonly #way: string;
   /** Appended to the error if the server cannot be reached. */
@@ -72,14 +84,15 @@ export class ApiClient {
 
   private constructor(access: ClusterAccess, options: ClientOptions) {
     this.#access = access;
-    this.#credentials = new CredentialReader(access, options.pluginTimeoutMs ?? 30_000);
+    this.#observer = options.observer ?? (() => {});
+    const { pluginTimeoutMs = 30_000 } = options;
+    this.#credentials = new CredentialReader(access, pluginTimeoutMs, this.#observer);
     this.#limiter = new RateLimiter(options.qps || 5, options.burst || 10);
     this.#contentTypes = new ContentTypes(
       options.contentTypes ?? onlyJSON,
       options.onProtobufRefused,
     );
     this.#userAgent = options.userAgent;
-    this.#observer = options.observer ?? (() => {});
     this.#way = access.proxy === undefined ? '' : ` through the proxy ${proxyText(access.proxy)}`;
     const advice = ownServiceAdvice(access.server, options.environment ?? process.env);
     this.#advice = advice === undefined ? '' : `; ${advice}`;
@@ -112,12 +125,15 @@ export class ApiClient {
     const compresses = isList && this.#access.compression === 'gzip';
     const encoding = compresses ? { 'accept-encoding': 'gzip' } : {};
     const url = `${path}?${new URLSearchParams(query)}`;
-    const message = { method: 'GET', path: url, headers: encoding } as const;
+    const isWatch = query.watch === 'true';
+    const message = { method: 'GET', path: url, headers: encoding, isWatch } as const;
     for (;;) {
       const { accept } = types;
       try {
         const { headers, body } = await this.#exchange(message, accept, signal);
-        return { form: types.formOf(headers['content-type']), body: inflated(headers, body) };
+        const read = inflated(headers, body);
+        const form = types.formOf(headers['content-type']);
+        return { form, body: isWatch ? read : this.#counted('GET', read) };
       } catch (error) {
         if (!(error instanceof ApiError) || !types.refuses(accept, error.status)) throw error;
       }
@@ -130,7 +146,8 @@ export class ApiClient {
     signal: AbortSignal,
     accept = jsonType,
   ): Promise<AsyncIterable<Buffer>> {
-    return (await this.#exchange({ method: 'GET', path }, accept, signal)).body;
+    const { body } = await this.#exchange({ method: 'GET', path }, accept, signal);
+    return this.#counted('GET', body);
   }
 
   /** Sends `object` as JSON, as a new object or as a merge patch. Rejects like `get`. */
@@ -143,13 +160,12 @@ export class ApiClient {
     const type = method === 'PATCH' ? 'application/merge-patch+json' : jsonType;
     // The returned object is not needed, but must be read to free the connection.
     const body = await this.#sent(method, path, object, type, signal);
-    body.resume();
-    await finished(body, { signal });
+    for await (const _ of this.#counted(method, body)) signal.throwIfAborted();
   }
 
   /** Creates `object`, and resolves to the body with what became of it. Rejects like `get`. */
-  create(path: string, object: unknown, signal: AbortSignal): Promise<AsyncIterable<Buffer>> {
-    return this.#sent('POST', path, object, jsonType, signal);
+  async create(path: string, object: unknown, signal: AbortSignal): Promise<AsyncIterable<Buffer>> {
+    return this.#counted('POST', await this.#sent('POST', path, object, jsonType, signal));
   }
 
   async #sent(
@@ -162,6 +178,16 @@ export class ApiClient {
     const headers = { 'content-type': type };
     const message = { method, path, headers, body: JSON.stringify(object) };
     return (await this.#exchange(message, jsonType, signal)).body;
+  }
+
+  /** Reports the size of a body that was read to its end. */
+  async *#counted(method: Message['method'], body: Readable): AsyncGenerator<Buffer> {
+    let bytes = 0;
+    for await (const part of body as AsyncIterable<Buffer>) {
+      bytes += part.length;
+      yield part;
+    }
+    this.#observer({ kind: 'received', method, host: this.#access.server.host, bytes });
   }
 
   async #exchange(message: Message, accept: string, signal: AbortSignal): Promise<HttpResponse> {
@@ -184,13 +210,19 @@ export class ApiClient {
     for (const transport of this.#transports) transport.destroy();
   }
 
-  async #request(transport: Transport, message: HttpRequest): Promise<HttpResponse> {
+  async #request(
+    transport: Transport,
+    { isWatch, ...message }: HttpRequest & Pick<Message, 'isWatch'>,
+  ): Promise<HttpResponse> {
     const { host, origin, pathname } = this.#access.server;
     const { method, signal } = message;
     const prefix = pathname.replace(/\/$/, '');
     const startedMs = performance.now();
-    const over = (status: number | undefined): void =>
-      this.#observer({ method, host, status, durationMs: performance.now() - startedMs });
+    const over = (status: number | undefined): void => {
+      const durationMs = performance.now() - startedMs;
+      const sentBytes = isWatch === true ? undefined : Buffer.byteLength(message.body ?? '');
+      this.#observer({ kind: 'exchange', method, host, status, durationMs, sentBytes });
+    };
     try {
       const response = await transport.request({ ...message, path: `${prefix}${message.path}` });
       over(response.statusCode);
@@ -219,6 +251,7 @@ export class ApiClient {
 
 interface Message extends Pick<HttpRequest, 'method' | 'path' | 'body'> {
   readonly headers?: Readonly<Record<string, string>>;
+  readonly isWatch?: boolean;
 }
 
 /** Settles like the promise, but rejects when `signal` aborts. */

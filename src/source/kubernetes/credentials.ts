@@ -5,7 +5,7 @@ import { sameBytes } from '../../net/bytes.ts';
 import { isRawObject, type RawObject } from '../decode/field-reader.ts';
 import { describeFileError } from '../file-error.ts';
 import { loadAuthProvider } from './auth-provider.ts';
-import { ExecPlugin, type PluginOutput } from './exec-plugin.ts';
+import { ExecPlugin, type PluginEvent, type PluginOutput } from './exec-plugin.ts';
 import type { Headers } from './impersonation.ts';
 import type { ClusterAccess, Material } from './kubeconfig.ts';
 
@@ -39,10 +39,14 @@ export class CredentialReader {
    * A plugin that runs longer than `pluginTimeoutMs` is killed. Throws a one-line Error if the
    * plugin can never run.
    */
-  constructor(access: ClusterAccess, pluginTimeoutMs: number) {
+  constructor(
+    access: ClusterAccess,
+    pluginTimeoutMs: number,
+    observer?: (event: PluginEvent) => void,
+  ) {
     this.#access = access;
     try {
-      this.#plugin = access.plugin && openPlugin(access.plugin, pluginTimeoutMs);
+      this.#plugin = access.plugin && openPlugin(access.plugin, pluginTimeoutMs, observer);
     } catch (error) {
       throw new Error(`${access.origin}: exec: ${(error as Error).message}`);
     }
@@ -141,8 +145,12 @@ export class CredentialReader {
   }
 }
 
-function openPlugin(user: RawObject, timeoutMs: number): Plugin {
-  if (isRawObject(user.exec)) return new ExecPlugin(user.exec, timeoutMs);
+function openPlugin(
+  user: RawObject,
+  timeoutMs: number,
+  observer?: (event: PluginEvent) => void,
+): Plugin {
+  if (isRawObject(user.exec)) return new ExecPlugin(user.exec, timeoutMs, observer);
   let provider: Promise<() => Promise<PluginOutput>> | undefined;
   const invalidate = (): void => {
     provider = undefined;

@@ -4,6 +4,7 @@
  * and 85 MB to load.
  */
 import { type ChildProcessByStdio, spawn } from 'node:child_process';
+import { X509Certificate } from 'node:crypto';
 import type { Readable } from 'node:stream';
 import {
   FieldReader,
@@ -20,6 +21,40 @@ export interface PluginOutput {
   readonly key: Buffer | undefined;
 }
 
+/** For metrics, in the words of client-go. */
+export type PluginEvent =
+  | {
+      /** A run is over. */
+      readonly kind: 'plugin-call';
+      readonly status: 'no_error' | 'plugin_execution_error' | 'plugin_not_found_error';
+      /** The exit code; 1 if it was not started, -1 if it was killed. */
+      readonly code: number;
+    }
+  | {
+      /** It gave a certificate, or none any more. */
+      readonly kind: 'plugin-certificate';
+      readonly notAfterMs: number | undefined;
+      /** The age of the one before, if that was another one. */
+      readonly replacedAgeMs: number | undefined;
+    };
+
+type PluginCall = Extract<PluginEvent, { kind: 'plugin-call' }>;
+
+class PluginError extends Error {
+  readonly call: PluginCall;
+
+  constructor(message: string, status: PluginCall['status'], code: number) {
+    super(message);
+    this.call = { kind: 'plugin-call', status, code };
+  }
+}
+
+interface Certificate {
+  readonly text: string;
+  readonly notBeforeMs: number;
+  readonly notAfterMs: number;
+}
+
 type Child = ChildProcessByStdio<null, Readable, Readable>;
 
 /** A credential takes some kilobytes. */
@@ -31,13 +66,17 @@ export class ExecPlugin {
   readonly #args: readonly string[];
   readonly #environment: Readonly<Record<string, string>>;
   readonly #timeoutMs: number;
+  readonly #observer: (event: PluginEvent) => void;
+  /** The last one that it gave. */
+  #certificate: Certificate | undefined;
   #credential: { readonly output: PluginOutput; readonly expiresAtMs: number } | undefined;
   /** The current run. Concurrent callers get its result. */
   #running: Promise<PluginOutput> | undefined;
   #child: Child | undefined;
 
   /** Throws a one-line Error if `exec` can't be run. After `timeoutMs` a run is killed. */
-  constructor(exec: RawObject, timeoutMs: number) {
+  constructor(exec: RawObject, timeoutMs: number, observer?: (event: PluginEvent) => void) {
+    this.#observer = observer ?? (() => {});
     const fields = new FieldReader('exec');
     const apiVersion = fields.text(exec.apiVersion, 'apiVersion') ?? '';
     this.#command = fields.text(exec.command, 'command') ?? '';
@@ -80,9 +119,25 @@ export class ExecPlugin {
   }
 
   async #run(): Promise<PluginOutput> {
-    const credential = parseCredential(await this.#output());
+    const text = await this.#output().catch((error: PluginError) => {
+      this.#observer(error.call);
+      throw error;
+    });
+    this.#observer({ kind: 'plugin-call', status: 'no_error', code: 0 });
+    const credential = parseCredential(text);
     this.#credential = credential;
+    this.#gave(credential.output.certificate);
     return credential.output;
+  }
+
+  #gave(bytes: Buffer | undefined): void {
+    const before = this.#certificate;
+    const next = bytes && certificateOf(bytes.toString());
+    this.#certificate = next;
+    const isReplaced = before !== undefined && before.text !== next?.text;
+    const replacedAgeMs = isReplaced ? Date.now() - before.notBeforeMs : undefined;
+    const notAfterMs = next?.notAfterMs;
+    this.#observer({ kind: 'plugin-certificate', notAfterMs, replacedAgeMs });
   }
 
   #output(): Promise<string> {
@@ -94,22 +149,28 @@ export class ExecPlugin {
     });
     this.#child = child;
     return new Promise<string>((resolve, reject) => {
-      const fail = (reason: string): void => {
+      const fail = (
+        reason: string,
+        code: number | null = -1,
+        status: PluginCall['status'] = 'plugin_execution_error',
+      ): void => {
         clearTimeout(timer);
         kill(child);
-        reject(new Error(reason));
+        reject(new PluginError(reason, status, code ?? -1));
       };
       const seconds = this.#timeoutMs / 1000;
       const timer = setTimeout(() => fail(`it has not ended after ${seconds} s`), this.#timeoutMs);
       // First: if it cannot be started for lack of file descriptors, it has no streams.
-      child.once('error', (error) => fail(whyNotStarted(this.#command, error)));
+      child.once('error', (error) =>
+        fail(whyNotStarted(this.#command, error), 1, 'plugin_not_found_error'),
+      );
       const stdout = collect(child.stdout, () => fail('it prints too much'));
       const stderr = collect(child.stderr, () => {});
       child.once('close', (code, signal) => {
         clearTimeout(timer);
         this.#child = undefined;
         if (code === 0) resolve(stdout());
-        else reject(new Error(lastLine(stderr()) || `it ended with ${signal ?? `code ${code}`}`));
+        else fail(lastLine(stderr()) || `it ended with ${signal ?? `code ${code}`}`, code);
       });
     });
   }
@@ -177,6 +238,16 @@ function parseCredential(text: string) {
     key: key === undefined ? undefined : Buffer.from(key),
   };
   return { output, expiresAtMs };
+}
+
+/** Undefined when it cannot be read: its user will say so. */
+function certificateOf(text: string): Certificate | undefined {
+  try {
+    const { validFromDate, validToDate } = new X509Certificate(text);
+    return { text, notBeforeMs: validFromDate.getTime(), notAfterMs: validToDate.getTime() };
+  } catch {
+    return undefined;
+  }
 }
 
 function lastLine(text: string): string {

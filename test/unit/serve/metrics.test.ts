@@ -193,9 +193,11 @@ describe('the metrics', () => {
   });
 
   it('count requests to the API server with the names of client-go', async () => {
-    const exchange = { method: 'GET', host: 'api:6443', durationMs: 3 } as const;
-    metrics.requested({ ...exchange, status: 200 });
-    metrics.requested({ ...exchange, status: undefined });
+    const at = { method: 'GET', host: 'api:6443' } as const;
+    const exchange = { kind: 'exchange', ...at, durationMs: 3 } as const;
+    metrics.requested({ ...exchange, status: 200, sentBytes: undefined });
+    metrics.requested({ ...exchange, status: undefined, sentBytes: 65 });
+    metrics.requested({ kind: 'received', ...at, bytes: 16_777_217 });
     expect(await lines('rest_client_requests_total{')).toEqual([
       'rest_client_requests_total{code="200",method="GET",host="api:6443"} 1',
       'rest_client_requests_total{code="<error>",method="GET",host="api:6443"} 1',
@@ -203,6 +205,40 @@ describe('the metrics', () => {
     const duration = 'rest_client_request_duration_seconds';
     const le = '{le="0.005",verb="GET",host="api:6443"}';
     expect(await lines(`${duration}_bucket${le}`)).toEqual([`${duration}_bucket${le} 2`]);
+    const own = 'verb="GET",host="api:6443"';
+    const bounds = [64, 256, 512, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 16777216];
+    const counts = (name: string, first: number) => [
+      ...bounds.map((le) => `${name}_bucket{le="${le}",${own}} ${le >= first ? 1 : 0}`),
+      `${name}_bucket{le="+Inf",${own}} 1`,
+    ];
+    for (const [size, first] of [['request', 256] as const, ['response', 16777217] as const]) {
+      const name = `rest_client_${size}_size_bytes`;
+      expect(await lines(`${name}_bucket{`)).toEqual(counts(name, first));
+    }
+  });
+
+  it('report runs and certificates of the credential plugin as client-go does', async () => {
+    const [ttl, age] = ['ttl_seconds', 'certificate_rotation_age'].map(
+      (name) => `rest_client_exec_plugin_${name}`,
+    );
+    expect(await lines(`${ttl} `)).toEqual([`${ttl} +Inf`]);
+    expect(await lines(`${age}_count`)).toEqual([`${age}_count 0`]);
+    metrics.requested({ kind: 'plugin-call', status: 'plugin_execution_error', code: 7 });
+    const notAfterMs = Date.now() + 3_600_000;
+    metrics.requested({ kind: 'plugin-certificate', notAfterMs, replacedAgeMs: 1_800_001 });
+    const [call] = await lines('rest_client_exec_plugin_call_total{');
+    expect(call).toBe(
+      'rest_client_exec_plugin_call_total{code="7",call_status="plugin_execution_error"} 1',
+    );
+    const left = Number((await lines(`${ttl} `))[0]!.split(' ')[1]);
+    expect(left).toBeGreaterThan(3000);
+    expect(left).toBeLessThanOrEqual(3600);
+    const reached = (await lines(`${age}_bucket{`)).flatMap((line) => {
+      const [, le, count] = /le="([^"]+)"\} (\d+)$/.exec(line)!;
+      return count === '1' ? le : [];
+    });
+    const days = [1, 7, 30, 90, 180, 360, 1440].map((count) => String(count * 86_400));
+    expect(reached).toEqual(['3600', '14400', ...days, '+Inf']);
   });
 
   it('have the buckets of kube-proxy', async () => {

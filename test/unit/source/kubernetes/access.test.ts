@@ -3,7 +3,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import type { Exchange } from '../../../../src/source/kubernetes/client.ts';
+import { ApiClient, type ClientEvent } from '../../../../src/source/kubernetes/client.ts';
 import { readAccess } from '../../../../src/source/kubernetes/kubeconfig.ts';
 import { resources } from '../../../../src/state/change.ts';
 import { createAuthority } from '../../../fake/api-server-certificate.ts';
@@ -247,7 +247,7 @@ describe('access to the API server', () => {
     const server = await startCluster(2);
     const { port } = server;
     await server.close();
-    const exchanges: Exchange[] = [];
+    const exchanges: ClientEvent[] = [];
     const { converged, sink, source } = startSource(server, {
       observer: (exchange) => exchanges.push(exchange),
     });
@@ -260,8 +260,13 @@ describe('access to the API server', () => {
       return missingMs > 500 && silenceMs > 500;
     });
     expect(source.condition('services').failure).toBe(reason);
-    const failed = { method: 'GET', host: `127.0.0.1:${port}`, status: undefined };
-    expect(exchanges[0]).toEqual({ ...failed, durationMs: expect.any(Number) });
+    const failed = {
+      kind: 'exchange',
+      method: 'GET',
+      host: `127.0.0.1:${port}`,
+      status: undefined,
+    };
+    expect(exchanges[0]).toMatchObject({ ...failed, durationMs: expect.any(Number) });
     await server.listen(port);
     await converged();
     expect(source.condition('services')).toMatchObject({
@@ -318,16 +323,53 @@ describe('access to the API server', () => {
 
   it('reports each request', async () => {
     const server = await startCluster(2);
-    const exchanges: Exchange[] = [];
+    const exchanges: ClientEvent[] = [];
     const fault = { kind: 'status', status: 503 } as const;
     server.fault({ resource: 'services', fault });
-    const observer = (exchange: Exchange): unknown => exchanges.push(exchange);
+    const observer = (event: ClientEvent): unknown => exchanges.push(event);
     await startSource(server, { observer }).converged();
-    const statuses = exchanges.map(({ host, method, status }) => `${method} ${host} ${status}`);
+    const statuses = exchanges.flatMap((event) =>
+      event.kind === 'exchange' ? `${event.method} ${event.host} ${event.status}` : [],
+    );
     const { host } = new URL(server.url);
     expect([...new Set(statuses)].sort()).toEqual([`GET ${host} 200`, `GET ${host} 503`]);
   });
+
+  it('reports the sizes of bodies after decompression, and none of watches', async () => {
+    const server = await startCluster(2);
+    const events: ClientEvent[] = [];
+    const { url } = server;
+    const client = await ApiClient.open({
+      ...{ kubeconfigPath: '', masterUrl: url, qps: -1, burst: 0, userAgent: 'fairlead/test' },
+      observer: (event) => events.push(event),
+    });
+    onTestFinished(() => client.close());
+    const { signal } = new AbortController();
+    const text = await readAll(await client.getJSON('/api/v1/services', signal));
+    const { host } = new URL(url);
+    const method = 'GET';
+    const status = 200;
+    const durationMs = expect.any(Number);
+    const exchange = { kind: 'exchange', method, host, status, durationMs };
+    expect(events).toEqual([
+      { ...exchange, sentBytes: 0 },
+      { kind: 'received', method, host, bytes: Buffer.byteLength(text) },
+    ]);
+    events.length = 0;
+    const watching = new AbortController();
+    const query = { watch: 'true', timeoutSeconds: '1' };
+    const { body } = await client.get('/api/v1/services', query, watching.signal);
+    watching.abort(new Error('seen'));
+    await expect(readAll(body)).rejects.toThrow();
+    expect(events).toEqual([{ ...exchange, sentBytes: undefined }]);
+  });
 });
+
+async function readAll(body: AsyncIterable<Buffer>): Promise<string> {
+  let text = '';
+  for await (const part of body) text += part;
+  return text;
+}
 
 describe('readAccess', () => {
   const reasonFor = (text: string | undefined) => {

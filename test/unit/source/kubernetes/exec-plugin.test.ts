@@ -1,8 +1,10 @@
 import { execFileSync } from 'node:child_process';
+import { X509Certificate } from 'node:crypto';
 import { chmodSync, existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { ExecPlugin } from '../../../../src/source/kubernetes/exec-plugin.ts';
+import { ExecPlugin, type PluginEvent } from '../../../../src/source/kubernetes/exec-plugin.ts';
+import { createAuthority } from '../../../fake/api-server-certificate.ts';
 import { until } from '../recorder.ts';
 import { change, startCluster, startSource, temporaryDirectory } from './setup.ts';
 
@@ -21,13 +23,15 @@ function plugin(lines: string, timeoutMs = 10_000) {
     chmodSync(command, 0o755);
   };
   write(lines);
+  const events: PluginEvent[] = [];
   const exec = { apiVersion, command, args: ['one'], env: [{ name: 'COLOUR', value: 'red' }] };
   return {
     directory,
     exec,
     write,
     runs: () => readFileSync(join(directory, 'runs'), 'utf8').split('\n').length - 1,
-    reader: new ExecPlugin(exec, timeoutMs),
+    events,
+    reader: new ExecPlugin(exec, timeoutMs, (event) => events.push(event)),
   };
 }
 
@@ -58,7 +62,10 @@ describe('an exec plugin', () => {
     ['/nowhere/plugin', '/nowhere/plugin does not exist, or the interpreter'],
     ['/etc/passwd', '/etc/passwd may not be run (permission denied)'],
   ])('that cannot be started is named: %s', async (command, reason) => {
-    await expect(new ExecPlugin({ command, apiVersion }, 10_000).read()).rejects.toThrow(reason);
+    const events: PluginEvent[] = [];
+    const reader = new ExecPlugin({ command, apiVersion }, 10_000, (event) => events.push(event));
+    await expect(reader.read()).rejects.toThrow(reason);
+    expect(events).toEqual([{ kind: 'plugin-call', status: 'plugin_not_found_error', code: 1 }]);
   });
 
   it('receives its arguments, its environment and that it must not be interactive', async () => {
@@ -109,7 +116,38 @@ describe('an exec plugin', () => {
     ],
     ['never stops printing', 'yes', 'it prints too much'],
   ])('that %s is told with the reason', async (_what, lines, reason) => {
-    await expect(plugin(lines).reader.read()).rejects.toThrow(reason);
+    const { events, reader } = plugin(lines);
+    await expect(reader.read()).rejects.toThrow(reason);
+    const isRead = /status|token|together/.test(reason);
+    const code = isRead ? 0 : /exit 3/.test(lines) ? 3 : -1;
+    const status = isRead ? 'no_error' : 'plugin_execution_error';
+    expect(events).toEqual([{ kind: 'plugin-call', status, code }]);
+  });
+
+  it('reports until when its certificate is valid, and the age of one that it replaces', async () => {
+    const authority = createAuthority();
+    const { certificate, key } = authority.issue('first');
+    const status = { clientCertificateData: certificate, clientKeyData: key };
+    const expired = { expirationTimestamp: '2020-01-01T00:00:00Z' };
+    const { events, reader, write } = plugin(
+      `printf %s '${credential({ ...status, ...expired })}'`,
+    );
+    await reader.read();
+    await reader.read();
+    const { validFromDate, validToDate } = new X509Certificate(certificate);
+    const notAfterMs = validToDate.getTime();
+    write(`echo '${credential({ token: 't' })}'`);
+    await reader.read();
+    const call = { kind: 'plugin-call', status: 'no_error', code: 0 };
+    const kind = 'plugin-certificate';
+    const same = { kind, notAfterMs, replacedAgeMs: undefined };
+    const gone = { kind, notAfterMs: undefined, replacedAgeMs: expect.any(Number) };
+    expect(events).toEqual([call, same, call, same, call, gone]);
+    const last = events.at(-1);
+    const ageMs = last?.kind === kind ? last.replacedAgeMs! : Number.NaN;
+    const mostMs = Date.now() - validFromDate.getTime();
+    expect(ageMs).toBeLessThanOrEqual(mostMs);
+    expect(ageMs).toBeGreaterThan(mostMs - 120_000);
   });
 
   it.each([
