@@ -60,6 +60,9 @@ function putProgram({ root, addon }: FilesOptions, folder: string): void {
   const programs = join(folder, 'usr/local/bin');
   copy(join(root, 'deploy/image/kube-proxy'), programs);
   symlinkSync('kube-proxy', join(programs, 'fairlead'));
+  copy(join(root, 'deploy/image/go-runner'), folder);
+  mkdirSync(join(folder, 'usr/bin'));
+  symlinkSync('../local/bin/kube-proxy', join(folder, 'usr/bin/kube-proxy'));
 }
 
 /** Puts Node and its libraries into `folder`. Returns the packages that it copied from. */

@@ -40,7 +40,9 @@ function run(
     configFolder = dirname(place.config),
     mounts = {},
     extraArgs = ['--manifests=/manifests'],
+    image: its = image,
   }: {
+    readonly image?: Image;
     readonly configFolder?: string;
     readonly mounts?: Readonly<Record<string, string>>;
     readonly extraArgs?: readonly string[];
@@ -51,7 +53,7 @@ function run(
   const lock = join(temporaryDirectory(), 'xtables.lock');
   writeFileSync(lock, '');
   return runContainer({
-    image,
+    image: its,
     container,
     namespace: place.namespace,
     mounts: {
@@ -71,8 +73,9 @@ test('the same sources make the same image, byte by byte', () => {
 
 test('the image contains Node, libraries and Fairlead, and no shell or tools', () => {
   const programs = files().filter((path) => /(^|\/)s?bin\/./.test(path));
-  const expected = ['fairlead', 'kube-proxy', 'node'].map((name) => `usr/local/bin/${name}`);
-  expect(programs.sort()).toEqual(expected);
+  const local = ['fairlead', 'kube-proxy', 'node'].map((name) => `usr/local/bin/${name}`);
+  expect(programs.sort()).toEqual(['usr/bin/kube-proxy', ...local]);
+  expect(files()).toContain('go-runner');
   expect(files().filter((path) => /\.map$|(^|\/)(apt|dpkg|node_modules)(\/|$)/.test(path))).toEqual(
     [],
   );
@@ -120,6 +123,34 @@ test.each(['kubeadm.yaml', 'kubeadm-hardened.yaml'])(
     await place.serves('pod-b');
   },
 );
+
+test('a pod of kops, which starts /go-runner, has the log in a file, too', async () => {
+  const place = await Place.make();
+  const file = '/var/log/kube-proxy.log';
+  const log = join(temporaryDirectory(), 'kube-proxy.log');
+  writeFileSync(log, '', { mode: 0o400 });
+  const runner = ['/go-runner', `--log-file=${file}`, '--also-stdout', '--redirect-stderr=true'];
+  const started = { ...image, entrypoint: [...runner, '/usr/local/bin/kube-proxy'] };
+  const container = containerOf('kubeadm.yaml', 'fairlead')!;
+  const written = { name: 'log', mountPath: file };
+  const volumeMounts = [...container.volumeMounts!, written];
+  const options = { image: started, mounts: { [file]: log } };
+  const running = run(place, { ...container, volumeMounts }, options);
+  await place.serves('pod-a', 'pod-b');
+  running.stop();
+  expect(await running.exitCode, running.output()).toBe(0);
+  expect(running.output()).toContain('Using nftables Proxier');
+  expect(readFileSync(log, 'utf8')).toBe(running.output());
+});
+
+test('/usr/bin/kube-proxy starts, too, under the name kube-proxy', async () => {
+  const place = await Place.make();
+  const started = { ...image, entrypoint: ['/usr/bin/kube-proxy', '--version'] };
+  const container = { ...containerOf('kubeadm.yaml', 'fairlead')!, args: [] };
+  const running = run(place, container, { image: started, extraArgs: [] });
+  expect(await running.exitCode, running.output()).toBe(0);
+  expect(running.output()).toMatch(/^Kubernetes v\d/);
+});
 
 test("a pod of `helm test` exits with the health of its node's Fairlead", async () => {
   const place = await Place.make();
