@@ -122,12 +122,14 @@ const texts: Readonly<Record<string, readonly string[]>> = {
     JSON.stringify({ apiVersion: 'v1', kind: 'List', items: objects }),
     '# anchors\nbase: &base { apiVersion: v1, kind: Service }\nother: { <<: *base, x: !!int "3" }\n',
     '&a\nkind: List\napiVersion: v1\nitems: [*a]\n',
+    'kind: List\n? [a]\n: b\n',
     'kind: Service\napiVersion: v1\nmetadata: {name: a}\nspec: &s\n  clusterIPs: *s\n  ports: *s\n',
   ],
   'configuration files': [
     stringify(config),
     JSON.stringify(config),
     `${stringify(config)}nftables: &n\n  syncPeriod: *n\n`,
+    `${stringify(config)}? [a]\n: b\n`,
   ],
   'HTTP requests': httpRequests,
   'HTTP ports': httpRequests,
@@ -135,6 +137,7 @@ const texts: Readonly<Record<string, readonly string[]>> = {
     stringify(kubeconfig),
     JSON.stringify(kubeconfig),
     `${stringify(kubeconfig)}preferences: &p\n  p: *p\n`,
+    `${stringify(kubeconfig)}? [a]\n: b\n`,
   ],
 };
 

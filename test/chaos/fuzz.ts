@@ -147,16 +147,24 @@ async function take(
   cpuSeconds: number,
 ): Promise<void> {
   const beforeCpu = process.cpuUsage();
+  const warnings: Error[] = [];
+  const warned = (warning: Error): void => void warnings.push(warning);
+  process.on('warning', warned);
   try {
     await boundaries[boundary]!(input, random);
     const { user, system } = process.cpuUsage(beforeCpu);
     const tookS = (user + system) / 1e6;
     assert(tookS <= cpuSeconds, `takes ${tookS} s`);
+    // Warnings are emitted in a later turn.
+    await new Promise((resolve) => setImmediate(resolve));
+    assert(warnings.length === 0, `writes to standard error: ${warnings[0]?.message}`);
   } catch (error) {
     const what = error instanceof Error ? (error.stack ?? error.message) : String(error);
     const start = input.subarray(0, inputBytesMax).toString('base64');
     const found = `${boundary}, ${from}, ${input.length} bytes: ${what}`;
     throw new Error(`${found}\nthe input, in base64:\n${start}`);
+  } finally {
+    process.off('warning', warned);
   }
 }
 

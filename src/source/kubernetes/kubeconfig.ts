@@ -154,7 +154,9 @@ function parseKubeconfig(path: string): RawObject {
       throw new Error(`kubeconfig ${path}: ${cause instanceof Error ? cause.message : cause}`);
     }
   };
-  const document = read(() => parseDocument(text, { prettyErrors: false }));
+  // The library writes no warnings to standard error.
+  const options = { prettyErrors: false, logLevel: 'silent' } as const;
+  const document = read(() => parseDocument(text, options));
   const [error] = document.errors;
   if (error !== undefined) {
     const line = text.slice(0, error.pos[0]).split('\n').length;

@@ -34,6 +34,8 @@ const yamlOptions = {
   merge: true,
   uniqueKeys: false,
   prettyErrors: false,
+  // Else it writes warnings to standard error.
+  logLevel: 'silent',
 } as const;
 
 /** Numbers in base 60, dates and bytes are texts there. */

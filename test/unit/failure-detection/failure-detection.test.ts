@@ -194,6 +194,9 @@ describe('failure detection', () => {
       const own = all.slice(30 * i, 30 * (i + 1));
       world.say('web', own, { mode: 'observe', probes: true }, `ns-${i}`);
     }
+    while (world.probed.length === 0) await world.clock.pass(50);
+    expect(world.probed.length).toBe(25);
+    world.probed.length = 0;
     await world.clock.pass(10_000);
     expect(world.mostOpen).toBe(100);
     expect(world.probed.length).toBeGreaterThan(950);
