@@ -9,6 +9,7 @@ import {
   formatAddress,
   isLoopback,
   parseAddress,
+  parseCIDR,
 } from '../net/address.ts';
 import type { HostPort } from '../net/host-port.ts';
 import {
@@ -247,6 +248,7 @@ export class NodeFacts {
     const frontendEndpoints = limits.frontendEndpoints || frontendEndpointDefaults[mode.name];
     return {
       zone: this.#node?.zone ?? '',
+      podCIDRs: (this.#node?.podCIDRs ?? []).flatMap((text) => parseCIDR(text) ?? []),
       nodeAddresses: [this.#ips.IPv4, this.#ips.IPv6],
       externalIPsEnabled: settings.featureGates.AllowServiceExternalIPs ?? true,
       externalIPRules: { ...settings.externalIPs, machines: new Set(others) },

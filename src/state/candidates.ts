@@ -3,7 +3,7 @@
  * without duplicates. Upstream sorts by the text of address and port (edge case E15), this code by
  * packed bytes: any stable order will do.
  */
-import { addressBytes, type Family } from '../net/address.ts';
+import { Address, addressBytes, type CIDR, cidrContains, type Family } from '../net/address.ts';
 import {
   type EndpointKey,
   EndpointList,
@@ -23,13 +23,15 @@ export const EndpointFlag = {
   zoneHinted: 64,
   /** hints.forZones names this node's zone. */
   zoneHintedHere: 128,
+  /** It names no node, and its address is one of those of this node's pods. */
+  maybeLocal: 256,
 } as const;
 
 export interface Candidates {
   /** Ascending by packed bytes, without duplicates. */
   readonly endpoints: EndpointList;
   /** `EndpointFlag` bits of each endpoint. */
-  readonly flags: Uint8Array;
+  readonly flags: Uint16Array;
 }
 
 /** Endpoints of one slice, with the number that the slice gives to the port, in host order. */
@@ -55,19 +57,28 @@ interface Expected {
 /** Most Services have one port, which is found faster without a Map. */
 const searchedMax = 4;
 
+/** What endpoints are compared with. */
+export interface Here {
+  /** This node's zone; empty = none. No hint contains the empty zone. */
+  readonly zone: string;
+  /** Where pods of this node are, as far as is known; default: nothing is. */
+  readonly podCIDRs?: readonly CIDR[];
+}
+
 /** Which slices have endpoints of each port of a Service in one family. */
 export class CandidateIndex {
   readonly #family: Family;
-  /** This node's zone; empty = none. No hint contains the empty zone. */
   readonly #zone: string;
+  readonly #podCIDRs: readonly CIDR[];
   #expected: readonly Expected[] = [];
   /** The expected ports by `portKey`, and the runs of each, if there are many. */
   #byKey: Map<string, Expected> | undefined;
   #byPort: Map<ServicePort, Expected> | undefined;
 
-  constructor(family: Family, zone: string) {
+  constructor(family: Family, { podCIDRs = [], zone }: Here) {
     this.#family = family;
     this.#zone = zone;
+    this.#podCIDRs = podCIDRs;
   }
 
   /**
@@ -174,7 +185,7 @@ export class CandidateIndex {
     const count = this.count(port);
     const most = Math.min(count, limit);
     const packed = spare(most * endpointBytes[this.#family]);
-    const flags = most === 1 ? flagOfOne : new Uint8Array(most);
+    const flags = most === 1 ? flagOfOne : new Uint16Array(most);
     const into: Gathering = { bytes: packed, flags, filled: 0 };
     for (const chosen of count > most ? limited : unlimited) {
       for (const run of this.#runsOf(port)) this.#take(run, chosen, into);
@@ -193,7 +204,7 @@ export class CandidateIndex {
     const most = Math.min(count, limit);
     // Not a spare one: other Services are resolved between two steps.
     const packed = new Uint8Array(most * endpointBytes[this.#family]);
-    const into: Gathering = { bytes: packed, flags: new Uint8Array(most), filled: 0 };
+    const into: Gathering = { bytes: packed, flags: new Uint16Array(most), filled: 0 };
     let taken = 0;
     for (const chosen of count > most ? limited : unlimited) {
       for (const run of this.#runsOf(port)) {
@@ -215,9 +226,19 @@ export class CandidateIndex {
       const conditions = slice.conditions.charCodeAt(i);
       if (!chosen(conditions)) continue;
       pack(slice, i, number, bytes, into.filled);
-      flags[into.filled] = conditions | zoneFlags(slice.zoneHints?.at(i), this.#zone);
+      const maybeLocal = this.#isMaybeLocal(slice, i) ? EndpointFlag.maybeLocal : 0;
+      const ofZone = zoneFlags(slice.zoneHints?.at(i), this.#zone);
+      flags[into.filled] = conditions | ofZone | maybeLocal;
       into.filled += 1;
     }
+  }
+
+  #isMaybeLocal({ addresses, family, places }: EndpointSlice, i: number): boolean {
+    if (this.#podCIDRs.length === 0 || (places?.[i]?.node ?? '') !== '') return false;
+    const width = addressBytes[family];
+    const bytes = Buffer.from(addresses.slice(i * width, (i + 1) * width), 'latin1');
+    const address = Address.from(bytes);
+    return this.#podCIDRs.some((cidr) => cidrContains(cidr, address));
   }
 }
 
@@ -268,20 +289,20 @@ function spare(length: number): Uint8Array {
 }
 
 /** The flags of the only endpoint of a port, until they are known. */
-const flagOfOne = new Uint8Array(1);
+const flagOfOne = new Uint16Array(1);
 
 /** The flags of one endpoint, by their value: a typed array takes 200 bytes. */
-const flagsKnown: Uint8Array[] = [];
+const flagsKnown: Uint16Array[] = [];
 
-function flagsOfOne(flags: number): Uint8Array {
-  flagsKnown[flags] ??= Uint8Array.of(flags);
+function flagsOfOne(flags: number): Uint16Array {
+  flagsKnown[flags] ??= Uint16Array.of(flags);
   return flagsKnown[flags];
 }
 
 /** Packed endpoints with their flags; more bytes may follow. */
 interface Packed {
   readonly bytes: Uint8Array;
-  readonly flags: Uint8Array;
+  readonly flags: Uint16Array;
 }
 
 /** Room for endpoints, of which the first `filled` are valid. */
@@ -333,7 +354,7 @@ function sortByInsertion(packed: Packed, stride: number): Packed {
 function* sortByOrder(packed: Packed, stride: number): Generator<undefined, Packed> {
   const order = yield* orderOf(packed.flags.length, (a, b) => compare(packed, a, b, stride));
   const bytes = new Uint8Array(order.length * stride);
-  const flags = new Uint8Array(order.length);
+  const flags = new Uint16Array(order.length);
   for (let to = 0; to < order.length; to += 1) {
     if (to > 0 && to % endpointsAStep === 0) yield;
     const from = order[to]!;
@@ -411,8 +432,9 @@ function comparePacked(packed: Uint8Array, a: number, b: number, stride: number)
  * order.
  */
 function preference(flags: number): number {
-  const steady = (flags & EndpointFlag.terminating) === 0 ? 1 << 10 : 0;
-  const ready = (flags & EndpointFlag.ready) !== 0 ? 1 << 9 : 0;
-  const serving = (flags & EndpointFlag.serving) !== 0 ? 1 << 8 : 0;
-  return steady | ready | serving | flags;
+  const steady = (flags & EndpointFlag.terminating) === 0 ? 1 << 11 : 0;
+  const ready = (flags & EndpointFlag.ready) !== 0 ? 1 << 10 : 0;
+  const serving = (flags & EndpointFlag.serving) !== 0 ? 1 << 9 : 0;
+  const maybeLocal = (flags & EndpointFlag.maybeLocal) !== 0 ? 1 : 0;
+  return steady | ready | serving | ((flags & 0xff) << 1) | maybeLocal;
 }

@@ -5,7 +5,8 @@ import { type PortPolicy, usesCluster, usesLocal } from './policy.ts';
 import { type TopologyMode, topologyFlag, topologyMode } from './topology.ts';
 import type { Forwarding } from './types.ts';
 
-export interface Pools extends Pick<Forwarding, 'cluster' | 'local' | 'hairpin' | 'serving'> {
+export interface Pools
+  extends Pick<Forwarding, 'cluster' | 'local' | 'hairpin' | 'maybeLocal' | 'serving'> {
   /** An endpoint could take traffic, whether or not a policy permits it. */
   readonly hasAny: boolean;
 }
@@ -32,7 +33,7 @@ const servesTerminating: Predicate = (flags) => (flags & servingTerminating) ===
 const servingTerminating = EndpointFlag.serving | EndpointFlag.terminating;
 const readyLocal = EndpointFlag.ready | EndpointFlag.local;
 
-export function choose(flags: Uint8Array, policy: PortPolicy): Choices {
+export function choose(flags: Uint16Array, policy: PortPolicy): Choices {
   return {
     cluster: usesCluster(policy) ? clusterChoice(flags) : undefined,
     local: usesLocal(policy) ? localChoice(flags) : undefined,
@@ -45,6 +46,8 @@ export function categorise({ endpoints, flags }: Candidates, policy: PortPolicy)
   const inLocal = choices.local?.takes ?? none;
   const isHairpin: Predicate = (flag) =>
     (flag & EndpointFlag.local) !== 0 && (inCluster(flag) || inLocal(flag));
+  const isMaybeLocal: Predicate = (flag) =>
+    (flag & EndpointFlag.maybeLocal) !== 0 && inCluster(flag);
   const local = select(endpoints, flags, inLocal);
   const hairpin = select(endpoints, flags, isHairpin);
   return {
@@ -52,12 +55,13 @@ export function categorise({ endpoints, flags }: Candidates, policy: PortPolicy)
     local,
     // Hairpin endpoints include the local ones, so equal lengths mean equal lists.
     hairpin: hairpin.length === local.length ? local : hairpin,
+    maybeLocal: isAny(flags, isMaybeLocal) ? select(endpoints, flags, isMaybeLocal) : undefined,
     serving: select(endpoints, flags, (flag) => (flag & EndpointFlag.serving) !== 0),
     hasAny: isAny(flags, (flag) => (flag & EndpointFlag.ready) !== 0 || servesTerminating(flag)),
   };
 }
 
-function clusterChoice(flags: Uint8Array): Choice {
+function clusterChoice(flags: Uint16Array): Choice {
   const topology = topologyMode(flags);
   const asked = EndpointFlag.ready | topologyFlag[topology];
   // A topology mode is used only if a ready endpoint matches it: so none is ready here.
@@ -65,7 +69,7 @@ function clusterChoice(flags: Uint8Array): Choice {
 }
 
 /** Topology never applies to policy Local: a local endpoint hinted for another zone counts. */
-function localChoice(flags: Uint8Array): Choice {
+function localChoice(flags: Uint16Array): Choice {
   return fallback(
     flags,
     'none',
@@ -76,7 +80,7 @@ function localChoice(flags: Uint8Array): Choice {
 
 /** If no endpoint is ready, terminating ones that still serve are used. */
 function fallback(
-  flags: Uint8Array,
+  flags: Uint16Array,
   topology: TopologyMode,
   first: Predicate,
   second: Predicate,
@@ -109,13 +113,13 @@ export function whyNot(
 }
 
 /** Most lists are so short that `some` would take longer to begin. */
-function isAny(flags: Uint8Array, chosen: Predicate): boolean {
+function isAny(flags: Uint16Array, chosen: Predicate): boolean {
   for (let i = 0; i < flags.length; i += 1) if (chosen(flags[i]!)) return true;
   return false;
 }
 
 /** Returns `endpoints` itself if all are chosen, which is the usual case and saves memory. */
-function select(endpoints: EndpointList, flags: Uint8Array, chosen: Predicate): EndpointList {
+function select(endpoints: EndpointList, flags: Uint16Array, chosen: Predicate): EndpointList {
   let count = 0;
   for (let i = 0; i < flags.length; i += 1) if (chosen(flags[i]!)) count += 1;
   if (count === flags.length) return endpoints;

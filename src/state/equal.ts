@@ -29,10 +29,15 @@ export function sameForwarding(a: Forwarding, b: Forwarding): boolean {
     a.cluster.equals(b.cluster) &&
     a.local.equals(b.local) &&
     a.hairpin.equals(b.hairpin) &&
+    sameEndpoints(a.maybeLocal, b.maybeLocal) &&
     a.serving.equals(b.serving) &&
     sameDeal(a.deal, b.deal) &&
     sameEndings(a.endings, b.endings)
   );
+}
+
+function sameEndpoints(a: Forwarding['maybeLocal'], b: Forwarding['maybeLocal']): boolean {
+  return a === b || (a !== undefined && b?.equals(a) === true);
 }
 
 /** The order matters. */

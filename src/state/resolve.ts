@@ -25,7 +25,7 @@ import {
   slotsWithin,
   unaskedSlotsMax,
 } from './budget.ts';
-import { CandidateIndex, type Candidates, portKey, portsAStep } from './candidates.ts';
+import { CandidateIndex, type Candidates, type Here, portKey, portsAStep } from './candidates.ts';
 import { categorise, type Pools } from './categorise.ts';
 import { asksForSlots, type DealingHere, dealInSteps, type Starting } from './deal.ts';
 import type { EndpointHealth } from './detection.ts';
@@ -51,9 +51,7 @@ import {
 } from './types.ts';
 
 /** What a Forwarding depends on, other than its Service and EndpointSlices. */
-export interface ResolveContext {
-  /** This node's zone; empty = none. */
-  readonly zone: string;
+export interface ResolveContext extends Here {
   /** This node's own addresses, which may be in a load balancer's source ranges. */
   readonly nodeAddresses: readonly Address[];
   /** False = spec.externalIPs of Services get no frontends (gate AllowServiceExternalIPs). */
@@ -227,7 +225,7 @@ class FamilyPart {
       nodeInSourceRanges: false,
       healthCheckNodePort: healthCheckNodePort(service),
     };
-    this.#candidates = new CandidateIndex(family, context.zone);
+    this.#candidates = new CandidateIndex(family, context);
   }
 
   /** Says which clients may connect to load balancers of the Service. */
@@ -310,7 +308,7 @@ class FamilyPart {
     const share = shareOf(asked, within, this.#frontendCount());
     this.#endpointsMax = Math.min(this.#endpointsMax, share);
     if (this.#endpointsMax === Number.POSITIVE_INFINITY) return false;
-    this.#candidates = new CandidateIndex(this.#family, this.#context.zone);
+    this.#candidates = new CandidateIndex(this.#family, this.#context);
     return true;
   }
 
@@ -376,6 +374,7 @@ class FamilyPart {
       cluster: pools.cluster,
       local: pools.local,
       hairpin: pools.hairpin,
+      maybeLocal: pools.maybeLocal,
       serving: pools.serving,
       affinityTimeoutSeconds: this.#affinityTimeoutSeconds(),
       sourceRanges: this.#shared.sourceRanges,

@@ -342,7 +342,8 @@ export class ClusterState {
     const previous = this.#node;
     if (isDeepStrictEqual(previous, node)) return false;
     this.#node = node;
-    if (previous?.zone !== node.zone) this.#touchZoneHinted();
+    if (previous?.zone !== node.zone) this.#touchWith(({ zoneHints }) => zoneHints !== undefined);
+    if (!isDeepStrictEqual(previous?.podCIDRs, node.podCIDRs)) this.#touchWith(isNodeless);
     if (!isDeepStrictEqual(previous?.addresses, node.addresses)) this.#touchSourceRanged();
     return true;
   }
@@ -360,10 +361,8 @@ export class ClusterState {
     }
   }
 
-  #touchZoneHinted(): void {
-    for (const slice of this.#slices.values()) {
-      if (slice.zoneHints !== undefined) this.touch(slice.service);
-    }
+  #touchWith(isConcerned: (slice: EndpointSlice) => boolean): void {
+    for (const slice of this.#slices.values()) if (isConcerned(slice)) this.touch(slice.service);
   }
 
   /** Makes Services with source ranges dirty: whether they include the node may have changed. */
@@ -402,4 +401,9 @@ export class ClusterState {
     };
     this.#serviceCIDRs = { IPv4: of('IPv4'), IPv6: of('IPv6') };
   }
+}
+
+/** Whether it has endpoints that name no node. */
+function isNodeless({ length, places }: EndpointSlice): boolean {
+  return places === undefined ? length > 0 : places.some(({ node }) => node === '');
 }

@@ -213,6 +213,11 @@ export interface Forwarding {
   readonly local: EndpointList;
   /** Reachable endpoints on this node: they are masqueraded when they connect to themselves. */
   readonly hairpin: EndpointList;
+  /**
+   * Reachable endpoints that name no node and have addresses of this node's pods: mode iptables
+   * treats them as `hairpin`, like kube-proxy. Undefined: there are none, as usual.
+   */
+  readonly maybeLocal?: EndpointList | undefined;
   /** All serving endpoints, regardless of policy: conntrack entries to them are valid. */
   readonly serving: EndpointList;
   /** 0 = no session affinity. */

@@ -73,6 +73,12 @@ export const hasNoSCTP = {
   userspace: 'there are no sockets for SCTP: such a port is set aside',
 } as const;
 
+const needsNodeName = 'which endpoints are here, only their nodeName says';
+export const knowsEndpointsByNode = {
+  nftables: `${needsNodeName}, as in kube-proxy`,
+  ipvs: `${needsNodeName}, as in kube-proxy`,
+} as const;
+
 export const sharesNoPorts = {
   userspace: 'a port that a process of the node listens on is its own: the Service is set aside',
 } as const;

@@ -3,7 +3,7 @@ import { clusterIp } from '../lab/addresses.ts';
 import { clientIpAffinity, service, slices } from '../lab/objects.ts';
 import { answered, apply, at, connect, remove, type Story } from '../lab/story.ts';
 import { externalLocal, fromOutside, frontends, reachable, vip } from './common.ts';
-import { hasNoSCTP } from './differences.ts';
+import { hasNoSCTP, knowsEndpointsByNode } from './differences.ts';
 
 const { clusterIp: toVip, loadBalancer } = frontends;
 const itself = answered({ 'pod-a': 'node' });
@@ -26,6 +26,15 @@ export const hairpinStories: readonly Story[] = [
       apply(reachable(externalLocal), ...slices('web', ['pod-a'])),
       connect('pod-a', toVip, itself),
       ...fromOutside.map((target) => connect('pod-a', target, itself)),
+    ],
+  },
+  {
+    name: 'An endpoint of which it is not known that it is here reaches itself',
+    covers: ['5.5'],
+    differsIn: knowsEndpointsByNode,
+    steps: [
+      apply(service('web'), ...slices('web', [{ at: 'pod-a', nodeName: '' }])),
+      connect('pod-a', toVip, itself),
     ],
   },
   {

@@ -79,10 +79,10 @@ function ownChain(chain: string, rules: XtRule[]): OwnChain {
 /** Its rules in chains of all Services. Their order among the rules of others does not matter. */
 export function sharedRules(config: IptablesConfig, forwarding: Forwarding): ChainRule[] {
   const context = contextOf(config, forwarding);
-  const { frontends, hairpin, healthCheckNodePort } = forwarding;
+  const { frontends, healthCheckNodePort } = forwarding;
   const rules = frontends.flatMap((frontend) => frontendRules(context, frontend));
   if (healthCheckNodePort !== 0) rules.push(healthCheckRule(context));
-  return [...rules, ...hairpinRules(hairpin)];
+  return [...rules, ...hairpinRules(forwarding)];
 }
 
 function isExternal({ treatment }: Frontend): boolean {
@@ -341,8 +341,9 @@ function healthCheckRule({ forwarding, name }: Context): ChainRule {
 }
 
 /** Rules that masquerade endpoints which reach themselves: one for each address. */
-function hairpinRules(endpoints: EndpointList): ChainRule[] {
-  const addresses = new Map(endpointsOf(endpoints).map(({ address }) => [address.key, address]));
+function hairpinRules({ hairpin, maybeLocal }: Forwarding): ChainRule[] {
+  const endpoints = [hairpin, ...(maybeLocal ? [maybeLocal] : [])].flatMap(endpointsOf);
+  const addresses = new Map(endpoints.map(({ address }) => [address.key, address]));
   return [...addresses.values()].map((address) => {
     const itself = is(hostOf(address));
     const rule: XtRule = { source: itself, destination: itself, target: masquerade };

@@ -12,7 +12,7 @@ const port: ServicePort = { name: 'http', protocol: 'TCP', port: 80, nodePort: 0
 
 /** That many endpoints, in no order, in slices of 100. */
 function indexOf(count: number): CandidateIndex {
-  const index = new CandidateIndex('IPv6', '');
+  const index = new CandidateIndex('IPv6', { zone: '' });
   index.expect([port], 0);
   for (let from = 0; from < count; from += 100) {
     const numbers = Array.from({ length: 100 }, (_, i) => ((from + i) * 7919) % 65_536);

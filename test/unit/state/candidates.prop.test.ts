@@ -18,7 +18,7 @@ const given = fc.tuple(
 
 function gather(endpoints: readonly Given[], family: 'IPv4' | 'IPv6'): Given[] {
   const width = family === 'IPv4' ? 4 : 16;
-  const index = new CandidateIndex(family, '');
+  const index = new CandidateIndex(family, { zone: '' });
   index.expect([port], 0);
   const addresses = endpoints.flatMap(([last]) => [...new Array(width - 1).fill(1), last]);
   const one = slice(
@@ -64,7 +64,7 @@ it('candidates are sorted without duplicates, for few and many', () => {
 
 it('two Services whose endpoints are gathered in turns, within a limit, keep their own', () => {
   const gatherings = [0, 1].map((n) => {
-    const index = new CandidateIndex('IPv4', '');
+    const index = new CandidateIndex('IPv4', { zone: '' });
     index.expect([port], 0);
     for (let at = 0; at < 30; at += 1) index.add(hundred(n, at), 0);
     return index.gatherInSteps(port, 500);

@@ -48,6 +48,7 @@ describe('sameForwarding', () => {
     'another cluster pool': { cluster: EndpointList.empty.IPv4 },
     'another local pool': { local: base.cluster },
     'other hairpin endpoints': { hairpin: EndpointList.empty.IPv4 },
+    'endpoints that may be here': { maybeLocal: base.cluster },
     'other serving endpoints': { serving: EndpointList.empty.IPv4 },
     'another affinity timeout': { affinityTimeoutSeconds: 1 },
     'no source ranges': { sourceRanges: [] },

@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { resolve } from '../../../src/state/resolve.ts';
 import type { EndpointSlice, Forwarding, Frontend } from '../../../src/state/types.ts';
 import {
+  cidr,
   context,
   draining,
   drainingLocal,
@@ -162,6 +163,30 @@ describe('traffic policies', () => {
     const forwarding = resolveOne(of, bothKinds);
     expect(pools(forwarding)).toMatchObject({ cluster: [atA, atB], local: [], hairpin: [atA] });
     expect(frontends(forwarding)).toEqual(['clusterIP 10.96.0.1:80 internal/cluster']);
+  });
+
+  it('know endpoints that name no node by the addresses of pods of this node', () => {
+    const of = (podCIDR: string, ...slices: EndpointSlice[]): (string[] | undefined)[] => {
+      const { cluster, hairpin, maybeLocal } = resolveOne(service(), slices, {
+        podCIDRs: [cidr(podCIDR)],
+      });
+      return [cluster.texts(), hairpin.texts(), maybeLocal?.texts()];
+    };
+    const places = [
+      { node: '', zone: '' },
+      { node: 'node-b', zone: '' },
+    ];
+    expect(of('10.0.0.0/8', slice({ [a]: ready, [b]: ready }, { places }))).toEqual([
+      [atA, atB],
+      [],
+      [atA],
+    ]);
+    expect(of('10.0.0.0/8', slice({ [a]: unready, [b]: ready }))[2]).toEqual([atB]);
+    expect(of('10.1.0.0/16', slice({ [a]: ready }))[2]).toBeUndefined();
+    // Of two that are the same, the one that is known to be here counts.
+    const here = slice({ [a]: readyLocal }, { key: 'ns/web-2', places: [places[1]!] });
+    expect(of('10.0.0.0/8', slice({ [a]: ready }), here)).toEqual([[atA], [atA], undefined]);
+    expect(of('10.0.0.0/8', here, slice({ [a]: ready }))).toEqual([[atA], [atA], undefined]);
   });
 
   it('result in no cluster pool with iTP Local and no external address (T10)', () => {

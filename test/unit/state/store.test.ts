@@ -148,6 +148,15 @@ describe('the state of this node', () => {
     expect(state.node?.zone).toBe('zone-b');
   });
 
+  it('makes Services dirty whose endpoints name no node when its pods get other addresses', () => {
+    const state = withNode();
+    const places = [{ node: 'node-b', zone: '' }];
+    state.apply({ kind: 'slice', slice: { ...hintedSlice, key: 'ns/h', places } });
+    state.takeDirty();
+    state.apply({ kind: 'node', node: node({ podCIDRs: ['10.244.1.0/24'] }) });
+    expect(state.takeDirty()).toEqual(['ns/web']);
+  });
+
   it('makes Services with source ranges dirty when its addresses change', () => {
     const state = withNode();
     state.apply({ kind: 'node', node: node({ addresses: [address('192.0.2.1')] }) });
