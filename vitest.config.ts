@@ -10,6 +10,11 @@ const longestMs = paced(120_000);
 const isolate = paced(1) === 1;
 /** A machine that runs many tests together may be ten times as slow as it is with one. */
 const longestOfUnitMs = 120_000;
+/**
+ * Tests that need real time mostly wait for it: more of them than there are cores. Projects that run
+ * together have to have as many workers.
+ */
+const togetherOfUnit = 6;
 /** Programs that tests start, from the sources, are compiled once. */
 const compiledOnce = { NODE_COMPILE_CACHE: join(import.meta.dirname, 'build/compile-cache') };
 
@@ -38,11 +43,23 @@ export default defineConfig({
           include: ['test/**/*.test.ts'],
           exclude: [
             'test/**/*.{cost,kernel,image,prometheus,upgrade,vm}.test.ts',
+            'test/real-time/**',
             'node_modules/**',
           ],
-          // Tests of the API server mostly wait for time: more of them than there are cores.
-          maxWorkers: 6,
+          maxWorkers: togetherOfUnit,
           // Files share modules, which saves a third of the time: no module may keep anything.
+          isolate: false,
+          testTimeout: longestOfUnitMs,
+          hookTimeout: longestOfUnitMs,
+          env: compiledOnce,
+        },
+      },
+      {
+        // What needs sockets, watched files or processes, and the time that they take.
+        test: {
+          name: 'real-time',
+          include: ['test/real-time/**/*.test.ts'],
+          maxWorkers: togetherOfUnit,
           isolate: false,
           testTimeout: longestOfUnitMs,
           hookTimeout: longestOfUnitMs,
@@ -64,9 +81,9 @@ export default defineConfig({
         test: {
           name: 'json',
           include: [
-            'test/unit/source/kubernetes/{chaos,faults,lists,process,restored,source,time}.test.ts',
+            'test/real-time/source/kubernetes/{chaos,faults,lists,process,restored,source,time}.test.ts',
           ],
-          maxWorkers: 6,
+          maxWorkers: togetherOfUnit,
           isolate: false,
           testTimeout: longestOfUnitMs,
           hookTimeout: longestOfUnitMs,

@@ -199,6 +199,13 @@ describe('the flow', () => {
 /** A sentence or two for each message. */
 const logTable = 'scripts/log-messages.ts';
 
+describe('unit tests', () => {
+  it('do not wait for real time, which is for those in other folders', () => {
+    const waits = /\bset(Timeout|Interval)\(|timers\/promises|\bvi\.wait(For|Until)\(|\.poll\(/;
+    expect(files('test/unit/', '.ts').filter((path) => waits.test(read(path)))).toEqual([]);
+  });
+});
+
 describe('budgets', () => {
   it('files are short enough to read in one go', () => {
     const long = (paths: readonly string[], most: number): string[] =>

@@ -3,7 +3,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { commandNames, shells } from '../../../src/cli/commands.ts';
 import { runCommand } from '../../../src/cli/run-command.ts';
 import { Terminal } from '../../../src/cli/terminal.ts';
@@ -12,9 +12,6 @@ import { resources } from '../../../src/state/change.ts';
 import { started, web } from '../agent/running.ts';
 import { service } from '../state/build.ts';
 import { quiet } from '../sync/double.ts';
-
-// The tests of shells start processes, which takes its time on a busy machine.
-vi.setConfig({ testTimeout: 60_000 });
 
 /** There nothing is skipped. */
 const isCI = process.env.CI === 'true';

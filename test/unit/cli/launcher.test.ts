@@ -10,11 +10,8 @@ import {
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import manifest from '../../../package.json' with { type: 'json' };
-
-// Each test starts a process, which takes its time on a busy machine.
-vi.setConfig({ testTimeout: 60_000 });
 
 /** A package with a launcher, whose dist/main.js prints its Node and arguments. */
 let root: string;

@@ -2,12 +2,9 @@ import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { describe, expect, it, vi } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { describeError } from '../../../src/cli/errors.ts';
 import { KernelError } from '../../../src/kernel/errors.ts';
-
-// Each test starts a process, which takes its time on a busy machine.
-vi.setConfig({ testTimeout: 60_000 });
 
 function fairlead(...args: string[]) {
   const { status, stdout, stderr } = spawnSync(process.execPath, ['src/main.ts', ...args], {

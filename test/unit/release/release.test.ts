@@ -87,7 +87,7 @@ beforeAll(() => {
   release('second', [...images].reverse(), key);
   release('unsigned', images);
   // Compresses two images twice, on a machine that may be busy.
-}, 120_000);
+});
 afterAll(() => rmSync(folder, { recursive: true }));
 
 /** The blobs of an OCI archive, each of which has the digest of its name. */

@@ -49,19 +49,3 @@ export class Recorder implements SourceSink {
 function identify(change: Change): string {
   return `${change.kind.replace(/-gone$/, '')} ${keyOfChange(change)}`;
 }
-
-/**
- * Waits until `holds`; fails with what `holds` last threw, or with `what`, after the deadline. It is
- * for what hangs: on a machine with a load of 35, a process of Node took 20 s to begin.
- */
-export async function until(
-  what: string,
-  holds: () => boolean,
-  deadlineMs = 60_000,
-): Promise<void> {
-  const end = performance.now() + deadlineMs;
-  while (!holds()) {
-    if (performance.now() > end) throw new Error(`not within ${deadlineMs} ms: ${what}`);
-    await new Promise((resolve) => setTimeout(resolve, 5));
-  }
-}

@@ -1,9 +1,7 @@
 import fc from 'fast-check';
-import { describe, expect, it, vi } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { quiet, refusal, type ToyKernel } from './double.ts';
 import { World, webService } from './world.ts';
-
-vi.setConfig({ testTimeout: 60_000 });
 
 const services = 8;
 

@@ -1,13 +1,12 @@
 /** One Service with thousands of ports, together with others. */
-import { describe, expect, it, vi } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { NFPROTO } from '../../../src/kernel/nft/constants.ts';
 import type { Service } from '../../../src/state/types.ts';
 import { FakeKernel } from '../../fake/kernel.ts';
 import { ready, slice, slicePort } from '../state/build.ts';
+import { turnsUntil } from '../turns.ts';
 import { type NFTablesWorld, nftablesWorld } from './nftables-world.ts';
 import { webService } from './world.ts';
-
-vi.setConfig({ testTimeout: 60_000 });
 
 /** Port `pN` is number `first + N`, all on one ClusterIP. */
 function manyPorts(name: string, count: number, first: number, number = 4000): Service {
@@ -77,7 +76,7 @@ describe('a Service with many ports', () => {
     await settled(world);
     kernel.delayMs = 1;
     world.setService(manyPorts('large', 1000, 3000));
-    await vi.waitUntil(() => then !== undefined, { timeout: 30_000 });
+    await turnsUntil(() => then !== undefined);
     // Of some 25 in all: those under way when it came, and its own.
     expect(then!.commits - beganAt!).toBeLessThanOrEqual(6);
     expect(then!.isOldThere).toBe(true);
@@ -128,7 +127,7 @@ describe('a Service with many ports', () => {
     await settled(world);
     kernel.delayMs = 1;
     for (const [i, name] of large.entries()) setSlots(name, `10.244.8.${i}`);
-    await vi.waitUntil(() => then !== undefined, { timeout: 30_000 });
+    await turnsUntil(() => then !== undefined);
     // The batch that is under way when it comes, the one that is planned, and its own.
     expect(then!.commits - begun!.commits).toBeLessThanOrEqual(3);
     expect(then!.left).toBeGreaterThan(80);

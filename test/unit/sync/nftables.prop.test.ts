@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import { describe, expect, it, vi } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { NFPROTO } from '../../../src/kernel/nft/constants.ts';
 import { nftOps } from '../../../src/kernel/ops.ts';
 import { RecordWriter } from '../../../src/kernel/records.ts';
@@ -8,8 +8,6 @@ import { FakeKernel } from '../../fake/kernel.ts';
 import { quiet } from './double.ts';
 import { type NFTablesWorld, nftablesWorld } from './nftables-world.ts';
 import { webService } from './world.ts';
-
-vi.setConfig({ testTimeout: 60_000 });
 
 const services = 6;
 

@@ -4,7 +4,7 @@
  * over, everything is in force.
  */
 import fc from 'fast-check';
-import { describe, expect, it, vi } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { KernelError } from '../../../src/kernel/errors.ts';
 import type { ApplyResult, DumpResult, Kernel } from '../../../src/kernel/kernel.ts';
 import { iptablesMode } from '../../../src/modes/iptables/mode.ts';
@@ -18,8 +18,6 @@ import { config } from '../modes/nftables/forwardings.ts';
 import { node } from '../state/build.ts';
 import { quiet } from './double.ts';
 import { World } from './world.ts';
-
-vi.setConfig({ testTimeout: 120_000 });
 
 const modes = [nftablesMode, ipvsMode, iptablesMode()];
 const codes = ['ENOBUFS', 'ENOMEM', 'EPERM', 'EBUSY'] as const;

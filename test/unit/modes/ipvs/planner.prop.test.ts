@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import { describe, expect, it, vi } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import type { Environment, ModeConfig } from '../../../../src/modes/mode.ts';
 import type { Address } from '../../../../src/net/address.ts';
 import { address } from '../../state/build.ts';
@@ -14,8 +14,6 @@ import {
   forwardingsOf,
 } from '../nftables/cluster.ts';
 import { freshState, Rig } from './rig.ts';
-
-vi.setConfig({ testTimeout: 60_000 });
 
 type Happening = Edit | { readonly kind: 'take' | 'drain' | 'crash' | 'audit' | 'break' };
 

@@ -9,6 +9,7 @@ import {
 import type { Forwarding } from '../../../../src/state/types.ts';
 import { freePort } from '../../free-port.ts';
 import { ready, resolveOne, service, slice } from '../../state/build.ts';
+import { turnsUntil } from '../../turns.ts';
 import { port as endpointPort, host, tcpEndpoint } from './peers.ts';
 
 const config = { family: 'IPv4', localDetector: { kind: 'none' } } as const;
@@ -41,7 +42,7 @@ function web(pods: readonly string[], fields: Parameters<typeof service>[0] = {}
 
 async function changed(previous: Forwarding | undefined, next: Forwarding | undefined) {
   listeners.changed(config, previous, next);
-  await vi.waitUntil(() => listeners.idle, { timeout: 60_000 });
+  await turnsUntil(() => listeners.idle);
 }
 
 /** Who answers, or the code of the error. */

@@ -8,7 +8,8 @@ import { StringCache } from '../../../../src/source/kubernetes/protobuf/string-c
 import { Reflector } from '../../../../src/source/kubernetes/reflector.ts';
 import { defaultTiming } from '../../../../src/source/kubernetes/timing.ts';
 import { Pacer } from '../../../../src/time/pacer.ts';
-import { Recorder, until } from '../recorder.ts';
+import { turnsUntil } from '../../turns.ts';
+import { Recorder } from '../recorder.ts';
 
 function service(name: string, version: number) {
   return {
@@ -44,7 +45,7 @@ async function listed(known: readonly string[], events: [string, object][]): Pro
   const target = { resource: 'services', path: '/', query: {}, presence: 'required' } as const;
   const parts = { client, delivery, encodings, sink, pacer: new Pacer(), timing: defaultTiming };
   const running = new Reflector(target, parts).run(stopped.signal);
-  await until('listed', () => sink.syncedResources.length > 0);
+  await turnsUntil(() => sink.syncedResources.length > 0);
   stopped.abort();
   await running;
   return sink.names();

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { ExecPlugin, type PluginEvent } from '../../../../src/source/kubernetes/exec-plugin.ts';
 import { createAuthority } from '../../../fake/api-server-certificate.ts';
-import { until } from '../recorder.ts';
+import { until } from '../../until.ts';
 import { change, startCluster, startSource, temporaryDirectory } from './setup.ts';
 
 const apiVersion = 'client.authentication.k8s.io/v1';

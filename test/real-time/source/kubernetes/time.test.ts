@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import { afterEach, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { resources } from '../../../../src/state/change.ts';
-import { until } from '../recorder.ts';
+import { until } from '../../until.ts';
 import { change, hasty, impatient, startCluster, startSource } from './setup.ts';
 
 const hourMs = 3_600_000;

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { type Resource, resources } from '../../../../src/state/change.ts';
 import { serverVersion } from '../../../fake/api-server.ts';
-import { until } from '../recorder.ts';
+import { until } from '../../until.ts';
 import {
   asksProtobuf,
   blind,

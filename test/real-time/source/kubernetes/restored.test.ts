@@ -4,7 +4,7 @@ import { resources } from '../../../../src/state/change.ts';
 import { ClusterState } from '../../../../src/state/store.ts';
 import type { FakeApiServer } from '../../../fake/api-server.ts';
 import type { FakeStore } from '../../../fake/api-server-store.ts';
-import { until } from '../recorder.ts';
+import { until } from '../../until.ts';
 import { blind, change, hasty, populate, startServer, startSource } from './setup.ts';
 
 const first = 1_001_000;

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { resources } from '../../../../src/state/change.ts';
 import type { FakeApiServer } from '../../../fake/api-server.ts';
 import { collectGarbage } from '../../../used-memory.ts';
-import { until } from '../recorder.ts';
+import { until } from '../../until.ts';
 import {
   blind,
   change,

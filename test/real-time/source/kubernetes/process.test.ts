@@ -1,7 +1,8 @@
 import { expect, it, onTestFinished } from 'vitest';
 import { KubernetesSource } from '../../../../src/source/kubernetes/source.ts';
 import { FakeApi } from '../../../fake/api-server-process.ts';
-import { Recorder, until } from '../recorder.ts';
+import { Recorder } from '../../../unit/source/recorder.ts';
+import { until } from '../../until.ts';
 
 it('the source reads a cluster over TLS from a fake API server in another process', async () => {
   const api = await FakeApi.start();

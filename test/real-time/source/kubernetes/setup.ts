@@ -12,8 +12,9 @@ import { type Resource, resources } from '../../../../src/state/change.ts';
 import { FakeApiServer, type FakeApiServerOptions } from '../../../fake/api-server.ts';
 import type { Fault } from '../../../fake/api-server-answer.ts';
 import type { Disturbance } from '../../../fake/api-server-watch.ts';
-import { freePort } from '../../free-port.ts';
-import { Recorder, until } from '../recorder.ts';
+import { freePort } from '../../../unit/free-port.ts';
+import { Recorder } from '../../../unit/source/recorder.ts';
+import { until } from '../../until.ts';
 import { hasty } from './timing.ts';
 
 export { hasty, impatient } from './timing.ts';

@@ -4,7 +4,7 @@ import { resources } from '../../../../src/state/change.ts';
 import type { Fault } from '../../../fake/api-server-answer.ts';
 import { streamingListUnbacked } from '../../../fake/api-server-recorded.ts';
 import { FakeStore } from '../../../fake/api-server-store.ts';
-import { until } from '../recorder.ts';
+import { until } from '../../until.ts';
 import {
   asksProtobuf,
   blind,

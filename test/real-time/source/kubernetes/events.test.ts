@@ -4,7 +4,7 @@ import { ApiClient } from '../../../../src/source/kubernetes/client.ts';
 import type { ClusterEvent } from '../../../../src/source/kubernetes/event-series.ts';
 import { EventRecorder } from '../../../../src/source/kubernetes/events.ts';
 import { systemClock } from '../../../../src/time/clock.ts';
-import { until } from '../recorder.ts';
+import { until } from '../../until.ts';
 import { startServer } from './setup.ts';
 
 const starting: ClusterEvent = {

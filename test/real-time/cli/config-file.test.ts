@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { ConfigFile } from '../../../src/cli/config-file.ts';
-import { until } from '../source/recorder.ts';
+import { until } from '../until.ts';
 
 function directory(): string {
   const path = mkdtempSync(join(tmpdir(), 'fairlead-config-'));

@@ -7,7 +7,7 @@ import { ApiClient, type ClientEvent } from '../../../../src/source/kubernetes/c
 import { readAccess } from '../../../../src/source/kubernetes/kubeconfig.ts';
 import { resources } from '../../../../src/state/change.ts';
 import { createAuthority } from '../../../fake/api-server-certificate.ts';
-import { until } from '../recorder.ts';
+import { until } from '../../until.ts';
 import { startProxy } from './proxy.ts';
 import {
   change,

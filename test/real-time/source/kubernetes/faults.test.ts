@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { resources } from '../../../../src/state/change.ts';
-import { until } from '../recorder.ts';
+import { until } from '../../until.ts';
 import {
   blind,
   change,

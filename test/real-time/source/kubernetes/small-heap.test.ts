@@ -5,7 +5,7 @@ import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { expect, it, onTestFinished } from 'vitest';
 import type { FakeApiServer } from '../../../fake/api-server.ts';
-import { until } from '../recorder.ts';
+import { until } from '../../until.ts';
 import { startServer } from './setup.ts';
 
 const main = fileURLToPath(new URL('small-heap.ts', import.meta.url));
@@ -55,7 +55,7 @@ it('with it the tenant has fewer Services until it asks for less, and others hav
   const server = await fullServer();
   const { lines, process: child } = follow(server, 'guarded');
   const last = (key: string) => lines.findLast((line) => key in line);
-  await until('all are listed', () => last('synced') !== undefined, 120_000);
+  await until('all are listed', () => last('synced') !== undefined);
   const { leftOut, of, services: kept } = last('synced')!.synced as Record<string, number>;
   expect(kept! + leftOut!).toBe(services + 1);
   expect(of).toEqual([['tenant', leftOut]]);
@@ -71,7 +71,7 @@ it('with it the tenant has fewer Services until it asks for less, and others hav
   for (let i = 1000; i < services; i += 1) server.store.delete('services', `tenant/web-${i}`);
   const asked = setInterval(() => child.stdin!.write('\n'), 100);
   onTestFinished(() => clearInterval(asked));
-  await until('room', () => last('services')?.services === 1000 + 2, 120_000);
-  await until('nothing left out', () => last('services')?.leftOut === 0, 120_000);
+  await until('room', () => last('services')?.services === 1000 + 2);
+  await until('nothing left out', () => last('services')?.leftOut === 0);
   expect(child.exitCode).toBeNull();
 });

@@ -13,7 +13,8 @@ import { afterEach, describe, expect, it } from 'vitest';
 import { graceMs } from '../../../../src/source/manifests/directory.ts';
 import { ManifestSource } from '../../../../src/source/manifests/source.ts';
 import { resources } from '../../../../src/state/change.ts';
-import { Recorder, until } from '../recorder.ts';
+import { Recorder } from '../../../unit/source/recorder.ts';
+import { until } from '../../until.ts';
 
 const stops: (() => Promise<void>)[] = [];
 

@@ -4,7 +4,7 @@ import { podWatch } from '../../../../src/source/kubernetes/pods.ts';
 import type { ReflectorTiming } from '../../../../src/source/kubernetes/timing.ts';
 import type { ListAttempt, SourceProblem } from '../../../../src/source/source.ts';
 import type { FakeApiServer } from '../../../fake/api-server.ts';
-import { until } from '../recorder.ts';
+import { until } from '../../until.ts';
 import { contentTypes, hasty, startServer } from './setup.ts';
 
 interface Watched {
