@@ -201,7 +201,8 @@ test('a Service that does not fit is handled by rules, and other Services are in
   ] as const;
   const told: LogLine[] = [];
   const proxy = await start([...large, ...other], {
-    room: { frontends: 100, endpoints: 2 * groupSize - 1 },
+    // A namespace has half of it.
+    room: { frontends: 100, endpoints: 4 * groupSize - 1 },
     log: (line) => told.push(line),
   });
   const { IPv4: address } = clusterIp(11);
