@@ -2,9 +2,9 @@
 const hangsMs = 100_000;
 
 /** Resolves once it holds. Fails with what `holds` last threw, or with `what`, if that hangs. */
-export async function until(what: string, holds: () => boolean): Promise<void> {
+export async function until(what: string, holds: () => boolean | Promise<boolean>): Promise<void> {
   const endMs = performance.now() + hangsMs;
-  while (!holds()) {
+  while (!(await holds())) {
     if (performance.now() > endMs) throw new Error(`not within ${hangsMs} ms: ${what}`);
     await new Promise((resolve) => setTimeout(resolve, 5));
   }

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import type { KubernetesSource } from '../../../../src/source/kubernetes/source.ts';
 import { resources } from '../../../../src/state/change.ts';
 import type { FakeApiServer } from '../../../fake/api-server.ts';
 import { collectGarbage } from '../../../used-memory.ts';
@@ -26,6 +27,15 @@ async function storm(server: FakeApiServer, rounds: number): Promise<void> {
     if (round % 3 === 0) server.fault({ resource: 'endpointslices', fault });
     await new Promise((resolve) => setTimeout(resolve, 10));
   }
+}
+
+/** Until the watch of Services has heard from the server, which sends bookmarks each 100 ms. */
+async function bookmarked(source: KubernetesSource): Promise<void> {
+  const fromMs = performance.now();
+  await until(
+    'a bookmark',
+    () => source.condition('services').silenceMs! < performance.now() - fromMs,
+  );
 }
 
 describe('KubernetesSource with a faulty server', () => {
@@ -96,13 +106,12 @@ describe('KubernetesSource with a faulty server', () => {
 
   it('does not list again after a quiet time, because of bookmarks', async () => {
     const server = await startCluster();
-    const { converged } = startSource(server);
+    const { converged, source } = startSource(server);
     await converged();
     for (let i = 0; i < 10; i += 1) change(server, i);
     await converged();
     // Nothing happened to services, but bookmarks delivered the current resourceVersion.
-    server.disturb('services', 'bookmark');
-    await new Promise((resolve) => setTimeout(resolve, 300));
+    await bookmarked(source);
     server.store.compact();
     server.disturb('services', 'drop');
     server.store.delete('services', 'shop/s1');
@@ -123,11 +132,11 @@ describe('KubernetesSource with a faulty server', () => {
   it('stays connected after its process was stopped for longer than the silence it allows', async () => {
     const server = await startCluster();
     const timing = { ...impatient, idleTimeoutMs: 2000 };
-    const { sink, converged } = startSource(server, { timing });
+    const { sink, source, converged } = startSource(server, { timing });
     await converged();
     // The server stands still, too: it sends the next bookmark when both continue.
     Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 2500);
-    await new Promise((resolve) => setTimeout(resolve, 300));
+    await bookmarked(source);
     expect(sink.problems).toEqual([]);
     expect(server.count('services', 'watch')).toBe(0);
   });
@@ -316,13 +325,13 @@ describe('KubernetesSource with a faulty server', () => {
   it('survives a server that is killed and starts again elsewhere', async () => {
     const server = await startCluster();
     const { port } = server;
-    const { converged } = startSource(server, { timing: impatient });
+    const { converged, sink } = startSource(server, { timing: impatient });
     await converged();
     await server.close();
     for (let i = 0; i < 10; i += 1) change(server, i);
     server.store.delete('services', 'shop/s4');
     server.store.compact();
-    await new Promise((resolve) => setTimeout(resolve, 300));
+    await until('missed by each watch', () => sink.problems.length >= 4);
     await server.listen(port);
     await converged();
   });

@@ -2,6 +2,7 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { ContentTypes } from '../../../../src/source/kubernetes/content-types.ts';
 import type { FakeApiServer, FakeApiServerOptions } from '../../../fake/api-server.ts';
+import { until } from '../../until.ts';
 import { change, startCluster, startServer, startSource, temporaryDirectory } from './setup.ts';
 
 const protobuf = 'application/vnd.kubernetes.protobuf';
@@ -89,9 +90,7 @@ describe('a server', () => {
     const only = { contentType: protobuf, acceptContentTypes: protobuf };
     const { source, converged } = startSource(server, { contentTypes: only });
     await converged();
-    await expect
-      .poll(() => source.serverVersion()?.gitVersion, { timeout: 20_000 })
-      .toBe('v1.36.2');
+    await until('its version', () => source.serverVersion()?.gitVersion === 'v1.36.2');
   });
 });
 

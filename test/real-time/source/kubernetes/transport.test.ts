@@ -9,6 +9,7 @@ import { describeNetworkError, isUnreached } from '../../../../src/source/kubern
 import { readAccess } from '../../../../src/source/kubernetes/kubeconfig.ts';
 import { createTransport, type Transport } from '../../../../src/source/kubernetes/transport.ts';
 import { createAuthority } from '../../../fake/api-server-certificate.ts';
+import { until } from '../../until.ts';
 
 const authority = createAuthority();
 const trusting = (): ReturnType<typeof createSecureContext> =>
@@ -98,7 +99,7 @@ describe('connections to the API server', () => {
     finish();
     expect(await text(body)).toBe('first, last');
     await retired;
-    await vi.waitFor(async () => expect(await connections(server)).toBe(0), 20_000);
+    await until('closed', async () => (await connections(server)) === 0);
   });
 
   it('are closed at the end', async () => {
