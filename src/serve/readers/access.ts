@@ -95,10 +95,15 @@ export class ReaderAccess {
   async #ask(token: string, path: string): Promise<Refusal | undefined> {
     const client = await this.#open();
     const limit = new AbortController();
-    const late = `the API server did not answer within ${reviewTimeoutMs / 1000} s`;
-    const abort = (): void => limit.abort(new Error(late));
-    const cancel = this.#options.clock.after(reviewTimeoutMs, abort);
-    return refusalOf(client, token, path, limit.signal).finally(cancel);
+    const cancel = this.#options.clock.after(reviewTimeoutMs, () => limit.abort());
+    try {
+      return await refusalOf(client, token, path, limit.signal);
+    } catch (error) {
+      if (!limit.signal.aborted) throw error;
+      throw new Error(`the API server did not answer within ${reviewTimeoutMs / 1000} s`);
+    } finally {
+      cancel();
+    }
   }
 
   #open(): Promise<Client> {

@@ -21,7 +21,7 @@ export class FakeReviews {
       this.asked.push({ ...review, path });
       if (this.isSilent) {
         await new Promise((_, fail) => {
-          signal.addEventListener('abort', () => fail(signal.reason));
+          signal.addEventListener('abort', () => fail(new Error('aborted')));
           this.waits();
         });
       }
