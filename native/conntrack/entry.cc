@@ -16,7 +16,7 @@ using Bytes = std::span<const std::uint8_t>;
 
 constexpr std::size_t kPortBytes = 2;
 
-/** Protocol u8, zero u8, zone u16, status u32, id u32. */
+/** Protocol u8, TCP state u8, zone u16, status u32, id u32. */
 constexpr std::size_t kTailBytes = 12;
 
 struct AddressTypes {
@@ -50,6 +50,12 @@ std::optional<Tuple> DecodeTuple(std::uint8_t family, Bytes attributes) noexcept
                tuple.U16Be(CTA_TUPLE_ZONE)};
 }
 
+std::uint8_t TcpState(Bytes attributes) noexcept {
+  const wire::AttrTable<CTA_PROTOINFO_MAX> info(attributes);
+  const wire::AttrTable<CTA_PROTOINFO_TCP_MAX> tcp(info.Bytes(CTA_PROTOINFO_TCP));
+  return tcp.U8(CTA_PROTOINFO_TCP_STATE);
+}
+
 std::uint8_t* Store(std::uint8_t* out, Bytes bytes) noexcept {
   std::memcpy(out, bytes.data(), bytes.size());
   return out + bytes.size();
@@ -78,7 +84,11 @@ std::expected<Entry, const char*> DecodeEntry(std::uint8_t family, Bytes attribu
   if (table.malformed() || !original || !reply) {
     return std::unexpected("an entry lacks one of its tuples");
   }
-  return Entry{*original, *reply, table.U16Be(CTA_ZONE), table.U32Be(CTA_STATUS),
+  return Entry{*original,
+               *reply,
+               TcpState(table.Bytes(CTA_PROTOINFO)),
+               table.U16Be(CTA_ZONE),
+               table.U32Be(CTA_STATUS),
                table.U32Be(CTA_ID)};
 }
 
@@ -90,7 +100,7 @@ void Pack(const Entry& entry, ByteBuffer& out) noexcept {
   at = Store(at, entry.reply.source);
   at = Store(at, entry.reply.destination);
   at[0] = entry.original.protocol;
-  at[1] = 0;
+  at[1] = entry.tcp_state;
   wire::StoreHost(at + 2, entry.zone);
   wire::StoreHost(at + 4, entry.status);
   wire::StoreHost(at + 8, entry.id);
@@ -105,6 +115,7 @@ Entry Unpack(std::uint8_t family, Bytes packed) noexcept {
   entry.reply.destination = TakePeer(packed, address_bytes);
   entry.original.protocol = packed[0];
   entry.reply.protocol = packed[0];
+  entry.tcp_state = packed[1];
   entry.zone = wire::LoadHost<std::uint16_t>(packed.data() + 2);
   entry.status = wire::LoadHost<std::uint32_t>(packed.data() + 4);
   entry.id = wire::LoadHost<std::uint32_t>(packed.data() + 8);

@@ -35,6 +35,8 @@ struct Tuple {
 struct Entry {
   Tuple original;
   Tuple reply;
+  /** TCP_CONNTRACK_*; 0 = not known, or another protocol. */
+  std::uint8_t tcp_state = 0;
   std::uint16_t zone = 0;
   /** IPS_*. */
   std::uint32_t status = 0;
@@ -49,6 +51,7 @@ struct Entry {
  *     CTA_TUPLE_IP { CTA_IP_V4_SRC, CTA_IP_V4_DST | CTA_IP_V6_SRC, CTA_IP_V6_DST }
  *     CTA_TUPLE_PROTO { CTA_PROTO_NUM u8, CTA_PROTO_SRC_PORT be16, CTA_PROTO_DST_PORT be16 }
  *     CTA_TUPLE_ZONE be16 }
+ *   CTA_PROTOINFO { CTA_PROTOINFO_TCP { CTA_PROTOINFO_TCP_STATE u8 } }
  *   CTA_STATUS be32, CTA_ID be32, CTA_ZONE be16
  *
  * On failure: what is wrong, as a literal.

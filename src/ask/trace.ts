@@ -18,8 +18,8 @@ const packet = object({
   source: field(text, 'The address and port that it was sent from.'),
   interface: maybe(text, 'The interface that it came in by; left out: the node itself sent it.'),
   outcome: field(
-    oneOf('endpoint', 'untranslated', 'rejected', 'dropped', 'lost'),
-    '`endpoint`: it went to the endpoint that its destination was translated to. `untranslated`: it went to its first destination. `lost`: it got no further, and no rule of nf_tables decided that.',
+    oneOf('endpoint', 'diverted', 'untranslated', 'rejected', 'dropped', 'lost'),
+    '`endpoint`: it went to the endpoint that its destination was translated to. `diverted`: a rule of another program gave it a destination. `untranslated`: it went to its first destination. `lost`: it got no further, and no rule of nf_tables decided that.',
   ),
   because: field(text, 'What decided the outcome, in a sentence.'),
   destination: field(text, 'Its last destination: address and port.'),

@@ -7,6 +7,9 @@ import { protocolOf } from './nft/constants.ts';
 /** Bits of an entry's status (linux/netfilter/nf_conntrack_common.h). */
 export const IPS = { SEEN_REPLY: 2, ASSURED: 4, SRC_NAT: 16, DST_NAT: 32, DYING: 512 } as const;
 
+/** States of TCP (linux/netfilter/nf_conntrack_tcp.h). */
+const TCP_CONNTRACK = { TIME_WAIT: 7, CLOSE: 8 } as const;
+
 /** One address and port of an entry. */
 type ConntrackPeer = 'originalSource' | 'originalDestination' | 'replySource' | 'replyDestination';
 
@@ -63,6 +66,12 @@ export class ConntrackEntries {
 
   protocol(index: number): Protocol {
     return protocolOf(this.bytes[this.#tail(index)]) ?? 'SCTP';
+  }
+
+  /** Whether it is a connection of TCP of which no packet comes any more. */
+  isClosed(index: number): boolean {
+    const state = this.bytes[this.#tail(index) + 1]!;
+    return state === TCP_CONNTRACK.TIME_WAIT || state === TCP_CONNTRACK.CLOSE;
   }
 
   /** Bits of `IPS`. */

@@ -30,7 +30,8 @@ export const conntrackReplies = {
    * Comes before `dumped`. Entries of 36 bytes (IPv4) or 84 (IPv6), one after the other, each:
    * - original source, original destination, reply source, reply destination, each the address and
    *   the port in network order (6 or 18 bytes);
-   * - u8 protocol, u8 zero, u16 zone, u32 status (IPS_*), u32 id (CTA_ID), in host order.
+   * - u8 protocol, u8 TCP state (TCP_CONNTRACK_*), u16 zone, u32 status (IPS_*), u32 id (CTA_ID),
+   *   in host order.
    */
   conntrackEntries: { code: 144, fields: { family: 'u8', entries: 'bytes' } },
   /** One u32 in host order for each entry: 0 = deleted, else the errno (ENOENT: gone already). */

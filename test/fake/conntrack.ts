@@ -19,6 +19,8 @@ export interface FakeEntry {
   /** The reply source. Default: `to`, which means that the connection is not translated. */
   readonly answeredBy?: string;
   readonly answered?: boolean;
+  /** TCP_CONNTRACK_*; default: not known. */
+  readonly tcpState?: number;
   readonly zone?: number;
 }
 
@@ -35,7 +37,7 @@ export class FakeConntrack implements Conntrack {
 
   add(...entries: readonly FakeEntry[]): void {
     for (const entry of entries) {
-      const whole = { answeredBy: entry.to, answered: true, zone: 0, ...entry };
+      const whole = { answeredBy: entry.to, answered: true, tcpState: 0, zone: 0, ...entry };
       this.#entries.set(this.#nextId, whole);
       this.#nextId += 1;
     }
@@ -89,6 +91,7 @@ export function packedEntries(family: Family, entries: readonly FakeEntry[]): Co
   const whole = entries.map((entry) => ({
     answeredBy: entry.to,
     answered: true,
+    tcpState: 0,
     zone: 0,
     ...entry,
   }));
@@ -110,6 +113,7 @@ function pack(entry: Required<FakeEntry>, id: number): ConntrackEntries {
   const peers = [entry.from, entry.to, entry.answeredBy, entry.from].map(peerOf);
   const tail = Buffer.alloc(12);
   tail[0] = IPPROTO[entry.protocol];
+  tail[1] = entry.tcpState;
   tail.writeUInt16LE(entry.zone, 2);
   tail.writeUInt32LE(entry.answered ? IPS.SEEN_REPLY : 0, 4);
   tail.writeUInt32LE(id, 8);

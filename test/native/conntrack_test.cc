@@ -70,6 +70,15 @@ TEST("an entry of the kernel is packed, whatever other attributes it has") {
   CHECK_EQUAL(Taken(kUdpOfZone5, NewEntry(Attributes())), FromHex(kPacked));
 }
 
+TEST("an entry of TCP is packed with its state") {
+  const Bytes closing = FromHex("10000480 0c000180 05000100 07000000");
+  Bytes attributes = Attributes();
+  attributes.insert(attributes.end(), closing.begin(), closing.end());
+  Bytes packed = FromHex(kPacked);
+  packed[packed.size() - 11] = 7;
+  CHECK_EQUAL(Taken(kUdpOfZone5, NewEntry(attributes)), packed);
+}
+
 TEST("an IPv6 entry is packed") {
   const Bytes attributes = FromHex(
       "4c000180 2c000180 14000300 fd000000000000000000000000000001"

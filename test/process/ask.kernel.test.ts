@@ -33,6 +33,7 @@ const node = {
 test('the running process answers questions about its status and about Services', async () => {
   const namespace = await createNamespace();
   await namespace.run('ip', ['link', 'set', 'lo', 'up']);
+  await namespace.run('ip', ['address', 'add', '192.0.2.1', 'dev', 'lo']);
   // Endpoints without a route are a problem.
   await namespace.run('ip', ['route', 'add', 'default', 'dev', 'lo']);
   const api = await FakeApi.start(namespace);

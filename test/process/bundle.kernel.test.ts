@@ -41,6 +41,7 @@ async function output(program: string, argv: readonly string[]): Promise<Buffer>
 test('a bundle contains rules of all programs and no token, also while the process hangs', async () => {
   const namespace = await createNamespace();
   await namespace.run('ip', ['link', 'set', 'lo', 'up']);
+  await namespace.run('ip', ['address', 'add', '192.0.2.1', 'dev', 'lo']);
   const api = await FakeApi.start(namespace);
   onTestFinished(() => api.close());
   const status = { addresses: [{ type: 'InternalIP', address: '192.0.2.1' }] };

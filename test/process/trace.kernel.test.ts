@@ -215,6 +215,34 @@ describe('fairlead trace in mode nftables', () => {
     expect(monitor.drops()).toEqual(['inet firewalld filter_FWD_POLICIES']);
   });
 
+  test("names another program's rule that takes packets elsewhere, and explain knows of it", async () => {
+    await start('nftables');
+    await namespace.run(
+      'nft',
+      ['-f', '-'],
+      `table ip mesh {
+      chain pre {
+        type nat hook prerouting priority -150; policy accept;
+        ip saddr ${CLIENT_IP.IPv4} ip daddr ${web} tcp dport 80 dnat to 10.244.1.99:8080
+      }
+    }`,
+    );
+    const diverted = await traced(web, 'client');
+    expect(diverted).toMatchObject({
+      ...{ outcome: 'diverted', destination: '10.244.1.99:8080', failed: true },
+      because: expect.stringMatching(
+        /, by a rule of another program: rule \d+ of chain ip mesh pre: /,
+      ),
+    });
+    const explained = await Promise.all(
+      [CLIENT_IP.IPv4, 'node'].map((from) => {
+        return new Program(namespace, ['explain', `${web}:80`, `--from=${from}`]).exitCode;
+      }),
+    );
+    expect(explained).toEqual([1, 0]);
+    expect((await traced(web, undefined)).outcome).toBe('endpoint');
+  });
+
   test('leaves nothing in the kernel, however it ends', async () => {
     const before = await namespace.run('nft', ['list', 'tables']);
     const args = ['trace', `${web}:80`];

@@ -6,7 +6,7 @@ import type { Trace } from '../../ask/trace.ts';
 import { type Block, bad, type Fact, tableIf } from '../../ask/view.ts';
 import { hostFiles } from '../../host/files.ts';
 import { interfaceNames } from '../../host/interfaces.ts';
-import { isFine, type Reached } from '../../host/reach.ts';
+import { isFine, type Reached, routesTo } from '../../host/reach.ts';
 import { openConntrack } from '../../kernel/conntrack.ts';
 import { isKernelError, isNotPermitted, orElse } from '../../kernel/errors.ts';
 import type { Kernel } from '../../kernel/kernel.ts';
@@ -14,9 +14,11 @@ import { openKernel } from '../../kernel/native-kernel.ts';
 import { formatAddress } from '../../net/address.ts';
 import { blocksText, factsText, stepsText } from '../../serve/text.ts';
 import { findLegacyTables } from '../../takeover/legacy-tables.ts';
+import { thisMachine } from '../../tools/preflight/machine.ts';
 import { byEndpoint } from '../../tools/trace/ending.ts';
 import { traceTableName } from '../../tools/trace/marking-table.ts';
 import { probe, probesText } from '../../tools/trace/probe.ts';
+import { faultFinder } from '../../tools/trace/routing-fault.ts';
 import { type Target, targetText } from '../../tools/trace/target.ts';
 import { NoTracingError, nothingCame, type TracedPacket, trace } from '../../tools/trace/tracer.ts';
 import type { Io, Run } from '../command.ts';
@@ -79,6 +81,7 @@ async function follow(
       signal: ending.signal,
       table: traceTableName(randomBytes(4).toString('hex')),
       interfaceName: interfaceNames(hostFiles()),
+      findFault: faultFinder({ ...thisMachine(), routesTo }),
       explain: (from) => explanationOf(server, target, from),
       started: () => {
         if (sender.kind === 'node') probing = probes(target, count, sent, probed);

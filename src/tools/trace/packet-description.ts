@@ -6,6 +6,7 @@ import type { Explained } from './explained.ts';
 import { destinationText, type Headers, sourceText, type TraceEvent } from './headers.ts';
 import { isBeginning, isOfTrace } from './marking-table.ts';
 import type { Packet, Visit } from './packets.ts';
+import type { FindFault } from './routing-fault.ts';
 import type { Rule, Ruleset } from './ruleset.ts';
 
 type TracePacket = Trace['packets'][number];
@@ -16,6 +17,7 @@ interface Stage {
   readonly ruleset: Ruleset;
   readonly explained: Explained;
   readonly interfaceName: (index: number) => string;
+  readonly findFault: FindFault;
 }
 
 /** The last event of a chain. */
@@ -38,6 +40,8 @@ class PacketDescriber {
   /** The current hook of the packet, and the chains there that it has passed. */
   #hook = '';
   #passed: string[] = [];
+  /** The rule of another program that changed its destination. */
+  #diverter: string | undefined;
 
   constructor(packet: Packet, stage: Stage) {
     this.#packet = packet;
@@ -57,12 +61,16 @@ class PacketDescriber {
     }
     this.#leaveHook();
     const last = visits.at(-1)!;
-    const ending = this.#ending(last);
+    const ending = await this.#ending(last);
     this.#say(ending.step);
     if (ending.isLost) return this.#end('lost', ending.step);
     const to = destinationText(last.headers ?? headers);
     if (to === destinationText(headers)) {
       return this.#end('untranslated', `No rule translated it: it went to ${to}, as it was sent.`);
+    }
+    if (this.#diverter !== undefined) {
+      const because = `It went to ${to}, by a rule of another program: ${this.#diverter}.`;
+      return this.#end('diverted', because);
     }
     if (this.#hook === 'postrouting' && visits[0]!.inputInterface !== 0) {
       for (const { object, text } of this.#stage.explained.takeLater()) this.#say(text, object);
@@ -137,7 +145,10 @@ class PacketDescriber {
     if (change === undefined) return;
     const isByRule = last !== undefined && last.event.rule !== 0 && ending === 'accepted';
     if (isByRule) {
-      this.#say(change, placeOfRule(last.event, last.rule));
+      const place = placeOfRule(last.event, last.rule);
+      const isElsewhere = destinationText(headers!) !== destinationText(next!.headers!);
+      if (isElsewhere && !isOfServices(last.event)) this.#diverter = place;
+      this.#say(change, place);
     } else if (this.#hook === 'input') {
       // IPVS takes packets there, and sends them on through output.
       this.#leaveHook();
@@ -149,10 +160,10 @@ class PacketDescriber {
   }
 
   /** The outcome if nothing refused it. */
-  #ending({ chain, headers, outputInterface, table }: Visit): {
+  async #ending({ chain, headers, outputInterface, table }: Visit): Promise<{
     readonly step: string;
     readonly isLost: boolean;
-  } {
+  }> {
     const isThrough = isOfTrace(table) && !isBeginning(chain);
     const hook = this.#hook;
     if (isThrough && hook === 'postrouting') {
@@ -165,9 +176,18 @@ class PacketDescriber {
       return { step: `It is delivered on this node, to ${destination}.`, isLost: false };
     }
     const step = isThrough
-      ? `It got through hook ${hook}, and no further: the node did not route it on (forwarding off, no route, or a source that rp_filter refuses).`
+      ? `It got through hook ${hook}, and no further: ${await this.#fault()}.`
       : `It vanished in hook ${hook}, by something that has no rules in nf_tables.`;
     return { step, isLost: true };
+  }
+
+  #fault(): Promise<string> {
+    const { headers, visits } = this.#packet;
+    const { inputInterface } = visits[0]!;
+    const { destination } = visits.findLast((visit) => visit.headers)?.headers ?? headers;
+    const name = inputInterface === 0 ? undefined : this.#stage.interfaceName(inputInterface);
+    const family = headers.source.length === 4 ? 'IPv4' : 'IPv6';
+    return this.#stage.findFault({ family, interface: name, source: headers.source, destination });
   }
 
   #leaveHook(): void {
@@ -186,6 +206,11 @@ class PacketDescriber {
     const last = visits.findLast((visit) => visit.headers !== undefined)?.headers ?? headers;
     return { outcome, because, destination: destinationText(last), steps: this.#steps };
   }
+}
+
+/** Whether the rule is of Services: this proxy's, or kube-proxy's. */
+function isOfServices({ chain, table }: TraceEvent): boolean {
+  return table.startsWith('fairlead') || table === 'kube-proxy' || chain.startsWith('KUBE-');
 }
 
 function textsOf(headers: Headers) {

@@ -14,6 +14,7 @@ import { type Headers, sourceText } from './headers.ts';
 import { markingTable } from './marking-table.ts';
 import { describePacket } from './packet-description.ts';
 import { type Packet, Packets } from './packets.ts';
+import type { FindFault } from './routing-fault.ts';
 import { Ruleset } from './ruleset.ts';
 import { type Sender, type Target, targetText } from './target.ts';
 
@@ -41,6 +42,8 @@ export interface TraceOptions {
    * The explanation by the process of this node for packets of this client; undefined: no answer.
    */
   readonly explain: (from: string) => Promise<Explanation | undefined>;
+  /** Why a packet was not routed on. */
+  readonly findFault: FindFault;
   /** Called when tracing has begun. */
   readonly started: () => void;
   readonly report: (packet: TracedPacket) => void;
@@ -66,7 +69,8 @@ export async function trace(options: TraceOptions): Promise<TraceResult> {
   await mark(kernel, markingTable(table, target, sender, count));
   started();
   const packets = new Packets(table);
-  const stage = { ruleset: new Ruleset(kernel), interfaceName: options.interfaceName };
+  const { findFault, interfaceName } = options;
+  const stage = { ruleset: new Ruleset(kernel), interfaceName, findFault };
   const described: TracedPacket[] = [];
   let hasLost = false;
   const endMs = performance.now() + timeoutMs;

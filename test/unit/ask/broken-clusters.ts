@@ -327,8 +327,8 @@ export const brokenClusters = described(
     from: '10.244.0.9',
     outcome: 'endpoint',
     cause:
-      'Connection tracking has 1 connection to 10.96.0.1:80/TCP that leads to no endpoint of it any more ' +
-      '(10.244.0.9 to 10.244.9.9:8080)',
+      'Connection tracking has 1 connection to 10.96.0.1:80/TCP that leads to none of its endpoints ' +
+      '(10.244.0.9 to 10.244.9.9:8080), by an earlier state of it or by a rule of another program',
   },
   {
     name: 'a chain of others drops what is forwarded',

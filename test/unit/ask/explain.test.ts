@@ -130,6 +130,24 @@ describe('an explanation of a Service for clients outside', () => {
   });
 });
 
+it('an explanation leaves out connections that are over, and names each way once', async () => {
+  const [stale] = brokenClusters.filter(({ conntrack }) => conntrack !== undefined);
+  app = await startedWith(stale!);
+  const { conntrack } = stale!;
+  for (const [port, tcpState] of [
+    [1, 3],
+    [2, 7],
+    [3, 8],
+  ] as const) {
+    app.conntrack.add({ ...conntrack!, from: `10.244.0.9:${port}`, tcpState });
+  }
+  const { stdout } = await said(app, 'explain', '10.96.0.1:80');
+  expect(stdout).toContain(
+    'has 2 connections to 10.96.0.1:80/TCP that lead to none of its endpoints ' +
+      '(10.244.0.9 to 10.244.9.9:8080)',
+  );
+});
+
 describe('the client in an explanation', () => {
   const [cluster] = brokenClusters.filter(({ outcome }) => outcome === 'endpoint');
 

@@ -21,7 +21,7 @@ import { readRule } from '../../../src/serve/ask/foreign-rules/rules.ts';
 import { canStop, stopIn, type WalkedRule } from '../../../src/serve/ask/foreign-rules/walk.ts';
 import { FakeKernel } from '../../fake/kernel.ts';
 import type { Running } from '../agent/running.ts';
-import { asked } from './asking.ts';
+import { asked, said } from './asking.ts';
 import { startedWith } from './broken-cluster-app.ts';
 import { endpoints, here, node, web } from './broken-clusters.ts';
 
@@ -205,10 +205,26 @@ describe('a rule of another program is not said to stop connections', () => {
   });
 });
 
+it('a rule for a sender stops the packets of that one, where a question names it', async () => {
+  const rules = [[from('10.244.0.9/32'), to(endpoint), drop]];
+  const chains = {
+    in: { ...forward, rules },
+    early: { ...early, rules: [[from('10.244.0.8/32'), tcp, drop]] },
+  };
+  expect(await found(chains)).toEqual([]);
+  const codeFrom = async (...client: string[]): Promise<number> =>
+    (await said(app!, 'explain', '10.96.0.1:80', ...client)).code;
+  expect(await codeFrom()).toBe(0);
+  expect(await codeFrom('--from=10.244.0.9')).toBe(1);
+  expect(await codeFrom('--from=10.244.0.8')).toBe(1);
+  expect(await codeFrom('--from=10.244.0.7')).toBe(0);
+});
+
 describe('a rule of iptables', () => {
   const packet = {
     family: 'IPv4',
     protocol: 6,
+    saddr: undefined,
     daddr: Uint8Array.of(10, 96, 0, 1),
     dport: 8080,
     isTracked: true,
@@ -244,6 +260,26 @@ describe('a rule of iptables', () => {
     expect(ofPorts(match('tcp', range))).toEqual([]);
     expect(ofPorts(match('comment', range))).toHaveLength(6);
     expect(ofPorts(match('recent', range))).toEqual([]);
+  });
+
+  it('is for addresses of the node, which node ports are', () => {
+    const types = (source: number, destination: number, flags = 0): Statement => {
+      const info = Buffer.alloc(8);
+      info.writeUInt16LE(source, 0);
+      info.writeUInt16LE(destination, 2);
+      info.writeUInt32LE(flags, 4);
+      return (out) => out.write('match', { name: 'addrtype', revision: 1, info });
+    };
+    const read = (...statements: readonly Statement[]) => {
+      const rule = {
+        ...readRule([...readRecords(expressions, compileRule(statements))], new Map()),
+      };
+      const chains = new Map([['in', [{ ...rule, text: () => '' }]]]);
+      return stopIn(chains, 'in', false, { ...packet, daddr: undefined })?.what;
+    };
+    expect(read(types(0, 4), target('DNAT'))).toBe('redirect');
+    expect([stop(80, types(0, 4), drop), read(types(0, 8), drop)]).toEqual([undefined, undefined]);
+    expect([read(types(4, 4), drop), read(types(0, 4, 2), drop)]).toEqual([undefined, undefined]);
   });
 
   it('may redirect by an expression that has no record', () => {
@@ -315,6 +351,7 @@ it('reads each chain once, however many jumps of other programs lead to it', () 
   const packet = {
     family: 'IPv4',
     protocol: 6,
+    saddr: undefined,
     daddr: undefined,
     dport: 80,
     isTracked: true,

@@ -74,7 +74,7 @@ export async function obstaclesOf(
   const isOfNode = client.kind === 'node';
   const { nodeAddresses } = engine.context;
   return foreignRules
-    .obstacles([{ forwarding: holder.forwarding }], nodeAddresses)
+    .obstacles([{ forwarding: holder.forwarding }], nodeAddresses, client.address?.bytes)
     .filter(({ hook }) => {
       if (hook === NF_INET.POST_ROUTING) return true;
       return isOfNode === (hook === NF_INET.LOCAL_OUT);
@@ -121,7 +121,7 @@ async function readDropPolicies({ agent: { kernel }, sync }: ExplainInput): Prom
 
 const namedMax = 3;
 
-/** Tracked connections to the address and port whose endpoint is no longer in the pool. */
+/** Tracked connections to the address and port that lead elsewhere, and are not over. */
 async function staleEntries(input: ExplainInput, holder: Holder | undefined): Promise<string[]> {
   const { client, describer, agent, sync, target } = input;
   const isTranslated = describer.endpointHook !== NF_INET.LOCAL_OUT;
@@ -141,17 +141,18 @@ async function staleEntries(input: ExplainInput, holder: Holder | undefined): Pr
     const isAsked =
       client.address === undefined ||
       sameBytes(entries.address(i, 'originalSource'), client.address.bytes);
-    if (isAsked && !right.has(entries.key(i, 'replySource'))) wrong.push(i);
+    if (isAsked && !entries.isClosed(i) && !right.has(entries.key(i, 'replySource'))) wrong.push(i);
   }
   if (wrong.length === 0) return [];
-  const named = wrong.slice(0, namedMax).map((i) => {
+  const ways = wrong.map((i) => {
     const from = formatAddress(entries.address(i, 'originalSource'));
     const to = entries.address(i, 'replySource');
     return `${from} to ${formatEndpoint(to, entries.port(i, 'replySource'))}`;
   });
+  const named = [...new Set(ways)].slice(0, namedMax);
   return [
     `Connection tracking has ${counted(wrong.length, 'connection')} to ${targetText(input)} that ` +
-      `${wrong.length === 1 ? 'leads' : 'lead'} to no endpoint of it any more (${named.join(', ')}): ` +
-      'packets of theirs go there still.',
+      `${wrong.length === 1 ? 'leads' : 'lead'} to none of its endpoints (${named.join(', ')}), by ` +
+      'an earlier state of it or by a rule of another program: their packets still go there.',
   ];
 }

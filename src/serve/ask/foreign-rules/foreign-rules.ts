@@ -91,10 +91,14 @@ export class ForeignRules {
     this.#nextMs = endedMs + Math.max(pauseMs, restShare * (endedMs - beganMs));
   }
 
-  /** The first few that connections to these ports meet for certain, whoever makes them. */
+  /**
+   * The first few that connections to these ports meet for certain: those of this client, or,
+   * without one, whoever makes them.
+   */
   obstacles(
     seen: readonly Pick<Seen, 'forwarding'>[],
     nodeAddresses: readonly Address[],
+    client?: Uint8Array,
   ): Obstacle[] {
     const { all, mode } = this.#found;
     if (all.length === 0) return [];
@@ -104,7 +108,7 @@ export class ForeignRules {
       for (const one of sees) {
         for (const destination of destinations(one, base, seen, nodeAddresses)) {
           if (found.size >= namedMax) return [...found.values()];
-          const stop = stopOf(base, destination);
+          const stop = stopOf(base, destination, client);
           if (stop === undefined) continue;
           const key = `${base.name} ${stop.rule?.text() ?? ''}`;
           if (!found.has(key)) found.set(key, obstacleOf(base, stop, destination));
@@ -173,12 +177,18 @@ function* destinations(
 /** NF_IP_PRI_CONNTRACK */
 const conntrackPriority = -200;
 
-function stopOf(base: ForeignChain, { address, forwarding, port }: Destination): Stop | undefined {
-  const { chain, chains, isDropPolicy, priority } = base;
+function stopOf(
+  base: ForeignChain,
+  { address, forwarding, port }: Destination,
+  client: Uint8Array | undefined,
+): Stop | undefined {
+  const { chain, chains, hook, isDropPolicy, priority } = base;
   const { family, servicePort } = forwarding;
   return stopIn(chains, chain, isDropPolicy, {
     family,
     protocol: IPPROTO[servicePort.protocol],
+    // It may be masqueraded before it leaves.
+    saddr: hook === NF_INET.POST_ROUTING ? undefined : client,
     daddr: address,
     dport: port,
     isTracked: priority > conntrackPriority,

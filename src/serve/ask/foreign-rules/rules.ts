@@ -37,8 +37,8 @@ const ctState = { invalid: Uint8Array.of(1, 0, 0, 0), new: Uint8Array.of(8, 0, 0
 
 /** Where the header of each family has the fields. */
 const header = {
-  IPv4: { protocol: 9, daddr: 16, length: 4, ethertype: Uint8Array.of(0x08, 0x00) },
-  IPv6: { protocol: 6, daddr: 24, length: 16, ethertype: Uint8Array.of(0x86, 0xdd) },
+  IPv4: { protocol: 9, saddr: 12, daddr: 16, length: 4, ethertype: Uint8Array.of(0x08, 0x00) },
+  IPv6: { protocol: 6, saddr: 8, daddr: 24, length: 16, ethertype: Uint8Array.of(0x86, 0xdd) },
 } as const satisfies Record<Family, unknown>;
 
 /** Kernel expressions that records do not decode, after which the next rule applies. */
@@ -249,12 +249,13 @@ function payload({ base, length, offset }: Extract<Expression, { kind: 'payload'
     return ({ dport }) => Uint8Array.of(dport >> 8, dport & 0xff);
   }
   if (base !== NFT_PAYLOAD.NETWORK_HEADER) return nothing;
-  return ({ daddr, family, protocol }) => {
+  return ({ daddr, family, protocol, saddr }) => {
     const at = header[family];
     if (offset === at.protocol && length === 1) return Uint8Array.of(protocol);
-    const from = offset - at.daddr;
+    const [address, from] =
+      offset < at.daddr ? [saddr, offset - at.saddr] : [daddr, offset - at.daddr];
     if (from < 0 || from + length > at.length) return undefined;
-    return daddr?.subarray(from, from + length);
+    return address?.subarray(from, from + length);
   };
 }
 

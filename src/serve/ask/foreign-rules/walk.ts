@@ -1,6 +1,6 @@
 /**
- * What rules of other programs do to a packet of which only the destination is known: also its
- * sender, its interface or its mark may decide. A result is given only where it is certain.
+ * What rules of other programs do to a packet of which the destination is known, and perhaps the
+ * sender: also its interface or its mark may decide. A result is given only where it is certain.
  */
 import type { Family } from '../../../net/address.ts';
 
@@ -9,7 +9,9 @@ export interface FirstPacket {
   readonly family: Family;
   /** IPPROTO_* */
   readonly protocol: number;
-  /** Undefined: any, as for a node port. */
+  /** Undefined: any. */
+  readonly saddr: Uint8Array | undefined;
+  /** Undefined: any of the node, as for a node port. */
   readonly daddr: Uint8Array | undefined;
   /** Host order. */
   readonly dport: number;

@@ -25,6 +25,7 @@ export function readMatch({ info, name, revision }: Match): Condition[] {
   const view = new DataView(info.buffer, info.byteOffset, info.byteLength);
   if ((name === 'tcp' || name === 'udp') && revision === 0) return [ports(name, view)];
   if (name === 'multiport' && revision === 1) return [multiport(view)];
+  if (name === 'addrtype' && revision === 1) return [addressType(view)];
   return [unknown];
 }
 
@@ -41,6 +42,17 @@ function ports(name: 'tcp' | 'udp', view: DataView): Condition {
     if (isIn === ((inverted & 2) !== 0)) return false;
     return isPlain ? true : undefined;
   };
+}
+
+/** XT_ADDRTYPE_LOCAL */
+const localType = 4;
+
+/** struct xt_addrtype_info_v1: the types of both addresses, and flags. */
+function addressType(view: DataView): Condition {
+  const [source, destination] = [view.getUint16(0, true), view.getUint16(2, true)];
+  const isPlain = source === 0 && view.getUint32(4, true) === 0;
+  if (!isPlain || destination !== localType) return unknown;
+  return ({ daddr }) => (daddr === undefined ? true : undefined);
 }
 
 /** XT_MULTIPORT_DESTINATION */

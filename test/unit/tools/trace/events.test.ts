@@ -72,8 +72,9 @@ async function told(...events: TraceEvent[][]) {
   const later = { text: 'Later packets meet no rules.', object: 'flowtable inet t f' };
   const explained = new Explained([step, later]);
   const interfaceName = (index: number): string => `eth${index}`;
+  const findFault = async (of: object): Promise<string> => JSON.stringify(of);
   const stories = packets.all.map((packet) => {
-    return describePacket(packet, { ruleset, explained, interfaceName });
+    return describePacket(packet, { ruleset, explained, interfaceName, findFault });
   });
   return Promise.all(stories);
 }
@@ -147,7 +148,13 @@ describe('a packet in trace events', () => {
       pass('begin-output', 1, client, endpoint),
     );
     expect([routed!.outcome, taken!.outcome]).toEqual(['lost', 'lost']);
-    expect(routed!.because).toMatch(/^It got through hook prerouting, and no further: /);
+    expect(routed!.because).toBe(
+      `It got through hook prerouting, and no further: ${JSON.stringify({
+        family: 'IPv4',
+        source: parseAddress(client)!.bytes,
+        destination: parseAddress(service)!.bytes,
+      })}.`,
+    );
     expect(taken!.because).toMatch(/^It vanished in hook output, /);
   });
 

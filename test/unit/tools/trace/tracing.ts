@@ -25,6 +25,7 @@ export function traced(given: Given): Promise<TraceResult> {
     ...{ target: targetOf(first!), sender: anyone, timeoutMs: 200, quietMs: 10 },
     signal: new AbortController().signal,
     interfaceName: (index) => `eth${index}`,
+    findFault: async () => 'nobody knows',
     explain: async () => explanation,
     started: () => {
       for (const packet of packets) kernel.send(packet);
