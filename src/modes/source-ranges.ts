@@ -1,4 +1,5 @@
 /** Source ranges: which clients load-balancer addresses accept (behaviour document 5.7). */
+import type { Address } from '../net/address.ts';
 import { type AddressRanges, rangesOf } from '../net/address-ranges.ts';
 import type { Forwarding, Frontend } from '../state/types.ts';
 
@@ -11,14 +12,23 @@ export function allowedClients(
   return rangesOf(sourceRanges);
 }
 
+/** The most load-balancer addresses of a Service that may connect to each other: they are pairs. */
+const selfClientsMax = 16;
+
 /**
- * The address that may connect whatever the ranges are: the node connects from the VIP itself to a
- * VIP that is bound on it. Undefined = there is none.
+ * The addresses that may connect whatever the ranges are: the node connects to a VIP from one that
+ * is bound on it, that VIP or another one of the Service. Of many only the VIP itself may.
  */
-export function selfClient(
-  { nodeInSourceRanges, sourceRanges }: Forwarding,
+export function selfClients(
+  { frontends, nodeInSourceRanges, sourceRanges }: Forwarding,
   { kind, address }: Frontend,
-): Uint8Array | undefined {
-  if (kind !== 'loadBalancerIP' || sourceRanges.length === 0) return undefined;
-  return nodeInSourceRanges ? address!.bytes : undefined;
+): readonly Address[] {
+  if (kind !== 'loadBalancerIP' || sourceRanges.length === 0 || !nodeInSourceRanges) return [];
+  const all: Address[] = [];
+  for (const other of frontends) {
+    if (other.kind !== 'loadBalancerIP') continue;
+    all.push(other.address!);
+    if (all.length > selfClientsMax) return [address!];
+  }
+  return all;
 }

@@ -120,6 +120,11 @@ function open(...loadBalancerSourceRanges: readonly string[]) {
   return reachable({ loadBalancerSourceRanges });
 }
 
+/** The same at two addresses. */
+function two(...loadBalancerSourceRanges: readonly string[]) {
+  return service('web', { vips: [lb, second], spec: { loadBalancerSourceRanges } });
+}
+
 /** A number of ranges of each family without clients; `round` selects others. */
 function manyRanges(count: number, round: number): string[] {
   return Array.from({ length: count }, (_, i) => [
@@ -321,6 +326,18 @@ const sourceRanges: readonly Story[] = [
       apply(open(...CLIENTS)),
       connect('node', toLb, silence, { from: { addresses: lb } }),
       connect('client', toLb, answered({ 'pod-a': 'node', 'pod-c': 'node' })),
+    ],
+  },
+  {
+    name: 'A node that has two load-balancer addresses of a Service may connect from one to the other',
+    covers: ['5.7', '12.42'],
+    nodeAddresses: [lb, second],
+    steps: [
+      apply(two(...CLIENTS, ...NODES), ...slices('web', ['pod-a'])),
+      connect('node', toLb, podA, { from: { addresses: second } }),
+      connect('node', at(second, 80), podA, { from: { addresses: lb } }),
+      apply(two(...CLIENTS)),
+      connect('node', toLb, silence, { from: { addresses: second } }),
     ],
   },
   {

@@ -19,7 +19,7 @@ import type { CIDR, Family } from '../../net/address.ts';
 import { type AddressRanges, rangesOf } from '../../net/address-ranges.ts';
 import { cidrsOf } from '../../net/interval.ts';
 import type { Forwarding, Frontend } from '../../state/types.ts';
-import { selfClient } from '../source-ranges.ts';
+import { selfClients } from '../source-ranges.ts';
 import type { NamedObject, NamedSet } from './objects.ts';
 import { addressType, chain, set } from './parts.ts';
 
@@ -85,13 +85,14 @@ function madeOf(ranges: readonly CIDR[], refuse: Statement): Made {
   return known;
 }
 
-/** Keys of `self-clients`: address . address. */
+/** Keys of `self-clients`: address of the frontend . address of the client. */
 export function selfClientKeys(forwarding: Forwarding): Uint8Array[] {
   if (!forwarding.nodeInSourceRanges) return [];
-  return forwarding.frontends.flatMap((frontend) => {
-    const bytes = selfClient(forwarding, frontend);
-    return bytes === undefined ? [] : [new Uint8Array(Buffer.concat([bytes, bytes]))];
-  });
+  return forwarding.frontends.flatMap((frontend) =>
+    selfClients(forwarding, frontend).map(
+      ({ bytes }) => new Uint8Array(Buffer.concat([frontend.address!.bytes, bytes])),
+    ),
+  );
 }
 
 /**

@@ -109,9 +109,9 @@ function poolFor(
   return pool.length === 0 ? 'no_local_endpoints' : pool;
 }
 
-function isAllowed({ address, clients, selfClient }: ServedFrontend, client: Address): boolean {
+function isAllowed({ clients, selfClients }: ServedFrontend, client: Address): boolean {
   if (clients === undefined || clients.holds(client.bytes)) return true;
-  return selfClient && client.key === address.key;
+  return selfClients.some(({ key }) => key === client.key);
 }
 
 function kindOf({ address, networks }: ServedFrontend, client: Address): ClientKind {

@@ -15,7 +15,7 @@ import {
   type ModeConfig,
 } from '../mode.ts';
 import { contenderOf } from '../own-addresses.ts';
-import { allowedClients, selfClient } from '../source-ranges.ts';
+import { allowedClients, selfClients } from '../source-ranges.ts';
 import type { Remembering } from './memory.ts';
 
 /** Where a client is, by its address. */
@@ -44,8 +44,8 @@ export interface ServedFrontend extends ModeFrontend {
   readonly affinity: Remembering;
   /** Clients that may connect; undefined = all. */
   readonly clients: AddressRanges | undefined;
-  /** The address itself may connect, whatever `clients` are. */
-  readonly selfClient: boolean;
+  /** Addresses that may connect, whatever `clients` are. */
+  readonly selfClients: readonly Address[];
   readonly udpIdleTimeoutMs: number;
   /** Connections whose endpoint has gone are ended. */
   readonly isEnding: boolean;
@@ -113,7 +113,7 @@ function frontendAt(
     right: [forwarding.serving, forwarding.cluster, forwarding.local],
     affinity: affinityOf(forwarding),
     clients: allowedClients(forwarding, frontend),
-    selfClient: selfClient(forwarding, frontend) !== undefined,
+    selfClients: selfClients(forwarding, frontend),
     udpIdleTimeoutMs,
     isEnding: forwarding.endings?.kept !== undefined,
     contender: contenderOf(frontend, environment),
@@ -178,7 +178,7 @@ export function sameFrontend(a: ServedFrontend, b: ServedFrontend): boolean {
     a.affinity.timeoutSeconds === b.affinity.timeoutSeconds &&
     a.udpIdleTimeoutMs === b.udpIdleTimeoutMs &&
     a.isEnding === b.isEnding &&
-    a.selfClient === b.selfClient &&
+    sameAddresses(a.selfClients, b.selfClients) &&
     sameClients(a.clients, b.clients) &&
     sameNetworks(a.networks, b.networks)
   );
@@ -189,12 +189,14 @@ function sameClients(a: ServedFrontend['clients'], b: ServedFrontend['clients'])
   return a.equals(b);
 }
 
+function sameAddresses(a: readonly Address[], b: readonly Address[]): boolean {
+  return a.length === b.length && a.every(({ key }, i) => key === b[i]!.key);
+}
+
 function sameNetworks(a: NodeNetworks | undefined, b: NodeNetworks | undefined): boolean {
   if (a === undefined || b === undefined || a === b) return a === b;
-  const isSame = ({ key }: Address, i: number): boolean => key === b.hostAddresses[i]?.key;
   return (
-    a.hostAddresses.length === b.hostAddresses.length &&
-    a.hostAddresses.every(isSame) &&
+    sameAddresses(a.hostAddresses, b.hostAddresses) &&
     a.podCIDR?.prefixLength === b.podCIDR?.prefixLength &&
     a.podCIDR?.address.key === b.podCIDR?.address.key
   );

@@ -3,7 +3,7 @@
 import type { Explanation } from '../../../ask/explanation.ts';
 import { counted, firstNames } from '../../../ask/words.ts';
 import type { DescribedPath } from '../../../modes/packet-path.ts';
-import { allowedClients, selfClient } from '../../../modes/source-ranges.ts';
+import { allowedClients, selfClients } from '../../../modes/source-ranges.ts';
 import { formatAddress, formatCIDR } from '../../../net/address.ts';
 import { sameBytes } from '../../../net/bytes.ts';
 import type { Seen } from '../../../state/resolve.ts';
@@ -150,8 +150,8 @@ function admissionOf(
   if (address === undefined) {
     return { isIn: true, text: `Only clients in ${ranges} are let in: this one is taken for one.` };
   }
-  const self = selfClient(forwarding, frontend);
-  const isIn = allowed.holds(address) || sameBytes(self ?? new Uint8Array(), address);
+  const isSelf = selfClients(forwarding, frontend).some(({ bytes }) => sameBytes(bytes, address));
+  const isIn = isSelf || allowed.holds(address);
   const where = isIn ? 'is let in: it is in' : 'is dropped: it is in none of';
   return { isIn, text: `The client ${formatAddress(address)} ${where} ${ranges}.` };
 }

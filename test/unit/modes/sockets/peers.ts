@@ -43,7 +43,7 @@ export function frontend(
     right: [endpoints],
     affinity: remembering(endpoints, 0),
     clients: undefined,
-    selfClient: false,
+    selfClients: [],
     udpIdleTimeoutMs: 5000,
     isEnding: false,
     ...fields,
