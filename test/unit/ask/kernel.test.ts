@@ -104,6 +104,6 @@ describe.each(Object.entries(endpointsOf))('a Service %s', (_, endpoints) => {
       if (set === undefined) expect(line).toMatch(/^chain ip fairlead-ipvs firewall-/);
       else expect(app.kernel.elements(NFPROTO.IPv4, 'fairlead-ipvs', set), line).toContain(key);
     }
-    expect(servers).toBe(4);
+    expect(servers).toBe(5);
   });
 });
