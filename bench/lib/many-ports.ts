@@ -75,6 +75,7 @@ async function counted(): Promise<string> {
     mode: () => mode as ModeFacts,
     connectTime: () => undefined,
     families: () => [{ family: 'IPv4', inForce }],
+    noticed: () => {},
     portsOf: () => large.ports,
   });
   await counters.read();

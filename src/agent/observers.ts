@@ -137,13 +137,16 @@ export class Observers {
       isConnectTime: () => config().connectTime !== 'off',
     });
     this.#unrouted = new UnroutedEndpoints({ clock, state, routing: options.routing });
-    const found = { foreignRules: this.#foreignRules, unrouted: this.#unrouted };
-    this.problemIndex = new ProblemIndex({ ...present, ...found, clock });
     this.metrics = this.#makeMetrics();
     const families = this.#families;
     const connectTime = () => present.engine()?.connectTime;
     const read = { kernel, host: options.host, clock, state, families, mode, config, connectTime };
-    this.#counters = kernelMetrics(this.metrics.registry, read);
+    const noticed = (service: string): void => this.problemIndex.resolved(service);
+    this.#counters = kernelMetrics(this.metrics.registry, { ...read, noticed });
+    this.problemIndex = new ProblemIndex({
+      ...{ ...present, clock, counters: this.#counters },
+      ...{ foreignRules: this.#foreignRules, unrouted: this.#unrouted },
+    });
     infoMetrics(this.metrics.registry, {
       config,
       configRefusal: present.configRefusal,

@@ -12,7 +12,8 @@ const problemReasons = {
   unknown_node: 'A traffic policy is Local, and endpoints name no node.',
   service_address: 'An endpoint is the address of a Service, not of a pod.',
   no_route: 'This node has no route to an endpoint, or one that drops or rejects packets.',
-  endpoint_silent: 'An endpoint answers no connections from this node.',
+  endpoint_silent:
+    'An endpoint answers no connections from this node, as failure detection or serviceMetrics count.',
   no_load_balancer: 'It is of type LoadBalancer, and no load balancer has given it an address.',
   address_taken:
     'Another Service, this proxy or a program of the node has an address and port that it claims.',

@@ -28,11 +28,13 @@ interface KernelMetricsOptions {
   /** The maps of connect-time translation, if it is active. */
   readonly connectTime: () => Pick<Placement, 'directory'> | undefined;
   readonly families: () => readonly ProgrammedFamily[];
+  /** See `ServiceCounters`. */
+  readonly noticed: (service: string) => void;
 }
 
 /** Returns the counters of traffic, which others may use, too. */
 export function kernelMetrics(registry: Registry, options: KernelMetricsOptions): ServiceCounters {
-  const { kernel, host, clock, state, config, connectTime, mode, families } = options;
+  const { kernel, host, clock, state, config, connectTime, mode, families, noticed } = options;
   const isCounted = () => config().ipvs.counters && mode()?.usesIPVS;
   ipvsMetrics(registry, kernel, { wanted: isCounted, families });
   affinityMetrics(registry, kernel, mode);
@@ -44,6 +46,7 @@ export function kernelMetrics(registry: Registry, options: KernelMetricsOptions)
     families,
     mode: () => (config().serviceMetrics ? mode() : undefined),
     portsOf: (service) => state.service(service)?.ports,
+    noticed,
   });
   serviceMetrics(registry, counters);
   return counters;

@@ -83,6 +83,8 @@ interface ServiceCountersOptions {
   readonly families: () => readonly ProgrammedFamily[];
   /** The ports of a Service `namespace/name`; undefined: there is none. */
   readonly portsOf: (service: string) => List<ServicePortName> | undefined;
+  /** Other endpoints of this Service `namespace/name` than before are failing. */
+  readonly noticed: (service: string) => void;
 }
 
 interface Entry extends ServiceTraffic {
@@ -118,6 +120,10 @@ export class ServiceCounters {
     IPv6: new LastCounts(),
   };
   readonly #failing = new FailingEndpoints();
+  /** Texts of those that were failing at the last reading, by the id of the Forwarding. */
+  #failingIn: ReadonlyMap<string, readonly string[]> = new Map();
+  /** The Services of these Forwardings. */
+  #servicesOfFailing: ReadonlyMap<string, string> = new Map();
   /** Since the first reading. */
   #total = { connections: 0, refusals: 0, readAtMs: Number.NEGATIVE_INFINITY };
   /** Connections by `namespace/name` since the reading before. */
@@ -127,6 +133,14 @@ export class ServiceCounters {
 
   constructor(options: ServiceCountersOptions) {
     this.#options = options;
+  }
+
+  /**
+   * Endpoints of a Forwarding (`forwardingId`) that have accepted none of their last connections, as
+   * of the last reading.
+   */
+  failingIn(id: string): readonly string[] {
+    return this.#failingIn.get(id) ?? [];
   }
 
   /** Undefined: the configuration or the mode does not count. */
@@ -148,6 +162,7 @@ export class ServiceCounters {
       this.#entries.clear();
       for (const last of Object.values(this.#last)) last.clear();
       this.#failing.clear();
+      this.#note([]);
       return undefined;
     }
     const readAtMs = clock.now();
@@ -159,6 +174,7 @@ export class ServiceCounters {
     await this.#forgetGone(pause);
     await this.#failing.prune(readAtMs, inUse(families()), pause);
     const failing = this.#failing.known(readAtMs);
+    this.#note(failing);
     const seconds = (readAtMs - before.readAtMs) / 1000;
     const answer = { readAtMs, services: [...this.#entries.values()], failing };
     if (seconds <= 0 || seconds > rateSecondsMax) return answer;
@@ -169,6 +185,30 @@ export class ServiceCounters {
       services: new Map(Array.from(this.#opened, ([key, count]) => [key, count / seconds])),
     };
     return { ...answer, rates };
+  }
+
+  #note(failing: readonly FailingEndpoint[]): void {
+    const before = this.#failingIn;
+    const now = new Map<string, string[]>();
+    const services = new Map<string, string>();
+    for (const one of failing) {
+      const entry = this.#entries.get(idOf(one));
+      if (entry === undefined || !isFault(one, one.reset, entry.outcomes)) continue;
+      const { endpoint, family, namespace, port, protocol, service: name } = one;
+      const key = forwardingKey({ namespace, name, port, protocol: protocol as Protocol });
+      const id = forwardingId(family, key);
+      const own = now.get(id) ?? [];
+      own.push(endpoint);
+      now.set(id, own);
+      services.set(id, objectKey(namespace, name));
+    }
+    for (const own of now.values()) own.sort();
+    const known = this.#servicesOfFailing;
+    this.#failingIn = now;
+    this.#servicesOfFailing = services;
+    for (const [id, service] of [...known, ...services]) {
+      if (before.get(id)?.join() !== now.get(id)?.join()) this.#options.noticed(service);
+    }
   }
 
   /** Also ports that their Service has no more: their names are a tenant's choice. */
@@ -241,8 +281,7 @@ export class ServiceCounters {
   }
 
   #entryOf(whom: Whom): Entry {
-    const { family, namespace, service, port, protocol } = whom;
-    const id = [family, namespace, service, port, protocol].join('/');
+    const id = idOf(whom);
     let entry = this.#entries.get(id);
     if (entry === undefined) {
       const none = { refusals: new Map(), frontends: new Map(), endpoints: new Map() };
@@ -317,6 +356,22 @@ class LastCounts {
 /** Whether it belongs to a Service, or counts refusals at addresses without a Service. */
 function isOf({ service }: Whom, { of }: Count): boolean {
   return service !== '' || (of.kind === 'refusals' && of.reason === 'no_such_service');
+}
+
+function idOf({ family, namespace, service, port, protocol }: Whom): string {
+  return [family, namespace, service, port, protocol].join('/');
+}
+
+/**
+ * Whether an endpoint without answers has a fault: some protocols of UDP have none. `reset`: how
+ * often it refused. `answered`: what other endpoints of the port have answered.
+ */
+export function isFault(
+  { protocol }: Pick<Whom, 'protocol'>,
+  reset: number,
+  { answered }: Pick<Outcomes, 'answered'>,
+): boolean {
+  return protocol !== 'UDP' || reset > 0 || answered > 0;
 }
 
 function add<K>(to: Map<K, number>, key: K, count: number): void {

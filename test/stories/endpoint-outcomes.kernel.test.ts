@@ -132,14 +132,15 @@ describe.each(FAMILIES)('%s', (family) => {
 test('an endpoint that accepts nothing is named, until it accepts a connection', async () => {
   const proxy = await start('nftables');
   await connect('client', 'IPv4', 11, 6);
-  const named = async () =>
-    (await proxy.metrics())
-      .split('\n')
-      .filter((line) => line.startsWith('fairlead_endpoint_failed_connections{'));
+  const lines = async (start: string) =>
+    (await proxy.metrics()).split('\n').filter((line) => line.startsWith(start));
+  const named = () => lines('fairlead_endpoint_failed_connections{');
+  const troubled = () => lines('fairlead_services_with_problems{reason="endpoint_silent"}');
   expect(await named()).toEqual([]);
   // Until then an answer may still be on its way.
   await proxy.skip(10_500);
   const [line, ...others] = await named();
+  expect(await troubled()).toEqual([expect.stringMatching(/ 1$/)]);
   expect(others).toEqual([]);
   expect(line).toMatch(/service="closed".*endpoint="10\.244\.1\.3:8080"\} 6$/);
   await lab.actors['pod-b'].listen('TCP', POD_B_IP.IPv4, 8080);
@@ -147,6 +148,7 @@ test('an endpoint that accepts nothing is named, until it accepts a connection',
   // Counts are read again after 2 s.
   await proxy.skip(2100);
   expect(await named()).toEqual([]);
+  expect(await troubled()).toEqual([expect.stringMatching(/ 0$/)]);
   await proxy.stop();
 });
 

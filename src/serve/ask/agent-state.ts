@@ -83,7 +83,7 @@ export interface AgentState {
   /** Undefined until an engine runs. */
   readonly engine: () => RunningEngine | undefined;
   /** Connections and refusals by Service, if they are counted. */
-  readonly counters: Pick<ServiceCounters, 'read'>;
+  readonly counters: Pick<ServiceCounters, 'failingIn' | 'read'>;
   readonly kernel: KernelReader;
   readonly conntrack: Pick<Conntrack, 'dump'>;
   /** Base chains with policy drop, by family. */

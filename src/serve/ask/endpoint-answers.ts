@@ -1,10 +1,11 @@
-/** What failure detection knows of endpoints, for people. */
+/** What is known of the answers of endpoints, for people. */
 import type { ServiceAnswer } from '../../ask/service.ts';
 import { counted, firstNames } from '../../ask/words.ts';
 import { formatPortName } from '../../net/protocol.ts';
 import type { DetectionView } from '../../state/detection.ts';
 import type { Seen } from '../../state/resolve.ts';
-import type { Service } from '../../state/types.ts';
+import { forwardingId, type Service } from '../../state/types.ts';
+import { isFault, type ServiceTraffic } from '../service-counters.ts';
 import type { AgentState } from './agent-state.ts';
 import type { Problem } from './problem.ts';
 
@@ -88,15 +89,37 @@ function namesOf(all: readonly string[]): string {
   return firstNames(all.slice(0, namedMax), all.length);
 }
 
-/** Endpoints of a port that answer no connections. */
-export function silentProblems({ failureDetection }: Known, { forwarding, port }: Seen): Problem[] {
-  const silent = failureDetection().silentIn(forwarding.family, forwarding.key);
-  if (silent.length === 0) return [];
+/** Fewer say nothing: a client may have given up. */
+const triedLeast = 5;
+
+/** Endpoints of a port that answer no connections, by failure detection or as the kernel counts. */
+export function silentProblems(
+  { counters, failureDetection }: Pick<AgentState, 'counters' | 'failureDetection'>,
+  { forwarding, port }: Seen,
+  counted: readonly ServiceTraffic[] = [],
+): Problem[] {
+  const { family, key } = forwarding;
+  const own = counted.find(
+    (one) => one.family === family && one.port === port.name && one.protocol === port.protocol,
+  );
+  const silent = new Set([
+    ...failureDetection().silentIn(family, key),
+    ...counters.failingIn(forwardingId(family, key)),
+    ...(own === undefined ? [] : neverAnswered(own)),
+  ]);
+  if (silent.size === 0) return [];
   const text = () => {
     const of = formatPortName(port.name, port.protocol);
-    const whose = silent.length === 1 ? 'Endpoint' : 'Endpoints';
-    const verb = silent.length === 1 ? 'answers' : 'answer';
-    return `${whose} ${namesOf(silent)} of port ${of} ${verb} no connections from this node.`;
+    const whose = silent.size === 1 ? 'Endpoint' : 'Endpoints';
+    const verb = silent.size === 1 ? 'answers' : 'answer';
+    return `${whose} ${namesOf([...silent])} of port ${of} ${verb} no connections from this node.`;
   };
   return [{ reason: 'endpoint_silent', text }];
+}
+
+function neverAnswered(own: ServiceTraffic): string[] {
+  return Array.from(own.endpoints).flatMap(([endpoint, { outcomes }]) => {
+    if (outcomes === undefined || outcomes.answered > 0 || outcomes.tried < triedLeast) return [];
+    return isFault(own, outcomes.reset, own.outcomes) ? [endpoint] : [];
+  });
 }

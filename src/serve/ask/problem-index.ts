@@ -11,12 +11,15 @@ import { answerPacer } from './answer-pacer.ts';
 import { look } from './look.ts';
 import type { KnownProblems, Problem, Subject } from './problem.ts';
 import { ownProblems } from './service-problems.ts';
-import { sharedCall } from './shared-call.ts';
+import { sharedCall, waitedAtMost } from './shared-call.ts';
 
 type Known = Pick<
   AgentState,
-  'clock' | 'engine' | 'failureDetection' | 'foreignRules' | 'state' | 'unrouted'
+  'clock' | 'counters' | 'engine' | 'failureDetection' | 'foreignRules' | 'state' | 'unrouted'
 >;
+
+/** How long a question waits for counts of the kernel. */
+const patienceMs = 100;
 
 export class ProblemIndex implements KnownProblems {
   readonly #known: Known;
@@ -68,9 +71,11 @@ export class ProblemIndex implements KnownProblems {
   }
 
   async #catchUp(): Promise<void> {
-    const { engine, foreignRules, state, unrouted } = this.#known;
+    const { counters, engine, foreignRules, state, unrouted } = this.#known;
     if (engine() === undefined) return;
-    await Promise.all([foreignRules.refresh(), unrouted.refresh()]);
+    const counted = counters.read().then(() => {});
+    const reading = [foreignRules.refresh(), unrouted.refresh(), waitedAtMost(patienceMs, counted)];
+    await Promise.all(reading);
     const surroundings = [
       foreignRules.found,
       unrouted.found,

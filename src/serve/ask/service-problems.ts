@@ -29,7 +29,7 @@ import type { Problem, Subject } from './problem.ts';
 /** The parts of `AgentState` that problems depend on. */
 type Known = Pick<
   AgentState,
-  'state' | 'engine' | 'failureDetection' | 'foreignRules' | 'unrouted'
+  'state' | 'engine' | 'counters' | 'failureDetection' | 'foreignRules' | 'unrouted'
 >;
 
 /**
@@ -46,7 +46,7 @@ export function problemsOf(known: Known, subject: Subject): Problem[] {
  */
 export function ownProblems(known: Known, subject: Subject): Problem[] {
   const { engine, foreignRules, state, unrouted } = known;
-  const { excess, seen, service } = subject;
+  const { counted, excess, seen, service } = subject;
   const running = engine();
   const slices = state.slices(service.key);
   const filled = slices.filter(({ length }) => length > 0);
@@ -66,7 +66,7 @@ export function ownProblems(known: Known, subject: Subject): Problem[] {
           ...unrouted.problems(seen),
         ]),
     ...ofPorts(seen, (one) => portProblems(one, filled)),
-    ...ofPorts(seen, (one) => silentProblems(known, one)),
+    ...ofPorts(seen, (one) => silentProblems(known, one, counted)),
     ...unknownNodeProblems(service, slices),
     ...loadBalancerProblems(service),
     ...excess.map((one): Problem => {

@@ -35,5 +35,5 @@ function verdict({ problems, runbook, state }: ServiceAnswer): Html {
     waiting: 'A change of it is not in the kernel yet.',
     'set aside': 'The kernel refuses it.',
   };
-  return html`<p class="verdict"><strong class="good">Healthy.</strong> ${words[state]}</p>`;
+  return html`<p class="verdict"><strong class="good">No known problem.</strong> ${words[state]}</p>`;
 }

@@ -8,6 +8,7 @@ it('Services that came and went take no memory, also where no caller asks about 
   const quiet = { refresh: async () => {}, found: new Map() };
   const index = new ProblemIndex({
     clock: new ToyClock(),
+    counters: { read: async () => undefined },
     engine: () => ({ families: [] }),
     failureDetection: undefined,
     foreignRules: quiet,

@@ -96,6 +96,7 @@ it('counts of many endpoints are taken in many turns of the event loop', async (
     mode: () => mode,
     connectTime: () => undefined,
     families: () => [{ family: 'IPv4', inForce: all(web) }],
+    noticed: () => {},
     portsOf: () => [{ name: '', protocol: 'TCP' }],
   });
   await counters.read();

@@ -9,7 +9,8 @@ import { EndpointList } from '../../../src/net/endpoint-list.ts';
 import type { Protocol } from '../../../src/net/protocol.ts';
 import { serviceMetrics } from '../../../src/serve/collectors.ts';
 import { servicePortsMax } from '../../../src/serve/metric-table.ts';
-import { readingsKept, ServiceCounters } from '../../../src/serve/service-counters.ts';
+import { isFault, readingsKept, ServiceCounters } from '../../../src/serve/service-counters.ts';
+import { forwardingId } from '../../../src/state/types.ts';
 import { all, clusterIP, forwarding, pool } from '../modes/nftables/forwardings.ts';
 import { address } from '../state/build.ts';
 import { ToyClock } from '../sync/double.ts';
@@ -23,6 +24,7 @@ class Node {
   family: Family = 'IPv4';
   inForce = all(web, shop);
   readonly gone = new Set<string>();
+  readonly noticed: string[] = [];
   /** Of each Service. */
   ports: { readonly name: string; readonly protocol: Protocol }[] = [{ name: '', protocol: 'TCP' }];
   readonly clock = new ToyClock();
@@ -36,6 +38,7 @@ class Node {
     mode: () => this.mode,
     connectTime: () => undefined,
     families: () => [{ family: this.family, inForce: this.inForce }],
+    noticed: (service) => void this.noticed.push(service),
     portsOf: (service) => (this.gone.has(service) ? undefined : this.ports),
   });
 
@@ -196,6 +199,38 @@ describe('endpoints that accept no connection', () => {
     node.counts = outcomes(13, 1, 7, own);
     expect(await failing(node, 20_000)).toEqual([`${own} 5 1`]);
   });
+
+  it('are known by their Service port, and it is reported when they change', async () => {
+    const node = new Node();
+    const id = forwardingId('IPv4', listed.key);
+    node.counts = outcomes(9, 0, 0, own);
+    await failing(node, 2000);
+    expect([node.counters.failingIn(id), node.noticed]).toEqual([[], []]);
+    await failing(node, 20_000);
+    await failing(node, 2000);
+    expect([node.counters.failingIn(id), node.noticed]).toEqual([[own], ['ns/web']]);
+    node.counts = outcomes(10, 1, 0, own);
+    await failing(node, 2000);
+    expect([node.counters.failingIn(id), node.noticed]).toEqual([[], ['ns/web', 'ns/web']]);
+    node.counts = outcomes(20, 1, 0, own);
+    await failing(node, 20_000);
+    await failing(node, 20_000);
+    node.mode = undefined;
+    await node.clock.pass(2000);
+    expect([await node.counters.read(), node.counters.failingIn(id)]).toEqual([undefined, []]);
+  });
+
+  it.each([
+    ['TCP', 0, 0, true],
+    ['UDP', 0, 0, false],
+    ['UDP', 1, 0, true],
+    ['UDP', 0, 1, true],
+  ])(
+    'have a fault, of %s, after %i refusals and %i answers of others: %s',
+    (protocol, reset, answered, is) => {
+      expect(isFault({ protocol }, reset, { answered })).toBe(is);
+    },
+  );
 
   it('are forgotten when they are endpoints no longer, or have no connections', async () => {
     const node = new Node();
