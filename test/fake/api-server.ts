@@ -7,6 +7,7 @@ import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import { createServer as createTlsServer } from 'node:https';
 import type { AddressInfo, Socket } from 'node:net';
+import type { Duplex } from 'node:stream';
 import type { Watched } from '../../src/source/source.ts';
 import {
   type Answer,
@@ -145,6 +146,11 @@ export class FakeApiServer {
     this.#server.listen(port, '127.0.0.1');
     await once(this.#server, 'listening');
     this.#port = (this.#server.address() as AddressInfo).port;
+  }
+
+  /** Serves a connection that was made without the system's sockets. */
+  accept(socket: Duplex): void {
+    this.#server.emit('connection', socket);
   }
 
   /** Where it listens, or listened last. */

@@ -73,12 +73,13 @@ async function lackOfScheduler(
   };
   const address = Address.from(probeAddress);
   const settings = settingsOf({ address, timeoutSeconds: 0 }, scheduler);
-  const failure = await attempt(kernel, { kind: 'virtualServiceAdd', ...service, ...settings });
-  if (failure === 'EEXIST') return undefined;
-  if (failure === undefined) {
-    await attempt(kernel, { kind: 'virtualServiceDelete', ...service });
-    return undefined;
-  }
+  const failure = await attempt(
+    kernel,
+    { kind: 'virtualServiceAdd', ...service, ...settings },
+    { kind: 'virtualServiceDelete', ...service },
+  );
+  // EEXIST: another probe is under way.
+  if (failure === undefined || failure === 'EEXIST') return undefined;
   return {
     feature: `scheduler ${scheduler} of IPVS (${failure})`,
     advice: `${advice('CONFIG_IP_VS_*', `ip_vs_${scheduler}`)}, or set ipvs.scheduler to another`,
@@ -88,21 +89,32 @@ async function lackOfScheduler(
 async function lackOfLinks(kernel: Kernel): Promise<MissingFeature | undefined> {
   const { records } = await kernel.dump({ kind: 'linkGet', link: linkName });
   if (records.length > 0) return undefined;
-  const failure = await attempt(kernel, { kind: 'linkAdd', link: probeLink, type: 'dummy' });
+  const failure = await attempt(
+    kernel,
+    { kind: 'linkAdd', link: probeLink, type: 'dummy' },
+    { kind: 'linkDelete', link: probeLink },
+  );
   if (failure !== undefined) {
     return { feature: `dummy links (${failure})`, advice: advice('CONFIG_DUMMY', 'dummy') };
   }
-  await attempt(kernel, { kind: 'linkDelete', link: probeLink });
   return undefined;
 }
 
-/** The errno of a failure. Throws KernelError when the kernel could not say (ENOMEM). */
-async function attempt(kernel: Kernel, op: KernelOp): Promise<string | undefined> {
+/**
+ * Makes something and deletes it, in one buffer: nothing is left where this process is killed, or
+ * the answer lost. Returns the errno of the first failure. Throws KernelError when the kernel could
+ * not say (ENOMEM).
+ */
+async function attempt(
+  kernel: Kernel,
+  add: KernelOp,
+  deletion: KernelOp,
+): Promise<string | undefined> {
   const writer = new RecordWriter(kernelOps, 256);
-  writer.write(op.kind, op);
+  for (const op of [add, deletion]) writer.write(op.kind, op);
   const failure = await failureOf(kernel, writer.finish());
   if (failure !== undefined && isPassing(failure.code)) {
-    throw refusal('ipvs.probe', op.kind, failure);
+    throw refusal('ipvs.probe', add.kind, failure);
   }
   return failure?.code;
 }

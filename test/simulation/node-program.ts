@@ -1,0 +1,228 @@
+/** The program on its node: started, asked, killed and started again. The kernel stays. */
+import { App } from '../../src/agent/app.ts';
+import { loadConfig } from '../../src/config/load.ts';
+import type { ApplyResult, Kernel } from '../../src/kernel/kernel.ts';
+import { builtModes, selectMode } from '../../src/modes/index.ts';
+import type { ModeName } from '../../src/modes/mode.ts';
+import type { FromThread } from '../../src/serve/http/wire.ts';
+import { loggerTo } from '../../src/serve/log.ts';
+import { KubernetesSource } from '../../src/source/kubernetes/source.ts';
+import type { Clock } from '../../src/time/clock.ts';
+import type { Random } from '../chaos/random.ts';
+import { FakeConntrack } from '../fake/conntrack.ts';
+import type { FakeKernel } from '../fake/kernel.ts';
+import { address } from '../unit/state/build.ts';
+import type { VirtualTime } from './virtual-time.ts';
+
+export const nodeName = 'node-1';
+export const nodeAddresses = ['192.0.2.1', '2001:db8::1'];
+
+interface ProgramOptions {
+  readonly time: VirtualTime;
+  readonly random: Random;
+  readonly kernel: FakeKernel;
+  readonly mode: ModeName;
+  /** The port of its API server, which no other start has. */
+  readonly port: number;
+  /** Called after each batch that the kernel has applied or refused. */
+  readonly written: () => void;
+  readonly log: (line: string) => void;
+}
+
+/** How the kernel behaves to a program. */
+export class Edge implements Kernel {
+  readonly #kernel: FakeKernel;
+  readonly #options: ProgramOptions;
+  /** A dead program's calls do nothing, and are never answered. */
+  isDead = false;
+  /** Milliseconds that a batch takes at most. */
+  batchMsMax = 2;
+  inFlight = 0;
+
+  constructor(options: ProgramOptions) {
+    this.#kernel = options.kernel;
+    this.#options = options;
+  }
+
+  async apply(ops: Uint8Array): Promise<ApplyResult> {
+    this.inFlight += 1;
+    await this.#pass();
+    const result = this.#kernel.applyNow(ops);
+    this.#options.written();
+    await this.#pass();
+    this.inFlight -= 1;
+    return result;
+  }
+
+  async dump(...given: Parameters<Kernel['dump']>): ReturnType<Kernel['dump']> {
+    await this.#pass();
+    const [request, take] = given;
+    const result = await this.#kernel.dump(request);
+    await this.#pass();
+    if (take === undefined) return result;
+    if (result.consistent) for (const record of result.records) take(record);
+    return { ...result, records: [] };
+  }
+
+  async generation(): Promise<number> {
+    await this.#pass();
+    return this.#kernel.generation();
+  }
+
+  isOwn(port: number): boolean {
+    return this.#kernel.isOwn(port);
+  }
+
+  watch(...[tables, watcher]: Parameters<Kernel['watch']>): () => void {
+    return this.#kernel.watch(tables, {
+      ...watcher,
+      changed: (by) => {
+        if (!this.isDead) watcher.changed(by);
+      },
+    });
+  }
+
+  close(): void {
+    if (!this.isDead) this.#kernel.close();
+  }
+
+  #pass(): Promise<void> {
+    const { random, time } = this.#options;
+    return new Promise((resolve) => {
+      time.after(random.next() * this.batchMsMax, () => {
+        if (!this.isDead) resolve();
+      });
+    });
+  }
+}
+
+interface Answer {
+  readonly status: number;
+  readonly body: string;
+}
+
+export class NodeProgram {
+  readonly edge: Edge;
+  readonly #options: ProgramOptions;
+  readonly #stop = new AbortController();
+  readonly #waiting = new Map<number, (answer: Answer) => void>();
+  /** What the HTTP thread sends, by path: where requests go. */
+  readonly #listeners = new Map<string, number>();
+  #received: (message: FromThread) => void = () => {};
+  #asked = 0;
+  #app: App | undefined;
+  /** Why it ended; undefined: it runs. */
+  ended: Error | 'stopped' | undefined;
+
+  constructor(options: ProgramOptions) {
+    this.#options = options;
+    this.edge = new Edge(options);
+  }
+
+  async start(): Promise<void> {
+    const { log, mode, port, random, time } = this.#options;
+    const loaded = loadConfig(
+      [
+        `--master=http://api:${port}`,
+        `--proxy-mode=${mode}`,
+        '--cluster-cidr=10.244.0.0/16,fd00:10:244::/56',
+      ],
+      {
+        readFile: () => {
+          throw new Error('there is no file');
+        },
+      },
+    );
+    if (loaded.kind !== 'run') throw new Error(JSON.stringify(loaded));
+    const { config } = loaded;
+    if (config.source.kind !== 'kubernetes') throw new Error('there is no API server');
+    const { kubeconfigPath, masterUrl, contentTypes, qps, burst } = config.source;
+    const access = { kubeconfigPath, masterUrl, contentTypes, qps, burst, environment: {} };
+    const clock: Clock = {
+      now: time.read,
+      wallMs: () => time.wallMs(),
+      after: (ms, call) =>
+        time.after(ms, () => {
+          if (!this.edge.isDead) call();
+        }),
+      turn: () => time.sleep(0),
+      random: () => random.next(),
+    };
+    const modes = builtModes();
+    const app = new App({
+      config,
+      nodeName,
+      log: loggerTo({ write: log }, 0),
+      clock,
+      kernel: this.edge,
+      conntrack: new FakeConntrack(),
+      source: new KubernetesSource({ ...access, userAgent: 'simulated', nodeName }),
+      interfaces: () => ['127.0.0.1', '::1', ...nodeAddresses].map(address),
+      families: () => ['IPv4', 'IPv6'],
+      heap: { bytesMax: 2 ** 30, follow: () => () => {} },
+      modes,
+      choice: await selectMode(mode, this.edge, modes),
+      openHttp: (_, { received }) => {
+        this.#received = received;
+        return { send: (message) => this.#fromProgram(message), close: () => {} };
+      },
+    });
+    this.#app = app;
+    app.run(this.#stop.signal).then(
+      () => {
+        this.ended = 'stopped';
+      },
+      (error: Error) => {
+        this.ended = error;
+      },
+    );
+  }
+
+  get upToDate(): boolean {
+    return this.#app?.upToDate ?? false;
+  }
+
+  /** What `path` answers, as text. */
+  ask(path: string): Promise<Answer> {
+    const [bare = '', query = ''] = path.split('?');
+    const listener = this.#listeners.get(bare);
+    if (listener === undefined) throw new Error(`nothing answers ${bare}`);
+    this.#asked += 1;
+    const id = this.#asked;
+    const common = { peer: '127.0.0.1', host: 'localhost', accept: '', acceptEncoding: '' };
+    const request = { id, listener, path: bare, query, method: 'GET', ...common };
+    return new Promise((resolve) => {
+      this.#waiting.set(id, resolve);
+      this.#received({ kind: 'request', request: { ...request, authorization: '', body: '' } });
+    });
+  }
+
+  /** As SIGKILL: nothing of it reaches anything any more. */
+  kill(): void {
+    this.edge.isDead = true;
+    this.#stop.abort();
+  }
+
+  #fromProgram(
+    message: Parameters<
+      ReturnType<NonNullable<ConstructorParameters<typeof App>[0]['openHttp']>>['send']
+    >[0],
+  ): void {
+    if (message.kind === 'open') {
+      const { answers, listener } = message;
+      if (answers.kind === 'paths') {
+        for (const path of Object.keys(answers.paths)) this.#listeners.set(path, listener);
+      }
+      queueMicrotask(() => this.#received({ kind: 'opened', listener }));
+    }
+    if (message.kind === 'reply') {
+      const { body, status } = message.reply;
+      const text =
+        typeof body === 'string'
+          ? body
+          : Buffer.from(body instanceof Uint8Array ? body : body.join('')).toString();
+      this.#waiting.get(message.id)?.({ status, body: text });
+      this.#waiting.delete(message.id);
+    }
+  }
+}

@@ -1,0 +1,265 @@
+/** Random objects of a cluster, and a few that never change. */
+import type { Random } from '../chaos/random.ts';
+import type { FakeStore, Raw } from '../fake/api-server-store.ts';
+import { nodeAddresses, nodeName } from './node-program.ts';
+
+const serviceCount = 10;
+
+/** A way to a Service that never changes, and the endpoints that may answer. */
+export interface SteadyFlow {
+  readonly from: 'pod' | 'node' | 'outside';
+  readonly to: string;
+  readonly protocol: 'TCP' | 'UDP';
+  readonly port: number;
+  readonly endpoints: ReadonlySet<string>;
+}
+
+const pick = <T>(random: Random, from: readonly T[]): T => random.pick(from);
+const chance = (random: Random, oneIn: number): boolean => random.below(oneIn) === 0;
+
+export class ObjectLife {
+  readonly #store: FakeStore;
+  readonly #random: Random;
+  readonly #slices = new Map<number, Set<string>>();
+
+  constructor(store: FakeStore, random: Random) {
+    this.#store = store;
+    this.#random = random;
+  }
+
+  /** What is there at first. */
+  begin(): void {
+    const podCIDRs = ['10.244.1.0/24', 'fd00:10:244:1::/64'];
+    const addresses = nodeAddresses.map((one) => ({ type: 'InternalIP', address: one }));
+    this.#store.apply({
+      kind: 'Node',
+      metadata: { name: nodeName, uid: 'node', labels: { 'topology.kubernetes.io/zone': 'a' } },
+      spec: { podCIDR: podCIDRs[0], podCIDRs },
+      status: { addresses },
+    });
+    this.#store.apply({
+      kind: 'ServiceCIDR',
+      metadata: { name: 'kubernetes', uid: 'cidr' },
+      spec: { cidrs: ['10.96.0.0/16', 'fd00:10:96::/112'] },
+    });
+    for (let n = 0; n < 3; n += 1) {
+      this.#store.apply(steadyService(n));
+      for (const family of ['IPv4', 'IPv6'] as const) this.#store.apply(steadySlice(n, family));
+    }
+    for (let n = 0; n < serviceCount / 2; n += 1) this.#edit(n);
+  }
+
+  /** One thing that a user or a controller does. */
+  step(): void {
+    this.#edit(this.#random.below(serviceCount));
+  }
+
+  #edit(n: number): void {
+    const random = this.#random;
+    const key = `shop/s${n}`;
+    const isThere = this.#store.objects('services').has(key);
+    const what = isThere ? random.below(10) : 0;
+    if (what === 9) {
+      this.#store.delete('services', key);
+      // Slices may go before, later, or never.
+      if (chance(random, 2)) this.#deleteSlices(n);
+      return;
+    }
+    if (what <= 2) this.#store.apply(randomService(n, random));
+    const count = isThere ? 1 : 1 + random.below(3);
+    for (let i = 0; i < count; i += 1) this.#editSlice(n);
+  }
+
+  #editSlice(n: number): void {
+    const random = this.#random;
+    const family = chance(random, 3) ? 'IPv6' : 'IPv4';
+    const name = `s${n}-${family.toLowerCase()}-${random.below(3)}`;
+    const names = this.#slices.get(n) ?? new Set<string>();
+    this.#slices.set(n, names);
+    if (names.has(name) && chance(random, 6)) {
+      names.delete(name);
+      this.#store.delete('endpointslices', `shop/${name}`);
+      return;
+    }
+    names.add(name);
+    this.#store.apply(randomSlice(n, name, family, random));
+  }
+
+  #deleteSlices(n: number): void {
+    for (const name of this.#slices.get(n) ?? []) {
+      this.#store.delete('endpointslices', `shop/${name}`);
+    }
+    this.#slices.delete(n);
+  }
+
+  /** After the store has gone back to an earlier state. */
+  recount(): void {
+    this.#slices.clear();
+    for (const key of this.#store.objects('endpointslices').keys()) {
+      const [, n] = /^shop\/s(\d+)-/.exec(key) ?? [];
+      if (n === undefined) continue;
+      const names = this.#slices.get(Number(n)) ?? new Set<string>();
+      names.add(key.slice('shop/'.length));
+      this.#slices.set(Number(n), names);
+    }
+  }
+}
+
+const clusterIPs = (n: number): string[] => [`10.96.1.${n + 1}`, `fd00:10:96::1:${n + 1}`];
+
+function metadata(name: string, rest: Raw = {}): Raw {
+  const creationTimestamp = '2026-01-01T00:00:00Z';
+  return { name, namespace: 'shop', uid: `uid-${name}`, creationTimestamp, ...rest };
+}
+
+function steadyService(n: number): Raw {
+  const ips = [`10.96.9.${n + 1}`, `fd00:10:96::9:${n + 1}`];
+  const isExternal = n === 1;
+  const spec = {
+    type: isExternal ? 'LoadBalancer' : 'ClusterIP',
+    clusterIP: ips[0],
+    clusterIPs: ips,
+    sessionAffinity: 'None',
+    internalTrafficPolicy: 'Cluster',
+    externalTrafficPolicy: isExternal ? 'Cluster' : undefined,
+    ports: [
+      {
+        name: 'web',
+        protocol: n === 2 ? 'UDP' : 'TCP',
+        port: 80,
+        targetPort: 8080,
+        ...(isExternal && { nodePort: 31_000 }),
+      },
+    ],
+  };
+  const ingress = isExternal ? [{ ip: '203.0.113.9' }, { ip: '2001:db8:9::9' }] : [];
+  const status = { loadBalancer: { ingress } };
+  return { kind: 'Service', metadata: metadata(`steady-${n}`), spec, status };
+}
+
+function steadyAddresses(n: number, family: 'IPv4' | 'IPv6'): string[] {
+  const prefix = family === 'IPv4' ? `10.244.2.` : 'fd00:10:244:2::';
+  return [1, 2, 3].map((i) => `${prefix}${200 + 10 * n + i}`);
+}
+
+function steadySlice(n: number, family: 'IPv4' | 'IPv6'): Raw {
+  const labels = { 'kubernetes.io/service-name': `steady-${n}` };
+  return {
+    kind: 'EndpointSlice',
+    metadata: metadata(`steady-${n}-${family.toLowerCase()}`, { labels }),
+    addressType: family,
+    ports: [{ name: 'web', protocol: n === 2 ? 'UDP' : 'TCP', port: 8080 }],
+    endpoints: steadyAddresses(n, family).map((one) => ({
+      addresses: [one],
+      nodeName: 'node-2',
+      conditions: { ready: true, serving: true, terminating: false },
+    })),
+  };
+}
+
+/** All ways to the Services that never change. */
+export const steadyFlows: readonly SteadyFlow[] = [0, 1, 2].flatMap((n) =>
+  (['IPv4', 'IPv6'] as const).flatMap((family) => {
+    const v4 = family === 'IPv4';
+    const endpoints = new Set(
+      steadyAddresses(n, family).map((one) => (v4 ? `${one}:8080` : `[${one}]:8080`)),
+    );
+    const protocol = n === 2 ? ('UDP' as const) : ('TCP' as const);
+    const own = v4 ? `10.96.9.${n + 1}` : `fd00:10:96::9:${n + 1}`;
+    const flow = { protocol, port: 80, endpoints };
+    const inside: SteadyFlow[] = [
+      { ...flow, from: 'pod', to: own },
+      { ...flow, from: 'node', to: own },
+    ];
+    if (n !== 1) return inside;
+    const balancer = v4 ? '203.0.113.9' : '2001:db8:9::9';
+    return [
+      ...inside,
+      { ...flow, from: 'outside', to: balancer },
+      { ...flow, from: 'outside', to: v4 ? nodeAddresses[0]! : nodeAddresses[1]!, port: 31_000 },
+    ];
+  }),
+);
+
+function randomService(n: number, random: Random): Raw {
+  const type = pick(random, ['ClusterIP', 'ClusterIP', 'NodePort', 'LoadBalancer']);
+  const families = pick(random, [['IPv4'], ['IPv4', 'IPv6'], ['IPv6']]);
+  const ips = clusterIPs(n).filter((_, i) => families.includes(i === 0 ? 'IPv4' : 'IPv6'));
+  const isExternal = type !== 'ClusterIP';
+  const external = isExternal && chance(random, 2) ? 'Local' : 'Cluster';
+  const count = 1 + random.below(3);
+  const ports = Array.from({ length: count }, (_, i) => ({
+    name: `p${i}`,
+    protocol: pick(random, ['TCP', 'TCP', 'UDP', 'SCTP']),
+    port: 80 + i,
+    targetPort: 8080 + i,
+    ...(isExternal && { nodePort: 30_000 + 10 * n + i }),
+  }));
+  const annotations: Raw = {
+    ...(chance(random, 5) && {
+      'fairlead.io/balance': pick(random, ['maglev', 'round-robin', 'random', 'poem']),
+    }),
+  };
+  const affinity = chance(random, 4)
+    ? {
+        sessionAffinity: 'ClientIP',
+        sessionAffinityConfig: { clientIP: { timeoutSeconds: pick(random, [60, 10_800]) } },
+      }
+    : { sessionAffinity: 'None' };
+  const ranges = ['10.0.0.0/8', '198.51.100.0/24', '2001:db8::/32'];
+  const spec = {
+    type,
+    clusterIP: ips[0],
+    clusterIPs: ips,
+    ipFamilies: families,
+    ...affinity,
+    internalTrafficPolicy: chance(random, 4) ? 'Local' : 'Cluster',
+    ...(isExternal && { externalTrafficPolicy: external }),
+    ...(type === 'LoadBalancer' && external === 'Local' && { healthCheckNodePort: 32_000 + n }),
+    ...(type === 'LoadBalancer' && chance(random, 3) && { loadBalancerSourceRanges: ranges }),
+    // Others may claim the same address.
+    ...(chance(random, 4) && { externalIPs: [`198.51.100.${1 + random.below(3)}`] }),
+    ...(chance(random, 5) && { trafficDistribution: 'PreferSameZone' }),
+    ...(chance(random, 5) && { publishNotReadyAddresses: true }),
+    ports,
+  };
+  const ingress = [
+    { ip: `203.0.113.${1 + random.below(4)}`, ipMode: pick(random, ['VIP', 'VIP', 'Proxy']) },
+  ];
+  const status = { loadBalancer: type === 'LoadBalancer' && !chance(random, 5) ? { ingress } : {} };
+  return { kind: 'Service', metadata: metadata(`s${n}`, { annotations }), spec, status };
+}
+
+function randomSlice(n: number, name: string, family: 'IPv4' | 'IPv6', random: Random): Raw {
+  const prefix = family === 'IPv4' ? '10.244.' : 'fd00:10:244:';
+  const addressOf = (): string => {
+    const node = 1 + random.below(2);
+    const host = 1 + random.below(12);
+    return family === 'IPv4' ? `${prefix}${node}.${host}` : `${prefix}${node}::${host}`;
+  };
+  const endpoints = Array.from({ length: random.below(6) }, () => {
+    const address = addressOf();
+    const ready = !chance(random, 4);
+    const terminating = !ready && chance(random, 2);
+    const isHere = address.startsWith(family === 'IPv4' ? '10.244.1.' : 'fd00:10:244:1::');
+    const zone = pick(random, ['a', 'b']);
+    return {
+      addresses: [address],
+      ...(!chance(random, 8) && { nodeName: isHere ? nodeName : 'node-2' }),
+      zone,
+      conditions: { ready, serving: ready || chance(random, 2), terminating },
+      ...(chance(random, 4) && { hints: { forZones: [{ name: zone }] } }),
+    };
+  });
+  return {
+    kind: 'EndpointSlice',
+    metadata: metadata(name, { labels: { 'kubernetes.io/service-name': `s${n}` } }),
+    addressType: family,
+    ports: [0, 1, 2].map((i) => ({
+      name: `p${i}`,
+      protocol: pick(random, ['TCP', 'UDP', 'SCTP', 'TCP']),
+      port: 8080 + i,
+    })),
+    endpoints,
+  };
+}

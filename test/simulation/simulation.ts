@@ -1,0 +1,422 @@
+/**
+ * The whole program, on a fake API server, a fake kernel and virtual time: what happens follows
+ * from a seed. Faults come at any moment; in the quiet between them, everything must be as the
+ * objects say, and stay so without another write.
+ */
+import { NFPROTO } from '../../src/kernel/nft/constants.ts';
+import { kernelOps } from '../../src/kernel/ops.ts';
+import { RecordWriter } from '../../src/kernel/records.ts';
+import type { ModeName } from '../../src/modes/mode.ts';
+import { Random } from '../chaos/random.ts';
+import { FakeApiServer } from '../fake/api-server.ts';
+import { FakeKernel } from '../fake/kernel.ts';
+import { Network } from './network.ts';
+import { NodeProgram, nodeAddresses } from './node-program.ts';
+import { ObjectLife, steadyFlows } from './objects.ts';
+import { VirtualTime } from './virtual-time.ts';
+
+export class Finding extends Error {}
+
+/** How long nothing may happen at the API server until all must be in force, virtual ms. */
+const quietMs = 200_000;
+/** After a set-back of the store, a comparison with the server heals what no event has said. */
+const comparedMs = 45 * 60_000;
+/** A table that another program has taken away is back within this time. */
+const repairedMs = 2000;
+/** A change of a quiet cluster is in force within this time, also where the kernel refuses once. */
+const promptMs = 1000;
+
+const faults = [
+  'watches',
+  'requests',
+  'refused',
+  'silent',
+  'frozen',
+  'reset',
+  'compacted',
+  'set back',
+  'kernel refuses',
+  'kernel answer lost',
+  'dumps interrupted',
+  'flush',
+  'slow kernel',
+  'kill',
+] as const;
+export type FaultName = (typeof faults)[number];
+
+export class Simulation {
+  readonly #random: Random;
+  readonly #time: VirtualTime;
+  readonly #kernel = new FakeKernel();
+  readonly #server: FakeApiServer;
+  readonly #network: Network;
+  readonly #life: ObjectLife;
+  readonly #mode: ModeName;
+  readonly #log: (line: string) => void;
+  readonly counts = { events: 0, steps: 0, checks: 0, flows: 0, starts: 0 };
+  readonly faults = new Map<FaultName, number>();
+  #program: NodeProgram;
+  #port = 1;
+  /** Until then, flows may fail: from a flush to its repair. */
+  #excusedMs = 0;
+  /** A check that failed within the program's own turn. */
+  #finding: Finding | undefined;
+  #isSteady = false;
+  #wasSetBack = false;
+
+  constructor(seed: number, mode: ModeName, log: (line: string) => void) {
+    this.#random = new Random(seed);
+    this.#time = new VirtualTime(new Random(seed + 1));
+    this.#time.install();
+    this.#log = log;
+    this.#mode = mode;
+    this.#server = new FakeApiServer({ historyMax: 400 });
+    this.#network = new Network({
+      time: this.#time,
+      random: new Random(seed + 2),
+      accept: (socket) => this.#server.accept(socket),
+    });
+    this.#life = new ObjectLife(this.#server.store, this.#random);
+    this.#life.begin();
+    // Before Linux 6.9, any program can delete our table.
+    this.#kernel.hasOwnership = seed % 2 === 0;
+    if (mode === 'ipvs') this.#kernel.ipvs.present = true;
+    this.#program = this.#made(this.#kernel);
+  }
+
+  get virtualMs(): number {
+    return this.#time.nowMs;
+  }
+
+  /** Rejects with a Finding. */
+  async run(virtualMs: number): Promise<void> {
+    await this.#within(this.#program.start(), 'the start');
+    await this.#calm();
+    this.#isSteady = true;
+    while (this.#time.nowMs < virtualMs) {
+      const steps = 1 + this.#random.below(20);
+      for (let i = 0; i < steps; i += 1) await this.#step();
+      await this.#calm();
+    }
+    this.#program.kill();
+  }
+
+  #made(kernel: FakeKernel): NodeProgram {
+    this.#port += 1;
+    this.counts.starts += 1;
+    const isSubject = kernel === this.#kernel;
+    return new NodeProgram({
+      time: this.#time,
+      random: this.#random,
+      kernel,
+      mode: this.#mode,
+      port: this.#port,
+      written: () => {
+        if (isSubject) this.#checkFlows();
+      },
+      log: (line) => this.#log(`${isSubject ? '' : 'fresh: '}${line}`),
+    });
+  }
+
+  async #step(): Promise<void> {
+    this.counts.steps += 1;
+    if (this.#random.below(3) > 0) {
+      for (let i = this.#random.below(4); i >= 0; i -= 1) this.#life.step();
+    } else await this.#fault(this.#random.pick(faults));
+    const waits = [0, 5, 50, 400, 2000, 10_000, 60_000];
+    await this.#pass(this.#random.pick(waits) * this.#random.next());
+  }
+
+  async #fault(name: FaultName): Promise<void> {
+    this.faults.set(name, (this.faults.get(name) ?? 0) + 1);
+    const [random, server] = [this.#random, this.#server];
+    const resources = ['services', 'endpointslices', 'nodes', 'servicecidrs'] as const;
+    this.#log(`-- ${this.#time.nowMs.toFixed(3)} ${name}`);
+    switch (name) {
+      case 'watches':
+        server.disturb(
+          random.pick(resources),
+          random.pick([
+            'drop',
+            'end',
+            'stall',
+            'cut',
+            'cut-now',
+            'expired',
+            'failed',
+            'garbage',
+            'duplicate',
+            'old',
+            'bookmark',
+          ] as const),
+        );
+        break;
+      case 'requests':
+        server.fault({
+          times: 1 + random.below(4),
+          fault: random.pick([
+            { kind: 'status', status: 429, retryAfterSeconds: 1 + random.below(5) },
+            { kind: 'status', status: 500 },
+            { kind: 'status', status: 403 },
+            { kind: 'status', status: 504 },
+            { kind: 'drop' },
+            { kind: 'stall' },
+            { kind: 'cut' },
+            { kind: 'late', ms: random.below(20_000) },
+          ] as const),
+        });
+        break;
+      case 'refused':
+      case 'silent':
+        this.#network.weather = name;
+        this.#network.reset();
+        await this.#pass(random.below(120_000));
+        this.#network.weather = 'fair';
+        break;
+      case 'frozen':
+        this.#network.freeze();
+        break;
+      case 'reset':
+        this.#network.reset();
+        break;
+      case 'compacted':
+        server.store.compact();
+        server.expireContinueTokens();
+        break;
+      case 'set back':
+        await this.#setBack();
+        break;
+      case 'kernel refuses':
+        this.#kernel.failNext({
+          code: random.pick(['ENOMEM', 'ENOBUFS', 'EBUSY', 'EINTR']),
+          times: 1 + random.below(3),
+        });
+        break;
+      case 'kernel answer lost':
+        this.#kernel.unknownOutcome();
+        break;
+      case 'dumps interrupted':
+        this.#kernel.interruptDumps(1 + random.below(3));
+        break;
+      case 'flush':
+        await this.#flush();
+        break;
+      case 'slow kernel':
+        this.#program.edge.batchMsMax = random.pick([20, 100]);
+        break;
+      case 'kill':
+        await this.#restart();
+        break;
+    }
+  }
+
+  /** The store goes back to what it was a while ago; revisions are given twice. */
+  async #setBack(): Promise<void> {
+    const { store } = this.#server;
+    const backup = store.backup();
+    for (let i = 0; i < 8; i += 1) {
+      this.#life.step();
+      await this.#pass(this.#random.below(500));
+    }
+    backup.restore();
+    this.#life.recount();
+    this.#network.reset();
+    for (let i = this.#random.below(12); i > 0; i -= 1) this.#life.step();
+    this.#wasSetBack = true;
+  }
+
+  /** Another program deletes our tables: `systemctl restart nftables` is one such program. */
+  async #flush(): Promise<void> {
+    for (let i = this.#random.below(4); i >= 0; i -= 1) {
+      this.#deleteTables();
+      await this.#pass(this.#random.below(3000));
+    }
+  }
+
+  #deleteTables(): void {
+    const untilMs = this.#time.nowMs + repairedMs;
+    this.#excusedMs = untilMs;
+    this.#time.after(repairedMs, () => {
+      if (this.#excusedMs === untilMs) this.#checkFlows();
+    });
+    for (const family of [NFPROTO.IPv4, NFPROTO.IPv6]) {
+      for (const table of ['fairlead', 'nat', 'filter', 'mangle']) {
+        // A table with an owner is out of reach of others.
+        if (this.#kernel.table(family, table)?.owner !== 0) continue;
+        const writer = new RecordWriter(kernelOps);
+        writer.write('tableDelete', { family, table });
+        this.#kernel.foreign(writer.finish());
+      }
+    }
+  }
+
+  async #restart(): Promise<void> {
+    this.#program.kill();
+    this.#network.kill(String(this.#port));
+    this.#kernel.restart();
+    await this.#pass(this.#random.below(5000));
+    this.#program = this.#made(this.#kernel);
+    await this.#within(this.#program.start(), 'the start');
+    // What was taken away while no program ran is back once it has read the API.
+    if (this.#time.nowMs < this.#excusedMs) this.#excusedMs = Number.POSITIVE_INFINITY;
+  }
+
+  /** All faults end. Then everything must be in force, and nothing may be written any more. */
+  async #calm(): Promise<void> {
+    this.#log(`-- ${this.#time.nowMs.toFixed(3)} calm`);
+    this.#server.heal();
+    this.#kernel.heal();
+    this.#network.weather = 'fair';
+    this.#program.edge.batchMsMax = 2;
+    await this.#pass(this.#wasSetBack ? comparedMs : quietMs);
+    this.#wasSetBack = false;
+    if (this.#excusedMs === Number.POSITIVE_INFINITY) this.#excusedMs = this.#time.nowMs;
+    // It may be comparing the kernel just now.
+    for (let i = 0; i < 50 && !this.#program.upToDate; i += 1) await this.#pass(100);
+    if (!this.#program.upToDate) {
+      const { body } = await this.#asked('/fairlead/v1/status');
+      this.#fail(`it is not up to date after a quiet time: ${body}`);
+    }
+    await this.#compare();
+    await this.#answers();
+    await this.#prompt();
+    const { writes } = this.#kernel;
+    await this.#pass(60_000);
+    if (this.#kernel.writes > writes)
+      this.#fail(`it wrote ${this.#kernel.writes - writes} times in a quiet time`);
+    this.counts.checks += 1;
+  }
+
+  /** A change is in force soon where nothing else happens. */
+  async #prompt(): Promise<void> {
+    for (const isRefused of [false, true]) {
+      if (isRefused) this.#kernel.failNext({ code: 'ENOMEM' });
+      for (let i = 0; i < 4; i += 1) this.#life.step();
+      await this.#pass(promptMs);
+      this.#kernel.heal();
+      const words = isRefused ? ' that the kernel refused once' : '';
+      if (!this.#program.upToDate)
+        this.#fail(`a change${words} is not in force after ${promptMs} ms`);
+      await this.#compare();
+    }
+  }
+
+  /** A program that starts on an empty kernel makes the same of the objects. */
+  async #compare(): Promise<void> {
+    const kernel = new FakeKernel();
+    kernel.hasOwnership = this.#kernel.hasOwnership;
+    kernel.ipvs.present = this.#kernel.ipvs.present;
+    const fresh = this.#made(kernel);
+    await this.#within(fresh.start(), 'the start');
+    for (let i = 0; i < 100 && !fresh.upToDate; i += 1) await this.#pass(500);
+    await this.#pass(30_000);
+    fresh.kill();
+    this.#network.kill(String(this.#port));
+    const differences = difference(linesOf(this.#kernel), linesOf(kernel));
+    if (differences.length > 0) {
+      this.#fail(`the kernel differs from a fresh one:\n${differences.slice(0, 30).join('\n')}`);
+    }
+  }
+
+  async #answers(): Promise<void> {
+    const { body } = await this.#asked('/fairlead/v1/status');
+    const { healthy } = JSON.parse(body);
+    if (healthy !== true) this.#fail(`status is not healthy: ${body}`);
+    const { body: diff } = await this.#asked('/fairlead/v1/diff');
+    const { families } = JSON.parse(diff);
+    for (const family of families) {
+      if (family.differences?.length > 0)
+        this.#fail(`diff finds ${JSON.stringify(family.differences)}`);
+    }
+  }
+
+  #asked(path: string) {
+    return this.#within(this.#program.ask(path), path);
+  }
+
+  /** Lets time pass until the promise is settled. */
+  async #within<T>(promise: Promise<T>, what: string): Promise<T> {
+    let isOver = false;
+    const over = (): void => {
+      isOver = true;
+    };
+    promise.then(over, over);
+    for (let i = 0; i < 10_000 && !isOver; i += 1) await this.#pass(i < 100 ? 1 : 100);
+    if (!isOver) this.#fail(`${what} takes longer than a quarter of an hour`);
+    return promise;
+  }
+
+  #checkFlows(): void {
+    if (this.#program.edge.inFlight > 4)
+      this.#finding ??= new Finding('more than one batch for a family is in flight');
+    if (!this.#isSteady || this.#time.nowMs < this.#excusedMs) return;
+    const balanced = this.#mode === 'ipvs' ? balancedBy(this.#kernel) : new Map<string, string[]>();
+    for (const { endpoints, from, port, protocol, to } of steadyFlows) {
+      this.counts.flows += 1;
+      const v4 = !to.includes(':');
+      const saddr = {
+        pod: v4 ? '10.244.1.77' : 'fd00:10:244:1::77',
+        node: v4 ? nodeAddresses[0]! : nodeAddresses[1]!,
+        outside: v4 ? '198.51.100.200' : '2001:db8:5::1',
+      }[from];
+      const iif = { pod: 'veth0', node: undefined, outside: 'eth0' }[from];
+      const random = this.#random.below(1000);
+      const packet = { saddr, daddr: to, protocol, dport: port, iif, nodeAddresses, random };
+      const outcome = this.#kernel.evaluate(packet);
+      const reached = this.#mode === 'ipvs' ? balanced.get(outcome.to) : [outcome.to];
+      const isRight = reached?.[0] !== undefined && reached.every((one) => endpoints.has(one));
+      if (outcome.verdict === 'accept' && isRight) continue;
+      this.#finding ??= new Finding(
+        `${protocol} from ${from} to ${to}:${port} went to ${reached ?? outcome.to} (${outcome.verdict})`,
+      );
+    }
+  }
+
+  async #pass(ms: number): Promise<void> {
+    await this.#time.pass(ms);
+    this.counts.events = this.#time.happened;
+    if (this.#finding !== undefined) throw this.#finding;
+    const { ended } = this.#program;
+    if (ended !== undefined && !this.#program.edge.isDead) {
+      this.#fail(`the program ended: ${ended instanceof Error ? ended.stack : ended}`);
+    }
+  }
+
+  #fail(words: string): never {
+    throw new Finding(words);
+  }
+}
+
+/** The destinations of each virtual service that get connections, by `10.96.0.1:80`. */
+function balancedBy({ ipvs }: FakeKernel): Map<string, string[]> {
+  const found = new Map<string, string[]>();
+  let service: string[] = [];
+  for (const line of ipvs.text().split('\n')) {
+    const [, key, destination, weight] =
+      /^(?:\w+ (\S+) | {2}-> (\S+) .* weight (\d+))/.exec(line) ?? [];
+    if (key !== undefined) {
+      service = [];
+      found.set(key, service);
+    } else if (destination !== undefined && weight !== '0') service.push(destination);
+  }
+  return found;
+}
+
+/** The ruleset, without what depends on the past: the places of endpoints in their pool. */
+function linesOf(kernel: FakeKernel): string[] {
+  const placed = /^(\s+.* \. )\d+( : \S+ \. \d+)$/;
+  return `${kernel.ruleset()}${kernel.ipvs.text()}`
+    .split('\n')
+    .map((line) => line.replace(placed, '$1*$2'))
+    .sort();
+}
+
+/** Lines that only the first has, with a `+`, and only the second, with a `-`. */
+function difference(now: readonly string[], expected: readonly string[]): string[] {
+  const counts = new Map<string, number>();
+  for (const line of now) counts.set(line, (counts.get(line) ?? 0) + 1);
+  for (const line of expected) counts.set(line, (counts.get(line) ?? 0) - 1);
+  return [...counts]
+    .filter(([, count]) => count !== 0)
+    .map(([line, count]) => `${count > 0 ? '+' : '-'} ${line}`);
+}

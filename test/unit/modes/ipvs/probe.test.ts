@@ -1,0 +1,21 @@
+import { expect, test } from 'vitest';
+import { ipvsMode } from '../../../../src/modes/ipvs/mode.ts';
+import { FakeKernel } from '../../../fake/kernel.ts';
+
+test('a probe leaves nothing, whenever its process is killed or an answer is lost', async () => {
+  const states = new Set<string>();
+  const kernel = new FakeKernel();
+  const apply = kernel.apply.bind(kernel);
+  kernel.apply = async (ops) => {
+    const result = await apply(ops);
+    const links = kernel.links.answer({ kind: 'linksDump' });
+    states.add(kernel.ipvs.text() + links.map((reply) => 'link' in reply && reply.link).join());
+    return result;
+  };
+  expect(await ipvsMode.probe(kernel)).toEqual([]);
+  expect(kernel.ipvs.text()).toBe('');
+  expect([...states]).toEqual(['lo']);
+  kernel.ipvs.schedulers.clear();
+  const [missing] = await ipvsMode.probe(kernel);
+  expect(missing?.feature).toMatch(/^scheduler \w+ of IPVS \(ENOENT\)$/);
+});
