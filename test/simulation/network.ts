@@ -13,7 +13,7 @@ interface NetworkOptions {
   readonly accept: (socket: Duplex) => void;
 }
 
-export class Network {
+export class FakeNetwork {
   readonly #options: NetworkOptions;
   readonly #clients = new Set<Socket>();
   /** Ports of clients' servers: one for each start of the program. */

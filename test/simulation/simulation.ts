@@ -10,7 +10,7 @@ import type { ModeName } from '../../src/modes/mode.ts';
 import { Random } from '../chaos/random.ts';
 import { FakeApiServer } from '../fake/api-server.ts';
 import { FakeKernel } from '../fake/kernel.ts';
-import { Network } from './network.ts';
+import { FakeNetwork } from './network.ts';
 import { NodeProgram, nodeAddresses } from './node-program.ts';
 import { ObjectLife, steadyFlows } from './objects.ts';
 import { VirtualTime } from './virtual-time.ts';
@@ -49,7 +49,7 @@ export class Simulation {
   readonly #time: VirtualTime;
   readonly #kernel = new FakeKernel();
   readonly #server: FakeApiServer;
-  readonly #network: Network;
+  readonly #network: FakeNetwork;
   readonly #life: ObjectLife;
   readonly #mode: ModeName;
   readonly #log: (line: string) => void;
@@ -71,7 +71,7 @@ export class Simulation {
     this.#log = log;
     this.#mode = mode;
     this.#server = new FakeApiServer({ historyMax: 400 });
-    this.#network = new Network({
+    this.#network = new FakeNetwork({
       time: this.#time,
       random: new Random(seed + 2),
       accept: (socket) => this.#server.accept(socket),

@@ -31,8 +31,13 @@ describe('a written configuration', () => {
     // What is written says everything, also what log lines look like.
     const first = configOf(load(['--logging-format=text'], file));
     const again = loadConfig(['--config=proxy.yaml'], { readFile: () => bytes(written([], file)) });
-    const { flags: _, given: __, ...meaning } = configOf(again);
+    const { flags: _, given: __, detectLocal, ...meaning } = configOf(again);
     expect(first).toMatchObject(meaning);
+    // That a mode is the default one is for messages alone.
+    expect({ isDefault: false, ...first.detectLocal }).toMatchObject({
+      ...detectLocal,
+      isDefault: expect.any(Boolean),
+    });
   });
 
   test('is not written if there is an error', () => {
