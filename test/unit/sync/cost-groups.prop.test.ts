@@ -43,6 +43,12 @@ describe('turns of what costs much and what costs little', () => {
     );
   });
 
+  it('there are twelve groups, and the last one has all that cost more', () => {
+    const groups = new CostGroups<Item>();
+    for (const power of [10, 11, 12, 20]) groups.add(item(`${power}`, 4 ** power));
+    expect([...groups].map(({ group }) => group)).toEqual([10, 11, 11, 11]);
+  });
+
   it('each group gets the same share, whatever its turns cost, and how many wait in it', () => {
     fc.assert(
       fc.property(large, (costs) => {
