@@ -292,6 +292,7 @@ const config: ModeConfig = {
   masqueradeMark: 0x4000,
   localDetector: { kind: 'none' },
   localhostNodePorts: false,
+  asIptables: false,
   dropInvalid: false,
   ownTables: false,
   countsTraffic: false,

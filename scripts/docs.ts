@@ -7,6 +7,7 @@ import { fileURLToPath, pathToFileURL } from 'node:url';
 import { flagMeaning, formerFlags } from '../src/config/flags.ts';
 import { ownRelease, proxyGates, stageIn } from '../src/config/gates.ts';
 import { shownDefault } from '../src/config/help.ts';
+import { modeDifferences } from '../src/config/mode-differences.ts';
 import {
   type FieldPath,
   fieldPaths,
@@ -234,9 +235,25 @@ function ipvsTable(): string {
   return table(['Setting', "In Fairlead's mode ipvs", 'In mode nftables'], rows);
 }
 
-/** A page that people write, with the part between two marks generated. */
-function withSection(name: string, section: string, text: string): string {
-  const page = readFileSync(fileURLToPath(new URL(`../${name}`, import.meta.url)), 'utf8');
+/** What packets meet in each mode. */
+function modeTable(): string {
+  const rows = modeDifferences.map(({ packets, iptables, empty, nftables, instead }) => {
+    return [packets, iptables, empty ?? 'as with `iptables`', nftables, instead];
+  });
+  const iptables = '`iptables`, and kube-proxy\'s `""`';
+  return table(['Packets', iptables, '`""`', '`nftables`', 'instead, in mode nftables'], rows);
+}
+
+/** A page that people write, with the parts between two marks generated. */
+function withSections(name: string, sections: Readonly<Record<string, string>>): string {
+  let page = readFileSync(fileURLToPath(new URL(`../${name}`, import.meta.url)), 'utf8');
+  for (const [section, text] of Object.entries(sections)) {
+    page = withSection(name, page, section, text);
+  }
+  return page;
+}
+
+function withSection(name: string, page: string, section: string, text: string): string {
   const start = `<!-- ${section}: written by scripts/docs.ts from src -->\n`;
   const end = `<!-- ${section}: end -->\n`;
   const [before, rest] = page.split(start);
@@ -255,7 +272,10 @@ export const pages: Readonly<Record<string, string>> = {
   'docs/fairlead.8': manPage(),
   'docs/how-it-works.svg': howItWorksSvg(),
   'docs/one-change.svg': oneChangeSvg(),
-  'docs/migrating.md': withSection('docs/migrating.md', 'ipvs', ipvsTable()),
+  'docs/migrating.md': withSections('docs/migrating.md', {
+    modes: modeTable(),
+    ipvs: ipvsTable(),
+  }),
   'deploy/grafana/fairlead.json': dashboard(),
   ...chartPages(new URL('..', import.meta.url)),
 };

@@ -104,6 +104,20 @@ const rows = {
       'Load the module or change the mode; `fairlead preflight` lists what is missing.',
     ],
     [
+      'Mode is empty; treating packets as in mode iptables',
+      'info',
+      '',
+      'Mode nftables runs, and keeps what kube-proxy does with packets by default.',
+      'See docs/migrating.md; `mode: nftables` leaves it out.',
+    ],
+    [
+      "Mode is empty, but kube-proxy's default is not possible; using nftables",
+      'warn',
+      'err',
+      'The kernel lacks extensions of iptables, which `err` names: packets meet what mode nftables does.',
+      'Load the modules, or ask for `mode: nftables`.',
+    ],
+    [
       'Waiting for the Node to exist: …',
       'warn',
       'node',

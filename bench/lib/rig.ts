@@ -26,6 +26,7 @@ export const config: ModeConfig = {
   masqueradeAll: false,
   masqueradeMark: 0x4000,
   localhostNodePorts: false,
+  asIptables: false,
   dropInvalid: true,
   ownTables: false,
   countsTraffic: false,

@@ -279,7 +279,7 @@ export class App {
   }
 
   /** Reports how this mode was chosen. */
-  #reportMode({ mode, fallbacks }: ModeChoice): ProxyMode {
+  #reportMode({ mode, fallbacks, notAsIptables: err }: ModeChoice): ProxyMode {
     const { log, nodeName } = this.#options;
     this.#fallbacks = fallbacks;
     for (const fallback of fallbacks) {
@@ -287,6 +287,11 @@ export class App {
       const { from, to } = fallback;
       this.#observers.metrics.lifecycle.fallbacks.inc({ from, to });
       this.#observers.events.fellBack(fallback);
+    }
+    if (err !== undefined) {
+      log.warn({ err }, "Mode is empty, but kube-proxy's default is not possible; using nftables");
+    } else if (mode.asIptables) {
+      log.info('Mode is empty; treating packets as in mode iptables');
     }
     // kube-proxy's words, which scripts look for.
     log.info({ mode: mode.name, node: nodeName }, `Using ${mode.name} Proxier`);

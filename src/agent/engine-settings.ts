@@ -69,6 +69,7 @@ function modeConfig(options: EngineSettingsOptions, family: Family): ModeConfig 
     masqueradeMark,
     localDetector: localDetector(config, family, node),
     localhostNodePorts: hasLocalhostNodePorts(config, family),
+    asIptables: mode.asIptables === true,
     dropInvalid: !isLiberal,
     ownTables: config.ownTables,
     countsTraffic: config.serviceMetrics,

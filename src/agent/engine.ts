@@ -26,6 +26,7 @@ import { type Comparison, Comparisons } from '../sync/comparison.ts';
 import { Departures } from '../sync/departures.ts';
 import type { SyncEvent } from '../sync/events.ts';
 import { FamilySync } from '../sync/family.ts';
+import { FilterRules } from '../sync/filter-rules.ts';
 import type { ForwardingFollower } from '../sync/in-force.ts';
 import { SyncLoop } from '../sync/loop.ts';
 import { Ruleset } from '../sync/ruleset.ts';
@@ -85,6 +86,7 @@ export class Engine {
   readonly #reconcilers: readonly ConntrackReconciler[];
   readonly #verification: Verification;
   readonly #maps: ReadonlyMap<Family, ConnectTimeMaps>;
+  readonly #filters: ReadonlyMap<Family, FilterRules>;
   readonly #owners = new FrontendOwners();
   readonly #loop: SyncLoop;
   /** Families whose start is complete: everything desired has been in force once. */
@@ -140,6 +142,9 @@ export class Engine {
     );
     this.#verification = new Verification(this.families);
     this.#maps = new Map(made.flatMap(({ maps }) => (maps ? [[maps.family, maps]] : [])));
+    this.#filters = new Map(
+      made.flatMap(({ filter }) => (filter ? [[filter.family, filter]] : [])),
+    );
     this.#reconcilers = made.map(({ reconciler }) => reconciler);
     this.#loop = new SyncLoop({
       state,
@@ -157,7 +162,7 @@ export class Engine {
     });
     options.progress.follow([
       () => this.#loop.upToDate,
-      ...[...this.#maps.values()].map((maps) => () => maps.upToDate),
+      ...this.#followers.map((one) => () => one.upToDate),
       ...this.#reconcilers.map((reconciler) => () => reconciler.idle),
     ]);
   }
@@ -203,11 +208,17 @@ export class Engine {
     };
   }
 
+  /** What follows the rules by syncs of its own. */
+  get #followers(): readonly (ConnectTimeMaps | FilterRules)[] {
+    return [...this.#maps.values(), ...this.#filters.values()];
+  }
+
   /** The kernel objects of a Forwarding that is in force; see `Planner.describe`. */
   describe(forwarding: Forwarding): readonly string[] {
     const { family } = forwarding;
     const held = [
       ...(this.#planners.get(family)?.describe(forwarding) ?? []),
+      ...(this.#filters.get(family)?.describe(forwarding) ?? []),
       ...(this.#maps.get(family)?.describe(forwarding) ?? []),
     ];
     const config = this.#config(family);
@@ -240,9 +251,11 @@ export class Engine {
   /** See `Comparisons`; undefined also for a family that is not served. */
   async compare(family: Family): Promise<Comparison | undefined> {
     const rules = await this.#comparisons.get(family)?.compare();
+    const filter = await this.#filters.get(family)?.compare(comparisonSliceMs);
     const maps = await this.#maps.get(family)?.compare(comparisonSliceMs);
-    if (rules === undefined || maps === undefined) return rules;
-    return { ...rules, differences: [...rules.differences, ...maps.differences] };
+    if (rules === undefined) return rules;
+    const further = [filter, maps].flatMap((one) => one?.differences ?? []);
+    return { ...rules, differences: [...rules.differences, ...further] };
   }
 
   /** The addresses at which sockets for node ports listen. */
@@ -273,11 +286,11 @@ export class Engine {
       state.touchAt(addresses);
       this.wake();
     });
-    const maps = [...this.#maps.values()];
-    const mapRuns = maps.map((one) => one.run());
+    const followers = this.#followers;
+    const runs = followers.map((one) => one.run());
     try {
-      // Maps run for longer than the rules, unless they fail.
-      await Promise.race([this.#loop.run(signal), ...mapRuns]);
+      // They run for longer than the rules, unless they fail.
+      await Promise.race([this.#loop.run(signal), ...runs]);
     } finally {
       stopFollowing?.();
       stopLooking?.();
@@ -285,8 +298,8 @@ export class Engine {
       this.#shares.stop();
       this.#departures.stop();
       this.#verification.stop();
-      await Promise.all(maps.map((one) => one.stop()));
-      await Promise.all(mapRuns);
+      await Promise.all(followers.map((one) => one.stop()));
+      await Promise.all(runs);
       await Promise.all(this.#reconcilers.map((reconciler) => reconciler.stop()));
     }
   }
@@ -299,6 +312,7 @@ export class Engine {
     const reconciler = this.#makeReconciler(family);
     const planner = mode.planner(config, environment());
     const maps = this.#makeMaps(config, environment(), () => sync.inStepAtMs);
+    const filter = this.#makeFilter(config);
     const sync: FamilySync = new FamilySync({
       planner,
       environment,
@@ -318,13 +332,24 @@ export class Engine {
         changed: (previous, next, cause) => {
           mode.changed?.(previous, next);
           maps?.changed(previous, next);
+          filter?.changed(previous, next);
           reconciler.changed(previous, next);
           if (isOnLocalhost) localhost?.changed(config, previous, next);
           if (this.#started.has(family)) this.#options.changed(previous, next, cause);
         },
       },
     });
-    return { planner, sync, reconciler, maps };
+    return { planner, sync, reconciler, maps, filter };
+  }
+
+  #makeFilter(config: ModeConfig): FilterRules | undefined {
+    const { clock, kernel, mode, settings } = this.#options;
+    const planner = mode.filterPlanner?.(config);
+    if (planner === undefined) return undefined;
+    return new FilterRules({
+      ...{ planner, kernel, clock, ruleset: this.#ruleset, settings: settings.sync },
+      observer: (event) => this.#options.observer(event),
+    });
   }
 
   #makeMaps(
@@ -348,6 +373,7 @@ export class Engine {
     if (event.kind !== 'done' || !event.ok) return;
     this.#started.add(event.family);
     this.#maps.get(event.family)?.listed();
+    this.#filters.get(event.family)?.listed();
   }
 
   #makeReconciler(family: Family): ConntrackReconciler {

@@ -14,7 +14,6 @@ import type { Kernel } from '../kernel/kernel.ts';
 import { openKernel } from '../kernel/native-kernel.ts';
 import { builtModes, selectMode } from '../modes/index.ts';
 import type { ModeFacts, ProxyMode } from '../modes/mode.ts';
-import type { Family } from '../net/address.ts';
 import { printable } from '../serve/printable.ts';
 import { type DryRun, dryRun } from '../sync/dry-run.ts';
 import { type Finding, worst } from '../tools/preflight/finding.ts';
@@ -51,7 +50,7 @@ export async function runDryRun(config: Config, warnings: readonly string[]): Pr
       await close();
     }
     for (const line of settingsLines(config, choice.mode, thisMachine())) print(line);
-    const others = (await checkPredecessors(kernel, [...registry.values()])).filter(
+    const others = (await checkPredecessors(kernel, [...registry.values()], choice.mode)).filter(
       ({ check }) => check !== instanceCheck,
     );
     for (const line of linesOf('Takeover', others)) print(line);
@@ -88,22 +87,28 @@ async function plan(
     const desired = forwardings.filter((forwarding) => forwarding.family === family);
     const found = await dryRun(planner, kernel, desired);
     lines.push(...planLines(family, desired.length, found, config.logging.verbosity));
+    const filter = mode.filterPlanner?.(settings);
+    if (filter === undefined) continue;
+    const checked = desired.filter(({ healthCheckNodePort }) => healthCheckNodePort !== 0);
+    const accepted = await dryRun(filter, kernel, checked);
+    const label = `${family}, table filter of iptables`;
+    lines.push(...planLines(label, checked.length, accepted, config.logging.verbosity));
   }
   return lines;
 }
 
-function planLines(family: Family, known: number, found: DryRun, verbosity: number): string[] {
+function planLines(label: string, known: number, found: DryRun, verbosity: number): string[] {
   const { drift, different, writes } = found;
   const { missing, wrong, unwanted } = drift;
   const kinds = [...writes].map(([kind, count]) => `${count} × ${wordsOf(kind)}`);
   const shown = verbosity > 0 ? different : different.slice(0, namesMax);
   const more = different.length - shown.length;
   return [
-    `${family}: ${different.length} of ${known} Service ports differ; ` +
+    `${label}: ${different.length} of ${known} Service ports differ; ` +
       `${missing} objects are missing, ${wrong} wrong, ${unwanted} unwanted`,
-    ...(kinds.length === 0 ? [] : [`${family}: would write ${kinds.join(', ')}`]),
-    ...(shown.length === 0 ? [] : [`${family}: ${shown.join(', ')}`]),
-    ...(more === 0 ? [] : [`${family}: and ${more} more, which -v=1 names`]),
+    ...(kinds.length === 0 ? [] : [`${label}: would write ${kinds.join(', ')}`]),
+    ...(shown.length === 0 ? [] : [`${label}: ${shown.join(', ')}`]),
+    ...(more === 0 ? [] : [`${label}: and ${more} more, which -v=1 names`]),
   ];
 }
 

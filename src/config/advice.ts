@@ -1,5 +1,6 @@
 /** What `config validate` and `preflight` say of a configuration that is valid. Nothing is wrong. */
 import type { Config } from './config.ts';
+import { modeDifferences } from './mode-differences.ts';
 import { fieldPaths, settingTable } from './settings/index.ts';
 
 interface Advice {
@@ -10,8 +11,9 @@ interface Advice {
   readonly advice: string;
 }
 
-/** Of the mode that the configuration asks for in words. */
+/** Of the mode that the configuration asks for, or of an empty one. */
 export function modeAdvice({ mode, given }: Pick<Config, 'mode' | 'given'>): Advice[] {
+  if (mode === '') return emptyModeAdvice();
   if (!given.includes('mode')) return [];
   if (mode === 'iptables') {
     return [
@@ -35,6 +37,24 @@ export function modeAdvice({ mode, given }: Pick<Config, 'mode' | 'given'>): Adv
     ...settings.flatMap((path) => {
       const { forIpvs } = settingTable[path];
       return forIpvs === undefined ? [] : [{ about: path, text: forIpvs.kept, advice: '' }];
+    }),
+  ];
+}
+
+function emptyModeAdvice(): Advice[] {
+  return [
+    {
+      about: 'mode empty',
+      text:
+        'runs mode nftables where the kernel can do it, and packets meet what kube-proxy 1.36 ' +
+        'does with them by default, in its mode iptables',
+      advice: 'docs/migrating.md has what packets meet in each mode',
+    },
+    ...modeDifferences.map(({ packets, iptables, empty, nftables }) => {
+      const text = empty === undefined ? `are ${iptables}` : `are ${empty}`;
+      const other = empty === undefined ? '' : `by kube-proxy they are ${iptables}; `;
+      const advice = `${other}in mode nftables they are ${nftables}`;
+      return { about: `mode empty: packets ${packets}`, text, advice };
     }),
   ];
 }

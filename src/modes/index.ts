@@ -2,6 +2,7 @@
 import { isKernelError, isNoAnswer } from '../kernel/errors.ts';
 import type { Kernel } from '../kernel/kernel.ts';
 import type { MissingFeature } from '../kernel/nft/probe.ts';
+import { likeIptables, missingForFilter } from './iptables/filter-part.ts';
 import { iptablesMode } from './iptables/mode.ts';
 import { describer as iptables } from './iptables/packet-path.ts';
 import { ipvsMode } from './ipvs/mode.ts';
@@ -47,6 +48,8 @@ export interface ModeChoice {
   readonly mode: ProxyMode;
   /** The modes that were passed over; empty = the first one can run. */
   readonly fallbacks: readonly Fallback[];
+  /** Why an empty mode means mode nftables also to packets; absent: it does not. */
+  readonly notAsIptables?: string;
 }
 
 /** No mode can do what was asked for; the message says why and what to do. */
@@ -68,13 +71,16 @@ export async function selectMode(
   for (const name of order[requested]) {
     const mode = registry.get(name);
     const reason =
-      mode === undefined ? 'is not in this version' : lackOf(await ask(mode, kernel, ipvs));
+      mode === undefined
+        ? 'is not in this version'
+        : lackOf(await answerOf(() => mode.probe(kernel, ipvs)));
     if (mode !== undefined && reason === undefined) {
       const next = [...tried.map((one) => one.name), name].slice(1);
-      return {
-        mode,
-        fallbacks: tried.map((one, i) => ({ from: one.name, to: next[i]!, reason: one.reason })),
-      };
+      const fallbacks = tried.map(({ name: from, reason }, i) => ({ from, to: next[i]!, reason }));
+      if (requested !== '' || name !== 'nftables') return { mode, fallbacks };
+      const notAsIptables = lackOf(await answerOf(() => missingForFilter(kernel)));
+      if (notAsIptables !== undefined) return { mode, fallbacks, notAsIptables };
+      return { mode: likeIptables(mode), fallbacks };
     }
     tried.push({ name, reason: reason! });
   }
@@ -87,18 +93,16 @@ export async function selectMode(
 const asksMax = 3;
 
 /**
- * What the kernel lacks for the mode. Throws what `probe` throws. A kernel that is short of memory
- * is asked again. If it still does not answer, it is taken for one that lacks nothing: what it
- * refuses later is retried anyway.
+ * What the kernel lacks. Throws what `probe` throws. A kernel that is short of memory is asked
+ * again. If it still does not answer, it is taken for one that lacks nothing: what it refuses later
+ * is retried anyway.
  */
-async function ask(
-  mode: ProxyMode,
-  kernel: Kernel,
-  ipvs: IPVSSettings,
+async function answerOf(
+  probe: () => Promise<readonly MissingFeature[]>,
 ): Promise<readonly MissingFeature[]> {
   for (let asks = 1; asks <= asksMax; asks += 1) {
     try {
-      return await mode.probe(kernel, ipvs);
+      return await probe();
     } catch (error) {
       if (!(isKernelError(error) && isNoAnswer(error.code))) throw error;
     }

@@ -40,6 +40,11 @@ export interface ModeConfig {
   readonly localDetector: LocalDetector;
   /** Node ports are open on IPv4 loopback addresses too, in a mode that can do that (7.7). */
   readonly localhostNodePorts: boolean;
+  /**
+   * No mode was asked for: mode nftables does with packets what kube-proxy's default, its mode
+   * iptables, does with them (docs/decisions/0025-default-mode.md).
+   */
+  readonly asIptables: boolean;
   /** Drop forwarded packets that connection tracking calls INVALID, in modes that do that (7.4). */
   readonly dropInvalid: boolean;
   /** Make us the owner of our tables, where the kernel can do that. */
@@ -343,6 +348,8 @@ export interface ModeFacts {
   readonly hasGeneration: boolean;
   /** Connection tracking translates its connections. Without it, sockets of ours carry them. */
   readonly translates: boolean;
+  /** See `ModeConfig`; default: no. */
+  readonly asIptables?: true;
   /** Families in which it opens node ports on loopback addresses itself; default: none. */
   readonly localhost?: readonly Family[];
   /** Its chains and named counters have the names of those of kube-proxy's iptables mode. */
@@ -364,7 +371,7 @@ export interface ModeFacts {
     pause: Pause,
     found: (count: Count) => void,
   ): Promise<void>;
-  /** Whether the mode has a chain of this name, in a mode with kube-proxy's names. */
+  /** Whether the mode has a chain of this name, in a mode with chains of kube-proxy's names. */
   ownsChain?(table: string, chain: string): boolean;
   /** What it needs of the kernel in addition to connection tracking. */
   sysctls?(wishes: SysctlWishes): readonly Sysctl[];
@@ -375,6 +382,8 @@ export interface ProxyMode extends ModeFacts {
   /** Asks the kernel whether it can do what this mode needs, without leaving anything behind. */
   probe(kernel: Kernel, ipvs?: IPVSSettings): Promise<readonly MissingFeature[]>;
   planner(config: ModeConfig, environment: Environment): Planner;
+  /** Of rules that it has in a table of iptables in addition to its own, if it has any. */
+  filterPlanner?(config: ModeConfig): Planner;
   /** What `cleanup` would remove. */
   owned(kernel: KernelReader): Promise<readonly OwnedObject[]>;
   /** Removes everything that this mode ever owns; not an error when nothing is there. */

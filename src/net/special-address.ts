@@ -1,5 +1,8 @@
 /** Addresses that have a special meaning on every node. */
-import { type Address, type CIDR, cidrContains, type Family, parseCIDR } from './address.ts';
+import { Address, type CIDR, cidrContains, type Family, parseCIDR } from './address.ts';
+
+/** 127.0.0.1 */
+export const localhost = Address.ofIPv4(0x7f_00_00_01);
 
 /** What is for the node itself only. */
 export const loopbackBlocks = {

@@ -9,7 +9,7 @@ import type { Family } from '../net/address.ts';
 import type { ClientEvent } from '../source/kubernetes/client.ts';
 import type { ListAttempt } from '../source/source.ts';
 import type { Change } from '../state/change.ts';
-import type { FamilyEvent } from '../sync/events.ts';
+import type { FamilyEvent, FilterEvent } from '../sync/events.ts';
 import {
   buildMetrics,
   eventLoopMetrics,
@@ -137,7 +137,7 @@ export class Metrics {
     this.#turns.close();
   }
 
-  #observeFamily(event: FamilyEvent | ConnectTimeEvent): void {
+  #observeFamily(event: FamilyEvent | FilterEvent | ConnectTimeEvent): void {
     const label = { ip_family: event.family };
     const nowMs = Date.now();
     const own = this.#own;
@@ -153,6 +153,9 @@ export class Metrics {
         return;
       case 'failed':
         this.#modes.failed(event);
+        return;
+      case 'filter-rules':
+        if (event.of.kind === 'drift' || event.of.kind === 'failed') this.#observeFamily(event.of);
         return;
       case 'connect-time':
         // Syncs and audits are those of the rules.

@@ -125,6 +125,7 @@ function serviceOf(event: AgentEvent): string | undefined {
     case 'address-refused':
       return serviceKey(event.servicePort);
     case 'connect-time':
+    case 'filter-rules':
       return serviceOf(event.of);
     default:
       return undefined;
@@ -132,5 +133,7 @@ function serviceOf(event: AgentEvent): string | undefined {
 }
 
 function kindOf(event: AgentEvent): string {
-  return event.kind === 'connect-time' ? `${event.kind} ${event.of.kind}` : event.kind;
+  return event.kind === 'connect-time' || event.kind === 'filter-rules'
+    ? `${event.kind} ${event.of.kind}`
+    : event.kind;
 }

@@ -4,7 +4,7 @@ import type { Family } from '../net/address.ts';
 import { formatExcess } from '../state/budget.ts';
 import { formatConflict } from '../state/conflict.ts';
 import { formatExternalIPNotice } from '../state/external-ips.ts';
-import type { FamilyEvent, ServiceEvent } from '../sync/events.ts';
+import type { FamilyEvent, FilterEvent, ServiceEvent } from '../sync/events.ts';
 import { type Logger, portFields } from './log.ts';
 import { failureText, refusalText } from './refusal-text.ts';
 
@@ -63,8 +63,8 @@ function serviceLines(log: Logger): Lines<ServiceEvent> {
   };
 }
 
-function familyLines(log: Logger): Lines<FamilyEvent | ConnectTimeEvent> {
-  const lines: Lines<FamilyEvent | ConnectTimeEvent> = {
+function familyLines(log: Logger): Lines<FamilyEvent | FilterEvent | ConnectTimeEvent> {
+  const lines: Lines<FamilyEvent | FilterEvent | ConnectTimeEvent> = {
     queued: ({ family }) => log.trace({ family }, 'Sync queued'),
     committed: ({ family, purpose, forwardings, writes, bytes, applyMs, stages }) => {
       const times = { applyMs, sinceChangeMs: stages && stages.committedMs - stages.receivedMs };
@@ -124,6 +124,10 @@ function familyLines(log: Logger): Lines<FamilyEvent | ConnectTimeEvent> {
       log.warn({ family, leftMs, err }, 'Failed to renew the lease of connect-time programs'),
     'lease-ended': ({ family }) =>
       log.warn({ family }, 'Lease of connect-time programs expired; comparing maps to renew it'),
+    'filter-rules': ({ of }) => {
+      // What is verified is what serves.
+      if (of.kind !== 'done') write(lines, of);
+    },
     'connect-time': ({ of }) => write(ofMaps, of),
     audited: ({ family, durationMs }) => log.debug({ family, durationMs }, 'Audit finished'),
   };

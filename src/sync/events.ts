@@ -138,6 +138,13 @@ export type FamilyEvent = { readonly family: Family } & (
   | { readonly kind: 'audited'; readonly durationMs: number }
 );
 
+/** Of the sync that keeps rules in a table of iptables in addition to those of the mode. */
+export type FilterEvent = {
+  readonly kind: 'filter-rules';
+  readonly family: Family;
+  readonly of: FamilyEvent;
+};
+
 export type SyncEvent = FamilyEvent | ServiceEvent;
 
 export type Observer = (event: SyncEvent) => void;

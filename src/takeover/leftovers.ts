@@ -8,6 +8,7 @@ import { expressions, type Reply } from '../kernel/ops.ts';
 import { readRecords } from '../kernel/records.ts';
 import { steadyDump } from '../kernel/steady.ts';
 import { legacyTables } from '../kernel/xt/legacy.ts';
+import type { ModeFacts } from '../modes/mode.ts';
 import type { Family } from '../net/address.ts';
 import {
   type IptablesTable,
@@ -43,6 +44,11 @@ export interface Leftovers extends Removable {
   readonly tables: readonly string[];
 }
 
+/** The mode that runs: its chains with kube-proxy's names stay. */
+type Owner = Pick<ModeFacts, 'ownsChain'>;
+
+type IsOwn = (table: IptablesTable, chain: string) => boolean;
+
 type ChainReply = ReplyOf<'chain'>;
 type RuleReply = ReplyOf<'rule'>;
 
@@ -52,6 +58,7 @@ export async function findLeftovers(
   family: Family,
   sought: readonly Kind[],
   scope: Scope,
+  { ownsChain }: Owner = {},
 ): Promise<Leftovers> {
   const tables = sought.includes('own table') ? await findTables(kernel, family) : [];
   const variant = { backend: 'nf_tables', family, tables } as const;
@@ -67,7 +74,8 @@ export async function findLeftovers(
     const referencesIn = (chain: string) => references(kernel, family, table, chain);
     return { table, chains: new Map(chains), referencesIn };
   });
-  return { ...variant, ...(await removableIn(found, sought, scope)) };
+  const isOwned: IsOwn = (table, chain) => ownsChain?.(table, chain) === true;
+  return { ...variant, ...(await removableIn(found, sought, scope, isOwned)) };
 }
 
 /** In the tables of iptables-legacy, which no mode of ours has. Rejects with KernelError. */
@@ -96,11 +104,14 @@ async function removableIn(
   found: readonly Found[],
   sought: readonly Kind[],
   scope: Scope,
+  isOwned: IsOwn = () => false,
 ): Promise<Removable> {
   const parts: Removable[] = [];
   for (const one of found) {
     const isOwn = (chain: string): boolean =>
-      (sought.includes('shared names') && isIptablesChain(one.table, chain)) ||
+      (sought.includes('shared names') &&
+        isIptablesChain(one.table, chain) &&
+        !isOwned(one.table, chain)) ||
       (sought.includes('IPVS chains') && isIPVSChain(one.table, chain));
     parts.push(await findRemovable(one, isOwn, scope));
   }

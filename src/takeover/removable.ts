@@ -8,10 +8,11 @@ import { type IptablesTable, isKubeProxyJump } from './names.ts';
 export type Scope = 'replaced' | 'all';
 
 /**
- * It accepts forwarded traffic of Services. Where the policy is to drop (Docker sets it so), no
- * other table can replace it, because a drop anywhere is final.
+ * Chains of table filter that accept packets: what Services forward, and what asks for their
+ * health. Where the policy of the built-in chain is to drop (Docker and ufw set it so), no other
+ * table can replace them, because a drop anywhere is final.
  */
-const acceptingChain = 'KUBE-FORWARD';
+const acceptingChains = { FORWARD: 'KUBE-FORWARD', INPUT: 'KUBE-NODEPORTS' } as const;
 
 /** A rule that jumps or goes to a chain. */
 export interface Reference {
@@ -62,8 +63,10 @@ export async function findRemovable(
   const { table, chains: all, referencesIn } = found;
   const own = new Set([...all.keys()].filter(isOwn));
   const kept = new Map<string, string>();
-  if (scope === 'replaced' && isDropping(found) && own.delete(acceptingChain)) {
-    kept.set(acceptingChain, 'the policy of FORWARD is to drop, and what it accepts would be lost');
+  for (const [builtIn, accepting] of Object.entries(acceptingChains)) {
+    const isNeeded = scope === 'replaced' && isDropping(found, builtIn);
+    if (!isNeeded || !own.delete(accepting)) continue;
+    kept.set(accepting, `the policy of ${builtIn} is to drop, and what it accepts would be lost`);
   }
   const jumps: Jump[] = [];
   if (own.size === 0 && kept.size === 0) return { jumps, chains: [], kept: [] };
@@ -93,7 +96,7 @@ export async function findRemovable(
   };
 }
 
-function isDropping({ table, chains }: Found): boolean {
-  const forward = chains.get('FORWARD');
-  return table === 'filter' && forward?.isBuiltIn === true && forward.policy === VERDICT.drop;
+function isDropping({ table, chains }: Found, name: string): boolean {
+  const chain = chains.get(name);
+  return table === 'filter' && chain?.isBuiltIn === true && chain.policy === VERDICT.drop;
 }

@@ -201,7 +201,7 @@ export class Takeover {
   async #takeOverCounters(): Promise<void> {
     const { kernel, mode, observer } = this.#options;
     // Each question makes a kernel without nfacct look for the module again.
-    if (mode.hasKubeProxyNames || !this.#mayHaveCounters) return;
+    if (mode.ownsChain !== undefined || !this.#mayHaveCounters) return;
     const found = await readCounters(kernel);
     const idle = found.filter(({ references }) => references === 0);
     const names = idle.map(({ name }) => name);
@@ -299,7 +299,7 @@ export class Takeover {
   #find({ backend, family }: Variant): Promise<Leftovers> {
     const { kernel, mode } = this.#options;
     if (backend === 'legacy') return findLegacyLeftovers(kernel, family, 'replaced');
-    return findLeftovers(kernel, family, kindsReplacedBy(mode), 'replaced');
+    return findLeftovers(kernel, family, kindsReplacedBy(mode), 'replaced', mode);
   }
 }
 

@@ -73,7 +73,7 @@ export interface FairleadOptions {
 /** It changes its mode while it runs, as when the configuration file names another. */
 export interface SwitchableProxy extends RunningProxy {
   /** Resolves when the desired state is in force in the new mode; the old one is removed later. */
-  switchTo(mode: ModeName): Promise<void>;
+  switchTo(mode: ModeName | ''): Promise<void>;
 }
 
 /** It runs in this process, which can ask it. */
@@ -91,10 +91,13 @@ interface FairleadInThisProcess extends FairleadUnderTest {
   start(...args: Parameters<ProxyUnderTest['start']>): Promise<MeasuredProxy>;
 }
 
-/** Fairlead in one of its modes. */
-export function fairlead(mode: ModeName, options: FairleadOptions = {}): FairleadInThisProcess {
+/** Fairlead in one of its modes; empty: in the one that it takes if none is asked for. */
+export function fairlead(
+  mode: ModeName | '',
+  options: FairleadOptions = {},
+): FairleadInThisProcess {
   return {
-    mode,
+    mode: mode === '' ? 'empty' : mode,
     start: async (node, settings, objects) => {
       const running = new RunningFairlead(mode, node, settings, options);
       try {
@@ -132,7 +135,7 @@ async function cleanupMode(mode: ProxyMode, kernel: Kernel): Promise<void> {
 }
 
 class RunningFairlead implements MeasuredProxy {
-  readonly #mode: ModeName;
+  readonly #mode: ModeName | '';
   readonly #node: NodeUnderTest;
   readonly #settings: ProxySettings;
   readonly #options: FairleadOptions;
@@ -146,7 +149,7 @@ class RunningFairlead implements MeasuredProxy {
   #running: Promise<void> | undefined;
 
   constructor(
-    mode: ModeName,
+    mode: ModeName | '',
     node: NodeUnderTest,
     settings: ProxySettings,
     options: FairleadOptions,
@@ -211,7 +214,7 @@ class RunningFairlead implements MeasuredProxy {
     await this.#settle();
   }
 
-  async switchTo(mode: ModeName): Promise<void> {
+  async switchTo(mode: ModeName | ''): Promise<void> {
     await this.#app!.reconfigure(configOf(mode, this.#node, this.#settings));
     await this.#settle();
   }
@@ -344,7 +347,7 @@ class ObjectSource implements Source {
 
 /** Settings as an operator gives them: a configuration file, read by the product's own reader. */
 export function configOf(
-  mode: ModeName,
+  mode: ModeName | '',
   { nodeName }: NodeUnderTest,
   settings: ProxySettings,
 ): Config {

@@ -1,6 +1,6 @@
 /** Events of connect-time translation, from which logs, metrics and Events are made. */
 import type { Family } from '../../net/address.ts';
-import type { FamilyEvent, SyncEvent } from '../../sync/events.ts';
+import type { FamilyEvent, FilterEvent, SyncEvent } from '../../sync/events.ts';
 import type { LeftToRules } from './facts.ts';
 
 export type ConnectTimeEvent = { readonly family: Family } & (
@@ -24,4 +24,4 @@ export type ConnectTimeEvent = { readonly family: Family } & (
 );
 
 /** What the agent reports of its rules and of its maps. */
-export type AgentEvent = SyncEvent | ConnectTimeEvent;
+export type AgentEvent = SyncEvent | FilterEvent | ConnectTimeEvent;

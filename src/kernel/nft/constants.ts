@@ -90,6 +90,8 @@ export const NFT_DATA_VERDICT = 0xffffff00;
 
 /** Bit of IP_CT_NEW in `ct state` (NF_CT_STATE_BIT). */
 export const CT_STATE_NEW = 8;
+/** Bits of IP_CT_ESTABLISHED and IP_CT_RELATED. */
+export const CT_STATE_KNOWN = 6;
 /** IPS_ASSURED (nf_conntrack_common.h): both sides have sent more than a first packet. */
 export const IPS_ASSURED = 4;
 /** IPS_DST_NAT (nf_conntrack_common.h). */

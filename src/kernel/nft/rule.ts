@@ -7,6 +7,7 @@ import { type CIDR, type Family, prefixMask } from '../../net/address.ts';
 import { expressions, noRegister } from '../ops.ts';
 import { RecordWriter } from '../records.ts';
 import {
+  CT_STATE_KNOWN,
   CT_STATE_NEW,
   IP_CT_DIR,
   IPPROTO,
@@ -415,6 +416,8 @@ function matchCtBits(key: number, bits: number): Statement {
 
 /** `ct state new` */
 export const stateNew: Statement = matchCtBits(NFT_CT.STATE, CT_STATE_NEW);
+/** `ct state established,related` */
+export const stateKnown: Statement = matchCtBits(NFT_CT.STATE, CT_STATE_KNOWN);
 /** `ct status dnat` */
 export const statusDNAT: Statement = matchCtBits(NFT_CT.STATUS, IPS_DST_NAT);
 

@@ -4,8 +4,7 @@ import { NF_INET, NFPROTO } from '../nft/constants.ts';
 import { keepPolicy, type nftOps } from '../ops.ts';
 import type { RecordWriter } from '../records.ts';
 
-export const xtTables = ['nat', 'filter', 'mangle'] as const;
-export type XtTable = (typeof xtTables)[number];
+export type XtTable = 'nat' | 'filter' | 'mangle';
 
 /** A base chain in the terms of nf_tables. */
 interface BuiltIn {

@@ -4,7 +4,6 @@ import type { Kernel, KernelReader } from '../../kernel/kernel.ts';
 import { NFPROTO } from '../../kernel/nft/constants.ts';
 import { compileRule } from '../../kernel/xt/compile.ts';
 import { printRule } from '../../kernel/xt/print.ts';
-import { xtTables } from '../../kernel/xt/tables.ts';
 import type { Family } from '../../net/address.ts';
 import type { Forwarding } from '../../state/types.ts';
 import { inTurns, type Pause } from '../../time/pacer.ts';
@@ -21,11 +20,14 @@ import type { Applied, Environment, ModeConfig, RuleCount } from '../mode.ts';
 import { type BatchMemory, IptablesBatchWriter } from './batch-writer.ts';
 import { RuleCompiler } from './compiler.ts';
 import {
+  type ChainRule,
   chainId,
   firewallRules,
   fixedChains,
   type IptablesConfig,
+  type TableChain,
   watchedChains,
+  wholeMode,
 } from './layout.ts';
 import type { TableName } from './names.ts';
 import {
@@ -39,7 +41,7 @@ import {
 import { type IptablesObservation, observe, ruleName } from './observation.ts';
 import { prune, type RepairContext, repairFixed } from './repair.ts';
 import type { RuleTraffic } from './traffic.ts';
-import { ownChains, sharedRules } from './translation.ts';
+import { type OwnChain, ownChains, sharedRules } from './translation.ts';
 
 export interface IptablesTypes extends IptablesObjects {
   readonly found: IptablesObservation;
@@ -59,11 +61,16 @@ export class IptablesBackend implements Backend<IptablesTypes> {
   #config: IptablesConfig;
 
   /** `counters`: whether the kernel has named counters, as far as it is known. */
-  constructor(config: ModeConfig, traffic: RuleTraffic, counters = { counted: false }) {
+  constructor(
+    config: ModeConfig,
+    traffic: RuleTraffic,
+    counters = { counted: false },
+    part = wholeMode,
+  ) {
     const { family } = config;
     this.#family = family;
     this.#counters = counters;
-    this.#config = { ...config, ...counters };
+    this.#config = { ...config, ...counters, part };
     this.#compiler = new RuleCompiler(family);
     const counts = new RuleCounts(this.#config);
     this.#memory = {
@@ -74,7 +81,7 @@ export class IptablesBackend implements Backend<IptablesTypes> {
     };
     // Others write all of these tables.
     const at = { family: NFPROTO[family], chains: watchedChains };
-    const exposed = xtTables.map((table) => ({ ...at, table }));
+    const exposed = part.tables.map((table) => ({ ...at, table }));
     this.tables = { exposed, prepare: (kernel) => this.#prepare(kernel) };
     this.tally = {
       count: (object, step) => {
@@ -92,25 +99,38 @@ export class IptablesBackend implements Backend<IptablesTypes> {
   }
 
   describe(forwarding: Forwarding): readonly string[] {
-    const chains = ownChains(this.#config, forwarding);
-    const rules = sharedRules(this.#config, forwarding).map(({ table, chain, rule }) => {
+    const chains = this.#ownChains(forwarding);
+    const rules = this.#sharedRules(forwarding).map(({ table, chain, rule }) => {
       return `-t ${table} -A ${chain} ${printRule(this.#family, rule)}`;
     });
     return [...rules, ...chains.map(({ chain, size }) => `-t nat -N ${chain}, ${size} rules`)];
   }
 
   objects(forwarding: Forwarding): ObjectOf<IptablesTypes>[] {
-    const frontends = ownChains(this.#config, forwarding).map((chain) => {
+    const frontends = this.#ownChains(forwarding).map((chain) => {
       return new ServiceChain(chain, this.#compiler);
     });
-    const shared = sharedRules(this.#config, forwarding).map((rule) => {
+    const shared = this.#sharedRules(forwarding).map((rule) => {
       return sharedRule(this.#family, rule, 'head');
     });
     return [...shared, ...frontends];
   }
 
+  #ownChains(forwarding: Forwarding): OwnChain[] {
+    const chains = ownChains(this.#config, forwarding);
+    return chains.filter(({ chain }) => this.#keeps({ table: 'nat', chain }));
+  }
+
+  #sharedRules(forwarding: Forwarding): ChainRule[] {
+    return sharedRules(this.#config, forwarding).filter((rule) => this.#keeps(rule));
+  }
+
+  #keeps({ table, chain }: TableChain): boolean {
+    return this.#config.part.has(table, chain);
+  }
+
   ofEnvironment(environment: Environment): SharedRule[] {
-    return nodePortObjects(this.#config, environment);
+    return nodePortObjects(this.#config, environment).filter((rule) => this.#keeps(rule));
   }
 
   writer(): IptablesBatchWriter {
@@ -119,7 +139,7 @@ export class IptablesBackend implements Backend<IptablesTypes> {
 
   read(kernel: KernelReader, pause: Pause): Promise<IptablesObservation> {
     const { handles } = this.#memory;
-    return observe(kernel, this.#family, pause, (id) => handles.has(id));
+    return observe(kernel, this.#family, pause, (id) => handles.has(id), this.#config.part);
   }
 
   settle(outcome: Applied | 'nothing to write' | 'refused'): void {

@@ -13,13 +13,23 @@ import { is, isNot, type XtRule } from '../../kernel/xt/rule.ts';
 import { orMark, xorMark } from '../../kernel/xt/targets/mark.ts';
 import { masquerade } from '../../kernel/xt/targets/masquerade.ts';
 import { accept, drop, jump, returnToCaller } from '../../kernel/xt/targets/verdict.ts';
-import { Address, addressBits, type CIDR } from '../../net/address.ts';
-import { loopbackBlocks } from '../../net/special-address.ts';
+import { type Address, addressBits, type CIDR } from '../../net/address.ts';
+import { localhost, loopbackBlocks } from '../../net/special-address.ts';
 import type { Environment, ModeConfig } from '../mode.ts';
 import { isServiceChain, servicePrefixes, type TableName } from './names.ts';
 
+/** Which chains are kept, and made where they are missing. */
+export interface Part {
+  readonly tables: readonly TableName[];
+  /** Chains to which each Service adds rules. */
+  readonly shared: readonly TableChain[];
+  /** Whether the chain is one of them. */
+  has(table: TableName, chain: string): boolean;
+}
+
 /** What the rules of this mode depend on. */
 export interface IptablesConfig extends ModeConfig {
+  readonly part: Part;
   /** The kernel has named counters, and kube-proxy's are there (`acct.ts`). */
   readonly counted: boolean;
 }
@@ -47,14 +57,15 @@ export interface ChainRule extends TableChain {
   readonly rule: XtRule;
 }
 
-/** Chains to which each Service adds rules. */
+const acceptChain: TableChain = { table: 'filter', chain: 'KUBE-NODEPORTS' };
+
 export const sharedChains: readonly TableChain[] = [
   { table: 'nat', chain: 'KUBE-SERVICES' },
   { table: 'nat', chain: 'KUBE-NODEPORTS' },
   { table: 'nat', chain: hairpinChain },
   { table: 'filter', chain: 'KUBE-SERVICES' },
   { table: 'filter', chain: 'KUBE-EXTERNAL-SERVICES' },
-  { table: 'filter', chain: 'KUBE-NODEPORTS' },
+  acceptChain,
   { table: 'filter', chain: 'KUBE-PROXY-FIREWALL' },
 ];
 
@@ -72,18 +83,32 @@ export function isOurs(table: TableName, chain: string): boolean {
   return ownChainIds.has(chainId({ table, chain })) || (table === 'nat' && isServiceChain(chain));
 }
 
+export const wholeMode: Part = { tables: tableNames, shared: sharedChains, has: isOurs };
+
+/**
+ * The chains that accept packets past a firewall of the host, and drop INVALID ones: those that
+ * another mode cannot replace, because a drop in any table is final.
+ */
+export const filterPart: Part = {
+  tables: ['filter'],
+  shared: [acceptChain],
+  has: (table, chain) =>
+    [acceptChain, forwardChain].some((one) => one.table === table && one.chain === chain),
+};
+
 export interface FixedChain extends TableChain {
   readonly rules: readonly XtRule[];
 }
 
 /** Chains whose rules we alone decide, whatever Services there are. */
 export function fixedChains(config: IptablesConfig): FixedChain[] {
-  return [
+  const all: FixedChain[] = [
     { ...marking, rules: [{ target: orMark(config.masqueradeMark) }] },
     { ...postroutingChain, rules: postrouting(config.masqueradeMark) },
     { ...forwardChain, rules: forward(config) },
     ...canaries.map((canary) => ({ ...canary, rules: [] })),
   ];
+  return all.filter(({ table, chain }) => config.part.has(table, chain));
 }
 
 /** Without the mark, the packet is not masqueraded again after encapsulation. */
@@ -174,8 +199,9 @@ function newTo(to: string, text: string) {
 }
 
 /** The ways from built-in chains into ours. */
-export function jumpRules({ localhostNodePorts }: ModeConfig): ChainRule[] {
-  const ours = jumps.map(({ table, chain, to, comment: text, newOnly }) => ({
+export function jumpRules({ localhostNodePorts, part }: IptablesConfig): ChainRule[] {
+  const kept = jumps.filter(({ table, to }) => part.has(table, to));
+  const ours = kept.map(({ table, chain, to, comment: text, newOnly }) => ({
     table,
     chain,
     rule: {
@@ -228,8 +254,6 @@ export function nodePortRules(
     target,
   }));
 }
-
-const localhost = Address.ofIPv4(0x7f_00_00_01);
 
 /** The block of one address. */
 export function hostOf(address: Address): CIDR {

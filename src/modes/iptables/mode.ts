@@ -1,7 +1,7 @@
 import { missingExtensions } from '../../kernel/xt/probe.ts';
 import type { ProxyMode } from '../mode.ts';
 import { ModePlanner } from '../planner.ts';
-import type { Sysctl } from '../sysctl.ts';
+import type { Sysctl, SysctlWishes } from '../sysctl.ts';
 import { batchBytesMax, IptablesBackend, type IptablesTypes } from './backend.ts';
 import { cleanup, owned } from './cleanup.ts';
 import { isOurs } from './layout.ts';
@@ -14,6 +14,10 @@ const routeLocalnet: Sysctl = {
   purpose: 'let node ports answer on localhost',
   advice: 'iptables.localhostNodePorts: false leaves it alone',
 };
+
+export function sysctls({ localhostNodePorts }: SysctlWishes): readonly Sysctl[] {
+  return localhostNodePorts ? [routeLocalnet] : [];
+}
 
 /** Returns a mode with separate traffic counts. */
 export function iptablesMode(): ProxyMode {
@@ -37,7 +41,7 @@ export function iptablesMode(): ProxyMode {
       'iptablesSyncs',
     ],
     ownsChain: isOurs,
-    sysctls: ({ localhostNodePorts }) => (localhostNodePorts ? [routeLocalnet] : []),
+    sysctls,
     dealing: { name: 'mode iptables', balances: new Set(['random']), usesTables: false },
     probe: (kernel) => missingExtensions(kernel, 'IPv4'),
     planner: (config, environment) => {

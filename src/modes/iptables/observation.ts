@@ -8,14 +8,7 @@ import { steadyDump } from '../../kernel/steady.ts';
 import type { Family } from '../../net/address.ts';
 import { inTurns, type Pause } from '../../time/pacer.ts';
 import type { Found } from '../backend.ts';
-import {
-  chainId,
-  firewallChain,
-  isOurs,
-  sharedChains,
-  type TableChain,
-  tableNames,
-} from './layout.ts';
+import { chainId, firewallChain, type Part, type TableChain, wholeMode } from './layout.ts';
 import { isServiceChain, type TableName } from './names.ts';
 import {
   chainAt,
@@ -26,8 +19,6 @@ import {
   type SharedRule,
 } from './objects.ts';
 import { PackedChains } from './packed-chains.ts';
-
-const sharedChainIds: ReadonlySet<string> = new Set(sharedChains.map(chainId));
 
 /**
  * Requests in flight, so that the thread that asks the kernel does not wait for the main thread.
@@ -46,6 +37,7 @@ export interface Reference extends ObservedRule {
 
 export class IptablesObservation implements Found<IptablesObjects> {
   readonly family: Family;
+  readonly part: Part;
   readonly tables = new Set<TableName>();
   /** The rules of built-in chains, and of ours that belong to no Service, in order, by `chainId`. */
   readonly #fixed = new Map<string, ObservedRule[]>();
@@ -62,12 +54,15 @@ export class IptablesObservation implements Found<IptablesObjects> {
   /** Chains (`chainId`) that a repair has compared. */
   readonly #taken = new Set<string>();
   readonly #isKnown: (id: string) => boolean;
+  readonly #sharedChainIds: ReadonlySet<string>;
   /** By `chainId`: the handles of rules by their expressions. */
   readonly #handles = new Map<string, Map<string, number>>();
 
   /** `isKnown`: whether the shared rule of this id was found. */
-  constructor(family: Family, isKnown: (id: string) => boolean) {
+  constructor(family: Family, part: Part, isKnown: (id: string) => boolean) {
     this.family = family;
+    this.part = part;
+    this.#sharedChainIds = new Set(part.shared.map(chainId));
     this.#isKnown = isKnown;
   }
 
@@ -106,7 +101,7 @@ export class IptablesObservation implements Found<IptablesObjects> {
   /** The rules in chains of all Services, by `ruleName`. */
   async sharedRules(pause: Pause): Promise<Map<string, TableChain & { readonly handle: number }>> {
     const rules = new Map<string, TableChain & { readonly handle: number }>();
-    for (const chain of sharedChains) {
+    for (const chain of this.part.shared) {
       await inTurns(this.#fixed.get(chainId(chain)) ?? [], pause, ({ handle }) => {
         rules.set(ruleName(chain.table, handle), { ...chain, handle });
       });
@@ -144,7 +139,7 @@ export class IptablesObservation implements Found<IptablesObjects> {
     const rules = this.#fixed.get(id);
     if (rules === undefined) return;
     rules.push(rule);
-    if (!sharedChainIds.has(id)) return;
+    if (!this.#sharedChainIds.has(id)) return;
     let handles = this.#handles.get(id);
     if (handles === undefined) {
       handles = new Map();
@@ -176,8 +171,9 @@ export async function observe(
   family: Family,
   pause: Pause,
   isKnown: (id: string) => boolean = () => false,
+  part = wholeMode,
 ): Promise<IptablesObservation> {
-  const found = new IptablesObservation(family, isKnown);
+  const found = new IptablesObservation(family, part, isKnown);
   await readAll(kernel, found, pause);
   return found;
 }
@@ -189,9 +185,9 @@ async function readAll(
 ): Promise<void> {
   const family = NFPROTO[found.family];
   for (const record of await steadyDump(kernel, { kind: 'tablesDump', family })) {
-    if (record.kind === 'table' && record.family === family && isTableName(record.table)) {
-      found.tables.add(record.table);
-    }
+    if (record.kind !== 'table' || record.family !== family) continue;
+    const table = found.part.tables.find((name) => name === record.table);
+    if (table !== undefined) found.tables.add(table);
   }
   for (const table of found.tables) {
     const chains: string[] = [];
@@ -237,16 +233,12 @@ async function readRulesOf(
   found.setRules(from, rules);
 }
 
-function isTableName(name: string): name is TableName {
-  return (tableNames as readonly string[]).includes(name);
-}
-
 function readChain(
   found: IptablesObservation,
   table: TableName,
   { chain, hook }: ReplyOf<'chain'>,
 ): void {
-  const isForeign = !isOurs(table, chain) && chain !== firewallChain;
+  const isForeign = !found.part.has(table, chain) && chain !== firewallChain;
   if (hook !== unknownIndex) found.builtIns.push({ table, chain });
   else if (isForeign) return;
   found.addChain({ table, chain });
@@ -261,9 +253,9 @@ function readRuleOf(found: IptablesObservation, table: TableName, record: Reply)
   const { chain, handle, expressions: bytes } = record;
   const from = { table, chain };
   found.add(from, { handle, expressions: bytes });
-  if (isOurs(table, chain)) return;
+  if (found.part.has(table, chain)) return;
   const target = jumpTarget(bytes);
-  if (target === undefined || !isOurs(table, target)) return;
+  if (target === undefined || !found.part.has(table, target)) return;
   found.refer({ handle, expressions: bytes, from, to: { table, chain: target } });
 }
 

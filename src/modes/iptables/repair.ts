@@ -11,9 +11,7 @@ import {
   fixedChains,
   type IptablesConfig,
   jumpRules,
-  sharedChains,
   type TableChain,
-  tableNames,
 } from './layout.ts';
 import { isServiceChain } from './names.ts';
 import { chainAt, sameExpressions, sameRules } from './objects.ts';
@@ -35,12 +33,12 @@ export interface RepairContext {
 export function repairFixed(context: RepairContext): void {
   const { config, found, transaction } = context;
   for (const chain of fixedChains(config)) repairChain(context, chain);
-  for (const chain of sharedChains) {
+  for (const chain of config.part.shared) {
     if (found.rulesOf(chainId(chain)) === undefined) repairChain(context, { ...chain, rules: [] });
   }
   repairFirewall(context);
   for (const jump of jumpRules(config)) repairJump(context, jump);
-  for (const table of tableNames) if (!found.tables.has(table)) transaction.addTable(table);
+  for (const table of config.part.tables) if (!found.tables.has(table)) transaction.addTable(table);
 }
 
 /** A chain whose rules we alone decide. */

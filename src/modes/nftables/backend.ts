@@ -1,5 +1,6 @@
 /** Mode nftables for one family: all Services in one table whose chains and sets are constant. */
 import type { KernelReader } from '../../kernel/kernel.ts';
+import { localhost } from '../../net/special-address.ts';
 import type { Forwarding } from '../../state/types.ts';
 import { inTurns, type Pause } from '../../time/pacer.ts';
 import {
@@ -22,7 +23,7 @@ import { firewallPrefix, selfClientKeys } from '../nft-table/source-ranges.ts';
 import { AffinityKeeper } from './affinity.ts';
 import { NFTablesBatchWriter } from './batch-writer.ts';
 import { ChainClasses } from './chain-classes.ts';
-import { fixedChains } from './chains.ts';
+import { fixedChains, opensLoopback } from './chains.ts';
 import { Deferred } from './deferred.ts';
 import { describe } from './describe.ts';
 import { ElementCounts } from './element-counts.ts';
@@ -90,7 +91,9 @@ export class NFTablesBackend implements Backend<NFTablesTypes> {
   ofEnvironment(environment: Environment): TableObject<SharedSet>[] {
     const { nodePortAddresses, serviceCIDRs } = environment;
     const chains = fixedChains(this.#config, environment);
-    const addresses = nodePortAddresses === 'all' ? [] : nodePortAddresses;
+    const listed = nodePortAddresses === 'all' ? [] : nodePortAddresses;
+    const local = opensLoopback(this.#config) && nodePortAddresses !== 'all' ? [localhost] : [];
+    const addresses = [...listed, ...local];
     return [
       ...chains.map((one) => fixedChain(one, one.base !== undefined)),
       fixedRanges(this.#layout.sets['service-cidrs'], serviceCIDRs),

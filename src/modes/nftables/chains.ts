@@ -31,10 +31,12 @@ import {
   reject,
   replySaddr,
   replySport,
+  returnToCaller,
   type Selector,
   saddr,
   setMark,
   sport,
+  stateKnown,
   stateNew,
   statusDNAT,
   statusYoungDNAT,
@@ -73,9 +75,14 @@ const nodePortSelectors: readonly Selector[] = [l4proto, dport];
 
 /** The fixed chains, a jump's target before the jump. */
 export function fixedChains(config: ModeConfig, environment: Environment): ChainDefinition[] {
-  const { countsTraffic, family } = config;
+  const { asIptables, countsTraffic, family } = config;
   const frontend = frontendSelectors(family);
-  const toNodePort = nodePortDestination(family, environment);
+  const toNodePort = nodePortDestination(config, environment);
+  const toLoopback = opensLoopback(config) ? [loopbackGuard(family)] : [];
+  const ofClusterIP = (operator: '==' | '!=') =>
+    asIptables ? [inSet([daddr(family)], 'cluster-ips', operator)] : [];
+  const endpointsCheck = jump('service-endpoints-check');
+  const unclaimed = asIptables ? [] : [ifNew('cluster-ips-check')];
   const toLearning: Rule = [stateNew, statusDNAT, jump('learning')];
   const toAnswers: Rule = [...youngReply, toAnswersChain];
   const counted = (...rules: readonly Rule[]) => (countsTraffic ? rules : []);
@@ -97,12 +104,16 @@ export function fixedChains(config: ModeConfig, environment: Environment): Chain
     ]),
     chain('service-endpoints-check', [[vmap(frontend, 'no-endpoint-services')]]),
     chain('nodeport-endpoints-check', [
-      [...toNodePort, vmap(nodePortSelectors, 'no-endpoint-nodeports')],
+      [
+        ...(asIptables ? [matchLocalAddress('daddr')] : toNodePort),
+        vmap(nodePortSelectors, 'no-endpoint-nodeports'),
+      ],
     ]),
     chain('cluster-ips-check', [
       [inSet([daddr(family)], 'cluster-ips'), countsTraffic ? goto(noPortChain) : reject(family)],
       [inSet([daddr(family)], 'service-cidrs'), countsTraffic ? goto(noServiceChain) : drop],
     ]),
+    ...(opensLoopback(config) ? [loopbackCheck] : []),
     firewallCheck(family),
     masquerading(family, config.masqueradeMark, [statusDNAT]),
     chain('learning', learning(family)),
@@ -119,10 +130,11 @@ export function fixedChains(config: ModeConfig, environment: Environment): Chain
     chain(
       'filter-input',
       [
+        ...toLoopback,
         ...counted(toAnswers),
         toLearning,
         ifNew('nodeport-endpoints-check'),
-        ifNew('service-endpoints-check'),
+        [stateNew, ...ofClusterIP('!='), endpointsCheck],
       ],
       baseChain('filter', NF_INET.LOCAL_IN, priority.filter),
     ),
@@ -134,12 +146,13 @@ export function fixedChains(config: ModeConfig, environment: Environment): Chain
     ),
     chain(
       'filter-forward',
-      [ifNew('service-endpoints-check'), ifNew('cluster-ips-check')],
+      [ifNew('service-endpoints-check'), ...unclaimed],
       baseChain('filter', NF_INET.FORWARD, priority.filter),
     ),
+    ...(asIptables ? [hairpinMarks(config)] : []),
     chain(
       'filter-output',
-      [ifNew('service-endpoints-check'), ifNew('cluster-ips-check')],
+      [...toLoopback, [stateNew, ...ofClusterIP('=='), endpointsCheck], ...unclaimed],
       baseChain('filter', NF_INET.LOCAL_OUT, priority.filter),
     ),
     chain(
@@ -206,10 +219,47 @@ function answerRules(family: Family): Rule[] {
   ];
 }
 
-function nodePortDestination(family: Family, { nodePortAddresses }: Environment): Rule {
-  return nodePortAddresses === 'all'
-    ? [matchLocalAddress('daddr'), matchCIDR('daddr', '!=', loopbackBlocks[family])]
-    : [inSet([daddr(family)], 'nodeport-ips')];
+/** Whether node ports are open on loopback addresses, by `route_localnet`. */
+export function opensLoopback({ asIptables, localhostNodePorts }: ModeConfig): boolean {
+  return asIptables && localhostNodePorts;
+}
+
+/**
+ * Marks endpoints that reach themselves before chain KUBE-FORWARD of iptables, which accepts what
+ * is to be masqueraded.
+ */
+function hairpinMarks({ family, masqueradeMark }: ModeConfig): ChainDefinition {
+  const isHairpin = inSet([saddr(family), ...frontendSelectors(family)], 'hairpin');
+  return chain(
+    'filter-forward-hairpin',
+    [[stateNew, statusDNAT, isHairpin, setMark(masqueradeMark)]],
+    baseChain('filter', NF_INET.FORWARD, priority.filter - 1),
+  );
+}
+
+const loopbackCheckName = 'loopback-check';
+
+/**
+ * With `route_localnet`, the kernel routes packets to loopback addresses. Without this chain, other
+ * machines could reach what listens only there.
+ */
+const loopbackCheck = chain(loopbackCheckName, [
+  [stateKnown, returnToCaller],
+  [statusDNAT, returnToCaller],
+  [drop],
+]);
+
+function loopbackGuard(family: Family): Rule {
+  const block = loopbackBlocks[family];
+  const strange = [matchCIDR('daddr', '==', block), matchCIDR('saddr', '!=', block)];
+  return [...strange, jump(loopbackCheckName)];
+}
+
+function nodePortDestination(config: ModeConfig, { nodePortAddresses }: Environment): Rule {
+  const { family } = config;
+  if (nodePortAddresses !== 'all') return [inSet([daddr(family)], 'nodeport-ips')];
+  const outside = matchCIDR('daddr', '!=', loopbackBlocks[family]);
+  return [matchLocalAddress('daddr'), ...(opensLoopback(config) ? [] : [outside])];
 }
 
 /**

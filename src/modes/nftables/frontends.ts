@@ -179,6 +179,8 @@ function elementsOf(
   const { refusal, resets } = refusalOf(refused, forwarding, config);
   const hasAffinity = !refuses && port !== undefined;
   const affinity = hasAffinity ? frontendAffinity(config, forwarding, frontend, port) : undefined;
+  // kube-proxy's mode iptables refuses all clients of a frontend without endpoints alike.
+  const isFirewalled = !(config.asIptables && refused === 'reject');
   // Field by field: with a spread, V8 would copy them by name, which takes many times as long.
   return {
     id,
@@ -191,7 +193,7 @@ function elementsOf(
     endpoints,
     local,
     affinity,
-    firewall: firewallOf(forwarding, frontend, refuseClient(config)),
+    firewall: isFirewalled ? firewallOf(forwarding, frontend, refuseClient(config)) : undefined,
     isCounted,
     bytes: bytesOfElements(endpoints.length + local.length, isCounted),
   };

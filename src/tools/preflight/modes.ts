@@ -31,9 +31,14 @@ export async function checkModes(
     findings.push(findingOf(mode, missing, config.mode));
   }
   try {
-    const { mode, fallbacks } = await selectMode(config.mode, kernel, asked, settings);
+    const choice = await selectMode(config.mode, kernel, asked, settings);
+    const { mode, fallbacks, notAsIptables } = choice;
     const [fallback] = fallbacks;
     const check = 'mode to run';
+    if (notAsIptables !== undefined) {
+      const text = `nftables, and packets meet what it does: kube-proxy's default ${notAsIptables}`;
+      return { mode, findings: [...findings, warning(check, text, 'ask for mode nftables')] };
+    }
     if (config.mode !== '' && fallback !== undefined) {
       const text = `${mode.name} would run instead of ${config.mode}`;
       const advice = `give ${config.mode} what it needs, or ask for mode ${mode.name}`;

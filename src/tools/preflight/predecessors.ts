@@ -4,7 +4,7 @@ import { orElse, orNone } from '../../kernel/errors.ts';
 import type { Kernel } from '../../kernel/kernel.ts';
 import { NFPROTO } from '../../kernel/nft/constants.ts';
 import { familyWord } from '../../kernel/nft/words.ts';
-import type { ProxyMode } from '../../modes/mode.ts';
+import type { ModeFacts, ProxyMode } from '../../modes/mode.ts';
 import { families } from '../../net/address.ts';
 import { findForeignTables } from '../../takeover/foreign-tables.ts';
 import { findIPVSLeftovers, isOurIPVS } from '../../takeover/ipvs-leftovers.ts';
@@ -18,15 +18,16 @@ import { findLegacyTables, legacyPrograms } from '../../takeover/legacy-tables.t
 import { ownChain } from '../../takeover/names.ts';
 import { type Finding, ok, problem, warning } from './finding.ts';
 
-/** Rejects with KernelError. */
+/** `running`: the mode that would run. Rejects with KernelError. */
 export async function checkPredecessors(
   kernel: Kernel,
   modes: readonly ProxyMode[],
+  running: ModeFacts | undefined,
 ): Promise<Finding[]> {
   const findings = [await checkInstance()];
   for (const mode of modes) findings.push(...(await checkOwn(kernel, mode)));
   for (const family of families) {
-    const found = await findLeftovers(kernel, family, kinds, 'replaced');
+    const found = await findLeftovers(kernel, family, kinds, 'replaced', running);
     findings.push(...ofKubeProxy(found, familyWord(NFPROTO[family])));
     const legacy = await orNone(
       findLegacyLeftovers(kernel, family, 'replaced').then((one) => [one]),

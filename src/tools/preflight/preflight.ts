@@ -41,7 +41,9 @@ export async function preflight({ config, kernel, machine }: PreflightOptions): 
       text,
       advice,
     })),
-    ...(await answered('predecessors', () => checkPredecessors(kernel, [...registry.values()]))),
+    ...(await answered('predecessors', () =>
+      checkPredecessors(kernel, [...registry.values()], mode),
+    )),
     ...(await answered('other agents', () =>
       checkAgents(kernel, mode !== undefined && keepsProxyTable(config, mode)),
     )),

@@ -142,10 +142,11 @@ describe('Events report', () => {
 
 describe('fairlead run --init-only', () => {
   const timeout = '/proc/sys/net/netfilter/nf_conntrack_tcp_timeout_close_wait';
+  const localnet = '/proc/sys/net/ipv4/conf/all/route_localnet';
   const oom = '/proc/self/oom_score_adj';
 
   it('sets sysctls, waits for the Node, writes no rules, and ends', async () => {
-    const root = machineRoot({ [timeout]: '60', [oom]: '0' });
+    const root = machineRoot({ [timeout]: '60', [localnet]: '0', [oom]: '0' });
     const flags = ['--conntrack-max-per-core=0', '--conntrack-tcp-timeout-established=0'];
     const app = new Running(await configOf('--master=http://127.0.0.1:1', ...flags));
     await app.start({ host: hostFiles(root) }, 'initialise');

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { modeAdvice } from '../../../src/config/advice.ts';
+import { modeDifferences } from '../../../src/config/mode-differences.ts';
 import { fieldPaths, settingTable } from '../../../src/config/settings/index.ts';
 import { configOf, load, loadFile } from './support.ts';
 
@@ -7,11 +8,17 @@ const about = (file: string): string[] =>
   modeAdvice(configOf(loadFile(file))).map((advice) => advice.about);
 
 describe('advice on the proxy mode', () => {
-  test('is given if the configuration names iptables, and not if the mode is not set', () => {
+  test('is given if the configuration names iptables', () => {
     expect(about('mode: iptables\n')).toEqual(['mode iptables']);
-    expect(about('mode: ""\n')).toEqual([]);
-    expect(about('iptables: {masqueradeAll: true}\n')).toEqual([]);
     expect(modeAdvice(configOf(load(['--proxy-mode=iptables'])))).toHaveLength(1);
+  });
+
+  test('names what packets meet with an empty mode', () => {
+    const packets = modeDifferences.map((difference) => difference.packets);
+    const empty = ['mode empty', ...packets.map((words) => `mode empty: packets ${words}`)];
+    expect(about('mode: ""\n')).toEqual(empty);
+    expect(about('iptables: {masqueradeAll: true}\n')).toEqual(empty);
+    expect(about('mode: nftables\n')).toEqual([]);
   });
 
   test('describes the effect of each ipvs setting', () => {

@@ -114,7 +114,7 @@ describe('the shell words of a command line', () => {
 
 describe('validateFile', () => {
   test('reports that a file is valid, with warnings', () => {
-    expect(validateFile('a.yaml', bytes(`${header}foo: 1\n`))).toEqual({
+    expect(validateFile('a.yaml', bytes(`${header}foo: 1\nmode: nftables\n`))).toEqual({
       text: 'a.yaml is valid\n',
       notes: [
         'Using lenient decoding as strict decoding failed: unknown fields, ignored: foo (line 3)',

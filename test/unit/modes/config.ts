@@ -8,6 +8,7 @@ export const config = {
   masqueradeMark: 0x4000,
   localDetector: { kind: 'cidr', cidr: cidr('10.244.0.0/16') },
   localhostNodePorts: false,
+  asIptables: false,
   dropInvalid: false,
   ownTables: false,
   countsTraffic: false,

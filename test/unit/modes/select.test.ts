@@ -20,7 +20,7 @@ function double(name: ModeName, found: Probe): ProxyMode {
     if (found === 'can') return [];
     return found.map((feature) => ({ feature, advice: `load ${feature}` }));
   };
-  return { name, probe } as unknown as ProxyMode;
+  return { name, probe, metrics: [] } as unknown as ProxyMode;
 }
 
 /** `nftables`, or `nftables -> iptables because …`, or the error. */

@@ -140,6 +140,7 @@ export function configs(family: Family): fc.Arbitrary<ModeConfig> {
     masqueradeAll: fc.boolean(),
     masqueradeMark: fc.constant(0x4000),
     localhostNodePorts: family === 'IPv4' ? fc.boolean() : fc.constant(false),
+    asIptables: fc.boolean(),
     dropInvalid: fc.boolean(),
     ownTables: fc.constant(false),
     countsTraffic: fc.boolean(),

@@ -36,6 +36,7 @@ interface StageOptions {
   readonly family: Family;
   readonly masqueradeAll?: boolean;
   readonly localhostNodePorts?: boolean;
+  readonly asIptables?: boolean;
   readonly localDetector?: LocalDetector;
   readonly countsTraffic?: boolean;
   readonly serviceCIDRs?: readonly string[];
@@ -91,6 +92,7 @@ export class Stage {
         masqueradeAll: options.masqueradeAll ?? false,
         masqueradeMark: 0x4000,
         localhostNodePorts: options.localhostNodePorts ?? false,
+        asIptables: options.asIptables ?? false,
         dropInvalid: true,
         ownTables: false,
         countsTraffic: options.countsTraffic ?? false,

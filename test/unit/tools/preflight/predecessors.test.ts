@@ -37,7 +37,7 @@ it.each([
     usesIPVS: true,
     owned: async () => owned,
   };
-  const findings = await checkPredecessors(withVirtualServices(), [ipvs]);
+  const findings = await checkPredecessors(withVirtualServices(), [ipvs], ipvs);
   const [, ...rest] = findings.map(({ check }) => check);
   expect(rest).toEqual(checks);
 });
