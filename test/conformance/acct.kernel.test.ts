@@ -5,13 +5,14 @@ import { expect, test } from 'vitest';
 import { deleteCounters, makeCounters, readCounters } from '../../src/kernel/acct.ts';
 import { acctOps } from '../../src/kernel/acct-ops.ts';
 import { RecordWriter } from '../../src/kernel/records.ts';
+import { hangsMs } from '../lab/pace.ts';
 import { createKernel } from './namespace.ts';
 
 const name = 'ct_state_invalid_dropped_pkts';
 const rule = ['INPUT', '-p', 'udp', '-m', 'nfacct', '--nfacct-name', name, '-j', 'DROP'];
 
 /** How long what threads of the kernel do may take. */
-const long = { timeout: 20_000 };
+const long = { timeout: hangsMs };
 
 /** Sends three datagrams of 4 bytes to the node itself. */
 const sender = `

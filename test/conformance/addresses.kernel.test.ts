@@ -4,6 +4,7 @@ import { once } from 'node:events';
 import { join, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
 import { expect, it, onTestFinished, vi } from 'vitest';
+import { hangsMs } from '../lab/pace.ts';
 import { createNamespace, type Namespace } from './namespace.ts';
 
 const src = resolve(import.meta.dirname, '..', '..', 'src');
@@ -49,7 +50,7 @@ it('reports addresses that are added and removed, and links that go down and up'
   const ip = (...words: string[]): Promise<string> => namespace.run('ip', words);
   const { told } = start(namespace);
   const tells = (addresses: string): Promise<void> =>
-    vi.waitFor(() => expect(told.at(-1)).toBe(addresses), { timeout: 20_000, interval: 20 });
+    vi.waitFor(() => expect(told.at(-1)).toBe(addresses), { timeout: hangsMs, interval: 20 });
   await tells('none');
   await ip('link', 'set', 'lo', 'up');
   await tells('127.0.0.1 ::1');

@@ -5,6 +5,7 @@ import type { Kernel } from '../../src/kernel/kernel.ts';
 import type { KernelOp } from '../../src/kernel/ops.ts';
 import { formatAddress } from '../../src/net/address.ts';
 import { FakeKernel } from '../fake/kernel.ts';
+import { hangsMs } from '../lab/pace.ts';
 import { createKernel, type Namespace } from './namespace.ts';
 import { applied, batch, dumped, noBytes } from './ops.ts';
 import {
@@ -203,7 +204,7 @@ test('connections and bytes are counted for services and destinations', async ()
   };
   // The kernel adds up counters every two seconds (ip_vs_est.c).
   const total = async () => (await read())[1].inPackets;
-  await expect.poll(total, { timeout: 60_000, interval: 500 }).toBeGreaterThan(3);
+  await expect.poll(total, { timeout: hangsMs, interval: 500 }).toBeGreaterThan(3);
   const [service, destination] = await read();
   for (const { connections, inPackets, outBytes } of [service, destination]) {
     expect(connections).toBe(1);

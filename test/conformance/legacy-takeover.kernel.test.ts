@@ -12,6 +12,7 @@ import { findLegacyLeftovers, type Leftovers } from '../../src/takeover/leftover
 import { findLegacyTables } from '../../src/takeover/legacy-tables.ts';
 import type { Scope } from '../../src/takeover/removable.ts';
 import { removeLeftovers } from '../../src/takeover/removal.ts';
+import { hangsMs } from '../lab/pace.ts';
 import {
   addresses,
   hostPortRules,
@@ -157,7 +158,7 @@ test('counts of packets during the replacement of a table are not lost', async (
   await sent;
   // The last ones may still wait in a queue when the process that sent them has ended.
   await expect
-    .poll(() => save(namespace, 'IPv4'), { timeout: 20_000 })
+    .poll(() => save(namespace, 'IPv4'), { timeout: hangsMs })
     .toContain('[2000:64000] -A INPUT -p udp -j ACCEPT');
   expect(await save(namespace, 'IPv4')).not.toContain('KUBE-');
 });

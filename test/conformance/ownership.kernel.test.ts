@@ -6,6 +6,7 @@ import { openKernel } from '../../src/kernel/native-kernel.ts';
 import { NF_INET, NFPROTO, NFT_TABLE } from '../../src/kernel/nft/constants.ts';
 import type { NftOp } from '../../src/kernel/ops.ts';
 import { FakeKernel } from '../fake/kernel.ts';
+import { hangsMs } from '../lab/pace.ts';
 import { createNamespace } from './namespace.ts';
 import { batch, dumped } from './ops.ts';
 
@@ -121,7 +122,7 @@ describe.each([
     expect(await stage.other(chain)).toEqual(['EPERM']);
     await stage.restart();
     await expect
-      .poll(() => look(stage.first()), { timeout: 20_000 })
+      .poll(() => look(stage.first()), { timeout: hangsMs })
       .toEqual({ owner: 'none', flags: -1 });
   });
 

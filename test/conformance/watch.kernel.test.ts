@@ -11,12 +11,11 @@ import type { Planner } from '../../src/modes/mode.ts';
 import type { SyncEvent } from '../../src/sync/events.ts';
 import { Watch } from '../../src/sync/watch.ts';
 import { systemClock } from '../../src/time/clock.ts';
+import { hangsMs } from '../lab/pace.ts';
 import { createKernel, createNamespace, type Namespace } from './namespace.ts';
 import { applied } from './ops.ts';
 
 const inTable = { family: NFPROTO.IPv4, table: 't' } as const;
-/** How long a notification may take on a busy machine. */
-const longMs = 30_000;
 
 class Told {
   readonly namespace: Namespace;
@@ -46,7 +45,7 @@ class Told {
   }
 
   async until(count: number): Promise<void> {
-    const endMs = performance.now() + longMs;
+    const endMs = performance.now() + hangsMs;
     while (this.all.length < count && performance.now() < endMs) await sleep(1);
     expect(this.all.length).toBeGreaterThanOrEqual(count);
   }
@@ -141,15 +140,15 @@ describe('a watch of tables', () => {
     );
     onTestFinished(() => watch.end());
     watch.update();
-    await vi.waitUntil(() => ends > 0, longMs);
+    await vi.waitUntil(() => ends > 0, hangsMs);
     const error = expect.objectContaining({ code: 'ENOENT', operation: 'nft.watch' });
     expect(events).toEqual([expect.objectContaining({ kind: 'unwatched', error })]);
     expect(changes).toEqual([]);
     symlinkSync(namespace.path, netns);
-    await vi.waitUntil(() => changes.length > 0, longMs);
+    await vi.waitUntil(() => changes.length > 0, hangsMs);
     expect(events.at(-1)).toMatchObject({ kind: 'exposed', tables: [inTable] });
     await namespace.run('nft', ['add', 'table', 'ip', 't']);
-    await vi.waitUntil(() => changes.at(-1)?.program === 'nft', longMs);
+    await vi.waitUntil(() => changes.at(-1)?.program === 'nft', hangsMs);
   });
 
   it('reports nothing after its end', async () => {

@@ -15,7 +15,7 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { ConnectTimePaths } from '../../src/connect-time/maps/choice.ts';
-import { paced } from './pace.ts';
+import { hangsMs } from './pace.ts';
 
 /**
  * Whether such a place can be made: by root of the machine, because root of a user namespace may
@@ -83,7 +83,7 @@ export function makeConnectTimePlace(): ConnectTimePlace {
 function removeFolders(path: string): void {
   const folders = readdirSync(path, { withFileTypes: true }).filter((one) => one.isDirectory());
   for (const { name } of folders) removeFolders(join(path, name));
-  const deadlineMs = performance.now() + paced(10_000);
+  const deadlineMs = performance.now() + hangsMs;
   for (;;) {
     try {
       rmdirSync(path);

@@ -18,7 +18,7 @@ import {
 import { createLab, type Lab } from './lab.ts';
 import { service, slices } from './objects.ts';
 import { PROTOCOLS } from './outcome.ts';
-import { answerMs } from './pace.ts';
+import { answerMs, hangsMs } from './pace.ts';
 import type { ProxyUnderTest } from './proxy.ts';
 import { runStory, StoryFailure } from './run-story.ts';
 import {
@@ -221,7 +221,7 @@ test('A server that closes without an answer is distinguished from a reset', asy
   const served = host.run([process.execPath, '-e', script]);
   const connected = () => client.connect({ protocol: 'TCP', to, timeoutMs: answerMs }, 1);
   await expect
-    .poll(connected, { timeout: 20_000 })
+    .poll(connected, { timeout: hangsMs })
     .toEqual([{ count: 1, outcome: { kind: 'closed' } }]);
   await served;
 });

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Kernel } from '../../src/kernel/kernel.ts';
 import { NFT_TABLE } from '../../src/kernel/nft/constants.ts';
 import { askKernel } from './ask-kernel.ts';
-import { paced } from './pace.ts';
+import { hangsMs } from './pace.ts';
 import type { NodeUnderTest } from './proxy.ts';
 
 /** How many tables wait for an owner: none on kernels before 6.9. */
@@ -18,7 +18,7 @@ export async function orphans(kernel: Kernel): Promise<number> {
  */
 export function untilReleased(node: Pick<NodeUnderTest, 'namespacePath'>): Promise<void> {
   return askKernel(node, async (kernel) => {
-    const endMs = performance.now() + paced(20_000);
+    const endMs = performance.now() + hangsMs;
     for (;;) {
       const { records } = await kernel.dump({ kind: 'tablesDump', family: 0 });
       const owned = records.flatMap((one) =>

@@ -15,3 +15,9 @@ export function paced(milliseconds: number): number {
  * may leave packets in its queues for seconds: a client sends again after 1, 3 and 7 s.
  */
 export const answerMs = paced(10_000);
+
+/**
+ * The limit for what hangs, less than a test has, so that a failure names what it waited for. At a
+ * load of 35, a process of Node took 20 s to begin.
+ */
+export const hangsMs = paced(100_000);

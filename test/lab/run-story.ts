@@ -4,7 +4,7 @@ import { describeExpectation, describeTally, judge, mergeTallies } from './expec
 import type { Lab } from './lab.ts';
 import { BASELINE, DEFAULT_CLUSTER_CIDR, type KubernetesObject, keyOf } from './objects.ts';
 import { type Attempt, PROTOCOLS, type Protocol, type Tally } from './outcome.ts';
-import { answerMs, paced } from './pace.ts';
+import { answerMs, hangsMs, paced } from './pace.ts';
 import type { ProxySettings, ProxyUnderTest, RunningProxy } from './proxy.ts';
 import { recordResult } from './report.ts';
 import { type Expectation, type Step, type Story, targetAddress } from './story.ts';
@@ -135,7 +135,7 @@ class StoryRun {
   /** A thread of the kernel adds it (addrconf_dad_work), perhaps a moment after the address. */
   async #hasLocalRoute(address: string): Promise<void> {
     const show = ['ip', '-6', 'route', 'show', 'table', 'local', address];
-    const endMs = performance.now() + paced(30_000);
+    const endMs = performance.now() + hangsMs;
     while ((await this.#lab.node.run(show)).trim() === '') {
       if (performance.now() > endMs) throw new Error(`no local route to ${address}`);
       await sleep(5);
@@ -149,7 +149,7 @@ class StoryRun {
   }
 
   async #areUnbound(addresses: readonly string[]): Promise<void> {
-    const endMs = performance.now() + paced(30_000);
+    const endMs = performance.now() + hangsMs;
     for (;;) {
       const links = JSON.parse(await this.#lab.node.run(['ip', '-json', 'addr'])) as readonly {
         readonly addr_info: readonly { readonly local: string }[];

@@ -11,7 +11,7 @@ import { createNamespace, type Namespace } from '../conformance/namespace.ts';
 import { type ActorName, addressOf } from '../lab/addresses.ts';
 import { withoutOwner } from '../lab/listing.ts';
 import { BASELINE, type KubernetesObject, service, slices } from '../lab/objects.ts';
-import { paced } from '../lab/pace.ts';
+import { hangsMs, paced } from '../lab/pace.ts';
 import { main } from './main.ts';
 
 /** Limits of the machine are not a namespace's to set. */
@@ -101,17 +101,16 @@ export class Program {
   }
 }
 
-/** Less than a test has, so that its failure names what it waited for. */
-const longestS = 50;
+const hangsSeconds = hangsMs / 1000;
 
-/** The deadline is generous: the machine may be busy. An emulated one has more time. */
-export async function until(done: () => Promise<boolean>, what: string): Promise<void> {
-  const deadlineMs = performance.now() + paced(longestS * 1000);
+/** Resolves once it is done. Fails with `what` if that hangs. */
+export async function until(done: () => boolean | Promise<boolean>, what: string): Promise<void> {
+  const deadlineMs = performance.now() + hangsMs;
   while (performance.now() < deadlineMs) {
     if (await done()) return;
     await sleep(paced(25));
   }
-  throw new Error(`not within ${paced(longestS)} seconds: ${what}`);
+  throw new Error(`not within ${hangsSeconds} s: ${what}`);
 }
 
 /** Its servers open independently of its rules, and may be later. */
@@ -125,7 +124,7 @@ export async function becomesReady({ run }: Pick<Namespace, 'run'>): Promise<voi
   const isReady = 'read -r _ status _ <&3 && [ "$status" = 200 ]';
   const asks = `until { ${connects(10256)} && ${sends('/readyz', 10256)} && ${isReady}; } 2>/dev/null
     do sleep ${paced(0.1)}; done`;
-  await run('timeout', [`${paced(longestS)}`, 'bash', '-c', asks]);
+  await run('timeout', [`${hangsSeconds}`, 'bash', '-c', asks]);
 }
 
 /** A cluster of one Service in a directory, with a configuration file. */
@@ -171,7 +170,7 @@ export class Place {
   async ask(
     path: string,
     port = 10256,
-    patienceS = paced(30),
+    patienceS = hangsSeconds,
   ): Promise<{ status: number; body: string }> {
     // Node takes long to start, on an emulated processor for seconds.
     const asks = `until { ${connects(port)}; } 2>/dev/null; do sleep 0.1; done

@@ -1,5 +1,4 @@
-/** The limit for what hangs: at a load of 35, a process of Node took 20 s to begin. */
-const hangsMs = 100_000;
+import { hangsMs } from '../lab/pace.ts';
 
 /** Resolves once it holds. Fails with what `holds` last threw, or with `what`, if that hangs. */
 export async function until(what: string, holds: () => boolean | Promise<boolean>): Promise<void> {

@@ -11,7 +11,7 @@ import {
   slices,
 } from '../lab/objects.ts';
 import { untilReleased } from '../lab/owners.ts';
-import { answerMs, paced } from '../lab/pace.ts';
+import { answerMs, hangsMs } from '../lab/pace.ts';
 import { serverOf } from '../lab/who-answers.ts';
 import { fairlead } from './fairlead-proxy.ts';
 
@@ -104,7 +104,7 @@ test('70,000 spoofed clients of one Service do not affect the session affinity o
   const proxy = await fairlead('nftables').start(lab.node, settings, objects);
   await sendSpoofed(client);
   // The last datagrams may still be on their way when the process that sent them has ended.
-  await expect.poll(() => clientsIn('web/udp/'), { timeout: paced(20_000) }).toBe(clientsMax);
+  await expect.poll(() => clientsIn('web/udp/'), { timeout: hangsMs }).toBe(clientsMax);
   expect(await answers(CLIENT_OTHER_IP.IPv4)).toEqual(allByPodA);
   expect(await clientsIn('shop/tcp/')).toBe(2);
   await proxy.apply([...objects, ...slices('shop', elsewhere, { suffix: '-more' })]);

@@ -9,7 +9,8 @@ import { nftablesRules } from '../conformance/kube-proxy-rules.ts';
 import { CLUSTER_CIDR, clusterIp, FAMILIES, lbVip, POD_A_IP, POD_B_IP } from '../lab/addresses.ts';
 import { createLab, type Lab } from '../lab/lab.ts';
 import { BASELINE } from '../lab/objects.ts';
-import { paced } from '../lab/pace.ts';
+import { hangsMs } from '../lab/pace.ts';
+import { until } from '../process/program.ts';
 import { untilTold } from './downloads.ts';
 import { fairlead, type LogLine } from './fairlead-proxy.ts';
 
@@ -36,11 +37,7 @@ async function felix(): Promise<boolean> {
 }
 
 async function untilFelix(sees: boolean): Promise<void> {
-  const endMs = performance.now() + paced(30_000);
-  while ((await felix()) !== sees) {
-    if (performance.now() > endMs) throw new Error(`Felix never sees: ${sees}`);
-    await sleep(50);
-  }
+  await until(async () => (await felix()) === sees, `Felix sees: ${sees}`);
 }
 
 async function kubeProxy(): Promise<void> {
@@ -64,7 +61,7 @@ async function monitor(): Promise<{ end(): Promise<string[][]> }> {
   const started = ['sh', '-c', `nft monitor >${folder}/events 2>&1 & echo $!`];
   const pid = (await node.run(started)).trim();
   const seen = async (mark: string): Promise<string> => {
-    const endMs = performance.now() + paced(20_000);
+    const endMs = performance.now() + hangsMs;
     for (;;) {
       await node.run(['nft', `add table inet ${mark}; delete table inet ${mark}`]);
       const text = await node.run(['cat', `${folder}/events`]);

@@ -19,7 +19,7 @@ import { type ConnectTimePlace, canTranslate, makeConnectTimePlace } from '../la
 import { createLab, type Lab } from '../lab/lab.ts';
 import { notingKernel } from '../lab/noting-kernel.ts';
 import { BASELINE, DEFAULT_CLUSTER_CIDR, service, slices } from '../lab/objects.ts';
-import { answerMs, paced } from '../lab/pace.ts';
+import { answerMs, hangsMs } from '../lab/pace.ts';
 import { vip } from './common.ts';
 import { fairlead, type MeasuredProxy } from './fairlead-proxy.ts';
 
@@ -139,7 +139,7 @@ async function untilTranslated(by: Readonly<Partial<Record<Client, string>>>): P
     return all;
   };
   for (const family of FAMILIES) {
-    await vi.waitFor(async () => expect(await found(family)).toEqual(by), paced(20_000));
+    await vi.waitFor(async () => expect(await found(family)).toEqual(by), hangsMs);
   }
 }
 

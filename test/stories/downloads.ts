@@ -1,12 +1,12 @@
 /** Downloads through the Service `web` of pod-b, of both families, from outside and from a pod. */
-import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'vitest';
 import type { LoggedMessage } from '../../scripts/log-messages.ts';
 import { clusterIp, FAMILIES, type Family, POD_B_IP } from '../lab/addresses.ts';
 import type { Lab } from '../lab/lab.ts';
 import { BASELINE, DEFAULT_CLUSTER_CIDR, service, slices } from '../lab/objects.ts';
-import { answerMs, paced } from '../lab/pace.ts';
+import { answerMs } from '../lab/pace.ts';
 import { serverOf } from '../lab/who-answers.ts';
+import { until } from '../process/program.ts';
 import type { LogLine } from './fairlead-proxy.ts';
 
 export const vip = clusterIp(10);
@@ -69,12 +69,8 @@ export async function untilTold(
   message: LoggedMessage,
   count = 1,
 ): Promise<void> {
-  const endMs = performance.now() + paced(40_000);
-  while (performance.now() < endMs) {
-    if (lines.filter(({ msg }) => msg === message).length >= count) return;
-    await sleep(10);
-  }
-  throw new Error(`never told ${count} times: ${message}`);
+  const logged = () => lines.filter(({ msg }) => msg === message).length;
+  await until(() => logged() >= count, `${count} times in the log: ${message}`);
 }
 
 function attempt(family: Family, port = 80) {

@@ -11,7 +11,8 @@ import type { ConnectTimePlace } from '../lab/connect-time.ts';
 import type { Lab } from '../lab/lab.ts';
 import { monotonicMs, serveLoad } from '../lab/load.ts';
 import { BASELINE, DEFAULT_CLUSTER_CIDR, type KubernetesObject, slice } from '../lab/objects.ts';
-import { paced } from '../lab/pace.ts';
+import { hangsMs, paced } from '../lab/pace.ts';
+import { until } from '../process/program.ts';
 import { annotated, web, weighted } from './balancing-rig.ts';
 import { vip } from './common.ts';
 import { fairleadInside } from './fairlead-inside.ts';
@@ -187,11 +188,7 @@ class Watched {
   }
 
   async until(what: string, isSo: () => boolean): Promise<void> {
-    const endMs = performance.now() + paced(60_000);
-    while (!isSo()) {
-      if (performance.now() > endMs) throw new Error(`not in time: ${what}`);
-      await sleep(20);
-    }
+    await until(isSo, what);
   }
 
   /**
@@ -267,7 +264,7 @@ async function isLeftOutByAnother(lab: Lab, mode: ModeName, how: Watching = {}):
   const counted = /^fairlead_endpoint_probes_total\{result="succeeded"\} (\d+)$/m;
   const succeeded = async () => Number(counted.exec(await watched.metrics())?.[1] ?? 0);
   const proven = 2 * hosts.length;
-  await expect.poll(succeeded, { timeout: paced(60_000) }).toBeGreaterThanOrEqual(proven);
+  await expect.poll(succeeded, { timeout: hangsMs }).toBeGreaterThanOrEqual(proven);
   await watched.silenceForNode(idle);
   await watched.until('ejected', () => watched.endpointsIn(ejected).length > 0);
   await watched.next(100);
@@ -353,7 +350,7 @@ async function lastStays(watched: Watched): Promise<void> {
 async function isObserved(watched: Watched): Promise<void> {
   await watched.silence(hosts[1]!);
   const silent = /^fairlead_followed_endpoints\{state="silent"\} 1$/m;
-  await expect.poll(() => watched.metrics(), { timeout: paced(60_000) }).toMatch(silent);
+  await expect.poll(() => watched.metrics(), { timeout: hangsMs }).toMatch(silent);
   await watched.next(60);
   expect(watched.endpointsIn(ejected)).toEqual([]);
 }

@@ -39,10 +39,9 @@ import { FakeLookup } from '../fake/lookup.ts';
 import { AheadClock } from '../lab/ahead-clock.ts';
 import { askKernel } from '../lab/ask-kernel.ts';
 import type { KubernetesObject } from '../lab/objects.ts';
-import { paced } from '../lab/pace.ts';
+import { hangsMs } from '../lab/pace.ts';
 import type { NodeUnderTest, ProxySettings, ProxyUnderTest, RunningProxy } from '../lab/proxy.ts';
 
-const settleLongestMs = paced(40_000);
 const settleCheckMs = 2;
 
 /** One line of the log, decoded. */
@@ -123,7 +122,7 @@ export function cleanup(node: NodeUnderTest): Promise<void> {
 
 /** The sockets of a proxy that has just been stopped own its tables until their threads end. */
 async function cleanupMode(mode: ProxyMode, kernel: Kernel): Promise<void> {
-  const endMs = performance.now() + paced(20_000);
+  const endMs = performance.now() + hangsMs;
   for (;;) {
     try {
       return await mode.cleanup(kernel);
@@ -230,7 +229,7 @@ class RunningFairlead implements MeasuredProxy {
   }
 
   async #settle(): Promise<void> {
-    const endMs = performance.now() + settleLongestMs;
+    const endMs = performance.now() + hangsMs;
     const isSettled = () => this.#app!.upToDate && haveRoutes(filesOf(this.#node));
     while (!isSettled() && this.#errors.length === 0) {
       if (performance.now() > endMs) throw new Error('     fairlead: is not settled in time');

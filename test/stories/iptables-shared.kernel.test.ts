@@ -1,5 +1,4 @@
 /** Mode iptables among the rules of others, who look, write and flush while it works. */
-import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import { readCounters } from '../../src/kernel/acct.ts';
 import {
@@ -20,10 +19,10 @@ import {
 import { askKernel } from '../lab/ask-kernel.ts';
 import { createLab, type Lab } from '../lab/lab.ts';
 import { BASELINE, DEFAULT_CLUSTER_CIDR, service, slices } from '../lab/objects.ts';
-import { paced } from '../lab/pace.ts';
 import type { ProxySettings, RunningProxy } from '../lab/proxy.ts';
 import { whoAnswers } from '../lab/who-answers.ts';
 import { lb, NODE_PORT, reachable, vip } from './common.ts';
+import { untilTold } from './downloads.ts';
 import { fairlead, type LogLine } from './fairlead-proxy.ts';
 
 const settings = { detectLocalMode: 'ClusterCIDR', clusterCIDR: DEFAULT_CLUSTER_CIDR } as const;
@@ -216,9 +215,7 @@ test.each([
     await start((line) => lines.push(line));
     const before = (await lab.node.run(['iptables-nft-save', '-t', 'nat'])).split('\n');
     await lab.node.run(command, input);
-    const told = (): boolean => lines.some(({ msg }) => msg === repairedRules);
-    const endMs = performance.now() + paced(15_000);
-    while (!told() && performance.now() < endMs) await sleep(50);
+    await untilTold(lines, repairedRules);
     expect(lines).toContainEqual(
       expect.objectContaining({
         family: 'IPv4',

@@ -24,7 +24,7 @@ import {
 } from '../lab/objects.ts';
 import type { Attempt } from '../lab/outcome.ts';
 import { orphans, untilReleased } from '../lab/owners.ts';
-import { answerMs, paced } from '../lab/pace.ts';
+import { answerMs, hangsMs, paced } from '../lab/pace.ts';
 import type { RunningProxy } from '../lab/proxy.ts';
 import { runStory } from '../lab/run-story.ts';
 import { frontends, lb, NODE_PORT, reachable, vip } from './common.ts';
@@ -260,7 +260,7 @@ describe('while source ranges are replaced', () => {
     expect(await arrived()).toBe('0');
     // With its clients let in, it arrives.
     await proxy.apply(behind({ loadBalancerSourceRanges: [`${CLIENT_OTHER_IP.IPv4}/32`] }));
-    await vi.waitFor(async () => expect(await arrived()).not.toBe('0'), { timeout: paced(10_000) });
+    await vi.waitFor(async () => expect(await arrived()).not.toBe('0'), { timeout: hangsMs });
     await flood.end();
     await server.run(['nft', 'delete', 'table', 'ip', 'arrivals']);
   });

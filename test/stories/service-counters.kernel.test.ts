@@ -25,7 +25,7 @@ import {
   slices,
 } from '../lab/objects.ts';
 import type { Outcome } from '../lab/outcome.ts';
-import { answerMs, paced } from '../lab/pace.ts';
+import { answerMs, hangsMs, paced } from '../lab/pace.ts';
 import { all, clusterIP, forwarding, pool } from '../unit/modes/nftables/forwardings.ts';
 import { fairleadInside } from './fairlead-inside.ts';
 import { cleanup, fairlead, type LogLine, type MeasuredProxy } from './fairlead-proxy.ts';
@@ -55,7 +55,7 @@ const start = (objects: readonly KubernetesObject[]): Promise<MeasuredProxy> =>
   fairlead('nftables').start(lab.node, settings, objects);
 
 /** How long what is counted, or deleted, in its own time may take. */
-const long = { timeout: paced(30_000) };
+const long = { timeout: hangsMs };
 
 /** A metric in IPv4 as Prometheus reads it, by its other labels. */
 async function told(proxy: MeasuredProxy, metric: string): Promise<Record<string, number>> {

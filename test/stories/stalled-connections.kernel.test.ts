@@ -7,6 +7,7 @@ import { expect, onTestFinished, test, vi } from 'vitest';
 import type { NoRoom } from '../../src/modes/sockets/bounds.ts';
 import { Descriptors } from '../../src/modes/sockets/descriptors.ts';
 import { Switchboard } from '../../src/modes/sockets/switchboard.ts';
+import { hangsMs } from '../lab/pace.ts';
 import { askOnce, frontend, host, pool, port, TCPClient } from '../unit/modes/sockets/peers.ts';
 
 const mebibyte = 1024 ** 2;
@@ -86,10 +87,10 @@ for (const [bound, frontends, clients, max] of [
       }
       await sleep(20);
     }
-    await vi.waitFor(() => expect(buffers.ended[bound]).toBeGreaterThan(0), 60_000);
+    await vi.waitFor(() => expect(buffers.ended[bound]).toBeGreaterThan(0), hangsMs);
     // The sockets of this process: to clients, and to the endpoint.
     const ours = `( sport = :${port} and not src ${a} ) or ( dport = :${port} and dst ${a} )`;
-    await vi.waitFor(() => expect(kernelBytes(ours)).toBeLessThan(max * mebibyte), 60_000);
+    await vi.waitFor(() => expect(kernelBytes(ours)).toBeLessThan(max * mebibyte), hangsMs);
     expect(told.every((one) => one.of === 'bytes' && one.client !== other)).toBe(true);
     // Another client is served, and one that does not move but holds nothing keeps its connection.
     expect(await askOnce(spareVip, other)).toBe(a);
