@@ -366,6 +366,13 @@ const rows = {
       'See [balancing](balancing.md#balances).',
     ],
     [
+      'API server reports no endpoints of its own Service; keeping the last',
+      'warn',
+      'service',
+      'Service `default/kubernetes` has no endpoint, as while the last API server stops. The node keeps its last ones, through which it may reach the API.',
+      'Look why no API server is registered, if it lasts.',
+    ],
+    [
       'External IP is an address of this node',
       'warn',
       'service, err',

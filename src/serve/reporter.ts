@@ -114,6 +114,7 @@ function serviceOf(event: AgentEvent): string | undefined {
     case 'unresolvable':
     case 'over-limit':
     case 'left-out':
+    case 'kept':
     case 'balance-not-done':
     case 'left-to-rules':
       return event.service;

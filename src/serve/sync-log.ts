@@ -58,6 +58,8 @@ function serviceLines(log: Logger): Lines<ServiceEvent> {
       ),
     'left-out': ({ service }) =>
       log.warn({ service }, 'Not enough memory for Service; leaving it out'),
+    kept: ({ service }) =>
+      log.warn({ service }, 'API server reports no endpoints of its own Service; keeping the last'),
     'balance-not-done': ({ service, reason }) =>
       log.warn({ service, err: reason }, 'Balance of Service cannot be done here'),
   };

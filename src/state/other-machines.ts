@@ -7,7 +7,8 @@ import { Address, type AddressKey, addressBytes, type CIDR, cidrContains } from 
 import type { AddressKeys } from './node-sockets.ts';
 import { Condition, type EndpointSlice } from './types.ts';
 
-const apiServers = 'default/kubernetes';
+/** The Service of the API servers, and the one whose EndpointSlices name them. */
+export const apiServers = 'default/kubernetes';
 
 export class OtherMachines {
   readonly #podCIDRs: readonly CIDR[];

@@ -9,15 +9,16 @@ import type { Balance } from './deal.ts';
 import { sameService, sameSlice } from './equal.ts';
 import type { AddressKeys } from './node-sockets.ts';
 import { isNone, kept, listOf, type OneOrMore } from './one-or-more.ts';
-import { OtherMachines } from './other-machines.ts';
+import { apiServers, OtherMachines } from './other-machines.ts';
 import { type TriggerTime, TriggerTimes } from './trigger-times.ts';
-import type {
-  EndpointSlice,
-  Node,
-  Service,
-  ServiceCIDR,
-  UnservedService,
-  UnusedSlice,
+import {
+  Condition,
+  type EndpointSlice,
+  type Node,
+  type Service,
+  type ServiceCIDR,
+  type UnservedService,
+  type UnusedSlice,
 } from './types.ts';
 import { UnusedSlices } from './unused-slices.ts';
 
@@ -40,6 +41,8 @@ export class ClusterState {
   readonly #serviceCIDRObjects = new Map<string, ServiceCIDR>();
   #serviceCIDRs: Readonly<Record<Family, readonly CIDR[]>> = { IPv4: [], IPv6: [] };
   #node: Node | undefined;
+  /** The slices of the API servers, but for a time without an endpoint that serves. */
+  #lastServers = noSlices;
   /** Undefined: it does not matter where other machines are. */
   #machines: OtherMachines | undefined;
 
@@ -183,6 +186,20 @@ export class ClusterState {
     return listOf(this.#known.get(key)?.slices ?? noSlices);
   }
 
+  /**
+   * The slices from which the Service is served: its own. While the one of the API servers has no
+   * endpoint that serves, they are the last ones that had: whoever reaches the API through them,
+   * this process perhaps, would otherwise never hear of the next ones.
+   */
+  servedSlices(key: string): readonly EndpointSlice[] {
+    return key === apiServers ? this.#lastServers : this.slices(key);
+  }
+
+  /** Whether the Service is served from slices that it has no longer. */
+  isKept(key: string): boolean {
+    return key === apiServers && this.#lastServers.some(serves) && !this.slices(key).some(serves);
+  }
+
   /** Slices that seem to be for the Service but are unusable. */
   unusedSlices(key: string): readonly UnusedSlice[] {
     return this.#unused.of(key);
@@ -295,6 +312,7 @@ export class ClusterState {
         ? slices.concat(slice)
         : slices.map((other) => (other === previous ? slice : other)),
     );
+    this.#noteServers(service);
     // The controller gives each of its changes a time: an earlier one is not of this change.
     if (slice.triggerTimeMs !== previous?.triggerTimeMs) {
       this.#triggerTimes.record(service, slice.family, slice.triggerTimeMs);
@@ -302,6 +320,12 @@ export class ClusterState {
     if (known.service !== undefined) this.#dirty.add(service);
     this.#noteArrival(service, known);
     return true;
+  }
+
+  #noteServers(service: string): void {
+    if (service !== apiServers) return;
+    const slices = this.slices(service);
+    if (slices.some(serves) || !this.#lastServers.some(serves)) this.#lastServers = slices;
   }
 
   #noteArrival(key: string, { service, slices }: Known): void {
@@ -318,6 +342,7 @@ export class ClusterState {
     this.#slices.delete(key);
     this.#machines?.remove(slice);
     known.slices = kept(listOf(known.slices).filter((other) => other !== slice));
+    this.#noteServers(service);
     this.#forgetIfEmpty(service, known);
     this.#triggerTimes.drop(service, family);
     if (known.service !== undefined) this.#dirty.add(service);
@@ -406,4 +431,12 @@ export class ClusterState {
 /** Whether it has endpoints that name no node. */
 function isNodeless({ length, places }: EndpointSlice): boolean {
   return places === undefined ? length > 0 : places.some(({ node }) => node === '');
+}
+
+function serves({ conditions }: EndpointSlice): boolean {
+  const asked = Condition.ready | Condition.serving;
+  for (let i = 0; i < conditions.length; i += 1) {
+    if ((conditions.charCodeAt(i) & asked) !== 0) return true;
+  }
+  return false;
 }

@@ -14,6 +14,7 @@ import {
 import type { NamespaceShares } from '../state/namespace-shares.ts';
 import { noSockets } from '../state/node-sockets.ts';
 import { kept, listOf, type OneOrMore } from '../state/one-or-more.ts';
+import { apiServers } from '../state/other-machines.ts';
 import { type ResolveContext, resolveInOneStep, resolveInSteps } from '../state/resolve.ts';
 import { finish } from '../state/steps.ts';
 import type { ClusterState } from '../state/store.ts';
@@ -73,6 +74,8 @@ export class Desired {
   readonly #excess = new Map<string, string>();
   /** Services whose balance is not done, and what was reported of that. */
   readonly #fallbacks = new Map<string, string>();
+  /** Endpoints of the API servers are kept. */
+  #isKept = false;
   /** What was reported of external IPs, by Service. */
   readonly #notices = new Map<string, ReadonlySet<string>>();
 
@@ -235,7 +238,7 @@ export class Desired {
   ): readonly Forwarding[] | undefined {
     const { departures, slowStarts, state } = this.#options;
     if (slowStarts?.concerns(service) || departures?.concerns(service)) return undefined;
-    const forwardings = resolveInOneStep(service, state.slices(service.key), known);
+    const forwardings = resolveInOneStep(service, state.servedSlices(service.key), known);
     if (forwardings === undefined) return undefined;
     this.#note(service, known, forwardings, noExcess);
     shareEqual(forwardings, 0, parts);
@@ -248,7 +251,7 @@ export class Desired {
     parts: readonly Part[],
   ): Generator<undefined, readonly Forwarding[]> {
     const { departures, slowStarts, state } = this.#options;
-    const slices = state.slices(service.key);
+    const slices = state.servedSlices(service.key);
     let { forwardings, excess } = yield* resolveInSteps(service, slices, known);
     if (this.#isListed && slowStarts?.concerns(service)) {
       const before = (one: Forwarding) => this.#syncs[one.family]?.desired.get(one.key);
@@ -271,6 +274,7 @@ export class Desired {
     forwardings: readonly Forwarding[],
     excess: readonly Excess[],
   ): void {
+    this.#noteKept(service.key);
     this.#noteExcess(service.key, excess);
     this.#noteFallback(service.key, forwardings);
     this.#noteExternalIPs(service, known);
@@ -286,6 +290,14 @@ export class Desired {
     if (this.#excess.get(service) === text) return;
     this.#excess.set(service, text);
     for (const one of excess) this.#options.observer({ kind: 'over-limit', service, excess: one });
+  }
+
+  /** Reports that endpoints of the API servers are kept, where that is new. */
+  #noteKept(service: string): void {
+    if (service !== apiServers) return;
+    const isKept = this.#options.state.isKept(service);
+    if (isKept && !this.#isKept) this.#options.observer({ kind: 'kept', service });
+    this.#isKept = isKept;
   }
 
   /** Reports that the balance is not done which the Service asks for, where that is new. */

@@ -51,6 +51,12 @@ export type ServiceEvent =
       readonly uid: string;
     }
   | {
+      /** The API says that the Service has no endpoints, and its last ones are kept. */
+      readonly kind: 'kept';
+      /** `namespace/name`. */
+      readonly service: string;
+    }
+  | {
       /** A Service asks for a balance that cannot be done here. */
       readonly kind: 'balance-not-done';
       /** `namespace/name`. */

@@ -116,6 +116,20 @@ export const sliceStories: readonly Story[] = [
     ],
   },
   {
+    name: 'The Service of the API servers keeps its last endpoints until it gets others',
+    covers: ['4.3'],
+    steps: [
+      apply(service('kubernetes'), ...slices('kubernetes', ['pod-a'])),
+      connect('client', toVip, podA),
+      apply(...slices('kubernetes', [])),
+      connect('client', toVip, podA),
+      remove(...slices('kubernetes', [])),
+      connect('client', toVip, podA),
+      apply(...slices('kubernetes', ['pod-b'])),
+      connect('client', toVip, podB),
+    ],
+  },
+  {
     name: 'Of an endpoint with several addresses only the first is used',
     covers: ['4.3'],
     steps: [

@@ -19,6 +19,14 @@ import type { Problem } from './problem.ts';
 /** The most endpoints or slices that a message names. */
 const namedMax = 3;
 
+/** The Service is served from endpoints that it has no longer. */
+export function keptProblem(state: ClusterState, { key }: Service): Problem | undefined {
+  if (!state.isKept(key)) return undefined;
+  const text = () =>
+    'No endpoint of it serves: the last ones are kept, through which this node may reach the API server.';
+  return { reason: 'no_endpoints', text };
+}
+
 /** The Service has no slice, or no slice has an endpoint. */
 export function emptyProblem(
   state: ClusterState,

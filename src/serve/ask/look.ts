@@ -14,7 +14,7 @@ export async function look(
   if (engine === undefined) throw new Refusal(503, 'the proxy is starting: ask again soon');
   const seen: Seen[] = [];
   const families = engine.families.map(({ family }) => family);
-  const slices = state.slices(service.key);
+  const slices = state.servedSlices(service.key);
   const steps = resolveInSteps(service, slices, engine.context, (one) => {
     if (families.includes(one.forwarding.family)) seen.push(one);
   });

@@ -20,6 +20,7 @@ import type { AgentState, RunningEngine } from './agent-state.ts';
 import { silentProblems } from './endpoint-answers.ts';
 import {
   emptyProblem,
+  keptProblem,
   otherFamilyProblem,
   serviceAddressProblems,
   unknownNodeProblems,
@@ -50,7 +51,7 @@ export function ownProblems(known: Known, subject: Subject): Problem[] {
   const running = engine();
   const slices = state.slices(service.key);
   const filled = slices.filter(({ length }) => length > 0);
-  const empty = emptyProblem(state, service);
+  const empty = keptProblem(state, service) ?? emptyProblem(state, service);
   return [
     ...(empty === undefined ? [] : [empty]),
     ...familyProblems(seen, slices),

@@ -7,7 +7,7 @@ import { finish } from '../../../src/state/steps.ts';
 import { ClusterState } from '../../../src/state/store.ts';
 import { Desired } from '../../../src/sync/desired.ts';
 import type { SyncEvent } from '../../../src/sync/events.ts';
-import { address, cidr, context, service } from '../state/build.ts';
+import { address, cidr, context, ready, service, slice, unready } from '../state/build.ts';
 import { ToyClock } from './double.ts';
 
 class Rig {
@@ -29,8 +29,8 @@ class Rig {
     return this.again();
   }
 
-  again(): string[] {
-    const steps = this.#desired.refresh('ns/web', 0);
+  again(name = 'ns/web'): string[] {
+    const steps = this.#desired.refresh(name, 0);
     if (steps !== undefined) finish(steps);
     const events = this.#events.splice(0);
     return events.map((event) =>
@@ -87,4 +87,32 @@ it('reports once that a balance is not available here, and again after a new req
   expect(ask('maglev')).toEqual(['balance-not-done']);
   rig.context = { ...context, dealing: undefined };
   expect(rig.again()).toEqual([]);
+});
+
+it('endpoints of the API servers are kept while there are none, which is reported once', () => {
+  const rig = new Rig();
+  const name = 'default/kubernetes';
+  const of = { key: `${name}-1`, service: name };
+  const served = (): readonly string[] =>
+    rig.state.servedSlices(name).map(({ addresses }) => addresses);
+  const take = (...changes: Parameters<ClusterState['apply']>): string[] => {
+    rig.state.apply(...changes);
+    return rig.again(name);
+  };
+  const [first, none] = [
+    slice({ '192.168.0.1': ready }, of),
+    slice({ '192.168.0.2': unready }, of),
+  ];
+  take({ kind: 'service', service: service({ namespace: 'default', name: 'kubernetes' }) });
+  expect(take({ kind: 'slice', slice: none })).toEqual([]);
+  expect(served()).toEqual([none.addresses]);
+  expect(take({ kind: 'slice', slice: first })).toEqual([]);
+  expect(take({ kind: 'slice', slice: none })).toEqual(['kept']);
+  expect(take({ kind: 'slice-gone', key: none.key })).toEqual([]);
+  expect(served()).toEqual([first.addresses]);
+  expect(rig.state.isKept('ns/web')).toBe(false);
+  const next = slice({ '192.168.0.3': ready }, of);
+  expect(take({ kind: 'slice', slice: next })).toEqual([]);
+  expect(served()).toEqual([next.addresses]);
+  expect(take({ kind: 'slice-gone', key: next.key })).toEqual(['kept']);
 });
