@@ -135,6 +135,11 @@ export class Observers {
       kernel,
       mode: () => mode().name,
       isConnectTime: () => config().connectTime !== 'off',
+      masqueradeMark: () => {
+        const { name } = mode();
+        const { masqueradeAll, masqueradeMark } = config().modes[name];
+        return name === 'iptables' && !masqueradeAll ? masqueradeMark : 0;
+      },
     });
     this.#unrouted = new UnroutedEndpoints({ clock, state, routing: options.routing });
     this.metrics = this.#makeMetrics();

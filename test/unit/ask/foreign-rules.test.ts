@@ -15,6 +15,8 @@ import {
 } from '../../../src/kernel/nft/rule.ts';
 import { expressions, nftOps } from '../../../src/kernel/ops.ts';
 import { RecordWriter, readRecords } from '../../../src/kernel/records.ts';
+import { conntrackCodec, ctState } from '../../../src/kernel/xt/matches/conntrack.ts';
+import { markCodec, markIs } from '../../../src/kernel/xt/matches/mark.ts';
 import { parseCIDR } from '../../../src/net/address.ts';
 import { ForeignRules } from '../../../src/serve/ask/foreign-rules/foreign-rules.ts';
 import { readRule } from '../../../src/serve/ask/foreign-rules/rules.ts';
@@ -225,6 +227,7 @@ describe('a rule of iptables', () => {
     family: 'IPv4',
     protocol: 6,
     saddr: undefined,
+    clearMark: 0,
     daddr: Uint8Array.of(10, 96, 0, 1),
     dport: 8080,
     isTracked: true,
@@ -282,6 +285,32 @@ describe('a rule of iptables', () => {
     expect([read(types(4, 4), drop), read(types(0, 4, 2), drop)]).toEqual([undefined, undefined]);
   });
 
+  it('is for connections in a state, which a first packet has', () => {
+    const meets = (...parts: Parameters<typeof ctState>) => {
+      const match: Statement = (out) => conntrackCodec.write(ctState(...parts), out, {} as never);
+      return stop(80, match, drop) === 'drop';
+    };
+    expect(meets(['NEW', 'RELATED'])).toBe(true);
+    expect(meets(['RELATED', 'ESTABLISHED'])).toBe(false);
+    expect(meets(['RELATED', 'ESTABLISHED'], '!=')).toBe(true);
+    expect(meets(['NEW', 'DNAT'])).toBe(false);
+  });
+
+  it('is for a mark, as far as its bits are known', () => {
+    const mark = (bits: number, operator: '==' | '!='): Statement => {
+      return (out) => markCodec.write(markIs(bits, operator), out, {} as never);
+    };
+    const meets = (clearMark: number, ...of: Parameters<typeof mark>) => {
+      const rule = {
+        ...readRule([...readRecords(expressions, compileRule([mark(...of), drop]))], new Map()),
+      };
+      const chains = new Map([['in', [{ ...rule, text: () => '' }]]]);
+      return stopIn(chains, 'in', false, { ...packet, clearMark }) !== undefined;
+    };
+    expect([meets(0x4000, 0x4000, '!='), meets(0x4000, 0x4000, '==')]).toEqual([true, false]);
+    expect([meets(0, 0x4000, '!='), meets(0x4000, 0xc000, '!=')]).toEqual([false, false]);
+  });
+
   it('may redirect by an expression that has no record', () => {
     const unknown = (name: string): Statement => {
       return (out) => out.write('unknown', { name });
@@ -316,6 +345,7 @@ it('is the same value as long as it has not changed, whatever else changes in th
     kernel,
     mode: () => 'nftables',
     isConnectTime: () => false,
+    masqueradeMark: () => 0,
   });
   const read = async () => {
     nowMs += 60_000;
@@ -352,6 +382,7 @@ it('reads each chain once, however many jumps of other programs lead to it', () 
     family: 'IPv4',
     protocol: 6,
     saddr: undefined,
+    clearMark: 0,
     daddr: undefined,
     dport: 80,
     isTracked: true,

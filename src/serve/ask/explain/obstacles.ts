@@ -65,16 +65,21 @@ function forwarding({ agent: { host }, sync }: ExplainInput): string[] {
 
 /** Rules of other programs that stop the packets of this client for certain. */
 export async function obstaclesOf(
-  { agent, client, engine }: ExplainInput,
+  { agent, client, describer, engine, setting, target }: ExplainInput,
   holder: Holder | undefined,
 ): Promise<readonly Obstacle[]> {
   if (holder === undefined) return [];
+  const to = { ...holder, address: target.address };
+  const { isMasqueraded } = describer.describe(setting.config, to, client.kind);
   const { foreignRules } = agent;
   await foreignRules.refresh();
   const isOfNode = client.kind === 'node';
   const { nodeAddresses } = engine.context;
   return foreignRules
-    .obstacles([{ forwarding: holder.forwarding }], nodeAddresses, client.address?.bytes)
+    .obstacles([{ forwarding: holder.forwarding }], nodeAddresses, {
+      address: client.address?.bytes,
+      isMasqueraded,
+    })
     .filter(({ hook }) => {
       if (hook === NF_INET.POST_ROUTING) return true;
       return isOfNode === (hook === NF_INET.LOCAL_OUT);

@@ -13,7 +13,7 @@ import type { Clock } from '../../../time/clock.ts';
 import { sharedCall, waitedAtMost } from '../shared-call.ts';
 import { passing, seenAt } from './hooks.ts';
 import { bothFamilies, type ForeignChain, readForeignChains } from './reading.ts';
-import { type Stop, stopIn } from './walk.ts';
+import { type FirstPacket, type Stop, stopIn } from './walk.ts';
 
 /** What other programs have in the kernel; a value that is replaced when that changes. */
 interface FoundChains {
@@ -38,6 +38,14 @@ interface Options {
   readonly mode: () => ModeName;
   /** Connections may be translated before they are packets. */
   readonly isConnectTime: () => boolean;
+  /** The mark of packets that are masqueraded; 0: all are, or none is known by a mark. */
+  readonly masqueradeMark: () => number;
+}
+
+/** A client whose packets are judged. */
+interface Client {
+  readonly address: Uint8Array | undefined;
+  readonly isMasqueraded: boolean;
 }
 
 /** How long a question waits for a reading. */
@@ -98,9 +106,10 @@ export class ForeignRules {
   obstacles(
     seen: readonly Pick<Seen, 'forwarding'>[],
     nodeAddresses: readonly Address[],
-    client?: Uint8Array,
+    client?: Client,
   ): Obstacle[] {
     const { all, mode } = this.#found;
+    const clearMark = client?.isMasqueraded ? 0 : this.#options.masqueradeMark();
     if (all.length === 0) return [];
     const found = new Map<string, Obstacle>();
     for (const base of all) {
@@ -108,10 +117,11 @@ export class ForeignRules {
       for (const one of sees) {
         for (const destination of destinations(one, base, seen, nodeAddresses)) {
           if (found.size >= namedMax) return [...found.values()];
-          const stop = stopOf(base, destination, client);
+          const stop = stopOf(base, destination, { clearMark, saddr: client?.address });
           if (stop === undefined) continue;
           const key = `${base.name} ${stop.rule?.text() ?? ''}`;
-          if (!found.has(key)) found.set(key, obstacleOf(base, stop, destination));
+          const obstacle = obstacleOf(base, stop, destination, clearMark !== 0);
+          if (!found.has(key)) found.set(key, obstacle);
         }
       }
     }
@@ -180,7 +190,7 @@ const conntrackPriority = -200;
 function stopOf(
   base: ForeignChain,
   { address, forwarding, port }: Destination,
-  client: Uint8Array | undefined,
+  { clearMark, saddr }: Pick<FirstPacket, 'clearMark' | 'saddr'>,
 ): Stop | undefined {
   const { chain, chains, hook, isDropPolicy, priority } = base;
   const { family, servicePort } = forwarding;
@@ -188,7 +198,9 @@ function stopOf(
     family,
     protocol: IPPROTO[servicePort.protocol],
     // It may be masqueraded before it leaves.
-    saddr: hook === NF_INET.POST_ROUTING ? undefined : client,
+    saddr: hook === NF_INET.POST_ROUTING ? undefined : saddr,
+    // Others do not leave.
+    clearMark: hook === NF_INET.FORWARD ? clearMark : 0,
     daddr: address,
     dport: port,
     isTracked: priority > conntrackPriority,
@@ -197,13 +209,19 @@ function stopOf(
 
 const verbs = { drop: 'drops', reject: 'rejects', redirect: 'redirects' } as const;
 
-function obstacleOf(base: ForeignChain, { rule, what }: Stop, destination: Destination): Obstacle {
+function obstacleOf(
+  base: ForeignChain,
+  { rule, what }: Stop,
+  destination: Destination,
+  isUnmarked: boolean,
+): Obstacle {
   const { address, forwarding, port, seen } = destination;
   const text = (): string => {
     const host = address === undefined ? '*' : formatAddress(address);
     const at = `${joinHostPort(host, port)}/${forwarding.servicePort.protocol}`;
     const to = seen === 'endpoints' ? `endpoint ${at}` : at;
-    const whose = `${passing(base.hook)} to ${to}`;
+    const isSome = isUnmarked && base.hook === NF_INET.FORWARD;
+    const whose = `${passing(base.hook)}${isSome ? ' and does not masquerade,' : ''} to ${to}`;
     return rule === undefined
       ? `Chain ${base.name} of another program ${verbs[what]} ${whose}, because none of its rules accepts them.`
       : `A rule of another program ${verbs[what]} ${whose}: ${rule.text()}.`;

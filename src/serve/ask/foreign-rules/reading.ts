@@ -76,17 +76,15 @@ async function chainsOfTable(
     .filter(({ chain, isDropPolicy }) => isDropPolicy || canStop(chains, chain));
 }
 
-/** In mode iptables, tables of iptables have chains for each Service: all of them are not read. */
+/** In mode iptables, table nat has chains for each Service, and no policy that drops. */
 async function baseChains(
   kernel: KernelReader,
   mode: ModeName,
   { family, table }: TableName,
 ): Promise<readonly BaseChain[]> {
-  const builtIn = Object.hasOwn(builtInChains, table)
-    ? builtInChains[table as keyof typeof builtInChains]
-    : undefined;
-  if (mode === 'iptables' && family !== bothFamilies && builtIn !== undefined) {
-    return Object.entries(builtIn).map(([chain, at]) => ({ chain, ...at, policy: VERDICT.accept }));
+  if (mode === 'iptables' && family !== bothFamilies && table === 'nat') {
+    const at = Object.entries(builtInChains.nat);
+    return at.map(([chain, hook]) => ({ chain, ...hook, policy: VERDICT.accept }));
   }
   const bases: Chain[] = [];
   await kernel.dump({ kind: 'chainsDump', family, table }, (one) => {

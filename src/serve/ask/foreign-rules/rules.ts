@@ -22,6 +22,8 @@ type Load = (packet: FirstPacket) => Uint8Array | undefined;
 
 interface Register {
   readonly load: Load;
+  /** It has the mark, of which some bits may be known. */
+  readonly isMark?: boolean;
   readonly length: number;
 }
 
@@ -73,7 +75,7 @@ class Reader {
         this.#load(expression.register, payload(expression), expression.length);
         break;
       case 'metaLoad':
-        this.#load(expression.register, meta(expression.key), 4);
+        this.#load(expression.register, meta(expression.key), 4, expression.key === NFT_META.MARK);
         break;
       case 'ctLoad':
         this.#load(expression.register, ct(expression.key), 4);
@@ -133,8 +135,8 @@ class Reader {
     }
   }
 
-  #load(register: number, load: Load, length: number): void {
-    this.#registers.set(slotOf(register), { load, length });
+  #load(register: number, load: Load, length: number, isMark = false): void {
+    this.#registers.set(slotOf(register), { load, length, isMark });
   }
 
   #at(register: number): Register {
@@ -142,9 +144,11 @@ class Reader {
   }
 
   #bitwise({ destination, length, mask, source, xor }: Extract<Expression, { kind: 'bitwise' }>) {
-    const { load } = this.#at(source);
+    const { isMark, load } = this.#at(source);
     const masked: Load = (packet) =>
-      load(packet)?.map((byte, i) => (byte & (mask[i] ?? 0xff)) ^ (xor[i] ?? 0));
+      (isMark ? clearBits(packet, mask) : load(packet))?.map(
+        (byte, i) => (byte & (mask[i] ?? 0xff)) ^ (xor[i] ?? 0),
+      );
     this.#load(destination, masked, length);
   }
 
@@ -257,6 +261,12 @@ function payload({ base, length, offset }: Extract<Expression, { kind: 'payload'
     if (from < 0 || from + length > at.length) return undefined;
     return address?.subarray(from, from + length);
   };
+}
+
+/** The mark, if all bits of the mask are known to be 0. */
+function clearBits({ clearMark }: FirstPacket, mask: Uint8Array): Uint8Array | undefined {
+  const bits = Buffer.from(mask).readUInt32LE(0);
+  return (bits & ~clearMark) === 0 ? new Uint8Array(4) : undefined;
 }
 
 function meta(key: number): Load {

@@ -15,6 +15,8 @@ export interface FirstPacket {
   readonly daddr: Uint8Array | undefined;
   /** Host order. */
   readonly dport: number;
+  /** Bits of its mark that are known to be 0. */
+  readonly clearMark: number;
   /** Connection tracking has seen it already. */
   readonly isTracked: boolean;
 }

@@ -1,5 +1,6 @@
 /** Matches and targets of iptables-nft, as far as they say something of a packet's destination. */
 import type { Expression } from '../../../kernel/ops.ts';
+import { type ConntrackState, readConntrack } from '../../../kernel/xt/matches/conntrack.ts';
 import type { Action, Condition } from './walk.ts';
 
 const unknown: Condition = () => undefined;
@@ -25,6 +26,7 @@ export function readMatch({ info, name, revision }: Match): Condition[] {
   const view = new DataView(info.buffer, info.byteOffset, info.byteLength);
   if ((name === 'tcp' || name === 'udp') && revision === 0) return [ports(name, view)];
   if (name === 'multiport' && revision === 1) return [multiport(view)];
+  if (name === 'conntrack' && revision === 3) return [connectionState(info, view)];
   if (name === 'addrtype' && revision === 1) return [addressType(view)];
   return [unknown];
 }
@@ -42,6 +44,17 @@ function ports(name: 'tcp' | 'udp', view: DataView): Condition {
     if (isIn === ((inverted & 2) !== 0)) return false;
     return isPlain ? true : undefined;
   };
+}
+
+/** match_flags of struct xt_conntrack_mtinfo3, and XT_CONNTRACK_STATE. */
+const conntrackFlags = { at: 146, state: 1 } as const;
+const statesOfFirst: readonly ConntrackState[] = ['INVALID', 'NEW', 'RELATED', 'ESTABLISHED'];
+
+function connectionState(info: Uint8Array, view: DataView): Condition {
+  const { operator, states } = readConntrack(info);
+  const isPlain = view.getUint16(conntrackFlags.at, true) === conntrackFlags.state;
+  if (!isPlain || !states.every((state) => statesOfFirst.includes(state))) return unknown;
+  return ({ isTracked }) => states.includes(isTracked ? 'NEW' : 'INVALID') === (operator === '==');
 }
 
 /** XT_ADDRTYPE_LOCAL */
