@@ -3,7 +3,7 @@
  * again. It has no I/O and no clock: a source applies changes, and the sync loop takes dirty keys.
  */
 import { isDeepStrictEqual } from 'node:util';
-import { type Address, type CIDR, type Family, formatCIDR } from '../net/address.ts';
+import { type Address, type CIDR, type Family, families, formatCIDR } from '../net/address.ts';
 import type { Change, Resource, Taken } from './change.ts';
 import type { Balance } from './deal.ts';
 import { sameService, sameSlice } from './equal.ts';
@@ -41,7 +41,7 @@ export class ClusterState {
   readonly #serviceCIDRObjects = new Map<string, ServiceCIDR>();
   #serviceCIDRs: Readonly<Record<Family, readonly CIDR[]>> = { IPv4: [], IPv6: [] };
   #node: Node | undefined;
-  /** The slices of the API servers, but for a time without an endpoint that serves. */
+  /** The slices of the API servers, for each family the last ones with an endpoint that serves. */
   #lastServers = noSlices;
   /** Undefined: it does not matter where other machines are. */
   #machines: OtherMachines | undefined;
@@ -188,8 +188,8 @@ export class ClusterState {
 
   /**
    * The slices from which the Service is served: its own. While the one of the API servers has no
-   * endpoint that serves, they are the last ones that had: whoever reaches the API through them,
-   * this process perhaps, would otherwise never hear of the next ones.
+   * endpoint of a family that serves, they are the last ones that had: whoever reaches the API
+   * through them, this process perhaps, would otherwise never hear of the next ones.
    */
   servedSlices(key: string): readonly EndpointSlice[] {
     return key === apiServers ? this.#lastServers : this.slices(key);
@@ -197,7 +197,9 @@ export class ClusterState {
 
   /** Whether the Service is served from slices that it has no longer. */
   isKept(key: string): boolean {
-    return key === apiServers && this.#lastServers.some(serves) && !this.slices(key).some(serves);
+    if (key !== apiServers) return false;
+    const own = this.slices(key);
+    return this.#lastServers.some((one) => serves(one) && !own.includes(one));
   }
 
   /** Slices that seem to be for the Service but are unusable. */
@@ -324,8 +326,12 @@ export class ClusterState {
 
   #noteServers(service: string): void {
     if (service !== apiServers) return;
-    const slices = this.slices(service);
-    if (slices.some(serves) || !this.#lastServers.some(serves)) this.#lastServers = slices;
+    this.#lastServers = families.flatMap((family) => {
+      const [now = noSlices, last = noSlices] = [this.slices(service), this.#lastServers].map(
+        (slices) => slices.filter((one) => one.family === family),
+      );
+      return now.some(serves) || !last.some(serves) ? now : last;
+    });
   }
 
   #noteArrival(key: string, { service, slices }: Known): void {

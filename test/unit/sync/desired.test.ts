@@ -111,8 +111,11 @@ it('endpoints of the API servers are kept while there are none, which is reporte
   expect(take({ kind: 'slice-gone', key: none.key })).toEqual([]);
   expect(served()).toEqual([first.addresses]);
   expect(rig.state.isKept('ns/web')).toBe(false);
+  const other = slice({ 'fd00::3': ready }, { key: `${name}-2`, service: name });
+  expect(take({ kind: 'slice', slice: other })).toEqual([]);
+  expect(served()).toEqual([first.addresses, other.addresses]);
   const next = slice({ '192.168.0.3': ready }, of);
   expect(take({ kind: 'slice', slice: next })).toEqual([]);
-  expect(served()).toEqual([next.addresses]);
+  expect(served()).toEqual([next.addresses, other.addresses]);
   expect(take({ kind: 'slice-gone', key: next.key })).toEqual(['kept']);
 });
