@@ -7,12 +7,15 @@ import { chmodSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } f
 import { basename, dirname, join, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, onTestFinished, test } from 'vitest';
+import type { ProblemList } from '../../src/ask/problems.ts';
+import { POD_A_IP } from '../lab/addresses.ts';
 import { buildRuntimeDefault, buildSetClock } from './native/build.ts';
 import {
   type Circumstances,
   inForce,
   listens,
   Place,
+  Program,
   temporaryDirectory,
   until,
 } from './program.ts';
@@ -31,6 +34,31 @@ async function serves(place: Place): Promise<void> {
   await place.serves('pod-a', 'pod-b');
   expect((await place.ask('/healthz')).status).toBe(200);
 }
+
+test('IPv6 that is disabled at the start is a problem, and is served once it is enabled', async () => {
+  const place = await Place.make();
+  const disable = (value: 0 | 1): Promise<string> =>
+    place.namespace.run('sysctl', ['-qw', `net.ipv6.conf.all.disable_ipv6=${value}`]);
+  const troubles = async (): Promise<string[]> => {
+    const program = new Program(place.namespace, ['problems', '-o', 'json']);
+    await program.exitCode;
+    const { reasons } = JSON.parse(program.stdout) as ProblemList;
+    return reasons.map(({ reason }) => reason).filter((one) => one === 'family_not_served');
+  };
+  await disable(1);
+  place.start();
+  await place.serves('pod-a', 'pod-b');
+  await listens(place.namespace, 10_249);
+  expect(await troubles()).toEqual(['family_not_served']);
+  expect(await place.ruleset()).not.toContain(POD_A_IP.IPv6);
+  await disable(0);
+  const isServed = async (): Promise<boolean> =>
+    (await place.ruleset()).includes(`[${POD_A_IP.IPv6}]`) ||
+    (await place.ruleset()).includes(`${POD_A_IP.IPv6} . 8080`);
+  await until(isServed, 'IPv6 is served');
+  await place.serves('pod-a', 'pod-b');
+  expect(await troubles()).toEqual([]);
+});
 
 test('silent connections use no file descriptor that is needed', async () => {
   const place = await Place.make();

@@ -61,3 +61,19 @@ it('a family that the kernel has disabled is a problem, and is served once it is
   await app.clock.pass(60_000);
   expect((await said(app, 'explain', '[fd00:96::1]:80', '--from=node')).code).toBe(0);
 });
+
+it('a Node that the cluster does not have is a problem, as soon as Nodes are known', async () => {
+  const app = new Running(await configOf('--master=http://127.0.0.1:1', '--proxy-mode=nftables'));
+  await app.start();
+  onTestFinished(() => app.stop());
+  app.source.listed('services', 'endpointslices', 'servicecidrs');
+  await app.clock.pass(40_000);
+  const missing = expect.stringMatching(/^This node: no Node is called "node-a": /);
+  expect((await asked(app, 'status')).body.problems).not.toContainEqual(missing);
+  app.source.listed('nodes');
+  await quiet();
+  expect((await asked(app, 'status')).body.problems).toContainEqual(missing);
+  app.source.say({ kind: 'node', node: node() });
+  await quiet();
+  expect((await asked(app, 'status')).body.problems).not.toContainEqual(missing);
+});
