@@ -17,8 +17,8 @@ async function turns(count: number): Promise<void> {
   for (let i = 0; i < count; i += 1) await new Promise((resolve) => setImmediate(resolve));
 }
 
-/** A server that answers /path. Its clock moves where the test says so. */
-async function opened(now = () => performance.now()) {
+/** A server of /path. Its clock moves where the test says so. */
+async function opened(now = () => performance.now(), isAnswering = true) {
   const listening = Promise.withResolvers<void>();
   const asked: number[] = [];
   const server: HttpServer = new HttpServer({
@@ -27,6 +27,7 @@ async function opened(now = () => performance.now()) {
       if (message.kind !== 'request') return;
       const { id } = message.request;
       asked.push(id);
+      if (!isAnswering) return;
       server.receive({ kind: 'reply', id, reply: { status: 200, headers: {}, body: 'well' } });
     },
     probes: new Probes(new SharedMemory(), { ask: () => {} }),
@@ -149,6 +150,23 @@ describe('a client of the TLS port', () => {
     server.receive({ kind: 'close', listener: 1 });
     await Promise.all([other, ...raws].map(({ closed: gone }) => gone));
     expect(server.use.connections).toBe(0);
+  });
+
+  it('waits while four requests of any clients are not answered', async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+    onTestFinished(() => void vi.useRealTimers());
+    let ms = 0;
+    const { asked, port, server } = await opened(() => ms, false);
+    const sockets = Array.from({ length: 5 }, () => secure(port));
+    await Promise.all(sockets.map((socket) => once(socket, 'secureConnect')));
+    for (const socket of sockets) socket.write(get('/path'));
+    while (server.use.underWay + server.use.waiting < 5) await turns(1);
+    for (let i = 0; i < 20; i += 1) {
+      ms += 100;
+      vi.advanceTimersByTime(100);
+      await turns(10);
+    }
+    expect(asked).toHaveLength(4);
   });
 
   it('gets answers at a limited rate, whoever asks', async () => {
