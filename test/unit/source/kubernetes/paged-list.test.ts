@@ -40,14 +40,20 @@ it.each([
   await expect(list(() => pieces, 20)).rejects.toThrow('the list does not end');
 });
 
-it('pages without an end end the list after its time', async () => {
-  let pages = 0;
-  const next = (): string[] => {
-    pages += 1;
-    return [`{"metadata":{"resourceVersion":"1","continue":"${pages}"}}`];
-  };
-  await expect(list(next, 20)).rejects.toThrow('the list does not end');
-});
+it.each([
+  [20, 'the list does not end'],
+  [600_000, 'the list does not end after 10000 pages'],
+])(
+  'pages without an end end the list after its time, or their number: %i ms',
+  async (maxMs, why) => {
+    let pages = 0;
+    const next = (): string[] => {
+      pages += 1;
+      return [`{"metadata":{"resourceVersion":"1","continue":"${pages}"}}`];
+    };
+    await expect(list(next, maxMs)).rejects.toThrow(why);
+  },
+);
 
 it.each([
   ['continue', 2048, { resourceVersion: '1' }],
