@@ -2,6 +2,9 @@
 #include <linux/netfilter/nf_tables.h>
 #include <linux/netlink.h>
 
+#include <array>
+#include <span>
+
 #include "nft/elements.h"
 #include "nft/objects.h"
 #include "nft/userdata.h"
@@ -24,7 +27,7 @@ namespace fairlead::nft {
 //   NFTA_SET_POLICY     be32   (dumps) missing = NFT_SET_POL_PERFORMANCE (0)
 //   NFTA_SET_GC_INTERVAL  be32 (dumps) milliseconds; missing = 0, the kernel's default
 //   NFTA_SET_HANDLE     be64   (dumps)
-//   NFTA_SET_USERDATA   comment
+//   NFTA_SET_USERDATA   comment, and the byte order of keys that are text
 //   NFTA_SET_EXPR       a statement that is copied into each element
 //     NFTA_EXPR_NAME      string: `counter`, which needs no data
 //   NFTA_SET_EXPRESSIONS       (dumps) several such statements
@@ -36,6 +39,15 @@ namespace {
 constexpr std::size_t kSetCount = 20;
 
 constexpr std::uint8_t kOtherStatements = 255;
+
+/** nft's type of names of devices. */
+constexpr std::uint32_t kInterfaceName = 41;
+
+/**
+ * NFTNL_UDATA_SET_KEYBYTEORDER with BYTEORDER_HOST_ENDIAN: nft takes keys for big-endian numbers
+ * otherwise, and lists names as empty.
+ */
+constexpr std::array<std::uint8_t, 6> kTextKeys = {0, 4, 1, 0, 0, 0};
 
 void PutSize(std::uint32_t size, wire::MessageWriter& out) {
   if (size == 0) return;
@@ -75,7 +87,9 @@ EncodeResult Encode(const protocol::op::SetAdd& op, BatchWriter& batch) {
   out.PutU32Be(NFTA_SET_ID, batch.op() + 1);
   if (op.timeout_ms != 0) out.PutU64Be(NFTA_SET_TIMEOUT, op.timeout_ms);
   PutSize(op.size, out);
-  const auto put = PutComment(out, NFTA_SET_USERDATA, kCommentOfSet, op.comment);
+  const auto keys = op.key_type == kInterfaceName ? std::span<const std::uint8_t>(kTextKeys)
+                                                  : std::span<const std::uint8_t>();
+  const auto put = PutComment(out, NFTA_SET_USERDATA, kCommentOfSet, op.comment, keys);
   if (!put) return std::unexpected(put.error());
   if (op.counter != 0) PutCounter(out);
   batch.End();

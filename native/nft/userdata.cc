@@ -8,17 +8,21 @@
 namespace fairlead::nft {
 
 protocol::Checked PutComment(wire::MessageWriter& out, std::uint16_t attribute, std::uint8_t type,
-                             std::string_view comment) {
-  if (comment.empty()) return {};
+                             std::string_view comment, std::span<const std::uint8_t> before) {
+  if (comment.empty()) {
+    if (!before.empty()) out.PutBytes(attribute, before);
+    return {};
+  }
   // NFT_USERDATA_MAXLEN is 256, for type, length, value and NUL.
   std::array<std::uint8_t, 256> userdata{};
-  if (comment.size() > userdata.size() - 3) {
+  if (before.size() + comment.size() > userdata.size() - 3) {
     return std::unexpected(protocol::BadRecord{"comment", "text", "is longer than 253 bytes"});
   }
-  userdata[0] = type;
-  userdata[1] = static_cast<std::uint8_t>(comment.size() + 1);
-  std::copy(comment.begin(), comment.end(), userdata.begin() + 2);
-  out.PutBytes(attribute, std::span(userdata).first(comment.size() + 3));
+  const auto header = std::copy(before.begin(), before.end(), userdata.begin());
+  header[0] = type;
+  header[1] = static_cast<std::uint8_t>(comment.size() + 1);
+  std::copy(comment.begin(), comment.end(), header + 2);
+  out.PutBytes(attribute, std::span(userdata).first(before.size() + comment.size() + 3));
   return {};
 }
 

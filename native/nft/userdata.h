@@ -20,9 +20,12 @@ inline constexpr std::uint8_t kCommentOfTableChainOrRule = 0;
 inline constexpr std::uint8_t kCommentOfElement = 0;
 inline constexpr std::uint8_t kCommentOfSet = 7;
 
-/** Puts the comment, or nothing when it is empty. Fails when it is longer than 253 bytes. */
+/**
+ * Puts the comment, or nothing when it is empty. `before`: user data of other types, which comes
+ * first. Fails when there are more than 256 bytes with the headers.
+ */
 protocol::Checked PutComment(wire::MessageWriter& out, std::uint16_t attribute, std::uint8_t type,
-                             std::string_view comment);
+                             std::string_view comment, std::span<const std::uint8_t> before = {});
 
 /** Whether the user data is one comment only. */
 bool IsComment(std::span<const std::uint8_t> userdata, std::uint8_t type) noexcept;

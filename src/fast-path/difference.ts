@@ -1,11 +1,15 @@
 /** Writes what takes the table of the fast path from what was observed to what is desired. */
 import { writeChain, writeRules } from '../kernel/nft/chain.ts';
 import { writeKeys } from '../kernel/nft/own-table.ts';
+import { interfaceBytes } from '../kernel/nft/rule.ts';
+import type { SetDefinition } from '../kernel/nft/sets.ts';
 import { nftOps } from '../kernel/ops.ts';
 import { RecordWriter } from '../kernel/records.ts';
-import { bytesOf } from '../modes/elements.ts';
+import { binary, bytesOf } from '../modes/elements.ts';
 import {
+  allSets,
   chains,
+  deviceSet,
   type ExcludedSet,
   excludedSets,
   flowtable,
@@ -72,12 +76,14 @@ export function difference(observed: Observation, desired: Desired): Difference 
     added.set(writer.count, name);
     writer.write('flowtableAdd', { ...flowtable, devices: name });
   }
-  for (const set of setNames) {
-    const fields = setFields(excludedSets[set]);
-    const [has, wants] = [held.excluded[set], desired.excluded[set]];
-    writeKeys(writer, 'elementsDelete', fields, without(has, wants).map(bytesOf));
-    writeKeys(writer, 'elementsAdd', fields, without(wants, has).map(bytesOf));
-  }
+  const bring = (set: SetDefinition, has: ReadonlySet<string>, to: ReadonlySet<string>): void => {
+    const fields = setFields(set);
+    writeKeys(writer, 'elementsDelete', fields, without(has, to).map(bytesOf));
+    writeKeys(writer, 'elementsAdd', fields, without(to, has).map(bytesOf));
+  };
+  const deviceKeys = [...desired.devices].map((name) => binary(interfaceBytes(name)));
+  bring(deviceSet, held.deviceKeys, new Set(deviceKeys));
+  for (const set of setNames) bring(excludedSets[set], held.excluded[set], desired.excluded[set]);
   // Rules last: they refer to the flowtable and to the sets.
   if (!isKept) for (const chain of chains(desired.packets)) writeRules(writer, inTable, chain);
   const isReplaced = isThere && !isKept;
@@ -86,8 +92,9 @@ export function difference(observed: Observation, desired: Desired): Difference 
 }
 
 /** The content of a table that was just made. */
-const nothing: Pick<Observation, 'devices' | 'excluded'> = {
+const nothing: Pick<Observation, 'devices' | 'deviceKeys' | 'excluded'> = {
   devices: new Set(),
+  deviceKeys: new Set(),
   excluded: { IPv4: new Set(), IPv6: new Set(), nodePort: new Set() },
 };
 
@@ -95,9 +102,7 @@ function create(writer: Writer, packets: number, isThere: boolean): void {
   if (isThere) writer.write('tableDelete', inTable);
   writer.write('tableAdd', ownTable);
   writer.write('flowtableAdd', { ...flowtable, devices: '' });
-  for (const definition of Object.values(excludedSets)) {
-    writer.write('setAdd', setFields(definition));
-  }
+  for (const definition of allSets) writer.write('setAdd', setFields(definition));
   for (const chain of chains(packets)) writeChain(writer, inTable, chain);
 }
 

@@ -8,10 +8,12 @@ import type { OwnTable } from '../kernel/nft/own-table.ts';
 import {
   flowAdd,
   goto,
+  inputInterface,
   inSet,
   l4proto,
   originalDaddr,
   originalDport,
+  outputInterface,
   packetsAbove,
   returnToCaller,
   statusDNAT,
@@ -50,11 +52,19 @@ function frontends(name: string, ...key: readonly NFTypeName[]): SetDefinition {
   return { name, key, data: undefined, flags: 0, size: 0, comment };
 }
 
+/** The devices of the flowtable. */
+export const deviceSet: SetDefinition = {
+  ...frontends('devices', 'ifname'),
+  comment: 'devices of the flowtable',
+};
+
 export const excludedSets = {
   IPv4: frontends('excluded-ipv4', 'ipv4_addr', 'inet_proto', 'inet_service'),
   IPv6: frontends('excluded-ipv6', 'ipv6_addr', 'inet_proto', 'inet_service'),
   nodePort: frontends('excluded-nodeports', 'inet_proto', 'inet_service'),
 } as const satisfies Record<string, SetDefinition>;
+
+export const allSets: readonly SetDefinition[] = [deviceSet, ...Object.values(excludedSets)];
 
 export type ExcludedSet = keyof typeof excludedSets;
 
@@ -66,6 +76,9 @@ export function setFields(definition: SetDefinition) {
 /**
  * `packets`: a connection is moved after this number, both directions together. The target of a
  * jump comes first. Packets of other protocols than TCP and UDP end the last rule.
+ *
+ * A connection that is moved leaves the rules in both directions, as an entry works at each of its
+ * two devices that the flowtable has: so one that uses any other device stays with the rules.
  */
 export function chains(packets: number): readonly ChainDefinition[] {
   const port = [l4proto, originalDport];
@@ -74,6 +87,8 @@ export function chains(packets: number): readonly ChainDefinition[] {
     name: 'move',
     base: undefined,
     rules: [
+      [inSet([inputInterface], deviceSet.name, '!='), returnToCaller],
+      [inSet([outputInterface], deviceSet.name, '!='), returnToCaller],
       [inSet([originalDaddr('IPv4'), ...port], IPv4.name), returnToCaller],
       [inSet([originalDaddr('IPv6'), ...port], IPv6.name), returnToCaller],
       [inSet(port, nodePort.name), returnToCaller],

@@ -2,9 +2,12 @@
 import type { Kernel, ReplyOf } from '../kernel/kernel.ts';
 import { findTable } from '../kernel/nft/find-table.ts';
 import { hasContent, readTable } from '../kernel/nft/own-table.ts';
+import type { SetDefinition } from '../kernel/nft/sets.ts';
 import { binary } from '../modes/elements.ts';
 import {
+  allSets,
   chains,
+  deviceSet,
   type ExcludedSet,
   excludedSets,
   flowtable,
@@ -22,6 +25,8 @@ export interface Observation {
   /** Whether everything except devices and elements is as desired. */
   readonly isIntact: boolean;
   readonly devices: ReadonlySet<string>;
+  /** Those in the set of devices, as `interfaceBytes` and `binary` have them. */
+  readonly deviceKeys: ReadonlySet<string>;
   readonly excluded: Excluded;
 }
 
@@ -31,21 +36,29 @@ export async function observe(kernel: Kernel, packets: number): Promise<Observat
   const found = await findTable(kernel, inTable);
   if (found?.comment !== ownTable.comment) {
     const table = found === undefined ? undefined : 'foreign';
-    return { table, isIntact: false, devices: new Set(), excluded: none };
+    const nothing = { devices: new Set<string>(), deviceKeys: new Set<string>() };
+    return { table, isIntact: false, ...nothing, excluded: none };
   }
   const flowtables = await readTable(kernel, 'flowtable', { kind: 'flowtablesDump', ...inTable });
-  const sets = Object.values(excludedSets).map(setFields);
+  const sets = allSets.map(setFields);
   const areRight =
     found.flags === 0 &&
     (await hasContent(kernel, inTable, chains(packets), sets)) &&
     isFlowtableRight(flowtables);
   if (areRight) {
     for (const set of Object.keys(excludedSets) as ExcludedSet[]) {
-      none[set] = await keysOf(kernel, set);
+      none[set] = await keysOf(kernel, excludedSets[set]);
     }
   }
+  const deviceKeys = areRight ? await keysOf(kernel, deviceSet) : new Set<string>();
   const names = flowtables[0]?.devices.split(' ').filter((name) => name !== '');
-  return { table: 'ours', isIntact: areRight, devices: new Set(names), excluded: none };
+  return {
+    table: 'ours',
+    isIntact: areRight,
+    devices: new Set(names),
+    deviceKeys,
+    excluded: none,
+  };
 }
 
 function isFlowtableRight(held: readonly ReplyOf<'flowtable'>[]): boolean {
@@ -59,8 +72,8 @@ function isFlowtableRight(held: readonly ReplyOf<'flowtable'>[]): boolean {
   );
 }
 
-async function keysOf(kernel: Kernel, set: ExcludedSet): Promise<Set<string>> {
-  const { keyLength, set: name } = setFields(excludedSets[set]);
+async function keysOf(kernel: Kernel, definition: SetDefinition): Promise<Set<string>> {
+  const { keyLength, set: name } = setFields(definition);
   const shape = { shape: 0, keyLength, dataLength: 0 };
   const request = { kind: 'elementsDump', ...inTable, set: name, ...shape } as const;
   const keys = new Set<string>();

@@ -78,6 +78,7 @@ const kinds = {
   inet_proto: 'protocol',
   inet_service: 'port',
   mark: 'number',
+  ifname: 'interface',
 } as const satisfies Record<NFTypeName, Kind>;
 
 /** A value, or a concatenation, each part of which is padded to a register. */

@@ -11,6 +11,7 @@ import {
   NFT_TYPE,
   VERDICT,
 } from '../../src/kernel/nft/constants.ts';
+import { interfaceBytes } from '../../src/kernel/nft/rule.ts';
 import { ElementShape, type NftOp } from '../../src/kernel/ops.ts';
 import { createKernel } from './namespace.ts';
 import { addressSet, applied, batch, bytes, dumped, u16Be, u32, u64, verdict } from './ops.ts';
@@ -85,6 +86,12 @@ test('a set with a key that is not a multiple of four bytes', async () => {
   const set = { ...addSet, keyType: NFT_TYPE.inet_service, keyLength: 2 };
   const entries = [u16Be(53), u16Be(443), u16Be(30_000)];
   await roundTrip(set, { ...plain, keyLength: 2 }, entries, ['53, 443', '30000']);
+});
+
+test('a set of names of devices', async () => {
+  const set = { ...addSet, keyType: NFT_TYPE.ifname, keyLength: 16 };
+  const entries = ['eth0', 'cali0123456789a'].map(interfaceBytes);
+  await roundTrip(set, { ...plain, keyLength: 16 }, entries, ['"eth0"', '"cali0123456789a"']);
 });
 
 const frontendParts = ['ipv4_addr', 'inet_proto', 'inet_service'] as const;

@@ -69,6 +69,7 @@ test.each<Case>([
   ],
   ['filter', 'ip saddr @s', rule(load4(12), lookup('s', none))],
   ['filter', 'ip saddr != @s', rule(load4(12), lookup('s', none, 1))],
+  ['filter', 'iifname != @i return', rule(meta(6), lookup('i', none, 1), { ...accept, code: -5 })],
   ['filter', 'ct original ip daddr 10.0.0.1', rule(ct(20, 0), equal('0a000001'))],
   ['filter', 'ct reply ip saddr 10.0.0.1', rule(ct(19, 1), equal('0a000001'))],
   [

@@ -8,6 +8,7 @@ import { applied, dumped, readRule } from './ops.ts';
 const objects = `
 table % t {
   set s { type ADDR; }
+  set i { type ifname; }
   set d { type ADDR; flags dynamic,timeout; timeout 1h; size 65535; }
   map m { type ADDR : ADDR; }
   map affinity { type ADDR : ADDR . inet_service; flags dynamic,timeout; timeout 1h; size 65535; }

@@ -90,6 +90,13 @@ TEST("a comment is user data of type 0 with its NUL; that of a set has type 7") 
   CHECK_EQUAL(std::span(set).last(12), FromHex("0a000d00 07047768 79000000"));
 }
 
+TEST("keys that are names of devices are said to be text, before the comment") {
+  const Bytes set = Attributes(Ops(op::SetAdd{2, "t", "s", 0, 41, 16, 0, 0, 0, 0, 0, "why"}));
+  CHECK_EQUAL(std::span(set).last(16), FromHex("10000d00 00040100 00000704 77687900"));
+  const Bytes bare = Attributes(Ops(op::SetAdd{2, "t", "s", 0, 41, 16, 0, 0, 0, 0, 0, ""}));
+  CHECK_EQUAL(std::span(bare).last(12), FromHex("0a000d00 00040100 00000000"));
+}
+
 TEST("a map has a description of its size") {
   const op::SetAdd set{2, "t", "s", NFT_SET_MAP, 7, 8, 7, 4, 1000, 50, 0, ""};
   CHECK_EQUAL(Attributes(Ops(set)),

@@ -166,6 +166,7 @@ const typeofWords = {
   inet_proto: 'meta l4proto',
   inet_service: 'th dport',
   mark: 'numgen random mod 1',
+  ifname: 'iifname',
 } as const satisfies Record<NFTypeName, string>;
 
 function printType(key: readonly NFTypeName[], data: SetTypes['data']): string {
@@ -253,9 +254,15 @@ function printValue(type: NFTypeName, bytes: Uint8Array, offset: number): string
       return String((bytes[offset]! << 8) | bytes[offset + 1]!);
     case 'mark':
       return String(new DataView(bytes.buffer, bytes.byteOffset).getUint32(offset, true));
+    case 'ifname':
+      return JSON.stringify(nameOf(bytes.subarray(offset, offset + typeBytes[type])));
     default:
       return unreachable(type);
   }
+}
+
+function nameOf(bytes: Uint8Array): string {
+  return String.fromCharCode(...bytes).replace(/\0+$/, '');
 }
 
 /** The parts of a concatenation's number, as far as they have a name here. */

@@ -4,6 +4,7 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import type { Kernel } from '../../src/kernel/kernel.ts';
 import {
   type ActorName,
   addressOf,
@@ -177,6 +178,57 @@ describe.each(modes)('in mode %s', (mode) => {
       await until(async () => (await ask(flow)) === expected, `${flow} is answered by ${expected}`);
     }
   });
+});
+
+/** A kernel that does not list this link. */
+function without(link: string): (kernel: Kernel) => Kernel {
+  return (kernel) => ({
+    apply: (ops) => kernel.apply(ops),
+    dump: async (request, take) => {
+      const result = await kernel.dump(request, take);
+      const records = result.records.filter((one) => one.kind !== 'link' || one.link !== link);
+      return { ...result, records };
+    },
+    generation: () => kernel.generation(),
+    isOwn: (port) => kernel.isOwn(port),
+    watch: (...args) => kernel.watch(...args),
+    close: () => kernel.close(),
+  });
+}
+
+test('a connection by a device that has no part stays with the rules, in both directions', async () => {
+  await start(behind('pod-a'), { kernel: without('eth0') });
+  const packets = await countForwarded();
+  await openEach();
+  expect(await tracked()).toMatchObject({ all: each.length, offloaded: 0 });
+  const before = await packets();
+  for (const { flow } of each) expect(await ask(flow)).toBe('pod-a');
+  const passed = (await packets()).map((count, i) => count - before[i]!);
+  for (const count of passed) expect(count).toBeGreaterThanOrEqual(each.length);
+});
+
+test("another program's flowtable on the same devices changes no answer", async () => {
+  const second = `table inet second {
+    flowtable f { hook ingress priority 0; devices = { eth0, cni0, veth-a, veth-b }; }
+    chain forward {
+      type filter hook forward priority 0;
+      meta l4proto { tcp, udp } ct state established flow add @f
+    }
+  }`;
+  await lab.node.run(['nft', '-f', '-'], second);
+  const proxy = await start(behind('pod-a'));
+  await openEach();
+  expect(await tracked()).toMatchObject({ offloaded: each.length });
+  for (const { flow } of each) expect(await ask(flow)).toBe('pod-a');
+  await proxy.apply(behind('pod-b'));
+  for (const { flow, protocol } of each) {
+    const expected = protocol === 'UDP' ? 'pod-b' : 'pod-a';
+    await until(async () => (await ask(flow)) === expected, `${flow} is answered by ${expected}`);
+  }
+  await lab.node.run(['nft', 'delete', 'table', 'inet', 'second']);
+  for (const { flow, protocol } of each) {
+    expect(await ask(flow)).toBe(protocol === 'UDP' ? 'pod-b' : 'pod-a');
+  }
 });
 
 /** What is the same with and without it. */

@@ -115,6 +115,7 @@ export const NFT_TYPE = {
   inet_proto: 12,
   inet_service: 13,
   mark: 19,
+  ifname: 41,
 } as const;
 export type NFTypeName = keyof typeof NFT_TYPE;
 
@@ -125,6 +126,7 @@ export const typeBytes = {
   inet_proto: 1,
   inet_service: 2,
   mark: 4,
+  ifname: 16,
 } as const satisfies Record<NFTypeName, number>;
 
 /** The number of a concatenation: 6 bits for each part (TYPE_BITS in nft). */

@@ -33,6 +33,7 @@ import {
   NFT_RT_XFRM,
   NFTA_FIB_F,
   RTN_LOCAL,
+  typeBytes,
   VERDICT,
 } from './constants.ts';
 
@@ -86,6 +87,16 @@ export const daddr = (family: Family): Selector => networkAddress(family, 'daddr
 /** `meta l4proto` */
 export const l4proto: Selector = selector(1, (out, register) =>
   out.write('metaLoad', { register, key: NFT_META.L4PROTO }),
+);
+
+/** `iifname` */
+export const inputInterface: Selector = selector(4, (out, register) =>
+  out.write('metaLoad', { register, key: NFT_META.IIFNAME }),
+);
+
+/** `oifname` */
+export const outputInterface: Selector = selector(4, (out, register) =>
+  out.write('metaLoad', { register, key: NFT_META.OIFNAME }),
 );
 
 /** `th dport`: same place in TCP, UDP and SCTP. */
@@ -370,27 +381,32 @@ export const setTrace: Statement = (out) => {
 
 /** `iifname "br0"` */
 export function matchInterface(operator: '==' | '!=', name: string): Statement {
-  return matchInterfaceBytes(operator, `${name}\0`.padEnd(16, '\0'));
+  return matchInterfaceBytes(operator, interfaceBytes(name));
 }
 
 /** `iifname "veth*"` */
 export function matchInterfacePrefix(operator: '==' | '!=', prefix: string): Statement {
-  return matchInterfaceBytes(operator, prefix);
+  return matchInterfaceBytes(operator, new TextEncoder().encode(prefix));
 }
 
 /** `oifname != "lo"` */
 export function matchOutputInterface(operator: '==' | '!=', name: string): Statement {
-  return matchInterfaceBytes(operator, `${name}\0`.padEnd(16, '\0'), NFT_META.OIFNAME);
+  return matchInterfaceBytes(operator, interfaceBytes(name), NFT_META.OIFNAME);
+}
+
+/** The name of a device as rules and sets have it. */
+export function interfaceBytes(name: string): Uint8Array {
+  return new TextEncoder().encode(name.padEnd(typeBytes.ifname, '\0'));
 }
 
 function matchInterfaceBytes(
   operator: '==' | '!=',
-  name: string,
+  name: Uint8Array,
   key: number = NFT_META.IIFNAME,
 ): Statement {
   return (out) => {
     out.write('metaLoad', { register: register(0), key });
-    compare(out, operator, new TextEncoder().encode(name));
+    compare(out, operator, name);
   };
 }
 

@@ -61,6 +61,19 @@ class World {
     return records.map((one) => (one.kind === 'flowtable' ? one.devices : '')).join();
   }
 
+  /** Names in the set of devices: only connections between two of these are moved. */
+  async listed(): Promise<string> {
+    const shape = { shape: 0, keyLength: 16, dataLength: 0 };
+    const request = { kind: 'elementsDump', ...inTable, set: 'devices', ...shape } as const;
+    const { records } = await this.kernel.dump(request);
+    const bytes = records.flatMap((one) => (one.kind === 'elements' ? [...one.entries] : []));
+    const names = String.fromCharCode(...bytes).match(/.{16}/gs) ?? [];
+    return names
+      .map((name) => name.replace(/\0+$/, ''))
+      .sort()
+      .join(' ');
+  }
+
   async elements(set: string): Promise<number> {
     const shape = { shape: 0, keyLength: set === 'excluded-nodeports' ? 8 : 12, dataLength: 0 };
     const { records } = await this.kernel.dump({ kind: 'elementsDump', ...inTable, set, ...shape });
@@ -103,6 +116,7 @@ describe('the fast path', () => {
     first.path.choose(wish, 'nftables');
     await until(() => first.path.state.kind === 'flowtable');
     expect(await first.devices()).toBe('eth0');
+    expect(await first.listed()).toBe('eth0');
     await first.path.close();
     const { commits } = first.kernel;
     const second = new World(first.kernel);
@@ -131,8 +145,10 @@ describe('the fast path', () => {
     await until(() => path.state.kind === 'flowtable');
     kernel.links.came('veth1', 'veth', { leaves: 1 });
     await until(async () => (await world.devices()) === 'eth0 veth1');
+    expect(await world.listed()).toBe('eth0 veth1');
     kernel.links.went('veth1');
     await until(async () => (await world.devices()) === 'eth0');
+    await until(async () => (await world.listed()) === 'eth0');
   });
 
   it('tries a device again that the kernel refused when another one gets its name', async () => {
@@ -147,6 +163,7 @@ describe('the fast path', () => {
     };
     kernel.links.came('veth1', 'veth', { leaves: 1 });
     await until(() => world.lines.some((line) => line.includes('rejected fast path device')));
+    expect(await world.listed()).toBe('eth0');
     kernel.apply = apply;
     kernel.links.went('veth1');
     kernel.links.came('veth2', 'veth', { leaves: 1 });
