@@ -42,18 +42,20 @@ export class States {
     return isThere && !this.#agent.state.isDirty(service.key) ? 'in force' : 'waiting';
   }
 
-  /** The worst state of all ports of a Service. */
+  /** The worst state of all ports of a Service. It waits for a family that is not served. */
   of(service: Service, keys = forwardingKeys(service)): State {
     let worst: State = 'in force';
+    let served = 0;
     for (const sync of this.#families) {
       if (!hasFamily(service, sync.family)) continue;
+      served += 1;
       for (const key of keys) {
         const state = this.ofKey(service, key, sync);
         if (state === 'set aside') return state;
         if (state === 'waiting') worst = state;
       }
     }
-    return this.#families.length === 0 ? 'waiting' : worst;
+    return served < service.clusterIPs.length ? 'waiting' : worst;
   }
 }
 

@@ -1,7 +1,7 @@
 /** The problems and remarks of a status, each a sentence. */
 import type { Status } from '../../ask/status.ts';
 import { counted } from '../../ask/words.ts';
-import type { Finding } from '../../host/checks.ts';
+import { disabledText, type Finding } from '../../host/checks.ts';
 import { isDrift } from '../../sync/events.ts';
 
 /** A status before its problems and remarks are added. */
@@ -21,6 +21,8 @@ const conntrackShare = 0.9;
 
 interface Known {
   readonly isKeepingUp: boolean;
+  /** The number of Services that have a family which is not served. */
+  readonly unserved: number;
   readonly configRefusal: string | undefined;
   readonly findings: readonly Finding[];
 }
@@ -28,7 +30,7 @@ interface Known {
 /** The problems. If there are none, the proxy is healthy. */
 export function statusProblems(
   facts: Facts,
-  { configRefusal, findings, isKeepingUp }: Known,
+  { configRefusal, findings, isKeepingUp, unserved }: Known,
 ): ProxyProblem[] {
   const { conntrack, services } = facts;
   const isFull = conntrack !== undefined && conntrack.entries >= conntrackShare * conntrack.limit;
@@ -37,6 +39,7 @@ export function statusProblems(
     ...facts.watches.flatMap(watchProblem),
     ...problems('changes-come-late', starting(facts)),
     ...problems('the-node-and-its-node-object-differ', ofNode(findings, 'problem')),
+    ...problems('the-node-and-its-node-object-differ', notServed(unserved)),
     ...problems('connections-bypass-the-rules', stale(facts.connectTime)),
     ...problems('the-kernel-refuses-a-service', refused(services)),
     ...problems('high-memory', withoutMemory(services)),
@@ -53,6 +56,13 @@ function ofNode(findings: readonly Finding[], wanted: Finding['severity']): stri
   return findings
     .filter(({ severity }) => severity === wanted)
     .map(({ text }) => `This node: ${text}.`);
+}
+
+function notServed(unserved: number): string[] {
+  if (unserved === 0) return [];
+  const have = unserved === 1 ? 'has' : 'have';
+  const what = `a ClusterIP of a family that is not served: ${disabledText}`;
+  return [`${counted(unserved, 'Service')} ${have} ${what}.`];
 }
 
 const overdue = 'A sync was asked for long ago and is not done.';

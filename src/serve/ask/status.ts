@@ -62,12 +62,14 @@ export function statusNow(agent: AgentState): Status {
     conntrack: host && conntrackUse(host),
   };
   const findings = agent.findings();
+  const { byReason } = agent.problemIndex.counts;
   const problems = statusProblems(facts, {
     isKeepingUp: agent.health.healthy,
     configRefusal: agent.configRefusal(),
     findings,
+    unserved: byReason.get('family_not_served') ?? 0,
   });
-  const obstructed = agent.problemIndex.counts.byReason.get('rule_in_the_way') ?? 0;
+  const obstructed = byReason.get('rule_in_the_way') ?? 0;
   const remarks = statusRemarks(facts, findings, obstructed);
   return {
     apiVersion,

@@ -34,7 +34,10 @@ it('a family that the kernel has disabled is a problem, and is served once it is
   expect(app.lines).toContainEqual(expect.objectContaining({ level: 'warn', err: node6 }));
   expect((await asked(app, 'problems')).body).toMatchObject({
     healthy: false,
-    proxy: [`This node: ${node6}.`],
+    proxy: [
+      `This node: ${node6}.`,
+      `1 Service has a ClusterIP of a family that is not served: ${because}.`,
+    ],
     items: [
       {
         name: 'web',
@@ -47,6 +50,8 @@ it('a family that the kernel has disabled is a problem, and is served once it is
       },
     ],
   });
+  const { items } = (await asked(app, 'services')).body;
+  expect(items).toMatchObject([{ state: 'waiting' }, { state: 'in force' }]);
   const explained = await said(app, 'explain', '[fd00:96::1]:80');
   expect(explained.code).toBe(1);
   expect(explained.stdout).toContain(`This node does not serve IPv6: ${because}.`);
