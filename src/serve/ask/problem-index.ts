@@ -11,15 +11,12 @@ import { answerPacer } from './answer-pacer.ts';
 import { look } from './look.ts';
 import type { KnownProblems, Problem, Subject } from './problem.ts';
 import { ownProblems } from './service-problems.ts';
-import { sharedCall, waitedAtMost } from './shared-call.ts';
+import { readingPatienceMs, sharedCall, waitedAtMost } from './shared-call.ts';
 
 type Known = Pick<
   AgentState,
   'clock' | 'counters' | 'engine' | 'failureDetection' | 'foreignRules' | 'state' | 'unrouted'
 >;
-
-/** How long a question waits for counts of the kernel. */
-const patienceMs = 100;
 
 export class ProblemIndex implements KnownProblems {
   readonly #known: Known;
@@ -74,8 +71,11 @@ export class ProblemIndex implements KnownProblems {
     const { counters, engine, foreignRules, state, unrouted } = this.#known;
     if (engine() === undefined) return;
     const counted = counters.read().then(() => {});
-    const reading = [foreignRules.refresh(), unrouted.refresh(), waitedAtMost(patienceMs, counted)];
-    await Promise.all(reading);
+    await Promise.all([
+      foreignRules.refresh(),
+      unrouted.refresh(),
+      waitedAtMost(readingPatienceMs, counted),
+    ]);
     const surroundings = [
       foreignRules.found,
       unrouted.found,

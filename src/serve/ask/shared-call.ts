@@ -9,6 +9,9 @@ export function sharedCall<T>(call: () => Promise<T>): () => Promise<T> {
   };
 }
 
+/** How long a question waits for a reading of the kernel; then it uses what was known before. */
+export const readingPatienceMs = 100;
+
 /** Waits for `work`, for `ms` at most. Rejects as it does, in that time. */
 export async function waitedAtMost(ms: number, work: Promise<void>): Promise<void> {
   await new Promise<void>((resolve, reject) => {

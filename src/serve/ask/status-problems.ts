@@ -52,9 +52,9 @@ function problems(section: string, texts: readonly string[]): ProxyProblem[] {
   return texts.map((text) => ({ text, section }));
 }
 
-function ofNode(findings: readonly Finding[], wanted: Finding['severity']): string[] {
+function ofNode(findings: readonly Finding[], wanted: 'problem' | 'remark'): string[] {
   return findings
-    .filter(({ severity }) => severity === wanted)
+    .filter(({ severity }) => (severity === 'remark') === (wanted === 'remark'))
     .map(({ text }) => `This node: ${text}.`);
 }
 

@@ -13,7 +13,7 @@ import type { Clock } from '../../time/clock.ts';
 import type { Pacer } from '../../time/pacer.ts';
 import { answerPacer } from './answer-pacer.ts';
 import type { Problem } from './problem.ts';
-import { sharedCall, waitedAtMost } from './shared-call.ts';
+import { readingPatienceMs, sharedCall, waitedAtMost } from './shared-call.ts';
 
 type Failure = Exclude<Route, 'found'>;
 
@@ -27,8 +27,6 @@ interface Options {
   readonly routing: Routing | undefined;
 }
 
-/** How long a question waits. */
-const patienceMs = 100;
 /** Between two searches. */
 const pauseMs = 5000;
 /** The shortest pause after a search, in multiples of its duration. */
@@ -65,7 +63,7 @@ export class UnroutedEndpoints {
 
   /** Searches again after a while. Concurrent callers share the work, and none waits long. */
   refresh(): Promise<void> {
-    return waitedAtMost(patienceMs, this.#search());
+    return waitedAtMost(readingPatienceMs, this.#search());
   }
 
   readonly #search = sharedCall(async () => {

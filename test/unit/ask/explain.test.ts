@@ -99,6 +99,14 @@ describe('an explanation of a Service for clients outside', () => {
     expect((await said(app, 'explain', 'web:http', '--from=pod')).code).toBe(0);
   });
 
+  it('is about ten frontends at most', async () => {
+    const ips = Array.from({ length: 11 }, (_, i) => `198.51.100.${i + 1}`);
+    const many = web(`externalIPs: [${ips.join(', ')}]`);
+    app = await startedWith({ ...cluster, manifests: `${node}---${many}${endpoints(there)}` });
+    const { body } = await asked(app, 'explain', '?to=default/web:http&from=outside');
+    expect(body.also).toHaveLength(9);
+  });
+
   it('has the worst first, where others reach an endpoint', async () => {
     const flags = ['--nodeport-addresses=10.0.0.0/8'];
     const manifests = `${node}---${web()}${endpoints(there)}`;

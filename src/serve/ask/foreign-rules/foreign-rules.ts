@@ -10,7 +10,7 @@ import { type Address, formatAddress, joinHostPort } from '../../../net/address.
 import { sameBytes } from '../../../net/bytes.ts';
 import type { Seen } from '../../../state/resolve.ts';
 import type { Clock } from '../../../time/clock.ts';
-import { sharedCall, waitedAtMost } from '../shared-call.ts';
+import { readingPatienceMs, sharedCall, waitedAtMost } from '../shared-call.ts';
 import { passing, seenAt } from './hooks.ts';
 import { bothFamilies, type ForeignChain, readForeignChains } from './reading.ts';
 import { type FirstPacket, type Stop, stopIn } from './walk.ts';
@@ -48,8 +48,6 @@ interface Client {
   readonly isMasqueraded: boolean;
 }
 
-/** How long a question waits for a reading. */
-const patienceMs = 100;
 /** Between two readings. */
 const pauseMs = 1000;
 /** The shortest pause after a reading, in multiples of its duration. */
@@ -75,7 +73,7 @@ export class ForeignRules {
    * known is used then. Concurrent callers share the work.
    */
   refresh(): Promise<void> {
-    return waitedAtMost(patienceMs, this.#read());
+    return waitedAtMost(readingPatienceMs, this.#read());
   }
 
   readonly #read = sharedCall(() => this.#refresh());

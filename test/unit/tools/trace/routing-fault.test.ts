@@ -45,6 +45,14 @@ it.each<[string, Case, string]>([
     'it is for its own sender, and bridge cni0 sends nothing back by the port that it came by (hairpin_mode is 0: veth1)',
   ],
   [
+    'a bridge of many ports, of which five are named',
+    {
+      source: endpoint,
+      files: Object.assign({}, ...'abcdef'.split('').map((one) => port(one, '0'))),
+    },
+    'it is for its own sender, and bridge cni0 sends nothing back by the port that it came by (hairpin_mode is 0: a, b, c, d, e)',
+  ],
+  [
     'no forwarding',
     { files: { ...strict, '/proc/sys/net/ipv4/ip_forward': '0' } },
     'net.ipv4.ip_forward is 0',
