@@ -38,7 +38,7 @@ export function statusProblems(
     ...problems('changes-come-late', isKeepingUp ? [] : [overdue]),
     ...facts.watches.flatMap(watchProblem),
     ...problems('changes-come-late', starting(facts)),
-    ...problems('the-node-and-its-node-object-differ', ofNode(findings, 'problem')),
+    ...problems('the-node-and-its-node-object-differ', ofNode(findings, false)),
     ...problems('the-node-and-its-node-object-differ', notServed(unserved)),
     ...problems('connections-bypass-the-rules', stale(facts.connectTime)),
     ...problems('the-kernel-refuses-a-service', refused(services)),
@@ -52,9 +52,9 @@ function problems(section: string, texts: readonly string[]): ProxyProblem[] {
   return texts.map((text) => ({ text, section }));
 }
 
-function ofNode(findings: readonly Finding[], wanted: 'problem' | 'remark'): string[] {
+function ofNode(findings: readonly Finding[], areRemarks: boolean): string[] {
   return findings
-    .filter(({ severity }) => (severity === 'remark') === (wanted === 'remark'))
+    .filter(({ severity }) => (severity === 'remark') === areRemarks)
     .map(({ text }) => `This node: ${text}.`);
 }
 
@@ -141,7 +141,7 @@ export function statusRemarks(
 ): string[] {
   return [
     ...(obstructed > 0 ? [inTheWay(obstructed)] : []),
-    ...ofNode(findings, 'remark'),
+    ...ofNode(findings, true),
     ...mode.fallbacks.map(({ from, to, reason }) => `Mode ${from} ${reason}; mode ${to} is next.`),
     ...families.flatMap(behind),
     ...connectTime.maps.flatMap(({ family, withoutRoom }) => {

@@ -156,7 +156,7 @@ describe('the list of Services on the page', () => {
     const first = await opened(hrefOf(await opened(), 'web-0')!.slice(1));
     expect(first.texts('title')).toEqual(['ns/web-0 on node-a · Fairlead']);
     expect(first.texts('h2')[0]).toBe('ns/web-0');
-    expect(first.texts('p')[0]).toBe('Healthy. All of it is in force.');
+    expect(first.texts('p')[0]).toBe('No known problem. All of it is in force.');
     expect(first.rows('Frontends of http 80/TCP, IPv4')).toEqual([
       { Frontend: 'clusterIP', At: '10.97.0.0:80', 'Goes to': '1 endpoint' },
     ]);
