@@ -71,15 +71,34 @@ test('preflight reports other programs and problems, and writes nothing', async 
       'ok another Fairlead: none runs in this network namespace',
       expect.stringMatching(/^ok kube-proxy in ip: \d+ chains, \d+ jumps: taken over/),
       'ok kube-proxy in ip6: table kube-proxy: taken over once our own rules are verified',
-      expect.stringMatching(/^warning kube-proxy in ip: chain filter KUBE-FORWARD: the policy/),
+      expect.stringMatching(/^ok mode empty: packets to 127.0.0.1:NODEPORT: are answered/),
       'warning agent firewalld: is or was here: firewalld',
       'ok agent Calico in iptables: is or was here: cali-PREROUTING',
       'warning forwarded packets: filter FORWARD drops by default',
       'warning net.ipv4.ip_forward: is 0: packets of pods reach no endpoint of IPv4 on another node',
     ]),
   );
+  // It is one of the rules that an empty mode keeps.
+  expect(lines.filter((line) => line.includes('KUBE-FORWARD:'))).toEqual([]);
   const advised = told.findings.filter(({ level }) => level !== 'ok');
   expect(advised.filter(({ advice }) => advice === '')).toEqual([]);
+});
+
+test.each([
+  ['nftables', ['FORWARD', 'INPUT']],
+  ['iptables', ['FORWARD']],
+  ['', ['FORWARD']],
+])('preflight names what drops packets, mode "%s"', async (mode, chains) => {
+  const { namespace } = await createKernel();
+  const rules = ':INPUT DROP\n:FORWARD DROP\n:OUTPUT ACCEPT\n:KUBE-FORWARD -\n:KUBE-NODEPORTS -';
+  await namespace.run('iptables-nft-restore', [], `*filter\n${rules}\nCOMMIT\n`);
+  const program = new Program(namespace, ['preflight', '-o', 'json', `--proxy-mode=${mode}`]);
+  await program.exitCode;
+  const { findings } = JSON.parse(program.stdout) as Told;
+  const dropping = findings.filter(({ text }) => text.endsWith('drops by default'));
+  expect(dropping.map(({ text }) => text.split(' ')[1])).toEqual(chains);
+  const kept = findings.filter(({ text }) => text.startsWith('chain filter KUBE-'));
+  expect(kept).toHaveLength(mode === 'nftables' ? 2 : 0);
 });
 
 test.each([

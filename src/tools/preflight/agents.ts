@@ -88,8 +88,15 @@ const agents: readonly Agent[] = [
 
 type Chain = ReplyOf<'chain'>;
 
-/** `keepsProxyTable`: the mode that would run does. Rejects with KernelError. */
-export async function checkAgents(kernel: Kernel, keepsProxyTable: boolean): Promise<Finding[]> {
+interface Running {
+  /** See `sign.ts`. */
+  readonly keepsProxyTable: boolean;
+  /** It has chain KUBE-NODEPORTS of table filter. */
+  readonly acceptsHealthChecks: boolean;
+}
+
+/** `running`: what the mode that would run does. Rejects with KernelError. */
+export async function checkAgents(kernel: Kernel, running: Running): Promise<Finding[]> {
   // Family 0 means all families.
   const tables = (await kernel.dump({ kind: 'tablesDump', family: 0 })).records.filter(
     (one) => one.kind === 'table',
@@ -108,22 +115,30 @@ export async function checkAgents(kernel: Kernel, keepsProxyTable: boolean): Pro
     const check = `agent ${agent.name}`;
     const text = `is or was here: ${place}`;
     const { advice: about } = agent;
-    const advice = typeof about === 'string' ? about : about({ isThere, isKept: keepsProxyTable });
+    const advice =
+      typeof about === 'string' ? about : about({ isThere, isKept: running.keepsProxyTable });
     findings.push(advice === '' ? ok(check, text) : warning(check, text, advice));
   }
-  const dropping = chains.filter(isDropping);
-  for (const { table, chain } of dropping) {
+  for (const { table, chain } of chains.filter((one) => isDropping(one, NF_INET.FORWARD))) {
     const advice =
       'traffic to endpoints passes only if another rule of that chain accepts it; check that ' +
       'the network plugin adds one';
     findings.push(warning('forwarded packets', `${table} ${chain} drops by default`, advice));
   }
+  for (const { table, chain } of chains.filter((one) => isDropping(one, NF_INET.LOCAL_IN))) {
+    // Past other tables, chains of table filter accept nothing.
+    if (running.acceptsHealthChecks && table === 'filter') continue;
+    const advice =
+      'health-check node ports pass only if another rule of that chain accepts them: accept ' +
+      'them there, or load balancers take the node out';
+    findings.push(warning('health checks', `${table} ${chain} drops by default`, advice));
+  }
   if (findings.length > 0) return findings;
   return [ok('other agents', 'none of those that are known')];
 }
 
-function isDropping({ type, hook, policy }: Chain): boolean {
-  return type === 'filter' && hook === NF_INET.FORWARD && policy === VERDICT.drop;
+function isDropping({ type, hook, policy }: Chain, at: number): boolean {
+  return type === 'filter' && hook === at && policy === VERDICT.drop;
 }
 
 async function linkOf(kernel: Kernel, { link }: Agent): Promise<string | undefined> {

@@ -26,8 +26,11 @@ export async function checkPredecessors(
 ): Promise<Finding[]> {
   const findings = [await checkInstance()];
   for (const mode of modes) findings.push(...(await checkOwn(kernel, mode)));
+  // What accepts packets is its own then.
+  const isAdopting = running?.hasKubeProxyNames === true;
+  const scope = isAdopting ? 'all' : 'replaced';
   for (const family of families) {
-    const found = await findLeftovers(kernel, family, kinds, 'replaced', running);
+    const found = await findLeftovers(kernel, family, kinds, scope, isAdopting ? {} : running);
     findings.push(...ofKubeProxy(found, familyWord(NFPROTO[family])));
     const legacy = await orNone(
       findLegacyLeftovers(kernel, family, 'replaced').then((one) => [one]),

@@ -45,7 +45,10 @@ export async function preflight({ config, kernel, machine }: PreflightOptions): 
       checkPredecessors(kernel, [...registry.values()], mode),
     )),
     ...(await answered('other agents', () =>
-      checkAgents(kernel, mode !== undefined && keepsProxyTable(config, mode)),
+      checkAgents(kernel, {
+        keepsProxyTable: mode !== undefined && keepsProxyTable(config, mode),
+        acceptsHealthChecks: mode?.ownsChain?.('filter', 'KUBE-NODEPORTS') === true,
+      }),
     )),
     ...(mode === undefined ? [] : checkSettings(config, mode, machine)),
     ...checkReliances(machine),

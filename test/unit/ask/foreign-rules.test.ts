@@ -6,6 +6,7 @@ import {
   drop,
   jump,
   matchCIDR,
+  matchInterface,
   matchPort,
   matchProtocol,
   returnToCaller,
@@ -23,6 +24,7 @@ import { readRule } from '../../../src/serve/ask/foreign-rules/rules.ts';
 import { canStop, stopIn, type WalkedRule } from '../../../src/serve/ask/foreign-rules/walk.ts';
 import { FakeKernel } from '../../fake/kernel.ts';
 import type { Running } from '../agent/running.ts';
+import { forwarding, pool } from '../modes/nftables/forwardings.ts';
 import { asked, said } from './asking.ts';
 import { startedWith } from './broken-cluster-app.ts';
 import { endpoints, here, node, web } from './broken-clusters.ts';
@@ -231,6 +233,7 @@ describe('a rule of iptables', () => {
     daddr: Uint8Array.of(10, 96, 0, 1),
     dport: 8080,
     isTracked: true,
+    isFromOutside: false,
   } as const;
 
   function stop(dport: number, ...statements: readonly Statement[]) {
@@ -337,6 +340,50 @@ it('is read again after the rules of the node have changed', async () => {
   expect(await problems()).toEqual([]);
 });
 
+describe('a firewall that drops what comes in', () => {
+  const established: Statement = (out) => {
+    conntrackCodec.write(ctState(['ESTABLISHED']), out, { family: 'IPv4', protocol: undefined });
+  };
+  const usual = [
+    [matchInterface('==', 'lo'), accept],
+    [established, accept],
+    [tcp, matchPort(22), accept],
+  ];
+  const local = forwarding('local', pool(1), { healthCheckNodePort: 31_990 });
+
+  async function obstacles(mode: 'nftables' | 'ipvs', rules: Chain['rules']): Promise<string[]> {
+    const kernel = new FakeKernel();
+    const options = {
+      clock: { now: () => 0 },
+      kernel,
+      isConnectTime: () => false,
+      masqueradeMark: () => 0x4000,
+    };
+    const foreignRules = new ForeignRules({ ...options, mode: () => mode });
+    await kernel.apply(table({ in: { hook: LOCAL_IN, policy: 0, rules } }));
+    await foreignRules.refresh();
+    const other = forwarding('other', pool(1));
+    return foreignRules
+      .obstacles([{ forwarding: other }, { forwarding: local }], [])
+      .filter(({ isOfHealthCheck }) => isOfHealthCheck)
+      .map(({ text }) => text());
+  }
+
+  it.each(['nftables', 'ipvs'] as const)('is named for health checks, mode %s', async (mode) => {
+    expect(await obstacles(mode, usual)).toEqual([
+      'Chain ip guard in of another program drops packets that come in to health-check node port 31990, because none of its rules accepts them.',
+    ]);
+  });
+
+  it.each([
+    ['accepts the port', [tcp, matchPort(31_990), accept]],
+    ['accepts it from an interface', [matchInterface('==', 'eth0'), accept]],
+    ['accepts new connections', [stateNew, accept]],
+  ])('is not named where a rule %s', async (_, rule) => {
+    expect(await obstacles('nftables', [...usual, rule])).toEqual([]);
+  });
+});
+
 it('is the same value as long as it has not changed, whatever else changes in the kernel', async () => {
   const kernel = new FakeKernel();
   let nowMs = 0;
@@ -386,6 +433,7 @@ it('reads each chain once, however many jumps of other programs lead to it', () 
     daddr: undefined,
     dport: 80,
     isTracked: true,
+    isFromOutside: false,
   } as const;
   expect(stopIn(chains, 'level 0', true, packet)).toEqual({ what: 'drop', rule: undefined });
   expect(canStop(chains, 'level 0')).toBe(false);

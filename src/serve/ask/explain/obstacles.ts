@@ -80,7 +80,8 @@ export async function obstaclesOf(
       address: client.address?.bytes,
       isMasqueraded,
     })
-    .filter(({ hook }) => {
+    .filter(({ hook, isOfHealthCheck }) => {
+      if (isOfHealthCheck) return false;
       if (hook === NF_INET.POST_ROUTING) return true;
       return isOfNode === (hook === NF_INET.LOCAL_OUT);
     });

@@ -11,7 +11,7 @@ import { sameBytes } from '../../../net/bytes.ts';
 import type { Seen } from '../../../state/resolve.ts';
 import type { Clock } from '../../../time/clock.ts';
 import { readingPatienceMs, sharedCall, waitedAtMost } from '../shared-call.ts';
-import { passing, seenAt } from './hooks.ts';
+import { passing, type SeenThere, seenAt } from './hooks.ts';
 import { bothFamilies, type ForeignChain, readForeignChains } from './reading.ts';
 import { type FirstPacket, type Stop, stopIn } from './walk.ts';
 
@@ -30,6 +30,8 @@ export interface Obstacle {
   readonly endpoint: string | undefined;
   /** `inet firewalld filter_FORWARD` */
   readonly chain: string;
+  /** Only those to the health-check node port do not get there. */
+  readonly isOfHealthCheck: boolean;
 }
 
 interface Options {
@@ -126,8 +128,8 @@ export class ForeignRules {
     return [...found.values()];
   }
 
-  #isTranslatedBefore({ hook }: ForeignChain, seen: 'frontends' | 'endpoints'): boolean {
-    if (seen === 'endpoints' || !this.#options.isConnectTime()) return false;
+  #isTranslatedBefore({ hook }: ForeignChain, seen: SeenThere): boolean {
+    if (seen !== 'frontends' || !this.#options.isConnectTime()) return false;
     return hook === NF_INET.LOCAL_OUT || hook === NF_INET.PRE_ROUTING;
   }
 }
@@ -149,20 +151,25 @@ const endpointsMax = 16;
 const portsMax = 50;
 
 interface Destination {
-  readonly seen: 'frontends' | 'endpoints';
+  readonly seen: SeenThere;
   readonly forwarding: Seen['forwarding'];
   readonly address: Uint8Array | undefined;
   readonly port: number;
 }
 
 function* destinations(
-  kind: 'frontends' | 'endpoints',
+  kind: SeenThere,
   { family, hook }: ForeignChain,
   seen: readonly Pick<Seen, 'forwarding'>[],
   nodeAddresses: readonly Address[],
 ): Generator<Destination> {
   for (const { forwarding } of seen.slice(0, portsMax)) {
     if (family !== bothFamilies && family !== NFPROTO[forwarding.family]) continue;
+    if (kind === 'health checks') {
+      const { healthCheckNodePort: port } = forwarding;
+      if (port !== 0) yield { seen: kind, forwarding, address: undefined, port };
+      continue;
+    }
     if (forwarding.cluster.length + forwarding.local.length === 0) continue;
     if (kind === 'frontends') {
       for (const { address, port } of forwarding.frontends.slice(0, portsMax)) {
@@ -187,14 +194,14 @@ const conntrackPriority = -200;
 
 function stopOf(
   base: ForeignChain,
-  { address, forwarding, port }: Destination,
+  { address, forwarding, port, seen }: Destination,
   { clearMark, saddr }: Pick<FirstPacket, 'clearMark' | 'saddr'>,
 ): Stop | undefined {
   const { chain, chains, hook, isDropPolicy, priority } = base;
   const { family, servicePort } = forwarding;
   return stopIn(chains, chain, isDropPolicy, {
     family,
-    protocol: IPPROTO[servicePort.protocol],
+    protocol: IPPROTO[seen === 'health checks' ? 'TCP' : servicePort.protocol],
     // It may be masqueraded before it leaves.
     saddr: hook === NF_INET.POST_ROUTING ? undefined : saddr,
     // Others do not leave.
@@ -202,6 +209,8 @@ function stopOf(
     daddr: address,
     dport: port,
     isTracked: priority > conntrackPriority,
+    // What is forwarded never comes by the loopback device, either.
+    isFromOutside: seen === 'health checks' || hook === NF_INET.FORWARD,
   });
 }
 
@@ -217,7 +226,11 @@ function obstacleOf(
   const text = (): string => {
     const host = address === undefined ? '*' : formatAddress(address);
     const at = `${joinHostPort(host, port)}/${forwarding.servicePort.protocol}`;
-    const to = seen === 'endpoints' ? `endpoint ${at}` : at;
+    const to = {
+      frontends: at,
+      endpoints: `endpoint ${at}`,
+      'health checks': `health-check node port ${port}`,
+    }[seen];
     const isSome = isUnmarked && base.hook === NF_INET.FORWARD;
     const whose = `${passing(base.hook)}${isSome ? ' and does not masquerade,' : ''} to ${to}`;
     return rule === undefined
@@ -225,5 +238,6 @@ function obstacleOf(
       : `A rule of another program ${verbs[what]} ${whose}: ${rule.text()}.`;
   };
   const endpoint = seen === 'endpoints' && address ? formatAddress(address) : undefined;
-  return { text, hook: base.hook, endpoint, chain: base.name };
+  const isOfHealthCheck = seen === 'health checks';
+  return { text, hook: base.hook, endpoint, chain: base.name, isOfHealthCheck };
 }

@@ -10,7 +10,7 @@ export interface Hook {
   readonly type: string;
 }
 
-type Seen = 'frontends' | 'endpoints';
+export type SeenThere = 'frontends' | 'endpoints' | 'health checks';
 
 /** A chain of type nat of a higher priority comes too late: the first one translates. */
 const translatesAt = { nftables: -99, iptables: -100 } as const;
@@ -18,12 +18,13 @@ const translatesAt = { nftables: -99, iptables: -100 } as const;
 const ipvsOutput = -99;
 
 /** Which destinations packets to Services have there. */
-export function seenAt(mode: ModeName, { hook, priority, type }: Hook): readonly Seen[] {
+export function seenAt(mode: ModeName, { hook, priority, type }: Hook): readonly SeenThere[] {
   const isNAT = type === 'nat';
   const { FORWARD, LOCAL_IN, LOCAL_OUT, POST_ROUTING, PRE_ROUTING } = NF_INET;
   if (hook === POST_ROUTING) return isNAT ? [] : ['endpoints'];
   if (mode === 'nftables' || mode === 'iptables') {
     if (hook === FORWARD) return ['endpoints'];
+    if (hook === LOCAL_IN) return isNAT ? [] : ['health checks'];
     if (hook !== PRE_ROUTING && hook !== LOCAL_OUT) return [];
     if (priority < translatesAt[mode]) return ['frontends'];
     return isNAT ? [] : ['endpoints'];
@@ -32,7 +33,7 @@ export function seenAt(mode: ModeName, { hook, priority, type }: Hook): readonly
     case PRE_ROUTING:
       return ['frontends'];
     case LOCAL_IN:
-      return isNAT ? [] : ['frontends'];
+      return isNAT ? [] : ['frontends', 'health checks'];
     case LOCAL_OUT:
       if (isNAT) return ['frontends'];
       return mode === 'ipvs' && priority >= ipvsOutput ? ['endpoints'] : ['frontends', 'endpoints'];

@@ -29,6 +29,8 @@ interface Register {
 
 const unknown: Condition = () => undefined;
 const nothing: Load = () => undefined;
+const inputName: Load = () => undefined;
+const loopbackName = Buffer.from('lo\0');
 
 /** NFT_META_*, beyond those of constants.ts. */
 const META = { PROTOCOL: 1, NFPROTO: 15 } as const;
@@ -154,6 +156,11 @@ class Reader {
 
   #compare({ data, operation, register }: Extract<Expression, { kind: 'cmp' }>): Condition {
     const { load } = this.#at(register);
+    const isLoopback =
+      load === inputName && Buffer.compare(data.subarray(0, 3), loopbackName) === 0;
+    if (isLoopback && operation === NFT_CMP.EQ) {
+      return ({ isFromOutside }) => (isFromOutside ? false : undefined);
+    }
     return (packet) => {
       const value = load(packet)?.subarray(0, data.length);
       if (value === undefined || value.length < data.length) return undefined;
@@ -277,6 +284,8 @@ function meta(key: number): Load {
       return ({ family }) => Uint8Array.of(NFPROTO[family]);
     case META.PROTOCOL:
       return ({ family }) => header[family].ethertype;
+    case NFT_META.IIFNAME:
+      return inputName;
     default:
       return nothing;
   }

@@ -19,6 +19,8 @@ export interface FirstPacket {
   readonly clearMark: number;
   /** Connection tracking has seen it already. */
   readonly isTracked: boolean;
+  /** It does not come by the loopback device. */
+  readonly isFromOutside: boolean;
 }
 
 /** Undefined: it depends on what is not known. */
