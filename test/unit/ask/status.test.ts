@@ -3,6 +3,9 @@ import { afterEach, describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
 import { runCommand } from '../../../src/cli/run-command.ts';
 import { Terminal } from '../../../src/cli/terminal.ts';
+import { NFPROTO } from '../../../src/kernel/nft/constants.ts';
+import { nftOps } from '../../../src/kernel/ops.ts';
+import { RecordWriter } from '../../../src/kernel/records.ts';
 import { admitLocal } from '../../../src/serve/ask/admission.ts';
 import { askRoutes } from '../../../src/serve/ask/routes.ts';
 import type { Route } from '../../../src/serve/reply.ts';
@@ -89,6 +92,23 @@ describe('fairlead status', () => {
     ]);
     expect(body.families[1]).not.toHaveProperty('behindSeconds');
     release();
+  });
+
+  it('reports how long rules have waited for their repair that another program changed', async () => {
+    await running('--proxy-mode=nftables', '--own-tables=false');
+    const writer = new RecordWriter(nftOps);
+    writer.write('tableDelete', { family: NFPROTO.IPv4, table: 'fairlead' });
+    const release = app.kernel.hold();
+    app.kernel.foreign(writer.finish());
+    await app.clock.pass(4000);
+    const { body } = await asked(app, 'status');
+    expect(body.remarks).toEqual([
+      'IPv4 is behind: rules that another program changed have waited for their repair for 4 s.',
+    ]);
+    release();
+    await app.clock.pass(0);
+    const { body: after } = await asked(app, 'status');
+    expect(after.remarks).toEqual([expect.stringContaining('were changed by meddler')]);
   });
 
   it('is unhealthy for a proxy that misses a list or watch', async () => {
