@@ -1,6 +1,7 @@
 /** `fairlead trace` of the running program, with real packets; nft reads the same events. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { existsSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import type { Trace } from '../../src/ask/trace.ts';
@@ -63,7 +64,7 @@ async function start(mode: 'nftables' | 'iptables'): Promise<void> {
  */
 async function traced(
   address: string,
-  from: 'client' | 'pod-b' | undefined,
+  from: 'client' | 'pod-a' | 'pod-b' | undefined,
 ): Promise<Trace['packets'][number]> {
   const options = from === undefined ? ['--from=node'] : ['--timeout=20s'];
   const args = ['trace', `${address}:80`, '-o', 'json', ...options];
@@ -267,6 +268,23 @@ describe('fairlead trace in mode nftables', () => {
     expect(await namespace.run('nft', ['list', 'tables'])).toBe(before);
   });
 });
+
+/** Where a bridge runs the hooks of IP (br_netfilter), it also forwards what they translate. */
+const bridgeHooks = '/proc/sys/net/bridge/bridge-nf-call-iptables';
+
+test.skipIf(!existsSync(bridgeHooks))(
+  'a bridge that sends nothing back to the port of a packet is named',
+  async () => {
+    await start('nftables');
+    const set = (value: 0 | 1) => namespace.run('sh', ['-c', `echo ${value} > ${bridgeHooks}`]);
+    await set(1);
+    onTestFinished(async () => void (await set(0)));
+    const { because, outcome } = await traced(web, 'pod-a');
+    expect(outcome).toBe('lost');
+    const place = 'It got through hook prerouting, and no further';
+    expect(because).toContain(`${place}: it is for its own sender, and bridge cni0 `);
+  },
+);
 
 test('in mode iptables, a policy of FORWARD that drops what is not masqueraded is named', async () => {
   await start('iptables');
