@@ -345,8 +345,8 @@ const tables: Command = {
   meaning:
     'Remove the tables of mode nftables, of the fast path and of failure detection, our chain in ' +
     'the table kube-proxy, and the programs of connect-time translation, from a node that ' +
-    'kube-proxy serves again. What kube-proxy may use as well stays: chains of mode iptables, virtual services of mode ipvs. ' +
-    'Waits 30 s for a Fairlead to end.',
+    'kube-proxy serves again. What kube-proxy may use as well stays: chains of mode iptables, ' +
+    'virtual services of mode ipvs. Waits 30 s for a Fairlead to end.',
   exitCodes: '0 removed or not there, 1 some may be left or are in use, 2 wrong usage',
   flags: { 'dry-run': { shown: '', meaning: 'Print what would be removed, and remove nothing.' } },
   examples: ['fairlead tables remove --dry-run'],

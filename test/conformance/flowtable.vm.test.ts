@@ -1,7 +1,7 @@
 /** Flowtables: written through the Kernel, read back by it and by nft(8). */
 import { expect, test } from 'vitest';
 import { FastPath } from '../../src/fast-path/fast-path.ts';
-import { flowtable, inTable, tableName } from '../../src/fast-path/layout.ts';
+import { deviceSet, flowtable, inTable, tableName } from '../../src/fast-path/layout.ts';
 import type { Kernel } from '../../src/kernel/kernel.ts';
 import { NF_INET } from '../../src/kernel/nft/constants.ts';
 import { compileRule, flowAdd } from '../../src/kernel/nft/rule.ts';
@@ -111,6 +111,7 @@ test('the fast path follows devices, repairs its table, and goes without a trace
   expect(listing).toContain('ct status dnat ct packets > 20 rt ipsec missing goto move');
   expect(listing).toContain('ct original ip daddr . meta l4proto . ct original proto-dst');
   expect(listing).toContain(`flow add @${flowtable.flowtable}`);
+  expect(listing).toContain('elements = { "d1" }');
 
   const pod = await createNamespace();
   const peer = ['peer', 'name', 'eth0', 'netns', pod.name];
@@ -119,6 +120,9 @@ test('the fast path follows devices, repairs its table, and goes without a trace
   await until(async () => (await devicesInUse(kernel)).includes('pod1'), 'the pod is in');
   await run('ip', ['link', 'del', 'pod1']);
   await until(async () => !(await devicesInUse(kernel)).includes('pod1'), 'the pod is out');
+  // The kernel takes the device out of the flowtable itself, and knows nothing of the set.
+  const listed = () => run('nft', ['list', 'set', 'inet', inTable.table, deviceSet.name]);
+  await until(async () => !(await listed()).includes('pod1'), 'its name is out');
   await first.close();
 
   const before = await kernel.generation();
