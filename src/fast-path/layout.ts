@@ -54,7 +54,7 @@ function frontends(name: string, ...key: readonly NFTypeName[]): SetDefinition {
 
 /** The devices of the flowtable. */
 export const deviceSet: SetDefinition = {
-  ...frontends('devices', 'ifname'),
+  ...frontends('with-flowtable', 'ifname'),
   comment: 'devices of the flowtable',
 };
 

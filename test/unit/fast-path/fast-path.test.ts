@@ -64,7 +64,7 @@ class World {
   /** Names in the set of devices: only connections between two of these are moved. */
   async listed(): Promise<string> {
     const shape = { shape: 0, keyLength: 16, dataLength: 0 };
-    const request = { kind: 'elementsDump', ...inTable, set: 'devices', ...shape } as const;
+    const request = { kind: 'elementsDump', ...inTable, set: 'with-flowtable', ...shape } as const;
     const { records } = await this.kernel.dump(request);
     const bytes = records.flatMap((one) => (one.kind === 'elements' ? [...one.entries] : []));
     const names = String.fromCharCode(...bytes).match(/.{16}/gs) ?? [];
