@@ -136,9 +136,10 @@ export class Observers {
       mode: () => mode().name,
       isConnectTime: () => config().connectTime !== 'off',
       masqueradeMark: () => {
-        const { name } = mode();
+        const { name, ownsChain } = mode();
         const { masqueradeAll, masqueradeMark } = config().modes[name];
-        return name === 'iptables' && !masqueradeAll ? masqueradeMark : 0;
+        // Then chain KUBE-FORWARD accepts what has the mark.
+        return ownsChain !== undefined && !masqueradeAll ? masqueradeMark : 0;
       },
     });
     this.#unrouted = new UnroutedEndpoints({ clock, state, routing: options.routing });

@@ -9,6 +9,7 @@ import type { Namespace } from '../conformance/namespace.ts';
 import { CLIENT_IP, clusterIp, lbVip, POD_A_IP } from '../lab/addresses.ts';
 import { createLab, type Lab } from '../lab/lab.ts';
 import { DEFAULT_CLUSTER_CIDR, service, slices } from '../lab/objects.ts';
+import { paced } from '../lab/pace.ts';
 import { inForce, listens, Place, Program, until } from './program.ts';
 
 const web = clusterIp(10).IPv4;
@@ -32,7 +33,7 @@ beforeAll(async () => {
 afterAll(() => lab.close());
 
 /** The program, with Services of every fate. */
-async function start(mode: 'nftables' | 'iptables'): Promise<void> {
+async function start(mode: 'nftables' | 'iptables' | ''): Promise<void> {
   const place = new Place(namespace);
   place.configure({
     ...{ mode, clusterCIDR: DEFAULT_CLUSTER_CIDR, detectLocalMode: 'ClusterCIDR' },
@@ -286,34 +287,37 @@ test.skipIf(!existsSync(bridgeHooks))(
   },
 );
 
-test('in mode iptables, a policy of FORWARD that drops what is not masqueraded is named', async () => {
-  await start('iptables');
-  await namespace.run('iptables', ['-w', '-P', 'FORWARD', 'DROP']);
-  onTestFinished(
-    async () => void (await namespace.run('iptables', ['-w', '-P', 'FORWARD', 'ACCEPT'])),
-  );
-  const asked = async (...args: string[]): Promise<[number | null, string]> => {
-    const program = new Program(namespace, args);
-    const code = await program.exitCode;
-    return [code, program.stdout];
-  };
-  const drops = 'drops packets that this node forwards and does not masquerade, to endpoint';
-  const named = new RegExp(
-    `Chain ip filter FORWARD of another program ${drops} 10.244.1.2:8080/TCP`,
-  );
-  expect(await asked('problems')).toEqual([1, expect.stringMatching(named)]);
-  const to = { protocol: 'TCP', to: { address: web, port: 80 }, timeoutMs: 700 } as const;
-  const connected = async (from: 'client' | 'pod-b') =>
-    (await lab.actors[from].connect(to, 1)).map(({ outcome }) => outcome.kind);
-  expect(await connected('pod-b')).toEqual(['timeout']);
-  expect(await asked('explain', `${web}:80`, '--from=pod')).toEqual([
-    1,
-    expect.stringMatching(named),
-  ]);
-  // Its packets are masqueraded.
-  expect(await connected('client')).toEqual(['answered']);
-  expect((await asked('explain', `${web}:80`, `--from=${CLIENT_IP.IPv4}`))[0]).toBe(0);
-});
+test.each(['iptables', ''] as const)(
+  'in mode "%s", a policy of FORWARD that drops what is not masqueraded is named',
+  async (mode) => {
+    await start(mode);
+    await namespace.run('iptables', ['-w', '-P', 'FORWARD', 'DROP']);
+    onTestFinished(
+      async () => void (await namespace.run('iptables', ['-w', '-P', 'FORWARD', 'ACCEPT'])),
+    );
+    const asked = async (...args: string[]): Promise<[number | null, string]> => {
+      const program = new Program(namespace, args);
+      const code = await program.exitCode;
+      return [code, program.stdout];
+    };
+    const drops = 'drops packets that this node forwards and does not masquerade, to endpoint';
+    const named = new RegExp(
+      `Chain ip filter FORWARD of another program ${drops} 10.244.1.2:8080/TCP`,
+    );
+    expect(await asked('problems')).toEqual([1, expect.stringMatching(named)]);
+    const to = { protocol: 'TCP', to: { address: web, port: 80 }, timeoutMs: 700 } as const;
+    const connected = async (from: 'client' | 'pod-b') =>
+      (await lab.actors[from].connect(to, 1)).map(({ outcome }) => outcome.kind);
+    expect(await connected('pod-b')).toEqual(['timeout']);
+    expect(await asked('explain', `${web}:80`, '--from=pod')).toEqual([
+      1,
+      expect.stringMatching(named),
+    ]);
+    // Its packets are masqueraded.
+    await expect.poll(() => connected('client'), { timeout: paced(40_000) }).toEqual(['answered']);
+    expect((await asked('explain', `${web}:80`, `--from=${CLIENT_IP.IPv4}`))[0]).toBe(0);
+  },
+);
 
 test('fairlead trace in mode iptables shows the rules of iptables', async () => {
   await start('iptables');
