@@ -47,8 +47,14 @@ export function putDestination(
 
 const noKeys: readonly Uint8Array[] = [];
 
-/** Keys of `hairpin`: address . address . protocol . port of each endpoint on this node. */
-export function hairpinKeys({ hairpin, family, servicePort }: Forwarding): readonly Uint8Array[] {
+/**
+ * Keys of `hairpin`: address . address . protocol . port of each endpoint on this node, or of
+ * those of another list.
+ */
+export function hairpinKeys(
+  { hairpin: ofNode, family, servicePort }: Forwarding,
+  hairpin = ofNode,
+): readonly Uint8Array[] {
   if (hairpin.length === 0) return noKeys;
   const length = addressBytes[family];
   return Array.from({ length: hairpin.length }, (_, i) => {

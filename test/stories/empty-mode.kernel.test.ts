@@ -165,24 +165,24 @@ test.each(['ufw', 'Docker'] as const)(
     };
     const served = ['pod-a', 'node', 'pod-a', 'node'];
     expect(await ask()).toEqual(served);
-    const lines: LogLine[] = [];
-    const starting = fairlead('', { log: (line) => lines.push(line) });
-    let isOver = false;
-    const during = (async () => {
-      while (!isOver) expect(await ask()).toEqual(served);
-    })();
-    running = await starting.start(lab.node, settings, both);
-    await untilTold(lines, 'Took over from kube-proxy; removed its rules', 2);
-    isOver = true;
-    await during;
+    let familiesTaken = 0;
+    const log = ({ msg }: LogLine): void => {
+      if (msg === 'Took over from kube-proxy; removed its rules') familiesTaken += 1;
+    };
+    const started = fairlead('', { log }).start(lab.node, settings, both);
+    // However this test ends, what was started is stopped.
+    const isRunning = started.then((one) => {
+      running = one;
+    });
+    while (familiesTaken < 2) expect(await ask()).toEqual(served);
+    await isRunning;
     expect(await ask()).toEqual(served);
     const left = await lab.node.run(['iptables-nft-save']);
     expect(left).not.toContain('KUBE-SERVICES');
     expect(left).toContain('KUBE-NODEPORTS');
-    // Upstream's mode of that name accepts nothing: what is left stands until the next start.
-    await running.switchTo('iptables');
+    await running!.switchTo('iptables');
     expect(await ask()).toEqual(served);
-    await running.switchTo('');
+    await running!.switchTo('');
     expect(await ask()).toEqual(served);
   },
 );

@@ -80,7 +80,13 @@ export class NFTablesBackend implements Backend<NFTablesTypes> {
     for (const { kind, address } of forwarding.frontends) {
       if (kind === 'clusterIP') objects.push(sharedElements.ofText('cluster-ips', address!.latin1));
     }
-    for (const key of hairpinKeys(forwarding)) objects.push(sharedElements.of('hairpin', key));
+    const { maybeLocal } = forwarding;
+    const hairpins = [
+      ...hairpinKeys(forwarding),
+      // kube-proxy's mode iptables does not ask where an endpoint is.
+      ...(this.#config.asIptables && maybeLocal ? hairpinKeys(forwarding, maybeLocal) : []),
+    ];
+    for (const key of hairpins) objects.push(sharedElements.of('hairpin', key));
     for (const key of selfClientKeys(forwarding)) {
       objects.push(sharedElements.of('self-clients', key));
     }
