@@ -4,8 +4,8 @@ import { Duplex } from 'node:stream';
 import type { Random } from '../chaos/random.ts';
 import type { VirtualTime } from './virtual-time.ts';
 
-/** What a new connection meets. */
-type Weather = 'fair' | 'refused' | 'silent';
+/** `unsteady`: bytes are late now and then. `refused`, `silent`: what new connections meet. */
+type Weather = 'fair' | 'unsteady' | 'refused' | 'silent';
 
 interface NetworkOptions {
   readonly time: VirtualTime;
@@ -49,7 +49,8 @@ export class FakeNetwork {
 
   #connect(port: string): Socket {
     const { accept, random, time } = this.#options;
-    const [client, server] = [new Socket(this.#options, port), new Socket(this.#options, port)];
+    const options = { ...this.#options, isFair: () => this.weather === 'fair' };
+    const [client, server] = [new Socket(options, port), new Socket(options, port)];
     client.peer = server;
     server.peer = client;
     if (this.#dead.has(port) || this.weather === 'silent') return client;
@@ -70,9 +71,13 @@ export class FakeNetwork {
   }
 }
 
+interface SocketOptions extends Pick<NetworkOptions, 'random' | 'time'> {
+  readonly isFair: () => boolean;
+}
+
 /** As much of a net.Socket as HTTP needs. */
 class Socket extends Duplex {
-  readonly #options: NetworkOptions;
+  readonly #options: SocketOptions;
   readonly port: string;
   readonly remoteAddress = '127.0.0.1';
   peer!: Socket;
@@ -81,7 +86,7 @@ class Socket extends Duplex {
   /** When the last of what was sent arrives: later bytes do not overtake earlier ones. */
   #arrivesMs = 0;
 
-  constructor(options: NetworkOptions, port: string) {
+  constructor(options: SocketOptions, port: string) {
     super({ allowHalfOpen: false });
     this.#options = options;
     this.port = port;
@@ -135,8 +140,9 @@ class Socket extends Duplex {
 
   #carry(arrive: () => void): void {
     if (this.isFrozen) return;
-    const { random, time } = this.#options;
-    const delayMs = random.below(50) === 0 ? random.below(2000) : random.below(4);
+    const { isFair, random, time } = this.#options;
+    const isLate = random.below(50) === 0 && !isFair();
+    const delayMs = random.below(isLate ? 2000 : 4);
     this.#arrivesMs = Math.max(this.#arrivesMs, time.nowMs + delayMs);
     time.after(this.#arrivesMs - time.nowMs, () => {
       if (!this.isFrozen && !this.peer.destroyed) arrive();

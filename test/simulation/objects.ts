@@ -14,6 +14,12 @@ export interface SteadyFlow {
   readonly endpoints: ReadonlySet<string>;
 }
 
+/** An object that was written, by `namespace/name`, and its version then. */
+interface Written {
+  readonly key: string;
+  readonly at: number;
+}
+
 const pick = <T>(random: Random, from: readonly T[]): T => random.pick(from);
 const chance = (random: Random, oneIn: number): boolean => random.below(oneIn) === 0;
 
@@ -90,6 +96,31 @@ export class ObjectLife {
       this.#store.delete('endpointslices', `shop/${name}`);
     }
     this.#slices.delete(n);
+  }
+
+  /** What was written after this version, oldest first. */
+  writtenSince(version: number): Written[] {
+    const kinds = ['services', 'endpointslices'] as const;
+    return kinds
+      .flatMap((resource) => this.#store.latest(resource, Number.POSITIVE_INFINITY))
+      .filter((event) => event.version > version)
+      .flatMap(({ after, version: at }) => (after === undefined ? [] : [{ key: after.key, at }]))
+      .sort((a, b) => a.at - b.at);
+  }
+
+  /** Writes another content of the object, with the version that it had. */
+  rewrite({ at, key }: Written): void {
+    const [, n, family, rest] = /^shop\/s(\d+)(?:-(ipv4|ipv6)-(\d))?$/.exec(key) ?? [];
+    if (n === undefined) return;
+    const number = Number(n);
+    if (family === undefined) {
+      this.#store.apply(randomService(number, this.#random), at);
+      return;
+    }
+    const name = `s${n}-${family}-${rest}`;
+    const which = family === 'ipv4' ? 'IPv4' : 'IPv6';
+    this.#slices.set(number, (this.#slices.get(number) ?? new Set()).add(name));
+    this.#store.apply(randomSlice(number, name, which, this.#random), at);
   }
 
   /** After the store has gone back to an earlier state. */

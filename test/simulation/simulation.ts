@@ -95,6 +95,7 @@ export class Simulation {
     this.#isSteady = true;
     while (this.#time.nowMs < virtualMs) {
       const steps = 1 + this.#random.below(20);
+      this.#network.weather = 'unsteady';
       for (let i = 0; i < steps; i += 1) await this.#step();
       await this.#calm();
     }
@@ -171,7 +172,7 @@ export class Simulation {
         this.#network.weather = name;
         this.#network.reset();
         await this.#pass(random.below(120_000));
-        this.#network.weather = 'fair';
+        this.#network.weather = 'unsteady';
         break;
       case 'frozen':
         this.#network.freeze();
@@ -214,13 +215,17 @@ export class Simulation {
   async #setBack(): Promise<void> {
     const { store } = this.#server;
     const backup = store.backup();
+    const { version } = store;
     for (let i = 0; i < 8; i += 1) {
       this.#life.step();
       await this.#pass(this.#random.below(500));
     }
+    const lost = this.#life.writtenSince(version);
     backup.restore();
     this.#life.recount();
     this.#network.reset();
+    // The server may be behind what it had told, at it, or ahead.
+    for (const each of lost.slice(0, this.#random.below(lost.length + 1))) this.#life.rewrite(each);
     for (let i = this.#random.below(12); i > 0; i -= 1) this.#life.step();
     this.#wasSetBack = true;
   }
@@ -271,8 +276,7 @@ export class Simulation {
     await this.#pass(this.#wasSetBack ? comparedMs : quietMs);
     this.#wasSetBack = false;
     if (this.#excusedMs === Number.POSITIVE_INFINITY) this.#excusedMs = this.#time.nowMs;
-    // It may be comparing the kernel just now.
-    for (let i = 0; i < 50 && !this.#program.upToDate; i += 1) await this.#pass(100);
+    await this.#compared();
     if (!this.#program.upToDate) {
       const { body } = await this.#asked('/fairlead/v1/status');
       this.#fail(`it is not up to date after a quiet time: ${body}`);
@@ -287,6 +291,11 @@ export class Simulation {
     this.counts.checks += 1;
   }
 
+  /** A comparison of the kernel may be under way, which is not up to date for that time. */
+  async #compared(): Promise<void> {
+    for (let i = 0; i < 10 && !this.#program.upToDate; i += 1) await this.#pass(50);
+  }
+
   /** A change is in force soon where nothing else happens. */
   async #prompt(): Promise<void> {
     for (const isRefused of [false, true]) {
@@ -294,6 +303,7 @@ export class Simulation {
       for (let i = 0; i < 4; i += 1) this.#life.step();
       await this.#pass(promptMs);
       this.#kernel.heal();
+      await this.#compared();
       const words = isRefused ? ' that the kernel refused once' : '';
       if (!this.#program.upToDate)
         this.#fail(`a change${words} is not in force after ${promptMs} ms`);
