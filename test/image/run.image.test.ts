@@ -6,6 +6,7 @@ import type { V1Container, V1Pod, V1VolumeMount } from '@kubernetes/client-node'
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { parse } from 'yaml';
 import { findAttached } from '../../src/connect-time/maps/attached.ts';
+import { NODE_IP } from '../lab/addresses.ts';
 import { askKernel } from '../lab/ask-kernel.ts';
 import { canTranslate, makeConnectTimePlace } from '../lab/connect-time.ts';
 import { becomesReady, Place, temporaryDirectory, until } from '../process/program.ts';
@@ -67,6 +68,15 @@ function run(
   });
 }
 
+/** A place whose interfaces have the addresses of its Node. */
+async function nodePlace(): Promise<Place> {
+  const place = await Place.make();
+  for (const address of Object.values(NODE_IP)) {
+    await place.namespace.run('ip', ['address', 'add', address, 'dev', 'lo']);
+  }
+  return place;
+}
+
 test('the same sources make the same image, byte by byte', () => {
   expect(sums[1]).toBe(sums[0]);
 });
@@ -101,7 +111,7 @@ test('the image lists its contents, with all licences', () => {
 test.each(['kubeadm.yaml', 'kubeadm-hardened.yaml'])(
   '%s: a Service is served, and sysctls are set',
   async (name) => {
-    const place = await Place.make();
+    const place = await nodePlace();
     place.configure({ conntrack: { maxPerCore: 0, tcpEstablishedTimeout: '1h' } });
     const init = containerOf(name, 'init');
     if (init !== undefined) {
@@ -125,7 +135,7 @@ test.each(['kubeadm.yaml', 'kubeadm-hardened.yaml'])(
 );
 
 test('a pod of kops, which starts /go-runner, has the log in a file, too', async () => {
-  const place = await Place.make();
+  const place = await nodePlace();
   const file = '/var/log/kube-proxy.log';
   const log = join(temporaryDirectory(), 'kube-proxy.log');
   writeFileSync(log, '', { mode: 0o400 });
@@ -144,7 +154,7 @@ test('a pod of kops, which starts /go-runner, has the log in a file, too', async
 });
 
 test('/usr/bin/kube-proxy starts, too, under the name kube-proxy', async () => {
-  const place = await Place.make();
+  const place = await nodePlace();
   const started = { ...image, entrypoint: ['/usr/bin/kube-proxy', '--version'] };
   const container = { ...containerOf('kubeadm.yaml', 'fairlead')!, args: [] };
   const running = run(place, container, { image: started, extraArgs: [] });
@@ -153,7 +163,7 @@ test('/usr/bin/kube-proxy starts, too, under the name kube-proxy', async () => {
 });
 
 test("a pod of `helm test` exits with the health of its node's Fairlead", async () => {
-  const place = await Place.make();
+  const place = await nodePlace();
   const pod = objectOf<V1Pod>('hardened-connect-time.yaml', 'Pod');
   const container = pod.spec!.containers[0]!;
   const unreachable = run(place, container, { extraArgs: [] });
@@ -183,7 +193,7 @@ function withConnectTime(container: V1Container): V1Container {
 test.skipIf(!canTranslate()).each(['kubeadm.yaml', 'kubeadm-hardened.yaml'])(
   '%s: connect-time programs end with the configuration; privileged, also where mounts go with it',
   async (name) => {
-    const place = await Place.make();
+    const place = await nodePlace();
     const paths = makeConnectTimePlace();
     onTestFinished(() => paths.close());
     // As DirectoryOrCreate makes it. The hierarchy is the machine's, of which only the root will do:
@@ -229,7 +239,7 @@ test.skipIf(!canTranslate()).each(['kubeadm.yaml', 'kubeadm-hardened.yaml'])(
 );
 
 test('without CAP_NET_ADMIN the image reports it in one sentence, and does nothing', async () => {
-  const place = await Place.make();
+  const place = await nodePlace();
   const container = containerOf('kubeadm-hardened.yaml', 'fairlead')!;
   const capabilities = { drop: ['ALL'] };
   const securityContext = { ...container.securityContext, capabilities };
@@ -241,7 +251,7 @@ test('without CAP_NET_ADMIN the image reports it in one sentence, and does nothi
 });
 
 test('without the key config.conf in the ConfigMap the image reports the missing file', async () => {
-  const place = await Place.make();
+  const place = await nodePlace();
   const container = containerOf('kubeadm.yaml', 'fairlead')!;
   const running = run(place, container, { configFolder: temporaryDirectory() });
   expect(await running.exitCode).toBe(1);

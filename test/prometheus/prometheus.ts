@@ -4,6 +4,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { hangsMs } from '../lab/pace.ts';
 import { freePort } from '../unit/free-port.ts';
 
 /** What a query came to. */
@@ -11,8 +12,6 @@ export interface Sample {
   readonly metric: Readonly<Record<string, string>>;
   readonly value: readonly [number, string];
 }
-
-const startMs = 20_000;
 
 export class Prometheus {
   readonly #folder: string;
@@ -54,7 +53,7 @@ export class Prometheus {
 
   /** Asks again while there is no result: a scrape that takes too long ends all series. */
   async drawn(expr: string): Promise<Sample | undefined> {
-    const deadline = performance.now() + startMs;
+    const deadline = performance.now() + hangsMs;
     for (;;) {
       const [found] = await this.query(expr);
       if (found !== undefined || performance.now() >= deadline) return found;
@@ -64,13 +63,13 @@ export class Prometheus {
 
   /** Waits until it has this number of samples of this metric. */
   async has(metric: string, samples: number): Promise<void> {
-    const deadline = performance.now() + startMs;
+    const deadline = performance.now() + hangsMs;
     while (performance.now() < deadline) {
       const [found] = await this.query(`count_over_time(${metric}[1m])`).catch(() => []);
       if (Number(found?.value[1]) >= samples) return;
       await sleep(200);
     }
-    throw new Error(`Prometheus has no ${samples} samples of ${metric} after ${startMs} ms`);
+    throw new Error(`Prometheus has no ${samples} samples of ${metric} after ${hangsMs} ms`);
   }
 
   /** Names of rules by what is wrong with them: empty where all could be evaluated. */

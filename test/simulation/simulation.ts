@@ -224,7 +224,7 @@ export class Simulation {
     backup.restore();
     this.#life.recount();
     this.#network.reset();
-    // The server may be behind what it had told, at it, or ahead.
+    // The server is behind the known position then, at it, or ahead of it.
     for (const each of lost.slice(0, this.#random.below(lost.length + 1))) this.#life.rewrite(each);
     for (let i = this.#random.below(12); i > 0; i -= 1) this.#life.step();
     this.#wasSetBack = true;

@@ -38,6 +38,8 @@ async function countByDump(): Promise<Counts> {
     for (const request of [
       { kind: 'tablesDump', family },
       { kind: 'chainsDump', ...ours },
+      // The sign of mode nftables.
+      { kind: 'chainsDump', family, table: 'kube-proxy' },
       { kind: 'setsDump', ...ours },
       { kind: 'rulesDump', ...ours, chain: '' },
     ] as const) {

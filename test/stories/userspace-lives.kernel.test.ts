@@ -4,6 +4,7 @@ import { clusterIp, FAMILIES } from '../lab/addresses.ts';
 import { createLab, type Lab } from '../lab/lab.ts';
 import { BASELINE, type KubernetesObject, service, slices } from '../lab/objects.ts';
 import { answerMs } from '../lab/pace.ts';
+import { until } from '../process/program.ts';
 import { NODE_PORT } from './common.ts';
 import { Downloads, objects, settings, untilTold, vip } from './downloads.ts';
 import { fairleadInside, type KillableProxy } from './fairlead-inside.ts';
@@ -77,8 +78,9 @@ test('other modes take over from userspace, and it from them, while the process 
     lines.length = 0;
     await running.switchTo('userspace');
     await untilTold(lines, replaced, removals);
-    const rules = await lab.node.run(['nft', 'list', 'ruleset']);
-    expect(rules).not.toMatch(/fairlead|KUBE-SERVICES/);
+    const rules = () => lab.node.run(['nft', 'list', 'ruleset']);
+    // The sign in kube-proxy's table goes last.
+    await until(async () => !/fairlead|KUBE-SERVICES/.test(await rules()), `${mode} is gone`);
     expect(await bound()).toEqual(addressesOf(vip));
     await downloads.connect();
   }
