@@ -164,7 +164,7 @@ test('/usr/bin/kube-proxy starts, too, under the name kube-proxy', async () => {
   const container = { ...containerOf('kubeadm.yaml', 'fairlead')!, args: [] };
   const running = run(place, container, { image: started, extraArgs: [] });
   expect(await running.exitCode, running.output()).toBe(0);
-  expect(running.output()).toMatch(/^Kubernetes v\d/);
+  expect(running.output()).toMatch(/^Kubernetes v\d/m);
 });
 
 test("a pod of `helm test` exits with the health of its node's Fairlead", async () => {
