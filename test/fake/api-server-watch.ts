@@ -11,28 +11,31 @@ import {
   withVersion,
 } from './api-server-store.ts';
 
-export type Disturbance =
+/** What may happen to a running watch. */
+export const disturbances = [
   /** The connection is closed. */
-  | 'drop'
+  'drop',
   /** The server ends the watch, as when its time is over. */
-  | 'end'
+  'end',
   /** Nothing more is sent; the connection stays. */
-  | 'stall'
+  'stall',
   /** The next event ends inside a UTF-8 character, or in the middle; the connection is closed. */
-  | 'cut'
+  'cut',
   /** The beginning of an event is sent, and the connection is closed immediately. */
-  | 'cut-now'
+  'cut-now',
   /** An ERROR event with code 410, and the end. */
-  | 'expired'
+  'expired',
   /** An ERROR event with code 500, and the end. */
-  | 'failed'
+  'failed',
   /** A line that is not JSON. */
-  | 'garbage'
+  'garbage',
   /** The newest events again. */
-  | 'duplicate'
+  'duplicate',
   /** All events of the history except the newest again, from the oldest one on. */
-  | 'old'
-  | 'bookmark';
+  'old',
+  'bookmark',
+] as const;
+export type Disturbance = (typeof disturbances)[number];
 
 export interface FakeWatchOptions {
   readonly form: AnswerForm;

@@ -4,13 +4,14 @@ import { loadConfig } from '../../src/config/load.ts';
 import type { ApplyResult, Kernel } from '../../src/kernel/kernel.ts';
 import { builtModes, selectMode } from '../../src/modes/index.ts';
 import type { ModeName } from '../../src/modes/mode.ts';
-import type { FromThread } from '../../src/serve/http/wire.ts';
+import type { FromThread, ToThread } from '../../src/serve/http/wire.ts';
 import { loggerTo } from '../../src/serve/log.ts';
+import { bodyBytes } from '../../src/serve/reply.ts';
 import { KubernetesSource } from '../../src/source/kubernetes/source.ts';
 import type { Clock } from '../../src/time/clock.ts';
 import type { Random } from '../chaos/random.ts';
 import { FakeConntrack } from '../fake/conntrack.ts';
-import type { FakeKernel } from '../fake/kernel.ts';
+import { delivered, type FakeKernel } from '../fake/kernel.ts';
 import { address } from '../unit/state/build.ts';
 import type { VirtualTime } from './virtual-time.ts';
 
@@ -59,9 +60,7 @@ export class Edge implements Kernel {
     const [request, take] = given;
     const result = await this.#kernel.dump(request);
     await this.#pass();
-    if (take === undefined) return result;
-    if (result.consistent) for (const record of result.records) take(record);
-    return { ...result, records: [] };
+    return delivered(result, take);
   }
 
   async generation(): Promise<number> {
@@ -203,11 +202,7 @@ export class NodeProgram {
     this.#stop.abort();
   }
 
-  #fromProgram(
-    message: Parameters<
-      ReturnType<NonNullable<ConstructorParameters<typeof App>[0]['openHttp']>>['send']
-    >[0],
-  ): void {
+  #fromProgram(message: ToThread): void {
     if (message.kind === 'open') {
       const { answers, listener } = message;
       if (answers.kind === 'paths') {
@@ -216,12 +211,8 @@ export class NodeProgram {
       queueMicrotask(() => this.#received({ kind: 'opened', listener }));
     }
     if (message.kind === 'reply') {
-      const { body, status } = message.reply;
-      const text =
-        typeof body === 'string'
-          ? body
-          : Buffer.from(body instanceof Uint8Array ? body : body.join('')).toString();
-      this.#waiting.get(message.id)?.({ status, body: text });
+      const body = Buffer.from(bodyBytes(message.reply)).toString();
+      this.#waiting.get(message.id)?.({ status: message.reply.status, body });
       this.#waiting.delete(message.id);
     }
   }

@@ -20,7 +20,6 @@ interface Written {
   readonly at: number;
 }
 
-const pick = <T>(random: Random, from: readonly T[]): T => random.pick(from);
 const chance = (random: Random, oneIn: number): boolean => random.below(oneIn) === 0;
 
 export class ObjectLife {
@@ -213,28 +212,28 @@ export const steadyFlows: readonly SteadyFlow[] = [0, 1, 2].flatMap((n) =>
 );
 
 function randomService(n: number, random: Random): Raw {
-  const type = pick(random, ['ClusterIP', 'ClusterIP', 'NodePort', 'LoadBalancer']);
-  const families = pick(random, [['IPv4'], ['IPv4', 'IPv6'], ['IPv6']]);
+  const type = random.pick(['ClusterIP', 'ClusterIP', 'NodePort', 'LoadBalancer']);
+  const families = random.pick([['IPv4'], ['IPv4', 'IPv6'], ['IPv6']]);
   const ips = clusterIPs(n).filter((_, i) => families.includes(i === 0 ? 'IPv4' : 'IPv6'));
   const isExternal = type !== 'ClusterIP';
   const external = isExternal && chance(random, 2) ? 'Local' : 'Cluster';
   const count = 1 + random.below(3);
   const ports = Array.from({ length: count }, (_, i) => ({
     name: `p${i}`,
-    protocol: pick(random, ['TCP', 'TCP', 'UDP', 'SCTP']),
+    protocol: random.pick(['TCP', 'TCP', 'UDP', 'SCTP']),
     port: 80 + i,
     targetPort: 8080 + i,
     ...(isExternal && { nodePort: 30_000 + 10 * n + i }),
   }));
   const annotations: Raw = {
     ...(chance(random, 5) && {
-      'fairlead.io/balance': pick(random, ['maglev', 'round-robin', 'random', 'poem']),
+      'fairlead.io/balance': random.pick(['maglev', 'round-robin', 'random', 'poem']),
     }),
   };
   const affinity = chance(random, 4)
     ? {
         sessionAffinity: 'ClientIP',
-        sessionAffinityConfig: { clientIP: { timeoutSeconds: pick(random, [60, 10_800]) } },
+        sessionAffinityConfig: { clientIP: { timeoutSeconds: random.pick([60, 10_800]) } },
       }
     : { sessionAffinity: 'None' };
   const ranges = ['10.0.0.0/8', '198.51.100.0/24', '2001:db8::/32'];
@@ -255,7 +254,7 @@ function randomService(n: number, random: Random): Raw {
     ports,
   };
   const ingress = [
-    { ip: `203.0.113.${1 + random.below(4)}`, ipMode: pick(random, ['VIP', 'VIP', 'Proxy']) },
+    { ip: `203.0.113.${1 + random.below(4)}`, ipMode: random.pick(['VIP', 'VIP', 'Proxy']) },
   ];
   const status = { loadBalancer: type === 'LoadBalancer' && !chance(random, 5) ? { ingress } : {} };
   return { kind: 'Service', metadata: metadata(`s${n}`, { annotations }), spec, status };
@@ -273,7 +272,7 @@ function randomSlice(n: number, name: string, family: 'IPv4' | 'IPv6', random: R
     const ready = !chance(random, 4);
     const terminating = !ready && chance(random, 2);
     const isHere = address.startsWith(family === 'IPv4' ? '10.244.1.' : 'fd00:10:244:1::');
-    const zone = pick(random, ['a', 'b']);
+    const zone = random.pick(['a', 'b']);
     return {
       addresses: [address],
       ...(!chance(random, 8) && { nodeName: isHere ? nodeName : 'node-2' }),
@@ -288,7 +287,7 @@ function randomSlice(n: number, name: string, family: 'IPv4' | 'IPv6', random: R
     addressType: family,
     ports: [0, 1, 2].map((i) => ({
       name: `p${i}`,
-      protocol: pick(random, ['TCP', 'UDP', 'SCTP', 'TCP']),
+      protocol: random.pick(['TCP', 'UDP', 'SCTP', 'TCP']),
       port: 8080 + i,
     })),
     endpoints,

@@ -7,8 +7,10 @@ import { NFPROTO } from '../../src/kernel/nft/constants.ts';
 import { kernelOps } from '../../src/kernel/ops.ts';
 import { RecordWriter } from '../../src/kernel/records.ts';
 import type { ModeName } from '../../src/modes/mode.ts';
+import { resources } from '../../src/state/change.ts';
 import { Random } from '../chaos/random.ts';
 import { FakeApiServer } from '../fake/api-server.ts';
+import { disturbances } from '../fake/api-server-watch.ts';
 import { FakeKernel } from '../fake/kernel.ts';
 import { FakeNetwork } from './network.ts';
 import { NodeProgram, nodeAddresses } from './node-program.ts';
@@ -23,6 +25,8 @@ const quietMs = 200_000;
 const comparedMs = 45 * 60_000;
 /** A table that another program has taken away is back within this time. */
 const repairedMs = 2000;
+/** In each family, one of the mode's sync, and one of what follows it. */
+const batchesMost = 4;
 /** A change of a quiet cluster is in force within this time, also where the kernel refuses once. */
 const promptMs = 1000;
 
@@ -62,6 +66,8 @@ export class Simulation {
   /** A check that failed within the program's own turn. */
   #finding: Finding | undefined;
   #isSteady = false;
+  /** The running program has had everything in force since its start. */
+  #hasServed = false;
   #wasSetBack = false;
 
   constructor(seed: number, mode: ModeName, log: (line: string) => void) {
@@ -131,26 +137,10 @@ export class Simulation {
   async #fault(name: FaultName): Promise<void> {
     this.faults.set(name, (this.faults.get(name) ?? 0) + 1);
     const [random, server] = [this.#random, this.#server];
-    const resources = ['services', 'endpointslices', 'nodes', 'servicecidrs'] as const;
     this.#log(`-- ${this.#time.nowMs.toFixed(3)} ${name}`);
     switch (name) {
       case 'watches':
-        server.disturb(
-          random.pick(resources),
-          random.pick([
-            'drop',
-            'end',
-            'stall',
-            'cut',
-            'cut-now',
-            'expired',
-            'failed',
-            'garbage',
-            'duplicate',
-            'old',
-            'bookmark',
-          ] as const),
-        );
+        server.disturb(random.pick(resources), random.pick(disturbances));
         break;
       case 'requests':
         server.fault({
@@ -239,7 +229,8 @@ export class Simulation {
   }
 
   #deleteTables(): void {
-    const untilMs = this.#time.nowMs + repairedMs;
+    // One that has not read the API yet since its start cannot write them.
+    const untilMs = this.#hasServed ? this.#time.nowMs + repairedMs : Number.POSITIVE_INFINITY;
     this.#excusedMs = untilMs;
     this.#time.after(repairedMs, () => {
       if (this.#excusedMs === untilMs) this.#checkFlows();
@@ -257,6 +248,7 @@ export class Simulation {
 
   async #restart(): Promise<void> {
     this.#program.kill();
+    this.#hasServed = false;
     this.#network.kill(String(this.#port));
     this.#kernel.restart();
     await this.#pass(this.#random.below(5000));
@@ -357,8 +349,8 @@ export class Simulation {
   }
 
   #checkFlows(): void {
-    if (this.#program.edge.inFlight > 4)
-      this.#finding ??= new Finding('more than one batch for a family is in flight');
+    if (this.#program.edge.inFlight > batchesMost)
+      this.#finding ??= new Finding(`more than ${batchesMost} batches are in flight`);
     if (!this.#isSteady || this.#time.nowMs < this.#excusedMs) return;
     const balanced = this.#mode === 'ipvs' ? balancedBy(this.#kernel) : new Map<string, string[]>();
     for (const { endpoints, from, port, protocol, to } of steadyFlows) {
@@ -385,6 +377,7 @@ export class Simulation {
   async #pass(ms: number): Promise<void> {
     await this.#time.pass(ms);
     this.counts.events = this.#time.happened;
+    this.#hasServed ||= this.#program.upToDate;
     if (this.#finding !== undefined) throw this.#finding;
     const { ended } = this.#program;
     if (ended !== undefined && !this.#program.edge.isDead) {

@@ -2,12 +2,12 @@ import { describe, expect, it } from 'vitest';
 import type { KubernetesSource } from '../../../../src/source/kubernetes/source.ts';
 import { resources } from '../../../../src/state/change.ts';
 import type { FakeApiServer } from '../../../fake/api-server.ts';
+import { disturbances } from '../../../fake/api-server-watch.ts';
 import { collectGarbage } from '../../../used-memory.ts';
 import { until } from '../../until.ts';
 import {
   blind,
   change,
-  disturbances,
   faults,
   hasty,
   impatient,

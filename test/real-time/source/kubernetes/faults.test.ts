@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest';
 import { resources } from '../../../../src/state/change.ts';
+import { disturbances } from '../../../fake/api-server-watch.ts';
 import { until } from '../../until.ts';
 import {
   blind,
   change,
-  disturbances,
   faults,
   hasty,
   impatient,

@@ -11,7 +11,6 @@ import {
 import { type Resource, resources } from '../../../../src/state/change.ts';
 import { FakeApiServer, type FakeApiServerOptions } from '../../../fake/api-server.ts';
 import type { Fault } from '../../../fake/api-server-answer.ts';
-import type { Disturbance } from '../../../fake/api-server-watch.ts';
 import { freePort } from '../../../unit/free-port.ts';
 import { Recorder } from '../../../unit/source/recorder.ts';
 import { until } from '../../until.ts';
@@ -104,21 +103,6 @@ export function blind(server: FakeApiServer, resource: Resource): void {
 export function isGone({ kind }: { readonly kind: string }): boolean {
   return kind.endsWith('-gone');
 }
-
-/** What may happen to a running watch. */
-export const disturbances: readonly Disturbance[] = [
-  'drop',
-  'end',
-  'stall',
-  'cut',
-  'cut-now',
-  'expired',
-  'failed',
-  'garbage',
-  'duplicate',
-  'old',
-  'bookmark',
-];
 
 /** What may happen to a request. */
 export const faults: readonly (readonly [string, Fault])[] = [
